@@ -1,0 +1,125 @@
+package attributes
+
+import (
+	"math"
+	"math/big"
+
+	"go.opentelemetry.io/otel/attribute"
+)
+
+// Attr is one attribute of a span or an event on its way to the exporters.
+// The embedded KeyValue is what OpenTelemetry sees. Attr is a value: copy it
+// freely; the values it points to are never changed after it was made.
+type Attr struct {
+	attribute.KeyValue
+
+	// Exact is the value for exporters that can write more than
+	// OpenTelemetry can hold: a [Count] or *big.Int beyond int64, a []any of
+	// mixed scalars, or [Null]. It is nil when KeyValue is exact.
+	Exact any
+
+	// Extension marks an attribute that the reference grammar does not know.
+	// Exporters in compatibility mode leave it out.
+	Extension bool
+}
+
+// Null is the Exact value of an attribute without a value. OpenTelemetry sees
+// the string "null".
+type Null struct{}
+
+// From wraps OpenTelemetry attributes. The result is nil for no attributes.
+func From(kvs ...attribute.KeyValue) []Attr {
+	if len(kvs) == 0 {
+		return nil
+	}
+	return AppendKeyValues(make([]Attr, 0, len(kvs)), kvs)
+}
+
+// AppendKeyValues appends OpenTelemetry attributes to dst.
+func AppendKeyValues(dst []Attr, kvs []attribute.KeyValue) []Attr {
+	for _, kv := range kvs {
+		dst = append(dst, Attr{KeyValue: kv})
+	}
+	return dst
+}
+
+// Set is an attribute set with a fixed order, such as [TrainingLoop].
+type Set interface {
+	// Append appends the attributes to dst in the set's order, leaving out
+	// optional ones that are not set. It is safe for concurrent use as long
+	// as nobody changes the set.
+	Append(dst []Attr) []Attr
+}
+
+// KeyValues gives the OpenTelemetry form of a set: integers beyond int64
+// become the nearest float64.
+func KeyValues(set Set) []attribute.KeyValue {
+	return AppendOTel(nil, set.Append(nil))
+}
+
+// AppendOTel appends the OpenTelemetry form of attrs to dst.
+func AppendOTel(dst []attribute.KeyValue, attrs []Attr) []attribute.KeyValue {
+	if dst == nil && len(attrs) > 0 {
+		dst = make([]attribute.KeyValue, 0, len(attrs))
+	}
+	for i := range attrs {
+		dst = append(dst, attrs[i].KeyValue)
+	}
+	return dst
+}
+
+// String, Int, Float and Bool make an Attr of one scalar.
+func String(key, value string) Attr { return Attr{KeyValue: attribute.String(key, value)} }
+
+// Int makes an integer attribute.
+func Int(key string, value int64) Attr { return Attr{KeyValue: attribute.Int64(key, value)} }
+
+// Float makes a floating-point attribute.
+func Float(key string, value float64) Attr { return Attr{KeyValue: attribute.Float64(key, value)} }
+
+// Bool makes a boolean attribute.
+func Bool(key string, value bool) Attr { return Attr{KeyValue: attribute.Bool(key, value)} }
+
+// Strings makes an attribute that is a list of strings.
+func Strings(key string, value []string) Attr {
+	return Attr{KeyValue: attribute.StringSlice(key, value)}
+}
+
+// CountOf makes an attribute of a counter that may pass int64: OpenTelemetry
+// sees an int64 where the counter fits and the nearest float64 otherwise; the
+// file keeps every digit.
+func CountOf(key string, c Count) Attr {
+	if i, ok := c.Int64(); ok {
+		return Int(key, i)
+	}
+	return Attr{KeyValue: attribute.Float64(key, c.Float64()), Exact: c}
+}
+
+// BigInt makes an attribute of an integer of any size, with the same rule as
+// [CountOf]. A nil pointer is a null.
+func BigInt(key string, v *big.Int) Attr {
+	switch {
+	case v == nil:
+		return null(key)
+	case v.IsInt64():
+		return Int(key, v.Int64())
+	}
+	f, _ := new(big.Float).SetInt(v).Float64()
+	if math.IsInf(f, 0) {
+		return Attr{KeyValue: attribute.String(key, v.String()), Exact: new(big.Int).Set(v)}
+	}
+	return Attr{KeyValue: attribute.Float64(key, f), Exact: new(big.Int).Set(v)}
+}
+
+func null(key string) Attr {
+	return Attr{KeyValue: attribute.String(key, "null"), Exact: Null{}}
+}
+
+// Extend marks attributes as extensions of the reference grammar, in place,
+// and returns them.
+func Extend(attrs ...Attr) []Attr {
+	for i := range attrs {
+		attrs[i].Extension = true
+	}
+	return attrs
+}

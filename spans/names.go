@@ -1,0 +1,61 @@
+package spans
+
+// Names of the standard spans, as the one-logger grammar spells them
+// (TestingSingleIteration really is in upper case there).
+const (
+	Application                = "application"
+	DistributedInit            = "distributed_code_initialization"
+	DataLoaderInit             = "data_loader_initialization"
+	ModelInit                  = "model_initialization"
+	OptimizerInit              = "optimizer_initialization"
+	CheckpointLoad             = "checkpoint_load"
+	TrainingLoop               = "training_loop"
+	TrainingSingleIteration    = "training_single_iteration"
+	DataLoading                = "data_loading"
+	ModelForward               = "model_forward"
+	ZeroGrad                   = "zero_grad"
+	ModelBackward              = "model_backward"
+	OptimizerUpdate            = "optimizer_update"
+	CheckpointSaveSync         = "checkpoint_save_sync"
+	CheckpointSaveAsync        = "checkpoint_save_async"
+	CheckpointSaveFinalization = "checkpoint_save_finalization"
+	ValidationLoop             = "validation_loop"
+	ValidationSingleIteration  = "validation_single_iteration"
+	TestingLoop                = "testing_loop"
+	TestingSingleIteration     = "TESTING_SINGLE_ITERATION"
+
+	// Epoch is ours: the reference has no span for an epoch.
+	Epoch = "epoch"
+)
+
+// Names of the events.
+const (
+	EventSpanStart                     = "span_start"
+	EventSpanStop                      = "span_stop"
+	EventError                         = "error"
+	EventTelemetryDataError            = "telemetry_data_error"
+	EventOneLoggerInitialization       = "one_logger_initialization"
+	EventUpdateTrainingTelemetryConfig = "update_training_telemetry_config"
+	EventTrainingMetricsUpdate         = "training_metrics_update"
+	EventValidationMetricsUpdate       = "validation_metrics_update"
+	EventTestingMetricsUpdate          = "testing_metrics_update"
+	EventSaveCheckpointSuccess         = "save_checkpoint_success"
+	EventSyncCheckpointMetricsUpdate   = "sync_checkpoint_metrics_update"
+
+	// EventSaveCheckpointFailure and EventAsyncCheckpointMetricsUpdate are
+	// ours: the reference reports neither a failed save nor the time of an
+	// asynchronous one.
+	EventSaveCheckpointFailure        = "save_checkpoint_failure"
+	EventAsyncCheckpointMetricsUpdate = "async_checkpoint_metrics_update"
+)
+
+// EventNames lists the eleven event names of the reference.
+func EventNames() []string {
+	return []string{
+		EventSpanStart, EventSpanStop, EventError, EventTelemetryDataError,
+		EventOneLoggerInitialization, EventUpdateTrainingTelemetryConfig,
+		EventTrainingMetricsUpdate, EventValidationMetricsUpdate,
+		EventTestingMetricsUpdate, EventSaveCheckpointSuccess,
+		EventSyncCheckpointMetricsUpdate,
+	}
+}

@@ -1,0 +1,125 @@
+package spans
+
+import "slices"
+
+// Info is what is known of a standard span.
+type Info struct {
+	Name   string // the standard name
+	Parent string // the span it belongs under; empty for the root
+
+	// Long tells spans that stay open for a large part of the run from those
+	// of one iteration.
+	Long bool
+
+	// Timed spans are counted in a window (count, total, minimum, maximum).
+	Timed bool
+
+	// Extension marks a span that the reference does not have.
+	Extension bool
+
+	Category string // DFTracer category
+	Event    string // DFTracer event name
+}
+
+// The order is that of a run. Category and Event are the words by which
+// DFAnalyzer's "ai" preset finds its layers.
+var table = [...]Info{
+	{Name: Application, Long: true, Category: "ai_root", Event: "ai_root"},
+	{Name: DistributedInit, Parent: Application, Category: "comm", Event: "comm.init"},
+	{Name: DataLoaderInit, Parent: Application, Category: "dataloader", Event: "dataloader.init"},
+	{Name: ModelInit, Parent: Application, Category: "compute", Event: "compute.init"},
+	{Name: OptimizerInit, Parent: Application, Category: "compute", Event: "step.init"},
+	{Name: CheckpointLoad, Parent: Application, Timed: true, Category: "checkpoint", Event: "restart"},
+	{Name: TrainingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "train"},
+	{Name: Epoch, Parent: TrainingLoop, Long: true, Extension: true, Category: "pipeline", Event: "epoch.block"},
+	{Name: TrainingSingleIteration, Parent: TrainingLoop, Timed: true, Category: "pipeline", Event: "train.iteration"},
+	{Name: DataLoading, Parent: TrainingSingleIteration, Category: "dataloader", Event: "fetch.iter"},
+	{Name: ModelForward, Parent: TrainingSingleIteration, Category: "compute", Event: "forward"},
+	{Name: ZeroGrad, Parent: TrainingSingleIteration, Category: "compute", Event: "step.zero_grad"},
+	{Name: ModelBackward, Parent: TrainingSingleIteration, Category: "compute", Event: "backward"},
+	{Name: OptimizerUpdate, Parent: TrainingSingleIteration, Category: "compute", Event: "step"},
+	{Name: CheckpointSaveSync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture"},
+	{Name: CheckpointSaveAsync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture.async"},
+	{Name: CheckpointSaveFinalization, Parent: Application, Category: "checkpoint", Event: "capture.finalize"},
+	{Name: ValidationLoop, Parent: TrainingLoop, Long: true, Category: "pipeline", Event: "evaluate"},
+	{Name: ValidationSingleIteration, Parent: ValidationLoop, Timed: true, Category: "pipeline", Event: "evaluate.iteration"},
+	{Name: TestingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "test"},
+	{Name: TestingSingleIteration, Parent: TestingLoop, Category: "pipeline", Event: "test.iteration"},
+}
+
+// Lookup finds the standard span of that name.
+func Lookup(name string) (Info, bool) {
+	if i := Index(name); i >= 0 {
+		return table[i], true
+	}
+	return Info{}, false
+}
+
+// Index is the position of the name in the table, or -1 for a custom name.
+// It allocates nothing and costs a few nanoseconds.
+func Index(name string) int {
+	switch name {
+	case Application:
+		return 0
+	case DistributedInit:
+		return 1
+	case DataLoaderInit:
+		return 2
+	case ModelInit:
+		return 3
+	case OptimizerInit:
+		return 4
+	case CheckpointLoad:
+		return 5
+	case TrainingLoop:
+		return 6
+	case Epoch:
+		return 7
+	case TrainingSingleIteration:
+		return 8
+	case DataLoading:
+		return 9
+	case ModelForward:
+		return 10
+	case ZeroGrad:
+		return 11
+	case ModelBackward:
+		return 12
+	case OptimizerUpdate:
+		return 13
+	case CheckpointSaveSync:
+		return 14
+	case CheckpointSaveAsync:
+		return 15
+	case CheckpointSaveFinalization:
+		return 16
+	case ValidationLoop:
+		return 17
+	case ValidationSingleIteration:
+		return 18
+	case TestingLoop:
+		return 19
+	case TestingSingleIteration:
+		return 20
+	}
+	return -1
+}
+
+// Count is the number of rows of the table; every [Index] is below it.
+const Count = len(table)
+
+// At is the row at an [Index].
+func At(index int) Info { return table[index] }
+
+// All gives every row of the table in the order of a run.
+func All() []Info { return slices.Clone(table[:]) }
+
+// DefaultBlacklist lists the spans that are kept out of exporters unless the
+// export customization says otherwise: those of single iterations
+// (the reference's default).
+func DefaultBlacklist() []string {
+	return []string{
+		TrainingSingleIteration, ValidationSingleIteration, TestingSingleIteration,
+		DataLoading, ModelForward, ZeroGrad, ModelBackward, OptimizerUpdate,
+	}
+}
