@@ -1,0 +1,58 @@
+package config
+
+// Config is the root of a configuration file: the job, which spans are
+// exported, and where to. Its zero value asks for no output at all.
+type Config struct {
+	// Base describes the job. In a file its fields stand at the top level.
+	Base
+	// Export chooses the spans for the native exporters.
+	Export Export `key:"export"`
+	// Outputs says what is written where.
+	Outputs Outputs `key:"outputs"`
+	// OTel holds what concerns OpenTelemetry as a whole.
+	OTel OTel `key:"otel"`
+	// Ranks is this process's place in the job as its launcher tells it. It is
+	// read from the environment or set in code, never from a file: one file
+	// serves all ranks.
+	Ranks Ranks `key:"-"`
+}
+
+// OTel holds the settings that concern OpenTelemetry as a whole.
+type OTel struct {
+	// SDKDisabled switches off everything that goes through OpenTelemetry's
+	// exporters; the file and the trace are still written. Unset is false.
+	SDKDisabled Var[bool] `key:"sdk_disabled"`
+	// ServiceName is the resource's service.name; it wins over the same key in
+	// ResourceAttributes.
+	ServiceName string `key:"service_name"`
+	// ResourceAttributes describe the process; the values are text.
+	ResourceAttributes Metadata `key:"resource_attributes"`
+}
+
+// EffectiveServiceName returns the service name that holds: OTel.ServiceName,
+// else the resource attribute service.name, else the application name.
+func (c *Config) EffectiveServiceName() string {
+	if c.OTel.ServiceName != "" {
+		return c.OTel.ServiceName
+	}
+	if v, ok := c.OTel.ResourceAttributes.Get("service.name"); ok {
+		if s, ok := v.(string); ok && s != "" {
+			return s
+		}
+	}
+	return c.ApplicationName
+}
+
+// OTLPActive reports whether spans go out by OTLP: the output is active and
+// OpenTelemetry is not switched off as a whole.
+func (c *Config) OTLPActive() bool {
+	return c.Outputs.OTLP.Active() && !c.OTel.SDKDisabled.Or(false)
+}
+
+// Clone returns a copy that shares no slice, map or pointer with c. Functions
+// are shared.
+func (c *Config) Clone() Config {
+	var out Config
+	overlay(&out, c)
+	return out
+}

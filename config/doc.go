@@ -1,0 +1,25 @@
+// Package config holds the plain structs that describe one training job's
+// telemetry, and reads them from YAML or JSON files, from the environment and
+// from code. It opens no exporter and no connection: it only says what was
+// asked for, and names every problem of a configuration at once.
+//
+// A configuration written in code is a composite literal:
+//
+//	base := config.Base{
+//		ApplicationName: "charlm",
+//		SessionTag:      config.Value("run-42"),
+//		WorldSize:       config.Func(func() int { return cluster.Size() }),
+//		Training: &config.Training{
+//			PerfTag:         config.Value("charlm-small"),
+//			GlobalBatchSize: config.Value(32),
+//		},
+//	}
+//	if err := base.Validate(); err != nil { ... }
+//
+// The zero value of every field means "not given". Methods such as
+// [Base.Enabled] and [Training.LogEvery] give the value that then holds.
+//
+// [Load] joins a file, the environment and code; code wins over the
+// environment, and the environment over the file. Nothing in this package
+// reads the environment before Load is called.
+package config

@@ -1,0 +1,106 @@
+package config
+
+import "time"
+
+// Defaults of the trace output.
+const (
+	DefaultTracePath          = "./trace"
+	DefaultTraceBufferSize    = 16 << 20
+	DefaultTraceWriteInterval = time.Second
+)
+
+// Outputs says where telemetry is written. Each output is on when it is
+// switched on, or when it has a place to go and is not switched off.
+type Outputs struct {
+	// File is the JSON-lines file with the native records.
+	File File `key:"file"`
+	// Trace is the DFTracer trace.
+	Trace Trace `key:"trace"`
+	// OTLP sends spans to a collector or backend.
+	OTLP OTLP `key:"otlp"`
+}
+
+// File is the JSON-lines output.
+type File struct {
+	// Enabled switches the output on or off; unset means on when Path is set.
+	Enabled Var[bool] `key:"enabled"`
+	// Path is the file to write. {rank}, {pid} and {host} in it are replaced,
+	// so that processes which share a configuration do not share a file.
+	Path string `key:"path"`
+	// Compat asks for the reference's records byte for byte: a start is held
+	// back until its span is known to last, and our own additions are left
+	// out. Unset is false.
+	Compat Var[bool] `key:"compat"`
+}
+
+// Active reports whether the file is to be written.
+func (f *File) Active() bool { return f.Enabled.Or(f.Path != "") }
+
+// Trace is the DFTracer trace output.
+type Trace struct {
+	// Enabled switches the output on or off; unset means on when Path is set.
+	Enabled Var[bool] `key:"enabled"`
+	// Path is a prefix, or a file when it ends in .pfw or .pfw.gz. {rank},
+	// {pid} and {host} in it are replaced. Empty is DefaultTracePath.
+	Path string `key:"path" alias:"log_file"`
+	// Dialect names the grammar of the trace, in the words of package
+	// dftracer; empty is that package's default.
+	Dialect string `key:"dialect"`
+	// Metadata says whether events carry arguments. Unset is true.
+	Metadata Var[bool] `key:"metadata"`
+	// Compression says whether the trace is written as gzip. Unset is true.
+	Compression Var[bool] `key:"compression"`
+	// BufferSize is the number of bytes of text gathered before they are
+	// written. Zero is DefaultTraceBufferSize.
+	BufferSize int `key:"buffer_size" alias:"write_buffer_size"`
+	// WriteInterval is the longest time that an event waits in the buffer.
+	// Zero is DefaultTraceWriteInterval; negative waits for a full buffer.
+	WriteInterval time.Duration `key:"write_interval"`
+	// CoreAffinity asks for a record of the processors this process may use.
+	// Unset is false.
+	CoreAffinity Var[bool] `key:"core_affinity"`
+	// TIDs says whether events carry a thread id of their own. Unset is true.
+	TIDs Var[bool] `key:"tids"`
+	// DataDirs are the folders whose files are traced; empty means all files.
+	DataDirs []string `key:"data_dirs"`
+}
+
+// Active reports whether the trace is to be written.
+func (t *Trace) Active() bool { return t.Enabled.Or(t.Path != "") }
+
+// EffectivePath returns Path or its default.
+func (t *Trace) EffectivePath() string {
+	if t.Path == "" {
+		return DefaultTracePath
+	}
+	return t.Path
+}
+
+// MetadataEnabled returns Metadata or true.
+func (t *Trace) MetadataEnabled() bool { return t.Metadata.Or(true) }
+
+// CompressionEnabled returns Compression or true.
+func (t *Trace) CompressionEnabled() bool { return t.Compression.Or(true) }
+
+// TIDsEnabled returns TIDs or true.
+func (t *Trace) TIDsEnabled() bool { return t.TIDs.Or(true) }
+
+// EffectiveBufferSize returns BufferSize or its default, in bytes.
+func (t *Trace) EffectiveBufferSize() int {
+	if t.BufferSize == 0 {
+		return DefaultTraceBufferSize
+	}
+	return t.BufferSize
+}
+
+// EffectiveWriteInterval returns WriteInterval or its default; zero means that
+// only a full buffer is written.
+func (t *Trace) EffectiveWriteInterval() time.Duration {
+	switch {
+	case t.WriteInterval < 0:
+		return 0
+	case t.WriteInterval == 0:
+		return DefaultTraceWriteInterval
+	}
+	return t.WriteInterval
+}

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// appendPyStr appends v as Python's str() writes it.
+func appendPyStr(dst []byte, v any) []byte {
+	if s, ok := v.(string); ok {
+		return append(dst, s...)
+	}
+	return appendPyRepr(dst, v)
+}
+
+// appendPyRepr appends v as Python's repr() writes it, which is also how an
+// item of a list is written.
+func appendPyRepr(dst []byte, v any) []byte {
+	switch x := v.(type) {
+	case nil:
+		return append(dst, "None"...)
+	case string:
+		return appendPyQuoted(dst, x)
+	case json.Number:
+		return appendPyNumber(dst, string(x))
+	case *big.Int:
+		return x.Append(dst, 10)
+	case Metadata:
+		return appendPyDict(dst, x)
+	case fmt.Stringer:
+		return append(dst, x.String()...)
+	}
+	rv := reflect.ValueOf(v)
+	switch rv.Kind() {
+	case reflect.Bool:
+		if rv.Bool() {
+			return append(dst, "True"...)
+		}
+		return append(dst, "False"...)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(dst, rv.Int(), 10)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return strconv.AppendUint(dst, rv.Uint(), 10)
+	case reflect.Float32:
+		// Python has only doubles: the text is that of the widened value.
+		return appendPyFloat(dst, rv.Float())
+	case reflect.Float64:
+		return appendPyFloat(dst, rv.Float())
+	case reflect.String:
+		return appendPyQuoted(dst, rv.String())
+	case reflect.Slice, reflect.Array:
+		dst = append(dst, '[')
+		for i := range rv.Len() {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = appendPyRepr(dst, rv.Index(i).Interface())
+		}
+		return append(dst, ']')
+	}
+	return fmt.Append(dst, v)
+}
+
+func appendPyDict(dst []byte, m Metadata) []byte {
+	dst = append(dst, '{')
+	for i, e := range m {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(appendPyQuoted(dst, e.Key), ": "...)
+		dst = appendPyRepr(dst, e.Value)
+	}
+	return append(dst, '}')
+}
+
+// appendPyNumber appends a JSON number: an int of any size digit for digit, a
+// number with a point or an exponent as a float.
+func appendPyNumber(dst []byte, s string) []byte {
+	if !strings.ContainsAny(s, ".eE") {
+		return append(dst, s...)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return append(dst, s...)
+	}
+	return appendPyFloat(dst, f)
+}
+
+// appendPyFloat appends f as Python writes a float: the shortest digits that
+// read back as f, with an exponent of at least two digits where the decimal
+// exponent is below -4 or above 15, else with at least one decimal.
+func appendPyFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "nan"...)
+	case math.IsInf(f, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-inf"...)
+	}
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
+	for _, c := range dst[start:] {
+		if c == '.' {
+			return dst
+		}
+	}
+	return append(dst, ".0"...)
+}
+
+// appendPyQuoted appends s as Python writes a string inside a list: single
+// quotes unless only those occur in s, and escapes for what cannot be printed.
+func appendPyQuoted(dst []byte, s string) []byte {
+	quote := byte('\'')
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		quote = '"'
+	}
+	dst = append(dst, quote)
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			// Python keeps a byte that is no UTF-8 as a lone surrogate.
+			dst = fmt.Appendf(dst, `\udc%02x`, s[0])
+		case r == rune(quote) || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0xad:
+			dst = fmt.Appendf(dst, `\x%02x`, r)
+		case unicode.IsPrint(r):
+			dst = append(dst, s[:size]...)
+		case r < 0x100:
+			dst = fmt.Appendf(dst, `\x%02x`, r)
+		case r < 0x10000:
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		default:
+			dst = fmt.Appendf(dst, `\U%08x`, r)
+		}
+		s = s[size:]
+	}
+	return append(dst, quote)
+}
