@@ -1,0 +1,257 @@
+// Package spill sorts more rows than fit in memory: it keeps a bounded number
+// of them, writes sorted runs to a temporary file when there are more, and
+// merges the runs when they are read.
+package spill
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// Codec tells a Sorter how rows are ordered and stored. Compare must order
+// equal rows in one fixed way, as a merge has no other.
+type Codec[T any] struct {
+	Compare func(a, b *T) int
+	Append  func(dst []byte, row *T) []byte
+	Decode  func(src []byte, row *T) error
+}
+
+// Sorter collects rows and gives them back in order, as often as asked. It is
+// not safe for concurrent use. Close removes its file.
+type Sorter[T any] struct {
+	codec Codec[T]
+	dir   string
+	limit int
+	rows  []T
+	order []uint32
+	file  *os.File
+	size  int64
+	runs  []run
+	count int64
+	buf   []byte
+	dirty bool
+}
+
+type run struct{ off, end int64 }
+
+// New returns a sorter that keeps at most limit rows in memory and puts its
+// file into dir, the system's temporary directory when empty. The file is made
+// only when it is needed.
+func New[T any](codec Codec[T], limit int, dir string) *Sorter[T] {
+	return &Sorter[T]{codec: codec, dir: dir, limit: max(limit, 16)}
+}
+
+// Len returns the number of rows added.
+func (s *Sorter[T]) Len() int64 { return s.count }
+
+// Spilled returns the bytes written to disk.
+func (s *Sorter[T]) Spilled() int64 { return s.size }
+
+// Add stores a copy of row.
+func (s *Sorter[T]) Add(row *T) error {
+	if len(s.rows) >= s.limit {
+		if err := s.Flush(); err != nil {
+			return err
+		}
+	}
+	s.rows = append(s.rows, *row)
+	s.count++
+	s.dirty = true
+	return nil
+}
+
+// Flush writes the rows in memory to disk and gives their memory back.
+func (s *Sorter[T]) Flush() error {
+	if len(s.rows) == 0 {
+		return nil
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp(s.dir, "trainspan-sort-*")
+		if err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
+		s.file = f
+		// The name is not needed; without it a crash leaves nothing behind.
+		_ = os.Remove(f.Name())
+	}
+	s.sort()
+	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 64<<10)
+	start := s.size
+	for _, k := range s.order {
+		s.buf = s.codec.Append(s.buf[:0], &s.rows[k])
+		var head [binary.MaxVarintLen64]byte
+		n := binary.PutUvarint(head[:], uint64(len(s.buf)))
+		w.Write(head[:n])
+		w.Write(s.buf)
+		s.size += int64(n + len(s.buf))
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("spill: %w", err)
+	}
+	s.runs = append(s.runs, run{start, s.size})
+	s.rows, s.order = nil, nil
+	return nil
+}
+
+func (s *Sorter[T]) sort() {
+	if !s.dirty {
+		return
+	}
+	s.dirty = false
+	s.order = slices.Grow(s.order[:0], len(s.rows))
+	for i := range s.rows {
+		s.order = append(s.order, uint32(i))
+	}
+	slices.SortFunc(s.order, func(a, b uint32) int { return s.codec.Compare(&s.rows[a], &s.rows[b]) })
+}
+
+// Close gives up the rows and the file. It may be called more than once.
+func (s *Sorter[T]) Close() error {
+	s.rows, s.order, s.runs = nil, nil, nil
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file = nil
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("spill: %w", err)
+	}
+	return nil
+}
+
+// Iter returns an iterator over all rows added so far, in order. Adding rows
+// while it is in use is not allowed; several iterators may be used at once.
+func (s *Sorter[T]) Iter() *Iter[T] {
+	s.sort()
+	it := &Iter[T]{s: s}
+	for _, r := range s.runs {
+		c := &cursor[T]{codec: &s.codec, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
+		it.push(c)
+	}
+	if len(s.order) > 0 {
+		it.push(&cursor[T]{codec: &s.codec, mem: s.rows, order: s.order})
+	}
+	return it
+}
+
+// Iter walks the rows of a Sorter in order.
+type Iter[T any] struct {
+	s    *Sorter[T]
+	heap []*cursor[T]
+	err  error
+	last *cursor[T]
+}
+
+// Next returns the next row, or nil at the end or on an error. The row is
+// valid until the next call.
+func (it *Iter[T]) Next() *T {
+	if c := it.last; c != nil {
+		it.last = nil
+		if len(it.heap) > 0 && it.heap[0] == c {
+			if c.advance() {
+				it.down(0)
+			} else {
+				it.fail(c.err)
+				it.pop()
+			}
+		}
+	}
+	if it.err != nil || len(it.heap) == 0 {
+		return nil
+	}
+	it.last = it.heap[0]
+	return it.last.cur
+}
+
+// Err returns what ended the iteration early, nil after a full one.
+func (it *Iter[T]) Err() error { return it.err }
+
+func (it *Iter[T]) fail(err error) {
+	if err != nil && it.err == nil {
+		it.err = fmt.Errorf("spill: %w", err)
+	}
+}
+
+func (it *Iter[T]) push(c *cursor[T]) {
+	if !c.advance() {
+		it.fail(c.err)
+		return
+	}
+	it.heap = append(it.heap, c)
+	i := len(it.heap) - 1
+	for i > 0 && it.less(i, (i-1)/2) {
+		it.heap[i], it.heap[(i-1)/2] = it.heap[(i-1)/2], it.heap[i]
+		i = (i - 1) / 2
+	}
+}
+
+func (it *Iter[T]) pop() {
+	n := len(it.heap) - 1
+	it.heap[0] = it.heap[n]
+	it.heap[n] = nil
+	it.heap = it.heap[:n]
+	it.down(0)
+}
+
+func (it *Iter[T]) down(i int) {
+	for {
+		k := 2*i + 1
+		if k >= len(it.heap) {
+			return
+		}
+		if k+1 < len(it.heap) && it.less(k+1, k) {
+			k++
+		}
+		if !it.less(k, i) {
+			return
+		}
+		it.heap[i], it.heap[k] = it.heap[k], it.heap[i]
+		i = k
+	}
+}
+
+func (it *Iter[T]) less(i, j int) bool {
+	return it.s.codec.Compare(it.heap[i].cur, it.heap[j].cur) < 0
+}
+
+// cursor reads one run.
+type cursor[T any] struct {
+	codec *Codec[T]
+	mem   []T
+	order []uint32
+	r     *bufio.Reader
+	row   T
+	cur   *T
+	buf   []byte
+	err   error
+}
+
+func (c *cursor[T]) advance() bool {
+	if c.r == nil {
+		if len(c.order) == 0 {
+			return false
+		}
+		c.cur = &c.mem[c.order[0]]
+		c.order = c.order[1:]
+		return true
+	}
+	n, err := binary.ReadUvarint(c.r)
+	if err == io.EOF {
+		return false
+	}
+	if err == nil {
+		c.buf = slices.Grow(c.buf[:0], int(n))[:n]
+		_, err = io.ReadFull(c.r, c.buf)
+	}
+	if err == nil {
+		err = c.codec.Decode(c.buf, &c.row)
+	}
+	c.err = err
+	c.cur = &c.row
+	return err == nil
+}

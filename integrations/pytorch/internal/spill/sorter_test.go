@@ -1,0 +1,94 @@
+package spill_test
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
+)
+
+type pair struct{ key, seq uint64 }
+
+func codec() spill.Codec[pair] {
+	return spill.Codec[pair]{
+		Compare: func(a, b *pair) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.seq, b.seq)) },
+		Append: func(dst []byte, p *pair) []byte {
+			return binary.AppendUvarint(binary.AppendUvarint(dst, p.key), p.seq)
+		},
+		Decode: func(src []byte, p *pair) error {
+			var n int
+			p.key, n = binary.Uvarint(src)
+			p.seq, _ = binary.Uvarint(src[n:])
+			return nil
+		},
+	}
+}
+
+func TestSorterOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		rows, limit  int
+		spills       bool
+		flushAtEnd   bool
+		iterateTwice bool
+	}{
+		{"empty", 0, 100, false, false, false},
+		{"in memory", 100, 1000, false, false, true},
+		{"many runs", 10_000, 64, true, false, true},
+		{"flushed", 100, 1000, true, true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := spill.New(codec(), tc.limit, dir)
+			rng := rand.New(rand.NewPCG(1, 2))
+			var want []pair
+			for i := range tc.rows {
+				p := pair{rng.Uint64N(50), uint64(i)}
+				want = append(want, p)
+				if err := s.Add(&p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			slices.SortFunc(want, func(a, b pair) int { return codec().Compare(&a, &b) })
+			if tc.flushAtEnd {
+				if err := s.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				var got []pair
+				it := s.Iter()
+				for p := it.Next(); p != nil; p = it.Next() {
+					got = append(got, *p)
+				}
+				if it.Err() != nil || !slices.Equal(got, want) {
+					t.Fatalf("err %v, %d rows, want %d in order", it.Err(), len(got), len(want))
+				}
+			}
+			if (s.Spilled() > 0) != tc.spills || s.Len() != int64(tc.rows) {
+				t.Fatalf("spilled %d bytes of %d rows", s.Spilled(), s.Len())
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 0 {
+				t.Fatalf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestSorterReportsABadDirectory(t *testing.T) {
+	s := spill.New(codec(), 16, t.TempDir()+"/absent")
+	var err error
+	for i := range 17 {
+		err = s.Add(&pair{key: uint64(i)})
+	}
+	if err == nil {
+		t.Fatal("no error for a directory that does not exist")
+	}
+}
