@@ -107,7 +107,7 @@ func listDir(ctx context.Context, root string, minLength int64) ([]Piece, error)
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		if !d.Type().IsRegular() || !isSource(name) {
 			return nil
 		}
 		info, err := d.Info()
@@ -123,6 +123,13 @@ func listDir(ctx context.Context, root string, minLength int64) ([]Piece, error)
 		return nil
 	})
 	return pieces, err
+}
+
+// isSource leaves out the generated lists of constants and system calls, such as
+// zerrors_linux_amd64.go, of which there is one for every platform.
+func isSource(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") &&
+		!strings.HasPrefix(name, "zerrors_") && !strings.HasPrefix(name, "zsys") && !strings.HasPrefix(name, "ztypes_")
 }
 
 // cut divides one file so that even a short one has enough pieces to split.

@@ -1,0 +1,81 @@
+// Charlm trains a small character-level language model on the source files of
+// the Go standard library, with nothing but plain Go. It has every part of a
+// real training job: workers that read from disk, data-parallel replicas with an
+// all-reduce, validation, checkpoints written in the foreground or in the
+// background, resuming, and a test at the end.
+//
+//	go run ./examples/charlm -out out
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+func main() {
+	// The first signal asks the job to end after the step; the second one, with
+	// the default handler back, ends it at once.
+	asked, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	context.AfterFunc(asked, restore)
+	os.Exit(run(context.Background(), os.Args[1:], asked.Done(), os.Stdout, os.Stderr))
+}
+
+// run is the whole program; it returns the exit status.
+func run(ctx context.Context, args []string, stop <-chan struct{}, stdout, stderr io.Writer) int {
+	opts, err := parseOptions(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "charlm:", err)
+		return 2
+	}
+	report := &reporter{out: stdout}
+	if opts.progress == "on" || opts.progress == "auto" && isTerminal(stderr) {
+		report.barOut = stderr
+	}
+	if err := train(ctx, opts, report, stop); err != nil {
+		fmt.Fprintln(stderr, "charlm:", err)
+		return 1
+	}
+	return 0
+}
+
+// train runs the job in the chosen style and prints its summary.
+func train(ctx context.Context, opts options, report *reporter, stop <-chan struct{}) (err error) {
+	began := time.Now()
+	t := newTrainer(opts, report, stop)
+	defer func() {
+		report.end()
+		err = errors.Join(err, t.close())
+	}()
+	if err := styles[opts.style](ctx, t); err != nil {
+		return err
+	}
+	report.line("step %d after %.1f s, checkpoints in %s", t.pos.Step, time.Since(began).Seconds(), t.store.Dir())
+	if t.stopping() {
+		report.line("stopped as asked; -resume continues")
+		return nil
+	}
+	text, err := t.sample("// New", 240, 0.6)
+	if err != nil {
+		return err
+	}
+	report.line("\nthe model writes:\n%s", text)
+	return nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
