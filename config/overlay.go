@@ -1,79 +1,131 @@
 package config
 
-import "reflect"
-
-// layered is implemented by types that overlay takes or leaves as a whole.
-type layered interface{ IsSet() bool }
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
 
 // overlay copies into dst every field of src that is set: fields of structs one
 // by one, entries of metadata and headers key by key, everything else when it
-// is not zero. dst and src are pointers to the same struct type, and share
-// nothing afterwards.
+// is not zero. dst and src are pointers to the same struct type and share no
+// slice, map or pointer afterwards.
 func overlay(dst, src any) {
-	overlayValue(reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem())
+	(&overlayer{}).structOf(dst, src)
 }
 
-func overlayValue(dst, src reflect.Value) {
+// overlayer may be told to report the key of every field that it sets.
+type overlayer struct {
+	onSet func(path string)
+}
+
+func (o *overlayer) structOf(dst, src any) {
+	o.value(reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem(), "")
+}
+
+func (o *overlayer) value(dst, src reflect.Value, path string) {
 	switch v := src.Interface().(type) {
-	case layered:
+	case Var[[]string]:
+		if v.IsSet() && !v.IsFunc() {
+			dst.Set(reflect.ValueOf(Value(slices.Clone(v.Get()))))
+			o.set(path)
+			return
+		}
+	}
+	switch v := src.Interface().(type) {
+	case interface{ IsSet() bool }:
 		if v.IsSet() {
 			dst.Set(src)
+			o.set(path)
 		}
 		return
 	case Metadata:
-		merged := dst.Interface().(Metadata)
-		for _, e := range v {
-			merged = merged.With(e.Key, e.Value)
+		o.metadata(dst.Addr().Interface().(*Metadata), v, path)
+		return
+	case Headers:
+		if len(v) > 0 {
+			merged := maps.Clone(dst.Interface().(Headers))
+			if merged == nil {
+				merged = Headers{}
+			}
+			maps.Copy(merged, v)
+			dst.Set(reflect.ValueOf(merged))
+			o.set(path)
 		}
-		dst.Set(reflect.ValueOf(merged))
+		return
+	case []string:
+		if v != nil {
+			dst.Set(reflect.ValueOf(slices.Clone(v)))
+			o.set(path)
+		}
 		return
 	}
 	switch src.Kind() {
 	case reflect.Struct:
-		for i := range src.NumField() {
-			overlayValue(dst.Field(i), src.Field(i))
-		}
-		settleAlternatives(dst, src)
+		o.structure(dst, src, path)
 	case reflect.Pointer:
 		if src.IsNil() {
 			return
 		}
 		fresh := reflect.New(src.Type().Elem())
 		if !dst.IsNil() {
-			overlayValue(fresh.Elem(), dst.Elem())
+			// The weaker source's own struct stays as it was.
+			(&overlayer{}).value(fresh.Elem(), dst.Elem(), path)
 		}
-		overlayValue(fresh.Elem(), src.Elem())
+		o.value(fresh.Elem(), src.Elem(), path)
 		dst.Set(fresh)
-	case reflect.Map:
-		if src.Len() == 0 {
-			return
-		}
-		fresh := reflect.MakeMap(src.Type())
-		for _, m := range []reflect.Value{dst, src} {
-			for it := m.MapRange(); it.Next(); {
-				fresh.SetMapIndex(it.Key(), it.Value())
-			}
-		}
-		dst.Set(fresh)
-	case reflect.Slice:
-		if !src.IsNil() {
-			fresh := reflect.MakeSlice(src.Type(), src.Len(), src.Len())
-			reflect.Copy(fresh, src)
-			dst.Set(fresh)
-		}
 	default:
 		if !src.IsZero() {
 			dst.Set(src)
+			o.set(path)
 		}
+	}
+}
+
+func (o *overlayer) structure(dst, src reflect.Value, path string) {
+	for i := range src.NumField() {
+		at := path
+		if f := src.Type().Field(i); !f.Anonymous {
+			at = join(path, f.Tag.Get("key"))
+		}
+		o.value(dst.Field(i), src.Field(i), at)
+	}
+	settleAlternatives(dst, src)
+}
+
+func (o *overlayer) metadata(dst *Metadata, src Metadata, path string) {
+	if src == nil {
+		return
+	}
+	merged := dst.Clone()
+	if merged == nil {
+		merged = Metadata{}
+	}
+	for _, e := range src {
+		// Two entries with one key in the same source are for validation to
+		// find, so they must survive.
+		if _, known := (*dst).Get(e.Key); known {
+			merged = merged.With(e.Key, e.Value)
+		} else {
+			merged = append(merged, e)
+		}
+	}
+	*dst = merged
+	o.set(path)
+}
+
+func (o *overlayer) set(path string) {
+	if o.onSet != nil {
+		o.onSet(path)
 	}
 }
 
 // settleAlternatives keeps of two fields that exclude each other only the one
 // that the stronger source set.
 func settleAlternatives(dst, src reflect.Value) {
-	switch s := src.Addr().Interface().(type) {
+	switch d := dst.Addr().Interface().(type) {
 	case *Training:
-		d := dst.Addr().Interface().(*Training)
+		s := src.Interface().(Training)
 		switch {
 		case s.PerfTag.IsSet() && !s.PerfTags.IsSet():
 			d.PerfTags = Var[[]string]{}
@@ -81,7 +133,7 @@ func settleAlternatives(dst, src reflect.Value) {
 			d.PerfTag = Var[string]{}
 		}
 	case *OTLP:
-		d := dst.Addr().Interface().(*OTLP)
+		s := src.Interface().(OTLP)
 		if s.Endpoint != "" && s.TracesEndpoint == "" {
 			d.TracesEndpoint = ""
 		}

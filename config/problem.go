@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -38,7 +39,7 @@ func (p Problem) String() string {
 // ValidationError is the error of a configuration that cannot be used. It holds
 // every problem found, not only the first.
 type ValidationError struct {
-	// Problems are in the order of the fields, and never empty.
+	// Problems are in the order in which they were found, and never empty.
 	Problems []Problem
 }
 
@@ -65,11 +66,13 @@ func showValue(v any) string {
 		s = strconv.Quote(x)
 	case error:
 		s = strconv.Quote(x.Error())
+	case bool:
+		s = strconv.FormatBool(x)
 	default:
-		s = string(appendPyRepr(nil, v))
-		if b, ok := v.(bool); ok {
-			s = strconv.FormatBool(b)
+		if reflect.TypeOf(v).Kind() == reflect.Func {
+			return "a function"
 		}
+		s = string(appendPyRepr(nil, v))
 	}
 	if len(s) > longestShown {
 		s = strings.ToValidUTF8(s[:longestShown], "") + "…"

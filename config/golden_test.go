@@ -1,0 +1,177 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// refused is one configuration that must not pass, and why.
+type refused struct {
+	Name, Field, Message string
+	Config               json.RawMessage
+}
+
+func TestRefusedConfigs(t *testing.T) {
+	data, err := os.ReadFile("testdata/refused.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []refused
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			_, err := load(c.Config)
+			var invalid *config.ValidationError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("error = %v, want a *ValidationError", err)
+			}
+			if len(invalid.Problems) != 1 {
+				t.Errorf("problems = %q, want one", invalid.Problems)
+			}
+			p := invalid.Problems[0]
+			if p.Field != c.Field || !strings.Contains(p.Message, c.Message) {
+				t.Errorf("problem = %+v, want field %q and message %q", p, c.Field, c.Message)
+			}
+			if !strings.Contains(err.Error(), c.Field) {
+				t.Errorf("%q does not name the field", err)
+			}
+		})
+	}
+}
+
+// load reads and validates as a caller does who reads the reference's configs.
+func load(src any) (config.Base, error) {
+	b, err := config.DecodeBase(src, config.DecodeOptions{AllowUnknown: true})
+	if err != nil {
+		return b, err
+	}
+	return b, b.Validate()
+}
+
+// TestReferenceScenarios replays the configurations of recorded scenarios.
+func TestReferenceScenarios(t *testing.T) {
+	dirs, _ := filepath.Glob("../../shared/golden/one-logger/*")
+	if len(dirs) == 0 {
+		t.Skip("no recorded scenarios in ../shared")
+	}
+	seen := 0
+	for _, dir := range dirs {
+		var scenario struct {
+			Provider struct {
+				Config    json.RawMessage   `json:"base_config"`
+				Overrides []json.RawMessage `json:"overrides"`
+			}
+			Steps []struct {
+				Call string
+				Args struct{ Config json.RawMessage }
+			}
+		}
+		var result struct{ Steps []struct{ Outcome string } }
+		if !readJSON(t, filepath.Join(dir, "scenario.json"), &scenario) || !readJSON(t, filepath.Join(dir, "result.json"), &result) {
+			continue
+		}
+		name := filepath.Base(dir)
+		if scenario.Provider.Config != nil {
+			base, err := load(goValue(t, scenario.Provider.Config))
+			if err != nil {
+				t.Errorf("%s: base config refused: %v", name, err)
+			}
+			for _, o := range scenario.Provider.Overrides {
+				if _, err := config.MergeWith(config.DecodeOptions{AllowUnknown: true}, base, goValue(t, o).(map[string]any)); err != nil {
+					t.Errorf("%s: override refused: %v", name, err)
+				}
+			}
+			seen++
+		}
+		provided := len(result.Steps) - len(scenario.Steps)
+		configured := false
+		for i, step := range scenario.Steps {
+			// A second base config is refused by the builder, not by its values.
+			if step.Call != "provider.with_base_config" || configured {
+				continue
+			}
+			_, err := load(goValue(t, step.Args.Config))
+			want := result.Steps[provided+i].Outcome == "ok"
+			if (err == nil) != want {
+				t.Errorf("%s step %d: error = %v, accepted by the reference: %v", name, i, err, want)
+			}
+			configured = want
+			seen++
+		}
+	}
+	if seen < 16 {
+		t.Errorf("only %d configurations seen", seen)
+	}
+}
+
+func TestReferenceAcceptsLaxNumbers(t *testing.T) {
+	b, err := load(`{"application_name": "a", "session_tag_or_fn": "s", "world_size_or_fn": 8, "telemetry_config": {
+		"perf_tag_or_fn": "p", "global_batch_size_or_fn": 32, "world_size_or_fn": 9,
+		"seq_length_or_fn": "512", "micro_batch_size_or_fn": 4.0, "custom_metadata": {}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Training.SeqLength.Get(); got != 512 {
+		t.Errorf("seq length = %d", got)
+	}
+	if got := b.Training.MicroBatchSize.Get(); got != 4 {
+		t.Errorf("micro batch size = %d", got)
+	}
+}
+
+func readJSON(t *testing.T, path string, v any) bool {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		t.Error(path, err)
+	}
+	return err == nil
+}
+
+// goValue reads a scenario's value; {"$fn": v} becomes a function.
+func goValue(t *testing.T, data []byte) any {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return withFunctions(v)
+}
+
+func withFunctions(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if result, ok := v["$fn"]; ok && len(v) == 1 {
+			result = withFunctions(result)
+			return func() any { return result }
+		}
+		for key := range v {
+			v[key] = withFunctions(v[key])
+		}
+	case []any:
+		return slices.Collect(func(yield func(any) bool) {
+			for _, item := range v {
+				if !yield(withFunctions(item)) {
+					return
+				}
+			}
+		})
+	}
+	return v
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func (o *Outputs) validate(p *problems) {
+	const file, trace = "outputs.file", "outputs.trace"
+	if o.File.Active() && o.File.Path == "" {
+		p.add(file+".path", nil, "field required: the file output is switched on and needs a path")
+	}
+	validatePath(p, file+".path", o.File.Path)
+	validatePath(p, trace+".path", o.Trace.Path)
+	notNegative(p, trace+".buffer_size", o.Trace.BufferSize)
+	for i, dir := range o.Trace.DataDirs {
+		if strings.TrimSpace(dir) == "" {
+			p.add(trace+".data_dirs", dir, "a folder must not be empty (item %d)", i)
+		}
+	}
+	o.OTLP.validate(p, "outputs.otlp")
+}
+
+var placeholder = regexp.MustCompile(`\{[a-zA-Z_]*\}`)
+
+// validatePath refuses placeholders that nobody replaces: all ranks would write
+// the same file.
+func validatePath(p *problems, field, path string) {
+	known := []string{"{rank}", "{pid}", "{host}"}
+	for _, word := range placeholder.FindAllString(path, -1) {
+		if near := nearest(word, known); near != word {
+			p.add(field, path, "unknown placeholder %s; the nearest known one is %s", word, near)
+		}
+	}
+	if strings.ContainsRune(path, 0) {
+		p.add(field, path, "must not hold a zero byte")
+	}
+}
+
+func (o *OTLP) validate(p *problems, path string) {
+	oneOf(p, path+".protocol", o.Protocol, OTLPGRPC, OTLPHTTP)
+	validateEndpoint(p, path+".endpoint", o.Endpoint, o.EffectiveProtocol())
+	validateEndpoint(p, path+".traces_endpoint", o.TracesEndpoint, o.EffectiveProtocol())
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		at := path + ".headers"
+		// Neither is shown: a secret may stand in the wrong place.
+		if name == "" || strings.IndexFunc(name, notToken) >= 0 {
+			p.add(at, nil, "a name is empty or holds a character that HTTP does not allow")
+		} else if strings.ContainsAny(o.Headers[name], "\r\n\x00") {
+			p.add(join(at, name), nil, "the value holds a line break or a zero byte")
+		}
+	}
+	notNegative(p, path+".timeout", o.Timeout)
+	oneOf(p, path+".compression", o.Compression, "gzip", "none")
+	switch {
+	case o.ClientCertificate != "" && o.ClientKey == "":
+		p.add(path+".client_key", nil, "must be set together with client_certificate")
+	case o.ClientCertificate == "" && o.ClientKey != "":
+		p.add(path+".client_certificate", nil, "must be set together with client_key")
+	}
+	notNegative(p, path+".queue_size", o.QueueSize)
+	notNegative(p, path+".batch_size", o.BatchSize)
+	notNegative(p, path+".batch_delay", o.BatchDelay)
+	if o.QueueSize > 0 && o.BatchSize > o.QueueSize {
+		p.add(path+".batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
+	}
+}
+
+// validateEndpoint wants a URL with a host, or with grpc also host:port. What it
+// shows of a bad one holds no password.
+func validateEndpoint(p *problems, field, endpoint string, protocol Protocol) {
+	if endpoint == "" {
+		return
+	}
+	u, err := url.Parse(endpoint)
+	if err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		return
+	}
+	if protocol == OTLPGRPC {
+		if _, _, err := net.SplitHostPort(endpoint); err == nil && !strings.Contains(endpoint, "/") {
+			return
+		}
+		p.add(field, withoutUser(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
+		return
+	}
+	p.add(field, withoutUser(endpoint), `must be a URL such as "http://localhost:4318"`)
+}
+
+// withoutUser hides what stands before an @, parsable or not.
+func withoutUser(endpoint string) string {
+	i := strings.LastIndexByte(endpoint, '@')
+	if i < 0 {
+		return endpoint
+	}
+	start := strings.Index(endpoint[:i], "//")
+	if start < 0 {
+		return redacted + endpoint[i:]
+	}
+	return endpoint[:start+2] + redacted + endpoint[i:]
+}
+
+// notToken reports characters that HTTP does not allow in a header name.
+func notToken(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+func notNegative[T ~int | ~int64](p *problems, field string, n T) {
+	if n < 0 {
+		p.add(field, n, "must not be negative")
+	}
+}
