@@ -1,13 +1,79 @@
 package dftracer
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
-func appendUint(dst []byte, v uint64) []byte { return strconv.AppendUint(dst, v, 10) }
+const hexDigits = "0123456789abcdef"
 
-func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
+// pairs holds the decimal digits of 00 to 99.
+const pairs = "00010203040506070809" +
+	"10111213141516171819" +
+	"20212223242526272829" +
+	"30313233343536373839" +
+	"40414243444546474849" +
+	"50515253545556575859" +
+	"60616263646566676869" +
+	"70717273747576777879" +
+	"80818283848586878889" +
+	"90919293949596979899"
+
+func appendUint(dst []byte, v uint64) []byte {
+	if v < 10 {
+		return append(dst, byte('0'+v))
+	}
+	if v < 100 {
+		return append(dst, pairs[2*v], pairs[2*v+1])
+	}
+	var b [20]byte
+	i := len(b)
+	for v >= 100 {
+		q := v / 100
+		r := 2 * (v - 100*q)
+		i -= 2
+		b[i], b[i+1] = pairs[r], pairs[r+1]
+		v = q
+	}
+	if v >= 10 {
+		i -= 2
+		b[i], b[i+1] = pairs[2*v], pairs[2*v+1]
+	} else {
+		i--
+		b[i] = byte('0' + v)
+	}
+	return append(dst, b[i:]...)
+}
+
+func appendInt(dst []byte, v int64) []byte {
+	if v < 0 {
+		return appendUint(append(dst, '-'), -uint64(v))
+	}
+	return appendUint(dst, uint64(v))
+}
+
+// clock appends timestamps. Neighbouring events share their seconds, so those
+// digits are made once and copied.
+type clock struct {
+	sec  int64
+	n    int
+	text [20]byte
+}
+
+const microsPerSecond = 1_000_000
+
+func (c *clock) append(dst []byte, ts int64) []byte {
+	if ts < microsPerSecond {
+		return appendInt(dst, ts)
+	}
+	sec := ts / microsPerSecond
+	us := uint32(ts - sec*microsPerSecond)
+	if sec != c.sec {
+		c.sec = sec
+		c.n = len(appendInt(c.text[:0], sec))
+	}
+	dst = append(dst, c.text[:c.n]...)
+	hi, rest := us/10000, us%10000
+	mid, lo := rest/100, rest%100
+	return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*mid], pairs[2*mid+1], pairs[2*lo], pairs[2*lo+1])
+}
 
 // plain marks the bytes that stand for themselves inside a JSON string.
 var plain = func() (t [256]bool) {

@@ -76,5 +76,3 @@ func (h Hash) appendText(dst []byte, d Dialect) []byte {
 	}
 	return dst
 }
-
-const hexDigits = "0123456789abcdef"

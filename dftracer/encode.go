@@ -1,0 +1,236 @@
+package dftracer
+
+// maxLine is the longest line, its line feed included, that readers take.
+const maxLine = 16*1024 - 1
+
+// encoder turns events into lines of one dialect. It holds only what never
+// changes after it was made, so goroutines share it.
+type encoder struct {
+	dialect Dialect
+	args    bool // metadata is on: events carry args
+	nest    bool // args carry level and p_idx
+	pid     int64
+	host    string // this host's hash as JSON
+
+	proc    string // `,"pid":1,"tid":`
+	tailX   string // from the phase to the host hash
+	tailC   string
+	tailM   string
+	closing string // what ends an X or C line
+}
+
+func newEncoder(d Dialect, noMetadata bool, nest Nesting, p Process) *encoder {
+	e := &encoder{dialect: d, args: !noMetadata, pid: int64(p.PID)}
+	e.nest = e.args && (nest == NestingOn || nest == NestingAuto && d != V22)
+	e.host = string(d.Hash(p.Host).AppendJSON(nil, d))
+	e.proc = `,"pid":` + string(appendInt(nil, e.pid)) + `,"tid":`
+	hhash := `,"args":{"hhash":` + e.host
+	e.tailM = e.phase(PhaseMetadata) + hhash
+	e.tailX, e.tailC, e.closing = e.phase(PhaseComplete), e.phase(PhaseCounter), "}\n"
+	if e.args {
+		e.tailX += hhash
+		e.closing = "}}\n"
+	}
+	return e
+}
+
+// phase returns the member of a line that says what it is.
+func (e *encoder) phase(p Phase) string {
+	if e.dialect == V22 {
+		return `,"ph":` + string(rune('0'+p))
+	}
+	return `,"ph":"` + string(rune(p.Letter())) + `"`
+}
+
+// span is what a complete event has besides its key and its arguments.
+func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = appendUint(dst, s.ID)
+	dst = append(dst, key.head...)
+	if e.dialect == V22 {
+		dst = appendType(dst, key.typ, TypeCPPApp)
+	}
+	dst = append(dst, e.proc...)
+	dst = appendUint(dst, uint64(max(s.TID, 0)))
+	dst = append(dst, `,"ts":`...)
+	dst = c.append(dst, max(s.TS, 0))
+	dst = append(dst, `,"dur":`...)
+	dst = appendUint(dst, uint64(max(s.Dur, 0)))
+	dst = append(dst, e.tailX...)
+	if e.args {
+		if e.nest {
+			dst = appendNesting(dst, s.Level, s.Parent)
+		}
+		dst = e.appendArgs(dst, args)
+	}
+	return append(dst, e.closing...)
+}
+
+// append encodes any event. ID must be set for the phases that carry one.
+func (e *encoder) append(dst []byte, c *clock, ev *Event) []byte {
+	switch ev.Phase {
+	case PhaseMetadata:
+		return e.appendMetadata(dst, ev, e.nest)
+	case PhaseCounter, PhaseAggregated:
+		return e.appendCounter(dst, c, ev)
+	}
+	dst = append(dst, `{"id":`...)
+	dst = appendUint(dst, ev.ID)
+	dst = appendHead(dst, ev.Cat, ev.Name)
+	if e.dialect == V22 {
+		dst = appendType(dst, ev.Type, TypeCPPApp)
+	}
+	dst = e.appendProcess(dst, ev)
+	dst = append(dst, `,"ts":`...)
+	dst = c.append(dst, max(ev.TS, 0))
+	dst = append(dst, `,"dur":`...)
+	dst = appendUint(dst, uint64(max(ev.Dur, 0)))
+	if ev.HostHash == "" {
+		dst = append(dst, e.tailX...)
+	} else {
+		dst = e.appendForeign(dst, ev, PhaseComplete)
+	}
+	if e.args {
+		if e.nest {
+			dst = appendNesting(dst, ev.Level, ev.Parent)
+		}
+		dst = e.appendArgs(dst, ev.Args)
+	}
+	return append(dst, e.closing...)
+}
+
+// appendCounter encodes a sample. Counters have no id and no duration; their
+// phase stands before pid and tid.
+func (e *encoder) appendCounter(dst []byte, c *clock, ev *Event) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = appendString(dst, ev.Name)
+	dst = append(dst, `,"cat":`...)
+	dst = appendString(dst, ev.Cat)
+	if e.dialect == V22 {
+		dst = appendType(dst, ev.Type, TypeCPPApp)
+	}
+	dst = append(dst, `,"ts":`...)
+	dst = c.append(dst, max(ev.TS, 0))
+	dst = append(dst, e.tailC...)
+	dst = e.appendProcess(dst, ev)
+	if e.args {
+		dst = append(dst, `,"args":{"hhash":`...)
+		dst = e.appendHost(dst, ev.HostHash)
+		dst = e.appendArgs(dst, ev.Args)
+	}
+	return append(dst, e.closing...)
+}
+
+// appendMetadata encodes a fact. Metadata keeps its arguments even when event
+// arguments are off: it would say nothing without them.
+func (e *encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
+	cat := ev.Cat
+	if cat == "" {
+		cat = CatDFTracer
+	}
+	if e.dialect == V22 {
+		dst = append(dst, `{"name":`...)
+	} else {
+		dst = append(dst, `{"id":`...)
+		dst = appendUint(dst, ev.ID)
+		dst = append(dst, `,"name":`...)
+	}
+	dst = appendString(dst, ev.Name)
+	dst = append(dst, `,"cat":`...)
+	dst = appendString(dst, cat)
+	if e.dialect == V22 {
+		dst = appendType(dst, ev.Type, TypeDFTracer)
+	}
+	dst = e.appendProcess(dst, ev)
+	if ev.HostHash == "" {
+		dst = append(dst, e.tailM...)
+	} else {
+		dst = e.appendForeign(dst, ev, PhaseMetadata)
+	}
+	if nest && (ev.Level != 0 || ev.Parent > 0) {
+		dst = appendNesting(dst, ev.Level, ev.Parent)
+	}
+	dst = e.appendArgs(dst, ev.Args)
+	return append(dst, "}}\n"...)
+}
+
+func (e *encoder) appendProcess(dst []byte, ev *Event) []byte {
+	if ev.PID == 0 || ev.PID == e.pid {
+		dst = append(dst, e.proc...)
+	} else {
+		dst = append(dst, `,"pid":`...)
+		dst = appendUint(dst, uint64(max(ev.PID, 0)))
+		dst = append(dst, `,"tid":`...)
+	}
+	return appendUint(dst, uint64(max(ev.TID, 0)))
+}
+
+// appendForeign writes the tail of an event that happened on another host.
+func (e *encoder) appendForeign(dst []byte, ev *Event, p Phase) []byte {
+	dst = append(dst, e.phase(p)...)
+	if !e.args && p != PhaseMetadata {
+		return dst
+	}
+	dst = append(dst, `,"args":{"hhash":`...)
+	return e.appendHost(dst, ev.HostHash)
+}
+
+func (e *encoder) appendHost(dst []byte, hash string) []byte {
+	if hash == "" {
+		return append(dst, e.host...)
+	}
+	if e.dialect == V1 && isDecimal(hash) {
+		return append(dst, hash...)
+	}
+	return appendString(dst, hash)
+}
+
+func isDecimal(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= 20 && (s[0] != '0' || len(s) == 1)
+}
+
+func appendType(dst []byte, t, unset Type) []byte {
+	if t == TypeUnknown {
+		t = unset
+	}
+	dst = append(dst, `,"type":`...)
+	return appendUint(dst, uint64(t))
+}
+
+func appendNesting(dst []byte, level int, parent int64) []byte {
+	if level > 0 {
+		dst = append(dst, `,"level":`...)
+		dst = appendUint(dst, uint64(level))
+	}
+	if parent <= 0 {
+		return append(dst, `,"p_idx":-1`...)
+	}
+	dst = append(dst, `,"p_idx":`...)
+	return appendUint(dst, uint64(parent))
+}
+
+func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
+	for i := range args {
+		a := &args[i]
+		dst = append(dst, ',', '"')
+		if len(a.Key) == 5 && (a.Key == "level" || a.Key == "p_idx" || a.Key == "hhash") {
+			dst = append(dst, "user_"...) // the format owns these three
+		}
+		dst = appendEscaped(dst, a.Key)
+		dst = append(dst, '"', ':')
+		switch a.kind {
+		case KindInt:
+			dst = appendInt(dst, int64(a.num))
+		case KindString:
+			dst = appendString(dst, a.str)
+		default:
+			dst = a.AppendJSON(dst, e.dialect)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,169 @@
+package dftracer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Nesting says whether events carry level and p_idx in their args.
+type Nesting uint8
+
+// NestingAuto, the zero value, writes them in V1 and V2 and not in V22.
+const (
+	NestingAuto Nesting = iota
+	NestingOn
+	NestingOff
+)
+
+// Compression is how lines are stored.
+type Compression uint8
+
+const (
+	// CompressAuto is the zero value: plain text when the file name ends in
+	// ".pfw", otherwise CompressMembers.
+	CompressAuto Compression = iota
+	// CompressMembers writes many gzip members, each ending on a line end.
+	// A reader can decompress them in parallel and a crash costs at most the last.
+	CompressMembers
+	// CompressSingle writes one gzip member, flushed at every FlushInterval.
+	// Readers that index with zindex need it.
+	CompressSingle
+	// CompressNone writes plain lines.
+	CompressNone
+)
+
+// SyncPolicy says when the file is forced to the disk. Without it the lines
+// survive the death of the process, but not that of the machine.
+type SyncPolicy uint8
+
+// SyncNever, the zero value, leaves it to the operating system.
+const (
+	SyncNever   SyncPolicy = iota
+	SyncOnClose            // once, by Close
+	SyncAlways             // after every member or flush
+)
+
+// Existing says what Create does with a file that is already there.
+type Existing uint8
+
+// ExistingReplace, the zero value, starts the file anew.
+const (
+	ExistingReplace Existing = iota
+	ExistingKeep             // rename it to the first free name of the form trace.old1.pfw.gz
+	ExistingFail             // return an error that matches os.ErrExist
+)
+
+// Defaults of Options.
+const (
+	DefaultLevel         = 1
+	DefaultMemberSize    = 1 << 20
+	DefaultFlushInterval = time.Second
+)
+
+// Options configures a Writer. The zero value, and nil, mean V2 with metadata
+// in gzip members of about 1 MiB of text, nothing older than a second.
+// The Writer copies it.
+type Options struct {
+	// Dialect is the generation to write.
+	Dialect Dialect
+	// NoMetadata leaves out the args of all events and the FH and SH records.
+	NoMetadata bool
+	// Nesting overrides whether level and p_idx are written.
+	Nesting Nesting
+
+	// Compression, Level (1 fastest to 9 smallest, 0 means DefaultLevel) and
+	// MemberSize (bytes of text, 0 means DefaultMemberSize) shape the file.
+	Compression Compression
+	Level       int
+	MemberSize  int
+	// FlushInterval bounds the age of a line that is not in the file yet;
+	// 0 means DefaultFlushInterval.
+	FlushInterval time.Duration
+	// Sync says when the file is forced to the disk.
+	Sync SyncPolicy
+	// RotateSize, when positive, makes the Writer continue in a new file
+	// (trace.1.pfw.gz, trace.2.pfw.gz, ...) once this many bytes are in the
+	// current one. Every part is a complete trace. NewWriter does not rotate.
+	RotateSize int64
+	// RemoveEmpty makes Close delete a file with fewer than five events, as
+	// the reference does.
+	RemoveEmpty bool
+
+	// Existing says what happens to a file that is already there.
+	Existing Existing
+	// HashName makes Create treat the path as a prefix and write to
+	// <prefix>-<hash16>-app.pfw.gz like the reference.
+	HashName bool
+	// Rank, when not nil, replaces {rank} in the path and is written as the
+	// PR record. Without it {rank} becomes 0.
+	Rank *int
+	// Process is who the trace is about; zero means this process.
+	Process Process
+	// Version is the version text of the start event; "" means that of the dialect.
+	Version string
+
+	// OnError is called once per outage of the file, from a goroutine of the
+	// Writer; it must not call the Writer. Nil means errors are only counted
+	// and returned by Close.
+	OnError func(error)
+	// Now tells the time of framing records; nil means time.Now.
+	Now func() time.Time
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Level == 0 {
+		opts.Level = DefaultLevel
+	}
+	if opts.MemberSize == 0 {
+		opts.MemberSize = DefaultMemberSize
+	}
+	if opts.FlushInterval == 0 {
+		opts.FlushInterval = DefaultFlushInterval
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if err := opts.validate(); err != nil {
+		return Options{}, err
+	}
+	opts.Process = opts.Process.withDefaults()
+	if opts.Version == "" {
+		opts.Version = dialectVersion(opts.Dialect)
+	}
+	return opts, nil
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("dftracer: "+format, args...))
+		}
+	}
+	bad(o.Dialect > V22, "unknown dialect %d", o.Dialect)
+	bad(o.Nesting > NestingOff, "unknown nesting %d", o.Nesting)
+	bad(o.Compression > CompressNone, "unknown compression %d", o.Compression)
+	bad(o.Sync > SyncAlways, "unknown sync policy %d", o.Sync)
+	bad(o.Existing > ExistingFail, "unknown choice %d for an existing file", o.Existing)
+	bad(o.Level < 1 || o.Level > 9, "compression level %d is not between 1 and 9", o.Level)
+	bad(o.MemberSize < 0, "negative member size %d", o.MemberSize)
+	bad(o.FlushInterval < 0, "negative flush interval %v", o.FlushInterval)
+	bad(o.RotateSize < 0, "negative rotation size %d", o.RotateSize)
+	return errors.Join(errs...)
+}
+
+// dialectVersion is the release of the reference that a dialect follows.
+func dialectVersion(d Dialect) string {
+	switch d {
+	case V1:
+		return "1.0.8"
+	case V22:
+		return "2.2.0"
+	}
+	return "2.0.0"
+}

@@ -1,0 +1,157 @@
+package dftracer
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	// blockSize is how much text a buffer gathers before it is compressed.
+	blockSize = 128 << 10
+	// blockSlack lets the last line of a buffer end without a new allocation.
+	blockSlack = 32 << 10
+	// spareBlocks is how many buffers can wait for the disk.
+	spareBlocks = 6
+	// maxShards bounds the buffers of a large machine.
+	maxShards = 16
+)
+
+func newBlock() []byte { return make([]byte, 0, blockSize+blockSlack) }
+
+// shardCount is a power of two, so that a mask finds the shard of a lane.
+func shardCount() int {
+	n := 1
+	for n < runtime.GOMAXPROCS(0)*2 && n < maxShards {
+		n *= 2
+	}
+	return n
+}
+
+// shard is one buffer of lines. Events on different lanes go to different
+// shards, and goroutines that run at the same time have different lanes, so
+// the lock is rarely contended.
+type shard struct {
+	mu    sync.Mutex
+	buf   []byte // nil once the writer is closed
+	lines int
+	clock clock
+	_     [64]byte // keeps neighbours off this cache line
+}
+
+// take swaps the shard's buffer for an empty one.
+func (s *shard) take(empty []byte) (full []byte, lines int) {
+	s.mu.Lock()
+	full, lines = s.buf, s.lines
+	s.buf, s.lines = empty, 0
+	s.mu.Unlock()
+	return full, lines
+}
+
+func (s *shard) filled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.buf)
+}
+
+// takeFree waits for a buffer to become free: the disk is slower than the program.
+func (w *Writer) takeFree() []byte {
+	select {
+	case b := <-w.free:
+		return b
+	default:
+	}
+	start := time.Now()
+	b := <-w.free
+	w.blocked.Add(int64(time.Since(start)))
+	return b
+}
+
+func (w *Writer) putFree(b []byte) {
+	if cap(b) > 2*(blockSize+blockSlack) {
+		b = newBlock()
+	}
+	w.free <- b[:0]
+}
+
+// sealFull hands the shard's buffer to the pump, after the facts that its
+// lines may refer to. Another goroutine may have done so already.
+func (w *Writer) sealFull(s *shard) {
+	w.sealing.Lock()
+	defer w.sealing.Unlock()
+	if s.filled() < w.block {
+		return
+	}
+	if s == &w.facts {
+		w.sealFacts()
+		return
+	}
+	lines, n := s.take(w.takeFree())
+	w.sealFacts()
+	w.pump.jobs <- job{buf: lines, lines: n}
+}
+
+// sealAll hands every line written so far to the pump.
+func (w *Writer) sealAll() {
+	w.sealing.Lock()
+	defer w.sealing.Unlock()
+	// The facts go first into the file but are taken last, so that no event
+	// can be ahead of the facts it refers to. Shards are sent one by one
+	// because there may be fewer spare buffers than shards.
+	for i := range w.shards {
+		s := &w.shards[i]
+		if s.filled() == 0 {
+			continue
+		}
+		buf, n := s.take(w.takeFree())
+		w.sealFacts()
+		w.pump.jobs <- job{buf: buf, lines: n}
+	}
+	w.sealFacts()
+}
+
+func (w *Writer) sealFacts() {
+	if w.facts.filled() == 0 {
+		return
+	}
+	buf, n := w.facts.take(w.takeFree())
+	w.pump.jobs <- job{buf: buf, lines: n, facts: true}
+}
+
+// retireShards makes later writes fail. Lines that slipped in after the last
+// seal still go to the file.
+func (w *Writer) retireShards() {
+	w.sealing.Lock()
+	defer w.sealing.Unlock()
+	last := func(s *shard) job {
+		buf, n := s.take(nil)
+		return job{buf: buf, lines: n}
+	}
+	events := make([]job, 0, len(w.shards))
+	for i := range w.shards {
+		events = append(events, last(&w.shards[i]))
+	}
+	facts := last(&w.facts)
+	facts.facts = true
+	w.pump.jobs <- facts
+	for _, j := range events {
+		w.pump.jobs <- j
+	}
+}
+
+// flushRegularly keeps lines from growing older than the flush interval. It
+// works at twice that rate: compressing and writing take time too.
+func (w *Writer) flushRegularly() {
+	defer w.flusher.Done()
+	t := time.NewTicker(max(w.opts.FlushInterval/2, time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-t.C:
+			w.sealAll()
+			w.pump.jobs <- job{op: opFlush}
+		}
+	}
+}

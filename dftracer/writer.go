@@ -1,0 +1,335 @@
+package dftracer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// ErrClosed is returned by methods of a Writer that was closed.
+var ErrClosed = errors.New("dftracer: writer is closed")
+
+// Span is what a complete event has besides its Key and its arguments.
+// The fields are those of Event.
+type Span struct {
+	ID      uint64
+	TID     int64
+	TS, Dur int64 // microseconds
+	Level   int
+	Parent  int64
+}
+
+// Writer writes one process's trace. Its methods may be called concurrently;
+// a nil Writer does nothing.
+//
+// An event is encoded straight into a buffer under a short lock; one goroutine
+// compresses full or old buffers and writes them. When the disk is slower than
+// the program, all buffers fill up and Write blocks: no event is dropped and
+// memory stays bounded. When the disk fails, events are dropped, counted and
+// reported, and a record in the file says so once it works again.
+type Writer struct {
+	enc    *encoder
+	opts   Options
+	path   string
+	lastID atomic.Uint64
+
+	shards []shard // of events, by lane
+	facts  shard   // of metadata, stored ahead of the events that refer to it
+	mask   uint64
+	block  int // a buffer this full goes to the pump
+
+	sealing sync.Mutex // keeps blocks in the order in which they were taken
+	free    chan []byte
+	blocked atomic.Int64
+	cuts    atomic.Uint64
+	late    atomic.Uint64
+	fixed   atomic.Uint64
+
+	pump  *pump
+	names names
+
+	closing sync.Mutex
+	closed  bool
+	endArgs []Arg
+	stop    chan struct{}
+	flusher sync.WaitGroup
+	err     error
+}
+
+// Create makes the file at path and writes the start of a trace to it. The
+// path may contain {rank}, {pid} and {host}; missing directories are made. It
+// starts two goroutines, which Close ends.
+func Create(path string, opts *Options) (*Writer, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	path = o.resolvePath(path)
+	out, err := openFile(path, o.Existing)
+	if err != nil {
+		return nil, fmt.Errorf("dftracer: create %s: %w", path, err)
+	}
+	return newWriter(out, path, o)
+}
+
+// NewWriter writes a trace to w, which it does not close. When a write fails,
+// the rest is written again later, so w must report how much it took.
+func NewWriter(w io.Writer, opts *Options) (*Writer, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if o.Compression == CompressAuto {
+		o.Compression = CompressMembers
+	}
+	o.RotateSize = 0
+	return newWriter(&stream{w: w}, "", o)
+}
+
+func newWriter(out output, path string, o Options) (*Writer, error) {
+	w := &Writer{
+		enc:   newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
+		opts:  o,
+		path:  path,
+		stop:  make(chan struct{}),
+		block: min(blockSize, o.MemberSize),
+	}
+	w.shards = make([]shard, shardCount())
+	w.mask = uint64(len(w.shards) - 1)
+	buffers := len(w.shards) + 1 + spareBlocks
+	w.free = make(chan []byte, buffers)
+	for range spareBlocks {
+		w.free <- newBlock()
+	}
+	for i := range w.shards {
+		w.shards[i].buf = newBlock()
+	}
+	w.facts.buf = newBlock()
+	w.names.seed(o.Dialect, o.Process)
+
+	pump, err := newPump(w, out, buffers)
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	w.pump = pump
+	if err := pump.begin(); err != nil {
+		return nil, errors.Join(fmt.Errorf("dftracer: write %s: %w", path, err), out.Close())
+	}
+	go pump.run()
+	w.flusher.Add(1)
+	go w.flushRegularly()
+	if o.Rank != nil {
+		w.SetRank(*o.Rank)
+	}
+	return w, nil
+}
+
+// Path returns the file that Create made; later parts of a rotated trace have
+// a number before the extension. It is empty for NewWriter.
+func (w *Writer) Path() string {
+	if w == nil {
+		return ""
+	}
+	return w.path
+}
+
+// Dialect returns the dialect being written.
+func (w *Writer) Dialect() Dialect {
+	if w == nil {
+		return V2
+	}
+	return w.opts.Dialect
+}
+
+// NextID returns an id for an event that starts now, so that its children can
+// name it as their parent before it is written.
+func (w *Writer) NextID() uint64 {
+	if w == nil {
+		return 0
+	}
+	return w.lastID.Add(1)
+}
+
+// WriteComplete writes a finished span without allocating. Negative numbers
+// become 0; a zero ID is replaced by a new one. args are not kept.
+func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
+	if w == nil {
+		return
+	}
+	if s.ID == 0 {
+		s.ID = w.lastID.Add(1)
+	}
+	if s.TS < 0 || s.Dur < 0 || s.TID < 0 {
+		w.fixed.Add(1)
+	}
+	if argsSize(args) > maxLine-6*2*maxKeyPart-512 {
+		w.writeLong(&Event{ID: s.ID, Name: key.name, Cat: key.cat, Type: key.typ, TID: s.TID, TS: s.TS, Dur: s.Dur,
+			Level: s.Level, Parent: s.Parent, Args: append([]Arg(nil), args...)})
+		return
+	}
+	sh := &w.shards[uint64(s.TID)&w.mask]
+	sh.mu.Lock()
+	if sh.buf == nil {
+		sh.mu.Unlock()
+		w.late.Add(1)
+		return
+	}
+	sh.buf = w.enc.appendSpan(sh.buf, &sh.clock, key, &s, args)
+	sh.lines++
+	full := len(sh.buf) >= w.block
+	sh.mu.Unlock()
+	if full {
+		w.sealFull(sh)
+	}
+}
+
+// Write writes any event. It does not change ev and keeps nothing of it.
+func (w *Writer) Write(ev *Event) {
+	if w == nil || ev == nil {
+		return
+	}
+	copied := *ev
+	if copied.ID == 0 {
+		copied.ID = w.lastID.Add(1)
+	}
+	if ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0 {
+		w.fixed.Add(1)
+	}
+	if quickSize(ev) > maxLine {
+		w.writeLong(&copied)
+		return
+	}
+	sh := w.shardOf(ev)
+	sh.mu.Lock()
+	if sh.buf == nil {
+		sh.mu.Unlock()
+		w.late.Add(1)
+		return
+	}
+	sh.buf = w.enc.append(sh.buf, &sh.clock, &copied)
+	sh.lines++
+	full := len(sh.buf) >= w.block
+	sh.mu.Unlock()
+	if full {
+		w.sealFull(sh)
+	}
+}
+
+// writeLong writes an event whose strings may have to be shortened.
+func (w *Writer) writeLong(ev *Event) {
+	var c clock
+	line, cuts := appendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return w.enc.append(dst, &c, ev) })
+	if cuts > 0 {
+		w.cuts.Add(uint64(cuts))
+	}
+	w.appendLine(w.shardOf(ev), line)
+}
+
+func (w *Writer) appendLine(sh *shard, line []byte) {
+	sh.mu.Lock()
+	if sh.buf == nil {
+		sh.mu.Unlock()
+		w.late.Add(1)
+		return
+	}
+	sh.buf = append(sh.buf, line...)
+	sh.lines++
+	full := len(sh.buf) >= w.block
+	sh.mu.Unlock()
+	if full {
+		w.sealFull(sh)
+	}
+}
+
+func (w *Writer) shardOf(ev *Event) *shard {
+	if ev.Phase == PhaseMetadata {
+		return &w.facts
+	}
+	return &w.shards[uint64(ev.TID)&w.mask]
+}
+
+// Counter writes a sample of values at ts (microseconds) on lane tid.
+func (w *Writer) Counter(cat, name string, tid, ts int64, args ...Arg) {
+	if w == nil {
+		return
+	}
+	w.Write(&Event{Phase: PhaseCounter, Cat: cat, Name: name, TID: tid, TS: ts, Args: append([]Arg(nil), args...)})
+}
+
+// Flush waits until everything written before is in the file. It returns the
+// Writer's error state: nil when the file works.
+func (w *Writer) Flush() error {
+	if w == nil {
+		return nil
+	}
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	if w.closed {
+		return w.err
+	}
+	return w.flush(false)
+}
+
+// Sync is Flush followed by forcing the file to the disk.
+func (w *Writer) Sync() error {
+	if w == nil {
+		return nil
+	}
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	if w.closed {
+		return w.err
+	}
+	return w.flush(true)
+}
+
+func (w *Writer) flush(sync bool) error {
+	w.sealAll()
+	done := make(chan error, 1)
+	w.pump.jobs <- job{op: opFlush, sync: sync, done: done}
+	return <-done
+}
+
+// SetEndArgs sets arguments of the end event, such as counts of what was lost
+// on the way to the Writer. A later call replaces them.
+func (w *Writer) SetEndArgs(args ...Arg) {
+	if w == nil {
+		return
+	}
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	w.endArgs = append([]Arg(nil), args...)
+}
+
+// Close writes the end event, ends the framing, stops the goroutines and
+// closes the file. It returns the first error that lost events or left the
+// file incomplete. Later calls return the same; later writes are counted and dropped.
+func (w *Writer) Close() error {
+	if w == nil {
+		return nil
+	}
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	if w.closed {
+		return w.err
+	}
+	w.closed = true
+	close(w.stop)
+	w.flusher.Wait()
+	w.sealAll()
+	w.retireShards()
+	done := make(chan error, 1)
+	w.pump.jobs <- job{op: opClose, done: done, end: w.endArgs}
+	w.err = <-done
+	if w.opts.RemoveEmpty && w.path != "" && w.err == nil && w.pump.totalEvents() < minEvents {
+		w.err = os.Remove(w.path)
+	}
+	return w.err
+}
+
+// minEvents is how many events, start and end included, the reference wants
+// before it keeps a file.
+const minEvents = 5
