@@ -154,7 +154,7 @@ func (t *trainer) loadCheckpoint(context.Context) (found bool, err error) {
 	if err := t.restore(state); err != nil {
 		return false, fmt.Errorf("resume from %s: %w", path, err)
 	}
-	t.report.line("resumed from %s: epoch %d, step %d", path, t.pos.Epoch+1, t.pos.Step)
+	t.report.line("resumed from %s: step %d, %d epochs done", path, t.pos.Step, t.pos.Epoch)
 	return true, nil
 }
 

@@ -155,6 +155,27 @@ func TestFailedSaveLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestOpenRemovesHalfWrittenFiles(t *testing.T) {
+	store := open(t, 3)
+	saved, err := store.Save(testState(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(store.Dir(), ".writing-123")
+	if err := os.WriteFile(half, []byte("CHARLM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpoint.Open(store.Dir(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the half-written file is still there: %v", err)
+	}
+	if _, err := checkpoint.Load(saved.Path); err != nil {
+		t.Errorf("the whole checkpoint is damaged: %v", err)
+	}
+}
+
 func TestWriterSavesInTheBackground(t *testing.T) {
 	store := open(t, 3)
 	w := checkpoint.NewWriter(store)

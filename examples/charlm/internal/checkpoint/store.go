@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	prefix = "step-"
-	suffix = ".ckpt"
+	prefix    = "step-"
+	suffix    = ".ckpt"
+	temporary = ".writing-*"
 )
 
 // Store keeps the newest Keep checkpoints of one run in one directory. Its
@@ -23,10 +24,21 @@ type Store struct {
 	keep int
 }
 
-// Open makes the directory if it is missing. keep below one keeps everything.
+// Open makes the directory if it is missing, and removes what a run that was
+// killed while saving left half-written. One store at a time may use a
+// directory. keep below one keeps everything.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	stale, err := filepath.Glob(filepath.Join(dir, temporary))
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, path := range stale {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("checkpoint: %w", err)
+		}
 	}
 	return &Store{dir: dir, keep: keep}, nil
 }
@@ -47,7 +59,7 @@ type Saved struct {
 func (s *Store) Save(state *State) (Saved, error) {
 	out := Saved{Position: state.Position}
 	out.Path = filepath.Join(s.dir, fmt.Sprintf("%s%09d%s", prefix, state.Step, suffix))
-	f, err := os.CreateTemp(s.dir, ".writing-*")
+	f, err := os.CreateTemp(s.dir, temporary)
 	if err != nil {
 		return out, fmt.Errorf("checkpoint: %w", err)
 	}
