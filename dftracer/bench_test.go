@@ -33,6 +33,18 @@ func BenchmarkWriteComplete(b *testing.B) {
 	}
 }
 
+func BenchmarkWriteCompletePlain(b *testing.B) {
+	w := newBenchWriter(b, &dftracer.Options{Compression: dftracer.CompressNone})
+	key := dftracer.NewKey("compute", "forward")
+	ts := time.Now().UnixMicro()
+	b.ReportAllocs()
+	for b.Loop() {
+		ts += 37
+		w.WriteComplete(&key, dftracer.Span{ID: w.NextID(), TID: 4242, TS: ts, Dur: 31, Level: 3, Parent: 17},
+			dftracer.Int("epoch", 3), dftracer.Int("step", 1234), dftracer.Int("image_idx", 77))
+	}
+}
+
 func BenchmarkWriteCompleteParallel(b *testing.B) {
 	w := newBenchWriter(b, nil)
 	key := dftracer.NewKey("compute", "forward")
@@ -111,7 +123,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
 		level int
-	}{{"level1", 1}, {"level2", 2}, {"level3", 3}, {"level5", 5}} {
+	}{{"adaptive", dftracer.LevelAdaptive}, {"level1", 1}, {"level6", 6}} {
 		b.Run(bench.name, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "trace.pfw.gz")
 			w, err := dftracer.Create(path, &dftracer.Options{Level: bench.level})

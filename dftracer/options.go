@@ -54,9 +54,9 @@ const (
 	ExistingFail             // return an error that matches os.ErrExist
 )
 
-// Defaults of Options.
+// LevelAdaptive and the defaults of Options.
 const (
-	DefaultLevel         = 1
+	LevelAdaptive        = 0
 	DefaultMemberSize    = 1 << 20
 	DefaultFlushInterval = time.Second
 )
@@ -72,8 +72,10 @@ type Options struct {
 	// Nesting overrides whether level and p_idx are written.
 	Nesting Nesting
 
-	// Compression, Level (1 fastest to 9 smallest, 0 means DefaultLevel) and
-	// MemberSize (bytes of text, 0 means DefaultMemberSize) shape the file.
+	// Compression, Level and MemberSize (bytes of text, 0 means
+	// DefaultMemberSize) shape the file. Level goes from 1, fastest, to 9,
+	// smallest. 0, LevelAdaptive, is level 6 as long as compression keeps up
+	// with the program and level 1 for the members in which it does not.
 	Compression Compression
 	Level       int
 	MemberSize  int
@@ -116,9 +118,6 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		opts = *o
 	}
-	if opts.Level == 0 {
-		opts.Level = DefaultLevel
-	}
 	if opts.MemberSize == 0 {
 		opts.MemberSize = DefaultMemberSize
 	}
@@ -150,7 +149,7 @@ func (o *Options) validate() error {
 	bad(o.Compression > CompressNone, "unknown compression %d", o.Compression)
 	bad(o.Sync > SyncAlways, "unknown sync policy %d", o.Sync)
 	bad(o.Existing > ExistingFail, "unknown choice %d for an existing file", o.Existing)
-	bad(o.Level < 1 || o.Level > 9, "compression level %d is not between 1 and 9", o.Level)
+	bad(o.Level < 0 || o.Level > 9, "compression level %d is not between 0 and 9", o.Level)
 	bad(o.MemberSize < 0, "negative member size %d", o.MemberSize)
 	bad(o.FlushInterval < 0, "negative flush interval %v", o.FlushInterval)
 	bad(o.RotateSize < 0, "negative rotation size %d", o.RotateSize)

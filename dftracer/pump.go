@@ -32,6 +32,15 @@ type job struct {
 // are dropped before they are compressed, so a gzip stream is never broken.
 const maxPending = 4 << 20
 
+const (
+	// levelSmall is used while the pump keeps up, levelFast when it does not.
+	// On trace lines the former gives a quarter less, at half the speed.
+	levelSmall = 6
+	levelFast  = 1
+	// backlog is how many waiting jobs mean that the pump does not keep up.
+	backlog = 3
+)
+
 // pump is the goroutine between buffers and file. Everything but counts
 // belongs to that goroutine.
 type pump struct {
@@ -41,7 +50,9 @@ type pump struct {
 	clock clock
 	text  []byte // scratch for the pump's own lines
 
-	zip    *gzip.Writer
+	zip    *gzip.Writer // of the open member: fast or small
+	fast   *gzip.Writer
+	small  *gzip.Writer
 	packed bytes.Buffer
 	member struct{ bytes, lines int } // put into the open member so far
 	stream bool                       // CompressSingle: the member has begun
@@ -54,12 +65,22 @@ type pump struct {
 
 func newPump(w *Writer, out output, buffers int) (*pump, error) {
 	p := &pump{w: w, out: out, jobs: make(chan job, buffers+16)}
-	if w.opts.Compression != CompressNone {
-		zip, err := gzip.NewWriterLevel(&p.packed, w.opts.Level)
-		if err != nil {
+	if w.opts.Compression == CompressNone {
+		return p, nil
+	}
+	small, fast := w.opts.Level, w.opts.Level
+	if w.opts.Level == LevelAdaptive {
+		small, fast = levelSmall, levelFast
+	}
+	var err error
+	if p.small, err = gzip.NewWriterLevel(&p.packed, small); err != nil {
+		return nil, fmt.Errorf("dftracer: %w", err)
+	}
+	p.fast, p.zip = p.small, p.small
+	if fast != small && w.opts.Compression == CompressMembers {
+		if p.fast, err = gzip.NewWriterLevel(&p.packed, fast); err != nil {
 			return nil, fmt.Errorf("dftracer: %w", err)
 		}
-		p.zip = zip
 	}
 	return p, nil
 }
@@ -129,11 +150,16 @@ func (p *pump) put(text []byte, lines int, facts bool) {
 			p.emitPacked()
 		}
 	default:
+		hurry := len(p.jobs) >= backlog
 		if p.member.bytes == len(text) {
+			p.zip = p.small
+			if hurry {
+				p.zip = p.fast
+			}
 			p.zip.Reset(&p.packed)
 		}
 		_, _ = p.zip.Write(text)
-		if p.member.bytes >= p.w.opts.MemberSize {
+		if p.member.bytes >= p.w.opts.MemberSize || hurry && p.zip != p.fast {
 			p.endMember(false)
 			p.rotateIfLarge()
 		}
