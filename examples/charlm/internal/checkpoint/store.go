@@ -14,7 +14,7 @@ import (
 const (
 	prefix    = "step-"
 	suffix    = ".ckpt"
-	temporary = ".writing-*"
+	temporary = ".writing-"
 )
 
 // Store keeps the newest Keep checkpoints of one run in one directory. Its
@@ -31,12 +31,15 @@ func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	stale, err := filepath.Glob(filepath.Join(dir, temporary))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	for _, path := range stale {
-		if err := os.Remove(path); err != nil {
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), temporary) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
 	}
@@ -59,7 +62,7 @@ type Saved struct {
 func (s *Store) Save(state *State) (Saved, error) {
 	out := Saved{Position: state.Position}
 	out.Path = filepath.Join(s.dir, fmt.Sprintf("%s%09d%s", prefix, state.Step, suffix))
-	f, err := os.CreateTemp(s.dir, temporary)
+	f, err := os.CreateTemp(s.dir, temporary+"*")
 	if err != nil {
 		return out, fmt.Errorf("checkpoint: %w", err)
 	}
