@@ -1,0 +1,391 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// DefaultShutdownTimeout bounds Provider.Shutdown when the builder was given
+// no other.
+const DefaultShutdownTimeout = 5 * time.Second
+
+// TrainingTelemetryBuilder gathers what a [Provider] is made of. The methods
+// return the builder, so that calls can be chained; what is wrong with a call
+// is reported by ConfigureProvider, or by Err. A builder that failed can be
+// corrected and used again; one that succeeded is spent.
+//
+// It is not safe for concurrent use.
+type TrainingTelemetryBuilder struct {
+	base      *config.Base
+	overrides []config.Override
+	training  *config.Training
+	export    *config.Export
+	strategy  config.ErrorStrategy
+
+	exporters     []Exporter
+	spanExporters []sdktrace.SpanExporter
+	processors    []sdktrace.SpanProcessor
+	resource      *resource.Resource
+	sampler       sdktrace.Sampler
+	ids           sdktrace.IDGenerator
+
+	logger   *slog.Logger
+	clock    Clock
+	identity Identity
+	ranks    *config.Ranks
+	timeout  time.Duration
+
+	spent  bool
+	misuse []error
+}
+
+// NewTrainingTelemetryBuilder makes an empty builder.
+func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
+	return &TrainingTelemetryBuilder{}
+}
+
+// fits notes a call that comes too late or too often, and tells whether the
+// call is to be carried out.
+func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
+	switch {
+	case b.spent:
+		b.misuse = append(b.misuse, fmt.Errorf("%s can be called only before configure_provider is called.", name))
+	case again:
+		b.misuse = append(b.misuse, fmt.Errorf("You can only call %s once", name))
+	default:
+		return true
+	}
+	return false
+}
+
+// WithBaseConfig sets the base configuration. It can be set once.
+func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTelemetryBuilder {
+	if b.fits("with_base_config", b.base != nil) {
+		base = base.Clone()
+		b.base = &base
+	}
+	return b
+}
+
+// WithConfigOverride lays a partial configuration over the base. Later
+// overrides win.
+func (b *TrainingTelemetryBuilder) WithConfigOverride(o config.Override) *TrainingTelemetryBuilder {
+	if b.fits("with_config_override", false) {
+		b.overrides = append(b.overrides, o)
+	}
+	return b
+}
+
+// WithTrainingConfig sets the training configuration; it wins over the one in
+// the base configuration. A job that learns it later calls
+// [Provider.SetTrainingConfig].
+func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *TrainingTelemetryBuilder {
+	if b.fits("with_training_config", b.training != nil) {
+		t = t.Clone()
+		b.training = &t
+	}
+	return b
+}
+
+// WithExporter adds exporters of native records. They get the spans that the
+// export customization lets through.
+func (b *TrainingTelemetryBuilder) WithExporter(exporters ...Exporter) *TrainingTelemetryBuilder {
+	if b.fits("with_exporter", false) {
+		for _, e := range exporters {
+			if e != nil {
+				b.exporters = append(b.exporters, e)
+			}
+		}
+	}
+	return b
+}
+
+// WithSpanExporter adds OpenTelemetry exporters. Each gets batches, off the
+// training goroutine, of the spans that the export customization lets through.
+func (b *TrainingTelemetryBuilder) WithSpanExporter(exporters ...sdktrace.SpanExporter) *TrainingTelemetryBuilder {
+	if b.fits("with_span_exporter", false) {
+		for _, e := range exporters {
+			if e != nil {
+				b.spanExporters = append(b.spanExporters, e)
+			}
+		}
+	}
+	return b
+}
+
+// WithSpanProcessor adds OpenTelemetry span processors. They see every span,
+// whatever the export customization says. A processor that is an
+// [EventProcessor] sees the events of open spans too.
+func (b *TrainingTelemetryBuilder) WithSpanProcessor(processors ...sdktrace.SpanProcessor) *TrainingTelemetryBuilder {
+	if b.fits("with_span_processor", false) {
+		for _, p := range processors {
+			if p != nil {
+				b.processors = append(b.processors, p)
+			}
+		}
+	}
+	return b
+}
+
+// WithExportCustomization chooses the spans that exporters get, by name. It
+// can be set once; without it the spans of single iterations are left out.
+func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *TrainingTelemetryBuilder {
+	if b.fits("with_export_customization", b.export != nil) {
+		b.export = &e
+	}
+	return b
+}
+
+// WithErrorStrategy sets the error strategy; it wins over the configuration.
+func (b *TrainingTelemetryBuilder) WithErrorStrategy(s config.ErrorStrategy) *TrainingTelemetryBuilder {
+	if b.fits("with_error_strategy", false) {
+		b.strategy = s
+	}
+	return b
+}
+
+// WithResource adds attributes to the OpenTelemetry resource; they win over
+// the ones that telemetry finds itself.
+func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingTelemetryBuilder {
+	if b.fits("with_resource", false) {
+		b.resource = r
+	}
+	return b
+}
+
+// WithSampler sets the OpenTelemetry sampler. Without it every span is
+// recorded.
+func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTelemetryBuilder {
+	if b.fits("with_sampler", false) {
+		b.sampler = s
+	}
+	return b
+}
+
+// WithIDGenerator sets the generator of trace and span ids.
+func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *TrainingTelemetryBuilder {
+	if b.fits("with_id_generator", false) {
+		b.ids = g
+	}
+	return b
+}
+
+// WithLogger sets where telemetry logs about itself. Without it a logger with
+// the configured level writes to slog's default handler.
+func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetryBuilder {
+	if b.fits("with_logger", false) {
+		b.logger = l
+	}
+	return b
+}
+
+// WithClock sets the clock. Without it the system's is used.
+func (b *TrainingTelemetryBuilder) WithClock(c Clock) *TrainingTelemetryBuilder {
+	if b.fits("with_clock", false) {
+		b.clock = c
+	}
+	return b
+}
+
+// WithIdentity sets what is known of the process. Zero fields are found out.
+func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryBuilder {
+	if b.fits("with_identity", false) {
+		b.identity = id
+	}
+	return b
+}
+
+// WithRanks sets the process's place in the job. Without it the launcher's
+// environment variables are read.
+func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryBuilder {
+	if b.fits("with_ranks", false) {
+		b.ranks = &r
+	}
+	return b
+}
+
+// WithShutdownTimeout bounds Provider.Shutdown.
+func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *TrainingTelemetryBuilder {
+	if b.fits("with_shutdown_timeout", false) {
+		b.timeout = d
+	}
+	return b
+}
+
+// Err gives the misuse of the builder since the last call of Err or
+// ConfigureProvider, and forgets it: calls that came too late or too often.
+// They had no effect.
+func (b *TrainingTelemetryBuilder) Err() error {
+	err := errors.Join(b.misuse...)
+	b.misuse = nil
+	return err
+}
+
+// ConfigureProvider makes the provider. On an error nothing is left running
+// and the builder can be corrected and used again. The context bounds the
+// start of the exporters.
+func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
+	if b.spent {
+		return nil, errors.New("You can only call configure_provider once per application.")
+	}
+	if err := b.Err(); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	base, err := b.config()
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: invalid configuration: %w", err)
+	}
+	p, err := b.provider(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	b.spent = true
+	return p, nil
+}
+
+// config is the whole configuration, checked.
+func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a configuration function panicked: %v", p)
+		}
+	}()
+	if b.base == nil && len(b.overrides) == 0 {
+		return base, errors.New("No configuration was provided. Please provide a base config and/or config overrides.")
+	}
+	if b.base != nil {
+		base = b.base.Clone()
+	}
+	if base, err = config.Merge(base, b.overrides...); err != nil {
+		return base, err
+	}
+	if b.training != nil {
+		t := b.training.Clone()
+		base.Training = &t
+	}
+	if b.strategy != "" {
+		base.ErrorStrategy = b.strategy
+	}
+	var exportErr error
+	if b.export != nil {
+		exportErr = b.export.Validate()
+	}
+	return base, errors.Join(base.Validate(), exportErr)
+}
+
+func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Base) (*Provider, error) {
+	var ranks config.Ranks
+	if b.ranks != nil {
+		ranks = *b.ranks
+	} else {
+		var err error
+		if ranks, err = config.DetectRanks(os.LookupEnv); err != nil {
+			return nil, fmt.Errorf("telemetry: %w", err)
+		}
+	}
+	id := b.identity.withDefaults(&base, ranks)
+	r := &Recorder{
+		clock:    b.clock,
+		log:      b.log(&base),
+		strategy: base.EffectiveErrorStrategy(),
+		base:     base,
+		id:       id,
+		progress: newProgress(),
+	}
+	if r.clock == nil {
+		r.clock = newSystemClock()
+	}
+	r.window, r.limited = base.TimeWindow()
+	var export config.Export
+	if b.export != nil {
+		export = *b.export
+	}
+	r.only = newSelection(export)
+	if base.Training != nil {
+		r.training.Store(base.Training)
+	}
+	p := &Provider{rec: r, timeout: b.timeout, processors: b.processors}
+	if p.timeout <= 0 {
+		p.timeout = DefaultShutdownTimeout
+	}
+	if !base.Enabled() {
+		r.ended = ErrDisabled
+		p.useNothing()
+		return p, nil
+	}
+	if len(b.exporters)+len(b.spanExporters)+len(b.processors) == 0 {
+		r.log.Warn("telemetry has no exporters and no span processors: no telemetry data will be collected")
+	}
+	if err := startExporters(ctx, b.exporters, id, r); err != nil {
+		return nil, err
+	}
+	p.useSDK(ctx, b, id)
+	return p, nil
+}
+
+// startExporters starts the native exporters, or none of them.
+func startExporters(ctx context.Context, exporters []Exporter, id Identity, r *Recorder) error {
+	for _, e := range exporters {
+		if err := guardStart(ctx, e, id); err != nil {
+			_ = shutdownSinks(context.WithoutCancel(ctx), r.sinks, r.log)
+			return fmt.Errorf("telemetry: start exporter %T: %w", e, err)
+		}
+		r.sinks = append(r.sinks, &sink{exporter: e})
+	}
+	return nil
+}
+
+func guardStart(ctx context.Context, e Exporter, id Identity) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("exporter panicked: %v", p)
+		}
+	}()
+	return e.Start(ctx, id)
+}
+
+func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
+	if b.logger != nil {
+		return b.logger
+	}
+	return slog.New(&levelHandler{slog.Default().Handler(), base.EffectiveLogLevel().Slog()})
+}
+
+// levelHandler hides messages below a level.
+type levelHandler struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h *levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.level && h.Handler.Enabled(ctx, l)
+}
+
+func (h *levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &levelHandler{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h *levelHandler) WithGroup(name string) slog.Handler {
+	return &levelHandler{h.Handler.WithGroup(name), h.level}
+}
+
+// lifetime runs a function once, for any number of callers, who all wait for it.
+type lifetime struct {
+	once sync.Once
+	err  error
+}
+
+func (l *lifetime) end(f func() error) error {
+	l.once.Do(func() { l.err = f() })
+	return l.err
+}

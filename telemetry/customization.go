@@ -1,0 +1,57 @@
+package telemetry
+
+import (
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// selection tells which spans the exporters get, by name alone: everything of
+// a span that is left out is dropped, its children are not.
+type selection struct {
+	standard [spans.Count]bool
+	custom   map[string]bool // names outside the table that differ from rest
+	rest     bool            // every other name
+}
+
+func newSelection(e config.Export) *selection {
+	s := &selection{rest: true}
+	listed := false
+	names := e.SpanNames
+	switch e.EffectiveMode() {
+	case config.ExportAll:
+		names = nil
+	case config.Whitelist:
+		s.rest, listed = false, true
+	default:
+		if e.UsesDefaultNames() {
+			names = spans.DefaultBlacklist()
+		}
+	}
+	for i := range s.standard {
+		s.standard[i] = s.rest
+	}
+	for _, name := range names {
+		if i := spans.Index(name); i >= 0 {
+			s.standard[i] = listed
+			continue
+		}
+		if s.custom == nil {
+			s.custom = make(map[string]bool)
+		}
+		s.custom[name] = listed
+	}
+	return s
+}
+
+// has tells whether the span is exported; index is spans.Index(name).
+func (s *selection) has(index int, name string) bool {
+	if index >= 0 {
+		return s.standard[index]
+	}
+	if len(s.custom) != 0 {
+		if listed, ok := s.custom[name]; ok {
+			return listed
+		}
+	}
+	return s.rest
+}

@@ -1,0 +1,195 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// filterProcessor stands between the spans and the batches of one
+// OpenTelemetry exporter. It leaves out the spans that the export
+// customization leaves out, and hangs what lies below them under the nearest
+// ancestor that is exported, so that no span of the backend's trace points at
+// a parent that never comes.
+type filterProcessor struct {
+	batch sdktrace.SpanProcessor
+	only  *selection
+	count *counters
+	ended atomic.Int64 // spans given to batch
+	sent  *cleanExporter
+
+	mu sync.Mutex
+	// hidden maps an open span that is left out to its nearest exported
+	// ancestor; moved maps an open exported span to its parent in the export
+	// where that is not its own.
+	hidden, moved map[trace.SpanID]trace.SpanContext
+}
+
+func newFilterProcessor(e sdktrace.SpanExporter, only *selection, count *counters) *filterProcessor {
+	sent := &cleanExporter{SpanExporter: e, count: count}
+	return &filterProcessor{
+		batch: sdktrace.NewBatchSpanProcessor(sent), only: only, count: count, sent: sent,
+		hidden: make(map[trace.SpanID]trace.SpanContext),
+		moved:  make(map[trace.SpanID]trace.SpanContext),
+	}
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (f *filterProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	name := s.Name()
+	left := !f.only.has(spans.Index(name), name)
+	parent := s.Parent()
+	f.mu.Lock()
+	ancestor, below := f.hidden[parent.SpanID()]
+	switch {
+	case left && below:
+		f.hidden[s.SpanContext().SpanID()] = ancestor
+	case left:
+		f.hidden[s.SpanContext().SpanID()] = parent
+	case below:
+		f.moved[s.SpanContext().SpanID()] = ancestor
+	}
+	f.mu.Unlock()
+	if !left {
+		f.batch.OnStart(ctx, s)
+	}
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (f *filterProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
+	id := s.SpanContext().SpanID()
+	f.mu.Lock()
+	_, left := f.hidden[id]
+	delete(f.hidden, id)
+	parent, moved := f.moved[id]
+	delete(f.moved, id)
+	f.mu.Unlock()
+	switch {
+	case left || !s.SpanContext().IsSampled():
+		return
+	case moved:
+		s = movedSpan{s, parent}
+	}
+	f.ended.Add(1)
+	f.batch.OnEnd(s)
+}
+
+// Shutdown implements sdktrace.SpanProcessor.
+func (f *filterProcessor) Shutdown(ctx context.Context) error {
+	err := f.batch.Shutdown(ctx)
+	f.count.droppedSpans.Add(f.ended.Load() - f.sent.taken.Load())
+	return err
+}
+
+// ForceFlush implements sdktrace.SpanProcessor.
+func (f *filterProcessor) ForceFlush(ctx context.Context) error { return f.batch.ForceFlush(ctx) }
+
+// movedSpan is a span under another parent.
+type movedSpan struct {
+	sdktrace.ReadOnlySpan
+	parent trace.SpanContext
+}
+
+// Parent implements sdktrace.ReadOnlySpan.
+func (m movedSpan) Parent() trace.SpanContext { return m.parent }
+
+// cleanExporter mends what an exporter could not take: text that is not UTF-8
+// and values without bounds would lose the whole batch.
+type cleanExporter struct {
+	sdktrace.SpanExporter
+	count *counters
+	taken atomic.Int64
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (c *cleanExporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
+	out := batch
+	for i, s := range batch {
+		if clean, mended := cleanSpan(s); mended > 0 {
+			if &out[0] == &batch[0] {
+				out = append([]sdktrace.ReadOnlySpan(nil), batch...)
+			}
+			out[i] = clean
+			c.count.repairedValues.Add(int64(mended))
+		}
+	}
+	err := c.SpanExporter.ExportSpans(ctx, out)
+	if err == nil {
+		c.taken.Add(int64(len(batch)))
+		c.count.exportedSpans.Add(int64(len(batch)))
+	}
+	return err
+}
+
+// cleanedSpan is a span with mended texts.
+type cleanedSpan struct {
+	sdktrace.ReadOnlySpan
+	name   string
+	attrs  []attribute.KeyValue
+	events []sdktrace.Event
+	links  []sdktrace.Link
+	status sdktrace.Status
+}
+
+func (c cleanedSpan) Name() string                     { return c.name }
+func (c cleanedSpan) Attributes() []attribute.KeyValue { return c.attrs }
+func (c cleanedSpan) Events() []sdktrace.Event         { return c.events }
+func (c cleanedSpan) Links() []sdktrace.Link           { return c.links }
+func (c cleanedSpan) Status() sdktrace.Status          { return c.status }
+
+func cleanSpan(s sdktrace.ReadOnlySpan) (cleanedSpan, int) {
+	c := cleanedSpan{ReadOnlySpan: s, name: s.Name(), attrs: s.Attributes(), events: s.Events(), links: s.Links(), status: s.Status()}
+	mended := 0
+	count := func(changed bool) {
+		if changed {
+			mended++
+		}
+	}
+	var changed bool
+	c.name, changed = attributes.CleanString(c.name)
+	count(changed)
+	c.status.Description, changed = attributes.CleanString(c.status.Description)
+	count(changed)
+	c.attrs = cleanAttributes(c.attrs, &mended)
+	for i, e := range c.events {
+		name, changedName := attributes.CleanString(e.Name)
+		before := mended
+		attrs := cleanAttributes(e.Attributes, &mended)
+		count(changedName)
+		if mended > before {
+			c.events = append([]sdktrace.Event(nil), c.events...)
+			c.events[i].Name, c.events[i].Attributes = name, attrs
+		}
+	}
+	for i, l := range c.links {
+		before := mended
+		attrs := cleanAttributes(l.Attributes, &mended)
+		if mended > before {
+			c.links = append([]sdktrace.Link(nil), c.links...)
+			c.links[i].Attributes = attrs
+		}
+	}
+	return c, mended
+}
+
+// cleanAttributes gives attrs, or a mended copy.
+func cleanAttributes(attrs []attribute.KeyValue, mended *int) []attribute.KeyValue {
+	out := attrs
+	for i, kv := range attrs {
+		if clean, changed := attributes.CleanKeyValue(kv); changed {
+			if &out[0] == &attrs[0] {
+				out = append([]attribute.KeyValue(nil), attrs...)
+			}
+			out[i] = clean
+			*mended++
+		}
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// finishAs ends a span with everything that the end of its kind means:
+// metrics of an iteration, a loop, a save.
+func (r *Recorder) finishAs(s *Span, e End) error {
+	v := r.valuesFor(s.index)
+	var c call
+	r.mu.Lock()
+	if err := r.usable(); err != nil {
+		r.mu.Unlock()
+		return nil
+	}
+	if s.state != spanOpen {
+		r.mu.Unlock()
+		return nil
+	}
+	t, err := r.instant(e.Time)
+	if err != nil {
+		r.mu.Unlock()
+		return r.fail(verbsOf(s.index).end, err)
+	}
+	t = r.notBefore(s, t)
+	problem := r.complete(&c, s, t, e.Err, &v)
+	if e.Err != nil && !s.errored {
+		c.failure(s, s.recordedError(e.Err, t), s.index >= 0)
+	}
+	r.stop(&c, s, t, nil, e.Err)
+	app := s.index == indexApplication
+	r.mu.Unlock()
+	r.deliver(&c)
+	if problem != nil {
+		problem = r.fail(verbsOf(s.index).end, problem)
+	}
+	if app {
+		_ = r.Close(context.Background())
+	}
+	return problem
+}
+
+// finishNamed is finishAs for the open span of a name.
+func (r *Recorder) finishNamed(index int, e End) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	r.mu.Lock()
+	if err := r.usable(); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	s, err := r.openSpan(index)
+	if err != nil && timed(index) {
+		err = fmt.Errorf("Cannot stop timer since it is not active")
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return r.fail(verbsOf(index).end, err)
+	}
+	return r.finishAs(s, e)
+}
+
+// notBefore keeps an end from lying before its start: a clock that was set
+// back gives a span without length, which is counted.
+func (r *Recorder) notBefore(s *Span, t int64) int64 {
+	if t < s.data.Start {
+		r.stats.RepairedTimes++
+		return s.data.Start
+	}
+	return t
+}
+
+// stop writes the stop record and takes the span off the open ones.
+func (r *Recorder) stop(c *call, s *Span, t int64, attrs []attributes.Attr, err error) {
+	s.data.Stop = t
+	s.data.Attributes = upsert(s.data.Attributes, attributes.Int(attributes.DurationMsec, msec(t-s.data.Start)))
+	r.unlink(s)
+	if s.native {
+		r.export(&Record{
+			Kind:      KindStop,
+			Span:      &s.data,
+			Event:     Event{Name: spans.EventSpanStop, Time: t, Attributes: attrs},
+			Extension: s.index >= 0 && spans.At(s.index).Extension,
+		})
+	}
+	c.ends = append(c.ends, otelEnd{s, t, err})
+}
+
+// stopByForce stops a span that nobody ended: at the end of the job, or
+// through Recorder.Stop. A timed span tells of its timer.
+func (r *Recorder) stopByForce(c *call, s *Span, t int64, attrs []attributes.Attr, err error) {
+	t = r.notBefore(s, t)
+	if timed(s.index) {
+		r.state.windows[s.index].stop(t - s.data.Start)
+		e := Event{Name: spans.EventError, Time: r.now(), Attributes: []attributes.Attr{
+			attributes.String(attributes.ErrorMessage, fmt.Sprintf(forcedTimer, s.data.Name)),
+		}}
+		c.failure(s, e, false)
+	}
+	r.stop(c, s, t, attrs, err)
+}
+
+// forcedTimer is the reference's message, which log readers match.
+const forcedTimer = "Timer for span %s was automatically stopped because the span is being stopped. " +
+	"This may indicate that the corresponding on_xxx_end method was not called correctly. " +
+	"If the program exited properly, please double-check your on_xxx_end callback. " +
+	"If the program exited abnormally (e.g., due to an exception), this is expected."
+
+// Close stops every open span, the latest first, then shuts the native
+// exporters down. Later calls do nothing. ctx bounds the exporters' shutdown.
+func (r *Recorder) Close(ctx context.Context) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	return r.end(ctx, ErrClosed)
+}
+
+// end stops recording for the given reason.
+func (r *Recorder) end(ctx context.Context, why error) error {
+	var c call
+	r.mu.Lock()
+	if r.ended != nil {
+		r.mu.Unlock()
+		return nil
+	}
+	now := r.now()
+	for s := r.last; s != nil; s = r.last {
+		r.stopByForce(&c, s, now, nil, nil)
+	}
+	r.ended = why
+	err := shutdownSinks(ctx, r.sinks, r.log)
+	r.mu.Unlock()
+	r.deliver(&c)
+	return err
+}
+
+func msec(ns int64) int64 { return ns / 1e6 }

@@ -1,0 +1,313 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// scopeName is the instrumentation scope of the spans that the engine starts.
+const scopeName = "github.com/trainspan/trainspan/telemetry"
+
+// Provider is configured telemetry: it owns the recorder, the OpenTelemetry
+// tracer provider and the exporters. A nil Provider does nothing, and so does
+// one that is disabled for this rank. All methods are safe for concurrent use.
+type Provider struct {
+	rec        *Recorder
+	sdk        *sdktrace.TracerProvider // nil when disabled
+	processors []sdktrace.SpanProcessor
+	filters    []*filterProcessor
+	timeout    time.Duration
+	life       lifetime
+	down       lifetime
+}
+
+func newProgress() *spans.Progress { return new(spans.Progress) }
+
+// useNothing makes the provider one that is off.
+func (p *Provider) useNothing() {
+	p.rec.tracers = noop.NewTracerProvider()
+	p.rec.tracer = p.rec.tracers.Tracer(scopeName)
+}
+
+// useSDK makes the OpenTelemetry part of the provider.
+func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id Identity) {
+	r := p.rec
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(newResource(ctx, b.resource, id, r)),
+	}
+	if b.sampler != nil {
+		options = append(options, sdktrace.WithSampler(b.sampler))
+	} else {
+		options = append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	}
+	if b.ids != nil {
+		options = append(options, sdktrace.WithIDGenerator(b.ids))
+	}
+	for _, sp := range b.processors {
+		if w, ok := sp.(EventProcessor); ok {
+			r.watchers = append(r.watchers, w)
+		}
+		if f, ok := sp.(interface{ BindProgress(*spans.Progress) }); ok {
+			f.BindProgress(r.progress)
+		}
+		options = append(options, sdktrace.WithSpanProcessor(sp))
+	}
+	for _, e := range b.spanExporters {
+		f := newFilterProcessor(e, r.only, &r.counters)
+		p.filters = append(p.filters, f)
+		options = append(options, sdktrace.WithSpanProcessor(f))
+	}
+	p.sdk = sdktrace.NewTracerProvider(options...)
+	r.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(Version))
+	r.tracers = &tracerProvider{rec: r, sdk: p.sdk}
+	r.exportsOTel = len(b.spanExporters) > 0
+	r.onStop = func() { // the network must not hold the caller up
+		go func() { _ = p.shutdownSDK(context.Background()) }()
+	}
+}
+
+// Keys of the resource attributes that the semantic conventions do not name.
+const (
+	resourceRank       = "training.rank"
+	resourceLocalRank  = "training.local_rank"
+	resourceWorldSize  = "training.world_size"
+	resourceSessionTag = "training.session_tag"
+	resourcePerfTag    = "training.perf_tag"
+)
+
+// newResource describes the process. It holds no command line and no
+// environment: these carry secrets.
+func newResource(ctx context.Context, extra *resource.Resource, id Identity, r *Recorder) *resource.Resource {
+	kvs := []attribute.KeyValue{
+		attribute.String("service.name", id.ApplicationName),
+		attribute.String("service.instance.id", fmt.Sprintf("%s/%d/%d", id.Host, id.PID, id.Rank.Get())),
+		attribute.String("host.name", id.Host),
+		attribute.Int("process.pid", id.PID),
+		attribute.Int(resourceRank, id.Rank.Get()),
+		attribute.Int(resourceWorldSize, id.WorldSize),
+		attribute.String(resourceSessionTag, id.SessionTag),
+	}
+	if id.LocalRank.IsSet() {
+		kvs = append(kvs, attribute.Int(resourceLocalRank, id.LocalRank.Get()))
+	}
+	if t := r.training.Load(); t != nil {
+		if tags, _ := t.Tags(); len(tags) > 0 {
+			kvs = append(kvs, attribute.String(resourcePerfTag, strings.Join(tags, ",")))
+		}
+	}
+	found, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(kvs...), resource.WithFromEnv())
+	if err != nil {
+		r.log.Warn("telemetry could not describe the process in full", "error", err)
+	}
+	if extra != nil {
+		merged, err := resource.Merge(found, extra)
+		if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
+			r.log.Warn("telemetry could not use the resource that was given", "error", err)
+			return found
+		}
+		return merged
+	}
+	return found
+}
+
+// Recorder gives the recorder, nil for a nil provider.
+func (p *Provider) Recorder() *Recorder {
+	if p == nil {
+		return nil
+	}
+	return p.rec
+}
+
+// Enabled tells whether telemetry is recorded: the provider is configured, on
+// for this rank, not shut down and not disabled.
+func (p *Provider) Enabled() bool {
+	if p == nil {
+		return false
+	}
+	p.rec.mu.Lock()
+	defer p.rec.mu.Unlock()
+	return p.rec.ended == nil
+}
+
+// TracerProvider gives the OpenTelemetry tracer provider of this telemetry.
+// Spans that are made with it reach every exporter, and nest under the spans
+// of callbacks and scopes: under the span of their context, and without one
+// under the span that a callback opened last. Use it with otel.SetTracerProvider
+// or give it to instrumentation libraries.
+func (p *Provider) TracerProvider() trace.TracerProvider {
+	if p == nil {
+		return noop.NewTracerProvider()
+	}
+	return p.rec.tracers
+}
+
+// Tracer is TracerProvider().Tracer(name, options...).
+func (p *Provider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return p.TracerProvider().Tracer(name, options...)
+}
+
+// Progress is where the training stands. Setting it sets what events report.
+func (p *Provider) Progress() *spans.Progress {
+	if p == nil {
+		return nil
+	}
+	return p.rec.progress
+}
+
+// BaseConfig gives a copy of the base configuration in force.
+func (p *Provider) BaseConfig() config.Base {
+	if p == nil {
+		return config.Base{}
+	}
+	return p.rec.base.Clone()
+}
+
+// TrainingConfig gives a copy of the training configuration, and whether there
+// is one yet.
+func (p *Provider) TrainingConfig() (config.Training, bool) {
+	if p == nil {
+		return config.Training{}, false
+	}
+	t := p.rec.training.Load()
+	if t == nil {
+		return config.Training{}, false
+	}
+	return t.Clone(), true
+}
+
+// SetTrainingConfig sets the training configuration of a job that learns it
+// after its start. It can be set once.
+func (p *Provider) SetTrainingConfig(t config.Training) error {
+	if p == nil {
+		return ErrNotConfigured
+	}
+	return silent(p.rec.SetTraining(t))
+}
+
+// ForceDisable switches telemetry off for the rest of the process's life. What
+// was recorded is written and every exporter is closed.
+func (p *Provider) ForceDisable() {
+	if p != nil {
+		p.rec.disable()
+	}
+}
+
+// ForceFlush sends what the OpenTelemetry exporters and processors hold back.
+func (p *Provider) ForceFlush(ctx context.Context) error {
+	if p == nil || p.sdk == nil {
+		return nil
+	}
+	return p.sdk.ForceFlush(ctx)
+}
+
+// Shutdown stops the spans that are still open, writes and sends everything,
+// and closes every exporter. It takes at most the shutdown timeout, even if
+// ctx is cancelled already or a backend does not answer. Later and concurrent
+// calls give the same result; callbacks after it do nothing.
+func (p *Provider) Shutdown(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	return p.life.end(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+		defer cancel()
+		err := errors.Join(p.rec.Close(ctx), p.shutdownSDK(ctx))
+		if dropped := p.Stats().DroppedSpans; dropped > 0 {
+			p.rec.log.Warn("telemetry lost spans on their way to OpenTelemetry exporters", "spans", dropped)
+		}
+		return err
+	})
+}
+
+// shutdownSDK shuts the OpenTelemetry part down, once.
+func (p *Provider) shutdownSDK(ctx context.Context) error {
+	return p.down.end(func() error {
+		ctx, cancel := context.WithTimeout(ctx, p.timeout)
+		defer cancel()
+		if p.sdk != nil {
+			return p.sdk.Shutdown(ctx)
+		}
+		// A rank that is off still closes what it was given.
+		var errs []error
+		for _, sp := range p.processors {
+			errs = append(errs, sp.Shutdown(ctx))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Stats gives counts since the provider was configured.
+func (p *Provider) Stats() Stats {
+	if p == nil {
+		return Stats{}
+	}
+	r := p.rec
+	r.mu.Lock()
+	s := r.stats
+	for _, k := range r.sinks {
+		s.ExporterFailures += int64(k.failures)
+	}
+	r.mu.Unlock()
+	s.RepairedValues = r.counters.repairedValues.Load()
+	s.ExportedSpans = r.counters.exportedSpans.Load()
+	s.DroppedSpans = r.counters.droppedSpans.Load()
+	return s
+}
+
+// ExporterHealth is what the recorder knows of one native exporter.
+type ExporterHealth struct {
+	Exporter          Exporter
+	Failures          int   // failed exports; five make the recorder give it up
+	Delivered         bool  // something was exported
+	GivenUp           bool  // it is not called any more
+	DataErrorReported bool  // its one telemetry data error was sent
+	LastError         error // of the latest failure
+}
+
+// Exporters gives the health of the native exporters in the order in which
+// they were added.
+func (p *Provider) Exporters() []ExporterHealth {
+	if p == nil {
+		return nil
+	}
+	p.rec.mu.Lock()
+	defer p.rec.mu.Unlock()
+	all := make([]ExporterHealth, len(p.rec.sinks))
+	for i, s := range p.rec.sinks {
+		all[i] = ExporterHealth{s.exporter, s.failures, s.delivered, s.disabled, s.reported, s.lastErr}
+	}
+	return all
+}
+
+// silent hides that telemetry is off: to the training loop that is no error.
+func silent(err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, ErrDisabled) || errors.Is(err, ErrNotConfigured) {
+		return nil
+	}
+	return err
+}
+
+var defaultProvider atomic.Pointer[Provider]
+
+// Default gives the provider of the process, nil before SetDefault.
+func Default() *Provider { return defaultProvider.Load() }
+
+// SetDefault makes p the provider of the process, which package callbacks
+// uses, and returns a function that restores the one before.
+func SetDefault(p *Provider) (undo func()) {
+	before := defaultProvider.Swap(p)
+	return func() { defaultProvider.CompareAndSwap(p, before) }
+}
