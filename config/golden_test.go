@@ -60,12 +60,13 @@ func load(src any) (config.Base, error) {
 
 // TestReferenceScenarios replays the configurations of recorded scenarios.
 func TestReferenceScenarios(t *testing.T) {
-	dirs, _ := filepath.Glob("../../shared/golden/one-logger/*")
-	if len(dirs) == 0 {
+	paths, _ := filepath.Glob("../../shared/golden/one-logger/*/scenario.json")
+	if len(paths) == 0 {
 		t.Skip("no recorded scenarios in ../shared")
 	}
 	seen := 0
-	for _, dir := range dirs {
+	for _, path := range paths {
+		dir := filepath.Dir(path)
 		var scenario struct {
 			Provider struct {
 				Config    json.RawMessage   `json:"base_config"`

@@ -106,6 +106,24 @@ func (m Metadata) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// UnmarshalJSON reads an object and keeps the order of its keys and the digits
+// of its numbers, which become json.Number.
+func (m *Metadata) UnmarshalJSON(data []byte) error {
+	n, err := readJSON(data, "metadata")
+	if err != nil {
+		return err
+	}
+	switch v := n.plain().(type) {
+	case nil:
+		*m = nil
+	case Metadata:
+		*m = v
+	default:
+		return fmt.Errorf("config: metadata: must be an object")
+	}
+	return nil
+}
+
 func (m Metadata) index(key string) int {
 	return slices.IndexFunc(m, func(e Entry) bool { return e.Key == key })
 }

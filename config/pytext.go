@@ -14,8 +14,8 @@ import (
 
 // appendPyStr appends v as Python's str() writes it.
 func appendPyStr(dst []byte, v any) []byte {
-	if s, ok := v.(string); ok {
-		return append(dst, s...)
+	if _, number := v.(json.Number); !number && reflect.ValueOf(v).Kind() == reflect.String {
+		return append(dst, reflect.ValueOf(v).String()...)
 	}
 	return appendPyRepr(dst, v)
 }

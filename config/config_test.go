@@ -1,0 +1,333 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+func TestVar(t *testing.T) {
+	calls := 0
+	counter := config.Func(func() int { calls++; return calls })
+	for _, c := range []struct {
+		name        string
+		v           config.Var[int]
+		set, isFunc bool
+		get, or     int
+		text        string
+	}{
+		{"unset", config.Var[int]{}, false, false, 0, 7, "unset"},
+		{"zero value", config.Value(0), true, false, 0, 0, "0"},
+		{"value", config.Value(3), true, false, 3, 3, "3"},
+		{"function", counter, true, true, 1, 2, "func()"},
+		{"nil function", config.Func[int](nil), false, false, 0, 7, "unset"},
+	} {
+		if got := c.v.IsSet(); got != c.set {
+			t.Errorf("%s: set = %v", c.name, got)
+		}
+		if got := c.v.IsFunc(); got != c.isFunc {
+			t.Errorf("%s: function = %v", c.name, got)
+		}
+		if got := c.v.Get(); got != c.get {
+			t.Errorf("%s: get = %d, want %d", c.name, got, c.get)
+		}
+		if got := c.v.Or(7); got != c.or {
+			t.Errorf("%s: or = %d, want %d", c.name, got, c.or)
+		}
+		if got := c.v.String(); got != c.text {
+			t.Errorf("%s: text = %q", c.name, got)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("the function was called %d times: its results must not be kept", calls)
+	}
+}
+
+func TestReadingSettingsAllocatesNothing(t *testing.T) {
+	tr := config.Training{GlobalBatchSize: config.Func(func() int { return 32 }), FlopsPerSample: config.Value(5)}
+	sum := 0
+	if n := testing.AllocsPerRun(100, func() {
+		sum += tr.GlobalBatchSize.Get() + tr.FlopsPerSample.Or(1) + tr.LogEvery()
+		if tr.LogThroughputEnabled() {
+			sum++
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	var b config.Base
+	var tr config.Training
+	var cfg config.Config
+	window, limited := b.TimeWindow()
+	for name, ok := range map[string]bool{
+		"enabled":         b.Enabled(),
+		"strategy":        b.EffectiveErrorStrategy() == config.PropagateErrors,
+		"log level":       b.EffectiveLogLevel() == config.LogInfo,
+		"schema":          b.SchemaVersion() == "1.0.0",
+		"window":          limited && window == 600*time.Second,
+		"log every":       tr.LogEvery() == 50,
+		"throughput":      !tr.LogThroughputEnabled(),
+		"train":           tr.TrainIterationsEnabled(),
+		"validation":      tr.ValidationIterationsEnabled(),
+		"test":            tr.TestIterationsEnabled(),
+		"save":            tr.SaveCheckpointEnabled(),
+		"checkpoint":      tr.CheckpointStrategy() == config.CheckpointSync,
+		"export":          cfg.Export.EffectiveMode() == config.Blacklist && cfg.Export.UsesDefaultNames(),
+		"no output":       !cfg.Outputs.File.Active() && !cfg.Outputs.Trace.Active() && !cfg.OTLPActive(),
+		"trace path":      cfg.Outputs.Trace.EffectivePath() == "./trace",
+		"trace buffer":    cfg.Outputs.Trace.EffectiveBufferSize() == 16<<20,
+		"trace interval":  cfg.Outputs.Trace.EffectiveWriteInterval() == time.Second,
+		"trace content":   cfg.Outputs.Trace.MetadataEnabled() && cfg.Outputs.Trace.CompressionEnabled() && cfg.Outputs.Trace.TIDsEnabled(),
+		"protocol":        cfg.Outputs.OTLP.EffectiveProtocol() == config.OTLPHTTP,
+		"timeout":         cfg.Outputs.OTLP.EffectiveTimeout() == 10*time.Second,
+		"no gzip":         !cfg.Outputs.OTLP.UseGzip(),
+		"rank not known":  !cfg.Ranks.Known() && cfg.Ranks.Rank.Or(0) == 0,
+		"no performance":  tags(tr) == "[] false",
+		"one tag":         tags(config.Training{PerfTag: config.Value("x")}) == "[x] false",
+		"list of one tag": tags(config.Training{PerfTags: config.Value([]string{"x"})}) == "[x] true",
+	} {
+		if !ok {
+			t.Errorf("default of %s", name)
+		}
+	}
+	b.ExplicitTimeWindow = -1
+	if _, limited := b.TimeWindow(); limited {
+		t.Error("a negative window limits")
+	}
+}
+
+func tags(t config.Training) string {
+	list, isList := t.Tags()
+	return fmt.Sprint(list, isList)
+}
+
+func TestDisabledRankIsQuietUnlessToldOtherwise(t *testing.T) {
+	off := config.Value(false)
+	for _, c := range []struct {
+		name     string
+		base     config.Base
+		strategy config.ErrorStrategy
+		level    config.LogLevel
+	}{
+		{"enabled", config.Base{}, config.PropagateErrors, config.LogInfo},
+		{"disabled", config.Base{EnableForCurrentRank: off}, config.DisableQuietly, config.LogCritical},
+		{"disabled by function", config.Base{EnableForCurrentRank: config.Func(func() bool { return false })}, config.DisableQuietly, config.LogCritical},
+		{"disabled with strategy", config.Base{EnableForCurrentRank: off, ErrorStrategy: config.PropagateErrors}, config.PropagateErrors, config.LogInfo},
+		{"disabled with level", config.Base{EnableForCurrentRank: off, Logger: config.Logger{Level: config.LogDebug}}, config.DisableQuietly, config.LogDebug},
+	} {
+		if got := c.base.EffectiveErrorStrategy(); got != c.strategy {
+			t.Errorf("%s: strategy %s", c.name, got)
+		}
+		if got := c.base.EffectiveLogLevel(); got != c.level {
+			t.Errorf("%s: level %s", c.name, got)
+		}
+	}
+}
+
+func TestLogLevelsRise(t *testing.T) {
+	levels := []config.LogLevel{config.LogDebug, config.LogInfo, config.LogWarning, config.LogError, config.LogCritical}
+	if !slices.IsSortedFunc(levels, func(a, b config.LogLevel) int { return int(a.Slog() - b.Slog()) }) {
+		t.Error("the levels do not rise")
+	}
+	if config.LogLevel("").Slog() != slog.LevelInfo || config.LogCritical.Slog() <= slog.LevelError {
+		t.Error("unset or critical level")
+	}
+}
+
+func TestExportRules(t *testing.T) {
+	const empty = "span_name_filter should be a non-empty list when export_customization_mode is "
+	for _, c := range []struct {
+		name   string
+		export config.Export
+		want   string // "" when accepted
+	}{
+		{"zero", config.Export{}, ""},
+		{"all", config.Export{Mode: config.ExportAll}, ""},
+		{"all with empty list", config.Export{Mode: config.ExportAll, SpanNames: []string{}}, ""},
+		{"all with names", config.Export{Mode: config.ExportAll, SpanNames: []string{"x"}}, "should be empty"},
+		{"default blacklist", config.Export{Mode: config.Blacklist}, ""},
+		{"own blacklist without mode", config.Export{SpanNames: []string{"my span"}}, ""},
+		{"empty blacklist", config.Export{Mode: config.Blacklist, SpanNames: []string{}}, empty + "BLACKLIST_SPANS"},
+		{"whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{"application"}}, ""},
+		{"empty whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{}}, empty + "WHITELIST_SPANS"},
+		{"missing whitelist", config.Export{Mode: config.Whitelist}, empty + "WHITELIST_SPANS"},
+		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "a span name must not be empty"},
+		{"unknown mode", config.Export{Mode: "WHITELIST"}, "the nearest is 'WHITELIST_SPANS'"},
+	} {
+		err := c.export.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	b := config.Base{
+		WorldSize: config.Value(-2), ErrorStrategy: "loud", Logger: config.Logger{Level: "info"},
+		CustomMetadata: config.Metadata{{Key: "", Value: 1}, {Key: "a", Value: 1}, {Key: "a", Value: 2}},
+		Training: &config.Training{
+			PerfTag: config.Value("p"), PerfTags: config.Value([]string{"q"}),
+			GlobalBatchSize:        config.Func(func() int { panic("no cluster") }),
+			IsLogThroughputEnabled: config.Value(true), LogEveryNTrainIterations: config.Value(-1), SaveCheckpointStrategy: "later",
+		},
+	}
+	err := b.Validate()
+	var invalid *config.ValidationError
+	if !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, p := range invalid.Problems {
+		fields = append(fields, p.Field)
+	}
+	want := []string{
+		"application_name", "session_tag", "world_size", "custom_metadata", "custom_metadata.a", "error_strategy", "logger.level",
+		"training.perf_tags", "training.global_batch_size", "training.log_every_n_train_iterations", "training.flops_per_sample", "training.save_checkpoint_strategy",
+	}
+	if !slices.Equal(fields, want) {
+		t.Errorf("fields = %q", fields)
+	}
+	if got := strings.Count(err.Error(), "\n"); got != len(want) {
+		t.Errorf("%d lines for %d problems", got, len(want))
+	}
+	for _, part := range []string{"(got -2)", `(got "loud")`, "the nearest is 'INFO'", `panicked (got "no cluster")`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("missing %s in\n%v", part, err)
+		}
+	}
+}
+
+func TestOutputRules(t *testing.T) {
+	var cfg config.Config
+	cfg.Outputs.File = config.File{Enabled: config.Value(true)}
+	cfg.Outputs.Trace = config.Trace{Path: "trace-{ranks}", BufferSize: -1, DataDirs: []string{""}}
+	cfg.Outputs.OTLP = config.OTLP{
+		Protocol: "http/json", Endpoint: "localhost:4318", TracesEndpoint: "ftp://user:hunter2@host",
+		Headers: config.Headers{"api key": "hunter2", "x": "hunter2\n"}, Timeout: -1, Compression: "zstd",
+		ClientKey: "k", QueueSize: 10, BatchSize: 20, BatchDelay: -1,
+	}
+	cfg.OTel.ResourceAttributes = config.Pairs("", "x", "list", []any{1})
+	cfg.Ranks.Rank = config.Value(-1)
+	err := cfg.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"outputs.file.path: field required", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.buffer_size: must not be negative (got -1)",
+		"outputs.trace.data_dirs: a folder must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
+		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
+		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
+		"outputs.otlp.batch_size: must not be larger than queue_size, 10 (got 20)", "outputs.otlp.batch_delay", "otel.resource_attributes: resource attribute keys", "otel.resource_attributes.list", "rank: must be at least 0",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing %q in\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a secret is shown:\n%v", err)
+	}
+}
+
+func TestOTLPAddresses(t *testing.T) {
+	for _, c := range []struct {
+		otlp  config.OTLP
+		url   string
+		valid bool
+	}{
+		{config.OTLP{}, "http://localhost:4318/v1/traces", true},
+		{config.OTLP{Protocol: config.OTLPGRPC}, "http://localhost:4317", true},
+		{config.OTLP{Endpoint: "https://c:1/base/"}, "https://c:1/base/v1/traces", true},
+		{config.OTLP{Endpoint: "https://c:1", Protocol: config.OTLPGRPC}, "https://c:1", true},
+		{config.OTLP{Endpoint: "c:4317", Protocol: config.OTLPGRPC}, "c:4317", true},
+		{config.OTLP{Endpoint: "c:4317"}, "", false},
+		{config.OTLP{Endpoint: "http://c", TracesEndpoint: "http://t/x"}, "http://t/x", true},
+	} {
+		if got := c.otlp.TracesURL(); c.valid && got != c.url {
+			t.Errorf("%+v: %s, want %s", c.otlp, got, c.url)
+		}
+		outputs := config.Config{Outputs: config.Outputs{OTLP: c.otlp}}
+		if err := outputs.Validate(); strings.Contains(err.Error(), "endpoint") == c.valid {
+			t.Errorf("%+v: %v", c.otlp, err)
+		}
+	}
+}
+
+func TestWhichOutputsAreOn(t *testing.T) {
+	cfg := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Endpoint: "http://c"}, File: config.File{Path: "f"}, Trace: config.Trace{Path: "t", Enabled: config.Value(false)}}}
+	if !cfg.OTLPActive() || !cfg.Outputs.File.Active() || cfg.Outputs.Trace.Active() {
+		t.Error("a place switches an output on, and enabled: false off")
+	}
+	cfg.OTel.SDKDisabled = config.Value(true)
+	if cfg.OTLPActive() {
+		t.Error("OTLP is on though OpenTelemetry is off")
+	}
+}
+
+func TestServiceName(t *testing.T) {
+	cfg := config.Config{Base: config.Base{ApplicationName: "app"}}
+	if got := cfg.EffectiveServiceName(); got != "app" {
+		t.Error(got)
+	}
+	cfg.OTel.ResourceAttributes = config.Pairs("service.name", "attr")
+	if got := cfg.EffectiveServiceName(); got != "attr" {
+		t.Error(got)
+	}
+	cfg.OTel.ServiceName = "svc"
+	if got := cfg.EffectiveServiceName(); got != "svc" {
+		t.Error(got)
+	}
+}
+
+func TestHeadersNeverShowTheirValues(t *testing.T) {
+	otlp := config.OTLP{Headers: config.Headers{"api-key": "hunter2", "b": "hunter2"}}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "otlp", otlp, "headers", otlp.Headers)
+	asJSON, err := json.Marshal(otlp.Headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := yaml.Marshal(map[string]any{"headers": otlp.Headers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{log.String(), string(asJSON), string(asYAML), otlp.Headers.String(), otlp.Headers.GoString()}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		texts = append(texts, fmt.Sprintf(verb, otlp), fmt.Sprintf(verb, otlp.Headers), fmt.Sprintf(verb, &otlp))
+	}
+	for _, s := range texts {
+		if strings.Contains(s, "hunter2") || strings.Contains(strings.ToLower(s), "68756e74657232") {
+			t.Errorf("shown in %s", s)
+		}
+	}
+	if got := otlp.Headers.String(); got != "{api-key=REDACTED, b=REDACTED}" {
+		t.Error(got)
+	}
+}
+
+func TestCloneSharesNothing(t *testing.T) {
+	cfg := decodeFile(t, "testdata/job.yaml")
+	before := fmt.Sprint(flatten(&cfg))
+	c := cfg.Clone()
+	c.CustomMetadata[0].Value = "changed"
+	c.Training.CustomMetadata[0].Value = "changed"
+	c.Training.GlobalBatchSize = config.Value(1)
+	c.Export.SpanNames[0] = "changed"
+	c.Outputs.Trace.DataDirs[0] = "changed"
+	c.Outputs.OTLP.Headers["api-key"] = "changed"
+	c.OTel.ResourceAttributes[0].Value = "changed"
+	if after := fmt.Sprint(flatten(&cfg)); after != before {
+		t.Errorf("the original changed:\n%s\n%s", before, after)
+	}
+}

@@ -1,0 +1,294 @@
+package config_test
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+func TestDecodeGoValues(t *testing.T) {
+	n := 0
+	type tag string
+	b, err := config.DecodeBase(map[string]any{
+		"application_name":  tag("app"),
+		"session_tag_or_fn": func() string { return "s" },
+		"world_size_or_fn":  func() any { n++; return n },
+		"is_baseline_run":   func() bool { return true },
+		"custom_metadata":   config.Pairs("z", 1, "a", []string{"x"}),
+		"error_strategy":    config.DisableQuietly,
+		"telemetry_config": map[string]any{
+			"perf_tag_or_fn":          func() any { return []any{"a", "b"} },
+			"global_batch_size_or_fn": func() int64 { return 64 },
+			"micro_batch_size":        config.Value(2),
+			"seq_length":              new(big.Int).SetInt64(9),
+			"flops_per_sample":        uint32(7),
+			"train_samples_target":    " +1_000 ",
+			"is_log_throughput_enabled": func() any {
+				return "yes"
+			},
+		},
+	}, config.DecodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	tr := b.Training
+	before := n
+	for name, ok := range map[string]bool{
+		"name":            b.ApplicationName == "app",
+		"session":         b.SessionTag.Get() == "s" && b.SessionTag.IsFunc(),
+		"called per read": b.WorldSize.Get() == before+1 && b.WorldSize.Get() == before+2,
+		"baseline":        b.IsBaselineRun.Get(),
+		"metadata":        slices.Equal(b.CustomMetadata.Strings(), []string{"z:1", "a:['x']"}),
+		"strategy":        b.ErrorStrategy == config.DisableQuietly,
+		"tags":            tags(*tr) == "[a b] true",
+		"batch":           tr.GlobalBatchSize.Get() == 64,
+		"micro":           tr.MicroBatchSize.Get() == 2,
+		"seq":             tr.SeqLength.Get() == 9,
+		"flops":           tr.FlopsPerSample.Get() == 7,
+		"samples":         tr.TrainSamplesTarget.Get() == 1000,
+		"throughput":      tr.LogThroughputEnabled(),
+	} {
+		if !ok {
+			t.Errorf("wrong %s", name)
+		}
+	}
+}
+
+func TestDecodeTags(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		src  any
+		want string
+	}{
+		{"text", `perf_tag: x`, "[x] false"},
+		{"list of one", `perf_tag: [x]`, "[x] true"},
+		{"list", `perf_tags: [x, y]`, "[x y] true"},
+		{"function of text", map[string]any{"perf_tag": func() string { return "f" }}, "[f] false"},
+		{"function of list", map[string]any{"perf_tag": func() []string { return []string{"f"} }}, "[f] true"},
+		{"function of any text", map[string]any{"perf_tag": func() any { return "f" }}, "[f] false"},
+		{"Go list", map[string]any{"perf_tags": []string{"g"}}, "[g] true"},
+		{"variable", map[string]any{"perf_tag": config.Value([]string{"v"})}, "[v] true"},
+	} {
+		tr, err := config.DecodeTraining(c.src, config.DecodeOptions{})
+		if err != nil || tags(tr) != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, tags(tr), err, c.want)
+		}
+	}
+}
+
+func TestDecodeIntegers(t *testing.T) {
+	for _, c := range []struct {
+		value any
+		want  int
+		fault string
+	}{
+		{"512", 512, ""},
+		{4.0, 4, ""},
+		{"4.0", 4, ""},
+		{"-3", -3, ""},
+		{int64(math.MaxInt64), math.MaxInt64, ""},
+		{"9223372036854775807", math.MaxInt64, ""},
+		{1e18, 1e18, ""},
+		{"abc", 0, "must be an integer"},
+		{"", 0, "must be an integer"},
+		{"1__0", 0, "must be an integer"},
+		{"0x10", 0, "must be an integer"},
+		{4.5, 0, "without a fraction"},
+		{math.NaN(), 0, "finite"},
+		{math.Inf(1), 0, "finite"},
+		{1e300, 0, "does not fit"},
+		{uint64(math.MaxUint64), 0, "does not fit"},
+		{true, 0, "must be an integer"},
+		{[]int{1}, 0, "must be an integer"},
+		{strings.Repeat("9", 5000), 0, "fewer digits"},
+		{func(int) int { return 1 }, 0, "(got a function)"},
+	} {
+		b, err := config.DecodeBase(map[string]any{"world_size": c.value}, config.DecodeOptions{})
+		switch {
+		case c.fault == "" && (err != nil || b.WorldSize.Get() != c.want):
+			t.Errorf("%v: %d, %v", c.value, b.WorldSize.Get(), err)
+		case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault) || b.WorldSize.IsSet()):
+			t.Errorf("%.40v: %v, want %q", c.value, err, c.fault)
+		case len(b.WorldSize.String()) > 300:
+			t.Errorf("an endless message")
+		}
+	}
+}
+
+func TestUnknownKeys(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"world_sise: 1", `1:1: world_sise: unknown key "world_sise"; the nearest known key is "world_size"`},
+		{"session_tag_or_fm: 1", `the nearest known key is "session_tag_or_fn"`},
+		{"training: {batch_size: 1}", `1:12: training.batch_size: unknown key "batch_size"; the nearest known key is "training.`},
+		{"global_batch_size: 1", `the nearest known key is "training.global_batch_size"`},
+		{`{"logger_config": {"log_levl": 1}}`, `job:1: logger.log_levl: unknown key "log_levl"; the nearest known key is "logger.log_level"`},
+	} {
+		_, err := config.DecodeBase(c.src, config.DecodeOptions{Name: "job"})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.src, err)
+		}
+		if _, err := config.DecodeBase(c.src, config.DecodeOptions{AllowUnknown: true}); err != nil {
+			t.Errorf("%s: refused though unknown keys are allowed: %v", c.src, err)
+		}
+	}
+	_, err := config.Decode("outputs: {trase: {}}\nrank: 1", config.DecodeOptions{})
+	if err == nil || !strings.Contains(err.Error(), `"outputs.trace"`) || !strings.Contains(err.Error(), `unknown key "rank"`) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestUnreadableDocuments(t *testing.T) {
+	deep := strings.Repeat("[", 5000)
+	for name, c := range map[string]struct{ src, want string }{
+		"two documents":   {"world_size: 1\n---\nworld_size: 2", "more than one YAML document"},
+		"two JSON values": {`{"world_size": 1} {}`, ""},
+		"broken JSON":     {"{\n\"world_size\": 1,\n}}", ""},
+		"duplicate":       {"world_size: 1\nworld_size: 2", "f:2:1"},
+		"unknown alias":   {"world_size: *nobody", "unknown alias"},
+		"not a mapping":   {"[1]", "must be a mapping"},
+		"deep JSON":       {`{"custom_metadata": ` + deep, ""},
+		"aliases":         {bomb(), "too deep or too large"},
+	} {
+		_, err := config.DecodeBase(c.src, config.DecodeOptions{Name: "f"})
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "config: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, src := range []any{"", "# only a comment", []byte(nil), nil, map[string]any(nil), "null", "\ufeffworld_size: 1"} {
+		if _, err := config.DecodeBase(src, config.DecodeOptions{}); err != nil {
+			t.Errorf("%q: %v", src, err)
+		}
+	}
+}
+
+// bomb is a small document that aliases make enormous.
+func bomb() string {
+	var b strings.Builder
+	b.WriteString("custom_metadata:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	names := "abcdefgh"
+	for i := 1; i < len(names); i++ {
+		prev := "*a" + string(rune('0'+i-1))
+		b.WriteString("  a" + string(rune('0'+i)) + ": &a" + string(rune('0'+i)) + " [" + strings.Repeat(prev+", ", 9) + prev + "]\n")
+	}
+	return b.String()
+}
+
+func TestMerge(t *testing.T) {
+	calls := 0
+	base := config.Base{
+		ApplicationName: "a", SessionTag: config.Value("s"), WorldSize: config.Func(func() int { calls++; return 8 }),
+		CustomMetadata: config.Pairs("x", 1, "y", 2),
+		Training: &config.Training{
+			PerfTag: config.Value("p"), GlobalBatchSize: config.Value(64), MicroBatchSize: config.Value(2), LogEveryNTrainIterations: config.Value(5),
+		},
+	}
+	got, err := config.Merge(base,
+		config.Override{"application_name": "b", "custom_metadata": config.Override{"y": 3, "z": 4}, "telemetry_config": map[string]any{"log_every_n_train_iterations": 9}},
+		config.Override{"training": config.Override{"log_every_n_train_iterations": 2, "micro_batch_size_or_fn": nil, "perf_tag": []string{"q"}}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ok := range map[string]bool{
+		"replaced":            got.ApplicationName == "b",
+		"later wins":          got.Training.LogEvery() == 2,
+		"nil clears":          !got.Training.MicroBatchSize.IsSet(),
+		"rest stays":          got.Training.GlobalBatchSize.Get() == 64 && got.SessionTag.Get() == "s",
+		"tags change shape":   tags(*got.Training) == "[q] true" && !got.Training.PerfTag.IsSet(),
+		"maps are merged":     slices.Equal(got.CustomMetadata.Strings(), []string{"x:1", "y:3", "z:4"}),
+		"functions survive":   got.WorldSize.IsFunc() && calls == 0,
+		"base stays":          base.Training.LogEvery() == 5 && base.ApplicationName == "a" && len(base.CustomMetadata) == 2,
+		"strategy is settled": got.ErrorStrategy == config.PropagateErrors,
+	} {
+		if !ok {
+			t.Errorf("not so: %s: %+v", name, got)
+		}
+	}
+
+	off, err := config.Merge(base, config.Override{"enable_for_current_rank": false, "telemetry_config": nil})
+	if err != nil || off.Enabled() || off.EffectiveErrorStrategy() != config.PropagateErrors || off.Training != nil {
+		t.Errorf("override of the rank: %+v, %v", off, err)
+	}
+	alone, err := config.Merge(config.Base{}, config.Override{"application_name": "a", "session_tag": "s", "world_size": 1, "enable_for_current_rank": false})
+	if err != nil || alone.EffectiveErrorStrategy() != config.DisableQuietly {
+		t.Errorf("overrides alone: %+v, %v", alone, err)
+	}
+	same, err := config.Merge(base)
+	if err != nil || same.ErrorStrategy != "" {
+		t.Errorf("no override: %+v, %v", same, err)
+	}
+
+	_, err = config.Merge(base, config.Override{"world_siz": 1}, config.Override{"world_size": "x"})
+	var invalid *config.ValidationError
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 || !strings.Contains(err.Error(), `override 2: world_size: must be an integer (got "x")`) {
+		t.Errorf("error = %v", err)
+	}
+	if _, err := config.MergeWith(config.DecodeOptions{AllowUnknown: true}, base, config.Override{"world_siz": 1}); err != nil {
+		t.Errorf("unknown key refused: %v", err)
+	}
+}
+
+func TestDetectRanks(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		env         []string
+		rank, local int // -1: not known
+		world       int
+		fault       string
+	}{
+		{"nothing", nil, -1, -1, -1, ""},
+		{"torchrun", []string{"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8"}, 3, 1, 8, ""},
+		{"torchrun under Slurm", []string{"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8", "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=2"}, 3, 1, 8, ""},
+		{"Slurm", []string{"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NTASKS=16"}, 5, 1, 16, ""},
+		{"Open MPI", []string{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_SIZE=4"}, 2, 0, 4, ""},
+		{"PMI", []string{"PMI_RANK=2", "PMI_SIZE=4"}, 2, -1, 4, ""},
+		{"by node", []string{"NODE_RANK=2", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=4"}, 11, 3, -1, ""},
+		{"by group", []string{"GROUP_RANK=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=4"}, 4, 0, -1, ""},
+		{"local rank alone", []string{"LOCAL_RANK=3"}, -1, 3, -1, ""},
+		{"empty counts as unset", []string{"RANK=", "SLURM_PROCID=1"}, 1, -1, -1, ""},
+		{"no overflow", []string{"NODE_RANK=9223372036854775807", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=4"}, -1, 3, -1, ""},
+		{"word", []string{"RANK=first"}, -1, -1, -1, `RANK: rank: rank must be an integer (got "first")`},
+		{"negative", []string{"LOCAL_RANK=-1"}, -1, -1, -1, "local_rank must not be negative"},
+		{"no world", []string{"WORLD_SIZE=0"}, -1, -1, -1, "world_size must be set to a positive value"},
+	} {
+		r, err := config.DetectRanks(config.Environ(c.env))
+		if r.Rank.Or(-1) != c.rank || r.LocalRank.Or(-1) != c.local || r.WorldSize.Or(-1) != c.world || r.Known() != (c.rank >= 0) {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if r, err := config.DetectRanks(nil); r.Known() || err != nil {
+		t.Errorf("nil lookup: %+v, %v", r, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{"a: 1", `{"a": [1, {"b": null}]}`, "x: &a [1]\ny: *a\n<<: *a", "a: !!str 1\nb: |\n  x", "training: {perf_tag: [a, 1]}", "? [a]\n: 1", "{", "a: *a", "- - -"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, err := config.Decode(data, config.DecodeOptions{Name: "f"})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "config: ") {
+				t.Errorf("error without its origin: %v", err)
+			}
+			return
+		}
+		c := cfg.Clone()
+		if a, b := flatten(&cfg), flatten(&c); len(a) != len(b) {
+			t.Errorf("%d fields, clone %d", len(a), len(b))
+		}
+		_ = cfg.Validate()
+		cfg.CustomMetadata.Strings()
+	})
+}

@@ -1,0 +1,331 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// environmentTexts holds, for each variable, a value unlike testdata/job.yaml's
+// and how the field then reads.
+var environmentTexts = map[string][2]string{
+	"TRAINSPAN_APPLICATION_NAME":                   {"env-app", "env-app"},
+	"TRAINSPAN_SESSION_TAG":                        {"env-tag", "env-tag"},
+	"TRAINSPAN_WORLD_SIZE":                         {"64", "64"},
+	"WORLD_SIZE":                                   {"65", "65"},
+	"SLURM_NTASKS":                                 {"66", "66"},
+	"OMPI_COMM_WORLD_SIZE":                         {"67", "67"},
+	"PMI_SIZE":                                     {"68", "68"},
+	"TRAINSPAN_IS_BASELINE_RUN":                    {"0", "false"},
+	"TRAINSPAN_CUSTOM_METADATA":                    {"zone=us%2C1,extra=x", "[{zone us,1} {gpus [h200 b200]} {lr 0.0003} {seed 7046430720000000000000} {extra x}]"},
+	"TRAINSPAN_ERROR_STRATEGY":                     {"propagate_exceptions", "propagate_exceptions"},
+	"TRAINSPAN_ENABLE_FOR_CURRENT_RANK":            {"false", "false"},
+	"TRAINSPAN_LOG_LEVEL":                          {"DEBUG", "DEBUG"},
+	"TRAINSPAN_LOG_FORMAT":                         {"%(name)s", "%(name)s"},
+	"TRAINSPAN_LOG_INFO_PATH":                      {"i", "i"},
+	"TRAINSPAN_LOG_ERROR_PATH":                     {"e", "e"},
+	"TRAINSPAN_SUMMARY_DATA_SCHEMA_VERSION":        {"9", "9"},
+	"TRAINSPAN_EXPLICIT_TIME_WINDOW":               {"-1s", "-1s"},
+	"TRAINSPAN_PERF_TAG":                           {"env-perf", "env-perf"},
+	"TRAINSPAN_GLOBAL_BATCH_SIZE":                  {"128", "128"},
+	"TRAINSPAN_MICRO_BATCH_SIZE":                   {"5", "5"},
+	"TRAINSPAN_SEQ_LENGTH":                         {"4096", "4096"},
+	"TRAINSPAN_FLOPS_PER_SAMPLE":                   {"3400000000000001", "3400000000000001"},
+	"TRAINSPAN_TRAIN_ITERATIONS_TARGET":            {"11", "11"},
+	"TRAINSPAN_TRAIN_SAMPLES_TARGET":               {"12", "12"},
+	"TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS":       {"13", "13"},
+	"TRAINSPAN_IS_LOG_THROUGHPUT_ENABLED":          {"off", "false"},
+	"TRAINSPAN_IS_TRAIN_ITERATIONS_ENABLED":        {"on", "true"},
+	"TRAINSPAN_IS_VALIDATION_ITERATIONS_ENABLED":   {"1", "true"},
+	"TRAINSPAN_IS_TEST_ITERATIONS_ENABLED":         {"yes", "true"},
+	"TRAINSPAN_IS_SAVE_CHECKPOINT_ENABLED":         {"True", "true"},
+	"TRAINSPAN_SAVE_CHECKPOINT_STRATEGY":           {"sync", "sync"},
+	"TRAINSPAN_TRAINING_CUSTOM_METADATA":           {"model=env", "[{moe false} {model env}]"},
+	"TRAINSPAN_EXPORT_MODE":                        {"BLACKLIST_SPANS", "BLACKLIST_SPANS"},
+	"TRAINSPAN_EXPORT_SPAN_NAMES":                  {"a, b", "[a b]"},
+	"TRAINSPAN_FILE_ENABLED":                       {"0", "false"},
+	"TRAINSPAN_FILE_PATH":                          {"env.jsonl", "env.jsonl"},
+	"TRAINSPAN_FILE_COMPAT":                        {"false", "false"},
+	"DFTRACER_ENABLE":                              {"0", "false"},
+	"DFTRACER_LOG_FILE":                            {"env", "env"},
+	"TRAINSPAN_TRACE_DIALECT":                      {"env", "env"},
+	"DFTRACER_INC_METADATA":                        {"1", "true"},
+	"DFTRACER_TRACE_COMPRESSION":                   {"on", "true"},
+	"DFTRACER_WRITE_BUFFER_SIZE":                   {"1024", "1024"},
+	"DFTRACER_TRACE_INTERVAL_MS":                   {"50", "50ms"},
+	"DFTRACER_SET_CORE_AFFINITY":                   {"0", "false"},
+	"DFTRACER_DISABLE_TIDS":                        {"0", "true"},
+	"DFTRACER_DATA_DIR":                            {"/x:/y", "[/x /y]"},
+	"OTEL_TRACES_EXPORTER":                         {"none", "false"},
+	"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL":           {"http/protobuf", "http/protobuf"},
+	"OTEL_EXPORTER_OTLP_PROTOCOL":                  {"http/protobuf", "http/protobuf"},
+	"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT":           {"http://env:1/t", "http://env:1/t"},
+	"OTEL_EXPORTER_OTLP_TRACES_HEADERS":            {"api-key=env%20secret", "env secret"},
+	"OTEL_EXPORTER_OTLP_HEADERS":                   {"api-key=b", "b"},
+	"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT":            {"1500", "1.5s"},
+	"OTEL_EXPORTER_OTLP_TIMEOUT":                   {"2500", "2.5s"},
+	"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION":        {"none", "none"},
+	"OTEL_EXPORTER_OTLP_COMPRESSION":               {"none", "none"},
+	"OTEL_EXPORTER_OTLP_TRACES_INSECURE":           {"false", "false"},
+	"OTEL_EXPORTER_OTLP_INSECURE":                  {"false", "false"},
+	"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE":        {"t", "t"},
+	"OTEL_EXPORTER_OTLP_CERTIFICATE":               {"c", "c"},
+	"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE": {"t", "t"},
+	"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE":        {"c", "c"},
+	"OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY":         {"t", "t"},
+	"OTEL_EXPORTER_OTLP_CLIENT_KEY":                {"c", "c"},
+	"OTEL_BSP_MAX_QUEUE_SIZE":                      {"5000", "5000"},
+	"OTEL_BSP_MAX_EXPORT_BATCH_SIZE":               {"100", "100"},
+	"OTEL_BSP_SCHEDULE_DELAY":                      {"100", "100ms"},
+	"OTEL_SDK_DISABLED":                            {"FALSE", "false"},
+	"OTEL_SERVICE_NAME":                            {"env", "env"},
+	"OTEL_RESOURCE_ATTRIBUTES":                     {"team=env", "[{team env} {tier 1}]"},
+}
+
+// twoKeys are variables that change more than the field of their key.
+var twoKeys = []string{"TRAINSPAN_PERF_TAGS", "OTEL_EXPORTER_OTLP_ENDPOINT"}
+
+func TestPrecedenceFieldByField(t *testing.T) {
+	file := mustLoad(t, config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ(nil)})
+	code := decodeFile(t, "testdata/code.yaml")
+	fromFile, fromCode := flatten(&file), flatten(&code)
+
+	for _, v := range config.EnvironmentVariables() {
+		if slices.Contains(twoKeys, v.Name) {
+			continue
+		}
+		t.Run(v.Name, func(t *testing.T) {
+			text, ok := environmentTexts[v.Name]
+			if !ok {
+				t.Fatal("no value to test with")
+			}
+			opts := config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ([]string{v.Name + "=" + text[0]})}
+			cfg := mustLoad(t, opts)
+			got := flatten(&cfg)
+			key := v.Key
+			if strings.HasSuffix(key, ".headers") {
+				key += ".api-key"
+			}
+			if got[key] != text[1] {
+				t.Errorf("%s = %q, want %q", key, got[key], text[1])
+			}
+			if fromFile[key] == text[1] {
+				t.Errorf("the file says %q too: nothing is tested", text[1])
+			}
+			for other := range got {
+				if other != key && got[other] != fromFile[other] {
+					t.Errorf("%s changed to %q", other, got[other])
+				}
+			}
+
+			opts.Code = code
+			opts.Partial = true // the two sources together break rules of their own
+			cfg = mustLoad(t, opts)
+			got = flatten(&cfg)
+			want := fromCode[key]
+			if key == "custom_metadata" {
+				want = strings.TrimSuffix(want, "]") + " {extra x}]"
+			}
+			if got[key] != want {
+				t.Errorf("with code, %s = %q, want %q", key, got[key], want)
+			}
+		})
+	}
+}
+
+func TestCodeWinsOverFileFieldByField(t *testing.T) {
+	file, code := decodeFile(t, "testdata/job.yaml"), decodeFile(t, "testdata/code.yaml")
+	both := mustLoad(t, config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ(nil), Code: code, Partial: true})
+	a, b, got := flatten(&file), flatten(&code), flatten(&both)
+	delete(b, "training.perf_tags")   // never beside perf_tag
+	delete(b, "outputs.otlp.headers") // its entries have lines of their own
+	for key := range b {
+		if got[key] != b[key] || a[key] == b[key] {
+			t.Errorf("%s = %q; file %q, code %q", key, got[key], a[key], b[key])
+		}
+	}
+}
+
+// TestEveryKeyIsCovered keeps the test files and the variables complete.
+func TestEveryKeyIsCovered(t *testing.T) {
+	var zero config.Config
+	zero.Training = &config.Training{}
+	keys := slices.Sorted(maps.Keys(flatten(&zero)))
+	file := decodeFile(t, "testdata/job.yaml")
+	set := flatten(&file)
+	variables := map[string]bool{}
+	for _, v := range config.EnvironmentVariables() {
+		variables[v.Key] = true
+	}
+	for _, key := range keys {
+		if v := set[key]; (v == "" || v == "unset" || v == "0" || v == "[]") && key != "training.perf_tags" && !strings.HasSuffix(key, "headers") {
+			t.Errorf("testdata/job.yaml does not set %s", key)
+		}
+		if !variables[key] {
+			t.Errorf("no environment variable for %s", key)
+		}
+		delete(variables, key)
+	}
+	if len(variables) > 0 {
+		t.Errorf("variables for unknown keys: %v", variables)
+	}
+}
+
+func TestAlternativesAcrossSources(t *testing.T) {
+	cfg := mustLoad(t, config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ([]string{
+		"TRAINSPAN_PERF_TAGS=a", "OTEL_EXPORTER_OTLP_ENDPOINT=https://other:4317",
+	})})
+	if tags, isList := cfg.Training.Tags(); !isList || !slices.Equal(tags, []string{"a"}) {
+		t.Errorf("tags = %v %v", tags, isList)
+	}
+	if got := cfg.Outputs.OTLP.TracesURL(); got != "https://other:4317" {
+		t.Errorf("URL = %s", got)
+	}
+}
+
+func TestLoadFindsFileByVariable(t *testing.T) {
+	cfg := mustLoad(t, config.LoadOptions{LookupEnv: config.Environ([]string{"TRAINSPAN_CONFIG=testdata/job.yaml"})})
+	if cfg.ApplicationName != "charlm" {
+		t.Errorf("application name = %q", cfg.ApplicationName)
+	}
+	_, err := config.Load(config.LoadOptions{Path: "testdata/none.yaml", LookupEnv: config.Environ(nil)})
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "testdata/none.yaml") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
+	path := write(t, "job.yaml", "application_name: ' '\nsession_tag: s\nworldsize: 4\ntraining:\n  perf_tag: p\n  global_batch_size: abc\n  log_every_n_train_iterations: 0\nglobal_batch_sizes: 3\noutputs:\n  otlp:\n    endpont: x\n")
+	_, err := config.Load(config.LoadOptions{Path: path, LookupEnv: config.Environ([]string{
+		"RANK=-1", "WORLD_SIZE=many", "DFTRACER_TRACE_INTERVAL_MS=soon", "OTEL_EXPORTER_OTLP_HEADERS=secret",
+	})})
+	want := []string{
+		path + `:3:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size"`,
+		path + `:6:22: training.global_batch_size: must be an integer (got "abc")`,
+		path + `:8:1: global_batch_sizes: unknown key "global_batch_sizes"; the nearest known key is `,
+		path + `:11:5: outputs.otlp.endpont: unknown key "endpont"; the nearest known key is "outputs.otlp.endpoint"`,
+		`DFTRACER_TRACE_INTERVAL_MS: outputs.trace.write_interval: must be a number of milliseconds (got "soon")`,
+		`OTEL_EXPORTER_OTLP_HEADERS: outputs.otlp.headers: must be written key=value,key=value`,
+		`WORLD_SIZE: world_size: must be an integer (got "many")`,
+		`RANK: rank: rank must not be negative (got "-1")`,
+		path + `:1:19: application_name: application_name cannot be empty or whitespace-only (got " ")`,
+		path + `:7:33: training.log_every_n_train_iterations: log_every_n_train_iterations must be set to a positive value (got 0)`,
+	}
+	var invalid *config.ValidationError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("error = %v", err)
+	}
+	for _, line := range want {
+		if !strings.Contains(err.Error(), line) {
+			t.Errorf("missing: %s", line)
+		}
+	}
+	if len(invalid.Problems) != len(want) {
+		t.Errorf("%d problems, want %d:\n%v", len(invalid.Problems), len(want), err)
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Error("the headers are shown")
+	}
+}
+
+func TestDFTracerFile(t *testing.T) {
+	theirs := write(t, "dft.yaml", "enable: true\nprofiler:\n  init: FUNCTION\n  log_file: /tmp/theirs\n  data_dirs: /a:/b\n  compression: false\nfeatures: {tid: false, metadata: true, io: {enable: true}}\ninternal: {write_buffer_size: 99}\n")
+	ours := write(t, "job.yaml", "outputs: {trace: {compression: true}}\n")
+	cfg := mustLoad(t, config.LoadOptions{Path: ours, Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_CONFIGURATION=" + theirs, "DFTRACER_LOG_FILE=/tmp/env"})})
+	tr := cfg.Outputs.Trace
+	if !tr.Active() || tr.Path != "/tmp/env" || !tr.CompressionEnabled() || tr.TIDsEnabled() || tr.BufferSize != 99 || !slices.Equal(tr.DataDirs, []string{"/a", "/b"}) {
+		t.Errorf("trace = %+v", tr)
+	}
+}
+
+func TestDisableTIDsIsNotInverted(t *testing.T) {
+	for text, want := range map[string]bool{"1": false, "0": true} {
+		cfg := mustLoad(t, config.LoadOptions{Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_DISABLE_TIDS=" + text})})
+		if got := cfg.Outputs.Trace.TIDsEnabled(); got != want {
+			t.Errorf("DFTRACER_DISABLE_TIDS=%s: thread ids %v", text, got)
+		}
+	}
+}
+
+func mustLoad(t *testing.T, opts config.LoadOptions) config.Config {
+	t.Helper()
+	cfg, err := config.Load(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func decodeFile(t *testing.T, path string) config.Config {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Decode(data, config.DecodeOptions{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// flatten lists every field by its key, written as text.
+func flatten(cfg *config.Config) map[string]string {
+	out := map[string]string{}
+	flattenInto(out, "", reflect.ValueOf(cfg).Elem())
+	return out
+}
+
+func flattenInto(out map[string]string, path string, v reflect.Value) {
+	switch x := v.Interface().(type) {
+	case config.Headers:
+		out[path] = ""
+		for name, value := range x {
+			out[path+"."+name] = value
+		}
+		return
+	case time.Duration:
+		if out[path] = x.String(); x == 0 {
+			out[path] = "0"
+		}
+		return
+	case interface{ IsSet() bool }:
+		out[path] = fmt.Sprint(v.Interface())
+		return
+	}
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		out[path] = fmt.Sprint(v.Interface())
+		return
+	}
+	for i := range v.NumField() {
+		key := v.Type().Field(i).Tag.Get("key")
+		switch {
+		case key == "-":
+		case v.Type().Field(i).Anonymous:
+			flattenInto(out, path, v.Field(i))
+		default:
+			flattenInto(out, strings.TrimPrefix(path+"."+key, "."), v.Field(i))
+		}
+	}
+}
