@@ -1,0 +1,73 @@
+package callbacks
+
+import (
+	"context"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// What the callbacks take. The zero value of each means "now, and nothing
+// special".
+type (
+	// Start is the start of a span.
+	Start = telemetry.Start
+	// End is the end of a span.
+	End = telemetry.End
+	// TrainStart is the start of a training loop.
+	TrainStart = telemetry.LoopStart
+	// IterationEnd is the end of a training iteration.
+	IterationEnd = telemetry.IterationEnd
+	// SaveStart is the start of a checkpoint save.
+	SaveStart = telemetry.SaveStart
+	// SaveSuccess is a checkpoint safely stored.
+	SaveSuccess = telemetry.SaveSuccess
+	// SaveFailure is a checkpoint that could not be stored.
+	SaveFailure = telemetry.SaveFailure
+	// Finalization is the background part of an asynchronous save.
+	Finalization = telemetry.Finalization
+)
+
+// Some sets an optional field, such as the loss of an iteration.
+func Some[T any](v T) attributes.Opt[T] { return attributes.Some(v) }
+
+// Callbacks are the callbacks of one provider. A nil Callbacks does nothing.
+// All methods are safe for concurrent use. Each takes at most one of its
+// trailing parameters.
+type Callbacks struct{ tel *telemetry.Provider }
+
+// New binds the callbacks to a provider, which may be nil.
+func New(tel *telemetry.Provider) *Callbacks { return &Callbacks{tel} }
+
+// Default are the callbacks of the process's default provider as it is now.
+func Default() *Callbacks { return &Callbacks{telemetry.Default()} }
+
+func (c *Callbacks) recorder() *telemetry.Recorder {
+	if c == nil {
+		return nil
+	}
+	return c.tel.Recorder()
+}
+
+func (c *Callbacks) start(ctx context.Context, name string, start []Start) (context.Context, error) {
+	r := c.recorder()
+	if r == nil {
+		return ctx, nil
+	}
+	return r.StartPhase(ctx, name, first(start))
+}
+
+func (c *Callbacks) end(name string, end []End) error {
+	r := c.recorder()
+	if r == nil {
+		return nil
+	}
+	return r.EndPhase(name, first(end))
+}
+
+func first[T any](of []T) (zero T) {
+	if len(of) > 0 {
+		return of[0]
+	}
+	return zero
+}

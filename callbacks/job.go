@@ -1,0 +1,128 @@
+package callbacks
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// OnAppStart starts the application: the root of everything else.
+func (c *Callbacks) OnAppStart(ctx context.Context, start ...Start) (context.Context, error) {
+	return c.start(ctx, spans.Application, start)
+}
+
+// OnAppEnd ends the application: what is still open is stopped, everything is
+// written and sent, and the provider is shut down, within its shutdown
+// timeout. It is safe as the last call of a program that has failed.
+func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
+	err := c.end(spans.Application, end)
+	if c == nil || c.tel == nil {
+		return err
+	}
+	if err != nil && c.tel.Enabled() {
+		return err // a misplaced call must not end telemetry
+	}
+	return errors.Join(err, c.tel.Shutdown(ctx))
+}
+
+// OnTrainStart starts a training loop. It needs the training configuration.
+func (c *Callbacks) OnTrainStart(ctx context.Context, start TrainStart) (context.Context, error) {
+	r := c.recorder()
+	if r == nil {
+		return ctx, nil
+	}
+	return r.StartLoop(ctx, start)
+}
+
+// OnTrainEnd ends the training loop. What was trained since the last metrics
+// update is reported.
+func (c *Callbacks) OnTrainEnd(ctx context.Context, end ...End) error {
+	return c.end(spans.TrainingLoop, end)
+}
+
+// OnEpochStart starts an epoch, numbered from zero.
+func (c *Callbacks) OnEpochStart(ctx context.Context, epoch int, start ...Start) (context.Context, error) {
+	r := c.recorder()
+	if r == nil {
+		return ctx, nil
+	}
+	return r.StartEpoch(ctx, epoch, first(start))
+}
+
+// OnEpochEnd ends the epoch.
+func (c *Callbacks) OnEpochEnd(ctx context.Context, end ...End) error {
+	return c.end(spans.Epoch, end)
+}
+
+// OnTrainingSingleIterationStart starts a training iteration.
+func (c *Callbacks) OnTrainingSingleIterationStart(ctx context.Context, start ...Start) (context.Context, error) {
+	return c.start(ctx, spans.TrainingSingleIteration, start)
+}
+
+// OnTrainingSingleIterationEnd ends the training iteration and, when one is
+// due, records a metrics update. An iteration with an error is not counted as
+// completed.
+func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...IterationEnd) error {
+	return c.recorder().EndIteration(first(end))
+}
+
+// OnSaveCheckpointStart starts a checkpoint save, by the configured strategy.
+func (c *Callbacks) OnSaveCheckpointStart(ctx context.Context, start SaveStart) (context.Context, error) {
+	r := c.recorder()
+	if r == nil {
+		return ctx, nil
+	}
+	return r.StartSave(ctx, start)
+}
+
+// OnSaveCheckpointSuccess reports that a checkpoint is safely stored: before
+// the end of a synchronous save, and whenever it is known for an asynchronous
+// one.
+func (c *Callbacks) OnSaveCheckpointSuccess(ctx context.Context, success SaveSuccess) error {
+	r := c.recorder()
+	if r == nil {
+		return nil
+	}
+	return quiet(r.CheckpointSucceeded(success))
+}
+
+// OnSaveCheckpointFailure reports that a checkpoint could not be stored.
+func (c *Callbacks) OnSaveCheckpointFailure(ctx context.Context, failure SaveFailure) error {
+	r := c.recorder()
+	if r == nil {
+		return nil
+	}
+	return quiet(r.CheckpointFailed(failure))
+}
+
+// OnSaveCheckpointEnd ends the part of a save that training waits for.
+func (c *Callbacks) OnSaveCheckpointEnd(ctx context.Context, end ...End) error {
+	return c.recorder().EndSave(first(end))
+}
+
+// OnCheckpointFinalizationStart starts the background part of an asynchronous
+// save: call it at the save, where the background work is handed over.
+func (c *Callbacks) OnCheckpointFinalizationStart(ctx context.Context, start Finalization) (context.Context, error) {
+	r := c.recorder()
+	if r == nil {
+		return ctx, nil
+	}
+	return r.StartFinalization(ctx, start)
+}
+
+// OnCheckpointFinalizationEnd ends the background part of the save of a step,
+// from whatever goroutine does the work. The times that the save blocked
+// training and worked in the background are reported.
+func (c *Callbacks) OnCheckpointFinalizationEnd(ctx context.Context, end Finalization) error {
+	return c.recorder().EndFinalization(end)
+}
+
+// quiet hides that telemetry is off: to the training loop that is no error.
+func quiet(err error) error {
+	if errors.Is(err, telemetry.ErrClosed) || errors.Is(err, telemetry.ErrDisabled) {
+		return nil
+	}
+	return err
+}
