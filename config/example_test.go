@@ -1,0 +1,75 @@
+package config_test
+
+import (
+	"fmt"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+func ExampleBase() {
+	base := config.Base{
+		ApplicationName: "charlm",
+		SessionTag:      config.Value("run-42"),
+		WorldSize:       config.Func(func() int { return 2 }),
+		CustomMetadata:  config.Pairs("model", "llama", "lr", 0.0003, "gpus", []string{"h200", "b200"}),
+		Training: &config.Training{
+			PerfTag:         config.Value("charlm-small"),
+			GlobalBatchSize: config.Value(32),
+		},
+	}
+	fmt.Println(base.Validate())
+	fmt.Println(base.WorldSize.Get(), base.Training.LogEvery(), base.EffectiveErrorStrategy())
+	fmt.Println(base.CustomMetadata.Strings())
+	// Output:
+	// <nil>
+	// 2 50 propagate_exceptions
+	// [model:llama lr:0.0003 gpus:['h200', 'b200']]
+}
+
+func ExampleBase_Validate() {
+	base := config.Base{
+		ApplicationName: " ",
+		SessionTag:      config.Value("run-42"),
+		WorldSize:       config.Value(0),
+	}
+	fmt.Println(base.Validate())
+	// Output:
+	// config: 2 problems:
+	//   application_name: application_name cannot be empty or whitespace-only (got " ")
+	//   world_size: world_size must be set to a positive value (got 0)
+}
+
+func ExampleLoad() {
+	cfg, err := config.Load(config.LoadOptions{
+		Path:      "testdata/job.yaml",
+		LookupEnv: config.Environ([]string{"RANK=3", "WORLD_SIZE=16", "TRAINSPAN_PERF_TAG=env"}),
+		Code:      config.Config{Base: config.Base{ApplicationName: "code"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cfg.ApplicationName, cfg.Training.PerfTag, cfg.WorldSize, cfg.Ranks.Rank, cfg.Training.SeqLength)
+	// Output: code env 16 3 512
+}
+
+func ExampleMerge() {
+	base := config.Base{
+		ApplicationName: "charlm",
+		SessionTag:      config.Value("run-42"),
+		WorldSize:       config.Value(8),
+		Training:        &config.Training{PerfTag: config.Value("small"), GlobalBatchSize: config.Value(32)},
+	}
+	merged, err := config.Merge(base, config.Override{
+		"world_size": 16,
+		"training":   config.Override{"log_every_n_train_iterations": 2},
+	})
+	fmt.Println(merged.WorldSize, merged.Training.GlobalBatchSize, merged.Training.LogEvery(), err)
+	// Output: 16 32 2 <nil>
+}
+
+func ExampleDecodeBase() {
+	_, err := config.DecodeBase("application_name: charlm\nworldsize: 4\n", config.DecodeOptions{Name: "job.yaml"})
+	fmt.Println(err)
+	// Output: config: job.yaml:2:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size"
+}
