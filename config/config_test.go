@@ -87,7 +87,8 @@ func TestDefaults(t *testing.T) {
 		"export":          cfg.Export.EffectiveMode() == config.Blacklist && cfg.Export.UsesDefaultNames(),
 		"no output":       !cfg.Outputs.File.Active() && !cfg.Outputs.Trace.Active() && !cfg.OTLPActive(),
 		"trace path":      cfg.Outputs.Trace.EffectivePath() == "./trace",
-		"trace buffer":    cfg.Outputs.Trace.EffectiveBufferSize() == 16<<20,
+		"trace buffer":    cfg.Outputs.Trace.EffectiveBufferSize() == 1<<20,
+		"trace dialect":   cfg.Outputs.Trace.EffectiveDialect() == config.TraceV2,
 		"trace interval":  cfg.Outputs.Trace.EffectiveWriteInterval() == time.Second,
 		"trace content":   cfg.Outputs.Trace.MetadataEnabled() && cfg.Outputs.Trace.CompressionEnabled() && cfg.Outputs.Trace.TIDsEnabled(),
 		"protocol":        cfg.Outputs.OTLP.EffectiveProtocol() == config.OTLPHTTP,
@@ -212,7 +213,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 func TestOutputRules(t *testing.T) {
 	var cfg config.Config
 	cfg.Outputs.File = config.File{Enabled: config.Value(true)}
-	cfg.Outputs.Trace = config.Trace{Path: "trace-{ranks}", BufferSize: -1, DataDirs: []string{""}}
+	cfg.Outputs.Trace = config.Trace{Path: "trace-{ranks}", BufferSize: -1, WriteInterval: -1, Dialect: "v3", DataDirs: []string{""}}
 	cfg.Outputs.OTLP = config.OTLP{
 		Protocol: "http/json", Endpoint: "localhost:4318", TracesEndpoint: "ftp://user:hunter2@host",
 		Headers: config.Headers{"api key": "hunter2", "x": "hunter2\n"}, Timeout: -1, Compression: "zstd",
@@ -225,7 +226,7 @@ func TestOutputRules(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"outputs.file.path: field required", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.buffer_size: must not be negative (got -1)",
+		"outputs.file.path: field required", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
 		"outputs.trace.data_dirs: a folder must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",

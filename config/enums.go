@@ -70,6 +70,20 @@ const (
 	Blacklist ExportMode = "BLACKLIST_SPANS"
 )
 
+// TraceDialect is the generation of a DFTracer trace. The zero value counts as
+// [TraceV2].
+type TraceDialect string
+
+// The trace dialects, as package dftracer has them.
+const (
+	// TraceV1 is the first generation, with hashes as numbers.
+	TraceV1 TraceDialect = "v1"
+	// TraceV2 has hashes as hex strings; every known reader accepts it.
+	TraceV2 TraceDialect = "v2"
+	// TraceV22 is the newest, with numbers for phases and no brackets.
+	TraceV22 TraceDialect = "v22"
+)
+
 // Protocol is the way OTLP travels. The zero value counts as [OTLPHTTP].
 type Protocol string
 

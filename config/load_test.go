@@ -57,7 +57,7 @@ var environmentTexts = map[string][2]string{
 	"TRAINSPAN_FILE_COMPAT":                        {"false", "false"},
 	"DFTRACER_ENABLE":                              {"0", "false"},
 	"DFTRACER_LOG_FILE":                            {"env", "env"},
-	"TRAINSPAN_TRACE_DIALECT":                      {"env", "env"},
+	"TRAINSPAN_TRACE_DIALECT":                      {"v1", "v1"},
 	"DFTRACER_INC_METADATA":                        {"1", "true"},
 	"DFTRACER_TRACE_COMPRESSION":                   {"on", "true"},
 	"DFTRACER_WRITE_BUFFER_SIZE":                   {"1024", "1024"},

@@ -5,7 +5,7 @@ import "time"
 // Defaults of the trace output.
 const (
 	DefaultTracePath          = "./trace"
-	DefaultTraceBufferSize    = 16 << 20
+	DefaultTraceBufferSize    = 1 << 20
 	DefaultTraceWriteInterval = time.Second
 )
 
@@ -43,18 +43,17 @@ type Trace struct {
 	// Path is a prefix, or a file when it ends in .pfw or .pfw.gz. {rank},
 	// {pid} and {host} in it are replaced. Empty is DefaultTracePath.
 	Path string `key:"path" alias:"log_file"`
-	// Dialect names the grammar of the trace, in the words of package
-	// dftracer; empty is that package's default.
-	Dialect string `key:"dialect"`
+	// Dialect is the grammar of the trace; empty is TraceV2.
+	Dialect TraceDialect `key:"dialect"`
 	// Metadata says whether events carry arguments. Unset is true.
 	Metadata Var[bool] `key:"metadata"`
 	// Compression says whether the trace is written as gzip. Unset is true.
 	Compression Var[bool] `key:"compression"`
 	// BufferSize is the number of bytes of text gathered before they are
-	// written. Zero is DefaultTraceBufferSize.
+	// written, one gzip member at a time. Zero is DefaultTraceBufferSize.
 	BufferSize int `key:"buffer_size" alias:"write_buffer_size"`
 	// WriteInterval is the longest time that an event waits in the buffer.
-	// Zero is DefaultTraceWriteInterval; negative waits for a full buffer.
+	// Zero is DefaultTraceWriteInterval.
 	WriteInterval time.Duration `key:"write_interval"`
 	// CoreAffinity asks for a record of the processors this process may use.
 	// Unset is false.
@@ -76,6 +75,14 @@ func (t *Trace) EffectivePath() string {
 	return t.Path
 }
 
+// EffectiveDialect returns Dialect or [TraceV2].
+func (t *Trace) EffectiveDialect() TraceDialect {
+	if t.Dialect == "" {
+		return TraceV2
+	}
+	return t.Dialect
+}
+
 // MetadataEnabled returns Metadata or true.
 func (t *Trace) MetadataEnabled() bool { return t.Metadata.Or(true) }
 
@@ -93,13 +100,9 @@ func (t *Trace) EffectiveBufferSize() int {
 	return t.BufferSize
 }
 
-// EffectiveWriteInterval returns WriteInterval or its default; zero means that
-// only a full buffer is written.
+// EffectiveWriteInterval returns WriteInterval or its default.
 func (t *Trace) EffectiveWriteInterval() time.Duration {
-	switch {
-	case t.WriteInterval < 0:
-		return 0
-	case t.WriteInterval == 0:
+	if t.WriteInterval == 0 {
 		return DefaultTraceWriteInterval
 	}
 	return t.WriteInterval

@@ -16,7 +16,9 @@ func (o *Outputs) validate(p *problems) {
 	}
 	validatePath(p, file+".path", o.File.Path)
 	validatePath(p, trace+".path", o.Trace.Path)
+	oneOf(p, trace+".dialect", o.Trace.Dialect, TraceV1, TraceV2, TraceV22)
 	notNegative(p, trace+".buffer_size", o.Trace.BufferSize)
+	notNegative(p, trace+".write_interval", o.Trace.WriteInterval)
 	for i, dir := range o.Trace.DataDirs {
 		if strings.TrimSpace(dir) == "" {
 			p.add(trace+".data_dirs", dir, "a folder must not be empty (item %d)", i)
