@@ -1,0 +1,304 @@
+package file
+
+import (
+	"encoding/hex"
+	"math"
+	"math/big"
+	"strconv"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/pytext"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// encoder writes records in one of the two styles.
+type encoder struct {
+	compat bool
+	pid    int
+	rank   int
+	count  int64
+}
+
+func (e *encoder) begin(dst []byte, kind string) []byte {
+	e.count++
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, kind...)
+	return append(dst, '"')
+}
+
+func (e *encoder) end(dst []byte) []byte {
+	dst = append(dst, `,"count":`...)
+	dst = strconv.AppendInt(dst, e.count, 10)
+	dst = append(dst, `,"pid":`...)
+	return strconv.AppendInt(dst, int64(e.pid), 10)
+}
+
+// span appends a start, stop or complete record. A nil event leaves its part out.
+func (e *encoder) span(dst []byte, kind string, s *telemetry.SpanData, start, stop *telemetry.Event) []byte {
+	dst = e.begin(dst, kind)
+	dst = append(dst, `,"id":`...)
+	dst = e.id(dst, s)
+	dst = append(dst, `,"name":`...)
+	dst = appendString(dst, s.Name)
+	const key = `,"attributes":`
+	before := len(dst)
+	dst = e.attributes(append(dst, key...), s.Attributes)
+	if len(dst) == before+len(key)+len("{}") {
+		dst = dst[:before] // none
+	}
+	if start != nil {
+		dst = append(dst, `,"start_event":`...)
+		dst = e.event(dst, start)
+	}
+	if stop != nil {
+		dst = append(dst, `,"stop_event":`...)
+		dst = e.event(dst, stop)
+	}
+	dst = e.end(dst)
+	if !e.compat {
+		dst = e.more(dst, s)
+		if stop != nil {
+			dst = append(dst, `,"duration_ns":`...)
+			dst = strconv.AppendInt(dst, int64(s.Duration()), 10)
+		}
+	}
+	return append(dst, "}\n"...)
+}
+
+// of appends an event or error record of a span.
+func (e *encoder) of(dst []byte, kind string, s *telemetry.SpanData, ev *telemetry.Event) []byte {
+	dst = e.begin(dst, kind)
+	dst = append(dst, `,"span_id":`...)
+	dst = e.id(dst, s)
+	dst = append(dst, `,"event":`...)
+	dst = e.event(dst, ev)
+	dst = e.end(dst)
+	if !e.compat {
+		dst = e.more(dst, s)
+	}
+	return append(dst, "}\n"...)
+}
+
+// dataError appends a telemetry data error record.
+func (e *encoder) dataError(dst []byte, ev *telemetry.Event) []byte {
+	dst = e.begin(dst, "telemetry_data_error")
+	dst = append(dst, `,"error":`...)
+	dst = e.event(dst, ev)
+	dst = e.end(dst)
+	if !e.compat {
+		dst = append(dst, `,"rank":`...)
+		dst = strconv.AppendInt(dst, int64(e.rank), 10)
+	}
+	return append(dst, "}\n"...)
+}
+
+// more appends what our records say beyond the reference's.
+func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
+	if s.ParentID.IsValid() {
+		dst = append(dst, `,"parent_id":"`...)
+		dst = hex.AppendEncode(dst, s.ParentID[:])
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"trace_id":"`...)
+	dst = hex.AppendEncode(dst, s.TraceID[:])
+	dst = append(dst, `","rank":`...)
+	return strconv.AppendInt(dst, int64(e.rank), 10)
+}
+
+func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {
+	dst = append(dst, '"')
+	if e.compat {
+		dst = append(dst, s.UUID()...)
+	} else {
+		dst = hex.AppendEncode(dst, s.SpanID[:])
+	}
+	return append(dst, '"')
+}
+
+// event appends an event. Its time comes last, or in the place of an
+// attribute of that name.
+func (e *encoder) event(dst []byte, ev *telemetry.Event) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = appendString(dst, ev.Name)
+	dst = append(dst, `,"attributes":{`...)
+	open, timed := len(dst), false
+	for i := range ev.Attributes {
+		a := &ev.Attributes[i]
+		if a.Extension && e.compat {
+			continue
+		}
+		dst = comma(dst, open)
+		if a.Key == attributes.TimestampMsec {
+			dst, timed = appendTime(dst, ev.Time), true
+			continue
+		}
+		dst = e.attribute(dst, a)
+	}
+	if !timed {
+		dst = appendTime(comma(dst, open), ev.Time)
+	}
+	return append(dst, "}}"...)
+}
+
+func appendTime(dst []byte, ns int64) []byte {
+	dst = append(dst, `"timestamp_msec":`...)
+	return strconv.AppendInt(dst, ns/1e6, 10)
+}
+
+func comma(dst []byte, open int) []byte {
+	if len(dst) > open {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// attributes appends the attributes of a span as an object.
+func (e *encoder) attributes(dst []byte, attrs []attributes.Attr) []byte {
+	dst = append(dst, '{')
+	open := len(dst)
+	for i := range attrs {
+		if attrs[i].Extension && e.compat {
+			continue
+		}
+		dst = e.attribute(comma(dst, open), &attrs[i])
+	}
+	return append(dst, '}')
+}
+
+func (e *encoder) attribute(dst []byte, a *attributes.Attr) []byte {
+	dst = appendString(dst, string(a.Key))
+	dst = append(dst, ':')
+	if a.Exact != nil {
+		return e.exact(dst, a.Exact)
+	}
+	return e.value(dst, a.Value)
+}
+
+func (e *encoder) value(dst []byte, v attribute.Value) []byte {
+	switch v.Type() {
+	case attribute.BOOL:
+		return strconv.AppendBool(dst, v.AsBool())
+	case attribute.INT64:
+		return strconv.AppendInt(dst, v.AsInt64(), 10)
+	case attribute.FLOAT64:
+		return e.float(dst, v.AsFloat64())
+	case attribute.STRING:
+		return appendString(dst, v.AsString())
+	case attribute.BOOLSLICE:
+		return appendList(dst, v.AsBoolSlice(), strconv.AppendBool)
+	case attribute.INT64SLICE:
+		return appendList(dst, v.AsInt64Slice(), func(dst []byte, i int64) []byte { return strconv.AppendInt(dst, i, 10) })
+	case attribute.FLOAT64SLICE:
+		return appendList(dst, v.AsFloat64Slice(), e.float)
+	case attribute.STRINGSLICE:
+		return appendList(dst, v.AsStringSlice(), appendString)
+	}
+	return appendString(dst, v.Emit())
+}
+
+func (e *encoder) exact(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case attributes.Null:
+		return append(dst, "null"...)
+	case attributes.Count:
+		return v.Append(dst)
+	case *big.Int:
+		return v.Append(dst, 10)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	case float64:
+		return e.float(dst, v)
+	case string:
+		return appendString(dst, v)
+	case []any:
+		return appendList(dst, v, e.exact)
+	}
+	return append(dst, "null"...)
+}
+
+func appendList[T any](dst []byte, items []T, one func([]byte, T) []byte) []byte {
+	dst = append(dst, '[')
+	for i, item := range items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = one(dst, item)
+	}
+	return append(dst, ']')
+}
+
+// float appends a float as Python writes it. JSON has no word for NaN and the
+// infinities: the reference writes its own, we write them as strings.
+func (e *encoder) float(dst []byte, f float64) []byte {
+	word := ""
+	switch {
+	case math.IsNaN(f):
+		word = "NaN"
+	case math.IsInf(f, 1):
+		word = "Infinity"
+	case math.IsInf(f, -1):
+		word = "-Infinity"
+	default:
+		return pytext.AppendFloat(dst, f)
+	}
+	if e.compat {
+		return append(dst, word...)
+	}
+	return appendString(dst, word)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends a JSON string in ASCII, as the reference does: escapes
+// for quotes, backslashes and control characters, \u for everything beyond
+// ASCII. Invalid UTF-8 becomes U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		size := 1
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c == '\r':
+			dst = append(dst, `\r`...)
+		case c == '\t':
+			dst = append(dst, `\t`...)
+		case c == '\b':
+			dst = append(dst, `\b`...)
+		case c == '\f':
+			dst = append(dst, `\f`...)
+		case c < ' ':
+			dst = appendEscape(dst, rune(c))
+		default:
+			var r rune
+			r, size = utf8.DecodeRuneInString(s[i:])
+			if r > 0xffff {
+				r -= 0x10000
+				dst = appendEscape(dst, 0xd800+r>>10)
+				r = 0xdc00 + r&0x3ff
+			}
+			dst = appendEscape(dst, r)
+		}
+		i += size
+		from = i
+	}
+	return append(append(dst, s[from:]...), '"')
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
