@@ -118,6 +118,7 @@ func (s *Sorter[T]) Close() error {
 	}
 	f := s.file
 	s.file = nil
+	defer os.Remove(f.Name()) // a system that could not remove an open file
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("spill: %w", err)
 	}
