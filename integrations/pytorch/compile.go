@@ -1,0 +1,191 @@
+package pytorch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// CompileReport says what torch.compile left in a trace and what of it cannot
+// be known.
+type CompileReport struct {
+	// Regions has one entry per compiled code object and direction.
+	Regions []*RegionReport
+	// CacheLookup is the host time of guard checks, Compiling that of
+	// compilation inside the window.
+	CacheLookup, Compiling time.Duration
+	// UnknownOverloads counts operators whose overload the trace does not tell.
+	UnknownOverloads int64
+	// Backward reports that compiled backward graphs are in the trace.
+	Backward bool
+
+	byKey map[regionKey]*RegionReport
+}
+
+// RegionReport describes the calls of one compiled code object.
+type RegionReport struct {
+	// ID is the compile id, or "CompiledFunction" where the trace has none.
+	ID string
+	// Backward tells the direction.
+	Backward bool
+	// Kind is "per-op", "inductor", "cuda graph" or "unknown".
+	Kind string
+	// Calls counts entries, Ops the operators that became events, Kernels the
+	// fused kernels, Launches the graph launches.
+	Calls, Ops, Kernels, Launches int64
+
+	graphCalls bool // has "## Call CompiledFxGraph" rows
+	triton     bool
+	cudaGraph  bool
+	hasOps     bool
+}
+
+type regionKey struct {
+	region   uint32
+	backward bool
+}
+
+const maxRegions = 10_000
+
+// compileOf returns the report entry for the compiled code around f.
+func (p *process) compileOf(region uint32, backward bool) *RegionReport {
+	c := p.report.Compile
+	if c == nil {
+		c = &CompileReport{byKey: map[regionKey]*RegionReport{}}
+		p.report.Compile = c
+	}
+	k := regionKey{region, backward}
+	rr := c.byKey[k]
+	if rr == nil {
+		id := p.names.text[region]
+		if id == "" {
+			id = "CompiledFunction"
+		}
+		rr = &RegionReport{ID: id, Backward: backward}
+		if len(c.Regions) < maxRegions {
+			c.Regions = append(c.Regions, rr)
+			c.byKey[k] = rr
+		}
+	}
+	c.Backward = c.Backward || backward
+	return rr
+}
+
+// noteCompile learns in the first sweep what kind of code each region runs.
+func (p *process) noteCompile(f *frame) {
+	if f.isMarker() && f.own != inGraph {
+		return
+	}
+	switch {
+	case f.own == inGraph:
+		p.compileOf(f.region, f.backward).graphCalls = true
+	case f.own != notContainer:
+		p.compileOf(f.region, f.backward)
+	case f.parent != notContainer:
+		rr := p.compileOf(f.region, f.backward)
+		switch {
+		case isTriton(f):
+			rr.triton = true
+		case isGraphLaunch(f):
+			rr.cudaGraph = true
+		case opName(f) != "":
+			rr.hasOps = true
+		}
+	}
+}
+
+// settle names the kind of every region once the first sweep is over.
+func (c *CompileReport) settle() {
+	for _, r := range c.Regions {
+		switch {
+		case r.cudaGraph:
+			r.Kind = "cuda graph"
+		case r.graphCalls || r.triton:
+			r.Kind = "inductor"
+		case r.hasOps:
+			r.Kind = "per-op"
+		default:
+			r.Kind = "unknown"
+		}
+	}
+}
+
+func isTriton(f *frame) bool {
+	if f.r.kind != kineto.KindCPUOp {
+		return false
+	}
+	if strings.HasPrefix(f.name, "triton_") {
+		return true
+	}
+	backend, ok := kineto.Args(f.r.extra).Text("kernel_backend")
+	return ok && backend == "triton"
+}
+
+func isGraphLaunch(f *frame) bool {
+	switch f.name {
+	case "cudaGraphLaunch", "hipGraphLaunch", "cuGraphLaunch":
+		return f.r.kind == kineto.KindRuntime || f.r.kind == kineto.KindDriver
+	}
+	return false
+}
+
+// opName returns "mul" or "mul.Tensor" for a dispatcher operator such as
+// aten::mul, and "" for rows that are none.
+func opName(f *frame) string {
+	if f.r.kind != kineto.KindCPUOp || f.isMarker() {
+		return ""
+	}
+	ns, op, ok := strings.Cut(f.name, "::")
+	if !ok || op == "" || strings.ContainsAny(ns, " :<(") || strings.ContainsAny(op, " :<(") || ns == "autograd" || ns == "torch" {
+		return ""
+	}
+	return op
+}
+
+// say puts the sentences of a compile report where a person reads them.
+func (c *CompileReport) say(r *FileReport) {
+	var fused, graphs, total int
+	for _, rr := range c.Regions {
+		total++
+		switch rr.Kind {
+		case "inductor":
+			fused++
+		case "cuda graph":
+			graphs++
+		}
+	}
+	if fused > 0 {
+		r.cannot(fmt.Sprintf("%d of %d compiled regions are Inductor graphs: run time per operator does not exist there, durations are per fused kernel", fused, total))
+	}
+	if graphs > 0 {
+		r.cannot(fmt.Sprintf("%d of %d compiled regions are replayed as CUDA graphs, which hide the operators: each call is one launch", graphs, total))
+	}
+	if c.UnknownOverloads > 0 {
+		r.cannot(fmt.Sprintf("the overload of %d operators: the profiler writes names without it; a TORCH_TRACE log of the same run tells", c.UnknownOverloads))
+	}
+	if c.Compiling > 0 {
+		r.warn(fmt.Sprintf("compilation inside the window: %s", c.Compiling))
+	}
+	if total > 0 && !c.Backward {
+		r.cannot("a compiled backward: there is none in this trace")
+	}
+	if total > 0 {
+		r.cannot("graph nodes that never reach the dispatcher (getitem, constants) have no event")
+		r.cannot("the host duration of an operator that launches device work is its launch time; device_us holds the device time")
+	}
+}
+
+func (c *CompileReport) text(b *strings.Builder) {
+	for _, r := range c.Regions {
+		dir := "forward"
+		if r.Backward {
+			dir = "backward"
+		}
+		fmt.Fprintf(b, "  compiled %s, %s: %s, %d calls, %d operators, %d fused kernels, %d graph launches\n", r.ID, dir, r.Kind, r.Calls, r.Ops, r.Kernels, r.Launches)
+	}
+	if c.CacheLookup > 0 {
+		fmt.Fprintf(b, "  guard checks took %s\n", c.CacheLookup)
+	}
+}

@@ -1,0 +1,196 @@
+package pytorch
+
+import (
+	"context"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// devices writes the rows of all device lanes.
+func (e *emitter) devices(ctx context.Context) error {
+	it := e.p.device.Iter()
+	for n := 0; ; n++ {
+		if n&0xfff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r := it.Next()
+		if r == nil {
+			return it.Err()
+		}
+		name := e.p.names.of(r)
+		e.deviceEvent(r, name)
+		ai := ""
+		switch r.kind {
+		case kineto.KindMemcpy:
+			ai = e.transfer(r, name)
+		case kineto.KindKernel:
+			if r.extra != "" {
+				ai = e.deviceComm(r)
+			}
+			if r.flags&flagBare != 0 && strings.HasPrefix(name, "triton_") {
+				e.bareKernel(r, name)
+			}
+		}
+		e.spans.device(e.p, r, name, ai)
+	}
+}
+
+func (e *emitter) onDevice(cat, name string, r *row) {
+	e.begin(cat, name, e.p.devLanes[r.lane].tid, r.start, r.end)
+	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset {
+		e.ev.Type = dftracer.TypeCUDA
+	}
+}
+
+func (e *emitter) deviceEvent(r *row, name string) {
+	if _, ok := stepNumber(name); ok && e.opts.StarSteps {
+		name = "ProfilerStep*"
+	}
+	e.onDevice("PP", name, r)
+	dur := r.end - r.start
+	e.int("device", e.p.deviceType)
+	e.known("device_id", r.b)
+	e.known("stream", r.c)
+	e.int("cpu_memory", 0)
+	e.int("device_memory_usage", 0)
+	e.int("is_remote", 0)
+	e.int("input_size", 0)
+	e.percent("total_cpu_percent", 0, 1)
+	if r.kind == kineto.KindGPUAnnotation || r.kind == kineto.KindSync {
+		e.percent("total_device_percent", 0, 1)
+	} else {
+		e.percent("total_device_percent", dur, e.p.totalDevice)
+		e.us("device_us", dur)
+	}
+	e.str("kind", r.kind.String())
+	if r.corr != 0 {
+		e.int("correlation", r.corr)
+	}
+	e.known("bytes", r.a)
+	if r.flags&flagLinked != 0 {
+		if op := e.p.opOf(r); op != "" {
+			e.str("op", op)
+		}
+		e.us("launch_delay_us", max(r.start-r.launch, 0))
+	} else if r.kind != kineto.KindGPUAnnotation && r.kind != kineto.KindSync {
+		e.int("unlinked", 1)
+	}
+	e.exact(r.start, dur)
+	e.common(r.step, false)
+}
+
+// opOf returns the name of the operator or annotation that launched a row.
+func (p *process) opOf(r *row) string {
+	if r.op == 0 || int(r.op) >= len(p.names.text) {
+		return ""
+	}
+	return p.names.text[r.op]
+}
+
+// transfer writes the device.transfer event of a copy, if it is one, and
+// returns its category and name.
+func (e *emitter) transfer(r *row, name string) string {
+	kind := transferKind(name, r.extra)
+	if kind == "" || kind == "HtoH" || kind == "DtoD" && !e.opts.DeviceCopies {
+		return ""
+	}
+	e.onDevice("device", "transfer", r)
+	e.str("kind", kind)
+	e.known("bytes", r.a)
+	e.known("device", r.b)
+	e.known("stream", r.c)
+	src, dst := "device", "device"
+	if kind[0] == 'H' {
+		src = "host"
+	}
+	if kind[len(kind)-1] == 'H' {
+		dst = "host"
+	}
+	e.str("src", src)
+	e.str("dst", dst)
+	switch {
+	case strings.Contains(name, "Pinned"):
+		e.str("pinned", "yes")
+	case strings.Contains(name, "Pageable"):
+		e.str("pinned", "no")
+	default:
+		e.str("pinned", "unknown")
+	}
+	if dur := r.end - r.start; dur > 0 && r.a > 0 {
+		e.args = append(e.args, dftracer.Float("bw_GBs", float64(r.a)/float64(dur)))
+	}
+	e.common(r.step, true)
+	return "device.transfer"
+}
+
+// deviceComm writes the comm event of a collective's kernel. The time is the
+// device's and includes waiting for late peers, which wait_us tells when other
+// ranks were imported along.
+func (e *emitter) deviceComm(r *row) string {
+	c := decodeCollective(r.extra)
+	name := c.op
+	if name == "" {
+		if c.transfer && (c.coll == "wait" || c.coll == "init") {
+			return ""
+		}
+		name = "unknown"
+	}
+	e.onDevice("comm", name, r)
+	e.commArgs(&c)
+	e.known("device", r.b)
+	e.known("stream", r.c)
+	if r.flags&flagLinked != 0 {
+		e.us("host_launch_us", r.launchEnd-r.launch)
+	}
+	if w, ok := e.p.waits[r.seq]; ok {
+		e.us("wait_us", max(w.wait, 0))
+		e.int("last_rank", w.lastRank)
+	}
+	e.common(r.step, true)
+	return "comm." + name
+}
+
+func (e *emitter) commArgs(c *collective) {
+	e.text("coll", c.coll)
+	e.text("pg", c.pg)
+	e.text("pg_desc", c.pgDesc)
+	e.known("group_size", c.groupSize)
+	e.text("dtype", c.dtype)
+	e.known("in_bytes", c.inBytes)
+	e.known("out_bytes", c.outBytes)
+	if c.inBytes < 0 {
+		e.known("in_elements", c.inElems)
+	}
+	e.known("seq", c.seq)
+	e.known("src", c.src)
+	e.known("dst", c.dst)
+}
+
+// hostCollective writes the comm event of a collective that the host runs
+// itself: the row of its backend, else the dispatcher's. With a device
+// collective in the trace the kernels are the transfers.
+func (e *emitter) hostCollective(s *sweep, f *frame) {
+	if e.p.hasComm || f.comm == nil || f.comm.op == "" {
+		return
+	}
+	if len(s.stack) > 1 && s.stack[len(s.stack)-2].comm != nil && (!e.p.hasGloo || s.stack[len(s.stack)-2].isBackendRow()) {
+		return // the enclosing row stands for it
+	}
+	if e.p.hasGloo && !f.isBackendRow() {
+		return
+	}
+	if f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
+		return
+	}
+	e.nested("comm", f.comm.op, f)
+	e.commArgs(f.comm)
+	e.str("clock", "host")
+	e.common(f.step, true)
+}
+
+func (f *frame) isBackendRow() bool {
+	word, ok := commAnnotation(f.name)
+	return ok && commOp(word) != "" && !strings.HasPrefix(f.name, "nccl:")
+}

@@ -1,0 +1,63 @@
+package pytorch
+
+import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
+
+// forwards grows the inferred forward of the lane being swept: the operators
+// that autograd numbered, up to where the next backward starts. A trace
+// without a backward has no inferred forward.
+func (e *emitter) forwards(s *sweep, f *frame) {
+	if !e.inferFwd || len(e.p.envelopes) == 0 || f.engine || f.backward || f.r.kind != kineto.KindCPUOp || f.r.c == 0 {
+		return
+	}
+	envs := e.p.envelopes
+	for e.nextEnv < len(envs) && envs[e.nextEnv].start <= f.r.start {
+		// A backward began since the last operator: the forward ends there.
+		e.closeForward(envs[e.nextEnv].start)
+		e.nextEnv++
+	}
+	if e.nextEnv > 0 && f.r.start < envs[e.nextEnv-1].end {
+		return
+	}
+	if e.nextEnv >= len(envs) {
+		return // no backward follows
+	}
+	if e.fwdOpen && e.fwd.step != f.step {
+		e.closeForward(f.r.start)
+	}
+	if !e.fwdOpen {
+		e.fwd, e.fwdOpen = envelope{start: f.r.start, end: f.r.end, lane: f.r.lane, step: f.step}, true
+	}
+	e.fwd.end = max(e.fwd.end, f.r.end)
+}
+
+func (e *emitter) closeForward(limit int64) {
+	if !e.fwdOpen {
+		return
+	}
+	e.fwdOpen = false
+	e.inferred("forward", envelope{start: e.fwd.start, end: min(e.fwd.end, max(limit, e.fwd.start)), lane: e.fwd.lane, step: e.fwd.step}, "operators with a sequence number before a backward")
+}
+
+func (e *emitter) endLane(*sweep, uint32) error {
+	if e.fwdOpen && e.nextEnv < len(e.p.envelopes) {
+		e.closeForward(e.p.envelopes[e.nextEnv].start)
+	}
+	e.fwdOpen, e.nextEnv = false, 0
+	return nil
+}
+
+// backwards writes the envelopes of the autograd engine.
+func (e *emitter) backwards() {
+	for _, v := range e.p.envelopes {
+		e.inferred("backward", v, "envelope of the autograd engine, pauses under a millisecond bridged")
+	}
+}
+
+func (e *emitter) inferred(name string, v envelope, rule string) {
+	e.p.report.guess("compute." + name + ": " + rule)
+	e.begin("compute", name, e.p.lanes[v.lane].tid, v.start, v.end)
+	e.int("inferred", 1)
+	e.str("rule", rule)
+	e.spans.phase(e.p, "compute."+name, &v)
+	e.common(v.step, true)
+}

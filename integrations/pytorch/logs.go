@@ -1,0 +1,127 @@
+package pytorch
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+)
+
+// maxPhases bounds the compile phases kept of one log.
+const maxPhases = 1 << 20
+
+// LogReport describes one TORCH_TRACE log.
+type LogReport struct {
+	// Name is the file. Rank is -1 when the log does not tell.
+	Name string
+	Rank int64
+	// Phases counts compile phases, Unmatched begins and ends without partner,
+	// Compilations the compiled frames, Operators the nodes of their graphs.
+	Phases, Unmatched, Compilations, Operators int64
+	// Skipped and Defects tell what could not be read.
+	Skipped int64
+	Defects []torchtrace.Defect
+	// Warnings are sentences for a person.
+	Warnings []string
+}
+
+func (r *LogReport) text(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: compile log, %d phases, %d compilations with %d operators\n", r.Name, r.Phases, r.Compilations, r.Operators)
+	if r.Unmatched > 0 {
+		fmt.Fprintf(b, "  warning: %d phases have a begin or an end only\n", r.Unmatched)
+	}
+	for _, d := range r.Defects {
+		fmt.Fprintf(b, "  %s\n", d)
+	}
+	for _, s := range r.Warnings {
+		fmt.Fprintf(b, "  warning: %s\n", s)
+	}
+}
+
+func (im *importer) readLog(body io.Reader, name string) error {
+	l := &loadedLog{name: name}
+	lost := int64(0)
+	log, err := torchtrace.Read(body, func(p *torchtrace.Phase) error {
+		if len(l.phases) < maxPhases {
+			l.phases = append(l.phases, *p)
+		} else {
+			lost++
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("pytorch: %s: %w", name, err)
+	}
+	l.log = log
+	l.report = &LogReport{Name: name, Rank: log.Rank, Phases: log.Phases, Unmatched: log.Unmatched, Skipped: log.Skipped, Defects: log.Defects}
+	for _, c := range log.Compiles {
+		l.report.Compilations++
+		l.report.Operators += int64(len(c.Forward) + len(c.Backward) + len(c.Inference))
+	}
+	if lost > 0 {
+		l.report.Warnings = append(l.report.Warnings, fmt.Sprintf("%d phases beyond the first %d were left out", lost, maxPhases))
+	}
+	im.logs = append(im.logs, l)
+	im.report.Logs = append(im.report.Logs, l.report)
+	return nil
+}
+
+// writeLog writes the compile phases of a log. They belong to the process of
+// the trace of the same rank, if there is one.
+func (im *importer) writeLog(l *loadedLog) {
+	pid, rank := l.log.PID, l.log.Rank
+	host := im.opts.Host
+	if rank < 0 {
+		if n, ok := fileRank(l.name); ok {
+			rank = n
+		}
+	}
+	for _, p := range im.procs {
+		if p.rank == rank && (rank >= 0 || len(im.procs) == 1) {
+			pid, host = p.pid, p.host
+			break
+		}
+	}
+	if host == "" {
+		host = "unknown-host"
+		if rank >= 0 {
+			host = "rank" + strconv.FormatInt(rank, 10) + "@unknown-host"
+		}
+	}
+	hash := im.opts.Dialect.Hash(host)
+	ev := dftracer.Event{
+		Phase: dftracer.PhaseMetadata, Name: dftracer.NameHostHash, Cat: dftracer.CatDFTracer, PID: pid, HostHash: hash.Text(im.opts.Dialect),
+		Args: []dftracer.Arg{dftracer.String("name", host), dftracer.HashArg("value", hash)},
+	}
+	im.report.Events[ev.Cat]++
+	im.sink.Write(&ev)
+	for i := range l.phases {
+		im.writePhase(&l.phases[i], pid, rank, ev.HostHash)
+	}
+}
+
+func (im *importer) writePhase(p *torchtrace.Phase, pid, rank int64, hostHash string) {
+	ts := max(p.Start/1000, 0)
+	ev := dftracer.Event{
+		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, ID: im.nextID(), Name: "compile." + p.Name, Cat: "dynamo", PID: pid, TID: max(p.TID, 0),
+		TS: ts, Dur: max((p.Start+p.Dur)/1000-ts, 0), Level: p.Depth, Parent: dftracer.NoParent, HostHash: hostHash,
+	}
+	if p.CompileID != "" {
+		ev.Args = append(ev.Args, dftracer.String("compile_id", p.CompileID))
+	}
+	if p.FailType != "" {
+		ev.Args = append(ev.Args, dftracer.String("fail_type", p.FailType))
+	}
+	if p.Instant {
+		ev.Args = append(ev.Args, dftracer.Int("instant", 1))
+	}
+	if rank >= 0 {
+		ev.Args = append(ev.Args, dftracer.Int("rank", rank))
+	}
+	ev.Args = append(ev.Args, dftracer.String("source", "torch_trace"))
+	im.report.Events[ev.Cat]++
+	im.sink.Write(&ev)
+}

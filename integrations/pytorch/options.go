@@ -1,0 +1,130 @@
+package pytorch
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// Sink takes the events of an import. *dftracer.Writer is one. Write is called
+// from one goroutine at a time; the event and its Args are reused afterwards.
+// A sink that also has NextID() uint64 gives the ids of the events; otherwise
+// they count from one.
+type Sink interface {
+	Write(*dftracer.Event)
+}
+
+// Source is one file to import: a Kineto trace (plain, gzip, or a tar of
+// ranks) or a TORCH_TRACE log, told apart by their first bytes.
+type Source struct {
+	// Name is shown in the report and searched for a rank and a time stamp.
+	Name string
+	// Open gives the bytes as stored. It is called once.
+	Open func() (io.ReadCloser, error)
+	// ModTime helps to place a trace whose time base is missing. Zero is unknown.
+	ModTime time.Time
+}
+
+// Files returns the sources behind paths: a file stands for itself, a directory
+// for the traces and logs in it (and not below it), in the order of their names.
+func Files(paths ...string) ([]Source, error) {
+	var out []Source
+	for _, p := range paths {
+		fi, err := os.Stat(p)
+		if err != nil {
+			return nil, fmt.Errorf("pytorch: %w", err)
+		}
+		if !fi.IsDir() {
+			out = append(out, fileSource(p, fi))
+			continue
+		}
+		entries, err := os.ReadDir(p)
+		if err != nil {
+			return nil, fmt.Errorf("pytorch: %w", err)
+		}
+		for _, e := range entries {
+			fi, err := e.Info()
+			if err == nil && fi.Mode().IsRegular() && traceName(e.Name()) {
+				out = append(out, fileSource(filepath.Join(p, e.Name()), fi))
+			}
+		}
+	}
+	return out, nil
+}
+
+func fileSource(path string, fi os.FileInfo) Source {
+	return Source{Name: path, ModTime: fi.ModTime(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+}
+
+// traceName reports whether a name in a directory looks like a trace or a log.
+func traceName(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return false
+	}
+	plain := strings.TrimSuffix(name, ".gz")
+	switch {
+	case strings.HasSuffix(plain, ".json"), strings.HasSuffix(plain, ".tar"), strings.HasSuffix(name, ".tgz"):
+		return true
+	case strings.HasPrefix(name, "dedicated_log_torch_trace") && strings.HasSuffix(plain, ".log"):
+		return true
+	}
+	return false
+}
+
+// Options adjust an import. The zero value, and nil, import everything that
+// the profiler's own summary would show and the AI categories on top.
+type Options struct {
+	// Rules is the table of AI categories, DefaultRules() when nil; an empty
+	// slice turns it off.
+	Rules []Rule
+	// PythonStacks also imports python_function rows, which are most of a
+	// trace taken with with_stack.
+	PythonStacks bool
+	// NoInference leaves out events that are guesses (argument inferred:1).
+	NoInference bool
+	// NoSteps leaves out the pipeline event of each ProfilerStep.
+	NoSteps bool
+	// StarSteps names steps "ProfilerStep*" as the profiler's tables do.
+	StarSteps bool
+	// DeviceCopies also makes device.transfer events of copies inside one device.
+	DeviceCopies bool
+	// Epoch is put on every event when it is positive.
+	Epoch int64
+	// Rank is used for a single trace that does not know its own.
+	Rank *int64
+	// Host is the host name of traces that carry none. Empty means
+	// rank<N>@unknown-host, or unknown-host without a rank.
+	Host string
+	// Dialect is the one the sink writes, for the host hash.
+	Dialect dftracer.Dialect
+	// Memory bounds the bytes held for sorting, 64 MiB when zero. What does
+	// not fit goes to a temporary file in TempDir.
+	Memory  int64
+	TempDir string
+	// NoAlignment keeps the clocks of the ranks as they are.
+	NoAlignment bool
+	// MinSkew is the clock difference below which ranks are taken to share a
+	// clock, 50 microseconds when zero.
+	MinSkew time.Duration
+	// Spans, when set, also turns the import into OpenTelemetry spans.
+	Spans *SpanOptions
+}
+
+func (o *Options) resolved() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Memory <= 0 {
+		out.Memory = 64 << 20
+	}
+	if out.MinSkew <= 0 {
+		out.MinSkew = 50 * time.Microsecond
+	}
+	return out
+}

@@ -1,0 +1,245 @@
+package pytorch
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// process is one imported trace: what one rank wrote in one profiler window.
+type process struct {
+	name   string
+	opts   *Options
+	report *FileReport
+	names  *names
+	rules  *ruleSet
+
+	pid         int64
+	rank, world int64 // -1 unknown
+	host        string
+	deviceType  int64
+	deviceNames map[int64]string
+	base        int64 // added to the times of the file
+	offset      int64 // added on top to align the clocks of the ranks
+	nanos       bool  // times have digits below a microsecond
+
+	lanes    []lane
+	laneIDs  map[laneKey]uint32
+	devLanes []devLane
+	devIDs   map[devKey]uint32
+	pidRows  map[int64]int64
+
+	steps     []step
+	window    [2]int64
+	hasWindow bool
+
+	host1  *spill.Sorter[row] // host rows and instants by lane
+	join   *spill.Sorter[row] // launches and device rows by correlation
+	device *spill.Sorter[row] // device rows, resolved, by lane
+	onHost *spill.Sorter[row] // device time by ordinal of the launch
+
+	ordinals    int64
+	totalSelf   int64 // ns, all host rows
+	totalDevice int64 // ns, all device work
+	envelopes   []envelope
+	hasComm     bool // some device row is a collective
+	hasGloo     bool // some annotation is a collective run by the host
+	collectives []rankCollective
+	waits       map[int64]commWait // by row
+	graphs      *graphIndex
+	levelCounts [levelCount]int64
+}
+
+type laneKey struct {
+	pid, tid int64
+	text     string
+}
+
+type lane struct {
+	laneKey
+	tid  int64 // as emitted
+	rows int64
+}
+
+type devKey struct {
+	device, stream int64
+	annotation     bool
+}
+
+type devLane struct {
+	devKey
+	tid int64
+}
+
+// step is one ProfilerStep#N window on the host.
+type step struct {
+	n          int64
+	start, end int64
+	lane       uint32
+}
+
+// envelope is a stretch of autograd engine work.
+type envelope struct {
+	start, end int64
+	lane       uint32
+	step       int32
+}
+
+const rowBytes = int64(unsafe.Sizeof(row{}))
+
+func newProcess(name string, opts *Options, rules *ruleSet, share int64) *process {
+	rows := share / (rowBytes + 4)
+	p := &process{
+		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
+		names:   newNames(int(max(share/4, 1<<20))),
+		laneIDs: map[laneKey]uint32{}, devIDs: map[devKey]uint32{}, pidRows: map[int64]int64{},
+		deviceType: 1, deviceNames: map[int64]string{},
+	}
+	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
+	p.host1 = spill.New(rowCodec(byLane), int(rows/2), opts.TempDir)
+	p.join = spill.New(rowCodec(byCorrelation), int(rows/4), opts.TempDir)
+	p.device = spill.New(rowCodec(byLane), int(rows/8), opts.TempDir)
+	p.onHost = spill.New(rowCodec(byOrdinal), int(rows/8), opts.TempDir)
+	return p
+}
+
+func (p *process) close() {
+	for _, s := range []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost} {
+		s.Close()
+	}
+}
+
+// flush gives the memory of a process back while others are read.
+func (p *process) flush() error {
+	for _, s := range []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost} {
+		if err := s.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *process) laneOf(pid, tid kineto.ID) uint32 {
+	k := laneKey{pid: pid.Num, tid: tid.Num}
+	if !tid.IsNum {
+		k.text = string(tid.Text)
+	}
+	id, ok := p.laneIDs[k]
+	if !ok {
+		id = uint32(len(p.lanes))
+		p.laneIDs[k] = id
+		p.lanes = append(p.lanes, lane{laneKey: k})
+	}
+	p.lanes[id].rows++
+	return id
+}
+
+func (p *process) devLaneOf(k devKey) uint32 {
+	id, ok := p.devIDs[k]
+	if !ok {
+		id = uint32(len(p.devLanes))
+		p.devIDs[k] = id
+		p.devLanes = append(p.devLanes, devLane{devKey: k, tid: deviceTID(k, int64(id))})
+	}
+	return id
+}
+
+// deviceTID gives a device lane a thread id that no operating system hands
+// out (Linux stops at 2^22) and that tells device and stream at sight:
+// 1DDDSSSSSS with 500000 added for the annotation lane.
+func deviceTID(k devKey, index int64) int64 {
+	if k.device < 0 || k.device > 999 || k.stream < 0 || k.stream >= 500_000 {
+		return 2_000_000_000 + index
+	}
+	tid := 1_000_000_000 + k.device*1_000_000 + k.stream
+	if k.annotation {
+		tid += 500_000
+	}
+	return tid
+}
+
+// finishLanes picks the process id and gives every host lane its thread id.
+func (p *process) finishLanes() {
+	var best int64 = -1
+	for pid, n := range p.pidRows {
+		if best < 0 || n > p.pidRows[best] || n == p.pidRows[best] && pid < best {
+			best = pid
+		}
+	}
+	p.pid = max(best, 0)
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		l.laneKey.text = ""
+		if l.laneKey.pid == p.pid && l.laneKey.tid >= 0 && l.laneKey.tid < 1_000_000_000 {
+			l.tid = l.laneKey.tid
+		} else {
+			// Another namespace (python rows at pid 0, overhead at pid -1).
+			l.tid = 900_000_000 + int64(i)
+		}
+	}
+}
+
+// stepAt returns the index of the step that t falls into, or -1.
+func (p *process) stepAt(t int64) int32 {
+	i, found := slices.BinarySearchFunc(p.steps, t, func(s step, t int64) int { return cmp.Compare(s.start, t) })
+	if found {
+		return int32(i)
+	}
+	if i > 0 && t <= p.steps[i-1].end {
+		return int32(i - 1)
+	}
+	return -1
+}
+
+func (p *process) stepNumber(i int32) (int64, bool) {
+	if i < 0 || int(i) >= len(p.steps) {
+		return 0, false
+	}
+	return p.steps[i].n, true
+}
+
+var (
+	rankPatterns = []*regexp.Regexp{
+		regexp.MustCompile(`rank[-_]?(\d+)`), regexp.MustCompile(`worker[-_]?(\d+)`), regexp.MustCompile(`TP-(\d+)`),
+	}
+	stampPattern = regexp.MustCompile(`\.(\d{13}|\d{16}|\d{19})\.pt\.trace\.json`)
+)
+
+// fileRank reads a rank from a file's name.
+func fileRank(name string) (int64, bool) {
+	base := name[strings.LastIndexAny(name, "/\\:")+1:]
+	for _, re := range rankPatterns {
+		if m := re.FindStringSubmatch(base); m != nil {
+			n, err := strconv.ParseInt(m[1], 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// fileStamp reads the time at which the profiler named the file: milliseconds
+// up to torch 2.0, nanoseconds later.
+func fileStamp(name string) (unixNanos int64, ok bool) {
+	m := stampPattern.FindStringSubmatch(name)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	switch len(m[1]) {
+	case 13:
+		n *= int64(time.Millisecond)
+	case 16:
+		n *= int64(time.Microsecond)
+	}
+	return n, true
+}

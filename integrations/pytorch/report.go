@@ -1,0 +1,211 @@
+package pytorch
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// Report says what an import found, what it skipped, what it guessed and what
+// cannot be known from the files.
+type Report struct {
+	// Files has one entry per trace, in the order of import.
+	Files []*FileReport
+	// Logs has one entry per TORCH_TRACE log.
+	Logs []*LogReport
+	// Refused lists the sources that are not traces, with the reason.
+	Refused []Refusal
+	// Events counts what was written to the sink, by category.
+	Events map[string]int64
+	// Ranks describes how several ranks were put on one time axis; nil for one.
+	Ranks *RankReport
+	// Spans says what was exported and left out, nil when none were asked for.
+	Spans *SpanReport
+}
+
+// Refusal is a source that was not imported.
+type Refusal struct {
+	Name, Reason string
+}
+
+// FileReport describes one imported trace.
+type FileReport struct {
+	// Name is the file, or file and tar entry.
+	Name string
+	// Counts holds the events of the file by "category/phase", "-" standing
+	// for no category.
+	Counts map[string]int64
+	// Events and Bytes count what was read, decompressed.
+	Events, Bytes int64
+	// Era and BaseSource say how the times were read.
+	Era        kineto.Era
+	BaseSource string
+	// Start and End bound the profiler window on the wall clock.
+	Start, End time.Time
+	// Rank and World are -1 when unknown. RankSource says where Rank is from.
+	Rank, World         int64
+	RankSource, Backend string
+	PID                 int64
+	Host                string
+	// Steps counts ProfilerStep windows.
+	Steps int64
+	// Skipped, SkippedBytes and Defects tell what could not be read.
+	Skipped, SkippedBytes int64
+	Defects               []kineto.Defect
+	Truncated             bool
+	TruncatedAt           int64
+	// NamesRepaired counts distinct names with control or non-UTF-8 bytes.
+	NamesRepaired int64
+	// Clamped counts rows that outlived their parent and were cut to it.
+	Clamped int64
+	// Unfinished counts operators that were still running at the end.
+	Unfinished int64
+	// PythonRows counts python_function rows that were left out.
+	PythonRows int64
+	// DeviceRows counts kernels, copies and memsets; DeviceUnlinked those
+	// whose launch is not in the trace.
+	DeviceRows, DeviceUnlinked int64
+	// SelfCPU and Device are the denominators of the percentages.
+	SelfCPU, Device time.Duration
+	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
+	// allocator: events, their sum, and events outside any operator.
+	MemoryInstants, MemoryNetBytes, MemoryUnattributed int64
+	// Compile describes torch.compile in the file, nil when there is none.
+	Compile *CompileReport
+	// ClockOffset was added to the times of this file.
+	ClockOffset time.Duration
+	// SpilledBytes went through a temporary file.
+	SpilledBytes int64
+	// Warnings, Guesses and Unknown are sentences for a person.
+	Warnings, Guesses, Unknown []string
+
+	hasShapes bool
+	modTime   time.Time
+	others    map[string]int64
+}
+
+func (r *FileReport) warn(s string)  { r.Warnings = appendOnce(r.Warnings, s) }
+func (r *FileReport) guess(s string) { r.Guesses = appendOnce(r.Guesses, s) }
+func (r *FileReport) cannot(s string) {
+	r.Unknown = appendOnce(r.Unknown, s)
+}
+
+func appendOnce(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+func (r *FileReport) unknownCategory(cat string) {
+	if r.others == nil {
+		r.others = map[string]int64{}
+	}
+	if len(r.others) < 50 || r.others[cat] > 0 {
+		r.others[cat]++
+	}
+}
+
+func (r *FileReport) fromInfo(in *kineto.Info) {
+	r.Events, r.Bytes = in.Events, in.Bytes
+	r.Skipped, r.SkippedBytes, r.Defects = in.Skipped, in.SkippedBytes, in.Defects
+	r.Truncated, r.TruncatedAt = in.Truncated, in.TruncatedAt
+	if in.Truncated {
+		r.warn(fmt.Sprintf("the file ends early, at byte %d; what came before was imported", in.TruncatedAt))
+	}
+	if in.Skipped > 0 {
+		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
+	}
+	if in.InexactTimes > 0 {
+		r.warn(fmt.Sprintf("%d times had digits below one nanosecond, which were cut", in.InexactTimes))
+	}
+}
+
+// WriteTo writes the report as text.
+func (r *Report) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.WriteString(w, r.String())
+	return int64(n), err
+}
+
+// String returns the report as text, one fact per line.
+func (r *Report) String() string {
+	var b strings.Builder
+	for _, f := range r.Files {
+		f.text(&b)
+	}
+	for _, l := range r.Logs {
+		l.text(&b)
+	}
+	for _, x := range r.Refused {
+		fmt.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
+	}
+	if r.Ranks != nil {
+		r.Ranks.text(&b)
+	}
+	if r.Spans != nil {
+		r.Spans.text(&b)
+	}
+	b.WriteString("written:")
+	for _, cat := range sortedKeys(r.Events) {
+		fmt.Fprintf(&b, " %s %d", cat, r.Events[cat])
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (r *FileReport) text(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: %d events, %d bytes, %s (%s)\n", r.Name, r.Events, r.Bytes, r.Era, r.BaseSource)
+	if !r.Start.IsZero() {
+		fmt.Fprintf(b, "  window %s to %s, pid %d, host %s", r.Start.UTC().Format(time.RFC3339Nano), r.End.UTC().Format(time.RFC3339Nano), r.PID, r.Host)
+		if r.Rank >= 0 {
+			fmt.Fprintf(b, ", rank %d (from %s)", r.Rank, r.RankSource)
+		} else {
+			b.WriteString(", rank unknown")
+		}
+		if r.World > 0 {
+			fmt.Fprintf(b, " of %d", r.World)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
+	if r.MemoryInstants > 0 {
+		fmt.Fprintf(b, "  %d memory events, net %d bytes, %d outside any operator\n", r.MemoryInstants, r.MemoryNetBytes, r.MemoryUnattributed)
+	}
+	if r.PythonRows > 0 {
+		fmt.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
+	}
+	if r.ClockOffset != 0 {
+		fmt.Fprintf(b, "  clock moved by %s\n", r.ClockOffset)
+	}
+	for _, k := range sortedKeys(r.others) {
+		fmt.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])
+	}
+	if r.Compile != nil {
+		r.Compile.text(b)
+	}
+	for _, d := range r.Defects {
+		fmt.Fprintf(b, "  %s\n", d)
+	}
+	for _, s := range r.Warnings {
+		fmt.Fprintf(b, "  warning: %s\n", s)
+	}
+	for _, s := range r.Guesses {
+		fmt.Fprintf(b, "  guessed: %s\n", s)
+	}
+	for _, s := range r.Unknown {
+		fmt.Fprintf(b, "  cannot be known: %s\n", s)
+	}
+}

@@ -1,0 +1,372 @@
+package pytorch
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// scan reads the whole trace once and keeps of every event what the later
+// passes need.
+func (p *process) scan(ctx context.Context, src io.Reader) error {
+	r := kineto.NewReader(src)
+	var ev kineto.Event
+	var rw row
+	for n := int64(0); ; n++ {
+		if n&0xfff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := r.Next(&ev)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		kind := ev.Kind()
+		p.countEvent(&ev)
+		if err := p.keep(&ev, kind, n, &rw); err != nil {
+			return err
+		}
+	}
+	return p.finishScan(r.Info())
+}
+
+func (p *process) countEvent(ev *kineto.Event) {
+	var key [64]byte
+	k := key[:0]
+	if len(ev.Cat) == 0 {
+		k = append(k, '-')
+	} else {
+		k = append(k, ev.Cat[:min(len(ev.Cat), 48)]...)
+	}
+	k = append(k, '/')
+	if ev.Phase != 0 {
+		k = append(k, ev.Phase)
+	}
+	if _, ok := p.report.Counts[string(k)]; !ok && len(p.report.Counts) > 1000 {
+		k = append(k[:0], "(other)"...)
+	}
+	p.report.Counts[string(k)]++
+}
+
+// keep turns an event into a row in the right sorter.
+func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) error {
+	if kind == kineto.KindMetadata {
+		p.metadata(ev)
+		return nil
+	}
+	if !ev.HasTS {
+		return nil
+	}
+	*rw = row{seq: seq, start: ev.TS, end: ev.End(), kind: kind, step: -1, ord: -1}
+	switch kind {
+	case kineto.KindWindow:
+		if !p.hasWindow {
+			p.window, p.hasWindow = [2]int64{ev.TS, ev.End()}, true
+		}
+		return nil
+	case kineto.KindFlow, kineto.KindCounter, kineto.KindCUDAEvent:
+		return nil
+	case kineto.KindInstant:
+		if !strings.HasPrefix(string(ev.RawName()), "[memory]") && string(ev.RawName()) != "[OutOfMemory]" {
+			return nil
+		}
+		rw.end = rw.start
+		p.memoryArgs(ev, rw)
+	case kineto.KindPython:
+		if !p.opts.PythonStacks {
+			p.report.PythonRows++
+			return nil
+		}
+	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindGPUAnnotation:
+		return p.keepDevice(ev, rw)
+	case kineto.KindSync:
+		if !p.hostSync(ev) {
+			return p.keepDevice(ev, rw)
+		}
+	case kineto.KindOther:
+		if ev.Phase != 'X' || !ev.PID.IsNum {
+			return nil
+		}
+		p.report.unknownCategory(string(ev.Cat))
+	}
+	rw.name, rw.text = p.names.intern(ev.Name())
+	switch kind {
+	case kineto.KindCPUOp, kineto.KindUserAnnotation:
+		p.opArgs(ev, rw)
+	case kineto.KindRuntime, kineto.KindDriver:
+		p.runtimeArgs(ev, rw)
+		if len(ev.Cat) > 4 && string(ev.Cat[:4]) == "mtia" {
+			p.deviceType = 19
+		} else if len(ev.Cat) > 3 && string(ev.Cat[:3]) == "xpu" {
+			p.deviceType = 12
+		}
+	}
+	rw.lane = p.laneOf(ev.PID, ev.TID)
+	if kind != kineto.KindInstant && kind != kineto.KindOverhead && ev.PID.Num >= 0 && ev.PID.IsNum {
+		p.pidRows[ev.PID.Num]++
+	}
+	if kind == kineto.KindUserAnnotation {
+		p.noteAnnotation(rw)
+	}
+	return p.host1.Add(rw)
+}
+
+// noteAnnotation remembers steps, and what annotations the file has.
+func (p *process) noteAnnotation(rw *row) {
+	name := p.names.of(rw)
+	if n, ok := stepNumber(name); ok && len(p.steps) < 1<<20 {
+		p.steps = append(p.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
+	}
+	if word, ok := commAnnotation(name); ok && !strings.HasPrefix(name, "nccl:") && commOp(word) != "" {
+		p.hasGloo = true
+	}
+	p.rules.match(rw, name)
+}
+
+// hostSync reports whether a cuda_sync row stands on a host thread.
+func (p *process) hostSync(ev *kineto.Event) bool {
+	_, device := ev.Args.Raw("device")
+	return !device && ev.PID.IsNum && ev.PID.Num > 64
+}
+
+func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
+	rw.name, rw.text = p.names.intern(ev.Name())
+	device, stream := int64(-1), int64(-1)
+	haveStream := false
+	rw.a = -1
+	comm := false
+	ev.Args.Each(func(key, raw []byte) bool {
+		switch string(key) {
+		case "device":
+			device, _ = kineto.ParseInt(raw)
+		case "stream":
+			stream, haveStream = kineto.ParseInt(raw)
+		case "correlation":
+			rw.corr, _ = kineto.ParseInt(raw)
+		case "bytes", "size":
+			if n, ok := kineto.ParseInt(raw); ok {
+				rw.a = n
+			}
+		case "Collective name":
+			comm = true
+		case "kind":
+			if rw.kind == kineto.KindMemcpy && rw.extra == "" {
+				rw.extra = kineto.UnquoteText(raw)
+			}
+		}
+		return true
+	})
+	if device < 0 && ev.PID.IsNum {
+		device = ev.PID.Num
+	}
+	if !haveStream {
+		stream = ev.TID.Num
+		if !ev.TID.IsNum && !ev.TID.Stream {
+			stream = -1
+		}
+	}
+	rw.b, rw.c = device, stream
+	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: rw.kind == kineto.KindGPUAnnotation || rw.kind == kineto.KindSync})
+	if rw.kind == kineto.KindKernel {
+		if _, ok := commKernel(p.names.of(rw)); ok || comm {
+			p.hasComm = true
+			if comm {
+				rw.extra = string(ev.Args)
+			}
+		}
+	}
+	if rw.kind != kineto.KindGPUAnnotation && rw.kind != kineto.KindSync {
+		p.totalDevice += ev.Dur
+		p.report.DeviceRows++
+	}
+	return p.join.Add(rw)
+}
+
+func (p *process) memoryArgs(ev *kineto.Event, rw *row) {
+	rw.name, rw.text = p.names.intern(ev.Name())
+	ev.Args.Each(func(key, raw []byte) bool {
+		switch string(key) {
+		case "Bytes":
+			rw.a, _ = kineto.ParseInt(raw)
+		case "Device Type":
+			rw.b, _ = kineto.ParseInt(raw)
+		case "Device Id":
+			rw.c, _ = kineto.ParseInt(raw)
+		case "Total Allocated":
+			rw.launch, _ = kineto.ParseInt(raw)
+			rw.launchEnd = max(rw.launchEnd, rw.launch)
+		case "Total Reserved":
+			v, _ := kineto.ParseInt(raw)
+			rw.launchEnd = v
+		}
+		return true
+	})
+	p.report.MemoryInstants++
+	p.report.MemoryNetBytes += rw.a
+}
+
+func (p *process) opArgs(ev *kineto.Event, rw *row) {
+	var dims, types []byte
+	name := p.names.of(rw)
+	ev.Args.Each(func(key, raw []byte) bool {
+		switch string(key) {
+		case "Input Dims", "Input dims":
+			dims = raw
+		case "Input type", "Input Type":
+			types = raw
+		case "Sequence number":
+			if v, ok := kineto.ParseInt(raw); ok && v >= 0 {
+				rw.c = v + 1
+			}
+		case "finished":
+			if string(raw) == "false" {
+				p.report.Unfinished++
+			}
+		case "kernel_backend", "node_name", "stack_trace":
+			rw.extra = string(ev.Args)
+		}
+		return true
+	})
+	if dims != nil {
+		p.report.hasShapes = true
+		rw.a, rw.b = inputSize(dims, types)
+	}
+	if name == "record_param_comms" || rw.kind == kineto.KindUserAnnotation && len(ev.Args) < 4096 {
+		rw.extra = string(ev.Args)
+	}
+}
+
+func (p *process) runtimeArgs(ev *kineto.Event, rw *row) {
+	rw.a = -1
+	ev.Args.Each(func(key, raw []byte) bool {
+		switch string(key) {
+		case "correlation":
+			rw.corr, _ = kineto.ParseInt(raw)
+		case "bytes", "size":
+			if n, ok := kineto.ParseInt(raw); ok {
+				rw.a = n
+			}
+		case "kind":
+			if rw.extra == "" {
+				rw.extra = kineto.UnquoteText(raw)
+			}
+		}
+		return true
+	})
+}
+
+func (p *process) metadata(ev *kineto.Event) {
+	if string(ev.RawName()) != "process_labels" || !ev.PID.IsNum {
+		return
+	}
+	if label, ok := ev.Args.Text("labels"); ok && label == "CPU" {
+		if _, seen := p.pidRows[ev.PID.Num]; !seen {
+			p.pidRows[ev.PID.Num] = 0
+		}
+	}
+}
+
+// finishScan settles what could not be known before the end of the file.
+func (p *process) finishScan(in *kineto.Info) error {
+	p.report.fromInfo(in)
+	p.nanos = in.FractionalTimes
+	p.setBase(in)
+	p.setIdentity(in)
+	p.finishLanes()
+	slices.SortStableFunc(p.steps, func(a, b step) int {
+		return byLane(&row{start: a.start, end: a.end}, &row{start: b.start, end: b.end})
+	})
+	p.report.Steps = int64(len(p.steps))
+	p.report.NamesRepaired = p.names.clean
+	if !p.hasWindow && in.HasTS {
+		p.window = [2]int64{in.MinTS, in.MaxTS}
+	}
+	return nil
+}
+
+// setBase finds what has to be added to the times of the file.
+func (p *process) setBase(in *kineto.Info) {
+	r := p.report
+	r.Era = in.Era()
+	switch r.Era {
+	case kineto.EraRelative:
+		p.base = in.Base
+		r.BaseSource = "baseTimeNanoseconds"
+	case kineto.EraRelativeNoBase:
+		stamp, ok := fileStamp(p.name)
+		source := "the time stamp in the file's name"
+		if !ok && !r.modTime.IsZero() {
+			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
+		}
+		if !ok {
+			r.warn("times are relative to a base that the file does not have, and neither its name nor its date tells it: times start in 1970")
+			return
+		}
+		// The block in which the stamp lies, unless the trace would end after it.
+		p.base = kineto.BaseFor(stamp)
+		if p.base+in.MaxTS > stamp+int64(time.Hour) {
+			p.base -= kineto.BaseBlockSeconds * int64(time.Second)
+		}
+		r.BaseSource = source
+		r.guess("the time base was inferred from " + source)
+	case kineto.EraProfilerClock:
+		stamp, ok := fileStamp(p.name)
+		source := "the time stamp in the file's name"
+		if !ok && !r.modTime.IsZero() {
+			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
+		}
+		if !ok {
+			r.warn("times count from the start of the profiler and nothing anchors them: times start in 1970")
+			return
+		}
+		p.base = stamp - in.MaxTS
+		r.BaseSource = source
+		r.guess("times count from the start of the profiler; the end of the trace was put at " + source)
+	default:
+		r.BaseSource = "absolute times"
+	}
+}
+
+// setIdentity reads rank, world, host and devices from the file.
+func (p *process) setIdentity(in *kineto.Info) {
+	r := p.report
+	if raw, ok := in.Member("distributedInfo"); ok {
+		d := kineto.Args(raw)
+		if v, ok := d.Int("rank"); ok {
+			p.rank, r.RankSource = v, "distributedInfo"
+		}
+		if v, ok := d.Int("world_size"); ok {
+			p.world = v
+		}
+		r.Backend, _ = d.Text("backend")
+	}
+	if p.rank < 0 && p.opts.Rank != nil {
+		p.rank, r.RankSource = *p.opts.Rank, "the caller"
+	}
+	if p.rank < 0 {
+		if v, ok := fileRank(p.name); ok {
+			p.rank, r.RankSource = v, "the file's name"
+			r.guess("the rank was read from the file's name")
+		}
+	}
+	r.Rank, r.World = p.rank, p.world
+	if raw, ok := in.Member("host_name"); ok {
+		p.host = kineto.UnquoteText(raw)
+	}
+	if raw, ok := in.Member("deviceProperties"); ok {
+		kineto.Elements(raw, func(e []byte) bool {
+			id, ok := kineto.Args(e).Int("id")
+			name, _ := kineto.Args(e).Text("name")
+			if ok && name != "" {
+				p.deviceNames[id], _ = kineto.Clean([]byte(name))
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,239 @@
+package pytorch
+
+import (
+	"context"
+	"strings"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// container is the kind of compiled code whose direct children are nodes of a
+// graph.
+type container uint8
+
+const (
+	notContainer container = iota
+	inRegion               // Torch-Compiled Region
+	inForward              // CompiledFunction
+	inBackward             // CompiledFunctionBackward
+	inGraph                // ## Call CompiledFxGraph key ##
+)
+
+// frame is an open row of the lane being swept.
+type frame struct {
+	r     row
+	name  string
+	ord   int64
+	level int
+	step  int32
+	rule  int // 1 + index of the AI rule, 0 for none
+
+	own, parent   container // what the row is, and what it stands in
+	region, graph uint32    // names of compile id and cache key
+	backward      bool
+	compiling     bool // under a dynamo_timed row
+	engine        bool // under the autograd engine
+	node          int64
+	comm          *collective
+	used          map[string]int // graph nodes consumed, for containers
+
+	clamped  int64
+	childDur int64
+	// Device time launched from here, alone and with everything below.
+	devSelf, devTotal int64
+	// Allocator bytes on the host and on devices.
+	hostMemSelf, hostMem, devMemSelf, devMem int64
+
+	id     uint64
+	spanID uint64
+}
+
+// visitor sees a sweep. push and pop come in nesting order, lane by lane;
+// point comes for instants.
+type visitor interface {
+	push(s *sweep, f *frame) error
+	pop(s *sweep, f *frame) error
+	point(s *sweep, r *row) error
+	endLane(s *sweep, lane uint32) error
+}
+
+// sweep rebuilds the call stacks of every lane from rows in nesting order. It
+// holds one stack at a time.
+type sweep struct {
+	p     *process
+	v     visitor
+	stack []frame
+	ord   int64
+}
+
+func (s *sweep) top() *frame {
+	if len(s.stack) == 0 {
+		return nil
+	}
+	return &s.stack[len(s.stack)-1]
+}
+
+func (s *sweep) run(ctx context.Context) error {
+	it := s.p.host1.Iter()
+	lane, started := uint32(0), false
+	for n := 0; ; n++ {
+		if n&0xfff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r := it.Next()
+		if r == nil {
+			break
+		}
+		if started && r.lane != lane {
+			if err := s.finish(lane); err != nil {
+				return err
+			}
+		}
+		lane, started = r.lane, true
+		if err := s.row(r); err != nil {
+			return err
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if started {
+		return s.finish(lane)
+	}
+	return nil
+}
+
+func (s *sweep) finish(lane uint32) error {
+	for len(s.stack) > 0 {
+		if err := s.pop(); err != nil {
+			return err
+		}
+	}
+	return s.v.endLane(s, lane)
+}
+
+func (s *sweep) row(r *row) error {
+	if r.kind == kineto.KindInstant {
+		// Both ends of an operator count as inside it.
+		for t := s.top(); t != nil && t.r.end < r.start; t = s.top() {
+			if err := s.pop(); err != nil {
+				return err
+			}
+		}
+		return s.v.point(s, r)
+	}
+	for t := s.top(); t != nil && t.r.end <= r.start && !(t.r.start == t.r.end && r.start == r.end && t.r.start == r.start); t = s.top() {
+		if err := s.pop(); err != nil {
+			return err
+		}
+	}
+	s.push(r)
+	return s.v.push(s, s.top())
+}
+
+func (s *sweep) pop() error {
+	f := s.top()
+	err := s.v.pop(s, f)
+	if len(s.stack) > 1 {
+		up := &s.stack[len(s.stack)-2]
+		up.childDur += f.r.end - f.r.start
+		up.devTotal += f.devTotal
+		up.hostMem += f.hostMem
+		up.devMem += f.devMem
+	}
+	s.stack = s.stack[:len(s.stack)-1]
+	return err
+}
+
+func (s *sweep) push(r *row) {
+	up := s.top()
+	f := frame{r: *r, name: s.p.names.of(r), ord: s.ord, step: s.p.stepAt(r.start), node: -1}
+	s.ord++
+	if up != nil {
+		f.level = up.level + 1
+		f.parent, f.region, f.graph = up.own, up.region, up.graph
+		f.backward, f.compiling, f.engine, f.comm = up.backward, up.compiling, up.engine, up.comm
+		if f.r.end > up.r.end {
+			f.clamped = f.r.end - up.r.end
+			f.r.end = up.r.end
+		}
+		if up.node >= 0 {
+			f.node = up.node
+		}
+	} else {
+		f.level = 1
+	}
+	f.rule = s.p.rules.match(r, f.name)
+	s.classify(&f, up)
+	s.stack = append(s.stack, f)
+}
+
+// classify finds what compiled code and communication a row stands for.
+func (s *sweep) classify(f, up *frame) {
+	switch f.r.kind {
+	case kineto.KindCPUOp, kineto.KindUserAnnotation:
+	default:
+		return
+	}
+	name := f.name
+	if len(name) == 0 {
+		return
+	}
+	switch name[0] {
+	case 'T':
+		if rest, ok := strings.CutPrefix(name, "Torch-Compiled Region"); ok {
+			f.own = inRegion
+			id := strings.TrimSpace(strings.TrimPrefix(rest, ":"))
+			f.region, f.graph = s.p.names.force(id), 0
+		}
+	case 'C':
+		switch name {
+		case "CompiledFunction":
+			f.own = inForward
+		case "CompiledFunctionBackward":
+			f.own, f.backward = inBackward, true
+		}
+	case '#':
+		s.classifyMarker(f, up)
+	case 'a':
+		if strings.HasPrefix(name, "autograd::engine::evaluate_function: ") {
+			f.engine = true
+		}
+	}
+	if f.r.kind == kineto.KindUserAnnotation && strings.HasSuffix(name, "(dynamo_timed)") {
+		f.compiling = true
+	}
+	if c, ok := commFrom(name, &f.r, f.comm); ok {
+		f.comm = &c
+	}
+}
+
+func (s *sweep) classifyMarker(f, up *frame) {
+	inner, ok := strings.CutPrefix(f.name, "## ")
+	if !ok {
+		return
+	}
+	if inner, ok = strings.CutSuffix(inner, " ##"); !ok {
+		return
+	}
+	if key, ok := strings.CutPrefix(inner, "Call CompiledFxGraph "); ok {
+		f.own = inGraph
+		f.graph = s.p.names.force(key)
+		return
+	}
+	if f.r.kind != kineto.KindCPUOp || up == nil {
+		return
+	}
+	// Markers around graph nodes, written when FX code is enriched: what
+	// stands in them is still a direct child of the graph.
+	if n, ok := kineto.ParseInt([]byte(inner)); ok {
+		f.own, f.node = up.own, n
+	} else if strings.HasSuffix(inner, ".py") {
+		f.own = up.own
+	}
+}
+
+// isMarker reports whether the frame only wraps a graph node.
+func (f *frame) isMarker() bool {
+	return f.r.kind == kineto.KindCPUOp && strings.HasPrefix(f.name, "## ")
+}
