@@ -1,0 +1,5 @@
+package dftracer_test
+
+const childVariable = "DFTRACER_TEST_CHILD"
+
+func childMain(path string) {}

@@ -1,0 +1,137 @@
+package dftracer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// general reads any JSON object, whatever its spacing, key order and number
+// forms. It is lenient about types, as the known readers are: numbers may be
+// quoted or have a fraction.
+func (p *parser) general(line []byte, ev *Event) error {
+	if trimmed := bytes.TrimSpace(line); len(trimmed) == 0 || trimmed[0] != '{' {
+		return errNotObject
+	}
+	if !json.Valid(line) {
+		var v any
+		return fmt.Errorf("invalid JSON: %w", json.Unmarshal(line, &v))
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.UseNumber()
+	err := p.members(dec, func(key string, raw json.RawMessage) error {
+		a := generalValue(raw)
+		switch key {
+		case "id":
+			ev.ID = a.Uint64()
+		case "name":
+			ev.Name = a.Text()
+		case "cat":
+			ev.Cat = a.Text()
+		case "pid":
+			ev.PID = max(a.Int64(), 0)
+		case "tid":
+			ev.TID = max(a.Int64(), 0)
+		case "ts":
+			ev.TS = max(a.Int64(), 0)
+		case "dur":
+			ev.Dur = max(a.Int64(), 0)
+		case "type":
+			ev.Type = Type(min(a.Uint64(), math.MaxUint8))
+		case "ph":
+			return setPhase(ev, a)
+		case "args":
+			return p.generalArgs(raw, ev)
+		}
+		return nil
+	})
+	if err == nil && ev.Phase == PhaseUnknown {
+		err = errNoPhase
+	}
+	return err
+}
+
+func setPhase(ev *Event, a Arg) error {
+	ev.Phase = PhaseUnknown
+	if s := a.Str(); a.Kind() == KindString && len(s) == 1 {
+		ev.Phase = phaseOfLetter(s[0])
+	}
+	if n := a.Int64(); ev.Phase == PhaseUnknown && 1 <= n && n <= 4 {
+		ev.Phase = Phase(n)
+	}
+	if ev.Phase == PhaseUnknown {
+		return errBadPhase
+	}
+	return nil
+}
+
+func (p *parser) generalArgs(raw json.RawMessage, ev *Event) error {
+	if raw[0] != '{' {
+		return nil // args: null and the like say nothing
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	return p.members(dec, func(key string, raw json.RawMessage) error {
+		a := generalValue(raw)
+		switch key {
+		case "hhash":
+			ev.HostHash = a.Text()
+		case "level":
+			ev.Level = int(min(max(a.Int64(), 0), math.MaxInt32))
+		case "p_idx":
+			ev.Parent = max(a.Int64(), NoParent)
+		default:
+			a.Key = key
+			ev.Args = append(ev.Args, a)
+		}
+		return nil
+	})
+}
+
+// members calls f with each member of the object that dec stands before.
+func (p *parser) members(dec *json.Decoder, f func(key string, raw json.RawMessage) error) error {
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := tok.(string)
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return err
+		}
+		if err := f(key, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generalValue types one valid JSON value.
+func generalValue(raw json.RawMessage) Arg {
+	switch c := raw[0]; {
+	case c == '"':
+		var s string
+		_ = json.Unmarshal(raw, &s)
+		return String("", s)
+	case c == '-' || '0' <= c && c <= '9':
+		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+			return Int("", n)
+		}
+		if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil {
+			return Uint("", n)
+		}
+		if f, err := strconv.ParseFloat(string(raw), 64); err == nil {
+			return Float("", f)
+		}
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) != nil {
+		return Raw("", string(raw))
+	}
+	return Raw("", compact.String())
+}

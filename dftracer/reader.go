@@ -1,0 +1,265 @@
+package dftracer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// LineError says why a line of a trace was skipped.
+type LineError struct {
+	Line int // counted from 1
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the reason.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// ReaderOptions configures reading. The zero value, and nil, are ready for use.
+type ReaderOptions struct {
+	// OnBad is called for every skipped line, from the goroutine that reads.
+	OnBad func(*LineError)
+	// NoHashes leaves the table of names empty, for traces with very many of them.
+	NoHashes bool
+	// Workers is how many goroutines Scan uses; 0 means one per processor.
+	Workers int
+	// Ordered makes Scan give the events in file order, one at a time.
+	Ordered bool
+}
+
+// ReadStats says what was read.
+type ReadStats struct {
+	Lines  int   // with framing, empty and bad lines
+	Events int   // records delivered
+	Bad    int   // lines skipped because they are no valid record
+	Bytes  int64 // of text
+	Slow   int   // lines in an unusual form, read by the general parser
+	Torn   bool  // the file ends in the middle of a member or of a line
+	Cause  error // what ended a torn gzip stream
+	// Dialect is a guess from the records; it is right for files that have any.
+	Dialect Dialect
+	// First holds the first bad lines, at most 100.
+	First []LineError
+}
+
+const maxFirst = 100
+
+func (s *ReadStats) bad(e LineError) {
+	s.Bad++
+	if len(s.First) < maxFirst {
+		s.First = append(s.First, e)
+	}
+}
+
+// Reader gives the events of a trace one by one: plain or gzip, any dialect,
+// constant memory apart from the table of hashes. Lines that are no valid
+// record are skipped and counted. A trace cut anywhere is read to its last
+// complete line. It is not safe for concurrent use.
+type Reader struct {
+	opts   ReaderOptions
+	lines  lineSource
+	parser parser
+	event  Event
+	hashes Hashes
+	stats  ReadStats
+	closer io.Closer
+	err    error
+}
+
+// OpenReader opens a trace file. Close it after use.
+func OpenReader(path string, opts *ReaderOptions) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("dftracer: %w", err)
+	}
+	r, err := NewReader(f, opts)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("dftracer: read %s: %w", path, err), f.Close())
+	}
+	r.closer = f
+	return r, nil
+}
+
+// NewReader reads a trace from r, which may be compressed.
+func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
+	rd := &Reader{}
+	if opts != nil {
+		rd.opts = *opts
+	}
+	text, err := decompress(r)
+	if err != nil {
+		return nil, err
+	}
+	rd.lines.r = text
+	return rd, nil
+}
+
+// decompress returns r itself or, when it starts like gzip, the text in it.
+func decompress(r io.Reader) (io.Reader, error) {
+	br := bufio.NewReaderSize(r, 256<<10)
+	magic, err := br.Peek(2)
+	if len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		return br, nil
+	}
+	z, err := gzip.NewReader(br)
+	if err != nil {
+		return nil, err
+	}
+	return z, nil
+}
+
+// Next returns the next event, or io.EOF at the end. The event and its Args
+// are overwritten by the next call; their strings are not. A torn end is not
+// an error, see Stats; any other failure to read is.
+func (r *Reader) Next() (*Event, error) {
+	for r.err == nil {
+		line, err := r.lines.next()
+		if errors.Is(err, errLongLine) {
+			r.stats.Lines++
+			r.bad(err)
+			continue
+		}
+		if err != nil {
+			r.err = r.stats.end(err)
+			if r.takeRest(r.lines.rest()) {
+				return &r.event, nil
+			}
+			break
+		}
+		if r.take(line) {
+			return &r.event, nil
+		}
+	}
+	return nil, r.err
+}
+
+// end translates what ended the text: a torn stream is as good as an end.
+func (s *ReadStats) end(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+		s.Torn, s.Cause = true, err
+		return io.EOF
+	}
+	return fmt.Errorf("dftracer: read: %w", err)
+}
+
+// takeRest looks at what follows the last line feed. It counts when it is a
+// whole record; otherwise the trace was cut inside it.
+func (r *Reader) takeRest(line []byte) bool {
+	line = trimLine(line)
+	if len(line) == 0 {
+		return false
+	}
+	if r.parser.parse(line, &r.event) != nil {
+		r.stats.Torn = true
+		return false
+	}
+	return r.take(line)
+}
+
+func (r *Reader) bad(err error) {
+	e := LineError{r.stats.Lines, err}
+	r.stats.bad(e)
+	if r.opts.OnBad != nil {
+		r.opts.OnBad(&e)
+	}
+}
+
+// take parses one line and reports whether it is an event.
+func (r *Reader) take(line []byte) bool {
+	r.stats.Lines++
+	r.stats.Bytes += int64(len(line)) + 1
+	line = trimLine(line)
+	if len(line) == 0 {
+		return false
+	}
+	if err := r.parser.parse(line, &r.event); err != nil {
+		r.bad(err)
+		return false
+	}
+	if r.stats.Events == 0 || r.event.Phase == PhaseMetadata {
+		r.stats.Dialect = guessDialect(line, &r.event, r.stats.Dialect)
+		if !r.opts.NoHashes {
+			r.hashes.note(&r.event)
+		}
+	}
+	r.stats.Events++
+	return true
+}
+
+// All returns the events that are left. An error other than the end comes
+// last, with a nil event.
+func (r *Reader) All() iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		for {
+			ev, err := r.Next()
+			if errors.Is(err, io.EOF) || !yield(ev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Stats returns what was read so far.
+func (r *Reader) Stats() ReadStats {
+	s := r.stats
+	s.Slow = r.parser.slow
+	return s
+}
+
+// Hashes returns the names behind the hashes read so far.
+func (r *Reader) Hashes() *Hashes { return &r.hashes }
+
+// Close closes the file that OpenReader opened.
+func (r *Reader) Close() error {
+	if r.closer == nil {
+		return nil
+	}
+	return r.closer.Close()
+}
+
+// trimLine removes what may surround a record: blanks, commas of writers
+// that separate records, and the framing brackets.
+func trimLine(line []byte) []byte {
+	if n := len(line); n > 1 && line[0] == '{' && line[n-1] == '}' {
+		return line
+	}
+	line = bytes.TrimSpace(line)
+	line = bytes.TrimSuffix(line, []byte(","))
+	switch string(line) {
+	case "[", "]", "][", "{", "}":
+		return nil
+	}
+	return line
+}
+
+func guessDialect(line []byte, ev *Event, before Dialect) Dialect {
+	if bytes.Contains(line, []byte(`"ph":"`)) {
+		if ev.HostHash != "" && bytes.Contains(line, []byte(`"hhash":"`)) {
+			return V2
+		}
+		if ev.HostHash != "" {
+			return V1
+		}
+		return before
+	}
+	if bytes.Contains(line, []byte(`"ph":`+string(rune('0'+ev.Phase)))) {
+		return V22
+	}
+	return before
+}

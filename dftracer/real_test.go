@@ -1,0 +1,90 @@
+package dftracer_test
+
+import (
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// realTraces returns the files of a real run of the reference, which are not
+// part of the module.
+func realTraces(t testing.TB) []string {
+	t.Helper()
+	files, _ := filepath.Glob("../../shared/data/dftracer/*.pfw.gz")
+	if len(files) == 0 {
+		t.Skip("../shared/data/dftracer is absent")
+	}
+	return files
+}
+
+func TestRealTrace(t *testing.T) {
+	events, hashes := 0, 0
+	for _, path := range realTraces(t) {
+		r, err := dftracer.OpenReader(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ev, err := range r.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			events++
+			if ev.Phase != dftracer.PhaseMetadata {
+				continue
+			}
+			switch ev.Name {
+			case dftracer.NameHostHash, dftracer.NameFileHash, dftracer.NameStringHash:
+				name, value := ev.Meta()
+				if got := dftracer.V1.Hash(name).Text(dftracer.V1); got != value {
+					t.Errorf("hash of %q is %s, the trace says %s", name, got, value)
+				}
+				hashes++
+			}
+		}
+		st := r.Stats()
+		if st.Bad > 0 || st.Torn || st.Dialect != dftracer.V1 || st.Slow > 0 {
+			t.Errorf("%s: %+v", path, st)
+		}
+		if host, ok := r.Hashes().Host("9509357668201227806"); !ok || host != "corona171" {
+			t.Errorf("%s: host %q, %v", path, host, ok)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		var scanned atomic.Int64
+		sst, err := dftracer.Scan(path, nil, func(*dftracer.Event) error { scanned.Add(1); return nil })
+		if err != nil || sst.Events != st.Events || scanned.Load() != int64(st.Events) || sst.Lines != st.Lines {
+			t.Errorf("%s: scan gave %+v, %v", path, sst, err)
+		}
+		report, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowForeign: true, AllowMissingParents: true})
+		if err != nil || !report.OK() {
+			t.Errorf("%s: %v, %v", path, err, report.Err())
+		}
+	}
+	if events != 18279 || hashes != 232 {
+		t.Errorf("%d events and %d hash records, want 18279 and 232", events, hashes)
+	}
+}
+
+func TestHashVectors(t *testing.T) {
+	for _, v := range []struct{ text, v1, v2 string }{
+		{"corona171", "9509357668201227806", "88fe0d6c9e446319"},
+		{"dlio_benchmark", "15997048988198709261", "de04e44a7b1b2401"},
+	} {
+		if got := dftracer.V1.Hash(v.text).Text(dftracer.V1); got != v.v1 {
+			t.Errorf("V1 hash of %q is %s, want %s", v.text, got, v.v1)
+		}
+		for _, d := range []dftracer.Dialect{dftracer.V2, dftracer.V22} {
+			if got := d.Hash(v.text).Text(d); got != v.v2 {
+				t.Errorf("%v hash of %q is %s, want %s", d, v.text, got, v.v2)
+			}
+		}
+	}
+	names := []string{dftracer.V1.String(), dftracer.V2.String(), dftracer.V22.String(), dftracer.Dialect(9).String()}
+	if !slices.Equal(names, []string{"V1", "V2", "V22", "Dialect(9)"}) {
+		t.Error(names)
+	}
+}

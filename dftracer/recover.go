@@ -1,0 +1,331 @@
+package dftracer
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// RecoverOptions configures Recover. The zero value, and nil, are ready for use.
+type RecoverOptions struct {
+	// Output is where the mended trace goes; "" replaces the file itself.
+	Output string
+	// OnBad is called for every line that is no valid record. Such lines are
+	// kept in members that are whole and left out where text is written anew.
+	OnBad func(*LineError)
+}
+
+// RecoverReport says what Recover found and did.
+type RecoverReport struct {
+	Clean    bool    // the trace was complete; nothing was changed
+	Dialect  Dialect // guessed from the records
+	Lines    int     // records found
+	Bad      int     // lines that are no valid record
+	CutBytes int64   // bytes of the file that were given up
+	Salvaged int     // records taken out of damaged members
+	Closed   int     // open spans closed with truncated:1
+}
+
+// Recover mends the trace of a process that was killed: it cuts the file to
+// its last whole line, closes the spans that were open according to their
+// begin records with the argument truncated:1, and appends the end event with
+// recovered:1 and the closing bracket. A complete trace is left alone. The
+// mended trace is written beside the file and then renamed, so that Recover
+// itself can be interrupted. The file must not be in use by a Writer.
+func Recover(path string, opts *RecoverOptions) (RecoverReport, error) {
+	var o RecoverOptions
+	if opts != nil {
+		o = *opts
+	}
+	r := &recovery{opts: o, path: path}
+	report, err := r.run()
+	if err != nil {
+		err = fmt.Errorf("dftracer: recover %s: %w", path, err)
+	}
+	return report, err
+}
+
+type recovery struct {
+	opts   RecoverOptions
+	path   string
+	f      *os.File
+	size   int64
+	out    *bufio.Writer
+	gzip   bool
+	state  traceState
+	parser parser
+	event  Event
+	line   int
+	report RecoverReport
+}
+
+func (r *recovery) run() (RecoverReport, error) {
+	f, err := os.Open(r.path)
+	if err != nil {
+		return r.report, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return r.report, err
+	}
+	r.f, r.size = f, info.Size()
+	if r.size == 0 {
+		return r.report, errors.New("file is empty")
+	}
+	target := r.opts.Output
+	if target == "" {
+		target = r.path
+	}
+	temp, err := os.OpenFile(target+".recover", os.O_RDWR|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return r.report, err
+	}
+	defer os.Remove(temp.Name()) //nolint:errcheck // gone after the rename
+	r.out = bufio.NewWriterSize(temp, 256<<10)
+	err = r.mend()
+	if err == nil {
+		err = r.out.Flush()
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	err = errors.Join(err, temp.Close())
+	if err != nil || r.report.Clean && r.opts.Output == "" {
+		return r.report, err
+	}
+	return r.report, os.Rename(temp.Name(), target)
+}
+
+func (r *recovery) mend() error {
+	var magic [2]byte
+	if _, err := r.f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	r.gzip = magic == [2]byte{0x1f, 0x8b}
+	var err error
+	if r.gzip {
+		err = r.mendMembers()
+	} else {
+		err = r.mendPlain()
+	}
+	r.report.Lines = r.state.lines
+	r.report.Dialect = r.state.dialect
+	if err != nil {
+		return err
+	}
+	if r.state.lines == 0 {
+		return errors.New("no record found")
+	}
+	if r.state.complete() && r.report.CutBytes == 0 && r.report.Salvaged == 0 {
+		r.report.Clean = true
+		return nil
+	}
+	return r.finish()
+}
+
+// mendMembers copies whole members as they are and writes the lines of
+// damaged ones anew.
+func (r *recovery) mendMembers() error {
+	var head [10]byte
+	if _, err := r.f.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for off := int64(0); off < r.size; {
+		before, saved := r.line, r.state.clone()
+		n, err := r.readMember(off, nil)
+		if err == nil {
+			if _, err := io.Copy(r.out, io.NewSectionReader(r.f, off, n)); err != nil {
+				return err
+			}
+			off += n
+			continue
+		}
+		next, ferr := nextMember(r.f, head, off+1, r.size)
+		if ferr != nil {
+			return ferr
+		}
+		r.report.CutBytes += next - off
+		// Once more, now knowing that the member ends badly.
+		r.line, r.state = before, saved
+		lines := r.state.lines
+		z, err := gzip.NewWriterLevel(r.out, levelSmall)
+		if err != nil {
+			return err
+		}
+		lazy := &lazyWriter{z: z}
+		if _, err := r.readMember(off, lazy); err != nil && lazy.err != nil {
+			return lazy.err
+		}
+		r.report.Salvaged += r.state.lines - lines
+		off = next
+		if off >= r.size { // the end of the trace belongs to the same member
+			return r.finishInto(lazy)
+		}
+		if err := lazy.close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lazyWriter makes no member when nothing is written.
+type lazyWriter struct {
+	z    *gzip.Writer
+	any  bool
+	done bool
+	err  error
+}
+
+func (l *lazyWriter) Write(p []byte) (int, error) {
+	l.any = true
+	n, err := l.z.Write(p)
+	if err != nil {
+		l.err = err
+	}
+	return n, err
+}
+
+func (l *lazyWriter) close() error {
+	if !l.any || l.done {
+		return nil
+	}
+	l.done = true
+	return l.z.Close()
+}
+
+// readMember notes the lines of one member, copies the whole ones to w when
+// that is not nil, and returns the member's length.
+func (r *recovery) readMember(off int64, w io.Writer) (int64, error) {
+	m := newMembers(r.f, off, r.size)
+	if err := m.next(); err != nil {
+		return 0, err
+	}
+	src := lineSource{r: m}
+	err := r.readLines(&src, w)
+	if errors.Is(err, io.EOF) {
+		return m.consumed(), nil
+	}
+	return 0, err
+}
+
+// readLines notes lines until the source ends, and returns why it did.
+func (r *recovery) readLines(src *lineSource, w io.Writer) error {
+	for {
+		line, err := src.next()
+		if errors.Is(err, errLongLine) {
+			r.bad(err)
+			continue
+		}
+		if err != nil {
+			if rest := src.rest(); len(trimLine(rest)) > 0 {
+				if r.note(rest) && w != nil {
+					_, werr := w.Write(append(rest[:len(rest):len(rest)], '\n'))
+					err = errors.Join(err, werr)
+				}
+			} else if r.note(rest) && w != nil { // a closing bracket
+				_, werr := w.Write(rest)
+				err = errors.Join(err, werr)
+			}
+			return err
+		}
+		if !r.note(line) || w == nil {
+			continue
+		}
+		if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+			return err
+		}
+	}
+}
+
+// note parses a line for the state and reports whether it is worth keeping.
+func (r *recovery) note(line []byte) bool {
+	r.line++
+	trimmed := trimLine(line)
+	if len(trimmed) == 0 {
+		return r.state.bracket(line)
+	}
+	if err := r.parser.parse(trimmed, &r.event); err != nil {
+		r.bad(err)
+		return false
+	}
+	r.state.note(&r.event, guessDialect(trimmed, &r.event, r.state.dialect))
+	return true
+}
+
+func (r *recovery) bad(err error) {
+	r.report.Bad++
+	if r.opts.OnBad != nil {
+		r.opts.OnBad(&LineError{r.line, err})
+	}
+}
+
+// mendPlain copies the file up to its last whole line.
+func (r *recovery) mendPlain() error {
+	src := lineSource{r: io.NewSectionReader(r.f, 0, r.size)}
+	for {
+		line, err := src.next()
+		if errors.Is(err, errLongLine) {
+			r.bad(err)
+			continue
+		}
+		if err != nil {
+			rest := slices.Clone(src.rest())
+			if r.note(rest) {
+				if string(rest) != "]" {
+					rest = append(rest, '\n')
+				}
+				_, _ = r.out.Write(rest)
+			} else {
+				r.report.CutBytes += int64(len(rest))
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if r.note(line) {
+			_, _ = r.out.Write(line) // bufio keeps the error for Flush
+			_ = r.out.WriteByte('\n')
+		} else {
+			r.report.CutBytes += int64(len(line)) + 1
+		}
+	}
+}
+
+// finish appends what closes the trace.
+func (r *recovery) finish() error {
+	if r.state.finished {
+		return nil
+	}
+	if !r.gzip {
+		_, err := r.out.Write(r.closing())
+		return err
+	}
+	z, err := gzip.NewWriterLevel(r.out, levelSmall)
+	if err != nil {
+		return err
+	}
+	return r.finishInto(&lazyWriter{z: z})
+}
+
+func (r *recovery) finishInto(l *lazyWriter) error {
+	if !r.state.finished && r.state.lines > 0 {
+		if _, err := l.Write(r.closing()); err != nil {
+			return err
+		}
+		r.state.finished = true
+	}
+	return l.close()
+}
+
+func (r *recovery) closing() []byte {
+	text, closed := r.state.closing()
+	r.report.Closed = closed
+	return text
+}

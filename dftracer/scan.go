@@ -1,0 +1,352 @@
+package dftracer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+)
+
+// Scan reads a trace file with several goroutines, each taking a gzip member
+// or a piece of plain text at a time, and calls fn with every event. Without
+// ReaderOptions.Ordered fn is called from several goroutines at once and in no
+// order. The event is only valid during the call; its strings stay valid. An
+// error from fn stops the scan and is returned.
+//
+// Memory does not depend on the size of the file. A file that is one single
+// member is decompressed by one goroutine.
+func Scan(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, error) {
+	st, _, err := scanFile(path, opts, fn)
+	return st, err
+}
+
+// ScanHashes is Scan that also returns the names behind the hashes.
+func ScanHashes(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, *Hashes, error) {
+	return scanFile(path, opts, fn)
+}
+
+func scanFile(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, *Hashes, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return ReadStats{}, nil, fmt.Errorf("dftracer: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return ReadStats{}, nil, fmt.Errorf("dftracer: %w", err)
+	}
+	s := &scan{f: f, size: info.Size(), fn: fn, quit: make(chan struct{})}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Workers <= 0 {
+		s.opts.Workers = runtime.GOMAXPROCS(0)
+	}
+	err = s.run()
+	if err != nil {
+		err = fmt.Errorf("dftracer: scan %s: %w", path, err)
+	}
+	return s.stats, &s.hashes, err
+}
+
+// scan is one parallel pass over a file.
+type scan struct {
+	f      *os.File
+	size   int64
+	opts   ReaderOptions
+	fn     func(*Event) error
+	hashes Hashes
+	stats  ReadStats
+
+	join Reader // parses the lines that lie across pieces
+	tail []byte // text before the next piece that has no line feed yet
+
+	once sync.Once
+	quit chan struct{}
+}
+
+// piece is a part of the file and what a worker found in it.
+type piece struct {
+	off, end int64 // end is the start of the next piece
+	gzip     bool
+
+	batches chan *batch // ordered: events on their way to the caller
+	done    chan struct{}
+	first   []byte // text up to the first line feed: it may continue a line
+	tail    []byte // text after the last one
+	whole   bool   // a line feed was seen
+	stats   ReadStats
+	err     error
+}
+
+// batch holds copies of events for the ordered scan.
+type batch struct {
+	events []Event
+	args   []Arg
+}
+
+const (
+	batchEvents = 512
+	pieceSize   = 4 << 20
+)
+
+func (s *scan) run() error {
+	todo := make(chan *piece)
+	inOrder := make(chan *piece, 2*s.opts.Workers)
+	feedErr := make(chan error, 1)
+	var workers sync.WaitGroup
+	go func() {
+		defer close(todo)
+		defer close(inOrder)
+		feedErr <- s.pieces(func(p *piece) bool {
+			p.done = make(chan struct{})
+			if s.opts.Ordered {
+				p.batches = make(chan *batch, 4)
+			}
+			select {
+			case inOrder <- p:
+			case <-s.quit:
+				return false
+			}
+			select {
+			case todo <- p:
+				return true
+			case <-s.quit:
+				close(p.done)
+				if p.batches != nil {
+					close(p.batches)
+				}
+				return false
+			}
+		})
+	}()
+	for range s.opts.Workers {
+		workers.Go(func() {
+			var rd Reader
+			for p := range todo {
+				s.work(p, &rd)
+			}
+		})
+	}
+	var err error
+	for p := range inOrder {
+		if e := s.collect(p); e != nil && err == nil {
+			err = e
+			s.cancel()
+		}
+	}
+	workers.Wait()
+	if e := <-feedErr; err == nil {
+		err = e
+	}
+	if err == nil {
+		err = s.finishTail()
+	}
+	return err
+}
+
+func (s *scan) cancel() { s.once.Do(func() { close(s.quit) }) }
+
+// work parses the whole lines of a piece.
+func (s *scan) work(p *piece, rd *Reader) {
+	defer close(p.done)
+	if p.batches != nil {
+		defer close(p.batches)
+	}
+	src, err := s.open(p)
+	if err != nil {
+		p.stats.Torn, p.stats.Cause = true, err
+		return
+	}
+	rd.opts = ReaderOptions{NoHashes: true}
+	rd.lines = lineSource{r: src, buf: rd.lines.buf}
+	rd.stats = ReadStats{}
+	slow := rd.parser.slow
+	out := &batch{}
+	var end error
+	for {
+		line, err := rd.lines.next()
+		if err != nil && !errors.Is(err, errLongLine) {
+			end = err
+			break
+		}
+		if !p.whole {
+			p.whole = true
+			p.first = append([]byte(nil), line...)
+			continue
+		}
+		if err != nil {
+			rd.stats.Lines++
+			rd.bad(err)
+			continue
+		}
+		if !rd.take(line) {
+			continue
+		}
+		if !s.opts.NoHashes {
+			s.hashes.note(&rd.event)
+		}
+		if p.batches == nil {
+			if p.err = s.fn(&rd.event); p.err != nil {
+				s.cancel()
+				break
+			}
+		} else if out.add(&rd.event); len(out.events) == batchEvents {
+			if !s.send(p, out) {
+				break
+			}
+			out = &batch{}
+		}
+		if rd.stats.Events%batchEvents == 0 && s.cancelled() {
+			break
+		}
+	}
+	if len(out.events) > 0 {
+		s.send(p, out)
+	}
+	p.tail = append([]byte(nil), rd.lines.rest()...)
+	p.stats = rd.stats
+	p.stats.Slow = rd.parser.slow - slow
+	if end != nil {
+		if err := p.stats.end(end); !errors.Is(err, io.EOF) {
+			p.err = errors.Join(p.err, err)
+		}
+	}
+}
+
+func (s *scan) cancelled() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *scan) send(p *piece, b *batch) bool {
+	select {
+	case p.batches <- b:
+		return true
+	case <-s.quit:
+		return false
+	}
+}
+
+func (b *batch) add(ev *Event) {
+	if b.events == nil {
+		b.events = make([]Event, 0, batchEvents)
+		b.args = make([]Arg, 0, 4*batchEvents)
+	}
+	n := len(b.args)
+	b.args = append(b.args, ev.Args...)
+	b.events = append(b.events, *ev)
+	b.events[len(b.events)-1].Args = b.args[n:len(b.args):len(b.args)]
+}
+
+// collect takes the pieces in file order: it joins the line that lies across
+// two pieces, delivers ordered events and adds up line numbers.
+func (s *scan) collect(p *piece) error {
+	var failed error
+	if p.batches != nil {
+		// The first line comes before the batches, but is known only when the
+		// worker has found a line feed; the first batch implies that.
+		joined := false
+		for b := range p.batches {
+			if !joined {
+				joined = true
+				failed = s.joinFirst(p)
+			}
+			for i := range b.events {
+				if failed == nil {
+					failed = s.fn(&b.events[i])
+				}
+			}
+			if failed != nil {
+				s.cancel()
+			}
+		}
+		<-p.done
+		if !joined && failed == nil {
+			failed = s.joinFirst(p)
+		}
+	} else {
+		<-p.done
+		failed = s.joinFirst(p)
+	}
+	s.add(p)
+	if failed != nil {
+		return failed
+	}
+	return p.err
+}
+
+// joinFirst parses the line made of the tail so far and the piece's first text.
+func (s *scan) joinFirst(p *piece) error {
+	if !p.whole {
+		return nil
+	}
+	line := append(s.tail, p.first...)
+	s.tail = nil
+	return s.single(line, s.stats.Lines+1)
+}
+
+func (s *scan) single(line []byte, number int) error {
+	s.join.opts = ReaderOptions{NoHashes: true, OnBad: s.opts.OnBad}
+	s.join.stats = ReadStats{Lines: number - 1, Dialect: s.stats.Dialect}
+	ok := s.join.take(line)
+	st := &s.join.stats
+	s.stats.Lines++
+	s.stats.Bytes += st.Bytes
+	s.stats.Bad += st.Bad
+	s.stats.First = append(s.stats.First, st.First...)
+	s.stats.Events += st.Events
+	if !ok {
+		return nil
+	}
+	s.stats.Dialect = st.Dialect
+	if !s.opts.NoHashes {
+		s.hashes.note(&s.join.event)
+	}
+	return s.fn(&s.join.event)
+}
+
+// add counts what a piece had between its first and its last line feed.
+func (s *scan) add(p *piece) {
+	for _, e := range p.stats.First {
+		e.Line += s.stats.Lines
+		if len(s.stats.First) < maxFirst {
+			s.stats.First = append(s.stats.First, e)
+		}
+		if s.opts.OnBad != nil {
+			s.opts.OnBad(&e)
+		}
+	}
+	s.stats.Lines += p.stats.Lines
+	s.stats.Events += p.stats.Events
+	s.stats.Bad += p.stats.Bad
+	s.stats.Bytes += p.stats.Bytes
+	s.stats.Slow += p.stats.Slow
+	if p.stats.Torn {
+		s.stats.Torn, s.stats.Cause = true, p.stats.Cause
+		p.tail, s.tail = nil, nil // half a line
+	}
+	if p.stats.Events > 0 {
+		s.stats.Dialect = p.stats.Dialect
+	}
+	s.tail = append(s.tail, p.tail...)
+}
+
+// finishTail looks at what follows the last line feed of the file.
+func (s *scan) finishTail() error {
+	line := trimLine(s.tail)
+	if len(line) == 0 {
+		return nil
+	}
+	if s.join.parser.parse(line, &s.join.event) != nil {
+		s.stats.Torn = true
+		return nil
+	}
+	return s.single(line, s.stats.Lines+1)
+}

@@ -1,0 +1,399 @@
+package dftracer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// ValidateOptions relaxes Validate. The zero value, and nil, are strict.
+type ValidateOptions struct {
+	// AllowUnfinished accepts a trace without end event and closing bracket,
+	// such as that of a running or killed process.
+	AllowUnfinished bool
+	// AllowMissingParents accepts a p_idx that names no event of the trace.
+	// Parts of a rotated trace and recovered traces are always allowed that.
+	AllowMissingParents bool
+	// AllowOutliving accepts events that end after, or begin before, their parent.
+	AllowOutliving bool
+	// AllowForeign accepts what other producers do: repeated ids, missing
+	// framing, events of one lane that overlap partially.
+	AllowForeign bool
+}
+
+// Problem is one defect of a trace.
+type Problem struct {
+	Line int // counted from 1; 0 when it concerns the whole trace
+	Text string
+}
+
+// String returns the problem on one line.
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.Text
+	}
+	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
+}
+
+// Report is the result of Validate.
+type Report struct {
+	Dialect  Dialect
+	Lines    int // physical lines, an unfinished last one included
+	Events   int // complete events and counters
+	Metadata int
+	Lanes    int            // different pairs of pid and tid that have events
+	Open     int            // spans begun and not ended
+	Orphans  int            // events whose parent is not in the trace
+	Lost     int            // events that the trace itself says are missing
+	Counts   map[string]int // "cat/name/ph" to the number of records
+	Count    int            // of problems; Problems has the first 100
+	Problems []Problem
+}
+
+// OK reports whether there was no problem.
+func (r *Report) OK() bool { return r.Count == 0 }
+
+// Err returns nil or an error that names the first problems.
+func (r *Report) Err() error {
+	if r.OK() {
+		return nil
+	}
+	text := make([]string, 0, 10)
+	for _, p := range r.Problems[:min(len(r.Problems), 10)] {
+		text = append(text, p.String())
+	}
+	return fmt.Errorf("dftracer: %d problems: %s", r.Count, strings.Join(text, "; "))
+}
+
+// Validate reads a whole trace, plain or gzip, and reports everything in it
+// that a strict reader could stumble over: JSON, framing, key types, the order
+// of the first records, ids, parents, containment and lanes. Its memory grows
+// with the number of events. The error is about reading, not about the trace.
+func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
+	v := &validator{ids: make(map[uint64]int), report: Report{Counts: make(map[string]int)}}
+	if opts != nil {
+		v.opts = *opts
+	}
+	text, err := decompress(r)
+	if err != nil {
+		return v.report, fmt.Errorf("dftracer: validate: %w", err)
+	}
+	src := lineSource{r: text}
+	for {
+		line, err := src.next()
+		if errors.Is(err, errLongLine) {
+			v.report.Lines++
+			v.problem("%v", err)
+			continue
+		}
+		if err != nil {
+			if rest := src.rest(); len(rest) > 0 {
+				v.line(rest, false)
+			}
+			var st ReadStats
+			if err := st.end(err); !errors.Is(err, io.EOF) {
+				return v.report, err
+			}
+			if st.Torn {
+				v.whole("the gzip stream is damaged or cut: %v", st.Cause)
+			}
+			break
+		}
+		v.line(line, true)
+	}
+	v.finish()
+	return v.report, nil
+}
+
+// ValidateFile is Validate for a file.
+func ValidateFile(path string, opts *ValidateOptions) (Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Report{}, fmt.Errorf("dftracer: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return Validate(f, opts)
+}
+
+type validator struct {
+	opts   ValidateOptions
+	report Report
+	parser parser
+	event  Event
+	spans  []span
+	ids    map[uint64]int // to the index in spans, -1 for metadata
+	open   map[uint64]bool
+	heads  []string // names of the first records
+	opened bool
+	closed bool
+	ended  bool
+	loose  bool // a part of a rotated trace, or recovered
+}
+
+// span is what is kept of a complete event.
+type span struct {
+	line       int
+	id         uint64
+	parent     int64
+	pid, tid   int64
+	start, end int64
+	level      int
+	framing    bool
+}
+
+func (v *validator) problem(format string, args ...any) { v.add(v.report.Lines, format, args...) }
+
+func (v *validator) whole(format string, args ...any) { v.add(0, format, args...) }
+
+func (v *validator) add(line int, format string, args ...any) {
+	v.report.Count++
+	if len(v.report.Problems) < maxFirst {
+		v.report.Problems = append(v.report.Problems, Problem{line, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (v *validator) line(line []byte, finished bool) {
+	v.report.Lines++
+	switch string(line) {
+	case "[":
+		if v.report.Lines != 1 {
+			v.problem("opening bracket is not the first line")
+		}
+		v.opened = true
+		return
+	case "]":
+		v.closed = true
+		if finished && !v.opts.AllowForeign {
+			v.problem("closing bracket is not the end of the trace")
+		}
+		return
+	}
+	switch {
+	case v.closed:
+		v.problem("something follows the closing bracket")
+	case !finished:
+		v.problem("the last record has no line feed")
+	case len(line) > maxLine:
+		v.problem("line has %d bytes", len(line))
+	case len(bytes.TrimSpace(line)) == 0:
+		v.problem("line is empty")
+		return
+	}
+	if !json.Valid(line) {
+		v.problem("not valid JSON: %.80q", line)
+		return
+	}
+	v.types(line)
+	if err := v.parser.parse(line, &v.event); err != nil {
+		v.problem("%v", err)
+		return
+	}
+	v.record(&v.event, line)
+}
+
+// types checks what the parser is lenient about.
+func (v *validator) types(line []byte) {
+	var rec struct {
+		ID, TS, Dur, Type json.RawMessage
+		PID               json.RawMessage `json:"pid"`
+		TID               json.RawMessage `json:"tid"`
+		Ph                json.RawMessage
+		Name, Cat         *string
+		Args              map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(line, &rec); err != nil {
+		v.problem("%v", err)
+		return
+	}
+	for _, n := range [...]struct {
+		key string
+		raw json.RawMessage
+	}{{"id", rec.ID}, {"ts", rec.TS}, {"dur", rec.Dur}, {"pid", rec.PID}, {"tid", rec.TID}, {"type", rec.Type}} {
+		if n.raw == nil {
+			continue
+		}
+		if _, next, ok := digits(n.raw, 0); !ok || next != len(n.raw) {
+			v.problem("%s is %s, not an integer above or equal to 0", n.key, n.raw)
+		}
+	}
+	for _, n := range [...]struct {
+		key     string
+		missing bool
+	}{{"name", rec.Name == nil}, {"cat", rec.Cat == nil}, {"pid", rec.PID == nil}, {"tid", rec.TID == nil}} {
+		if n.missing {
+			v.problem("%s is missing", n.key)
+		}
+	}
+	complete := string(rec.Ph) == `"X"` || string(rec.Ph) == "1"
+	if complete && (rec.TS == nil || rec.Dur == nil || rec.ID == nil) {
+		v.problem("id, ts or dur of a complete event is missing")
+	}
+	if len(rec.Args) > 0 && rec.Args["hhash"] == nil {
+		v.problem("args have no hhash")
+	}
+}
+
+func (v *validator) record(ev *Event, line []byte) {
+	v.report.Counts[ev.Cat+"/"+ev.Name+"/"+ev.Phase.String()]++
+	v.report.Dialect = guessDialect(line, ev, v.report.Dialect)
+	if len(v.heads) < 8 {
+		v.heads = append(v.heads, ev.Name)
+	}
+	if v.ended {
+		v.problem("%s follows the end event", ev.Name)
+	}
+	if ev.ID != 0 {
+		if _, twice := v.ids[ev.ID]; twice && !v.opts.AllowForeign {
+			v.problem("id %d is used twice", ev.ID)
+		}
+		v.ids[ev.ID] = -1
+	}
+	if ev.Phase != PhaseComplete {
+		v.fact(ev)
+		return
+	}
+	v.report.Events++
+	framing := ev.Cat == CatDFTracer && (ev.Name == NameStart || ev.Name == NameEnd)
+	if framing && ev.Name == NameEnd {
+		v.ended = true
+		_, part := ev.Arg("continued")
+		_, mended := ev.Arg("recovered")
+		v.loose = v.loose || part || mended
+	}
+	delete(v.open, ev.ID)
+	if ev.ID != 0 {
+		v.ids[ev.ID] = len(v.spans)
+	}
+	v.spans = append(v.spans, span{line: v.report.Lines, id: ev.ID, parent: ev.Parent, pid: ev.PID, tid: ev.TID,
+		start: ev.TS, end: ev.End(), level: ev.Level, framing: framing})
+}
+
+func (v *validator) fact(ev *Event) {
+	if ev.Phase != PhaseMetadata {
+		v.report.Events++
+		return
+	}
+	v.report.Metadata++
+	if b, ok := beginOf(ev); ok {
+		if v.open == nil {
+			v.open = make(map[uint64]bool)
+		}
+		v.open[b.ID] = true
+	}
+	key, value := ev.Meta()
+	if ev.Name != NameCustom {
+		return
+	}
+	switch key {
+	case KeyPart:
+		v.loose = true
+	case KeyEventsLost:
+		n := String("", value)
+		v.report.Lost += int(n.Int64())
+	}
+}
+
+func (v *validator) finish() {
+	v.report.Open = len(v.open)
+	if !v.opts.AllowForeign {
+		v.framing()
+	}
+	v.parents()
+	v.lanes()
+}
+
+func (v *validator) framing() {
+	brackets := v.report.Dialect != V22
+	if brackets && !v.opened {
+		v.whole("the first line is not an opening bracket")
+	}
+	if !v.opts.AllowUnfinished {
+		if !v.ended {
+			v.whole("there is no end event")
+		}
+		if brackets && !v.closed {
+			v.whole("there is no closing bracket")
+		}
+	}
+	want := []string{NameHostHash, NameThreadName}
+	if v.report.Dialect == V22 {
+		want = append(want, NameCustom)
+	}
+	withArgs := want
+	if v.report.Dialect != V1 {
+		withArgs = append(slices.Clone(want), NameFileHash)
+	}
+	withArgs = append(slices.Clone(withArgs), NameStringHash, NameStringHash, NameStart)
+	if !hasPrefix(v.heads, withArgs) && !hasPrefix(v.heads, append(slices.Clone(want), NameStart)) {
+		v.whole("the first records are %v", v.heads)
+	}
+}
+
+func hasPrefix(have, want []string) bool {
+	return len(have) >= len(want) && slices.Equal(have[:len(want)], want)
+}
+
+func (v *validator) parents() {
+	for i := range v.spans {
+		s := &v.spans[i]
+		if s.parent <= 0 {
+			continue
+		}
+		at, known := v.ids[uint64(s.parent)]
+		if !known || at < 0 {
+			if v.open[uint64(s.parent)] {
+				continue
+			}
+			v.report.Orphans++
+			if !v.loose && !v.opts.AllowMissingParents {
+				v.add(s.line, "p_idx %d names no event", s.parent)
+			}
+			continue
+		}
+		p := &v.spans[at]
+		if !v.opts.AllowOutliving && !v.opts.AllowForeign && (s.start < p.start || s.end > p.end) {
+			v.add(s.line, "event %d [%d, %d] is not inside its parent %d [%d, %d]", s.id, s.start, s.end, p.id, p.start, p.end)
+		}
+		if s.level > 0 && p.level > 0 && s.level != p.level+1 && !v.opts.AllowForeign {
+			v.add(s.line, "event %d has level %d, its parent %d has level %d", s.id, s.level, p.id, p.level)
+		}
+	}
+}
+
+func (v *validator) lanes() {
+	type lane struct{ pid, tid int64 }
+	lanes := make(map[lane][]*span)
+	for i := range v.spans {
+		s := &v.spans[i]
+		if !s.framing {
+			k := lane{s.pid, s.tid}
+			lanes[k] = append(lanes[k], s)
+		}
+	}
+	v.report.Lanes = len(lanes)
+	if v.opts.AllowForeign {
+		return
+	}
+	for _, spans := range lanes {
+		slices.SortFunc(spans, func(a, b *span) int {
+			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
+		})
+		var stack []*span
+		for _, s := range spans {
+			for len(stack) > 0 && stack[len(stack)-1].end <= s.start {
+				stack = stack[:len(stack)-1]
+			}
+			if len(stack) > 0 && s.end > stack[len(stack)-1].end {
+				o := stack[len(stack)-1]
+				v.add(s.line, "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.id, o.start, o.end, s.tid)
+			}
+			stack = append(stack, s)
+		}
+	}
+}
