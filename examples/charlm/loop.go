@@ -1,14 +1,12 @@
 package main
 
-import (
-	"context"
-	"errors"
-	"io"
-)
+import "context"
 
 // styles are the variants of the training loop, by the name -style gives.
 var styles = map[string]func(context.Context, *trainer) error{
-	"none": runPlain,
+	"none":      runPlain,
+	"callbacks": runCallbacks,
+	"scopes":    runScopes,
 }
 
 // runPlain is the job with nothing recorded: the measure of what recording
@@ -44,12 +42,9 @@ func runPlain(ctx context.Context, t *trainer) error {
 // asked to stop.
 func epochPlain(ctx context.Context, t *trainer) error {
 	t.startEpoch(ctx)
-	for !t.stopping() {
+	defer t.endEpoch()
+	for t.epochGoesOn() {
 		batch, err := t.nextBatch(ctx)
-		if errors.Is(err, io.EOF) {
-			t.endEpoch()
-			return nil
-		}
 		if err != nil {
 			return err
 		}

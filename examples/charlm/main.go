@@ -54,10 +54,15 @@ func run(ctx context.Context, args []string, stop <-chan struct{}, stdout, stder
 // train runs the job in the chosen style and prints its summary.
 func train(ctx context.Context, opts options, report *reporter, stop <-chan struct{}) (err error) {
 	began := time.Now()
+	rec, err := setUpTelemetry(ctx, opts)
+	if err != nil {
+		return err
+	}
 	t := newTrainer(opts, report, stop)
+	t.tel = rec.tel
 	defer func() {
 		report.end()
-		err = errors.Join(err, t.close())
+		err = errors.Join(err, t.close(), rec.finish(ctx, report))
 	}()
 	if err := styles[opts.style](ctx, t); err != nil {
 		return err

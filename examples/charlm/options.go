@@ -8,6 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/examples/charlm/internal/data"
+	"github.com/trainspan/trainspan/examples/charlm/internal/model"
 )
 
 // options are the settings of one run, as the flags give them.
@@ -35,7 +38,13 @@ type options struct {
 	resume          bool
 	fresh           bool
 	style           string
+	telemetry       string
 	progress        string
+}
+
+// modelConfig is the shape of the model.
+func (o *options) modelConfig() model.Config {
+	return model.Config{Vocab: data.Vocab, Context: o.context, Embed: o.embed, Hidden: o.hidden, Layers: o.layers}
 }
 
 // parseOptions reads args. The error of a bad or missing value names its flag;
@@ -64,8 +73,9 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	f.IntVar(&o.validateSteps, "validate-steps", 10, "batches per validation")
 	f.IntVar(&o.testSteps, "test-steps", 20, "batches of the test at the end")
 	f.BoolVar(&o.resume, "resume", false, "continue from the newest checkpoint in -out")
-	f.BoolVar(&o.fresh, "fresh", false, "remove the checkpoints in -out and start anew")
-	f.StringVar(&o.style, "style", "none", "how the loop is written: "+strings.Join(styleNames(), ", "))
+	f.BoolVar(&o.fresh, "fresh", false, "remove the checkpoints and the telemetry in -out and start anew")
+	f.StringVar(&o.style, "style", "scopes", "how the loop is instrumented: "+strings.Join(styleNames(), ", "))
+	f.StringVar(&o.telemetry, "telemetry", "on", "record the run: on or off")
 	f.StringVar(&o.progress, "progress", "auto", "progress bar: auto (on a terminal), on or off")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -107,6 +117,9 @@ func (o *options) validate() error {
 	}
 	if styles[o.style] == nil {
 		bad("-style is %q, want one of %s", o.style, strings.Join(styleNames(), ", "))
+	}
+	if o.telemetry != "on" && o.telemetry != "off" {
+		bad("-telemetry is %q, want on or off", o.telemetry)
 	}
 	if !slices.Contains([]string{"auto", "on", "off"}, o.progress) {
 		bad("-progress is %q, want auto, on or off", o.progress)

@@ -26,12 +26,25 @@ func (t *trainer) startEpoch(ctx context.Context) {
 	t.batches = t.train.Epoch(ctx, t.pos.Epoch, t.pos.Batch, t.stepsPerEpoch-t.pos.Batch)
 }
 
-// endEpoch stops the workers and moves on to the next epoch.
+// epochGoesOn tells whether the epoch has steps left, and the job is not asked
+// to stop before them.
+func (t *trainer) epochGoesOn() bool {
+	return t.pos.Batch < t.stepsPerEpoch && !t.stopping()
+}
+
+// endEpoch stops the workers and, unless the epoch was cut short, moves on to
+// the next one.
 func (t *trainer) endEpoch() {
 	t.batches.Close()
 	t.batches = nil
-	t.pos.Epoch++
-	t.pos.Batch = 0
+	t.turnEpoch()
+}
+
+func (t *trainer) turnEpoch() {
+	if t.pos.Batch >= t.stepsPerEpoch {
+		t.pos.Epoch++
+		t.pos.Batch = 0
+	}
 }
 
 // nextBatch waits for the next batch of the epoch; io.EOF is its end.

@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/comm"
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // trainer is one training job. Each of its phases is a method; a loop calls them
@@ -19,6 +20,7 @@ type trainer struct {
 	opts   options
 	stop   <-chan struct{} // closed when the job is asked to end after the step
 	report *reporter
+	tel    *telemetry.Provider // nil when nothing is recorded
 
 	group    *comm.Group
 	replicas []*replica
@@ -97,7 +99,7 @@ func (t *trainer) prepareData(ctx context.Context) error {
 // initModel gives every replica the same weights, and memory for its share of a
 // batch.
 func (t *trainer) initModel(context.Context) error {
-	cfg := t.modelConfig()
+	cfg := t.opts.modelConfig()
 	err := t.each(func(rank int) error {
 		r := t.replicas[rank]
 		lo, hi := t.share(rank, t.opts.batch)
@@ -116,11 +118,6 @@ func (t *trainer) initModel(context.Context) error {
 	t.report.line("model: %d weights, %.2f MFLOP per sample, %d replicas of %d samples",
 		cfg.NumParams(), float64(cfg.FLOPsPerSample())/1e6, t.opts.replicas, t.opts.batch/t.opts.replicas)
 	return nil
-}
-
-func (t *trainer) modelConfig() model.Config {
-	o := &t.opts
-	return model.Config{Vocab: data.Vocab, Context: o.context, Embed: o.embed, Hidden: o.hidden, Layers: o.layers}
 }
 
 // initOptimizer gives every replica a fresh Adam.
@@ -186,13 +183,14 @@ func (t *trainer) restore(state *checkpoint.State) error {
 		r.adam.Step = state.AdamStep
 	}
 	t.pos = state.Position
+	t.turnEpoch() // it may have been saved right at the end of one
 	t.lastSaved = t.pos.Step
 	return nil
 }
 
 func (t *trainer) runIdentity() checkpoint.Run {
 	return checkpoint.Run{
-		Model: t.modelConfig(), Seed: t.opts.seed, BatchSize: t.opts.batch,
+		Model: t.opts.modelConfig(), Seed: t.opts.seed, BatchSize: t.opts.batch,
 		StepsPerEpoch: t.stepsPerEpoch, Data: t.corpus.Fingerprint,
 	}
 }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// recording is the telemetry of one run and where it goes.
+type recording struct {
+	tel  *telemetry.Provider // nil when telemetry is off
+	outs outputs
+}
+
+// setUpTelemetry makes the provider for the job that opts describes. What the
+// file named by TRAINSPAN_CONFIG and the environment say comes first; opts fills
+// in the rest.
+func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
+	if opts.telemetry == "off" {
+		return &recording{}, nil
+	}
+	cfg, err := config.Load(config.LoadOptions{Partial: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := describeJob(&cfg, opts); err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	builder := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(cfg.Base).
+		WithExportCustomization(cfg.Export).
+		WithRanks(cfg.Ranks)
+	r := &recording{}
+	if err := r.outs.open(ctx, &cfg, builder); err != nil {
+		return nil, err
+	}
+	if r.tel, err = builder.ConfigureProvider(ctx); err != nil {
+		return nil, errors.Join(err, r.outs.close())
+	}
+	return r, nil
+}
+
+// describeJob fills in what neither the file nor the environment has said.
+func describeJob(cfg *config.Config, opts options) error {
+	out, err := filepath.Abs(opts.out)
+	if err != nil {
+		return err
+	}
+	if cfg.ApplicationName == "" {
+		cfg.ApplicationName = "charlm"
+	}
+	setDefault(&cfg.SessionTag, filepath.Base(out))
+	setDefault(&cfg.WorldSize, opts.replicas)
+	if cfg.Training == nil {
+		cfg.Training = &config.Training{}
+	}
+	t := cfg.Training
+	if !t.PerfTags.IsSet() {
+		setDefault(&t.PerfTag, fmt.Sprintf("charlm-%dx%d-batch%d", opts.layers, opts.hidden, opts.batch))
+	}
+	setDefault(&t.GlobalBatchSize, opts.batch)
+	setDefault(&t.MicroBatchSize, opts.batch/opts.replicas)
+	setDefault(&t.SeqLength, 1) // a sample predicts one character
+	setDefault(&t.FlopsPerSample, int(opts.modelConfig().FLOPsPerSample()))
+	setDefault(&t.IsLogThroughputEnabled, true)
+	if opts.steps > 0 { // else it is known once the text is
+		setDefault(&t.TrainIterationsTarget, opts.epochs*opts.steps)
+		setDefault(&t.TrainSamplesTarget, opts.epochs*opts.steps*opts.batch)
+	}
+	if opts.asyncCheckpoint {
+		t.SaveCheckpointStrategy = config.CheckpointAsync
+	} else {
+		t.SaveCheckpointStrategy = config.CheckpointSync
+	}
+	if cfg.Export.UsesDefaultNames() {
+		// The trace has every span; the records do without those of every step.
+		cfg.Export.SpanNames = append(spans.DefaultBlacklist(), "transfer", "all_reduce")
+	}
+	return placeOutputs(&cfg.Outputs, opts)
+}
+
+func setDefault[T any](v *config.Var[T], value T) {
+	if !v.IsSet() {
+		*v = config.Value(value)
+	}
+}
+
+// placeOutputs puts what has no other place into -out: records are added to one
+// file, and every run has a trace of its own. -fresh removes those of earlier
+// runs.
+func placeOutputs(outs *config.Outputs, opts options) error {
+	records := filepath.Join(opts.out, "telemetry.jsonl")
+	if outs.File.Path == "" {
+		outs.File.Path = records
+	}
+	traces, err := filepath.Glob(filepath.Join(opts.out, "trace*.pfw.gz"))
+	if err != nil {
+		return err
+	}
+	if opts.fresh {
+		for _, old := range append(traces, records) {
+			if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	if outs.Trace.Path == "" {
+		outs.Trace.Path, err = unused(filepath.Join(opts.out, "trace"), ".pfw.gz")
+	}
+	return err
+}
+
+// unused is the first of stem.ext, stem-2.ext, stem-3.ext, ... that no file has.
+func unused(stem, ext string) (string, error) {
+	for n := 1; ; n++ {
+		path := stem + ext
+		if n > 1 {
+			path = stem + "-" + strconv.Itoa(n) + ext
+		}
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// loopStart tells telemetry where the training starts and where it is to end.
+func (t *trainer) loopStart() telemetry.LoopStart {
+	steps := t.opts.epochs * t.stepsPerEpoch
+	return telemetry.LoopStart{
+		IterationsStart:  int(t.pos.Step),
+		IterationsTarget: config.Value(steps),
+		SamplesTarget:    config.Value(steps * t.opts.batch),
+	}
+}
+
+// finish writes and sends what is still held back, and prints where everything
+// is.
+func (r *recording) finish(ctx context.Context, report *reporter) error {
+	if r.tel == nil {
+		return nil
+	}
+	if err := r.tel.Shutdown(ctx); err != nil {
+		// The training is done; what it recorded may have gaps.
+		report.line("telemetry: %v", err)
+	}
+	return r.outs.print(report)
+}
