@@ -34,6 +34,11 @@ func newEncoder(d Dialect, noMetadata bool, nest Nesting, p Process) *encoder {
 	return e
 }
 
+// hasID reports whether records of a phase carry an id.
+func (e *encoder) hasID(p Phase) bool {
+	return p <= PhaseComplete || p == PhaseMetadata && e.dialect != V22
+}
+
 // phase returns the member of a line that says what it is.
 func (e *encoder) phase(p Phase) string {
 	if e.dialect == V22 {
@@ -42,7 +47,7 @@ func (e *encoder) phase(p Phase) string {
 	return `,"ph":"` + string(rune(p.Letter())) + `"`
 }
 
-// span is what a complete event has besides its key and its arguments.
+// appendSpan is append for a complete event whose names are encoded already.
 func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = appendUint(dst, s.ID)

@@ -12,7 +12,7 @@ const asctime = "Mon Jan _2 15:04:05 2006"
 // line encodes a record of the Writer itself and passes it on.
 func (p *pump) line(ev Event) {
 	w := p.w
-	if ev.ID == 0 {
+	if ev.ID == 0 && w.enc.hasID(ev.Phase) {
 		ev.ID = w.lastID.Add(1)
 	}
 	ev.TID = max(ev.TID, w.enc.pid)

@@ -146,7 +146,9 @@ func (w *Writer) Begin(ev *Event) {
 		String("begin_cat", ev.Cat), Int("begin_ts", ev.TS))
 	rec := Event{Phase: PhaseMetadata, Type: ev.Type, Name: NameCustom, Cat: CatDFTracer, PID: ev.PID, TID: ev.TID,
 		Level: ev.Level, Parent: ev.Parent, HostHash: ev.HostHash, Args: append(args, ev.Args...)}
-	rec.ID = w.lastID.Add(1)
+	if w.enc.hasID(PhaseMetadata) {
+		rec.ID = w.lastID.Add(1)
+	}
 
 	line, cuts := appendFitting(nil, &rec, func(dst []byte, ev *Event) []byte {
 		return w.enc.appendMetadata(dst, ev, true)

@@ -192,7 +192,7 @@ func (w *Writer) Write(ev *Event) {
 		return
 	}
 	copied := *ev
-	if copied.ID == 0 {
+	if copied.ID == 0 && w.enc.hasID(ev.Phase) {
 		copied.ID = w.lastID.Add(1)
 	}
 	if ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0 {
