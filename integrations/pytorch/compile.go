@@ -138,7 +138,7 @@ func opName(f *frame) string {
 		return ""
 	}
 	ns, op, ok := strings.Cut(f.name, "::")
-	if !ok || op == "" || strings.ContainsAny(ns, " :<(") || strings.ContainsAny(op, " :<(") || ns == "autograd" || ns == "torch" {
+	if !ok || op == "" || strings.ContainsAny(ns, " :<(") || strings.ContainsAny(op, " :<(") || ns == "autograd" || ns == "torch" || ns == "c10d" {
 		return ""
 	}
 	return op

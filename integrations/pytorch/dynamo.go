@@ -47,13 +47,14 @@ func (e *emitter) dynamoEvent(s *sweep, f, up *frame) {
 }
 
 // isNode tells graph nodes from what the compiler's wrapper does around them:
-// with graph calls in the region only rows inside those count, and buffers are
-// not operators of the graph.
+// with graph calls in the region only rows inside those count, buffers are not
+// operators of the graph, and around a CUDA graph there are only copies of its
+// inputs.
 func (e *emitter) isNode(f *frame, rr *RegionReport, op string) bool {
-	if rr.graphCalls && f.parent != inGraph {
+	if rr.graphCalls && f.parent != inGraph || rr.Kind == "cuda graph" {
 		return false
 	}
-	if f.parent == inGraph || rr.Kind == "inductor" || rr.Kind == "cuda graph" {
+	if f.parent == inGraph || rr.Kind == "inductor" {
 		switch op {
 		case "empty", "empty_strided", "as_strided", "detach", "alias":
 			return false
@@ -207,7 +208,7 @@ func (e *emitter) function(s *sweep, f *frame, rr *RegionReport, op string) {
 		e.str("overload", overload)
 		e.str("overload_from", source)
 	}
-	if f.parent == inGraph || rr.Kind == "inductor" || rr.Kind == "cuda graph" {
+	if f.parent == inGraph || rr.Kind == "inductor" {
 		e.int("extern", 1)
 	}
 	if !f.backward && (f.parent == inForward || f.r.c > 0) {

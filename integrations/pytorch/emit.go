@@ -17,6 +17,8 @@ type emitter struct {
 	nextID func() uint64
 	spans  *spanWriter
 	counts map[string]int64
+	// Events of category PP, which are most.
+	profiler int64
 
 	onHost  interface{ Next() *row }
 	pending *row
@@ -57,6 +59,7 @@ func (e *emitter) run(ctx context.Context) error {
 		return err
 	}
 	e.totals()
+	e.counts["PP"] += e.profiler
 	if c := p.report.Compile; c != nil {
 		c.say(p.report)
 	}
@@ -139,7 +142,11 @@ func (e *emitter) write() {
 	if e.ev.ID == 0 && e.ev.Phase == dftracer.PhaseComplete {
 		e.ev.ID = e.nextID()
 	}
-	e.counts[e.ev.Cat]++
+	if e.ev.Cat == "PP" {
+		e.profiler++
+	} else {
+		e.counts[e.ev.Cat]++
+	}
 	e.sink.Write(&e.ev)
 }
 

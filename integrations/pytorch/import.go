@@ -147,7 +147,11 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 
 func (im *importer) write(ctx context.Context) error {
 	im.identify()
-	im.report.Ranks = alignRanks(im.procs, im.opts)
+	for _, group := range windows(im.procs) {
+		if rep := alignRanks(group, im.opts); rep != nil {
+			im.report.Ranks = append(im.report.Ranks, rep)
+		}
+	}
 	logs := make([]*torchtrace.Log, 0, len(im.logs))
 	for _, l := range im.logs {
 		logs = append(logs, l.log)

@@ -45,6 +45,11 @@ type process struct {
 	device *spill.Sorter[row] // device rows, resolved, by lane
 	onHost *spill.Sorter[row] // device time by ordinal of the launch
 
+	counters   map[string]*int64
+	recent     [16]recent
+	nextRecent int
+	legacy     bool // the file has no rows of the autograd engine itself
+
 	ordinals    int64
 	totalSelf   int64 // ns, all host rows
 	totalDevice int64 // ns, all device work
@@ -99,7 +104,7 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 	p := &process{
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
 		names:   newNames(int(max(share/4, 1<<20))),
-		laneIDs: map[laneKey]uint32{}, devIDs: map[devKey]uint32{}, pidRows: map[int64]int64{},
+		laneIDs: map[laneKey]uint32{}, devIDs: map[devKey]uint32{}, pidRows: map[int64]int64{}, counters: map[string]*int64{},
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}

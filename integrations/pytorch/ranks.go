@@ -119,6 +119,29 @@ type CollectiveSkew struct {
 
 const maxSkews = 10_000
 
+// windows groups the traces that belong together: the first of every rank, the
+// second of every rank, and so on. Traces without a rank stand alone.
+func windows(procs []*process) [][]*process {
+	var out [][]*process
+	byRank := map[int64][]*process{}
+	for _, p := range procs {
+		if p.rank >= 0 {
+			byRank[p.rank] = append(byRank[p.rank], p)
+		}
+	}
+	for _, rank := range sortedRanks(byRank) {
+		list := byRank[rank]
+		slices.SortStableFunc(list, func(a, b *process) int { return cmp.Compare(a.window[0]+a.base, b.window[0]+b.base) })
+		for i, p := range list {
+			if i == len(out) {
+				out = append(out, nil)
+			}
+			out[i] = append(out[i], p)
+		}
+	}
+	return out
+}
+
 // alignRanks matches the collectives of the processes, moves their clocks when
 // they differ, and fills in who waited for whom.
 func alignRanks(procs []*process, opts *Options) *RankReport {
@@ -251,7 +274,7 @@ func (r *RankReport) text(b *strings.Builder) {
 	}
 }
 
-func sortedRanks(m map[int64]int) []int64 {
+func sortedRanks[V any](m map[int64]V) []int64 {
 	keys := make([]int64, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

@@ -21,8 +21,9 @@ type Report struct {
 	Refused []Refusal
 	// Events counts what was written to the sink, by category.
 	Events map[string]int64
-	// Ranks describes how several ranks were put on one time axis; nil for one.
-	Ranks *RankReport
+	// Ranks describes how several ranks were put on one time axis, one entry
+	// per profiler window that they share; empty for one rank.
+	Ranks []*RankReport
 	// Spans says what was exported and left out, nil when none were asked for.
 	Spans *SpanReport
 }
@@ -143,8 +144,8 @@ func (r *Report) String() string {
 	for _, x := range r.Refused {
 		fmt.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
 	}
-	if r.Ranks != nil {
-		r.Ranks.text(&b)
+	for _, g := range r.Ranks {
+		g.text(&b)
 	}
 	if r.Spans != nil {
 		r.Spans.text(&b)

@@ -36,22 +36,42 @@ func (p *process) scan(ctx context.Context, src io.Reader) error {
 	return p.finishScan(r.Info())
 }
 
+// recent is a counter that was used lately.
+type recent struct {
+	phase byte
+	cat   []byte
+	n     *int64
+}
+
+// countEvent counts by category and phase. A trace has few kinds, and those
+// just seen come again, so they are looked at before the map.
 func (p *process) countEvent(ev *kineto.Event) {
-	var key [64]byte
-	k := key[:0]
-	if len(ev.Cat) == 0 {
-		k = append(k, '-')
-	} else {
-		k = append(k, ev.Cat[:min(len(ev.Cat), 48)]...)
+	for i := range p.recent {
+		if c := &p.recent[i]; c.n != nil && c.phase == ev.Phase && string(c.cat) == string(ev.Cat) {
+			*c.n++
+			return
+		}
 	}
-	k = append(k, '/')
+	k := "-"
+	if len(ev.Cat) > 0 {
+		k, _ = kineto.Clean(ev.Cat[:min(len(ev.Cat), 48)])
+	}
+	k += "/"
 	if ev.Phase != 0 {
-		k = append(k, ev.Phase)
+		k += string(rune(ev.Phase))
 	}
-	if _, ok := p.report.Counts[string(k)]; !ok && len(p.report.Counts) > 1000 {
-		k = append(k[:0], "(other)"...)
+	if p.counters[k] == nil {
+		if len(p.counters) > 1000 {
+			k = "(other)"
+		}
+		if p.counters[k] == nil {
+			p.counters[k] = new(int64)
+		}
 	}
-	p.report.Counts[string(k)]++
+	c := &p.recent[p.nextRecent%len(p.recent)]
+	p.nextRecent++
+	c.phase, c.cat, c.n = ev.Phase, append(c.cat[:0], ev.Cat...), p.counters[k]
+	*c.n++
 }
 
 // keep turns an event into a row in the right sorter.
@@ -73,7 +93,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	case kineto.KindFlow, kineto.KindCounter, kineto.KindCUDAEvent:
 		return nil
 	case kineto.KindInstant:
-		if !strings.HasPrefix(string(ev.RawName()), "[memory]") && string(ev.RawName()) != "[OutOfMemory]" {
+		if n := ev.RawName(); string(n) != "[memory]" && string(n) != "[OutOfMemory]" {
 			return nil
 		}
 		rw.end = rw.start
@@ -98,6 +118,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	rw.name, rw.text = p.names.intern(ev.Name())
 	switch kind {
 	case kineto.KindCPUOp, kineto.KindUserAnnotation:
+		p.legacy = p.legacy || string(ev.Cat) == "Operator" || len(ev.Cat) == 0
 		p.opArgs(ev, rw)
 	case kineto.KindRuntime, kineto.KindDriver:
 		p.runtimeArgs(ev, rw)
@@ -275,6 +296,9 @@ func (p *process) metadata(ev *kineto.Event) {
 // finishScan settles what could not be known before the end of the file.
 func (p *process) finishScan(in *kineto.Info) error {
 	p.report.fromInfo(in)
+	for k, n := range p.counters {
+		p.report.Counts[k] = *n
+	}
 	p.nanos = in.FractionalTimes
 	p.setBase(in)
 	p.setIdentity(in)

@@ -200,12 +200,24 @@ func (s *sweep) classify(f, up *frame) {
 			f.engine = true
 		}
 	}
+	if s.p.legacy && !f.engine && f.r.kind == kineto.KindCPUOp && legacyBackward(name) {
+		f.engine = true
+	}
 	if f.r.kind == kineto.KindUserAnnotation && strings.HasSuffix(name, "(dynamo_timed)") {
 		f.compiling = true
 	}
 	if c, ok := commFrom(name, &f.r, f.comm); ok {
 		f.comm = &c
 	}
+}
+
+// legacyBackward reports whether a name is that of a backward node, the
+// outermost row that traces before torch 1.10 have of the autograd engine.
+func legacyBackward(name string) bool {
+	if strings.Contains(name, "::") {
+		return name == "torch::autograd::AccumulateGrad"
+	}
+	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "Backward")
 }
 
 func (s *sweep) classifyMarker(f, up *frame) {

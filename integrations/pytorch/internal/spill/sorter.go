@@ -27,14 +27,16 @@ type Sorter[T any] struct {
 	codec Codec[T]
 	dir   string
 	limit int
-	rows  []T
-	order []uint32
-	file  *os.File
-	size  int64
-	runs  []run
-	count int64
-	buf   []byte
-	dirty bool
+	// Rows lie in blocks, so that growing moves none of them.
+	blocks [][]T
+	held   int
+	order  []uint32
+	file   *os.File
+	size   int64
+	runs   []run
+	count  int64
+	buf    []byte
+	dirty  bool
 }
 
 type run struct{ off, end int64 }
@@ -54,20 +56,35 @@ func (s *Sorter[T]) Spilled() int64 { return s.size }
 
 // Add stores a copy of row.
 func (s *Sorter[T]) Add(row *T) error {
-	if len(s.rows) >= s.limit {
-		if err := s.Flush(); err != nil {
+	if s.held >= s.limit {
+		if err := s.write(); err != nil {
 			return err
 		}
 	}
-	s.rows = append(s.rows, *row)
+	if s.held>>blockBits == len(s.blocks) {
+		s.blocks = append(s.blocks, make([]T, 1<<blockBits))
+	}
+	*s.at(uint32(s.held)) = *row
+	s.held++
 	s.count++
 	s.dirty = true
 	return nil
 }
 
+const blockBits = 10
+
+func (s *Sorter[T]) at(i uint32) *T { return &s.blocks[i>>blockBits][i&(1<<blockBits-1)] }
+
 // Flush writes the rows in memory to disk and gives their memory back.
 func (s *Sorter[T]) Flush() error {
-	if len(s.rows) == 0 {
+	err := s.write()
+	s.blocks, s.order = nil, nil
+	return err
+}
+
+// write makes a run of the rows in memory.
+func (s *Sorter[T]) write() error {
+	if s.held == 0 {
 		return nil
 	}
 	if s.file == nil {
@@ -83,7 +100,7 @@ func (s *Sorter[T]) Flush() error {
 	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 64<<10)
 	start := s.size
 	for _, k := range s.order {
-		s.buf = s.codec.Append(s.buf[:0], &s.rows[k])
+		s.buf = s.codec.Append(s.buf[:0], s.at(k))
 		var head [binary.MaxVarintLen64]byte
 		n := binary.PutUvarint(head[:], uint64(len(s.buf)))
 		w.Write(head[:n])
@@ -94,7 +111,8 @@ func (s *Sorter[T]) Flush() error {
 		return fmt.Errorf("spill: %w", err)
 	}
 	s.runs = append(s.runs, run{start, s.size})
-	s.rows, s.order = nil, nil
+	s.held = 0
+	s.order = s.order[:0]
 	return nil
 }
 
@@ -103,16 +121,16 @@ func (s *Sorter[T]) sort() {
 		return
 	}
 	s.dirty = false
-	s.order = slices.Grow(s.order[:0], len(s.rows))
-	for i := range s.rows {
+	s.order = slices.Grow(s.order[:0], s.held)
+	for i := range s.held {
 		s.order = append(s.order, uint32(i))
 	}
-	slices.SortFunc(s.order, func(a, b uint32) int { return s.codec.Compare(&s.rows[a], &s.rows[b]) })
+	slices.SortFunc(s.order, func(a, b uint32) int { return s.codec.Compare(s.at(a), s.at(b)) })
 }
 
 // Close gives up the rows and the file. It may be called more than once.
 func (s *Sorter[T]) Close() error {
-	s.rows, s.order, s.runs = nil, nil, nil
+	s.blocks, s.order, s.runs, s.held = nil, nil, nil, 0
 	if s.file == nil {
 		return nil
 	}
@@ -135,7 +153,7 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 		it.push(c)
 	}
 	if len(s.order) > 0 {
-		it.push(&cursor[T]{codec: &s.codec, mem: s.rows, order: s.order})
+		it.push(&cursor[T]{codec: &s.codec, mem: s, order: s.order})
 	}
 	return it
 }
@@ -223,7 +241,7 @@ func (it *Iter[T]) less(i, j int) bool {
 // cursor reads one run.
 type cursor[T any] struct {
 	codec *Codec[T]
-	mem   []T
+	mem   *Sorter[T]
 	order []uint32
 	r     *bufio.Reader
 	row   T
@@ -237,7 +255,7 @@ func (c *cursor[T]) advance() bool {
 		if len(c.order) == 0 {
 			return false
 		}
-		c.cur = &c.mem[c.order[0]]
+		c.cur = c.mem.at(c.order[0])
 		c.order = c.order[1:]
 		return true
 	}
