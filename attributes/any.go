@@ -1,6 +1,7 @@
 package attributes
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -15,7 +16,8 @@ import (
 // configuration, JSON or reflection. Scalars, slices of scalars, [Count],
 // *big.Int and json.Number keep their type; a slice of mixed scalars keeps
 // each item's type in files and becomes a list of strings for OpenTelemetry;
-// a nil interface becomes a null; anything else becomes its fmt text.
+// a nil interface becomes a null; a map or a json.Marshaler becomes an object
+// in files and its text for OpenTelemetry; anything else becomes its fmt text.
 // It never fails and never panics.
 func Any(key string, v any) Attr {
 	switch v := v.(type) {
@@ -70,7 +72,30 @@ func Any(key string, v any) Attr {
 	case attribute.Value:
 		return Attr{KeyValue: attribute.KeyValue{Key: attribute.Key(key), Value: v}}
 	}
+	switch v.(type) {
+	case json.Marshaler, map[string]any:
+		if t, err := marshal(v); err == nil {
+			return Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
+		}
+	}
 	return String(key, text(v))
+}
+
+// marshal is json.Marshal for values whose own methods may panic, without the
+// escapes that are for HTML.
+func marshal(v any) (_ []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
 }
 
 // text renders a value whose own methods may panic on nil receivers.

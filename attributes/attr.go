@@ -15,7 +15,8 @@ type Attr struct {
 
 	// Exact is the value for exporters that can write more than
 	// OpenTelemetry can hold: a [Count] or *big.Int beyond int64, a []any of
-	// mixed scalars, or [Null]. It is nil when KeyValue is exact.
+	// mixed scalars, a json.RawMessage, or [Null]. It is nil when KeyValue is
+	// exact.
 	Exact any
 
 	// Extension marks an attribute that the reference grammar does not know.

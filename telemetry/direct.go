@@ -17,11 +17,12 @@ import (
 // scope does that. The span stays the parent of what is started without a
 // context until it is stopped.
 func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
-	return r.begin(ctx, &startParams{
+	ctx, s, err := r.begin(ctx, &startParams{
 		name: name, index: spans.Index(name), at: p.Time, parent: p.Parent,
 		ambient: true, byHand: true, attrs: r.cleanCopy(p.Attributes), starts: r.cleanCopy(p.StartAttributes),
 		values: r.values(true),
 	})
+	return ctx, s, off(err)
 }
 
 // Stop stops a span. A span that is not open is an error.
@@ -34,7 +35,7 @@ func (r *Recorder) Stop(s *Span, p SpanStop) error {
 	r.mu.Lock()
 	if r.ended != nil {
 		r.mu.Unlock()
-		return r.ended
+		return off(r.ended)
 	}
 	t, err := r.instant(p.Time)
 	if err == nil && (s == nil || s.rec != r || s.state != spanOpen) {
@@ -85,7 +86,7 @@ func (r *Recorder) record(s *Span, fn string, at time.Time, do func(c *call, t i
 	r.mu.Lock()
 	if r.ended != nil {
 		r.mu.Unlock()
-		return r.ended
+		return off(r.ended)
 	}
 	t, err := r.instant(at)
 	if err == nil && (s == nil || s.rec != r || s.state != spanOpen) {
@@ -112,7 +113,7 @@ func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended != nil {
-		return r.ended
+		return off(r.ended)
 	}
 	r.reportDataError(message, attrs)
 	return nil
@@ -163,7 +164,7 @@ func (r *Recorder) SetTraining(t config.Training) error {
 	r.mu.Lock()
 	if r.ended != nil {
 		r.mu.Unlock()
-		return r.ended
+		return off(r.ended)
 	}
 	err := errTrainingSet
 	if r.training.CompareAndSwap(nil, &t) {
@@ -193,4 +194,13 @@ func (r *Recorder) cleanCopy(attrs []attributes.Attr) []attributes.Attr {
 		return nil
 	}
 	return r.clean(append([]attributes.Attr(nil), attrs...))
+}
+
+// off turns "telemetry is disabled" into no error at all: it is what the user
+// asked for, or was told of before.
+func off(err error) error {
+	if err == ErrDisabled {
+		return nil
+	}
+	return err
 }

@@ -13,8 +13,9 @@ import (
 var (
 	// ErrClosed is returned by a recorder that was closed.
 	ErrClosed = errors.New("recorder is already closed")
-	// ErrDisabled is the answer of a provider that is off for this rank, was
-	// disabled by force, or has switched itself off after an error.
+	// ErrDisabled is why a provider records nothing that is off for this rank,
+	// was disabled by force, or has switched itself off after an error. No
+	// method returns it: that telemetry is off is no error.
 	ErrDisabled = errors.New("telemetry is disabled")
 	// ErrNotConfigured is the answer of the nil provider and recorder.
 	ErrNotConfigured = errors.New("telemetry is not configured: call TrainingTelemetryBuilder.ConfigureProvider first")

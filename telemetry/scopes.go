@@ -323,3 +323,14 @@ func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.C
 	ctx, s := p.StartSpan(ctx, name, attrs...)
 	return run(ctx, s, fn)
 }
+
+// StartSpanWith is StartSpan with everything that can be said of a start. A
+// parent that is given wins over the context.
+func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanStart) (context.Context, *Span) {
+	r := p.Recorder()
+	ctx, s, _ := r.begin(ctx, &startParams{
+		name: name, index: -1, scoped: true, at: start.Time, parent: start.Parent,
+		attrs: r.cleanCopy(start.Attributes), starts: r.cleanCopy(start.StartAttributes),
+	})
+	return ctx, s
+}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"math"
 	"math/big"
 	"strconv"
@@ -215,6 +216,8 @@ func (e *encoder) exact(dst []byte, v any) []byte {
 		return e.float(dst, v)
 	case string:
 		return appendString(dst, v)
+	case json.RawMessage:
+		return append(dst, v...)
 	case []any:
 		return appendList(dst, v, e.exact)
 	}
