@@ -1,0 +1,45 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Error is how an exporter tells the processor what became of a batch. Any
+// other error counts as a refusal of the whole batch, except for one that
+// comes after the attempt's time ran out, which counts as [Error.Retry].
+type Error struct {
+	// Err is what happened, in one line.
+	Err error
+	// Retry: the backend may take the batch later.
+	Retry bool
+	// After is the pause that the backend asks for; zero leaves it to us.
+	After time.Duration
+	// TooLarge: the backend may take the batch in smaller pieces.
+	TooLarge bool
+	// Rejected: the backend took the batch except for this many spans of it.
+	// It does not tell which. Zero means that it took none.
+	Rejected int
+}
+
+// Error is the text of Err.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return "delivery failed"
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// judge makes an Error of what an exporter returned. attempt is the context of
+// the export.
+func judge(attempt context.Context, err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Err: err, Retry: attempt.Err() != nil || errors.Is(err, context.DeadlineExceeded)}
+}

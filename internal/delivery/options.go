@@ -1,0 +1,150 @@
+package delivery
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// Defaults of [Options]. Queue, batch and delay are those of the OpenTelemetry
+// specification.
+const (
+	DefaultMaxQueue        = 2048
+	DefaultMaxQueueBytes   = 64 << 20
+	DefaultMaxBatch        = 512
+	DefaultMaxBatchBytes   = 3 << 20 // gRPC servers take 4 MiB unless told otherwise
+	DefaultDelay           = 5 * time.Second
+	DefaultExportTimeout   = 30 * time.Second
+	DefaultRetryFor        = time.Minute
+	DefaultRetryFirst      = 500 * time.Millisecond
+	DefaultRetryMost       = 10 * time.Second
+	DefaultShutdownTimeout = 5 * time.Second
+)
+
+// Options say how a [Processor] works. A zero field takes the exporter's wish
+// (see [Tuner]), then the environment, then the default.
+type Options struct {
+	// MaxQueue is the number of spans that may wait.
+	MaxQueue int
+	// MaxQueueBytes bounds the estimated size of the spans that wait. One span
+	// is let into an empty queue whatever its size.
+	MaxQueueBytes int
+	// MaxBatch is the most spans of one export, at most MaxQueue.
+	MaxBatch int
+	// MaxBatchBytes bounds the estimated size of one export; a single span
+	// may exceed it.
+	MaxBatchBytes int
+	// Delay is the longest that a span waits for its batch to fill.
+	Delay time.Duration
+	// ExportTimeout bounds one attempt to export a batch.
+	ExportTimeout time.Duration
+	// RetryFor bounds the time in which one batch is tried again and again.
+	// Negative means one attempt only.
+	RetryFor time.Duration
+	// RetryFirst and RetryMost are the first and the longest pause between
+	// two attempts. A pause that the backend asks for counts instead.
+	RetryFirst, RetryMost time.Duration
+	// ShutdownTimeout bounds Shutdown and ForceFlush when their context has no
+	// deadline.
+	ShutdownTimeout time.Duration
+
+	// Clean mends a span that the exporter could not take, and tells how many
+	// values it mended. It is called once for each span, off the goroutine of
+	// the span except for spans of more than 64 KiB, which are cut before they
+	// fill the queue. Nil mends nothing.
+	Clean func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int)
+	// Spill keeps what cannot be delivered. Nil drops it.
+	Spill Spill
+	// OnLoss is told of dropped spans: the cause, how many since the last call
+	// for this cause, and the latest error, nil for a full queue. It is never
+	// called on the goroutine of a span, nor twice at a time; every drop up to
+	// the end of Shutdown has been told when Shutdown returns.
+	OnLoss func(cause Cause, spans int64, err error)
+	// LookupEnv finds the OTEL_BSP_* variables, which are read for exporters
+	// that are no [Tuner]. Nil reads none.
+	LookupEnv func(name string) (string, bool)
+}
+
+// Tuner is a SpanExporter that knows how it wants to be fed. Delivery is
+// called once, by [New].
+type Tuner interface {
+	sdktrace.SpanExporter
+	Delivery() Options
+}
+
+// Spill keeps spans that could not be delivered. Keep is called by several
+// goroutines; it gives the number of spans kept, the first ones of batch, and
+// why others were not. It must not call back into the processor. Close is
+// called once, after the last Keep.
+type Spill interface {
+	Keep(batch []sdktrace.ReadOnlySpan) (kept int, err error)
+	Close() error
+}
+
+// or fills the zero fields of o from weaker options.
+func (o Options) or(weaker Options) Options {
+	fill(&o.MaxQueue, weaker.MaxQueue)
+	fill(&o.MaxQueueBytes, weaker.MaxQueueBytes)
+	fill(&o.MaxBatch, weaker.MaxBatch)
+	fill(&o.MaxBatchBytes, weaker.MaxBatchBytes)
+	fill(&o.Delay, weaker.Delay)
+	fill(&o.ExportTimeout, weaker.ExportTimeout)
+	fill(&o.RetryFor, weaker.RetryFor)
+	fill(&o.RetryFirst, weaker.RetryFirst)
+	fill(&o.RetryMost, weaker.RetryMost)
+	fill(&o.ShutdownTimeout, weaker.ShutdownTimeout)
+	if o.Clean == nil {
+		o.Clean = weaker.Clean
+	}
+	if o.Spill == nil {
+		o.Spill = weaker.Spill
+	}
+	if o.OnLoss == nil {
+		o.OnLoss = weaker.OnLoss
+	}
+	return o
+}
+
+func fill[T int | time.Duration](field *T, weaker T) {
+	if *field == 0 {
+		*field = weaker
+	}
+}
+
+// withDefaults completes o.
+func (o Options) withDefaults() Options {
+	o = o.or(Options{
+		MaxQueue: DefaultMaxQueue, MaxQueueBytes: DefaultMaxQueueBytes,
+		MaxBatch: DefaultMaxBatch, MaxBatchBytes: DefaultMaxBatchBytes,
+		Delay: DefaultDelay, ExportTimeout: DefaultExportTimeout,
+		RetryFor: DefaultRetryFor, RetryFirst: DefaultRetryFirst, RetryMost: DefaultRetryMost,
+		ShutdownTimeout: DefaultShutdownTimeout,
+	})
+	o.MaxQueue = max(1, o.MaxQueue)
+	o.MaxBatch = min(max(1, o.MaxBatch), o.MaxQueue)
+	o.RetryFirst = min(o.RetryFirst, o.RetryMost)
+	return o
+}
+
+// fromEnv reads the OTEL_BSP_* variables. As the specification has it, a value
+// that makes no sense counts as not set.
+func fromEnv(lookup func(string) (string, bool)) (o Options) {
+	if lookup == nil {
+		return o
+	}
+	number := func(name string) int {
+		text, _ := lookup("OTEL_BSP_" + name)
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 0 || n > 1<<31 {
+			return 0
+		}
+		return n
+	}
+	o.MaxQueue = number("MAX_QUEUE_SIZE")
+	o.MaxBatch = number("MAX_EXPORT_BATCH_SIZE")
+	o.Delay = time.Duration(number("SCHEDULE_DELAY")) * time.Millisecond
+	o.ExportTimeout = time.Duration(number("EXPORT_TIMEOUT")) * time.Millisecond
+	return o
+}

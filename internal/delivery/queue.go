@@ -1,0 +1,62 @@
+package delivery
+
+import sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+// queue is a first-in first-out list bounded by number and by bytes. The zero
+// queue holds nothing; it is guarded by the processor's lock.
+type queue struct {
+	items    []item
+	head     int // items before it are taken
+	bytes    int
+	maxItems int
+	maxBytes int
+}
+
+type item struct {
+	span  sdktrace.ReadOnlySpan
+	bytes int
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+// put adds an item, unless it would break a bound.
+func (q *queue) put(it item) bool {
+	n := q.len()
+	if n >= q.maxItems || n > 0 && q.bytes+it.bytes > q.maxBytes {
+		return false
+	}
+	if q.head > 0 && len(q.items) == cap(q.items) && q.head >= n {
+		copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, it)
+	q.bytes += it.bytes
+	return true
+}
+
+// take removes the oldest items, at least one if there is one, and appends
+// them to dst.
+func (q *queue) take(dst []item, maxItems, maxBytes int) []item {
+	bytes := 0
+	for q.head < len(q.items) && len(dst) < maxItems {
+		it := q.items[q.head]
+		if len(dst) > 0 && bytes+it.bytes > maxBytes {
+			break
+		}
+		dst = append(dst, it)
+		bytes += it.bytes
+		q.bytes -= it.bytes
+		q.items[q.head] = item{}
+		q.head++
+	}
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	return dst
+}
+
+// over reports whether more than num/den of a bound is used.
+func (q *queue) over(num, den int) bool {
+	return q.len()*den > q.maxItems*num || q.bytes/num > q.maxBytes/den
+}

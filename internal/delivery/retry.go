@@ -1,0 +1,67 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// pauses gives the growing pauses between the attempts for one batch, until
+// their time is over.
+type pauses struct {
+	next  backoff.ExponentialBackOff
+	until time.Time
+}
+
+func newPauses(o *Options) *pauses {
+	p := &pauses{
+		next: backoff.ExponentialBackOff{
+			InitialInterval:     o.RetryFirst,
+			RandomizationFactor: backoff.DefaultRandomizationFactor,
+			Multiplier:          2,
+			MaxInterval:         o.RetryMost,
+		},
+		until: time.Now().Add(o.RetryFor),
+	}
+	p.next.Reset()
+	return p
+}
+
+// wait pauses for as long as the error asks, else longer each time, and less
+// if hurry is closed. It reports whether another attempt is due.
+func (p *pauses) wait(ctx context.Context, e *Error, hurry <-chan struct{}) bool {
+	d := p.next.NextBackOff()
+	if e.After > 0 {
+		d = e.After
+	}
+	if time.Now().Add(d).After(p.until) || ctx.Err() != nil {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-hurry:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Retry calls f until it succeeds, fails for good, or the time for retries is
+// over. Zero fields of o are the defaults. It gives the last error of f.
+func Retry(ctx context.Context, o Options, f func(context.Context) error) error {
+	o = o.withDefaults()
+	p := newPauses(&o)
+	for {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if e := judge(ctx, err); !e.Retry || !p.wait(ctx, e, nil) {
+			return err
+		}
+	}
+}
