@@ -206,8 +206,12 @@ func (s *sweep) classify(f, up *frame) {
 	if f.r.kind == kineto.KindUserAnnotation && strings.HasSuffix(name, "(dynamo_timed)") {
 		f.compiling = true
 	}
-	if c, ok := commFrom(name, &f.r, f.comm); ok {
-		f.comm = &c
+	switch name[0] {
+	case 'r', 'c', '_', 'n', 'g', 'm', 'u', 'h', 'x':
+		if c, ok := commFrom(name, &f.r, f.comm); ok {
+			held := c
+			f.comm = &held
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type Sorter[T any] struct {
 	runs   []run
 	count  int64
 	buf    []byte
+	head   []byte
 	dirty  bool
 }
 
@@ -101,9 +102,9 @@ func (s *Sorter[T]) write() error {
 	start := s.size
 	for _, k := range s.order {
 		s.buf = s.codec.Append(s.buf[:0], s.at(k))
-		var head [binary.MaxVarintLen64]byte
-		n := binary.PutUvarint(head[:], uint64(len(s.buf)))
-		w.Write(head[:n])
+		s.head = binary.AppendUvarint(s.head[:0], uint64(len(s.buf)))
+		n := len(s.head)
+		w.Write(s.head)
 		w.Write(s.buf)
 		s.size += int64(n + len(s.buf))
 	}
