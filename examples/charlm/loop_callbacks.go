@@ -12,9 +12,9 @@ import (
 )
 
 // callbackJob is the job in the way of a training framework: a call where
-// something starts and one where it ends. The contexts that the starts give are
-// dropped; the spans find their parents without them. What has no callback is
-// an ordinary OpenTelemetry span.
+// something starts and one where it ends. Most of the contexts that the starts
+// give are dropped: the spans find their parents without them. What has no
+// callback is an ordinary OpenTelemetry span, and hangs under its context's.
 type callbackJob struct {
 	*trainer
 	cb              *callbacks.Callbacks
@@ -28,7 +28,7 @@ func runCallbacks(ctx context.Context, t *trainer) error {
 		device:  t.tel.Tracer("charlm/device"), // the last word is the category in the trace
 		network: t.tel.Tracer("charlm/comm"),
 	}
-	j.cb.OnAppStart(ctx)
+	ctx, _ = j.cb.OnAppStart(ctx)
 	err := errors.Join(j.run(ctx), t.close())
 	j.cb.OnAppEnd(ctx, callbacks.End{Err: err})
 	return err
@@ -98,8 +98,8 @@ func (j callbackJob) epoch(ctx context.Context) error {
 	j.startEpoch(ctx)
 	defer j.endEpoch()
 	for j.epochGoesOn() {
-		j.cb.OnTrainingSingleIterationStart(ctx)
-		loss, err := j.step(ctx)
+		it, _ := j.cb.OnTrainingSingleIterationStart(ctx)
+		loss, err := j.step(it)
 		j.cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(loss), Err: err})
 		if err != nil {
 			return err

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/spans"
+)
+
+// record is a line of the JSON-lines file, as far as the tests look at it.
+type record struct {
+	Type   string
+	ID     string
+	SpanID string `json:"span_id"`
+	Name   string
+	Event  struct {
+		Name       string
+		Attributes map[string]any
+	}
+}
+
+func records(t *testing.T, path string) []record {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []record
+	for i, line := range bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")) {
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("line %d: %v: %s", i+1, err, line)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// events lists the events of a name.
+func events(all []record, name string) []record {
+	return slices.DeleteFunc(slices.Clone(all), func(r record) bool { return r.Event.Name != name })
+}
+
+// checkPairs checks that every span that starts stops once, after its start.
+func checkPairs(t *testing.T, all []record) map[string]int {
+	t.Helper()
+	open, counts := map[string]string{}, map[string]int{}
+	for _, r := range all {
+		switch r.Type {
+		case "start":
+			open[r.ID] = r.Name
+			counts[r.Name]++
+		case "stop":
+			if _, ok := open[r.ID]; !ok {
+				t.Errorf("%s %s stops without a start", r.Name, r.ID)
+			}
+			delete(open, r.ID)
+		case "event", "application_error":
+			if _, ok := open[r.SpanID]; !ok {
+				t.Errorf("%s belongs to the span %s, which is not open", r.Event.Name, r.SpanID)
+			}
+		}
+	}
+	for id, name := range open {
+		t.Errorf("%s %s never stops", name, id)
+	}
+	return counts
+}
+
+func instrumented() []string {
+	return slices.DeleteFunc(styleNames(), func(s string) bool { return s == "none" })
+}
+
+// TestStylesRecordTheSameJob runs every style over a job with every phase: it
+// is stopped, resumed, validated, saved and tested.
+func TestStylesRecordTheSameJob(t *testing.T) {
+	text := sourceTree(t)
+	for _, style := range instrumented() {
+		for _, async := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s async=%v", style, async), func(t *testing.T) {
+				more := []string{"-style", style, "-checkpoint-every", "15"}
+				save, saved := spans.CheckpointSaveSync, "sync"
+				if async {
+					more = append(more, "-async-checkpoint")
+					save, saved = spans.CheckpointSaveAsync, "async"
+				}
+				out := t.TempDir()
+				t.Setenv("TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS", "10")
+				runOK(t, nil, small(out, text, append(more, "-epochs", "1")...)...)
+				first := len(records(t, filepath.Join(out, "telemetry.jsonl")))
+				runOK(t, nil, small(out, text, append(more, "-resume", "-epochs", "3")...)...)
+
+				all := records(t, filepath.Join(out, "telemetry.jsonl"))[first:]
+				counts := checkPairs(t, all)
+				want := map[string]int{
+					spans.Application: 1, spans.DistributedInit: 1, spans.DataLoaderInit: 1, spans.ModelInit: 1,
+					spans.OptimizerInit: 1, spans.CheckpointLoad: 1, spans.TrainingLoop: 1, spans.Epoch: 2,
+					spans.ValidationLoop: 2, spans.TestingLoop: 1, save: 3, // at steps 30, 45 and 60
+				}
+				if async {
+					want[spans.CheckpointSaveFinalization] = 3
+				}
+				for name, n := range want {
+					if counts[name] != n {
+						t.Errorf("%d spans %s, want %d", counts[name], name, n)
+					}
+				}
+				updates := events(all, spans.EventTrainingMetricsUpdate)
+				if len(updates) != 4 {
+					t.Fatalf("%d metrics updates, want 4", len(updates))
+				}
+				last := updates[3].Event.Attributes
+				for key, want := range map[string]float64{
+					"current_iteration": 59, "train_iterations_start": 20, "num_train_samples": 40 * 16, "train_tokens": 40 * 16,
+				} {
+					if last[key] != want {
+						t.Errorf("the last update has %s %v, want %v", key, last[key], want)
+					}
+				}
+				if loss, _ := last["latest_loss"].(float64); !(loss > 0) {
+					t.Errorf("the last update has no loss: %v", last)
+				}
+				successes := events(all, spans.EventSaveCheckpointSuccess)
+				if len(successes) != 3 {
+					t.Fatalf("%d saves succeeded, want 3", len(successes))
+				}
+				final := successes[2].Event.Attributes
+				if final["checkpoint_strategy"] != saved || final["current_iteration"] != 60.0 {
+					t.Errorf("the last save is %v", final)
+				}
+				if n := len(events(all, spans.EventError)); n != 0 {
+					t.Errorf("%d errors were recorded", n)
+				}
+			})
+		}
+	}
+}
+
+// TestTelemetryChangesNothing compares the last checkpoints of the plain job
+// and of every style, with telemetry on and off, byte for byte.
+func TestTelemetryChangesNothing(t *testing.T) {
+	text := sourceTree(t)
+	plain := t.TempDir()
+	runOK(t, nil, small(plain, text, "-style", "none", "-telemetry", "off")...)
+	want := read(t, plain, 40)
+	for _, style := range instrumented() {
+		for _, on := range []string{"on", "off"} {
+			out := t.TempDir()
+			runOK(t, nil, small(out, text, "-style", style, "-telemetry", on, "-async-checkpoint")...)
+			if !bytes.Equal(read(t, out, 40), want) {
+				t.Errorf("style %s, telemetry %s: the weights differ from those of the plain job", style, on)
+			}
+			_, err := os.Stat(filepath.Join(out, "telemetry.jsonl"))
+			if (err == nil) != (on == "on") {
+				t.Errorf("style %s, telemetry %s: the file's error is %v", style, on, err)
+			}
+		}
+	}
+}
+
+// TestFailedSaveIsRecorded takes the checkpoints' directory away.
+func TestFailedSaveIsRecorded(t *testing.T) {
+	text := sourceTree(t)
+	for _, style := range instrumented() {
+		for _, async := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s async=%v", style, async), func(t *testing.T) {
+				out := t.TempDir()
+				args := small(out, text, "-style", style, "-validate-every", "10", "-checkpoint-every", "10")
+				if async {
+					args = append(args, "-async-checkpoint")
+				}
+				saboteur := writerFunc(func(p []byte) {
+					if strings.Contains(string(p), "step 20: validation") { // right before the save
+						if err := os.RemoveAll(filepath.Join(out, "checkpoints")); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				var stderr bytes.Buffer
+				if code := run(t.Context(), args, nil, saboteur, &stderr); code != 1 || !strings.Contains(stderr.String(), "no such file") {
+					t.Fatalf("exit status %d: %s", code, stderr.String())
+				}
+				all := records(t, filepath.Join(out, "telemetry.jsonl"))
+				checkPairs(t, all)
+				if n := len(events(all, spans.EventSaveCheckpointSuccess)); n != 1 {
+					t.Errorf("%d saves succeeded, want 1", n)
+				}
+				failures := events(all, spans.EventSaveCheckpointFailure)
+				if len(failures) == 0 {
+					t.Fatal("no failure was recorded")
+				}
+				if step := failures[0].Event.Attributes["current_iteration"]; step != 20.0 {
+					t.Errorf("the failure is of step %v, want 20: %v", step, failures[0])
+				}
+			})
+		}
+	}
+}
+
+func TestEnvironmentConfiguresTelemetry(t *testing.T) {
+	out, elsewhere := t.TempDir(), t.TempDir()
+	t.Setenv("TRAINSPAN_FILE_PATH", filepath.Join(elsewhere, "rank{rank}.jsonl"))
+	t.Setenv("TRAINSPAN_SESSION_TAG", "night-shift")
+	runOK(t, nil, small(out, sourceTree(t))...)
+	all := records(t, filepath.Join(elsewhere, "rank0.jsonl"))
+	first := events(all, spans.EventOneLoggerInitialization)
+	if len(first) != 1 || first[0].Event.Attributes["session_tag"] != "night-shift" {
+		t.Errorf("the job describes itself as %v", first)
+	}
+
+	t.Setenv("TRAINSPAN_GLOBAL_BATCH_SIZE", "many")
+	var stderr bytes.Buffer
+	if code := run(t.Context(), small(t.TempDir(), sourceTree(t)), nil, &bytes.Buffer{}, &stderr); code != 1 ||
+		!strings.Contains(stderr.String(), "TRAINSPAN_GLOBAL_BATCH_SIZE") {
+		t.Errorf("exit status %d: %s", code, stderr.String())
+	}
+}
