@@ -98,7 +98,7 @@ func loadScenario(dir string) (*scenario, *recording, error) {
 			Call    string
 			Args    json.RawMessage
 			NowMsec json.Number `json:"now_msec"`
-			SaveAs  string  `json:"save_as"`
+			SaveAs  string      `json:"save_as"`
 		}
 	}
 	if err := json.Unmarshal(text, &head); err != nil {

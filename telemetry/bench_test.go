@@ -1,0 +1,121 @@
+package telemetry_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// benchmarkConfig is a job with throughput on and metrics every 50 iterations.
+func benchmarkConfig() config.Base {
+	return config.Base{
+		ApplicationName: "bench", SessionTag: config.Value("s"), WorldSize: config.Value(8),
+		Training: &config.Training{
+			PerfTag: config.Value("p"), GlobalBatchSize: config.Value(64), SeqLength: config.Value(2048),
+			FlopsPerSample: config.Value(1250000000000), IsLogThroughputEnabled: config.Value(true),
+			TrainIterationsTarget: config.Value(1 << 40), TrainSamplesTarget: config.Value(1 << 46),
+		},
+	}
+}
+
+// inLoop gives callbacks inside a training loop.
+func inLoop(tb testing.TB, with func(*telemetry.TrainingTelemetryBuilder)) (context.Context, *callbacks.Callbacks) {
+	tb.Helper()
+	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(benchmarkConfig()).WithLogger(quietLog())
+	with(b)
+	tel, err := b.ConfigureProvider(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := tel.Shutdown(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	ctx := context.Background()
+	cb := callbacks.New(tel)
+	if _, err := cb.OnAppStart(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := cb.OnTrainStart(ctx, callbacks.TrainStart{}); err != nil {
+		tb.Fatal(err)
+	}
+	return ctx, cb
+}
+
+func iterate(tb testing.TB, ctx context.Context, cb *callbacks.Callbacks) {
+	if _, err := cb.OnTrainingSingleIterationStart(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	if err := cb.OnTrainingSingleIterationEnd(ctx); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// BenchmarkTwoBareSpans is the yardstick of the iteration benchmarks: two
+// spans of the OpenTelemetry SDK without any processor.
+func BenchmarkTwoBareSpans(b *testing.B) {
+	b.ReportAllocs()
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	tracer := tp.Tracer("bench")
+	ctx := context.Background()
+	for b.Loop() {
+		for range 2 {
+			_, s := tracer.Start(ctx, "training_single_iteration")
+			s.End()
+		}
+	}
+}
+
+// BenchmarkIteration is one start and end of a training iteration.
+func BenchmarkIteration(b *testing.B) {
+	exportAll := config.Export{Mode: config.ExportAll}
+	for _, c := range []struct {
+		name string
+		with func(*telemetry.TrainingTelemetryBuilder)
+	}{
+		{"nothing exported", func(b *telemetry.TrainingTelemetryBuilder) {}},
+		{"file, iterations left out", func(t *telemetry.TrainingTelemetryBuilder) {
+			t.WithExporter(file.New(filepath.Join(b.TempDir(), "t.jsonl"), nil))
+		}},
+		{"file", func(t *telemetry.TrainingTelemetryBuilder) {
+			t.WithExporter(file.New(filepath.Join(b.TempDir(), "t.jsonl"), nil)).WithExportCustomization(exportAll)
+		}},
+		{"compatible file", func(t *telemetry.TrainingTelemetryBuilder) {
+			t.WithExporter(file.New(filepath.Join(b.TempDir(), "t.jsonl"), &file.Options{Compat: true})).
+				WithExportCustomization(exportAll)
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			ctx, cb := inLoop(b, c.with)
+			b.ReportAllocs()
+			for b.Loop() {
+				iterate(b, ctx, cb)
+			}
+		})
+	}
+}
+
+// BenchmarkIterationAfter100000Updates is BenchmarkIteration in a loop that has
+// recorded 100,000 metrics updates: the cost must be the same.
+func BenchmarkIterationAfter100000Updates(b *testing.B) {
+	c := benchmarkConfig()
+	c.Training.LogEveryNTrainIterations = config.Value(1)
+	ctx, cb := inLoop(b, func(t *telemetry.TrainingTelemetryBuilder) {
+		t.WithConfigOverride(config.Override{"training": map[string]any{"log_every_n_train_iterations": 50}})
+	})
+	for range 50 * 100_000 {
+		iterate(b, ctx, cb)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		iterate(b, ctx, cb)
+	}
+}
