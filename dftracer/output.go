@@ -117,11 +117,9 @@ func (o *file) write(p []byte) ([]byte, error) {
 	}
 	n, err := o.f.WriteAt(p, o.good)
 	if err != nil {
-		if n > 0 {
-			// Best effort now, so that a crash during the outage leaves a
-			// clean end; resume insists on it.
-			_ = o.f.Truncate(o.good)
-		}
+		// Some of p may be in the file, whatever n says. This is best effort,
+		// so that a crash during the outage leaves a clean end; resume insists.
+		_ = o.f.Truncate(o.good)
 		return p, err
 	}
 	o.good += int64(n)
