@@ -1,0 +1,244 @@
+package pytorch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// ErrInterrupted is reported for a file whose import was under way when the
+// watcher's process ended. Part of its events may have been written.
+var ErrInterrupted = errors.New("pytorch: an earlier import of this file was interrupted")
+
+// WatchOptions adjust a Watcher. The zero value and nil work.
+type WatchOptions struct {
+	// Interval is the time between two looks, two seconds when zero.
+	Interval time.Duration
+	// StateFile remembers what was imported, ".trainspan-imported.json" in the
+	// watched directory when empty. One watcher at a time may use it.
+	StateFile string
+	// Retry imports files again whose import was interrupted or failed. Leave
+	// it off when a sink cannot take events back.
+	Retry bool
+	// Import is handed to Import.
+	Import *Options
+	// OnFile, when set, is called after every file from the goroutine of Run
+	// or Scan, with the import's report and error.
+	OnFile func(path string, report *Report, err error)
+}
+
+// Watcher imports every trace that PyTorch finishes in a directory once, in
+// the order of their time stamps, and never again, also after a restart. It
+// looks at the directory in intervals and needs no help from the system, so
+// that network file systems work. TORCH_TRACE logs are left alone, as they
+// grow as long as the job lives. Its methods are for one goroutine at a time.
+type Watcher struct {
+	dir   string
+	sink  Sink
+	opts  WatchOptions
+	state *watchState
+	seen  map[string]sighting
+	again bool
+}
+
+// sighting is what the last look saw of a file that is not imported yet.
+type sighting struct {
+	size    int64
+	modTime time.Time
+}
+
+// NewWatcher returns a watcher of dir and reads its state file. Files named in
+// the state as under way are reported as interrupted by the first Scan.
+func NewWatcher(dir string, sink Sink, opts *WatchOptions) (*Watcher, error) {
+	w := &Watcher{dir: dir, sink: sink, seen: map[string]sighting{}}
+	if opts != nil {
+		w.opts = *opts
+	}
+	if w.opts.Interval <= 0 {
+		w.opts.Interval = 2 * time.Second
+	}
+	if w.opts.StateFile == "" {
+		w.opts.StateFile = filepath.Join(dir, ".trainspan-imported.json")
+	}
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("pytorch: watch: %w", err)
+	}
+	if !fi.IsDir() {
+		return nil, fmt.Errorf("pytorch: watch: %s is not a directory", dir)
+	}
+	if w.state, err = loadState(w.opts.StateFile); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Run looks at the directory until ctx ends, and returns its error, or the
+// error of a state file that cannot be written. A file that cannot be imported
+// is reported and does not end the watch.
+func (w *Watcher) Run(ctx context.Context) error {
+	t := time.NewTicker(w.opts.Interval)
+	defer t.Stop()
+	for {
+		if _, err := w.Scan(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// Scan looks once and imports what is finished: a file whose size and date have
+// not changed since the last Scan and whose contents end as they should. It
+// returns how many files were imported.
+func (w *Watcher) Scan(ctx context.Context) (int, error) {
+	if err := w.interrupted(); err != nil {
+		return 0, err
+	}
+	files, err := w.candidates()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		did, err := w.file(ctx, f)
+		if err != nil {
+			return n, err
+		}
+		if did {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// interrupted reports what an earlier process left half done.
+func (w *Watcher) interrupted() error {
+	if w.again {
+		return nil
+	}
+	w.again = true
+	changed := false
+	for _, key := range sortedKeys(w.state.Files) {
+		f := w.state.Files[key]
+		if f.State != stateImporting {
+			continue
+		}
+		changed = true
+		if w.opts.Retry {
+			delete(w.state.Files, key)
+			continue
+		}
+		f.State = stateInterrupted
+		w.state.Files[key] = f
+		w.report(filepath.Join(w.dir, f.Name), nil, ErrInterrupted)
+	}
+	if changed {
+		return w.state.save(w.opts.StateFile)
+	}
+	return nil
+}
+
+func (w *Watcher) report(path string, r *Report, err error) {
+	if w.opts.OnFile != nil {
+		w.opts.OnFile(path, r, err)
+	}
+}
+
+type candidate struct {
+	path, name string
+	size       int64
+	modTime    time.Time
+	stamp      int64
+}
+
+// candidates lists the traces in the directory in the order of their stamps.
+func (w *Watcher) candidates() ([]candidate, error) {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return nil, fmt.Errorf("pytorch: watch: %w", err)
+	}
+	var out []candidate
+	for _, e := range entries {
+		if !traceName(e.Name()) || strings.HasPrefix(e.Name(), "dedicated_log_torch_trace") {
+			continue
+		}
+		fi, err := e.Info()
+		if err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		c := candidate{path: filepath.Join(w.dir, e.Name()), name: e.Name(), size: fi.Size(), modTime: fi.ModTime()}
+		var ok bool
+		if c.stamp, ok = fileStamp(c.name); !ok {
+			c.stamp = fi.ModTime().UnixNano()
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.name, b.name))
+	})
+	return out, nil
+}
+
+// file imports one file if it is new and finished.
+func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
+	now := sighting{c.size, c.modTime}
+	if w.state.unchanged(c) {
+		return false, nil
+	}
+	if last, ok := w.seen[c.name]; !ok || last != now {
+		w.seen[c.name] = now
+		return false, nil
+	}
+	if done, err := finished(c.path); err != nil || !done {
+		return false, nil // looked at again next time
+	}
+	key, err := fingerprint(c.path, c.size)
+	if err != nil {
+		return false, nil
+	}
+	if f, known := w.state.Files[key]; known && !(w.opts.Retry && f.State == stateFailed) {
+		// The same bytes under another name or date: remember the name.
+		f.Name, f.Size, f.ModTime = c.name, c.size, c.modTime.UnixNano()
+		w.state.Files[key] = f
+		return false, w.state.save(w.opts.StateFile)
+	}
+	// Written before the first event: a crash in between must not lead to a
+	// second import.
+	entry := stateEntry{Name: c.name, Size: c.size, ModTime: c.modTime.UnixNano(), State: stateImporting}
+	w.state.Files[key] = entry
+	if err := w.state.save(w.opts.StateFile); err != nil {
+		return false, err
+	}
+	src := Source{Name: c.path, ModTime: c.modTime, Open: opener(c.path)}
+	rep, err := Import(ctx, w.sink, []Source{src}, w.opts.Import)
+	entry.State = stateDone
+	if err != nil {
+		entry.State, entry.Error = stateFailed, err.Error()
+		var refused *kineto.RefusedError
+		if errors.As(err, &refused) {
+			entry.State = stateRefused
+		}
+	}
+	w.state.Files[key] = entry
+	delete(w.seen, c.name)
+	if saveErr := w.state.save(w.opts.StateFile); saveErr != nil {
+		return err == nil, saveErr
+	}
+	w.report(c.path, rep, err)
+	return err == nil, nil
+}

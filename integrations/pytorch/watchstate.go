@@ -1,0 +1,191 @@
+package pytorch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	stateImporting   = "importing"
+	stateDone        = "done"
+	stateFailed      = "failed"
+	stateRefused     = "refused"
+	stateInterrupted = "interrupted"
+)
+
+// watchState is the state file of a Watcher: what was imported, by a
+// fingerprint of the contents, so that renaming or touching a file does not
+// bring it back.
+type watchState struct {
+	Version int                   `json:"version"`
+	Files   map[string]stateEntry `json:"files"`
+}
+
+type stateEntry struct {
+	Name    string `json:"name"`
+	Size    int64  `json:"size"`
+	ModTime int64  `json:"mtime_ns"`
+	State   string `json:"state"`
+	Error   string `json:"error,omitempty"`
+}
+
+func loadState(path string) (*watchState, error) {
+	s := &watchState{Version: 1, Files: map[string]stateEntry{}}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pytorch: watch: %w", err)
+	}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("pytorch: watch: state file %s is damaged (%w); remove it to import everything again", path, err)
+	}
+	if s.Version != 1 {
+		return nil, fmt.Errorf("pytorch: watch: state file %s has version %d, this program knows 1", path, s.Version)
+	}
+	if s.Files == nil {
+		s.Files = map[string]stateEntry{}
+	}
+	return s, nil
+}
+
+// save replaces the state file in one step, so that a crash leaves the old or
+// the new one.
+func (s *watchState) save(path string) error {
+	data, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return fmt.Errorf("pytorch: watch: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".trainspan-state-*")
+	if err != nil {
+		return fmt.Errorf("pytorch: watch: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("pytorch: watch: %w", err)
+	}
+	return nil
+}
+
+// unchanged reports whether a file is one that was dealt with, by name, size
+// and date, without reading it.
+func (s *watchState) unchanged(c candidate) bool {
+	for _, f := range s.Files {
+		if f.Name == c.name && f.Size == c.size && f.ModTime == c.modTime.UnixNano() {
+			return true
+		}
+	}
+	return false
+}
+
+func opener(path string) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return os.Open(path) }
+}
+
+// fingerprint hashes the size, the first and the last 64 KiB of a file.
+func fingerprint(path string, size int64) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\n", size)
+	const part = 64 << 10
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, min(size, part))); err != nil {
+		return "", err
+	}
+	if size > part {
+		if _, err := io.Copy(h, io.NewSectionReader(f, max(size-part, part), part)); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// finished reports whether the contents of a file end as a finished trace
+// does: the JSON is closed, and a gzip file is whole down to its checksum.
+func finished(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var head [512]byte
+	n, err := io.ReadFull(f, head[:])
+	if n == 0 {
+		return false, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	if bytes.HasPrefix(head[:n], []byte{0x1f, 0x8b}) {
+		zr, err := gzip.NewReader(f)
+		if err != nil {
+			return false, nil
+		}
+		t := &tail{}
+		if _, err := io.Copy(t, zr); err != nil {
+			return false, nil
+		}
+		return t.closed(), nil
+	}
+	if n >= 262 && string(head[257:262]) == "ustar" {
+		fi, err := f.Stat()
+		return err == nil && fi.Size()%512 == 0, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	t := &tail{}
+	_, err = io.Copy(t, io.NewSectionReader(f, max(fi.Size()-512, 0), 512))
+	return err == nil && t.closed(), err
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	last  [512]byte
+	n     int
+	isTar bool
+	any   bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	if !t.any && len(p) >= 262 {
+		t.isTar = string(p[257:262]) == "ustar"
+	}
+	t.any = t.any || len(p) > 0
+	if len(p) >= len(t.last) {
+		t.n = copy(t.last[:], p[len(p)-len(t.last):])
+		return len(p), nil
+	}
+	keep := min(t.n, len(t.last)-len(p))
+	copy(t.last[:], t.last[t.n-keep:t.n])
+	t.n = keep + copy(t.last[keep:], p)
+	return len(p), nil
+}
+
+func (t *tail) closed() bool {
+	if t.isTar {
+		return true
+	}
+	b := bytes.TrimSpace(t.last[:t.n])
+	return len(b) > 0 && (b[len(b)-1] == '}' || b[len(b)-1] == ']')
+}
