@@ -2,14 +2,15 @@ package telemetry
 
 import (
 	"context"
+	"os"
 	"sync"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -19,11 +20,8 @@ import (
 // ancestor that is exported, so that no span of the backend's trace points at
 // a parent that never comes.
 type filterProcessor struct {
-	batch sdktrace.SpanProcessor
-	only  *selection
-	count *counters
-	ended atomic.Int64 // spans given to batch
-	sent  *cleanExporter
+	*delivery.Processor
+	only *selection
 
 	mu sync.Mutex
 	// hidden maps an open span that is left out to its nearest exported
@@ -32,17 +30,19 @@ type filterProcessor struct {
 	hidden, moved map[trace.SpanID]trace.SpanContext
 }
 
-func newFilterProcessor(e sdktrace.SpanExporter, only *selection, count *counters) *filterProcessor {
-	sent := &cleanExporter{SpanExporter: e, count: count}
+func newFilterProcessor(e sdktrace.SpanExporter, only *selection, lost func(delivery.Cause, int64, error)) *filterProcessor {
 	return &filterProcessor{
-		batch: sdktrace.NewBatchSpanProcessor(sent), only: only, count: count, sent: sent,
+		Processor: delivery.New(e, &delivery.Options{
+			Clean: cleanSpan, OnLoss: lost, LookupEnv: os.LookupEnv,
+		}),
+		only:   only,
 		hidden: make(map[trace.SpanID]trace.SpanContext),
 		moved:  make(map[trace.SpanID]trace.SpanContext),
 	}
 }
 
 // OnStart implements sdktrace.SpanProcessor.
-func (f *filterProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+func (f *filterProcessor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
 	name := s.Name()
 	left := !f.only.has(spans.Index(name), name)
 	parent := s.Parent()
@@ -57,9 +57,6 @@ func (f *filterProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan)
 		f.moved[s.SpanContext().SpanID()] = ancestor
 	}
 	f.mu.Unlock()
-	if !left {
-		f.batch.OnStart(ctx, s)
-	}
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
@@ -72,24 +69,13 @@ func (f *filterProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	delete(f.moved, id)
 	f.mu.Unlock()
 	switch {
-	case left || !s.SpanContext().IsSampled():
+	case left:
 		return
 	case moved:
 		s = movedSpan{s, parent}
 	}
-	f.ended.Add(1)
-	f.batch.OnEnd(s)
+	f.Processor.OnEnd(s)
 }
-
-// Shutdown implements sdktrace.SpanProcessor.
-func (f *filterProcessor) Shutdown(ctx context.Context) error {
-	err := f.batch.Shutdown(ctx)
-	f.count.droppedSpans.Add(f.ended.Load() - f.sent.taken.Load())
-	return err
-}
-
-// ForceFlush implements sdktrace.SpanProcessor.
-func (f *filterProcessor) ForceFlush(ctx context.Context) error { return f.batch.ForceFlush(ctx) }
 
 // movedSpan is a span under another parent.
 type movedSpan struct {
@@ -99,34 +85,6 @@ type movedSpan struct {
 
 // Parent implements sdktrace.ReadOnlySpan.
 func (m movedSpan) Parent() trace.SpanContext { return m.parent }
-
-// cleanExporter mends what an exporter could not take: text that is not UTF-8
-// and values without bounds would lose the whole batch.
-type cleanExporter struct {
-	sdktrace.SpanExporter
-	count *counters
-	taken atomic.Int64
-}
-
-// ExportSpans implements sdktrace.SpanExporter.
-func (c *cleanExporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
-	out := batch
-	for i, s := range batch {
-		if clean, mended := cleanSpan(s); mended > 0 {
-			if &out[0] == &batch[0] {
-				out = append([]sdktrace.ReadOnlySpan(nil), batch...)
-			}
-			out[i] = clean
-			c.count.repairedValues.Add(int64(mended))
-		}
-	}
-	err := c.SpanExporter.ExportSpans(ctx, out)
-	if err == nil {
-		c.taken.Add(int64(len(batch)))
-		c.count.exportedSpans.Add(int64(len(batch)))
-	}
-	return err
-}
 
 // cleanedSpan is a span with mended texts.
 type cleanedSpan struct {
@@ -144,7 +102,9 @@ func (c cleanedSpan) Events() []sdktrace.Event         { return c.events }
 func (c cleanedSpan) Links() []sdktrace.Link           { return c.links }
 func (c cleanedSpan) Status() sdktrace.Status          { return c.status }
 
-func cleanSpan(s sdktrace.ReadOnlySpan) (cleanedSpan, int) {
+// cleanSpan mends what a backend could not take: text that is not UTF-8 and
+// values without bounds would lose the whole batch.
+func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 	c := cleanedSpan{ReadOnlySpan: s, name: s.Name(), attrs: s.Attributes(), events: s.Events(), links: s.Links(), status: s.Status()}
 	mended := 0
 	count := func(changed bool) {
@@ -175,6 +135,9 @@ func cleanSpan(s sdktrace.ReadOnlySpan) (cleanedSpan, int) {
 			c.links = append([]sdktrace.Link(nil), c.links...)
 			c.links[i].Attributes = attrs
 		}
+	}
+	if mended == 0 {
+		return s, 0
 	}
 	return c, mended
 }

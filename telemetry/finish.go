@@ -123,6 +123,12 @@ func (r *Recorder) Close(ctx context.Context) error {
 
 // end stops recording for the given reason.
 func (r *Recorder) end(ctx context.Context, why error) error {
+	return r.endWith(ctx, why, func() {})
+}
+
+// endWith is end with something to do between the stop of the spans and the
+// shutdown of the native exporters.
+func (r *Recorder) endWith(ctx context.Context, why error, between func()) error {
 	var c call
 	r.mu.Lock()
 	if r.ended != nil {
@@ -134,10 +140,13 @@ func (r *Recorder) end(ctx context.Context, why error) error {
 		r.stopByForce(&c, s, now, nil, nil)
 	}
 	r.ended = why
-	err := shutdownSinks(ctx, r.sinks, r.log)
 	r.mu.Unlock()
 	r.deliver(&c)
-	return err
+	between()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sinksClosed = true
+	return shutdownSinks(ctx, r.sinks, r.log)
 }
 
 func msec(ns int64) int64 { return ns / 1e6 }

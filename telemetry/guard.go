@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // fail applies the error strategy to a problem that a call met: the exporters
@@ -53,5 +54,26 @@ func (r *Recorder) disable() {
 	}
 	if r.onStop != nil {
 		r.onStop()
+	}
+}
+
+// spansLost is told of spans that an OpenTelemetry exporter did not get rid
+// of. The first loss is told to the native exporters, every loss to the log.
+func (r *Recorder) spansLost(cause delivery.Cause, n int64, err error) {
+	r.log.Warn("telemetry lost spans on their way to an OpenTelemetry exporter", "spans", n, "cause", cause.String(), "error", err)
+	if r.counters.toldOfLoss.Swap(true) {
+		return
+	}
+	message := fmt.Sprintf("%d spans were not delivered: %s", n, cause)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.DataErrors++
+	if r.sinksClosed {
+		return
+	}
+	for _, s := range r.sinks {
+		rec := s.dataError(message, attributes.Extend(attributes.Int(attributes.LostRecords, n)), r.now())
+		rec.Extension = true
+		s.export(&rec, r.log)
 	}
 }

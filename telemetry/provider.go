@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -66,7 +67,7 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 		options = append(options, sdktrace.WithSpanProcessor(sp))
 	}
 	for _, e := range b.spanExporters {
-		f := newFilterProcessor(e, r.only, &r.counters)
+		f := newFilterProcessor(e, r.only, r.spansLost)
 		p.filters = append(p.filters, f)
 		options = append(options, sdktrace.WithSpanProcessor(f))
 	}
@@ -224,11 +225,18 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	return p.life.end(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 		defer cancel()
-		err := errors.Join(p.rec.Close(ctx), p.shutdownSDK(ctx))
-		if dropped := p.Stats().DroppedSpans; dropped > 0 {
-			p.rec.log.Warn("telemetry lost spans on their way to OpenTelemetry exporters", "spans", dropped)
+		// The native exporters are closed last, so that they can be told of
+		// spans that no backend took.
+		var sdk error
+		native := p.rec.endWith(ctx, ErrClosed, func() { sdk = p.shutdownSDK(ctx) })
+		if native == nil && sdk == nil {
+			sdk = p.shutdownSDK(ctx)
 		}
-		return err
+		if s := p.Stats(); s.DroppedSpans > 0 {
+			p.rec.log.Warn("telemetry lost spans on their way to OpenTelemetry exporters",
+				"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops)
+		}
+		return errors.Join(native, sdk)
 	})
 }
 
@@ -262,8 +270,23 @@ func (p *Provider) Stats() Stats {
 	}
 	r.mu.Unlock()
 	s.RepairedValues = r.counters.repairedValues.Load()
-	s.ExportedSpans = r.counters.exportedSpans.Load()
-	s.DroppedSpans = r.counters.droppedSpans.Load()
+	for _, f := range p.filters {
+		d := f.Processor.Stats()
+		s.RepairedValues += d.Repaired
+		s.EndedSpans += d.Ended
+		s.ExportedSpans += d.Exported
+		s.SpilledSpans += d.Spilled
+		s.PendingSpans += d.Pending
+		s.DroppedSpans += d.DroppedTotal()
+		for cause, n := range d.Dropped {
+			if n > 0 {
+				if s.Drops == nil {
+					s.Drops = make(map[string]int64)
+				}
+				s.Drops[delivery.Cause(cause).String()] += n
+			}
+		}
+	}
 	return s
 }
 

@@ -44,9 +44,12 @@ type Recorder struct {
 	training atomic.Pointer[config.Training]
 	counters counters
 
-	mu       sync.Mutex
-	ended    error // why nothing is recorded any more: ErrClosed or ErrDisabled
-	sinks    []*sink
+	mu    sync.Mutex
+	ended error // why nothing is recorded any more: ErrClosed or ErrDisabled
+	sinks []*sink
+	// sinksClosed tells that the native exporters take nothing any more.
+	sinksClosed bool
+
 	first    *Span // open spans in the order of their start
 	last     *Span
 	byName   [spans.Count]*Span // the open standard span of each name

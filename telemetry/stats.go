@@ -15,13 +15,20 @@ type Stats struct {
 	RepairedValues   int64 // attribute values shortened or mended
 	RepairedTimes    int64 // ends that lay before their start
 	ExporterFailures int64 // failed exports of native exporters
-	DroppedSpans     int64 // spans that OpenTelemetry exporters did not take
-	ExportedSpans    int64 // spans that OpenTelemetry exporters took
+
+	// Delivery to OpenTelemetry exporters, added up over all of them. At every
+	// moment EndedSpans = ExportedSpans + SpilledSpans + DroppedSpans +
+	// PendingSpans.
+	EndedSpans    int64 // spans that were to be delivered
+	ExportedSpans int64 // spans that a backend took
+	SpilledSpans  int64 // spans kept on disk for later
+	DroppedSpans  int64 // spans lost, for the causes of Drops
+	PendingSpans  int64 // spans that wait or are on their way
+	Drops         map[string]int64
 }
 
 // counters are the parts of Stats that are counted outside the recorder's lock.
 type counters struct {
 	repairedValues atomic.Int64
-	droppedSpans   atomic.Int64
-	exportedSpans  atomic.Int64
+	toldOfLoss     atomic.Bool
 }
