@@ -1,0 +1,80 @@
+package pfw
+
+import (
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// argSpan is the argument of an event's record that names its span.
+const argSpan = "span"
+
+// OnEvent writes an event of an open span at once, as a metadata record whose
+// name is the event's and whose value is its time in microseconds. Package
+// telemetry calls it; the events of spans that nobody reports while they are
+// open are written when they end.
+func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
+	if p == nil || p.closed.Load() {
+		return
+	}
+	e := p.open.find(s.SpanContext().SpanID())
+	if e == nil {
+		return
+	}
+	e.live.Add(1)
+	level, _ := e.place()
+	writeEvent(p.w, e.id, p.lanes.TID(e.lane), level, &ev)
+}
+
+// remainingEvents writes the events that OnEvent has not written.
+func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
+	events := s.Events()
+	if len(events) == 0 {
+		return
+	}
+	// The SDK drops the oldest events of a span with too many.
+	dropped := s.DroppedEvents()
+	written := int(e.live.Load())
+	for i := max(written-dropped, 0); i < len(events); i++ {
+		writeEvent(p.w, e.id, tid, level, &events[i])
+	}
+	if written == 0 && dropped > 0 {
+		p.w.Write(&dftracer.Event{
+			Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
+			TID: tid, Level: below(level), Parent: int64(e.id),
+			Args: []dftracer.Arg{
+				dftracer.String("name", argDroppedEv), dftracer.String("value", strconv.Itoa(dropped)),
+				dftracer.Int(argSpan, int64(e.id)),
+			},
+		})
+	}
+}
+
+// below is the level of what lies directly below a level; 0 is unknown.
+func below(level int) int {
+	if level == 0 {
+		return 0
+	}
+	return level + 1
+}
+
+func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, ev *sdktrace.Event) {
+	var stack [stackArgs]dftracer.Arg
+	args := append(stack[:0],
+		dftracer.String("name", ev.Name), dftracer.String("value", strconv.FormatInt(ev.Time.UnixMicro(), 10)),
+		dftracer.Int(argSpan, int64(id)))
+	for i := range ev.Attributes {
+		kv := ev.Attributes[i]
+		if kv.Key == "name" || kv.Key == "value" || kv.Key == argSpan {
+			kv.Key = attribute.Key("event." + string(kv.Key))
+		}
+		args = appendArg(args, &kv)
+	}
+	w.Write(&dftracer.Event{
+		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
+		TID: tid, Level: below(level), Parent: int64(id), Args: args,
+	})
+}

@@ -1,0 +1,117 @@
+package pfw
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Attributes by which a span says what it is called in the trace file. They
+// are not written as arguments.
+const (
+	AttrCategory = "dftracer.cat"
+	AttrName     = "dftracer.name"
+)
+
+// noScope is the category of spans without an instrumentation scope.
+const noScope = "otel"
+
+// maxKeys bounds the names that are kept in encoded form. A program that makes
+// up a name for every span gets its names encoded every time.
+const maxKeys = 2048
+
+// standardKeys are the rows of the table of package spans.
+var standardKeys = sync.OnceValue(func() *[spans.Count]dftracer.Key {
+	var keys [spans.Count]dftracer.Key
+	for i := range keys {
+		info := spans.At(i)
+		keys[i] = dftracer.NewKey(info.Category, info.Event)
+	}
+	return &keys
+})
+
+// keyID is what a key is found by. scope is an instrumentation scope, or a
+// category when byCat is set.
+type keyID struct {
+	scope, name string
+	byCat       bool
+}
+
+// keyTable finds the encoded names of spans. Reading takes no lock.
+type keyTable struct {
+	standard *[spans.Count]dftracer.Key
+	known    atomic.Pointer[map[keyID]*dftracer.Key]
+	mu       sync.Mutex // of writers
+}
+
+// find gives the key of a span of that name. cat and event are the attributes,
+// empty if the span has none.
+func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
+	index := -1
+	if cat == "" || event == "" {
+		if index = spans.Index(name); index >= 0 && event == "" {
+			return &t.standard[index]
+		}
+	}
+	if event != "" {
+		name = event
+	}
+	id := keyID{scope, name, false}
+	if cat != "" {
+		id = keyID{cat, name, true}
+	}
+	if known := t.known.Load(); known != nil {
+		if key := (*known)[id]; key != nil {
+			return key
+		}
+	}
+	return t.add(id)
+}
+
+func (t *keyTable) add(id keyID) *dftracer.Key {
+	cat := id.scope
+	if !id.byCat {
+		cat = lastWord(cat)
+	}
+	key := dftracer.NewKey(safeCategory(cat), id.name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.known.Load()
+	if old != nil && len(*old) >= maxKeys {
+		return &key
+	}
+	next := make(map[keyID]*dftracer.Key)
+	if old != nil {
+		for k, v := range *old {
+			next[k] = v
+		}
+	}
+	next[keyID{strings.Clone(id.scope), strings.Clone(id.name), id.byCat}] = &key
+	t.known.Store(&next)
+	return &key
+}
+
+// lastWord is the last word of an instrumentation scope such as
+// "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp".
+func lastWord(scope string) string {
+	scope = strings.TrimRight(scope, "/.:")
+	if i := strings.LastIndexAny(scope, "/.: "); i >= 0 {
+		scope = scope[i+1:]
+	}
+	if scope == "" {
+		return noScope
+	}
+	return scope
+}
+
+// safeCategory keeps spans out of the category of the format's own records,
+// which analyzers leave out.
+func safeCategory(cat string) string {
+	if strings.EqualFold(cat, dftracer.CatDFTracer) {
+		return cat + ".app"
+	}
+	return cat
+}
