@@ -1,0 +1,67 @@
+package otlp
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/gzip"
+)
+
+// connectParams keep a connection from staying away long after its backend
+// came back; gRPC's own pauses grow to two minutes.
+var connectParams = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+	MinConnectTimeout: 10 * time.Second,
+}
+
+// newGRPC makes a client that sends requests by gRPC. Every setting is given,
+// because the client would take the missing ones from the environment.
+func newGRPC(c *Config, t target) otlptrace.Client {
+	compressor := encoding.Identity
+	if c.UseGzip() {
+		compressor = gzip.Name
+	}
+	options := []otlptracegrpc.Option{
+		otlptracegrpc.WithEndpoint(t.url.Host),
+		otlptracegrpc.WithHeaders(copyHeaders(c.Headers)),
+		otlptracegrpc.WithTimeout(c.EffectiveTimeout()),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}), // package delivery does
+		otlptracegrpc.WithDialOption(
+			grpc.WithUnaryInterceptor(noteGRPC),
+			grpc.WithConnectParams(connectParams),
+			grpc.WithDefaultCallOptions(grpc.UseCompressor(compressor)),
+		),
+	}
+	if t.tls != nil {
+		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(t.tls)))
+	} else {
+		options = append(options, otlptracegrpc.WithTLSCredentials(nil), otlptracegrpc.WithInsecure())
+	}
+	return otlptracegrpc.NewClient(options...)
+}
+
+// noteGRPC is an interceptor that notes the outcome of each call.
+func noteGRPC(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	err := next(ctx, method, request, reply, conn, options...)
+	o := outcomeOf(ctx)
+	o.grpc(err)
+	if r, ok := reply.(*collectorpb.ExportTraceServiceResponse); ok && err == nil {
+		o.partial(r)
+	}
+	return err
+}
+
+func copyHeaders(headers map[string]string) map[string]string {
+	out := make(map[string]string, len(headers))
+	for name, value := range headers {
+		out[name] = value
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 1 << 20
+
+// httpClient is the client with its own connections.
+type httpClient struct {
+	otlptrace.Client
+	transport *http.Transport
+}
+
+// Stop ends the client and its idle connections.
+func (c *httpClient) Stop(ctx context.Context) error {
+	err := c.Client.Stop(ctx)
+	c.transport.CloseIdleConnections()
+	return err
+}
+
+// newHTTP makes a client that sends requests by http/protobuf. Every setting
+// is given, because the client would take the missing ones from the
+// environment.
+func newHTTP(c *Config, t target) otlptrace.Client {
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: c.EffectiveTimeout(), KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       t.tls,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          4,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+	options := []otlptracehttp.Option{
+		otlptracehttp.WithEndpoint(t.url.Host),
+		otlptracehttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlptracehttp.WithHeaders(copyHeaders(c.Headers)),
+		otlptracehttp.WithTimeout(c.EffectiveTimeout()),
+		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
+		otlptracehttp.WithCompression(otlptracehttp.NoCompression),
+		otlptracehttp.WithTLSClientConfig(nil), // the transport has it
+		otlptracehttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
+		otlptracehttp.WithHTTPClient(&http.Client{
+			Transport: &noteHTTP{transport, t.url},
+			Timeout:   c.EffectiveTimeout(),
+			// A redirect would carry the headers to a place that nobody chose.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}),
+	}
+	if c.UseGzip() {
+		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	}
+	return &httpClient{otlptracehttp.NewClient(options...), transport}
+}
+
+// noteHTTP is a round tripper that notes the outcome of each request.
+type noteHTTP struct {
+	next http.RoundTripper
+	url  *url.URL
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
+	o := outcomeOf(r.Context())
+	r = r.Clone(r.Context())
+	r.URL, r.Host = n.url, n.url.Host
+	answer, err := n.next.RoundTrip(r)
+	if err != nil {
+		o.answered, o.retry = true, true
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	_ = answer.Body.Close() // what matters of it was read
+	if err != nil {
+		o.answered, o.retry = true, true
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	o.http(answer)
+	if answer.StatusCode/100 == 2 {
+		o.partial(readAnswer(answer.Header.Get("Content-Type"), body))
+		body = nil // an answer that cannot be read is no reason to fail
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	answer.ContentLength = int64(len(body))
+	return answer, nil
+}
+
+// readAnswer gives nil for an answer that says nothing.
+func readAnswer(contentType string, body []byte) *collectorpb.ExportTraceServiceResponse {
+	var r collectorpb.ExportTraceServiceResponse
+	kind, _, _ := mime.ParseMediaType(contentType)
+	var err error
+	switch kind {
+	case "application/x-protobuf":
+		err = proto.Unmarshal(body, &r)
+	case "application/json":
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, &r)
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	return &r
+}

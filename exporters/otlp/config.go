@@ -1,0 +1,107 @@
+package otlp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// Defaults of the spill directory.
+const (
+	DefaultSpillBytes     = 256 << 20
+	DefaultSpillFileBytes = 16 << 20
+)
+
+// Config says where spans go and how. The zero Config sends them by
+// http/protobuf to http://localhost:4318/v1/traces.
+type Config struct {
+	// OTLP holds the settings that a file or the environment can make:
+	// protocol, endpoint, headers, compression, timeout, certificates, and the
+	// size of queue and batches. Enabled is not looked at.
+	config.OTLP
+
+	// TLS is the base of the TLS settings; nil is the system's authorities and
+	// no client certificate. Certificates named in OTLP are added to a copy of
+	// it. It cannot be combined with an http:// endpoint.
+	TLS *tls.Config
+
+	// RetryFor bounds the time in which a batch is tried again; zero is one
+	// minute, negative means one attempt only. RetryFirst and RetryMost are the
+	// first and the longest pause; zero is 500 ms and 10 s.
+	RetryFor, RetryFirst, RetryMost time.Duration
+
+	// QueueBytes bounds the estimated size of the spans that wait. Zero is 64
+	// MiB.
+	QueueBytes int
+
+	// SpillDir is where spans are written that cannot be delivered; empty means
+	// that they are dropped. It is made when it is first needed. See [Replay].
+	SpillDir string
+	// SpillBytes bounds the files in SpillDir, those of other processes and of
+	// earlier runs included; zero is 256 MiB. Past it spans are dropped and
+	// counted.
+	SpillBytes int64
+	// SpillFileBytes is the size at which the next file is begun; zero is 16
+	// MiB.
+	SpillFileBytes int64
+}
+
+// FromConfig makes a Config of the settings of a configuration. Fill in what a
+// configuration cannot say, and give it to [New].
+func FromConfig(o config.OTLP) Config { return Config{OTLP: o} }
+
+// FromEnv reads the standard OTEL_* variables through lookup, such as
+// os.LookupEnv. on tells whether they ask for OTLP at all: an endpoint is given
+// or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
+// OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
+// used; it shows no header value.
+func FromEnv(lookup config.Lookup) (cfg Config, on bool, err error) {
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	all, err := config.Load(config.LoadOptions{
+		Partial: true,
+		LookupEnv: func(name string) (string, bool) {
+			if !strings.HasPrefix(name, "OTEL_") {
+				return "", false
+			}
+			return lookup(name)
+		},
+	})
+	if err != nil {
+		return Config{}, false, fmt.Errorf("otlp: %w", err)
+	}
+	if !all.OTLPActive() {
+		return Config{}, false, nil
+	}
+	cfg = FromConfig(all.Outputs.OTLP)
+	if err := cfg.validate(); err != nil {
+		return Config{}, false, fmt.Errorf("otlp: %w", err)
+	}
+	return cfg, true, nil
+}
+
+// validate names every field that cannot be used.
+func (c *Config) validate() error {
+	whole := config.Config{Outputs: config.Outputs{OTLP: c.OTLP}}
+	var found *config.ValidationError
+	if !errors.As(whole.Validate(), &found) {
+		return nil
+	}
+	var ours []config.Problem // a config without a job has more problems
+	for _, p := range found.Problems {
+		if strings.HasPrefix(p.Field, "outputs.otlp.") {
+			p.Field = strings.TrimPrefix(p.Field, "outputs.")
+			ours = append(ours, p)
+		}
+	}
+	if len(ours) == 0 {
+		return nil
+	}
+	return &config.ValidationError{Problems: ours}
+}

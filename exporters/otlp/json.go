@@ -1,0 +1,92 @@
+package otlp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// OTLP's JSON is protobuf's, with numbers for enums and with trace and span
+// ids in hexadecimal instead of base64. The ids are found by these tokens,
+// which no text of a span can hold: inside of JSON text every quote has a
+// backslash before it.
+var idTokens = [][]byte{[]byte(`"traceId":"`), []byte(`"spanId":"`), []byte(`"parentSpanId":"`)}
+
+// appendJSON appends spans as one line of OTLP JSON, without a line end.
+func appendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
+	raw, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return dst, err
+	}
+	var line bytes.Buffer // protojson puts blanks where it likes
+	if err := json.Compact(&line, raw); err != nil {
+		return dst, err
+	}
+	return appendIDs(dst, line.Bytes(), func(dst, id []byte) ([]byte, error) {
+		raw, err := base64.StdEncoding.AppendDecode(nil, id)
+		return hex.AppendEncode(dst, raw), err
+	})
+}
+
+// readJSON reads one line of OTLP JSON, of whatever writer.
+func readJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, line); err != nil {
+		return nil, err
+	}
+	raw, err := appendIDs(nil, compact.Bytes(), func(dst, id []byte) ([]byte, error) {
+		raw, err := hex.AppendDecode(nil, id)
+		return base64.StdEncoding.AppendEncode(dst, raw), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var data tracepb.TracesData
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, &data); err != nil {
+		return nil, err
+	}
+	return data.GetResourceSpans(), nil
+}
+
+// appendIDs copies JSON and rewrites every id in it.
+func appendIDs(dst, src []byte, rewrite func(dst, id []byte) ([]byte, error)) ([]byte, error) {
+	for {
+		at := nextID(src)
+		if at < 0 {
+			return append(dst, src...), nil
+		}
+		dst = append(dst, src[:at]...)
+		src = src[at:]
+		end := bytes.IndexByte(src, '"')
+		if end < 0 {
+			return dst, fmt.Errorf("an id does not end")
+		}
+		var err error
+		if dst, err = rewrite(dst, src[:end]); err != nil {
+			return dst, fmt.Errorf("read an id: %w", err)
+		}
+		src = src[end:]
+	}
+}
+
+// nextID finds where the first id of src begins; -1 if there is none.
+func nextID(src []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(src[from:], []byte(`Id":"`))
+		if i < 0 {
+			return -1
+		}
+		end := from + i + len(`Id":"`)
+		for _, token := range idTokens {
+			if bytes.HasSuffix(src[:end], token) {
+				return end
+			}
+		}
+		from = end
+	}
+}

@@ -1,0 +1,178 @@
+package otlp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// spillSuffix ends the names of spill files: JSON lines, each the OTLP form of
+// one batch.
+const spillSuffix = ".otlp.jsonl"
+
+var errSpillFull = errors.New("the spill directory is full")
+
+// spill writes batches to files of a directory, up to a bound for all files of
+// it. It implements delivery.Spill.
+type spill struct {
+	dir       string
+	maxBytes  int64
+	fileBytes int64
+
+	mu     sync.Mutex
+	file   *os.File
+	size   int64 // of file
+	others int64 // bytes of the other files when file was made
+	made   int
+	closed bool
+}
+
+func newSpill(c *Config) *spill {
+	s := &spill{dir: c.SpillDir, maxBytes: c.SpillBytes, fileBytes: c.SpillFileBytes}
+	if s.maxBytes <= 0 {
+		s.maxBytes = DefaultSpillBytes
+	}
+	if s.fileBytes <= 0 {
+		s.fileBytes = DefaultSpillFileBytes
+	}
+	return s
+}
+
+// Keep writes a batch as one line: all of it or nothing.
+func (s *spill) Keep(batch []sdktrace.ReadOnlySpan) (int, error) {
+	line, err := appendJSON(nil, transform(batch))
+	if err != nil {
+		return 0, fmt.Errorf("otlp: spill: %w", err)
+	}
+	line = append(line, '\n')
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.write(line); err != nil {
+		return 0, fmt.Errorf("otlp: spill: %w", err)
+	}
+	return len(batch), nil
+}
+
+func (s *spill) write(line []byte) error {
+	if s.closed {
+		return os.ErrClosed
+	}
+	if s.file != nil && s.size > 0 && s.size+int64(len(line)) > s.fileBytes {
+		if err := s.end(); err != nil {
+			return err
+		}
+	}
+	if s.file == nil {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	if s.others+s.size+int64(len(line)) > s.maxBytes {
+		return errSpillFull
+	}
+	n, err := s.file.Write(line)
+	if err != nil {
+		// Half a line would hide the next one.
+		if n > 0 && s.file.Truncate(s.size) == nil {
+			_, _ = s.file.Seek(s.size, 0)
+		}
+		return err
+	}
+	s.size += int64(n)
+	return nil
+}
+
+// begin makes the next file, and locks it against a replay.
+func (s *spill) begin() error {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	files, err := spillFiles(s.dir)
+	if err != nil {
+		return err
+	}
+	s.others = 0
+	for _, f := range files {
+		s.others += f.size
+	}
+	if s.others >= s.maxBytes {
+		return errSpillFull
+	}
+	host, _ := os.Hostname()
+	host = strings.Map(func(r rune) rune {
+		if r == '/' || r == os.PathSeparator {
+			return '_'
+		}
+		return r
+	}, host)
+	s.made++
+	name := fmt.Sprintf("spans-%s-%d-%d-%d%s", host, os.Getpid(), time.Now().UnixNano(), s.made, spillSuffix)
+	f, err := os.OpenFile(filepath.Join(s.dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := lockFile(f); err != nil {
+		_ = f.Close() // empty
+		_ = os.Remove(f.Name())
+		return err
+	}
+	s.file, s.size = f, 0
+	return nil
+}
+
+// end closes the file; an empty one is removed.
+func (s *spill) end() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file = nil
+	if s.size == 0 {
+		_ = os.Remove(f.Name())
+	}
+	return f.Close()
+}
+
+// Close ends the spill.
+func (s *spill) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return s.end()
+}
+
+type spillFile struct {
+	path string
+	size int64
+}
+
+// spillFiles lists the spill files of a directory by name, which is by age for
+// the files of one process.
+func spillFiles(dir string) ([]spillFile, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []spillFile
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), spillSuffix) {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) { // replayed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, spillFile{filepath.Join(dir, e.Name()), info.Size()})
+	}
+	return files, nil
+}

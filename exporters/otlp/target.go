@@ -1,0 +1,85 @@
+package otlp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// target is where requests go.
+type target struct {
+	url *url.URL    // with grpc only the host counts
+	tls *tls.Config // nil for a plain connection
+}
+
+func newTarget(c *Config) (target, error) {
+	address := c.TracesURL()
+	grpc := c.EffectiveProtocol() == config.OTLPGRPC
+	if grpc && !strings.Contains(address, "://") {
+		scheme := "https://"
+		if c.Insecure.Or(false) {
+			scheme = "http://"
+		}
+		address = scheme + address
+	}
+	field := "otlp.endpoint"
+	if c.TracesEndpoint != "" {
+		field = "otlp.traces_endpoint"
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" { // err shows the URL, which may hold a password
+		return target{}, fmt.Errorf(`otlp: %s: is not a URL such as "http://localhost:4318"`, field)
+	}
+	if u.User != nil {
+		return target{}, fmt.Errorf("otlp: %s: must not hold a user name or password: send them in otlp.headers, as authorization", field)
+	}
+	if grpc && u.Scheme == "http" && u.Port() == "" {
+		u.Host += ":4317"
+	}
+	t := target{url: u}
+	if u.Scheme == "http" {
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{{"certificate", c.Certificate != ""}, {"client_certificate", c.ClientCertificate != ""}, {"tls", c.TLS != nil}} {
+			if f.set {
+				return target{}, fmt.Errorf("otlp: otlp.%s: the endpoint %s is a plain connection: write https://, or leave the certificates out", f.name, u.Host)
+			}
+		}
+		return t, nil
+	}
+	t.tls, err = newTLS(c)
+	return t, err
+}
+
+// newTLS reads the certificates.
+func newTLS(c *Config) (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLS != nil {
+		out = c.TLS.Clone()
+	}
+	if c.Certificate != "" {
+		pem, err := os.ReadFile(c.Certificate)
+		if err != nil {
+			return nil, fmt.Errorf("otlp: otlp.certificate: cannot be read: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("otlp: otlp.certificate: %s holds no certificate in PEM form", c.Certificate)
+		}
+		out.RootCAs = pool
+	}
+	if c.ClientCertificate != "" {
+		pair, err := tls.LoadX509KeyPair(c.ClientCertificate, c.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("otlp: otlp.client_certificate and otlp.client_key: cannot be used: %w", err)
+		}
+		out.Certificates = append(out.Certificates[:len(out.Certificates):len(out.Certificates)], pair)
+	}
+	return out, nil
+}
