@@ -30,6 +30,7 @@ type Provider struct {
 	sdk        *sdktrace.TracerProvider // nil when disabled
 	processors []sdktrace.SpanProcessor
 	filters    []*filterProcessor
+	scopes     *scopePlan // nil when disabled
 	timeout    time.Duration
 	life       lifetime
 	down       lifetime
@@ -64,14 +65,16 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 		if f, ok := sp.(interface{ BindProgress(*spans.Progress) }); ok {
 			f.BindProgress(r.progress)
 		}
+		bindScopes(sp, r)
 		options = append(options, sdktrace.WithSpanProcessor(sp))
 	}
 	for _, e := range b.spanExporters {
 		f := newFilterProcessor(e, r.only, r.spansLost)
 		p.filters = append(p.filters, f)
-		options = append(options, sdktrace.WithSpanProcessor(f))
+		options = append(options, sdktrace.WithSpanProcessor(hidingProcessor{f}))
 	}
 	p.sdk = sdktrace.NewTracerProvider(options...)
+	p.planScopes(b)
 	r.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(Version))
 	r.tracers = &tracerProvider{rec: r, sdk: p.sdk}
 	r.exportsOTel = len(b.spanExporters) > 0
