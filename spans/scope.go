@@ -2,10 +2,18 @@ package spans
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+)
+
+// Attributes by which an OpenTelemetry span says what it is called in a trace
+// file. They are no arguments there.
+const (
+	AttrCategory = "dftracer.cat"
+	AttrName     = "dftracer.name"
 )
 
 // ScopeArgs are arguments that scopes of one kind share. They are never
@@ -24,6 +32,9 @@ type ScopeKind interface {
 	// "count" when it is positive. The result is nil when nothing is recorded
 	// any more. It is called concurrently.
 	Start(ctx context.Context, args *ScopeArgs, count int64) Scope
+	// Record records a scope that began at start and ends now. Nothing can have
+	// been started below it.
+	Record(ctx context.Context, args *ScopeArgs, count int64, start time.Time)
 	// Note writes a piece of metadata at once: a key and the time of now in
 	// microseconds since the Unix epoch.
 	Note(ctx context.Context, key string)
@@ -40,7 +51,4 @@ type Scope interface {
 	// End ends the scope; err is why it failed, if it did. A second call does
 	// nothing.
 	End(err error)
-	// Drop ends the scope without leaving a trace of it. No other scope may
-	// have been started below.
-	Drop()
 }

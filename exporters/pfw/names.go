@@ -12,8 +12,8 @@ import (
 // Attributes by which a span says what it is called in the trace file. They
 // are not written as arguments.
 const (
-	AttrCategory = "dftracer.cat"
-	AttrName     = "dftracer.name"
+	AttrCategory = spans.AttrCategory
+	AttrName     = spans.AttrName
 )
 
 // noScope is the category of spans without an instrumentation scope.

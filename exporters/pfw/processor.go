@@ -322,3 +322,6 @@ func newClock() clock {
 }
 
 func (c *clock) now() int64 { return (c.wall + int64(time.Since(c.base))) / 1000 }
+
+// at is the time of t, which time.Now gave.
+func (c *clock) at(t time.Time) int64 { return (c.wall + int64(t.Sub(c.base))) / 1000 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -59,36 +60,54 @@ func isLong(category, name string) bool {
 
 // Start implements spans.ScopeKind.
 func (k *kind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) spans.Scope {
-	p := k.p
-	if p.closed.Load() {
+	if k.p.closed.Load() {
 		return nil
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	parent := p.enclosing(ctx, s)
+	tid := s.begin(k.p.clock.now())
+	if k.long && !k.p.opts.NoBegin {
+		var attrs []attribute.KeyValue
+		if args != nil {
+			attrs = args.Attrs
+		}
+		k.p.begin(&s.open, &k.key, tid, attrs)
+	}
+	return s
+}
+
+// Record implements spans.ScopeKind.
+func (k *kind) Record(ctx context.Context, args *spans.ScopeArgs, count int64, start time.Time) {
+	if k.p.closed.Load() {
+		return
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	s := &scope{caller: ctx, kind: k, args: args, count: count}
+	s.begin(k.p.clock.at(start))
+	s.End(nil)
+}
+
+// begin gives the scope its place: id, parent and lane.
+func (s *scope) begin(start int64) (tid int64) {
+	p := s.kind.p
+	parent := p.enclosing(s.caller, s)
 	s.id = p.w.NextID()
-	s.epoch, s.step = p.standing(args)
-	s.beginBelow(parent, p.clock.now())
+	s.epoch, s.step = p.standing(s.args)
+	s.beginBelow(parent, start)
 	var below dftracer.Lane
 	if parent != nil {
 		below = parent.lane
 	}
-	var tid int64
 	s.lane, tid = p.lanes.Begin(below, s.start)
 	if !p.direct.Load() {
 		p.direct.Store(true)
 	}
 	p.open.addScope(s)
-	if k.long && !p.opts.NoBegin {
-		var attrs []attribute.KeyValue
-		if args != nil {
-			attrs = args.Attrs
-		}
-		p.begin(&s.open, &k.key, tid, attrs)
-	}
-	return s
+	return tid
 }
 
 // standing is the epoch and step of what starts now.

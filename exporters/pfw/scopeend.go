@@ -38,16 +38,6 @@ func (s *scope) End(err error) {
 	s.write(s.kind.p.clock.now(), err, false)
 }
 
-// Drop implements spans.Scope.
-func (s *scope) Drop() {
-	if !s.ended.CompareAndSwap(false, true) {
-		return
-	}
-	p := s.kind.p
-	p.open.removeScope(s)
-	p.lanes.End(s.lane, s.start)
-}
-
 func (s *scope) write(end int64, err error, truncated bool) {
 	p := s.kind.p
 	end = s.closeAt(end)
