@@ -42,8 +42,7 @@ func jobScopes(ctx context.Context, t *trainer) error {
 	if err != nil {
 		return err
 	}
-	app := ctx
-	err = t.tel.TrainingLoop(ctx, t.loopStart(), func(ctx context.Context) error { return trainScopes(ctx, app, t) })
+	err = t.tel.TrainingLoop(ctx, t.loopStart(), func(ctx context.Context) error { return trainScopes(ctx, t) })
 	if err != nil {
 		return err
 	}
@@ -53,24 +52,22 @@ func jobScopes(ctx context.Context, t *trainer) error {
 	return t.tel.TestingLoop(ctx, func(ctx context.Context) error { return testScopes(ctx, t) })
 }
 
-// trainScopes needs the application's context as well: a background save may
-// outlive everything but the application.
-func trainScopes(ctx, app context.Context, t *trainer) error {
+func trainScopes(ctx context.Context, t *trainer) error {
 	t.beginTraining()
 	defer t.endTraining()
 	for t.pos.Epoch < t.opts.epochs && !t.stopping() {
-		err := t.tel.Epoch(ctx, t.pos.Epoch, func(ctx context.Context) error { return epochScopes(ctx, app, t) })
+		err := t.tel.Epoch(ctx, t.pos.Epoch, func(ctx context.Context) error { return epochScopes(ctx, t) })
 		if err != nil {
 			return err
 		}
 	}
 	if t.finalSaveDue() {
-		return saveScopes(ctx, app, t)
+		return saveScopes(ctx, t)
 	}
 	return nil
 }
 
-func epochScopes(ctx, app context.Context, t *trainer) error {
+func epochScopes(ctx context.Context, t *trainer) error {
 	t.startEpoch(ctx)
 	defer t.endEpoch()
 	for t.epochGoesOn() {
@@ -84,7 +81,7 @@ func epochScopes(ctx, app context.Context, t *trainer) error {
 			}
 		}
 		if t.checkpointDue() {
-			if err := saveScopes(ctx, app, t); err != nil {
+			if err := saveScopes(ctx, t); err != nil {
 				return err
 			}
 		}
@@ -146,14 +143,14 @@ func learnScopes(ctx context.Context, t *trainer) error {
 
 // saveScopes saves in the way that was asked for. The span of a background save
 // ends on the writer's goroutine.
-func saveScopes(ctx, app context.Context, t *trainer) error {
+func saveScopes(ctx context.Context, t *trainer) error {
 	step := int(t.pos.Step)
 	return t.tel.CheckpointSave(ctx, telemetry.SaveStart{GlobalStep: step}, func(ctx context.Context) error {
 		if !t.opts.asyncCheckpoint {
 			_, err := t.saveSync(ctx)
 			return err
 		}
-		_, writing := t.tel.StartCheckpointFinalization(app, telemetry.Finalization{GlobalStep: step})
+		_, writing := t.tel.StartCheckpointFinalization(ctx, telemetry.Finalization{GlobalStep: step})
 		return t.saveAsync(ctx, func(r checkpoint.Result) { writing.End(r.Err) })
 	})
 }

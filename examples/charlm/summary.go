@@ -82,8 +82,8 @@ func printSummary(w io.Writer, categories []category, run time.Duration) error {
 		if run > 0 {
 			share = fmt.Sprintf("%.1f %%", 100*c.busy.Seconds()/run.Seconds())
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.2f s\t%.2f s\t%s\t\n", c.name, c.count, c.total.Seconds(), c.busy.Seconds(), share)
+		fmt.Fprintf(tw, "%s\t%d\t%.3f s\t%.3f s\t%s\t\n", c.name, c.count, c.total.Seconds(), c.busy.Seconds(), share)
 	}
-	fmt.Fprintf(tw, "run\t1\t%.2f s\t%.2f s\t\t\n", run.Seconds(), run.Seconds())
+	fmt.Fprintf(tw, "whole run\t1\t%.3f s\t%.3f s\t100.0 %%\t\n", run.Seconds(), run.Seconds())
 	return tw.Flush()
 }

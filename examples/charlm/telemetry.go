@@ -46,7 +46,7 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 		return nil, err
 	}
 	if r.tel, err = builder.ConfigureProvider(ctx); err != nil {
-		return nil, errors.Join(err, r.outs.close())
+		return nil, errors.Join(err, r.outs.close(ctx))
 	}
 	return r, nil
 }
@@ -146,15 +146,32 @@ func (t *trainer) loopStart() telemetry.LoopStart {
 	}
 }
 
-// finish writes and sends what is still held back, and prints where everything
-// is.
+// finish writes and sends what is still held back, prints where everything is
+// and where the time went.
 func (r *recording) finish(ctx context.Context, report *reporter) error {
 	if r.tel == nil {
 		return nil
 	}
+	records := r.outs.recordsPath() // known while the file is open
 	if err := r.tel.Shutdown(ctx); err != nil {
-		// The training is done; what it recorded may have gaps.
+		// The training is done; only what it recorded may have gaps.
 		report.line("telemetry: %v", err)
 	}
-	return r.outs.print(report)
+	if records != "" {
+		report.line("records  %s", records)
+	}
+	if r.outs.spans != "" {
+		stats := r.tel.Stats()
+		report.line("spans    %s, %d sent, %d lost", r.outs.spans, stats.ExportedSpans, stats.DroppedSpans)
+	}
+	trace := r.outs.trace.Writer().Path()
+	if trace == "" {
+		return nil
+	}
+	report.line("trace    %s\n", trace)
+	categories, run, err := summarize(trace)
+	if err != nil {
+		return err
+	}
+	return printSummary(report.out, categories, run)
 }

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// TestTracesAreValid checks the trace of every style against a strict reader,
+// and counts its events.
+func TestTracesAreValid(t *testing.T) {
+	text := sourceTree(t)
+	for _, style := range instrumented() {
+		for _, async := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s async=%v", style, async), func(t *testing.T) {
+				out := t.TempDir()
+				args := small(out, text, "-style", style, "-checkpoint-every", "15")
+				saves := "checkpoint/capture/X"
+				if async {
+					args = append(args, "-async-checkpoint")
+					saves = "checkpoint/capture.async/X"
+				}
+				printed := runOK(t, nil, args...)
+				path := filepath.Join(out, "trace.pfw.gz")
+				report := dftest.Check(t, path)
+				want := map[string]int{
+					"ai_root/ai_root/X": 1, "comm/comm.init/X": 1, "dataloader/dataloader.init/X": 1,
+					"compute/compute.init/X": 1, "compute/step.init/X": 1, "checkpoint/restart/X": 1,
+					"pipeline/train/X": 1, "pipeline/epoch.block/X": 2, "pipeline/train.iteration/X": 40,
+					"dataloader/fetch.iter/X": 40, "device/transfer/X": 40,
+					"compute/backward/X": 40, "compute/step.zero_grad/X": 40, "comm/all_reduce/X": 40, "compute/step/X": 40,
+					"pipeline/evaluate/X": 2, "pipeline/evaluate.iteration/X": 4,
+					"pipeline/test/X": 1, "pipeline/test.iteration/X": 2, saves: 3,
+				}
+				if async {
+					want["checkpoint/capture.finalize/X"] = 3
+				}
+				for key, n := range want {
+					if report.Counts[key] != n {
+						t.Errorf("%d events %s, want %d", report.Counts[key], key, n)
+					}
+				}
+				if n := report.Counts["compute/forward/X"]; n < 40 {
+					t.Errorf("%d forward passes, want 40 or more", n)
+				}
+				checkSteps(t, dftest.Events(t, path))
+				if !strings.Contains(printed, path) {
+					t.Errorf("the trace is not named in\n%s", printed)
+				}
+			})
+		}
+	}
+}
+
+// checkSteps checks that what happens in a step says in which one.
+func checkSteps(t *testing.T, events []dftracer.Event) {
+	t.Helper()
+	steps := map[string]int64{}
+	for _, ev := range events {
+		if ev.Cat != "compute" || ev.Name != "backward" && ev.Name != "step" {
+			continue
+		}
+		epoch, hasEpoch := ev.Arg("epoch")
+		step, hasStep := ev.Arg("step")
+		want := steps[ev.Name]
+		steps[ev.Name]++
+		if !hasEpoch || !hasStep || epoch.Int64() != want/20 || step.Int64() != want {
+			t.Fatalf("%s number %d has epoch %v (%v) and step %v (%v)", ev.Name, want, epoch.Int64(), hasEpoch, step.Int64(), hasStep)
+		}
+	}
+}
+
+// TestEveryRunHasItsOwnTrace resumes in one directory, then starts anew.
+func TestEveryRunHasItsOwnTrace(t *testing.T) {
+	text, out := sourceTree(t), t.TempDir()
+	traces := func() string {
+		paths, err := filepath.Glob(filepath.Join(out, "*.pfw.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range paths {
+			paths[i] = filepath.Base(paths[i])
+		}
+		return strings.Join(paths, " ")
+	}
+	runOK(t, nil, small(out, text)...)
+	before, err := os.ReadFile(filepath.Join(out, "trace.pfw.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runOK(t, nil, small(out, text, "-resume", "-epochs", "3")...)
+	if got, want := traces(), "trace-2.pfw.gz trace.pfw.gz"; got != want {
+		t.Errorf("traces %s, want %s", got, want)
+	}
+	after, err := os.ReadFile(filepath.Join(out, "trace.pfw.gz"))
+	if err != nil || string(before) != string(after) {
+		t.Errorf("the second run changed the trace of the first (%v)", err)
+	}
+	runOK(t, nil, small(out, text, "-fresh")...)
+	if got, want := traces(), "trace.pfw.gz"; got != want {
+		t.Errorf("traces %s after -fresh, want %s", got, want)
+	}
+	if n := len(events(records(t, filepath.Join(out, "telemetry.jsonl")), "one_logger_initialization")); n != 1 {
+		t.Errorf("the file holds %d runs after -fresh, want 1", n)
+	}
+}
+
+func TestCoveredTime(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		times []interval
+		want  int64
+	}{
+		{"nothing", nil, 0},
+		{"one after the other", []interval{{5, 7}, {1, 3}}, 4},
+		{"at one time", []interval{{1, 5}, {3, 8}}, 7},
+		{"inside each other", []interval{{1, 10}, {2, 3}, {4, 6}}, 9},
+		{"without length", []interval{{4, 4}, {4, 6}, {6, 6}}, 2},
+	} {
+		if got := covered(tt.times); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestSummaryTable reads the printed table back: its columns add up.
+func TestSummaryTable(t *testing.T) {
+	printed := runOK(t, nil, small(t.TempDir(), sourceTree(t))...)
+	_, table, ok := strings.Cut(printed, "category  events")
+	if !ok {
+		t.Fatalf("no table in\n%s", printed)
+	}
+	lines := strings.Split(strings.TrimSpace(table), "\n")[1:]
+	rows := map[string]float64{}
+	for _, line := range lines {
+		var name string
+		var count int
+		var sum, busy, share float64
+		plain := strings.Replace(line, "whole run", "run", 1)
+		if _, err := fmt.Sscanf(plain, "%s %d %f s %f s %f", &name, &count, &sum, &busy, &share); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		if busy > sum || share > 100 || count < 1 {
+			t.Errorf("impossible row %q", line)
+		}
+		if len(line) != len(lines[0]) {
+			t.Errorf("row %q is not aligned with %q", line, lines[0])
+		}
+		rows[name] = share
+	}
+	for _, name := range []string{"compute", "pipeline", "dataloader", "comm", "device", "checkpoint"} {
+		if _, ok := rows[name]; !ok {
+			t.Errorf("no row %s in\n%s", name, printed)
+		}
+	}
+	if rows["compute"] < 20 || rows["pipeline"] < rows["compute"] {
+		t.Errorf("shares %v", rows)
+	}
+}

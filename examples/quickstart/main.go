@@ -1,0 +1,40 @@
+// Quickstart records a training loop of ten steps in a trace and a JSON-lines file.
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func main() {
+	ctx := context.Background()
+	trace, err := pfw.Create("trace.pfw.gz", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "quickstart", SessionTag: config.Value("first"), WorldSize: config.Value(1)}).
+		WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(32)}).
+		WithExporter(file.New("telemetry.jsonl", nil)).
+		WithSpanProcessor(trace).
+		ConfigureProvider(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tel.Shutdown(ctx)
+
+	ctx, app := tel.StartApplication(ctx)
+	defer app.End(nil)
+	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+	defer loop.End(nil)
+	for i := range 10 {
+		_, step := tel.StartTrainingIteration(ctx)
+		step.SetLoss(1 / float64(i+1)) // your training goes here
+		step.End(nil)
+	}
+}
