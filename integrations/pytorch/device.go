@@ -20,6 +20,11 @@ func (e *emitter) devices(ctx context.Context) error {
 			return it.Err()
 		}
 		name := e.p.names.of(r)
+		tid, overlaps := e.p.devLanes[r.lane].place(r.start, r.end)
+		if overlaps {
+			e.p.report.DeviceOverlaps++
+		}
+		e.devTID = tid
 		e.deviceEvent(r, name)
 		ai := ""
 		switch r.kind {
@@ -38,7 +43,7 @@ func (e *emitter) devices(ctx context.Context) error {
 }
 
 func (e *emitter) onDevice(cat, name string, r *row) {
-	e.begin(cat, name, e.p.devLanes[r.lane].tid, r.start, r.end)
+	e.begin(cat, name, e.devTID, r.start, r.end)
 	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset {
 		e.ev.Type = dftracer.TypeCUDA
 	}

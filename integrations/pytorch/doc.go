@@ -20,9 +20,10 @@
 // launches, and compile.<phase>. An event that is a guess has inferred:1 and
 // the rule. What cannot be known is left out and said in the Report.
 //
-// Device rows have the thread id 1DDDSSSSSS for device D and stream S, and the
-// process id of the program, because traces use the pid column for the number
-// of the device there. A kernel belongs to the call that launched it by its
+// Device rows have the thread id 1DDDPSSSSS for device D and stream S (P is not
+// 0 for annotations and for rows that overlap on one stream) and the process id
+// of the program, because traces use the pid column for the number of the
+// device there. Inferred events have lanes of their own from 700000000. A kernel belongs to the call that launched it by its
 // correlation id, never by its External id, which counts something else in the
 // files of torch 1.13 to 2.2.
 //

@@ -19,6 +19,7 @@ type emitter struct {
 	counts map[string]int64
 	// Events of category PP, which are most.
 	profiler int64
+	devTID   int64 // of the device row being written
 
 	onHost  interface{ Next() *row }
 	pending *row
@@ -199,7 +200,7 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 // nested starts an event with the time and place of a host row.
 func (e *emitter) nested(cat, name string, f *frame) {
 	e.begin(cat, name, e.p.lanes[f.r.lane].tid, f.r.start, f.r.end)
-	e.ev.Level = f.level
+	e.ev.Level = f.level + 1
 	e.ev.Parent = int64(f.id)
 }
 

@@ -32,6 +32,9 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	if im.sink == nil {
 		im.sink = discard{}
 	}
+	if s, ok := sink.(interface{ Dialect() dftracer.Dialect }); ok {
+		o.Dialect = s.Dialect()
+	}
 	im.nextID = idsOf(im.sink)
 	for _, src := range sources {
 		if err := im.read(ctx, src, len(sources) > 1); err != nil {

@@ -55,7 +55,12 @@ func (e *emitter) backwards() {
 
 func (e *emitter) inferred(name string, v envelope, rule string) {
 	e.p.report.guess("compute." + name + ": " + rule)
-	e.begin("compute", name, e.p.lanes[v.lane].tid, v.start, v.end)
+	// A lane of its own: an envelope may cut through annotations.
+	tid := 700_000_000 + 2*int64(v.lane)
+	if name == "backward" {
+		tid++
+	}
+	e.begin("compute", name, tid, v.start, v.end)
 	e.int("inferred", 1)
 	e.str("rule", rule)
 	e.spans.phase(e.p, "compute."+name, &v)

@@ -100,7 +100,8 @@ type Options struct {
 	// Host is the host name of traces that carry none. Empty means
 	// rank<N>@unknown-host, or unknown-host without a rank.
 	Host string
-	// Dialect is the one the sink writes, for the host hash.
+	// Dialect is the one the sink writes, for the host hash. A sink with a
+	// Dialect method, as dftracer.Writer has, is asked instead.
 	Dialect dftracer.Dialect
 	// Memory bounds the bytes held for sorting, 64 MiB when zero. What does
 	// not fit goes to a temporary file in TempDir.

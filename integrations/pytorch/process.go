@@ -81,6 +81,33 @@ type devKey struct {
 type devLane struct {
 	devKey
 	tid int64
+	// open holds, for every part of the lane, the ends of the rows around the
+	// next one.
+	open [devParts][]int64
+}
+
+// devParts is into how many parts a device lane can fall apart when rows on
+// one stream overlap without nesting.
+const devParts = 5
+
+// place returns the thread id for a row such that rows under one id nest.
+// Rows come in order of their start, longer ones first.
+func (l *devLane) place(start, end int64) (tid int64, overlaps bool) {
+	last := 0
+	for i := range l.open {
+		last = i
+		st := l.open[i]
+		for len(st) > 0 && st[len(st)-1] <= start {
+			st = st[:len(st)-1]
+		}
+		l.open[i] = st
+		if len(st) == 0 || st[len(st)-1] >= end {
+			break
+		}
+		overlaps = true
+	}
+	l.open[last] = append(l.open[last], end)
+	return l.tid + int64(last)*100_000, overlaps
 }
 
 // step is one ProfilerStep#N window on the host.
@@ -158,10 +185,11 @@ func (p *process) devLaneOf(k devKey) uint32 {
 
 // deviceTID gives a device lane a thread id that no operating system hands
 // out (Linux stops at 2^22) and that tells device and stream at sight:
-// 1DDDSSSSSS with 500000 added for the annotation lane.
+// 1DDDPSSSSS, P being 0 to 4 for the parts of the lane and 5 to 9 for those
+// of its annotations.
 func deviceTID(k devKey, index int64) int64 {
-	if k.device < 0 || k.device > 999 || k.stream < 0 || k.stream >= 500_000 {
-		return 2_000_000_000 + index
+	if k.device < 0 || k.device > 999 || k.stream < 0 || k.stream >= 100_000 {
+		return 2_000_000_000 + index*1_000_000
 	}
 	tid := 1_000_000_000 + k.device*1_000_000 + k.stream
 	if k.annotation {

@@ -69,7 +69,8 @@ type FileReport struct {
 	PythonRows int64
 	// DeviceRows counts kernels, copies and memsets; DeviceUnlinked those
 	// whose launch is not in the trace.
-	DeviceRows, DeviceUnlinked int64
+	// DeviceOverlaps those that overlap another of their stream without nesting.
+	DeviceRows, DeviceUnlinked, DeviceOverlaps int64
 	// SelfCPU and Device are the denominators of the percentages.
 	SelfCPU, Device time.Duration
 	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
