@@ -98,22 +98,24 @@ func writeSteps(w *dftracer.Writer, lane int64, n int) {
 	ts := time.Now().UnixMicro()
 	noise := uint64(lane)*0x9e3779b97f4a7c15 + 1
 	var parent uint64
+	var begin int64
 	for i := range n {
 		at := i % len(stepNames)
 		step := int64(i / len(stepNames))
 		if at == 0 {
-			parent = w.NextID()
+			parent, begin = w.NextID(), ts
 		}
 		noise ^= noise << 13
 		noise ^= noise >> 7
 		noise ^= noise << 17
 		dur := stepNames[at].dur + int64(noise%uint64(stepNames[at].dur/4))
 		if at == len(stepNames)-1 {
-			w.WriteComplete(&keys[at], dftracer.Span{ID: parent, TID: lane, TS: ts - 8000, Dur: dur + 1000, Level: 2, Parent: 12},
+			ts += dur % 64
+			w.WriteComplete(&keys[at], dftracer.Span{ID: parent, TID: lane, TS: begin, Dur: ts - begin, Level: 1, Parent: dftracer.NoParent},
 				dftracer.Int("epoch", step/1000), dftracer.Int("step", step%1000))
 			continue
 		}
-		w.WriteComplete(&keys[at], dftracer.Span{ID: w.NextID(), TID: lane, TS: ts, Dur: dur, Level: 3, Parent: int64(parent)},
+		w.WriteComplete(&keys[at], dftracer.Span{ID: w.NextID(), TID: lane, TS: ts, Dur: dur, Level: 2, Parent: int64(parent)},
 			dftracer.Int("epoch", step/1000), dftracer.Int("step", step%1000))
 		ts += dur + int64(noise>>32%16)
 	}

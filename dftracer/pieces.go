@@ -24,9 +24,10 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 		}
 		return nil
 	}
+	find := memberFinder{r: s.f, head: head, size: s.size}
 	off := int64(0)
 	for off < s.size {
-		next, err := nextMember(s.f, head, off+1, s.size)
+		next, err := find.next(off + 1)
 		if err != nil {
 			return err
 		}
@@ -38,33 +39,55 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 	return nil
 }
 
-// nextMember returns the offset at or after off at which a gzip member with
-// the same kind of header as head begins, or size. Ten equal bytes inside
-// compressed data are as good as impossible; open copes with them anyway.
-func nextMember(r io.ReaderAt, head [10]byte, off, size int64) (int64, error) {
-	buf := make([]byte, 256<<10)
-	for off < size {
-		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-off)], off)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
+// memberFinder finds where gzip members with the same kind of header as head
+// begin. Ten equal bytes inside compressed data are as good as impossible;
+// open copes with them anyway.
+type memberFinder struct {
+	r    io.ReaderAt
+	head [10]byte
+	size int64
+	buf  []byte // what was read last
+	at   int64  // its place in the file
+}
+
+// next returns the first member at or after off, or the size of the file.
+func (m *memberFinder) next(off int64) (int64, error) {
+	for off < m.size {
+		if off < m.at || off+int64(len(m.head)) > m.at+int64(len(m.buf)) {
+			if err := m.fill(off); err != nil {
+				return 0, err
+			}
 		}
-		b := buf[:n]
-		for at := 0; ; at++ {
-			i := bytes.Index(b[at:], head[:4])
-			if i < 0 {
+		b := m.buf[off-m.at:]
+		for i := 0; ; i++ {
+			j := bytes.Index(b[i:], m.head[:4])
+			if j < 0 || i+j+len(m.head) > len(b) {
 				break
 			}
-			at += i
-			if at+len(head) <= n && sameHeader(b[at:at+len(head)], head) {
-				return off + int64(at), nil
+			i += j
+			if sameHeader(b[i:i+len(m.head)], m.head) {
+				return off + int64(i), nil
 			}
 		}
-		if n < len(buf) {
+		if off+int64(len(b)) >= m.size {
 			break
 		}
-		off += int64(n - len(head) + 1)
+		off += int64(len(b) - len(m.head) + 1)
 	}
-	return size, nil
+	return m.size, nil
+}
+
+func (m *memberFinder) fill(off int64) error {
+	if m.buf == nil {
+		m.buf = make([]byte, min(256<<10, m.size))
+	}
+	m.buf = m.buf[:cap(m.buf)]
+	n, err := m.r.ReadAt(m.buf[:min(int64(len(m.buf)), m.size-off)], off)
+	m.buf, m.at = m.buf[:n], off
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
 }
 
 // sameHeader compares all but the time, unless that is zero.
@@ -76,13 +99,13 @@ func sameHeader(b []byte, head [10]byte) bool {
 }
 
 // open returns the text of a piece.
-func (s *scan) open(p *piece) (io.Reader, error) {
+func (s *scan) open(p *piece, m *members) (io.Reader, error) {
 	if !p.gzip {
 		return io.NewSectionReader(s.f, p.off, p.end-p.off), nil
 	}
 	// The member is read to its own end, not to that of the piece: the next
 	// piece may begin with bytes that only look like a member.
-	m := newMembers(s.f, p.off, s.size)
+	m.start(s.f, p.off, s.size)
 	m.room = p.end - p.off
 	return m, m.next()
 }
@@ -95,10 +118,14 @@ type members struct {
 	room int64
 }
 
-func newMembers(r io.ReaderAt, off, size int64) *members {
-	m := &members{src: counted{r: io.NewSectionReader(r, off, size-off)}}
-	m.buf = bufio.NewReaderSize(&m.src, 64<<10)
-	return m
+// start begins to read at off. The memory of an earlier use is used again.
+func (m *members) start(r io.ReaderAt, off, size int64) {
+	m.src = counted{r: io.NewSectionReader(r, off, size-off)}
+	if m.buf == nil {
+		m.buf = bufio.NewReaderSize(&m.src, 32<<10)
+	} else {
+		m.buf.Reset(&m.src)
+	}
 }
 
 // consumed returns how many compressed bytes were used.

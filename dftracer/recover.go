@@ -51,17 +51,19 @@ func Recover(path string, opts *RecoverOptions) (RecoverReport, error) {
 }
 
 type recovery struct {
-	opts   RecoverOptions
-	path   string
-	f      *os.File
-	size   int64
-	out    *bufio.Writer
-	gzip   bool
-	state  traceState
-	parser parser
-	event  Event
-	line   int
-	report RecoverReport
+	opts    RecoverOptions
+	path    string
+	f       *os.File
+	size    int64
+	out     *bufio.Writer
+	gzip    bool
+	state   traceState
+	parser  parser
+	event   Event
+	members members
+	buf     []byte
+	line    int
+	report  RecoverReport
 }
 
 func (r *recovery) run() (RecoverReport, error) {
@@ -136,6 +138,7 @@ func (r *recovery) mendMembers() error {
 	if _, err := r.f.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	find := memberFinder{r: r.f, head: head, size: r.size}
 	for off := int64(0); off < r.size; {
 		before, saved := r.line, r.state.clone()
 		n, err := r.readMember(off, nil)
@@ -146,7 +149,7 @@ func (r *recovery) mendMembers() error {
 			off += n
 			continue
 		}
-		next, ferr := nextMember(r.f, head, off+1, r.size)
+		next, ferr := find.next(off + 1)
 		if ferr != nil {
 			return ferr
 		}
@@ -202,12 +205,15 @@ func (l *lazyWriter) close() error {
 // readMember notes the lines of one member, copies the whole ones to w when
 // that is not nil, and returns the member's length.
 func (r *recovery) readMember(off int64, w io.Writer) (int64, error) {
-	m := newMembers(r.f, off, r.size)
+	m := &r.members
+	m.start(r.f, off, r.size)
+	m.room = 0 // one member only
 	if err := m.next(); err != nil {
 		return 0, err
 	}
-	src := lineSource{r: m}
+	src := lineSource{r: m, buf: r.buf}
 	err := r.readLines(&src, w)
+	r.buf = src.buf
 	if errors.Is(err, io.EOF) {
 		return m.consumed(), nil
 	}

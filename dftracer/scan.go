@@ -125,8 +125,9 @@ func (s *scan) run() error {
 	for range s.opts.Workers {
 		workers.Go(func() {
 			var rd Reader
+			var m members
 			for p := range todo {
-				s.work(p, &rd)
+				s.work(p, &rd, &m)
 			}
 		})
 	}
@@ -150,12 +151,12 @@ func (s *scan) run() error {
 func (s *scan) cancel() { s.once.Do(func() { close(s.quit) }) }
 
 // work parses the whole lines of a piece.
-func (s *scan) work(p *piece, rd *Reader) {
+func (s *scan) work(p *piece, rd *Reader, m *members) {
 	defer close(p.done)
 	if p.batches != nil {
 		defer close(p.batches)
 	}
-	src, err := s.open(p)
+	src, err := s.open(p, m)
 	if err != nil {
 		p.stats.Torn, p.stats.Cause = true, err
 		return

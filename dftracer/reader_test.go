@@ -1,0 +1,297 @@
+package dftracer_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// describe is an event as comparable text.
+func describe(ev *dftracer.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v type=%d id=%d %q %q pid=%d tid=%d ts=%d dur=%d level=%d parent=%d host=%q", ev.Phase, ev.Type, ev.ID, ev.Name, ev.Cat,
+		ev.PID, ev.TID, ev.TS, ev.Dur, ev.Level, ev.Parent, ev.HostHash)
+	for _, a := range ev.Args {
+		fmt.Fprintf(&b, " %q:%d=%s", a.Key, a.Kind(), a.AppendJSON(nil, dftracer.V2))
+	}
+	return b.String()
+}
+
+func readAll(t testing.TB, r io.Reader) ([]string, dftracer.ReadStats) {
+	t.Helper()
+	rd, err := dftracer.NewReader(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []string
+	for ev, err := range rd.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, describe(ev))
+	}
+	return events, rd.Stats()
+}
+
+func TestReaderForms(t *testing.T) {
+	const want = `X type=0 id=5 "fwd" "compute" pid=1 tid=2 ts=30 dur=4 level=2 parent=1 host="ab" "epoch":0=7 "loss":2=0.5 "s":3="x\"é"`
+	for _, line := range []string{
+		`{"id":5,"name":"fwd","cat":"compute","pid":1,"tid":2,"ts":30,"dur":4,"ph":"X","args":{"hhash":"ab","level":2,"p_idx":1,"epoch":7,"loss":0.5,"s":"x\"é"}}`,
+		`{"ph": "X", "cat": "compute", "name": "fwd", "id": 5, "pid": 1, "tid": 2, "ts": 30, "dur": 4, "args": {"p_idx": 1, "hhash": "ab", "level": 2, "epoch": 7, "loss": 0.5, "s": "x\u0022\u00e9"}},`,
+		`  {"id":5.0,"name":"f\u0077d","cat":"compute","pid":"1","tid":2,"ts":30.7,"dur":4,"ph":1,"args":{"hhash":"ab","level":2,"p_idx":1,"epoch":7,"loss":5e-1,"s":"x\"é"}}` + "\r",
+		`{"unknown":{"deep":[1,{"a":"}"}]},"id":5,"name":"fwd","cat":"compute","pid":1,"tid":2,"ts":30,"dur":4,"ph":1,"args":{"hhash":"ab","level":2,"p_idx":1,"epoch":7,"loss":0.5,"s":"x\"\u00e9"}}`,
+	} {
+		events, st := readAll(t, strings.NewReader("[\n"+line+"\n]"))
+		if len(events) != 1 || events[0] != want || st.Bad != 0 || st.Lines != 2+1 && st.Lines != 2 {
+			t.Errorf("%s\ngives %q\nwant  %q, %+v", line, events, want, st)
+		}
+	}
+}
+
+func TestReaderSkipsBadLines(t *testing.T) {
+	text := strings.Join([]string{"[",
+		`{"name":"a","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"X"}`,
+		`{"name":"b","cat":"c","pid":1,"tid":1,"ts":1,"dur":1}`, // no phase
+		`{"name":"quote "in" it","ph":"X"}`,
+		``,
+		`{"name":"c","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"B"}`,
+		`null`,
+		strings.Repeat("x", 17<<20),
+		`{"name":"d","cat":"c","pid":1,"tid":1,"ts":01,"dur":1,"ph":"X"}`,
+		`{"name":"e","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"C"}`,
+		"]"}, "\n")
+	var bad []int
+	rd, err := dftracer.NewReader(iotest.HalfReader(strings.NewReader(text)), &dftracer.ReaderOptions{OnBad: func(e *dftracer.LineError) { bad = append(bad, e.Line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range rd.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	st := rd.Stats()
+	if want := []int{3, 4, 6, 7, 8, 9}; n != 2 || !slices.Equal(bad, want) || st.Bad != len(want) || st.First[0].Line != 3 || st.Events != 2 {
+		t.Errorf("%d events, bad lines %v, %+v", n, bad, st)
+	}
+	if _, err := rd.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestReaderReportsIOErrors(t *testing.T) {
+	broken := errors.New("broken")
+	rd, err := dftracer.NewReader(io.MultiReader(strings.NewReader("[\n"), iotest.ErrReader(broken)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range rd.All() {
+		if !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := dftracer.OpenReader(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// members compresses texts to one gzip member each.
+func members(texts ...[]byte) []byte {
+	var out bytes.Buffer
+	for _, text := range texts {
+		z := gzip.NewWriter(&out)
+		_, _ = z.Write(text)
+		_ = z.Close()
+	}
+	return out.Bytes()
+}
+
+// stepsText is a trace of n events as plain text.
+func stepsText(t testing.TB, n int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := dftracer.NewWriter(&out, &dftracer.Options{Compression: dftracer.CompressNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeSteps(w, 5, n)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestScanEqualsReader reads the same traces in all ways, among them members
+// that end in the middle of a line.
+func TestScanEqualsReader(t *testing.T) {
+	text := stepsText(t, 24000)
+	text = bytes.Replace(text, []byte(`"name":"item"`), []byte(`"name":item"`), 1) // one bad line
+	cut := func(size int) (parts [][]byte) {
+		for rest := text; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			parts = append(parts, rest[:min(size, len(rest))])
+		}
+		return parts
+	}
+	for _, test := range []struct {
+		name string
+		data []byte
+	}{
+		{"plain", text},
+		{"single", members(text)},
+		{"members of odd sizes", members(cut(834567)...)},
+		{"tiny members", members(cut(5001)...)},
+		{"empty members", members(text[:3000], nil, text[3000:9000], nil, nil, text[9000:])},
+		{"torn", members(cut(834567)...)[:len(members(cut(834567)...))-5000]},
+		{"torn plain", text[:len(text)-7777]},
+		{"mixed headers", append(members(text[:50000]), namedMember(text[50000:])...)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want, st := readAll(t, bytes.NewReader(test.data))
+			path := filepath.Join(t.TempDir(), "trace")
+			if err := os.WriteFile(path, test.data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			for _, opts := range []dftracer.ReaderOptions{{Ordered: true}, {Ordered: true, Workers: 5}, {}, {Workers: 7}, {Workers: 1}} {
+				var mu sync.Mutex
+				var got []string
+				sst, hashes, err := dftracer.ScanHashes(path, &opts, func(ev *dftracer.Event) error {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, describe(ev))
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				expect := want
+				if !opts.Ordered {
+					slices.Sort(got)
+					expect = slices.Clone(want)
+					slices.Sort(expect)
+				}
+				if !slices.Equal(got, expect) {
+					t.Errorf("%+v: %d events, the reader gave %d", opts, len(got), len(want))
+				}
+				if sst.Lines != st.Lines || sst.Events != st.Events || sst.Bad != 1 || sst.Torn != st.Torn || sst.First[0].Line != st.First[0].Line {
+					t.Errorf("%+v: %+v, the reader gave %+v", opts, sst, st)
+				}
+				if hashes.Len() < 4 {
+					t.Errorf("%d hashes", hashes.Len())
+				}
+			}
+		})
+	}
+}
+
+// namedMember has a file name in its header, like the gzip program writes it.
+func namedMember(text []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	z.Name = "trace.pfw"
+	_, _ = z.Write(text)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func TestScanStops(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	text := stepsText(t, 30000)
+	if err := os.WriteFile(path, members(text[:1000000], text[1000000:2000000], text[2000000:3000000], text[3000000:]), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("enough")
+	for _, ordered := range []bool{false, true} {
+		var mu sync.Mutex
+		n := 0
+		_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: ordered}, func(*dftracer.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if n++; n == 1000 {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) || n >= 30000 {
+			t.Errorf("ordered %v: %v after %d events", ordered, err, n)
+		}
+	}
+}
+
+// TestTornEverywhere cuts a trace at every byte of its last member.
+func TestTornEverywhere(t *testing.T) {
+	text := stepsText(t, 400)
+	cutAt := bytes.LastIndexByte(text[:len(text)-6000], '\n') + 1
+	first, last := members(text[:cutAt]), members(text[cutAt:])
+	want, _ := readAll(t, bytes.NewReader(text))
+	whole := bytes.Count(text[:cutAt], []byte("\n")) - 1 // without "["
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	most := 0
+	for n := range last {
+		data := append(bytes.Clone(first), last[:n]...)
+		got, st := readAll(t, bytes.NewReader(data))
+		if len(got) < whole || !slices.Equal(got, want[:len(got)]) || st.Bad > 0 || st.Torn != (n > 0) {
+			t.Fatalf("cut at %d of %d: %d events, at least %d expected, %+v", n, len(last), len(got), whole, st)
+		}
+		most = max(most, len(got))
+		if n%16 != 0 && n < len(last)-10 {
+			continue
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		report, err := dftracer.Recover(path, nil)
+		if err != nil || report.Clean {
+			t.Fatalf("cut at %d: %+v, %v", n, report, err)
+		}
+		v, err := dftracer.ValidateFile(path, nil)
+		if err != nil || !v.OK() {
+			t.Fatalf("cut at %d: %v %v", n, err, v.Err())
+		}
+		if records := v.Events + v.Metadata; records != len(got)+1 && records != len(got) { // the end may have survived
+			t.Fatalf("cut at %d: %d records after recovery of %d", n, records, len(got))
+		}
+	}
+	if most <= whole {
+		t.Errorf("nothing of the last member was ever read")
+	}
+}
+
+// FuzzReader feeds any bytes: nothing may panic, and what the fast parser
+// takes must be what encoding/json takes.
+func FuzzReader(f *testing.F) {
+	for _, name := range []string{"v1", "v2", "v22"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".pfw"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+		f.Add(members(text))
+	}
+	f.Add([]byte(`{"ph":"X","args":{"a":-0,"b":1e400,"c":[1],"d":"\ud800"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rd, err := dftracer.NewReader(bytes.NewReader(data), nil)
+		if err != nil {
+			return
+		}
+		for _, err := range rd.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _ = dftracer.Validate(bytes.NewReader(data), nil)
+	})
+}
