@@ -23,10 +23,11 @@ func CheckWith(t testing.TB, path string, opts *dftracer.ValidateOptions) dftrac
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range report.Problems {
+	shown := report.Problems[:min(len(report.Problems), 20)]
+	for _, p := range shown {
 		t.Errorf("%s: %s", path, p)
 	}
-	if more := report.Count - len(report.Problems); more > 0 {
+	if more := report.Count - len(shown); more > 0 {
 		t.Errorf("%s: and %d more problems", path, more)
 	}
 	return report

@@ -1,0 +1,116 @@
+package dftracer_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+func TestValidateFindsDefects(t *testing.T) {
+	var text strings.Builder
+	w, err := dftracer.NewWriter(&text, fixed(dftracer.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeEverything(t, w)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := text.String()
+	replace := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("the trace has no %s", old)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	for _, test := range []struct{ name, text, want string }{
+		{"json", replace(`"name":"read"`, `"name":"re"ad"`), "not valid JSON"},
+		{"no opening", strings.TrimPrefix(good, "[\n"), "first line is not an opening bracket"},
+		{"no closing", strings.TrimSuffix(good, "]"), "no closing bracket"},
+		{"after the end", good + "\n{}", "closing bracket is not the end"},
+		{"no end", good[:strings.LastIndex(good, "\n{")+1] + "]", "no end event"},
+		{"order", replace(`"name":"HH"`, `"name":"CM"`), "the first records are"},
+		{"float", replace(`"dur":20`, `"dur":20.5`), "dur is 20.5"},
+		{"string", replace(`"tid":1028567,"ts":1744611912990010`, `"tid":"7","ts":1744611912990010`), `tid is "7"`},
+		{"no hhash", replace(`"args":{"hhash":"88fe0d6c9e446319","level":2,"p_idx":7,"epoch":1`, `"args":{"level":2,"p_idx":7,"epoch":1`), "no hhash"},
+		{"twice", replace(`"id":17,`, `"id":16,`), "id 16 is used twice"},
+		{"parent", replace(`"p_idx":7,"epoch"`, `"p_idx":70,"epoch"`), "p_idx 70 names no event"},
+		{"parent is a fact", replace(`"p_idx":7,"epoch"`, `"p_idx":9,"epoch"`), "p_idx 9 names no event"},
+		{"outside", replace(`"dur":20`, `"dur":2000`), "not inside its parent"},
+		{"level", replace(`"level":2,"p_idx":7,"epoch"`, `"level":3,"p_idx":7,"epoch"`), "has level 3, its parent"},
+		{"lane", replace(`"ts":1744611912990040`, `"ts":1744611912990028`), "partially overlaps"},
+		{"blank", replace("\n", "\n\n"), "line is empty"},
+		{"cut", good[:len(good)-30], "not valid JSON"},
+		{"ph", replace(`"ph":"C"`, `"ph":"Q"`), "unknown ph"},
+		{"missing", replace(`"cat":"sys",`, ``), "cat is missing"},
+	} {
+		r, err := dftracer.Validate(strings.NewReader(test.text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := r.Err(); e == nil || !strings.Contains(e.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, e, test.want)
+		}
+	}
+	unfinished := good[:strings.LastIndex(good, "\n{")+1]
+	r, err := dftracer.Validate(strings.NewReader(unfinished), &dftracer.ValidateOptions{AllowUnfinished: true})
+	if err != nil || !r.OK() {
+		t.Errorf("%v %v", err, r.Err())
+	}
+}
+
+func TestRecoverClosesOpenSpans(t *testing.T) {
+	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
+		for _, bare := range []bool{false, true} {
+			var text strings.Builder
+			w, err := dftracer.NewWriter(&text, fixed(dftracer.Options{Dialect: d, NoMetadata: bare}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			const ts = 1744611912990000
+			outer := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1, Args: []dftracer.Arg{dftracer.Int("epoch", 4)}}
+			inner := &dftracer.Event{ID: w.NextID(), Name: "save \"x\"", Cat: "checkpoint", TID: 9, TS: ts + 30, Level: 2, Parent: int64(outer.ID)}
+			closed := &dftracer.Event{ID: w.NextID(), Name: "fetch", Cat: "data", TID: 9, TS: ts + 10, Level: 2, Parent: int64(outer.ID)}
+			async := &dftracer.Event{ID: w.NextID(), Name: "async", Cat: "data", TID: 9, TS: ts + 15, Level: 2, Parent: int64(outer.ID)}
+			for _, ev := range []*dftracer.Event{outer, closed, async, inner} {
+				w.Begin(ev)
+			}
+			closed.Dur = 10 // overlaps async, which its writer would have moved to another lane
+			w.Write(closed)
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			path := t.TempDir() + "/trace.pfw"
+			writeFile(t, path, text.String()+`{"id":99,"name":"torn`)
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			before, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowForeign: true, AllowMissingParents: true})
+			if err != nil || before.Open != 3 {
+				t.Errorf("%d spans are open, want 3; %v", before.Open, err)
+			}
+			report, err := dftracer.Recover(path, nil)
+			if err != nil || report.Closed != 3 || report.Clean || report.CutBytes != 21 {
+				t.Errorf("%v %+v", err, report)
+			}
+			v, err := dftracer.ValidateFile(path, nil)
+			if err != nil || !v.OK() || v.Open != 0 || v.Orphans != 0 {
+				t.Errorf("%v %v: %v %v", d, bare, err, v.Err())
+			}
+			for _, name := range []string{"pipeline/train/X", "checkpoint/save \"x\"/X", "data/async/X", "data/fetch/X", "dftracer/end/X"} {
+				if v.Counts[name] != 1 {
+					t.Errorf("%s is there %d times", name, v.Counts[name])
+				}
+			}
+		}
+	}
+}
+
+func writeFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
