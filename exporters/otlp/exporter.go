@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"unicode"
@@ -105,6 +106,10 @@ func (e *Exporter) upload(ctx context.Context, spans []*tracepb.ResourceSpans) e
 		return nil
 	case !o.answered && ctx.Err() != nil:
 		return &Failure{Err: e.errorf("no answer in time"), Retry: true}
+	}
+	var place *url.Error
+	if errors.As(err, &place) { // it names a URL that is not the one used
+		err = place.Err
 	}
 	return &Failure{
 		Err: e.errorf("%v", err), Retry: o.retry, After: o.after, TooLarge: o.tooLarge,

@@ -185,7 +185,7 @@ func (p *Processor) shutdown(ctx context.Context) error {
 	p.mu.Unlock()
 	close(p.stop)
 
-	last := time.AfterFunc(sendingTime(ctx), p.cancel)
+	last := time.AfterFunc(p.sendingTime(ctx), p.cancel)
 	defer last.Stop()
 	done := make(chan error, 1)
 	go func() {
@@ -209,11 +209,15 @@ func (p *Processor) shutdown(ctx context.Context) error {
 	return err
 }
 
-// sendingTime is how long Shutdown may send: a tenth of its time, at most half
-// a second, is left for the spill and for closing.
-func sendingTime(ctx context.Context) time.Duration {
+// sendingTime is how long Shutdown may send. Some time is left for closing:
+// a tenth, at most half a second; with a spill, which has to write what is
+// left, a quarter, at most two seconds.
+func (p *Processor) sendingTime(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
 	left := max(0, time.Until(deadline))
+	if p.opts.Spill != nil {
+		return left - min(left/4, 2*time.Second)
+	}
 	return left - min(left/10, time.Second/2)
 }
 

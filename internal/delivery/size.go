@@ -36,7 +36,7 @@ func sizeOfAttributes(attrs []attribute.KeyValue) (n int) {
 
 func sizeOfValue(v *attribute.Value) (n int) {
 	switch v.Type() {
-	case attribute.BOOL, attribute.INT64, attribute.FLOAT64, attribute.INVALID:
+	case attribute.BOOL, attribute.INT64, attribute.FLOAT64, attribute.EMPTY:
 		return 0
 	case attribute.STRING:
 		return len(v.AsString())
