@@ -127,6 +127,15 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 	}
 }
 
+// written counts the events that went to the sink.
+func (r *Report) written() int64 {
+	var n int64
+	for _, v := range r.Events {
+		n += v
+	}
+	return n
+}
+
 // WriteTo writes the report as text.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.WriteString(w, r.String())

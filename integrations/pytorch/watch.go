@@ -227,6 +227,11 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	src := Source{Name: c.path, ModTime: c.modTime, Open: opener(c.path)}
 	rep, err := Import(ctx, w.sink, []Source{src}, w.opts.Import)
 	entry.State = stateDone
+	if err != nil && ctx.Err() != nil && rep.written() == 0 {
+		// Stopped before the first event: nothing keeps a later import from it.
+		delete(w.state.Files, key)
+		return false, errors.Join(err, w.state.save(w.opts.StateFile))
+	}
 	if err != nil {
 		entry.State, entry.Error = stateFailed, err.Error()
 		var refused *kineto.RefusedError
