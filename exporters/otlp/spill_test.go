@@ -1,0 +1,266 @@
+package otlp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/delivery"
+)
+
+// spilled records n spans for a backend that refuses them all, and gives the
+// counts after the shutdown.
+func spilled(t *testing.T, cfg otlp.Config, n int, o *delivery.Options) delivery.Stats {
+	t.Helper()
+	p := newPipeline(t, cfg, o)
+	p.record(n)
+	_ = p.ForceFlush(t.Context()) // tells of losses, if any
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return p.p.Stats()
+}
+
+// away is a Config for a backend that is not there.
+func away(t *testing.T, r *receiver, dir string) otlp.Config {
+	r.url = "http://" + closedPort(t)
+	cfg := quick(r)
+	cfg.RetryFor, cfg.SpillDir = -1, dir
+	return cfg
+}
+
+func files(t *testing.T, dir string) (names []string, bytes int64) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, e.Name())
+		bytes += info.Size()
+	}
+	return names, bytes
+}
+
+func newExporter(t *testing.T, cfg otlp.Config) *otlp.Exporter {
+	t.Helper()
+	e, err := otlp.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func TestSpillAndReplay(t *testing.T) {
+	forProtocols(t, func(t *testing.T, r *receiver) {
+		dir := filepath.Join(t.TempDir(), "made", "when needed")
+		cfg := away(t, r, dir)
+		cfg.SpillFileBytes = 4 << 10
+		s := spilled(t, cfg, 100, &delivery.Options{MaxBatch: 10})
+		check(t, s, 100, 0, 100, 0, 0)
+		names, _ := files(t, dir)
+		if len(names) < 2 {
+			t.Errorf("one file only: %v", names)
+		}
+		r.start("")
+		e := newExporter(t, quick(r))
+		got, err := otlp.Replay(t.Context(), dir, e)
+		if err != nil || got != (otlp.ReplayResult{Files: len(names), Sent: 100}) {
+			t.Errorf("%+v %v", got, err)
+		}
+		if left, _ := files(t, dir); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+		if got := r.names(); !slices.Equal(got, sequence(100)) {
+			t.Errorf("got %v", got)
+		}
+		if a := r.taken[0].GetResource().GetAttributes(); len(a) != 1 || a[0].GetValue().GetStringValue() != "test" {
+			t.Errorf("resource: %v", a)
+		}
+		if got, err := otlp.Replay(t.Context(), dir, e); err != nil || got != (otlp.ReplayResult{}) {
+			t.Errorf("again: %+v %v", got, err)
+		}
+	})
+}
+
+func TestSpillIsBounded(t *testing.T) {
+	r := &receiver{t: t, protocol: protocols[1]}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "spans-of-an-earlier-run.otlp.jsonl"), make([]byte, 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := away(t, r, dir)
+	cfg.SpillBytes, cfg.SpillFileBytes = 20_000, 4_000
+	s := spilled(t, cfg, 500, &delivery.Options{MaxBatch: 10})
+	if s.Spilled == 0 || s.Dropped[delivery.TimedOut] == 0 || s.Spilled+s.DroppedTotal() != 500 || s.SpillErrors == 0 {
+		t.Errorf("got %+v", s)
+	}
+	if !strings.Contains(s.LastError.Error(), "full") {
+		t.Errorf("last error: %v", s.LastError)
+	}
+	if _, bytes := files(t, dir); bytes > 20_000 {
+		t.Errorf("%d bytes", bytes)
+	}
+	// What was counted as spilled is there, no more and no less.
+	if err := os.Remove(filepath.Join(dir, "spans-of-an-earlier-run.otlp.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	r.start("")
+	got, err := otlp.Replay(t.Context(), dir, newExporter(t, quick(r)))
+	if err != nil || int64(got.Sent) != s.Spilled {
+		t.Errorf("%+v %v, spilled %d", got, err, s.Spilled)
+	}
+}
+
+func TestSpillThatCannotBeWrittenDrops(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Log("root may write anywhere; a file takes the place of the directory instead")
+	}
+	r := &receiver{t: t, protocol: protocols[0]}
+	parent := t.TempDir()
+	cfg := away(t, r, filepath.Join(parent, "file", "dir"))
+	if err := os.WriteFile(filepath.Join(parent, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := spilled(t, cfg, 10, nil)
+	check(t, s, 10, 0, 0, delivery.TimedOut, 10)
+	if s.LastError == nil || !strings.Contains(s.LastError.Error(), "spill") {
+		t.Errorf("last error: %v", s.LastError)
+	}
+}
+
+func TestReplayKeepsWhatIsNotTaken(t *testing.T) {
+	forProtocols(t, func(t *testing.T, r *receiver) {
+		dir := t.TempDir()
+		check(t, spilled(t, away(t, r, dir), 30, &delivery.Options{MaxBatch: 10}), 30, 0, 30, 0, 0)
+		names, _ := files(t, dir)
+		path := filepath.Join(dir, names[0])
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := append(slices.Clone(whole), []byte(`{"resourceSpans":[{"scope`)...) // a process died while writing
+		if err := os.WriteFile(path, broken, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		has := func(spans []*tracepb.Span, name string) bool {
+			return slices.ContainsFunc(spans, func(s *tracepb.Span) bool { return s.GetName() == name })
+		}
+		steps := []struct {
+			name   string
+			script func(call int, spans []*tracepb.Span) reply
+			want   otlp.ReplayResult
+			err    bool
+		}{
+			{"the receiver goes away after one batch", func(_ int, spans []*tracepb.Span) reply {
+				if has(spans, "s0") {
+					return accept
+				}
+				return busy
+			}, otlp.ReplayResult{Sent: 10, Left: 20, Broken: 1}, true},
+			{"it refuses a batch", func(_ int, spans []*tracepb.Span) reply {
+				if has(spans, "s10") {
+					return refuse
+				}
+				return accept
+			}, otlp.ReplayResult{Sent: 10, Left: 10, Broken: 1}, true},
+			{"it takes a part, in small requests", func(_ int, spans []*tracepb.Span) reply {
+				switch {
+				case len(spans) > 5:
+					return full
+				case has(spans, "s10"):
+					return reject2
+				}
+				return accept
+			}, otlp.ReplayResult{Sent: 8, Rejected: 2, Broken: 1}, true},
+		}
+		for _, step := range steps {
+			one := (&receiver{t: t, protocol: r.protocol, script: step.script}).start("")
+			cfg := quick(one)
+			cfg.RetryFor = 50 * time.Millisecond
+			got, err := otlp.Replay(t.Context(), dir, newExporter(t, cfg))
+			if got != step.want || (err != nil) != step.err {
+				t.Errorf("%s: %+v %v, want %+v", step.name, got, err, step.want)
+			}
+			one.stop()
+		}
+		rest, err := os.ReadFile(path)
+		if err != nil || strings.TrimSpace(string(rest)) != `{"resourceSpans":[{"scope` {
+			t.Errorf("left: %s %v", rest, err)
+		}
+		if now, _ := files(t, dir); len(now) != 1 {
+			t.Errorf("files: %v", now)
+		}
+	})
+}
+
+func TestReplayLeavesALivingProcessAlone(t *testing.T) {
+	forProtocols(t, func(t *testing.T, r *receiver) {
+		dir := t.TempDir()
+		p := newPipeline(t, away(t, r, dir), nil)
+		p.record(10)
+		if err := p.ForceFlush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.start("")
+		e := newExporter(t, quick(r))
+		got, err := otlp.Replay(t.Context(), dir, e)
+		if err != nil || got != (otlp.ReplayResult{InUse: 1}) {
+			t.Errorf("%+v %v", got, err)
+		}
+		if err := p.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got, err = otlp.Replay(t.Context(), dir, e); err != nil || got.Sent != 10 {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
+}
+
+func TestReplayOfNothing(t *testing.T) {
+	r := (&receiver{t: t, protocol: protocols[0]}).start("")
+	if _, err := otlp.Replay(t.Context(), filepath.Join(t.TempDir(), "none"), newExporter(t, quick(r))); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error: %v", err)
+	}
+	if _, err := otlp.Replay(t.Context(), t.TempDir(), nil); err == nil {
+		t.Error("no exporter, no error")
+	}
+}
+
+// A replay that is cancelled stops at once and keeps everything.
+func TestReplayIsCancelled(t *testing.T) {
+	r := &receiver{t: t, protocol: protocols[1]}
+	dir := t.TempDir()
+	check(t, spilled(t, away(t, r, dir), 10, nil), 10, 0, 10, 0, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.script = func(int, []*tracepb.Span) reply { cancel(); return busy }
+	r.start("")
+	within(t, func() {
+		got, err := otlp.Replay(ctx, dir, newExporter(t, quick(r)))
+		if err == nil || got != (otlp.ReplayResult{Left: 10}) {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
+	if r.seen() != 1 {
+		t.Error(fmt.Sprint(r.seen(), " calls"))
+	}
+}
