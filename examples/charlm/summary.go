@@ -73,10 +73,12 @@ func covered(times []interval) (sum int64) {
 	return sum
 }
 
-// printSummary prints where the time of the run went.
+// printSummary prints where the time of the run went: of each category how
+// many events it has, their times added up, and the part of the run in which it
+// was busy.
 func printSummary(w io.Writer, categories []category, run time.Duration) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "category\tevents\tsum\ttime\tof the run\t")
+	fmt.Fprintln(tw, "category\tevents\ttotal\tbusy\tof the run\t")
 	for _, c := range categories {
 		share := "-"
 		if run > 0 {

@@ -140,12 +140,12 @@ func TestSummaryTable(t *testing.T) {
 	for _, line := range lines {
 		var name string
 		var count int
-		var sum, busy, share float64
+		var total, busy, share float64
 		plain := strings.Replace(line, "whole run", "run", 1)
-		if _, err := fmt.Sscanf(plain, "%s %d %f s %f s %f", &name, &count, &sum, &busy, &share); err != nil {
+		if _, err := fmt.Sscanf(plain, "%s %d %f s %f s %f", &name, &count, &total, &busy, &share); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
-		if busy > sum || share > 100 || count < 1 {
+		if busy > total || share > 100 || count < 1 {
 			t.Errorf("impossible row %q", line)
 		}
 		if len(line) != len(lines[0]) {
