@@ -19,6 +19,9 @@ const (
 // noScope is the category of spans without an instrumentation scope.
 const noScope = "otel"
 
+// sdkScope is what the SDK calls a tracer without a name.
+const sdkScope = "go.opentelemetry.io/otel/sdk/tracer"
+
 // maxKeys bounds the names that are kept in encoded form. A program that makes
 // up a name for every span gets its names encoded every time.
 const maxKeys = 2048
@@ -96,12 +99,12 @@ func (t *keyTable) add(id keyID) *dftracer.Key {
 
 // lastWord is the last word of an instrumentation scope such as
 // "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp".
-func lastWord(scope string) string {
-	scope = strings.TrimRight(scope, "/.:")
+func lastWord(full string) string {
+	scope := strings.TrimRight(full, "/.:")
 	if i := strings.LastIndexAny(scope, "/.: "); i >= 0 {
 		scope = scope[i+1:]
 	}
-	if scope == "" {
+	if scope == "" || full == sdkScope {
 		return noScope
 	}
 	return scope

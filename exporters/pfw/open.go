@@ -22,9 +22,9 @@ type open struct {
 	live   atomic.Int32 // events written while it was open
 }
 
-// slack is how far, in microseconds, the times of parent and child may
-// disagree because their clocks were read apart. Such times are mended; larger
-// differences are taken for explicit times and left as they are.
+// slack is how far, in microseconds, the clocks behind the times of parent and
+// child may disagree. Such times are mended; larger differences are taken for
+// explicit times and left as they are.
 const slack = 10_000
 
 // above is the nearest ancestor that has not ended. A child that outlives its
@@ -58,11 +58,25 @@ func (o *open) level() int {
 	return n
 }
 
-// place says where o is in the tree of the file: its level and its parent. The
-// level is 0, unknown, when o moved up after children of it were written that
-// say otherwise.
-func (o *open) place() (level int, parent int64) {
+// settle decides o's end and its place in the tree of the file once it is
+// marked as ended. It ends neither before its start nor before a child that is
+// written under it; the parent is one that ends later. The level is 0,
+// unknown, when o moved up after children were written that say otherwise.
+// latest is the latest end that is believable, asked for in need only.
+func (o *open) settle(end int64, latest func() int64) (settled int64, level int, parent int64) {
+	end = max(end, o.start)
+	if last := o.last.Load(); last > end && last <= latest() {
+		end = last
+	}
 	q := o.above()
+	for q != nil {
+		q.raise(end)
+		// A parent that has not ended by now will see the raised end.
+		if !q.ended.Load() {
+			break
+		}
+		q = o.above()
+	}
 	level, parent = 1, dftracer.NoParent
 	if q != nil {
 		level, parent = q.level()+1, int64(q.id)
@@ -70,23 +84,26 @@ func (o *open) place() (level int, parent int64) {
 	if level != o.depth && o.last.Load() != 0 {
 		level = 0
 	}
-	return level, parent
+	return end, level, parent
 }
 
-// closeAt tells the parent of an end and settles o's own: never before its
-// start, and not before that of a child that ended just now.
-func (o *open) closeAt(end int64) int64 {
-	end = max(end, o.start)
-	if last := o.last.Load(); last > end && last-end <= slack {
-		end = last
-	}
-	for q := o.parent.Load(); q != nil; {
-		last := q.last.Load()
-		if last >= end || q.last.CompareAndSwap(last, end) {
-			break
+// raise notes the end of a child.
+func (o *open) raise(end int64) {
+	for {
+		last := o.last.Load()
+		if last >= end || o.last.CompareAndSwap(last, end) {
+			return
 		}
 	}
-	return end
+}
+
+// place is the level and the parent of an open o as things stand.
+func (o *open) place() (level int, parent int64) {
+	q := o.above()
+	if q == nil {
+		return 1, dftracer.NoParent
+	}
+	return q.level() + 1, int64(q.id)
 }
 
 // beginBelow makes o a child of q (nil: a root) that starts at start.

@@ -176,8 +176,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 // Shutdown, the span itself.
 func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
-	end = e.closeAt(end)
-	level, parent := e.place()
+	end, level, parent := e.settle(end, p.latest)
 	tid := p.lanes.End(e.lane, end)
 
 	attrs := s.Attributes()
@@ -299,6 +298,9 @@ func within(ctx context.Context, f func() error) error {
 }
 
 var errLate = errors.New("pfw: the trace file was not finished in time")
+
+// latest is the latest end of a child that is believed.
+func (p *Processor) latest() int64 { return p.clock.now() + slack }
 
 // clock tells wall-clock microseconds by the monotonic clock, so that time
 // never goes back.

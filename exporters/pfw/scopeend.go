@@ -40,8 +40,7 @@ func (s *scope) End(err error) {
 
 func (s *scope) write(end int64, err error, truncated bool) {
 	p := s.kind.p
-	end = s.closeAt(end)
-	level, parent := s.place()
+	end, level, parent := s.settle(end, p.latest)
 	p.open.removeScope(s)
 	tid := p.lanes.End(s.lane, end)
 

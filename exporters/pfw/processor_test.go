@@ -1,0 +1,398 @@
+package pfw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// newTrace gives a processor over a new plain file.
+func newTrace(t testing.TB, o *pfw.Options) (*pfw.Processor, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	p, err := pfw.Create(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
+	return p, path
+}
+
+// newSDK gives a plain tracer provider over a new file. done ends it and
+// returns the events by name.
+func newSDK(t testing.TB, o *pfw.Options) (tp *sdktrace.TracerProvider, done func() map[string]dftracer.Event) {
+	t.Helper()
+	p, path := newTrace(t, o)
+	tp = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	return tp, func() map[string]dftracer.Event {
+		t.Helper()
+		if err := tp.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		dftest.Check(t, path)
+		return byName(dftest.Events(t, path))
+	}
+}
+
+// byName maps the names of complete events, and "CM:" and the keys of metadata
+// records, to the events.
+func byName(events []dftracer.Event) map[string]dftracer.Event {
+	all := make(map[string]dftracer.Event)
+	for _, ev := range events {
+		name := ev.Name
+		if ev.Phase == dftracer.PhaseMetadata {
+			key, _ := ev.Meta()
+			name = ev.Name + ":" + key
+		}
+		all[name] = ev
+	}
+	return all
+}
+
+// newTelemetry gives a telemetry provider over the processor.
+func newTelemetry(t testing.TB, p sdktrace.SpanProcessor) *telemetry.Provider {
+	t.Helper()
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "test", SessionTag: config.Value("s"), WorldSize: config.Value(1)}).
+		WithTrainingConfig(config.Training{PerfTag: config.Value("p"), GlobalBatchSize: config.Value(4)}).
+		WithRanks(config.Ranks{}).
+		WithSpanProcessor(p).
+		ConfigureProvider(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) })
+	return tel
+}
+
+func text(t *testing.T, ev dftracer.Event, key string) string {
+	t.Helper()
+	a, ok := ev.Arg(key)
+	if !ok {
+		t.Errorf("%s has no argument %s: %v", ev.Name, key, ev.Args)
+	}
+	return a.Text()
+}
+
+func TestSpanBecomesOneEvent(t *testing.T) {
+	tp, done := newSDK(t, nil)
+	tracer := tp.Tracer("example.com/shop/http-client")
+	linked := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
+	ctx, s := tracer.Start(context.Background(), "GET /", trace.WithAttributes(
+		attribute.Int("status", 200), attribute.String("url", `a"<b>`), attribute.Bool("ok", true),
+		attribute.Float64("ratio", 3), attribute.StringSlice("tags", []string{"x", "y"}),
+	), trace.WithLinks(trace.Link{SpanContext: linked, Attributes: []attribute.KeyValue{attribute.Int("n", 1)}}))
+	_, child := tracer.Start(ctx, "dial")
+	child.AddEvent("resolved", trace.WithAttributes(attribute.String("name", "db"), attribute.Int("ms", 4)))
+	child.SetStatus(codes.Error, "refused")
+	child.End()
+	s.SetStatus(codes.Ok, "")
+	s.End()
+
+	ev := done()
+	get, dial := ev["GET /"], ev["dial"]
+	if get.Cat != "http-client" || get.Level != 1 || get.Parent != dftracer.NoParent {
+		t.Errorf("root is %+v", get)
+	}
+	if dial.Parent != int64(get.ID) || dial.Level != 2 || dial.TID != get.TID {
+		t.Errorf("child %+v is not below %+v", dial, get)
+	}
+	for key, want := range map[string]string{
+		"status": "200", "url": `a"<b>`, "ok": "1", "ratio": "3.0", "tags": `["x","y"]`, "otel.status_code": "OK",
+		"otel.links": `[{"trace_id":"01000000000000000000000000000000","span_id":"0200000000000000","attributes":{"n":1}}]`,
+	} {
+		if got := text(t, get, key); got != want {
+			t.Errorf("%s = %s, want %s", key, got, want)
+		}
+	}
+	if a, _ := get.Arg("status"); a.Kind() != dftracer.KindInt {
+		t.Errorf("status is no integer: %v", a.Kind())
+	}
+	if text(t, dial, "otel.status_code") != "ERROR" || text(t, dial, "otel.status_description") != "refused" {
+		t.Errorf("status of %v", dial.Args)
+	}
+	resolved, ok := ev["CM:resolved"]
+	if !ok {
+		t.Fatal("the event is missing")
+	}
+	if text(t, resolved, "span") != fmt.Sprint(dial.ID) || text(t, resolved, "event.name") != "db" || text(t, resolved, "ms") != "4" {
+		t.Errorf("event record is %v", resolved.Args)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		scope, span string
+		attrs       []attribute.KeyValue
+		cat, event  string
+	}{
+		"standard":         {"x", spans.ModelForward, nil, "compute", "forward"},
+		"application":      {"x", spans.Application, nil, "ai_root", "ai_root"},
+		"category":         {"x", "tokenize", []attribute.KeyValue{attribute.String("dftracer.cat", "data")}, "data", "tokenize"},
+		"category, name":   {"x", "data.item", []attribute.KeyValue{attribute.String("dftracer.cat", "data"), attribute.String("dftracer.name", "item")}, "data", "item"},
+		"beats the table":  {"x", spans.Epoch, []attribute.KeyValue{attribute.String("dftracer.cat", "pipeline"), attribute.String("dftracer.name", "epoch")}, "pipeline", "epoch"},
+		"scope":            {"go.opentelemetry.io/contrib/otelhttp", "GET", nil, "otelhttp", "GET"},
+		"scope with slash": {"example.com/lib/", "call", nil, "lib", "call"},
+		"no scope":         {"", "call", nil, "otel", "call"},
+		"reserved":         {"x/dftracer", "call", nil, "dftracer.app", "call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tp, done := newSDK(t, &pfw.Options{NoBegin: true})
+			_, s := tp.Tracer(c.scope).Start(context.Background(), c.span, trace.WithAttributes(c.attrs...))
+			s.End()
+			ev, ok := done()[c.event]
+			if !ok || ev.Cat != c.cat {
+				t.Errorf("got %+v, want %s/%s", ev, c.cat, c.event)
+			}
+			for _, a := range ev.Args {
+				if a.Key == pfw.AttrCategory || a.Key == pfw.AttrName {
+					t.Errorf("%s is an argument", a.Key)
+				}
+			}
+		})
+	}
+}
+
+func TestOutlivedParent(t *testing.T) {
+	tp, done := newSDK(t, nil)
+	tracer := tp.Tracer("x")
+	ctx, root := tracer.Start(context.Background(), "root")
+	ctx, parent := tracer.Start(ctx, "parent")
+	ctx, child := tracer.Start(ctx, "child")
+	_, grandchild := tracer.Start(ctx, "grandchild")
+	parent.End()
+	time.Sleep(20 * time.Millisecond)
+	grandchild.End()
+	child.End()
+	_, late := tracer.Start(ctx, "late") // its parent has ended
+	late.End()
+	root.End()
+	ev := done() // checks levels and containment
+	if got := ev["child"].Parent; got != int64(ev["root"].ID) {
+		t.Errorf("child hangs under %d, not under the root %d", got, ev["root"].ID)
+	}
+	if got := ev["late"].Parent; got != dftracer.NoParent {
+		t.Errorf("late hangs under %d, though its parent was over", got)
+	}
+	if got := ev["grandchild"].Parent; got != int64(ev["child"].ID) {
+		t.Errorf("grandchild hangs under %d", got)
+	}
+}
+
+func TestRemoteParentIsRoot(t *testing.T) {
+	tp, done := newSDK(t, nil)
+	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true, TraceFlags: 1})
+	_, s := tp.Tracer("x").Start(trace.ContextWithRemoteSpanContext(context.Background(), remote), "served")
+	s.End()
+	if ev := done()["served"]; ev.Parent != dftracer.NoParent || ev.Level != 1 {
+		t.Errorf("%+v is no root", ev)
+	}
+}
+
+func TestShutdownWritesOpenSpans(t *testing.T) {
+	p, path := newTrace(t, nil)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	ctx, root := tp.Tracer("x").Start(context.Background(), spans.TrainingLoop)
+	ctx, inner := tp.Tracer("x").Start(ctx, "inner", trace.WithAttributes(attribute.Int("k", 1)))
+	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, 0)
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	inner.End()
+	root.End()
+	scope.End(nil)
+	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, 0); s != nil {
+		t.Error("a scope was started after Shutdown")
+	}
+	report := dftest.Check(t, path)
+	if report.Open != 0 {
+		t.Errorf("%d spans are open in the file", report.Open)
+	}
+	ev := byName(dftest.Events(t, path))
+	for _, name := range []string{"train", "inner", "forward"} {
+		if text(t, ev[name], "truncated") != "1" {
+			t.Errorf("%s is not marked", name)
+		}
+	}
+	if text(t, ev["inner"], "k") != "1" || text(t, ev["end"], "spans_truncated") != "3" {
+		t.Errorf("inner %v, end %v", ev["inner"].Args, ev["end"].Args)
+	}
+	if _, ok := ev["CM:"+dftracer.KeySpanBegin]; !ok {
+		t.Error("the long span has no begin record")
+	}
+}
+
+func TestTelemetrySpans(t *testing.T) {
+	p, path := newTrace(t, nil)
+	tel := newTelemetry(t, p)
+	ctx, app := tel.StartApplication(context.Background())
+	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{IterationsStart: 7})
+	ectx, epoch := tel.StartEpoch(ctx, 2)
+	ictx, it := tel.StartTrainingIteration(ectx)
+	it.AddEvent("checked", attribute.Int("n", 3))
+	_, fw := tel.StartForward(ictx)
+	fw.End(errors.New("overflow"))
+	it.End(nil)
+	epoch.End(nil)
+	loop.End(nil)
+	app.End(nil)
+	if err := tel.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.Check(t, path)
+	ev := byName(dftest.Events(t, path))
+	if report.Counts["dftracer/CM/M"] < 5 {
+		t.Errorf("counts %v", report.Counts)
+	}
+	chain := []string{"ai_root", "train", "epoch.block", "train.iteration", "forward"}
+	for i := 1; i < len(chain); i++ {
+		if ev[chain[i]].Parent != int64(ev[chain[i-1]].ID) {
+			t.Errorf("%s is not below %s", chain[i], chain[i-1])
+		}
+	}
+	for _, name := range []string{"train.iteration", "forward"} {
+		if e := ev[name]; text(t, e, "epoch") != "2" || text(t, e, "step") != "7" {
+			t.Errorf("%s has %v", name, e.Args)
+		}
+	}
+	if text(t, ev["forward"], "otel.status_description") != "overflow" {
+		t.Errorf("forward has %v", ev["forward"].Args)
+	}
+	var checked int
+	for _, e := range dftest.Events(t, path) {
+		if key, value := e.Meta(); e.Name == "CM" && key == "checked" {
+			checked++
+			if us, err := strconv.ParseInt(value, 10, 64); err != nil || us < ev["train.iteration"].TS {
+				t.Errorf("time of the event is %s", value)
+			}
+		}
+	}
+	if checked != 1 {
+		t.Errorf("the event was written %d times", checked)
+	}
+}
+
+func TestEventIsWrittenAtOnce(t *testing.T) {
+	p, path := newTrace(t, nil)
+	tel := newTelemetry(t, p)
+	_, app := tel.StartApplication(context.Background())
+	app.AddEvent("midway")
+	if err := tel.ForceFlush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
+	if report.Open != 1 {
+		t.Errorf("%d spans are open in the file, want the application", report.Open)
+	}
+	if _, ok := byName(dftest.Events(t, path))["CM:midway"]; !ok {
+		t.Error("the event is not in the file yet")
+	}
+	app.End(nil)
+}
+
+// mix runs telemetry spans, plain spans and scopes nested at random.
+type mix struct {
+	tel    *telemetry.Provider
+	tracer trace.Tracer
+	kinds  []spans.ScopeKind
+	wg     sync.WaitGroup
+	strict bool // nothing outlives its parent
+}
+
+func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
+	*count++
+	var end func()
+	switch r.IntN(3) {
+	case 0:
+		c, s := m.tel.StartSpan(ctx, "custom"+strconv.Itoa(r.IntN(4)))
+		ctx, end = c, func() { s.End(nil) }
+	case 1:
+		c, s := m.tracer.Start(ctx, "plain"+strconv.Itoa(r.IntN(4)))
+		ctx, end = c, func() { s.End() }
+	default:
+		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, 0)
+		ctx, end = s.Context(), func() { s.End(nil) }
+	}
+	for range r.IntN(4) {
+		if depth < 6 {
+			m.run(ctx, r, depth+1, count)
+		}
+	}
+	if !m.strict && r.IntN(10) == 0 { // a child that may outlive this one
+		*count++
+		s := m.kinds[0].Start(ctx, nil, 0)
+		m.wg.Go(func() { s.End(nil) })
+	}
+	end()
+}
+
+func TestManyGoroutines(t *testing.T) {
+	for name, strict := range map[string]bool{"nested": true, "outliving": false} {
+		t.Run(name, func(t *testing.T) {
+			p, path := newTrace(t, nil)
+			tel := newTelemetry(t, p)
+			m := &mix{tel: tel, tracer: tel.Tracer("example.com/plain"), strict: strict}
+			for _, n := range []string{"forward", "backward", "step"} {
+				m.kinds = append(m.kinds, p.ScopeKind("compute", n))
+			}
+			ctx, err := tel.Recorder().StartPhase(context.Background(), spans.Application, telemetry.Start{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts := make([]int, 64)
+			for g := range counts {
+				m.wg.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(g), 1))
+					start := ctx
+					if g%2 == 0 {
+						start = context.Background() // under the ambient span
+					}
+					for range 10 {
+						m.run(start, r, 0, &counts[g])
+					}
+				})
+			}
+			m.wg.Wait()
+			if err := tel.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			report := dftest.Check(t, path)
+			want := 3 // start, end, application
+			for _, n := range counts {
+				want += n
+			}
+			if report.Events != want {
+				t.Errorf("%d events, want %d", report.Events, want)
+			}
+			if strict && report.Lanes > 2*64 {
+				t.Errorf("%d lanes for 64 goroutines", report.Lanes)
+			}
+			roots := slices.DeleteFunc(dftest.Events(t, path), func(e dftracer.Event) bool {
+				return e.Phase != dftracer.PhaseComplete || e.Cat == "dftracer" || e.Parent != dftracer.NoParent
+			})
+			if len(roots) != 1 {
+				t.Errorf("%d roots, want the application alone", len(roots))
+			}
+			t.Logf("%d events on %d lanes", report.Events, report.Lanes)
+		})
+	}
+}
