@@ -66,8 +66,8 @@ func childMain(path string) {
 				w.WriteComplete(&key, dftracer.Span{ID: id, TID: lanes.End(lane, end), TS: start, Dur: end - start, Level: 2, Parent: int64(root.ID)},
 					dftracer.Int("n", n))
 				counts[g].Store(n)
-				if n%16 == 0 {
-					time.Sleep(2 * time.Millisecond)
+				if n%8 == 0 {
+					time.Sleep(5 * time.Millisecond)
 				}
 			}
 		}()

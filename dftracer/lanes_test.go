@@ -13,7 +13,6 @@ import (
 
 // laneSpan is a finished span as the lane tests see it.
 type laneSpan struct {
-	id, parent int
 	tid        int64
 	start, end int64
 }

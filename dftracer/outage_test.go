@@ -47,6 +47,13 @@ func (f *flaky) set(broken bool) {
 	f.broken = broken
 }
 
+// bytes returns what was written so far.
+func (f *flaky) bytes() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.Clone(f.data.Bytes())
+}
+
 func emit(w *dftracer.Writer, n int) {
 	for range n {
 		w.Write(&dftracer.Event{Name: "step", Cat: "compute", TS: time.Now().UnixMicro(), Level: 1})

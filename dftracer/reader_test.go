@@ -3,11 +3,11 @@ package dftracer_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,13 +20,19 @@ import (
 
 // describe is an event as comparable text.
 func describe(ev *dftracer.Event) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v type=%d id=%d %q %q pid=%d tid=%d ts=%d dur=%d level=%d parent=%d host=%q", ev.Phase, ev.Type, ev.ID, ev.Name, ev.Cat,
-		ev.PID, ev.TID, ev.TS, ev.Dur, ev.Level, ev.Parent, ev.HostHash)
-	for _, a := range ev.Args {
-		fmt.Fprintf(&b, " %q:%d=%s", a.Key, a.Kind(), a.AppendJSON(nil, dftracer.V2))
+	b := []byte(ev.Phase.String())
+	for _, n := range [...]int64{int64(ev.Type), int64(ev.ID), ev.PID, ev.TID, ev.TS, ev.Dur, int64(ev.Level), ev.Parent} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
-	return b.String()
+	for _, s := range [...]string{ev.Name, ev.Cat, ev.HostHash} {
+		b = strconv.AppendQuote(append(b, ' '), s)
+	}
+	for _, a := range ev.Args {
+		b = strconv.AppendQuote(append(b, ' '), a.Key)
+		b = strconv.AppendInt(append(b, ':'), int64(a.Kind()), 10)
+		b = a.AppendJSON(append(b, '='), dftracer.V2)
+	}
+	return string(b)
 }
 
 func readAll(t testing.TB, r io.Reader) ([]string, dftracer.ReadStats) {
@@ -46,7 +52,7 @@ func readAll(t testing.TB, r io.Reader) ([]string, dftracer.ReadStats) {
 }
 
 func TestReaderForms(t *testing.T) {
-	const want = `X type=0 id=5 "fwd" "compute" pid=1 tid=2 ts=30 dur=4 level=2 parent=1 host="ab" "epoch":0=7 "loss":2=0.5 "s":3="x\"é"`
+	const want = `X 0 5 1 2 30 4 2 1 "fwd" "compute" "ab" "epoch":0=7 "loss":2=0.5 "s":3="x\"é"`
 	for _, line := range []string{
 		`{"id":5,"name":"fwd","cat":"compute","pid":1,"tid":2,"ts":30,"dur":4,"ph":"X","args":{"hhash":"ab","level":2,"p_idx":1,"epoch":7,"loss":0.5,"s":"x\"é"}}`,
 		`{"ph": "X", "cat": "compute", "name": "fwd", "id": 5, "pid": 1, "tid": 2, "ts": 30, "dur": 4, "args": {"p_idx": 1, "hhash": "ab", "level": 2, "epoch": 7, "loss": 0.5, "s": "x\u0022\u00e9"}},`,
@@ -138,7 +144,9 @@ func stepsText(t testing.TB, n int) []byte {
 // TestScanEqualsReader reads the same traces in all ways, among them members
 // that end in the middle of a line.
 func TestScanEqualsReader(t *testing.T) {
-	text := stepsText(t, 24000)
+	long := stepsText(t, 24000) // more than one piece of plain text
+	long = bytes.Replace(long, []byte(`"name":"item"`), []byte(`"name":item"`), 1)
+	text := stepsText(t, 5000)
 	text = bytes.Replace(text, []byte(`"name":"item"`), []byte(`"name":item"`), 1) // one bad line
 	cut := func(size int) (parts [][]byte) {
 		for rest := text; len(rest) > 0; rest = rest[min(size, len(rest)):] {
@@ -150,13 +158,13 @@ func TestScanEqualsReader(t *testing.T) {
 		name string
 		data []byte
 	}{
-		{"plain", text},
+		{"plain", long},
 		{"single", members(text)},
-		{"members of odd sizes", members(cut(834567)...)},
+		{"members of odd sizes", members(cut(234567)...)},
 		{"tiny members", members(cut(5001)...)},
 		{"empty members", members(text[:3000], nil, text[3000:9000], nil, nil, text[9000:])},
-		{"torn", members(cut(834567)...)[:len(members(cut(834567)...))-5000]},
-		{"torn plain", text[:len(text)-7777]},
+		{"torn", members(cut(234567)...)[:len(members(cut(234567)...))-5000]},
+		{"torn plain", long[:len(long)-7777]},
 		{"mixed headers", append(members(text[:50000]), namedMember(text[50000:])...)},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -150,6 +150,7 @@ func (w *Writer) flushRegularly() {
 		case <-w.stop:
 			return
 		case <-t.C:
+			w.beginTracked()
 			w.sealAll()
 			w.pump.jobs <- job{op: opFlush}
 		}

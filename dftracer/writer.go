@@ -50,6 +50,7 @@ type Writer struct {
 
 	pump  *pump
 	names names
+	open  [openLists]openList
 
 	closing sync.Mutex
 	closed  bool
