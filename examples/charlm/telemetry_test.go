@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/trainspan/trainspan/spans"
@@ -219,5 +223,28 @@ func TestEnvironmentConfiguresTelemetry(t *testing.T) {
 	if code := run(t.Context(), small(t.TempDir(), sourceTree(t)), nil, &bytes.Buffer{}, &stderr); code != 1 ||
 		!strings.Contains(stderr.String(), "TRAINSPAN_GLOBAL_BATCH_SIZE") {
 		t.Errorf("exit status %d: %s", code, stderr.String())
+	}
+}
+
+// TestSpansGoToTheEndpoint names a backend by the standard variable.
+func TestSpansGoToTheEndpoint(t *testing.T) {
+	var requests, size atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		requests.Add(1)
+		size.Add(int64(len(body)))
+		w.Header().Set("Content-Type", "application/x-protobuf") // an empty answer: all taken
+	}))
+	defer backend.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL)
+	printed := runOK(t, nil, small(t.TempDir(), sourceTree(t))...)
+	if requests.Load() == 0 || size.Load() == 0 {
+		t.Errorf("%d requests with %d bytes", requests.Load(), size.Load())
+	}
+	if sent := number(t, printed, `v1/traces, (\d+) sent, 0 lost`); sent < 10 {
+		t.Errorf("%v spans were sent, want at least those of the phases", sent)
 	}
 }
