@@ -1,0 +1,200 @@
+package ai
+
+import (
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Keys of arguments that DFTracer's readers know.
+const (
+	keyImageIndex = "image_idx"
+	keyImageSize  = "image_size"
+)
+
+// Epoch is the argument epoch, for Update and for single scopes.
+func Epoch(n int) attribute.KeyValue { return attribute.Int(attributes.Epoch, n) }
+
+// Step is the argument step, for Update and for single scopes.
+func Step(n int) attribute.KeyValue { return attribute.Int(attributes.Step, n) }
+
+// ImageIndex is the argument image_idx, the number of a sample.
+func ImageIndex(n int) attribute.KeyValue { return attribute.Int(keyImageIndex, n) }
+
+// ImageSize is the argument image_size, in bytes.
+func ImageSize(n int) attribute.KeyValue { return attribute.Int(keyImageSize, n) }
+
+// Update sets arguments of all later scopes of the node and of everything
+// below it, until they are set again or Reset. A scope has the arguments of
+// the moment it starts. Disabled nodes do not take part.
+//
+// An epoch or a step wins over the one that the provider knows. On the root it
+// is also told to the provider, so that spans of package telemetry have it.
+func (n *Node) Update(attrs ...attribute.KeyValue) {
+	if n == nil || len(attrs) == 0 {
+		return
+	}
+	n.tree.mu.Lock()
+	n.update(attrs)
+	root, on := n == n.tree.Root, !n.state.Load().off
+	n.tree.mu.Unlock()
+	if !root || !on {
+		return
+	}
+	progress := n.tree.provider().Progress()
+	for _, kv := range attrs {
+		if kv.Value.Type() != attribute.INT64 {
+			continue
+		}
+		switch kv.Key {
+		case attributes.Epoch:
+			progress.SetEpoch(kv.Value.AsInt64())
+		case attributes.Step:
+			progress.SetStep(kv.Value.AsInt64())
+		}
+	}
+}
+
+func (n *Node) update(attrs []attribute.KeyValue) {
+	if st := n.state.Load(); !st.off {
+		n.state.Store(&state{args: merge(st.args, attrs)})
+	}
+	for _, c := range n.children {
+		c.update(attrs)
+	}
+}
+
+// merge gives new arguments; those before stay as they are, because running
+// scopes have them.
+func merge(before *spans.ScopeArgs, attrs []attribute.KeyValue) *spans.ScopeArgs {
+	next := &spans.ScopeArgs{}
+	if before != nil {
+		next.Epoch, next.Step = before.Epoch, before.Step
+		next.Attrs = append(make([]attribute.KeyValue, 0, len(before.Attrs)+len(attrs)), before.Attrs...)
+	}
+	for _, kv := range attrs {
+		isInt := kv.Value.Type() == attribute.INT64
+		switch {
+		case isInt && kv.Key == attributes.Epoch:
+			next.Epoch = known(kv.Value.AsInt64())
+		case isInt && kv.Key == attributes.Step:
+			next.Step = known(kv.Value.AsInt64())
+		default:
+			next.Attrs = upsert(next.Attrs, kv)
+		}
+	}
+	return next
+}
+
+// known makes a negative number unknown.
+func known(n int64) attributes.Opt[int64] {
+	if n < 0 {
+		return attributes.Opt[int64]{}
+	}
+	return attributes.Some(n)
+}
+
+func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyValue {
+	for i := range attrs {
+		if attrs[i].Key == kv.Key {
+			attrs[i] = kv
+			return attrs
+		}
+	}
+	return append(attrs, kv)
+}
+
+// Reset forgets the arguments that Update gave to the node and to everything
+// below it.
+func (n *Node) Reset() { n.change(func(st state) state { st.args = nil; return st }) }
+
+// Enable switches the node and everything below it on. It may lie below a
+// disabled node.
+func (n *Node) Enable() { n.change(func(st state) state { st.off = false; return st }) }
+
+// Disable switches the node and everything below it off. Scopes that are open
+// are still recorded.
+func (n *Node) Disable() { n.change(func(st state) state { st.off = true; return st }) }
+
+func (n *Node) change(f func(state) state) {
+	if n == nil {
+		return
+	}
+	n.tree.mu.Lock()
+	defer n.tree.mu.Unlock()
+	n.walk(f)
+}
+
+func (n *Node) walk(f func(state) state) {
+	st := f(*n.state.Load())
+	n.state.Store(&st)
+	for _, c := range n.children {
+		c.walk(f)
+	}
+}
+
+// ForceOn gives a copy of the node that is not part of the tree: it records
+// even if the node or its category is disabled, and no later Update, Enable or
+// Disable of the tree reaches it. Keep it instead of making it for every use.
+func (n *Node) ForceOn() *Node { return n.detach(func(st *state) { st.off = false }) }
+
+// ForceOff gives a copy of the node that is not part of the tree and never
+// records anything.
+func (n *Node) ForceOff() *Node { return n.detach(func(st *state) { st.off = true }) }
+
+// With gives a copy of the node that is not part of the tree, with further
+// arguments, which the node itself does not get.
+func (n *Node) With(attrs ...attribute.KeyValue) *Node {
+	return n.detach(func(st *state) { st.args = merge(st.args, attrs) })
+}
+
+func (n *Node) detach(f func(*state)) *Node {
+	if n == nil {
+		return nil
+	}
+	d := &Node{tree: n.tree, category: n.category, name: n.name}
+	st := *n.state.Load()
+	f(&st)
+	d.state.Store(&st)
+	return d
+}
+
+// Derive gives the node "<name>.<suffix>" below this one, in the same
+// category; the same one every time. A new one starts in the state of this
+// node. Keep it where it is used often.
+func (n *Node) Derive(suffix string) *Node {
+	if n == nil {
+		return nil
+	}
+	n.tree.mu.Lock()
+	defer n.tree.mu.Unlock()
+	if d := n.derived[suffix]; d != nil {
+		return d
+	}
+	if n.derived == nil {
+		n.derived = make(map[string]*Node)
+	}
+	suffix = strings.Clone(suffix)
+	d := newNode(n.tree, n, n.category, n.name+"."+suffix)
+	n.derived[suffix] = d
+	return d
+}
+
+// Init is Derive("init"): the node "checkpoint.init" of the category
+// checkpoint, say.
+func (n *Node) Init() *Node { return n.Derive("init") }
+
+// Update is [Node.Update] of the root of the tree over the default provider.
+func Update(attrs ...attribute.KeyValue) { Root.Update(attrs...) }
+
+// Reset is [Node.Reset] of the root of the tree over the default provider.
+func Reset() { Root.Reset() }
+
+// Enable is [Node.Enable] of the root of the tree over the default provider.
+func Enable() { Root.Enable() }
+
+// Disable is [Node.Disable] of the root of the tree over the default provider.
+func Disable() { Root.Disable() }

@@ -1,0 +1,156 @@
+package ai
+
+import (
+	"sync"
+
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// Tree is the whole tree. Its categories are nodes themselves.
+type Tree struct {
+	tel *telemetry.Provider // nil: the default provider
+
+	mu         sync.Mutex // guards the shape of the tree and orders changes of state
+	categories map[string]*Node
+	custom     map[[2]string]*Node
+
+	// Root is the node ai_root: one scope of it spans the run.
+	Root       *Node
+	Compute    ComputeNodes
+	Data       DataNodes
+	DataLoader DataLoaderNodes
+	Comm       CommNodes
+	Device     DeviceNodes
+	Checkpoint CheckpointNodes
+	Pipeline   PipelineNodes
+}
+
+// ComputeNodes is the category compute.
+type ComputeNodes struct {
+	*Node
+	Forward, Backward, Step *Node
+}
+
+// DataNodes is the category data.
+type DataNodes struct {
+	*Node
+	Preprocess, Item *Node
+}
+
+// DataLoaderNodes is the category dataloader.
+type DataLoaderNodes struct {
+	*Node
+	Fetch *Node
+}
+
+// CommNodes is the category comm.
+type CommNodes struct {
+	*Node
+	Send, Receive, Barrier, Bcast, Reduce, AllReduce    *Node
+	Gather, AllGather, Scatter, ReduceScatter, AllToAll *Node
+}
+
+// DeviceNodes is the category device.
+type DeviceNodes struct {
+	*Node
+	Transfer *Node
+}
+
+// CheckpointNodes is the category checkpoint.
+type CheckpointNodes struct {
+	*Node
+	Capture, Restart *Node
+}
+
+// PipelineNodes is the category pipeline.
+type PipelineNodes struct {
+	*Node
+	Epoch, Train, Evaluate, Test *Node
+}
+
+// NewTree makes a tree whose scopes are recorded by tel. Nil stands for the
+// default provider of package telemetry, whichever that is at the time.
+func NewTree(tel *telemetry.Provider) *Tree {
+	t := &Tree{tel: tel, categories: make(map[string]*Node), custom: make(map[[2]string]*Node)}
+	t.Root = newNode(t, nil, "ai_root", "ai_root")
+	category := func(name string) *Node {
+		n := newNode(t, t.Root, name, name)
+		t.categories[name] = n
+		return n
+	}
+	leaf := func(c *Node, name string) *Node {
+		n := newNode(t, c, c.category, name)
+		t.custom[[2]string{c.category, name}] = n
+		return n
+	}
+
+	c := category("compute")
+	t.Compute = ComputeNodes{c, leaf(c, "forward"), leaf(c, "backward"), leaf(c, "step")}
+	c = category("data")
+	t.Data = DataNodes{c, leaf(c, "preprocess"), leaf(c, "item")}
+	c = category("dataloader")
+	t.DataLoader = DataLoaderNodes{c, leaf(c, "fetch")}
+	c = category("comm")
+	t.Comm = CommNodes{
+		Node: c, Send: leaf(c, "send"), Receive: leaf(c, "receive"), Barrier: leaf(c, "barrier"),
+		Bcast: leaf(c, "bcast"), Reduce: leaf(c, "reduce"), AllReduce: leaf(c, "all_reduce"),
+		Gather: leaf(c, "gather"), AllGather: leaf(c, "all_gather"), Scatter: leaf(c, "scatter"),
+		ReduceScatter: leaf(c, "reduce_scatter"), AllToAll: leaf(c, "all_to_all"),
+	}
+	c = category("device")
+	t.Device = DeviceNodes{c, leaf(c, "transfer")}
+	c = category("checkpoint")
+	t.Checkpoint = CheckpointNodes{c, leaf(c, "capture"), leaf(c, "restart")}
+	c = category("pipeline")
+	t.Pipeline = PipelineNodes{c, leaf(c, "epoch"), leaf(c, "train"), leaf(c, "evaluate"), leaf(c, "test")}
+	return t
+}
+
+// NewNode gives the node of a category and a name, the same one every time.
+// A category that is new becomes part of the tree.
+func (t *Tree) NewNode(category, name string) *Node {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.categories[category]
+	if c == nil {
+		c = newNode(t, t.Root, category, category)
+		t.categories[category] = c
+	}
+	if name == category {
+		return c
+	}
+	id := [2]string{category, name}
+	n := t.custom[id]
+	if n == nil {
+		n = newNode(t, c, category, name)
+		t.custom[id] = n
+	}
+	return n
+}
+
+func (t *Tree) provider() *telemetry.Provider {
+	if t.tel != nil {
+		return t.tel
+	}
+	return telemetry.Default()
+}
+
+var std = NewTree(nil)
+
+// The tree over the default provider.
+var (
+	Root       = std.Root
+	Compute    = std.Compute
+	Data       = std.Data
+	DataLoader = std.DataLoader
+	Comm       = std.Comm
+	Device     = std.Device
+	Checkpoint = std.Checkpoint
+	Pipeline   = std.Pipeline
+)
+
+// NewNode is [Tree.NewNode] of the tree over the default provider.
+func NewNode(category, name string) *Node { return std.NewNode(category, name) }
