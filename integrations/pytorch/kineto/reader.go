@@ -12,7 +12,7 @@ import (
 const (
 	windowSize = 256 << 10
 	// maxEvent bounds one event; what is longer is skipped as damaged.
-	maxEvent = 16 << 20
+	maxEvent = 4 << 20
 	// maxMember bounds a top-level member that is kept.
 	maxMember = 1 << 20
 )
@@ -95,7 +95,10 @@ func (r *Reader) fill() bool {
 		}
 		r.buf = append(r.buf, make([]byte, len(r.buf))...)
 	}
-	for range 100 {
+	// A full window, so that an event which needs the window to grow is looked
+	// at again only when the window has doubled.
+	had := r.end
+	for idle := 0; r.end < len(r.buf); {
 		n, err := r.src.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {
@@ -103,14 +106,16 @@ func (r *Reader) fill() bool {
 			if err != io.EOF {
 				r.readErr = err
 			}
-			return n > 0
+			break
 		}
 		if n > 0 {
-			return true
+			idle = 0
+		} else if idle++; idle == 100 {
+			r.eof, r.readErr = true, io.ErrNoProgress
+			break
 		}
 	}
-	r.eof, r.readErr = true, io.ErrNoProgress
-	return false
+	return r.end > had
 }
 
 // peek skips blanks and returns the next byte without taking it.
@@ -237,9 +242,6 @@ func (r *Reader) member() error {
 	}
 	raw, complete := r.value()
 	if !complete {
-		if r.eof {
-			return r.early()
-		}
 		return r.damagedMember("a value that is not JSON")
 	}
 	r.keepMember(name, raw)
@@ -266,6 +268,12 @@ func (r *Reader) take(scan func(b []byte, i int) int) ([]byte, bool) {
 func (r *Reader) value() (raw []byte, complete bool) {
 	for {
 		n := skipValue(r.buf[:r.end], r.pos)
+		if !r.sawEvents && bytes.Contains(r.buf[r.pos:max(n, r.pos)], eventsKey) {
+			return nil, false // an unescaped quote made the value run into the events
+		}
+		if n == scanShort && !r.sawEvents && bytes.Contains(r.buf[r.pos:r.end], eventsKey) {
+			return nil, false
+		}
 		if n >= 0 {
 			raw = append(raw, r.buf[r.pos:n]...)
 			r.pos = n
@@ -326,18 +334,16 @@ func (r *Reader) keepMember(name string, raw []byte) {
 	}
 }
 
+var eventsKey = []byte(`"traceEvents"`)
+
 // damagedMember gives up on the members before the events and looks for the
 // events themselves, or ends the reading after them.
 func (r *Reader) damagedMember(reason string) error {
 	from := r.offset()
 	if r.sawEvents {
-		for r.pos = r.end; r.fill(); r.pos = r.end {
-		}
-		r.defect(from, r.base+int64(r.end), reason+" after the events")
-		r.state = stateDone
-		return nil
+		return r.damagedTail(from, reason)
 	}
-	mark := []byte(`"traceEvents"`)
+	mark := eventsKey
 	for {
 		if j := bytes.Index(r.buf[r.pos:r.end], mark); j >= 0 {
 			r.pos += j
@@ -355,6 +361,42 @@ func (r *Reader) damagedMember(reason string) error {
 			return r.early()
 		}
 	}
+}
+
+var baseKey = []byte(`"baseTimeNanoseconds":`)
+
+// damagedTail reads what is left behind the events for the one member that
+// matters there, the time base.
+func (r *Reader) damagedTail(from int64, reason string) error {
+	last := byte(0)
+	for {
+		window := r.buf[r.pos:r.end]
+		if j := bytes.Index(window, baseKey); j >= 0 && !r.info.HasBase {
+			v := skipSpace(window, j+len(baseKey))
+			n := v
+			for n < len(window) && window[n]-'0' <= 9 {
+				n++
+			}
+			if base, ok := parseInt(window[v:n]); ok && n < len(window) {
+				r.info.Base, r.info.HasBase, r.info.BaseAfterEvents = base, true, true
+			}
+		}
+		if t := bytes.TrimRight(window, " \t\r\n"); len(t) > 0 {
+			last = t[len(t)-1]
+		}
+		// Keep enough for a key that lies across two windows.
+		r.pos = max(r.pos, r.end-64)
+		if !r.fill() {
+			break
+		}
+	}
+	r.pos = r.end
+	r.defect(from, r.base+int64(r.end), reason+" after the events")
+	if last != '}' || r.readErr != nil {
+		return r.early()
+	}
+	r.state = stateDone
+	return nil
 }
 
 func (r *Reader) refuseObject() error {
@@ -407,7 +449,7 @@ func (r *Reader) event(ev *Event) bool {
 				r.shortAtEnd()
 				return false
 			}
-			r.resync("an event longer than 16 MiB")
+			r.resync("an event longer than 4 MiB")
 			return false
 		}
 		r.resync("not valid JSON (an unescaped quote or a stray byte)")
