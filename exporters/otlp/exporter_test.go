@@ -79,14 +79,16 @@ func check(t *testing.T, s delivery.Stats, ended, exported, spilled int64, cause
 }
 
 func TestSpansArrive(t *testing.T) {
+	certificate := newAuthority(t).file("ca.pem")
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		for _, compression := range []string{"", "none", "gzip"} {
 			r := (&receiver{t: t, protocol: r.protocol}).start("")
 			// A setting of the environment must not win over code.
-			t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", map[string]string{"gzip": "none"}[compression]+"gzip")
+			t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", map[string]string{"": "gzip", "none": "gzip", "gzip": "none"}[compression])
 			t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-env=1")
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:1")
 			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+			t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate)
 			cfg := quick(r)
 			cfg.Compression = compression
 			cfg.Headers = config.Headers{"x-key": "secret value", "x-tenant": "a"}

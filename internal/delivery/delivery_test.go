@@ -493,6 +493,27 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestPanicsOfOthersHarmNobody(t *testing.T) {
+	b := &backend{answer: func(context.Context, int, []sdktrace.ReadOnlySpan) error { return errors.New("refused") }}
+	p := delivery.New(b, &delivery.Options{
+		Clean:  func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) { panic("clean") },
+		OnLoss: func(delivery.Cause, int64, error) { panic("on loss") },
+		Spill:  brokenShelf{},
+	})
+	p.OnEnd(span("large", attribute.String("k", strings.Repeat("x", 1<<20))))
+	p.OnEnd(span("small"))
+	_ = p.ForceFlush(t.Context()) // tells of the loss
+	if err := p.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "close") {
+		t.Errorf("shutdown: %v", err)
+	}
+	settled(t, p, delivery.Stats{Ended: 2, Dropped: drops(delivery.Refused, 2)})
+}
+
+type brokenShelf struct{}
+
+func (brokenShelf) Keep([]sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
+func (brokenShelf) Close() error                              { panic("close") }
+
 func TestOptionsOfExporterAndEnvironment(t *testing.T) {
 	env := map[string]string{
 		"OTEL_BSP_MAX_QUEUE_SIZE": "4", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "2",

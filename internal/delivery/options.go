@@ -124,6 +124,7 @@ func (o Options) withDefaults() Options {
 	})
 	o.MaxQueue = max(1, o.MaxQueue)
 	o.MaxBatch = min(max(1, o.MaxBatch), o.MaxQueue)
+	o.MaxBatchBytes = min(o.MaxBatchBytes, max(1, o.MaxQueueBytes/2)) // a full queue holds a batch
 	o.RetryFirst = min(o.RetryFirst, o.RetryMost)
 	return o
 }

@@ -87,8 +87,8 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		return
 	}
 	size, repaired := sizeOf(s), 0
-	if size > largeSpan && p.opts.Clean != nil {
-		if s, repaired = p.opts.Clean(s); repaired > 0 {
+	if size > largeSpan {
+		if s, repaired = p.clean(s); repaired > 0 {
 			size = sizeOf(s)
 		}
 	}
@@ -227,7 +227,7 @@ func (p *Processor) close(ctx context.Context) error {
 	if p.opts.Spill == nil {
 		return err
 	}
-	if spillErr := p.opts.Spill.Close(); err == nil {
+	if spillErr := p.guard(p.opts.Spill.Close); err == nil {
 		err = spillErr
 	}
 	return err
@@ -250,11 +250,24 @@ func (p *Processor) bounded(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, p.opts.ShutdownTimeout)
 }
 
-// guard turns a panic of the exporter into an error.
+// clean mends a span. If that fails the span goes out as it is.
+func (p *Processor) clean(s sdktrace.ReadOnlySpan) (mended sdktrace.ReadOnlySpan, repaired int) {
+	if p.opts.Clean == nil {
+		return s, 0
+	}
+	defer func() {
+		if recover() != nil {
+			mended, repaired = s, 0
+		}
+	}()
+	return p.opts.Clean(s)
+}
+
+// guard turns a panic of somebody else's code into an error.
 func (p *Processor) guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("exporter panicked: %v", r)
+			err = fmt.Errorf("panicked: %v", r)
 		}
 	}()
 	return f()

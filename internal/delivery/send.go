@@ -74,8 +74,8 @@ func (p *Processor) take(partial bool) []sdktrace.ReadOnlySpan {
 	repaired := 0
 	for i, it := range items {
 		batch[i] = it.span
-		if p.opts.Clean != nil && it.bytes <= largeSpan {
-			s, n := p.opts.Clean(it.span)
+		if it.bytes <= largeSpan {
+			s, n := p.clean(it.span)
 			batch[i] = s
 			repaired += n
 		}
@@ -172,8 +172,11 @@ func (p *Processor) attempt(batch []sdktrace.ReadOnlySpan, first bool) *Error {
 func (p *Processor) lose(batch []sdktrace.ReadOnlySpan, c Cause, e *Error) {
 	kept := 0
 	if p.opts.Spill != nil && !p.gone() {
-		var err error
-		if kept, err = p.opts.Spill.Keep(batch); err != nil || kept < len(batch) {
+		err := p.guard(func() (err error) {
+			kept, err = p.opts.Spill.Keep(batch)
+			return err
+		})
+		if err != nil || kept < len(batch) {
 			e = &Error{Err: err}
 			p.mu.Lock()
 			p.stats.SpillErrors++
@@ -251,7 +254,10 @@ func (p *Processor) tell() {
 	p.mu.Unlock()
 	for c, n := range dropped {
 		if n > p.told[c] {
-			p.opts.OnLoss(Cause(c), n-p.told[c], reasons[c])
+			_ = p.guard(func() error { // a panic there must not end the sender
+				p.opts.OnLoss(Cause(c), n-p.told[c], reasons[c])
+				return nil
+			})
 			p.told[c] = n
 		}
 	}

@@ -14,8 +14,8 @@ const (
 	itemBytes = 12
 )
 
-// sizeOf estimates what a span holds in memory and takes on the wire. It reads
-// lengths only.
+// sizeOf estimates what a span holds in memory and takes on the wire. It looks
+// at lengths only, except that OpenTelemetry copies a list to show it.
 func sizeOf(s sdktrace.ReadOnlySpan) int {
 	n := spanBytes + len(s.Name()) + len(s.Status().Description) + sizeOfAttributes(s.Attributes())
 	for _, e := range s.Events() {

@@ -1,0 +1,180 @@
+package exporters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// Options are settings that a configuration cannot hold. Nil is none.
+type Options struct {
+	// OTLP may change the settings of the OTLP exporter before it is made: its
+	// TLS settings, retries, or spill directory.
+	OTLP func(*otlp.Config)
+}
+
+// Outputs are the exporters made for a configuration; nil for an output that
+// is off. The provider shuts them down.
+type Outputs struct {
+	File  *file.Exporter
+	Trace *pfw.Processor
+	OTLP  *otlp.Exporter
+}
+
+// Close shuts the outputs down where no provider does, because it could not be
+// configured. It may be called on nil and more than once.
+func (o *Outputs) Close(ctx context.Context) error {
+	if o == nil {
+		return nil
+	}
+	var errs []error
+	if o.Trace != nil {
+		errs = append(errs, o.Trace.Shutdown(ctx))
+	}
+	if o.OTLP != nil {
+		errs = append(errs, o.OTLP.Shutdown(ctx))
+	}
+	return errors.Join(errs...) // the file is opened by the provider only
+}
+
+// Paths are the files that are written, by the word for their output: "file"
+// and "trace". The path of the file is final once the provider is configured.
+func (o *Outputs) Paths() map[string]string {
+	paths := map[string]string{}
+	if o != nil && o.File != nil {
+		paths["file"] = o.File.Path()
+	}
+	if o != nil && o.Trace != nil {
+		paths["trace"] = o.Trace.Writer().Path()
+	}
+	return paths
+}
+
+// NewBuilder makes a builder for everything that a configuration says: the
+// job, the export customization, the rank, the resource and the outputs. The
+// context bounds nothing but the making.
+func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, nil, fmt.Errorf("exporters: %w", err)
+	}
+	b := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(cfg.Base).
+		WithExportCustomization(cfg.Export)
+	if r := newResource(&cfg); r != nil {
+		b.WithResource(r)
+	}
+	outputs, err := Apply(ctx, b, cfg, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, outputs, nil
+}
+
+// Apply makes the outputs of a configuration and adds them to a builder, along
+// with the rank. Where telemetry is off for this rank it makes none, so that
+// such a rank leaves no empty files. On an error nothing is left open.
+func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg config.Config, o *Options) (*Outputs, error) {
+	outputs := &Outputs{}
+	if err := validate(&cfg); err != nil {
+		return nil, err
+	}
+	ranks, err := ranksOf(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.Enabled() {
+		b.WithRanks(ranks)
+		return outputs, nil
+	}
+	if cfg.OTLPActive() {
+		c := otlp.FromConfig(cfg.Outputs.OTLP)
+		if o != nil && o.OTLP != nil {
+			o.OTLP(&c)
+		}
+		if outputs.OTLP, err = otlp.New(ctx, c); err != nil {
+			return nil, fmt.Errorf("exporters: %w", err)
+		}
+	}
+	if cfg.Outputs.Trace.Active() {
+		if outputs.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
+			return nil, errors.Join(err, outputs.Close(ctx))
+		}
+	}
+	if f := &cfg.Outputs.File; f.Active() {
+		outputs.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false)})
+	}
+	b.WithRanks(ranks)
+	if outputs.File != nil {
+		b.WithExporter(outputs.File)
+	}
+	if outputs.Trace != nil {
+		b.WithSpanProcessor(outputs.Trace)
+	}
+	if outputs.OTLP != nil {
+		b.WithSpanExporter(outputs.OTLP)
+	}
+	return outputs, nil
+}
+
+// validate checks the outputs; the rest may come from elsewhere.
+func validate(cfg *config.Config) error {
+	var found *config.ValidationError
+	if !errors.As((&config.Config{Outputs: cfg.Outputs}).Validate(), &found) {
+		return nil
+	}
+	var ours []config.Problem
+	for _, p := range found.Problems {
+		if strings.HasPrefix(p.Field, "outputs.") {
+			ours = append(ours, p)
+		}
+	}
+	if len(ours) == 0 {
+		return nil
+	}
+	return fmt.Errorf("exporters: %w", &config.ValidationError{Problems: ours})
+}
+
+// ranksOf is the rank as the configuration has it, else as the launcher does.
+func ranksOf(cfg *config.Config) (config.Ranks, error) {
+	r := cfg.Ranks
+	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
+		return r, nil
+	}
+	r, err := config.DetectRanks(os.LookupEnv)
+	if err != nil {
+		return r, fmt.Errorf("exporters: %w", err)
+	}
+	return r, nil
+}
+
+// newResource gives the resource that the configuration describes, nil if it
+// says nothing.
+func newResource(cfg *config.Config) *resource.Resource {
+	var attrs []attribute.KeyValue
+	for _, e := range cfg.OTel.ResourceAttributes {
+		switch v := e.Value.(type) {
+		case string:
+			attrs = append(attrs, attribute.String(e.Key, v))
+		default:
+			attrs = append(attrs, attribute.String(e.Key, fmt.Sprint(v)))
+		}
+	}
+	if cfg.OTel.ServiceName != "" { // the last value of a key counts
+		attrs = append(attrs, attribute.String("service.name", cfg.OTel.ServiceName))
+	}
+	if len(attrs) == 0 {
+		return nil
+	}
+	return resource.NewSchemaless(attrs...)
+}

@@ -1,0 +1,106 @@
+package otlp_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func newProvider(t *testing.T, e *otlp.Exporter) *telemetry.Provider {
+	t.Helper()
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(1)}).
+		WithRanks(config.Ranks{Rank: config.Value(0)}).
+		WithExportCustomization(config.Export{Mode: config.ExportAll}).
+		WithSpanExporter(e).
+		WithShutdownTimeout(20 * time.Second).
+		ConfigureProvider(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tel
+}
+
+// The provider mends what a backend could not take; the rest of the batch is
+// not harmed.
+func TestProviderWithOddValues(t *testing.T) {
+	forProtocols(t, func(t *testing.T, r *receiver) {
+		r.start("")
+		e, err := otlp.New(t.Context(), quick(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tel := newProvider(t, e)
+		tracer := tel.Tracer("mine")
+		for _, name := range sequence(20) {
+			_, s := tracer.Start(context.Background(), name)
+			s.SetAttributes(attribute.String("bad", "\xff\xfe"), attribute.String("large", strings.Repeat("x", 10<<20)))
+			s.AddEvent("bad\xff")
+			s.End()
+		}
+		within(t, func() {
+			if err := tel.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		names := r.names()
+		for _, want := range sequence(20) {
+			if !slices.Contains(names, want) {
+				t.Errorf("%s is missing", want)
+			}
+		}
+		for _, s := range spansOf(r.taken) {
+			for _, a := range s.GetAttributes() {
+				if n := len(a.GetValue().GetStringValue()); n > 64<<10 {
+					t.Errorf("%s of %s has %d bytes", a.GetKey(), s.GetName(), n)
+				}
+			}
+		}
+		if s := tel.Stats(); s.DroppedSpans != 0 || s.ExportedSpans != int64(len(names)) || s.RepairedValues < 40 {
+			t.Errorf("%+v, %d spans arrived", s, len(names))
+		}
+	})
+}
+
+// A backend that never answers costs the shutdown its deadline, and no more.
+func TestProviderWithSilentBackend(t *testing.T) {
+	forProtocols(t, func(t *testing.T, r *receiver) {
+		r.script = func(int, []*tracepb.Span) reply { return hang }
+		r.start("")
+		e, err := otlp.New(t.Context(), quick(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tel, err := telemetry.NewTrainingTelemetryBuilder().
+			WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(1)}).
+			WithRanks(config.Ranks{Rank: config.Value(0)}).
+			WithSpanExporter(e).
+			WithShutdownTimeout(500 * time.Millisecond).
+			ConfigureProvider(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tracer := tel.Tracer("mine")
+		for range 100 {
+			_, s := tracer.Start(context.Background(), "s")
+			s.End()
+		}
+		within(t, func() {
+			if err := tel.Shutdown(context.Background()); err == nil {
+				t.Error("nothing was said of the loss")
+			}
+		})
+		if s := tel.Stats(); s.DroppedSpans != 100 || s.ExportedSpans != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
