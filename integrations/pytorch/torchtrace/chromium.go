@@ -50,6 +50,7 @@ func (rd *reader) chromium() error {
 		ev.Depth = len(rd.stacks[rd.tid]) + 1
 		return rd.emit(&ev)
 	case 'X':
+		ev.Dur = max(ev.Dur, 0)
 		ev.Depth = len(rd.stacks[rd.tid]) + 1
 		return rd.emit(&ev)
 	}
