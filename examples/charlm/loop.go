@@ -7,6 +7,7 @@ var styles = map[string]func(context.Context, *trainer) error{
 	"none":      runPlain,
 	"callbacks": runCallbacks,
 	"scopes":    runScopes,
+	"mixed":     runMixed,
 }
 
 // runPlain is the job with nothing recorded: the measure of what recording

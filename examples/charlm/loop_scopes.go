@@ -18,11 +18,11 @@ import (
 func runScopes(ctx context.Context, t *trainer) error {
 	return t.tel.Application(ctx, func(ctx context.Context) error {
 		// The writer's last checkpoint belongs to the application too.
-		return errors.Join(jobScopes(ctx, t), t.close())
+		return errors.Join(jobScopes(ctx, t, epochScopes), t.close())
 	})
 }
 
-func jobScopes(ctx context.Context, t *trainer) error {
+func jobScopes(ctx context.Context, t *trainer, epoch func(context.Context, *trainer) error) error {
 	if err := t.tel.DistributedInit(ctx, t.initDistributed); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func jobScopes(ctx context.Context, t *trainer) error {
 	if err != nil {
 		return err
 	}
-	err = t.tel.TrainingLoop(ctx, t.loopStart(), func(ctx context.Context) error { return trainScopes(ctx, t) })
+	err = t.tel.TrainingLoop(ctx, t.loopStart(), func(ctx context.Context) error { return trainScopes(ctx, t, epoch) })
 	if err != nil {
 		return err
 	}
@@ -52,11 +52,11 @@ func jobScopes(ctx context.Context, t *trainer) error {
 	return t.tel.TestingLoop(ctx, func(ctx context.Context) error { return testScopes(ctx, t) })
 }
 
-func trainScopes(ctx context.Context, t *trainer) error {
+func trainScopes(ctx context.Context, t *trainer, epoch func(context.Context, *trainer) error) error {
 	t.beginTraining()
 	defer t.endTraining()
 	for t.pos.Epoch < t.opts.epochs && !t.stopping() {
-		err := t.tel.Epoch(ctx, t.pos.Epoch, func(ctx context.Context) error { return epochScopes(ctx, t) })
+		err := t.tel.Epoch(ctx, t.pos.Epoch, func(ctx context.Context) error { return epoch(ctx, t) })
 		if err != nil {
 			return err
 		}
@@ -74,17 +74,22 @@ func epochScopes(ctx context.Context, t *trainer) error {
 		if err := stepScopes(ctx, t); err != nil {
 			return err
 		}
-		if t.validationDue() {
-			err := t.tel.ValidationLoop(ctx, func(ctx context.Context) error { return validateScopes(ctx, t) })
-			if err != nil {
-				return err
-			}
+		if err := betweenStepsScopes(ctx, t); err != nil {
+			return err
 		}
-		if t.checkpointDue() {
-			if err := saveScopes(ctx, t); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+func betweenStepsScopes(ctx context.Context, t *trainer) error {
+	if t.validationDue() {
+		err := t.tel.ValidationLoop(ctx, func(ctx context.Context) error { return validateScopes(ctx, t) })
+		if err != nil {
+			return err
 		}
+	}
+	if t.checkpointDue() {
+		return saveScopes(ctx, t)
 	}
 	return nil
 }

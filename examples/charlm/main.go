@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 func main() {
@@ -58,6 +60,7 @@ func train(ctx context.Context, opts options, report *reporter, stop <-chan stru
 	if err != nil {
 		return err
 	}
+	defer telemetry.SetDefault(rec.tel)() // for package ai, which the loader uses
 	t := newTrainer(opts, report, stop)
 	t.tel = rec.tel
 	defer func() {

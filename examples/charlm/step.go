@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
@@ -50,6 +51,22 @@ func (t *trainer) turnEpoch() {
 // nextBatch waits for the next batch of the epoch; io.EOF is its end.
 func (t *trainer) nextBatch(ctx context.Context) (data.Batch, error) {
 	return t.batches.Next(ctx)
+}
+
+// batchesLeft gives a batch for every step that is left of the epoch, until the
+// job is asked to stop. failure tells afterwards why there were not all.
+func (t *trainer) batchesLeft(ctx context.Context) (batches iter.Seq[data.Batch], failure func() error) {
+	var err error
+	batches = func(yield func(data.Batch) bool) {
+		for t.epochGoesOn() {
+			t.tel.Progress().SetStep(t.pos.Step) // the wait belongs to the step that it is for
+			var batch data.Batch
+			if batch, err = t.nextBatch(ctx); err != nil || !yield(batch) {
+				return
+			}
+		}
+	}
+	return batches, func() error { return err }
 }
 
 // transfer copies each replica's share of the batch into its own memory.

@@ -24,7 +24,7 @@ type recording struct {
 // file named by TRAINSPAN_CONFIG and the environment say comes first; opts fills
 // in the rest.
 func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
-	if opts.telemetry == "off" {
+	if opts.telemetry == "off" || opts.style == "none" {
 		return &recording{}, nil
 	}
 	cfg, err := config.Load(config.LoadOptions{Partial: true})
@@ -85,7 +85,7 @@ func describeJob(cfg *config.Config, opts options) error {
 	}
 	if cfg.Export.UsesDefaultNames() {
 		// The trace has every span; the records do without those of every step.
-		cfg.Export.SpanNames = append(spans.DefaultBlacklist(), "transfer", "all_reduce")
+		cfg.Export.SpanNames = append(spans.DefaultBlacklist(), "transfer", "all_reduce", "item", "preprocess")
 	}
 	return placeOutputs(&cfg.Outputs, opts)
 }

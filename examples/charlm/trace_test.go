@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +50,9 @@ func TestTracesAreValid(t *testing.T) {
 				if n := report.Counts["compute/forward/X"]; n < 40 {
 					t.Errorf("%d forward passes, want 40 or more", n)
 				}
-				checkSteps(t, dftest.Events(t, path))
+				all := dftest.Events(t, path)
+				checkSteps(t, all)
+				checkLayers(t, all)
 				if !strings.Contains(printed, path) {
 					t.Errorf("the trace is not named in\n%s", printed)
 				}
@@ -57,12 +61,62 @@ func TestTracesAreValid(t *testing.T) {
 	}
 }
 
+// layers are those of DFAnalyzer's "ai" preset that a job without I/O tracing
+// can fill, by the words that the preset asks for.
+var layers = map[string]func(cat, name string) bool{
+	"app":         func(cat, name string) bool { return name == "ai_root" },
+	"training":    func(cat, name string) bool { return cat == "pipeline" && name == "train" },
+	"epoch":       func(cat, name string) bool { return cat == "pipeline" && strings.HasPrefix(name, "epoch") },
+	"compute":     func(cat, name string) bool { return cat == "compute" },
+	"fetch_data":  func(cat, name string) bool { return name == "fetch.iter" },
+	"checkpoint":  func(cat, name string) bool { return cat == "checkpoint" },
+	"comm":        func(cat, name string) bool { return cat == "comm" },
+	"device":      func(cat, name string) bool { return cat == "device" },
+	"data_loader": func(cat, name string) bool { return cat == "data" || cat == "data_loader" || cat == "dataloader" },
+	"reader":      func(cat, name string) bool { return cat == "reader" || name == "preprocess" },
+}
+
+// checkLayers checks that no layer is empty, that each epoch is one event, and
+// that no compute event lies in another one, whose time would count twice.
+func checkLayers(t *testing.T, events []dftracer.Event) {
+	t.Helper()
+	counts := map[string]int{}
+	cats := map[int64]string{}
+	for _, ev := range events {
+		if ev.Phase == dftracer.PhaseComplete {
+			cats[int64(ev.ID)] = ev.Cat
+		}
+	}
+	for _, ev := range events {
+		if ev.Phase != dftracer.PhaseComplete {
+			continue
+		}
+		for layer, has := range layers {
+			if has(ev.Cat, ev.Name) {
+				counts[layer]++
+			}
+		}
+		if ev.Cat == "compute" && cats[ev.Parent] == "compute" {
+			t.Errorf("%s lies in another compute event", ev.Name)
+		}
+	}
+	for layer := range layers {
+		if counts[layer] == 0 {
+			t.Errorf("the layer %s is empty", layer)
+		}
+	}
+	if counts["app"] != 1 || counts["training"] != 1 || counts["epoch"] != 2 {
+		t.Errorf("layers %v, want one app, one training, two epochs", counts)
+	}
+}
+
 // checkSteps checks that what happens in a step says in which one.
 func checkSteps(t *testing.T, events []dftracer.Event) {
 	t.Helper()
+	slices.SortStableFunc(events, func(a, b dftracer.Event) int { return cmp.Compare(a.TS, b.TS) })
 	steps := map[string]int64{}
 	for _, ev := range events {
-		if ev.Cat != "compute" || ev.Name != "backward" && ev.Name != "step" {
+		if ev.Name != "backward" && ev.Name != "step" && ev.Name != "fetch.iter" {
 			continue
 		}
 		epoch, hasEpoch := ev.Arg("epoch")

@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Vocab is the number of different characters: the 128 of ASCII and [Unknown].
@@ -52,7 +55,21 @@ type Corpus struct {
 // file, and splits it: every tenth piece of an order shuffled with seed goes to
 // validation, every tenth to the test. minLength is the shortest usable piece in
 // bytes.
+//
+// It records an OpenTelemetry span by the tracer provider of ctx, as a library
+// does that knows nothing of who records.
 func Open(ctx context.Context, root string, seed uint64, minLength int64) (*Corpus, error) {
+	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("charlm/reader").Start(ctx, "reader.open")
+	defer span.End()
+	c, err := open(ctx, root, seed, minLength)
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return c, err
+}
+
+func open(ctx context.Context, root string, seed uint64, minLength int64) (*Corpus, error) {
 	info, err := os.Stat(root)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w: %w", ErrNoText, err)

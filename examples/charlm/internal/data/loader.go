@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+
+	"github.com/trainspan/trainspan/ai"
 )
 
 // filesPerBatch is how many pieces are read from disk for every batch: enough
@@ -115,11 +117,10 @@ func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 		if err := ctx.Err(); err != nil {
 			return Batch{}, err
 		}
-		text, err := readPiece(p)
+		text, err := readItem(ctx, p)
 		if err != nil {
 			return Batch{}, err
 		}
-		Encode(text)
 		texts[i] = text
 		b.Bytes += p.Length
 		starts += p.Length - int64(cfg.Context)
@@ -141,6 +142,19 @@ func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 		}
 	}
 	return b, nil
+}
+
+// readItem reads and encodes one piece. It runs on a worker's goroutine; its
+// spans lie below the epoch that ctx comes from.
+func readItem(ctx context.Context, p Piece) (text []byte, err error) {
+	ctx, item := ai.Data.Item.StartContext(ctx)
+	defer func() { item.EndErr(err) }()
+	if text, err = readPiece(p); err != nil {
+		return nil, err
+	}
+	defer ai.Data.Preprocess.Start(ctx).End()
+	Encode(text)
+	return text, nil
 }
 
 func readPiece(p Piece) ([]byte, error) {
