@@ -3,23 +3,33 @@ package attributes
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 )
 
+// maxDepth bounds how deep [Any] follows pointers and nested lists, which may
+// contain themselves.
+const maxDepth = 16
+
 // Any makes an attribute of any Go value, for values that come from
 // configuration, JSON or reflection. Scalars, slices of scalars, [Count],
-// *big.Int and json.Number keep their type; a slice of mixed scalars keeps
-// each item's type in files and becomes a list of strings for OpenTelemetry;
-// a nil interface becomes a null; a map or a json.Marshaler becomes an object
-// in files and its text for OpenTelemetry; anything else becomes its fmt text.
-// It never fails and never panics.
-func Any(key string, v any) Attr {
+// *big.Int and json.Number keep their type, also under a name of their own; a
+// slice of mixed values keeps each item's type in files and becomes a list of
+// strings for OpenTelemetry; nil and nil pointers become a null; a map or a
+// json.Marshaler becomes what it is as JSON in files and its text for
+// OpenTelemetry; a pointer becomes what it points to; anything else becomes
+// its fmt text. Of a slice longer than [MaxListItems] one item more than that
+// is kept, for [Clean] to see. It never fails and never panics.
+func Any(key string, v any) Attr { return anyAt(key, v, 0) }
+
+func anyAt(key string, v any, depth int) Attr {
 	switch v := v.(type) {
 	case nil:
 		return null(key)
@@ -29,26 +39,8 @@ func Any(key string, v any) Attr {
 		return Bool(key, v)
 	case int:
 		return Int(key, int64(v))
-	case int8:
-		return Int(key, int64(v))
-	case int16:
-		return Int(key, int64(v))
-	case int32:
-		return Int(key, int64(v))
 	case int64:
 		return Int(key, v)
-	case uint8:
-		return Int(key, int64(v))
-	case uint16:
-		return Int(key, int64(v))
-	case uint32:
-		return Int(key, int64(v))
-	case uint:
-		return CountOf(key, CountOfUint(uint64(v)))
-	case uint64:
-		return CountOf(key, CountOfUint(v))
-	case float32:
-		return Float(key, float64(v))
 	case float64:
 		return Float(key, v)
 	case Count:
@@ -58,27 +50,92 @@ func Any(key string, v any) Attr {
 	case json.Number:
 		return number(key, v)
 	case []string:
-		return Strings(key, v)
+		return Strings(key, v[:min(len(v), MaxListItems+1)])
 	case []bool:
-		return Attr{KeyValue: attribute.BoolSlice(key, v)}
+		return Attr{KeyValue: attribute.BoolSlice(key, v[:min(len(v), MaxListItems+1)])}
 	case []int:
-		return Attr{KeyValue: attribute.IntSlice(key, v)}
+		return Attr{KeyValue: attribute.IntSlice(key, v[:min(len(v), MaxListItems+1)])}
 	case []int64:
-		return Attr{KeyValue: attribute.Int64Slice(key, v)}
+		return Attr{KeyValue: attribute.Int64Slice(key, v[:min(len(v), MaxListItems+1)])}
 	case []float64:
-		return Attr{KeyValue: attribute.Float64Slice(key, v)}
+		return Attr{KeyValue: attribute.Float64Slice(key, v[:min(len(v), MaxListItems+1)])}
+	case []byte:
+		return Attr{KeyValue: attribute.ByteSlice(key, v[:min(len(v), MaxValueBytes+1)])}
 	case []any:
-		return list(key, v)
+		return list(key, v, depth)
 	case attribute.Value:
 		return Attr{KeyValue: attribute.KeyValue{Key: attribute.Key(key), Value: v}}
 	}
-	switch v.(type) {
-	case json.Marshaler, map[string]any:
+	return reflected(key, v, depth)
+}
+
+// reflected is Any for the types that have no case of their own.
+func reflected(key string, v any, depth int) Attr {
+	rv := reflect.ValueOf(v)
+	if rv.Kind() == reflect.Pointer && rv.IsNil() {
+		return null(key)
+	}
+	switch v := v.(type) {
+	case json.Marshaler:
 		if t, err := marshal(v); err == nil {
-			return Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
+			return object(key, t)
+		}
+		return String(key, text(v))
+	case error, fmt.Stringer, fmt.Formatter:
+		return String(key, text(v))
+	}
+	if depth >= maxDepth {
+		return String(key, fmt.Sprintf("%T", v))
+	}
+	switch rv.Kind() {
+	case reflect.Bool:
+		return Bool(key, rv.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return Int(key, rv.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return CountOf(key, CountOfUint(rv.Uint()))
+	case reflect.Float32, reflect.Float64:
+		return Float(key, rv.Float())
+	case reflect.String:
+		return String(key, rv.String())
+	case reflect.Slice, reflect.Array:
+		items := make([]any, min(rv.Len(), MaxListItems+1))
+		for i := range items {
+			items[i] = rv.Index(i).Interface()
+		}
+		return list(key, items, depth)
+	case reflect.Pointer:
+		if rv.Elem().Kind() != reflect.Struct {
+			return anyAt(key, rv.Elem().Interface(), depth+1)
+		}
+	case reflect.Map:
+		t, err := marshal(v)
+		if err == nil {
+			return object(key, t)
+		}
+		if cyclic(err) { // fmt would follow it for ever
+			return String(key, fmt.Sprintf("%T", v))
 		}
 	}
 	return String(key, text(v))
+}
+
+// object is an attribute of a value that is known as JSON.
+func object(key string, t []byte) Attr {
+	switch t[0] {
+	case '{', '[':
+		return Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
+	case '"':
+		var s string
+		if err := json.Unmarshal(t, &s); err == nil {
+			return String(key, s)
+		}
+	case 't', 'f':
+		return Bool(key, t[0] == 't')
+	case 'n':
+		return null(key)
+	}
+	return number(key, json.Number(t))
 }
 
 // marshal is json.Marshal for values whose own methods may panic, without the
@@ -86,7 +143,7 @@ func Any(key string, v any) Attr {
 func marshal(v any) (_ []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
+			err = errors.New("a method of the value panicked")
 		}
 	}()
 	var b bytes.Buffer
@@ -98,7 +155,12 @@ func marshal(v any) (_ []byte, err error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// text renders a value whose own methods may panic on nil receivers.
+func cyclic(err error) bool {
+	var unsupported *json.UnsupportedValueError
+	return errors.As(err, &unsupported) && strings.Contains(unsupported.Str, "cycle")
+}
+
+// text renders a value whose own methods may panic.
 func text(v any) (s string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -125,13 +187,17 @@ func number(key string, n json.Number) Attr {
 }
 
 // list turns a mixed slice into the narrowest OpenTelemetry slice.
-func list(key string, items []any) Attr {
+func list(key string, items []any, depth int) Attr {
+	if depth >= maxDepth {
+		return String(key, fmt.Sprintf("%T", items))
+	}
+	items = items[:min(len(items), MaxListItems+1)]
 	values := make([]Attr, len(items))
 	kind := attribute.INVALID
 	same := true
 	exact := true
 	for i, item := range items {
-		values[i] = Any("", item)
+		values[i] = anyAt("", item, depth+1)
 		exact = exact && values[i].Exact == nil
 		if i == 0 {
 			kind = values[i].Value.Type()
@@ -173,5 +239,9 @@ func (a Attr) exactValue() any {
 	if a.Exact != nil {
 		return a.Exact
 	}
-	return a.Value.AsInterface()
+	switch a.Value.Type() {
+	case attribute.BOOL, attribute.INT64, attribute.FLOAT64, attribute.STRING:
+		return a.Value.AsInterface()
+	}
+	return a.Value
 }

@@ -15,8 +15,8 @@ type Attr struct {
 
 	// Exact is the value for exporters that can write more than
 	// OpenTelemetry can hold: a [Count] or *big.Int beyond int64, a []any of
-	// mixed scalars, a json.RawMessage, or [Null]. It is nil when KeyValue is
-	// exact.
+	// items (scalars, these same kinds, and attribute.Value for lists), a
+	// json.RawMessage, or [Null]. It is nil when KeyValue is exact.
 	Exact any
 
 	// Extension marks an attribute that the reference grammar does not know.
@@ -55,7 +55,8 @@ type Set interface {
 // KeyValues gives the OpenTelemetry form of a set: integers beyond int64
 // become the nearest float64.
 func KeyValues(set Set) []attribute.KeyValue {
-	return AppendOTel(nil, set.Append(nil))
+	var room [32]Attr // more than any set of ours has
+	return AppendOTel(nil, set.Append(room[:0]))
 }
 
 // AppendOTel appends the OpenTelemetry form of attrs to dst.

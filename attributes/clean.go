@@ -20,8 +20,10 @@ const shortened = "…"
 
 // Clean mends, in place, keys and values that exporters could not take:
 // invalid UTF-8 becomes U+FFFD, values over [MaxValueBytes] and lists over
-// [MaxListItems] are cut. It returns attrs and the number of attributes that
-// it changed.
+// [MaxListItems] are cut, a nested list or map of OpenTelemetry that is too
+// large or holds invalid UTF-8 becomes its JSON text, and a key without a value
+// gets null. A mended attribute loses its Exact value. It returns attrs and the
+// number of attributes that it changed. Cleaning twice changes nothing more.
 func Clean(attrs []Attr) (_ []Attr, mended int) {
 	for i := range attrs {
 		if attrs[i].clean() {
@@ -45,32 +47,90 @@ func (a *Attr) clean() (mended bool) {
 	if key, changed := CleanString(string(a.Key)); changed {
 		a.Key, mended = attribute.Key(key), true
 	}
-	switch a.Value.Type() {
-	case attribute.INVALID:
-		*a = null(string(a.Key))
+	if a.Value.Type() == attribute.EMPTY {
+		a.Value, a.Exact = attribute.StringValue("null"), Null{}
 		return true
-	case attribute.STRING:
-		if s, changed := CleanString(a.Value.AsString()); changed {
-			a.Value, mended = attribute.StringValue(s), true
-		}
-	case attribute.STRINGSLICE:
-		if list, changed := cleanStrings(a.Value.AsStringSlice()); changed {
-			a.Value, a.Exact, mended = attribute.StringSliceValue(list), nil, true
-		}
-	case attribute.BOOLSLICE:
-		if v := a.Value.AsBoolSlice(); len(v) > MaxListItems {
-			a.Value, mended = attribute.BoolSliceValue(v[:MaxListItems]), true
-		}
-	case attribute.INT64SLICE:
-		if v := a.Value.AsInt64Slice(); len(v) > MaxListItems {
-			a.Value, mended = attribute.Int64SliceValue(v[:MaxListItems]), true
-		}
-	case attribute.FLOAT64SLICE:
-		if v := a.Value.AsFloat64Slice(); len(v) > MaxListItems {
-			a.Value, mended = attribute.Float64SliceValue(v[:MaxListItems]), true
-		}
+	}
+	if v, changed := cleanValue(a.Value); changed {
+		a.Value, a.Exact, mended = v, nil, true
 	}
 	return mended
+}
+
+func cleanValue(v attribute.Value) (_ attribute.Value, mended bool) {
+	switch v.Type() {
+	case attribute.STRING:
+		if s, changed := CleanString(v.AsString()); changed {
+			return attribute.StringValue(s), true
+		}
+	case attribute.STRINGSLICE:
+		if list, changed := cleanStrings(v.AsStringSlice()); changed {
+			return attribute.StringSliceValue(list), true
+		}
+	case attribute.BOOLSLICE:
+		if list := v.AsBoolSlice(); len(list) > MaxListItems {
+			return attribute.BoolSliceValue(list[:MaxListItems]), true
+		}
+	case attribute.INT64SLICE:
+		if list := v.AsInt64Slice(); len(list) > MaxListItems {
+			return attribute.Int64SliceValue(list[:MaxListItems]), true
+		}
+	case attribute.FLOAT64SLICE:
+		if list := v.AsFloat64Slice(); len(list) > MaxListItems {
+			return attribute.Float64SliceValue(list[:MaxListItems]), true
+		}
+	case attribute.BYTESLICE:
+		if b := v.AsByteSlice(); len(b) > MaxValueBytes {
+			return attribute.ByteSliceValue(b[:MaxValueBytes]), true
+		}
+	case attribute.SLICE, attribute.MAP:
+		if left := MaxValueBytes; !fits(v, &left) { // its JSON text, cut
+			s, _ := CleanString(v.String())
+			return attribute.StringValue(s), true
+		}
+	}
+	return v, false
+}
+
+// fits tells whether a nested value holds valid text only, and takes the bytes
+// that it needs from left. An item takes some in any case.
+func fits(v attribute.Value, left *int) bool {
+	const item = MaxValueBytes / MaxListItems
+	*left -= item
+	switch v.Type() {
+	case attribute.MAP:
+		for _, kv := range v.AsMap() {
+			*left -= len(kv.Key)
+			if *left < 0 || !utf8.ValidString(string(kv.Key)) || !fits(kv.Value, left) {
+				return false
+			}
+		}
+	case attribute.SLICE:
+		for _, one := range v.AsSlice() {
+			if !fits(one, left) {
+				return false
+			}
+		}
+	case attribute.STRING:
+		*left -= len(v.AsString())
+		return *left >= 0 && utf8.ValidString(v.AsString())
+	case attribute.STRINGSLICE:
+		for _, s := range v.AsStringSlice() {
+			*left -= item + len(s)
+			if *left < 0 || !utf8.ValidString(s) {
+				return false
+			}
+		}
+	case attribute.BYTESLICE:
+		*left -= len(v.AsByteSlice())
+	case attribute.BOOLSLICE:
+		*left -= item * len(v.AsBoolSlice())
+	case attribute.INT64SLICE:
+		*left -= item * len(v.AsInt64Slice())
+	case attribute.FLOAT64SLICE:
+		*left -= item * len(v.AsFloat64Slice())
+	}
+	return *left >= 0
 }
 
 func cleanString(s string, limit int) (string, bool) {
@@ -79,17 +139,15 @@ func cleanString(s string, limit int) (string, bool) {
 	}
 	cut := len(s) > limit
 	if cut {
-		s = s[:limit-len(shortened)]
-		for i := 0; i < utf8.UTFMax && len(s) > 0; i++ { // do not end inside a character
-			if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size > 1 {
-				break
-			}
-			s = s[:len(s)-1]
-		}
+		s = s[:limit]
 	}
-	s = strings.ToValidUTF8(s, "�")
-	if cut {
-		s += shortened
+	s = strings.ToValidUTF8(s, "\uFFFD") // may be longer than before
+	if cut || len(s) > limit {
+		end := min(len(s), limit-len(shortened))
+		for end > 0 && end < len(s) && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end] + shortened
 	}
 	return s, true
 }

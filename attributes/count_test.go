@@ -1,0 +1,139 @@
+package attributes_test
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/attributes"
+)
+
+var largest = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 128), big.NewInt(1))
+
+func saturated(b *big.Int) *big.Int {
+	if b.Cmp(largest) > 0 {
+		return largest
+	}
+	return b
+}
+
+func bigOf(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
+
+// countOf builds hi*2^64+lo from what the package exports.
+func countOf(hi, lo uint64) attributes.Count {
+	c := attributes.CountOfUint(hi)
+	for range 4 {
+		c = c.Times(1 << 16)
+	}
+	return c.Add(attributes.CountOfUint(lo))
+}
+
+// checkCount compares every operation with math/big.
+func checkCount(t *testing.T, hi, lo, hi2, lo2 uint64, n, m int64) {
+	t.Helper()
+	c, d := countOf(hi, lo), countOf(hi2, lo2)
+	b := new(big.Int).Add(new(big.Int).Lsh(bigOf(hi), 64), bigOf(lo))
+	e := new(big.Int).Add(new(big.Int).Lsh(bigOf(hi2), 64), bigOf(lo2))
+	same := func(what string, got attributes.Count, want *big.Int) {
+		t.Helper()
+		if got.Big().Cmp(want) != 0 {
+			t.Errorf("%s of %s, %s, %d, %d: got %s, want %s", what, b, e, n, m, got, want)
+		}
+		if got.String() != want.String() {
+			t.Errorf("text of %s: got %s", want, got)
+		}
+		if got.IsZero() != (want.Sign() == 0) {
+			t.Errorf("%s: IsZero is %t", want, got.IsZero())
+		}
+		f, _ := new(big.Float).SetInt(want).Float64()
+		if got.Float64() != f {
+			t.Errorf("float of %s: got %b, want %b", want, got.Float64(), f)
+		}
+		i, ok := got.Int64()
+		if ok != want.IsInt64() || ok && i != want.Int64() || !ok && i != 0 {
+			t.Errorf("int64 of %s: got %d, %t", want, i, ok)
+		}
+	}
+	factor := big.NewInt(max(n, 0))
+	same("value", c, b)
+	same("sum", c.Add(d), saturated(new(big.Int).Add(b, e)))
+	same("multiple", c.Times(n), saturated(new(big.Int).Mul(b, factor)))
+	same("product", attributes.Product(n, m), new(big.Int).Mul(factor, big.NewInt(max(m, 0))))
+}
+
+func TestCountAgainstBig(t *testing.T) {
+	edges := []uint64{0, 1, 2, 1 << 10, 1<<53 - 1, 1 << 53, 1<<53 + 1, 1<<54 + 1, 1<<54 + 3, math.MaxInt64, 1 << 63, 1<<63 + 1<<10, math.MaxUint64, 1e19, 1e19 - 1}
+	for _, hi := range edges {
+		for _, lo := range edges {
+			checkCount(t, hi, lo, lo, hi, int64(lo), int64(hi))
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	word := func() uint64 { return r.Uint64() >> r.IntN(64) }
+	for range 50_000 {
+		checkCount(t, word(), word(), word(), word(), int64(r.Uint64())>>r.IntN(64), int64(r.Uint64())>>r.IntN(64))
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func FuzzCount(f *testing.F) {
+	f.Add(uint64(1), uint64(2), uint64(3), uint64(4), int64(5), int64(-6))
+	f.Add(uint64(1)<<63, uint64(1)<<10, uint64(math.MaxUint64), uint64(math.MaxUint64), int64(math.MaxInt64), int64(math.MinInt64))
+	f.Fuzz(checkCount)
+}
+
+func TestZeroCount(t *testing.T) {
+	var c attributes.Count
+	if c.String() != "0" || !c.IsZero() || c.Float64() != 0 {
+		t.Errorf("the zero Count is %s", c)
+	}
+}
+
+func TestCountOfAndBigInt(t *testing.T) {
+	beyond := new(big.Int).Lsh(big.NewInt(1), 63)
+	monster := new(big.Int).Exp(big.NewInt(10), big.NewInt(400), nil)
+	for _, c := range []struct {
+		name  string
+		attr  attributes.Attr
+		kind  attribute.Type
+		text  string
+		exact string // empty: Exact is nil
+	}{
+		{"count within int64", attributes.CountOf("k", attributes.CountOfUint(math.MaxInt64)), attribute.INT64, "9223372036854775807", ""},
+		{"count beyond int64", attributes.CountOf("k", attributes.CountOfUint(1<<63)), attribute.FLOAT64, "9.223372036854775808e+18", "9223372036854775808"},
+		{"FLOPs of a real run", attributes.CountOf("k", attributes.Product(2048, 34e14).Times(1000)), attribute.FLOAT64, "6.9632e+21", "6963200000000000000000"},
+		{"big within int64", attributes.BigInt("k", big.NewInt(math.MinInt64)), attribute.INT64, "-9223372036854775808", ""},
+		{"big beyond int64", attributes.BigInt("k", beyond), attribute.FLOAT64, "9.223372036854775808e+18", "9223372036854775808"},
+		{"big below int64", attributes.BigInt("k", new(big.Int).Neg(new(big.Int).Lsh(beyond, 3))), attribute.FLOAT64, "-7.3786976294838206464e+19", "-73786976294838206464"},
+		{"big beyond float64", attributes.BigInt("k", monster), attribute.STRING, monster.String(), monster.String()},
+		{"nil", attributes.BigInt("k", nil), attribute.STRING, "null", "{}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := c.attr
+			if a.Key != "k" || a.Value.Type() != c.kind {
+				t.Fatalf("got %v of kind %v, want kind %v", a.Value.Emit(), a.Value.Type(), c.kind)
+			}
+			if c.kind == attribute.FLOAT64 {
+				want, _ := new(big.Float).SetString(c.text)
+				if f, _ := want.Float64(); a.Value.AsFloat64() != f {
+					t.Errorf("got %v, want %v", a.Value.AsFloat64(), f)
+				}
+			} else if a.Value.Emit() != c.text {
+				t.Errorf("got %s, want %s", a.Value.Emit(), c.text)
+			}
+			if got := exactText(a.Exact); got != c.exact {
+				t.Errorf("exact: got %q, want %q", got, c.exact)
+			}
+		})
+	}
+	a := attributes.BigInt("k", beyond)
+	beyond.SetInt64(0)
+	if exactText(a.Exact) != "9223372036854775808" {
+		t.Error("the attribute changes with the caller's big.Int")
+	}
+}
