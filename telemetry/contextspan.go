@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -25,14 +27,31 @@ func (c *contextSpan) End(options ...trace.SpanEndOption) {
 		c.owner().RecordError(panicError{r})
 	}
 	cfg := trace.NewSpanEndConfig(options...)
-	c.owner().finish(End{Time: cfg.Timestamp()})
+	c.owner().finish(End{Time: cfg.Timestamp(), anyTime: true})
 }
 
 // AddEvent implements trace.Span.
 func (c *contextSpan) AddEvent(name string, options ...trace.EventOption) {
 	s := c.owner()
-	cfg := trace.NewEventConfig(options...)
-	_ = s.rec.Event(s, name, attributes.From(cfg.Attributes()...), cfg.Timestamp())
+	cfg, at := eventConfig(options)
+	attrs := s.rec.clean(attributes.From(cfg.Attributes()...))
+	_ = s.rec.record(s, "event", at, true, func(c *call, t int64) {
+		c.event(s, Event{Name: name, Time: t, Attributes: attrs}, false)
+	})
+}
+
+// unset is a time that nobody gives.
+var unset = time.Unix(1, 1)
+
+// eventConfig is what the options say. The time is zero when they give none,
+// so that the provider's clock is asked and not the system's.
+func eventConfig(options []trace.EventOption) (trace.EventConfig, time.Time) {
+	all := make([]trace.EventOption, 0, len(options)+1)
+	cfg := trace.NewEventConfig(append(append(all, trace.WithTimestamp(unset)), options...)...)
+	if cfg.Timestamp().Equal(unset) {
+		return cfg, time.Time{}
+	}
+	return cfg, cfg.Timestamp()
 }
 
 // AddLink implements trace.Span.
@@ -47,8 +66,8 @@ func (c *contextSpan) RecordError(err error, options ...trace.EventOption) {
 		return
 	}
 	s := c.owner()
-	cfg := trace.NewEventConfig(options...)
-	s.rec.recordError(s, errorText(err), err, cfg.Attributes())
+	cfg, at := eventConfig(options)
+	s.rec.recordError(s, errorText(err), err, at, cfg.Attributes())
 }
 
 // SpanContext implements trace.Span.

@@ -57,7 +57,7 @@ func (r *Recorder) Stop(s *Span, p SpanStop) error {
 
 // Event records an event of an open span: now, or at the given time.
 func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
-	return r.record(s, "event", at, func(c *call, t int64) {
+	return r.record(s, "event", at, false, func(c *call, t int64) {
 		c.event(s, Event{Name: name, Time: t, Attributes: r.cleanCopy(attrs)}, false)
 	})
 }
@@ -65,20 +65,22 @@ func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.
 // Error records an error of an open span. cause may be nil.
 func (r *Recorder) Error(s *Span, message string, cause error) error {
 	attrs := r.clean(errorAttributes(message, cause, 1))
-	return r.record(s, "error", time.Time{}, func(c *call, t int64) {
+	return r.record(s, "error", time.Time{}, false, func(c *call, t int64) {
 		c.failure(s, Event{Name: spans.EventError, Time: t, Attributes: attrs}, false)
 	})
 }
 
 // recordError is Error for the OpenTelemetry API.
-func (r *Recorder) recordError(s *Span, message string, cause error, extra []attribute.KeyValue) {
+func (r *Recorder) recordError(s *Span, message string, cause error, at time.Time, extra []attribute.KeyValue) {
 	attrs := r.clean(attributes.AppendKeyValues(errorAttributes(message, cause, 2), extra))
-	_ = r.record(s, "error", time.Time{}, func(c *call, t int64) {
+	_ = r.record(s, "error", at, true, func(c *call, t int64) {
 		c.failure(s, Event{Name: spans.EventError, Time: t, Attributes: attrs}, false)
 	})
 }
 
-func (r *Recorder) record(s *Span, fn string, at time.Time, do func(c *call, t int64)) error {
+// record does something with an open span. anyTime lifts the window of
+// explicit times, which the plain OpenTelemetry API does not have.
+func (r *Recorder) record(s *Span, fn string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
 	if r == nil {
 		return ErrNotConfigured
 	}
@@ -88,7 +90,7 @@ func (r *Recorder) record(s *Span, fn string, at time.Time, do func(c *call, t i
 		r.mu.Unlock()
 		return off(r.ended)
 	}
-	t, err := r.instant(at)
+	t, err := r.instantIn(at, anyTime)
 	if err == nil && (s == nil || s.rec != r || s.state != spanOpen) {
 		err = fmt.Errorf("Cannot add an event to a span that is not running.")
 	}
@@ -159,7 +161,7 @@ func (r *Recorder) SetTraining(t config.Training) error {
 		return r.fail(fn, err)
 	}
 	t = t.Clone()
-	content := configEvent(&t)
+	content := r.clean(configEvent(&t).Append(nil))
 	var c call
 	r.mu.Lock()
 	if r.ended != nil {

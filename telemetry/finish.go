@@ -22,7 +22,7 @@ func (r *Recorder) finishAs(s *Span, e End) error {
 		r.mu.Unlock()
 		return nil
 	}
-	t, err := r.instant(e.Time)
+	t, err := r.instantIn(e.Time, e.anyTime)
 	if err != nil {
 		r.mu.Unlock()
 		return r.fail(verbsOf(s.index).end, err)
@@ -71,6 +71,7 @@ func (r *Recorder) finishNamed(index int, e End) error {
 func (r *Recorder) notBefore(s *Span, t int64) int64 {
 	if t < s.data.Start {
 		r.stats.RepairedTimes++
+		s.repaired = true
 		return s.data.Start
 	}
 	return t

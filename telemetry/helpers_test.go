@@ -1,13 +1,228 @@
 package telemetry_test
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func quietLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// memory keeps the records it gets.
+type memory struct {
+	mu       sync.Mutex
+	records  []telemetry.Record
+	started  int
+	shutdown int
+	fail     error // of every Export while it is set
+	startErr error
+}
+
+func (m *memory) Start(context.Context, telemetry.Identity) error {
+	m.started++
+	return m.startErr
+}
+
+func (m *memory) Export(r *telemetry.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	c := *r
+	if r.Span != nil {
+		s := *r.Span
+		s.Attributes = slices.Clone(s.Attributes)
+		c.Span = &s
+	}
+	c.Event.Attributes = slices.Clone(c.Event.Attributes)
+	m.records = append(m.records, c)
+	return nil
+}
+
+func (m *memory) Shutdown(context.Context) error {
+	m.shutdown++
+	return nil
+}
+
+func (m *memory) all() []telemetry.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.records)
+}
+
+// events are the records of an event of that name.
+func (m *memory) events(name string) (out []telemetry.Record) {
+	for _, r := range m.all() {
+		if r.Event.Name == name {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// kinds lists the records as "kind span" or "kind event".
+func (m *memory) kinds() (out []string) {
+	for _, r := range m.all() {
+		switch r.Kind {
+		case telemetry.KindStart, telemetry.KindStop:
+			out = append(out, r.Kind.String()+" "+r.Span.Name)
+		default:
+			out = append(out, r.Kind.String()+" "+r.Event.Name)
+		}
+	}
+	return out
+}
+
+// attr is the text of an attribute of a record's event.
+func attr(r telemetry.Record, key string) string { return attrIn(r.Event.Attributes, key) }
+
+func attrIn(attrs []attributes.Attr, key string) string {
+	for _, a := range attrs {
+		if string(a.Key) == key {
+			if a.Exact != nil {
+				return fmt.Sprint(a.Exact)
+			}
+			return fmt.Sprint(a.Value.AsInterface())
+		}
+	}
+	return ""
+}
+
+// clock is a clock that is set by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Unix(1_760_000_000, 0)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// job is a provider over a memory exporter and a clock set by hand.
+type job struct {
+	tel   *telemetry.Provider
+	cb    *callbacks.Callbacks
+	mem   *memory
+	clock *clock
+	spans *tracetest.InMemoryExporter
+	ctx   context.Context
+}
+
+func training() *config.Training {
+	return &config.Training{
+		PerfTag: config.Value("p"), GlobalBatchSize: config.Value(64), SeqLength: config.Value(2048),
+		FlopsPerSample: config.Value(1250000000000), IsLogThroughputEnabled: config.Value(true),
+		TrainIterationsTarget: config.Value(100), TrainSamplesTarget: config.Value(6400),
+		LogEveryNTrainIterations: config.Value(2),
+	}
+}
+
+func base() config.Base {
+	return config.Base{
+		ApplicationName: "app", SessionTag: config.Value("s"), WorldSize: config.Value(8), Training: training(),
+	}
+}
+
+// kept is an exporter whose spans outlive its shutdown.
+type kept struct{ *tracetest.InMemoryExporter }
+
+func (kept) Shutdown(context.Context) error { return nil }
+
+func newJob(t *testing.T, change ...func(*config.Base, *telemetry.TrainingTelemetryBuilder)) *job {
+	t.Helper()
+	j := &job{mem: &memory{}, clock: newClock(), spans: tracetest.NewInMemoryExporter(), ctx: context.Background()}
+	cfg := base()
+	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithClock(j.clock).
+		WithExporter(j.mem).
+		WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(kept{j.spans}))
+	for _, c := range change {
+		c(&cfg, b)
+	}
+	tel, err := b.WithBaseConfig(cfg).ConfigureProvider(j.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.tel, j.cb = tel, callbacks.New(tel)
+	t.Cleanup(func() {
+		if err := tel.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func exportAll(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+	b.WithExportCustomization(config.Export{Mode: config.ExportAll})
+}
+
+// check fails on an error of a callback.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func started(t *testing.T) func(context.Context, error) context.Context {
+	return func(ctx context.Context, err error) context.Context {
+		t.Helper()
+		check(t, err)
+		return ctx
+	}
+}
+
+// iteration runs one training iteration of the given length.
+func (j *job) iteration(t *testing.T, d time.Duration, end ...callbacks.IterationEnd) {
+	t.Helper()
+	started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
+	j.clock.pass(d)
+	check(t, j.cb.OnTrainingSingleIterationEnd(j.ctx, end...))
+}
+
+// stub finds the finished OpenTelemetry span of that name.
+func (j *job) stub(t *testing.T, name string) tracetest.SpanStub {
+	t.Helper()
+	for _, s := range j.spans.GetSpans() {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no span %s was finished", name)
+	return tracetest.SpanStub{}
+}
+
+func keyed(kvs []attribute.KeyValue) map[string]any {
+	m := map[string]any{}
+	for _, kv := range kvs {
+		m[string(kv.Key)] = kv.Value.AsInterface()
+	}
+	return m
+}

@@ -18,6 +18,8 @@ type Start struct {
 type End struct {
 	Time time.Time // zero: now
 	Err  error     // why it failed; nil: it did not
+
+	anyTime bool // the window of explicit times does not hold
 }
 
 // LoopStart describes a training loop.

@@ -85,7 +85,10 @@ func (r *Recorder) usable() error { return r.ended }
 func (r *Recorder) now() int64 { return r.clock.Now().UnixNano() }
 
 // instant is an explicit time in nanoseconds, or now.
-func (r *Recorder) instant(at time.Time) (int64, error) {
+func (r *Recorder) instant(at time.Time) (int64, error) { return r.instantIn(at, false) }
+
+// instantIn is instant, if need be without the window of explicit times.
+func (r *Recorder) instantIn(at time.Time, anyTime bool) (int64, error) {
 	now := r.now()
 	if at.IsZero() {
 		return now, nil
@@ -95,7 +98,7 @@ func (r *Recorder) instant(at time.Time) (int64, error) {
 		return 0, fmt.Errorf("timestamp %s is out of range", at)
 	}
 	t := at.UnixNano()
-	if r.limited {
+	if r.limited && !anyTime {
 		if t < now-int64(r.window) {
 			return 0, errors.New("timestamp is too old. This is meant to be the time in seconds since epoch.")
 		}
@@ -131,24 +134,26 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	}
 	r.startOTel(ctx, s, p)
 
+	var e applicationEvents
+	if p.index == indexApplication {
+		e, err = r.applicationEvents()
+	}
 	var c call
 	r.mu.Lock()
-	r.opened(&c, s, p)
+	r.opened(&c, s, &e)
 	r.mu.Unlock()
 	r.deliver(&c)
-	return trace.ContextWithSpan(ctx, (*contextSpan)(s)), s, nil
+	if err != nil {
+		err = r.fail(verbsOf(p.index).start, err)
+	}
+	return trace.ContextWithSpan(ctx, (*contextSpan)(s)), s, err
 }
 
 // reserve checks the start and takes the name.
 func (r *Recorder) reserve(ctx context.Context, p *startParams) (*Span, error) {
-	var t int64
-	if p.anyTime && !p.at.IsZero() {
-		t = p.at.UnixNano()
-	} else {
-		var err error
-		if t, err = r.instant(p.at); err != nil {
-			return nil, err
-		}
+	t, err := r.instantIn(p.at, p.anyTime)
+	if err != nil {
+		return nil, err
 	}
 	s := &Span{rec: r, index: p.index, scoped: p.scoped}
 	s.data.Name = p.name
@@ -242,7 +247,7 @@ func (r *Recorder) otelAttributes(s *Span) []attribute.KeyValue {
 }
 
 // opened puts the span among the open ones and writes its start.
-func (r *Recorder) opened(c *call, s *Span, p *startParams) {
+func (r *Recorder) opened(c *call, s *Span, e *applicationEvents) {
 	if r.ended != nil { // telemetry ended while the span was being started
 		s.state = spanEnded
 		c.ends = append(c.ends, otelEnd{s, s.data.Start, nil})
@@ -273,7 +278,7 @@ func (r *Recorder) opened(c *call, s *Span, p *startParams) {
 			Extension: s.index >= 0 && spans.At(s.index).Extension,
 		})
 	}
-	r.afterStart(c, s)
+	r.afterStart(c, s, e)
 }
 
 // unlink takes an ended span off the list of the open ones.

@@ -44,6 +44,7 @@ type Span struct {
 	ambient    bool // it is a parent for callbacks, without a context
 	scoped     bool // it belongs to a scope
 	errored    bool // an error was recorded
+	repaired   bool // its end lay before its start
 	prev, next *Span
 	iteration  IterationEnd // of a training iteration, set before its end
 	step       int64        // of a checkpoint save

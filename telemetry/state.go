@@ -201,27 +201,39 @@ func (st *trainingState) newLoop() {
 	st.flopsLoop = attributes.Count{}
 }
 
-// afterStart records the events that belong to the start of a span.
-func (r *Recorder) afterStart(c *call, s *Span) {
-	if s.index != indexApplication {
-		return
-	}
-	c.event(s, Event{
-		Name:       spans.EventOneLoggerInitialization,
-		Time:       s.data.Start,
-		Attributes: r.clean(r.initEvent().Append(nil)),
-	}, false)
+// applicationEvents are the events that the start of the application records.
+// They read the whole configuration, so that they are made before the lock is
+// taken: its functions are the user's.
+type applicationEvents struct {
+	init   []attributes.Attr
+	config []attributes.Attr // nil while there is no training configuration
+}
+
+func (r *Recorder) applicationEvents() (e applicationEvents, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a configuration function panicked: %v", p)
+		}
+	}()
+	e.init = r.clean(r.initEvent().Append(nil))
 	if t := r.training.Load(); t != nil {
-		c.event(s, r.configRecord(configEvent(t)), false)
+		e.config = r.clean(configEvent(t).Append(nil))
+	}
+	return e, nil
+}
+
+// afterStart records the events that belong to the start of a span.
+func (r *Recorder) afterStart(c *call, s *Span, e *applicationEvents) {
+	if e.init != nil {
+		c.event(s, Event{Name: spans.EventOneLoggerInitialization, Time: s.data.Start, Attributes: e.init}, false)
+	}
+	if e.config != nil {
+		c.event(s, r.configRecord(e.config), false)
 	}
 }
 
-func (r *Recorder) configRecord(a attributes.TrainingTelemetry) Event {
-	return Event{
-		Name:       spans.EventUpdateTrainingTelemetryConfig,
-		Time:       r.now(),
-		Attributes: r.clean(a.Append(nil)),
-	}
+func (r *Recorder) configRecord(attrs []attributes.Attr) Event {
+	return Event{Name: spans.EventUpdateTrainingTelemetryConfig, Time: r.now(), Attributes: attrs}
 }
 
 // complete does what the end of a standard span means for the state, and

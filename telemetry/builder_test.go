@@ -1,0 +1,270 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func goexit() { runtime.Goexit() }
+
+func TestBuilderCanBeCorrected(t *testing.T) {
+	ctx := context.Background()
+	first, second := &memory{}, &memory{startErr: errors.New("no such folder")}
+	cfg := base()
+	cfg.WorldSize = config.Value(0)
+	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(first, second)
+	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "world_size") {
+		t.Fatalf("a job without ranks gave %v", err)
+	}
+	b.WithConfigOverride(config.Override{"world_size": 2})
+	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "no such folder") {
+		t.Fatalf("an exporter that cannot start gave %v", err)
+	}
+	if first.started != 1 || first.shutdown != 1 {
+		t.Errorf("the first exporter was started %d times and shut down %d times", first.started, first.shutdown)
+	}
+	second.startErr = nil
+	tel, err := b.ConfigureProvider(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tel.BaseConfig().WorldSize.Get(); got != 2 {
+		t.Errorf("the world size is %d", got)
+	}
+	check(t, tel.Shutdown(ctx))
+	if _, err := b.ConfigureProvider(ctx); err == nil {
+		t.Error("a spent builder made a second provider")
+	}
+}
+
+func TestBuilderTellsMisuse(t *testing.T) {
+	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog())
+	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "No configuration was provided") {
+		t.Errorf("no configuration gave %v", err)
+	}
+	b.WithBaseConfig(base()).WithBaseConfig(base()).
+		WithExportCustomization(config.Export{}).WithExportCustomization(config.Export{})
+	if _, err := b.ConfigureProvider(context.Background()); err == nil || strings.Count(err.Error(), "once") != 2 {
+		t.Errorf("misuse gave %v", err)
+	}
+	tel, err := b.ConfigureProvider(context.Background())
+	if err != nil {
+		t.Fatalf("told of its misuse, the builder still refuses: %v", err)
+	}
+	check(t, tel.Shutdown(context.Background()))
+}
+
+func TestConfigurationFunctionThatPanics(t *testing.T) {
+	cfg := base()
+	cfg.WorldSize = config.Func(func() int { panic("not yet") })
+	_, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).ConfigureProvider(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("got %v", err)
+	}
+	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
+		calm := true
+		c.Training.GlobalBatchSize = config.Func(func() int {
+			if !calm {
+				panic("gone")
+			}
+			calm = false
+			return 1
+		})
+	})
+	if _, err := j.cb.OnAppStart(j.ctx); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("the start of the application gave %v", err)
+	}
+	if got := j.tel.Recorder().ActiveSpans("application"); len(got) != 1 {
+		t.Error("the application is not open")
+	}
+}
+
+func TestDisabledRankDoesNothing(t *testing.T) {
+	ctx := context.Background()
+	m := &memory{}
+	p := &closing{}
+	cfg := base()
+	cfg.EnableForCurrentRank = config.Value(false)
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).
+		WithExporter(m).WithSpanProcessor(p).ConfigureProvider(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cb := callbacks.New(tel)
+	n := testing.AllocsPerRun(100, func() {
+		if _, err := cb.OnTrainingSingleIterationStart(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := cb.OnTrainingSingleIterationEnd(ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, s := tel.StartForward(ctx)
+		s.End(nil)
+	})
+	if n != 0 {
+		t.Errorf("a rank that is off allocates %v times", n)
+	}
+	check(t, tel.Shutdown(ctx))
+	if m.started+m.shutdown+len(m.records) != 0 {
+		t.Errorf("the exporter was touched: %+v", m)
+	}
+	if p.closed != 1 {
+		t.Errorf("the span processor was shut down %d times", p.closed)
+	}
+}
+
+func TestNilProviderDoesNothing(t *testing.T) {
+	ctx := context.Background()
+	var tel *telemetry.Provider
+	if n := testing.AllocsPerRun(100, func() {
+		_, s := tel.StartTrainingIteration(ctx)
+		s.SetLoss(1)
+		s.AddEvent("x")
+		s.End(nil)
+		_, _ = callbacks.OnTrainingSingleIterationStart(ctx)
+		_ = callbacks.OnTrainingSingleIterationEnd(ctx)
+	}); n != 0 {
+		t.Errorf("no provider allocates %v times", n)
+	}
+	if err := tel.Shutdown(ctx); err != nil || tel.Enabled() {
+		t.Error("a nil provider is not silent")
+	}
+	_, s := tel.Tracer("x").Start(ctx, "y")
+	s.End()
+	if err := tel.TimedSpan(ctx, "z", func(context.Context) error { return errGone }); err != errGone {
+		t.Errorf("got %v", err)
+	}
+	if err := tel.Recorder().Close(ctx); !errors.Is(err, telemetry.ErrNotConfigured) {
+		t.Errorf("got %v", err)
+	}
+}
+
+var errGone = errors.New("gone")
+
+// closing is a span processor that counts its shutdowns.
+type closing struct {
+	sdktrace.SpanProcessor
+	closed int
+}
+
+func (c *closing) Shutdown(context.Context) error { c.closed++; return nil }
+
+func TestDefaultProvider(t *testing.T) {
+	j := newJob(t)
+	undo := telemetry.SetDefault(j.tel)
+	if _, err := callbacks.OnAppStart(j.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(j.mem.all()); got == 0 {
+		t.Error("the package function did not use the default provider")
+	}
+	undo()
+	if telemetry.Default() != nil {
+		t.Error("undo left the provider in place")
+	}
+}
+
+func TestShutdownKeepsItsDeadline(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	cfg := base()
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).
+		WithSpanExporter(&stuck{release: release}).WithShutdownTimeout(50 * time.Millisecond).
+		ConfigureProvider(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := tel.StartSpan(context.Background(), "x")
+	s.End(nil)
+	_ = tel.Shutdown(context.Background()) // would hang without the deadline
+	if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+// stuck is an exporter that never answers.
+type stuck struct{ release chan struct{} }
+
+func (s *stuck) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.release:
+		return nil
+	}
+}
+func (s *stuck) Shutdown(context.Context) error { return nil }
+
+func TestResource(t *testing.T) {
+	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+		b.WithRanks(config.Ranks{Rank: config.Value(3), LocalRank: config.Value(1)}).
+			WithIdentity(telemetry.Identity{Host: "node7", PID: 42}).
+			WithResource(resource.NewSchemaless(attribute.String("service.name", "mine")))
+	})
+	_, s := j.tel.StartSpan(j.ctx, "x")
+	s.End(nil)
+	attrs := keyed(j.stub(t, "x").Resource.Attributes())
+	for key, want := range map[string]any{
+		"service.name": "mine", "host.name": "node7", "process.pid": int64(42), "service.instance.id": "node7/42/3",
+		"training.rank": int64(3), "training.local_rank": int64(1), "training.world_size": int64(8),
+		"training.session_tag": "s", "training.perf_tag": "p",
+	} {
+		if attrs[key] != want {
+			t.Errorf("%s is %v, want %v", key, attrs[key], want)
+		}
+	}
+	for key := range attrs {
+		if strings.Contains(key, "command") || strings.Contains(key, "env") {
+			t.Errorf("the resource holds %s", key)
+		}
+	}
+}
+
+func TestIterationAllocations(t *testing.T) {
+	ctx, cb := inLoop(t, func(*telemetry.TrainingTelemetryBuilder) {})
+	for range 200 {
+		iterate(t, ctx, cb)
+	}
+	before := testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) })
+	for range 100_000 {
+		iterate(t, ctx, cb)
+	}
+	after := testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) })
+	if before > 13 || after > before {
+		t.Errorf("an iteration allocates %v times, %v after 100,000 more", before, after)
+	}
+}
+
+func TestMemoryStaysFlat(t *testing.T) {
+	ctx, cb := inLoop(t, func(b *telemetry.TrainingTelemetryBuilder) {
+		b.WithConfigOverride(config.Override{"training": map[string]any{"log_every_n_train_iterations": 1}})
+	})
+	live := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for range 1000 {
+		iterate(t, ctx, cb)
+	}
+	before := live()
+	for range 20_000 { // as many updates as a million iterations at the default
+		iterate(t, ctx, cb)
+	}
+	if after := live(); after > before+1<<20 {
+		t.Errorf("20,000 metrics updates left %d bytes behind", after-before)
+	}
+}

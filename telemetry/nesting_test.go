@@ -1,0 +1,329 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// parents maps each finished span to the name of its parent.
+func (j *job) parents(t *testing.T) map[string]string {
+	t.Helper()
+	names := map[trace.SpanID]string{}
+	for _, s := range j.spans.GetSpans() {
+		names[s.SpanContext.SpanID()] = s.Name
+	}
+	out := map[string]string{}
+	for _, s := range j.spans.GetSpans() {
+		parent := ""
+		if s.Parent.IsValid() {
+			if parent = names[s.Parent.SpanID()]; parent == "" {
+				t.Errorf("the parent of %s was never finished", s.Name)
+			}
+		}
+		out[s.Name] = parent
+	}
+	return out
+}
+
+func TestCallbacksNestWithoutContexts(t *testing.T) {
+	j := newJob(t)
+	startTraining(t, j)
+	started(t)(j.cb.OnEpochStart(j.ctx, 0))
+	started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
+	started(t)(j.cb.OnModelForwardStart(j.ctx))
+	// The plain API without a span in the context hangs under the callback's.
+	_, plain := j.tel.Tracer("user").Start(j.ctx, "attention")
+	plain.End()
+	check(t, j.cb.OnModelForwardEnd(j.ctx))
+	j.clock.pass(1)
+	check(t, j.cb.OnTrainingSingleIterationEnd(j.ctx))
+	check(t, j.cb.OnEpochEnd(j.ctx))
+	check(t, j.cb.OnTrainEnd(j.ctx))
+	check(t, j.cb.OnAppEnd(j.ctx))
+	want := map[string]string{
+		"application": "", "training_loop": "application", "epoch": "training_loop",
+		"training_single_iteration": "epoch", "model_forward": "training_single_iteration", "attention": "model_forward",
+	}
+	got := j.parents(t)
+	for name, parent := range want {
+		if got[name] != parent {
+			t.Errorf("%s hangs under %q, want %q", name, got[name], parent)
+		}
+	}
+	traces := map[trace.TraceID]bool{}
+	for _, s := range j.spans.GetSpans() {
+		traces[s.SpanContext.TraceID()] = true
+	}
+	if len(traces) != 1 {
+		t.Errorf("%d traces, want 1", len(traces))
+	}
+}
+
+func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
+	j := newJob(t)
+	ctx, app := j.tel.StartApplication(j.ctx)
+	tracer := j.tel.Tracer("user")
+	loopCtx, loop := j.tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+	plainCtx, plain := tracer.Start(loopCtx, "window")
+	itCtx, it := j.tel.StartTrainingIteration(plainCtx)
+	_, inner := tracer.Start(itCtx, "kernel")
+	inner.End()
+	// A framework that holds one context calls callbacks with it.
+	started(t)(j.cb.OnModelForwardStart(itCtx))
+	started(t)(j.cb.OnDataLoadingStart(itCtx)) // below the forward pass, though the context says iteration
+	check(t, j.cb.OnDataLoadingEnd(itCtx))
+	check(t, j.cb.OnModelForwardEnd(itCtx))
+	// A scope keeps to its context.
+	_, side := j.tel.StartSpan(ctx, "side")
+	side.End(nil)
+	it.End(nil)
+	plain.End()
+	loop.End(nil)
+	app.End(nil)
+	want := map[string]string{
+		"training_loop": "application", "window": "training_loop", "training_single_iteration": "window",
+		"kernel": "training_single_iteration", "model_forward": "training_single_iteration",
+		"data_loading": "model_forward", "side": "application",
+	}
+	got := j.parents(t)
+	for name, parent := range want {
+		if got[name] != parent {
+			t.Errorf("%s hangs under %q, want %q", name, got[name], parent)
+		}
+	}
+	// The native records tell the same parents.
+	ids := map[trace.SpanID]string{}
+	for _, r := range j.mem.all() {
+		if r.Kind == telemetry.KindStart {
+			ids[r.Span.SpanID] = r.Span.Name
+			if w, ok := want[r.Span.Name]; ok && ids[r.Span.ParentID] != w && r.Span.Name != "kernel" && r.Span.Name != "window" {
+				t.Errorf("natively %s hangs under %q, want %q", r.Span.Name, ids[r.Span.ParentID], w)
+			}
+		}
+	}
+	if ids[j.stub(t, "window").SpanContext.SpanID()] != "window" {
+		t.Error("a span of the plain API did not reach the native exporter")
+	}
+}
+
+func TestRemoteParentAndNewRoot(t *testing.T) {
+	j := newJob(t)
+	remote := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
+	})
+	started(t)(j.cb.OnAppStart(j.ctx))
+	_, s := j.tel.StartSpan(trace.ContextWithRemoteSpanContext(j.ctx, remote), "request")
+	s.End(nil)
+	_, r := j.tel.Tracer("user").Start(j.ctx, "root", trace.WithNewRoot())
+	r.End()
+	if got := j.stub(t, "request").Parent.SpanID(); got != remote.SpanID() {
+		t.Errorf("the parent is %v", got)
+	}
+	if j.stub(t, "root").Parent.IsValid() {
+		t.Error("a new root has a parent")
+	}
+}
+
+func TestPlainAPIReachesNativeRecords(t *testing.T) {
+	j := newJob(t)
+	_, s := j.tel.Tracer("user").Start(j.ctx, "download", trace.WithAttributes(attribute.String("shard", "a\xff")))
+	s.SetAttributes(attribute.Int("bytes", 7))
+	s.AddEvent("retry", trace.WithAttributes(attribute.Int("n", 1)))
+	s.RecordError(errors.New("reset"))
+	s.SetStatus(codes.Error, "reset")
+	s.End()
+	s.End()
+	want := []string{"start download", "event retry", "application_error error", "stop download"}
+	if got := j.mem.kinds(); !slices.Equal(got, want) {
+		t.Fatalf("records %v, want %v", got, want)
+	}
+	all := j.mem.all()
+	if got := attrIn(all[3].Span.Attributes, "bytes"); got != "7" {
+		t.Errorf("bytes is %q", got)
+	}
+	if got := attrIn(all[0].Span.Attributes, "shard"); got != "a�" {
+		t.Errorf("shard is %q", got)
+	}
+	if got := attr(all[2], "exception_message"); got != "reset" {
+		t.Errorf("the error is %q", got)
+	}
+	stub := j.stub(t, "download")
+	if stub.Status.Code != codes.Error || len(stub.Events) != 2 {
+		t.Errorf("status %v, %d events", stub.Status, len(stub.Events))
+	}
+	if got := j.tel.Stats().RepairedValues; got != 1 {
+		t.Errorf("%d repaired values, want 1", got)
+	}
+}
+
+func TestSpanFromContextIsTheScope(t *testing.T) {
+	j := newJob(t)
+	ctx, s := j.tel.StartSpan(j.ctx, "x")
+	if telemetry.FromContext(ctx) != s {
+		t.Error("FromContext gives another span")
+	}
+	trace.SpanFromContext(ctx).AddEvent("hello")
+	trace.SpanFromContext(ctx).End()
+	if s.Active() {
+		t.Error("the scope is open after the end of its span")
+	}
+	if got := len(j.mem.events("hello")); got != 1 {
+		t.Errorf("%d events", got)
+	}
+}
+
+func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
+	j := newJob(t, exportAll)
+	startTraining(t, j)
+	failure := fmt.Errorf("loss is NaN")
+	if err := j.tel.TrainingIteration(j.ctx, func(context.Context) error { return failure }); err != failure {
+		t.Errorf("the error came back as %v", err)
+	}
+	value := &struct{ int }{3}
+	func() {
+		defer func() {
+			if r := recover(); r != value {
+				t.Errorf("the panic came back as %v", r)
+			}
+		}()
+		_ = j.tel.Forward(j.ctx, func(context.Context) error { panic(value) })
+	}()
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				t.Errorf("the panic came back as %v", r)
+			}
+		}()
+		_, s := j.tel.StartSpan(j.ctx, "deferred")
+		defer s.End(nil)
+		panic("boom")
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = j.tel.Backward(j.ctx, func(context.Context) error { goexit(); return nil })
+	}()
+	<-done
+	for _, name := range []string{"training_single_iteration", "model_forward", "deferred", "model_backward"} {
+		if s := j.stub(t, name); s.Status.Code != codes.Error || len(s.Events) == 0 {
+			t.Errorf("%s has status %v and %d events", name, s.Status, len(s.Events))
+		}
+	}
+	types := []string{}
+	for _, r := range j.mem.events(spans.EventError) {
+		types = append(types, attr(r, "exception_type"))
+	}
+	if !slices.Equal(types, []string{"*errors.errorString", "panic", "panic", "*errors.errorString"}) {
+		t.Errorf("types %v", types)
+	}
+}
+
+func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
+	sent := tracetest.NewInMemoryExporter()
+	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithSpanExporter(kept{sent}) })
+	startTraining(t, j)
+	ctx := started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
+	ctx, forward := j.tel.StartForward(ctx)
+	_, custom := j.tel.StartSpan(ctx, "attention", attribute.String("text", "\xff"))
+	custom.End(nil)
+	forward.End(nil)
+	j.clock.pass(1)
+	check(t, j.cb.OnTrainingSingleIterationEnd(j.ctx))
+	check(t, j.cb.OnAppEnd(j.ctx))
+	check(t, j.tel.Shutdown(j.ctx))
+	parents := map[string]string{}
+	names := map[trace.SpanID]string{}
+	for _, s := range sent.GetSpans() {
+		names[s.SpanContext.SpanID()] = s.Name
+	}
+	for _, s := range sent.GetSpans() {
+		parents[s.Name] = names[s.Parent.SpanID()]
+	}
+	want := map[string]string{"application": "", "training_loop": "application", "attention": "training_loop"}
+	if fmt.Sprint(parents) != fmt.Sprint(want) {
+		t.Errorf("exported %v, want %v", parents, want)
+	}
+	s := j.tel.Stats()
+	if s.EndedSpans != 3 || s.ExportedSpans != 3 || s.DroppedSpans != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestManyGoroutines(t *testing.T) {
+	j := newJob(t, exportAll)
+	startTraining(t, j)
+	const goroutines, each = 32, 100
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				ctx, s := j.tel.StartSpan(j.ctx, "worker", attribute.Int("g", g))
+				_, p := j.tel.Tracer("user").Start(ctx, "plain")
+				p.AddEvent("e", trace.WithAttributes(attribute.Int("i", i)))
+				p.End()
+				s.End(nil)
+			}
+		})
+	}
+	for range 200 {
+		j.iteration(t, 1)
+	}
+	wg.Wait()
+	open := map[trace.SpanID]string{}
+	stops := map[string]int{}
+	for _, r := range j.mem.all() {
+		switch r.Kind {
+		case telemetry.KindStart:
+			open[r.Span.SpanID] = r.Span.Name
+		case telemetry.KindStop:
+			if open[r.Span.SpanID] == "" {
+				t.Fatalf("%s stops before it starts", r.Span.Name)
+			}
+			stops[r.Span.Name]++
+			delete(open, r.Span.SpanID)
+		case telemetry.KindEvent:
+			if r.Event.Name == "e" && open[r.Span.SpanID] != "plain" {
+				t.Fatal("an event lies outside its span")
+			}
+		}
+	}
+	if stops["worker"] != goroutines*each || stops["plain"] != goroutines*each || stops["training_single_iteration"] != 200 {
+		t.Errorf("stops: %v", stops)
+	}
+}
+
+func TestCallbacksFromManyGoroutines(t *testing.T) {
+	j := newJob(t)
+	startTraining(t, j)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 { // most of these calls come at the wrong time
+				_, _ = j.cb.OnTrainingSingleIterationStart(j.ctx)
+				_ = j.cb.OnTrainingSingleIterationEnd(j.ctx, callbacks.IterationEnd{Loss: callbacks.Some(0.5)})
+				_, _ = j.cb.OnValidationStart(j.ctx)
+				_ = j.cb.OnValidationEnd(j.ctx)
+			}
+		})
+	}
+	wg.Wait()
+	check(t, j.cb.OnTrainEnd(j.ctx))
+	check(t, j.cb.OnAppEnd(j.ctx))
+	if s := j.tel.Stats(); s.SpansOpen != 0 {
+		t.Errorf("%d spans are open at the end", s.SpansOpen)
+	}
+}
