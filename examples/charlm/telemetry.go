@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -17,7 +18,8 @@ import (
 // recording is the telemetry of one run and where it goes.
 type recording struct {
 	tel  *telemetry.Provider // nil when telemetry is off
-	outs outputs
+	outs *exporters.Outputs
+	otlp string // URL of the OTLP backend, empty without one
 }
 
 // setUpTelemetry makes the provider for the job that opts describes. What the
@@ -34,19 +36,16 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 	if err := describeJob(&cfg, opts); err != nil {
 		return nil, err
 	}
-	if err := cfg.Validate(); err != nil {
+	builder, outs, err := exporters.NewBuilder(ctx, cfg, nil)
+	if err != nil {
 		return nil, err
 	}
-	builder := telemetry.NewTrainingTelemetryBuilder().
-		WithBaseConfig(cfg.Base).
-		WithExportCustomization(cfg.Export).
-		WithRanks(cfg.Ranks)
-	r := &recording{}
-	if err := r.outs.open(ctx, &cfg, builder); err != nil {
-		return nil, err
+	r := &recording{outs: outs}
+	if outs.OTLP != nil {
+		r.otlp = cfg.Outputs.OTLP.TracesURL()
 	}
 	if r.tel, err = builder.ConfigureProvider(ctx); err != nil {
-		return nil, errors.Join(err, r.outs.close(ctx))
+		return nil, errors.Join(err, outs.Close(ctx))
 	}
 	return r, nil
 }
@@ -152,19 +151,19 @@ func (r *recording) finish(ctx context.Context, report *reporter) error {
 	if r.tel == nil {
 		return nil
 	}
-	records := r.outs.recordsPath() // known while the file is open
+	paths := r.outs.Paths() // known for sure while the files are open
 	if err := r.tel.Shutdown(ctx); err != nil {
 		// The training is done; only what it recorded may have gaps.
 		report.line("telemetry: %v", err)
 	}
-	if records != "" {
-		report.line("records  %s", records)
+	if paths["file"] != "" {
+		report.line("records  %s", paths["file"])
 	}
-	if r.outs.spans != "" {
+	if r.otlp != "" {
 		stats := r.tel.Stats()
-		report.line("spans    %s, %d sent, %d lost", r.outs.spans, stats.ExportedSpans, stats.DroppedSpans)
+		report.line("spans    %s, %d sent, %d lost", r.otlp, stats.ExportedSpans, stats.DroppedSpans)
 	}
-	trace := r.outs.trace.Writer().Path()
+	trace := paths["trace"]
 	if trace == "" {
 		return nil
 	}

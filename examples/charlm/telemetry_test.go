@@ -207,15 +207,24 @@ func TestFailedSaveIsRecorded(t *testing.T) {
 	}
 }
 
-func TestEnvironmentConfiguresTelemetry(t *testing.T) {
+func TestFileAndEnvironmentConfigureTelemetry(t *testing.T) {
 	out, elsewhere := t.TempDir(), t.TempDir()
+	file := filepath.Join(elsewhere, "job.yaml")
+	if err := os.WriteFile(file, []byte("session_tag: day-shift\nworld_size: 64\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TRAINSPAN_CONFIG", file)
 	t.Setenv("TRAINSPAN_FILE_PATH", filepath.Join(elsewhere, "rank{rank}.jsonl"))
 	t.Setenv("TRAINSPAN_SESSION_TAG", "night-shift")
-	runOK(t, nil, small(out, sourceTree(t))...)
+	t.Setenv("DFTRACER_ENABLE", "0")
+	printed := runOK(t, nil, small(out, sourceTree(t))...)
 	all := records(t, filepath.Join(elsewhere, "rank0.jsonl"))
 	first := events(all, spans.EventOneLoggerInitialization)
-	if len(first) != 1 || first[0].Event.Attributes["session_tag"] != "night-shift" {
+	if len(first) != 1 || first[0].Event.Attributes["session_tag"] != "night-shift" || first[0].Event.Attributes["world_size"] != 64.0 {
 		t.Errorf("the job describes itself as %v", first)
+	}
+	if names, _ := filepath.Glob(filepath.Join(out, "*.pfw*")); len(names) != 0 || strings.Contains(printed, "category") {
+		t.Errorf("traces %v although they are off:\n%s", names, printed)
 	}
 
 	t.Setenv("TRAINSPAN_GLOBAL_BATCH_SIZE", "many")
