@@ -251,6 +251,7 @@ func TestBackendAway(t *testing.T) {
 	for name, address := range map[string]func(*testing.T) string{"closed": closedPort, "silent": silentPort} {
 		t.Run(name, func(t *testing.T) {
 			forProtocols(t, func(t *testing.T, r *receiver) {
+				t.Parallel()
 				for _, dir := range []string{"", t.TempDir()} {
 					r.url = "http://" + address(t)
 					cfg := quick(r)

@@ -71,36 +71,53 @@ func TestProviderWithOddValues(t *testing.T) {
 	})
 }
 
-// A backend that never answers costs the shutdown its deadline, and no more.
+// A backend that never answers costs the shutdown its deadline, and no more;
+// every span is told of, or waits in the spill directory.
 func TestProviderWithSilentBackend(t *testing.T) {
-	forProtocols(t, func(t *testing.T, r *receiver) {
-		r.script = func(int, []*tracepb.Span) reply { return hang }
-		r.start("")
-		e, err := otlp.New(t.Context(), quick(r))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tel, err := telemetry.NewTrainingTelemetryBuilder().
-			WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(1)}).
-			WithRanks(config.Ranks{Rank: config.Value(0)}).
-			WithSpanExporter(e).
-			WithShutdownTimeout(500 * time.Millisecond).
-			ConfigureProvider(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		tracer := tel.Tracer("mine")
-		for range 100 {
-			_, s := tracer.Start(context.Background(), "s")
-			s.End()
-		}
-		within(t, func() {
-			if err := tel.Shutdown(context.Background()); err == nil {
-				t.Error("nothing was said of the loss")
+	for _, dir := range []string{"", t.TempDir()} {
+		forProtocols(t, func(t *testing.T, r *receiver) {
+			r.script = func(int, []*tracepb.Span) reply { return hang }
+			r.start("")
+			cfg := quick(r)
+			cfg.SpillDir = dir
+			e, err := otlp.New(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tel, err := telemetry.NewTrainingTelemetryBuilder().
+				WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(1)}).
+				WithRanks(config.Ranks{Rank: config.Value(0)}).
+				WithSpanExporter(e).
+				WithShutdownTimeout(2 * time.Second).
+				ConfigureProvider(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tracer := tel.Tracer("mine")
+			for range 100 {
+				_, s := tracer.Start(context.Background(), "s")
+				s.End()
+			}
+			within(t, func() {
+				if err := tel.Shutdown(context.Background()); (err == nil) != (dir != "") {
+					t.Errorf("shutdown: %v", err)
+				}
+			})
+			s := tel.Stats()
+			if s.EndedSpans != 100 || s.ExportedSpans != 0 || s.PendingSpans != 0 {
+				t.Errorf("%+v", s)
+			}
+			if dir == "" {
+				if s.DroppedSpans != 100 || s.Drops["not sent before shutdown"] != 100 {
+					t.Errorf("%+v", s)
+				}
+				return
+			}
+			healthy := (&receiver{t: t, protocol: r.protocol}).start("")
+			got, err := otlp.Replay(t.Context(), dir, newExporter(t, quick(healthy)))
+			if s.SpilledSpans != 100 || err != nil || got.Sent != 100 {
+				t.Errorf("%+v %+v %v", s, got, err)
 			}
 		})
-		if s := tel.Stats(); s.DroppedSpans != 100 || s.ExportedSpans != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
+	}
 }
