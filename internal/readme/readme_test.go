@@ -1,0 +1,97 @@
+// Package readme keeps the code in the README equal to the examples, which are
+// compiled and tested. Run with -update to copy it anew.
+package readme
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "copy the snippets into the README")
+
+const root = "../.."
+
+var snippet = regexp.MustCompile("(?s)<!-- snippet: (\\S+) (\\S+) -->\n```go\n(.*?)```")
+
+func TestSnippets(t *testing.T) {
+	path := filepath.Join(root, "README.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	fresh := snippet.ReplaceAllStringFunc(string(text), func(block string) string {
+		n++
+		m := snippet.FindStringSubmatch(block)
+		code, err := region(filepath.Join(root, m[1]), m[2])
+		if err != nil {
+			t.Error(err)
+			return block
+		}
+		if m[3] != code && !*update {
+			t.Errorf("the snippet %s of %s differs from the README: run go test ./internal/readme -update", m[2], m[1])
+		}
+		return fmt.Sprintf("<!-- snippet: %s %s -->\n```go\n%s```", m[1], m[2], code)
+	})
+	if n != 4 {
+		t.Errorf("%d snippets in the README, want 4", n)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// region is the marked part of a source file, without its indentation; "main"
+// is the body of the main function.
+func region(path, name string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	from, to := "// snippet:"+name+"\n", "// end:"+name
+	if name == "main" {
+		from, to = "func main() {\n", "\n}"
+	}
+	_, rest, ok := strings.Cut(string(text), from)
+	body, _, ended := strings.Cut(rest, to)
+	if !ok || !ended {
+		return "", fmt.Errorf("%s has no snippet %s", path, name)
+	}
+	if i := strings.LastIndexByte(body, '\n'); name != "main" && i >= 0 {
+		body = body[:i]
+	}
+	lines := strings.Split(strings.TrimRight(body, "\n\t"), "\n")
+	indent := lines[0][:len(lines[0])-len(strings.TrimLeft(lines[0], "\t"))]
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], indent)
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+var link = regexp.MustCompile(`\]\(([a-z][^):#]*)(#[^)]*)?\)`)
+
+// TestLinks checks that the pages that the documents point at are there.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s points at %s, which is not there", filepath.Base(page), m[1])
+			}
+		}
+	}
+}
