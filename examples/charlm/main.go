@@ -5,6 +5,13 @@
 // background, resuming, and a test at the end.
 //
 //	go run ./examples/charlm -out out
+//	go run ./examples/charlm -out out -resume -epochs 5
+//
+// It records itself: out holds a DFTracer trace of every run and a JSON-lines
+// file with the records of all of them, and the spans go to an OTLP backend when
+// OTEL_EXPORTER_OTLP_ENDPOINT names one. The job is written in three styles, by
+// callbacks, by scopes and mixed with package ai; -style chooses one. loop.go
+// has the same loop with nothing recorded.
 package main
 
 import (

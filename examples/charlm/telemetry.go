@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
@@ -103,36 +102,44 @@ func placeOutputs(outs *config.Outputs, opts options) error {
 	if outs.File.Path == "" {
 		outs.File.Path = records
 	}
-	traces, err := filepath.Glob(filepath.Join(opts.out, "trace*.pfw.gz"))
-	if err != nil {
-		return err
-	}
 	if opts.fresh {
-		for _, old := range append(traces, records) {
-			if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+		if err := os.Remove(records); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
+	trace, err := nextTrace(opts.out, opts.fresh)
 	if outs.Trace.Path == "" {
-		outs.Trace.Path, err = unused(filepath.Join(opts.out, "trace"), ".pfw.gz")
+		outs.Trace.Path = trace
 	}
 	return err
 }
 
-// unused is the first of stem.ext, stem-2.ext, stem-3.ext, ... that no file has.
-func unused(stem, ext string) (string, error) {
+// nextTrace is the first of trace.pfw.gz, trace-2.pfw.gz, trace-3.pfw.gz, ...
+// in dir that does not exist, or that remove has removed.
+func nextTrace(dir string, remove bool) (string, error) {
 	for n := 1; ; n++ {
-		path := stem + ext
-		if n > 1 {
-			path = stem + "-" + strconv.Itoa(n) + ext
-		}
+		path := tracePath(dir, n)
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			if remove {
+				path = tracePath(dir, 1)
+			}
 			return path, nil
 		} else if err != nil {
 			return "", err
 		}
+		if remove {
+			if err := os.Remove(path); err != nil {
+				return "", err
+			}
+		}
 	}
+}
+
+func tracePath(dir string, n int) string {
+	if n == 1 {
+		return filepath.Join(dir, "trace.pfw.gz")
+	}
+	return filepath.Join(dir, fmt.Sprintf("trace-%d.pfw.gz", n))
 }
 
 // loopStart tells telemetry where the training starts and where it is to end.

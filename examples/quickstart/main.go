@@ -27,7 +27,6 @@ func main() {
 		log.Fatal(err)
 	}
 	defer tel.Shutdown(ctx)
-
 	ctx, app := tel.StartApplication(ctx)
 	defer app.End(nil)
 	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
