@@ -193,7 +193,7 @@ func list(key string, items []any, depth int) Attr {
 	}
 	items = items[:min(len(items), MaxListItems+1)]
 	values := make([]Attr, len(items))
-	kind := attribute.INVALID
+	kind := attribute.EMPTY
 	same := true
 	exact := true
 	for i, item := range items {
@@ -221,7 +221,7 @@ func list(key string, items []any, depth int) Attr {
 		exactItems[i] = values[i].exactValue()
 	}
 	return Attr{
-		KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.Emit)),
+		KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.String)),
 		Exact:    exactItems,
 	}
 }

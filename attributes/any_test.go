@@ -28,7 +28,7 @@ func exactText(v any) string {
 		}
 		return "[" + strings.Join(items, " ") + "]"
 	case attribute.Value:
-		return v.Emit()
+		return v.String()
 	}
 	return fmt.Sprint(v)
 }
@@ -114,7 +114,7 @@ func TestAny(t *testing.T) {
 		{"named with text", 1500 * time.Millisecond, attribute.STRING, "1.5s", ""},
 		{"error", errors.New("bad"), attribute.STRING, "bad", ""},
 		{"strings", []string{"a", "b"}, attribute.STRINGSLICE, `["a","b"]`, ""},
-		{"bools", []bool{true, false}, attribute.BOOLSLICE, "[true false]", ""},
+		{"bools", []bool{true, false}, attribute.BOOLSLICE, "[true,false]", ""},
 		{"ints", []int{1, 2}, attribute.INT64SLICE, "[1,2]", ""},
 		{"int64s", []int64{1, 2}, attribute.INT64SLICE, "[1,2]", ""},
 		{"int32s", []int32{1, 2}, attribute.INT64SLICE, "[1,2]", ""},
@@ -126,7 +126,7 @@ func TestAny(t *testing.T) {
 		{"bytes", []byte("hi"), attribute.BYTESLICE, "aGk=", ""},
 		{"one kind", []any{1, int8(2)}, attribute.INT64SLICE, "[1,2]", ""},
 		{"mixed", []any{1, "a", 2.5, true, nil}, attribute.STRINGSLICE, `["1","a","2.5","true","null"]`, "[1 a 2.5 true {}]"},
-		{"beyond int64 in a list", []any{1, uint64(1 << 63)}, attribute.STRINGSLICE, `["1","9.223372036854775808e+18"]`, "[1 9223372036854775808]"},
+		{"beyond int64 in a list", []any{1, uint64(1 << 63)}, attribute.STRINGSLICE, `["1","9.223372036854776e+18"]`, "[1 9223372036854775808]"},
 		{"list of lists", []any{[]string{"a"}, []int{1}}, attribute.STRINGSLICE, `["[\"a\"]","[1]"]`, `[["a"] [1]]`},
 		{"empty list", []any{}, attribute.STRINGSLICE, "[]", "[]"},
 		{"nil list", []any(nil), attribute.STRINGSLICE, "[]", "[]"},
@@ -152,13 +152,13 @@ func TestAny(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := attributes.Any("key", c.value)
 			if a.Key != "key" || a.Value.Type() != c.kind {
-				t.Fatalf("got %q = %s of kind %v, want kind %v", a.Key, a.Value.Emit(), a.Value.Type(), c.kind)
+				t.Fatalf("got %q = %s of kind %v, want kind %v", a.Key, a.Value.String(), a.Value.Type(), c.kind)
 			}
 			if c.kind == attribute.FLOAT64 {
 				if got := fmt.Sprint(a.Value.AsFloat64()); got != c.text {
 					t.Errorf("got %s, want %s", got, c.text)
 				}
-			} else if got := a.Value.Emit(); got != c.text && !strings.Contains(c.name, "beyond int64 in") {
+			} else if got := a.Value.String(); got != c.text {
 				t.Errorf("got %s, want %s", got, c.text)
 			}
 			if got := exactText(a.Exact); got != c.exact {
@@ -177,7 +177,7 @@ func TestAny(t *testing.T) {
 		"map of panics":      map[string]any{"a": brokenJSON{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := attributes.Any("key", v); a.Key != "key" || a.Value.Emit() == "" {
+			if a := attributes.Any("key", v); a.Key != "key" || a.Value.String() == "" {
 				t.Errorf("got %v", a)
 			}
 		})
@@ -195,7 +195,7 @@ func TestAnyIsBounded(t *testing.T) {
 		if mended != 1 {
 			t.Errorf("%s: Clean does not see that the list is too long", name)
 		}
-		if n := len(attrs[0].Value.Emit()); n > 2*attributes.MaxValueBytes {
+		if n := len(attrs[0].Value.String()); n > 2*attributes.MaxValueBytes {
 			t.Errorf("%s: %d bytes are left", name, n)
 		}
 	}

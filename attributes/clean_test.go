@@ -142,7 +142,7 @@ func TestClean(t *testing.T) {
 			attrs := []attributes.Attr{c.in}
 			got, mended := attributes.Clean(attrs)
 			if mended != c.mended || !c.check(got[0]) {
-				t.Errorf("mended %d, got %.100v, exact %.100v", mended, got[0].Value.Emit(), got[0].Exact)
+				t.Errorf("mended %d, got %.100v, exact %.100v", mended, got[0].Value.String(), got[0].Exact)
 			}
 			if &got[0] != &attrs[0] {
 				t.Error("not in place")
@@ -151,8 +151,8 @@ func TestClean(t *testing.T) {
 				t.Error("cleaning twice changes more")
 			}
 			kv, changed := attributes.CleanKeyValue(c.in.KeyValue)
-			if changed != (c.mended == 1) || kv.Value.Emit() != got[0].Value.Emit() {
-				t.Errorf("CleanKeyValue: %t, %.100v", changed, kv.Value.Emit())
+			if changed != (c.mended == 1) || kv.Value.String() != got[0].Value.String() {
+				t.Errorf("CleanKeyValue: %t, %.100v", changed, kv.Value.String())
 			}
 		})
 	}

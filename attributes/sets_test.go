@@ -220,7 +220,7 @@ func TestSets(t *testing.T) {
 			want := fields(c.want)
 			var have []field
 			for _, a := range got[1:] {
-				have = append(have, field{string(a.Key), a.Value.Emit(), a.Extension})
+				have = append(have, field{string(a.Key), a.Value.String(), a.Extension})
 			}
 			if !slices.Equal(have, want) {
 				t.Errorf("\n got %v\nwant %v", have, want)

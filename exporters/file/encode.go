@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"math"
@@ -196,8 +197,20 @@ func (e *encoder) value(dst []byte, v attribute.Value) []byte {
 		return appendList(dst, v.AsFloat64Slice(), e.float)
 	case attribute.STRINGSLICE:
 		return appendList(dst, v.AsStringSlice(), appendString)
+	case attribute.SLICE:
+		return appendList(dst, v.AsSlice(), e.value)
+	case attribute.MAP:
+		dst = append(dst, '{')
+		open := len(dst)
+		for _, kv := range v.AsMap() {
+			dst = append(appendString(comma(dst, open), string(kv.Key)), ':')
+			dst = e.value(dst, kv.Value)
+		}
+		return append(dst, '}')
+	case attribute.EMPTY:
+		return append(dst, "null"...)
 	}
-	return appendString(dst, v.Emit())
+	return appendString(dst, v.String())
 }
 
 func (e *encoder) exact(dst []byte, v any) []byte {
@@ -207,7 +220,12 @@ func (e *encoder) exact(dst []byte, v any) []byte {
 	case attributes.Count:
 		return v.Append(dst)
 	case *big.Int:
+		if v == nil {
+			return append(dst, "null"...)
+		}
 		return v.Append(dst, 10)
+	case attribute.Value:
+		return e.value(dst, v)
 	case bool:
 		return strconv.AppendBool(dst, v)
 	case int64:
@@ -217,11 +235,28 @@ func (e *encoder) exact(dst []byte, v any) []byte {
 	case string:
 		return appendString(dst, v)
 	case json.RawMessage:
-		return append(dst, v...)
+		return appendRaw(dst, v)
 	case []any:
 		return appendList(dst, v, e.exact)
 	}
 	return append(dst, "null"...)
+}
+
+// appendRaw appends JSON that was made elsewhere, on one line and in ASCII.
+// What is not JSON becomes a string.
+func appendRaw(dst []byte, raw json.RawMessage) []byte {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return appendString(dst, string(raw))
+	}
+	for _, r := range compact.String() { // beyond ASCII there are strings only
+		if r < utf8.RuneSelf {
+			dst = append(dst, byte(r))
+		} else {
+			dst = appendRune(dst, r)
+		}
+	}
+	return dst
 }
 
 func appendList[T any](dst []byte, items []T, one func([]byte, T) []byte) []byte {
@@ -289,17 +324,22 @@ func appendString(dst []byte, s string) []byte {
 		default:
 			var r rune
 			r, size = utf8.DecodeRuneInString(s[i:])
-			if r > 0xffff {
-				r -= 0x10000
-				dst = appendEscape(dst, 0xd800+r>>10)
-				r = 0xdc00 + r&0x3ff
-			}
-			dst = appendEscape(dst, r)
+			dst = appendRune(dst, r)
 		}
 		i += size
 		from = i
 	}
 	return append(append(dst, s[from:]...), '"')
+}
+
+// appendRune appends a character beyond ASCII, as a surrogate pair if need be.
+func appendRune(dst []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		dst = appendEscape(dst, 0xd800+r>>10)
+		r = 0xdc00 + r&0x3ff
+	}
+	return appendEscape(dst, r)
 }
 
 func appendEscape(dst []byte, r rune) []byte {

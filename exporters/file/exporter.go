@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,21 +43,26 @@ type Options struct {
 type Exporter struct {
 	path    string
 	options Options
+	wake    chan struct{}
+
+	life    sync.Mutex // one Start or Shutdown at a time
+	writing sync.Mutex // one write at a time, in order
 
 	mu      sync.Mutex
 	file    *os.File
+	name    string // of file, also when it is closed
+	open    bool // records are taken
 	enc     encoder
 	buf     []byte
 	spare   []byte
+	held    int                 // bytes that are being written
 	pending *telemetry.SpanData // the start that is held back
-	err     error               // of the present outage; reported once
-	told    bool
-	lost    int64 // records lost in the present outage
+	err     error               // of the present outage
+	told    bool                // err was given to a caller of Export
+	lost    int64               // records lost in the present outage
 	stats   Stats
-	wake    chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
-	writing sync.Mutex // one write at a time, in order
 }
 
 // Stats are counts of an [Exporter] since it was started.
@@ -77,7 +79,7 @@ type Stats struct {
 // process is writing is left alone, and a name of this rank and process is
 // used instead. Nothing is opened before the exporter is started.
 func New(path string, options *Options) *Exporter {
-	e := &Exporter{path: path}
+	e := &Exporter{path: path, wake: make(chan struct{}, 1)}
 	if options != nil {
 		e.options = *options
 	}
@@ -87,13 +89,13 @@ func New(path string, options *Options) *Exporter {
 	return e
 }
 
-// Path is the file that is written, with the placeholders filled in; before
-// the start it is the path given to New.
+// Path is the file that is written, or was written before the Shutdown, with
+// the placeholders filled in; before the start it is the path given to New.
 func (e *Exporter) Path() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.file != nil {
-		return e.file.Name()
+	if e.name != "" {
+		return e.name
 	}
 	return e.path
 }
@@ -105,106 +107,107 @@ func (e *Exporter) Stats() Stats {
 	return e.stats
 }
 
-// Start implements telemetry.Exporter.
+// Start implements telemetry.Exporter. An exporter can be started again after
+// its Shutdown.
 func (e *Exporter) Start(_ context.Context, id telemetry.Identity) error {
 	if e.path == "" {
 		return errors.New("file: no path: give New the file to write")
+	}
+	e.life.Lock()
+	defer e.life.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.file != nil {
+		return errors.New("file: exporter is started already: make one for each builder")
 	}
 	rank := id.Rank.Get()
 	f, err := open(expand(e.path, id), rank, id.PID, e.options.Compat)
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.file != nil {
-		_ = f.Close()
-		return errors.New("file: exporter is started already: make one for each builder")
+	e.file, e.name, e.open = f, f.Name(), true
+	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: rank}
+	e.buf, e.pending, e.err, e.told, e.lost, e.stats = e.buf[:0], nil, nil, false, 0, Stats{}
+	if mend(f) {
+		e.buf = append(e.buf, '\n')
 	}
-	e.file, e.enc = f, encoder{compat: e.options.Compat, pid: id.PID, rank: rank}
-	e.buf, e.pending, e.err, e.stats = e.buf[:0], nil, nil, Stats{}
 	if e.options.FlushInterval > 0 {
-		e.wake, e.stop, e.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-		go e.flusher(e.options.FlushInterval, e.wake, e.stop, e.done)
+		e.stop, e.done = make(chan struct{}), make(chan struct{})
+		go e.flusher(e.options.FlushInterval, e.stop, e.done)
 	}
 	return nil
 }
 
-func expand(path string, id telemetry.Identity) string {
-	return strings.NewReplacer(
-		"{rank}", strconv.Itoa(id.Rank.Get()),
-		"{pid}", strconv.Itoa(id.PID),
-		"{host}", strings.ReplaceAll(id.Host, string(filepath.Separator), "_"),
-	).Replace(path)
-}
-
-// open opens the file for appending and claims it for this process.
-func open(path string, rank, pid int, truncate bool) (*os.File, error) {
-	if dir := filepath.Dir(path); dir != "." {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if !claim(f) {
-		_ = f.Close()
-		ext := filepath.Ext(path)
-		path = fmt.Sprintf("%s.rank%d.pid%d%s", strings.TrimSuffix(path, ext), rank, pid, ext)
-		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
-			return nil, err
-		}
-		if !claim(f) {
-			_ = f.Close()
-			return nil, fmt.Errorf("open %s: in use by another exporter of this process: give each its own path", path)
-		}
-	}
-	if truncate {
-		if err := f.Truncate(0); err != nil && !errors.Is(err, os.ErrInvalid) {
-			_ = f.Close()
-			return nil, err
-		}
-	}
-	return f, nil
-}
-
-// Export implements telemetry.Exporter. An error means that records were lost
-// or that the disk has begun to refuse them.
+// Export implements telemetry.Exporter. An error means that the disk has begun
+// to refuse records, and comes once for each such time. The records are held
+// in memory until the disk takes them again; those that memory has no room for
+// are lost, and counted in [Stats] and in the file.
 func (e *Exporter) Export(r *telemetry.Record) error {
-	e.mu.Lock()
-	if e.file == nil {
-		e.mu.Unlock()
-		return errors.New("file: exporter is not started, or is shut down already")
-	}
-	if len(e.buf) > maxBuffer {
-		e.lost++
-		e.stats.Lost++
-		err := fmt.Errorf("file: record lost: %w", e.err)
-		e.mu.Unlock()
-		return err
-	}
-	urgent := e.append(r)
-	size := len(e.buf)
-	var err error
-	if e.err != nil && !e.told {
-		e.told, err = true, e.err
-	}
-	healthy := e.err == nil
-	e.mu.Unlock()
+	size, urgent, err := e.take(r)
 	switch {
-	case e.options.FlushInterval < 0:
-		return e.flush()
-	case size > writeAt && healthy:
-		return e.flush()
+	case size == 0:
+		return err // not open, or lost
+	case e.options.FlushInterval < 0 || size > maxBuffer:
+		_ = e.flush()
+		return e.tell()
+	case size > writeAt && e.writing.TryLock():
+		_ = e.write()
+		e.writing.Unlock()
+		return e.tell()
 	case urgent:
 		select {
 		case e.wake <- struct{}{}:
 		default:
 		}
 	}
-	return err
+	return nil
+}
+
+// take puts a record into the buffer. It gives the size of the buffer if there
+// is something to do about it.
+func (e *Exporter) take(r *telemetry.Record) (size int, urgent bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open {
+		return 0, false, errors.New("file: exporter is not started, or is shut down already")
+	}
+	if r.Span == nil && r.Kind != telemetry.KindDataError {
+		return 0, false, fmt.Errorf("file: a %s record without a span", r.Kind)
+	}
+	if e.err != nil && len(e.buf)+e.held > maxBuffer {
+		e.lose(r)
+		return 0, false, e.tellLocked()
+	}
+	urgent = e.append(r)
+	if e.err != nil && e.options.FlushInterval > 0 {
+		return 0, false, e.tellLocked() // the flusher tries again at its interval
+	}
+	return len(e.buf), urgent, nil
+}
+
+// lose drops a record. A start that is held back goes with its stop, because
+// the span may not be looked at after that.
+func (e *Exporter) lose(r *telemetry.Record) {
+	e.lost++
+	e.stats.Lost++
+	if r.Kind == telemetry.KindStop && e.pending == r.Span {
+		e.pending = nil
+	}
+}
+
+// tell gives the error of the present outage to the first who asks.
+func (e *Exporter) tell() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tellLocked()
+}
+
+func (e *Exporter) tellLocked() error {
+	if e.err == nil || e.told {
+		return nil
+	}
+	e.told = true
+	return e.err
 }
 
 // append encodes one record and tells whether it is one to write soon.

@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -12,7 +11,7 @@ import (
 )
 
 // flusher writes the buffer at intervals, and at once when it is woken.
-func (e *Exporter) flusher(every time.Duration, wake, stop <-chan struct{}, done chan<- struct{}) {
+func (e *Exporter) flusher(every time.Duration, stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -20,7 +19,7 @@ func (e *Exporter) flusher(every time.Duration, wake, stop <-chan struct{}, done
 		select {
 		case <-stop:
 			return
-		case <-wake:
+		case <-e.wake:
 		case <-tick.C:
 		}
 		_ = e.flush() // kept, and told at the next Export
@@ -28,56 +27,65 @@ func (e *Exporter) flusher(every time.Duration, wake, stop <-chan struct{}, done
 }
 
 // Flush writes what is held in memory, except for a start that Compat holds
-// back.
+// back. After an error the records are still held.
 func (e *Exporter) Flush() error { return e.flush() }
 
-// flush writes the buffer. While it waits for the disk, records go into the
-// other buffer. What could not be written stays, in front of what came since.
 func (e *Exporter) flush() error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	e.mu.Lock()
-	out, f := e.buf, e.file
-	if len(out) == 0 || f == nil {
-		e.mu.Unlock()
-		return nil
-	}
-	e.buf, e.spare = e.spare[:0], nil
-	e.mu.Unlock()
-
-	n, err := f.Write(out)
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.stats.Bytes += int64(n)
-	if err != nil {
-		e.stats.Errors++
-		e.buf = append(append(make([]byte, 0, len(out)-n+len(e.buf)), out[n:]...), e.buf...)
-		if e.err == nil {
-			e.err, e.told = fmt.Errorf("file: %w", err), false
-		}
-		if e.options.FlushInterval < 0 { // the caller is told here and now
-			e.told = true
-		}
-		return e.err
-	}
-	e.spare = out[:0]
-	if cap(e.spare) > 2*writeAt {
-		e.spare = nil
-	}
-	if e.err != nil {
-		e.recovered(f.Name())
-	}
-	return nil
+	return e.write()
 }
 
-// recovered ends an outage. The file says how much of it is missing.
-func (e *Exporter) recovered(name string) {
+// write writes the buffer; the caller holds writing. While it waits for the
+// disk, records go into the other buffer. What could not be written stays, in
+// front of what came since: the next write begins where this one stopped, in
+// the middle of a line even.
+func (e *Exporter) write() error {
+	for {
+		e.mu.Lock()
+		out, f := e.buf, e.file
+		if len(out) == 0 || f == nil {
+			e.mu.Unlock()
+			return nil
+		}
+		e.buf, e.spare, e.held = e.spare[:0], nil, len(out)
+		e.mu.Unlock()
+
+		n, err := f.Write(out)
+
+		e.mu.Lock()
+		e.held = 0
+		e.stats.Bytes += int64(n)
+		if err != nil {
+			e.stats.Errors++
+			e.spare = e.buf
+			e.buf = append(out[:copy(out, out[n:])], e.buf...)
+			if e.err == nil {
+				e.err, e.told = fmt.Errorf("file: %w", err), false
+			}
+			err = e.err
+			e.mu.Unlock()
+			return err
+		}
+		if e.spare = out[:0]; cap(out) > 2*writeAt {
+			e.spare = nil
+		}
+		again := e.err != nil && e.recovered(f.Name())
+		e.mu.Unlock()
+		if !again {
+			return nil
+		}
+	}
+}
+
+// recovered ends an outage. The file says how much of it is missing; recovered
+// tells whether there is such a record to write.
+func (e *Exporter) recovered(name string) bool {
 	message := fmt.Sprintf("writing %s failed for a while: %v", name, e.err)
 	lost := e.lost
 	e.err, e.told, e.lost = nil, false, 0
 	if lost == 0 || e.options.Compat {
-		return
+		return false
 	}
 	e.buf = e.enc.dataError(e.buf, &telemetry.Event{
 		Name: spans.EventTelemetryDataError,
@@ -88,17 +96,24 @@ func (e *Exporter) recovered(name string) {
 			attributes.Int(attributes.LostRecords, lost),
 		},
 	})
+	e.stats.Records++
+	return true
 }
 
 // Shutdown implements telemetry.Exporter: it writes what is held back and
-// closes the file.
+// closes the file. What the disk does not take then is lost. A second Shutdown
+// does nothing.
 func (e *Exporter) Shutdown(context.Context) error {
+	e.life.Lock()
+	defer e.life.Unlock()
 	e.mu.Lock()
-	if e.file == nil {
+	f := e.file
+	if f == nil {
 		e.mu.Unlock()
 		return nil
 	}
 	e.release()
+	e.open = false
 	stop, done := e.stop, e.done
 	e.stop, e.done = nil, nil
 	e.mu.Unlock()
@@ -107,16 +122,17 @@ func (e *Exporter) Shutdown(context.Context) error {
 		<-done
 	}
 	err := e.flush()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var f *os.File
-	f, e.file = e.file, nil
 	if err != nil {
-		_ = f.Close()
-		return fmt.Errorf("%w (%d bytes of telemetry are lost)", err, len(e.buf))
+		mend(f)
+		e.mu.Lock()
+		err = fmt.Errorf("%w (%d bytes of telemetry and %d records before them are lost)", err, len(e.buf), e.lost)
+		e.mu.Unlock()
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("file: %w", err)
+	e.mu.Lock()
+	e.file, e.buf, e.spare = nil, nil, nil
+	e.mu.Unlock()
+	if closed := f.Close(); closed != nil && err == nil {
+		err = fmt.Errorf("file: %w", closed)
 	}
-	return nil
+	return err
 }
