@@ -21,22 +21,22 @@ type Options struct {
 	// by Create or New is always closed.
 	OwnWriter bool
 
-	// Lookahead is how many ended spans an [Exporter] holds back to sort them,
-	// and how many parents that have not ended yet it remembers; 0 means
-	// DefaultLookahead. A Processor has no use for it.
-	Lookahead int
+	// MaxParents bounds the memory of an [Exporter]: how many parents that have
+	// not ended yet, and how many spans that have, it remembers to find the
+	// parents of others; 0 means DefaultMaxParents. A Processor needs no bound.
+	MaxParents int
 }
 
-// DefaultLookahead is the Lookahead of the zero Options.
-const DefaultLookahead = 1 << 16
+// DefaultMaxParents is the MaxParents of the zero Options.
+const DefaultMaxParents = 1 << 16
 
 func (o *Options) withDefaults() Options {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
-	if opts.Lookahead <= 0 {
-		opts.Lookahead = DefaultLookahead
+	if opts.MaxParents <= 0 {
+		opts.MaxParents = DefaultMaxParents
 	}
 	return opts
 }

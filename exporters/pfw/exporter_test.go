@@ -1,0 +1,204 @@
+package pfw_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+)
+
+func TestExporterFindsParents(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil)))
+	tracer := tp.Tracer("example.com/server")
+	ctx, root := tracer.Start(context.Background(), "request", trace.WithAttributes(attribute.Int("n", 1)))
+	mid, q := tracer.Start(ctx, "query")
+	_, l := tracer.Start(mid, "lock")
+	l.AddEvent("acquired")
+	l.End()
+	q.End()
+	_, late := tracer.Start(ctx, "late")
+	if err := tp.ForceFlush(context.Background()); err != nil { // children are in the file first
+		t.Fatal(err)
+	}
+	root.End()
+	time.Sleep(20 * time.Millisecond)
+	late.End()
+	_, open := tracer.Start(context.Background(), "open")
+	_, inside := tracer.Start(trace.ContextWithSpan(context.Background(), open), "inside")
+	inside.End()
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	ev := byName(dftest.Events(t, path))
+	for child, parent := range map[string]string{"query": "request", "lock": "query", "inside": "unfinished"} {
+		if ev[child].Parent != int64(ev[parent].ID) || ev[parent].ID == 0 {
+			t.Errorf("%s hangs under %d, want %s", child, ev[child].Parent, parent)
+		}
+	}
+	if ev["lock"].TID != ev["request"].TID {
+		t.Error("a nested span is not on the lane of its parent")
+	}
+	if ev["late"].Parent != dftracer.NoParent || ev["late"].TID == ev["request"].TID {
+		t.Errorf("a span that outlived its root is %+v", ev["late"])
+	}
+	if text(t, ev["unfinished"], "truncated") != "1" || text(t, ev["request"], "n") != "1" {
+		t.Error("arguments are missing")
+	}
+	if text(t, ev["CM:acquired"], "span") != fmt.Sprint(ev["lock"].ID) {
+		t.Error("the event is not that of its span")
+	}
+}
+
+// tree makes finished spans of random trees, in the order of their ends.
+func tree(r *rand.Rand, spansWanted int) tracetest.SpanStubs {
+	var all tracetest.SpanStubs
+	base := time.Now().Truncate(time.Second)
+	var grow func(tid trace.TraceID, parent trace.SpanContext, start, end int64, depth int)
+	grow = func(tid trace.TraceID, parent trace.SpanContext, start, end int64, depth int) {
+		var sid trace.SpanID
+		for i := range sid {
+			sid[i] = byte(r.UintN(256))
+		}
+		sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: tid, SpanID: sid, TraceFlags: 1})
+		if depth < 5 {
+			at := start
+			for at < end && r.IntN(4) > 0 {
+				s := at + r.Int64N(end-at+1)
+				e := s + r.Int64N(end-s+1)
+				grow(tid, sc, s, e, depth+1)
+				if r.IntN(3) > 0 {
+					at = e // one after the other; otherwise at the same time
+				}
+			}
+		}
+		all = append(all, tracetest.SpanStub{
+			Name: fmt.Sprint("depth", depth), SpanContext: sc, Parent: parent,
+			StartTime: base.Add(time.Duration(start) * time.Microsecond), EndTime: base.Add(time.Duration(end) * time.Microsecond),
+		})
+	}
+	for i := 0; len(all) < spansWanted; i++ {
+		start := r.Int64N(2000)
+		grow(trace.TraceID{1, byte(i), byte(i >> 8)}, trace.SpanContext{}, start, start+r.Int64N(1000), 0)
+	}
+	return all
+}
+
+func TestExporterLanesAndMemory(t *testing.T) {
+	for name, limit := range map[string]int{"all remembered": 0, "few remembered": 8} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				path := filepath.Join(t.TempDir(), "trace.pfw")
+				e := pfw.New(path, &pfw.Options{MaxParents: limit})
+				stubs := tree(rand.New(rand.NewPCG(seed, 0)), 300)
+				list := stubs.Snapshots()
+				for len(list) > 0 {
+					n := min(len(list), 7)
+					if limit == 0 {
+						n = len(list) // as if all had ended in order
+					}
+					if err := e.ExportSpans(context.Background(), list[:n]); err != nil {
+						t.Fatal(err)
+					}
+					list = list[n:]
+				}
+				if err := e.Shutdown(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				report := dftest.Check(t, path)
+				if limit == 0 {
+					if got := report.Counts["otel/unfinished/X"]; got != 0 {
+						t.Errorf("seed %d: %d parents were not found", seed, got)
+					}
+					if report.Events != len(stubs)+2 {
+						t.Errorf("seed %d: %d events, want %d", seed, report.Events, len(stubs)+2)
+					}
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestExporterConcurrently(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil), sdktrace.WithBlocking()))
+	tracer := tp.Tracer("example.com/server")
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 50 {
+				ctx, a := tracer.Start(context.Background(), "a")
+				for range 3 {
+					_, b := tracer.Start(ctx, "b")
+					b.End()
+				}
+				a.End()
+			}
+		})
+	}
+	wg.Wait()
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.Check(t, path)
+	if report.Counts["server/a/X"] != 800 || report.Counts["server/b/X"] != 2400 || report.Counts["otel/unfinished/X"] != 0 {
+		t.Errorf("counts are %v", report.Counts)
+	}
+}
+
+func TestExporterWithoutSpansMakesNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	e := pfw.New(path, nil)
+	if err := e.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("there is a file: %v", err)
+	}
+}
+
+func TestExporterReportsUnusablePath(t *testing.T) {
+	e := pfw.New(filepath.Join(os.DevNull, "trace.pfw"), nil)
+	stubs := tree(rand.New(rand.NewPCG(1, 1)), 1)
+	if err := e.ExportSpans(context.Background(), stubs.Snapshots()); err == nil {
+		t.Error("no error")
+	}
+	if err := e.Shutdown(context.Background()); err == nil {
+		t.Error("Shutdown forgot the error")
+	}
+}
+
+func TestNilsDoNothing(t *testing.T) {
+	var p *pfw.Processor
+	var e *pfw.Exporter
+	ctx := context.Background()
+	p.OnStart(ctx, nil)
+	p.OnEnd(nil)
+	p.OnEvent(nil, sdktrace.Event{})
+	p.BindProgress(nil)
+	if p.Writer() != nil || p.ScopeKind("a", "b") != nil {
+		t.Error("a nil processor has something")
+	}
+	for _, err := range []error{p.ForceFlush(ctx), p.Shutdown(ctx), e.ExportSpans(ctx, nil), e.Shutdown(ctx)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
