@@ -1,0 +1,129 @@
+package callbacks_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// kept is an exporter whose spans outlive its shutdown.
+type kept struct{ *tracetest.InMemoryExporter }
+
+func (kept) Shutdown(context.Context) error { return nil }
+
+type (
+	startFunc = func(context.Context, ...callbacks.Start) (context.Context, error)
+	endFunc   = func(context.Context, ...callbacks.End) error
+)
+
+// phases are the callbacks that have nothing but a start and an end.
+func phases(cb *callbacks.Callbacks) map[string]struct {
+	start startFunc
+	end   endFunc
+} {
+	return map[string]struct {
+		start startFunc
+		end   endFunc
+	}{
+		spans.DistributedInit:           {cb.OnDistributedInitStart, cb.OnDistributedInitEnd},
+		spans.DataLoaderInit:            {cb.OnDataLoaderInitStart, cb.OnDataLoaderInitEnd},
+		spans.ModelInit:                 {cb.OnModelInitStart, cb.OnModelInitEnd},
+		spans.OptimizerInit:             {cb.OnOptimizerInitStart, cb.OnOptimizerInitEnd},
+		spans.CheckpointLoad:            {cb.OnLoadCheckpointStart, cb.OnLoadCheckpointEnd},
+		spans.DataLoading:               {cb.OnDataLoadingStart, cb.OnDataLoadingEnd},
+		spans.ModelForward:              {cb.OnModelForwardStart, cb.OnModelForwardEnd},
+		spans.ZeroGrad:                  {cb.OnZeroGradStart, cb.OnZeroGradEnd},
+		spans.ModelBackward:             {cb.OnModelBackwardStart, cb.OnModelBackwardEnd},
+		spans.OptimizerUpdate:           {cb.OnOptimizerUpdateStart, cb.OnOptimizerUpdateEnd},
+		spans.ValidationLoop:            {cb.OnValidationStart, cb.OnValidationEnd},
+		spans.ValidationSingleIteration: {cb.OnValidationSingleIterationStart, cb.OnValidationSingleIterationEnd},
+		spans.TestingLoop:               {cb.OnTestingStart, cb.OnTestingEnd},
+		spans.TestingSingleIteration:    {cb.OnTestingSingleIterationStart, cb.OnTestingSingleIterationEnd},
+	}
+}
+
+// Each callback starts and ends the span of its name, at the times given, with
+// the error given.
+func TestPhases(t *testing.T) {
+	ctx := context.Background()
+	sent := tracetest.NewInMemoryExporter()
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quiet()).
+		WithBaseConfig(config.Base{ApplicationName: "a", SessionTag: config.Value("s"), WorldSize: config.Value(1)}).
+		WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(kept{sent})).
+		ConfigureProvider(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Shutdown(ctx)
+	failure := errors.New("failed")
+	for name, p := range phases(callbacks.New(tel)) {
+		t.Run(name, func(t *testing.T) {
+			sent.Reset()
+			start := time.Now().Add(-time.Minute).Truncate(time.Microsecond)
+			end := start.Add(20 * time.Second)
+			under, err := p.start(ctx, callbacks.Start{Time: start})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := telemetry.FromContext(under); s.Name() != name || !s.Active() {
+				t.Errorf("the context carries %q", s.Name())
+			}
+			if _, err := p.start(ctx); err == nil {
+				t.Error("a second start of an open span is no error")
+			}
+			if err := p.end(ctx, callbacks.End{Time: end, Err: failure}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.end(ctx); err == nil {
+				t.Error("an end without a start is no error")
+			}
+			got := sent.GetSpans()
+			if len(got) != 1 || got[0].Name != name || !got[0].StartTime.Equal(start) || !got[0].EndTime.Equal(end) ||
+				got[0].Status.Code != codes.Error {
+				t.Errorf("spans: %+v", got)
+			}
+		})
+	}
+}
+
+func TestWithoutProvider(t *testing.T) {
+	ctx := context.Background()
+	for _, cb := range []*callbacks.Callbacks{nil, callbacks.New(nil), callbacks.Default()} {
+		for name, p := range phases(cb) {
+			if under, err := p.start(ctx); err != nil || under != ctx {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := p.end(ctx); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		_, err1 := cb.OnAppStart(ctx)
+		_, err2 := cb.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: -1})
+		_, err3 := cb.OnEpochStart(ctx, 0)
+		_, err4 := cb.OnSaveCheckpointStart(ctx, callbacks.SaveStart{})
+		_, err5 := cb.OnCheckpointFinalizationStart(ctx, callbacks.Finalization{})
+		if err := errors.Join(err1, err2, err3, err4, err5,
+			cb.OnTrainingSingleIterationEnd(ctx), cb.OnTrainEnd(ctx), cb.OnEpochEnd(ctx),
+			cb.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{}), cb.OnSaveCheckpointFailure(ctx, callbacks.SaveFailure{}),
+			cb.OnSaveCheckpointEnd(ctx), cb.OnCheckpointFinalizationEnd(ctx, callbacks.Finalization{}), cb.OnAppEnd(ctx)); err != nil {
+			t.Error(err)
+		}
+	}
+}

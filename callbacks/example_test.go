@@ -1,0 +1,77 @@
+package callbacks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// names is an exporter that prints the stops of spans.
+type names struct{}
+
+func (names) Start(context.Context, telemetry.Identity) error { return nil }
+func (names) Shutdown(context.Context) error                  { return nil }
+
+func (names) Export(r *telemetry.Record) error {
+	if r.Kind == telemetry.KindStop {
+		fmt.Println("stop", r.Span.Name)
+	}
+	return nil
+}
+
+// The callbacks of the process's default provider, as a framework's hooks
+// call them: no context is handed from one to the next.
+func Example() {
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42"), WorldSize: config.Value(1)}).
+		WithTrainingConfig(config.Training{PerfTag: config.Value("small"), GlobalBatchSize: config.Value(32)}).
+		WithExporter(names{}).
+		WithExportCustomization(config.Export{Mode: config.ExportAll}).
+		ConfigureProvider(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	defer telemetry.SetDefault(tel)()
+
+	ctx := context.Background()
+	callbacks.OnAppStart(ctx)
+	callbacks.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: 0})
+	for range 2 {
+		callbacks.OnTrainingSingleIterationStart(ctx)
+		callbacks.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(0.5)})
+	}
+	callbacks.OnSaveCheckpointStart(ctx, callbacks.SaveStart{GlobalStep: 2})
+	callbacks.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{GlobalStep: 2})
+	callbacks.OnSaveCheckpointEnd(ctx)
+	callbacks.OnTrainEnd(ctx)
+	callbacks.OnAppEnd(ctx)
+	// Output:
+	// stop training_single_iteration
+	// stop training_single_iteration
+	// stop checkpoint_save_sync
+	// stop training_loop
+	// stop application
+}
+
+// A call at the wrong time is an error under the strategy that propagates
+// them. It is no reason to stop training.
+func ExampleCallbacks_OnValidationEnd() {
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42"), WorldSize: config.Value(1)}).
+		WithExporter(names{}).
+		WithLogger(quiet()).
+		ConfigureProvider(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	defer tel.Shutdown(ctx)
+	cb := callbacks.New(tel)
+	fmt.Println(cb.OnValidationEnd(ctx, callbacks.End{Err: errors.New("interrupted")}))
+	// Output:
+	// Expected to have one and only one span named validation_loop but found 0.
+}
