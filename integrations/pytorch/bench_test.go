@@ -13,7 +13,7 @@ import (
 )
 
 // nullSink counts events.
-type nullSink struct{ n, id int64 }
+type nullSink struct{ n int64 }
 
 func (s *nullSink) Write(*dftracer.Event) { s.n++ }
 

@@ -23,7 +23,8 @@
 // Device rows have the thread id 1DDDPSSSSS for device D and stream S (P is not
 // 0 for annotations and for rows that overlap on one stream) and the process id
 // of the program, because traces use the pid column for the number of the
-// device there. Inferred events have lanes of their own from 700000000. A kernel belongs to the call that launched it by its
+// device there. Inferred events have lanes of their own from 700000000, compile
+// logs from 800000000. A kernel belongs to the call that launched it by its
 // correlation id, never by its External id, which counts something else in the
 // files of torch 1.13 to 2.2.
 //

@@ -72,6 +72,8 @@ type importer struct {
 	procs   []*process
 	logs    []*loadedLog
 	refused error
+	// logLanes counts the lanes given to threads of compile logs.
+	logLanes int64
 }
 
 // loadedLog is a compile log with its phases.

@@ -98,15 +98,25 @@ func (im *importer) writeLog(l *loadedLog) {
 	}
 	im.report.Events[ev.Cat]++
 	im.sink.Write(&ev)
+	// Lanes of their own: a profile of the same thread may hold other rows of
+	// the same time.
+	lanes := map[int64]int64{}
 	for i := range l.phases {
-		im.writePhase(&l.phases[i], pid, rank, ev.HostHash)
+		p := &l.phases[i]
+		lane, ok := lanes[p.TID]
+		if !ok {
+			lane = im.logLanes
+			im.logLanes++
+			lanes[p.TID] = lane
+		}
+		im.writePhase(p, 800_000_000+lane, pid, rank, ev.HostHash)
 	}
 }
 
-func (im *importer) writePhase(p *torchtrace.Phase, pid, rank int64, hostHash string) {
+func (im *importer) writePhase(p *torchtrace.Phase, tid, pid, rank int64, hostHash string) {
 	ts := max(p.Start/1000, 0)
 	ev := dftracer.Event{
-		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, ID: im.nextID(), Name: "compile." + p.Name, Cat: "dynamo", PID: pid, TID: max(p.TID, 0),
+		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, ID: im.nextID(), Name: "compile." + p.Name, Cat: "dynamo", PID: pid, TID: tid,
 		TS: ts, Dur: max((p.Start+p.Dur)/1000-ts, 0), Level: p.Depth, Parent: dftracer.NoParent, HostHash: hostHash,
 	}
 	if p.CompileID != "" {
@@ -115,6 +125,7 @@ func (im *importer) writePhase(p *torchtrace.Phase, pid, rank int64, hostHash st
 	if p.FailType != "" {
 		ev.Args = append(ev.Args, dftracer.String("fail_type", p.FailType))
 	}
+	ev.Args = append(ev.Args, dftracer.Int("thread", p.TID))
 	if p.Instant {
 		ev.Args = append(ev.Args, dftracer.Int("instant", 1))
 	}

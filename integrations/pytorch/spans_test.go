@@ -89,8 +89,8 @@ func TestSpanTree(t *testing.T) {
 		"gpu.id": "0", "gpu.stream": "7", "step": "7", "torch.rank": "3", "torch.world_size": "4", "host.name": "node7", "process.pid": "100",
 		"gpu.name": "Test GPU", "training.job": "j1", "service.name": "pytorch", "service.instance.id": "node7/100/3",
 	} {
-		if v := got[key]; v.Emit() != want {
-			t.Errorf("%s = %q, want %q", key, v.Emit(), want)
+		if v := got[key]; v.String() != want {
+			t.Errorf("%s = %q, want %q", key, v.String(), want)
 		}
 	}
 	again, _ := spansOf(t, pytorch.SpanOptions{Level: pytorch.LevelKernel, Job: "j1"}, "era_relative_base_first.json")
