@@ -59,9 +59,9 @@ func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
 func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 	switch {
 	case b.spent:
-		b.misuse = append(b.misuse, fmt.Errorf("%s can be called only before configure_provider is called.", name))
+		b.misuse = append(b.misuse, fmt.Errorf("%s has no effect after ConfigureProvider: make a new builder", name))
 	case again:
-		b.misuse = append(b.misuse, fmt.Errorf("You can only call %s once", name))
+		b.misuse = append(b.misuse, fmt.Errorf("%s can be called only once, the second call has no effect", name))
 	default:
 		return true
 	}
@@ -70,7 +70,7 @@ func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 
 // WithBaseConfig sets the base configuration. It can be set once.
 func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTelemetryBuilder {
-	if b.fits("with_base_config", b.base != nil) {
+	if b.fits("WithBaseConfig", b.base != nil) {
 		base = base.Clone()
 		b.base = &base
 	}
@@ -80,7 +80,7 @@ func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTel
 // WithConfigOverride lays a partial configuration over the base. Later
 // overrides win.
 func (b *TrainingTelemetryBuilder) WithConfigOverride(o config.Override) *TrainingTelemetryBuilder {
-	if b.fits("with_config_override", false) {
+	if b.fits("WithConfigOverride", false) {
 		b.overrides = append(b.overrides, o)
 	}
 	return b
@@ -90,7 +90,7 @@ func (b *TrainingTelemetryBuilder) WithConfigOverride(o config.Override) *Traini
 // the base configuration. A job that learns it later calls
 // [Provider.SetTrainingConfig].
 func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *TrainingTelemetryBuilder {
-	if b.fits("with_training_config", b.training != nil) {
+	if b.fits("WithTrainingConfig", b.training != nil) {
 		t = t.Clone()
 		b.training = &t
 	}
@@ -100,7 +100,7 @@ func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *Traini
 // WithExporter adds exporters of native records. They get the spans that the
 // export customization lets through.
 func (b *TrainingTelemetryBuilder) WithExporter(exporters ...Exporter) *TrainingTelemetryBuilder {
-	if b.fits("with_exporter", false) {
+	if b.fits("WithExporter", false) {
 		for _, e := range exporters {
 			if e != nil {
 				b.exporters = append(b.exporters, e)
@@ -113,7 +113,7 @@ func (b *TrainingTelemetryBuilder) WithExporter(exporters ...Exporter) *Training
 // WithSpanExporter adds OpenTelemetry exporters. Each gets batches, off the
 // training goroutine, of the spans that the export customization lets through.
 func (b *TrainingTelemetryBuilder) WithSpanExporter(exporters ...sdktrace.SpanExporter) *TrainingTelemetryBuilder {
-	if b.fits("with_span_exporter", false) {
+	if b.fits("WithSpanExporter", false) {
 		for _, e := range exporters {
 			if e != nil {
 				b.spanExporters = append(b.spanExporters, e)
@@ -127,7 +127,7 @@ func (b *TrainingTelemetryBuilder) WithSpanExporter(exporters ...sdktrace.SpanEx
 // whatever the export customization says. A processor that is an
 // [EventProcessor] sees the events of open spans too.
 func (b *TrainingTelemetryBuilder) WithSpanProcessor(processors ...sdktrace.SpanProcessor) *TrainingTelemetryBuilder {
-	if b.fits("with_span_processor", false) {
+	if b.fits("WithSpanProcessor", false) {
 		for _, p := range processors {
 			if p != nil {
 				b.processors = append(b.processors, p)
@@ -140,7 +140,7 @@ func (b *TrainingTelemetryBuilder) WithSpanProcessor(processors ...sdktrace.Span
 // WithExportCustomization chooses the spans that exporters get, by name. It
 // can be set once; without it the spans of single iterations are left out.
 func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *TrainingTelemetryBuilder {
-	if b.fits("with_export_customization", b.export != nil) {
+	if b.fits("WithExportCustomization", b.export != nil) {
 		b.export = &e
 	}
 	return b
@@ -148,7 +148,7 @@ func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *Tra
 
 // WithErrorStrategy sets the error strategy; it wins over the configuration.
 func (b *TrainingTelemetryBuilder) WithErrorStrategy(s config.ErrorStrategy) *TrainingTelemetryBuilder {
-	if b.fits("with_error_strategy", false) {
+	if b.fits("WithErrorStrategy", false) {
 		b.strategy = s
 	}
 	return b
@@ -157,7 +157,7 @@ func (b *TrainingTelemetryBuilder) WithErrorStrategy(s config.ErrorStrategy) *Tr
 // WithResource adds attributes to the OpenTelemetry resource; they win over
 // the ones that telemetry finds itself.
 func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingTelemetryBuilder {
-	if b.fits("with_resource", false) {
+	if b.fits("WithResource", false) {
 		b.resource = r
 	}
 	return b
@@ -166,7 +166,7 @@ func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingT
 // WithSampler sets the OpenTelemetry sampler. Without it every span is
 // recorded.
 func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTelemetryBuilder {
-	if b.fits("with_sampler", false) {
+	if b.fits("WithSampler", false) {
 		b.sampler = s
 	}
 	return b
@@ -174,7 +174,7 @@ func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTele
 
 // WithIDGenerator sets the generator of trace and span ids.
 func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *TrainingTelemetryBuilder {
-	if b.fits("with_id_generator", false) {
+	if b.fits("WithIDGenerator", false) {
 		b.ids = g
 	}
 	return b
@@ -183,7 +183,7 @@ func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *Trai
 // WithLogger sets where telemetry logs about itself. Without it a logger with
 // the configured level writes to slog's default handler.
 func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetryBuilder {
-	if b.fits("with_logger", false) {
+	if b.fits("WithLogger", false) {
 		b.logger = l
 	}
 	return b
@@ -191,7 +191,7 @@ func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetry
 
 // WithClock sets the clock. Without it the system's is used.
 func (b *TrainingTelemetryBuilder) WithClock(c Clock) *TrainingTelemetryBuilder {
-	if b.fits("with_clock", false) {
+	if b.fits("WithClock", false) {
 		b.clock = c
 	}
 	return b
@@ -199,7 +199,7 @@ func (b *TrainingTelemetryBuilder) WithClock(c Clock) *TrainingTelemetryBuilder 
 
 // WithIdentity sets what is known of the process. Zero fields are found out.
 func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryBuilder {
-	if b.fits("with_identity", false) {
+	if b.fits("WithIDentity", false) {
 		b.identity = id
 	}
 	return b
@@ -208,7 +208,7 @@ func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryB
 // WithRanks sets the process's place in the job. Without it the launcher's
 // environment variables are read.
 func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryBuilder {
-	if b.fits("with_ranks", false) {
+	if b.fits("WithRanks", false) {
 		b.ranks = &r
 	}
 	return b
@@ -216,7 +216,7 @@ func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryB
 
 // WithShutdownTimeout bounds Provider.Shutdown.
 func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *TrainingTelemetryBuilder {
-	if b.fits("with_shutdown_timeout", false) {
+	if b.fits("WithShutdownTimeout", false) {
 		b.timeout = d
 	}
 	return b
@@ -236,7 +236,7 @@ func (b *TrainingTelemetryBuilder) Err() error {
 // start of the exporters.
 func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
 	if b.spent {
-		return nil, errors.New("You can only call configure_provider once per application.")
+		return nil, errors.New("telemetry: ConfigureProvider has made a provider already: make a new builder for another")
 	}
 	if err := b.Err(); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
@@ -261,7 +261,7 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 		}
 	}()
 	if b.base == nil && len(b.overrides) == 0 {
-		return base, errors.New("No configuration was provided. Please provide a base config and/or config overrides.")
+		return base, errors.New("no configuration was provided: call WithBaseConfig or WithConfigOverride")
 	}
 	if b.base != nil {
 		base = b.base.Clone()

@@ -51,7 +51,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 
 func TestBuilderTellsMisuse(t *testing.T) {
 	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog())
-	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "No configuration was provided") {
+	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "no configuration was provided") {
 		t.Errorf("no configuration gave %v", err)
 	}
 	b.WithBaseConfig(base()).WithBaseConfig(base()).

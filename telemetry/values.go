@@ -21,11 +21,10 @@ type values struct {
 	throughput bool
 	every      int64
 
-	saves             bool
-	async             bool
-	iterations        attributes.Opt[int64] // targets
-	samples           attributes.Opt[int64]
-	hasSeq, hasTokens bool
+	saves      bool
+	async      bool
+	iterations attributes.Opt[int64] // targets
+	samples    attributes.Opt[int64]
 }
 
 // flopsPerIteration is what one iteration over all ranks costs.
@@ -58,7 +57,6 @@ func (r *Recorder) values(targets bool) (v values) {
 	}()
 	v.known = true
 	v.batch = int64(t.GlobalBatchSize.Get())
-	v.hasSeq = t.SeqLength.IsSet()
 	v.seq = int64(t.SeqLength.Get())
 	v.every = int64(t.LogEvery())
 	v.saves = t.SaveCheckpointEnabled()
