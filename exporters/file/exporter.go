@@ -51,7 +51,7 @@ type Exporter struct {
 	mu      sync.Mutex
 	file    *os.File
 	name    string // of file, also when it is closed
-	open    bool // records are taken
+	open    bool   // records are taken
 	enc     encoder
 	buf     []byte
 	spare   []byte

@@ -1,0 +1,86 @@
+package file_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// iteration are the records of one training iteration with metrics.
+func iteration() (begin, end, metrics *telemetry.Record) {
+	s := spanData(spans.TrainingSingleIteration, 1)
+	s.ParentID = s.SpanID
+	begin, end = start(s), stop(s, 12_345_678)
+	loop := spanData(spans.TrainingLoop, 2)
+	metrics = event(loop, spans.EventTrainingMetricsUpdate, attributes.TrainingMetricsUpdate{
+		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: 122456 * 2048, Interval: 50,
+		AvgIterationTimeSec: 1.2345678901, MinIterationTimeSec: 1.0123456789, MaxIterationTimeSec: 2.3456789012, TotalIterationTimeSec: 151180.123456,
+		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attributes.Product(7e18, 122456)),
+		TotalFLOPs: attributes.Product(7e18, 122456), ThroughputPerGPU: attributes.Some(410.82268656716417),
+		FirstLoggedFinishSec: 1760000062.375, LastLoggedFinishSec: 1760151242.123456,
+	}.Append(nil)...)
+	return begin, end, metrics
+}
+
+func TestExportDoesNotAllocate(t *testing.T) {
+	begin, end, metrics := iteration()
+	for _, c := range []struct {
+		name    string
+		options file.Options
+		records []*telemetry.Record
+		most    float64
+	}{
+		{"default", file.Options{FlushInterval: time.Hour}, []*telemetry.Record{begin, end, metrics}, 0},
+		{"each record at once", file.Options{FlushInterval: -1}, []*telemetry.Record{begin, end, metrics}, 0},
+		// The id as a UUID, once a line.
+		{"compat", file.Options{Compat: true, FlushInterval: time.Hour}, []*telemetry.Record{begin, end, metrics}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := started(t, temporary(t), &c.options)
+			run := func() {
+				for _, r := range c.records {
+					if err := e.Export(r); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for range 2000 { // both buffers have their size then
+				run()
+			}
+			if n := testing.AllocsPerRun(2000, run); n > c.most {
+				t.Errorf("%v allocations for %d records", n, len(c.records))
+			}
+		})
+	}
+}
+
+func BenchmarkExport(b *testing.B) {
+	begin, end, metrics := iteration()
+	for _, c := range []struct {
+		name    string
+		options *file.Options
+		record  *telemetry.Record
+	}{
+		{"start", nil, begin},
+		{"stop", nil, end},
+		{"metrics", nil, metrics},
+		{"compat-start", &file.Options{Compat: true}, begin},
+		{"compat-metrics", &file.Options{Compat: true}, metrics},
+		{"unbuffered-stop", &file.Options{FlushInterval: -1}, end},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			e := started(b, os.DevNull, c.options)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := e.Export(c.record); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package file_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func size(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestFlushInterval(t *testing.T) {
+	for _, c := range []struct {
+		interval, waits time.Duration
+	}{{0, file.DefaultFlushInterval}, {time.Minute, time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			path := temporary(t)
+			e := file.New(path, &file.Options{FlushInterval: c.interval})
+			if err := e.Start(context.Background(), identity); err != nil {
+				t.Fatal(err)
+			}
+			s := spanData("custom", 1)
+			export(t, e, start(s), stop(s, 1))
+			time.Sleep(c.waits - time.Nanosecond)
+			synctest.Wait()
+			if n := size(t, path); n != 0 {
+				t.Errorf("%d bytes before the interval is over", n)
+			}
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			counted(t, decode(t, contents(t, path)), 2)
+			shutdown(t, e)
+		})
+	}
+}
+
+func TestUrgentRecords(t *testing.T) {
+	for name, c := range map[string]struct {
+		record *telemetry.Record
+		urgent bool
+	}{
+		"start of an iteration":   {start(spanData(spans.TrainingSingleIteration, 1)), false},
+		"stop of an iteration":    {stop(spanData(spans.TrainingSingleIteration, 1), 1), false},
+		"start of a custom span":  {start(spanData("custom", 1)), false},
+		"start of application":    {start(spanData(spans.Application, 1)), true},
+		"start of training loop":  {start(spanData(spans.TrainingLoop, 1)), true},
+		"stop of validation loop": {stop(spanData(spans.ValidationLoop, 1), 1), true},
+		"event":                   {event(spanData("custom", 1), "metrics"), true},
+		"error":                   {failure(spanData("custom", 1), "bad"), true},
+		"telemetry data error":    {dataError("bad"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := temporary(t)
+				e := file.New(path, &file.Options{FlushInterval: time.Hour})
+				if err := e.Start(context.Background(), identity); err != nil {
+					t.Fatal(err)
+				}
+				export(t, e, c.record)
+				synctest.Wait() // no time passes
+				if written := size(t, path) > 0; written != c.urgent {
+					t.Errorf("written at once: %t", written)
+				}
+				shutdown(t, e)
+				counted(t, decode(t, contents(t, path)), 1)
+			})
+		})
+	}
+}
+
+func TestNegativeIntervalAndFlush(t *testing.T) {
+	path := temporary(t)
+	e := started(t, path, &file.Options{FlushInterval: -1})
+	s := spanData("custom", 1)
+	var before int64
+	for i := range 10 {
+		export(t, e, event(s, "ev", attributes.Int("i", int64(i))))
+		now := size(t, path)
+		if now <= before {
+			t.Fatalf("record %d is not written", i)
+		}
+		before = now
+		if st := e.Stats(); st.Bytes != now || st.Records != int64(i+1) {
+			t.Errorf("stats are %+v, the file has %d bytes", st, now)
+		}
+	}
+
+	path = temporary(t)
+	e = started(t, path, &file.Options{FlushInterval: time.Hour})
+	export(t, e, start(s))
+	if n := size(t, path); n != 0 {
+		t.Errorf("%d bytes before Flush", n)
+	}
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	counted(t, decode(t, contents(t, path)), 1)
+}
+
+func TestFullBufferIsWritten(t *testing.T) {
+	path := temporary(t)
+	e := started(t, path, &file.Options{FlushInterval: time.Hour})
+	s := spanData(strings.Repeat("x", 1000), 1)
+	for range 400 {
+		export(t, e, start(s))
+	}
+	if n := size(t, path); n < 256<<10 {
+		t.Errorf("%d bytes are written of 400 KB", n)
+	}
+}
+
+func TestManyGoroutines(t *testing.T) {
+	const workers, each = 32, 200
+	for _, options := range []*file.Options{nil, {FlushInterval: time.Millisecond}, {FlushInterval: -1}, {Compat: true}} {
+		path := temporary(t)
+		e := started(t, path, options)
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				name := strings.Repeat("x", 20*w) + fmt.Sprint("worker", w)
+				for i := range each {
+					s := spanData(name, byte(w))
+					begin, end := start(s), stop(s, 1) // nobody changes a span while others export
+					if err := e.Export(begin); err != nil {
+						t.Error(err)
+					}
+					if i%50 == 0 {
+						if err := e.Export(event(s, "ev")); err != nil {
+							t.Error(err)
+						}
+						_ = e.Flush()
+						_ = e.Stats()
+					}
+					if err := e.Export(end); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		shutdown(t, e)
+		records := decode(t, contents(t, path))
+		counted(t, records, int(e.Stats().Records))
+		ended := 0
+		for _, r := range records {
+			if r.Type == "stop" || r.Type == "complete" {
+				ended++
+			}
+		}
+		if ended != workers*each {
+			t.Errorf("%+v: %d ends, want %d", options, ended, workers*each)
+		}
+	}
+}
+
+// TestShutdownRace lets exporters race with the shutdown: each record that was
+// taken is in the file.
+func TestShutdownRace(t *testing.T) {
+	for range 20 {
+		path := temporary(t)
+		e := started(t, path, nil)
+		var taken [8]int
+		var all sync.WaitGroup
+		for w := range taken {
+			all.Go(func() {
+				for e.Export(start(spanData("s", byte(w)))) == nil {
+					taken[w]++
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		shutdown(t, e)
+		all.Wait()
+		total := 0
+		for _, n := range taken {
+			total += n
+		}
+		counted(t, decode(t, contents(t, path)), total)
+	}
+}

@@ -1,0 +1,184 @@
+package file_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// childVariable makes the test program play a child process instead.
+const childVariable = "TRAINSPAN_FILE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childVariable); role != "" {
+		os.Exit(child(role, os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var identity = telemetry.Identity{Host: "node/1", PID: 4242, Rank: config.Value(3)}
+
+const (
+	base    = int64(1760000000_000_000_000)
+	traceID = "101112131415161718191a1b1c1d1e1f"
+)
+
+// spanData is a span whose id ends in n.
+func spanData(name string, n byte) *telemetry.SpanData {
+	s := &telemetry.SpanData{Name: name, SpanID: trace.SpanID{1, 2, 3, 4, 5, 6, 7, n}, Start: base}
+	for i := range s.TraceID {
+		s.TraceID[i] = byte(0x10 + i)
+	}
+	return s
+}
+
+func start(s *telemetry.SpanData) *telemetry.Record {
+	return &telemetry.Record{Kind: telemetry.KindStart, Span: s,
+		Event: telemetry.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}}
+}
+
+// stop ends the span after the given number of nanoseconds.
+func stop(s *telemetry.SpanData, ns int64) *telemetry.Record {
+	s.Stop = s.Start + ns
+	s.Attributes = append(s.Attributes, attributes.Int(attributes.DurationMsec, ns/1e6))
+	return &telemetry.Record{Kind: telemetry.KindStop, Span: s, Event: telemetry.Event{Name: spans.EventSpanStop, Time: s.Stop}}
+}
+
+func event(s *telemetry.SpanData, name string, attrs ...attributes.Attr) *telemetry.Record {
+	return &telemetry.Record{Kind: telemetry.KindEvent, Span: s, Event: telemetry.Event{Name: name, Time: base + 1_999_999, Attributes: attrs}}
+}
+
+func failure(s *telemetry.SpanData, message string) *telemetry.Record {
+	r := event(s, spans.EventError, attributes.String(attributes.ErrorMessage, message))
+	r.Kind = telemetry.KindError
+	return r
+}
+
+func dataError(message string) *telemetry.Record {
+	r := event(nil, spans.EventTelemetryDataError, attributes.String(attributes.ErrorMessage, message),
+		attributes.String(attributes.TelemetryDataErrorType, attributes.IncompleteTelemetryData))
+	r.Kind = telemetry.KindDataError
+	return r
+}
+
+// started gives an exporter that is started, and shut down when the test ends.
+func started(t testing.TB, path string, options *file.Options) *file.Exporter {
+	t.Helper()
+	e := file.New(path, options)
+	if err := e.Start(context.Background(), identity); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	return e
+}
+
+func export(t testing.TB, e *file.Exporter, records ...*telemetry.Record) {
+	t.Helper()
+	for _, r := range records {
+		if err := e.Export(r); err != nil {
+			t.Fatalf("%s: %v", r.Kind, err)
+		}
+	}
+}
+
+func shutdown(t testing.TB, e *file.Exporter) {
+	t.Helper()
+	if err := e.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents is the text of a file that holds whole lines only.
+func contents(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		t.Errorf("%s ends in half a line: %q", path, b[max(0, len(b)-60):])
+	}
+	return string(b)
+}
+
+// record is what the tests read of a line.
+type record struct {
+	Type       string
+	ID         string
+	SpanID     string `json:"span_id"`
+	Name       string
+	Attributes map[string]any
+	Event      struct{ Attributes map[string]any }
+	Error      struct{ Attributes map[string]any }
+	Count, PID int64
+	Rank       int
+}
+
+// decode reads lines as strict JSON in ASCII.
+func decode(t testing.TB, text string) []record {
+	t.Helper()
+	var out []record
+	for line := range strings.Lines(text) {
+		for i := range len(line) {
+			if line[i] >= utf8.RuneSelf || line[i] < ' ' && i < len(line)-1 {
+				t.Fatalf("byte %#x in %q", line[i], line)
+			}
+		}
+		var r record
+		d := json.NewDecoder(bytes.NewReader([]byte(line)))
+		if err := d.Decode(&r); err != nil {
+			t.Fatalf("%v in %.300q", err, line)
+		}
+		if d.More() {
+			t.Fatalf("more than one value in %.300q", line)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// counted checks that the counts of the records are 1, 2, 3 and so on.
+func counted(t testing.TB, records []record, want int) {
+	t.Helper()
+	if len(records) != want {
+		t.Errorf("%d records, want %d", len(records), want)
+	}
+	for i, r := range records {
+		if r.Count != int64(i+1) {
+			t.Fatalf("record %d has count %d", i+1, r.Count)
+		}
+	}
+}
+
+func compare(t testing.TB, path string, want ...string) {
+	t.Helper()
+	got := strings.Split(strings.TrimSuffix(contents(t, path), "\n"), "\n")
+	for i := range max(len(got), len(want)) {
+		var g, w string
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			t.Errorf("line %d:\n got %s\nwant %s", i+1, g, w)
+		}
+	}
+}
+
+func temporary(t testing.TB) string { return filepath.Join(t.TempDir(), "t.jsonl") }

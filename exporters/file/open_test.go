@@ -1,0 +1,231 @@
+package file_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func TestPath(t *testing.T) {
+	dir := t.TempDir()
+	pattern := filepath.Join(dir, "deep", "{host}", "r{rank}.p{pid}.jsonl")
+	e := file.New(pattern, nil)
+	if e.Path() != pattern {
+		t.Errorf("before the start: %s", e.Path())
+	}
+	if err := e.Start(context.Background(), identity); err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(dir, "deep", "node_1", "r3.p4242.jsonl")
+	if e.Path() != want {
+		t.Errorf("got %s, want %s", e.Path(), want)
+	}
+	shutdown(t, e)
+	if e.Path() != want {
+		t.Errorf("after the shutdown: %s", e.Path())
+	}
+	info, err := os.Stat(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode&^0o644 != 0 || mode&0o600 != 0o600 {
+		t.Errorf("mode is %o", mode)
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"no path":             "",
+		"a folder":            dir,
+		"a file for a folder": filepath.Join(plain, "t.jsonl"),
+	} {
+		e := file.New(path, nil)
+		if err := e.Start(context.Background(), identity); err == nil || !strings.HasPrefix(err.Error(), "file: ") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if err := e.Export(dataError("x")); err == nil {
+			t.Errorf("%s: Export after a failed start succeeds", name)
+		}
+		shutdown(t, e)
+	}
+}
+
+func TestStartTwice(t *testing.T) {
+	path := temporary(t)
+	e := started(t, path, nil)
+	if err := e.Start(context.Background(), identity); err == nil {
+		t.Error("a second start succeeds")
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the refused start leaves files behind: %v, %v", entries, err)
+	}
+	export(t, e, dataError("still works"))
+}
+
+func TestAppendOrTruncate(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		path := temporary(t)
+		for range 2 {
+			e := started(t, path, &file.Options{Compat: compat})
+			export(t, e, dataError("x"))
+			shutdown(t, e)
+		}
+		want := 2
+		if compat {
+			want = 1
+		}
+		if got := decode(t, contents(t, path)); len(got) != want || got[0].Count != 1 {
+			t.Errorf("compat %t: %d records, want %d", compat, len(got), want)
+		}
+	}
+}
+
+func TestTornLastLine(t *testing.T) {
+	const whole = `{"type":"stop","count":1}`
+	for _, c := range []struct{ name, before, kept string }{
+		{"whole lines", whole + "\n", whole + "\n"},
+		{"torn line", whole + "\n" + whole[:15], whole + "\n"},
+		{"torn at its beginning", whole + "\n{\"ty", whole + "\n"},
+		{"torn first line", whole[:20], ""},
+		{"a line without its end", whole, whole + "\n"},
+		{"something that is not ours", "text", "text\n"},
+		{"a long torn line", whole + "\n" + `{"type":"` + strings.Repeat("x", 1<<20), whole + "\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := temporary(t)
+			if err := os.WriteFile(path, []byte(c.before), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			e := started(t, path, nil)
+			export(t, e, dataError("after"))
+			shutdown(t, e)
+			rest, ok := strings.CutPrefix(contents(t, path), c.kept)
+			if !ok {
+				t.Fatal("what was whole is not kept")
+			}
+			counted(t, decode(t, rest), 1)
+		})
+	}
+}
+
+func TestTwoExportersOnOnePath(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		path := temporary(t)
+		options := &file.Options{Compat: compat}
+		first := started(t, path, options)
+		second := started(t, path, options)
+		if want := strings.TrimSuffix(path, ".jsonl") + ".rank3.pid4242.jsonl"; second.Path() != want {
+			t.Fatalf("got %s, want %s", second.Path(), want)
+		}
+		third := file.New(path, options)
+		if err := third.Start(context.Background(), identity); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("a third exporter: %v", err)
+		}
+		for range 100 {
+			export(t, first, dataError("first"))
+			export(t, second, dataError("second"))
+		}
+		shutdown(t, second)
+		shutdown(t, first)
+		for _, e := range []*file.Exporter{first, second} {
+			counted(t, decode(t, contents(t, e.Path())), 100)
+		}
+		again := started(t, path, options) // the path is free again
+		if again.Path() != path {
+			t.Errorf("got %s after the others are shut down", again.Path())
+		}
+	}
+}
+
+func TestDevice(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		e := started(t, os.DevNull, &file.Options{Compat: compat})
+		export(t, e, dataError("x"))
+		shutdown(t, e)
+	}
+}
+
+// failingExporter makes ConfigureProvider fail once.
+type failingExporter struct{ failed bool }
+
+func (f *failingExporter) Start(context.Context, telemetry.Identity) error {
+	if !f.failed {
+		f.failed = true
+		return errors.New("not yet")
+	}
+	return nil
+}
+func (*failingExporter) Export(*telemetry.Record) error { return nil }
+func (*failingExporter) Shutdown(context.Context) error { return nil }
+
+func TestBuilderRetries(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		path := temporary(t)
+		e := file.New(path, &file.Options{Compat: compat})
+		b := telemetry.NewTrainingTelemetryBuilder().
+			WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("s"), WorldSize: config.Value(1)}).
+			WithExporter(e).
+			WithExporter(&failingExporter{})
+		if _, err := b.ConfigureProvider(context.Background()); err == nil {
+			t.Fatal("the first ConfigureProvider succeeds")
+		}
+		p, err := b.ConfigureProvider(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Path() != path {
+			t.Errorf("the retry writes %s", e.Path())
+		}
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(filepath.Dir(path))
+		if err != nil || len(entries) != 1 {
+			t.Errorf("files: %v, %v", entries, err)
+		}
+	}
+}
+
+func TestLifecycle(t *testing.T) {
+	e := file.New(temporary(t), nil)
+	if err := e.Export(dataError("x")); err == nil {
+		t.Error("Export before the start succeeds")
+	}
+	if err := e.Flush(); err != nil {
+		t.Errorf("Flush before the start: %v", err)
+	}
+	shutdown(t, e)
+	if err := e.Start(context.Background(), identity); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Export(&telemetry.Record{Kind: telemetry.KindStop}); err == nil {
+		t.Error("a stop without a span is taken")
+	}
+	export(t, e, dataError("x"))
+	done := make(chan error)
+	for range 4 {
+		go func() { done <- e.Shutdown(context.Background()) }()
+	}
+	for range 4 {
+		if err := <-done; err != nil {
+			t.Errorf("concurrent shutdown: %v", err)
+		}
+	}
+	if err := e.Export(dataError("x")); err == nil || !strings.Contains(err.Error(), "shut down") {
+		t.Errorf("Export after the shutdown: %v", err)
+	}
+	counted(t, decode(t, contents(t, e.Path())), 1)
+}
