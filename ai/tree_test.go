@@ -1,0 +1,416 @@
+package ai_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// byID sorts events by their ids, which are given out when scopes start.
+func byID(events []dftracer.Event) []dftracer.Event {
+	slices.SortFunc(events, func(a, b dftracer.Event) int { return cmp.Compare(a.ID, b.ID) })
+	return events
+}
+
+// every lists all nodes of a tree with the category and name of their events.
+func every(t *ai.Tree) map[*ai.Node]string {
+	c := &t.Comm
+	return map[*ai.Node]string{
+		t.Root:         "ai_root ai_root",
+		t.Compute.Node: "compute compute", t.Compute.Forward: "compute forward",
+		t.Compute.Backward: "compute backward", t.Compute.Step: "compute step",
+		t.Data.Node: "data data", t.Data.Preprocess: "data preprocess", t.Data.Item: "data item",
+		t.DataLoader.Node: "dataloader dataloader", t.DataLoader.Fetch: "dataloader fetch",
+		c.Node: "comm comm", c.Send: "comm send", c.Receive: "comm receive", c.Barrier: "comm barrier",
+		c.Bcast: "comm bcast", c.Reduce: "comm reduce", c.AllReduce: "comm all_reduce", c.Gather: "comm gather",
+		c.AllGather: "comm all_gather", c.Scatter: "comm scatter", c.ReduceScatter: "comm reduce_scatter",
+		c.AllToAll:    "comm all_to_all",
+		t.Device.Node: "device device", t.Device.Transfer: "device transfer",
+		t.Checkpoint.Node: "checkpoint checkpoint", t.Checkpoint.Capture: "checkpoint capture",
+		t.Checkpoint.Restart: "checkpoint restart", t.Checkpoint.Init(): "checkpoint checkpoint.init",
+		t.Pipeline.Node: "pipeline pipeline", t.Pipeline.Epoch: "pipeline epoch", t.Pipeline.Train: "pipeline train",
+		t.Pipeline.Evaluate: "pipeline evaluate", t.Pipeline.Test: "pipeline test",
+		t.Data.Preprocess.Derive("collate"):             "data preprocess.collate",
+		t.Data.Preprocess.Derive("collate").Derive("x"): "data preprocess.collate.x",
+		t.NewNode("other", "log"):                       "other log",
+		t.NewNode("compute", "loss"):                    "compute loss",
+	}
+}
+
+func TestNamesOfEveryNode(t *testing.T) {
+	var want []string
+	got := record(t, func(ctx context.Context, tree *ai.Tree) {
+		for node, name := range every(tree) {
+			node.Start(ctx).End()
+			want = append(want, name)
+			if node.Category()+" "+node.Name() != name {
+				t.Errorf("node %s/%s, want %s", node.Category(), node.Name(), name)
+			}
+		}
+	})
+	var have []string
+	for _, ev := range got {
+		have = append(have, ev.Cat+" "+ev.Name)
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("events are\n%v, want\n%v", have, want)
+	}
+}
+
+func TestNodesAreKept(t *testing.T) {
+	tree := ai.NewTree(nil)
+	if tree.NewNode("compute", "forward") != tree.Compute.Forward || tree.NewNode("data", "data") != tree.Data.Node {
+		t.Error("a node that exists was made again")
+	}
+	if tree.NewNode("x", "y") != tree.NewNode("x", "y") || tree.Data.Item.Derive("z") != tree.Data.Item.Derive("z") {
+		t.Error("a node was made twice")
+	}
+	if tree.NewNode("x", "y").Tree() != tree || ai.NewNode("x", "y") == tree.NewNode("x", "y") {
+		t.Error("trees share nodes")
+	}
+}
+
+func TestEnableDisableForce(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(*ai.Tree)
+		node func(*ai.Tree) *ai.Node
+		want bool
+	}{
+		"as made":                   {func(*ai.Tree) {}, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, true},
+		"root":                      {func(t *ai.Tree) { t.Root.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, false},
+		"category":                  {func(t *ai.Tree) { t.Compute.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, false},
+		"category itself":           {func(t *ai.Tree) { t.Compute.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Node }, false},
+		"other category":            {func(t *ai.Tree) { t.Data.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, true},
+		"leaf":                      {func(t *ai.Tree) { t.Compute.Forward.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, false},
+		"sister of a leaf":          {func(t *ai.Tree) { t.Compute.Forward.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Backward }, true},
+		"leaf of disabled category": {func(t *ai.Tree) { t.Compute.Disable(); t.Compute.Forward.Enable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, true},
+		"enabled again":             {func(t *ai.Tree) { t.Root.Disable(); t.Root.Enable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward }, true},
+		"derived before":            {func(t *ai.Tree) { t.Data.Item.Derive("x"); t.Data.Disable() }, func(t *ai.Tree) *ai.Node { return t.Data.Item.Derive("x") }, false},
+		"derived after":             {func(t *ai.Tree) { t.Data.Disable() }, func(t *ai.Tree) *ai.Node { return t.Data.Item.Derive("y") }, false},
+		"custom":                    {func(t *ai.Tree) { t.NewNode("io", "read"); t.Root.Disable() }, func(t *ai.Tree) *ai.Node { return t.NewNode("io", "read") }, false},
+		"forced on":                 {func(t *ai.Tree) { t.Root.Disable() }, func(t *ai.Tree) *ai.Node { return t.Compute.Forward.ForceOn() }, true},
+		"forced off":                {func(*ai.Tree) {}, func(t *ai.Tree) *ai.Node { return t.Compute.Forward.ForceOff() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var enabled bool
+			got := record(t, func(ctx context.Context, tree *ai.Tree) {
+				c.do(tree)
+				node := c.node(tree)
+				enabled = node.Enabled()
+				node.Start(ctx).End()
+				node.Begin(ctx)
+				node.Stop(ctx)
+				_ = node.Do(ctx, func(context.Context) error { return nil })
+			})
+			if (len(got) == 3) != c.want || enabled != c.want || len(got) != 0 && !c.want {
+				t.Errorf("%d events, enabled %v; want %v", len(got), enabled, c.want)
+			}
+		})
+	}
+}
+
+func TestForcedNodesKeepTheirState(t *testing.T) {
+	got := record(t, func(ctx context.Context, tree *ai.Tree) {
+		on, off := tree.Comm.AllReduce.ForceOn(), tree.Comm.AllReduce.ForceOff()
+		tree.Root.Update(ai.Epoch(4), attribute.String("k", "v"))
+		tree.Comm.Disable()
+		on.Start(ctx).End()
+		tree.Comm.Enable()
+		off.Start(ctx).End()
+	})
+	if len(got) != 1 || arg(got[0], "k") != "-" {
+		t.Errorf("events are %+v", got)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	got := record(t, func(ctx context.Context, tree *ai.Tree) {
+		tree.Compute.Forward.Start(ctx).End()
+		tree.Compute.Backward.Disable()
+		early := tree.Compute.Step.Start(ctx)
+		tree.Compute.Update(ai.Epoch(1), ai.Step(2), ai.ImageIndex(3), ai.ImageSize(4), attribute.String("model", "a"))
+		tree.Compute.Backward.Enable()
+		early.End()
+		tree.Compute.Start(ctx).End()
+		tree.Compute.Backward.Derive("hook").Start(ctx).End()
+		tree.Compute.Forward.Derive("late").Start(ctx, attribute.String("once", "x"), attribute.String("model", "b")).End()
+		tree.Compute.Forward.With(attribute.Int("n", 1)).Derive("with").Start(ctx).End()
+		tree.Data.Item.Start(ctx).End()
+		tree.Compute.Update(attribute.String("model", "c"), ai.Step(-1))
+		tree.Compute.Forward.Derive("again").Start(ctx).End()
+		tree.Compute.Reset()
+		tree.Compute.Forward.Derive("reset").Start(ctx).End()
+	})
+	keys := []string{"epoch", "step", "image_idx", "image_size", "model", "once", "n"}
+	for name, want := range map[string]string{
+		"forward":       "- - - - - - -",
+		"step":          "- - - - - - -", // it had started
+		"compute":       "1 2 3 4 a - -",
+		"backward.hook": "- - - - - - -", // it was disabled
+		"forward.late":  "1 2 3 4 b x -",
+		"forward.with":  "1 2 3 4 a - 1",
+		"item":          "- - - - - - -",
+		"forward.again": "1 - 3 4 c - -",
+		"forward.reset": "- - - - - - -",
+	} {
+		ev := find(t, got, name)
+		var have []string
+		for _, k := range keys {
+			have = append(have, arg(ev, k))
+		}
+		if got := strings.Join(have, " "); got != want {
+			t.Errorf("%s has %s, want %s", name, got, want)
+		}
+	}
+	compute := find(t, got, "compute")
+	if a, _ := compute.Arg("epoch"); a.Kind() != dftracer.KindInt {
+		t.Error("epoch is no integer")
+	}
+}
+
+func TestUpdateAndProgress(t *testing.T) {
+	tree, tel, path := newTree(t, "trace.pfw", nil)
+	ctx := context.Background()
+	tree.Root.Update(ai.Epoch(5), ai.Step(6))
+	if tel.Progress().Epoch() != 5 || tel.Progress().Step() != 6 {
+		t.Error("the provider was not told")
+	}
+	tel.Progress().SetStep(7)
+	tree.Compute.Start(ctx).End()
+	tree.Root.Reset()
+	tree.Compute.Forward.Start(ctx).End()
+	tree.Data.Update(ai.Step(1))
+	if tel.Progress().Step() != 7 {
+		t.Error("the update of a category reached the provider")
+	}
+	_, s := tel.StartSpan(ctx, "custom")
+	s.End(nil)
+	got := finish(t, tel, path)
+	for name, want := range map[string]string{"compute": "5 6", "forward": "5 7", "custom": "5 7"} {
+		ev := find(t, got, name)
+		if have := arg(ev, "epoch") + " " + arg(ev, "step"); have != want {
+			t.Errorf("%s has epoch and step %s, want %s", name, have, want)
+		}
+	}
+}
+
+func TestScopes(t *testing.T) {
+	boom := errors.New("boom")
+	got := record(t, func(ctx context.Context, tree *ai.Tree) {
+		inner, s := tree.Compute.StartContext(ctx)
+		s.Set(attribute.Int("n", 1))
+		s.Set(attribute.Int("n", 2), attribute.Int("m", 3))
+		tree.Compute.Forward.Start(inner).End()
+		s.End()
+		s.End()
+		s.EndErr(boom)
+		if err := tree.Compute.Backward.Do(ctx, func(context.Context) error { return boom }); err != boom {
+			t.Errorf("Do gives %v", err)
+		}
+		func() {
+			defer func() {
+				if recover() != "panic" {
+					t.Error("the panic was not passed on")
+				}
+			}()
+			_ = tree.Compute.Step.Do(ctx, func(context.Context) error { panic("panic") })
+		}()
+		if s := (ai.Scope{}); s.Recording() || s.Context() != nil {
+			t.Error("the zero Scope does something")
+		}
+	})
+	if want := []string{"compute", "forward", "backward", "step"}; !slices.Equal(names(got), want) {
+		t.Fatalf("events are %v, want %v", names(got), want)
+	}
+	if arg(got[0], "n") != "2" || arg(got[0], "m") != "3" || arg(got[0], "otel.status_code") != "-" {
+		t.Errorf("compute has %v", got[0].Args)
+	}
+	if got[1].Parent != int64(got[0].ID) {
+		t.Error("forward is not below compute")
+	}
+	if arg(got[2], "otel.status_description") != "boom" || arg(got[3], "otel.status_code") != "ERROR" {
+		t.Errorf("errors are %v and %v", got[2].Args, got[3].Args)
+	}
+}
+
+// The original loses the outer event in each of these cases.
+func TestOneNodeManyTimes(t *testing.T) {
+	t.Run("recursion", func(t *testing.T) {
+		got := record(t, func(ctx context.Context, tree *ai.Tree) {
+			var down func(context.Context, int) error
+			down = func(ctx context.Context, n int) error {
+				return tree.Compute.Forward.Do(ctx, func(ctx context.Context) error {
+					if n == 1 {
+						return nil
+					}
+					return down(ctx, n-1)
+				})
+			}
+			_ = down(ctx, 5)
+		})
+		if len(got) != 5 {
+			t.Fatalf("%d events, want 5", len(got))
+		}
+		for i, ev := range got {
+			if ev.Level != i+1 {
+				t.Errorf("call %d has level %d", i, ev.Level)
+			}
+		}
+	})
+	t.Run("nested hooks", func(t *testing.T) {
+		got := record(t, func(ctx context.Context, tree *ai.Tree) {
+			n := tree.Compute.Forward
+			n.Stop(ctx) // nothing is open
+			n.Begin(ctx)
+			n.Begin(ctx)
+			n.StopErr(ctx, errors.New("inner"))
+			n.Stop(ctx)
+			n.Stop(ctx)
+		})
+		if len(got) != 2 || arg(got[0], "otel.status_code") != "-" || arg(got[1], "otel.status_description") != "inner" {
+			t.Errorf("events are %+v", got)
+		}
+	})
+	t.Run("hooks of many goroutines", func(t *testing.T) {
+		type key struct{}
+		got := record(t, func(ctx context.Context, tree *ai.Tree) {
+			var wg sync.WaitGroup
+			for g := range 32 {
+				wg.Go(func() {
+					ctx := context.WithValue(ctx, key{}, g)
+					for range 50 {
+						tree.Compute.Forward.Begin(ctx)
+						tree.Compute.Forward.Stop(ctx)
+					}
+				})
+			}
+			wg.Wait()
+		})
+		if len(got) != 32*50 {
+			t.Errorf("%d events, want %d", len(got), 32*50)
+		}
+	})
+}
+
+func TestMetadata(t *testing.T) {
+	tree, tel, path := newTree(t, "trace.pfw", nil)
+	ctx := context.Background()
+	tree.Pipeline.Epoch.NoteStart(ctx)
+	if err := tel.ForceFlush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
+	if report.Counts["dftracer/CM/M"] != 1 {
+		t.Errorf("the record is not in the file at once: %v", report.Counts)
+	}
+	tree.Pipeline.Disable()
+	tree.Pipeline.Epoch.NoteStart(ctx)
+	tree.Pipeline.Enable()
+	tree.Pipeline.Epoch.NoteEnd(ctx)
+	finish(t, tel, path)
+	var keys []string
+	for _, ev := range dftest.Events(t, path) {
+		if key, value := ev.Meta(); ev.Name == dftracer.NameCustom {
+			keys = append(keys, key)
+			if len(value) != 16 || ev.Args[1].Kind() != dftracer.KindString {
+				t.Errorf("%s has value %q", key, value)
+			}
+		}
+	}
+	if !slices.Equal(keys, []string{"epoch.start", "epoch.end"}) {
+		t.Errorf("records are %v", keys)
+	}
+}
+
+func TestDefaultProvider(t *testing.T) {
+	ctx := context.Background()
+	if inner, s := ai.Compute.StartContext(ctx); inner != ctx || s.Recording() || ai.Compute.Enabled() {
+		t.Error("something is recorded without a provider")
+	}
+	ai.Compute.NoteStart(ctx)
+	_, tel, path := newTree(t, "trace.pfw", nil)
+	defer telemetry.SetDefault(tel)()
+	defer ai.Reset()
+	ai.Update(ai.Epoch(1))
+	ai.Compute.Forward.Start(ctx).End()
+	ai.Disable()
+	ai.Compute.Backward.Start(ctx).End()
+	ai.Enable()
+	if got := finish(t, tel, path); len(got) != 1 || arg(got[0], "epoch") != "1" {
+		t.Errorf("events are %+v", got)
+	}
+	if s := ai.Compute.Start(ctx); s.Recording() {
+		t.Error("a scope was started after Shutdown")
+	}
+}
+
+func TestNilNode(t *testing.T) {
+	var n *ai.Node
+	ctx := context.Background()
+	n.Start(ctx).End()
+	n.Begin(ctx)
+	n.Stop(ctx)
+	n.Update(ai.Epoch(1))
+	n.Enable()
+	n.NoteEnd(ctx)
+	if n.Derive("x") != nil || n.ForceOn() != nil || n.Init() != nil || n.Enabled() || n.Name()+n.Category() != "" || n.Tree() != nil {
+		t.Error("a nil node has something")
+	}
+	ran := 0
+	for range n.Range(ctx, 3) {
+		ran++
+	}
+	if err := n.Do(ctx, func(context.Context) error { ran++; return nil }); err != nil || ran != 4 {
+		t.Errorf("%d of 4 ran, %v", ran, err)
+	}
+}
+
+func TestLongScopesBegin(t *testing.T) {
+	tree, tel, path := newTree(t, "trace.pfw", nil)
+	_, s := tree.Pipeline.Train.StartContext(context.Background(), attribute.Int("n", 1))
+	if err := tel.ForceFlush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true}); report.Open != 1 {
+		t.Errorf("%d open spans in the file, want 1", report.Open)
+	}
+	s.End()
+}
+
+func TestAllocations(t *testing.T) {
+	tree, _, _ := newTree(t, "trace.pfw.gz", &pfw.Options{NoBegin: true})
+	tree.Root.Update(ai.Epoch(3), ai.Step(12))
+	ctx := context.Background()
+	inner, s := tree.Pipeline.Train.StartContext(ctx)
+	defer s.End()
+	tree.Device.Disable()
+	for name, c := range map[string]struct {
+		f    func()
+		most float64
+	}{
+		"scope":        {func() { tree.Compute.Forward.Start(ctx).End() }, 1},
+		"nested scope": {func() { tree.Compute.Forward.Start(inner).End() }, 1},
+		"with context": {func() { _, s := tree.Compute.Forward.StartContext(inner); s.End() }, 1},
+		"disabled":     {func() { tree.Device.Transfer.Start(ctx).End() }, 0},
+		"no provider":  {func() { ai.Compute.Forward.Start(ctx).End() }, 0},
+		"hook off":     {func() { ai.Compute.Forward.Begin(ctx); ai.Compute.Forward.Stop(ctx) }, 0},
+	} {
+		if got := testing.AllocsPerRun(2000, c.f); got > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", name, got, c.most)
+		}
+	}
+}
