@@ -11,7 +11,6 @@
 //     pauses, for a bounded time; a batch that is too large is halved;
 //   - what cannot be delivered goes to a [Spill], if there is one;
 //   - Shutdown keeps to its deadline even if the backend never answers;
-//   - [Stats] adds up at every moment: Ended = Exported + Spilled + the drops
-//
-// of every cause + Pending.
+//   - [Stats] adds up at every moment: spans ended are spans exported, spilled,
+//     dropped for some cause, or pending.
 package delivery
