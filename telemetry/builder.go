@@ -199,7 +199,7 @@ func (b *TrainingTelemetryBuilder) WithClock(c Clock) *TrainingTelemetryBuilder 
 
 // WithIdentity sets what is known of the process. Zero fields are found out.
 func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryBuilder {
-	if b.fits("WithIDentity", false) {
+	if b.fits("WithIdentity", false) {
 		b.identity = id
 	}
 	return b
