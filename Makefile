@@ -8,8 +8,8 @@ PKGS ?= ./...
 
 # demo trains a small real model and leaves its telemetry in out/demo.
 demo:
-	$(GO) run ./examples/charlm -fresh -epochs 1 -async-checkpoint -out $(OUT)/demo
-	$(GO) run ./examples/charlm -resume -epochs 2 -async-checkpoint -out $(OUT)/demo
+	$(GO) run ./examples/charlm -fresh -epochs 1 -out $(OUT)/demo
+	$(GO) run ./examples/charlm -resume -epochs 3 -async-checkpoint -style mixed -out $(OUT)/demo
 
 # test runs every test with the race detector on.
 test:

@@ -172,7 +172,9 @@ func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTele
 	return b
 }
 
-// WithIDGenerator sets the generator of trace and span ids.
+// WithIDGenerator sets the generator of trace and span ids. Without it all
+// ranks of a job share one trace for each attempt, see [JobIDs]; [RandomIDs]
+// gives every root span a trace of its own.
 func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *TrainingTelemetryBuilder {
 	if b.fits("WithIDGenerator", false) {
 		b.ids = g
@@ -293,7 +295,11 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 			return nil, fmt.Errorf("telemetry: %w", err)
 		}
 	}
-	id := b.identity.withDefaults(&base, ranks)
+	launch, err := config.DetectLaunch(os.LookupEnv)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	id := b.identity.withDefaults(&base, ranks, launch)
 	r := &Recorder{
 		clock:    b.clock,
 		log:      b.log(&base),

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"os"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/trainspan/trainspan/config"
 )
 
@@ -20,12 +22,17 @@ type Identity struct {
 	LocalRank config.Var[int]
 	WorldSize int
 
-	SessionTag      string
-	ApplicationName string
+	// Attempt counts the starts of the job from zero, and Job is its id at the
+	// launcher. Both are the same on every rank.
+	Attempt config.Var[int]
+	Job     string
+
+	SessionTag      string // of the configuration
+	ApplicationName string // of the configuration
 }
 
 // withDefaults fills the fields that were left open.
-func (id Identity) withDefaults(base *config.Base, ranks config.Ranks) Identity {
+func (id Identity) withDefaults(base *config.Base, ranks config.Ranks, launch config.Launch) Identity {
 	if id.Host == "" {
 		if host, err := os.Hostname(); err == nil {
 			id.Host = host
@@ -45,10 +52,30 @@ func (id Identity) withDefaults(base *config.Base, ranks config.Ranks) Identity 
 	if !id.LocalRank.IsSet() {
 		id.LocalRank = ranks.LocalRank
 	}
+	if !id.Attempt.IsSet() {
+		id.Attempt = config.Value(launch.Attempt.Or(0))
+	}
+	if id.Job == "" {
+		id.Job = launch.Job
+	}
 	if id.WorldSize == 0 {
 		id.WorldSize = base.WorldSize.Get()
 	}
 	id.SessionTag = base.SessionTag.Get()
 	id.ApplicationName = base.ApplicationName
 	return id
+}
+
+// ids is the generator of ids for that process: a trace for the whole job if
+// it has several ranks. A process on its own gets a trace of its own each time
+// it is started.
+func (id Identity) ids() sdktrace.IDGenerator {
+	if id.WorldSize > 1 {
+		return JobIDs(id.SessionTag, id.Job, id.Attempt.Get())
+	}
+	g := &idGenerator{}
+	for !g.job.IsValid() {
+		g.fill(g.job[:])
+	}
+	return g
 }

@@ -120,6 +120,23 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	}
 }
 
+func TestFinalizationHangsUnderTheApplication(t *testing.T) {
+	j := newJob(t, async)
+	startTraining(t, j)
+	ctx, save := j.tel.StartCheckpointSave(j.ctx, telemetry.SaveStart{GlobalStep: 1})
+	_, fin := j.tel.StartCheckpointFinalization(ctx, telemetry.Finalization{GlobalStep: 1})
+	save.End(nil)
+	check(t, j.cb.OnTrainEnd(j.ctx))
+	fin.End(nil)
+	if got := len(j.mem.events(spans.EventSaveCheckpointSuccess)); got != 1 {
+		t.Errorf("%d successes were recorded, want 1 with the end of the finalization", got)
+	}
+	check(t, j.cb.OnAppEnd(j.ctx))
+	if got := j.parents(t)[spans.CheckpointSaveFinalization]; got != spans.Application {
+		t.Errorf("the finalization hangs under %q", got)
+	}
+}
+
 func TestRemoteParentAndNewRoot(t *testing.T) {
 	j := newJob(t)
 	remote := trace.NewSpanContext(trace.SpanContextConfig{

@@ -55,9 +55,11 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	} else {
 		options = append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	}
-	if b.ids != nil {
-		options = append(options, sdktrace.WithIDGenerator(b.ids))
+	ids := b.ids
+	if ids == nil {
+		ids = id.ids()
 	}
+	options = append(options, sdktrace.WithIDGenerator(ids))
 	for _, sp := range b.processors {
 		if w, ok := sp.(EventProcessor); ok {
 			r.watchers = append(r.watchers, w)
@@ -90,6 +92,7 @@ const (
 	resourceWorldSize  = "training.world_size"
 	resourceSessionTag = "training.session_tag"
 	resourcePerfTag    = "training.perf_tag"
+	resourceAttempt    = "training.attempt"
 )
 
 // newResource describes the process. It holds no command line and no
@@ -103,6 +106,7 @@ func newResource(ctx context.Context, extra *resource.Resource, id Identity, r *
 		attribute.Int(resourceRank, id.Rank.Get()),
 		attribute.Int(resourceWorldSize, id.WorldSize),
 		attribute.String(resourceSessionTag, id.SessionTag),
+		attribute.Int(resourceAttempt, id.Attempt.Get()),
 	}
 	if id.LocalRank.IsSet() {
 		kvs = append(kvs, attribute.Int(resourceLocalRank, id.LocalRank.Get()))

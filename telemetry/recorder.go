@@ -185,6 +185,11 @@ func (r *Recorder) parentOf(ctx context.Context, p *startParams) *Span {
 	if p.parent != nil {
 		return p.parent
 	}
+	if p.index == indexFinalize { // it outlives the save it belongs to, and often the loop
+		if app := r.byName[indexApplication]; app != nil && app.state == spanOpen {
+			return app
+		}
+	}
 	carried := trace.SpanFromContext(ctx)
 	view, ours := carried.(*contextSpan)
 	switch {

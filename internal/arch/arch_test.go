@@ -43,7 +43,7 @@ var rooms = []room{
 	{"exporters/file", []string{"attributes", "spans", "telemetry", "internal/pytext"}, []string{otel}},
 	{"exporters/pfw", []string{"dftracer", "spans", "attributes"}, []string{otel}},
 	{"exporters/otlp", []string{"config", "attributes", "internal/delivery"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
-	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters"}, []string{otel}},
+	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters"}, []string{otel, "golang.org/x/sys"}},
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch"}, []string{otel, "github.com/klauspost/compress"}},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},

@@ -1,0 +1,72 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// RandomIDs makes trace and span ids from the operating system's entropy, a
+// new trace for every root span. Seeding a random generator of the program
+// does not touch it.
+func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
+
+// JobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job
+// one trace id, which derives from the session tag, the launcher's job id and
+// the attempt: all ranks of a job are in one trace without talking to each
+// other. It is the default for jobs of several ranks.
+func JobIDs(sessionTag, job string, attempt int) sdktrace.IDGenerator {
+	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace\x00%q\x00%q\x00%d", sessionTag, job, attempt))
+	g := &idGenerator{}
+	copy(g.job[:], sum[:])
+	if !g.job.IsValid() {
+		g.job[0] = 1
+	}
+	return g
+}
+
+type idGenerator struct {
+	job  trace.TraceID // of every root span; zero: each gets its own
+	pool sync.Pool     // of *entropy
+}
+
+// entropy is a block of random bytes that are used up from the front.
+type entropy struct {
+	block [512]byte
+	used  int
+}
+
+func (g *idGenerator) fill(dst []byte) {
+	e, _ := g.pool.Get().(*entropy)
+	if e == nil {
+		e = &entropy{used: len(e.block)}
+	}
+	if e.used+len(dst) > len(e.block) {
+		_, _ = rand.Read(e.block[:]) // never fails
+		e.used = 0
+	}
+	e.used += copy(dst, e.block[e.used:])
+	g.pool.Put(e)
+}
+
+// NewIDs implements sdktrace.IDGenerator.
+func (g *idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id := g.job
+	for !id.IsValid() {
+		g.fill(id[:])
+	}
+	return id, g.NewSpanID(ctx, id)
+}
+
+// NewSpanID implements sdktrace.IDGenerator.
+func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+	for !id.IsValid() {
+		g.fill(id[:])
+	}
+	return id
+}

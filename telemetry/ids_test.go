@@ -1,0 +1,101 @@
+package telemetry_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// 1,024 ranks with equal seeds: no id collides, and all are in one trace.
+func TestRanksShareATraceAndNoSpanID(t *testing.T) {
+	const ranks, each = 1024, 256
+	ctx := context.Background()
+	var mu sync.Mutex
+	seen := make(map[trace.SpanID]bool, ranks*each)
+	traces := map[trace.TraceID]bool{}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range ranks / 8 {
+				g := telemetry.JobIDs("run-42", "job-7", 1)
+				ids := make([]trace.SpanID, 0, each)
+				tid, sid := g.NewIDs(ctx)
+				ids = append(ids, sid)
+				for len(ids) < each {
+					ids = append(ids, g.NewSpanID(ctx, tid))
+				}
+				mu.Lock()
+				traces[tid] = true
+				for _, id := range ids {
+					if seen[id] {
+						t.Errorf("span id %s twice", id)
+					}
+					seen[id] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(traces) != 1 || len(seen) != ranks*each {
+		t.Errorf("%d traces and %d span ids", len(traces), len(seen))
+	}
+}
+
+func TestTraceIDDerivesFromTheJob(t *testing.T) {
+	ctx := context.Background()
+	id := func(session, job string, attempt int) trace.TraceID {
+		tid, _ := telemetry.JobIDs(session, job, attempt).NewIDs(ctx)
+		return tid
+	}
+	first := id("run", "job", 0)
+	if first != id("run", "job", 0) {
+		t.Error("the same job has two traces")
+	}
+	for name, other := range map[string]trace.TraceID{
+		"session": id("run2", "job", 0), "job": id("run", "job2", 0), "attempt": id("run", "job", 1), "shift": id("runj", "ob", 0),
+	} {
+		if other == first {
+			t.Errorf("another %s has the same trace", name)
+		}
+	}
+	a, _ := telemetry.RandomIDs().NewIDs(ctx)
+	b, _ := telemetry.RandomIDs().NewIDs(ctx)
+	if a == b {
+		t.Error("random trace ids repeat")
+	}
+}
+
+func TestProcessesOfAJobShareATrace(t *testing.T) {
+	trace := func(world, attempt int) trace.TraceID {
+		j := newJob(t, func(c *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+			c.WorldSize = config.Value(world)
+			b.WithIdentity(telemetry.Identity{Attempt: config.Value(attempt)})
+		})
+		_, s := j.tel.StartSpan(j.ctx, "x")
+		defer s.End(nil)
+		return s.SpanContext().TraceID()
+	}
+	if trace(2, 0) != trace(2, 0) {
+		t.Error("two ranks of a job have two traces")
+	}
+	if trace(2, 0) == trace(2, 1) {
+		t.Error("two attempts have one trace")
+	}
+	if trace(1, 0) == trace(1, 0) {
+		t.Error("two processes on their own have one trace")
+	}
+}
+
+func TestSpanIDAllocations(t *testing.T) {
+	g := telemetry.RandomIDs()
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(1000, func() { g.NewSpanID(ctx, trace.TraceID{1}) }); n > 0 && !raceEnabled {
+		t.Errorf("a span id allocates %v times", n)
+	}
+}
