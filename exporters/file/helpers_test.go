@@ -25,7 +25,7 @@ const childVariable = "TRAINSPAN_FILE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childVariable); role != "" {
-		os.Exit(child(role, os.Args[1:]))
+		os.Exit(child(role, os.Args[1]))
 	}
 	goleak.VerifyTestMain(m)
 }

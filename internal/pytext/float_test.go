@@ -2,6 +2,8 @@ package pytext_test
 
 import (
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/pytext"
@@ -23,4 +25,28 @@ func TestAppendFloat(t *testing.T) {
 			t.Errorf("%g: got %s, want %s", c.f, got, c.want)
 		}
 	}
+}
+
+func FuzzAppendFloat(f *testing.F) {
+	for _, v := range []float64{0, 1, 0.1, 1e-5, 1e16, 9007199254740993, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		f.Add(math.Float64bits(v))
+	}
+	f.Fuzz(func(t *testing.T, bits uint64) {
+		want := math.Float64frombits(bits)
+		if math.IsNaN(want) || math.IsInf(want, 0) {
+			return
+		}
+		text := string(pytext.AppendFloat(nil, want))
+		got, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.Float64bits(got) != bits {
+			t.Fatalf("%s reads back as %v, %v", text, got, err)
+		}
+		exponent := strings.Contains(text, "e")
+		if abs := math.Abs(want); exponent != (abs != 0 && (abs < 1e-4 || abs >= 1e16)) {
+			t.Fatalf("the form of %s", text)
+		}
+		if !exponent && !strings.Contains(text, ".") {
+			t.Fatalf("%s looks like an integer", text)
+		}
+	})
 }

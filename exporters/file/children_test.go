@@ -1,3 +1,0 @@
-package file_test
-
-func child(role string, args []string) int { return 2 }

@@ -1,0 +1,222 @@
+//go:build unix
+
+package file_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// TestDiskFull writes to a device that takes nothing, ever.
+func TestDiskFull(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skipf("no %s here", full)
+	}
+	for name, options := range map[string]*file.Options{
+		"buffered": {FlushInterval: time.Hour}, "at once": {FlushInterval: -1}, "compat": {Compat: true, FlushInterval: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := started(t, full, options)
+			if options.FlushInterval > 0 {
+				export(t, e, dataError("held"))
+				if err := e.Flush(); !errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("Flush: %v", err)
+				}
+			}
+			var told []error
+			for range 100 {
+				if err := e.Export(dataError("x")); err != nil {
+					told = append(told, err)
+				}
+			}
+			if len(told) != 1 || !errors.Is(told[0], syscall.ENOSPC) || !strings.HasPrefix(told[0].Error(), "file: ") {
+				t.Errorf("Export told of %v", told)
+			}
+			if st := e.Stats(); st.Bytes != 0 || st.Lost != 0 || st.Errors == 0 || st.Records < 100 {
+				t.Errorf("stats are %+v", st)
+			}
+			err := e.Shutdown(context.Background())
+			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "are lost") {
+				t.Errorf("Shutdown: %v", err)
+			}
+			shutdown(t, e)
+		})
+	}
+}
+
+// TestMemoryIsBounded holds back what a full disk does not take, up to a bound.
+func TestMemoryIsBounded(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skipf("no %s here", full)
+	}
+	e := started(t, full, &file.Options{FlushInterval: time.Hour})
+	export(t, e, dataError("first"))
+	_ = e.Flush()
+	s := spanData("s", 1)
+	r := event(s, "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	told := 0
+	for range 2000 { // 32 MB
+		if e.Export(r) != nil {
+			told++
+		}
+	}
+	st := e.Stats()
+	if told != 1 || st.Lost < 1000 || st.Lost+st.Records != 2001 {
+		t.Errorf("told %d times, stats are %+v", told, st)
+	}
+	if held := st.Records * (16 << 10); held > 9<<20 || held < 7<<20 {
+		t.Errorf("%d bytes are held", held)
+	}
+	_ = e.Shutdown(context.Background())
+}
+
+// quota lets this process's files grow to the given size only, so that a write
+// beyond it is a short one. It is for child processes.
+func quota(limit uint64) {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+		panic(err)
+	}
+	if l.Cur = limit; limit == 0 {
+		l.Cur = l.Max
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+		panic(err)
+	}
+}
+
+// outages is what a child does to a file: it runs into the limit in the middle
+// of a line, again and again.
+func outages(e *file.Exporter, path string) error {
+	s := spanData("s", 1)
+	var errs []error
+	try := func(r *telemetry.Record) (told int) {
+		if err := e.Export(r); err != nil {
+			if !errors.Is(err, syscall.EFBIG) {
+				errs = append(errs, err)
+			}
+			return 1
+		}
+		return 0
+	}
+	for i := range 200 {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		quota(uint64(info.Size()) + 1 + uint64(i*7%400))
+		told := 0
+		for range 3 {
+			told += try(event(s, "ev", attributes.String("k", "some text to make a longer line")))
+			_ = e.Flush()
+		}
+		told += try(start(s))
+		if told != 1 {
+			errs = append(errs, fmt.Errorf("outage %d was told of %d times", i, told))
+		}
+		quota(0)
+		if err := e.Flush(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if st := e.Stats(); st.Lost != 0 || st.Records != 800 || st.Errors < 200 {
+		errs = append(errs, fmt.Errorf("stats are %+v", st))
+	}
+	return errors.Join(errs...)
+}
+
+// overflow is what a child does to a file: it loses records while the file
+// cannot grow.
+func overflow(e *file.Exporter, path string) error {
+	_ = e.Export(dataError("before"))
+	_ = e.Flush()
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	quota(uint64(info.Size()) + 100)
+	r := event(spanData("s", 1), "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	told := 0
+	for i := range 1000 {
+		if e.Export(r) != nil {
+			told++
+		}
+		if i == 0 {
+			_ = e.Flush()
+		}
+	}
+	lost := e.Stats().Lost
+	if told != 1 || lost == 0 {
+		return fmt.Errorf("told %d times, %d records lost", told, lost)
+	}
+	quota(0)
+	fmt.Println(lost)
+	return nil // Shutdown recovers
+}
+
+// half is what a child does to a file: it ends while half a line is written.
+func half(e *file.Exporter, path string) error {
+	_ = e.Export(dataError("before"))
+	_ = e.Flush()
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	quota(uint64(info.Size()) + 100)
+	_ = e.Export(dataError("half"))
+	if err := e.Flush(); !errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("Flush: %w", err)
+	}
+	if now, err := os.Stat(path); err != nil || now.Size() != info.Size()+100 {
+		return fmt.Errorf("no half line was written: %w", err)
+	}
+	if err := e.Shutdown(context.Background()); !errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("Shutdown: %w", err)
+	}
+	return nil
+}
+
+func TestOutages(t *testing.T) {
+	path := temporary(t)
+	runChild(t, "outages", path)
+	records := decode(t, contents(t, path))
+	counted(t, records, 800)
+
+	path = temporary(t)
+	runChild(t, "outages at once", path)
+	counted(t, decode(t, contents(t, path)), 800)
+}
+
+func TestLossIsTold(t *testing.T) {
+	path := temporary(t)
+	out := runChild(t, "overflow", path)
+	records := decode(t, contents(t, path))
+	counted(t, records, len(records))
+	last := records[len(records)-1]
+	if last.Type != spans.EventTelemetryDataError || fmt.Sprint(last.Error.Attributes[attributes.LostRecords]) != strings.TrimSpace(out) ||
+		last.Error.Attributes[attributes.TelemetryDataErrorType] != attributes.IncompleteTelemetryData {
+		t.Errorf("the child lost %s; the file says %+v", out, last)
+	}
+	if lost := 1001 - (len(records) - 1); fmt.Sprint(lost) != strings.TrimSpace(out) {
+		t.Errorf("%d records are missing, the child lost %s", lost, out)
+	}
+}
+
+func TestShutdownInAnOutageLeavesWholeLines(t *testing.T) {
+	path := temporary(t)
+	runChild(t, "half", path)
+	counted(t, decode(t, contents(t, path)), 1)
+}

@@ -1,0 +1,195 @@
+//go:build unix
+
+package file_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// child plays a process of its own.
+func child(role, path string) int {
+	signal.Ignore(syscall.SIGXFSZ)
+	options := &file.Options{FlushInterval: time.Hour}
+	run := map[string]func(*file.Exporter, string) error{
+		"outages": outages, "outages at once": outages, "overflow": overflow, "half": half,
+		"write": writeMany, "write compat": writeMany, "until killed": writeUntilKilled,
+	}[role]
+	switch role {
+	case "outages at once":
+		options.FlushInterval = -1
+	case "write compat":
+		options = &file.Options{Compat: true}
+	case "write", "until killed":
+		options = nil
+	}
+	e := file.New(path, options)
+	id := telemetry.Identity{Host: "child", PID: os.Getpid()}
+	err := e.Start(context.Background(), id)
+	if err == nil {
+		err = run(e, e.Path())
+	}
+	if err == nil {
+		err = e.Shutdown(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func command(t testing.TB, role, path string) *exec.Cmd {
+	c := exec.CommandContext(t.Context(), os.Args[0], path)
+	c.Env = append(os.Environ(), childVariable+"="+role)
+	c.Stderr = os.Stderr
+	return c
+}
+
+func runChild(t testing.TB, role, path string) string {
+	t.Helper()
+	out, err := command(t, role, path).Output()
+	if err != nil {
+		t.Fatalf("child %q: %v", role, err)
+	}
+	return string(out)
+}
+
+const manyRecords = 3000
+
+func writeMany(e *file.Exporter, _ string) error {
+	for i := range manyRecords {
+		s := spanData(strings.Repeat("x", i%2000), 1)
+		if err := e.Export(event(s, "ev", attributes.String("k", s.Name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestTwoProcessesOnOnePath(t *testing.T) {
+	for _, compat := range []bool{false, true} {
+		path := temporary(t)
+		role := "write"
+		if compat {
+			role = "write compat"
+		}
+		mine := started(t, path, &file.Options{Compat: compat})
+		other := command(t, role, path)
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeMany(mine, path); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		shutdown(t, mine)
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		if err != nil || len(files) != 2 {
+			t.Fatalf("files: %v, %v", files, err)
+		}
+		for _, f := range files {
+			records := decode(t, contents(t, f))
+			counted(t, records, manyRecords)
+			for _, r := range records {
+				if r.PID != records[0].PID {
+					t.Fatalf("%s holds records of two processes", f)
+				}
+			}
+		}
+	}
+}
+
+// writeUntilKilled writes a record every other millisecond, and tells of each
+// when it was given to the exporter.
+func writeUntilKilled(e *file.Exporter, _ string) error {
+	for i := int64(1); ; i++ {
+		if err := e.Export(start(spanData(fmt.Sprint("span", i), byte(i)))); err != nil {
+			return err
+		}
+		fmt.Println(i, time.Now().UnixNano())
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func TestKilledProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for seconds")
+	}
+	path := temporary(t)
+	c := command(t, "until killed", path)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	type mark struct{ n, at int64 }
+	var marks []mark
+	lines := bufio.NewScanner(out)
+	var killed time.Time
+	var begun time.Time
+	for lines.Scan() {
+		var m mark
+		if _, err := fmt.Sscan(lines.Text(), &m.n, &m.at); err != nil {
+			break // half a line
+		}
+		marks = append(marks, m)
+		if begun.IsZero() {
+			begun = time.Now()
+		}
+		if killed.IsZero() && time.Since(begun) > 2*time.Second {
+			killed = time.Now()
+			if err := c.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Wait(); err == nil {
+		t.Fatal("the child ended well")
+	}
+	var safe int64
+	for _, m := range marks {
+		if killed.UnixNano()-m.at > int64(time.Second) {
+			safe = m.n
+		}
+	}
+	if safe == 0 {
+		t.Fatalf("no record is older than a second; %d marks", len(marks))
+	}
+
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	text = text[:strings.LastIndexByte(text, '\n')+1] // possibly half a line after it
+	records := decode(t, text)
+	if int64(len(records)) < safe {
+		t.Errorf("%d records are in the file, %d are older than a second", len(records), safe)
+	}
+	counted(t, records, len(records))
+
+	after := started(t, path, nil) // the next run of the job
+	export(t, after, dataError("next run"))
+	shutdown(t, after)
+	if got := decode(t, contents(t, path)); after.Path() != path || len(got) != len(records)+1 {
+		t.Errorf("%d records in %s after the next run, want %d", len(got), after.Path(), len(records)+1)
+	}
+}
