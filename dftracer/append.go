@@ -23,6 +23,14 @@ func appendUint(dst []byte, v uint64) []byte {
 	if v < 100 {
 		return append(dst, pairs[2*v], pairs[2*v+1])
 	}
+	if v < 10000 {
+		hi := v / 100
+		lo := 2 * (v - 100*hi)
+		if hi < 10 {
+			return append(dst, byte('0'+hi), pairs[lo], pairs[lo+1])
+		}
+		return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[lo], pairs[lo+1])
+	}
 	var b [20]byte
 	i := len(b)
 	for v >= 100 {

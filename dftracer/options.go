@@ -75,7 +75,8 @@ type Options struct {
 	// Compression, Level and MemberSize (bytes of text, 0 means
 	// DefaultMemberSize) shape the file. Level goes from 1, fastest, to 9,
 	// smallest. 0, LevelAdaptive, is level 6 as long as compression keeps up
-	// with the program and level 1 for the members in which it does not.
+	// with the program and level 1 for the members in which it does not;
+	// with CompressSingle it is always 6.
 	Compression Compression
 	Level       int
 	MemberSize  int

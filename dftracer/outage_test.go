@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -224,57 +221,50 @@ func TestRenamedFile(t *testing.T) {
 	}
 }
 
-// childLimit traces into a file that may not grow beyond a limit, which is
-// lifted later: a disk that is full for a while.
-func childLimit(path string) {
-	signal.Ignore(syscall.SIGXFSZ)
-	w, err := dftracer.Create(path, &dftracer.Options{FlushInterval: time.Hour, MemberSize: 16 << 10})
-	if err != nil {
-		fmt.Println("error:", err)
-		return
-	}
-	var old syscall.Rlimit
-	_ = syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old)
-	full := old
-	full.Cur = 3000
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
-		fmt.Println("error:", err)
-		return
-	}
-	writeSteps(w, 7, 3000)
-	err = w.Flush()
-	info, _ := os.Stat(path)
-	r, _ := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
-	fmt.Println("full:", err != nil, info.Size() <= 3000, r.OK())
-	_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
-	fmt.Println("sync:", w.Sync())
-	fmt.Println("close:", w.Close())
-	fmt.Println("lost:", w.Stats().Lost, "outages:", w.Stats().Outages)
+// slow is an io.Writer that waits for permission.
+type slow struct {
+	flaky
+	stalled atomic.Bool
+	gate    chan struct{}
 }
 
-func TestDiskFull(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+path, modeVariable+"=limit")
-	out, err := cmd.CombinedOutput()
+func (s *slow) Write(p []byte) (int, error) {
+	if s.stalled.Load() {
+		<-s.gate
+	}
+	return s.flaky.Write(p)
+}
+
+func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
+	s := &slow{gate: make(chan struct{})}
+	w, err := dftracer.NewWriter(s, &dftracer.Options{Compression: dftracer.CompressNone})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatal(err)
 	}
-	want := "full: true true true\nsync: <nil>\nclose: <nil>\nlost: 0 outages: 1\n"
-	if string(out) != want {
-		t.Errorf("child said\n%swant\n%s", out, want)
+	s.stalled.Store(true)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		emit(w, 40000) // about 6 MB, more than all buffers
+	}()
+	select {
+	case <-done:
+		t.Error("the writer took everything although the disk took nothing")
+	case <-time.After(300 * time.Millisecond):
 	}
-	r, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowMissingParents: true, AllowOutliving: true, AllowForeign: true})
-	if err != nil || !r.OK() {
-		t.Errorf("%v %v", err, r.Err())
+	if n := w.Stats().Buffered; n > 4<<20 {
+		t.Errorf("%d bytes are buffered", n)
 	}
-	n := 0
-	for k, c := range r.Counts {
-		if !strings.HasPrefix(k, "dftracer/") {
-			n += c
-		}
+	close(s.gate)
+	<-done
+	if err := w.Close(); err != nil {
+		t.Error(err)
 	}
-	if n != 3000 {
-		t.Errorf("%d events, want 3000", n)
+	report, err := dftracer.Validate(bytes.NewReader(s.bytes()), nil)
+	if err != nil || !report.OK() || report.Counts["compute/step/X"] != 40000 {
+		t.Errorf("%v %v, %d events", err, report.Err(), report.Counts["compute/step/X"])
+	}
+	if st := w.Stats(); st.Blocked < 100*time.Millisecond || st.Lost > 0 {
+		t.Errorf("%+v", st)
 	}
 }

@@ -255,7 +255,7 @@ func TestTornEverywhere(t *testing.T) {
 			t.Fatalf("cut at %d of %d: %d events, at least %d expected, %+v", n, len(last), len(got), whole, st)
 		}
 		most = max(most, len(got))
-		if n%16 != 0 && n < len(last)-10 {
+		if n%64 != 0 && n < len(last)-10 {
 			continue
 		}
 		if err := os.WriteFile(path, data, 0o666); err != nil {
@@ -275,6 +275,42 @@ func TestTornEverywhere(t *testing.T) {
 	}
 	if most <= whole {
 		t.Errorf("nothing of the last member was ever read")
+	}
+}
+
+// TestDamagedMember breaks a member in the middle of a trace.
+func TestDamagedMember(t *testing.T) {
+	text := stepsText(t, 3000)
+	var parts [][]byte
+	for i, begin := 1, 0; i <= 4; i++ {
+		end := len(text)
+		if i < 4 {
+			end = bytes.LastIndexByte(text[:len(text)*i/4], '\n') + 1
+		}
+		parts = append(parts, members(text[begin:end]))
+		begin = end
+	}
+	parts[1][len(parts[1])/2] ^= 0x55
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	if err := os.WriteFile(path, slices.Concat(parts...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	whole := 0
+	for _, part := range []int{0, 2, 3} {
+		events, _ := readAll(t, bytes.NewReader(parts[part]))
+		whole += len(events)
+	}
+	st, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(*dftracer.Event) error { return nil })
+	if err != nil || !st.Torn || st.Events < whole || st.Events >= 3008 {
+		t.Errorf("%v, %+v, %d events are in whole members", err, st, whole)
+	}
+	report, err := dftracer.Recover(path, nil)
+	if err != nil || report.Clean || report.Lines < whole {
+		t.Errorf("%v %+v", err, report)
+	}
+	v, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowMissingParents: true})
+	if err != nil || !v.OK() || v.Events+v.Metadata != report.Lines {
+		t.Errorf("%v %v %+v", err, v.Err(), report)
 	}
 }
 

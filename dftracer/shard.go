@@ -12,7 +12,7 @@ const (
 	// blockSlack lets the last line of a buffer end without a new allocation.
 	blockSlack = 32 << 10
 	// spareBlocks is how many buffers can wait for the disk.
-	spareBlocks = 6
+	spareBlocks = 12
 	// maxShards bounds the buffers of a large machine.
 	maxShards = 16
 )
@@ -56,14 +56,17 @@ func (s *shard) filled() int {
 
 // takeFree waits for a buffer to become free: the disk is slower than the program.
 func (w *Writer) takeFree() []byte {
+	var b []byte
 	select {
-	case b := <-w.free:
-		return b
+	case b = <-w.free:
 	default:
+		start := time.Now()
+		b = <-w.free
+		w.blocked.Add(int64(time.Since(start)))
 	}
-	start := time.Now()
-	b := <-w.free
-	w.blocked.Add(int64(time.Since(start)))
+	if b == nil { // never used so far
+		b = newBlock()
+	}
 	return b
 }
 

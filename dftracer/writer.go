@@ -103,7 +103,7 @@ func newWriter(out output, path string, o Options) (*Writer, error) {
 	buffers := len(w.shards) + 1 + spareBlocks
 	w.free = make(chan []byte, buffers)
 	for range spareBlocks {
-		w.free <- newBlock()
+		w.free <- nil
 	}
 	for i := range w.shards {
 		w.shards[i].buf = newBlock()
@@ -325,7 +325,7 @@ func (w *Writer) Close() error {
 	done := make(chan error, 1)
 	w.pump.jobs <- job{op: opClose, done: done, end: w.endArgs}
 	w.err = <-done
-	if w.opts.RemoveEmpty && w.path != "" && w.err == nil && w.pump.totalEvents() < minEvents {
+	if w.opts.RemoveEmpty && w.path != "" && w.err == nil && w.pump.counts.parts.Load() == 0 && w.pump.totalEvents() < minEvents {
 		w.err = os.Remove(w.path)
 	}
 	return w.err

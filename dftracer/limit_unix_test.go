@@ -1,0 +1,72 @@
+//go:build unix
+
+package dftracer_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// childLimit traces into a file that may not grow beyond a limit, which is
+// lifted later: a disk that is full for a while.
+func childLimit(path string) {
+	signal.Ignore(syscall.SIGXFSZ)
+	w, err := dftracer.Create(path, &dftracer.Options{FlushInterval: time.Hour, MemberSize: 16 << 10})
+	if err != nil {
+		fmt.Println("error:", err)
+		return
+	}
+	var old syscall.Rlimit
+	_ = syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old)
+	full := old
+	full.Cur = 3000
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		fmt.Println("error:", err)
+		return
+	}
+	writeSteps(w, 7, 3000)
+	err = w.Flush()
+	info, _ := os.Stat(path)
+	r, _ := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
+	fmt.Println("full:", err != nil, info.Size() <= 3000, r.OK())
+	_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
+	fmt.Println("sync:", w.Sync())
+	fmt.Println("close:", w.Close())
+	fmt.Println("lost:", w.Stats().Lost, "outages:", w.Stats().Outages)
+}
+
+func TestDiskFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+path, modeVariable+"=limit")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := "full: true true true\nsync: <nil>\nclose: <nil>\nlost: 0 outages: 1\n"
+	if string(out) != want {
+		t.Errorf("child said\n%swant\n%s", out, want)
+	}
+	r, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowMissingParents: true, AllowOutliving: true, AllowForeign: true})
+	if err != nil || !r.OK() {
+		t.Errorf("%v %v", err, r.Err())
+	}
+	n := 0
+	for k, c := range r.Counts {
+		if !strings.HasPrefix(k, "dftracer/") {
+			n += c
+		}
+	}
+	if n != 3000 {
+		t.Errorf("%d events, want 3000", n)
+	}
+}
