@@ -29,16 +29,17 @@ type emitter struct {
 	args     []dftracer.Arg
 
 	// Inference of forward on the lane being swept.
-	fwd      envelope
-	fwdOpen  bool
-	nextEnv  int
-	inferFwd bool
-	inferBwd bool
+	fwd                envelope
+	fwdOpen            bool
+	nextEnv            int
+	inferFwd, inferBwd bool
+	moduleFwd          bool
 }
 
 func (e *emitter) run(ctx context.Context) error {
 	p := e.p
-	e.inferFwd = !e.opts.NoInference && !p.rules.seen["compute/forward"]
+	infer := !e.opts.NoInference && !p.rules.seen["compute/forward"]
+	e.inferFwd, e.moduleFwd = infer && !p.moduleFrames, infer && p.moduleFrames
 	e.inferBwd = !e.opts.NoInference && !p.rules.seen["compute/backward"]
 	if c := p.report.Compile; c != nil {
 		c.settle()
@@ -191,6 +192,7 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 	if f.rule > 0 && !isStep {
 		e.ruleEvent(s, f)
 	}
+	e.moduleForward(s, f)
 	e.hostCollective(s, f)
 	e.dynamoEvent(s, f, up)
 	e.spans.close(e.p, s, f)

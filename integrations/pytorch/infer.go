@@ -1,6 +1,36 @@
 package pytorch
 
-import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
+import (
+	"strings"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// isModuleFrame reports whether a row is the python frame of a module's call.
+func isModuleFrame(f *frame) bool {
+	return f.r.kind == kineto.KindPython && strings.HasPrefix(f.name, "nn.Module: ")
+}
+
+// moduleForward writes the outermost call of a module as a forward, in traces
+// taken with python frames and without an annotation of forward.
+func (e *emitter) moduleForward(s *sweep, f *frame) {
+	if !e.moduleFwd || !isModuleFrame(f) || f.engine {
+		return
+	}
+	for i := range s.stack[:len(s.stack)-1] {
+		if isModuleFrame(&s.stack[i]) {
+			return
+		}
+	}
+	e.nested("compute", "forward", f)
+	e.int("inferred", 1)
+	e.str("rule", moduleRule)
+	e.str("module", strings.TrimPrefix(f.name, "nn.Module: "))
+	e.p.report.guess("compute.forward: " + moduleRule)
+	e.common(f.step, true)
+}
+
+const moduleRule = "outermost python frame of a module"
 
 // forwards grows the inferred forward of the lane being swept: the operators
 // that autograd numbered, up to where the next backward starts. A trace

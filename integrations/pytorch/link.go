@@ -32,6 +32,7 @@ func (l *linker) push(s *sweep, f *frame) error {
 		l.counts[lvl]++
 	}
 	p.noteCompile(f)
+	p.moduleFrames = p.moduleFrames || isModuleFrame(f)
 	if f.engine && (len(s.stack) < 2 || !s.stack[len(s.stack)-2].engine) {
 		l.engine(s, f)
 	}

@@ -54,12 +54,14 @@ type process struct {
 	totalSelf   int64 // ns, all host rows
 	totalDevice int64 // ns, all device work
 	envelopes   []envelope
-	hasComm     bool // some device row is a collective
-	hasGloo     bool // some annotation is a collective run by the host
-	collectives []rankCollective
-	waits       map[int64]commWait // by row
-	graphs      *graphIndex
-	levelCounts [levelCount]int64
+	// moduleFrames reports python frames of nn.Module calls.
+	moduleFrames bool
+	hasComm      bool // some device row is a collective
+	hasGloo      bool // some annotation is a collective run by the host
+	collectives  []rankCollective
+	waits        map[int64]commWait // by row
+	graphs       *graphIndex
+	levelCounts  [levelCount]int64
 }
 
 type laneKey struct {

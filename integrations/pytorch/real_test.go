@@ -275,7 +275,7 @@ func TestRealTracesAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pytorch.Import(t.Context(), w, srcs, nil); err != nil {
+			if _, err := pytorch.Import(t.Context(), w, srcs, &pytorch.Options{PythonStacks: true}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Close(); err != nil {

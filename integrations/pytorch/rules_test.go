@@ -71,6 +71,19 @@ func TestOutermostRowCounts(t *testing.T) {
 	}
 }
 
+func TestModuleFramesAreForward(t *testing.T) {
+	row := `{"ph":"X","cat":"python_function","name":"nn.Module: %s","pid":1,"tid":1,"ts":1778000000000%03d,"dur":%d,"args":{}}`
+	text := `{"traceEvents":[` + strings.Join([]string{fmt.Sprintf(row, "Net_0", 0, 100), fmt.Sprintf(row, "Linear_0", 10, 50), fmt.Sprintf(row, "Loss_0", 200, 10)}, ",") + `]}`
+	c := &capture{}
+	if _, err := importBytes(t.Context(), c, &pytorch.Options{PythonStacks: true}, "x.json", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	got := c.pick("compute", "forward")
+	if len(got) != 2 || arg(got[0], "module") != "Net_0" || arg(got[0], "inferred") != "1" || got[0].Dur != 100 {
+		t.Errorf("forward %+v", got)
+	}
+}
+
 // Every fixture, written to a file, satisfies the strict reader.
 func TestFixturesAreValidTraces(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
