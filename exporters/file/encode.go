@@ -1,13 +1,11 @@
 package file
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"math"
 	"math/big"
 	"strconv"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -242,23 +240,6 @@ func (e *encoder) exact(dst []byte, v any) []byte {
 	return append(dst, "null"...)
 }
 
-// appendRaw appends JSON that was made elsewhere, on one line and in ASCII.
-// What is not JSON becomes a string.
-func appendRaw(dst []byte, raw json.RawMessage) []byte {
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
-		return appendString(dst, string(raw))
-	}
-	for _, r := range compact.String() { // beyond ASCII there are strings only
-		if r < utf8.RuneSelf {
-			dst = append(dst, byte(r))
-		} else {
-			dst = appendRune(dst, r)
-		}
-	}
-	return dst
-}
-
 func appendList[T any](dst []byte, items []T, one func([]byte, T) []byte) []byte {
 	dst = append(dst, '[')
 	for i, item := range items {
@@ -288,60 +269,4 @@ func (e *encoder) float(dst []byte, f float64) []byte {
 		return append(dst, word...)
 	}
 	return appendString(dst, word)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends a JSON string in ASCII, as the reference does: escapes
-// for quotes, backslashes and control characters, \u for everything beyond
-// ASCII. Invalid UTF-8 becomes U+FFFD.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		size := 1
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, `\n`...)
-		case c == '\r':
-			dst = append(dst, `\r`...)
-		case c == '\t':
-			dst = append(dst, `\t`...)
-		case c == '\b':
-			dst = append(dst, `\b`...)
-		case c == '\f':
-			dst = append(dst, `\f`...)
-		case c < ' ':
-			dst = appendEscape(dst, rune(c))
-		default:
-			var r rune
-			r, size = utf8.DecodeRuneInString(s[i:])
-			dst = appendRune(dst, r)
-		}
-		i += size
-		from = i
-	}
-	return append(append(dst, s[from:]...), '"')
-}
-
-// appendRune appends a character beyond ASCII, as a surrogate pair if need be.
-func appendRune(dst []byte, r rune) []byte {
-	if r > 0xffff {
-		r -= 0x10000
-		dst = appendEscape(dst, 0xd800+r>>10)
-		r = 0xdc00 + r&0x3ff
-	}
-	return appendEscape(dst, r)
-}
-
-func appendEscape(dst []byte, r rune) []byte {
-	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }

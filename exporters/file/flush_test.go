@@ -126,14 +126,14 @@ func TestFullBufferIsWritten(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	const workers, each = 32, 200
+	const workers, each = 32, 100
 	for _, options := range []*file.Options{nil, {FlushInterval: time.Millisecond}, {FlushInterval: -1}, {Compat: true}} {
 		path := temporary(t)
 		e := started(t, path, options)
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
-				name := strings.Repeat("x", 20*w) + fmt.Sprint("worker", w)
+				name := strings.Repeat("x", 8*w) + fmt.Sprint("worker", w)
 				for i := range each {
 					s := spanData(name, byte(w))
 					begin, end := start(s), stop(s, 1) // nobody changes a span while others export

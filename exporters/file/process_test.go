@@ -68,11 +68,11 @@ func runChild(t testing.TB, role, path string) string {
 	return string(out)
 }
 
-const manyRecords = 3000
+const manyRecords = 2000
 
 func writeMany(e *file.Exporter, _ string) error {
 	for i := range manyRecords {
-		s := spanData(strings.Repeat("x", i%2000), 1)
+		s := spanData(strings.Repeat("x", i%500), 1)
 		if err := e.Export(event(s, "ev", attributes.String("k", s.Name))); err != nil {
 			return err
 		}
