@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -38,6 +39,7 @@ type TrainingTelemetryBuilder struct {
 	resource      *resource.Resource
 	sampler       sdktrace.Sampler
 	ids           sdktrace.IDGenerator
+	metrics       metric.MeterProvider
 
 	logger   *slog.Logger
 	clock    Clock
@@ -168,6 +170,16 @@ func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingT
 func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTelemetryBuilder {
 	if b.fits("WithSampler", false) {
 		b.sampler = s
+	}
+	return b
+}
+
+// WithMeterProvider sets where the metrics of the training go. Without it
+// there are none. The provider stays the caller's, who shuts it down after the
+// telemetry.
+func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *TrainingTelemetryBuilder {
+	if b.fits("WithMeterProvider", false) {
+		b.metrics = m
 	}
 	return b
 }
@@ -326,6 +338,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	}
 	if !base.Enabled() {
 		r.ended = ErrDisabled
+		p.unused = b.spanExporters
 		p.useNothing()
 		return p, nil
 	}
@@ -336,6 +349,11 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 		return nil, err
 	}
 	p.useSDK(ctx, b, id)
+	if b.metrics != nil {
+		if r.meters, err = newMeters(b.metrics, p); err != nil {
+			r.log.Warn("telemetry could not make all of its metrics", "error", err)
+		}
+	}
 	return p, nil
 }
 

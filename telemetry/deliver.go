@@ -21,8 +21,9 @@ type EventProcessor interface {
 // call gathers what one call into the recorder has to do in OpenTelemetry
 // once the lock is released.
 type call struct {
-	events []otelEvent
-	ends   []otelEnd
+	events  []otelEvent
+	ends    []otelEnd
+	reading reading // for metrics
 }
 
 type otelEvent struct {
@@ -52,6 +53,7 @@ func (c *call) failure(s *Span, e Event, extension bool) {
 
 // deliver does the OpenTelemetry part of a call. The lock is not held.
 func (r *Recorder) deliver(c *call) {
+	r.meters.record(&c.reading)
 	for i := range c.events {
 		e := &c.events[i]
 		kvs := attributes.AppendOTel(nil, e.event.Attributes)

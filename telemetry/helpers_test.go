@@ -226,3 +226,11 @@ func keyed(kvs []attribute.KeyValue) map[string]any {
 	}
 	return m
 }
+
+// label is the value of a data point's attribute in braces.
+func label(kvs []attribute.KeyValue) string {
+	if len(kvs) == 0 {
+		return ""
+	}
+	return "{" + kvs[0].Value.Emit() + "}"
+}

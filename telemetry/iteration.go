@@ -18,6 +18,7 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, failure error
 	if failure != nil {
 		w.drop()
 		st.failed++
+		c.reading.failed = true
 		return nil
 	}
 	w.stop(d)
@@ -40,6 +41,9 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, failure error
 	}
 	if loss, ok := e.Loss.Get(); ok {
 		st.loss = attributes.Some(loss)
+	}
+	if r.meters != nil {
+		defer func() { c.reading.iteration = st.read(d, samples, e, v) }()
 	}
 	st.lastFinish = t
 	if st.firstFinish == 0 {
@@ -64,6 +68,17 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, failure error
 	return nil
 }
 
+// read is what metrics say of an iteration.
+func (st *trainingState) read(d, samples int64, e *IterationEnd, v *values) *iterationReading {
+	it := &iterationReading{duration: d, samples: samples, tokens: e.Tokens.Or(v.seq * samples)}
+	it.loss, it.hasLoss = e.Loss.Get()
+	if v.throughput && d > 0 {
+		it.flops = attributes.Product(samples, v.flops).Float64()
+		it.throughput, it.average = st.latest, st.throughput
+	}
+	return it
+}
+
 func (st *trainingState) addThroughput(samples, d int64, w *window, v *values) error {
 	flops := attributes.Product(samples, v.flops)
 	st.hasFlops = true
@@ -80,7 +95,8 @@ func (st *trainingState) addThroughput(samples, d int64, w *window, v *values) e
 	st.throughputMin = min(st.throughputMin, x)
 	st.throughputMax = max(st.throughputMax, x)
 	if d > 0 {
-		st.iteration.add(flops.Float64() / ((seconds(d) * tera) * float64(v.world)))
+		st.latest = flops.Float64() / ((seconds(d) * tera) * float64(v.world))
+		st.iteration.add(st.latest)
 	}
 	return nil
 }

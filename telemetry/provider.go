@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,8 @@ type Provider struct {
 	sdk        *sdktrace.TracerProvider // nil when disabled
 	processors []sdktrace.SpanProcessor
 	filters    []*filterProcessor
-	scopes     *scopePlan // nil when disabled
+	unused     []sdktrace.SpanExporter // of a rank that is off
+	scopes     *scopePlan              // nil when disabled
 	timeout    time.Duration
 	life       lifetime
 	down       lifetime
@@ -243,7 +245,7 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 			p.rec.log.Warn("telemetry lost spans on their way to OpenTelemetry exporters",
 				"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops)
 		}
-		return errors.Join(native, sdk)
+		return errors.Join(native, sdk, p.rec.meters.close())
 	})
 }
 
@@ -252,14 +254,32 @@ func (p *Provider) shutdownSDK(ctx context.Context) error {
 	return p.down.end(func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout)
 		defer cancel()
-		if p.sdk != nil {
-			return p.sdk.Shutdown(ctx)
+		if p.sdk == nil { // a rank that is off still closes what it was given
+			var errs []error
+			for _, sp := range p.processors {
+				errs = append(errs, sp.Shutdown(ctx))
+			}
+			for _, e := range p.unused {
+				errs = append(errs, e.Shutdown(ctx))
+			}
+			return errors.Join(errs...)
 		}
-		// A rank that is off still closes what it was given.
-		var errs []error
-		for _, sp := range p.processors {
-			errs = append(errs, sp.Shutdown(ctx))
+		// The backends first, and all at once: none of them uses up the
+		// deadline of another, and the trace can tell what they did not take.
+		errs := make([]error, len(p.filters)+1)
+		var wg sync.WaitGroup
+		for i, f := range p.filters {
+			wg.Go(func() { errs[i] = f.Shutdown(ctx) })
 		}
+		wg.Wait()
+		if drops := p.Stats().Drops; len(drops) > 0 {
+			for _, sp := range p.processors {
+				if t, ok := sp.(interface{ TellDrops(map[string]int64) }); ok {
+					t.TellDrops(drops)
+				}
+			}
+		}
+		errs[len(p.filters)] = p.sdk.Shutdown(ctx)
 		return errors.Join(errs...)
 	})
 }

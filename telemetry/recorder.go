@@ -37,6 +37,7 @@ type Recorder struct {
 	watchers []EventProcessor
 	progress *spans.Progress
 	onStop   func() // after telemetry switched itself off
+	meters   *meters
 
 	// exportsOTel tells that OpenTelemetry exporters want the spans of only.
 	exportsOTel bool

@@ -99,8 +99,10 @@ func (s *saveState) take(step int64) (productivity, bool) {
 
 // completeSave is the end of the part of a save that blocks training.
 func (r *Recorder) completeSave(c *call, s *Span, t int64, failure error, v *values) {
+	c.reading.blocking = r.state.windows[s.index].last
 	if failure != nil {
 		r.state.saves.take(s.step)
+		c.reading.lost = true
 		c.failure(s, r.failedSave(s.step, t, failure), true)
 	}
 	if s.index == indexSaveAsync {
@@ -140,8 +142,10 @@ func (r *Recorder) completeFinalization(c *call, s *Span, t int64, failure error
 	c.event(s, Event{
 		Name: spans.EventAsyncCheckpointMetricsUpdate, Time: r.now(), Attributes: attributes.Extend(attrs...),
 	}, true)
+	c.reading.background = t - s.data.Start
 	if failure != nil {
 		r.state.saves.take(s.step)
+		c.reading.lost = true
 		c.failure(s, r.failedSave(s.step, t, failure), true)
 	}
 }
@@ -198,6 +202,7 @@ func (r *Recorder) succeeded(c *call, s *Span, t int64, p *SaveSuccess) {
 		r.reportDataError(fmt.Sprintf("save_checkpoint_success for step %d, which is unknown or was reported before", step), nil)
 		return
 	}
+	c.reading.stored = true
 	st.saves.succeeded++
 	st.saves.latest = t
 	if st.saves.first == 0 {
@@ -260,6 +265,7 @@ func (r *Recorder) CheckpointFailed(p SaveFailure) error {
 	}
 	if err == nil {
 		r.state.saves.take(int64(p.GlobalStep))
+		c.reading.lost = true
 		c.failure(s, r.failedSave(int64(p.GlobalStep), t, p.Err), true)
 	}
 	r.mu.Unlock()

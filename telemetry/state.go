@@ -16,6 +16,7 @@ type trainingState struct {
 
 	loops      int   // training loops started
 	loopStart  int64 // nanoseconds since the epoch; zero before the first loop
+	begun      int64 // start of the first loop, nanoseconds since the epoch
 	first      int64 // number of the first iteration of the loop
 	done       int64 // iterations completed, those of earlier runs included
 	samples0   int64 // samples of earlier runs
@@ -35,6 +36,7 @@ type trainingState struct {
 	throughput    float64 // running average per GPU, 10^12 FLOP/s
 	throughputMin float64
 	throughputMax float64
+	latest        float64  // throughput of the last iteration
 	iteration     extremes // throughput of single iterations since the last update
 	loss          attributes.Opt[float64]
 
@@ -171,6 +173,9 @@ func (r *Recorder) prepareLoop(s *Span, p *startParams, t int64, open bool) erro
 		return nil // refused by the caller
 	}
 	st.loops++
+	if st.begun == 0 {
+		st.begun = t
+	}
 	r.progress.SetStep(start)
 	loop := attributes.TrainingLoop{
 		TrainIterationsStart:  start,
