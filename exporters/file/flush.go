@@ -67,7 +67,7 @@ func (e *Exporter) write() error {
 			e.mu.Unlock()
 			return err
 		}
-		if e.spare = out[:0]; cap(out) > 2*writeAt {
+		if e.spare = out[:0]; cap(out) > 4*writeAt {
 			e.spare = nil
 		}
 		again := e.err != nil && e.recovered(f.Name())
