@@ -53,6 +53,9 @@ type Watcher struct {
 type sighting struct {
 	size    int64
 	modTime time.Time
+	// unfinished remembers that the contents did not end as they should, so
+	// that the leftover of a dead job is not read again and again.
+	unfinished bool
 }
 
 // NewWatcher returns a watcher of dir and reads its state file. Files named in
@@ -140,11 +143,11 @@ func (w *Watcher) interrupted() error {
 		}
 		changed = true
 		if w.opts.Retry {
-			delete(w.state.Files, key)
+			w.state.drop(key)
 			continue
 		}
 		f.State = stateInterrupted
-		w.state.Files[key] = f
+		w.state.put(key, f)
 		w.report(filepath.Join(w.dir, f.Name), nil, ErrInterrupted)
 	}
 	if changed {
@@ -196,16 +199,23 @@ func (w *Watcher) candidates() ([]candidate, error) {
 
 // file imports one file if it is new and finished.
 func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
-	now := sighting{c.size, c.modTime}
 	if w.state.unchanged(c) {
 		return false, nil
 	}
-	if last, ok := w.seen[c.name]; !ok || last != now {
-		w.seen[c.name] = now
+	last, ok := w.seen[c.name]
+	if !ok || last.size != c.size || !last.modTime.Equal(c.modTime) {
+		w.seen[c.name] = sighting{size: c.size, modTime: c.modTime}
 		return false, nil
 	}
-	if done, err := finished(c.path); err != nil || !done {
+	if last.unfinished {
+		return false, nil
+	}
+	if done, err := finished(c.path); err != nil {
 		return false, nil // looked at again next time
+	} else if !done {
+		last.unfinished = true
+		w.seen[c.name] = last
+		return false, nil
 	}
 	key, err := fingerprint(c.path, c.size)
 	if err != nil {
@@ -214,13 +224,13 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	if f, known := w.state.Files[key]; known && !(w.opts.Retry && f.State == stateFailed) {
 		// The same bytes under another name or date: remember the name.
 		f.Name, f.Size, f.ModTime = c.name, c.size, c.modTime.UnixNano()
-		w.state.Files[key] = f
+		w.state.put(key, f)
 		return false, w.state.save(w.opts.StateFile)
 	}
 	// Written before the first event: a crash in between must not lead to a
 	// second import.
 	entry := stateEntry{Name: c.name, Size: c.size, ModTime: c.modTime.UnixNano(), State: stateImporting}
-	w.state.Files[key] = entry
+	w.state.put(key, entry)
 	if err := w.state.save(w.opts.StateFile); err != nil {
 		return false, err
 	}
@@ -229,7 +239,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	entry.State = stateDone
 	if err != nil && ctx.Err() != nil && rep.written() == 0 {
 		// Stopped before the first event: nothing keeps a later import from it.
-		delete(w.state.Files, key)
+		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))
 	}
 	if err != nil {
@@ -239,7 +249,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 			entry.State = stateRefused
 		}
 	}
-	w.state.Files[key] = entry
+	w.state.put(key, entry)
 	delete(w.seen, c.name)
 	if saveErr := w.state.save(w.opts.StateFile); saveErr != nil {
 		return err == nil, saveErr

@@ -29,6 +29,20 @@ const (
 type watchState struct {
 	Version int                   `json:"version"`
 	Files   map[string]stateEntry `json:"files"`
+
+	byName map[string]stateEntry // the latest entry of every name
+}
+
+// put stores an entry under the fingerprint of its file.
+func (s *watchState) put(key string, e stateEntry) {
+	s.Files[key] = e
+	s.byName[e.Name] = e
+}
+
+// drop forgets a file.
+func (s *watchState) drop(key string) {
+	delete(s.byName, s.Files[key].Name)
+	delete(s.Files, key)
 }
 
 type stateEntry struct {
@@ -40,7 +54,7 @@ type stateEntry struct {
 }
 
 func loadState(path string) (*watchState, error) {
-	s := &watchState{Version: 1, Files: map[string]stateEntry{}}
+	s := &watchState{Version: 1, Files: map[string]stateEntry{}, byName: map[string]stateEntry{}}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -56,6 +70,12 @@ func loadState(path string) (*watchState, error) {
 	}
 	if s.Files == nil {
 		s.Files = map[string]stateEntry{}
+	}
+	for _, key := range sortedKeys(s.Files) {
+		// Of several files that had one name, the latest counts.
+		if e := s.Files[key]; e.ModTime >= s.byName[e.Name].ModTime {
+			s.byName[e.Name] = e
+		}
 	}
 	return s, nil
 }
@@ -86,12 +106,8 @@ func (s *watchState) save(path string) error {
 // unchanged reports whether a file is one that was dealt with, by name, size
 // and date, without reading it.
 func (s *watchState) unchanged(c candidate) bool {
-	for _, f := range s.Files {
-		if f.Name == c.name && f.Size == c.size && f.ModTime == c.modTime.UnixNano() {
-			return true
-		}
-	}
-	return false
+	e, ok := s.byName[c.name]
+	return ok && e.Size == c.size && e.ModTime == c.modTime.UnixNano()
 }
 
 func opener(path string) func() (io.ReadCloser, error) {
