@@ -40,6 +40,7 @@ type TrainingTelemetryBuilder struct {
 	sampler       sdktrace.Sampler
 	ids           sdktrace.IDGenerator
 	metrics       metric.MeterProvider
+	segment       time.Duration
 
 	logger   *slog.Logger
 	clock    Clock
@@ -51,9 +52,10 @@ type TrainingTelemetryBuilder struct {
 	misuse []error
 }
 
-// NewTrainingTelemetryBuilder makes an empty builder.
+// NewTrainingTelemetryBuilder makes an empty builder. The zero value works
+// too, except that it delivers long spans in one piece.
 func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
-	return &TrainingTelemetryBuilder{}
+	return &TrainingTelemetryBuilder{segment: DefaultSegment}
 }
 
 // fits notes a call that comes too late or too often, and tells whether the
@@ -170,6 +172,18 @@ func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingT
 func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTelemetryBuilder {
 	if b.fits("WithSampler", false) {
 		b.sampler = s
+	}
+	return b
+}
+
+// WithSegment sets how long a span of the long kind (application, training
+// loop, epoch, validation and testing loop) may stay open before span
+// exporters get a finished segment of it; [DefaultSegment] without it. Zero or
+// less delivers such spans in one piece, at their end. Trace files and native
+// records always hold one span.
+func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemetryBuilder {
+	if b.fits("WithSegment", false) {
+		b.segment = d
 	}
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -28,35 +29,50 @@ type filterProcessor struct {
 	// ancestor; moved maps an open exported span to its parent in the export
 	// where that is not its own.
 	hidden, moved map[trace.SpanID]trace.SpanContext
+	long          map[trace.SpanID]*longSpan
+
+	segment time.Duration // how long a long span is delivered in one piece
+	ids     sdktrace.IDGenerator
 }
 
-func newFilterProcessor(e sdktrace.SpanExporter, only *selection, lost func(delivery.Cause, int64, error)) *filterProcessor {
+func newFilterProcessor(e sdktrace.SpanExporter, r *Recorder, segment time.Duration, ids sdktrace.IDGenerator) *filterProcessor {
 	return &filterProcessor{
 		Processor: delivery.New(e, &delivery.Options{
-			Clean: cleanSpan, OnLoss: lost, LookupEnv: os.LookupEnv,
+			Clean: cleanSpan, OnLoss: r.spansLost, LookupEnv: os.LookupEnv,
 		}),
-		only:   only,
-		hidden: make(map[trace.SpanID]trace.SpanContext),
-		moved:  make(map[trace.SpanID]trace.SpanContext),
+		only:    r.only,
+		hidden:  make(map[trace.SpanID]trace.SpanContext),
+		moved:   make(map[trace.SpanID]trace.SpanContext),
+		long:    make(map[trace.SpanID]*longSpan),
+		segment: segment,
+		ids:     ids,
 	}
 }
 
 // OnStart implements sdktrace.SpanProcessor.
 func (f *filterProcessor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
 	name := s.Name()
-	left := !f.only.has(spans.Index(name), name)
+	index := spans.Index(name)
+	own := s.SpanContext()
 	parent := s.Parent()
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	ancestor, below := f.hidden[parent.SpanID()]
-	switch {
-	case left && below:
-		f.hidden[s.SpanContext().SpanID()] = ancestor
-	case left:
-		f.hidden[s.SpanContext().SpanID()] = parent
-	case below:
-		f.moved[s.SpanContext().SpanID()] = ancestor
+	if !below {
+		ancestor = parent
 	}
-	f.mu.Unlock()
+	if !f.only.has(index, name) {
+		f.hidden[own.SpanID()] = ancestor
+		return
+	}
+	under := ancestor.SpanID()
+	ancestor = f.openSegment(under, ancestor)
+	if ancestor.SpanID() != parent.SpanID() {
+		f.moved[own.SpanID()] = ancestor
+	}
+	if f.segment > 0 && index >= 0 && spans.At(index).Long && own.IsSampled() {
+		f.long[own.SpanID()] = &longSpan{span: s, current: own, parent: ancestor, under: under, from: s.StartTime()}
+	}
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
@@ -67,10 +83,15 @@ func (f *filterProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	delete(f.hidden, id)
 	parent, moved := f.moved[id]
 	delete(f.moved, id)
+	long := f.long[id]
+	delete(f.long, id)
 	f.mu.Unlock()
 	switch {
 	case left:
 		return
+	case long != nil && long.index > 0:
+		long.span = s
+		s = long.cut(s.EndTime(), true)
 	case moved:
 		s = movedSpan{s, parent}
 	}

@@ -32,10 +32,12 @@ type Provider struct {
 	processors []sdktrace.SpanProcessor
 	filters    []*filterProcessor
 	unused     []sdktrace.SpanExporter // of a rank that is off
-	scopes     *scopePlan              // nil when disabled
-	timeout    time.Duration
-	life       lifetime
-	down       lifetime
+
+	stopRotation func()     // of long spans
+	scopes       *scopePlan // nil when disabled
+	timeout      time.Duration
+	life         lifetime
+	down         lifetime
 }
 
 func newProgress() *spans.Progress { return new(spans.Progress) }
@@ -73,7 +75,7 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 		options = append(options, sdktrace.WithSpanProcessor(sp))
 	}
 	for _, e := range b.spanExporters {
-		f := newFilterProcessor(e, r.only, r.spansLost)
+		f := newFilterProcessor(e, r, b.segment, ids)
 		p.filters = append(p.filters, f)
 		options = append(options, sdktrace.WithSpanProcessor(hidingProcessor{f}))
 	}
@@ -82,6 +84,7 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	r.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(Version))
 	r.tracers = &tracerProvider{rec: r, sdk: p.sdk}
 	r.exportsOTel = len(b.spanExporters) > 0
+	p.stopRotation = startRotation(p.filters, r.clock)
 	r.onStop = func() { // the network must not hold the caller up
 		go func() { _ = p.shutdownSDK(context.Background()) }()
 	}
@@ -264,6 +267,7 @@ func (p *Provider) shutdownSDK(ctx context.Context) error {
 			}
 			return errors.Join(errs...)
 		}
+		p.stopRotation()
 		// The backends first, and all at once: none of them uses up the
 		// deadline of another, and the trace can tell what they did not take.
 		errs := make([]error, len(p.filters)+1)

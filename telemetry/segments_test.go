@@ -1,0 +1,160 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func segmented(sent *tracetest.InMemoryExporter, every time.Duration) func(*config.Base, *telemetry.TrainingTelemetryBuilder) {
+	return func(c *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+		c.ExplicitTimeWindow = -1
+		c.Training.LogEveryNTrainIterations = config.Value(50)
+		b.WithSpanExporter(kept{sent}).WithSegment(every)
+	}
+}
+
+// A run of 72 hours, cut every ten minutes: the segments of a span add up to
+// the span, each links to the one before, every parent is there, and nothing
+// is remembered of what is over.
+func TestSegmentsOfALongRun(t *testing.T) {
+	sent := tracetest.NewInMemoryExporter()
+	j := newJob(t, segmented(sent, 10*time.Minute))
+	startTraining(t, j)
+	const hours, perHour = 72, 60
+	start := j.clock.Now()
+	for hour := range hours {
+		started(t)(j.cb.OnEpochStart(j.ctx, hour))
+		for range perHour {
+			j.iteration(t, time.Minute-time.Millisecond)
+			_, s := j.tel.StartSpan(j.ctx, "custom")
+			j.clock.pass(time.Millisecond)
+			s.End(nil)
+			j.tel.Rotate(j.clock.Now())
+			if held := j.tel.Held(); held > 8 {
+				t.Fatalf("%d spans are remembered", held)
+			}
+		}
+		check(t, j.cb.OnEpochEnd(j.ctx))
+		check(t, j.tel.ForceFlush(j.ctx))
+	}
+	end := j.clock.Now()
+	check(t, j.cb.OnTrainEnd(j.ctx))
+	check(t, j.cb.OnAppEnd(j.ctx))
+	if held := j.tel.Held(); held != 0 {
+		t.Errorf("%d spans are remembered after the end", held)
+	}
+
+	ids := map[trace.SpanID]bool{}
+	total := map[string]time.Duration{}
+	segments := map[string]int{}
+	last := map[string]tracetest.SpanStub{}
+	for _, s := range sent.GetSpans() {
+		if ids[s.SpanContext.SpanID()] {
+			t.Fatalf("span id %s of %s twice", s.SpanContext.SpanID(), s.Name)
+		}
+		ids[s.SpanContext.SpanID()] = true
+		attrs := keyed(s.Attributes)
+		index, cut := attrs["segment.index"].(int64)
+		if s.Name != spans.TrainingLoop && s.Name != spans.Application {
+			continue
+		}
+		if !cut || int(index) != segments[s.Name] {
+			t.Fatalf("segment %d of %s is numbered %v", segments[s.Name], s.Name, attrs["segment.index"])
+		}
+		if before, ok := last[s.Name]; ok {
+			if !before.EndTime.Equal(s.StartTime) {
+				t.Errorf("a gap between two segments of %s", s.Name)
+			}
+			if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != before.SpanContext.SpanID() {
+				t.Errorf("segment %d of %s links to %v", index, s.Name, s.Links)
+			}
+		}
+		last[s.Name] = s
+		segments[s.Name]++
+		total[s.Name] += s.EndTime.Sub(s.StartTime)
+	}
+	for _, s := range sent.GetSpans() {
+		if s.Parent.IsValid() && !ids[s.Parent.SpanID()] {
+			t.Errorf("the parent of %s was never sent", s.Name)
+		}
+	}
+	for _, name := range []string{spans.Application, spans.TrainingLoop} {
+		if total[name] != end.Sub(start) || segments[name] < hours*6-1 {
+			t.Errorf("%s: %d segments add up to %v, want %v", name, segments[name], total[name], end.Sub(start))
+		}
+		if keyed(last[name].Attributes)["segment.final"] != true {
+			t.Errorf("the last segment of %s is not marked", name)
+		}
+	}
+	// The native records hold one span.
+	stops := 0
+	for _, r := range j.mem.all() {
+		if r.Kind == telemetry.KindStop && r.Span.Name == spans.TrainingLoop {
+			stops++
+			if r.Span.Duration() != end.Sub(start) {
+				t.Errorf("natively the loop lasts %v", r.Span.Duration())
+			}
+		}
+	}
+	if stops != 1 {
+		t.Errorf("%d native stops of the loop", stops)
+	}
+}
+
+// While a loop is open, a backend has its segments; what starts below hangs
+// under the segment that is open.
+func TestSegmentsOfAnOpenSpan(t *testing.T) {
+	sent := tracetest.NewInMemoryExporter()
+	j := newJob(t, segmented(sent, time.Minute))
+	startTraining(t, j)
+	j.iteration(t, time.Second)
+	j.clock.pass(time.Hour)
+	j.tel.Rotate(j.clock.Now())
+	_, s := j.tel.StartSpan(j.ctx, "later")
+	s.End(nil)
+	check(t, j.tel.ForceFlush(j.ctx))
+	names := map[string]tracetest.SpanStub{}
+	for _, s := range sent.GetSpans() {
+		names[s.Name] = s
+	}
+	loop, ok := names[spans.TrainingLoop]
+	if !ok || loop.EndTime.Sub(loop.StartTime) != time.Hour+time.Second {
+		t.Fatalf("the open loop was not delivered: %v", fmt.Sprint(names))
+	}
+	if attrs := keyed(loop.Attributes); attrs["segment.final"] != nil || attrs["segment.index"] != int64(0) {
+		t.Errorf("attributes %v", attrs)
+	}
+	if names["later"].Parent.SpanID() == loop.SpanContext.SpanID() {
+		t.Error("a later span hangs under a segment that is over")
+	}
+	if err := j.cb.OnTrainEnd(j.ctx, callbacks.End{}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, j.tel.ForceFlush(j.ctx))
+	all := sent.GetSpans()
+	if final := all[len(all)-1]; final.SpanContext.SpanID() != names["later"].Parent.SpanID() || keyed(final.Attributes)["segment.of"] != loop.SpanContext.SpanID().String() {
+		t.Errorf("the final segment is %+v", final)
+	}
+}
+
+func TestShortRunsAreNotCut(t *testing.T) {
+	sent := tracetest.NewInMemoryExporter()
+	j := newJob(t, segmented(sent, time.Minute))
+	startTraining(t, j)
+	j.iteration(t, time.Second)
+	check(t, j.cb.OnAppEnd(j.ctx))
+	for _, s := range sent.GetSpans() {
+		if _, cut := keyed(s.Attributes)["segment.index"]; cut || len(s.Links) > 0 {
+			t.Errorf("%s was cut", s.Name)
+		}
+	}
+}
