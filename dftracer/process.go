@@ -14,7 +14,7 @@ type Process struct {
 	PID, PPID int
 	Host      string // host name
 	Exec      string // base name of the program
-	Command   string // command line, its arguments joined by ";"
+	Command   string // command line, its arguments joined by ";"; secrets are hidden in the one found
 	Dir       string // working directory
 }
 
@@ -63,5 +63,5 @@ func commandLine() string {
 		return exe
 	}
 	line = line[:min(len(line), maxCommand)]
-	return strings.ReplaceAll(string(line), "\x00", ";")
+	return strings.Join(redact(strings.Split(string(line), "\x00")), ";")
 }

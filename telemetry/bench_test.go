@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -87,6 +88,13 @@ func BenchmarkIteration(b *testing.B) {
 		}},
 		{"file", func(t *telemetry.TrainingTelemetryBuilder) {
 			t.WithExporter(file.New(filepath.Join(b.TempDir(), "t.jsonl"), nil)).WithExportCustomization(exportAll)
+		}},
+		{"trace file", func(t *telemetry.TrainingTelemetryBuilder) {
+			trace, err := pfw.Create(filepath.Join(b.TempDir(), "t.pfw.gz"), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			t.WithSpanProcessor(trace)
 		}},
 		{"compatible file", func(t *telemetry.TrainingTelemetryBuilder) {
 			t.WithExporter(file.New(filepath.Join(b.TempDir(), "t.jsonl"), &file.Options{Compat: true})).

@@ -34,7 +34,7 @@ func (c *contextSpan) End(options ...trace.SpanEndOption) {
 func (c *contextSpan) AddEvent(name string, options ...trace.EventOption) {
 	s := c.owner()
 	cfg, at := eventConfig(options)
-	attrs := s.rec.clean(attributes.From(cfg.Attributes()...))
+	attrs := s.rec.cleanCopy(attributes.From(cfg.Attributes()...))
 	_ = s.rec.record(s, "event", at, true, func(c *call, t int64) {
 		c.event(s, Event{Name: name, Time: t, Attributes: attrs}, false)
 	})

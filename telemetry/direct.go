@@ -190,12 +190,17 @@ var (
 	errNoApplication = fmt.Errorf("Cannot update training metrics: Please call on_app_start() before calling this method.")
 )
 
-// cleanCopy is clean for a slice that stays the caller's.
+// cleanCopy is clean for a slice that stays the caller's. Of a key that comes
+// twice the last value counts, in the place of the first.
 func (r *Recorder) cleanCopy(attrs []attributes.Attr) []attributes.Attr {
 	if len(attrs) == 0 || r == nil {
 		return nil
 	}
-	return r.clean(append([]attributes.Attr(nil), attrs...))
+	own := make([]attributes.Attr, 0, len(attrs))
+	for _, a := range attrs {
+		own = upsert(own, a)
+	}
+	return r.clean(own)
 }
 
 // off turns "telemetry is disabled" into no error at all: it is what the user

@@ -40,7 +40,9 @@ func (r *Recorder) finishAs(s *Span, e End) error {
 		problem = r.fail(verbsOf(s.index).end, problem)
 	}
 	if app {
-		_ = r.Close(context.Background())
+		ctx, cancel := closing()
+		defer cancel()
+		_ = r.Close(ctx)
 	}
 	return problem
 }
@@ -112,6 +114,11 @@ const forcedTimer = "Timer for span %s was automatically stopped because the spa
 	"This may indicate that the corresponding on_xxx_end method was not called correctly. " +
 	"If the program exited properly, please double-check your on_xxx_end callback. " +
 	"If the program exited abnormally (e.g., due to an exception), this is expected."
+
+// closing bounds the shutdown of exporters where the caller gives no context.
+func closing() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), DefaultShutdownTimeout)
+}
 
 // Close stops every open span, the latest first, then shuts the native
 // exporters down. Later calls do nothing. ctx bounds the exporters' shutdown.

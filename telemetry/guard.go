@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -49,7 +48,9 @@ func (r *Recorder) disable() {
 	if already {
 		return
 	}
-	if err := r.end(context.Background(), ErrDisabled); err != nil {
+	ctx, cancel := closing()
+	defer cancel()
+	if err := r.end(ctx, ErrDisabled); err != nil {
 		r.log.Error("telemetry exporters failed to shut down", "error", err)
 	}
 	if r.onStop != nil {

@@ -167,7 +167,13 @@ func (r *Recorder) reserve(ctx context.Context, p *startParams) (*Span, error) {
 			r.byName[p.index] = s
 		}
 	}
-	s.data.Attributes = append(s.data.Attributes, p.attrs...)
+	if s.data.Attributes == nil {
+		s.data.Attributes = p.attrs
+	} else {
+		for _, a := range p.attrs {
+			s.data.Attributes = upsert(s.data.Attributes, a)
+		}
+	}
 	s.data.StartAttributes = p.starts
 	s.ambient = p.ambient
 	if !p.root {

@@ -141,7 +141,9 @@ func epochParams(epoch int, start []Start) startParams {
 	params.attrs = attributes.Extend(attributes.Int(attributes.Epoch, int64(epoch)))
 	if len(start) > 0 {
 		params.at = start[0].Time
-		params.attrs = append(params.attrs, start[0].Attributes...)
+		for _, a := range start[0].Attributes {
+			params.attrs = upsert(params.attrs, a)
+		}
 	}
 	return params
 }
@@ -313,7 +315,7 @@ func (p *Provider) TestingIteration(ctx context.Context, fn func(context.Context
 func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, *Span) {
 	r := p.Recorder()
 	ctx, s, _ := r.begin(ctx, &startParams{
-		name: name, index: -1, scoped: true, attrs: r.clean(attributes.From(attrs...)),
+		name: name, index: -1, scoped: true, attrs: r.cleanCopy(attributes.From(attrs...)),
 	})
 	return ctx, s
 }

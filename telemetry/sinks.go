@@ -101,10 +101,28 @@ func guardShutdown(ctx context.Context, e Exporter) (err error) {
 func shutdownSinks(ctx context.Context, sinks []*sink, log *slog.Logger) error {
 	var errs []error
 	for _, s := range sinks {
-		if err := guardShutdown(ctx, s.exporter); err != nil {
+		if err := boundedShutdown(ctx, s.exporter); err != nil {
 			log.Error("telemetry exporter failed to shut down", "exporter", fmt.Sprintf("%T", s.exporter), "error", err)
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// boundedShutdown gives up waiting for an exporter at the end of the context:
+// a disk that hangs must not keep a job from ending.
+func boundedShutdown(ctx context.Context, e Exporter) error {
+	done := make(chan error, 1)
+	go func() { done <- guardShutdown(ctx, e) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		select {
+		case err := <-done: // it made it, just
+			return err
+		default:
+			return fmt.Errorf("telemetry: exporter %T did not shut down in time: %w", e, ctx.Err())
+		}
+	}
 }

@@ -98,7 +98,10 @@ func (s *Span) ID() string {
 
 // UUID is the span's identity as the reference spells identities: a version 4
 // UUID. It holds all bits of the span id, so that spans of a process differ.
-func (d *SpanData) UUID() string {
+func (d *SpanData) UUID() string { return string(d.AppendUUID(nil)) }
+
+// AppendUUID appends [SpanData.UUID] to dst.
+func (d *SpanData) AppendUUID(dst []byte) []byte {
 	var b [16]byte
 	copy(b[:6], d.SpanID[:6])
 	b[6] = 0x40 | d.TraceID[6]&0x0f
@@ -113,7 +116,7 @@ func (d *SpanData) UUID() string {
 	hex.Encode(s[19:23], b[8:10])
 	hex.Encode(s[24:36], b[10:16])
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
-	return string(s[:])
+	return append(dst, s[:]...)
 }
 
 // Err is what went wrong with the span in telemetry: a start that was refused

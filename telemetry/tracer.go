@@ -41,7 +41,7 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	cfg := trace.NewSpanStartConfig(options...)
 	p := &startParams{
 		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
-		tracer: t.inner, options: options, attrs: t.rec.clean(attrsOf(&cfg)),
+		tracer: t.inner, options: options, attrs: t.rec.cleanCopy(attrsOf(&cfg)),
 	}
 	ctx, s, err := t.rec.begin(ctx, p)
 	if err != nil {

@@ -111,7 +111,7 @@ func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
 func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {
 	dst = append(dst, '"')
 	if e.compat {
-		dst = append(dst, s.UUID()...)
+		dst = s.AppendUUID(dst)
 	} else {
 		dst = hex.AppendEncode(dst, s.SpanID[:])
 	}
