@@ -148,7 +148,9 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	a.laneOf(p, ev.TID).add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
 		if arg := &ev.Args[i]; len(arg.Key) == 5 && arg.Key == "epoch" {
-			p.epochOf(arg.Int64()).note(n, start, end)
+			if number := arg.Int64(); number >= 0 { // some producers write -1 for none
+				p.epochOf(number).note(n, start, end)
+			}
 			return
 		}
 	}
@@ -188,7 +190,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		a.names[key] = id
 		a.list = append(a.list, &name{
 			key: key, class: a.opts.Classes.Of(ev.Cat),
-			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch"),
+			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch") || ev.Name == "DLIOBenchmark._train",
 			step:  lower == "pipeline" && (ev.Name == "train.iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
 		})
 		a.self = append(a.self, 0)
@@ -251,6 +253,16 @@ func (p *process) epochOf(number int64) *epoch {
 	}
 	p.lastEpoch = e
 	return e
+}
+
+// framed reports whether spans of the process say when its epochs were.
+func (p *process) framed() bool {
+	for _, e := range p.epochs {
+		if e.framed {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *epoch) note(n *name, start, end int64) {

@@ -96,7 +96,11 @@ func (a *Aggregator) Result() *Result {
 		}
 		r.Processes = append(r.Processes, ProcessStat{HostHash: p.key.host, PID: p.key.pid, Rank: p.rank, Label: p.label,
 			Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: use(sets, p.start, p.end)})
+		framed := p.framed()
 		for _, e := range p.epochs {
+			if framed && !e.framed {
+				continue // only mentioned, by work ahead of an epoch for one
+			}
 			r.Epochs = append(r.Epochs, EpochStat{Epoch: e.number, PID: p.key.pid, Rank: p.rank, Events: e.events, Steps: e.steps,
 				Start: e.start, End: e.end, Use: use(sets, e.start, e.end)})
 		}

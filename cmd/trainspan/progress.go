@@ -1,0 +1,126 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/schollz/progressbar/v3"
+)
+
+// progress shows how far a command is, on a terminal only. A nil progress
+// shows nothing.
+type progress struct {
+	bar  *progressbar.ProgressBar
+	done int64 // bytes of files that are finished
+
+	size, expect int64 // of the current file: bytes, and events by estimate
+	events       int64
+}
+
+// startProgress returns the bar for a command that reads files.
+func (a *app) startProgress(verb string, files []string) *progress {
+	if a.noBar || !terminal(a.err) {
+		return nil
+	}
+	var total int64
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			total += info.Size()
+		}
+	}
+	return &progress{bar: progressbar.NewOptions64(max(total, 1),
+		progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(verb),
+		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
+		progressbar.OptionEnableColorCodes(false))}
+}
+
+// file begins the next file.
+func (p *progress) file(path string, events int64) {
+	if p == nil {
+		return
+	}
+	p.size, p.events, p.expect = 0, 0, events
+	if info, err := os.Stat(path); err == nil {
+		p.size = info.Size()
+	}
+	if p.expect <= 0 {
+		p.expect = guessEvents(path, p.size)
+	}
+}
+
+// step counts one event.
+func (p *progress) step() {
+	if p == nil {
+		return
+	}
+	if p.events++; p.events&0x3fff == 0 && p.expect > 0 {
+		part := min(float64(p.events)/float64(p.expect), 1)
+		_ = p.bar.Set64(p.done + int64(part*float64(p.size))) // a bar that cannot be drawn is no loss
+	}
+}
+
+// endFile counts the current file as read.
+func (p *progress) endFile() {
+	if p == nil {
+		return
+	}
+	p.done += p.size
+	_ = p.bar.Set64(p.done)
+}
+
+// finish takes the bar off the screen.
+func (p *progress) finish() {
+	if p != nil {
+		_ = p.bar.Finish()
+	}
+}
+
+// guessEvents estimates the number of lines of a trace from its beginning.
+func guessEvents(path string, size int64) int64 {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close() //nolint:errcheck // only read
+	read := &meter{r: f}
+	var text io.Reader = read
+	if z, err := gzip.NewReader(read); err == nil {
+		text = z
+	} else if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return 0
+	} else {
+		read.n = 0
+	}
+	buf := make([]byte, 64<<10)
+	lines := int64(0)
+	for range 32 {
+		n, err := text.Read(buf)
+		for _, c := range buf[:n] {
+			if c == '\n' {
+				lines++
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	if read.n == 0 {
+		return 0
+	}
+	return lines * size / read.n
+}
+
+// meter counts what is read.
+type meter struct {
+	r io.Reader
+	n int64
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	m.n += int64(n)
+	return n, err
+}

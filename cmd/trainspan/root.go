@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// streams is what a command may touch of the process it runs in.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	lookup   func(string) (string, bool) // environment
+}
+
+// app is one run of the program.
+type app struct {
+	streams
+	stdout   *stickyWriter
+	noBar    bool
+	problems int // told to the user so far; they make the status 1
+}
+
+// run runs the command line and returns the exit status.
+func run(ctx context.Context, args []string, s streams) int {
+	a := &app{streams: s, stdout: &stickyWriter{w: s.out}}
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(a.stdout)
+	root.SetErr(s.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil && a.stdout.err != nil {
+		err = fmt.Errorf("write to standard output: %w", a.stdout.err)
+	}
+	if err == nil && a.problems > 0 {
+		return statusData
+	}
+	if err == nil {
+		return statusOK
+	}
+	var known *statusError
+	if errors.As(err, &known) && known.quiet {
+		return known.status
+	}
+	p := a.paint(s.err)
+	_, _ = fmt.Fprintf(s.err, "%s %s\n", p.bad("trainspan:"), oneLine(explain(err))) // nothing is left to tell it to
+	if known != nil {
+		return known.status
+	}
+	return statusUse
+}
+
+const rootLong = `trainspan reads, checks and converts the traces of training jobs: DFTracer
+files (.pfw, .pfw.gz) and what PyTorch's profiler and compiler write.
+
+Files may be given as names, as globs ("out/*.pfw.gz") or as directories, which
+stand for every trace in them.
+
+Exit status: 0 all is well; 1 the data has problems, which are told on standard
+error; 2 wrong use, or a file that cannot be read or written.`
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "trainspan",
+		Short:         "Read, check and convert traces of training jobs",
+		Long:          rootLong,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				hint := "trainspan --help lists the commands"
+				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+					hint = "did you mean trainspan " + near[0] + "?"
+				}
+				return usage("%q is not a command; %s", args[0], hint)
+			}
+			return cmd.Help()
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	root.PersistentFlags().BoolVar(&a.noBar, "no-progress", false, "no progress bar, even on a terminal")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%v; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		newSummary(a), newInfo(a), newValidate(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
+		newRecover(a), newConvert(a), newReplay(a), newIndex(a),
+	)
+	return root
+}
+
+// traces makes arguments complete to trace files.
+func traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"pfw", "gz"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// words makes a flag complete to one of a few words.
+func words(cmd *cobra.Command, flag string, list ...string) {
+	// The only error is a flag that does not exist, which a test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// stickyWriter remembers its first error, so that tables need not check each line.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (s *stickyWriter) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.w.Write(p)
+	s.err = err
+	return n, err
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// scan gives the events of one file in order and tells what is wrong with it.
+// It is an error when the file is no trace at all.
+func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
+	bar.file(path, 0)
+	seen := 0
+	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error {
+		if seen++; seen&0xfff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		bar.step()
+		return fn(ev)
+	})
+	bar.endFile()
+	if err != nil {
+		if ctx.Err() != nil {
+			return st, hashes, fmt.Errorf("%s: interrupted", path)
+		}
+		return st, hashes, err
+	}
+	return st, hashes, a.judge(path, &st)
+}
+
+// judge tells about what was skipped.
+func (a *app) judge(path string, st *dftracer.ReadStats) error {
+	if st.Events == 0 {
+		why := ""
+		switch {
+		case st.Lines == 0 && !st.Torn:
+			why = "the file is empty"
+		case st.Cause != nil:
+			why = st.Cause.Error()
+		case len(st.First) > 0:
+			why = st.First[0].Error()
+		default:
+			why = "no line is a record"
+		}
+		return badData("%s: not a trace: %s; PyTorch files are read by trainspan import", path, why)
+	}
+	if st.Bad > 0 {
+		a.problem("%s: %s skipped, first %v; trainspan validate lists them", path, plural(st.Bad, "line"), &st.First[0])
+	}
+	if st.Torn {
+		a.problem("%s: the file is damaged or cut off; what can be read was used, trainspan recover mends it", path)
+	}
+	return nil
+}
