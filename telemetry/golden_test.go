@@ -24,7 +24,12 @@ func TestGolden(t *testing.T) {
 	} else {
 		t.Logf("%s is absent: only the scenarios of testdata are replayed", shared)
 	}
-	roots = append(roots, filepath.SplitList(os.Getenv("ONE_LOGGER_GOLDEN"))...)
+	for _, root := range filepath.SplitList(os.Getenv("ONE_LOGGER_GOLDEN")) {
+		if !exists(root) && exists(filepath.Join("..", root)) {
+			root = filepath.Join("..", root) // relative to the module, where go test is called
+		}
+		roots = append(roots, root)
+	}
 	seen := map[string]bool{}
 	n := 0
 	for _, root := range roots {
