@@ -218,7 +218,9 @@ func TestOutputRules(t *testing.T) {
 		Protocol: "http/json", Endpoint: "localhost:4318", TracesEndpoint: "ftp://user:hunter2@host",
 		Headers: config.Headers{"api key": "hunter2", "x": "hunter2\n"}, Timeout: -1, Compression: "zstd",
 		ClientKey: "k", QueueSize: 10, BatchSize: 20, BatchDelay: -1,
+		LogsEndpoint: "c", MetricsEndpoint: "c", MetricsInterval: -1, SpillDir: "a\x00b", SpillBytes: -1,
 	}
+	cfg.Outputs.Prometheus.Address = "0.0.0.0:9464"
 	cfg.OTel.ResourceAttributes = config.Pairs("", "x", "list", []any{1})
 	cfg.Ranks.Rank = config.Value(-1)
 	err := cfg.Validate()
@@ -230,7 +232,9 @@ func TestOutputRules(t *testing.T) {
 		"outputs.trace.data_dirs: a folder must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
-		"outputs.otlp.batch_size: must not be larger than queue_size, 10 (got 20)", "outputs.otlp.batch_delay", "otel.resource_attributes: resource attribute keys", "otel.resource_attributes.list", "rank: must be at least 0",
+		"outputs.otlp.batch_size: must not be larger than queue_size, 10 (got 20)", "outputs.otlp.batch_delay",
+		"outputs.otlp.logs_endpoint", "outputs.otlp.metrics_endpoint", "outputs.otlp.metrics_interval", "outputs.otlp.spill_dir", "outputs.otlp.spill_bytes: must not be negative (got -1)",
+		`outputs.prometheus.address: other machines can reach it: write "127.0.0.1:9464", or set allow_remote`, "otel.resource_attributes: resource attribute keys", "otel.resource_attributes.list", "rank: must be at least 0",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing %q in\n%v", want, err)
@@ -261,6 +265,63 @@ func TestOTLPAddresses(t *testing.T) {
 		outputs := config.Config{Outputs: config.Outputs{OTLP: c.otlp}}
 		if err := outputs.Validate(); strings.Contains(err.Error(), "endpoint") == c.valid {
 			t.Errorf("%+v: %v", c.otlp, err)
+		}
+	}
+}
+
+func TestAddressesOfLogsAndMetrics(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		otlp          config.OTLP
+		logs, metrics string // empty: off
+	}{
+		{"default", config.OTLP{}, "http://localhost:4318/v1/logs", "http://localhost:4318/v1/metrics"},
+		{"base", config.OTLP{Endpoint: "https://c:1/base/", TracesEndpoint: "http://t/x"}, "https://c:1/base/v1/logs", "https://c:1/base/v1/metrics"},
+		{"grpc", config.OTLP{Protocol: config.OTLPGRPC, Endpoint: "c:4317"}, "c:4317", "c:4317"},
+		{"beside the traces", config.OTLP{TracesEndpoint: "http://t/v1/traces"}, "http://t/v1/logs", "http://t/v1/metrics"},
+		{"beside the traces by grpc", config.OTLP{Protocol: config.OTLPGRPC, TracesEndpoint: "t:1"}, "t:1", "t:1"},
+		{"traces somewhere", config.OTLP{TracesEndpoint: "http://t/x"}, "", ""},
+		{"own", config.OTLP{TracesEndpoint: "http://t/x", LogsEndpoint: "http://l", MetricsEndpoint: "http://m/y"}, "http://l", "http://m/y"},
+		{"off", config.OTLP{Endpoint: "http://c", Logs: config.Value(false), Metrics: config.Value(false)}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if on := c.otlp.LogsActive(); on != (c.logs != "") || on && c.otlp.LogsURL() != c.logs {
+				t.Errorf("logs on %v to %q, want %q", on, c.otlp.LogsURL(), c.logs)
+			}
+			if on := c.otlp.MetricsActive(); on != (c.metrics != "") || on && c.otlp.MetricsURL() != c.metrics {
+				t.Errorf("metrics on %v to %q, want %q", on, c.otlp.MetricsURL(), c.metrics)
+			}
+		})
+	}
+	cfg := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{TracesEndpoint: "http://t/x", Logs: config.Value(true), Metrics: config.Value(true)}}}
+	err := cfg.Validate()
+	for _, want := range []string{"outputs.otlp.logs_endpoint: field required", "outputs.otlp.metrics_endpoint: field required"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing %q in\n%v", want, err)
+		}
+	}
+}
+
+func TestPrometheusAddresses(t *testing.T) {
+	for _, c := range []struct {
+		address       string
+		remote, valid bool
+	}{
+		{"", false, true}, {"127.0.0.1:9464", false, true}, {"127.9.9.9:0", false, true}, {"[::1]:1", false, true}, {"localhost:80", false, true},
+		{":9464", false, false}, {"0.0.0.0:1", false, false}, {"[::]:1", false, false}, {"10.0.0.1:1", false, false}, {"host:1", false, false},
+		{":9464", true, true}, {"10.0.0.1:1", true, true},
+		{"127.0.0.1", false, false}, {"127.0.0.1:", false, false}, {"127.0.0.1:70000", true, false}, {"9464", true, false},
+	} {
+		cfg := config.Config{Outputs: config.Outputs{Prometheus: config.Prometheus{Address: c.address, AllowRemote: config.Value(c.remote)}}}
+		if err := cfg.Validate(); strings.Contains(err.Error(), "prometheus") == c.valid {
+			t.Errorf("%q, remote %v: %v", c.address, c.remote, err)
+		}
+		if on := c.address != ""; cfg.PrometheusActive() != on {
+			t.Errorf("%q: active is %v", c.address, !on)
+		}
+		cfg.OTel.SDKDisabled = config.Value(true)
+		if cfg.PrometheusActive() {
+			t.Error("active though OpenTelemetry is off")
 		}
 	}
 }

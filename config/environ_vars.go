@@ -57,6 +57,11 @@ type environment struct {
 	Protocol           *string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" key:"outputs.otlp.protocol"`
 	Endpoint           *string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" key:"outputs.otlp.endpoint"`
 	TracesEndpoint     *string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" key:"outputs.otlp.traces_endpoint"`
+	LogsEndpoint       *string `env:"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT" key:"outputs.otlp.logs_endpoint"`
+	MetricsEndpoint    *string `env:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" key:"outputs.otlp.metrics_endpoint"`
+	LogsExporter       *string `env:"OTEL_LOGS_EXPORTER" key:"outputs.otlp.logs" as:"exporters"`
+	MetricsExporter    *string `env:"OTEL_METRICS_EXPORTER" key:"outputs.otlp.metrics" as:"exporters"`
+	MetricsInterval    *string `env:"OTEL_METRIC_EXPORT_INTERVAL" key:"outputs.otlp.metrics_interval" as:"ms"`
 	TracesHeaders      *string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS" key:"outputs.otlp.headers" as:"headers"`
 	Headers            *string `env:"OTEL_EXPORTER_OTLP_HEADERS" key:"outputs.otlp.headers" as:"headers"`
 	TracesTimeout      *string `env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT" key:"outputs.otlp.timeout" as:"ms"`
@@ -74,6 +79,10 @@ type environment struct {
 	QueueSize          *string `env:"OTEL_BSP_MAX_QUEUE_SIZE" key:"outputs.otlp.queue_size"`
 	BatchSize          *string `env:"OTEL_BSP_MAX_EXPORT_BATCH_SIZE" key:"outputs.otlp.batch_size"`
 	BatchDelay         *string `env:"OTEL_BSP_SCHEDULE_DELAY" key:"outputs.otlp.batch_delay" as:"ms"`
+	SpillDir           *string `env:"TRAINSPAN_OTLP_SPILL_DIR" key:"outputs.otlp.spill_dir"`
+	SpillBytes         *string `env:"TRAINSPAN_OTLP_SPILL_BYTES" key:"outputs.otlp.spill_bytes"`
+	PrometheusAddress  *string `env:"TRAINSPAN_PROMETHEUS_ADDRESS" key:"outputs.prometheus.address"`
+	PrometheusRemote   *string `env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" key:"outputs.prometheus.allow_remote"`
 	SDKDisabled        *string `env:"OTEL_SDK_DISABLED" key:"otel.sdk_disabled"`
 	ServiceName        *string `env:"OTEL_SERVICE_NAME" key:"otel.service_name"`
 	ResourceAttributes *string `env:"OTEL_RESOURCE_ATTRIBUTES" key:"otel.resource_attributes" as:"pairs"`

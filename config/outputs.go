@@ -16,8 +16,10 @@ type Outputs struct {
 	File File `key:"file"`
 	// Trace is the DFTracer trace.
 	Trace Trace `key:"trace"`
-	// OTLP sends spans to a collector or backend.
+	// OTLP sends spans, logs and metrics to a collector or backend.
 	OTLP OTLP `key:"otlp"`
+	// Prometheus lets a Prometheus server fetch the metrics.
+	Prometheus Prometheus `key:"prometheus"`
 }
 
 // File is the JSON-lines output.
@@ -107,3 +109,19 @@ func (t *Trace) EffectiveWriteInterval() time.Duration {
 	}
 	return t.WriteInterval
 }
+
+// Prometheus is the output that metrics can be fetched from by http. It is on
+// when it has an address.
+type Prometheus struct {
+	// Address is the host:port to listen on, such as "127.0.0.1:9464". Port 0
+	// takes a free one. The host must be this machine's own loopback, unless
+	// AllowRemote is set.
+	Address string `key:"address"`
+	// AllowRemote allows an address that other machines can reach. The metrics
+	// are then open to everybody who can. Unset is false.
+	AllowRemote Var[bool] `key:"allow_remote"`
+}
+
+// Active reports whether the output itself is on; see also
+// [Config.PrometheusActive].
+func (p *Prometheus) Active() bool { return p.Address != "" }

@@ -134,8 +134,9 @@ func settleAlternatives(dst, src reflect.Value) {
 		}
 	case *OTLP:
 		s := src.Interface().(OTLP)
-		if s.Endpoint != "" && s.TracesEndpoint == "" {
-			d.TracesEndpoint = ""
+		if s.Endpoint == "" {
+			return
 		}
+		d.TracesEndpoint, d.LogsEndpoint, d.MetricsEndpoint = s.TracesEndpoint, s.LogsEndpoint, s.MetricsEndpoint
 	}
 }

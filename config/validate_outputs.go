@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,6 +26,7 @@ func (o *Outputs) validate(p *problems) {
 		}
 	}
 	o.OTLP.validate(p, "outputs.otlp")
+	o.Prometheus.validate(p, "outputs.prometheus")
 }
 
 var placeholder = regexp.MustCompile(`\{[a-zA-Z_]*\}`)
@@ -47,6 +49,18 @@ func (o *OTLP) validate(p *problems, path string) {
 	oneOf(p, path+".protocol", o.Protocol, OTLPGRPC, OTLPHTTP)
 	validateEndpoint(p, path+".endpoint", o.Endpoint, o.EffectiveProtocol())
 	validateEndpoint(p, path+".traces_endpoint", o.TracesEndpoint, o.EffectiveProtocol())
+	validateEndpoint(p, path+".logs_endpoint", o.LogsEndpoint, o.EffectiveProtocol())
+	validateEndpoint(p, path+".metrics_endpoint", o.MetricsEndpoint, o.EffectiveProtocol())
+	for _, signal := range []struct {
+		name string
+		on   Var[bool]
+		url  string
+	}{{"logs", o.Logs, o.LogsURL()}, {"metrics", o.Metrics, o.MetricsURL()}} {
+		if o.Active() && signal.on.Or(false) && signal.url == "" {
+			p.add(path+"."+signal.name+"_endpoint", nil, "field required: traces_endpoint does not tell where %s go", signal.name)
+		}
+	}
+	notNegative(p, path+".metrics_interval", o.MetricsInterval)
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 		at := path + ".headers"
 		// Neither is shown: a secret may stand in the wrong place.
@@ -67,9 +81,29 @@ func (o *OTLP) validate(p *problems, path string) {
 	notNegative(p, path+".queue_size", o.QueueSize)
 	notNegative(p, path+".batch_size", o.BatchSize)
 	notNegative(p, path+".batch_delay", o.BatchDelay)
+	notNegative(p, path+".spill_bytes", o.SpillBytes)
+	if strings.ContainsRune(o.SpillDir, 0) {
+		p.add(path+".spill_dir", o.SpillDir, "must not hold a zero byte")
+	}
 	if o.QueueSize > 0 && o.BatchSize > o.QueueSize {
 		p.add(path+".batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
 	}
+}
+
+// validate wants host:port on loopback, or leave to listen elsewhere.
+func (o *Prometheus) validate(p *problems, path string) {
+	if !o.Active() {
+		return
+	}
+	host, port, err := net.SplitHostPort(o.Address)
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
+		p.add(path+".address", o.Address, `must be host:port, such as "127.0.0.1:9464"`)
+		return
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() || o.AllowRemote.Or(false) {
+		return
+	}
+	p.add(path+".address", o.Address, `other machines can reach it: write "127.0.0.1:%s", or set allow_remote`, port)
 }
 
 // validateEndpoint wants a URL with a host, or with grpc also host:port. What it

@@ -62,6 +62,13 @@ func (p *progress) step() {
 	}
 }
 
+// bytes says how much of the current file was taken.
+func (p *progress) bytes(n int64) {
+	if p != nil {
+		_ = p.bar.Set64(p.done + min(n, p.size))
+	}
+}
+
 // endFile counts the current file as read.
 func (p *progress) endFile() {
 	if p == nil {

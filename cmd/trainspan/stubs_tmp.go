@@ -1,6 +1,5 @@
 package main
 import "github.com/spf13/cobra"
-func newInfo(a *app) *cobra.Command{return &cobra.Command{Use:"info"}}
 func newValidate(a *app) *cobra.Command{return &cobra.Command{Use:"validate"}}
 func newImport(a *app) *cobra.Command{return &cobra.Command{Use:"import"}}
 func newWatch(a *app) *cobra.Command{return &cobra.Command{Use:"watch"}}
@@ -9,4 +8,3 @@ func newSplit(a *app) *cobra.Command{return &cobra.Command{Use:"split"}}
 func newRecover(a *app) *cobra.Command{return &cobra.Command{Use:"recover"}}
 func newConvert(a *app) *cobra.Command{return &cobra.Command{Use:"convert"}}
 func newReplay(a *app) *cobra.Command{return &cobra.Command{Use:"replay"}}
-func newIndex(a *app) *cobra.Command{return &cobra.Command{Use:"index"}}

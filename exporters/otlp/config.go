@@ -17,12 +17,12 @@ const (
 	DefaultSpillFileBytes = 16 << 20
 )
 
-// Config says where spans go and how. The zero Config sends them by
-// http/protobuf to http://localhost:4318/v1/traces.
+// Config says where spans, logs and metrics go and how. The zero Config sends
+// spans by http/protobuf to http://localhost:4318/v1/traces.
 type Config struct {
 	// OTLP holds the settings that a file or the environment can make:
-	// protocol, endpoint, headers, compression, timeout, certificates, and the
-	// size of queue and batches. Enabled is not looked at.
+	// protocol, endpoint, headers, compression, timeout, certificates, the size
+	// of queue and batches, and the spill directory. Enabled is not looked at.
 	config.OTLP
 
 	// TLS is the base of the TLS settings; nil is the system's authorities and
@@ -39,15 +39,8 @@ type Config struct {
 	// MiB.
 	QueueBytes int
 
-	// SpillDir is where spans are written that cannot be delivered; empty means
-	// that they are dropped. It is made when it is first needed. See [Replay].
-	SpillDir string
-	// SpillBytes bounds the files in SpillDir, those of other processes and of
-	// earlier runs included; zero is 256 MiB. Past it spans are dropped and
-	// counted.
-	SpillBytes int64
-	// SpillFileBytes is the size at which the next file is begun; zero is 16
-	// MiB.
+	// SpillFileBytes is the size at which the next file of OTLP.SpillDir is
+	// begun; zero is 16 MiB. See [Replay].
 	SpillFileBytes int64
 }
 
@@ -55,8 +48,8 @@ type Config struct {
 // configuration cannot say, and give it to [New].
 func FromConfig(o config.OTLP) Config { return Config{OTLP: o} }
 
-// FromEnv reads the standard OTEL_* variables through lookup, such as
-// os.LookupEnv. on tells whether they ask for OTLP at all: an endpoint is given
+// FromEnv reads the standard OTEL_* variables, and our own TRAINSPAN_OTLP_*
+// beside them, through lookup, such as os.LookupEnv. on tells whether they ask for OTLP at all: an endpoint is given
 // or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
 // OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
 // used; it shows no header value.
@@ -67,7 +60,7 @@ func FromEnv(lookup config.Lookup) (cfg Config, on bool, err error) {
 	all, err := config.Load(config.LoadOptions{
 		Partial: true,
 		LookupEnv: func(name string) (string, bool) {
-			if !strings.HasPrefix(name, "OTEL_") {
+			if !strings.HasPrefix(name, "OTEL_") && !strings.HasPrefix(name, "TRAINSPAN_OTLP_") {
 				return "", false
 			}
 			return lookup(name)

@@ -37,12 +37,14 @@ func TestFromEnv(t *testing.T) {
 				"OTEL_EXPORTER_OTLP_COMPRESSION=gzip", "OTEL_EXPORTER_OTLP_TIMEOUT=2500",
 				"OTEL_EXPORTER_OTLP_CERTIFICATE=ca.pem", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=c.pem", "OTEL_EXPORTER_OTLP_CLIENT_KEY=c.key",
 				"OTEL_BSP_MAX_QUEUE_SIZE=100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=50", "OTEL_BSP_SCHEDULE_DELAY=7",
+				"TRAINSPAN_OTLP_SPILL_DIR=/spill", "TRAINSPAN_OTLP_SPILL_BYTES=99",
 			},
 			want: func(c *otlp.Config) bool {
 				return c.Protocol == config.OTLPGRPC && c.Endpoint == "https://h:1" && c.Headers["a"] == "b c" &&
 					c.UseGzip() && c.Timeout == 2500*time.Millisecond && c.Certificate == "ca.pem" &&
 					c.ClientCertificate == "c.pem" && c.ClientKey == "c.key" &&
-					c.QueueSize == 100 && c.BatchSize == 50 && c.BatchDelay == 7*time.Millisecond
+					c.QueueSize == 100 && c.BatchSize == 50 && c.BatchDelay == 7*time.Millisecond &&
+					c.SpillDir == "/spill" && c.SpillBytes == 99
 			},
 		},
 		{name: "unknown protocol", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=udp"}, err: `otlp.protocol`},
@@ -92,7 +94,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		{"certificate without TLS", otlp.Config{OTLP: config.OTLP{Endpoint: "http://h", Certificate: file}}, []string{"otlp.certificate", "https://"}},
 		{"TLS without TLS", otlp.Config{OTLP: config.OTLP{Endpoint: "http://h"}, TLS: &tls.Config{}}, []string{"otlp.tls", "https://"}},
 		{"batch", otlp.Config{OTLP: config.OTLP{QueueSize: 1, BatchSize: 2}}, []string{"otlp.batch_size"}},
-		{"spill", otlp.Config{SpillDir: file}, []string{"spill", file}},
+		{"spill", otlp.Config{OTLP: config.OTLP{SpillDir: file}}, []string{"spill", file}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e, err := otlp.New(t.Context(), tc.cfg)

@@ -35,7 +35,7 @@ type spill struct {
 }
 
 func newSpill(c *Config) *spill {
-	s := &spill{dir: c.SpillDir, maxBytes: c.SpillBytes, fileBytes: c.SpillFileBytes}
+	s := &spill{dir: c.SpillDir, maxBytes: int64(c.SpillBytes), fileBytes: c.SpillFileBytes}
 	if s.maxBytes <= 0 {
 		s.maxBytes = DefaultSpillBytes
 	}
