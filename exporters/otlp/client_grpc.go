@@ -6,7 +6,6 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -24,20 +23,12 @@ var connectParams = grpc.ConnectParams{
 // newGRPC makes a client that sends requests by gRPC. Every setting is given,
 // because the client would take the missing ones from the environment.
 func newGRPC(c *Config, t target) otlptrace.Client {
-	compressor := encoding.Identity
-	if c.UseGzip() {
-		compressor = gzip.Name
-	}
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(t.url.Host),
 		otlptracegrpc.WithHeaders(copyHeaders(c.Headers)),
 		otlptracegrpc.WithTimeout(c.EffectiveTimeout()),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}), // package delivery does
-		otlptracegrpc.WithDialOption(
-			grpc.WithUnaryInterceptor(noteGRPC),
-			grpc.WithConnectParams(connectParams),
-			grpc.WithDefaultCallOptions(grpc.UseCompressor(compressor)),
-		),
+		otlptracegrpc.WithDialOption(dialOptions(c)...),
 	}
 	if t.tls != nil {
 		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(t.tls)))
@@ -47,13 +38,26 @@ func newGRPC(c *Config, t target) otlptrace.Client {
 	return otlptracegrpc.NewClient(options...)
 }
 
+// dialOptions are those that the clients of all signals share.
+func dialOptions(c *Config) []grpc.DialOption {
+	compressor := encoding.Identity
+	if c.UseGzip() {
+		compressor = gzip.Name
+	}
+	return []grpc.DialOption{
+		grpc.WithUnaryInterceptor(noteGRPC),
+		grpc.WithConnectParams(connectParams),
+		grpc.WithDefaultCallOptions(grpc.UseCompressor(compressor)),
+	}
+}
+
 // noteGRPC is an interceptor that notes the outcome of each call.
 func noteGRPC(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := next(ctx, method, request, reply, conn, options...)
 	o := outcomeOf(ctx)
 	o.grpc(err)
-	if r, ok := reply.(*collectorpb.ExportTraceServiceResponse); ok && err == nil {
-		o.partial(r)
+	if err == nil {
+		o.partial(reply)
 	}
 	return err
 }

@@ -13,7 +13,6 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -38,16 +37,7 @@ func (c *httpClient) Stop(ctx context.Context) error {
 // is given, because the client would take the missing ones from the
 // environment.
 func newHTTP(c *Config, t target) otlptrace.Client {
-	transport := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: c.EffectiveTimeout(), KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       t.tls,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          4,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}
+	transport := newTransport(c, t)
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpoint(t.url.Host),
 		otlptracehttp.WithURLPath("/"), // noteHTTP puts the whole URL
@@ -58,17 +48,37 @@ func newHTTP(c *Config, t target) otlptrace.Client {
 		otlptracehttp.WithTLSClientConfig(nil), // the transport has it
 		otlptracehttp.WithInsecure(),           // noteHTTP puts the scheme
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
-		otlptracehttp.WithHTTPClient(&http.Client{
-			Transport: &noteHTTP{transport, t.url},
-			Timeout:   c.EffectiveTimeout(),
-			// A redirect would carry the headers to a place that nobody chose.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}),
+		otlptracehttp.WithHTTPClient(newHTTPClient(c, t, transport)),
 	}
 	if c.UseGzip() {
 		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	}
 	return &httpClient{otlptracehttp.NewClient(options...), transport}
+}
+
+// newTransport makes the connections of one client.
+func newTransport(c *Config, t target) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: c.EffectiveTimeout(), KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       t.tls,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          4,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// newHTTPClient makes a client that sends everything to the target, whatever
+// address a request has.
+func newHTTPClient(c *Config, t target, transport *http.Transport) *http.Client {
+	return &http.Client{
+		Transport: &noteHTTP{transport, t.url},
+		Timeout:   c.EffectiveTimeout(),
+		// A redirect would carry the headers to a place that nobody chose.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // noteHTTP is a round tripper that notes the outcome of each request.
@@ -95,7 +105,7 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	o.http(answer)
 	if answer.StatusCode/100 == 2 {
-		o.partial(readAnswer(answer.Header.Get("Content-Type"), body))
+		o.partial(readAnswer(o.answer, answer.Header.Get("Content-Type"), body))
 		body = nil // an answer that cannot be read is no reason to fail
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(body))
@@ -103,21 +113,24 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// readAnswer gives nil for an answer that says nothing.
-func readAnswer(contentType string, body []byte) *collectorpb.ExportTraceServiceResponse {
-	var r collectorpb.ExportTraceServiceResponse
+// readAnswer reads a body into an answer of that kind. It gives nil for one
+// that says nothing.
+func readAnswer(r proto.Message, contentType string, body []byte) any {
+	if r == nil {
+		return nil
+	}
 	kind, _, _ := mime.ParseMediaType(contentType)
 	var err error
 	switch kind {
 	case "application/x-protobuf":
-		err = proto.Unmarshal(body, &r)
+		err = proto.Unmarshal(body, r)
 	case "application/json":
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, &r)
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, r)
 	default:
 		return nil
 	}
 	if err != nil {
 		return nil
 	}
-	return &r
+	return r
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"unicode"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/config"
@@ -34,21 +34,14 @@ var _ delivery.Tuner = (*Exporter)(nil)
 // away keeps nobody waiting. ctx is not kept. An error names the setting and
 // the way out in one line each, and shows no header value.
 func New(ctx context.Context, cfg Config) (*Exporter, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("otlp: %w", err)
-	}
-	if err := checkEnvironment(os.LookupEnv); err != nil {
-		return nil, err
-	}
 	if info, err := os.Stat(cfg.SpillDir); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("otlp: spill directory: %s is not a directory", cfg.SpillDir)
 	}
-	cfg.Headers = copyHeaders(cfg.Headers)
-	t, err := newTarget(&cfg)
+	t, err := prepare(&cfg, traces)
 	if err != nil {
 		return nil, err
 	}
-	e := &Exporter{cfg: cfg, place: t.url.Scheme + "://" + t.url.Host}
+	e := &Exporter{cfg: cfg, place: t.place()}
 	if cfg.EffectiveProtocol() == config.OTLPGRPC {
 		e.client = newGRPC(&cfg, t)
 	} else {
@@ -60,21 +53,39 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	return e, nil
 }
 
+// prepare checks the settings and finds the place where a signal goes. Headers
+// are copied.
+func prepare(cfg *Config, s signal) (target, error) {
+	if err := cfg.validate(); err != nil {
+		return target{}, fmt.Errorf("otlp: %w", err)
+	}
+	if err := checkEnvironment(os.LookupEnv); err != nil {
+		return target{}, err
+	}
+	cfg.Headers = copyHeaders(cfg.Headers)
+	return newTarget(cfg, s)
+}
+
 // checkEnvironment refuses header variables that cannot be read, used or not:
 // OpenTelemetry's clients read them in any case and print what they cannot
 // understand, secrets included.
 func checkEnvironment(lookup config.Lookup) error {
-	_, err := config.Load(config.LoadOptions{
-		Partial: true,
-		LookupEnv: func(name string) (string, bool) {
-			if name != "OTEL_EXPORTER_OTLP_HEADERS" && name != "OTEL_EXPORTER_OTLP_TRACES_HEADERS" {
-				return "", false
-			}
-			return lookup(name)
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("otlp: %w", err)
+	const general = "OTEL_EXPORTER_OTLP_HEADERS"
+	for _, name := range [...]string{
+		general, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+	} {
+		_, err := config.Load(config.LoadOptions{
+			Partial: true,
+			LookupEnv: func(asked string) (string, bool) { // all are written alike
+				if asked != general {
+					return "", false
+				}
+				return lookup(name)
+			},
+		})
+		if err != nil {
+			return errors.New("otlp: " + strings.ReplaceAll(err.Error(), general, name))
+		}
 	}
 	return nil
 }
@@ -95,35 +106,24 @@ type Failure = delivery.Error
 
 // upload sends one request.
 func (e *Exporter) upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	var o outcome
+	o := outcome{answer: new(collectorpb.ExportTraceServiceResponse)}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.EffectiveTimeout())
 	defer cancel()
 	err := e.client.UploadTraces(withOutcome(ctx, &o), spans)
-	switch {
-	case o.rejected > 0:
-		return &Failure{Err: e.errorf("rejected %d spans: %s", o.rejected, o.message), Rejected: int(o.rejected)}
-	case o.message != "" || err == nil: // a warning of a backend that took all
-		return nil
-	case !o.answered && ctx.Err() != nil:
-		return &Failure{Err: e.errorf("no answer in time"), Retry: true}
-	}
-	var place *url.Error
-	if errors.As(err, &place) { // it names a URL that is not the one used
-		err = place.Err
-	}
-	return &Failure{
-		Err: e.errorf("%v", err), Retry: o.retry, After: o.after, TooLarge: o.tooLarge,
-	}
+	return o.failure(ctx, err, "spans", e.errorf)
 }
 
 // longestError keeps a page of HTML out of the log.
 const longestError = 300
 
-// errorf makes an error of one line that names the backend and holds no header
-// value, even if the backend sent one back.
 func (e *Exporter) errorf(format string, args ...any) error {
-	text := fmt.Sprintf(format, args...)
-	for _, value := range e.cfg.Headers {
+	return errors.New("otlp: " + e.place + ": " + oneLine(fmt.Sprintf(format, args...), e.cfg.Headers))
+}
+
+// oneLine makes a line of a text that holds no header value, even if the
+// backend sent one back.
+func oneLine(text string, headers map[string]string) string {
+	for _, value := range headers {
 		if len(value) >= 4 {
 			text = strings.ReplaceAll(text, value, "REDACTED")
 		}
@@ -132,7 +132,7 @@ func (e *Exporter) errorf(format string, args ...any) error {
 	if len(text) > longestError {
 		text = strings.ToValidUTF8(text[:longestError], "") + "…"
 	}
-	return errors.New("otlp: " + e.place + ": " + text)
+	return text
 }
 
 // Shutdown ends the exporter. Requests under way are cancelled when ctx is

@@ -2,20 +2,27 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
+	logspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // outcome is what one request came to, in the protocol's own terms. The
 // clients hide it behind error texts, so it is noted on the way back, in the
 // context of the request.
 type outcome struct {
+	answer proto.Message // what an answer by http is read into
+
 	answered bool // the backend answered, or the connection failed
 	retry    bool
 	tooLarge bool
@@ -38,11 +45,35 @@ func outcomeOf(ctx context.Context) *outcome {
 	return new(outcome)
 }
 
-func (o *outcome) partial(r *collectorpb.ExportTraceServiceResponse) {
-	if p := r.GetPartialSuccess(); p != nil {
-		o.rejected = max(0, p.GetRejectedSpans())
-		o.message = p.GetErrorMessage()
+// failure makes an error of what the client returned, nil if the backend took
+// everything. unit is what was sent.
+func (o *outcome) failure(ctx context.Context, err error, unit string, errorf func(string, ...any) error) error {
+	switch {
+	case o.rejected > 0:
+		return &Failure{Err: errorf("rejected %d %s: %s", o.rejected, unit, o.message), Rejected: int(o.rejected)}
+	case o.message != "" || err == nil: // a warning of a backend that took all
+		return nil
+	case !o.answered && ctx.Err() != nil:
+		return &Failure{Err: errorf("no answer in time"), Retry: true}
 	}
+	var place *url.Error
+	if errors.As(err, &place) { // it names a URL that is not the one used
+		err = place.Err
+	}
+	return &Failure{Err: errorf("%v", err), Retry: o.retry, After: o.after, TooLarge: o.tooLarge}
+}
+
+// partial notes what a backend says of a request that it took.
+func (o *outcome) partial(answer any) {
+	switch r := answer.(type) {
+	case *collectorpb.ExportTraceServiceResponse:
+		o.rejected, o.message = r.GetPartialSuccess().GetRejectedSpans(), r.GetPartialSuccess().GetErrorMessage()
+	case *logspb.ExportLogsServiceResponse:
+		o.rejected, o.message = r.GetPartialSuccess().GetRejectedLogRecords(), r.GetPartialSuccess().GetErrorMessage()
+	case *metricspb.ExportMetricsServiceResponse:
+		o.rejected, o.message = r.GetPartialSuccess().GetRejectedDataPoints(), r.GetPartialSuccess().GetErrorMessage()
+	}
+	o.rejected = max(0, o.rejected)
 }
 
 // grpc notes the status of a call, by the OTLP specification's table.

@@ -17,8 +17,27 @@ type target struct {
 	tls *tls.Config // nil for a plain connection
 }
 
-func newTarget(c *Config) (target, error) {
-	address := c.TracesURL()
+// place names the target in messages: no path, no headers.
+func (t *target) place() string { return t.url.Scheme + "://" + t.url.Host }
+
+// signal is one of the three kinds of telemetry, each with an address.
+type signal struct {
+	url   func(*config.OTLP) string
+	own   func(*config.OTLP) string // the address given for this signal alone
+	field string                    // the field that holds it
+}
+
+var (
+	traces  = signal{(*config.OTLP).TracesURL, func(o *config.OTLP) string { return o.TracesEndpoint }, "traces_endpoint"}
+	logs    = signal{(*config.OTLP).LogsURL, func(o *config.OTLP) string { return o.LogsEndpoint }, "logs_endpoint"}
+	metrics = signal{(*config.OTLP).MetricsURL, func(o *config.OTLP) string { return o.MetricsEndpoint }, "metrics_endpoint"}
+)
+
+func newTarget(c *Config, s signal) (target, error) {
+	address := s.url(&c.OTLP)
+	if address == "" {
+		return target{}, fmt.Errorf("otlp: otlp.%s: field required: traces_endpoint does not tell it", s.field)
+	}
 	grpc := c.EffectiveProtocol() == config.OTLPGRPC
 	if grpc && !strings.Contains(address, "://") {
 		scheme := "https://"
@@ -28,7 +47,10 @@ func newTarget(c *Config) (target, error) {
 		address = scheme + address
 	}
 	field := "otlp.endpoint"
-	if c.TracesEndpoint != "" {
+	switch {
+	case s.own(&c.OTLP) != "":
+		field = "otlp." + s.field
+	case c.Endpoint == "" && c.TracesEndpoint != "":
 		field = "otlp.traces_endpoint"
 	}
 	u, err := url.Parse(address)
