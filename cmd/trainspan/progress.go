@@ -131,3 +131,44 @@ func (m *meter) Read(p []byte) (int, error) {
 	m.n += int64(n)
 	return n, err
 }
+
+// startSpinner returns a bar for work of unknown length. Its finish stops it.
+func (a *app) startSpinner(verb string) *spinner {
+	if a.noBar || !terminal(a.err) {
+		return nil
+	}
+	s := &spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(verb),
+		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true)),
+		stop: make(chan struct{}), done: make(chan struct{})}
+	go s.turn()
+	return s
+}
+
+// spinner turns until it is finished. A nil spinner shows nothing.
+type spinner struct {
+	bar        *progressbar.ProgressBar
+	stop, done chan struct{}
+}
+
+func (s *spinner) turn() {
+	defer close(s.done)
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+			_ = s.bar.Add(1)
+		}
+	}
+}
+
+func (s *spinner) finish() {
+	if s == nil {
+		return
+	}
+	close(s.stop)
+	<-s.done
+	_ = s.bar.Finish()
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// chromeFormat writes Chrome's trace event format as one JSON array.
+type chromeFormat struct {
+	from *survey
+	n    int64
+	any  bool
+}
+
+func (c *chromeFormat) begin(dst []byte) []byte { return append(dst, '[') }
+func (c *chromeFormat) end(dst []byte) []byte   { return append(dst, "\n]\n"...) }
+func (c *chromeFormat) count() int64            { return c.n }
+
+func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
+	switch ev.Phase {
+	case dftracer.PhaseMetadata:
+		return c.fact(dst, ev)
+	case dftracer.PhaseComplete:
+		dst = c.head(dst, ev, "X")
+		dst = append(dst, `,"ts":`...)
+		dst = strconv.AppendInt(dst, ev.TS, 10)
+		dst = append(dst, `,"dur":`...)
+		dst = strconv.AppendInt(dst, ev.Dur, 10)
+	case dftracer.PhaseCounter:
+		dst = c.head(dst, ev, "C")
+		dst = append(dst, `,"ts":`...)
+		dst = strconv.AppendInt(dst, ev.TS, 10)
+	default:
+		return dst // folded events mean nothing to viewers
+	}
+	if ev.Cat != dftracer.CatDFTracer {
+		c.n++
+	}
+	dst = append(dst, `,"args":{`...)
+	first := true
+	for i := range ev.Args {
+		arg := &ev.Args[i]
+		if ev.Phase == dftracer.PhaseCounter && arg.Kind() != dftracer.KindInt && arg.Kind() != dftracer.KindUint && arg.Kind() != dftracer.KindFloat {
+			continue // viewers draw numbers only
+		}
+		key, value := arg.Key, *arg
+		if isHashKey(key) {
+			key, value = c.named(key, arg)
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = appendText(dst, key)
+		dst = append(dst, ':')
+		dst = value.AppendJSON(dst, dftracer.V2)
+	}
+	return append(dst, "}}"...)
+}
+
+// named replaces a hash by the name behind it.
+func (c *chromeFormat) named(key string, arg *dftracer.Arg) (string, dftracer.Arg) {
+	if name, ok := c.from.hashes.File(arg.Text()); ok {
+		if key == "fhash" {
+			key = "file"
+		}
+		return key, dftracer.String(key, name)
+	}
+	if name, ok := c.from.hashes.String(arg.Text()); ok {
+		return key, dftracer.String(key, name)
+	}
+	return key, *arg
+}
+
+func (c *chromeFormat) head(dst []byte, ev *dftracer.Event, phase string) []byte {
+	if c.any {
+		dst = append(dst, ',')
+	}
+	c.any = true
+	dst = append(dst, "\n{\"name\":"...)
+	dst = appendText(dst, ev.Name)
+	dst = append(dst, `,"cat":`...)
+	dst = appendText(dst, ev.Cat)
+	dst = append(dst, `,"ph":"`...)
+	dst = append(dst, phase...)
+	dst = append(dst, `","pid":`...)
+	dst = strconv.AppendInt(dst, ev.PID, 10)
+	dst = append(dst, `,"tid":`...)
+	return strconv.AppendInt(dst, ev.TID, 10)
+}
+
+// fact translates the names of processes and threads; viewers know no others.
+func (c *chromeFormat) fact(dst []byte, ev *dftracer.Event) []byte {
+	key, _ := ev.Meta()
+	if ev.Name != dftracer.NameProcessName && ev.Name != dftracer.NameThreadName {
+		return dst
+	}
+	dst = c.head(dst, &dftracer.Event{Name: ev.Name, Cat: "__metadata", PID: ev.PID, TID: ev.TID}, "M")
+	dst = append(dst, `,"args":{"name":`...)
+	dst = appendText(dst, key)
+	return append(dst, "}}"...)
+}
+
+// appendText appends a string as JSON.
+func appendText(dst []byte, s string) []byte {
+	arg := dftracer.String("", s)
+	return arg.AppendJSON(dst, dftracer.V2)
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+type convertOptions struct {
+	to, output  string
+	nesting     bool
+	force, json bool
+}
+
+var convertWords = []string{"v1", "v2", "v22", "chrome", "otlp"}
+
+func newConvert(a *app) *cobra.Command {
+	var o convertOptions
+	cmd := &cobra.Command{
+		Use:   "convert FILE... --to FORMAT -o OUTPUT",
+		Short: "Write a trace in another dialect or format",
+		Long: `Writes a trace anew:
+
+  v1, v2, v22  a dialect of the trace format; hashes, phases and framing follow
+  chrome       one JSON array with commas, for chrome://tracing, Perfetto and
+               tools that want strict JSON; file names stand for their hashes
+  otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
+               receiver or trainspan replay; one trace per process
+
+With several traces, -o is a directory. v22 holds no level and no p_idx unless
+--nesting is given, so that converting back loses the parents.`,
+		Example: `  trainspan convert old.pfw.gz --to v2 -o new.pfw.gz
+  trainspan convert trace.pfw.gz --to chrome -o trace.json
+  trainspan convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
+  trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.convert(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.to, "to", "", "format: v1, v2, v22, chrome or otlp")
+	f.StringVarP(&o.output, "output", "o", "", `file to write, or directory for several traces; "-" is standard output`)
+	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
+	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
+	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
+	words(cmd, "to", convertWords...)
+	return cmd
+}
+
+// converted is the JSON of the convert command about one file.
+type converted struct {
+	File   string `json:"file"`
+	Output string `json:"output"`
+	Events int64  `json:"events"`
+}
+
+func (a *app) convert(ctx context.Context, args []string, o *convertOptions) error {
+	files, err := expand(args)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(convertWords, o.to):
+		return usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
+	case o.output == "":
+		return usage("no output is given; add -o FILE")
+	case o.output == "-" && (o.json || len(files) > 1):
+		return usage("-o - takes one trace and no --json; write to files instead")
+	}
+	outputs, err := convertOutputs(files, o)
+	if err != nil {
+		return err
+	}
+	bar := a.startProgress("convert", append(slices.Clone(files), files...))
+	defer bar.finish()
+	all := make([]converted, 0, len(files))
+	for i, path := range files {
+		s, err := a.survey(ctx, path, bar)
+		if err != nil {
+			return err
+		}
+		n, err := a.convertOne(ctx, s, outputs[i], o, bar)
+		if err != nil {
+			return err
+		}
+		all = append(all, converted{path, outputs[i], n})
+	}
+	bar.finish()
+	if o.json {
+		return a.printJSON(all)
+	}
+	for _, c := range all {
+		if c.Output != "-" {
+			a.printf("%s: %s\n", c.Output, plural(c.Events, "event"))
+		}
+	}
+	return nil
+}
+
+// convertOutputs returns the file to write for each trace.
+func convertOutputs(files []string, o *convertOptions) ([]string, error) {
+	info, err := os.Stat(o.output)
+	isDir := err == nil && info.IsDir()
+	if !isDir {
+		if len(files) > 1 {
+			return nil, usage("%s: is not a directory, which %d traces need; make it first", o.output, len(files))
+		}
+		if o.output != "-" {
+			err = checkOutput(o.output, o.force, files)
+		} else {
+			err = nil
+		}
+		return []string{o.output}, err
+	}
+	ext := map[string]string{"chrome": ".json", "otlp": ".otlp.jsonl"}[o.to]
+	if ext == "" {
+		ext = ".pfw.gz"
+	}
+	var out []string
+	for _, f := range files {
+		path := filepath.Join(o.output, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f), ".gz"), ".pfw")+ext)
+		if slices.Contains(out, path) {
+			return nil, usage("%s: two traces would be written to it; convert them one by one", path)
+		}
+		if err := checkOutput(path, o.force, files); err != nil {
+			return nil, err
+		}
+		out = append(out, path)
+	}
+	return out, nil
+}
+
+func (a *app) convertOne(ctx context.Context, s *survey, output string, o *convertOptions, bar *progress) (int64, error) {
+	if o.to == "chrome" || o.to == "otlp" {
+		return a.exportText(ctx, s, output, o, bar)
+	}
+	d, err := parseDialect(o.to)
+	if err != nil {
+		return 0, err
+	}
+	var now clock
+	now.us.Store(s.startTime)
+	opts := dftracer.Options{Dialect: d, Process: s.process(), Now: now.now}
+	if o.nesting {
+		opts.Nesting = dftracer.NestingOn
+	}
+	out, err := a.createTrace(output, o.force, nil, &opts)
+	if err != nil {
+		return 0, err
+	}
+	r := newRewriter(out.Writer, s, firstID(s))
+	var n int64
+	err = a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+		if ev.Cat != dftracer.CatDFTracer {
+			n++
+		}
+		r.write(ev)
+		return nil
+	})
+	now.us.Store(s.endTime)
+	return n, out.finish(err)
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+)
+
+type importOptions struct {
+	output  string
+	force   bool
+	json    bool
+	quiet   bool
+	dialect string
+	level   string
+	budget  int
+	job     string
+	rank    int64
+	epoch   int64
+	memory  int64
+	pytorch.Options
+	otlp otlpFlags
+}
+
+func (o *importOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "trace to write, .pfw.gz or .pfw")
+	f.StringVar(&o.dialect, "dialect", "v2", "dialect to write: v1, v2 or v22")
+	f.BoolVar(&o.PythonStacks, "python-stacks", false, "also import the rows of Python functions")
+	f.BoolVar(&o.NoInference, "no-inference", false, "leave out events that are guesses")
+	f.BoolVar(&o.NoAlignment, "no-alignment", false, "keep the clocks of the ranks as they are")
+	f.StringVar(&o.Host, "host", "", "host name for traces that carry none")
+	f.Int64Var(&o.rank, "rank", -1, "rank of a trace that does not know its own")
+	f.Int64Var(&o.epoch, "epoch", 0, "epoch to put on every event")
+	f.Int64Var(&o.memory, "memory", 64, "MiB to use for sorting; the rest goes to a temporary file")
+	f.StringVar(&o.level, "span-level", "annotation", "how deep OTLP spans go: step, phase, annotation, op or kernel")
+	f.IntVar(&o.budget, "span-budget", 10000, "most OTLP spans; -1 for no limit")
+	f.StringVar(&o.job, "job", "", "name of the job, an attribute of OTLP spans")
+	o.otlp.add(f, "otlp-")
+	words(cmd, "dialect", dialectWords...)
+	words(cmd, "span-level", "step", "phase", "annotation", "op", "kernel")
+	words(cmd, "otlp-protocol", "http/protobuf", "grpc")
+}
+
+func newImport(a *app) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:   "import FILE|DIRECTORY...",
+		Short: "Turn PyTorch profiler and compiler files into a trace",
+		Long: `Reads what torch.profiler and torch.compile write (Chrome traces plain, .gz or as
+tar of ranks, and TORCH_TRACE logs) and writes one trace, sends OTLP spans, or both.
+Several ranks are put on one time axis. A directory stands for the profiler files in
+it. The report tells what was skipped, guessed and cannot be known.
+
+OTLP spans are sent when --otlp-endpoint or OTEL_EXPORTER_OTLP_ENDPOINT is set.
+The status is 1 when a file was refused or damaged; the others are imported.`,
+		Example: `  trainspan import profiler/ -o run.pfw.gz
+  trainspan import rank*.pt.trace.json.gz -o run.pfw.gz --quiet
+  trainspan import trace.json --otlp-endpoint http://localhost:4318 --span-level phase`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"json", "gz", "tar", "log"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.importFiles(cmd.Context(), args, &o)
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace the output when it exists")
+	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no report")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// settings checks the flags and returns what pytorch.Import takes.
+func (o *importOptions) settings(ctx context.Context, lookup func(string) (string, bool)) (*pytorch.Options, func(context.Context) error, error) {
+	d, err := parseDialect(o.dialect)
+	if err != nil {
+		return nil, nil, err
+	}
+	level, ok := pytorch.ParseLevel(o.level)
+	if !ok {
+		return nil, nil, usage("--span-level %s: choose one of step, phase, annotation, op, kernel", o.level)
+	}
+	if o.memory < 1 {
+		return nil, nil, usage("--memory %d: give at least 1 MiB", o.memory)
+	}
+	opts := o.Options
+	opts.Dialect, opts.Memory, opts.Epoch = d, o.memory<<20, o.epoch
+	if o.rank >= 0 {
+		opts.Rank = &o.rank
+	}
+	exp, err := o.otlp.exporter(ctx, lookup)
+	if err != nil {
+		return nil, nil, err
+	}
+	if exp == nil {
+		return &opts, func(context.Context) error { return nil }, nil
+	}
+	opts.Spans = &pytorch.SpanOptions{Exporter: &retrying{to: exp, patience: o.otlp.retry}, Level: level, Budget: o.budget, Job: o.job}
+	return &opts, exp.Shutdown, nil
+}
+
+func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) error {
+	paths, err := importPaths(args)
+	if err != nil {
+		return err
+	}
+	opts, shutdown, err := o.settings(ctx, a.lookup)
+	if err != nil {
+		return err
+	}
+	if o.output == "" && opts.Spans == nil {
+		return usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
+	}
+	sources, err := pytorch.Files(paths...)
+	if err != nil {
+		return err
+	}
+	if len(sources) == 0 {
+		return usage("%s: no profiler file is here; name the directory that PyTorch writes to", strings.Join(args, ", "))
+	}
+	var sink pytorch.Sink
+	var out *traceFile
+	if o.output != "" {
+		if out, err = a.createTrace(o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect}); err != nil {
+			return err
+		}
+		sink = out.Writer
+	}
+	bar := a.startSpinner("import")
+	report, err := pytorch.Import(ctx, sink, sources, opts)
+	bar.finish()
+	if stop := shutdown(context.WithoutCancel(ctx)); err == nil {
+		err = stop
+	}
+	if out != nil {
+		err = out.finish(err)
+	}
+	if err != nil {
+		return importError(err)
+	}
+	a.judgeImport(report)
+	if o.json {
+		return a.printJSON(report)
+	}
+	if !o.quiet {
+		a.printf("%s", report)
+		if out != nil {
+			a.printf("%s written\n", o.output)
+		}
+	}
+	return nil
+}
+
+// importPaths expands globs and leaves directories to the importer.
+func importPaths(args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, usage("no file is given; name the profiler's files or their directory")
+	}
+	var out []string
+	for _, arg := range args {
+		if _, err := os.Stat(arg); err == nil {
+			out = append(out, arg)
+			continue
+		} else if !strings.ContainsAny(arg, "*?[") {
+			return nil, err
+		}
+		found, err := filepath.Glob(arg)
+		if err != nil || len(found) == 0 {
+			return nil, usage("%s: no file matches; check the pattern", arg)
+		}
+		out = append(out, found...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// judgeImport tells about what was not imported.
+func (a *app) judgeImport(r *pytorch.Report) {
+	for _, x := range r.Refused {
+		a.problem("%s: not imported: %s", x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
+	}
+	for _, f := range r.Files {
+		if f.Skipped > 0 {
+			a.problem("%s: %s of damaged text skipped", f.Name, size(f.SkippedBytes))
+		}
+		if f.Truncated {
+			a.problem("%s: cut off at byte %d; the events before are imported", f.Name, f.TruncatedAt)
+		}
+	}
+	if s := r.Spans; s != nil && s.Err != nil {
+		a.problem("spans were not delivered: %v", s.Err)
+	}
+}
+
+// importError gives an error of the importer its status.
+func importError(err error) error {
+	if isSystem(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	var known *statusError
+	if errors.As(err, &known) {
+		return err
+	}
+	return &statusError{status: statusData, err: fmt.Errorf("%w", err)}
+}

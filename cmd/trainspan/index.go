@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func newIndex(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "index FILE...",
+		Short: "Write a side index of gzip members",
+		Long: `Writes FILE.idx.json beside each trace: offset, size, lines and time range of
+every gzip member, and what info shows. The index is used only while size and
+time of the trace are those it was made from; nothing needs it. docs/cli.md
+describes the format.`,
+		Example: `  trainspan index out/*.pfw.gz
+  trainspan index trace.pfw.gz && jq '.members[0]' trace.pfw.gz.idx.json`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.index(cmd.Context(), args, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with what was written")
+	return cmd
+}
+
+func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	type written struct {
+		File    string `json:"file"`
+		Index   string `json:"index"`
+		Members int    `json:"members"`
+		Events  int64  `json:"events"`
+	}
+	all := make([]written, 0, len(files))
+	bar := a.startProgress("index", files)
+	defer bar.finish()
+	for _, path := range files {
+		info, err := a.inspect(ctx, path, false, bar)
+		if err != nil {
+			return err
+		}
+		if info.Damaged != "" {
+			a.problem("%s: damaged: %s; the index covers what can be read, trainspan recover mends the file", path, info.Damaged)
+		}
+		if err := writeIndex(info); err != nil {
+			return err
+		}
+		all = append(all, written{path, path + indexSuffix, len(info.Members), info.Events})
+	}
+	bar.finish()
+	if asJSON {
+		return a.printJSON(all)
+	}
+	for _, w := range all {
+		a.printf("%s: %s, %s\n", w.Index, plural(w.Members, "member"), plural(w.Events, "event"))
+	}
+	return nil
+}

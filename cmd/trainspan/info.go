@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newInfo(a *app) *cobra.Command {
+	var asJSON, noIndex bool
+	cmd := &cobra.Command{
+		Use:   "info FILE...",
+		Short: "Tell what is in a trace and what is missing",
+		Long: `Shows for each trace: dialect, size, gzip members, time span, processes with
+their ranks, how many events each category has, and what a complete trace would
+have besides. It uses the index beside a trace when there is a fresh one.
+
+The status is 1 when a trace is damaged or holds lines that are no records.`,
+		Example: `  trainspan info trace.pfw.gz
+  trainspan info out/ --json | jq '.[] | select(.missing)'`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.info(cmd.Context(), args, asJSON, !noIndex)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with one object per file")
+	cmd.Flags().BoolVar(&noIndex, "no-index", false, "read the trace even when it has a fresh index")
+	return cmd
+}
+
+func (a *app) info(ctx context.Context, args []string, asJSON, useIndex bool) error {
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	bar := a.startProgress("info", files)
+	infos := make([]*fileInfo, 0, len(files))
+	for _, path := range files {
+		info, err := a.inspect(ctx, path, useIndex, bar)
+		if err != nil {
+			bar.finish()
+			return err
+		}
+		infos = append(infos, info)
+	}
+	bar.finish()
+	for _, info := range infos {
+		if info.BadLines > 0 {
+			a.problem("%s: %s not a record; trainspan validate lists them", info.Path, plural(info.BadLines, "line"))
+		}
+		if info.Damaged != "" {
+			a.problem("%s: damaged: %s; trainspan recover mends it", info.Path, info.Damaged)
+		}
+	}
+	if asJSON {
+		return a.printJSON(infos)
+	}
+	for i, info := range infos {
+		if i > 0 {
+			a.printf("\n")
+		}
+		a.showInfo(info)
+	}
+	return nil
+}
+
+func (a *app) showInfo(f *fileInfo) {
+	p := a.paint(a.stdout)
+	line := func(what, format string, args ...any) {
+		a.printf("  %s%s\n", p.dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
+	}
+	a.printf("%s\n", p.head(f.Path))
+	stored := "plain text, " + size(f.FileSize)
+	if f.Compression == "gzip" {
+		stored = fmt.Sprintf("gzip, %s, %s of %s text", plural(len(f.Members), "member"), size(f.FileSize), size(f.Text))
+	}
+	line("format", "%s, %s", f.Dialect, stored)
+	if f.Events > 0 {
+		line("time", "%s, from %s", micros(float64(f.End-f.Start)), moment(f.Start))
+	}
+	line("records", "%s, %s, %s", plural(f.Events, "event"), plural(f.Counters, "sample"), plural(f.Metadata, "metadata record"))
+	if f.Program != "" {
+		line("program", "%s", printable(f.Program))
+	}
+	if f.Command != "" {
+		line("command", "%s", shorten(printable(strings.ReplaceAll(f.Command, ";", " ")), 160))
+	}
+	for i, x := range f.Processes {
+		what := "processes"
+		if i > 0 {
+			what = ""
+		}
+		if i == maxRows {
+			line(what, "and %s more", count(len(f.Processes)-i))
+			break
+		}
+		rank := "rank " + x.Rank
+		if x.Rank == "" {
+			rank = "rank unknown"
+		}
+		host := x.Host
+		if host == "" {
+			host = "an unknown host"
+		}
+		line(what, "%s, pid %d on %s, %s on %s", rank, x.PID, host, plural(x.Events, "event"), plural(x.Lanes, "lane"))
+	}
+	cats := slices.SortedFunc(maps.Keys(f.Categories), func(x, y string) int {
+		if d := f.Categories[y] - f.Categories[x]; d != 0 {
+			return int(max(min(d, 1), -1))
+		}
+		return strings.Compare(x, y)
+	})
+	for i, cat := range cats {
+		what := "categories"
+		if i > 0 {
+			what = ""
+		}
+		line(what, "%-16s %12s", printable(cat), count(f.Categories[cat]))
+	}
+	for i, m := range f.Missing {
+		what := "missing"
+		if i > 0 {
+			what = ""
+		}
+		line(what, "%s", m)
+	}
+	if len(f.Missing) == 0 {
+		line("missing", "nothing")
+	}
+	if f.FromIndex {
+		line("source", "the index %s%s", f.Path, indexSuffix)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+type mergeOptions struct {
+	output, dialect string
+	force, json     bool
+	nesting         bool
+}
+
+func newMerge(a *app) *cobra.Command {
+	var o mergeOptions
+	cmd := &cobra.Command{
+		Use:   "merge FILE... -o OUTPUT",
+		Short: "Put several traces into one",
+		Long: `Writes the events of several traces, such as those of the ranks of a job or the
+parts of a rotated trace, into one. Ids are renumbered so that each is unique, and
+so are processes of different hosts that have the same pid. The traces come one
+after the other, each in its own order; viewers and analyzers do not mind.
+
+The dialect is that of the first trace unless --dialect says otherwise.`,
+		Example: `  trainspan merge out/rank-*.pfw.gz -o job.pfw.gz
+  trainspan merge out/ -o job.pfw.gz --dialect v2 --force`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.merge(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "", `trace to write, .pfw.gz or .pfw; "-" is standard output`)
+	f.StringVar(&o.dialect, "dialect", "", "dialect to write: v1, v2 or v22")
+	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
+	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
+	f.BoolVar(&o.json, "json", false, "print a JSON object with the counts")
+	words(cmd, "dialect", dialectWords...)
+	return cmd
+}
+
+func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	if o.output == "" {
+		return usage("no output is given; add -o job.pfw.gz")
+	}
+	if o.output == "-" && o.json {
+		return usage("--json and -o - both want standard output; choose one")
+	}
+	if o.output != "-" {
+		if err := checkOutput(o.output, o.force, files); err != nil {
+			return err
+		}
+	}
+	bar := a.startProgress("merge", append(slices.Clone(files), files...))
+	defer bar.finish()
+	surveys := make([]*survey, 0, len(files))
+	for _, path := range files {
+		s, err := a.survey(ctx, path, bar)
+		if err != nil {
+			return err
+		}
+		surveys = append(surveys, s)
+	}
+	opts := dftracer.Options{Dialect: surveys[0].dialect}
+	if o.dialect != "" {
+		if opts.Dialect, err = parseDialect(o.dialect); err != nil {
+			return err
+		}
+	}
+	n, err := a.writeMerged(ctx, surveys, o, opts, bar)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return a.printJSON(map[string]any{"output": o.output, "files": files, "events": n, "dialect": opts.Dialect.String()})
+	}
+	if o.output != "-" {
+		a.printf("%s: %s of %s\n", o.output, plural(n, "event"), plural(len(files), "trace"))
+	}
+	return nil
+}
+
+// writeMerged writes the traces one after the other.
+func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOptions, opts dftracer.Options, bar *progress) (events int64, err error) {
+	var now clock
+	opts.Process, opts.Now = surveys[0].process(), now.now
+	if o.nesting {
+		opts.Nesting = dftracer.NestingOn
+	}
+	for _, s := range surveys {
+		if t := now.us.Load(); t == 0 || s.startTime < t {
+			now.us.Store(s.startTime)
+		}
+	}
+	out, err := a.createTrace(o.output, o.force, nil, &opts)
+	if err != nil {
+		return 0, err
+	}
+	pids := distinctPIDs(surveys)
+	base, end := firstID(surveys...), int64(0)
+	for _, s := range surveys {
+		r := newRewriter(out.Writer, s, base)
+		r.pids = pids
+		err = a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+			if ev.Cat != dftracer.CatDFTracer {
+				events++
+			}
+			r.write(ev)
+			return nil
+		})
+		if err != nil {
+			break
+		}
+		base += s.maxID
+		end = max(end, s.endTime)
+	}
+	now.us.Store(end)
+	return events, out.finish(err)
+}
+
+// distinctPIDs gives new ids to processes of different hosts that share one.
+func distinctPIDs(surveys []*survey) map[procKey]int64 {
+	// Hosts are compared by name: the dialects of the traces may differ.
+	type owner struct {
+		host string
+		pid  int64
+	}
+	taken := make(map[int64]owner)
+	given := make(map[owner]int64)
+	pids := make(map[procKey]int64)
+	highest := int64(0)
+	for _, s := range surveys {
+		for key := range s.procs {
+			highest = max(highest, key.pid)
+		}
+	}
+	for _, s := range surveys {
+		keys := slices.SortedFunc(maps.Keys(s.procs), func(a, b procKey) int { return int(max(min(a.pid-b.pid, 1), -1)) })
+		for _, key := range keys {
+			who := owner{s.hostName(key.host), key.pid}
+			pid, ok := given[who]
+			if !ok {
+				pid = key.pid
+				if _, used := taken[pid]; used {
+					highest++
+					pid = highest
+				}
+				taken[pid], given[who] = who, pid
+			}
+			pids[key] = pid
+		}
+	}
+	return pids
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// otlpFormat writes spans as OTLP JSON lines, one trace per process. Trace and
+// span ids follow from the trace, so that a second conversion gives the same.
+type otlpFormat struct {
+	from  *survey
+	n     int64
+	extra uint64
+	procs map[procKey]*otlpProcess
+	order []*otlpProcess
+}
+
+// otlpProcess gathers the spans of one line.
+type otlpProcess struct {
+	resource []byte
+	trace    string
+	seed     uint64
+	spans    []byte
+	n        int
+}
+
+// lineSpans is how many spans a line has at most: a batch of OpenTelemetry's size.
+const lineSpans = 512
+
+func newOTLPFormat(s *survey) *otlpFormat {
+	return &otlpFormat{from: s, procs: make(map[procKey]*otlpProcess)}
+}
+
+func (o *otlpFormat) begin(dst []byte) []byte { return dst }
+func (o *otlpFormat) count() int64            { return o.n }
+
+func (o *otlpFormat) end(dst []byte) []byte {
+	for _, p := range o.order {
+		dst = p.line(dst)
+	}
+	return dst
+}
+
+func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
+	if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
+		return dst
+	}
+	o.n++
+	p := o.process(ev)
+	id := ev.ID
+	if id == 0 {
+		o.extra++
+		id = 1<<63 | o.extra
+	}
+	if p.n > 0 {
+		p.spans = append(p.spans, ',')
+	}
+	p.span(ev, id, o.from)
+	if p.n++; p.n == lineSpans {
+		dst = p.line(dst)
+	}
+	return dst
+}
+
+func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
+	key := o.from.key(ev)
+	if p := o.procs[key]; p != nil {
+		return p
+	}
+	host, program := o.from.hostName(key.host), o.from.process().Exec
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", host, key.pid, o.from.startTime, program))
+	p := &otlpProcess{trace: hex.EncodeToString(sum[:16]), seed: binary.BigEndian.Uint64(sum[16:])}
+	attrs := []dftracer.Arg{dftracer.String("service.name", program), dftracer.String("host.name", host), dftracer.Int("process.pid", key.pid)}
+	if n, err := strconv.ParseInt(o.from.ranks[key], 10, 64); err == nil {
+		attrs = append(attrs, dftracer.Int("training.rank", n))
+	}
+	p.resource = appendAttributes(nil, attrs)
+	o.procs[key] = p
+	o.order = append(o.order, p)
+	return p
+}
+
+// line appends what was gathered.
+func (p *otlpProcess) line(dst []byte) []byte {
+	if p.n == 0 {
+		return dst
+	}
+	dst = append(dst, `{"resourceSpans":[{"resource":{"attributes":`...)
+	dst = append(dst, p.resource...)
+	dst = append(dst, `},"scopeSpans":[{"scope":{"name":"github.com/trainspan/trainspan/cmd/trainspan"},"spans":[`...)
+	dst = append(dst, p.spans...)
+	p.spans, p.n = p.spans[:0], 0
+	return append(dst, "]}]}]}\n"...)
+}
+
+func (p *otlpProcess) span(ev *dftracer.Event, id uint64, from *survey) {
+	b := p.spans
+	b = append(b, `{"traceId":"`...)
+	b = append(b, p.trace...)
+	b = append(b, `","spanId":"`...)
+	b = appendID(b, p.seed, id)
+	if ev.Parent > 0 {
+		b = append(b, `","parentSpanId":"`...)
+		b = appendID(b, p.seed, uint64(ev.Parent))
+	}
+	b = append(b, `","name":`...)
+	b = appendText(b, ev.Name)
+	b = append(b, `,"kind":1,"startTimeUnixNano":"`...)
+	b = strconv.AppendInt(b, ev.TS*1000, 10)
+	b = append(b, `","endTimeUnixNano":"`...)
+	b = strconv.AppendInt(b, ev.End()*1000, 10)
+	b = append(b, `","attributes":`...)
+	attrs := make([]dftracer.Arg, 0, 2+len(ev.Args))
+	attrs = append(attrs, dftracer.String("dftracer.cat", ev.Cat), dftracer.Int("thread.id", ev.TID))
+	chrome := chromeFormat{from: from}
+	for i := range ev.Args {
+		arg := ev.Args[i]
+		if isHashKey(arg.Key) {
+			_, arg = chrome.named(arg.Key, &arg)
+		}
+		attrs = append(attrs, arg)
+	}
+	b = appendAttributes(b, attrs)
+	p.spans = append(b, '}')
+}
+
+// appendID appends a span id: the event's id mixed with its process, never zero
+// and never the same for two ids.
+func appendID(dst []byte, seed, id uint64) []byte {
+	z := id + seed
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	if z == 0 {
+		z = seed | 1
+	}
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], z)
+	return hex.AppendEncode(dst, raw[:])
+}
+
+func appendAttributes(dst []byte, args []dftracer.Arg) []byte {
+	dst = append(dst, '[')
+	for i := range args {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"key":`...)
+		dst = appendText(dst, args[i].Key)
+		dst = append(dst, `,"value":{`...)
+		switch args[i].Kind() {
+		case dftracer.KindInt:
+			dst = append(dst, `"intValue":"`...)
+			dst = strconv.AppendInt(dst, args[i].Int64(), 10)
+			dst = append(dst, '"')
+		case dftracer.KindFloat:
+			dst = append(dst, `"doubleValue":`...)
+			dst = args[i].AppendJSON(dst, dftracer.V2)
+		default:
+			dst = append(dst, `"stringValue":`...)
+			dst = appendText(dst, args[i].Text())
+		}
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']')
+}

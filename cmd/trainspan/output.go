@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// outputFile is a file that appears under its name only when it is complete.
+type outputFile struct {
+	*os.File
+	path string
+	temp string // "" for devices, which are written directly
+}
+
+// createOutput begins a file. An existing one is an error unless force is set.
+func createOutput(path string, force bool) (*outputFile, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, usage("%s: is a directory; name a file in it", path)
+	case err == nil && !info.Mode().IsRegular():
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		return &outputFile{File: f, path: path}, err
+	case err == nil && !force:
+		return nil, usage("%s: is already there; choose another name or add --force to replace it", path)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	temp := path + ".tmp"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, usage("%s: its directory does not exist; make it first", path)
+	}
+	return &outputFile{File: f, path: path, temp: temp}, err
+}
+
+// finish ends the file: under its name when err is nil, else without a trace.
+func (o *outputFile) finish(err error) error {
+	closeErr := o.Close()
+	if err == nil {
+		err = closeErr
+	}
+	if o.temp == "" {
+		return named(o.path, err)
+	}
+	if err == nil {
+		err = os.Rename(o.temp, o.path)
+	}
+	if err != nil {
+		_ = os.Remove(o.temp) // the first error is the one to tell
+	}
+	return named(o.path, err)
+}
+
+// named makes sure that an error about writing names the file.
+func named(path string, err error) error {
+	var at *os.PathError
+	var known *statusError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if errors.As(err, &at) && at.Path != path+".tmp" {
+		return err
+	}
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return &os.PathError{Op: "write", Path: path, Err: fmt.Errorf("%w", err)}
+}
+
+// checkOutput refuses an output that would destroy something.
+func checkOutput(path string, force bool, inputs []string) error {
+	for _, in := range inputs {
+		if sameFile(path, in) {
+			return usage("%s: is also an input; write to another file", path)
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return usage("%s: is a directory; name a file in it", path)
+	case err == nil && info.Mode().IsRegular() && !force:
+		return usage("%s: is already there; choose another name or add --force to replace it", path)
+	}
+	return nil
+}
+
+// isSystem reports whether the system refused something, as opposed to a
+// file with the wrong contents.
+func isSystem(err error) bool {
+	var at *os.PathError
+	var link *os.LinkError
+	return errors.As(err, &at) || errors.As(err, &link)
+}

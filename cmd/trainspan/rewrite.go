@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// rewriter writes the events of one trace into another: ids are moved up by a
+// constant, so that they and the new trace's own never meet, and hashes become
+// those of the new dialect.
+type rewriter struct {
+	w     *dftracer.Writer
+	from  *survey
+	base  uint64
+	pids  map[procKey]int64 // new ids of processes; nil keeps them
+	hosts map[string]string
+	files map[string]rehashed
+	args  []dftracer.Arg
+	piece string // what split calls the new trace
+}
+
+type rehashed struct {
+	hash dftracer.Hash
+	ok   bool
+}
+
+func newRewriter(w *dftracer.Writer, from *survey, base uint64) *rewriter {
+	return &rewriter{w: w, from: from, base: base, hosts: make(map[string]string), files: make(map[string]rehashed)}
+}
+
+// firstID returns a number above every id that a new trace gives to its own
+// records when it takes over those of the given traces.
+func firstID(all ...*survey) uint64 {
+	facts := 0
+	for _, s := range all {
+		facts += s.facts
+	}
+	if facts > 100_000 {
+		return 1 << 40 // names may have to be written more than once
+	}
+	n := uint64(1000)
+	for n < uint64(facts)+200 {
+		n *= 10
+	}
+	return n
+}
+
+// write passes one event on.
+func (r *rewriter) write(ev *dftracer.Event) {
+	if ev.Phase == dftracer.PhaseMetadata {
+		r.fact(ev)
+		return
+	}
+	if ev.Cat == dftracer.CatDFTracer && (ev.Name == dftracer.NameStart || ev.Name == dftracer.NameEnd) {
+		return // the new trace has its own
+	}
+	out := r.moved(ev)
+	r.w.Write(&out)
+}
+
+// fact passes on what the new trace does not write itself.
+func (r *rewriter) fact(ev *dftracer.Event) {
+	key, value := ev.Meta()
+	switch ev.Name {
+	case dftracer.NameHostHash:
+		r.hosts[value] = r.w.HostHash(key)
+		return
+	case dftracer.NameFileHash:
+		r.files[value] = rehashed{r.w.FileHash(key), true}
+		return
+	case dftracer.NameStringHash:
+		r.files[value] = rehashed{r.w.StringHash(key), true}
+		return
+	case dftracer.NameThreadName:
+		if ev.PID == r.from.start.PID && r.pids == nil {
+			return // written with the start
+		}
+	case dftracer.NameCustom:
+		if key == "time_metric" {
+			return // a matter of the dialect
+		}
+		if b, ok := dftracer.BeginOf(ev); ok {
+			b.Args = cloneArgs(b.Args)
+			out := r.moved(&b)
+			r.w.Begin(&out)
+			return
+		}
+	}
+	out := r.moved(ev)
+	out.ID = 0
+	r.w.Write(&out)
+}
+
+func cloneArgs(args []dftracer.Arg) []dftracer.Arg { return append([]dftracer.Arg(nil), args...) }
+
+// moved returns the event as it is in the new trace. Its Args are valid until
+// the next call.
+func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
+	out := *ev
+	if out.ID != 0 {
+		out.ID += r.base
+	}
+	if out.Parent > 0 {
+		out.Parent += int64(r.base)
+	}
+	if r.pids != nil {
+		if pid, ok := r.pids[r.from.key(ev)]; ok {
+			out.PID = pid
+		}
+	}
+	host := r.from.key(ev).host
+	text, known := r.hosts[host]
+	if !known {
+		text = r.w.HostHash(r.from.hostName(host))
+		r.hosts[host] = text
+	}
+	out.HostHash = text
+	r.args = append(r.args[:0], ev.Args...)
+	for i := range r.args {
+		arg := &r.args[i]
+		if !isHashKey(arg.Key) {
+			continue
+		}
+		if h, ok := r.rehash(arg.Text()); ok {
+			*arg = dftracer.HashArg(arg.Key, h)
+		}
+	}
+	out.Args = r.args
+	return out
+}
+
+// isHashKey reports whether an argument refers to a hash record.
+func isHashKey(key string) bool { return key == "cwd" || strings.HasSuffix(key, "hash") }
+
+func (r *rewriter) rehash(text string) (dftracer.Hash, bool) {
+	if h, ok := r.files[text]; ok {
+		return h.hash, h.ok
+	}
+	var h rehashed
+	if name, ok := r.from.hashes.File(text); ok {
+		h = rehashed{r.w.FileHash(name), true}
+	} else if name, ok := r.from.hashes.String(text); ok {
+		h = rehashed{r.w.StringHash(name), true}
+	}
+	if len(r.files) < 1<<17 {
+		r.files[text] = h
+	}
+	return h.hash, h.ok
+}
+
+// pass scans a trace that was surveyed and calls fn with every event.
+func (a *app) pass(ctx context.Context, s *survey, bar *progress, fn func(*dftracer.Event) error) error {
+	bar.file(s.path, s.events)
+	n := 0
+	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{Ordered: true, NoHashes: true}, func(ev *dftracer.Event) error {
+		if n++; n&0xfff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		bar.step()
+		return fn(ev)
+	})
+	bar.endFile()
+	if ctx.Err() != nil {
+		return usage("%s: interrupted", s.path)
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// indexSuffix is added to the name of a trace for its index.
+const indexSuffix = ".idx.json"
+
+// indexVersion changes when the meaning of the index does.
+const indexVersion = 1
+
+// fileInfo is what info shows of a trace and what its index holds.
+type fileInfo struct {
+	Version   int    `json:"version"`
+	Path      string `json:"path,omitempty"` // not in the index, which may move
+	FileSize  int64  `json:"file_size"`
+	FileTime  int64  `json:"file_mtime_ns"`
+	FromIndex bool   `json:"from_index,omitempty"`
+
+	Dialect     string           `json:"dialect"`
+	Compression string           `json:"compression"` // "gzip" or "none"
+	Text        int64            `json:"text_bytes"`
+	Lines       int64            `json:"lines"`
+	BadLines    int64            `json:"bad_lines"`
+	FirstBad    string           `json:"first_bad,omitempty"`
+	Events      int64            `json:"events"`
+	Counters    int64            `json:"counters"`
+	Metadata    int64            `json:"metadata"`
+	Start       int64            `json:"start_us"`
+	End         int64            `json:"end_us"`
+	Categories  map[string]int64 `json:"categories"`
+	Processes   []processInfo    `json:"processes"`
+	Program     string           `json:"program,omitempty"`
+	Command     string           `json:"command,omitempty"`
+	Folder      string           `json:"folder,omitempty"`
+	Producer    string           `json:"format_version,omitempty"`
+	Open        []string         `json:"open_spans,omitempty"`
+	Missing     []string         `json:"missing,omitempty"`
+	Damaged     string           `json:"damaged,omitempty"`
+	Members     []member         `json:"members"`
+}
+
+type processInfo struct {
+	PID    int64  `json:"pid"`
+	Host   string `json:"host,omitempty"`
+	Rank   string `json:"rank,omitempty"`
+	Events int64  `json:"events"`
+	Lanes  int    `json:"lanes"`
+}
+
+// inspect returns what is in a trace, from its index when that is fresh.
+func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *progress) (*fileInfo, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	bar.file(path, 1)
+	defer bar.endFile()
+	if useIndex {
+		if info := readIndex(path, stat); info != nil {
+			return info, nil
+		}
+	}
+	t, members, err := walk(ctx, path, bar)
+	if err != nil {
+		return nil, err
+	}
+	if t.Events+t.Metadata+t.Counters == 0 {
+		return nil, a.judge(path, &dftracer.ReadStats{Lines: int(t.Lines), Torn: t.Torn, First: firstBad(t)})
+	}
+	info := describe(t, members)
+	info.Path, info.FileSize, info.FileTime = path, stat.Size(), stat.ModTime().UnixNano()
+	return info, nil
+}
+
+func firstBad(t *tally) []dftracer.LineError {
+	switch {
+	case t.firstBad != "":
+		return []dftracer.LineError{{Line: 1, Err: errors.New("not a record")}}
+	case t.cause != "":
+		return []dftracer.LineError{{Line: 1, Err: errors.New(t.cause)}}
+	}
+	return nil
+}
+
+func describe(t *tally, members []member) *fileInfo {
+	info := &fileInfo{
+		Version: indexVersion, Dialect: t.dialect.String(), Compression: "gzip", Text: t.Text, Lines: t.Lines, BadLines: t.Bad,
+		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End,
+		Categories: t.Categories, Program: t.names[t.program[0]], Command: t.names[t.program[1]], Folder: t.names[t.program[2]],
+		Producer: t.version, Members: members,
+	}
+	if len(members) == 0 {
+		info.Compression, info.Members = "none", []member{}
+	}
+	for _, key := range t.order {
+		p := t.procs[key]
+		info.Processes = append(info.Processes, processInfo{key.pid, t.names[key.host], p.Rank, p.Events, len(p.lanes)})
+	}
+	slices.SortStableFunc(info.Processes, func(a, b processInfo) int {
+		return cmp.Or(cmp.Compare(len(a.Rank), len(b.Rank)), strings.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID))
+	})
+	for _, ev := range t.begun {
+		info.Open = append(info.Open, ev.Cat+"/"+ev.Name)
+	}
+	slices.Sort(info.Open)
+	if t.Torn {
+		info.Damaged = "cut off inside a record"
+		if t.cause != "" {
+			info.Damaged = t.cause
+		}
+	}
+	info.Missing = missing(t, info)
+	return info
+}
+
+// missing lists what a complete trace would have.
+func missing(t *tally, info *fileInfo) []string {
+	var out []string
+	if !t.ended {
+		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")
+	}
+	if t.mended {
+		out = append(out, "what the program would have written after it was killed; the trace was recovered")
+	}
+	if t.Lost > 0 {
+		out = append(out, plural(t.Lost, "event")+" that the writer had to drop")
+	}
+	if len(info.Open) > 0 {
+		out = append(out, "the end of "+plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
+	}
+	if t.part {
+		out = append(out, "earlier parts: this file continues another one")
+	}
+	ranked := false
+	for _, p := range info.Processes {
+		ranked = ranked || p.Rank != ""
+	}
+	if !ranked {
+		out = append(out, "ranks: no PR record tells them")
+	}
+	return out
+}
+
+// readIndex returns the index of a trace, or nil when there is none that
+// belongs to the file as it is now.
+func readIndex(path string, stat fs.FileInfo) *fileInfo {
+	text, err := os.ReadFile(path + indexSuffix)
+	if err != nil {
+		return nil
+	}
+	var info fileInfo
+	if json.Unmarshal(text, &info) != nil || info.Version != indexVersion ||
+		info.FileSize != stat.Size() || info.FileTime != stat.ModTime().UnixNano() {
+		return nil
+	}
+	info.Path, info.FromIndex = path, true
+	return &info
+}
+
+// writeIndex writes the index of a trace beside it.
+func writeIndex(info *fileInfo) error {
+	path := info.Path + indexSuffix
+	stored := *info
+	stored.Path, stored.FromIndex = "", false
+	text, err := json.MarshalIndent(&stored, "", " ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	out, err := createOutput(path, true)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(text, '\n'))
+	return out.finish(err)
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+type splitOptions struct {
+	by          string
+	every       time.Duration
+	dir         string
+	force, json bool
+}
+
+var splitWords = []string{"process", "epoch", "category", "time"}
+
+func newSplit(a *app) *cobra.Command {
+	var o splitOptions
+	cmd := &cobra.Command{
+		Use:   "split FILE -o DIRECTORY",
+		Short: "Cut a trace into several",
+		Long: `Cuts a trace by process, epoch, category or time. Each piece is a complete trace
+with the names, ranks and other facts of the whole. A span belongs to the piece in
+which it starts; except by process its parent may be in another one, and the pieces
+say so by a trace.part record. Spans without an epoch go to a piece of their own.`,
+		Example: `  trainspan split job.pfw.gz -o ranks/
+  trainspan split job.pfw.gz -o epochs/ --by epoch
+  trainspan split job.pfw.gz -o minutes/ --by time --every 1m`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.split(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.dir, "output", "o", "", "directory to write to; it is made when it does not exist")
+	f.StringVar(&o.by, "by", "process", "what makes a piece: process, epoch, category or time")
+	f.DurationVar(&o.every, "every", time.Minute, "length of the pieces with --by time")
+	f.BoolVar(&o.force, "force", false, "replace pieces that exist")
+	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per piece")
+	words(cmd, "by", splitWords...)
+	return cmd
+}
+
+// maxPieces bounds the files that are open at once.
+const maxPieces = 256
+
+// splitPiece is one output of split.
+type splitPiece struct {
+	out    *traceFile
+	r      *rewriter
+	now    *clock
+	end    int64
+	File   string `json:"file"`
+	Events int64  `json:"events"`
+}
+
+type splitter struct {
+	a      *app
+	o      *splitOptions
+	from   *survey
+	stem   string
+	pieces map[string]*splitPiece
+	order  []*splitPiece
+	facts  []dftracer.Event
+}
+
+func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(files) != 1:
+		return usage("split takes one trace, not %d; merge them first", len(files))
+	case o.dir == "":
+		return usage("no directory is given; add -o pieces/")
+	case o.every <= 0:
+		return usage("--every %v: give a time above 0", o.every)
+	case !strings.Contains(" "+strings.Join(splitWords, " ")+" ", " "+o.by+" "):
+		return usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
+	}
+	bar := a.startProgress("split", []string{files[0], files[0]})
+	defer bar.finish()
+	s := &splitter{a: a, o: o, pieces: make(map[string]*splitPiece)}
+	if s.from, err = a.survey(ctx, files[0], bar); err != nil {
+		return err
+	}
+	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(files[0]), ".gz"), ".pfw")
+	if err := os.MkdirAll(o.dir, 0o777); err != nil {
+		return err
+	}
+	err = a.pass(ctx, s.from, bar, s.take)
+	for _, p := range s.order {
+		p.now.us.Store(p.end)
+		if e := p.out.finish(err); err == nil {
+			err = e
+		}
+	}
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return a.printJSON(s.order)
+	}
+	for _, p := range s.order {
+		a.printf("%s: %s\n", p.File, plural(p.Events, "event"))
+	}
+	if len(s.order) == 0 {
+		a.problem("%s: holds no events; nothing was written", files[0])
+	}
+	return nil
+}
+
+// take passes one event on to its piece. Facts go to all of them.
+func (s *splitter) take(ev *dftracer.Event) error {
+	if ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata {
+		return nil
+	}
+	if ev.Phase == dftracer.PhaseMetadata {
+		if begun, ok := dftracer.BeginOf(ev); ok {
+			p, err := s.piece(&begun)
+			if err == nil {
+				p.r.fact(ev)
+			}
+			return err
+		}
+		for _, p := range s.order {
+			s.share(p, ev)
+		}
+		if len(s.facts) < 1<<14 && len(ev.Name) > 0 && !isHashRecord(ev.Name) {
+			kept := *ev
+			kept.Args = cloneArgs(ev.Args)
+			s.facts = append(s.facts, kept)
+		}
+		return nil
+	}
+	p, err := s.piece(ev)
+	if err != nil {
+		return err
+	}
+	p.Events++
+	p.end = max(p.end, ev.End())
+	p.r.write(ev)
+	return nil
+}
+
+// isHashRecord reports whether a fact is written again where it is used.
+func isHashRecord(name string) bool {
+	return name == dftracer.NameHostHash || name == dftracer.NameFileHash || name == dftracer.NameStringHash
+}
+
+// share writes a fact into a piece that it concerns.
+func (s *splitter) share(p *splitPiece, ev *dftracer.Event) {
+	if isHashRecord(ev.Name) {
+		return
+	}
+	if s.o.by == "process" && s.name(ev) != p.key() {
+		return
+	}
+	p.r.fact(ev)
+}
+
+func (p *splitPiece) key() string { return p.r.piece }
+
+// name returns what the piece of an event is called.
+func (s *splitter) name(ev *dftracer.Event) string {
+	switch s.o.by {
+	case "epoch":
+		if arg, ok := ev.Arg("epoch"); ok && arg.Int64() >= 0 {
+			return fmt.Sprintf("epoch%d", arg.Int64())
+		}
+		return "no-epoch"
+	case "category":
+		return "cat-" + fileName(ev.Cat)
+	case "time":
+		return fmt.Sprintf("time%04d", (ev.TS-s.from.startTime)/s.o.every.Microseconds())
+	}
+	key := s.from.key(ev)
+	if rank := s.from.ranks[key]; rank != "" {
+		return "rank" + fileName(rank)
+	}
+	if len(s.from.procs) > 0 && s.sharedPID(key) {
+		return fmt.Sprintf("pid%d-%s", key.pid, fileName(s.from.hostName(key.host)))
+	}
+	return fmt.Sprintf("pid%d", key.pid)
+}
+
+func (s *splitter) sharedPID(key procKey) bool {
+	for other := range s.from.procs {
+		if other.pid == key.pid && other.host != key.host {
+			return true
+		}
+	}
+	return false
+}
+
+// fileName makes a word fit for the name of a file.
+func fileName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// piece returns the piece of an event and begins it when it is the first.
+func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
+	name := s.name(ev)
+	if p := s.pieces[name]; p != nil {
+		return p, nil
+	}
+	if len(s.order) == maxPieces {
+		return nil, usage("%s: there would be more than %d pieces; choose larger ones", s.from.path, maxPieces)
+	}
+	p := &splitPiece{File: filepath.Join(s.o.dir, s.stem+"-"+name+".pfw.gz"), now: &clock{}}
+	p.now.us.Store(ev.TS)
+	who := s.from.process()
+	if s.o.by == "process" {
+		who.PID, who.Host = int(ev.PID), s.from.hostName(s.from.key(ev).host)
+	}
+	var err error
+	p.out, err = s.a.createTrace(p.File, s.o.force, []string{s.from.path}, &dftracer.Options{Dialect: s.from.dialect, Process: who, Now: p.now.now})
+	if err != nil {
+		return nil, err
+	}
+	p.r = newRewriter(p.out.Writer, s.from, firstID(s.from))
+	p.r.piece = name
+	s.pieces[name] = p
+	s.order = append(s.order, p)
+	if s.o.by != "process" {
+		p.out.CM(dftracer.KeyPart, fmt.Sprint(len(s.order)))
+	}
+	for i := range s.facts {
+		s.share(p, &s.facts[i])
+	}
+	return p, nil
+}

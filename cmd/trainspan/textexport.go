@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// textFormat encodes events as text of another format.
+type textFormat interface {
+	begin(dst []byte) []byte
+	// event appends what an event becomes, which may be nothing.
+	event(dst []byte, ev *dftracer.Event) []byte
+	end(dst []byte) []byte
+	// count is how many events became something.
+	count() int64
+}
+
+// exportText writes a trace as text.
+func (a *app) exportText(ctx context.Context, s *survey, output string, o *convertOptions, bar *progress) (int64, error) {
+	var format textFormat = &chromeFormat{from: s}
+	if o.to == "otlp" {
+		format = newOTLPFormat(s)
+	}
+	var to io.Writer = a.stdout
+	var file *outputFile
+	if output != "-" {
+		var err error
+		if file, err = createOutput(output, o.force); err != nil {
+			return 0, err
+		}
+		to = file
+	}
+	w := bufio.NewWriterSize(to, 1<<20)
+	buf := format.begin(nil)
+	err := a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+		if buf = format.event(buf, ev); len(buf) < 64<<10 {
+			return nil
+		}
+		_, err := w.Write(buf)
+		buf = buf[:0]
+		return err
+	})
+	if err == nil {
+		_, _ = w.Write(format.end(buf)) // Flush returns its error
+		err = w.Flush()
+	}
+	if file != nil {
+		err = file.finish(err)
+	}
+	return format.count(), err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+var dialectWords = []string{"v1", "v2", "v22"}
+
+func parseDialect(word string) (dftracer.Dialect, error) {
+	switch strings.ToLower(word) {
+	case "v1":
+		return dftracer.V1, nil
+	case "v2":
+		return dftracer.V2, nil
+	case "v22":
+		return dftracer.V22, nil
+	}
+	return 0, usage("dialect %s: choose v1, v2 or v22", word)
+}
+
+// traceFile is a trace that appears under its name when it is complete.
+type traceFile struct {
+	*dftracer.Writer
+	out *outputFile // nil for standard output
+}
+
+// createTrace begins a trace. The path "-" is standard output, as plain text.
+func (a *app) createTrace(path string, force bool, inputs []string, opts *dftracer.Options) (*traceFile, error) {
+	o := *opts
+	o.FlushInterval = noFlush
+	var to io.Writer = a.stdout
+	t := &traceFile{}
+	if path == "-" {
+		o.Compression = dftracer.CompressNone
+	} else {
+		if err := checkOutput(path, force, inputs); err != nil {
+			return nil, err
+		}
+		out, err := createOutput(path, force)
+		if err != nil {
+			return nil, err
+		}
+		t.out, to = out, out
+		if o.Compression == dftracer.CompressAuto && strings.HasSuffix(path, ".pfw") {
+			o.Compression = dftracer.CompressNone
+		}
+	}
+	var err error
+	if t.Writer, err = dftracer.NewWriter(to, &o); err != nil {
+		return nil, t.finish(err)
+	}
+	return t, nil
+}
+
+// finish ends the trace; err is why it is not complete, if it is not.
+func (t *traceFile) finish(err error) error {
+	if closeErr := t.Close(); closeErr != nil && err == nil {
+		err = closeErr
+		// What failed underneath says more than how many events it cost.
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause
+		}
+	}
+	if t.out == nil {
+		return err
+	}
+	return t.out.finish(err)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+)
+
+func newWatch(a *app) *cobra.Command {
+	var o importOptions
+	var interval time.Duration
+	var once bool
+	var state string
+	cmd := &cobra.Command{
+		Use:   "watch DIRECTORY",
+		Short: "Import PyTorch profiler files as they appear",
+		Long: `Watches the directory that PyTorch's profiler writes to and imports each file when
+it is finished: once, in order, and never again after a restart. It ends on an
+interrupt (Ctrl-C), with the trace complete.
+
+The trace of an earlier watch is not overwritten: it is renamed to NAME.old1.pfw.gz.
+--once looks twice, an interval apart, imports what is finished and ends.`,
+		Example: `  trainspan watch profiler/ -o live.pfw.gz
+  trainspan watch profiler/ --otlp-endpoint http://localhost:4318
+  trainspan watch profiler/ -o out.pfw.gz --once --interval 1s`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("watch takes one directory; name the one that PyTorch writes to")
+			}
+			if interval <= 0 {
+				return usage("--interval %v: give a time above 0", interval)
+			}
+			return a.watch(cmd.Context(), args[0], &o, pytorch.WatchOptions{Interval: interval, StateFile: state}, once)
+		},
+	}
+	o.flags(cmd)
+	f := cmd.Flags()
+	f.DurationVar(&interval, "interval", 2*time.Second, "time between two looks")
+	f.BoolVar(&once, "once", false, "import what is there and end")
+	f.StringVar(&state, "state", "", "file that remembers what was imported (default: .trainspan-imported.json in the directory)")
+	return cmd
+}
+
+func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorch.WatchOptions, once bool) (err error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return usage("%s: is not a directory; name the one that PyTorch writes to", dir)
+	}
+	opts, shutdown, err := o.settings(ctx, a.lookup)
+	if err != nil {
+		return err
+	}
+	if o.output == "" && opts.Spans == nil {
+		return usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
+	}
+	var sink pytorch.Sink
+	if o.output != "" {
+		w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Existing: dftracer.ExistingKeep})
+		if err != nil {
+			return err
+		}
+		sink = w
+		defer func() { err = errors.Join(err, w.Close()) }()
+	}
+	defer func() {
+		if stop := shutdown(context.WithoutCancel(ctx)); err == nil {
+			err = stop
+		}
+	}()
+	wo.Import = opts
+	wo.OnFile = func(path string, report *pytorch.Report, err error) {
+		if err != nil {
+			a.problem("%s: not imported: %s", path, explain(err))
+			return
+		}
+		a.judgeImport(report)
+		var n int64
+		for _, k := range report.Events {
+			n += k
+		}
+		a.printf("%s: %s\n", path, plural(n, "event"))
+	}
+	w, err := pytorch.NewWatcher(dir, sink, &wo)
+	if err != nil {
+		return err
+	}
+	if once {
+		return watchOnce(ctx, w, wo.Interval)
+	}
+	a.note("watching %s; Ctrl-C ends it", dir)
+	if err := w.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// watchOnce looks twice: a file counts as finished when it did not change.
+func watchOnce(ctx context.Context, w *pytorch.Watcher, interval time.Duration) error {
+	if _, err := w.Scan(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(interval):
+	}
+	_, err := w.Scan(ctx)
+	return err
+}
