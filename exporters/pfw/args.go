@@ -29,7 +29,7 @@ const (
 )
 
 // stackArgs is how many arguments an event can have without an allocation.
-const stackArgs = 16
+const stackArgs = 10
 
 // maxLinks bounds the links of one span that are written.
 const maxLinks = 32

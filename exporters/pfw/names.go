@@ -46,8 +46,27 @@ type keyID struct {
 // keyTable finds the encoded names of spans. Reading takes no lock.
 type keyTable struct {
 	standard *[spans.Count]dftracer.Key
+	recent   [recentKeys]atomic.Pointer[recentKey]
 	known    atomic.Pointer[map[keyID]*dftracer.Key]
 	mu       sync.Mutex // of writers
+}
+
+// recentKeys is how many names are found without hashing them; a power of two.
+const recentKeys = 64
+
+// recentKey is a key with what it was found by.
+type recentKey struct {
+	id  keyID
+	key *dftracer.Key
+}
+
+// slot spreads names by what tells most of them apart.
+func (t *keyTable) slot(name string) *atomic.Pointer[recentKey] {
+	h := uint(len(name))
+	if h > 0 {
+		h += uint(name[0])*5 + uint(name[len(name)-1])*11 + uint(name[len(name)/2])*23
+	}
+	return &t.recent[h%recentKeys]
 }
 
 // find gives the key of a span of that name. cat and event are the attributes,
@@ -66,8 +85,13 @@ func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	if cat != "" {
 		id = keyID{cat, name, true}
 	}
+	slot := t.slot(id.name)
+	if r := slot.Load(); r != nil && r.id == id {
+		return r.key
+	}
 	if known := t.known.Load(); known != nil {
 		if key := (*known)[id]; key != nil {
+			slot.Store(&recentKey{id, key})
 			return key
 		}
 	}

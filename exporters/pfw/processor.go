@@ -33,6 +33,7 @@ type Processor struct {
 	w     *dftracer.Writer
 	opts  Options
 	lanes *dftracer.Lanes
+	roots *roots
 	keys  keyTable
 	open  registry
 	clock clock
@@ -62,6 +63,7 @@ func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
 	p := &Processor{w: w, opts: o.withDefaults(), clock: newClock()}
 	p.keys.standard = standardKeys()
 	p.lanes = dftracer.NewLanes(int64(os.Getpid()))
+	p.roots = newRoots(p.lanes)
 	return p
 }
 
@@ -112,14 +114,12 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	e.epoch, e.step = at.Epoch(), at.Step()
 	parent := p.parentOf(ctx, s.Parent())
 	e.beginBelow(parent, s.StartTime().UnixMicro())
-	var below dftracer.Lane
-	if parent != nil {
-		below = parent.lane
-	}
-	var tid int64
-	e.lane, tid = p.lanes.Begin(below, e.start)
+	tid := p.roots.begin(&e.open, parent)
 	p.open.add(s.SpanContext().SpanID(), e)
-	if i := spans.Index(s.Name()); i >= 0 && !p.opts.NoBegin && spans.At(i).Long {
+	if p.opts.NoBegin {
+		return
+	}
+	if i := spans.Index(s.Name()); i >= 0 && spans.At(i).Long {
 		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
 	}
 }
@@ -177,7 +177,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
 	end, level, parent := e.settle(end, p.latest)
-	tid := p.lanes.End(e.lane, end)
+	tid := p.roots.end(&e.open, end)
 
 	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)

@@ -98,11 +98,7 @@ func (s *scope) begin(start int64) (tid int64) {
 	s.id = p.w.NextID()
 	s.epoch, s.step = p.standing(s.args)
 	s.beginBelow(parent, start)
-	var below dftracer.Lane
-	if parent != nil {
-		below = parent.lane
-	}
-	s.lane, tid = p.lanes.Begin(below, s.start)
+	tid = p.roots.begin(&s.open, parent)
 	if !p.direct.Load() {
 		p.direct.Store(true)
 	}

@@ -42,7 +42,7 @@ func (s *scope) write(end int64, err error, truncated bool) {
 	p := s.kind.p
 	end, level, parent := s.settle(end, p.latest)
 	p.open.removeScope(s)
-	tid := p.lanes.End(s.lane, end)
+	tid := p.roots.end(&s.open, end)
 
 	var stack [stackArgs]dftracer.Arg
 	args := s.appendArgs(stack[:0])
