@@ -1,0 +1,240 @@
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	otellog "go.opentelemetry.io/otel/log"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// logScope is the instrumentation scope of the log records.
+const logScope = "github.com/trainspan/trainspan/telemetry"
+
+// LogsOptions are settings of [NewLogs] that a [Config] does not hold. Nil is
+// none.
+type LogsOptions struct {
+	// Resource holds attributes that win over what is found of the process;
+	// nil is none.
+	Resource *resource.Resource
+	// PerfTags are the performance tags of the training, for the resource.
+	PerfTags []string
+	// Logger is told of losses. Nil is slog.Default.
+	Logger *slog.Logger
+	// ShutdownTimeout bounds a Shutdown whose context has no deadline. Zero is
+	// 5 s.
+	ShutdownTimeout time.Duration
+}
+
+// Logs is a native exporter that makes a run visible while it runs: it sends
+// the starts of long spans, and the events and errors of all spans, as
+// OpenTelemetry log records the moment they happen. Each record is an event of
+// the Logs API with the name, the time and the attributes of the native one, in
+// the trace and span that it belongs to; span.name and parent_span_id say the
+// rest. Starts and stops of short spans, and stops of long ones, are not sent:
+// the span itself, which follows at its end, tells them.
+//
+// Export never waits. Records go through a bounded queue to one goroutine,
+// which sends, tries again and counts what is lost. All methods are safe for
+// concurrent use. A nil Logs takes records and forgets them.
+type Logs struct {
+	cfg    Config
+	target target
+	o      LogsOptions
+
+	mu       sync.Mutex
+	queue    *logQueue // nil before Start
+	client   *logClient
+	logger   otellog.Logger
+	provider *sdklog.LoggerProvider
+	ending   *ending // nil while open
+}
+
+// ending is a shutdown that is under way, or over.
+type ending struct {
+	done chan struct{}
+	err  error
+}
+
+var _ telemetry.Exporter = (*Logs)(nil)
+
+// NewLogs makes an exporter of log records for the address config.OTLP.LogsURL,
+// with the same settings as [New]; of the settings of batches, BatchDelay
+// counts where it is shorter than one second. It makes no connection. Give it
+// to TrainingTelemetryBuilder.WithExporter. ctx is not kept.
+func NewLogs(_ context.Context, cfg Config, o *LogsOptions) (*Logs, error) {
+	l := &Logs{cfg: cfg}
+	if o != nil {
+		l.o = *o
+	}
+	var err error
+	if l.target, err = prepare(&l.cfg, logs); err != nil {
+		return nil, err
+	}
+	if l.o.Logger == nil {
+		l.o.Logger = slog.Default()
+	}
+	if l.o.ShutdownTimeout <= 0 {
+		l.o.ShutdownTimeout = delivery.DefaultShutdownTimeout
+	}
+	return l, nil
+}
+
+// Start implements telemetry.Exporter. It starts the goroutine that sends.
+func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue != nil && l.ending == nil {
+		return fmt.Errorf("otlp: logs: started already")
+	}
+	if l.ending != nil {
+		<-l.ending.done // of a builder that failed
+	}
+	res, err := NewResource(ctx, id, l.o.PerfTags, l.o.Resource)
+	if err != nil {
+		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err)
+	}
+	client, err := newLogClient(context.WithoutCancel(ctx), &l.cfg, l.target)
+	if err != nil {
+		return err
+	}
+	var before LogStats
+	if l.queue != nil {
+		before = l.queue.Stats()
+	}
+	l.client, l.ending = client, nil
+	l.queue = newLogQueue(&l.cfg, client.send, l.o.Logger, before)
+	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(l.queue))
+	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
+	return nil
+}
+
+// Export implements telemetry.Exporter. It puts the record into the queue, or
+// counts it as dropped; it gives no error, so that a backend that is away does
+// not make the recorder give the exporter up.
+func (l *Logs) Export(r *telemetry.Record) error {
+	if l == nil || !wanted(r) {
+		return nil
+	}
+	l.mu.Lock()
+	logger := l.logger
+	l.mu.Unlock()
+	if logger == nil {
+		return nil
+	}
+	ctx, record := logRecord(r)
+	logger.Emit(context.WithValue(ctx, sizeKey{}, sizeOf(&record)), record)
+	return nil
+}
+
+// ForceFlush sends what waits, until ctx is done.
+func (l *Logs) ForceFlush(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	queue := l.queue
+	l.mu.Unlock()
+	if queue == nil {
+		return nil
+	}
+	if err := queue.flush(ctx); err != nil {
+		return fmt.Errorf("otlp: logs: flush: %w", err)
+	}
+	return nil
+}
+
+// Shutdown implements telemetry.Exporter: it sends what waits until ctx is
+// done, then counts the rest as dropped, even if the backend never answers.
+//
+// With a context without deadline, which is how telemetry closes its exporters
+// on the goroutine of the training, it returns at once and goes on in the
+// background for at most the shutdown timeout; [Logs.Wait] waits for that.
+func (l *Logs) Shutdown(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	e := l.end(ctx)
+	if e == nil {
+		return nil
+	}
+	if _, bounded := ctx.Deadline(); !bounded && ctx.Err() == nil {
+		return nil
+	}
+	<-e.done
+	return e.err
+}
+
+// Wait waits until a shutdown is over, and gives its error: that records could
+// not be sent in time. It returns at once where there was none.
+func (l *Logs) Wait(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	e := l.ending
+	l.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	select {
+	case <-e.done:
+		return e.err
+	case <-ctx.Done():
+		return fmt.Errorf("otlp: logs: shutdown: %w", ctx.Err())
+	}
+}
+
+// end begins the shutdown; later calls join it.
+func (l *Logs) end(ctx context.Context) *ending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue == nil || l.ending != nil {
+		return l.ending
+	}
+	l.ending = &ending{done: make(chan struct{})}
+	e, queue, client, provider := l.ending, l.queue, l.client, l.provider
+	cancel := context.CancelFunc(func() {})
+	if _, bounded := ctx.Deadline(); !bounded {
+		ctx, cancel = context.WithTimeout(ctx, l.o.ShutdownTimeout)
+	}
+	go func() {
+		defer close(e.done)
+		defer cancel()
+		before := queue.Stats().Drops[delivery.Shutdown.String()]
+		queue.close(ctx)
+		_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
+		client.close(ctx)
+		if s := queue.Stats(); s.Dropped > 0 {
+			l.o.Logger.Warn("telemetry lost log records on their way to a backend",
+				"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
+			if late := s.Drops[delivery.Shutdown.String()] - before; late > 0 {
+				e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", late)
+			}
+		}
+	}()
+	return e
+}
+
+// Stats gives the counts since the first Start.
+func (l *Logs) Stats() LogStats {
+	if l == nil {
+		return LogStats{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue == nil {
+		return LogStats{}
+	}
+	return l.queue.Stats()
+}

@@ -1,0 +1,97 @@
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	logspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// logClient sends batches of log records, one request each.
+type logClient struct {
+	cfg       *Config
+	exporter  sdklog.Exporter
+	transport *http.Transport // nil with grpc
+	place     string
+}
+
+// newLogClient makes no connection.
+func newLogClient(ctx context.Context, c *Config, t target) (*logClient, error) {
+	client := &logClient{cfg: c, place: t.place()}
+	var err error
+	if c.EffectiveProtocol() == config.OTLPGRPC {
+		client.exporter, err = newLogGRPC(ctx, c, t)
+	} else {
+		client.transport = newTransport(c, t)
+		client.exporter, err = newLogHTTP(ctx, c, t, client.transport)
+	}
+	if err != nil {
+		return nil, client.errorf("%v", err)
+	}
+	return client, nil
+}
+
+// newLogGRPC gives every setting, because the client would take the missing
+// ones from the environment.
+func newLogGRPC(ctx context.Context, c *Config, t target) (sdklog.Exporter, error) {
+	options := []otlploggrpc.Option{
+		otlploggrpc.WithEndpoint(t.url.Host),
+		otlploggrpc.WithHeaders(copyHeaders(c.Headers)),
+		otlploggrpc.WithTimeout(c.EffectiveTimeout()),
+		otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: false}), // the queue does
+		otlploggrpc.WithDialOption(dialOptions(c)...),
+	}
+	if t.tls != nil {
+		options = append(options, otlploggrpc.WithTLSCredentials(credentials.NewTLS(t.tls)))
+	} else {
+		options = append(options, otlploggrpc.WithTLSCredentials(nil), otlploggrpc.WithInsecure())
+	}
+	return otlploggrpc.New(ctx, options...)
+}
+
+// newLogHTTP gives every setting, for the same reason.
+func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdklog.Exporter, error) {
+	compression := otlploghttp.NoCompression
+	if c.UseGzip() {
+		compression = otlploghttp.GzipCompression
+	}
+	return otlploghttp.New(ctx,
+		otlploghttp.WithEndpoint(t.url.Host),
+		otlploghttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlploghttp.WithHeaders(copyHeaders(c.Headers)),
+		otlploghttp.WithTimeout(c.EffectiveTimeout()),
+		otlploghttp.WithCompression(compression),
+		otlploghttp.WithTLSClientConfig(nil), // the transport has it
+		otlploghttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: false}),
+		otlploghttp.WithHTTPClient(newHTTPClient(c, t, transport)),
+	)
+}
+
+// send makes one attempt, within the configured timeout. The error is a
+// *Failure.
+func (c *logClient) send(ctx context.Context, batch []sdklog.Record) error {
+	o := outcome{answer: new(logspb.ExportLogsServiceResponse)}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.EffectiveTimeout())
+	defer cancel()
+	err := c.exporter.Export(withOutcome(ctx, &o), batch)
+	return o.failure(ctx, err, "log records", c.errorf)
+}
+
+func (c *logClient) close(ctx context.Context) {
+	_ = c.exporter.Shutdown(ctx) // nothing is under way, and ctx may be over
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
+
+func (c *logClient) errorf(format string, args ...any) error {
+	return fmt.Errorf("otlp: %s: %s", c.place, oneLine(fmt.Sprintf(format, args...), c.cfg.Headers))
+}

@@ -1,0 +1,115 @@
+package otlp
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otellog "go.opentelemetry.io/otel/log"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// Attributes of a log record that say which span it belongs to.
+const (
+	logSpanName   = "span.name"
+	logParentSpan = "parent_span_id"
+)
+
+// wanted tells the records that are sent: every event and error, and the
+// starts of the spans that stay open for long. A short span is there soon, and
+// so is a stop: the span that ends says both.
+func wanted(r *telemetry.Record) bool {
+	switch r.Kind {
+	case telemetry.KindEvent, telemetry.KindError, telemetry.KindDataError:
+		return true
+	case telemetry.KindStart:
+		i := spans.Index(r.Span.Name)
+		return i >= 0 && spans.At(i).Long
+	}
+	return false
+}
+
+// logRecord makes an event of the Logs API of a native record. The context
+// carries the trace and span that the event belongs to.
+func logRecord(r *telemetry.Record) (context.Context, otellog.Record) {
+	var out otellog.Record
+	name, _ := attributes.CleanString(r.Event.Name)
+	out.SetEventName(name)
+	out.SetTimestamp(time.Unix(0, r.Event.Time))
+	severity, body := severityOf(r.Kind), name
+	out.SetSeverity(severity)
+	out.SetSeverityText(severity.String())
+
+	ctx := context.Background()
+	kvs := make([]attribute.KeyValue, 0, 2+len(r.Event.Attributes))
+	if s := r.Span; s != nil {
+		span, _ := attributes.CleanString(s.Name)
+		body = span + " " + name
+		kvs = append(kvs, attribute.String(logSpanName, span))
+		if s.ParentID.IsValid() {
+			kvs = append(kvs, attribute.String(logParentSpan, s.ParentID.String()))
+		}
+		if r.Kind == telemetry.KindStart { // nothing else shows them before the end
+			kvs = appendClean(kvs, s.Attributes)
+		}
+		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: s.TraceID, SpanID: s.SpanID, TraceFlags: trace.FlagsSampled,
+		}))
+	}
+	kvs = appendClean(kvs, r.Event.Attributes)
+	for i := range r.Event.Attributes {
+		if a := &r.Event.Attributes[i]; a.Key == attributes.ErrorMessage && a.Value.Type() == attribute.STRING {
+			body, _ = attributes.CleanString(a.Value.AsString())
+		}
+	}
+	out.SetBody(attribute.StringValue(body))
+	out.AddAttributes(kvs...)
+	return ctx, out
+}
+
+// appendClean appends attributes that a backend can take; one bad character
+// would lose the whole request.
+func appendClean(dst []attribute.KeyValue, attrs []attributes.Attr) []attribute.KeyValue {
+	for i := range attrs {
+		kv, _ := attributes.CleanKeyValue(attrs[i].KeyValue)
+		dst = append(dst, kv)
+	}
+	return dst
+}
+
+func severityOf(k telemetry.Kind) otellog.Severity {
+	switch k {
+	case telemetry.KindError:
+		return otellog.SeverityError
+	case telemetry.KindDataError:
+		return otellog.SeverityWarn
+	}
+	return otellog.SeverityInfo
+}
+
+// Estimated bytes of a record and of an attribute, besides their text.
+const (
+	recordBytes    = 256
+	attributeBytes = 64
+)
+
+// sizeOf estimates what a record holds in memory.
+func sizeOf(r *otellog.Record) int {
+	n := recordBytes + len(r.EventName()) + len(r.Body().AsString())
+	r.WalkAttributes(func(kv attribute.KeyValue) bool {
+		n += attributeBytes + len(kv.Key)
+		switch kv.Value.Type() {
+		case attribute.STRING:
+			n += len(kv.Value.AsString())
+		case attribute.BOOL, attribute.INT64, attribute.FLOAT64, attribute.EMPTY:
+		default: // lists are rare
+			n += len(kv.Value.String())
+		}
+		return true
+	})
+	return n
+}

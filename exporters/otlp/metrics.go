@@ -1,0 +1,177 @@
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/delivery"
+)
+
+// MetricExporter sends metrics to an OTLP receiver. Give it to a periodic
+// reader of OpenTelemetry's metrics SDK. Sums and histograms are cumulative, so
+// that an export that fails loses nothing that the next one does not tell. It
+// is safe for concurrent use.
+type MetricExporter struct {
+	next      sdkmetric.Exporter
+	transport *http.Transport // nil with grpc
+	cfg       Config
+	place     string
+	log       *slog.Logger
+
+	mu    sync.Mutex
+	stats MetricStats
+	last  error // of the latest export, nil if it succeeded
+}
+
+// MetricStats are counts of exports.
+type MetricStats struct {
+	Exports  int64 // exports that the backend took
+	Failures int64 // exports that it did not take, after all attempts
+	// LastError is the latest failure.
+	LastError error
+}
+
+var _ sdkmetric.Exporter = (*MetricExporter)(nil)
+
+// NewMetricExporter makes an exporter of metrics for the address
+// config.OTLP.MetricsURL, with the same settings as [New]. It makes no
+// connection. The first failure is told to log, nil is slog.Default, and all
+// are counted. ctx is not kept.
+func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*MetricExporter, error) {
+	t, err := prepare(&cfg, metrics)
+	if err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	e := &MetricExporter{cfg: cfg, place: t.place(), log: log}
+	ctx = context.WithoutCancel(ctx)
+	if cfg.EffectiveProtocol() == config.OTLPGRPC {
+		e.next, err = newMetricGRPC(ctx, &cfg, t)
+	} else {
+		e.transport = newTransport(&cfg, t)
+		e.next, err = newMetricHTTP(ctx, &cfg, t, e.transport)
+	}
+	if err != nil {
+		return nil, e.errorf("%v", err)
+	}
+	return e, nil
+}
+
+// newMetricGRPC gives every setting, because the client would take the missing
+// ones from the environment.
+func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter, error) {
+	options := []otlpmetricgrpc.Option{
+		otlpmetricgrpc.WithEndpoint(t.url.Host),
+		otlpmetricgrpc.WithHeaders(copyHeaders(c.Headers)),
+		otlpmetricgrpc.WithTimeout(c.EffectiveTimeout()),
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false}), // Export does
+		otlpmetricgrpc.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
+		otlpmetricgrpc.WithAggregationSelector(sdkmetric.DefaultAggregationSelector),
+		otlpmetricgrpc.WithDialOption(dialOptions(c)...),
+	}
+	if t.tls != nil {
+		options = append(options, otlpmetricgrpc.WithTLSCredentials(credentials.NewTLS(t.tls)))
+	} else {
+		options = append(options, otlpmetricgrpc.WithTLSCredentials(nil), otlpmetricgrpc.WithInsecure())
+	}
+	return otlpmetricgrpc.New(ctx, options...)
+}
+
+// newMetricHTTP gives every setting, for the same reason.
+func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdkmetric.Exporter, error) {
+	compression := otlpmetrichttp.NoCompression
+	if c.UseGzip() {
+		compression = otlpmetrichttp.GzipCompression
+	}
+	return otlpmetrichttp.New(ctx,
+		otlpmetrichttp.WithEndpoint(t.url.Host),
+		otlpmetrichttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlpmetrichttp.WithHeaders(copyHeaders(c.Headers)),
+		otlpmetrichttp.WithTimeout(c.EffectiveTimeout()),
+		otlpmetrichttp.WithCompression(compression),
+		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it
+		otlpmetrichttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: false}),
+		otlpmetrichttp.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
+		otlpmetrichttp.WithAggregationSelector(sdkmetric.DefaultAggregationSelector),
+		otlpmetrichttp.WithHTTPClient(newHTTPClient(c, t, transport)),
+	)
+}
+
+// Temporality implements the SDK's Exporter: everything is cumulative.
+func (e *MetricExporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
+	return e.next.Temporality(k)
+}
+
+// Aggregation implements the SDK's Exporter: the defaults.
+func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+	return e.next.Aggregation(k)
+}
+
+// Export sends the metrics, and tries again until ctx is done or the time for
+// retries is over. It gives no error: a failure is counted, the first one is
+// logged, and a flush or shutdown right after it gives it.
+func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+	retry := delivery.Options{RetryFor: e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost}
+	err := delivery.Retry(ctx, retry, func(ctx context.Context) error {
+		o := outcome{answer: new(metricspb.ExportMetricsServiceResponse)}
+		ctx, cancel := context.WithTimeout(ctx, e.cfg.EffectiveTimeout())
+		defer cancel()
+		err := e.next.Export(withOutcome(ctx, &o), rm)
+		return o.failure(ctx, err, "data points", e.errorf)
+	})
+	e.mu.Lock()
+	e.last = err
+	first := err != nil && e.stats.Failures == 0
+	if err != nil {
+		e.stats.Failures++
+		e.stats.LastError = err
+	} else {
+		e.stats.Exports++
+	}
+	e.mu.Unlock()
+	if first {
+		e.log.Warn("telemetry could not send metrics; further failures are counted", "error", err)
+	}
+	return nil
+}
+
+// ForceFlush gives the error of the latest export: nothing is held back here.
+func (e *MetricExporter) ForceFlush(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}
+
+// Shutdown ends the exporter, and gives the error of the latest export.
+func (e *MetricExporter) Shutdown(ctx context.Context) error {
+	_ = e.next.Shutdown(ctx) // nothing is under way, and ctx may be over
+	if e.transport != nil {
+		e.transport.CloseIdleConnections()
+	}
+	return e.ForceFlush(ctx)
+}
+
+// Stats gives the counts.
+func (e *MetricExporter) Stats() MetricStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stats
+}
+
+func (e *MetricExporter) errorf(format string, args ...any) error {
+	return fmt.Errorf("otlp: %s: %s", e.place, oneLine(fmt.Sprintf(format, args...), e.cfg.Headers))
+}
