@@ -52,7 +52,7 @@ type Config struct {
 	// Sync says when files are forced to the disk: never (default), on_close or always.
 	Sync string `mapstructure:"sync"`
 	// RotateSize makes a file go on in the next one after that many bytes on
-	// disk; 0 is never.
+	// disk; 0 is never. It needs compression.
 	RotateSize int64 `mapstructure:"rotate_size"`
 
 	// MaxOpenFiles bounds the files that are open at once. The one that was
@@ -106,7 +106,7 @@ var (
 	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// Validate implements xconfmap.Validator. It names everything that is wrong at once.
+// Validate is called when the configuration is loaded. It names everything that is wrong at once.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
@@ -123,6 +123,7 @@ func (c *Config) Validate() error {
 	bad(c.FlushInterval < 0, "flush_interval is %v, below 0", c.FlushInterval)
 	bad(c.Sync != "" && indexFold(syncs, c.Sync) < 0, "sync %q is not one of %s", c.Sync, strings.Join(syncs, ", "))
 	bad(c.RotateSize < 0, "rotate_size is %d, below 0", c.RotateSize)
+	bad(c.RotateSize > 0 && c.plain(), "rotate_size needs compression, file_name %q is plain text", c.FileName)
 	bad(c.MaxOpenFiles < 1, "max_open_files is %d, below 1", c.MaxOpenFiles)
 	bad(c.IdleTimeout < 0, "idle_timeout is %v, below 0", c.IdleTimeout)
 	bad(c.OrderWindow < 0, "order_window is %v, below 0", c.OrderWindow)
@@ -130,6 +131,11 @@ func (c *Config) Validate() error {
 	bad(c.MaxWaitingSpans < 1, "max_waiting_spans is %d, below 1", c.MaxWaitingSpans)
 	bad(c.MaxParents < 1, "max_parents is %d, below 1", c.MaxParents)
 	return errors.Join(errs...)
+}
+
+// plain tells whether files are not compressed.
+func (c *Config) plain() bool {
+	return strings.EqualFold(c.Compression, "none") || c.Compression == "" && strings.HasSuffix(c.FileName, ".pfw")
 }
 
 func (c *Config) validateFileName() error {

@@ -52,6 +52,14 @@ func (r *relative) extend(start, end int64) {
 	r.start, r.end = min(r.start, start), max(r.end, end)
 }
 
+// depth is how many spans above it are known.
+func (r *relative) depth() (n int) {
+	for p := r.parent; p != nil && n < maxClimb; p = p.parent {
+		n++
+	}
+	return n
+}
+
 func (r *relative) contains(start, end int64) bool { return r.start <= start && r.end >= end }
 
 func (r *relative) marked(m mark) bool {

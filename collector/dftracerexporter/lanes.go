@@ -41,9 +41,10 @@ type home struct {
 }
 
 // place gives the lane of the block of a span: its own when it covers its
-// children there, its parent's, or any on which there is room.
-func (l *lanes) place(id, parent uint64, start, end int64) int {
-	at := -1
+// children there, its parent's, or any on which there is room. covered is what
+// it lies over.
+func (l *lanes) place(id, parent uint64, start, end int64) (at int, covered []run) {
+	at = -1
 	if own := l.homeOf(id); own >= 0 {
 		l.leave(id)
 		if l.all[own].fits(start, end, id) {
@@ -56,11 +57,14 @@ func (l *lanes) place(id, parent uint64, start, end int64) int {
 	if at < 0 {
 		at = l.free(start, end)
 	}
-	l.all[at].put(run{start, end, parent})
+	n := &l.all[at]
+	from, to := n.overlap(start, end)
+	covered = slices.Clone(n.runs[from:to])
+	n.put(run{start, end, parent})
 	if parent != 0 {
 		l.settle(parent, at)
 	}
-	return at
+	return at, covered
 }
 
 // beside gives the lane of a block that no parent will ever cover.

@@ -2,6 +2,7 @@ package dftracerexporter
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -103,8 +104,13 @@ func (t *trace) writeAll() {
 	for len(t.queue) > 0 {
 		t.writeOldest()
 	}
-	for e := t.family.waiting.Back(); e != nil; e = t.family.waiting.Back() {
-		r := e.Value.(*relative)
+	var open []*relative
+	for e := t.family.waiting.Back(); e != nil; e = e.Prev() {
+		open = append(open, e.Value.(*relative))
+	}
+	// A parent ends no sooner than its children.
+	slices.SortStableFunc(open, func(a, b *relative) int { return b.depth() - a.depth() })
+	for _, r := range open {
 		t.family.forget(r)
 		t.unfinished(r)
 	}
@@ -136,7 +142,7 @@ func (t *trace) unfinished(r *relative) {
 	if t.cfg.TraceIDs {
 		args = append(args, dftracer.String(argTraceID, r.key.trace.String()), dftracer.String(argSpanID, r.key.span.String()))
 	}
-	lane := t.lanes.place(r.id, above, r.start, r.end)
+	lane, _ := t.lanes.place(r.id, above, r.start, r.end)
 	t.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: t.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	t.rec.unfinished++
 }

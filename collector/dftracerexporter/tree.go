@@ -167,20 +167,47 @@ func maxLevel(heads []*span) (n int) {
 // writeHead places a span with those below it that nothing was written of, and
 // writes them.
 func (t *trace) writeHead(head *span) {
-	group := []*span{head}
-	for i := 0; i < len(group); i++ {
-		group = append(group, group[i].down...)
-	}
 	var parent uint64 // that may still come to cover the block
 	switch {
 	case head.up != nil:
-		parent = head.up.self.id
+		if !head.up.self.done {
+			parent = head.up.self.id
+		}
 	case head.above != nil && !head.above.done:
 		parent = head.above.id
 	}
-	first := t.lanes.place(head.self.id, parent, head.start, head.end)
+	lane, covered := t.lanes.place(head.self.id, parent, head.start, head.end)
+	group := []*span{head}
+	var aside []*span // children for which there is no room beside those written before
+	for _, c := range head.down {
+		if overlaps(covered, c) {
+			aside = append(aside, c)
+		} else {
+			group = append(group, c)
+		}
+	}
+	for i := 1; i < len(group); i++ {
+		group = append(group, group[i].down...)
+	}
+	t.writeGroup(group, lane)
+	for _, c := range aside {
+		t.writeHead(c)
+	}
+}
+
+func overlaps(runs []run, s *span) bool {
+	for _, r := range runs {
+		if r.start < s.end && s.start < r.end || r.start == s.start || r.end == s.end {
+			return true
+		}
+	}
+	return false
+}
+
+// writeGroup writes a span on its lane and those below it there or beside.
+func (t *trace) writeGroup(group []*span, first int) {
 	if len(group) == 1 {
-		t.write(head, first)
+		t.write(group[0], first)
 		return
 	}
 	events := make([]dftracer.Event, len(group))

@@ -1,0 +1,129 @@
+package dftracerexporter
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+func load(t *testing.T, name string) *Config {
+	t.Helper()
+	all, err := confmaptest.LoadConf(filepath.Join("testdata", "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := all.Sub(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := NewFactory().CreateDefaultConfig()
+	if err := sub.Unmarshal(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return cfg.(*Config)
+}
+
+func TestDefaultConfig(t *testing.T) {
+	cfg := NewFactory().CreateDefaultConfig()
+	if err := componenttest.CheckConfigStruct(cfg); err != nil {
+		t.Error(err)
+	}
+	if err := confmap.Validate(cfg); err == nil || !strings.Contains(err.Error(), "directory is required") {
+		t.Errorf("the default configuration lacks a directory, Validate says %v", err)
+	}
+	cfg = load(t, "dftracer")
+	if err := confmap.Validate(cfg); err != nil {
+		t.Error(err)
+	}
+	got := cfg.(*Config).options()
+	if got.Dialect != dftracer.V2 || got.Compression != dftracer.CompressAuto || got.FlushInterval != time.Second {
+		t.Errorf("options are %+v", got)
+	}
+}
+
+func TestFullConfig(t *testing.T) {
+	cfg := load(t, "dftracer/full")
+	if err := confmap.Validate(cfg); err != nil {
+		t.Fatal(err)
+	}
+	got := cfg.options()
+	want := dftracer.Options{
+		Dialect: dftracer.V22, Compression: dftracer.CompressSingle, Level: 6, MemberSize: 4 << 20,
+		FlushInterval: 5 * time.Second, Sync: dftracer.SyncOnClose, RotateSize: 1 << 30, Existing: dftracer.ExistingFail,
+	}
+	if got.Dialect != want.Dialect || got.Compression != want.Compression || got.Level != want.Level ||
+		got.MemberSize != want.MemberSize || got.FlushInterval != want.FlushInterval || got.Sync != want.Sync ||
+		got.RotateSize != want.RotateSize || got.Existing != want.Existing {
+		t.Errorf("options are\n%+v, want\n%+v", got, want)
+	}
+	if cfg.MaxOpenFiles != 16 || cfg.IdleTimeout != time.Hour || cfg.OrderWindow != 10*time.Second ||
+		cfg.MaxWaitingSpans != 100 || cfg.MaxParents != 200 || !cfg.TraceIDs || cfg.Retry.Enabled || !cfg.Queue.HasValue() {
+		t.Errorf("configuration is %+v", cfg)
+	}
+	if plain := load(t, "dftracer/plain"); plain.Validate() != nil || plain.options().Compression != dftracer.CompressNone {
+		t.Errorf("plain text: %v", plain.Validate())
+	}
+}
+
+func TestEveryMistakeIsNamed(t *testing.T) {
+	err := component.Config(load(t, "dftracer/bad")).(confmap.Validator).Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, part := range []string{
+		"directory is required", "{gpu}", `dialect "v3" is not one of V1, V2, V22`, `compression "zip"`, "compression_level is 12",
+		"member_size is -1", "flush_interval is -1s", `sync "sometimes"`, "rotate_size is -1", "max_open_files is 0",
+		"idle_timeout 1s is shorter than order_window 2s", "max_waiting_spans is 0", "max_parents is 0",
+	} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("no word of %s in %v", part, err)
+		}
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	for name, part := range map[string]string{
+		"":                        "empty",
+		"../trace.pfw.gz":         "leads out",
+		"/abs/trace.pfw":          "leads out",
+		"trace.json":              "does not end in",
+		".pfw.gz":                 "does not end in",
+		"trace-{rank.pfw":         "brace",
+		"trace-{job}.pfw":         "{job}",
+		"trace-{rank}.pfw.gz":     "",
+		"{host}/trace-{pid}.pfw":  "",
+		"{service}{rank}.pfw.gz":  "",
+		"a/../trace-{rank}.pfw":   "",
+		"a/../../trace-{pid}.pfw": "leads out",
+	} {
+		cfg := Config{FileName: name}
+		err := cfg.validateFileName()
+		switch {
+		case part == "" && err != nil:
+			t.Errorf("%q: %v", name, err)
+		case part != "" && (err == nil || !strings.Contains(err.Error(), part)):
+			t.Errorf("%q: %v, want a word of %q", name, err, part)
+		}
+	}
+	for _, c := range []Config{{FileName: "t.pfw.gz", Compression: "none"}, {FileName: "t.pfw", Compression: "members"}} {
+		if err := c.validateFileName(); err == nil {
+			t.Errorf("%s with compression %s is accepted", c.FileName, c.Compression)
+		}
+	}
+}
+
+func TestPlainTextDoesNotRotate(t *testing.T) {
+	cfg := load(t, "dftracer/plain")
+	cfg.RotateSize = 1 << 20
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "rotate_size needs compression") {
+		t.Errorf("error is %v", err)
+	}
+}
