@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -76,10 +77,11 @@ func TestNodesAreKept(t *testing.T) {
 	if tree.NewNode("compute", "forward") != tree.Compute.Forward || tree.NewNode("data", "data") != tree.Data.Node {
 		t.Error("a node that exists was made again")
 	}
-	if tree.NewNode("x", "y") != tree.NewNode("x", "y") || tree.Data.Item.Derive("z") != tree.Data.Item.Derive("z") {
+	custom, derived := tree.NewNode("x", "y"), tree.Data.Item.Derive("z")
+	if custom != tree.NewNode("x", "y") || derived != tree.Data.Item.Derive("z") {
 		t.Error("a node was made twice")
 	}
-	if tree.NewNode("x", "y").Tree() != tree || ai.NewNode("x", "y") == tree.NewNode("x", "y") {
+	if custom.Tree() != tree || ai.NewNode("x", "y") == custom {
 		t.Error("trees share nodes")
 	}
 }
@@ -413,4 +415,38 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations, want at most %v", name, got, c.most)
 		}
 	}
+}
+
+func ExampleNode_Start() {
+	ctx := context.Background()
+	forward := func(ctx context.Context) {
+		defer ai.Compute.Forward.Start(ctx).End()
+		// ...
+	}
+	forward(ctx)
+	fmt.Println(ai.Compute.Forward.Category(), ai.Compute.Forward.Name())
+	// Output: compute forward
+}
+
+func ExampleIterContext() {
+	ctx := context.Background()
+	batches := slices.Values([]string{"a", "b"})
+	for epoch := range ai.Pipeline.Epoch.Range(ctx, 2) {
+		for ctx, batch := range ai.IterContext(ctx, ai.DataLoader.Fetch, batches) {
+			_, scope := ai.Compute.StartContext(ctx, ai.Epoch(epoch))
+			fmt.Println(epoch, batch)
+			scope.End()
+		}
+	}
+	// Output:
+	// 0 a
+	// 0 b
+	// 1 a
+	// 1 b
+}
+
+func ExampleWrap() {
+	double := ai.Wrap(ai.Compute.Step, func(x int) int { return 2 * x })
+	fmt.Println(double(21))
+	// Output: 42
 }

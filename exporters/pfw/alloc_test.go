@@ -1,0 +1,64 @@
+package pfw_test
+
+import (
+	"context"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/exporters/pfw"
+)
+
+// nothing is a processor without a cost of its own.
+type nothing struct{}
+
+func (nothing) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (nothing) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (nothing) Shutdown(context.Context) error                  { return nil }
+func (nothing) ForceFlush(context.Context) error                { return nil }
+
+func spanWith(tracer trace.Tracer) {
+	_, s := tracer.Start(context.Background(), "forward", trace.WithAttributes(
+		attribute.Int("epoch", 3), attribute.Int("step", 12), attribute.String("phase", "train")))
+	s.End()
+}
+
+func TestAllocations(t *testing.T) {
+	p, _ := newTrace(t, nil)
+	count := func(sp sdktrace.SpanProcessor) float64 {
+		tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sp)).Tracer("x")
+		return testing.AllocsPerRun(2000, func() { spanWith(tracer) })
+	}
+	if bare, traced := count(nothing{}), count(p); traced > bare+2 {
+		t.Errorf("a traced span allocates %v times, a bare one %v; want at most 2 more", traced, bare)
+	}
+	kind := p.ScopeKind("compute", "forward")
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(2000, func() { kind.Start(ctx, nil, 0).End(nil) }); n > 1 {
+		t.Errorf("a scope allocates %v times, want at most 1", n)
+	}
+}
+
+func benchmark(b *testing.B, sp sdktrace.SpanProcessor) {
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sp))
+	tracer := tp.Tracer("x")
+	b.ReportAllocs()
+	for b.Loop() {
+		spanWith(tracer)
+	}
+}
+
+func BenchmarkBareSpan(b *testing.B) { benchmark(b, nothing{}) }
+
+func BenchmarkSpan(b *testing.B) {
+	p, err := pfw.Create(b.TempDir()+"/trace.pfw.gz", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmark(b, p)
+	if err := p.Shutdown(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,53 @@
+package pfw_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/pfw"
+)
+
+func ExampleNew() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+	path := filepath.Join(dir, "trace.pfw.gz")
+
+	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil)))
+	ctx, request := tp.Tracer("example.com/shop").Start(context.Background(), "request")
+	_, query := tp.Tracer("example.com/shop").Start(ctx, "query")
+	query.End()
+	request.End()
+	if err := tp.Shutdown(context.Background()); err != nil {
+		panic(err)
+	}
+
+	report, err := dftracer.ValidateFile(path, nil)
+	fmt.Println(report.Counts["shop/request/X"], report.Counts["shop/query/X"], report.OK(), err)
+	// Output: 1 1 true <nil>
+}
+
+func ExampleCreate() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+
+	trace, err := pfw.Create(filepath.Join(dir, "trace-{rank}.pfw.gz"), nil)
+	if err != nil {
+		panic(err)
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(trace))
+	_, span := tp.Tracer("example.com/job").Start(context.Background(), "training_loop")
+	span.End()
+	fmt.Println(tp.Shutdown(context.Background()), filepath.Base(trace.Writer().Path()))
+	// Output: <nil> trace-0.pfw.gz
+}
