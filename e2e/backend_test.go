@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	_ "google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/status"
+)
+
+// behaviourVariable says how a backend behaves: healthy, slow, failing or
+// silent.
+const behaviourVariable = "TRAINSPAN_E2E_BEHAVIOUR"
+
+// slowness is the time that a slow backend takes for a call.
+const slowness = 2 * time.Second
+
+// backend is an OTLP receiver in a process of its own, so that it shares
+// neither memory nor garbage collection with the training. It tells of the
+// spans that it took before it answers.
+type backend struct {
+	address string
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+
+	mu    sync.Mutex
+	taken int
+	read  chan struct{} // closed at the end of the output
+}
+
+// startBackend runs a backend until the end of the test or stop.
+func startBackend(t *testing.T, behaviour string) *backend {
+	t.Helper()
+	b := &backend{cmd: exec.CommandContext(untilDeadline(t), os.Args[0]), read: make(chan struct{})}
+	b.cmd.Env = append(os.Environ(), roleVariable+"=backend", behaviourVariable+"="+behaviour, "GOMAXPROCS=1")
+	b.cmd.Stderr = os.Stderr
+	stdin, err := b.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.stdin = stdin
+	stdout, err := b.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() {
+		t.Fatal("the backend did not start")
+	}
+	b.address = lines.Text()
+	go func() {
+		defer close(b.read)
+		for lines.Scan() {
+			b.mu.Lock()
+			_, _ = fmt.Sscan(lines.Text(), &b.taken)
+			b.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+// dieAtNextCall makes the backend end, without an answer, when it is called
+// next: every span that it took was answered for.
+func (b *backend) dieAtNextCall() { fmt.Fprintln(b.stdin, "die") }
+
+// stop ends the backend and gives the number of spans that it took.
+func (b *backend) stop() int {
+	_ = b.stdin.Close()
+	<-b.read
+	_ = b.cmd.Wait() // one that died has told what it took
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken
+}
+
+// runBackend is a backend's process. It ends with its input.
+func runBackend() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	s := &receiver{behaviour: os.Getenv(behaviourVariable), ids: map[string]bool{}}
+	switch s.behaviour {
+	case "silent":
+		go s.acceptOnly(l)
+	case "healthy", "slow", "failing":
+		server := grpc.NewServer(grpc.MaxRecvMsgSize(64 << 20))
+		collectorpb.RegisterTraceServiceServer(server, s)
+		go func() { _ = server.Serve(l) }() // ends with the process
+	default:
+		return fmt.Errorf("%s=%q means nothing", behaviourVariable, s.behaviour)
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		if strings.TrimSpace(lines.Text()) == "die" {
+			s.mu.Lock()
+			s.doomed = true
+			s.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// receiver is the OTLP service of a backend.
+type receiver struct {
+	collectorpb.UnimplementedTraceServiceServer
+	behaviour string
+
+	mu     sync.Mutex
+	doomed bool
+	ids    map[string]bool // of the spans that were taken
+}
+
+// Export implements the OTLP service.
+func (r *receiver) Export(ctx context.Context, request *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	switch r.behaviour {
+	case "slow":
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(slowness):
+		}
+	case "failing":
+		return nil, status.Error(codes.Internal, "the disk is on fire")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doomed {
+		os.Exit(3)
+	}
+	for _, s := range flatten(request.GetResourceSpans()) {
+		r.ids[string(s.GetSpanId())] = true
+	}
+	fmt.Println(len(r.ids))
+	return &collectorpb.ExportTraceServiceResponse{}, nil
+}
+
+// acceptOnly takes connections and never says a word.
+func (r *receiver) acceptOnly(l net.Listener) {
+	var kept []net.Conn
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			kept = append(kept, c) // a connection that nobody holds is closed some day
+		}
+	}
+}
+
+func flatten(all []*tracepb.ResourceSpans) (spans []*tracepb.Span) {
+	for _, rs := range all {
+		for _, ss := range rs.GetScopeSpans() {
+			spans = append(spans, ss.GetSpans()...)
+		}
+	}
+	return spans
+}

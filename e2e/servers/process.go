@@ -1,0 +1,116 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// Process is a running program. Its methods are safe for concurrent use.
+type Process struct {
+	cmd  *exec.Cmd
+	log  *tail
+	done chan struct{}
+}
+
+// start runs a program, until it is stopped or ctx is done.
+func start(ctx context.Context, path string, args ...string) (*Process, error) {
+	p := &Process{cmd: exec.CommandContext(ctx, path, args...), log: &tail{}, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("servers: start %s: %w", path, err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // a killed program has no other way to end
+	}()
+	return p, nil
+}
+
+// Kill ends the program at once, as a crash would, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may be over already
+	<-p.done
+}
+
+// Stop asks the program to end, and kills it after five seconds.
+func (p *Process) Stop() {
+	if err := p.cmd.Process.Signal(os.Interrupt); err == nil {
+		select {
+		case <-p.done:
+			return
+		case <-time.After(5 * time.Second):
+		}
+	}
+	p.Kill()
+}
+
+// Log is the end of what the program has printed.
+func (p *Process) Log() string { return p.log.String() }
+
+// ready waits until check succeeds.
+func (p *Process) ready(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("servers: ended early: %s", p.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("servers: not ready: %w: %s", err, p.Log())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	const most = 16 << 10
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text.Write(b)
+	if over := t.text.Len() - most; over > 0 {
+		t.text.Next(over)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+// FreeAddress is an address of 127.0.0.1 with a port that nobody uses now.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("servers: %w", err)
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// accepts checks that somebody listens.
+func accepts(ctx context.Context, address string) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
