@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -20,16 +21,35 @@ import (
 // Options are settings that a configuration cannot hold. Nil is none.
 type Options struct {
 	// OTLP may change the settings of the OTLP exporter before it is made: its
-	// TLS settings, retries, or spill directory.
+	// TLS settings, retries, or spill directory. Logs and metrics are sent with
+	// the settings that it leaves behind.
 	OTLP func(*otlp.Config)
+
+	// Logs and Metrics switch these signals of the OTLP output on or off; they
+	// win over the configuration. Unset leaves it to the configuration, which
+	// has them on.
+	Logs, Metrics config.Var[bool]
+
+	// Resource and Identity are what a builder is given by WithResource and
+	// WithIdentity, so that logs and metrics describe the process as the spans
+	// do. NewBuilder gives them to the builder too; Apply leaves that to the
+	// caller, whose builder may have them already.
+	Resource *resource.Resource
+	Identity telemetry.Identity
+
+	// Logger is told of log records and metrics that were lost. Nil is
+	// slog.Default.
+	Logger *slog.Logger
 }
 
 // Outputs are the exporters made for a configuration; nil for an output that
 // is off. The provider shuts them down.
 type Outputs struct {
-	File  *file.Exporter
-	Trace *pfw.Processor
-	OTLP  *otlp.Exporter
+	File    *file.Exporter
+	Trace   *pfw.Processor
+	OTLP    *otlp.Exporter
+	Logs    *otlp.Logs
+	Metrics *Metrics
 }
 
 // Close shuts the outputs down where no provider does, because it could not be
@@ -45,7 +65,23 @@ func (o *Outputs) Close(ctx context.Context) error {
 	if o.OTLP != nil {
 		errs = append(errs, o.OTLP.Shutdown(ctx))
 	}
+	if o.Logs != nil {
+		ctx, cancel := bounded(ctx)
+		defer cancel()
+		errs = append(errs, o.Logs.Shutdown(ctx))
+	}
+	if o.Metrics != nil {
+		errs = append(errs, o.Metrics.Shutdown(ctx))
+	}
 	return errors.Join(errs...) // the file is opened by the provider only
+}
+
+// bounded gives a context a deadline if it has none.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, telemetry.DefaultShutdownTimeout)
 }
 
 // Paths are the files that are written, by the word for their output: "file"
@@ -71,8 +107,11 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).
 		WithExportCustomization(cfg.Export)
-	if r := newResource(&cfg); r != nil {
+	if r := resourceOf(&cfg, o); r != nil {
 		b.WithResource(r)
+	}
+	if o != nil {
+		b.WithIdentity(o.Identity)
 	}
 	outputs, err := Apply(ctx, b, cfg, o)
 	if err != nil {
@@ -97,14 +136,8 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		b.WithRanks(ranks)
 		return outputs, nil
 	}
-	if cfg.OTLPActive() {
-		c := otlp.FromConfig(cfg.Outputs.OTLP)
-		if o != nil && o.OTLP != nil {
-			o.OTLP(&c)
-		}
-		if outputs.OTLP, err = otlp.New(ctx, c); err != nil {
-			return nil, fmt.Errorf("exporters: %w", err)
-		}
+	if err := outputs.useOTel(ctx, &cfg, ranks, o); err != nil {
+		return nil, errors.Join(err, outputs.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
 		if outputs.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
@@ -124,7 +157,65 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 	if outputs.OTLP != nil {
 		b.WithSpanExporter(outputs.OTLP)
 	}
+	if outputs.Logs != nil {
+		b.WithExporter(outputs.Logs)
+	}
+	if outputs.Metrics != nil {
+		b.WithMeterProvider(outputs.Metrics.MeterProvider())
+	}
+	if outputs.Logs != nil || outputs.Metrics != nil {
+		b.WithSpanProcessor(&finisher{outputs.Logs, outputs.Metrics})
+	}
 	return outputs, nil
+}
+
+// useOTel makes what goes through OpenTelemetry's exporters.
+func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.Ranks, options *Options) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("exporters: a configuration function panicked: %v", p)
+		}
+	}()
+	var c, forMetrics *otlp.Config
+	if cfg.OTLPActive() {
+		settings := otlp.FromConfig(cfg.Outputs.OTLP)
+		c = &settings
+		if options != nil {
+			if options.OTLP != nil {
+				options.OTLP(c)
+			}
+			c.Logs, c.Metrics = stronger(options.Logs, c.Logs), stronger(options.Metrics, c.Metrics)
+		}
+		if o.OTLP, err = otlp.New(ctx, *c); err != nil {
+			return fmt.Errorf("exporters: %w", err)
+		}
+		if c.MetricsActive() {
+			forMetrics = c
+		}
+	}
+	if c != nil && c.LogsActive() {
+		o.Logs, err = otlp.NewLogs(ctx, *c, &otlp.LogsOptions{
+			Resource: resourceOf(cfg, options), PerfTags: perfTags(cfg), Logger: options.logger(),
+		})
+		if err != nil {
+			return fmt.Errorf("exporters: %w", err)
+		}
+	}
+	id, err := identityOf(cfg, ranks, options)
+	if err != nil {
+		return err
+	}
+	if o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id); err != nil || o.Metrics == nil || o.Logs == nil {
+		return err
+	}
+	return o.Metrics.observe(o.Logs)
+}
+
+func stronger(a, b config.Var[bool]) config.Var[bool] {
+	if a.IsSet() {
+		return a
+	}
+	return b
 }
 
 // validate checks the outputs; the rest may come from elsewhere.

@@ -125,6 +125,9 @@ func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 // retries is over. It gives no error: a failure is counted, the first one is
 // logged, and a flush or shutdown right after it gives it.
 func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+	if len(rm.ScopeMetrics) == 0 {
+		return nil // nothing was measured yet
+	}
 	retry := delivery.Options{RetryFor: e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost}
 	err := delivery.Retry(ctx, retry, func(ctx context.Context) error {
 		o := outcome{answer: new(metricspb.ExportMetricsServiceResponse)}

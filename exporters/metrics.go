@@ -1,0 +1,208 @@
+package exporters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// Metrics are where the metrics of a training go: to an OTLP receiver at an
+// interval, to a Prometheus server that asks for them, or both. It is safe for
+// concurrent use. A nil Metrics does nothing.
+type Metrics struct {
+	provider *sdkmetric.MeterProvider
+	exporter *otlp.MetricExporter // nil where metrics are not sent
+	server   *prometheusServer    // nil where nobody can ask
+
+	once sync.Once
+	err  error
+}
+
+// newMetrics makes the outputs for metrics, nil if there are none.
+func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id telemetry.Identity) (*Metrics, error) {
+	if c == nil && !cfg.PrometheusActive() {
+		return nil, nil
+	}
+	res, err := otlp.NewResource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
+	if err != nil {
+		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err)
+	}
+	m := &Metrics{}
+	options := []sdkmetric.Option{sdkmetric.WithResource(res)}
+	if c != nil {
+		if m.exporter, err = otlp.NewMetricExporter(ctx, *c, o.logger()); err != nil {
+			return nil, fmt.Errorf("exporters: %w", err)
+		}
+	}
+	if cfg.PrometheusActive() {
+		var reader sdkmetric.Reader
+		if m.server, reader, err = listenPrometheus(ctx, &cfg.Outputs.Prometheus, id); err != nil {
+			if m.exporter != nil {
+				err = errors.Join(err, m.exporter.Shutdown(ctx))
+			}
+			return nil, fmt.Errorf("exporters: outputs.prometheus.address: %w", err)
+		}
+		options = append(options, sdkmetric.WithReader(reader))
+	}
+	if m.exporter != nil { // its goroutine is started last: nothing can fail any more
+		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(m.exporter,
+			sdkmetric.WithInterval(c.EffectiveMetricsInterval()))))
+	}
+	m.provider = sdkmetric.NewMeterProvider(options...)
+	return m, nil
+}
+
+// observe adds instruments that tell what became of log records.
+func (m *Metrics) observe(logs *otlp.Logs) error {
+	meter := m.provider.Meter("github.com/trainspan/trainspan/exporters", metric.WithInstrumentationVersion(telemetry.Version))
+	exported, err := meter.Int64ObservableCounter("telemetry.otlp.logs.exported", metric.WithUnit("{record}"),
+		metric.WithDescription("Log records that an OpenTelemetry backend took"))
+	dropped, dropErr := meter.Int64ObservableCounter("telemetry.otlp.logs.dropped", metric.WithUnit("{record}"),
+		metric.WithDescription("Log records lost on the way to a backend, by cause"))
+	if err = errors.Join(err, dropErr); err != nil {
+		return fmt.Errorf("exporters: metrics: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := logs.Stats()
+		if s.Recorded == 0 {
+			return nil // telemetry may never have started
+		}
+		o.ObserveInt64(exported, s.Exported)
+		for cause, n := range s.Drops {
+			o.ObserveInt64(dropped, n, metric.WithAttributes(attribute.String("cause", cause)))
+		}
+		return nil
+	}, exported, dropped) // as long as the provider lives, which is ours
+	if err != nil {
+		return fmt.Errorf("exporters: metrics: %w", err)
+	}
+	return nil
+}
+
+// MeterProvider is where a program can make instruments of its own, which go
+// where those of the training go. It is nil for a nil Metrics.
+func (m *Metrics) MeterProvider() metric.MeterProvider {
+	if m == nil {
+		return nil
+	}
+	return m.provider
+}
+
+// PrometheusURL is the address at which metrics can be fetched, empty if they
+// cannot.
+func (m *Metrics) PrometheusURL() string {
+	if m == nil || m.server == nil {
+		return ""
+	}
+	return m.server.url
+}
+
+// Stats are counts of the exports by OTLP.
+func (m *Metrics) Stats() otlp.MetricStats {
+	if m == nil || m.exporter == nil {
+		return otlp.MetricStats{}
+	}
+	return m.exporter.Stats()
+}
+
+// ForceFlush sends the metrics of this moment.
+func (m *Metrics) ForceFlush(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	return m.provider.ForceFlush(ctx)
+}
+
+// Shutdown sends the metrics a last time and closes the Prometheus endpoint,
+// both until ctx is done, or for 5 s if it has no deadline. Later calls give the
+// same result.
+func (m *Metrics) Shutdown(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	m.once.Do(func() {
+		ctx, cancel := bounded(ctx)
+		defer cancel()
+		m.err = errors.Join(m.provider.Shutdown(ctx), m.server.close(ctx))
+		if m.err != nil {
+			m.err = fmt.Errorf("exporters: metrics: %w", m.err)
+		}
+	})
+	return m.err
+}
+
+// identityOf is the process as the configuration and the launcher know it. The
+// telemetry builder fills in the same.
+func identityOf(cfg *config.Config, ranks config.Ranks, o *Options) (telemetry.Identity, error) {
+	var id telemetry.Identity
+	if o != nil {
+		id = o.Identity
+	}
+	launch, err := config.DetectLaunch(os.LookupEnv)
+	if err != nil {
+		return id, fmt.Errorf("exporters: %w", err)
+	}
+	if id.Host == "" {
+		if id.Host, err = os.Hostname(); err != nil {
+			id.Host = "unknown"
+		}
+	}
+	if id.PID == 0 {
+		id.PID = os.Getpid()
+	}
+	if !id.Rank.IsSet() {
+		id.Rank = config.Value(ranks.Rank.Or(0))
+	}
+	if !id.LocalRank.IsSet() {
+		id.LocalRank = ranks.LocalRank
+	}
+	if !id.Attempt.IsSet() {
+		id.Attempt = config.Value(launch.Attempt.Or(0))
+	}
+	if id.WorldSize == 0 {
+		id.WorldSize = cfg.WorldSize.Or(1)
+	}
+	id.SessionTag, id.ApplicationName = cfg.SessionTag.Or(""), cfg.ApplicationName
+	return id, nil
+}
+
+func perfTags(cfg *config.Config) []string {
+	if cfg.Training == nil {
+		return nil
+	}
+	tags, _ := cfg.Training.Tags()
+	return tags
+}
+
+// resourceOf is what the configuration and the program add to the resource, nil
+// if nothing.
+func resourceOf(cfg *config.Config, o *Options) *resource.Resource {
+	r := newResource(cfg)
+	if o == nil || o.Resource == nil {
+		return r
+	}
+	merged, err := resource.Merge(r, o.Resource)
+	if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return o.Resource
+	}
+	return merged
+}
+
+func (o *Options) logger() *slog.Logger {
+	if o == nil || o.Logger == nil {
+		return slog.Default()
+	}
+	return o.Logger
+}
