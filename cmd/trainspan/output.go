@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 )
 
@@ -21,7 +20,10 @@ func createOutput(path string, force bool) (*outputFile, error) {
 		return nil, usage("%s: is a directory; name a file in it", path)
 	case err == nil && !info.Mode().IsRegular():
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		return &outputFile{File: f, path: path}, err
+		if err != nil {
+			return nil, err
+		}
+		return &outputFile{File: f, path: path}, nil
 	case err == nil && !force:
 		return nil, usage("%s: is already there; choose another name or add --force to replace it", path)
 	case err != nil && !errors.Is(err, os.ErrNotExist):
@@ -32,7 +34,10 @@ func createOutput(path string, force bool) (*outputFile, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, usage("%s: its directory does not exist; make it first", path)
 	}
-	return &outputFile{File: f, path: path, temp: temp}, err
+	if err != nil {
+		return nil, named(path, err)
+	}
+	return &outputFile{File: f, path: path, temp: temp}, nil
 }
 
 // finish ends the file: under its name when err is nil, else without a trace.
@@ -53,20 +58,17 @@ func (o *outputFile) finish(err error) error {
 	return named(o.path, err)
 }
 
-// named makes sure that an error about writing names the file.
+// named gives errors about the temporary name the name that the user knows.
 func named(path string, err error) error {
 	var at *os.PathError
-	var known *statusError
-	if err == nil || errors.As(err, &known) {
-		return err
+	if errors.As(err, &at) && at.Path == path+".tmp" {
+		return &os.PathError{Op: at.Op, Path: path, Err: at.Err}
 	}
-	if errors.As(err, &at) && at.Path != path+".tmp" {
-		return err
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		return &os.PathError{Op: "write", Path: path, Err: link.Err}
 	}
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	return &os.PathError{Op: "write", Path: path, Err: fmt.Errorf("%w", err)}
+	return err
 }
 
 // checkOutput refuses an output that would destroy something.

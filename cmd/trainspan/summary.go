@@ -29,7 +29,7 @@ func newSummary(a *app) *cobra.Command {
 		Long: `Adds up the time of one or several traces of a job.
 
 Per rank and per epoch: how long something was computed, how long I/O and
-communication took, and how much of these was not hidden behind computing. Each
+communication took, and how much of these did not overlap with computing. Each
 moment counts once there, however many spans it is in.
 
 Per category and name: how often, the time in all, the time without the spans
@@ -153,7 +153,7 @@ func useCells(u stats.Use) []string {
 		cell(u.IO), cell(u.IOAlone), cell(u.Comm), cell(u.CommAlone), cell(u.Rest)}
 }
 
-var useHeads = []string{"wall", "compute", "of wall", "I/O", "not hidden", "comm", "not hidden", "none of these"}
+var useHeads = []string{"wall", "compute", "of wall", "I/O", "unoverlapped", "comm", "unoverlapped", "none of these"}
 
 func (a *app) showUse(r *stats.Result, p painter) {
 	a.printf("\n%s\n", p.head("Time of each rank"))

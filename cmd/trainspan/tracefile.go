@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"strings"
 
@@ -58,12 +57,8 @@ func (a *app) createTrace(path string, force bool, inputs []string, opts *dftrac
 
 // finish ends the trace; err is why it is not complete, if it is not.
 func (t *traceFile) finish(err error) error {
-	if closeErr := t.Close(); closeErr != nil && err == nil {
+	if closeErr := t.Close(); err == nil {
 		err = closeErr
-		// What failed underneath says more than how many events it cost.
-		if cause := errors.Unwrap(err); cause != nil {
-			err = cause
-		}
 	}
 	if t.out == nil {
 		return err

@@ -138,9 +138,10 @@ func (l *lane) prune() {
 			l.releaseKids(old)
 		}
 	}
-	for ratio := int64(16); l.live > l.limit/2 && ratio < 1<<60; ratio *= 16 {
+	span := l.extent()
+	for most := span/int64(l.limit) + 1; l.live > l.limit/2 && most > 0 && most/4 <= span; most *= 2 {
 		for at := int32(0); ; at = l.nodes[at].kids {
-			l.fold(l.nodes[at].kids, ratio)
+			l.fold(l.nodes[at].kids, most)
 			if l.nodes[at].kids == 0 {
 				break
 			}
@@ -151,12 +152,22 @@ func (l *lane) prune() {
 	}
 }
 
+// extent is the time between the first and the last span that is remembered.
+func (l *lane) extent() int64 {
+	at := l.nodes[0].kids
+	last := l.nodes[at].end
+	for l.nodes[at].prev != 0 {
+		at = l.nodes[at].prev
+	}
+	return max(last-l.nodes[at].start, 1)
+}
+
 // keepLatest is how many of the latest siblings are never folded.
 const keepLatest = 32
 
-// fold joins pairs of neighbouring siblings whose lengths differ by no more
-// than the given ratio, so that a long span is not lost among short ones.
-func (l *lane) fold(at int32, ratio int64) {
+// fold joins neighbouring siblings to stretches no longer than most, so that a
+// long span keeps its bounds while the short ones around it lose theirs.
+func (l *lane) fold(at int32, most int64) {
 	for i := 0; i < keepLatest && at != 0; i++ {
 		at = l.nodes[at].prev
 	}
@@ -167,12 +178,10 @@ func (l *lane) fold(at int32, ratio int64) {
 			return
 		}
 		o := &l.nodes[old]
-		a, b := n.end-n.start+1, o.end-o.start+1
-		if max(a, b)/min(a, b) <= ratio && o.end <= n.start {
+		if start, end := min(n.start, o.start), max(n.end, o.end); end-start <= most {
 			l.releaseKids(at)
-			n.start, n.busy, n.name = o.start, n.busy+o.busy, noName
-			n.prev = o.prev
 			l.releaseKids(old)
+			n.start, n.end, n.busy, n.name, n.prev = start, end, min(n.busy+o.busy, end-start), noName, o.prev
 			l.release(old)
 		}
 		at = l.nodes[at].prev
