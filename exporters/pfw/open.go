@@ -19,6 +19,7 @@ type open struct {
 	parent atomic.Pointer[open]
 	ended  atomic.Bool
 	slot   int8         // of roots, counted from 1; 0: none
+	begun  bool         // its begin was written; guarded by its shard once it is registered
 	last   atomic.Int64 // the latest end of a child
 	live   atomic.Int32 // events written while it was open
 }

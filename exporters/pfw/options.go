@@ -1,6 +1,10 @@
 package pfw
 
-import "github.com/trainspan/trainspan/dftracer"
+import (
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
 
 // Options configures a [Processor] or an [Exporter], which copies it. The zero
 // value and nil are the defaults.
@@ -9,9 +13,14 @@ type Options struct {
 	// at when a writer is given.
 	Trace *dftracer.Options
 
-	// NoBegin leaves out the records that say that a long span has begun. With
-	// them a reader sees what was going on when the process was killed.
+	// NoBegin leaves out the records that say that a span has begun. With them
+	// a reader sees what was going on when the process was killed.
 	NoBegin bool
+
+	// BeginAfter is how long other spans and scopes than the long ones are open
+	// before their record is written; 0 means DefaultBeginAfter. The long ones
+	// of package spans get theirs at once.
+	BeginAfter time.Duration
 
 	// TraceIDs adds the arguments trace_id and span_id, by which a span is
 	// found in an OpenTelemetry backend. They cost 30 bytes an event on disk.
@@ -30,6 +39,9 @@ type Options struct {
 // DefaultMaxParents is the MaxParents of the zero Options.
 const DefaultMaxParents = 1 << 16
 
+// DefaultBeginAfter is the BeginAfter of the zero Options.
+const DefaultBeginAfter = time.Second
+
 func (o *Options) withDefaults() Options {
 	var opts Options
 	if o != nil {
@@ -37,6 +49,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if opts.MaxParents <= 0 {
 		opts.MaxParents = DefaultMaxParents
+	}
+	if opts.BeginAfter <= 0 {
+		opts.BeginAfter = DefaultBeginAfter
 	}
 	return opts
 }

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -42,6 +41,9 @@ type Processor struct {
 	ambient  atomic.Pointer[func() trace.SpanContext]
 	direct   atomic.Bool // a scope was started
 
+	stop    chan struct{} // nil when nobody watches
+	watcher sync.WaitGroup
+
 	closed    atomic.Bool
 	down      sync.Once
 	downErr   error
@@ -58,12 +60,16 @@ type spanEntry struct {
 }
 
 // NewProcessor makes a processor that writes to w. Shutdown flushes w, and
-// closes it only if the options say so.
+// closes it only if the options say so. Unless they say NoBegin, it starts a
+// goroutine that Shutdown ends.
 func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
 	p := &Processor{w: w, opts: o.withDefaults(), clock: newClock()}
 	p.keys.standard = standardKeys()
 	p.lanes = dftracer.NewLanes(int64(os.Getpid()))
 	p.roots = newRoots(p.lanes)
+	if !p.opts.NoBegin {
+		p.watch()
+	}
 	return p
 }
 
@@ -115,11 +121,14 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	parent := p.parentOf(ctx, s.Parent())
 	e.beginBelow(parent, s.StartTime().UnixMicro())
 	tid := p.roots.begin(&e.open, parent)
-	p.open.add(s.SpanContext().SpanID(), e)
 	if p.opts.NoBegin {
+		p.open.add(s.SpanContext().SpanID(), e)
 		return
 	}
-	if i := spans.Index(s.Name()); i >= 0 && spans.At(i).Long {
+	i := spans.Index(s.Name())
+	e.begun = i >= 0 && spans.At(i).Long
+	p.open.add(s.SpanContext().SpanID(), e)
+	if e.begun {
 		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
 	}
 }
@@ -143,16 +152,6 @@ func (p *Processor) parentOf(ctx context.Context, parent trace.SpanContext) *ope
 		return sc.alive()
 	}
 	return nil
-}
-
-// begin writes that a long span has begun.
-func (p *Processor) begin(o *open, key *dftracer.Key, tid int64, attrs []attribute.KeyValue) {
-	level, parent := o.place()
-	args := appendProgress(nil, o.epoch, o.step, attrs)
-	p.w.Begin(&dftracer.Event{
-		ID: o.id, Name: key.Name(), Cat: key.Cat(), TID: tid, TS: o.start,
-		Level: level, Parent: parent, Args: appendAttrs(args, attrs),
-	})
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
@@ -227,6 +226,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	}
 	p.down.Do(func() {
 		p.closed.Store(true)
+		p.unwatch()
 		p.truncate()
 		var args []dftracer.Arg
 		if n := p.truncated.Load(); n > 0 {

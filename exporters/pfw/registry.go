@@ -59,8 +59,11 @@ func (r *registry) remove(id trace.SpanID) *spanEntry {
 	return o
 }
 
-func (r *registry) addScope(sc *scope) {
-	s := &r.scopes[sc.id&(registryShards-1)]
+// addScope adds a scope that began on a lane. Goroutines that run at the same
+// time have different lanes and do not meet.
+func (r *registry) addScope(sc *scope, tid int64) {
+	sc.shard = uint8(tid & (registryShards - 1))
+	s := &r.scopes[sc.shard]
 	s.mu.Lock()
 	sc.next = s.first
 	if s.first != nil {
@@ -71,7 +74,7 @@ func (r *registry) addScope(sc *scope) {
 }
 
 func (r *registry) removeScope(sc *scope) {
-	s := &r.scopes[sc.id&(registryShards-1)]
+	s := &r.scopes[sc.shard]
 	s.mu.Lock()
 	if sc.prev == nil {
 		s.first = sc.next

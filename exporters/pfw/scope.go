@@ -33,6 +33,7 @@ type scope struct {
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scope       // in the registry
+	shard      uint8        // of the registry
 
 	mu    sync.Mutex
 	extra []attribute.KeyValue
@@ -67,15 +68,19 @@ func (k *kind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) sp
 		ctx = context.Background()
 	}
 	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	tid := s.begin(k.p.clock.now())
-	if k.long && !k.p.opts.NoBegin {
-		var attrs []attribute.KeyValue
-		if args != nil {
-			attrs = args.Attrs
-		}
-		k.p.begin(&s.open, &k.key, tid, attrs)
+	s.begun = k.long && !k.p.opts.NoBegin
+	if tid := s.begin(k.p.clock.now()); s.begun {
+		k.p.begin(&s.open, &k.key, tid, s.shared())
 	}
 	return s
+}
+
+// shared are the arguments that the scope shares with others of its kind.
+func (s *scope) shared() []attribute.KeyValue {
+	if s.args == nil {
+		return nil
+	}
+	return s.args.Attrs
 }
 
 // Record implements spans.ScopeKind.
@@ -102,7 +107,7 @@ func (s *scope) begin(start int64) (tid int64) {
 	if !p.direct.Load() {
 		p.direct.Store(true)
 	}
-	p.open.addScope(s)
+	p.open.addScope(s, tid)
 	return tid
 }
 

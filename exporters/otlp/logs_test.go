@@ -1,0 +1,439 @@
+package otlp_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+var identity = telemetry.Identity{
+	Host: "node7", PID: 42, Rank: config.Value(3), LocalRank: config.Value(1), WorldSize: 8,
+	Attempt: config.Value(2), SessionTag: "tag", ApplicationName: "app",
+}
+
+// notes is a log that can be read while it is written.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func (s *signals) config() otlp.Config {
+	return otlp.Config{
+		OTLP:       config.OTLP{Protocol: s.protocol, Endpoint: s.url},
+		RetryFirst: time.Millisecond, RetryMost: 20 * time.Millisecond,
+	}
+}
+
+func startLogs(t *testing.T, cfg otlp.Config, log *notes) *otlp.Logs {
+	t.Helper()
+	l, err := otlp.NewLogs(t.Context(), cfg, &otlp.LogsOptions{
+		PerfTags: []string{"a", "b"}, Resource: resource.NewSchemaless(attribute.String("team", "blue")),
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start(t.Context(), identity); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// shut is a shutdown with a deadline that no test is meant to reach.
+func shut(t *testing.T, l *otlp.Logs, limit time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var err error
+	within(t, func() { err = l.Shutdown(ctx) })
+	return err
+}
+
+func event(span *telemetry.SpanData, kind telemetry.Kind, name string, attrs ...attributes.Attr) *telemetry.Record {
+	return &telemetry.Record{Kind: kind, Span: span, Event: telemetry.Event{Name: name, Time: 5e9, Attributes: attrs}}
+}
+
+func loop() *telemetry.SpanData {
+	return &telemetry.SpanData{
+		Name: spans.TrainingLoop, TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, ParentID: trace.SpanID{4}, Start: 5e9,
+		Attributes: attributes.Extend(attributes.Int("train_iterations_start", 7)),
+	}
+}
+
+func texts(attrs []*commonpb.KeyValue) map[string]string {
+	out := map[string]string{}
+	for _, a := range attrs {
+		switch v := a.GetValue().GetValue().(type) {
+		case *commonpb.AnyValue_IntValue:
+			out[a.GetKey()] = string(rune('0' + v.IntValue))
+		default:
+			out[a.GetKey()] = a.GetValue().GetStringValue()
+		}
+	}
+	return out
+}
+
+func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
+	ca := newAuthority(t)
+	server := ca.issue("server")
+	forSignals(t, func(t *testing.T, s *signals) {
+		s.start(t, &tls.Config{Certificates: []tls.Certificate{server}})
+		cfg := s.config()
+		cfg.Compression, cfg.Certificate, cfg.Headers = "gzip", ca.file("ca.pem"), config.Headers{"x-key": "hunter2"}
+		log := &notes{}
+		l := startLogs(t, cfg, log)
+		span := loop()
+		for _, r := range []*telemetry.Record{
+			event(span, telemetry.KindStart, "span_start"),
+			event(span, telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
+			event(span, telemetry.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
+			event(nil, telemetry.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
+			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, telemetry.KindEvent, "save_checkpoint_success"),
+			// Not sent: the span says these itself.
+			event(span, telemetry.KindStop, "span_stop"),
+			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync}, telemetry.KindStart, "span_start"),
+			event(&telemetry.SpanData{Name: "mine"}, telemetry.KindStart, "span_start"),
+			event(&telemetry.SpanData{Name: "mine"}, telemetry.KindStop, "span_stop"),
+		} {
+			if err := l.Export(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.ForceFlush(t.Context()); err != nil { // nothing has ended yet
+			t.Fatal(err)
+		}
+		records := s.taken()
+		if len(records) != 5 {
+			t.Fatalf("%d records arrived, want 5", len(records))
+		}
+		start, update, failure, gap := records[0], records[1], records[2], records[3]
+		if start.GetEventName() != "span_start" || start.GetTimeUnixNano() != 5e9 || start.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_INFO ||
+			hex.EncodeToString(start.GetTraceId()) != span.TraceID.String() || hex.EncodeToString(start.GetSpanId()) != span.SpanID.String() {
+			t.Errorf("start: %v", start)
+		}
+		if a := texts(start.GetAttributes()); a["span.name"] != spans.TrainingLoop || a["parent_span_id"] != span.ParentID.String() || a["train_iterations_start"] != "7" {
+			t.Errorf("attributes of the start: %v", a)
+		}
+		if a := texts(update.GetAttributes()); a["step"] != "9" || a["bad"] != "�" || update.GetEventName() != "training_metrics_update" || a["train_iterations_start"] != "" {
+			t.Errorf("update: %v", update)
+		}
+		if failure.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_ERROR || failure.GetBody().GetStringValue() != "out of memory" {
+			t.Errorf("error: %v", failure)
+		}
+		if gap.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_WARN || len(gap.GetSpanId()) != 0 || gap.GetBody().GetStringValue() != "a gap" {
+			t.Errorf("data error: %v", gap)
+		}
+		a := texts(s.logs[0].GetResource().GetAttributes())
+		if a["service.name"] != "app" || a["service.instance.id"] != "node7/42/3" || a["training.rank"] != "3" || a["training.attempt"] != "2" ||
+			a["training.perf_tag"] != "a,b" || a["team"] != "blue" || a["training.local_rank"] != "1" {
+			t.Errorf("resource: %v", a)
+		}
+		if s.headers["x-key"] != "hunter2" || !s.gzip {
+			t.Errorf("headers %v, gzip %v", s.headers, s.gzip)
+		}
+		if err := shut(t, l, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if st := l.Stats(); st.Recorded != 5 || st.Exported != 5 || st.Dropped != 0 || st.Pending != 0 {
+			t.Errorf("%+v", st)
+		}
+		if log.String() != "" {
+			t.Errorf("logged %s", log)
+		}
+	})
+}
+
+func TestAnswersToLogs(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		script   func(call, records int) reply
+		exported int64
+		cause    string
+	}{
+		{"busy, then fine", func(call, _ int) reply {
+			if call < 3 {
+				return busy
+			}
+			return accept
+		}, 10, ""},
+		{"connection lost, then fine", func(call, _ int) reply {
+			if call == 1 {
+				return disconnect
+			}
+			return accept
+		}, 10, ""},
+		{"partial success", func(int, int) reply { return reject2 }, 8, "refused by the backend"},
+		{"refused", func(int, int) reply { return refuse }, 0, "refused by the backend"},
+		{"too large", func(_, records int) reply {
+			if records > 3 {
+				return full
+			}
+			return accept
+		}, 10, ""},
+		{"busy for ever", func(int, int) reply { return busy }, 0, "not taken in time"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			forSignals(t, func(t *testing.T, s *signals) {
+				s.script = tc.script
+				s.start(t, nil)
+				cfg := s.config()
+				cfg.RetryFor, cfg.Headers = 2*time.Second, config.Headers{"x-key": "hunter2"}
+				if tc.cause == "not taken in time" {
+					cfg.RetryFor = 100 * time.Millisecond
+				}
+				log := &notes{}
+				l := startLogs(t, cfg, log)
+				for range 10 {
+					_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+				}
+				if err := l.ForceFlush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				st := l.Stats()
+				if st.Recorded != 10 || st.Exported != tc.exported || st.Dropped != 10-tc.exported || st.Pending != 0 || tc.cause != "" && st.Drops[tc.cause] != st.Dropped {
+					t.Errorf("%+v", st)
+				}
+				if st.Dropped > 0 && (st.LastError == nil || strings.Contains(st.LastError.Error(), "hunter2") || strings.Contains(st.LastError.Error(), "\n")) {
+					t.Errorf("last error: %v", st.LastError)
+				}
+				if err := shut(t, l, time.Minute); err != nil {
+					t.Error(err)
+				}
+				if n := int64(len(s.taken())); tc.cause == "" && n != 10 {
+					t.Errorf("%d records arrived", n)
+				}
+				if lines := strings.Count(log.String(), "\n"); (lines == 2) != (tc.cause != "") || lines > 2 || strings.Contains(log.String(), "hunter2") {
+					t.Errorf("logged %s", log)
+				}
+			})
+		})
+	}
+}
+
+// The caller is never held up, memory is bounded and every drop is counted,
+// whatever the backend does; the shutdown keeps to its deadline.
+func TestLogsWithoutABackend(t *testing.T) {
+	silent, closed := silentPort(t), closedPort(t)
+	for _, place := range []struct{ name, address string }{{"silent", silent}, {"closed", closed}} {
+		t.Run(place.name, func(t *testing.T) {
+			forSignals(t, func(t *testing.T, s *signals) {
+				s.url = "http://" + place.address
+				cfg := s.config()
+				cfg.QueueSize, cfg.BatchSize = 64, 16
+				log := &notes{}
+				l := startLogs(t, cfg, log)
+				for range 1000 {
+					_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+				}
+				if st := l.Stats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
+					t.Errorf("%+v", st)
+				}
+				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
+					t.Errorf("shutdown: %v", err)
+				}
+				st := l.Stats()
+				if st.Exported != 0 || st.Pending != 0 || st.Dropped != 1000 || st.Drops["queue full"]+st.Drops["not sent before shutdown"] != 1000 || st.Drops["not sent before shutdown"] == 0 {
+					t.Errorf("%+v", st)
+				}
+				if n := strings.Count(log.String(), "\n"); n == 0 || n > 2 || !strings.Contains(log.String(), "records=1000 of=1000") {
+					t.Errorf("logged %d lines: %s", n, log)
+				}
+				if err := l.Shutdown(context.Background()); err != nil { // is over already
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Without a deadline the goroutine of the training is not kept waiting.
+func TestShutdownOfLogsInTheBackground(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		s.script = func(int, int) reply { return hang }
+		s.start(t, nil)
+		l, err := otlp.NewLogs(t.Context(), s.config(), &otlp.LogsOptions{ShutdownTimeout: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Start(t.Context(), identity); err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+		if err := l.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if st := l.Stats(); st.Pending != 1 {
+			t.Errorf("the shutdown waited: %+v", st)
+		}
+		if err := l.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "1 records") {
+			t.Errorf("wait: %v", err)
+		}
+		if st := l.Stats(); st.Dropped != 1 || st.Pending != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A pause between two attempts is cut short by the shutdown, and the backend
+// that has come back gets everything.
+func TestShutdownCutsThePause(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		var back sync.Map
+		s.script = func(int, int) reply {
+			if _, ok := back.Load("yes"); ok {
+				return accept
+			}
+			return busy
+		}
+		s.start(t, nil)
+		cfg := s.config()
+		cfg.RetryFirst, cfg.RetryMost, cfg.RetryFor, cfg.BatchDelay = time.Hour, time.Hour, 10*time.Hour, time.Millisecond
+		l := startLogs(t, cfg, &notes{})
+		_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+		for s.seen() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		back.Store("yes", true)
+		if err := shut(t, l, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if st := l.Stats(); st.Exported != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestLogsCanBeStartedAgain(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		s.start(t, nil)
+		l := startLogs(t, s.config(), &notes{})
+		if l.Start(t.Context(), identity) == nil {
+			t.Error("started twice")
+		}
+		for range 2 {
+			_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+			if err := shut(t, l, time.Minute); err != nil {
+				t.Error(err)
+			}
+			_ = l.Export(event(loop(), telemetry.KindEvent, "too late"))
+			if err := l.Start(t.Context(), identity); err != nil { // a builder that was corrected
+				t.Fatal(err)
+			}
+		}
+		if err := shut(t, l, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if st := l.Stats(); st.Exported != 2 || len(s.taken()) != 2 {
+			t.Errorf("%+v, %d arrived", st, len(s.taken()))
+		}
+	})
+}
+
+func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		s.start(t, nil)
+		cfg := s.config()
+		cfg.QueueSize, cfg.BatchSize, cfg.BatchDelay = 128, 32, time.Millisecond
+		l := startLogs(t, cfg, &notes{})
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for i := range 500 {
+					_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+					if i%100 == 0 {
+						if err := l.ForceFlush(context.Background()); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		_ = shut(t, l, time.Minute) // drops are expected
+		st := l.Stats()
+		if st.Recorded != 2000 || st.Exported+st.Dropped != 2000 || int64(len(s.taken())) != st.Exported {
+			t.Errorf("%+v, %d arrived", st, len(s.taken()))
+		}
+	})
+}
+
+func TestNilLogs(t *testing.T) {
+	var l *otlp.Logs
+	if l.Start(t.Context(), identity) != nil || l.Export(event(nil, telemetry.KindDataError, "e")) != nil ||
+		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.Wait(t.Context()) != nil || l.Stats().Recorded != 0 {
+		t.Error("a nil exporter did something")
+	}
+	closed, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed.Export(event(nil, telemetry.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
+		t.Error("an exporter that was not started did something")
+	}
+}
+
+func TestShortSpansCostNothing(t *testing.T) {
+	s := (&signals{protocol: config.OTLPHTTP}).start(t, nil)
+	l := startLogs(t, s.config(), &notes{})
+	short := &telemetry.SpanData{Name: spans.ModelForward}
+	start, stop := event(short, telemetry.KindStart, "span_start"), event(short, telemetry.KindStop, "span_stop")
+	if n := testing.AllocsPerRun(100, func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if err := shut(t, l, time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNewLogsNamesWhatIsWrong(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		otlp config.OTLP
+		want string
+	}{
+		{"no address", config.OTLP{TracesEndpoint: "http://h/x"}, "otlp.logs_endpoint"},
+		{"password", config.OTLP{LogsEndpoint: "http://me:hunter2@h"}, "otlp.logs_endpoint"},
+		{"certificate", config.OTLP{Endpoint: "http://h", Certificate: "ca.pem"}, "otlp.certificate"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := otlp.NewLogs(t.Context(), otlp.Config{OTLP: tc.otlp}, nil); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error: %v", err)
+			}
+		})
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "key hunter2")
+	_, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_LOGS_HEADERS") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error: %v", err)
+	}
+}

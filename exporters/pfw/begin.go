@@ -1,0 +1,86 @@
+package pfw
+
+import (
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// begin writes that a span has begun. The span must not have ended: readers
+// take a begin without an end for a span that was cut short.
+func (p *Processor) begin(o *open, key *dftracer.Key, tid int64, attrs []attribute.KeyValue) {
+	level, parent := o.place()
+	args := appendProgress(nil, o.epoch, o.step, attrs)
+	p.w.Begin(&dftracer.Event{
+		ID: o.id, Name: key.Name(), Cat: key.Cat(), TID: tid, TS: o.start,
+		Level: level, Parent: parent, Args: appendAttrs(args, attrs),
+	})
+}
+
+// watch writes the begin of everything that stays open for long.
+func (p *Processor) watch() {
+	p.stop = make(chan struct{})
+	p.watcher.Go(func() {
+		t := time.NewTicker(max(p.opts.BeginAfter/2, time.Millisecond))
+		defer t.Stop()
+		for {
+			select {
+			case <-p.stop:
+				return
+			case <-t.C:
+				p.beginOld(p.clock.now() - p.opts.BeginAfter.Microseconds())
+			}
+		}
+	})
+}
+
+func (p *Processor) unwatch() {
+	if p.stop != nil {
+		close(p.stop)
+		p.watcher.Wait()
+	}
+}
+
+// beginOld writes the begin of what began before a time. The lock of the shard
+// keeps a span from ending meanwhile.
+func (p *Processor) beginOld(before int64) {
+	for i := range p.open.spans {
+		sh := &p.open.spans[i]
+		sh.mu.Lock()
+		for _, e := range sh.open {
+			if !e.begun && e.start < before {
+				e.begun = true
+				p.beginSpan(e)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	for i := range p.open.scopes {
+		sh := &p.open.scopes[i]
+		sh.mu.Lock()
+		for s := sh.first; s != nil; s = s.next {
+			if !s.begun && s.start < before {
+				s.begun = true
+				p.begin(&s.open, &s.kind.key, p.lanes.TID(s.lane), s.shared())
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
+
+func (p *Processor) beginSpan(e *spanEntry) {
+	attrs := e.span.Attributes()
+	var cat, event string
+	for i := range attrs {
+		switch attrs[i].Key {
+		case AttrCategory:
+			cat = attrs[i].Value.AsString()
+		case AttrName:
+			event = attrs[i].Value.AsString()
+		}
+	}
+	key := p.keys.find(e.span.InstrumentationScope().Name, e.span.Name(), cat, event)
+	p.begin(&e.open, key, p.lanes.TID(e.lane), attrs)
+}
