@@ -348,7 +348,7 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 func TestManyGoroutines(t *testing.T) {
 	for name, strict := range map[string]bool{"nested": true, "outliving": false} {
 		t.Run(name, func(t *testing.T) {
-			p, path := newTrace(t, nil)
+			p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
 			tel := newTelemetry(t, p)
 			m := &mix{tel: tel, tracer: tel.Tracer("example.com/plain"), strict: strict}
 			for _, n := range []string{"forward", "backward", "step"} {
@@ -380,8 +380,8 @@ func TestManyGoroutines(t *testing.T) {
 			for _, n := range counts {
 				want += n
 			}
-			if report.Events != want {
-				t.Errorf("%d events, want %d", report.Events, want)
+			if report.Events != want || report.Open != 0 {
+				t.Errorf("%d events, want %d, and %d are open", report.Events, want, report.Open)
 			}
 			if strict && report.Lanes > 2*64 {
 				t.Errorf("%d lanes for 64 goroutines", report.Lanes)
