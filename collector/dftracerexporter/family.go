@@ -34,6 +34,8 @@ type relative struct {
 	parent     *relative // once it is known
 	marks      []mark    // the newest events written
 	begun      *begun    // what its start event said
+	announced  int64     // the start that the file knows of a span that is open
+	touched    bool      // announce it
 	element    *list.Element
 }
 
@@ -136,7 +138,7 @@ func (f *family) claim(key spanKey) *relative {
 
 // arrived notes that a span is done, after claim.
 func (f *family) arrived(r *relative) {
-	r.done, r.begun = true, nil
+	r.done, r.begun, r.touched = true, nil, false
 	f.known[r.key] = r
 	r.element = f.ended.PushFront(r)
 	if f.ended.Len() > f.limit {

@@ -3,6 +3,7 @@ package dftracerexporter
 import (
 	"context"
 	"encoding/binary"
+	"os"
 	"path/filepath"
 	"sort"
 	"testing"
@@ -215,4 +216,13 @@ func wantParent(t testing.TB, ev map[string]*dftracer.Event, child, parent strin
 	} else if c.Parent != int64(p.ID) {
 		t.Errorf("%s (parent %d) is not below %s (id %d)", child, c.Parent, parent, p.ID)
 	}
+}
+
+func sizeOf(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }

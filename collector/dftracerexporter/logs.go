@@ -59,6 +59,8 @@ func (t *trace) addLog(scope string, lr plog.LogRecord) {
 	if !r.done {
 		us := micros(at)
 		r.extend(us, us)
+		t.touch(r)
+		t.announce()
 	}
 	t.writeEvent(&e, r.id, tid)
 }

@@ -344,3 +344,29 @@ func TestFilesAreReadableOnTheirOwn(t *testing.T) {
 		t.Errorf("the file is %.60q, %v", b, err)
 	}
 }
+
+// What the Collector has written when it is killed becomes a whole trace.
+func TestCollectorIsKilled(t *testing.T) {
+	r := start(t, nil)
+	for i := range 20 {
+		r.send(batch(42, iteration(byte(10+4*i), 2, int64(20+200*i))...))
+		r.settle()
+	}
+	late := testSpan{id: 200, parent: 2, name: "data_loader_initialization", start: 5, end: 15}
+	r.send(batch(42, late))
+	r.settle()
+	if err := r.only().w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.pfw.gz")
+	copyFile(t, r.files()[0], path)
+	if _, err := dftracer.Recover(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.Check(t, path)
+	if report.Orphans != 0 || report.Events != 20*4+1+2+1 {
+		t.Errorf("%d orphans, %d events", report.Orphans, report.Events)
+	}
+	wantParent(t, named(t, path), "train.iteration", "unfinished")
+	wantParent(t, named(t, path), "dataloader.init", "unfinished")
+}

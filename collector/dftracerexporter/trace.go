@@ -33,6 +33,7 @@ type trace struct {
 	below   map[spanKey][]*span // of waiting spans, by parent
 	queue   []queued            // of waiting spans, by arrival
 	bytes   int
+	touched []*relative // open spans that something was written of
 
 	nameless uint64 // spans without an id
 }
@@ -145,6 +146,32 @@ func (t *trace) unfinished(r *relative) {
 	lane, _ := t.lanes.place(r.id, above, r.start, r.end)
 	t.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: t.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	t.rec.unfinished++
+}
+
+func (t *trace) touch(r *relative) {
+	if !r.touched {
+		r.touched = true
+		t.touched = append(t.touched, r)
+	}
+}
+
+// announce writes begin records of the open spans that something was written
+// of, so that Recover can close them should the Collector be killed.
+func (t *trace) announce() {
+	for _, r := range t.touched {
+		waits := r.touched && r.element != nil && r.begun == nil
+		r.touched = false
+		if !waits || r.announced != 0 && r.announced <= r.start {
+			continue
+		}
+		r.announced = r.start
+		t.w.Begin(&dftracer.Event{
+			ID: r.id, Name: unfinishedKey.Name(), Cat: unfinishedKey.Cat(), TID: t.tid(t.lanes.homeOf(r.id)), TS: r.start,
+			Parent: dftracer.NoParent,
+		})
+		t.rec.begins++
+	}
+	t.touched = t.touched[:0]
 }
 
 func (t *trace) tid(lane int) int64 { return t.pid + int64(max(lane, 0)) }

@@ -100,6 +100,7 @@ func (t *trace) writeFamily(all []*span) {
 			}
 		}
 	}
+	t.announce()
 }
 
 // settle finds the parent of a span: the nearest ancestor that it lies within.
@@ -134,6 +135,7 @@ func (t *trace) settle(s *span, members map[spanKey]*span) {
 		s.above = r
 		if !r.done {
 			r.extend(s.start, s.end)
+			t.touch(r)
 		}
 		return
 	}

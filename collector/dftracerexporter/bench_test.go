@@ -1,0 +1,80 @@
+package dftracerexporter
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+)
+
+// job makes the spans of iterations of a training loop that stays open, as an
+// SDK delivers them.
+func job(from, iterations int) ptrace.Traces {
+	td := batch(42)
+	spans := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans()
+	add := func(id, parent int, name string, start, end int64, step int) {
+		s := spans.AppendEmpty()
+		s.SetTraceID(traceID())
+		s.SetSpanID(scattered(id))
+		s.SetParentSpanID(scattered(parent))
+		s.SetName(name)
+		s.SetStartTimestamp(at(start))
+		s.SetEndTimestamp(at(end))
+		s.SetFlags(flagKnowsRemote)
+		s.Attributes().PutInt("epoch", int64(step/100))
+		s.Attributes().PutInt("step", int64(step))
+	}
+	for i := from; i < from+iterations; i++ {
+		id, begin := 10+i*10, int64(1000*i)
+		add(id+1, id, "data_loading", begin+1, begin+100, i)
+		add(id+2, id, "model_forward", begin+100, begin+400, i)
+		add(id+3, id, "model_backward", begin+400, begin+800, i)
+		add(id+4, id, "optimizer_update", begin+800, begin+900, i)
+		add(id, 1, "training_single_iteration", begin, begin+950, i)
+	}
+	return td
+}
+
+// scattered are ids as random as those of an SDK, so that sizes are real.
+func scattered(n int) pcommon.SpanID {
+	id := wideID(int(uint64(n) * 0x9e3779b97f4a7c15 >> 1))
+	return id
+}
+
+func BenchmarkExport(b *testing.B) {
+	r := start(b, func(c *Config) { c.OrderWindow = 0 })
+	const iterations = 100
+	td := job(0, iterations)
+	wire, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	_, _ = zip.Write(wire)
+	_ = zip.Close()
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		td := job(n*iterations, iterations)
+		n++
+		b.StartTimer()
+		if err := r.traces.ConsumeTraces(context.Background(), td); err != nil {
+			b.Fatal(err)
+		}
+	}
+	r.stop()
+	per := float64(5 * iterations)
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/per, "ns/span")
+	b.ReportMetric(float64(len(wire))/per, "otlp-bytes/span")
+	b.ReportMetric(float64(packed.Len())/per, "otlp-gzip-bytes/span")
+	var disk int64
+	for _, f := range r.files() {
+		disk += sizeOf(b, f)
+	}
+	b.ReportMetric(float64(disk)/float64(n)/per, "disk-bytes/span")
+}
