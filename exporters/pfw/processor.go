@@ -126,9 +126,10 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 		return
 	}
 	i := spans.Index(s.Name())
-	e.begun = i >= 0 && spans.At(i).Long
+	long := i >= 0 && spans.At(i).Long
+	e.begun = long
 	p.open.add(s.SpanContext().SpanID(), e)
-	if e.begun {
+	if long {
 		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
 	}
 }

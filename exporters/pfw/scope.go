@@ -68,8 +68,9 @@ func (k *kind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) sp
 		ctx = context.Background()
 	}
 	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	s.begun = k.long && !k.p.opts.NoBegin
-	if tid := s.begin(k.p.clock.now()); s.begun {
+	long := k.long && !k.p.opts.NoBegin
+	s.begun = long
+	if tid := s.begin(k.p.clock.now()); long {
 		k.p.begin(&s.open, &k.key, tid, s.shared())
 	}
 	return s
