@@ -14,3 +14,12 @@ func threadTime() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+// processTime is the processor time of the whole process.
+func processTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/trainspan/trainspan/callbacks"
@@ -18,10 +16,10 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// stepsVariable and pairsVariable change the length of the measurement.
+// pairsVariable and runsVariable change the length of the measurement.
 const (
-	stepsVariable = "TRAINSPAN_E2E_STEPS"
 	pairsVariable = "TRAINSPAN_E2E_PAIRS"
+	runsVariable  = "TRAINSPAN_E2E_RUNS"
 )
 
 const (
@@ -74,42 +72,48 @@ func behaves(behaviour string) func(*testing.T, string) (string, func(), func() 
 
 // row is what one fault did to the training.
 type row struct {
-	fault                             string
-	plain, recorded                   []time.Duration // of single steps
-	wall, cpu                         []float64       // slowdown of each pair, in parts of one
-	callback, baseline                stopwatch
-	ended, delivered, spilled         int64
-	dropped, reported, reportedSingly int64
-	shutdown                          time.Duration // the longest
+	fault                     string
+	with, without             side
+	background                time.Duration // processor time of everything but the training
+	ended, delivered, spilled int64
+	dropped, reported         int64
+	shutdown                  time.Duration // the longest
 }
 
-// TestFaults trains with and without telemetry, one after the other, for every
-// state of the backend, and prints what that cost. What it asserts are counts,
-// the deadline of the shutdown and the result of the training; times are for
-// the reader, because other programs share the machine.
+// side is the half of the steps that have telemetry, or that have none.
+type side struct {
+	steps []time.Duration
+	cpu   time.Duration
+	watch stopwatch
+}
+
+// TestFaults trains, every other step with telemetry, for every state of the
+// backend, and prints what that cost. What it asserts are counts, the deadline
+// of the shutdown and the result of the training; times are for the reader,
+// because other programs share the machine.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
-	steps, pairs := setting(t, stepsVariable, 400), setting(t, pairsVariable, 4)
-	// Thread times are of one thread. A goroutine that ends while it holds its
-	// thread would end the thread too.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	pairs, runs := setting(t, pairsVariable, 400), setting(t, runsVariable, 3)
+	want := plainLoss(2 * pairs)
 	var rows []*row
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
+			// Thread times are of one thread.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			r := &row{fault: f.name}
-			for i := range pairs {
-				r.pair(t, f, steps, i%2 == 1)
+			for range runs {
+				if loss := r.run(t, f, pairs); loss != want {
+					t.Errorf("the loss is %v with telemetry and %v without", loss, want)
+				}
 			}
 			rows = append(rows, r)
 		})
 	}
 	if len(rows) > 0 {
-		printRows(rows, steps, pairs)
+		report(t, rows, pairs, runs)
 	}
 }
 
@@ -120,74 +124,68 @@ func setting(t *testing.T, variable string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 2 {
-		t.Fatalf("%s=%q is not a number above one", variable, s)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q is not a number above zero", variable, s)
 	}
 	return n
 }
 
-// pair runs the job twice, with telemetry and without, in one order or the
-// other.
-func (r *row) pair(t *testing.T, f fault, steps int, plainFirst bool) {
-	t.Helper()
-	instead := 2 * time.Microsecond
-	if r.callback.calls > 0 {
-		instead = r.callback.total / time.Duration(r.callback.calls)
+func newTraining() *network { return newNetwork(128, 96, 384) }
+
+// plainLoss is the loss after so many steps of a job without telemetry.
+func plainLoss(steps int) (loss float64) {
+	l := &loop{net: newTraining()}
+	for range steps {
+		loss = l.step(context.Background())
 	}
-	var plain, recorded measured
-	for _, with := range []bool{!plainFirst, plainFirst} {
-		runtime.GC()
-		if with {
-			recorded = r.recordedRun(t, f, steps)
-		} else {
-			plain = trainRun(t.Context(), callbacks.New(nil), &stopwatch{instead: instead}, steps, nil)
-		}
-	}
-	if plain.loss != recorded.loss {
-		t.Errorf("the loss is %v with telemetry and %v without", recorded.loss, plain.loss)
-	}
-	r.baseline.add(plain.watch)
-	r.callback.add(recorded.watch)
-	r.plain = append(r.plain, plain.steps...)
-	r.recorded = append(r.recorded, recorded.steps...)
-	r.wall = append(r.wall, float64(median(recorded.steps))/float64(median(plain.steps))-1)
-	r.cpu = append(r.cpu, float64(recorded.cpu)/float64(plain.cpu)-1)
+	return loss
 }
 
-// measured is one training.
-type measured struct {
-	steps []time.Duration // without what was burned in place of callbacks
-	cpu   time.Duration   // of the training thread
-	watch *stopwatch
-	loss  float64
-}
-
-// trainRun is the training loop alone.
-func trainRun(ctx context.Context, cb *callbacks.Callbacks, w *stopwatch, steps int, halfway func()) measured {
-	m := measured{steps: make([]time.Duration, 0, steps), watch: w}
-	l := &loop{net: newNetwork(128, 96, 192), cb: cb, watch: w}
-	cpu := threadTime()
-	for i := range steps {
-		if i == steps/2 && halfway != nil {
+// train is the training loop: pairs of steps, one with telemetry and one
+// without, in turns one or the other first.
+func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, halfway func()) (loss float64) {
+	l := &loop{net: newTraining()}
+	own, all := threadTime(), processTime()
+	for i := range pairs {
+		if i == pairs/2 && halfway != nil {
 			halfway()
 		}
-		burned, start := w.total, time.Now()
-		m.loss = l.step(ctx)
-		d := time.Since(start)
-		if w.instead > 0 {
-			d -= w.total - burned
+		for _, recorded := range [2]bool{i%2 == 0, i%2 != 0} {
+			s := &r.without
+			l.cb = nil
+			if recorded {
+				s, l.cb = &r.with, cb
+			} else {
+				s.watch.instead = max(time.Microsecond, r.with.watch.mean())
+			}
+			l.watch = &s.watch
+			before, cpu, start := s.watch, threadTime(), time.Now()
+			loss = l.step(ctx)
+			d := time.Since(start) - (s.watch.outside - before.outside)
+			s.cpu += threadTime() - cpu
+			if !recorded { // what was burned is no part of the training
+				d -= s.watch.total - before.total
+				s.cpu -= s.watch.totalCPU - before.totalCPU
+			}
+			s.steps = append(s.steps, d)
 		}
-		m.steps = append(m.steps, d)
 	}
-	m.cpu = threadTime() - cpu
-	if w.instead > 0 {
-		m.cpu -= w.totalCPU
-	}
-	return m
+	r.background += processTime() - all - (threadTime() - own)
+	return loss
 }
 
-// recordedRun is a whole job with telemetry, and the account of its spans.
-func (r *row) recordedRun(t *testing.T, f fault, steps int) measured {
+// slower is the median over the pairs of how much longer the step with
+// telemetry took, in parts of the one without.
+func (r *row) slower() float64 {
+	all := make([]float64, len(r.with.steps))
+	for i, d := range r.with.steps {
+		all[i] = float64(d)/float64(r.without.steps[i]) - 1
+	}
+	return median(all)
+}
+
+// run is a whole job, and the account of its spans.
+func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	t.Helper()
 	name := service(t)
 	address, halfway, delivered := f.start(t, name)
@@ -197,7 +195,7 @@ func (r *row) recordedRun(t *testing.T, f fault, steps int) measured {
 	cb := callbacks.New(tel)
 	cb.OnAppStart(t.Context())
 	cb.OnTrainStart(t.Context(), callbacks.TrainStart{})
-	m := trainRun(t.Context(), cb, &stopwatch{}, steps, halfway)
+	loss = r.train(t.Context(), cb, pairs, halfway)
 	cb.OnTrainEnd(t.Context())
 	start := time.Now()
 	cb.OnAppEnd(t.Context())
@@ -208,7 +206,7 @@ func (r *row) recordedRun(t *testing.T, f fault, steps int) measured {
 		t.Errorf("the shutdown took %v, its deadline is %v", took, shutdownTimeout)
 	}
 	r.account(t, tel.Stats(), all.n.Load(), int64(delivered()), log)
-	return m
+	return loss
 }
 
 // account holds what telemetry says of its spans against what the job ended,
@@ -230,16 +228,6 @@ func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, l
 	r.spilled += s.SpilledSpans
 	r.dropped += ended - delivered - s.SpilledSpans
 	r.reported += atEnd
-	r.reportedSingly += single
-}
-
-// add puts another run's measurements to w.
-func (w *stopwatch) add(other *stopwatch) {
-	w.calls += other.calls
-	w.total += other.total
-	w.totalCPU += other.totalCPU
-	w.worst = max(w.worst, other.worst)
-	w.worstCPU = max(w.worstCPU, other.worstCPU)
 }
 
 func median[T float64 | time.Duration](all []T) T {
@@ -248,33 +236,4 @@ func median[T float64 | time.Duration](all []T) T {
 		return 0
 	}
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-}
-
-func printRows(rows []*row, steps, pairs int) {
-	fmt.Printf("\n%d pairs of runs per row, %d steps each with %d spans and %d callbacks; %d processors, %s\n\n",
-		pairs, steps, spansPerStep, 2*spansPerStep, runtime.NumCPU(), runtime.Version())
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "backend\tsteps/s without\twith\tslower, wall\tslower, CPU\tmean callback\tworst callback\ton CPU\tworst without\tspans ended\tdelivered\tdropped\treported\tshutdown\t")
-	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%+.2f %%\t%+.2f %%\t%v\t%v\t%v\t%v\t%d\t%d\t%d\t%d\t%v\t\n",
-			r.fault, perSecond(r.plain), perSecond(r.recorded), 100*median(r.wall), 100*median(r.cpu),
-			short(r.callback.total/time.Duration(max(1, r.callback.calls))), short(r.callback.worst), short(r.callback.worstCPU), short(r.baseline.worst),
-			r.ended, r.delivered, r.dropped, r.reported, r.shutdown.Round(10*time.Millisecond))
-	}
-	_ = w.Flush() // to the standard output
-	fmt.Print(`
-steps/s: of the median step. slower: median over the pairs, by the clock, and by the processor time of the
-training thread. worst callback: by the clock, which holds the time in which other programs had the processor;
-on CPU: without it. worst without: as many pauses of the mean callback's length, in the runs without telemetry.
-
-`)
-}
-
-func perSecond(steps []time.Duration) float64 { return 1 / median(steps).Seconds() }
-
-func short(d time.Duration) time.Duration {
-	if d > time.Millisecond {
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(100 * time.Nanosecond)
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -136,6 +135,7 @@ type stopwatch struct {
 	calls           int
 	worst, worstCPU time.Duration
 	total, totalCPU time.Duration
+	outside         time.Duration // what measuring itself took
 	instead         time.Duration // time to burn in place of a callback
 }
 
@@ -144,6 +144,7 @@ func (w *stopwatch) around(callback func()) {
 		callback()
 		return
 	}
+	first := time.Now()
 	cpu, start := threadTime(), time.Now()
 	if w.instead > 0 {
 		for time.Since(start) < w.instead {
@@ -152,15 +153,16 @@ func (w *stopwatch) around(callback func()) {
 		callback()
 	}
 	d := time.Since(start)
-	w.calls++
-	w.worst = max(w.worst, d)
 	cpu = threadTime() - cpu
-	w.worstCPU = max(w.worstCPU, cpu)
+	w.calls++
+	w.total += d
 	w.totalCPU += cpu
-	w.total += time.Since(start)
+	w.worst = max(w.worst, d)
+	w.worstCPU = max(w.worstCPU, cpu)
+	w.outside += time.Since(first) - d
 }
 
-// String is for the log.
-func (w *stopwatch) String() string {
-	return fmt.Sprintf("%d calls, mean %v, worst %v", w.calls, w.total/time.Duration(max(1, w.calls)), w.worst)
+// mean is the mean time of a callback.
+func (w *stopwatch) mean() time.Duration {
+	return w.total / time.Duration(max(1, w.calls))
 }
