@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -65,7 +64,7 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 	})
 	w := &walker{src: &meter{r: f}, emit: func(c *chunk) error {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: interrupted", path)
+			return usage("%s: interrupted", path)
 		}
 		c.result = make(chan *tally, 1)
 		order <- c
@@ -80,6 +79,7 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 	if err != nil {
 		return nil, nil, err
 	}
+	total.Text = w.total
 	if w.cause != nil {
 		total.torn(w.cause)
 	}
@@ -119,6 +119,7 @@ type walker struct {
 	bar     *progress
 	carry   []byte // a line that lies across chunks
 	members []member
+	total   int64 // bytes of text
 	cause   error // why the file is damaged
 }
 
@@ -162,7 +163,8 @@ func (w *walker) at() int64 { return w.src.n - int64(w.buf.Buffered()) }
 // damaged ends the walk where the compression is broken.
 func (w *walker) damaged(err error, at int) error {
 	var path *os.PathError
-	if errors.As(err, &path) {
+	var stopped *statusError
+	if errors.As(err, &path) || errors.As(err, &stopped) {
 		return err
 	}
 	w.cause = err
@@ -176,6 +178,7 @@ func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 		k := copy(text, w.carry)
 		m, err := io.ReadFull(r, text[k:])
 		n += int64(m)
+		w.total += int64(m)
 		text = text[:k+m]
 		cut := bytes.LastIndexByte(text, '\n') + 1
 		w.carry = append([]byte(nil), text[cut:]...)
@@ -216,7 +219,6 @@ func (w *walker) last(at int) error {
 func parseChunk(text []byte) *tally {
 	t := newTally()
 	t.Lines = int64(bytes.Count(text, []byte("\n")))
-	t.Text = int64(len(text))
 	r, err := dftracer.NewReader(bytes.NewReader(text), &dftracer.ReaderOptions{NoHashes: true})
 	if err != nil {
 		t.torn(err)

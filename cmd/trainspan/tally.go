@@ -149,7 +149,6 @@ func (t *tally) fact(ev *dftracer.Event) {
 // merge adds what a chunk has. Chunks come in the order of the file.
 func (t *tally) merge(c *tally) {
 	t.Lines += c.Lines
-	t.Text += c.Text
 	if c.Bad > 0 && t.Bad == 0 {
 		t.firstBad = c.firstBad
 	}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// Every member of the index can be read by itself, and together they are the file.
+func TestIndexDescribesMembers(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	path := filepath.Join(t.TempDir(), "job.pfw.gz")
+	writeJob(t, path, 50_000)
+	want(t, "index", path)
+	var idx fileInfo
+	text, err := os.ReadFile(path + indexSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &idx); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(idx.Members) < 5 {
+		t.Fatalf("%d members", len(idx.Members))
+	}
+	var at, lines, events, total int64
+	for i, m := range idx.Members {
+		if m.Offset != at {
+			t.Errorf("member %d is at %d, want %d", i, m.Offset, at)
+		}
+		at += m.Size
+		z, err := gzip.NewReader(bytes.NewReader(data[m.Offset : m.Offset+m.Size]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		if _, err := text.ReadFrom(z); err != nil {
+			t.Fatal(err)
+		}
+		if int64(text.Len()) != m.Text || int64(bytes.Count(text.Bytes(), []byte("\n"))) != m.Lines {
+			t.Errorf("member %d: %d bytes, want %d; lines %d", i, text.Len(), m.Text, m.Lines)
+		}
+		r, err := dftracer.NewReader(&text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int64
+		for ev, err := range r.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
+				continue
+			}
+			n++
+			if ev.TS < m.Start || ev.End() > m.End {
+				t.Fatalf("member %d: event [%d, %d] is outside [%d, %d]", i, ev.TS, ev.End(), m.Start, m.End)
+			}
+		}
+		if n != m.Events {
+			t.Errorf("member %d has %d events, index says %d", i, n, m.Events)
+		}
+		lines, events, total = lines+m.Lines, events+m.Events, total+m.Text
+	}
+	if at != int64(len(data)) || lines != idx.Lines || events != idx.Events || total != idx.Text {
+		t.Errorf("sums %d %d %d %d of %+v", at, lines, events, total, idx)
+	}
+}
+
+// However lines, chunks and members lie across each other, the counts are the same.
+func TestWalkIndependentOfLayout(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "job.pfw")
+	writeJob(t, plain, 20_000)
+	text, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, err := walk(context.Background(), plain, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Bad != 0 || first.Torn || first.Events < 20_000 || first.Text != int64(len(text)) {
+		t.Fatalf("%+v", first)
+	}
+	for _, size := range []int{999, 70_001, 1 << 20, len(text)} {
+		var zipped bytes.Buffer
+		for at := 0; at < len(text); at += size {
+			z := gzip.NewWriter(&zipped)
+			_, _ = z.Write(text[at:min(at+size, len(text))]) // to memory
+			_ = z.Close()
+		}
+		path := filepath.Join(t.TempDir(), "job.pfw.gz")
+		if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, members, err := walk(context.Background(), path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(members) != (len(text)+size-1)/size {
+			t.Errorf("size %d: %d members", size, len(members))
+		}
+		if got.Lines != first.Lines || got.Events != first.Events || got.Metadata != first.Metadata || got.Bad != 0 || got.Torn ||
+			got.Start != first.Start || got.End != first.End || got.Text != first.Text || !reflect.DeepEqual(got.Categories, first.Categories) {
+			t.Errorf("size %d: %+v", size, got)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+// The trace of eight ranks that DFTracer 1.0.8 wrote must give the same numbers
+// as it is, merged, in another dialect and split again.
+func TestRealTraceSurvivesRewriting(t *testing.T) {
+	real := filepath.Join("..", "..", "..", "shared", "data", "dftracer")
+	if _, err := os.Stat(real); err != nil {
+		t.Skip("the sample data is not here:", err)
+	}
+	type name struct {
+		Category, Name string
+		Count          int64
+		Total          int64 `json:"total_us"`
+		Self           int64 `json:"self_us"`
+	}
+	type sums struct {
+		Events int64
+		Names  []name
+		Use    []map[string]any `json:"processes"`
+	}
+	read := func(path string) sums {
+		var s sums
+		if err := json.Unmarshal([]byte(want(t, "summary", "--json", "--sort", "name", path)), &s); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range s.Use {
+			delete(u, "host_hash") // differs by dialect
+		}
+		return s
+	}
+	dir := t.TempDir()
+	original := read(real)
+	if original.Events != 18023 || len(original.Use) != 8 {
+		t.Fatalf("%d events of %d processes", original.Events, len(original.Use))
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	want(t, "merge", real, "-o", at("job.pfw.gz"))
+	want(t, "convert", at("job.pfw.gz"), "--to", "v2", "-o", at("v2.pfw.gz"))
+	want(t, "convert", at("v2.pfw.gz"), "--to", "v22", "-o", at("v22.pfw"))
+	want(t, "split", at("v2.pfw.gz"), "-o", at("ranks"))
+	for _, path := range []string{"job.pfw.gz", "v2.pfw.gz", "ranks"} {
+		if got := read(at(path)); !reflect.DeepEqual(got, original) {
+			t.Errorf("%s: the sums differ", path)
+		}
+	}
+	if got := read(at("v22.pfw")); got.Events != original.Events || !reflect.DeepEqual(got.Use, original.Use) {
+		t.Error("v22: the sums differ")
+	}
+	want(t, "validate", "--foreign", "--missing-parents", at("v2.pfw.gz"), at("ranks"))
+}
