@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
@@ -335,6 +336,28 @@ func TestMetadata(t *testing.T) {
 	}
 	if !slices.Equal(keys, []string{"epoch.start", "epoch.end"}) {
 		t.Errorf("records are %v", keys)
+	}
+}
+
+// The records do not depend on whether scopes are spans.
+func TestMetadataOfSpans(t *testing.T) {
+	for name, more := range map[string]with{
+		"exported": func(b *telemetry.TrainingTelemetryBuilder) {
+			b.WithSpanExporter(&backend{}).WithExportCustomization(config.Export{Mode: config.ExportAll})
+		},
+		"foreign processor": func(b *telemetry.TrainingTelemetryBuilder) { b.WithSpanProcessor(&foreign{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, tel, path := newTree(t, "trace.pfw", nil, more)
+			tree.Pipeline.Epoch.NoteStart(context.Background())
+			ctx, s := tree.Compute.StartContext(context.Background())
+			tree.Pipeline.Epoch.NoteEnd(ctx)
+			s.End()
+			finish(t, tel, path)
+			if report := dftest.Check(t, path); report.Counts["dftracer/CM/M"] != 2 {
+				t.Errorf("counts are %v", report.Counts)
+			}
+		})
 	}
 }
 

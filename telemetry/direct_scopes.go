@@ -27,9 +27,10 @@ type DirectRecorder interface {
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
 	rec     *Recorder
-	direct  DirectRecorder // the one processor there is
-	all     trace.Tracer   // several processors: a span for them, none for exporters
-	exports bool           // there are exporters
+	direct  DirectRecorder   // the one processor there is
+	files   []DirectRecorder // all processors that can record scopes
+	all     trace.Tracer     // several processors: a span for them, none for exporters
+	exports bool             // there are exporters
 	export  config.Export
 }
 
@@ -40,6 +41,11 @@ func (p *Provider) planScopes(b *TrainingTelemetryBuilder) {
 	}
 	if b.export != nil {
 		plan.export = *b.export
+	}
+	for _, sp := range b.processors {
+		if d, ok := sp.(DirectRecorder); ok {
+			plan.files = append(plan.files, d)
+		}
 	}
 	switch len(b.processors) {
 	case 0:
@@ -80,15 +86,24 @@ func (p *Provider) ScopeKind(category, name string) spans.ScopeKind {
 		attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
 	}
 	if exported, ok := plan.exportName(category, name); ok {
-		return &spanKind{rec: plan.rec, name: exported, named: named}
+		return &spanKind{rec: plan.rec, name: exported, named: named, notes: plan.notes(category, name)}
 	}
 	if plan.direct != nil {
 		return plan.direct.ScopeKind(category, name)
 	}
 	if plan.all != nil {
-		return &spanKind{rec: plan.rec, name: fullName(category, name), named: named, hidden: plan.all}
+		return &spanKind{rec: plan.rec, name: fullName(category, name), named: named, hidden: plan.all, notes: plan.notes(category, name)}
 	}
 	return nil
+}
+
+// notes gives those who write the metadata of scopes that are spans.
+func (s *scopePlan) notes(category, name string) []spans.ScopeKind {
+	var all []spans.ScopeKind
+	for _, d := range s.files {
+		all = append(all, d.ScopeKind(category, name))
+	}
+	return all
 }
 
 // exportName is the name under which exporters get such scopes, if they do.
@@ -129,6 +144,7 @@ type spanKind struct {
 	name   string
 	named  []attribute.KeyValue
 	hidden trace.Tracer // not nil: exporters do not get them
+	notes  []spans.ScopeKind
 }
 
 // Start implements spans.ScopeKind.
@@ -143,8 +159,15 @@ func (k *spanKind) Record(ctx context.Context, args *spans.ScopeArgs, count int6
 	}
 }
 
-// Note implements spans.ScopeKind: an event of the enclosing span.
+// Note implements spans.ScopeKind. Without a trace file it is an event of the
+// enclosing span.
 func (k *spanKind) Note(ctx context.Context, key string) {
+	for _, n := range k.notes {
+		n.Note(ctx, key)
+	}
+	if len(k.notes) > 0 {
+		return
+	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
