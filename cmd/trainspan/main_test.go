@@ -51,6 +51,10 @@ func check(err error) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // hundreds of processes would each wait a second
+			return nil
+		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "root":

@@ -29,11 +29,16 @@ type member struct {
 // chunk is text of whole lines on its way to a parser.
 type chunk struct {
 	member int
-	text   []byte
+	text   []byte // of buf
+	buf    []byte
 	result chan *tally // in order of the file
 }
 
 const chunkSize = 1 << 20
+
+// chunkBuffers holds buffers for text: the members of a job that flushes often
+// are much smaller than a chunk.
+var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
 
 // walk decompresses a file once, member by member, and has its lines parsed by
 // several goroutines. It returns what it found, and the gzip members.
@@ -50,6 +55,7 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 		workers.Go(func() {
 			for c := range todo {
 				c.result <- parseChunk(c.text)
+				chunkBuffers.Put(&c.buf)
 			}
 		})
 	}
@@ -174,7 +180,11 @@ func (w *walker) damaged(err error, at int) error {
 // text sends the lines of one member.
 func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 	for {
-		text := make([]byte, len(w.carry)+chunkSize)
+		buf := *chunkBuffers.Get().(*[]byte)
+		if len(buf) < 2*len(w.carry) {
+			buf = make([]byte, 2*len(w.carry)) // a very long line
+		}
+		text := buf
 		k := copy(text, w.carry)
 		m, err := io.ReadFull(r, text[k:])
 		n += int64(m)
@@ -183,9 +193,12 @@ func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 		cut := bytes.LastIndexByte(text, '\n') + 1
 		w.carry = append([]byte(nil), text[cut:]...)
 		if cut > 0 {
-			if err := w.emit(&chunk{member: at, text: text[:cut]}); err != nil {
+			if err := w.emit(&chunk{member: at, text: text[:cut], buf: buf}); err != nil {
 				return n, err
 			}
+		}
+		if cut == 0 {
+			chunkBuffers.Put(&buf)
 		}
 		if at < 0 {
 			w.bar.bytes(w.at())
@@ -212,7 +225,7 @@ func (w *walker) last(at int) error {
 	if len(line) == 0 || string(line) == "]" {
 		return nil
 	}
-	return w.emit(&chunk{member: at, text: w.carry})
+	return w.emit(&chunk{member: at, text: w.carry, buf: make([]byte, chunkSize)})
 }
 
 // parseChunk folds the records of some lines.

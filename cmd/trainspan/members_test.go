@@ -95,7 +95,7 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 	if first.Bad != 0 || first.Torn || first.Events < 20_000 || first.Text != int64(len(text)) {
 		t.Fatalf("%+v", first)
 	}
-	for _, size := range []int{999, 70_001, 1 << 20, len(text)} {
+	for _, size := range []int{9_999, 70_001, 1 << 20, len(text)} {
 		var zipped bytes.Buffer
 		for at := 0; at < len(text); at += size {
 			z := gzip.NewWriter(&zipped)
