@@ -23,3 +23,13 @@ func processTime() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+// timesTaken is how often the system took the processor from this thread to
+// give it to another program.
+func timesTaken() int64 {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &r); err != nil {
+		return 0
+	}
+	return r.Nivcsw
+}

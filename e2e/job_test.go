@@ -134,6 +134,7 @@ const spansPerStep = 6
 type stopwatch struct {
 	calls           int
 	worst, worstCPU time.Duration
+	worstOwn        time.Duration // of those in which no other program got the processor
 	total, totalCPU time.Duration
 	outside         time.Duration // what measuring itself took
 	instead         time.Duration // time to burn in place of a callback
@@ -145,7 +146,7 @@ func (w *stopwatch) around(callback func()) {
 		return
 	}
 	first := time.Now()
-	cpu, start := threadTime(), time.Now()
+	taken, cpu, start := timesTaken(), threadTime(), time.Now()
 	if w.instead > 0 {
 		for time.Since(start) < w.instead {
 		}
@@ -159,6 +160,9 @@ func (w *stopwatch) around(callback func()) {
 	w.totalCPU += cpu
 	w.worst = max(w.worst, d)
 	w.worstCPU = max(w.worstCPU, cpu)
+	if timesTaken() == taken {
+		w.worstOwn = max(w.worstOwn, d)
+	}
 	w.outside += time.Since(first) - d
 }
 

@@ -35,23 +35,24 @@ func render(rows []*row, pairs, runs int) string {
 	fmt.Fprintf(&b, "%d runs per row, each of %d pairs of steps, one with telemetry (%d spans, %d callbacks) and one without; %d processors, %s\n\n",
 		runs, pairs, spansPerStep, 2*spansPerStep, runtime.NumCPU(), runtime.Version())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\tsteps/s\tsteps/s\tslower,\tslower,\tbackground\tmean\tworst\tworst,\tworst\tspans\t\t\t\t\t")
-	fmt.Fprintln(w, "backend\twithout\twith\twall\tCPU\tCPU/step\tcallback\tcallback\ton CPU\twithout\tended\tdelivered\tdropped\treported\tshutdown\t")
+	fmt.Fprintln(w, "\tsteps/s\tsteps/s\tslower,\tslower,\tbackground\tmean\tworst\tworst,\tworst,\tworst\tspans\t\t\t\t\t")
+	fmt.Fprintln(w, "backend\twithout\twith\twall\tCPU\tCPU/step\tcallback\tcallback\tundisturbed\ton CPU\twithout\tended\tdelivered\tdropped\treported\tshutdown\t")
 	for _, r := range rows {
 		steps := time.Duration(len(r.with.steps))
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%+.2f %%\t%+.2f %%\t%v\t%v\t%v\t%v\t%v\t%d\t%d\t%d\t%d\t%v\t\n",
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%+.2f %%\t%+.2f %%\t%v\t%v\t%v\t%v\t%v\t%v\t%d\t%d\t%d\t%d\t%v\t\n",
 			r.fault, perSecond(r.without.steps), perSecond(r.with.steps),
 			100*r.slower(), 100*(float64(r.with.cpu)/float64(max(1, r.without.cpu))-1), short(r.background/max(1, steps)),
-			short(r.with.watch.mean()), short(r.with.watch.worst), short(r.with.watch.worstCPU), short(r.without.watch.worst),
+			short(r.with.watch.mean()), short(r.with.watch.worst), short(r.with.watch.worstOwn), short(r.with.watch.worstCPU), short(r.without.watch.worst),
 			r.ended, r.delivered, r.dropped, r.reported, r.shutdown.Round(10*time.Millisecond))
 	}
 	_ = w.Flush() // a builder takes everything
 	b.WriteString(`
 steps/s: of the median step. slower, wall: median over the pairs, by the clock. slower, CPU: sum over all steps of
 the processor time of the training thread. background: processor time of all other threads of the job for one step
-with telemetry, which sending takes. worst callback: by the clock, in which other programs may have had the
-processor; on CPU: without that time. worst without: of as many pauses as long as the mean callback, in the steps
-without telemetry. dropped: ended in the job, less what the backend has. reported: told in the log at the shutdown.
+with telemetry, which sending takes. worst callback: by the clock; undisturbed: of those in which the system gave the
+processor to nobody else; on CPU: by the processor time. worst without: by the clock, of as many pauses as long as
+the mean callback, in the steps without telemetry. dropped: ended in the job, less what the backend has. reported:
+told in the log at the shutdown.
 `)
 	return b.String()
 }
