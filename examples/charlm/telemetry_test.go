@@ -237,14 +237,23 @@ func TestFileAndEnvironmentConfigureTelemetry(t *testing.T) {
 
 // TestSpansGoToTheEndpoint names a backend by the standard variable.
 func TestSpansGoToTheEndpoint(t *testing.T) {
-	var requests, size atomic.Int64
+	var requests, size, logs, metrics atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.URL.Path != "/v1/traces" {
+		if err != nil {
 			t.Errorf("%s: %v", r.URL, err)
 		}
-		requests.Add(1)
-		size.Add(int64(len(body)))
+		switch r.URL.Path {
+		case "/v1/traces":
+			requests.Add(1)
+			size.Add(int64(len(body)))
+		case "/v1/logs":
+			logs.Add(1)
+		case "/v1/metrics":
+			metrics.Add(1)
+		default:
+			t.Errorf("a request for %s", r.URL)
+		}
 		w.Header().Set("Content-Type", "application/x-protobuf") // an empty answer: all taken
 	}))
 	defer backend.Close()
@@ -252,6 +261,9 @@ func TestSpansGoToTheEndpoint(t *testing.T) {
 	printed := runOK(t, nil, small(t.TempDir(), sourceTree(t))...)
 	if requests.Load() == 0 || size.Load() == 0 {
 		t.Errorf("%d requests with %d bytes", requests.Load(), size.Load())
+	}
+	if logs.Load() == 0 || metrics.Load() == 0 {
+		t.Errorf("%d requests with log records, %d with metrics", logs.Load(), metrics.Load())
 	}
 	if sent := number(t, printed, `v1/traces, (\d+) sent, 0 lost`); sent < 10 {
 		t.Errorf("%v spans were sent, want at least those of the phases", sent)
