@@ -22,6 +22,7 @@ type member struct {
 	Text   int64 `json:"text"`   // decompressed
 	Lines  int64 `json:"lines"`  // that end in it
 	Events int64 `json:"events"` // spans among them
+	Facts  int64 `json:"facts"`  // metadata records among them
 	Start  int64 `json:"start_us,omitempty"`
 	End    int64 `json:"end_us,omitempty"`
 }
@@ -85,13 +86,13 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 	if err != nil {
 		return nil, nil, err
 	}
-	total.Text = w.total
+	total.Text, total.aligned = w.total, !w.across
 	if w.cause != nil {
 		total.torn(w.cause)
 	}
 	for i := range w.members {
 		if m := &w.members[i]; i < len(parts) {
-			m.Lines, m.Events, m.Start, m.End = parts[i].Lines, parts[i].Events, parts[i].Start, parts[i].End
+			m.Lines, m.Events, m.Facts, m.Start, m.End = parts[i].Lines, parts[i].Events, parts[i].Facts, parts[i].Start, parts[i].End
 		}
 	}
 	return total, w.members, nil
@@ -114,6 +115,7 @@ func countPart(parts []member, at int, t *tally) []member {
 		m.End = max(m.End, t.End)
 	}
 	m.Events += t.Events
+	m.Facts += t.Metadata
 	return parts
 }
 
@@ -126,6 +128,7 @@ type walker struct {
 	carry   []byte // a line that lies across chunks
 	members []member
 	total   int64 // bytes of text
+	across  bool  // a line lies across members
 	cause   error // why the file is damaged
 }
 
@@ -154,6 +157,7 @@ func (w *walker) run() error {
 			return w.damaged(err, at-1)
 		}
 		z.Multistream(false)
+		w.across = w.across || len(w.carry) > 0
 		n, err := w.text(z, at)
 		w.members = append(w.members, member{Offset: offset, Size: w.at() - offset, Text: n})
 		if err != nil {

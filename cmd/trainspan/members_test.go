@@ -119,3 +119,57 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 		}
 	}
 }
+
+// A summary of a stretch of time is the same with and without an index, and
+// the index keeps it from reading the rest.
+func TestSummaryOfAStretchOfTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.pfw.gz")
+	writeJob(t, path, 60_000)
+	args := []string{"summary", "--json", path, "--from", "2023-11-14 22:13:25", "--to", "2023-11-14T22:13:26.5Z"}
+	plain := want(t, args...)
+	want(t, "index", path)
+	if indexed := want(t, args...); indexed != plain {
+		t.Errorf("with an index:\n%s\nwithout:\n%s", indexed, plain)
+	}
+	var sum struct{ Events int64 }
+	var whole struct{ Events int64 }
+	for text, to := range map[string]any{plain: &sum, want(t, "summary", "--json", path): &whole} {
+		if err := json.Unmarshal([]byte(text), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum.Events == 0 || sum.Events*5 > whole.Events {
+		t.Errorf("%d of %d events", sum.Events, whole.Events)
+	}
+	// Damage outside the stretch is not noticed, because it is not read.
+	stat, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := readIndex(path, stat)
+	if info == nil {
+		t.Fatal("the index is not fresh")
+	}
+	m := info.Members[len(info.Members)-3]
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, 100), m.Offset+m.Size/2); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, stat.ModTime(), stat.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if indexed := want(t, args...); indexed != plain {
+		t.Error("members outside of the stretch were read")
+	}
+	for _, bad := range [][]string{{"--from", "yesterday"}, {"--from", "2024-01-01", "--to", "2023-01-01"}} {
+		if status, _, _ := cli(t, append([]string{"summary", path}, bad...)...); status != statusUse {
+			t.Errorf("%v: status %d", bad, status)
+		}
+	}
+}

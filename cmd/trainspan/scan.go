@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
 )
@@ -10,7 +11,7 @@ import (
 // scan gives the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
 func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
-	bar.file(path, 0)
+	bar.file(path, knownEvents(path, bar))
 	seen := 0
 	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error {
 		if seen++; seen&0xfff == 0 && ctx.Err() != nil {
@@ -27,6 +28,21 @@ func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dft
 		return st, hashes, err
 	}
 	return st, hashes, a.judge(path, &st)
+}
+
+// knownEvents returns how many events a fresh index promises, for the bar.
+func knownEvents(path string, bar *progress) int64 {
+	if bar == nil {
+		return 0
+	}
+	stat, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	if info := readIndex(path, stat); info != nil {
+		return info.Events
+	}
+	return 0
 }
 
 // judge tells about what was skipped.

@@ -48,6 +48,7 @@ type fileInfo struct {
 	Open        []string         `json:"open_spans,omitempty"`
 	Missing     []string         `json:"missing,omitempty"`
 	Damaged     string           `json:"damaged,omitempty"`
+	Aligned     bool             `json:"line_aligned"` // every member ends on a line end
 	Members     []member         `json:"members"`
 }
 
@@ -99,7 +100,7 @@ func describe(t *tally, members []member) *fileInfo {
 		Version: indexVersion, Dialect: t.dialect.String(), Compression: "gzip", Text: t.Text, Lines: t.Lines, BadLines: t.Bad,
 		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End,
 		Categories: t.Categories, Program: t.names[t.program[0]], Command: t.names[t.program[1]], Folder: t.names[t.program[2]],
-		Producer: t.version, Members: members,
+		Producer: t.version, Aligned: t.aligned, Members: members,
 	}
 	if len(members) == 0 {
 		info.Compression, info.Members = "none", []member{}

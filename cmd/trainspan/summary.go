@@ -17,6 +17,8 @@ type summaryOptions struct {
 	top     int
 	sort    string
 	json    bool
+	from    string
+	to      string
 	classes stats.Classes
 }
 
@@ -36,10 +38,14 @@ Per category and name: how often, the time in all, the time without the spans
 that ran inside on the same lane (self), and how it is spread. Percentiles are
 exact to 1.6 %.
 
+--from and --to look at the spans that start in a stretch of time. With an index
+(trainspan index) only the gzip members of that time are read.
+
 Memory does not grow with the size of the traces.`,
 		Example: `  trainspan summary trace.pfw.gz
   trainspan summary 'out/trace-*.pfw.gz' --top 50
   trainspan summary out/ --json | jq '.processes[] | {rank, io_unoverlapped_us}'
+  trainspan summary trace.pfw.gz --from '2026-11-21 01:04:47' --to '2026-11-21 01:04:48'
   trainspan summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,6 +56,8 @@ Memory does not grow with the size of the traces.`,
 	f.IntVar(&o.top, "top", 25, "how many names to show; 0 shows all")
 	f.StringVar(&o.sort, "sort", "self", "order of the names: self, total, count, mean, p99 or name")
 	f.BoolVar(&o.json, "json", false, "print JSON with everything, times in microseconds")
+	f.StringVar(&o.from, "from", "", "leave out spans that start before this time (UTC)")
+	f.StringVar(&o.to, "to", "", "leave out spans that start at this time or later")
 	f.StringSliceVar(&o.classes.Compute, "compute", def.Compute, "categories that are computing")
 	f.StringSliceVar(&o.classes.IO, "io", def.IO, "categories that are I/O")
 	f.StringSliceVar(&o.classes.Comm, "comm", def.Comm, "categories that are communication")
@@ -71,6 +79,10 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	if !ok {
 		return usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
+	span, err := parseWindow(o.from, o.to)
+	if err != nil {
+		return err
+	}
 	files, err := expand(args)
 	if err != nil {
 		return err
@@ -80,7 +92,7 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	bar := a.startProgress("summary", files)
 	for _, path := range files {
 		agg.NextFile()
-		_, hashes, err := a.scan(ctx, path, bar, func(ev *dftracer.Event) error {
+		hashes, err := a.scanWindow(ctx, path, span, bar, func(ev *dftracer.Event) error {
 			agg.Add(ev)
 			if ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameHostHash {
 				hosts[ev.HostHash] = ""
@@ -119,7 +131,7 @@ func (a *app) showSummary(files []string, r *stats.Result, o *summaryOptions) {
 	}
 	a.printf("%s  %s, %s\n", p.head(what), plural(r.Events, "event"), plural(len(r.Processes), "process"))
 	if r.Events == 0 {
-		a.printf("The trace holds no spans.\n")
+		a.printf("There are no spans in the trace, or in this time of it.\n")
 		return
 	}
 	a.printf("%s, from %s\n", micros(float64(r.End-r.Start)), moment(r.Start))

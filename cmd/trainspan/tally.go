@@ -20,6 +20,7 @@ type tally struct {
 	ended    bool // an end record was seen
 	part     bool // continues another file
 	mended   bool // by recover
+	aligned  bool // every member ends on a line end
 
 	facts   bool // metadata was seen, so that the dialect is sure
 	dialect dftracer.Dialect
