@@ -90,7 +90,7 @@ func StartJaeger(ctx context.Context, path, dir string, o JaegerOptions) (*Jaege
 // Start runs a server that was killed again, at the same addresses and with
 // nothing in memory.
 func (j *JaegerServer) Start(ctx context.Context) (err error) {
-	if j.process, err = start(ctx, j.path, "--config", "file:"+j.config); err != nil {
+	if j.process, err = start(ctx, nil, j.path, "--config", "file:"+j.config); err != nil {
 		return err
 	}
 	err = j.process.ready(ctx, func(ctx context.Context) error {

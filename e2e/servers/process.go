@@ -18,10 +18,12 @@ type Process struct {
 	done chan struct{}
 }
 
-// start runs a program, until it is stopped or ctx is done.
-func start(ctx context.Context, path string, args ...string) (*Process, error) {
+// start runs a program, with variables added to the environment, until it is
+// stopped or ctx is done.
+func start(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.CommandContext(ctx, path, args...), log: &tail{}, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Env = append(os.Environ(), env...)
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("servers: start %s: %w", path, err)
 	}
