@@ -49,6 +49,7 @@ type Processor struct {
 	downErr   error
 	truncated atomic.Int64
 	orphans   atomic.Int64 // ends of spans whose start was not seen
+	dropped   atomic.Pointer[map[string]int64]
 }
 
 var _ sdktrace.SpanProcessor = (*Processor)(nil)
@@ -236,6 +237,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		if n := p.orphans.Load(); n > 0 {
 			args = append(args, dftracer.Int("spans_lost", n))
 		}
+		args = append(args, p.drops()...)
 		if len(args) > 0 {
 			p.w.SetEndArgs(args...)
 		}

@@ -1,0 +1,41 @@
+package pfw_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/pfw"
+)
+
+func TestEndTellsDrops(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	p, err := pfw.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.TellDrops(map[string]int64{"queue full": 3, "refused by the backend": 4})
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for e, err := range r.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name == "end" {
+			for _, a := range e.Args {
+				got[a.Key] = a.Int64()
+			}
+		}
+	}
+	if got["otlp_dropped_queue_full"] != 3 || got["otlp_dropped_refused_by_the_backend"] != 4 {
+		t.Errorf("the end record says %v", got)
+	}
+}
