@@ -158,7 +158,7 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		b.WithSpanExporter(outputs.OTLP)
 	}
 	if outputs.Logs != nil {
-		b.WithExporter(outputs.Logs)
+		b.WithExporter(openLogs{outputs.Logs})
 	}
 	if outputs.Metrics != nil {
 		b.WithMeterProvider(outputs.Metrics.MeterProvider())

@@ -1,5 +1,6 @@
 // Package exporters turns a configuration into exporters: the JSON-lines file,
-// the DFTracer trace and OTLP, each where and how config.Outputs says.
+// the DFTracer trace, OTLP with spans, logs and metrics, and Prometheus, each
+// where and how config.Outputs says.
 //
 //	cfg, err := config.Load(config.LoadOptions{})
 //	…

@@ -3,14 +3,16 @@ package exporters
 import (
 	"context"
 	"errors"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
-// finisher flushes logs and metrics as a part of the provider's shutdown. It is
-// a span processor because those are shut down at the right moment: after the
+// finisher closes logs and metrics as a part of the provider's shutdown. It is a
+// span processor because those are shut down at the right moment: after the
 // spans have been delivered, so that the metrics tell what became of them; and
 // before the native exporters are closed, which happens under the recorder's
 // lock, and before the instruments are unregistered.
@@ -27,22 +29,37 @@ func (f *finisher) OnEnd(sdktrace.ReadOnlySpan) {}
 
 // ForceFlush implements sdktrace.SpanProcessor.
 func (f *finisher) ForceFlush(ctx context.Context) error {
-	return both(func() error { return f.logs.ForceFlush(ctx) }, func() error { return f.metrics.ForceFlush(ctx) })
+	return errors.Join(f.logs.ForceFlush(ctx), f.metrics.ForceFlush(ctx))
 }
 
-// Shutdown implements sdktrace.SpanProcessor. Logs stay open for what the rest
-// of the shutdown has to tell. A shutdown of theirs that goes on since the end
-// of the application is waited for.
+// Shutdown implements sdktrace.SpanProcessor. By now every span has ended, and
+// what became of them has been told to the native exporters, so the logs are
+// complete. Metrics come last, so that they tell what became of the logs; half
+// of the time that is left is kept for them.
 func (f *finisher) Shutdown(ctx context.Context) error {
-	return both(func() error {
-		_ = f.logs.ForceFlush(ctx) // what is left is told by the shutdown of the logs
-		return f.logs.Wait(ctx)
-	}, func() error { return f.metrics.Shutdown(ctx) })
+	half, cancel := halfOf(ctx)
+	err := f.logs.Shutdown(half)
+	cancel()
+	return errors.Join(err, f.metrics.Shutdown(ctx))
 }
 
-// both runs two functions at once: neither uses up the deadline of the other.
-func both(a, b func() error) error {
-	other := make(chan error, 1)
-	go func() { other <- b() }()
-	return errors.Join(a(), <-other)
+// halfOf gives a context that has half of the time left.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	left := telemetry.DefaultShutdownTimeout
+	if end, ok := ctx.Deadline(); ok {
+		left = time.Until(end)
+	}
+	return context.WithTimeout(ctx, left/2)
+}
+
+// openLogs are logs whose shutdown as a native exporter keeps nobody waiting:
+// at the end of the application, and when telemetry switches itself off, that
+// happens on the goroutine of the training and before the spans are delivered.
+// The finisher waits for them.
+type openLogs struct{ *otlp.Logs }
+
+// Shutdown implements telemetry.Exporter.
+func (l openLogs) Shutdown(context.Context) error {
+	l.StartShutdown()
+	return nil
 }

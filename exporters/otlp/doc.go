@@ -1,5 +1,5 @@
-// Package otlp sends spans to any OpenTelemetry receiver, a collector or a
-// backend, by OTLP over gRPC or HTTP.
+// Package otlp sends spans, logs and metrics to any OpenTelemetry receiver, a
+// collector or a backend, by OTLP over gRPC or HTTP.
 //
 // The standard OTEL_* variables choose and configure it:
 //
@@ -17,6 +17,10 @@
 // pauses, while the backend is away; what cannot be delivered is dropped and
 // counted by cause, or written to the spill directory, from where [Replay]
 // sends it later.
+//
+// [Logs] makes spans visible that are still open: it sends their starts, events
+// and errors as log records. [MetricExporter] sends metrics. Package exporters
+// sets up all three.
 //
 // Header values often are secrets. They appear in no error and no log.
 package otlp

@@ -28,8 +28,8 @@ type LogsOptions struct {
 	PerfTags []string
 	// Logger is told of losses. Nil is slog.Default.
 	Logger *slog.Logger
-	// ShutdownTimeout bounds a Shutdown whose context has no deadline. Zero is
-	// 5 s.
+	// ShutdownTimeout bounds StartShutdown, and a Shutdown whose context has no
+	// earlier deadline. Zero is 5 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -59,8 +59,9 @@ type Logs struct {
 
 // ending is a shutdown that is under way, or over.
 type ending struct {
+	cut  context.CancelFunc // gives up what has not been sent
 	done chan struct{}
-	err  error
+	err  error // set before done is closed
 }
 
 var _ telemetry.Exporter = (*Logs)(nil)
@@ -155,75 +156,63 @@ func (l *Logs) ForceFlush(ctx context.Context) error {
 }
 
 // Shutdown implements telemetry.Exporter: it sends what waits until ctx is
-// done, then counts the rest as dropped, even if the backend never answers.
-//
-// With a context without deadline, which is how telemetry closes its exporters
-// on the goroutine of the training, it returns at once and goes on in the
-// background for at most the shutdown timeout; [Logs.Wait] waits for that.
+// done, and for the shutdown timeout at most, then counts the rest as dropped, even if the backend never answers. The error tells that records
+// could not be sent in time. Later calls join the first one.
 func (l *Logs) Shutdown(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	e := l.end(ctx)
-	if e == nil {
-		return nil
-	}
-	if _, bounded := ctx.Deadline(); !bounded && ctx.Err() == nil {
-		return nil
-	}
-	<-e.done
-	return e.err
-}
-
-// Wait waits until a shutdown is over, and gives its error: that records could
-// not be sent in time. It returns at once where there was none.
-func (l *Logs) Wait(ctx context.Context) error {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	e := l.ending
-	l.mu.Unlock()
+	e := l.end()
 	if e == nil {
 		return nil
 	}
 	select {
 	case <-e.done:
-		return e.err
 	case <-ctx.Done():
-		return fmt.Errorf("otlp: logs: shutdown: %w", ctx.Err())
+		e.cut()
+		<-e.done // soon: nothing is sent any more
+	}
+	return e.err
+}
+
+// StartShutdown begins a shutdown that takes at most the shutdown timeout, and
+// does not wait for it. Shutdown does, and can cut it short.
+func (l *Logs) StartShutdown() {
+	if l != nil {
+		l.end()
 	}
 }
 
 // end begins the shutdown; later calls join it.
-func (l *Logs) end(ctx context.Context) *ending {
+func (l *Logs) end() *ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queue == nil || l.ending != nil {
 		return l.ending
 	}
-	l.ending = &ending{done: make(chan struct{})}
-	e, queue, client, provider := l.ending, l.queue, l.client, l.provider
-	cancel := context.CancelFunc(func() {})
-	if _, bounded := ctx.Deadline(); !bounded {
-		ctx, cancel = context.WithTimeout(ctx, l.o.ShutdownTimeout)
+	ctx, cut := context.WithTimeout(context.Background(), l.o.ShutdownTimeout)
+	l.ending = &ending{done: make(chan struct{}), cut: cut}
+	go l.finish(ctx, l.ending, l.queue, l.client, l.provider)
+	return l.ending
+}
+
+// finish is the goroutine of a shutdown.
+func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *logClient, provider *sdklog.LoggerProvider) {
+	defer close(e.done)
+	defer e.cut()
+	late := delivery.Shutdown.String()
+	before := queue.Stats().Drops[late]
+	queue.close(ctx)
+	_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
+	client.close(ctx)
+	s := queue.Stats()
+	if s.Dropped > 0 {
+		l.o.Logger.Warn("telemetry lost log records on their way to a backend",
+			"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
 	}
-	go func() {
-		defer close(e.done)
-		defer cancel()
-		before := queue.Stats().Drops[delivery.Shutdown.String()]
-		queue.close(ctx)
-		_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
-		client.close(ctx)
-		if s := queue.Stats(); s.Dropped > 0 {
-			l.o.Logger.Warn("telemetry lost log records on their way to a backend",
-				"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
-			if late := s.Drops[delivery.Shutdown.String()] - before; late > 0 {
-				e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", late)
-			}
-		}
-	}()
-	return e
+	if n := s.Drops[late] - before; n > 0 {
+		e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", n)
+	}
 }
 
 // Stats gives the counts since the first Start.

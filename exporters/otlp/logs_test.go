@@ -268,40 +268,51 @@ func TestLogsWithoutABackend(t *testing.T) {
 				if n := strings.Count(log.String(), "\n"); n == 0 || n > 2 || !strings.Contains(log.String(), "records=1000 of=1000") {
 					t.Errorf("logged %d lines: %s", n, log)
 				}
-				if err := l.Shutdown(context.Background()); err != nil { // is over already
-					t.Error(err)
+				if err := l.Shutdown(context.Background()); err == nil {
+					t.Error("a second shutdown has another result")
 				}
 			})
 		})
 	}
 }
 
-// Without a deadline the goroutine of the training is not kept waiting.
 func TestShutdownOfLogsInTheBackground(t *testing.T) {
-	forSignals(t, func(t *testing.T, s *signals) {
-		s.script = func(int, int) reply { return hang }
-		s.start(t, nil)
-		l, err := otlp.NewLogs(t.Context(), s.config(), &otlp.LogsOptions{ShutdownTimeout: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Start(t.Context(), identity); err != nil {
-			t.Fatal(err)
-		}
-		_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
-		if err := l.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if st := l.Stats(); st.Pending != 1 {
-			t.Errorf("the shutdown waited: %+v", st)
-		}
-		if err := l.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "1 records") {
-			t.Errorf("wait: %v", err)
-		}
-		if st := l.Stats(); st.Dropped != 1 || st.Pending != 0 {
-			t.Errorf("%+v", st)
-		}
-	})
+	for _, cut := range []bool{false, true} {
+		forSignals(t, func(t *testing.T, s *signals) { shutInTheBackground(t, s, cut) })
+	}
+}
+
+func shutInTheBackground(t *testing.T, s *signals, cut bool) {
+	t.Helper()
+	limit := 300 * time.Millisecond
+	if cut {
+		limit = time.Hour
+	}
+	s.script = func(int, int) reply { return hang }
+	s.start(t, nil)
+	l, err := otlp.NewLogs(t.Context(), s.config(), &otlp.LogsOptions{ShutdownTimeout: limit, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start(t.Context(), identity); err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+	l.StartShutdown()
+	if st := l.Stats(); st.Pending != 1 {
+		t.Errorf("the shutdown waited: %+v", st)
+	}
+	if cut { // else its own time limit ends it
+		err = shut(t, l, time.Millisecond)
+	} else {
+		err = l.Shutdown(context.Background())
+	}
+	if err == nil || !strings.Contains(err.Error(), "1 records") {
+		t.Errorf("shutdown: %v", err)
+	}
+	if st := l.Stats(); st.Dropped != 1 || st.Pending != 0 {
+		t.Errorf("%+v", st)
+	}
 }
 
 // A pause between two attempts is cut short by the shutdown, and the backend
@@ -389,8 +400,9 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 
 func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
+	l.StartShutdown()
 	if l.Start(t.Context(), identity) != nil || l.Export(event(nil, telemetry.KindDataError, "e")) != nil ||
-		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.Wait(t.Context()) != nil || l.Stats().Recorded != 0 {
+		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.Stats().Recorded != 0 {
 		t.Error("a nil exporter did something")
 	}
 	closed, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -138,6 +139,10 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	})
 	e.mu.Lock()
 	e.last = err
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // a shutdown cut it short, and sends all again
+		e.mu.Unlock()
+		return nil
+	}
 	first := err != nil && e.stats.Failures == 0
 	if err != nil {
 		e.stats.Failures++

@@ -1,0 +1,163 @@
+package exporters_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// catalogue is a meter provider that notes the instruments that are made.
+type catalogue struct {
+	noop.MeterProvider
+	made map[string]string // "unit, kind" by name
+}
+
+func (c *catalogue) Meter(string, ...metric.MeterOption) metric.Meter { return catalogueMeter{c: c} }
+
+type catalogueMeter struct {
+	noop.Meter
+	c *catalogue
+}
+
+func (m catalogueMeter) note(name, unit, kind string) { m.c.made[name] = unit + ", " + kind }
+
+func (m catalogueMeter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	m.note(name, metric.NewInt64CounterConfig(o...).Unit(), "counter")
+	return m.Meter.Int64Counter(name, o...)
+}
+
+func (m catalogueMeter) Float64Counter(name string, o ...metric.Float64CounterOption) (metric.Float64Counter, error) {
+	m.note(name, metric.NewFloat64CounterConfig(o...).Unit(), "counter")
+	return m.Meter.Float64Counter(name, o...)
+}
+
+func (m catalogueMeter) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	m.note(name, metric.NewFloat64HistogramConfig(o...).Unit(), "histogram")
+	return m.Meter.Float64Histogram(name, o...)
+}
+
+func (m catalogueMeter) Float64Gauge(name string, o ...metric.Float64GaugeOption) (metric.Float64Gauge, error) {
+	m.note(name, metric.NewFloat64GaugeConfig(o...).Unit(), "gauge")
+	return m.Meter.Float64Gauge(name, o...)
+}
+
+func (m catalogueMeter) Int64ObservableCounter(name string, o ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
+	m.note(name, metric.NewInt64ObservableCounterConfig(o...).Unit(), "counter")
+	return m.Meter.Int64ObservableCounter(name, o...)
+}
+
+func (m catalogueMeter) Float64ObservableCounter(name string, o ...metric.Float64ObservableCounterOption) (metric.Float64ObservableCounter, error) {
+	m.note(name, metric.NewFloat64ObservableCounterConfig(o...).Unit(), "counter")
+	return m.Meter.Float64ObservableCounter(name, o...)
+}
+
+func (m catalogueMeter) Int64ObservableUpDownCounter(name string, o ...metric.Int64ObservableUpDownCounterOption) (metric.Int64ObservableUpDownCounter, error) {
+	m.note(name, metric.NewInt64ObservableUpDownCounterConfig(o...).Unit(), "up-down counter")
+	return m.Meter.Int64ObservableUpDownCounter(name, o...)
+}
+
+// Kinds of instruments that the catalogue does not know would be missed.
+func (m catalogueMeter) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	panic("teach the catalogue this kind")
+}
+
+func (m catalogueMeter) Int64Histogram(string, ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
+	panic("teach the catalogue this kind")
+}
+
+func (m catalogueMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	panic("teach the catalogue this kind")
+}
+
+func (m catalogueMeter) Float64UpDownCounter(string, ...metric.Float64UpDownCounterOption) (metric.Float64UpDownCounter, error) {
+	panic("teach the catalogue this kind")
+}
+
+func (m catalogueMeter) Int64ObservableGauge(string, ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
+	panic("teach the catalogue this kind")
+}
+
+func (m catalogueMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+	panic("teach the catalogue this kind")
+}
+
+func (m catalogueMeter) Float64ObservableUpDownCounter(string, ...metric.Float64ObservableUpDownCounterOption) (metric.Float64ObservableUpDownCounter, error) {
+	panic("teach the catalogue this kind")
+}
+
+// documented reads the table of metrics of docs/signals.md.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile("../docs/signals.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(data), "| name | unit | kind |")
+	if !found {
+		t.Fatal("the table is not there")
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(table) {
+		if strings.TrimSpace(line) == "" {
+			break
+		}
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) != 8 || strings.TrimSpace(cells[6]) == "" {
+			t.Errorf("a row without six cells or a meaning: %s", line)
+			continue
+		}
+		rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2]) + ", " + strings.TrimSpace(cells[3])
+	}
+	return rows
+}
+
+// TestEveryMetricIsDocumented compares docs/signals.md with the instruments
+// that telemetry and the outputs make.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	c := &catalogue{made: map[string]string{}}
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(job().Base).WithRanks(config.Ranks{}).
+		WithSpanProcessor(nothing{}).WithMeterProvider(c).ConfigureProvider(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tel.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	there := newCollector(t, config.OTLPHTTP)
+	there.script = func(string, int) bool { return false } // so that there are drops
+	runJob(t, there.job(), quiet())
+	for _, m := range there.metrics() {
+		if _, known := c.made[m.GetName()]; known {
+			continue
+		}
+		if _, sum := m.GetData().(*metricspb.Metric_Sum); !sum {
+			t.Errorf("%s is a %T", m.GetName(), m.GetData())
+		}
+		c.made[m.GetName()] = m.GetUnit() + ", counter"
+	}
+	rows := documented(t)
+	if len(rows) < 20 || len(c.made) < 20 {
+		t.Fatalf("%d rows, %d instruments", len(rows), len(c.made))
+	}
+	for name, made := range c.made {
+		if rows[name] != made {
+			t.Errorf("%s is %q, its row says %q", name, made, rows[name])
+		}
+	}
+	for name := range rows {
+		if c.made[name] == "" {
+			t.Errorf("row for %s, which nobody makes", name)
+		}
+	}
+}
