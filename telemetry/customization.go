@@ -43,8 +43,12 @@ func newSelection(e config.Export) *selection {
 	return s
 }
 
-// has tells whether the span is exported; index is spans.Index(name).
+// has tells whether the span is exported. The name decides, however the span
+// was started; index is spans.Index(name) where that is known, or -1.
 func (s *selection) has(index int, name string) bool {
+	if index < 0 {
+		index = spans.Index(name)
+	}
 	if index >= 0 {
 		return s.standard[index]
 	}

@@ -144,9 +144,7 @@ func (r *Recorder) Current() *Span {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.current
+	return r.current.Load()
 }
 
 // SetTraining sets the training configuration of a job that learns it late.

@@ -280,6 +280,20 @@ func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
 	}
 }
 
+// The name of a span decides whether it is exported, however it was started.
+func TestDefaultBlacklistHoldsForEveryWayToStart(t *testing.T) {
+	j := newJob(t)
+	_, s := j.tel.StartSpan(j.ctx, spans.ModelForward)
+	s.End(nil)
+	_, p := j.tel.Tracer("user").Start(j.ctx, spans.ModelBackward)
+	p.End()
+	_, c := j.tel.StartSpan(j.ctx, "mine")
+	c.End(nil)
+	if got, want := j.mem.kinds(), []string{"start mine", "stop mine"}; !slices.Equal(got, want) {
+		t.Errorf("records %v, want %v", got, want)
+	}
+}
+
 func TestManyGoroutines(t *testing.T) {
 	j := newJob(t, exportAll)
 	startTraining(t, j)

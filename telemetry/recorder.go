@@ -44,6 +44,7 @@ type Recorder struct {
 
 	training atomic.Pointer[config.Training]
 	counters counters
+	current  atomic.Pointer[Span] // the latest ambient span; stored under the lock
 
 	mu    sync.Mutex
 	ended error // why nothing is recorded any more: ErrClosed or ErrDisabled
@@ -55,7 +56,6 @@ type Recorder struct {
 	last     *Span
 	byName   [spans.Count]*Span // the open standard span of each name
 	finalize map[int64]*Span    // open finalizations by step
-	current  *Span              // the latest ambient span
 	state    trainingState
 	stats    Stats
 }
@@ -203,13 +203,13 @@ func (r *Recorder) parentOf(ctx context.Context, p *startParams) *Span {
 	case !ours && carried.SpanContext().IsValid():
 		return nil // a plain or remote span is the parent
 	case !ours:
-		return r.current
+		return r.current.Load()
 	}
 	in := view.owner()
 	if p.ambient || in.rec != r || in.state == spanEnded {
-		for a := r.current; a != nil; a = a.parent {
+		for a := r.current.Load(); a != nil; a = a.parent {
 			if a == in {
-				return r.current
+				return r.current.Load()
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func (r *Recorder) opened(c *call, s *Span, e *applicationEvents) {
 	}
 	r.last = s
 	if s.ambient {
-		r.current = s
+		r.current.Store(s)
 	}
 	r.stats.SpansStarted++
 	r.stats.SpansOpen++
@@ -314,12 +314,12 @@ func (r *Recorder) unlink(s *Span) {
 		delete(r.finalize, s.step)
 	}
 	r.stats.SpansOpen--
-	if r.current == s {
+	if r.current.Load() == s {
 		a := s.parent
 		for a != nil && (a.state != spanOpen || !a.ambient) {
 			a = a.parent
 		}
-		r.current = a
+		r.current.Store(a)
 	}
 }
 

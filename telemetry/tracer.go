@@ -55,9 +55,7 @@ func (r *Recorder) adopt(ctx context.Context) context.Context {
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
 	}
-	r.mu.Lock()
-	s := r.current
-	r.mu.Unlock()
+	s := r.current.Load()
 	if s == nil {
 		return ctx
 	}

@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -37,7 +38,9 @@ type options struct {
 }
 
 func main() {
-	if err := command(os.Args[1:], os.Getenv, os.Stdout); err != nil {
+	switch err := command(os.Args[1:], os.Getenv, os.Stdout); {
+	case errors.Is(err, flag.ErrHelp): // it was printed
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "ai_logging:", err)
 		os.Exit(1)
 	}
