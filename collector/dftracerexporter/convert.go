@@ -53,6 +53,8 @@ type span struct {
 	events     []event
 	size       int // bytes of memory, roughly
 
+	next, prev *span // brothers that wait, too
+
 	// What gather and settle find out.
 	taken bool
 	up    *span // its parent when that waits too

@@ -30,8 +30,8 @@ type trace struct {
 	family  *family
 	lanes   lanes
 	waiting map[spanKey]*span
-	below   map[spanKey][]*span // of waiting spans, by parent
-	queue   []queued            // of waiting spans, by arrival
+	below   map[spanKey]*span // the first of the waiting children of a span
+	queue   []queued          // of waiting spans, by arrival
 	bytes   int
 	touched []*relative // open spans that something was written of
 
@@ -47,7 +47,7 @@ func newTrace(cfg *Config, w *dftracer.Writer, pid int, rec *recorder) *trace {
 	return &trace{
 		cfg: cfg, w: w, pid: int64(pid), rec: rec,
 		keys: make(keys), family: newFamily(cfg.MaxParents),
-		waiting: make(map[spanKey]*span), below: make(map[spanKey][]*span),
+		waiting: make(map[spanKey]*span), below: make(map[spanKey]*span),
 	}
 }
 
@@ -69,7 +69,10 @@ func (t *trace) add(s *span, now time.Time) {
 	}
 	t.waiting[s.key] = s
 	if !s.parent.span.IsEmpty() {
-		t.below[s.parent] = append(t.below[s.parent], s)
+		if s.next = t.below[s.parent]; s.next != nil {
+			s.next.prev = s
+		}
+		t.below[s.parent] = s
 	}
 	t.queue = append(t.queue, queued{s, now})
 	t.bytes += s.size

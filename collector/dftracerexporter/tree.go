@@ -22,7 +22,7 @@ func (t *trace) gather(s *span) []*span {
 		defer func() { s.taken = true }()
 	}
 	for i := 0; i < len(all); i++ {
-		for _, c := range t.below[all[i].key] {
+		for c := t.below[all[i].key]; c != nil; c = c.next {
 			if !c.taken {
 				c.taken = true
 				all = append(all, c)
@@ -35,30 +35,26 @@ func (t *trace) gather(s *span) []*span {
 	}
 	for _, m := range all {
 		delete(t.waiting, m.key)
-		delete(t.below, m.key)
+		t.leave(m)
 		t.bytes -= m.size
-	}
-	for _, m := range all {
-		t.forgetBelow(m)
 	}
 	return all
 }
 
-// forgetBelow drops a span from the children of a parent that does not wait.
-func (t *trace) forgetBelow(s *span) {
-	list := t.below[s.parent]
-	for i := range list {
-		if list[i] == s {
-			list[i] = list[len(list)-1]
-			list = list[:len(list)-1]
-			break
-		}
-	}
-	if len(list) == 0 {
+// leave takes a span from the waiting children of its parent.
+func (t *trace) leave(s *span) {
+	switch {
+	case s.prev != nil:
+		s.prev.next = s.next
+	case t.below[s.parent] == s && s.next != nil:
+		t.below[s.parent] = s.next
+	case t.below[s.parent] == s:
 		delete(t.below, s.parent)
-	} else {
-		t.below[s.parent] = list
 	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.next, s.prev = nil, nil
 }
 
 // writeFamily writes spans that hang together: first it finds their parents,
