@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,6 +52,9 @@ func (a *app) note(format string, args ...any) {
 
 // explain turns an error into a line that names the file and says what to do.
 func explain(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
 	var refused *kineto.RefusedError
 	if errors.As(err, &refused) {
 		text := strings.TrimPrefix(err.Error(), "pytorch: ")

@@ -22,11 +22,13 @@ func micros(us float64) string {
 	case us < 600e6:
 		return digits3(us/1e6) + " s"
 	}
-	d := time.Duration(us) * time.Microsecond
-	if d < time.Hour {
-		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	if s := int64(us / 1e6); s < 3600 {
+		return fmt.Sprintf("%d min %02d s", s/60, s%60)
+	} else if s < 100*3600 {
+		return fmt.Sprintf("%d h %02d min", s/3600, s/60%60)
+	} else {
+		return fmt.Sprintf("%s d %02d h", count(s/86400), s/3600%24)
 	}
-	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
 func digits3(v float64) string {

@@ -11,7 +11,7 @@ import (
 
 func TestUnits(t *testing.T) {
 	for us, text := range map[float64]string{0: "0 µs", 7: "7 µs", 7.25: "7.2 µs", 999: "999 µs", 1000: "1.00 ms", 12345: "12.3 ms",
-		999_400: "999 ms", 999_600: "1.00 s", 59_990_000: "60.0 s", 599e6: "599 s", 600e6: "10 min 00 s", 3_725e6: "1 h 02 min", -5: "-5 µs"} {
+		999_400: "999 ms", 999_600: "1.00 s", 59_990_000: "60.0 s", 599e6: "599 s", 600e6: "10 min 00 s", 3_725e6: "1 h 02 min", 900_000e6: "10 d 10 h", 9.2e18: "106,481,481 d 11 h", -5: "-5 µs"} {
 		if got := micros(us); got != text {
 			t.Errorf("micros(%v) = %q, want %q", us, got, text)
 		}

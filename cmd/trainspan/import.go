@@ -150,7 +150,7 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	}
 	a.judgeImport(report)
 	if o.json {
-		return a.printJSON(report)
+		return a.printJSON(importJSON(report, o.output))
 	}
 	if !o.quiet {
 		a.printf("%s", report)

@@ -87,8 +87,10 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 		}
 		a.judgeImport(report)
 		var n int64
-		for _, k := range report.Events {
-			n += k
+		for cat, k := range report.Events {
+			if cat != dftracer.CatDFTracer {
+				n += k
+			}
 		}
 		a.printf("%s: %s\n", path, plural(n, "event"))
 	}

@@ -76,6 +76,9 @@ type process struct {
 	lastEpoch  *epoch
 }
 
+// maxEpochs bounds the epochs of a process.
+const maxEpochs = 1 << 14
+
 type epoch struct {
 	number     int64
 	framed     bool // start and end are those of its own span
@@ -248,6 +251,9 @@ func (p *process) epochOf(number int64) *epoch {
 	}
 	e := p.epochs[number]
 	if e == nil {
+		if len(p.epochs) == maxEpochs {
+			return &epoch{} // for nothing: no job has that many
+		}
 		e = &epoch{number: number}
 		p.epochs[number] = e
 	}
