@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	logspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
@@ -37,10 +38,13 @@ type backend struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 
-	mu    sync.Mutex
-	taken int
-	read  chan struct{} // closed at the end of the output
+	mu   sync.Mutex
+	took counts
+	read chan struct{} // closed at the end of the output
 }
+
+// counts are numbers of spans and log records.
+type counts struct{ spans, logs int64 }
 
 // startBackend runs a backend until the end of the test or stop.
 func startBackend(t *testing.T, behaviour string) *backend {
@@ -69,7 +73,7 @@ func startBackend(t *testing.T, behaviour string) *backend {
 		defer close(b.read)
 		for lines.Scan() {
 			b.mu.Lock()
-			_, _ = fmt.Sscan(lines.Text(), &b.taken)
+			_, _ = fmt.Sscan(lines.Text(), &b.took.spans, &b.took.logs)
 			b.mu.Unlock()
 		}
 	}()
@@ -81,14 +85,14 @@ func startBackend(t *testing.T, behaviour string) *backend {
 // next: every span that it took was answered for.
 func (b *backend) dieAtNextCall() { fmt.Fprintln(b.stdin, "die") }
 
-// stop ends the backend and gives the number of spans that it took.
-func (b *backend) stop() int {
+// stop ends the backend and gives the numbers of what it took.
+func (b *backend) stop() counts {
 	_ = b.stdin.Close()
 	<-b.read
 	_ = b.cmd.Wait() // one that died has told what it took
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.taken
+	return b.took
 }
 
 // runBackend is a backend's process. It ends with its input.
@@ -105,6 +109,8 @@ func runBackend() error {
 	case "healthy", "slow", "failing":
 		server := grpc.NewServer(grpc.MaxRecvMsgSize(64 << 20))
 		collectorpb.RegisterTraceServiceServer(server, s)
+		logspb.RegisterLogsServiceServer(server, &logReceiver{receiver: s})
+		metricspb.RegisterMetricsServiceServer(server, &metricReceiver{receiver: s})
 		go func() { _ = server.Serve(l) }() // ends with the process
 	default:
 		return fmt.Errorf("%s=%q means nothing", behaviourVariable, s.behaviour)
@@ -127,43 +133,80 @@ type receiver struct {
 	mu     sync.Mutex
 	doomed bool
 	ids    map[string]bool // of the spans that were taken
+	logs   int
+	silent []net.Conn
 }
 
-// Export implements the OTLP service.
+// Export implements the OTLP service of traces.
 func (r *receiver) Export(ctx context.Context, request *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	return &collectorpb.ExportTraceServiceResponse{}, r.take(ctx, func() {
+		for _, s := range flatten(request.GetResourceSpans()) {
+			r.ids[string(s.GetSpanId())] = true
+		}
+	})
+}
+
+// logReceiver is the OTLP service of logs.
+type logReceiver struct {
+	logspb.UnimplementedLogsServiceServer
+	*receiver
+}
+
+// Export implements the OTLP service of logs.
+func (r *logReceiver) Export(ctx context.Context, request *logspb.ExportLogsServiceRequest) (*logspb.ExportLogsServiceResponse, error) {
+	return &logspb.ExportLogsServiceResponse{}, r.take(ctx, func() {
+		for _, rl := range request.GetResourceLogs() {
+			for _, sl := range rl.GetScopeLogs() {
+				r.logs += len(sl.GetLogRecords())
+			}
+		}
+	})
+}
+
+// metricReceiver is the OTLP service of metrics.
+type metricReceiver struct {
+	metricspb.UnimplementedMetricsServiceServer
+	*receiver
+}
+
+// Export implements the OTLP service of metrics.
+func (r *metricReceiver) Export(ctx context.Context, _ *metricspb.ExportMetricsServiceRequest) (*metricspb.ExportMetricsServiceResponse, error) {
+	return &metricspb.ExportMetricsServiceResponse{}, r.take(ctx, func() {})
+}
+
+// take does with a request what the behaviour says.
+func (r *receiver) take(ctx context.Context, note func()) error {
 	switch r.behaviour {
 	case "slow":
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(slowness):
 		}
 	case "failing":
-		return nil, status.Error(codes.Internal, "the disk is on fire")
+		return status.Error(codes.Internal, "the disk is on fire")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.doomed {
+		time.Sleep(200 * time.Millisecond) // earlier answers are on their way
 		os.Exit(3)
 	}
-	for _, s := range flatten(request.GetResourceSpans()) {
-		r.ids[string(s.GetSpanId())] = true
-	}
-	fmt.Println(len(r.ids))
-	return &collectorpb.ExportTraceServiceResponse{}, nil
+	note()
+	fmt.Println(len(r.ids), r.logs)
+	return nil
 }
 
 // acceptOnly takes connections and never says a word.
 func (r *receiver) acceptOnly(l net.Listener) {
-	var kept []net.Conn
 	for {
 		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil {
 			return
 		}
-		if err == nil {
-			kept = append(kept, c) // a connection that nobody holds is closed some day
-		}
+		r.mu.Lock()
+		r.silent = append(r.silent, c) // a connection that nobody holds is closed some day
+		r.mu.Unlock()
 	}
 }
 

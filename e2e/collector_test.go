@@ -87,17 +87,8 @@ func TestCollector(t *testing.T) {
 // watched runs a job and looks at its events while its training loop is open.
 func watched(t *testing.T, service string, o config.OTLP, w *witness, logs string) {
 	t.Helper()
-	cfg := config.Config{
-		Base: config.Base{
-			ApplicationName: service, SessionTag: config.Value("e2e"), WorldSize: config.Value(1),
-			Training: &config.Training{
-				PerfTag: config.Value("small"), GlobalBatchSize: config.Value(8), LogEveryNTrainIterations: config.Value(5),
-			},
-		},
-		Export:  config.Export{Mode: config.ExportAll},
-		Outputs: config.Outputs{OTLP: o},
-	}
-	cfg.Ranks.Rank = config.Value(0)
+	cfg := job(service)
+	cfg.Outputs.OTLP = o
 	b, outputs, err := exporters.NewBuilder(t.Context(), cfg, nil)
 	if err != nil {
 		t.Fatal(err)

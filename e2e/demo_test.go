@@ -23,18 +23,26 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// newBuilder describes a job of one rank that exports every span.
-func newBuilder(service string) *telemetry.TrainingTelemetryBuilder {
-	return telemetry.NewTrainingTelemetryBuilder().
-		WithBaseConfig(config.Base{
+// job describes a job of one rank that exports every span.
+func job(service string) config.Config {
+	cfg := config.Config{
+		Base: config.Base{
 			ApplicationName: service, SessionTag: config.Value("e2e"), WorldSize: config.Value(1),
-		}).
-		WithTrainingConfig(config.Training{
-			PerfTag: config.Value("small"), GlobalBatchSize: config.Value(8), SeqLength: config.Value(16),
-			LogEveryNTrainIterations: config.Value(5), SaveCheckpointStrategy: config.CheckpointSync,
-		}).
-		WithRanks(config.Ranks{Rank: config.Value(0)}).
-		WithExportCustomization(config.Export{Mode: config.ExportAll})
+			Training: &config.Training{
+				PerfTag: config.Value("small"), GlobalBatchSize: config.Value(8), SeqLength: config.Value(16),
+				LogEveryNTrainIterations: config.Value(5), SaveCheckpointStrategy: config.CheckpointSync,
+			},
+		},
+		Export: config.Export{Mode: config.ExportAll},
+	}
+	cfg.Ranks.Rank = config.Value(0)
+	return cfg
+}
+
+// newBuilder describes that job to a builder without exporters.
+func newBuilder(service string) *telemetry.TrainingTelemetryBuilder {
+	cfg := job(service)
+	return telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg.Base).WithRanks(cfg.Ranks).WithExportCustomization(cfg.Export)
 }
 
 // send is the configuration of an exporter to an address.

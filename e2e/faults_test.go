@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -30,54 +32,62 @@ const (
 
 // fault is a state of the backend during a run.
 type fault struct {
-	name string
-	// start gives the address of a fresh backend, a function that is called
-	// half-way, and one that gives the number of spans that the backend has.
-	start func(t *testing.T, service string) (address string, halfway func(), delivered func() int)
+	name      string
+	onlySpans bool // the backend takes no logs and metrics
+	start     func(t *testing.T, service string) endpoint
+}
+
+// endpoint is a backend for one run.
+type endpoint struct {
+	address   string
+	halfway   func()        // nil: nothing happens then
+	delivered func() counts // what the backend has; called at the end
 }
 
 var faults = []fault{
-	{"healthy", func(t *testing.T, service string) (string, func(), func() int) {
+	{"healthy: Jaeger, spans only", true, func(t *testing.T, service string) endpoint {
 		j := startJaeger(t, servers.JaegerOptions{})
-		return j.GRPC, nil, func() int {
+		return endpoint{j.GRPC, nil, func() counts {
 			found, err := j.Query.Spans(t.Context(), service)
 			if err != nil {
 				t.Error(err)
 			}
-			return len(byID(found))
-		}
+			return counts{spans: int64(len(byID(found)))}
+		}}
 	}},
-	{"dead from the start", func(t *testing.T, _ string) (string, func(), func() int) {
+	{"healthy", false, behaves("healthy")},
+	{"dead from the start", false, func(t *testing.T, _ string) endpoint {
 		address, err := servers.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return address, nil, func() int { return 0 }
+		return endpoint{address, nil, func() counts { return counts{} }}
 	}},
-	{"dies half-way", func(t *testing.T, _ string) (string, func(), func() int) {
+	{"dies half-way", false, func(t *testing.T, _ string) endpoint {
 		b := startBackend(t, "healthy")
-		return b.address, b.dieAtNextCall, b.stop
+		return endpoint{b.address, b.dieAtNextCall, b.stop}
 	}},
-	{"slow, 2 s per call", behaves("slow")},
-	{"accepts, never answers", behaves("silent")},
-	{"returns errors", behaves("failing")},
+	{"slow, 2 s per call", false, behaves("slow")},
+	{"accepts, never answers", false, behaves("silent")},
+	{"returns errors", false, behaves("failing")},
 }
 
-func behaves(behaviour string) func(*testing.T, string) (string, func(), func() int) {
-	return func(t *testing.T, _ string) (string, func(), func() int) {
+func behaves(behaviour string) func(*testing.T, string) endpoint {
+	return func(t *testing.T, _ string) endpoint {
 		b := startBackend(t, behaviour)
-		return b.address, nil, b.stop
+		return endpoint{b.address, nil, b.stop}
 	}
 }
 
 // row is what one fault did to the training.
 type row struct {
-	fault                     string
-	with, without             side
-	background                time.Duration // processor time of everything but the training
-	ended, delivered, spilled int64
-	dropped, reported         int64
-	shutdown                  time.Duration // the longest
+	fault               string
+	with, without       side
+	background          time.Duration // processor time of everything but the training
+	ended, delivered    int64
+	dropped, reported   int64
+	logs, logsDelivered int64
+	shutdown            time.Duration // the longest
 }
 
 // side is the half of the steps that have telemetry, or that have none.
@@ -184,18 +194,26 @@ func (r *row) slower() float64 {
 	return median(all)
 }
 
-// run is a whole job, and the account of its spans.
+// run is a whole job, and the account of its spans and log records.
 func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	t.Helper()
 	name := service(t)
-	address, halfway, delivered := f.start(t, name)
-	cfg := otlp.Config{OTLP: config.OTLP{Protocol: config.OTLPGRPC, Endpoint: "http://" + address}} // the defaults
-	log, all := &reports{}, &counter{}
-	tel := configure(t, newBuilder(name).WithSpanProcessor(all).WithLogger(log.logger()), cfg)
+	backend := f.start(t, name)
+	cfg, log, all := job(name), &reports{}, &counter{}
+	cfg.Outputs.OTLP = config.OTLP{Protocol: config.OTLPGRPC, Endpoint: "http://" + backend.address} // else the defaults
+	signals := config.Value(!f.onlySpans)
+	b, outputs, err := exporters.NewBuilder(t.Context(), cfg, &exporters.Options{Logs: signals, Metrics: signals, Logger: log.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, err := b.WithSpanProcessor(all).WithLogger(log.logger()).ConfigureProvider(t.Context())
+	if err != nil {
+		t.Fatal(errors.Join(err, outputs.Close(t.Context())))
+	}
 	cb := callbacks.New(tel)
 	cb.OnAppStart(t.Context())
 	cb.OnTrainStart(t.Context(), callbacks.TrainStart{})
-	loss = r.train(t.Context(), cb, pairs, halfway)
+	loss = r.train(t.Context(), cb, pairs, backend.halfway)
 	cb.OnTrainEnd(t.Context())
 	start := time.Now()
 	cb.OnAppEnd(t.Context())
@@ -205,7 +223,9 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	if took > shutdownTimeout+shutdownMargin {
 		t.Errorf("the shutdown took %v, its deadline is %v", took, shutdownTimeout)
 	}
-	r.account(t, tel.Stats(), all.n.Load(), int64(delivered()), log)
+	delivered := backend.delivered()
+	r.account(t, tel.Stats(), all.n.Load(), delivered.spans, log)
+	r.accountLogs(t, outputs.Logs.Stats(), delivered.logs, log)
 	return loss
 }
 
@@ -213,21 +233,37 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 // what the backend has, and what the log tells.
 func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, log *reports) {
 	t.Helper()
-	single, atEnd := log.lost()
 	if s.EndedSpans != ended || s.PendingSpans != 0 || s.EndedSpans != s.ExportedSpans+s.SpilledSpans+s.DroppedSpans {
 		t.Errorf("%d spans ended; the sums are wrong: %+v", ended, s)
 	}
 	if delivered != s.ExportedSpans {
 		t.Errorf("the backend has %d spans, telemetry says %d", delivered, s.ExportedSpans)
 	}
-	if dropped := ended - delivered - s.SpilledSpans; single != dropped || atEnd != dropped {
+	dropped := ended - delivered - s.SpilledSpans
+	single, atEnd := log.lost()
+	if single != dropped || atEnd != dropped {
 		t.Errorf("%d spans were dropped; the log tells of %d, and %d at the end", dropped, single, atEnd)
 	}
 	r.ended += ended
 	r.delivered += delivered
-	r.spilled += s.SpilledSpans
-	r.dropped += ended - delivered - s.SpilledSpans
+	r.dropped += dropped
 	r.reported += atEnd
+}
+
+// accountLogs does the same with log records.
+func (r *row) accountLogs(t *testing.T, s otlp.LogStats, delivered int64, log *reports) {
+	t.Helper()
+	if s.Pending != 0 || s.Recorded != s.Exported+s.Dropped {
+		t.Errorf("the sums of log records are wrong: %+v", s)
+	}
+	if delivered != s.Exported {
+		t.Errorf("the backend has %d log records, telemetry says %d", delivered, s.Exported)
+	}
+	if told := log.lostRecords(); told != s.Recorded-delivered {
+		t.Errorf("%d log records were dropped, the log tells of %d", s.Recorded-delivered, told)
+	}
+	r.logs += s.Recorded
+	r.logsDelivered += delivered
 }
 
 func median[T float64 | time.Duration](all []T) T {

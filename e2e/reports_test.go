@@ -30,23 +30,45 @@ func (r *reports) String() string {
 	return r.text.String()
 }
 
+// line is what the log says of losses.
+type line struct {
+	Spans   int64           `json:"spans"`
+	Records int64           `json:"records"`
+	Of      int64           `json:"of"`
+	Cause   string          `json:"cause"`
+	Causes  json.RawMessage `json:"causes"`
+}
+
+func (r *reports) lines() (all []line) {
+	text := json.NewDecoder(bytes.NewBufferString(r.String()))
+	for {
+		var l line
+		if err := text.Decode(&l); err != nil {
+			return all
+		}
+		all = append(all, l)
+	}
+}
+
 // lost adds up the spans of the warnings that were given as spans were lost,
 // and those of the one line at shutdown.
 func (r *reports) lost() (single, atEnd int64) {
-	lines := json.NewDecoder(bytes.NewBufferString(r.String()))
-	for {
-		var line struct {
-			Spans int64           `json:"spans"`
-			Cause string          `json:"cause"`
-			All   json.RawMessage `json:"causes"`
-		}
-		if err := lines.Decode(&line); err != nil {
-			return single, atEnd
-		}
-		if line.Cause != "" {
-			single += line.Spans
-		} else if line.All != nil {
-			atEnd += line.Spans
+	for _, l := range r.lines() {
+		if l.Cause != "" {
+			single += l.Spans
+		} else if l.Causes != nil {
+			atEnd += l.Spans
 		}
 	}
+	return single, atEnd
+}
+
+// lostRecords is the number of log records that the line at shutdown tells of.
+func (r *reports) lostRecords() (n int64) {
+	for _, l := range r.lines() {
+		if l.Of > 0 {
+			n += l.Records
+		}
+	}
+	return n
 }

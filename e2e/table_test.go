@@ -35,24 +35,31 @@ func render(rows []*row, pairs, runs int) string {
 	fmt.Fprintf(&b, "%d runs per row, each of %d pairs of steps, one with telemetry (%d spans, %d callbacks) and one without; %d processors, %s\n\n",
 		runs, pairs, spansPerStep, 2*spansPerStep, runtime.NumCPU(), runtime.Version())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\tsteps/s\tsteps/s\tslower,\tslower,\tbackground\tmean\tworst\tworst,\tworst,\tworst\tspans\t\t\t\t\t")
-	fmt.Fprintln(w, "backend\twithout\twith\twall\tCPU\tCPU/step\tcallback\tcallback\tundisturbed\ton CPU\twithout\tended\tdelivered\tdropped\treported\tshutdown\t")
+	fmt.Fprintln(w, "\tsteps/s\tsteps/s\tslower,\tslower,\tbackground\tmean\tworst\tworst,\tworst,\tworst\t")
+	fmt.Fprintln(w, "backend\twithout\twith\twall\tCPU\tCPU/step\tcallback\tcallback\tundisturbed\ton CPU\twithout\t")
 	for _, r := range rows {
-		steps := time.Duration(len(r.with.steps))
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%+.2f %%\t%+.2f %%\t%v\t%v\t%v\t%v\t%v\t%v\t%d\t%d\t%d\t%d\t%v\t\n",
-			r.fault, perSecond(r.without.steps), perSecond(r.with.steps),
-			100*r.slower(), 100*(float64(r.with.cpu)/float64(max(1, r.without.cpu))-1), short(r.background/max(1, steps)),
-			short(r.with.watch.mean()), short(r.with.watch.worst), short(r.with.watch.worstOwn), short(r.with.watch.worstCPU), short(r.without.watch.worst),
-			r.ended, r.delivered, r.dropped, r.reported, r.shutdown.Round(10*time.Millisecond))
+		with, without := &r.with.watch, &r.without.watch
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%+.2f %%\t%+.2f %%\t%v\t%v\t%v\t%v\t%v\t%v\t\n", r.fault,
+			perSecond(r.without.steps), perSecond(r.with.steps),
+			100*r.slower(), 100*(float64(r.with.cpu)/float64(max(1, r.without.cpu))-1), short(r.background/time.Duration(len(r.with.steps))),
+			short(with.mean()), short(with.worst), short(with.worstOwn), short(with.worstCPU), short(without.worst))
 	}
 	_ = w.Flush() // a builder takes everything
+	fmt.Fprintln(&b)
+	fmt.Fprintln(w, "\tspans\tspans\tspans\tspans\tlog records\tlog records\tlongest\t")
+	fmt.Fprintln(w, "backend\tended\tdelivered\tdropped\treported\tmade\tdelivered\tshutdown\t")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t\n", r.fault,
+			r.ended, r.delivered, r.dropped, r.reported, r.logs, r.logsDelivered, r.shutdown.Round(10*time.Millisecond))
+	}
+	_ = w.Flush() // as above
 	b.WriteString(`
-steps/s: of the median step. slower, wall: median over the pairs, by the clock. slower, CPU: sum over all steps of
-the processor time of the training thread. background: processor time of all other threads of the job for one step
-with telemetry, which sending takes. worst callback: by the clock; undisturbed: of those in which the system gave the
-processor to nobody else; on CPU: by the processor time. worst without: by the clock, of as many pauses as long as
-the mean callback, in the steps without telemetry. dropped: ended in the job, less what the backend has. reported:
-told in the log at the shutdown.
+steps/s: of the median step.
+slower, wall: median over the pairs, by the clock. slower, CPU: over all steps, by the processor time of the training thread.
+background: processor time of all other threads of the job for one step with telemetry; sending takes it.
+worst callback: by the clock. undisturbed: of those in which the system gave the processor to no other program.
+on CPU: by the processor time. worst without: by the clock, of as many pauses of the mean callback's length, without telemetry.
+delivered: what the backend has. dropped: ended in the job, less what the backend has. reported: told in the log at shutdown.
 `)
 	return b.String()
 }

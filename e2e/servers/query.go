@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -187,10 +188,14 @@ func number(text string) int64 {
 	return n
 }
 
+// toMap leaves out what Jaeger adds of its own, such as the warning that the
+// parent of a span is not there yet; it stays when the parent has come.
 func toMap(attrs []attr) map[string]any {
 	m := make(map[string]any, len(attrs))
 	for _, a := range attrs {
-		m[a.Key] = a.Value.any()
+		if !strings.HasPrefix(a.Key, "@jaeger@") {
+			m[a.Key] = a.Value.any()
+		}
 	}
 	return m
 }
