@@ -2,15 +2,17 @@ package exporters_test
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
-	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
-
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -159,5 +161,63 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		if c.made[name] == "" {
 			t.Errorf("row for %s, which nobody makes", name)
 		}
+	}
+}
+
+// TestSignalsAreDocumented compares the other tables of docs/signals.md with
+// the code: events, long spans, resource attributes, one-logger's attributes.
+func TestSignalsAreDocumented(t *testing.T) {
+	data, err := os.ReadFile("../docs/signals.md")
+	must(t, err)
+	text := string(data)
+	for _, name := range append(spans.EventNames(), spans.EventSaveCheckpointFailure, spans.EventAsyncCheckpointMetricsUpdate) {
+		if !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("no word of the event %s", name)
+		}
+	}
+	_, row, _ := strings.Cut(text, "| `span_start` |")
+	row, _, _ = strings.Cut(row, "|")
+	var long []string
+	for _, s := range spans.All() {
+		if s.Long {
+			long = append(long, "`"+s.Name+"`")
+		}
+	}
+	if got := strings.TrimSpace(row); got != strings.Join(long, ", ") {
+		t.Errorf("starts are said to be sent of %s, they are of %s", got, strings.Join(long, ", "))
+	}
+
+	there := newCollector(t, config.OTLPHTTP)
+	runJob(t, there.job(), quiet())
+	for key := range described(there.resources["metrics"]) {
+		if !strings.Contains(text, "`"+key+"`") {
+			t.Errorf("no word of the resource attribute %s", key)
+		}
+	}
+
+	files, err := filepath.Glob("../attributes/*.go")
+	must(t, err)
+	var source strings.Builder
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		must(t, err)
+		source.Write(content)
+	}
+	_, table, _ := strings.Cut(text, "| name | unit | kind |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	quoted, found := regexp.MustCompile("`([^`]+)`"), 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 8 {
+			continue
+		}
+		for _, m := range quoted.FindAllStringSubmatch(cells[4], -1) {
+			if found++; !strings.Contains(source.String(), `"`+m[1]+`"`) {
+				t.Errorf("%s is no attribute", m[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d attributes in the table", found)
 	}
 }

@@ -427,6 +427,45 @@ func TestShortSpansCostNothing(t *testing.T) {
 	}
 }
 
+// What an event costs the goroutine of the training: its record, and no more
+// when the queue is full.
+func TestAnEventCostsItsRecord(t *testing.T) {
+	s := &signals{protocol: config.OTLPHTTP, script: func(int, int) reply { return hang }}
+	s.start(t, nil)
+	cfg := s.config()
+	cfg.QueueSize, cfg.BatchSize = 16, 16
+	l := startLogs(t, cfg, &notes{})
+	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	for range 100 { // the queue fills up
+		_ = l.Export(update)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = l.Export(update) }); n > 11 { // 8 without the race detector
+		t.Errorf("%v allocations", n)
+	}
+	if err := shut(t, l, time.Millisecond); err == nil {
+		t.Error("a silent backend took the records")
+	}
+}
+
+func BenchmarkAnEvent(b *testing.B) {
+	l, err := otlp.NewLogs(b.Context(), otlp.Config{OTLP: config.OTLP{Endpoint: "http://127.0.0.1:1"}, RetryFor: -1},
+		&otlp.LogsOptions{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := l.Start(b.Context(), identity); err != nil {
+		b.Fatal(err)
+	}
+	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = l.Export(update)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = l.Shutdown(ctx) // nobody listens
+}
+
 func TestNewLogsNamesWhatIsWrong(t *testing.T) {
 	for _, tc := range []struct {
 		name string
