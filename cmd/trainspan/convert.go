@@ -66,6 +66,8 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 	switch {
 	case err != nil:
 		return err
+	case o.to == "":
+		return usage("no format is given; add --to with one of %s", strings.Join(convertWords, ", "))
 	case !slices.Contains(convertWords, o.to):
 		return usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
 	case o.output == "":

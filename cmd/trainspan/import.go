@@ -180,6 +180,11 @@ func importPaths(args []string) ([]string, error) {
 		}
 		out = append(out, found...)
 	}
+	for _, path := range out {
+		if isTrace(path) {
+			return nil, usage("%s: its name says that it is a trace already; use trainspan merge or convert", path)
+		}
+	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
