@@ -439,7 +439,7 @@ func TestAnEventCostsItsRecord(t *testing.T) {
 	for range 100 { // the queue fills up
 		_ = l.Export(update)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = l.Export(update) }); n > 11 { // 8 without the race detector
+	if n := testing.AllocsPerRun(100, func() { _ = l.Export(update) }); n > 16 { // 8; the race detector empties pools
 		t.Errorf("%v allocations", n)
 	}
 	if err := shut(t, l, time.Millisecond); err == nil {
