@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
-	"io"
 	"os"
 	"runtime"
 	"sync"
-
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
 )
@@ -117,119 +112,6 @@ func countPart(parts []member, at int, t *tally) []member {
 	m.Events += t.Events
 	m.Facts += t.Metadata
 	return parts
-}
-
-// walker cuts a file into members and chunks.
-type walker struct {
-	src     *meter
-	buf     *bufio.Reader
-	emit    func(*chunk) error
-	bar     *progress
-	carry   []byte // a line that lies across chunks
-	members []member
-	total   int64 // bytes of text
-	across  bool  // a line lies across members
-	cause   error // why the file is damaged
-}
-
-func (w *walker) run() error {
-	w.buf = bufio.NewReaderSize(w.src, 64<<10)
-	magic, _ := w.buf.Peek(2)
-	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		if _, err := w.text(w.buf, -1); err != nil {
-			return err
-		}
-		return w.last(-1)
-	}
-	var z *gzip.Reader
-	for at := 0; ; at++ {
-		offset := w.at()
-		if _, err := w.buf.Peek(1); errors.Is(err, io.EOF) {
-			return w.last(at - 1)
-		}
-		var err error
-		if z == nil {
-			z, err = gzip.NewReader(w.buf)
-		} else {
-			err = z.Reset(w.buf)
-		}
-		if err != nil {
-			return w.damaged(err, at-1)
-		}
-		z.Multistream(false)
-		w.across = w.across || len(w.carry) > 0
-		n, err := w.text(z, at)
-		w.members = append(w.members, member{Offset: offset, Size: w.at() - offset, Text: n})
-		if err != nil {
-			return w.damaged(err, at)
-		}
-		w.bar.bytes(w.at())
-	}
-}
-
-// at is how much of the file was taken.
-func (w *walker) at() int64 { return w.src.n - int64(w.buf.Buffered()) }
-
-// damaged ends the walk where the compression is broken.
-func (w *walker) damaged(err error, at int) error {
-	var path *os.PathError
-	var stopped *statusError
-	if errors.As(err, &path) || errors.As(err, &stopped) {
-		return err
-	}
-	w.cause = err
-	return w.last(at)
-}
-
-// text sends the lines of one member.
-func (w *walker) text(r io.Reader, at int) (n int64, err error) {
-	for {
-		buf := *chunkBuffers.Get().(*[]byte)
-		if len(buf) < 2*len(w.carry) {
-			buf = make([]byte, 2*len(w.carry)) // a very long line
-		}
-		text := buf
-		k := copy(text, w.carry)
-		m, err := io.ReadFull(r, text[k:])
-		n += int64(m)
-		w.total += int64(m)
-		text = text[:k+m]
-		cut := bytes.LastIndexByte(text, '\n') + 1
-		w.carry = append([]byte(nil), text[cut:]...)
-		if cut > 0 {
-			if err := w.emit(&chunk{member: at, text: text[:cut], buf: buf}); err != nil {
-				return n, err
-			}
-		}
-		if cut == 0 {
-			chunkBuffers.Put(&buf)
-		}
-		if at < 0 {
-			w.bar.bytes(w.at())
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return n, nil
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				return n, io.ErrUnexpectedEOF // of the compression, not of our buffer
-			}
-			return n, nil
-		case err != nil:
-			return n, err
-		case len(w.carry) > 64<<20:
-			return n, errors.New("not a trace: a line is longer than 64 MiB")
-		}
-	}
-}
-
-// last looks at what follows the last line feed.
-func (w *walker) last(at int) error {
-	line := bytes.TrimSpace(w.carry)
-	if len(line) == 0 || string(line) == "]" {
-		return nil
-	}
-	return w.emit(&chunk{member: at, text: w.carry, buf: make([]byte, chunkSize)})
 }
 
 // parseChunk folds the records of some lines.

@@ -95,3 +95,10 @@ func isSystem(err error) bool {
 	var link *os.LinkError
 	return errors.As(err, &at) || errors.As(err, &link)
 }
+
+// sameFile reports whether two paths are one file.
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errors.Join(errX, errY) == nil && os.SameFile(x, y)
+}

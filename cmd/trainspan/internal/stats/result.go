@@ -77,7 +77,8 @@ type EpochStat struct {
 
 // Result returns the totals of what was added so far. More may be added.
 func (a *Aggregator) Result() *Result {
-	r := &Result{Events: a.events, Counters: a.counters, Metadata: a.metadata}
+	r := &Result{Events: a.events, Counters: a.counters, Metadata: a.metadata,
+		Categories: []NameStat{}, Names: []NameStat{}, Processes: []ProcessStat{}, Epochs: []EpochStat{}}
 	a.nameStats(r)
 	for _, p := range a.order {
 		if p.events == 0 {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// lockedBuffer is a buffer that a test reads while a command writes to it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// A watch ends on an interrupt with status 0 and a complete trace.
+func TestWatchEndsWithACompleteTrace(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "live.pfw.gz")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var out, errs lockedBuffer
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"watch", dir, "-o", trace, "--interval", "5ms"}, streams{out: &out, err: &errs})
+	}()
+	if err := os.WriteFile(filepath.Join(dir, "rank0.1778000000000000000.pt.trace.json"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(out.String(), "events"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing was imported: %s", errs.String())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if status := <-done; status != 0 {
+		t.Errorf("status %d: %s", status, errs.String())
+	}
+	if got := want(t, "validate", trace); !strings.Contains(got, "ok, V2") {
+		t.Error(got)
+	}
+	if got := want(t, "summary", trace); !strings.Contains(got, "aten::add") {
+		t.Error(got)
+	}
+}
