@@ -58,9 +58,10 @@ type pump struct {
 	stream bool                       // CompressSingle: the member has begun
 	part   struct{ lines, facts int } // put into this file so far
 
-	counts counts
-	outage outage
-	err    error // the first that lost events
+	rotating bool // a part is being ended and the next one begun
+	counts   counts
+	outage   outage
+	err      error // the first that lost events
 }
 
 func newPump(w *Writer, out output, buffers int) (*pump, error) {
@@ -255,9 +256,11 @@ func (p *pump) flush(sync bool) {
 
 func (p *pump) rotateIfLarge() {
 	limit := p.w.opts.RotateSize
-	if limit <= 0 || p.out.size() < limit || p.outage.err != nil || p.member.bytes > 0 {
+	if limit <= 0 || p.rotating || p.out.size() < limit || p.outage.err != nil || p.member.bytes > 0 {
 		return
 	}
+	p.rotating = true // the footer and the header below are text as well
+	defer func() { p.rotating = false }()
 	p.footer([]Arg{Int("continued", 1)})
 	p.endMember(true)
 	if p.outage.err != nil {

@@ -229,8 +229,20 @@ func TestNothingGrowsOld(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		opts dftracer.Options
+	}{
+		"members": {"trace.pfw.gz", dftracer.Options{RotateSize: 20000, MemberSize: 10000}},
+		"plain":   {"trace.pfw", dftracer.Options{RotateSize: 200000, Compression: dftracer.CompressNone}},
+	} {
+		t.Run(name, func(t *testing.T) { testRotation(t, c.file, &c.opts) })
+	}
+}
+
+func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 	dir := t.TempDir()
-	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{RotateSize: 20000, MemberSize: 10000})
+	w, err := dftracer.Create(filepath.Join(dir, file), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,6 +136,36 @@ func TestExporterLanesAndMemory(t *testing.T) {
 	}
 }
 
+// A loop that is still open while its iterations end one after another needs
+// few lanes, however many iterations it has.
+func TestExporterLanesOfALoop(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	e := pfw.New(path, nil)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e))
+	tracer := tp.Tracer("x")
+	ctx, loop := tracer.Start(context.Background(), "loop")
+	for range 300 {
+		inside, it := tracer.Start(ctx, "iteration")
+		_, forward := tracer.Start(inside, "forward")
+		forward.End()
+		it.End()
+	}
+	loop.End()
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	lanes := map[int64]bool{}
+	for _, ev := range dftest.Events(t, path) {
+		if ev.Phase == dftracer.PhaseComplete {
+			lanes[ev.TID] = true
+		}
+	}
+	if len(lanes) > 4 {
+		t.Errorf("%d lanes", len(lanes))
+	}
+}
+
 func TestExporterConcurrently(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil), sdktrace.WithBlocking()))
