@@ -127,7 +127,7 @@ func (q *logQueue) nudge() {
 // run sends until the queue is closed and empty.
 func (q *logQueue) run() {
 	defer close(q.done)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(q.delay)
 	defer timer.Stop()
 	for {
 		q.mu.Lock()
