@@ -19,10 +19,8 @@ var dialects = map[config.TraceDialect]dftracer.Dialect{
 // openTrace creates the trace file.
 func openTrace(t *config.Trace, ranks config.Ranks, world int) (*pfw.Processor, error) {
 	o := traceOptions(t)
-	if ranks.Rank.IsSet() {
-		rank := ranks.Rank.Get()
-		o.Rank = &rank
-	}
+	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
+	o.Rank = &rank
 	path := t.EffectivePath()
 	stem, ext := traceExt(path)
 	switch {

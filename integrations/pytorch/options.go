@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -8,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
 )
 
 // Sink takes the events of an import. *dftracer.Writer is one. Write is called
@@ -49,8 +53,11 @@ func Files(paths ...string) ([]Source, error) {
 		}
 		for _, e := range entries {
 			fi, err := e.Info()
-			if err == nil && fi.Mode().IsRegular() && traceName(e.Name()) {
-				out = append(out, fileSource(filepath.Join(p, e.Name()), fi))
+			if err != nil || !fi.Mode().IsRegular() {
+				continue
+			}
+			if path := filepath.Join(p, e.Name()); traceName(e.Name()) || compileLog(path) {
+				out = append(out, fileSource(path, fi))
 			}
 		}
 	}
@@ -74,6 +81,32 @@ func traceName(name string) bool {
 		return true
 	}
 	return false
+}
+
+// compileLog reports whether a log in a directory, whatever its name, is one
+// that torch.compile writes.
+func compileLog(path string) bool {
+	if !strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".log") {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			return false
+		}
+		defer z.Close()
+		r = z
+	}
+	head := make([]byte, 4096)
+	n, _ := io.ReadFull(r, head)
+	// Other programs begin their lines alike; only these hold JSON.
+	return torchtrace.IsLog(head[:n]) && bytes.Contains(head[:n], []byte("] {\""))
 }
 
 // Options adjust an import. The zero value, and nil, import everything that
