@@ -1,15 +1,18 @@
 # What a newcomer needs: make demo, make test.
 GO ?= go
 OUT ?= out
-FUZZTIME ?= 20s
+FUZZTIME ?= 10s
 PKGS ?= ./...
+NESTED = benchmarks collector/dftracerexporter e2e
 
-.PHONY: demo test race bench fuzz fmt vet lint tidy arch clean
+.PHONY: demo test race bench e2e collector nested fuzz fmt lint vet tidy clean
 
-# demo trains a small real model and leaves its telemetry in out/demo.
+# demo trains a small real model in two parts, so that a checkpoint is loaded,
+# and leaves its telemetry in out/demo.
 demo:
 	$(GO) run ./examples/charlm -fresh -epochs 1 -out $(OUT)/demo
 	$(GO) run ./examples/charlm -resume -epochs 3 -async-checkpoint -style mixed -out $(OUT)/demo
+	$(GO) run ./cmd/trainspan validate $(OUT)/demo
 
 # test runs every test with the race detector on.
 test:
@@ -17,16 +20,30 @@ test:
 
 race: test
 
-# bench runs the benchmarks of the packages.
+# bench prints the table of docs/benchmarks.md, then the packages' own figures.
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./telemetry ./dftracer ./exporters/... ./ai
+	cd benchmarks && $(GO) run ./cmd/table
+	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+# e2e builds real servers once and tests against them; docs/e2e.md.
+e2e:
+	cd e2e && $(GO) test -count=1 -timeout 20m -v ./...
+
+# collector builds bin/trainspan-collector; docs/scale.md.
+collector:
+	$(MAKE) -C collector collector
+
+# nested checks the modules that nothing imports.
+nested:
+	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
+	$(MAKE) -C collector test
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:
 	@for pkg in $$($(GO) list $(PKGS)); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "$$pkg $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$pkg || exit 1; \
 		done; \
 	done
 
@@ -45,4 +62,4 @@ tidy:
 	$(GO) mod tidy -diff
 
 clean:
-	rm -rf $(OUT)
+	rm -rf $(OUT) bin

@@ -16,7 +16,7 @@ type Case struct {
 
 // Result is what a case costs.
 type Result struct {
-	Name     string
+	Name   string
 	Nanos  float64 // per operation, in the best round: the one least disturbed
 	Median float64 // per operation, in the middle one
 	Allocs float64 // per operation
