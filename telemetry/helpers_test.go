@@ -232,5 +232,5 @@ func label(kvs []attribute.KeyValue) string {
 	if len(kvs) == 0 {
 		return ""
 	}
-	return "{" + kvs[0].Value.Emit() + "}"
+	return "{" + kvs[0].Value.String() + "}"
 }

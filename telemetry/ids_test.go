@@ -81,13 +81,14 @@ func TestProcessesOfAJobShareATrace(t *testing.T) {
 		defer s.End(nil)
 		return s.SpanContext().TraceID()
 	}
-	if trace(2, 0) != trace(2, 0) {
+	first, second := trace(2, 0), trace(2, 0)
+	if first != second {
 		t.Error("two ranks of a job have two traces")
 	}
-	if trace(2, 0) == trace(2, 1) {
+	if first == trace(2, 1) {
 		t.Error("two attempts have one trace")
 	}
-	if trace(1, 0) == trace(1, 0) {
+	if alone, other := trace(1, 0), trace(1, 0); alone == other {
 		t.Error("two processes on their own have one trace")
 	}
 }
