@@ -2,7 +2,10 @@
 
 package e2e
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // threadTime is not known here.
 func threadTime() time.Duration { return 0 }
@@ -12,3 +15,6 @@ func processTime() time.Duration { return 0 }
 
 // timesTaken is not known here either.
 func timesTaken() int64 { return 0 }
+
+// setNice is not possible here.
+func setNice(int) error { return errors.ErrUnsupported }

@@ -19,9 +19,12 @@ import (
 )
 
 // pairsVariable and runsVariable change the length of the measurement.
+// niceVariable gives the training thread a nice value below zero, so that
+// other programs of a busy machine interrupt it less.
 const (
 	pairsVariable = "TRAINSPAN_E2E_PAIRS"
 	runsVariable  = "TRAINSPAN_E2E_RUNS"
+	niceVariable  = "TRAINSPAN_E2E_NICE"
 )
 
 const (
@@ -113,6 +116,7 @@ func TestFaults(t *testing.T) {
 			// Thread times are of one thread.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
+			defer prefer(t)()
 			r := &row{fault: f.name}
 			for range runs {
 				if loss := r.run(t, f, pairs); loss != want {
@@ -138,6 +142,23 @@ func setting(t *testing.T, variable string, otherwise int) int {
 		t.Fatalf("%s=%q is not a number above zero", variable, s)
 	}
 	return n
+}
+
+// prefer gives the training thread the priority that is asked for.
+func prefer(t *testing.T) (undo func()) {
+	t.Helper()
+	n, err := strconv.Atoi(os.Getenv(niceVariable))
+	if err != nil || n == 0 {
+		return func() {}
+	}
+	if err := setNice(n); err != nil {
+		t.Fatalf("%s=%d: %v", niceVariable, n, err)
+	}
+	return func() {
+		if err := setNice(0); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func newTraining() *network { return newNetwork(128, 96, 384) }

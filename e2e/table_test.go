@@ -34,6 +34,9 @@ func render(rows []*row, pairs, runs int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs per row, each of %d pairs of steps, one with telemetry (%d spans, %d callbacks) and one without; %d processors, %s\n\n",
 		runs, pairs, spansPerStep, 2*spansPerStep, runtime.NumCPU(), runtime.Version())
+	if n := os.Getenv(niceVariable); n != "" {
+		fmt.Fprintf(&b, "the training thread has the nice value %s\n\n", n)
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\tsteps/s\tsteps/s\tslower,\tslower,\tbackground\tmean\tworst\tworst,\tworst,\tworst\t")
 	fmt.Fprintln(w, "backend\twithout\twith\twall\tCPU\tCPU/step\tcallback\tcallback\tundisturbed\ton CPU\twithout\t")
@@ -57,7 +60,7 @@ func render(rows []*row, pairs, runs int) string {
 steps/s: of the median step.
 slower, wall: median over the pairs, by the clock. slower, CPU: over all steps, by the processor time of the training thread.
 background: processor time of all other threads of the job for one step with telemetry; sending takes it.
-worst callback: by the clock. undisturbed: of those in which the system gave the processor to no other program.
+worst callback: by the clock. undisturbed: of those in which the system gave the processor to no other thread or program.
 on CPU: by the processor time. worst without: by the clock, of as many pauses of the mean callback's length, without telemetry.
 delivered: what the backend has. dropped: ended in the job, less what the backend has. reported: told in the log at shutdown.
 `)
