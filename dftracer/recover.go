@@ -27,7 +27,7 @@ type RecoverReport struct {
 	Lines    int     // records found
 	Bad      int     // lines that are no valid record
 	CutBytes int64   // bytes of the file that were given up
-	Salvaged int     // records taken out of damaged members
+	Salvaged int     // records taken out of a torn last member
 	Closed   int     // open spans closed with truncated:1
 }
 
@@ -131,8 +131,8 @@ func (r *recovery) mend() error {
 	return r.finish()
 }
 
-// mendMembers copies whole members as they are and writes the lines of
-// damaged ones anew.
+// mendMembers copies whole members as they are, writes the lines of a torn
+// last one anew, and gives up damaged ones before it.
 func (r *recovery) mendMembers() error {
 	var head [10]byte
 	if _, err := r.f.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
@@ -154,8 +154,14 @@ func (r *recovery) mendMembers() error {
 			return ferr
 		}
 		r.report.CutBytes += next - off
-		// Once more, now knowing that the member ends badly.
 		r.line, r.state = before, saved
+		if next < r.size {
+			// Damage in the middle of a file is no torn tail: what comes out of
+			// such a member reads like a trace and may be wrong.
+			off = next
+			continue
+		}
+		// Once more, now knowing that the member ends badly.
 		lines := r.state.lines
 		z, err := gzip.NewWriterLevel(r.out, levelSmall)
 		if err != nil {
@@ -166,13 +172,7 @@ func (r *recovery) mendMembers() error {
 			return lazy.err
 		}
 		r.report.Salvaged += r.state.lines - lines
-		off = next
-		if off >= r.size { // the end of the trace belongs to the same member
-			return r.finishInto(lazy)
-		}
-		if err := lazy.close(); err != nil {
-			return err
-		}
+		return r.finishInto(lazy) // the end of the trace belongs to the same member
 	}
 	return nil
 }
