@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/pytext"
 )
 
 // appendPyStr appends v as Python's str() writes it.
@@ -50,9 +52,9 @@ func appendPyRepr(dst []byte, v any) []byte {
 		return strconv.AppendUint(dst, rv.Uint(), 10)
 	case reflect.Float32:
 		// Python has only doubles: the text is that of the widened value.
-		return appendPyFloat(dst, rv.Float())
+		return pytext.AppendFloat(dst, rv.Float())
 	case reflect.Float64:
-		return appendPyFloat(dst, rv.Float())
+		return pytext.AppendFloat(dst, rv.Float())
 	case reflect.String:
 		return appendPyQuoted(dst, rv.String())
 	case reflect.Slice, reflect.Array:
@@ -90,32 +92,7 @@ func appendPyNumber(dst []byte, s string) []byte {
 	if err != nil && !math.IsInf(f, 0) {
 		return append(dst, s...)
 	}
-	return appendPyFloat(dst, f)
-}
-
-// appendPyFloat appends f as Python writes a float: the shortest digits that
-// read back as f, with an exponent of at least two digits where the decimal
-// exponent is below -4 or above 15, else with at least one decimal.
-func appendPyFloat(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, "nan"...)
-	case math.IsInf(f, 1):
-		return append(dst, "inf"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-inf"...)
-	}
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
-		return strconv.AppendFloat(dst, f, 'e', -1, 64)
-	}
-	start := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
-	for _, c := range dst[start:] {
-		if c == '.' {
-			return dst
-		}
-	}
-	return append(dst, ".0"...)
+	return pytext.AppendFloat(dst, f)
 }
 
 // appendPyQuoted appends s as Python writes a string inside a list: single

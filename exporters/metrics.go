@@ -35,7 +35,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	if c == nil && !cfg.PrometheusActive() {
 		return nil, nil
 	}
-	res, err := otlp.NewResource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
+	res, err := telemetry.NewResource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
 	if err != nil {
 		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err)
 	}

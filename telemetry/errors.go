@@ -41,7 +41,12 @@ func errorAttributes(message string, cause error, skip int) []attributes.Attr {
 // errorType is the type by which a failure is counted: the error's own word
 // for it if it has one (the method that OpenTelemetry's conventions ask for),
 // else its Go type.
-func errorType(err error) string {
+func errorType(err error) (name string) {
+	defer func() {
+		if recover() != nil {
+			name = fmt.Sprintf("%T", err)
+		}
+	}()
 	var typed interface{ ErrorType() string }
 	if errors.As(err, &typed) {
 		if t := typed.ErrorType(); t != "" {

@@ -3,14 +3,10 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -52,7 +48,7 @@ func (p *Provider) useNothing() {
 func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id Identity) {
 	r := p.rec
 	options := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(newResource(ctx, b.resource, id, r)),
+		sdktrace.WithResource(r.resource(ctx, b.resource)),
 	}
 	if b.sampler != nil {
 		options = append(options, sdktrace.WithSampler(b.sampler))
@@ -88,52 +84,6 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	r.onStop = func() { // the network must not hold the caller up
 		go func() { _ = p.shutdownSDK(context.Background()) }()
 	}
-}
-
-// Keys of the resource attributes that the semantic conventions do not name.
-const (
-	resourceRank       = "training.rank"
-	resourceLocalRank  = "training.local_rank"
-	resourceWorldSize  = "training.world_size"
-	resourceSessionTag = "training.session_tag"
-	resourcePerfTag    = "training.perf_tag"
-	resourceAttempt    = "training.attempt"
-)
-
-// newResource describes the process. It holds no command line and no
-// environment: these carry secrets.
-func newResource(ctx context.Context, extra *resource.Resource, id Identity, r *Recorder) *resource.Resource {
-	kvs := []attribute.KeyValue{
-		attribute.String("service.name", id.ApplicationName),
-		attribute.String("service.instance.id", fmt.Sprintf("%s/%d/%d", id.Host, id.PID, id.Rank.Get())),
-		attribute.String("host.name", id.Host),
-		attribute.Int("process.pid", id.PID),
-		attribute.Int(resourceRank, id.Rank.Get()),
-		attribute.Int(resourceWorldSize, id.WorldSize),
-		attribute.String(resourceSessionTag, id.SessionTag),
-		attribute.Int(resourceAttempt, id.Attempt.Get()),
-	}
-	if id.LocalRank.IsSet() {
-		kvs = append(kvs, attribute.Int(resourceLocalRank, id.LocalRank.Get()))
-	}
-	if t := r.training.Load(); t != nil {
-		if tags, _ := t.Tags(); len(tags) > 0 {
-			kvs = append(kvs, attribute.String(resourcePerfTag, strings.Join(tags, ",")))
-		}
-	}
-	found, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(kvs...), resource.WithFromEnv())
-	if err != nil {
-		r.log.Warn("telemetry could not describe the process in full", "error", err)
-	}
-	if extra != nil {
-		merged, err := resource.Merge(found, extra)
-		if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
-			r.log.Warn("telemetry could not use the resource that was given", "error", err)
-			return found
-		}
-		return merged
-	}
-	return found
 }
 
 // Recorder gives the recorder, nil for a nil provider.

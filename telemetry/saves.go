@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/spans"
@@ -163,10 +164,36 @@ func (r *Recorder) saveSpan(v *values) (*Span, error) {
 // makes productive. A step that was never started, or was reported before, is
 // a telemetry data error: the reference counts it with zeros.
 func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
+	return r.outcome("on_save_checkpoint_success", p.Time, func(c *call, t int64, v *values) error {
+		s, err := r.saveSpan(v)
+		if err == nil && v.saves {
+			r.succeeded(c, s, t, &p)
+		}
+		return err
+	})
+}
+
+// CheckpointFailed records that a checkpoint could not be stored.
+func (r *Recorder) CheckpointFailed(p SaveFailure) error {
+	return r.outcome("on_save_checkpoint_failure", p.Time, func(c *call, t int64, v *values) error {
+		s, err := r.saveSpan(v)
+		if err != nil { // the failed save is over
+			if s, err = r.openSpan(indexApplication); err != nil {
+				return err
+			}
+		}
+		r.state.saves.take(int64(p.GlobalStep))
+		c.reading.lost = true
+		c.failure(s, r.failedSave(int64(p.GlobalStep), t, p.Err), true)
+		return nil
+	})
+}
+
+// outcome records what became of a save.
+func (r *Recorder) outcome(fn string, at time.Time, do func(c *call, t int64, v *values) error) error {
 	if r == nil {
 		return ErrNotConfigured
 	}
-	const fn = "on_save_checkpoint_success"
 	v := r.values(false)
 	var c call
 	r.mu.Lock()
@@ -174,16 +201,12 @@ func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
 		r.mu.Unlock()
 		return r.ended
 	}
-	t, err := r.instant(p.Time)
+	t, err := r.instant(at)
 	if err == nil {
 		err = v.required()
 	}
-	var s *Span
 	if err == nil {
-		s, err = r.saveSpan(&v)
-	}
-	if err == nil && v.saves {
-		r.succeeded(&c, s, t, &p)
+		err = do(&c, t, &v)
 	}
 	r.mu.Unlock()
 	r.deliver(&c)
@@ -238,42 +261,6 @@ func (r *Recorder) succeeded(c *call, s *Span, t int64, p *SaveSuccess) {
 		Time:       t,
 		Attributes: r.clean(e.Append(nil)),
 	}, false)
-}
-
-// CheckpointFailed records that a checkpoint could not be stored.
-func (r *Recorder) CheckpointFailed(p SaveFailure) error {
-	if r == nil {
-		return ErrNotConfigured
-	}
-	const fn = "on_save_checkpoint_failure"
-	v := r.values(false)
-	var c call
-	r.mu.Lock()
-	if r.ended != nil {
-		r.mu.Unlock()
-		return r.ended
-	}
-	t, err := r.instant(p.Time)
-	if err == nil {
-		err = v.required()
-	}
-	var s *Span
-	if err == nil {
-		if s, err = r.saveSpan(&v); err != nil { // the failed save is over
-			s, err = r.openSpan(indexApplication)
-		}
-	}
-	if err == nil {
-		r.state.saves.take(int64(p.GlobalStep))
-		c.reading.lost = true
-		c.failure(s, r.failedSave(int64(p.GlobalStep), t, p.Err), true)
-	}
-	r.mu.Unlock()
-	r.deliver(&c)
-	if err != nil {
-		return r.fail(fn, err)
-	}
-	return nil
 }
 
 func (r *Recorder) failedSave(step, t int64, cause error) Event {

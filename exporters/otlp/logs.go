@@ -101,7 +101,7 @@ func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
 	if l.ending != nil {
 		<-l.ending.done // of a builder that failed
 	}
-	res, err := NewResource(ctx, id, l.o.PerfTags, l.o.Resource)
+	res, err := telemetry.NewResource(ctx, id, l.o.PerfTags, l.o.Resource)
 	if err != nil {
 		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err)
 	}
