@@ -206,7 +206,10 @@ func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *l
 	_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
 	client.close(ctx)
 	s := queue.Stats()
-	if s.Dropped > 0 {
+	switch {
+	case client.absent.Load():
+		l.o.Logger.Info("the backend takes no log records: events of open spans were not sent", "records", s.Dropped)
+	case s.Dropped > 0:
 		l.o.Logger.Warn("telemetry lost log records on their way to a backend",
 			"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
@@ -16,6 +17,8 @@ import (
 
 // logClient sends batches of log records, one request each.
 type logClient struct {
+	absent atomic.Bool // the backend does not know log records
+
 	cfg       *Config
 	exporter  sdklog.Exporter
 	transport *http.Transport // nil with grpc
@@ -78,10 +81,16 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 // send makes one attempt, within the configured timeout. The error is a
 // *Failure.
 func (c *logClient) send(ctx context.Context, batch []sdklog.Record) error {
+	if c.absent.Load() {
+		return &Failure{Err: c.errorf("the backend takes no log records")}
+	}
 	o := outcome{answer: new(logspb.ExportLogsServiceResponse)}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.EffectiveTimeout())
 	defer cancel()
 	err := c.exporter.Export(withOutcome(ctx, &o), batch)
+	if o.absent {
+		c.absent.Store(true)
+	}
 	return o.failure(ctx, err, "log records", c.errorf)
 }
 

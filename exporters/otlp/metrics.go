@@ -33,6 +33,8 @@ type MetricExporter struct {
 	mu    sync.Mutex
 	stats MetricStats
 	last  error // of the latest export, nil if it succeeded
+	// absent tells that the backend takes no metrics: nothing is sent any more.
+	absent bool
 }
 
 // MetricStats are counts of exports.
@@ -129,15 +131,31 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	if len(rm.ScopeMetrics) == 0 {
 		return nil // nothing was measured yet
 	}
+	e.mu.Lock()
+	absent := e.absent
+	e.mu.Unlock()
+	if absent {
+		return nil
+	}
 	retry := delivery.Options{RetryFor: e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost}
 	err := delivery.Retry(ctx, retry, func(ctx context.Context) error {
 		o := outcome{answer: new(metricspb.ExportMetricsServiceResponse)}
 		ctx, cancel := context.WithTimeout(ctx, e.cfg.EffectiveTimeout())
 		defer cancel()
 		err := e.next.Export(withOutcome(ctx, &o), rm)
+		absent = o.absent
 		return o.failure(ctx, err, "data points", e.errorf)
 	})
 	e.mu.Lock()
+	if absent && err != nil && e.stats.Exports == 0 {
+		// Jaeger, for one, takes spans only. That is no failure of the job's.
+		e.absent = true
+		e.stats.Failures++
+		e.stats.LastError = err
+		e.mu.Unlock()
+		e.log.Info("the backend takes no metrics, they are switched off", "error", err)
+		return nil
+	}
 	e.last = err
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // a shutdown cut it short, and sends all again
 		e.mu.Unlock()

@@ -26,6 +26,7 @@ type outcome struct {
 	answered bool // the backend answered, or the connection failed
 	retry    bool
 	tooLarge bool
+	absent   bool // the backend does not know the signal at all
 	after    time.Duration
 	rejected int64  // of an answer that took the rest
 	message  string // of a partial success
@@ -84,6 +85,8 @@ func (o *outcome) grpc(err error) {
 	switch s.Code() {
 	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss:
 		o.retry, o.after = true, pause
+	case codes.Unimplemented:
+		o.absent = true
 	case codes.ResourceExhausted:
 		// Without a pause it is the size of the message that the server, or
 		// its limit on memory, minds.
@@ -106,6 +109,8 @@ func (o *outcome) http(r *http.Response) {
 	switch r.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		o.retry, o.after = true, retryAfter(r.Header.Get("Retry-After"))
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		o.absent = true
 	case http.StatusRequestEntityTooLarge:
 		o.tooLarge = true
 	}

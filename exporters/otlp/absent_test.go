@@ -1,0 +1,82 @@
+package otlp_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// A backend that takes spans only, such as Jaeger, is told of by a line each
+// and not asked again; nothing fails because of it.
+func TestBackendWithoutLogsAndMetrics(t *testing.T) {
+	var asked atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked.Add(1)
+		http.NotFound(w, r)
+	}))
+	defer backend.Close()
+	cfg := otlp.Config{OTLP: config.OTLP{Endpoint: backend.URL}}
+	told := &notes{}
+	log := slog.New(slog.NewTextHandler(told, nil))
+
+	e, err := otlp.NewMetricExporter(t.Context(), cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e, sdkmetric.WithInterval(time.Hour))))
+	for range 3 {
+		add(t, p, 1)
+		if err := p.ForceFlush(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("metrics were sent %d times", n)
+	}
+	if s := e.Stats(); s.Failures != 1 || s.LastError == nil {
+		t.Errorf("stats %+v", s)
+	}
+
+	asked.Store(0)
+	logs, err := otlp.NewLogs(t.Context(), cfg, &otlp.LogsOptions{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.Start(t.Context(), telemetry.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := logs.Export(&telemetry.Record{Kind: telemetry.KindDataError, Event: telemetry.Event{Name: "gap", Time: 1}}); err != nil {
+			t.Error(err)
+		}
+		_ = logs.ForceFlush(t.Context())
+	}
+	if err := logs.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("log records were sent %d times", n)
+	}
+	if s := logs.Stats(); s.Dropped != 3 || s.Recorded != 3 {
+		t.Errorf("stats %+v", s)
+	}
+	if got := told.String(); !strings.Contains(got, "takes no metrics") || !strings.Contains(got, "takes no log records") {
+		t.Errorf("told:\n%s", got)
+	}
+}
