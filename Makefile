@@ -5,7 +5,7 @@ FUZZTIME ?= 10s
 PKGS ?= ./...
 NESTED = benchmarks collector/dftracerexporter e2e
 
-.PHONY: demo test race bench e2e collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo test race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # and leaves its telemetry in out/demo.
@@ -25,9 +25,13 @@ bench:
 	cd benchmarks && $(GO) run ./cmd/table
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
-# e2e builds real servers once and tests against them; docs/e2e.md.
+# e2e builds real servers once and tests against them, then prints a table of
+# what sick backends cost; e2e-short leaves the table out. docs/e2e.md.
 e2e:
 	cd e2e && $(GO) test -count=1 -timeout 20m -v ./...
+
+e2e-short:
+	cd e2e && $(GO) test -count=1 -timeout 30m -short ./...
 
 # collector builds bin/trainspan-collector; docs/scale.md.
 collector:
