@@ -60,7 +60,8 @@ type OTLP struct {
 	ClientCertificate string `key:"client_certificate"`
 	ClientKey         string `key:"client_key"`
 	// QueueSize is the number of spans that may wait to be sent; when it is
-	// full, spans are dropped and counted. Zero is the SDK's 2048.
+	// full, spans are dropped and counted, or, with a SpillDir, moved there.
+	// Zero is the SDK's 2048.
 	QueueSize int `key:"queue_size"`
 	// BatchSize is the most spans sent at once, at most QueueSize. Zero is the
 	// SDK's 512.

@@ -26,7 +26,8 @@ const (
 // Options say how a [Processor] works. A zero field takes the exporter's wish
 // (see [Tuner]), then the environment, then the default.
 type Options struct {
-	// MaxQueue is the number of spans that may wait.
+	// MaxQueue is the number of spans that may wait. With a Spill it is the
+	// number from which they move there; then only MaxQueueBytes drops.
 	MaxQueue int
 	// MaxQueueBytes bounds the estimated size of the spans that wait. One span
 	// is let into an empty queue whatever its size.

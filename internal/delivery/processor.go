@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -69,6 +70,12 @@ func New(e sdktrace.SpanExporter, options *Options) *Processor {
 		stop:     make(chan struct{}),
 		queue:    queue{maxItems: o.MaxQueue, maxBytes: o.MaxQueueBytes},
 	}
+	if o.Spill != nil {
+		// A burst may outrun the goroutine that moves spans to the spill, and
+		// what would be kept a moment later must not be dropped for a number:
+		// the bytes still bound the memory.
+		p.queue.maxItems = math.MaxInt
+	}
 	p.sending, p.cancel = context.WithCancel(context.Background())
 	p.work.Go(p.send)
 	if o.Spill != nil {
@@ -102,7 +109,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		p.stats.Dropped[QueueFull]++
 	}
 	full := p.queue.len() >= p.opts.MaxBatch || p.queue.bytes >= p.opts.MaxBatchBytes
-	nearlyFull := p.opts.Spill != nil && p.queue.over(3, 4)
+	nearlyFull := p.opts.Spill != nil && p.crowded(3, 4)
 	p.mu.Unlock()
 	if full {
 		signal(p.wake)
@@ -110,6 +117,12 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if nearlyFull {
 		signal(p.overflow)
 	}
+}
+
+// crowded reports whether more than num/den of what may wait does. The lock is
+// held.
+func (p *Processor) crowded(num, den int) bool {
+	return p.queue.len()*den > p.opts.MaxQueue*num || p.queue.bytes/num > p.opts.MaxQueueBytes/den
 }
 
 func signal(c chan struct{}) {

@@ -55,8 +55,3 @@ func (q *queue) take(dst []item, maxItems, maxBytes int) []item {
 	}
 	return dst
 }
-
-// over reports whether more than num/den of a bound is used.
-func (q *queue) over(num, den int) bool {
-	return q.len()*den > q.maxItems*num || q.bytes/num > q.maxBytes/den
-}

@@ -232,7 +232,7 @@ func (p *Processor) relieveOnce() bool {
 	p.relief.Lock()
 	defer p.relief.Unlock()
 	p.mu.Lock()
-	full := p.queue.over(1, 2) && !p.stopped
+	full := p.crowded(1, 2) && !p.stopped
 	p.mu.Unlock()
 	if !full {
 		return false
