@@ -41,6 +41,7 @@ type TrainingTelemetryBuilder struct {
 	ids           sdktrace.IDGenerator
 	metrics       metric.MeterProvider
 	segment       time.Duration
+	traces        config.Traces
 
 	logger   *slog.Logger
 	clock    Clock
@@ -179,11 +180,29 @@ func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTele
 // WithSegment sets how long a span of the long kind (application, training
 // loop, epoch, validation and testing loop) may stay open before span
 // exporters get a finished segment of it; [DefaultSegment] without it. Zero or
-// less delivers such spans in one piece, at their end. Trace files and native
-// records always hold one span.
+// less delivers such spans in one piece, at their end, unless a new trace
+// begins meanwhile. Trace files and native records always hold one span.
 func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemetryBuilder {
 	if b.fits("WithSegment", false) {
 		b.segment = d
+	}
+	return b
+}
+
+// WithTraces sets how the spans of a run are spread over traces for span
+// exporters: one trace for each start of the job, for each epoch or for each
+// window of iterations, and the most spans of a trace. Without it a run is one
+// trace until that holds 20,000 spans. Every trace begins with segments of the
+// long spans that are open, each with a link to the segment before it. Trace
+// files and native records do not see the difference.
+//
+// Where all ranks of a job share their traces (see [JobIDs]), the ids of all
+// parts of a run derive from the job, so that ranks still meet. Span processors
+// of the caller's own that send spans elsewhere get no segments: beside a span
+// exporter they see spans whose parent is in another trace.
+func (b *TrainingTelemetryBuilder) WithTraces(t config.Traces) *TrainingTelemetryBuilder {
+	if b.fits("WithTraces", false) {
+		b.traces = t
 	}
 	return b
 }

@@ -193,7 +193,7 @@ func (k *spanKind) start(ctx context.Context, args *spans.ScopeArgs, count int64
 	if !at.IsZero() {
 		options = append(options, trace.WithTimestamp(at))
 	}
-	_, s := k.hidden.Start(context.WithValue(k.rec.adopt(ctx), hiddenScope{}, true), k.name, options...)
+	_, s := k.hidden.Start(context.WithValue(k.rec.elsewhere(k.rec.adopt(ctx)), hiddenScope{}, true), k.name, options...)
 	if !s.IsRecording() {
 		return nil
 	}
@@ -269,11 +269,7 @@ func (h hidingProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) 
 		h.filterProcessor.OnStart(ctx, s)
 		return
 	}
-	parent := s.Parent()
 	h.mu.Lock()
-	if ancestor, below := h.hidden[parent.SpanID()]; below {
-		parent = ancestor
-	}
-	h.hidden[s.SpanContext().SpanID()] = parent
-	h.mu.Unlock()
+	h.hidden[s.SpanContext().SpanID()] = h.ancestorOf(ctx, s)
+	h.unlock()
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,16 +24,32 @@ import (
 type filterProcessor struct {
 	*delivery.Processor
 	only *selection
+	rec  *Recorder
 
 	mu sync.Mutex
 	// hidden maps an open span that is left out to its nearest exported
-	// ancestor; moved maps an open exported span to its parent in the export
-	// where that is not its own.
-	hidden, moved map[trace.SpanID]trace.SpanContext
-	long          map[trace.SpanID]*longSpan
+	// ancestor; moved has the place of an open exported span in the export,
+	// where that is not below its own parent.
+	hidden map[trace.SpanID]ancestor
+	moved  map[trace.SpanID]place
+	long   map[trace.SpanID]*longSpan
+	cut    []*segment // finished and not yet sent
 
 	segment time.Duration // how long a long span is delivered in one piece
 	ids     sdktrace.IDGenerator
+	counts  bool // segments count as spans of their trace here
+}
+
+// ancestor is the nearest exported ancestor of a span.
+type ancestor struct {
+	trace.SpanContext           // of its segment at that time, if it is a long one
+	long              *longSpan // nil if it is no long one
+}
+
+// place is where a span stands in the export: below a parent, the zero one for
+// a root, and perhaps with a link to the ancestor that is in another trace.
+type place struct {
+	parent, link trace.SpanContext
 }
 
 func newFilterProcessor(e sdktrace.SpanExporter, r *Recorder, segment time.Duration, ids sdktrace.IDGenerator) *filterProcessor {
@@ -41,8 +58,9 @@ func newFilterProcessor(e sdktrace.SpanExporter, r *Recorder, segment time.Durat
 			Clean: cleanSpan, OnLoss: r.spansLost, LookupEnv: os.LookupEnv,
 		}),
 		only:    r.only,
-		hidden:  make(map[trace.SpanID]trace.SpanContext),
-		moved:   make(map[trace.SpanID]trace.SpanContext),
+		rec:     r,
+		hidden:  make(map[trace.SpanID]ancestor),
+		moved:   make(map[trace.SpanID]place),
 		long:    make(map[trace.SpanID]*longSpan),
 		segment: segment,
 		ids:     ids,
@@ -50,29 +68,85 @@ func newFilterProcessor(e sdktrace.SpanExporter, r *Recorder, segment time.Durat
 }
 
 // OnStart implements sdktrace.SpanProcessor.
-func (f *filterProcessor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+func (f *filterProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	name := s.Name()
 	index := spans.Index(name)
-	own := s.SpanContext()
-	parent := s.Parent()
+	id := s.SpanContext().SpanID()
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	ancestor, below := f.hidden[parent.SpanID()]
-	if !below {
-		ancestor = parent
-	}
+	above := f.ancestorOf(ctx, s)
 	if !f.only.has(index, name) {
-		f.hidden[own.SpanID()] = ancestor
-		return
+		f.hidden[id] = above
+	} else {
+		f.add(ctx, s, isLong(index), above)
 	}
-	under := ancestor.SpanID()
-	ancestor = f.openSegment(under, ancestor)
-	if ancestor.SpanID() != parent.SpanID() {
-		f.moved[own.SpanID()] = ancestor
+	f.unlock()
+}
+
+// add puts an exported span below its nearest exported ancestor. The lock is
+// held.
+func (f *filterProcessor) add(ctx context.Context, s sdktrace.ReadWriteSpan, long bool, above ancestor) {
+	own := s.SpanContext()
+	at := f.placeOf(ctx, s, above)
+	if at.link.IsValid() || at.parent.SpanID() != s.Parent().SpanID() {
+		f.moved[own.SpanID()] = at
 	}
-	if f.segment > 0 && index >= 0 && spans.At(index).Long && own.IsSampled() {
-		f.long[own.SpanID()] = &longSpan{span: s, current: own, parent: ancestor, under: under, from: s.StartTime()}
+	if long && own.IsSampled() && (f.segment > 0 || f.rec.traces != nil) {
+		f.long[own.SpanID()] = &longSpan{
+			span: s, current: own, part: f.rec.traces.find(own.TraceID()),
+			above: f.longAbove(ctx), direct: above.long != nil, place: at, from: s.StartTime(),
+		}
 	}
+}
+
+// ancestorOf finds the nearest exported ancestor of a span that starts. The
+// lock is held.
+func (f *filterProcessor) ancestorOf(ctx context.Context, s sdktrace.ReadWriteSpan) ancestor {
+	parent := s.Parent()
+	if above, ok := f.hidden[parent.SpanID()]; ok {
+		if above.long != nil {
+			if in, ok := f.segmentIn(above.long, s); ok {
+				above.SpanContext = in
+			}
+		}
+		return above
+	}
+	if l := f.long[parent.SpanID()]; l != nil {
+		in, ok := f.segmentIn(l, s)
+		if !ok {
+			in = l.current
+		}
+		return ancestor{in, l}
+	}
+	if _, real := parentIn(ctx); real.SpanID() == parent.SpanID() {
+		parent = real
+	}
+	return ancestor{parent, nil}
+}
+
+// placeOf is the place of a span below its nearest exported ancestor or, if
+// that is in another trace, below the nearest long span. The lock is held.
+func (f *filterProcessor) placeOf(ctx context.Context, s sdktrace.ReadWriteSpan, above ancestor) place {
+	if !above.HasSpanID() || above.TraceID() == s.SpanContext().TraceID() {
+		return place{parent: above.SpanContext}
+	}
+	if l := f.longAbove(ctx); l != nil {
+		if in, ok := f.segmentIn(l, s); ok {
+			return place{in, above.SpanContext}
+		}
+	}
+	return place{link: above.SpanContext}
+}
+
+// longAbove is the nearest long span that is open above the span that starts
+// with ctx, or nil. The lock is held.
+func (f *filterProcessor) longAbove(ctx context.Context) *longSpan {
+	parent, _ := parentIn(ctx)
+	for ; parent != nil; parent = parent.parent {
+		if l := f.long[parent.SpanContext().SpanID()]; l != nil {
+			return l
+		}
+	}
+	return nil
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
@@ -81,31 +155,48 @@ func (f *filterProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	f.mu.Lock()
 	_, left := f.hidden[id]
 	delete(f.hidden, id)
-	parent, moved := f.moved[id]
+	at, moved := f.moved[id]
 	delete(f.moved, id)
-	long := f.long[id]
+	l := f.long[id]
 	delete(f.long, id)
-	f.mu.Unlock()
 	switch {
 	case left:
-		return
-	case long != nil && long.index > 0:
-		long.span = s
-		s = long.cut(s.EndTime(), true)
+	case l != nil && l.index > 0:
+		l.ended, l.span = true, s
+		s = l.cut(s.EndTime(), true)
+	case l != nil:
+		l.ended = true
+		fallthrough
 	case moved:
-		s = movedSpan{s, parent}
+		if moved {
+			s = movedSpan{s, at}
+		}
 	}
-	f.Processor.OnEnd(s)
+	f.mu.Unlock()
+	if !left {
+		f.Processor.OnEnd(s)
+	}
 }
 
 // movedSpan is a span under another parent.
 type movedSpan struct {
 	sdktrace.ReadOnlySpan
-	parent trace.SpanContext
+	at place
 }
 
 // Parent implements sdktrace.ReadOnlySpan.
-func (m movedSpan) Parent() trace.SpanContext { return m.parent }
+func (m movedSpan) Parent() trace.SpanContext { return m.at.parent }
+
+// Links implements sdktrace.ReadOnlySpan.
+func (m movedSpan) Links() []sdktrace.Link { return m.at.links(m.ReadOnlySpan.Links()) }
+
+// links adds the link to the parent in another trace to those of the span.
+func (p place) links(of []sdktrace.Link) []sdktrace.Link {
+	if !p.link.IsValid() {
+		return of
+	}
+	return append(slices.Clip(of), linkTo(p.link, linkParent))
+}
 
 // cleanedSpan is a span with mended texts.
 type cleanedSpan struct {

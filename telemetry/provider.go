@@ -59,7 +59,14 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	if ids == nil {
 		ids = id.ids()
 	}
-	options = append(options, sdktrace.WithIDGenerator(ids))
+	if len(b.spanExporters) > 0 {
+		r.traces = newRunTraces(b.traces, id.WorldSize, ids)
+	}
+	if r.traces != nil {
+		options = append(options, sdktrace.WithIDGenerator(partIDs{ids}))
+	} else {
+		options = append(options, sdktrace.WithIDGenerator(ids))
+	}
 	for _, sp := range b.processors {
 		if w, ok := sp.(EventProcessor); ok {
 			r.watchers = append(r.watchers, w)
@@ -70,8 +77,9 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 		bindScopes(sp, r)
 		options = append(options, sdktrace.WithSpanProcessor(sp))
 	}
-	for _, e := range b.spanExporters {
+	for i, e := range b.spanExporters {
 		f := newFilterProcessor(e, r, b.segment, ids)
+		f.counts = i == 0
 		p.filters = append(p.filters, f)
 		options = append(options, sdktrace.WithSpanProcessor(hidingProcessor{f}))
 	}

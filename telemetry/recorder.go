@@ -39,6 +39,10 @@ type Recorder struct {
 	onStop   func() // after telemetry switched itself off
 	meters   *meters
 
+	// traces spreads the spans over traces; nil: all that belongs to a root is
+	// in one.
+	traces *runTraces
+
 	// exportsOTel tells that OpenTelemetry exporters want the spans of only.
 	exportsOTel bool
 
@@ -78,6 +82,7 @@ type startParams struct {
 	values  values    // of a training loop or save
 	options []trace.SpanStartOption
 	tracer  trace.Tracer // nil: the recorder's own
+	into    *tracePart   // the trace, if it is not simply the parent's
 }
 
 // usable tells why nothing can be recorded, or nil.
@@ -179,6 +184,9 @@ func (r *Recorder) reserve(ctx context.Context, p *startParams) (*Span, error) {
 	if !p.root {
 		s.parent = r.parentOf(ctx, p)
 	}
+	if r.traces != nil {
+		r.place(ctx, s, p)
+	}
 	s.native = len(r.sinks) > 0 && r.only.has(p.index, p.name)
 	return s, nil
 }
@@ -223,6 +231,9 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = trace.ContextWithSpan(ctx, (*contextSpan)(s.parent))
 	}
+	if p.into != nil {
+		ctx = inTrace(ctx, p.into, p.root)
+	}
 	tracer := p.tracer
 	if tracer == nil {
 		tracer = r.tracer
@@ -260,6 +271,9 @@ func (r *Recorder) otelAttributes(s *Span) []attribute.KeyValue {
 
 // opened puts the span among the open ones and writes its start.
 func (r *Recorder) opened(c *call, s *Span, e *applicationEvents) {
+	if r.traces != nil {
+		r.traces.started(s)
+	}
 	if r.ended != nil { // telemetry ended while the span was being started
 		s.state = spanEnded
 		c.ends = append(c.ends, otelEnd{s, s.data.Start, nil})

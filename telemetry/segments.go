@@ -19,21 +19,39 @@ const (
 	segmentIndex = "segment.index" // from zero
 	segmentFinal = "segment.final" // true on the last one
 	segmentOf    = "segment.of"    // span id of the first one, which is the span's own
+	segmentTrace = "segment.trace" // trace id of the first one, where the segment's is another
+	traceWindow  = "trace.window"  // the epoch or the number of the window of iterations of the trace
+	tracePartOf  = "trace.part"    // how many full traces of that window, or of the run, came before
 )
+
+// Kinds of links.
+const (
+	linkKind     = "link.kind"
+	linkPrevious = "segment.previous" // the segment before
+	linkParent   = "parent"           // the parent, which is in another trace
+)
+
+func linkTo(sc trace.SpanContext, kind string) sdktrace.Link {
+	return sdktrace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.String(linkKind, kind)}}
+}
 
 // longSpan is an open span of the long kind. A backend learns of a span when
 // it ends; a training loop ends after weeks. So it is delivered in finished
 // segments: the first under the span's own id, each further one under an id of
 // its own, with a link to the one before. Segments follow each other without
-// a gap, so that their lengths add up to the span's.
+// a gap, so that their lengths add up to the span's. A new trace begins with a
+// new segment.
 type longSpan struct {
 	span    sdktrace.ReadOnlySpan
 	current trace.SpanContext // of the segment that is open
 	before  trace.SpanContext // of the one before
-	parent  trace.SpanContext // of the segment that is open
-	under   trace.SpanID      // the span's exported ancestor
+	part    *tracePart        // of the segment that is open; nil: not one of the run's
+	above   *longSpan         // the nearest long span above
+	direct  bool              // nothing that is exported is between
+	place   place             // of the segment that is open
 	from    time.Time
 	index   int
+	ended   bool
 }
 
 // segment is a finished part of a span.
@@ -57,17 +75,24 @@ func (s *segment) Links() []sdktrace.Link           { return s.links }
 // cut finishes the open segment at a time.
 func (l *longSpan) cut(end time.Time, final bool) *segment {
 	s := &segment{
-		ReadOnlySpan: l.span, context: l.current, parent: l.parent, start: l.from, end: end,
+		ReadOnlySpan: l.span, context: l.current, parent: l.place.parent, start: l.from, end: end,
 		attrs: slices.Clip(l.span.Attributes()),
-		links: slices.Clip(l.span.Links()),
+		links: l.place.links(l.span.Links()),
 	}
+	own := l.span.SpanContext()
 	s.attrs = append(s.attrs, attribute.Int(segmentIndex, l.index))
 	if l.index > 0 {
-		s.attrs = append(s.attrs, attribute.String(segmentOf, l.span.SpanContext().SpanID().String()))
-		s.links = append(s.links, sdktrace.Link{
-			SpanContext: l.before,
-			Attributes:  []attribute.KeyValue{attribute.String("link.kind", "segment.previous")},
-		})
+		s.attrs = append(s.attrs, attribute.String(segmentOf, own.SpanID().String()))
+		s.links = append(slices.Clip(s.links), linkTo(l.before, linkPrevious))
+	}
+	if l.current.TraceID() != own.TraceID() {
+		s.attrs = append(s.attrs, attribute.String(segmentTrace, own.TraceID().String()))
+	}
+	if p := l.part; p != nil && p.seq > 0 {
+		if p.window >= 0 {
+			s.attrs = append(s.attrs, attribute.Int64(traceWindow, p.window))
+		}
+		s.attrs = append(s.attrs, attribute.Int(tracePartOf, p.part))
 	}
 	if final {
 		s.attrs = append(s.attrs, attribute.Bool(segmentFinal, true))
@@ -80,40 +105,98 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 	return s
 }
 
-// rotate delivers the segments of the long spans that are open for longer than
-// a segment lasts.
-func (f *filterProcessor) rotate(now time.Time) {
-	var done []*segment
-	f.mu.Lock()
-	for _, l := range f.long {
-		if now.Sub(l.from) < f.segment {
-			continue
-		}
-		done = append(done, l.cut(now, false))
-		l.before = l.current
-		l.current = l.current.WithSpanID(f.ids.NewSpanID(context.Background(), l.current.TraceID()))
-		l.from = now
-		l.index++
+// advance finishes the open segment of a span and opens the next one, in a
+// part of the run if one is given. The lock is held.
+func (f *filterProcessor) advance(l *longSpan, at time.Time, into *tracePart) {
+	if now := f.rec.clock.Now(); at.After(now) { // an explicit time
+		at = now
 	}
-	// Under the parent's segment of now, whichever was cut first.
-	for _, l := range f.long {
-		if l.from.Equal(now) {
-			l.parent = f.openSegment(l.under, l.parent)
+	if at.Before(l.from) {
+		at = l.from
+	}
+	f.cut = append(f.cut, l.cut(at, false))
+	l.before = l.current
+	if into != nil {
+		l.part = into
+		l.current = l.current.WithTraceID(into.id)
+	}
+	l.current = l.current.WithSpanID(f.ids.NewSpanID(context.Background(), l.current.TraceID()))
+	l.from = at
+	l.index++
+	if l.part != nil && f.counts {
+		l.part.spans.Add(1)
+	}
+}
+
+// enter brings a span and those above it into a part of the run, if it is in
+// an earlier one. The lock is held.
+func (f *filterProcessor) enter(l *longSpan, into *tracePart, at time.Time) {
+	if into == nil || l.ended || l.part != nil && l.part.seq >= into.seq {
+		return
+	}
+	was := l.place.parent
+	f.advance(l, at, into)
+	l.place = place{}
+	if l.above != nil {
+		f.enter(l.above, into, at)
+		if l.above.current.TraceID() == into.id {
+			l.place.parent = l.above.current
 		}
 	}
+	if !l.direct || !l.place.parent.IsValid() {
+		l.place.link = was
+	}
+}
+
+// segmentIn is the segment of a long span to which a span belongs that starts
+// in some trace, and whether there is one in that trace. If the long span has
+// not come as far as that part of the run yet, it has then. The lock is held.
+func (f *filterProcessor) segmentIn(l *longSpan, s sdktrace.ReadOnlySpan) (trace.SpanContext, bool) {
+	id := s.SpanContext().TraceID()
+	if l.current.TraceID() != id {
+		f.enter(l, f.rec.traces.find(id), s.StartTime())
+	}
+	for _, sc := range [...]trace.SpanContext{l.current, l.before, l.span.SpanContext()} {
+		if sc.TraceID() == id {
+			return sc, true
+		}
+	}
+	return trace.SpanContext{}, false
+}
+
+// unlock releases the lock and sends the segments that were finished.
+func (f *filterProcessor) unlock() {
+	done := f.cut
+	f.cut = nil
 	f.mu.Unlock()
 	for _, s := range done {
 		f.Processor.OnEnd(s)
 	}
 }
 
-// openSegment is the open segment of an exported span, if it is a long one
-// that was cut, and otherwise what is given. The lock is held.
-func (f *filterProcessor) openSegment(id trace.SpanID, otherwise trace.SpanContext) trace.SpanContext {
-	if l := f.long[id]; l != nil {
-		return l.current
+// rotate delivers the segments of the long spans that are open for longer than
+// a segment lasts. What begins then is in the newest part of the run.
+func (f *filterProcessor) rotate(now time.Time) {
+	part := f.rec.rotate()
+	f.mu.Lock()
+	for _, l := range f.long {
+		if now.Sub(l.from) < f.segment {
+			continue
+		}
+		if before := l.index; part != nil {
+			if f.enter(l, part, now); l.index > before {
+				continue
+			}
+		}
+		f.advance(l, now, nil)
 	}
-	return otherwise
+	// Under the segment of now of the span above, whichever was cut first.
+	for _, l := range f.long {
+		if up := l.above; l.direct && l.from.Equal(now) && up.current.TraceID() == l.current.TraceID() {
+			l.place.parent = up.current
+		}
+	}
+	f.unlock()
 }
 
 // startRotation rotates long spans in the background until stop is called.

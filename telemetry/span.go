@@ -35,7 +35,8 @@ type Span struct {
 	rec    *Recorder
 	otel   trace.Span
 	parent *Span
-	index  int // spans.Index of the name it was started with
+	index  int        // spans.Index of the name it was started with
+	trace  *tracePart // its trace, nil if that is not one of the run's
 
 	// Guarded by the recorder's lock.
 	data       SpanData
@@ -255,8 +256,6 @@ func (s *Span) recordedError(err error, at int64) Event {
 
 // FromContext gives the telemetry span that ctx carries, or nil.
 func FromContext(ctx context.Context) *Span {
-	if view, ok := trace.SpanFromContext(ctx).(*contextSpan); ok {
-		return view.owner()
-	}
-	return nil
+	s, _ := parentIn(ctx)
+	return s
 }

@@ -35,7 +35,7 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	if len(t.rec.sinks) == 0 { // never changes after the provider was made
+	if len(t.rec.sinks) == 0 && t.rec.traces == nil { // never changes after the provider was made
 		return t.inner.Start(t.rec.adopt(ctx), name, options...)
 	}
 	cfg := trace.NewSpanStartConfig(options...)
