@@ -218,7 +218,7 @@ func TestOutputRules(t *testing.T) {
 		Protocol: "http/json", Endpoint: "localhost:4318", TracesEndpoint: "ftp://user:hunter2@host",
 		Headers: config.Headers{"api key": "hunter2", "x": "hunter2\n"}, Timeout: -1, Compression: "zstd",
 		ClientKey: "k", QueueSize: 10, BatchSize: 20, BatchDelay: -1,
-		LogsEndpoint: "c", MetricsEndpoint: "c", MetricsInterval: -1, SpillDir: "a\x00b", SpillBytes: -1,
+		LogsEndpoint: "c", MetricsEndpoint: "c", MetricsInterval: -1, SpillDir: "a\x00b", SpillBytes: -1, TraceSplit: "per-step", TraceWindow: -1, TraceBudget: 5,
 	}
 	cfg.Outputs.Prometheus.Address = "0.0.0.0:9464"
 	cfg.OTel.ResourceAttributes = config.Pairs("", "x", "list", []any{1})
@@ -234,6 +234,7 @@ func TestOutputRules(t *testing.T) {
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
 		"outputs.otlp.batch_size: must not be larger than queue_size, 10 (got 20)", "outputs.otlp.batch_delay",
 		"outputs.otlp.logs_endpoint", "outputs.otlp.metrics_endpoint", "outputs.otlp.metrics_interval", "outputs.otlp.spill_dir", "outputs.otlp.spill_bytes: must not be negative (got -1)",
+		"outputs.otlp.trace_split: must be 'per-attempt', 'per-epoch' or 'per-window'", "outputs.otlp.trace_window: must not be negative", "outputs.otlp.trace_budget: must be at least 32",
 		`outputs.prometheus.address: other machines can reach it: write "127.0.0.1:9464", or set allow_remote`, "otel.resource_attributes: resource attribute keys", "otel.resource_attributes.list", "rank: must be at least 0",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -81,6 +81,10 @@ type environment struct {
 	BatchDelay         *string `env:"OTEL_BSP_SCHEDULE_DELAY" key:"outputs.otlp.batch_delay" as:"ms"`
 	SpillDir           *string `env:"TRAINSPAN_OTLP_SPILL_DIR" key:"outputs.otlp.spill_dir"`
 	SpillBytes         *string `env:"TRAINSPAN_OTLP_SPILL_BYTES" key:"outputs.otlp.spill_bytes"`
+	Segment            *string `env:"TRAINSPAN_OTLP_SEGMENT" key:"outputs.otlp.segment"`
+	TraceSplit         *string `env:"TRAINSPAN_OTLP_TRACE_SPLIT" key:"outputs.otlp.trace_split"`
+	TraceWindow        *string `env:"TRAINSPAN_OTLP_TRACE_WINDOW" key:"outputs.otlp.trace_window"`
+	TraceBudget        *string `env:"TRAINSPAN_OTLP_TRACE_BUDGET" key:"outputs.otlp.trace_budget"`
 	PrometheusAddress  *string `env:"TRAINSPAN_PROMETHEUS_ADDRESS" key:"outputs.prometheus.address"`
 	PrometheusRemote   *string `env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" key:"outputs.prometheus.allow_remote"`
 	SDKDisabled        *string `env:"OTEL_SDK_DISABLED" key:"otel.sdk_disabled"`

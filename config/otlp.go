@@ -76,6 +76,20 @@ type OTLP struct {
 	// earlier runs included. Past it spans are dropped and counted. Zero is
 	// 256 MiB.
 	SpillBytes int `key:"spill_bytes"`
+	// Segment is how long a span of the long kind may stay open before a
+	// finished segment of it is sent. Zero is ten minutes, negative sends such
+	// spans in one piece.
+	Segment time.Duration `key:"segment"`
+	// TraceSplit, TraceWindow and TraceBudget say how the spans of a run are
+	// spread over traces; see [Traces].
+	TraceSplit  TraceSplit `key:"trace_split"`
+	TraceWindow int        `key:"trace_window"`
+	TraceBudget int        `key:"trace_budget"`
+}
+
+// Traces are the settings of how a run is spread over traces.
+func (o *OTLP) Traces() Traces {
+	return Traces{Split: o.TraceSplit, Window: o.TraceWindow, Budget: o.TraceBudget}
 }
 
 // Active reports whether the output itself is on; see also [Config.OTLPActive].

@@ -82,6 +82,11 @@ func (o *OTLP) validate(p *problems, path string) {
 	notNegative(p, path+".batch_size", o.BatchSize)
 	notNegative(p, path+".batch_delay", o.BatchDelay)
 	notNegative(p, path+".spill_bytes", o.SpillBytes)
+	oneOf(p, path+".trace_split", o.TraceSplit, TracePerAttempt, TracePerEpoch, TracePerWindow)
+	notNegative(p, path+".trace_window", o.TraceWindow)
+	if o.TraceBudget > 0 && o.TraceBudget < MinTraceBudget {
+		p.add(path+".trace_budget", o.TraceBudget, "must be at least %d, or negative for no limit", MinTraceBudget)
+	}
 	if strings.ContainsRune(o.SpillDir, 0) {
 		p.add(path+".spill_dir", o.SpillDir, "must not hold a zero byte")
 	}

@@ -155,7 +155,10 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		b.WithSpanProcessor(outputs.Trace)
 	}
 	if outputs.OTLP != nil {
-		b.WithSpanExporter(outputs.OTLP)
+		b.WithSpanExporter(outputs.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())
+		if d := cfg.Outputs.OTLP.Segment; d != 0 {
+			b.WithSegment(d)
+		}
 	}
 	if outputs.Logs != nil {
 		b.WithExporter(openLogs{outputs.Logs})

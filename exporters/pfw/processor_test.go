@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
@@ -69,9 +70,13 @@ func byName(events []dftracer.Event) map[string]dftracer.Event {
 }
 
 // newTelemetry gives a telemetry provider over the processor.
-func newTelemetry(t testing.TB, p sdktrace.SpanProcessor) *telemetry.Provider {
+func newTelemetry(t testing.TB, p sdktrace.SpanProcessor, more ...func(*telemetry.TrainingTelemetryBuilder)) *telemetry.Provider {
 	t.Helper()
-	tel, err := telemetry.NewTrainingTelemetryBuilder().
+	b := telemetry.NewTrainingTelemetryBuilder()
+	for _, m := range more {
+		m(b)
+	}
+	tel, err := b.
 		WithBaseConfig(config.Base{ApplicationName: "test", SessionTag: config.Value("s"), WorldSize: config.Value(1)}).
 		WithTrainingConfig(config.Training{PerfTag: config.Value("p"), GlobalBatchSize: config.Value(4)}).
 		WithRanks(config.Ranks{}).
@@ -288,6 +293,59 @@ func TestTelemetrySpans(t *testing.T) {
 	}
 	if checked != 1 {
 		t.Errorf("the event was written %d times", checked)
+	}
+}
+
+// However exporters spread the run over traces, the trace file nests in the
+// same way.
+func TestTracesDoNotShowInTheFile(t *testing.T) {
+	tree := func(more ...func(*telemetry.TrainingTelemetryBuilder)) (lines []string) {
+		p, path := newTrace(t, nil)
+		tel := newTelemetry(t, p, more...)
+		ctx, app := tel.StartApplication(context.Background())
+		ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+		_, held := tel.StartSpan(ctx, "held")
+		traces := map[trace.TraceID]bool{}
+		for range 30 {
+			ictx, it := tel.StartTrainingIteration(ctx)
+			traces[it.SpanContext().TraceID()] = true
+			fctx, fw := tel.StartForward(ictx)
+			_, op := tel.Tracer("user").Start(fctx, "op")
+			op.End()
+			fw.End(nil)
+			it.End(nil)
+			_, s := tel.StartSpan(ctx, "beside")
+			s.End(nil)
+		}
+		held.End(nil)
+		loop.End(nil)
+		app.End(nil)
+		if err := tel.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if (len(traces) > 1) != (len(more) > 0) {
+			t.Errorf("%d traces", len(traces))
+		}
+		dftest.Check(t, path)
+		names := map[int64]string{}
+		events := dftest.Events(t, path)
+		for _, e := range events {
+			names[int64(e.ID)] = e.Name
+		}
+		for _, e := range events {
+			if e.Phase == dftracer.PhaseComplete {
+				lines = append(lines, fmt.Sprint(e.Name, " ", e.Level, " below ", names[e.Parent]))
+			}
+		}
+		return lines
+	}
+	sent := tracetest.NewInMemoryExporter()
+	split := tree(func(b *telemetry.TrainingTelemetryBuilder) {
+		b.WithSpanExporter(sent).WithExportCustomization(config.Export{Mode: config.ExportAll}).
+			WithTraces(config.Traces{Split: config.TracePerWindow, Window: 3, Budget: config.MinTraceBudget})
+	})
+	if whole := tree(); !slices.Equal(split, whole) {
+		t.Errorf("%q\nwant %q", split, whole)
 	}
 }
 
