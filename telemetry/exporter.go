@@ -66,6 +66,10 @@ type Record struct {
 	Span *SpanData
 	// Event is the start, stop, error or other event.
 	Event Event
+	// Segment identifies the segment of Span that span exporters have open,
+	// where a long span was cut: later spans hang there. It is zero for other
+	// spans, and at the start and stop of a span.
+	Segment trace.SpanContext
 	// Extension marks a record that the reference never writes. Exporters in
 	// compatibility mode leave it out.
 	Extension bool

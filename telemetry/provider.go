@@ -79,7 +79,9 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	}
 	for i, e := range b.spanExporters {
 		f := newFilterProcessor(e, r, b.segment, ids)
-		f.counts = i == 0
+		if i == 0 {
+			f.counts, r.backend = true, f
+		}
 		p.filters = append(p.filters, f)
 		options = append(options, sdktrace.WithSpanProcessor(hidingProcessor{f}))
 	}

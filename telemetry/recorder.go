@@ -43,6 +43,9 @@ type Recorder struct {
 	// in one.
 	traces *runTraces
 
+	// backend is the filter of the first span exporter, or nil.
+	backend *filterProcessor
+
 	// exportsOTel tells that OpenTelemetry exporters want the spans of only.
 	exportsOTel bool
 
@@ -350,8 +353,16 @@ func (r *Recorder) export(rec *Record) {
 func (r *Recorder) exportEvent(s *Span, kind Kind, e Event, extension bool) {
 	r.stats.Events++
 	if s.native {
-		r.export(&Record{Kind: kind, Span: &s.data, Event: e, Extension: extension})
+		r.export(&Record{Kind: kind, Span: &s.data, Event: e, Segment: r.segmentOf(s), Extension: extension})
 	}
+}
+
+// segmentOf is the open segment of a long span that was cut.
+func (r *Recorder) segmentOf(s *Span) trace.SpanContext {
+	if r.backend == nil || !isLong(s.index) {
+		return trace.SpanContext{}
+	}
+	return r.backend.segmentOf(s.data.SpanID)
 }
 
 // openSpan is the open standard span of that name.

@@ -164,6 +164,16 @@ func (f *filterProcessor) segmentIn(l *longSpan, s sdktrace.ReadOnlySpan) (trace
 	return trace.SpanContext{}, false
 }
 
+// segmentOf is the open segment of a span that was cut, zero for others.
+func (f *filterProcessor) segmentOf(id trace.SpanID) trace.SpanContext {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.long[id]; l != nil && l.index > 0 {
+		return l.current
+	}
+	return trace.SpanContext{}
+}
+
 // unlock releases the lock and sends the segments that were finished.
 func (f *filterProcessor) unlock() {
 	done := f.cut

@@ -233,6 +233,37 @@ func TestTracesFollowTheReportedEpoch(t *testing.T) {
 	}
 }
 
+// Events of a loop that is open belong to its segment of now, in the trace of
+// the iterations around them.
+func TestEventsFollowTheSegments(t *testing.T) {
+	sent := tracetest.NewInMemoryExporter()
+	j := newJob(t, spread(sent, config.Traces{Split: config.TracePerWindow, Window: 10}), func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
+		c.Training.LogEveryNTrainIterations = config.Value(5)
+	})
+	startTraining(t, j)
+	for range 40 {
+		j.iteration(t, time.Second)
+	}
+	check(t, j.cb.OnAppEnd(j.ctx))
+	loops := map[trace.SpanID]tracetest.SpanStub{}
+	for _, s := range sent.GetSpans() {
+		if s.Name == spans.TrainingLoop {
+			loops[s.SpanContext.SpanID()] = s
+		}
+	}
+	updates := j.mem.events(spans.EventTrainingMetricsUpdate)
+	for _, r := range updates {
+		in := loops[r.Segment.SpanID()]
+		at := time.Unix(0, r.Event.Time)
+		if r.Segment.TraceID() != in.SpanContext.TraceID() || at.Before(in.StartTime) || at.After(in.EndTime) {
+			t.Errorf("an update of %s is in the segment from %s to %s", at, in.StartTime, in.EndTime)
+		}
+	}
+	if len(updates) < 8 || len(loops) != 1+4 {
+		t.Errorf("%d updates, %d segments", len(updates), len(loops))
+	}
+}
+
 // An iteration with more spans than a trace may hold is continued in the next
 // one, with links to where it began. What is below follows.
 func TestHugeIterationIsContinued(t *testing.T) {

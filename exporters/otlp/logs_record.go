@@ -17,6 +17,7 @@ import (
 const (
 	logSpanName   = "span.name"
 	logParentSpan = "parent_span_id"
+	logSegmentOf  = "segment.of" // the first segment of a span that was cut
 )
 
 // wanted tells the records that are sent: every event and error, and the
@@ -50,15 +51,20 @@ func logRecord(r *telemetry.Record) (context.Context, otellog.Record) {
 		span, _ := attributes.CleanString(s.Name)
 		body = span + " " + name
 		kvs = append(kvs, attribute.String(logSpanName, span))
-		if s.ParentID.IsValid() {
+		in := r.Segment
+		switch {
+		case in.IsValid(): // the span went on there, perhaps in another trace
+			kvs = append(kvs, attribute.String(logSegmentOf, s.SpanID.String()))
+		case s.ParentID.IsValid():
 			kvs = append(kvs, attribute.String(logParentSpan, s.ParentID.String()))
+		}
+		if !in.IsValid() {
+			in = trace.NewSpanContext(trace.SpanContextConfig{TraceID: s.TraceID, SpanID: s.SpanID, TraceFlags: trace.FlagsSampled})
 		}
 		if r.Kind == telemetry.KindStart { // nothing else shows them before the end
 			kvs = appendClean(kvs, s.Attributes)
 		}
-		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
-			TraceID: s.TraceID, SpanID: s.SpanID, TraceFlags: trace.FlagsSampled,
-		}))
+		ctx = trace.ContextWithSpanContext(ctx, in)
 	}
 	kvs = appendClean(kvs, r.Event.Attributes)
 	for i := range r.Event.Attributes {

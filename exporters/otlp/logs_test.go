@@ -113,12 +113,15 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		log := &notes{}
 		l := startLogs(t, cfg, log)
 		span := loop()
+		late := event(span, telemetry.KindEvent, "late")
+		late.Segment = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{8}, SpanID: trace.SpanID{9}, TraceFlags: trace.FlagsSampled})
 		for _, r := range []*telemetry.Record{
 			event(span, telemetry.KindStart, "span_start"),
 			event(span, telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
 			event(span, telemetry.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
 			event(nil, telemetry.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
 			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, telemetry.KindEvent, "save_checkpoint_success"),
+			late,
 			// Not sent: the span says these itself.
 			event(span, telemetry.KindStop, "span_stop"),
 			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync}, telemetry.KindStart, "span_start"),
@@ -133,8 +136,8 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		records := s.taken()
-		if len(records) != 5 {
-			t.Fatalf("%d records arrived, want 5", len(records))
+		if len(records) != 6 {
+			t.Fatalf("%d records arrived, want 6", len(records))
 		}
 		start, update, failure, gap := records[0], records[1], records[2], records[3]
 		if start.GetEventName() != "span_start" || start.GetTimeUnixNano() != 5e9 || start.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_INFO ||
@@ -153,6 +156,10 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		if gap.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_WARN || len(gap.GetSpanId()) != 0 || gap.GetBody().GetStringValue() != "a gap" {
 			t.Errorf("data error: %v", gap)
 		}
+		if in := records[5]; hex.EncodeToString(in.GetTraceId()) != late.Segment.TraceID().String() || hex.EncodeToString(in.GetSpanId()) != late.Segment.SpanID().String() ||
+			texts(in.GetAttributes())["segment.of"] != span.SpanID.String() {
+			t.Errorf("event of a later segment: %v", in)
+		}
 		a := texts(s.logs[0].GetResource().GetAttributes())
 		if a["service.name"] != "app" || a["service.instance.id"] != "node7/42/3" || a["training.rank"] != "3" || a["training.attempt"] != "2" ||
 			a["training.perf_tag"] != "a,b" || a["team"] != "blue" || a["training.local_rank"] != "1" {
@@ -164,7 +171,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		if err := shut(t, l, time.Minute); err != nil {
 			t.Error(err)
 		}
-		if st := l.Stats(); st.Recorded != 5 || st.Exported != 5 || st.Dropped != 0 || st.Pending != 0 {
+		if st := l.Stats(); st.Recorded != 6 || st.Exported != 6 || st.Dropped != 0 || st.Pending != 0 {
 			t.Errorf("%+v", st)
 		}
 		if log.String() != "" {
