@@ -60,6 +60,59 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// TestTracesOfWindows spreads a run over traces and reads each of them from
+// Jaeger: none is over its budget, every parent is in the trace of its child,
+// and links lead from trace to trace back to the first.
+func TestTracesOfWindows(t *testing.T) {
+	j := startJaeger(t, servers.JaegerOptions{})
+	name, w := service(t), &witness{}
+	const window, steps, budget = 10, 45, 64
+	tel := configure(t, newBuilder(name).WithSpanProcessor(w).WithTraces(config.Traces{
+		Split: config.TracePerWindow, Window: window, Budget: budget,
+	}), send(config.OTLPHTTP, "http://"+j.HTTP))
+	cb, ctx := callbacks.New(tel), t.Context()
+	cb.OnAppStart(ctx)
+	cb.OnTrainStart(ctx, callbacks.TrainStart{})
+	l := &loop{net: newNetwork(16, 8, 8), cb: cb}
+	for range steps {
+		l.step(ctx)
+	}
+	cb.OnTrainEnd(ctx)
+	cb.OnAppEnd(ctx)
+	found := spansOf(t, j.Query, name, int(tel.Stats().EndedSpans))
+	ids, traces := byID(found), map[string]int{}
+	var begins []servers.Span // of traces after the first
+	for _, s := range found {
+		traces[s.TraceID]++
+		if up, ok := ids[s.ParentID]; s.ParentID != "" && (!ok || up.TraceID != s.TraceID) {
+			t.Errorf("the parent of %s is not in its trace", s.Name)
+		}
+		if s.ParentID == "" && s.Name != spans.Application {
+			t.Errorf("%s is a root", s.Name)
+		}
+		if s.Name == spans.Application && s.Attributes["segment.index"] != int64(0) {
+			begins = append(begins, s)
+		}
+	}
+	for id, n := range traces {
+		if n > budget {
+			t.Errorf("trace %s has %d spans", id, n)
+		}
+	}
+	if most := 1 + 2*(steps+window-1)/window; len(traces) < 1+2*(steps/window) || len(traces) > most || len(begins) != len(traces)-1 {
+		t.Errorf("%d traces, %d segments", len(traces), len(begins))
+	}
+	for _, s := range begins {
+		if before := s.Links[len(s.Links)-1]; ids[before.SpanID].TraceID != before.TraceID || before.TraceID == s.TraceID ||
+			before.Attributes["link.kind"] != "segment.previous" {
+			t.Errorf("the links of a segment: %v", s.Links)
+		}
+	}
+	for _, long := range []string{spans.Application, spans.TrainingLoop} {
+		checkSegments(t, named(found, long), w, long)
+	}
+}
+
 // checkSegments checks that segments are linked to each other, follow without
 // a gap, and add up to the span that ended in the process.
 func checkSegments(t *testing.T, segments []servers.Span, w *witness, name string) {
