@@ -270,6 +270,6 @@ func (h hidingProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) 
 		return
 	}
 	h.mu.Lock()
+	defer h.unlock()
 	h.hidden[s.SpanContext().SpanID()] = h.ancestorOf(ctx, s)
-	h.unlock()
 }

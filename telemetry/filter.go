@@ -73,13 +73,13 @@ func (f *filterProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan)
 	index := spans.Index(name)
 	id := s.SpanContext().SpanID()
 	f.mu.Lock()
+	defer f.unlock()
 	above := f.ancestorOf(ctx, s)
 	if !f.only.has(index, name) {
 		f.hidden[id] = above
-	} else {
-		f.add(ctx, s, isLong(index), above)
+		return
 	}
-	f.unlock()
+	f.add(ctx, s, isLong(index), above)
 }
 
 // add puts an exported span below its nearest exported ancestor. The lock is
@@ -91,10 +91,14 @@ func (f *filterProcessor) add(ctx context.Context, s sdktrace.ReadWriteSpan, lon
 		f.moved[own.SpanID()] = at
 	}
 	if long && own.IsSampled() && (f.segment > 0 || f.rec.traces != nil) {
-		f.long[own.SpanID()] = &longSpan{
+		l := &longSpan{
 			span: s, current: own, part: f.rec.traces.find(own.TraceID()),
-			above: f.longAbove(ctx), direct: above.long != nil, place: at, from: s.StartTime(),
+			above: above.long, direct: above.long != nil, place: at, from: s.StartTime(),
 		}
+		if !l.direct {
+			l.above = f.longAbove(ctx)
+		}
+		f.long[own.SpanID()] = l
 	}
 }
 
@@ -151,31 +155,34 @@ func (f *filterProcessor) longAbove(ctx context.Context) *longSpan {
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (f *filterProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
-	id := s.SpanContext().SpanID()
-	f.mu.Lock()
-	_, left := f.hidden[id]
-	delete(f.hidden, id)
-	at, moved := f.moved[id]
-	delete(f.moved, id)
-	l := f.long[id]
-	delete(f.long, id)
-	switch {
-	case left:
-	case l != nil && l.index > 0:
-		l.ended, l.span = true, s
-		s = l.cut(s.EndTime(), true)
-	case l != nil:
-		l.ended = true
-		fallthrough
-	case moved:
-		if moved {
-			s = movedSpan{s, at}
-		}
-	}
-	f.mu.Unlock()
-	if !left {
+	if s := f.end(s); s != nil {
 		f.Processor.OnEnd(s)
 	}
+}
+
+// end is an ended span as it is exported, nil if it is not.
+func (f *filterProcessor) end(s sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
+	id := s.SpanContext().SpanID()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, left := f.hidden[id]; left {
+		delete(f.hidden, id)
+		return nil
+	}
+	if l := f.long[id]; l != nil {
+		delete(f.long, id)
+		l.ended = true
+		if l.index > 0 {
+			delete(f.moved, id)
+			l.span = s
+			return l.cut(s.EndTime(), true)
+		}
+	}
+	if at, moved := f.moved[id]; moved {
+		delete(f.moved, id)
+		return movedSpan{s, at}
+	}
+	return s
 }
 
 // movedSpan is a span under another parent.

@@ -189,6 +189,7 @@ func (f *filterProcessor) unlock() {
 func (f *filterProcessor) rotate(now time.Time) {
 	part := f.rec.rotate()
 	f.mu.Lock()
+	defer f.unlock()
 	for _, l := range f.long {
 		if now.Sub(l.from) < f.segment {
 			continue
@@ -206,7 +207,6 @@ func (f *filterProcessor) rotate(now time.Time) {
 			l.place.parent = up.current
 		}
 	}
-	f.unlock()
 }
 
 // startRotation rotates long spans in the background until stop is called.
