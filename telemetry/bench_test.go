@@ -100,6 +100,16 @@ func BenchmarkIteration(b *testing.B) {
 			t.WithExporter(file.New(filepath.Join(b.TempDir(), "t.jsonl"), &file.Options{Compat: true})).
 				WithExportCustomization(exportAll)
 		}},
+		{"span exporter, one trace", func(t *telemetry.TrainingTelemetryBuilder) {
+			t.WithSpanExporter(takesAll{}).WithExportCustomization(exportAll).WithTraces(config.Traces{Budget: -1})
+		}},
+		{"span exporter, full traces", func(t *telemetry.TrainingTelemetryBuilder) {
+			t.WithSpanExporter(takesAll{}).WithExportCustomization(exportAll)
+		}},
+		{"span exporter, a trace for ten iterations", func(t *telemetry.TrainingTelemetryBuilder) {
+			t.WithSpanExporter(takesAll{}).WithExportCustomization(exportAll).
+				WithTraces(config.Traces{Split: config.TracePerWindow, Window: 10})
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			ctx, cb := inLoop(b, c.with)
@@ -110,6 +120,12 @@ func BenchmarkIteration(b *testing.B) {
 		})
 	}
 }
+
+// takesAll is a backend that takes spans for nothing.
+type takesAll struct{}
+
+func (takesAll) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
+func (takesAll) Shutdown(context.Context) error                             { return nil }
 
 // BenchmarkIterationAfter100000Updates is BenchmarkIteration in a loop that has
 // recorded 100,000 metrics updates: the cost must be the same.
