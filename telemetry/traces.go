@@ -20,9 +20,9 @@ type tracePart struct {
 	spans  atomic.Int64  // what span exporters are to get of it
 }
 
-// full tells whether there is no room for n more spans. The nil part is a
-// trace of somebody else and never full.
-func (p *tracePart) full(n int64) bool { return n > 0 && p != nil && p.spans.Load() >= n }
+// full tells whether the part has come to a limit; zero is no limit. The nil
+// part is a trace of somebody else and never full.
+func (p *tracePart) full(limit int64) bool { return limit > 0 && p != nil && p.spans.Load() >= limit }
 
 // remembered bounds the parts that can be found by their id.
 const remembered = 16
@@ -123,8 +123,8 @@ func (t *runTraces) enter(key int64) {
 	t.next()
 }
 
-// place chooses the part of a span that is about to start, before p.into is
-// looked at. The recorder's lock is held.
+// place chooses the part of a span that is about to start, and sets p.into to
+// it where it is not the parent's. The recorder's lock is held.
 func (r *Recorder) place(ctx context.Context, s *Span, p *startParams) {
 	t := r.traces
 	switch {
