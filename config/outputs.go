@@ -63,6 +63,8 @@ type Trace struct {
 	// TIDs says whether events carry a thread id of their own. Unset is true.
 	TIDs Var[bool] `key:"tids"`
 	// DataDirs are the folders whose files are traced; empty means all files.
+	// It is for programs that trace their own file access: this library
+	// intercepts none.
 	DataDirs []string `key:"data_dirs"`
 }
 
