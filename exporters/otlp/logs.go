@@ -114,7 +114,7 @@ func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
 		before = l.queue.Stats()
 	}
 	l.client, l.ending = client, nil
-	l.queue = newLogQueue(&l.cfg, client.send, l.o.Logger, before)
+	l.queue = newLogQueue(&l.cfg, client.retry(), client.send, l.o.Logger, before)
 	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(l.queue))
 	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
 	return nil

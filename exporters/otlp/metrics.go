@@ -3,10 +3,10 @@ package otlp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -24,11 +24,11 @@ import (
 // that an export that fails loses nothing that the next one does not tell. It
 // is safe for concurrent use.
 type MetricExporter struct {
-	next      sdkmetric.Exporter
-	transport *http.Transport // nil with grpc
-	cfg       Config
-	place     string
-	log       *slog.Logger
+	wire
+	next   sdkmetric.Exporter
+	cfg    Config
+	log    *slog.Logger
+	health delivery.Health
 
 	mu    sync.Mutex
 	stats MetricStats
@@ -59,7 +59,8 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 	if log == nil {
 		log = slog.Default()
 	}
-	e := &MetricExporter{cfg: cfg, place: t.place(), log: log}
+	e := &MetricExporter{cfg: cfg, log: log}
+	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
 	if cfg.EffectiveProtocol() == config.OTLPGRPC {
 		e.next, err = newMetricGRPC(ctx, &cfg, t)
@@ -125,27 +126,20 @@ func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 }
 
 // Export sends the metrics, and tries again until ctx is done or the time for
-// retries is over. It gives no error: a failure is counted, the first one is
-// logged, and a flush or shutdown right after it gives it.
+// retries is over; only once if the backend has been away for longer than that,
+// or has never been there. It gives no error: a failure is counted, the first
+// one is logged, and a flush or shutdown right after it gives it.
 func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	if len(rm.ScopeMetrics) == 0 {
 		return nil // nothing was measured yet
 	}
 	e.mu.Lock()
-	absent := e.absent
+	off := e.absent
 	e.mu.Unlock()
-	if absent {
+	if off {
 		return nil
 	}
-	retry := delivery.Options{RetryFor: e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost}
-	err := delivery.Retry(ctx, retry, func(ctx context.Context) error {
-		o := outcome{answer: new(metricspb.ExportMetricsServiceResponse)}
-		ctx, cancel := context.WithTimeout(ctx, e.cfg.EffectiveTimeout())
-		defer cancel()
-		err := e.next.Export(withOutcome(ctx, &o), rm)
-		absent = o.absent
-		return o.failure(ctx, err, "data points", e.errorf)
-	})
+	err, absent := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
 		// Jaeger, for one, takes spans only. That is no failure of the job's.
@@ -175,6 +169,34 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	return nil
 }
 
+// hopelessShare is the part of the time left, as its divisor, that one attempt
+// at a hopeless backend gets: the shutdown need not wait for it.
+const hopelessShare = 5
+
+// send makes attempts. absent tells that the backend knows no metrics.
+func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
+	if end, ok := ctx.Deadline(); ok && e.health.Hopeless(e.cfg.RetryFor) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/hopelessShare)
+		defer cancel()
+	}
+	err = delivery.Retry(ctx, e.retry(), func(ctx context.Context) error {
+		var f *Failure
+		f, absent = e.attempt(ctx, new(metricspb.ExportMetricsServiceResponse), func(ctx context.Context) error {
+			return e.next.Export(ctx, rm)
+		})
+		e.health.Note(f)
+		if f == nil {
+			return nil
+		}
+		if e.health.Hopeless(e.cfg.RetryFor) {
+			f.Retry = false // the next export tells the same and more
+		}
+		return f
+	})
+	return err, absent
+}
+
 // ForceFlush gives the error of the latest export: nothing is held back here.
 func (e *MetricExporter) ForceFlush(context.Context) error {
 	e.mu.Lock()
@@ -185,9 +207,7 @@ func (e *MetricExporter) ForceFlush(context.Context) error {
 // Shutdown ends the exporter, and gives the error of the latest export.
 func (e *MetricExporter) Shutdown(ctx context.Context) error {
 	_ = e.next.Shutdown(ctx) // nothing is under way, and ctx may be over
-	if e.transport != nil {
-		e.transport.CloseIdleConnections()
-	}
+	e.closeIdle()
 	return e.ForceFlush(ctx)
 }
 
@@ -196,8 +216,4 @@ func (e *MetricExporter) Stats() MetricStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stats
-}
-
-func (e *MetricExporter) errorf(format string, args ...any) error {
-	return fmt.Errorf("otlp: %s: %s", e.place, oneLine(fmt.Sprintf(format, args...), e.cfg.Headers))
 }
