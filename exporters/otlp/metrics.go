@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // MetricExporter sends metrics to an OTLP receiver. Give it to a periodic
@@ -41,6 +42,9 @@ type MetricExporter struct {
 type MetricStats struct {
 	Exports  int64 // exports that the backend took
 	Failures int64 // exports that it did not take, after all attempts
+	// Missing are the failures since the latest export that the backend took:
+	// what they were to tell has not arrived.
+	Missing int64
 	// LastError is the latest failure.
 	LastError error
 }
@@ -145,6 +149,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 		// Jaeger, for one, takes spans only. That is no failure of the job's.
 		e.absent = true
 		e.stats.Failures++
+		e.stats.Missing++
 		e.stats.LastError = err
 		e.mu.Unlock()
 		e.log.Info("the backend takes no metrics, they are switched off", "error", err)
@@ -158,9 +163,11 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	first := err != nil && e.stats.Failures == 0
 	if err != nil {
 		e.stats.Failures++
+		e.stats.Missing++
 		e.stats.LastError = err
 	} else {
 		e.stats.Exports++
+		e.stats.Missing = 0
 	}
 	e.mu.Unlock()
 	if first {
@@ -216,4 +223,14 @@ func (e *MetricExporter) Stats() MetricStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stats
+}
+
+// Delivery gives the counts as telemetry has them.
+func (e *MetricExporter) Delivery() telemetry.Delivery {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &e.stats
+	return telemetry.Delivery{
+		Total: s.Exports + s.Missing, Sent: s.Exports, Dropped: s.Missing, Failed: s.Failures, Unwanted: e.absent,
+	}
 }
