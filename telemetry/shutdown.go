@@ -11,7 +11,7 @@ import (
 // Parts of the time for the shutdown, in percent of it. What ends early leaves
 // its time to the others.
 const (
-	untilSent    = 80 // for spans, log records and metrics, side by side
+	untilSent    = 85 // for spans, log records and metrics, side by side
 	untilMetrics = 90 // then for the metrics that tell what became of these
 )
 

@@ -29,7 +29,7 @@ func silent(ctx context.Context, _ int, _ []sdktrace.ReadOnlySpan) error {
 // What a backend costs the end of a job depends on how long it has been away.
 func TestShutdownWaitsForABackendThatMayComeBack(t *testing.T) {
 	type answer = func(context.Context, int, []sdktrace.ReadOnlySpan) error
-	const quick, fifth, whole = delivery.DefaultRetryFirst, 900 * time.Millisecond, 4500 * time.Millisecond
+	const quick, fifth, whole = delivery.DefaultRetryFirst, 950 * time.Millisecond, 4750 * time.Millisecond
 	for _, tc := range []struct {
 		name     string
 		o        delivery.Options

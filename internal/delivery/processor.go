@@ -223,8 +223,8 @@ func (p *Processor) shutdown(ctx context.Context) error {
 	return err
 }
 
-// sendingTime is how long Shutdown may send. Some time is left for closing:
-// a tenth, at most half a second; with a spill, which has to write what is
+// sendingTime is how long Shutdown may send. Some time is left for closing: a
+// twentieth, at most a quarter of a second; with a spill, which has to write what is
 // left, a quarter, at most two seconds.
 func (p *Processor) sendingTime(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
@@ -232,7 +232,7 @@ func (p *Processor) sendingTime(ctx context.Context) time.Duration {
 	if p.opts.Spill != nil {
 		return left - min(left/4, 2*time.Second)
 	}
-	return left - min(left/10, time.Second/2)
+	return left - min(left/20, time.Second/4)
 }
 
 // close ends the exporter and the spill.
