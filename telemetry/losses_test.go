@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/config"
@@ -284,3 +285,36 @@ type hanging struct {
 }
 
 func (h *hanging) Finish(context.Context) error { <-h.release; return nil }
+
+// lossyMeters are meters that can be read, and whose exports fail.
+type lossyMeters struct {
+	*metric.MeterProvider
+	sent sentMeters
+}
+
+func (m *lossyMeters) ForceFlush(context.Context) error { return nil }
+func (m *lossyMeters) Finish(ctx context.Context) error { return m.sent.Finish(ctx) }
+func (m *lossyMeters) Delivery() telemetry.Delivery     { return m.sent.Delivery() }
+
+// Metrics tell what was lost, by cause.
+func TestMetricsTellLosses(t *testing.T) {
+	reader := metric.NewManualReader()
+	d := &diary{}
+	meters := &lossyMeters{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)), sent: sentMeters{diary: d, lost: 2}}
+	sender := &postman{diary: d, limit: 1}
+	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+		b.WithExporter(sender).WithSpanExporter(picky{map[string]bool{"odd": true}}).WithMeterProvider(meters)
+	})
+	_, s := j.tel.StartSpan(j.ctx, "odd")
+	s.End(nil)
+	_ = j.tel.ForceFlush(j.ctx) // says that a span was lost
+	got, s1 := numbers(t, reader), j.tel.Stats()
+	for name, want := range map[string]int64{
+		"telemetry.otlp.spans.dropped{refused by the backend}": 1, "telemetry.otlp.logs.exported": 1,
+		"telemetry.otlp.logs.dropped{queue full}": s1.DroppedLogRecords, "telemetry.otlp.metrics.failed": 3,
+	} {
+		if v, ok := got[name]; !ok || int64(v) != want || want == 0 {
+			t.Errorf("%s is %v (there: %v), want %d", name, v, ok, want)
+		}
+	}
+}

@@ -28,8 +28,8 @@ type LogsOptions struct {
 	PerfTags []string
 	// Logger is told of losses. Nil is slog.Default.
 	Logger *slog.Logger
-	// ShutdownTimeout bounds StartShutdown, and a Shutdown whose context has no
-	// earlier deadline. Zero is 5 s.
+	// ShutdownTimeout bounds StartShutdown, a Shutdown whose context has no
+	// earlier deadline, and a Finish whose context has none. Zero is 5 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -204,8 +204,8 @@ func (l *Logs) end(ctx context.Context, finish bool) *ending {
 		return l.ending
 	}
 	limit := l.o.ShutdownTimeout
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(end))
+	if end, ok := ctx.Deadline(); ok && (finish || time.Until(end) < limit) {
+		limit = time.Until(end)
 	}
 	bounded, cut := context.WithTimeout(context.Background(), limit)
 	l.ending = &ending{done: make(chan struct{}), cut: cut, finish: finish}
