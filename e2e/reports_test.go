@@ -33,8 +33,7 @@ func (r *reports) String() string {
 // line is what the log says of losses.
 type line struct {
 	Spans   int64           `json:"spans"`
-	Records int64           `json:"records"`
-	Of      int64           `json:"of"`
+	Records int64           `json:"log_records"`
 	Cause   string          `json:"cause"`
 	Causes  json.RawMessage `json:"causes"`
 }
@@ -66,9 +65,7 @@ func (r *reports) lost() (single, atEnd int64) {
 // lostRecords is the number of log records that the line at shutdown tells of.
 func (r *reports) lostRecords() (n int64) {
 	for _, l := range r.lines() {
-		if l.Of > 0 {
-			n += l.Records
-		}
+		n += l.Records
 	}
 	return n
 }

@@ -161,13 +161,10 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		}
 	}
 	if outputs.Logs != nil {
-		b.WithExporter(openLogs{outputs.Logs})
+		b.WithExporter(outputs.Logs)
 	}
 	if outputs.Metrics != nil {
-		b.WithMeterProvider(outputs.Metrics.MeterProvider())
-	}
-	if outputs.Logs != nil || outputs.Metrics != nil {
-		b.WithSpanProcessor(&finisher{outputs.Logs, outputs.Metrics})
+		b.WithMeterProvider(sentMeters{outputs.Metrics.MeterProvider(), outputs.Metrics})
 	}
 	return outputs, nil
 }
@@ -208,10 +205,8 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 	if err != nil {
 		return err
 	}
-	if o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id); err != nil || o.Metrics == nil || o.Logs == nil {
-		return err
-	}
-	return o.Metrics.observe(o.Logs)
+	o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id)
+	return err
 }
 
 func stronger(a, b config.Var[bool]) config.Var[bool] {

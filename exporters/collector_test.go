@@ -107,7 +107,11 @@ func (c *collector) serveHTTP(w http.ResponseWriter, q *http.Request) {
 		"/v1/traces": &tracecollector.ExportTraceServiceRequest{}, "/v1/logs": &logscollector.ExportLogsServiceRequest{},
 		"/v1/metrics": &metricscollector.ExportMetricsServiceRequest{},
 	}[q.URL.Path]
-	if err != nil || r == nil || proto.Unmarshal(body, r) != nil {
+	if r == nil {
+		http.NotFound(w, q) // as a receiver that does not know the signal
+		return
+	}
+	if err != nil || proto.Unmarshal(body, r) != nil {
 		http.Error(w, "no such request", http.StatusBadRequest)
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -62,33 +61,6 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	}
 	m.provider = sdkmetric.NewMeterProvider(options...)
 	return m, nil
-}
-
-// observe adds instruments that tell what became of log records.
-func (m *Metrics) observe(logs *otlp.Logs) error {
-	meter := m.provider.Meter("github.com/trainspan/trainspan/exporters", metric.WithInstrumentationVersion(telemetry.Version))
-	exported, err := meter.Int64ObservableCounter("telemetry.otlp.logs.exported", metric.WithUnit("{record}"),
-		metric.WithDescription("Log records that an OpenTelemetry backend took"))
-	dropped, dropErr := meter.Int64ObservableCounter("telemetry.otlp.logs.dropped", metric.WithUnit("{record}"),
-		metric.WithDescription("Log records lost on the way to a backend, by cause"))
-	if err = errors.Join(err, dropErr); err != nil {
-		return fmt.Errorf("exporters: metrics: %w", err)
-	}
-	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := logs.Stats()
-		if s.Recorded == 0 {
-			return nil // telemetry may never have started
-		}
-		o.ObserveInt64(exported, s.Exported)
-		for cause, n := range s.Drops {
-			o.ObserveInt64(dropped, n, metric.WithAttributes(attribute.String("cause", cause)))
-		}
-		return nil
-	}, exported, dropped) // as long as the provider lives, which is ours
-	if err != nil {
-		return fmt.Errorf("exporters: metrics: %w", err)
-	}
-	return nil
 }
 
 // MeterProvider is where a program can make instruments of its own, which go

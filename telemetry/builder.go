@@ -209,7 +209,7 @@ func (b *TrainingTelemetryBuilder) WithTraces(t config.Traces) *TrainingTelemetr
 
 // WithMeterProvider sets where the metrics of the training go. Without it
 // there are none. The provider stays the caller's, who shuts it down after the
-// telemetry.
+// telemetry; one that is a [Sender] is finished by the telemetry.
 func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *TrainingTelemetryBuilder {
 	if b.fits("WithMeterProvider", false) {
 		b.metrics = m
@@ -366,6 +366,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 		r.training.Store(base.Training)
 	}
 	p := &Provider{rec: r, timeout: b.timeout, processors: b.processors}
+	p.metrics, _ = b.metrics.(Sender)
 	if p.timeout <= 0 {
 		p.timeout = DefaultShutdownTimeout
 	}
@@ -402,13 +403,8 @@ func startExporters(ctx context.Context, exporters []Exporter, id Identity, r *R
 	return nil
 }
 
-func guardStart(ctx context.Context, e Exporter, id Identity) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("exporter panicked: %v", p)
-		}
-	}()
-	return e.Start(ctx, id)
+func guardStart(ctx context.Context, e Exporter, id Identity) error {
+	return guarded(func() error { return e.Start(ctx, id) })
 }
 
 func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {

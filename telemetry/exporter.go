@@ -18,6 +18,11 @@ import (
 // failure: after five failures the exporter is not called again, except for
 // Shutdown. Export must not call back into telemetry, and must not wait for a
 // network.
+//
+// One that has a method Flush() error is flushed when the application ends, if
+// it stays open until the provider's Shutdown ([Recorder.Close]). The last
+// record may then be a telemetry data error that tells what backends did not
+// get. One that sends over a network is a [Sender] too.
 type Exporter interface {
 	// Start opens the exporter's output.
 	Start(ctx context.Context, id Identity) error

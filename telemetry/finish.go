@@ -121,7 +121,10 @@ func closing() (context.Context, context.CancelFunc) {
 }
 
 // Close stops every open span, the latest first, then shuts the native
-// exporters down. Later calls do nothing. ctx bounds the exporters' shutdown.
+// exporters down. Where spans or records go over a network, [Provider.Shutdown]
+// does that: until then what is held back is written, and the exporters stay
+// open to be told of what got lost on the way. Later calls do nothing. ctx
+// bounds the exporters' shutdown.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r == nil {
 		return ErrNotConfigured
@@ -131,17 +134,25 @@ func (r *Recorder) Close(ctx context.Context) error {
 
 // end stops recording for the given reason.
 func (r *Recorder) end(ctx context.Context, why error) error {
-	return r.endWith(ctx, why, func() {})
+	if !r.stopAll(why) {
+		return nil
+	}
+	if !r.sends {
+		return r.closeSinks(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return flushSinks(r.sinks, r.log)
 }
 
-// endWith is end with something to do between the stop of the spans and the
-// shutdown of the native exporters.
-func (r *Recorder) endWith(ctx context.Context, why error, between func()) error {
+// stopAll stops the open spans, and is the end of recording. It reports whether
+// that had not come before.
+func (r *Recorder) stopAll(why error) bool {
 	var c call
 	r.mu.Lock()
 	if r.ended != nil {
 		r.mu.Unlock()
-		return nil
+		return false
 	}
 	now := r.now()
 	for s := r.last; s != nil; s = r.last {
@@ -150,9 +161,16 @@ func (r *Recorder) endWith(ctx context.Context, why error, between func()) error
 	r.ended = why
 	r.mu.Unlock()
 	r.deliver(&c)
-	between()
+	return true
+}
+
+// closeSinks shuts the native exporters down, once.
+func (r *Recorder) closeSinks(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.sinksClosed {
+		return nil
+	}
 	r.sinksClosed = true
 	return shutdownSinks(ctx, r.sinks, r.log)
 }

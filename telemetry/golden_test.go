@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // TestGolden replays recorded runs of the reference through the public API and
@@ -44,7 +46,8 @@ func TestGolden(t *testing.T) {
 			}
 			seen[abs] = true
 			n++
-			t.Run(filepath.Base(dir), func(t *testing.T) { golden(t, dir) })
+			t.Run(filepath.Base(dir), func(t *testing.T) { golden(t, dir, false) })
+			t.Run(filepath.Base(dir)+" with a backend", func(t *testing.T) { golden(t, dir, true) })
 			return nil
 		})
 		if err != nil {
@@ -62,12 +65,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func golden(t *testing.T, dir string) {
+// golden replays one scenario. A backend that takes all spans changes when the
+// file is closed, and nothing that is in it.
+func golden(t *testing.T, dir string, backend bool) {
 	s, want, err := loadScenario(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newReplay(t, s)
+	if backend {
+		r.builder.WithSpanExporter(kept{tracetest.NewInMemoryExporter()})
+	}
 	r.run()
 	c := &comparison{t: t, r: r, s: s, want: want, facts: factsOf(s, want), used: map[string]int{}}
 	c.steps()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // fail applies the error strategy to a problem that a call met: the exporters
@@ -40,7 +39,8 @@ func (r *Recorder) reportDataError(message string, attrs []attributes.Attr) {
 }
 
 // disable switches telemetry off for good: what is open is stopped, what is
-// held back is written, and every exporter is closed.
+// held back is written, and every exporter is closed; in the background where
+// something has to be sent over a network first.
 func (r *Recorder) disable() {
 	r.mu.Lock()
 	already := r.ended != nil
@@ -55,26 +55,5 @@ func (r *Recorder) disable() {
 	}
 	if r.onStop != nil {
 		r.onStop()
-	}
-}
-
-// spansLost is told of spans that an OpenTelemetry exporter did not get rid
-// of. The first loss is told to the native exporters, every loss to the log.
-func (r *Recorder) spansLost(cause delivery.Cause, n int64, err error) {
-	r.log.Warn("telemetry lost spans on their way to an OpenTelemetry exporter", "spans", n, "cause", cause.String(), "error", err)
-	if r.counters.toldOfLoss.Swap(true) {
-		return
-	}
-	message := fmt.Sprintf("%d spans were not delivered: %s", n, cause)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stats.DataErrors++
-	if r.sinksClosed {
-		return
-	}
-	for _, s := range r.sinks {
-		rec := s.dataError(message, attributes.Extend(attributes.Int(attributes.LostRecords, n)), r.now())
-		rec.Extension = true
-		s.export(&rec, r.log)
 	}
 }

@@ -112,6 +112,9 @@ func (m *meters) observe(meter metric.Meter, p *Provider, keep func(error)) {
 	repaired := count("telemetry.repaired", "{value}", "Attribute values and times that were mended")
 	exported := count("telemetry.otlp.spans.exported", "{span}", "Spans that an OpenTelemetry backend took")
 	dropped := count("telemetry.otlp.spans.dropped", "{span}", "Spans lost on the way to a backend, by cause")
+	exportedLogs := count("telemetry.otlp.logs.exported", "{record}", "Log records that an OpenTelemetry backend took")
+	droppedLogs := count("telemetry.otlp.logs.dropped", "{record}", "Log records lost on the way to a backend, by cause")
+	failed := count("telemetry.otlp.metrics.failed", "{export}", "Exports of metrics that a backend did not take")
 
 	m.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r := p.rec
@@ -134,8 +137,18 @@ func (m *meters) observe(meter metric.Meter, p *Provider, keep func(error)) {
 		for cause, n := range s.Drops {
 			o.ObserveInt64(dropped, n, metric.WithAttributes(attribute.String("cause", cause)))
 		}
+		if len(p.senders) > 0 {
+			o.ObserveInt64(exportedLogs, s.ExportedLogRecords)
+		}
+		for cause, n := range s.LogDrops {
+			o.ObserveInt64(droppedLogs, n, metric.WithAttributes(attribute.String("cause", cause)))
+		}
+		if p.metrics != nil {
+			o.ObserveInt64(failed, s.FailedMetricExports)
+		}
 		return nil
-	}, productive, total, open, started, records, failures, problems, repaired, exported, dropped)
+	}, productive, total, open, started, records, failures, problems, repaired, exported, dropped,
+		exportedLogs, droppedLogs, failed)
 	keep(err)
 }
 

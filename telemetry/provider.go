@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +26,8 @@ type Provider struct {
 	sdk        *sdktrace.TracerProvider // nil when disabled
 	processors []sdktrace.SpanProcessor
 	filters    []*filterProcessor
+	senders    []Sender                // native exporters that send over a network
+	metrics    Sender                  // what sends the metrics, nil if that is not ours to end
 	unused     []sdktrace.SpanExporter // of a rank that is off
 
 	stopRotation func()     // of long spans
@@ -91,8 +92,10 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	r.tracers = &tracerProvider{rec: r, sdk: p.sdk}
 	r.exportsOTel = len(b.spanExporters) > 0
 	p.stopRotation = startRotation(p.filters, r.clock)
+	p.senders = sendersOf(r.sinks)
+	r.sends = len(p.filters)+len(p.senders) > 0
 	r.onStop = func() { // the network must not hold the caller up
-		go func() { _ = p.shutdownSDK(context.Background()) }()
+		go func() { _ = p.finish(context.Background()) }() // told in the log, and given by Shutdown
 	}
 }
 
@@ -178,74 +181,20 @@ func (p *Provider) ForceDisable() {
 	}
 }
 
-// ForceFlush sends what the OpenTelemetry exporters and processors hold back.
+// ForceFlush sends what the OpenTelemetry exporters and processors and every
+// [Sender] hold back.
 func (p *Provider) ForceFlush(ctx context.Context) error {
 	if p == nil || p.sdk == nil {
 		return nil
 	}
-	return p.sdk.ForceFlush(ctx)
-}
-
-// Shutdown stops the spans that are still open, writes and sends everything,
-// and closes every exporter. It takes at most the shutdown timeout, even if
-// ctx is cancelled already or a backend does not answer. Later and concurrent
-// calls give the same result; callbacks after it do nothing.
-func (p *Provider) Shutdown(ctx context.Context) error {
-	if p == nil {
-		return nil
+	err := p.sdk.ForceFlush(ctx)
+	for _, s := range p.senders {
+		err = errors.Join(err, s.ForceFlush(ctx))
 	}
-	return p.life.end(func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
-		defer cancel()
-		// The native exporters are closed last, so that they can be told of
-		// spans that no backend took.
-		var sdk error
-		native := p.rec.endWith(ctx, ErrClosed, func() { sdk = p.shutdownSDK(ctx) })
-		if native == nil && sdk == nil {
-			sdk = p.shutdownSDK(ctx)
-		}
-		if s := p.Stats(); s.DroppedSpans > 0 {
-			p.rec.log.Warn("telemetry lost spans on their way to OpenTelemetry exporters",
-				"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops)
-		}
-		return errors.Join(native, sdk, p.rec.meters.close())
-	})
-}
-
-// shutdownSDK shuts the OpenTelemetry part down, once.
-func (p *Provider) shutdownSDK(ctx context.Context) error {
-	return p.down.end(func() error {
-		ctx, cancel := context.WithTimeout(ctx, p.timeout)
-		defer cancel()
-		if p.sdk == nil { // a rank that is off still closes what it was given
-			var errs []error
-			for _, sp := range p.processors {
-				errs = append(errs, sp.Shutdown(ctx))
-			}
-			for _, e := range p.unused {
-				errs = append(errs, e.Shutdown(ctx))
-			}
-			return errors.Join(errs...)
-		}
-		p.stopRotation()
-		// The backends first, and all at once: none of them uses up the
-		// deadline of another, and the trace can tell what they did not take.
-		errs := make([]error, len(p.filters)+1)
-		var wg sync.WaitGroup
-		for i, f := range p.filters {
-			wg.Go(func() { errs[i] = f.Shutdown(ctx) })
-		}
-		wg.Wait()
-		if drops := p.Stats().Drops; len(drops) > 0 {
-			for _, sp := range p.processors {
-				if t, ok := sp.(interface{ TellDrops(map[string]int64) }); ok {
-					t.TellDrops(drops)
-				}
-			}
-		}
-		errs[len(p.filters)] = p.sdk.Shutdown(ctx)
-		return errors.Join(errs...)
-	})
+	if p.metrics != nil {
+		err = errors.Join(err, p.metrics.ForceFlush(ctx))
+	}
+	return err
 }
 
 // Stats gives counts since the provider was configured.
@@ -271,14 +220,33 @@ func (p *Provider) Stats() Stats {
 		s.DroppedSpans += d.DroppedTotal()
 		for cause, n := range d.Dropped {
 			if n > 0 {
-				if s.Drops == nil {
-					s.Drops = make(map[string]int64)
-				}
-				s.Drops[delivery.Cause(cause).String()] += n
+				count(&s.Drops, delivery.Cause(cause).String(), n)
 			}
 		}
 	}
+	for _, sender := range p.senders {
+		d := sender.Delivery()
+		s.LogRecords += d.Total
+		s.ExportedLogRecords += d.Sent
+		s.PendingLogRecords += d.Pending
+		s.DroppedLogRecords += d.Dropped
+		for cause, n := range d.Drops {
+			count(&s.LogDrops, cause, n)
+		}
+	}
+	if p.metrics != nil {
+		d := p.metrics.Delivery()
+		s.MetricExports, s.FailedMetricExports, s.LostMetricExports = d.Sent, d.Failed, d.Dropped
+	}
 	return s
+}
+
+// count adds drops of one cause.
+func count(drops *map[string]int64, cause string, n int64) {
+	if *drops == nil {
+		*drops = make(map[string]int64)
+	}
+	(*drops)[cause] += n
 }
 
 // ExporterHealth is what the recorder knows of one native exporter.

@@ -48,6 +48,9 @@ type Recorder struct {
 
 	// exportsOTel tells that OpenTelemetry exporters want the spans of only.
 	exportsOTel bool
+	// sends tells that spans or records go over a network: the native exporters
+	// are closed when it is known what became of them there.
+	sends bool
 
 	training atomic.Pointer[config.Training]
 	counters counters
@@ -58,6 +61,7 @@ type Recorder struct {
 	sinks []*sink
 	// sinksClosed tells that the native exporters take nothing any more.
 	sinksClosed bool
+	told        tally // losses that the native exporters were told of
 
 	first    *Span // open spans in the order of their start
 	last     *Span

@@ -44,8 +44,9 @@ func run(ctx context.Context, s *Span, fn func(context.Context) error) (err erro
 }
 
 // StartApplication starts the application span, the root of everything else.
-// Its end ends the recording: what is still open is stopped and the native
-// exporters are closed.
+// Its end ends the recording: what is still open is stopped, and the native
+// exporters are closed or, where something is sent over a network, flushed; see
+// [Recorder.Close].
 func (p *Provider) StartApplication(ctx context.Context, start ...Start) (context.Context, *Span) {
 	return p.scope(ctx, indexApplication, start)
 }

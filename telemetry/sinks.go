@@ -80,22 +80,8 @@ func (s *sink) dataError(message string, attrs []attributes.Attr, now int64) Rec
 }
 
 // guardExport turns a panic of an exporter into an error.
-func guardExport(e Exporter, r *Record) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("exporter panicked: %v", p)
-		}
-	}()
-	return e.Export(r)
-}
-
-func guardShutdown(ctx context.Context, e Exporter) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("exporter panicked: %v", p)
-		}
-	}()
-	return e.Shutdown(ctx)
+func guardExport(e Exporter, r *Record) error {
+	return guarded(func() error { return e.Export(r) })
 }
 
 func shutdownSinks(ctx context.Context, sinks []*sink, log *slog.Logger) error {
@@ -109,20 +95,23 @@ func shutdownSinks(ctx context.Context, sinks []*sink, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// boundedShutdown gives up waiting for an exporter at the end of the context:
-// a disk that hangs must not keep a job from ending.
+// boundedShutdown gives up waiting for an exporter at the end of the context.
 func boundedShutdown(ctx context.Context, e Exporter) error {
-	done := make(chan error, 1)
-	go func() { done <- guardShutdown(ctx, e) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		select {
-		case err := <-done: // it made it, just
-			return err
-		default:
-			return fmt.Errorf("telemetry: exporter %T did not shut down in time: %w", e, ctx.Err())
+	return within(ctx, fmt.Sprintf("exporter %T did not shut down", e), func() error { return e.Shutdown(ctx) })
+}
+
+// flushSinks makes the exporters that can write what they hold back.
+func flushSinks(sinks []*sink, log *slog.Logger) error {
+	var errs []error
+	for _, s := range sinks {
+		f, ok := s.exporter.(interface{ Flush() error })
+		if !ok {
+			continue
+		}
+		if err := guarded(f.Flush); err != nil {
+			log.Error("telemetry exporter failed to write", "exporter", fmt.Sprintf("%T", s.exporter), "error", err)
+			errs = append(errs, err)
 		}
 	}
+	return errors.Join(errs...)
 }

@@ -25,10 +25,24 @@ type Stats struct {
 	DroppedSpans  int64 // spans lost, for the causes of Drops
 	PendingSpans  int64 // spans that wait or are on their way
 	Drops         map[string]int64
+
+	// Delivery of events of open spans as OpenTelemetry log records, added up
+	// over the native exporters that are a [Sender]. At every moment LogRecords
+	// = ExportedLogRecords + DroppedLogRecords + PendingLogRecords.
+	LogRecords         int64 // log records that were to be delivered
+	ExportedLogRecords int64 // log records that a backend took
+	DroppedLogRecords  int64 // log records lost, for the causes of LogDrops
+	PendingLogRecords  int64 // log records that wait or are on their way
+	LogDrops           map[string]int64
+
+	// Exports of metrics by a meter provider that is a [Sender]. They are
+	// cumulative: a failed one is lost only until another one succeeds.
+	MetricExports       int64 // exports that the backend took
+	FailedMetricExports int64 // exports that failed
+	LostMetricExports   int64 // those of them since the latest that the backend took
 }
 
 // counters are the parts of Stats that are counted outside the recorder's lock.
 type counters struct {
 	repairedValues atomic.Int64
-	toldOfLoss     atomic.Bool
 }

@@ -11,6 +11,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // connectParams keep a connection from staying away long after its backend
@@ -53,9 +56,16 @@ func dialOptions(c *Config) []grpc.DialOption {
 
 // noteGRPC is an interceptor that notes the outcome of each call.
 func noteGRPC(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	if delivery.Ending(ctx) {
+		// While a connection waits to be made again, calls fail with what was
+		// found seconds ago. There may be no later time to look.
+		conn.ResetConnectBackoff()
+	}
+	var header, trailer metadata.MD // of an answer; an error may come with either
+	options = append(options, grpc.Header(&header), grpc.Trailer(&trailer))
 	err := next(ctx, method, request, reply, conn, options...)
 	o := outcomeOf(ctx)
-	o.grpc(err)
+	o.grpc(err, len(header)+len(trailer) > 0)
 	if err == nil {
 		o.partial(reply)
 	}

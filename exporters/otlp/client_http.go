@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"mime"
@@ -20,24 +19,10 @@ import (
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 1 << 20
 
-// httpClient is the client with its own connections.
-type httpClient struct {
-	otlptrace.Client
-	transport *http.Transport
-}
-
-// Stop ends the client and its idle connections.
-func (c *httpClient) Stop(ctx context.Context) error {
-	err := c.Client.Stop(ctx)
-	c.transport.CloseIdleConnections()
-	return err
-}
-
 // newHTTP makes a client that sends requests by http/protobuf. Every setting
 // is given, because the client would take the missing ones from the
 // environment.
-func newHTTP(c *Config, t target) otlptrace.Client {
-	transport := newTransport(c, t)
+func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpoint(t.url.Host),
 		otlptracehttp.WithURLPath("/"), // noteHTTP puts the whole URL
@@ -53,7 +38,7 @@ func newHTTP(c *Config, t target) otlptrace.Client {
 	if c.UseGzip() {
 		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	}
-	return &httpClient{otlptracehttp.NewClient(options...), transport}
+	return otlptracehttp.NewClient(options...)
 }
 
 // newTransport makes the connections of one client.
@@ -94,7 +79,7 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL, r.Host = n.url, n.url.Host
 	answer, err := n.next.RoundTrip(r)
 	if err != nil {
-		o.answered, o.retry = true, true
+		o.answered, o.noAnswer, o.retry = true, true, true
 		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))

@@ -24,7 +24,7 @@ import (
 type Exporter struct {
 	cfg    Config
 	client otlptrace.Client
-	place  string // for messages: no path, no headers
+	wire   wire
 }
 
 var _ delivery.Tuner = (*Exporter)(nil)
@@ -41,14 +41,16 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Exporter{cfg: cfg, place: t.place()}
+	e := &Exporter{cfg: cfg}
+	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "spans"}
 	if cfg.EffectiveProtocol() == config.OTLPGRPC {
-		e.client = newGRPC(&cfg, t)
+		e.client = newGRPC(&e.cfg, t)
 	} else {
-		e.client = newHTTP(&cfg, t)
+		e.wire.transport = newTransport(&e.cfg, t)
+		e.client = newHTTP(&e.cfg, t, e.wire.transport)
 	}
 	if err := e.client.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, fmt.Errorf("otlp: %s: %w", e.place, err)
+		return nil, fmt.Errorf("otlp: %s: %w", e.wire.place, err)
 	}
 	return e, nil
 }
@@ -106,19 +108,17 @@ type Failure = delivery.Error
 
 // upload sends one request.
 func (e *Exporter) upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	o := outcome{answer: new(collectorpb.ExportTraceServiceResponse)}
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.EffectiveTimeout())
-	defer cancel()
-	err := e.client.UploadTraces(withOutcome(ctx, &o), spans)
-	return o.failure(ctx, err, "spans", e.errorf)
+	f, _ := e.wire.attempt(ctx, new(collectorpb.ExportTraceServiceResponse), func(ctx context.Context) error {
+		return e.client.UploadTraces(ctx, spans)
+	})
+	if f == nil {
+		return nil
+	}
+	return f
 }
 
 // longestError keeps a page of HTML out of the log.
 const longestError = 300
-
-func (e *Exporter) errorf(format string, args ...any) error {
-	return errors.New("otlp: " + e.place + ": " + oneLine(fmt.Sprintf(format, args...), e.cfg.Headers))
-}
 
 // oneLine makes a line of a text that holds no header value, even if the
 // backend sent one back.
@@ -141,8 +141,10 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	if e == nil {
 		return nil
 	}
-	if err := e.client.Stop(ctx); err != nil && ctx.Err() != nil {
-		return fmt.Errorf("otlp: %s: shutdown: %w", e.place, err)
+	err := e.client.Stop(ctx)
+	e.wire.closeIdle()
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("otlp: %s: shutdown: %w", e.wire.place, err)
 	}
 	return nil // a second Stop is no error
 }
@@ -153,12 +155,10 @@ func (e *Exporter) Delivery() delivery.Options {
 	if e == nil {
 		return delivery.Options{}
 	}
-	o := delivery.Options{
-		MaxQueue: e.cfg.QueueSize, MaxQueueBytes: e.cfg.QueueBytes,
-		MaxBatch: e.cfg.BatchSize, Delay: e.cfg.BatchDelay,
-		ExportTimeout: e.cfg.EffectiveTimeout(),
-		RetryFor:      e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost,
-	}
+	o := e.wire.retry()
+	o.MaxQueue, o.MaxQueueBytes = e.cfg.QueueSize, e.cfg.QueueBytes
+	o.MaxBatch, o.Delay = e.cfg.BatchSize, e.cfg.BatchDelay
+	o.ExportTimeout = e.cfg.EffectiveTimeout()
 	if e.cfg.SpillDir != "" {
 		o.Spill = newSpill(&e.cfg)
 	}

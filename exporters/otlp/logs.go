@@ -28,8 +28,8 @@ type LogsOptions struct {
 	PerfTags []string
 	// Logger is told of losses. Nil is slog.Default.
 	Logger *slog.Logger
-	// ShutdownTimeout bounds StartShutdown, and a Shutdown whose context has no
-	// earlier deadline. Zero is 5 s.
+	// ShutdownTimeout bounds StartShutdown, a Shutdown whose context has no
+	// earlier deadline, and a Finish whose context has none. Zero is 5 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -62,9 +62,14 @@ type ending struct {
 	cut  context.CancelFunc // gives up what has not been sent
 	done chan struct{}
 	err  error // set before done is closed
+	// finish tells that Finish began it: its caller tells what was lost.
+	finish bool
 }
 
-var _ telemetry.Exporter = (*Logs)(nil)
+var (
+	_ telemetry.Exporter = (*Logs)(nil)
+	_ telemetry.Sender   = (*Logs)(nil)
+)
 
 // NewLogs makes an exporter of log records for the address config.OTLP.LogsURL,
 // with the same settings as [New]; of the settings of batches, BatchDelay
@@ -114,7 +119,7 @@ func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
 		before = l.queue.Stats()
 	}
 	l.client, l.ending = client, nil
-	l.queue = newLogQueue(&l.cfg, client.send, l.o.Logger, before)
+	l.queue = newLogQueue(&l.cfg, client.retry(), client.send, l.o.Logger, before)
 	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(l.queue))
 	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
 	return nil
@@ -155,14 +160,62 @@ func (l *Logs) ForceFlush(ctx context.Context) error {
 	return nil
 }
 
+// Finish implements telemetry.Sender. It is Shutdown, except that it leaves it
+// to the caller to log the sums of what was lost; a Shutdown after it does
+// nothing.
+func (l *Logs) Finish(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	return l.end(ctx, true).wait(ctx)
+}
+
 // Shutdown implements telemetry.Exporter: it sends what waits until ctx is
-// done, and for the shutdown timeout at most, then counts the rest as dropped, even if the backend never answers. The error tells that records
-// could not be sent in time. Later calls join the first one.
+// done, and for the shutdown timeout at most, then counts the rest as dropped,
+// even if the backend never answers; much sooner if it has long been away. The
+// error tells that records could not be sent in time. Later calls join the
+// first one.
 func (l *Logs) Shutdown(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	e := l.end()
+	e := l.end(ctx, false)
+	err := e.wait(ctx)
+	if e != nil && e.finish {
+		return nil // Finish gave it
+	}
+	return err
+}
+
+// StartShutdown begins a shutdown that takes at most the shutdown timeout, and
+// does not wait for it. Shutdown does, and can cut it short.
+func (l *Logs) StartShutdown() {
+	if l != nil {
+		l.end(context.Background(), false)
+	}
+}
+
+// end begins the shutdown; later calls join it. It gives nil if there is nothing
+// to end.
+func (l *Logs) end(ctx context.Context, finish bool) *ending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue == nil || l.ending != nil {
+		return l.ending
+	}
+	limit := l.o.ShutdownTimeout
+	if end, ok := ctx.Deadline(); ok && (finish || time.Until(end) < limit) {
+		limit = time.Until(end)
+	}
+	bounded, cut := context.WithTimeout(context.Background(), limit)
+	l.ending = &ending{done: make(chan struct{}), cut: cut, finish: finish}
+	go l.finish(bounded, l.ending, l.queue, l.client, l.provider)
+	return l.ending
+}
+
+// wait waits for the end until ctx is done, and then for no more than what it
+// takes to give up.
+func (e *ending) wait(ctx context.Context) error {
 	if e == nil {
 		return nil
 	}
@@ -173,27 +226,6 @@ func (l *Logs) Shutdown(ctx context.Context) error {
 		<-e.done // soon: nothing is sent any more
 	}
 	return e.err
-}
-
-// StartShutdown begins a shutdown that takes at most the shutdown timeout, and
-// does not wait for it. Shutdown does, and can cut it short.
-func (l *Logs) StartShutdown() {
-	if l != nil {
-		l.end()
-	}
-}
-
-// end begins the shutdown; later calls join it.
-func (l *Logs) end() *ending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.queue == nil || l.ending != nil {
-		return l.ending
-	}
-	ctx, cut := context.WithTimeout(context.Background(), l.o.ShutdownTimeout)
-	l.ending = &ending{done: make(chan struct{}), cut: cut}
-	go l.finish(ctx, l.ending, l.queue, l.client, l.provider)
-	return l.ending
 }
 
 // finish is the goroutine of a shutdown.
@@ -209,7 +241,7 @@ func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *l
 	switch {
 	case client.absent.Load():
 		l.o.Logger.Info("the backend takes no log records: events of open spans were not sent", "records", s.Dropped)
-	case s.Dropped > 0:
+	case s.Dropped > 0 && !e.finish:
 		l.o.Logger.Warn("telemetry lost log records on their way to a backend",
 			"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
 	}
@@ -229,4 +261,16 @@ func (l *Logs) Stats() LogStats {
 		return LogStats{}
 	}
 	return l.queue.Stats()
+}
+
+// Delivery implements telemetry.Sender.
+func (l *Logs) Delivery() telemetry.Delivery {
+	s := l.Stats()
+	d := telemetry.Delivery{Total: s.Recorded, Sent: s.Exported, Dropped: s.Dropped, Pending: s.Pending, Drops: s.Drops}
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		d.Unwanted = l.client != nil && l.client.absent.Load()
+	}
+	return d
 }

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"sync/atomic"
 
@@ -17,17 +16,14 @@ import (
 
 // logClient sends batches of log records, one request each.
 type logClient struct {
-	absent atomic.Bool // the backend does not know log records
-
-	cfg       *Config
-	exporter  sdklog.Exporter
-	transport *http.Transport // nil with grpc
-	place     string
+	wire
+	absent   atomic.Bool // the backend does not know log records
+	exporter sdklog.Exporter
 }
 
 // newLogClient makes no connection.
 func newLogClient(ctx context.Context, c *Config, t target) (*logClient, error) {
-	client := &logClient{cfg: c, place: t.place()}
+	client := &logClient{wire: wire{cfg: c, place: t.place(), unit: "log records"}}
 	var err error
 	if c.EffectiveProtocol() == config.OTLPGRPC {
 		client.exporter, err = newLogGRPC(ctx, c, t)
@@ -78,29 +74,21 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 	)
 }
 
-// send makes one attempt, within the configured timeout. The error is a
-// *Failure.
-func (c *logClient) send(ctx context.Context, batch []sdklog.Record) error {
+// send makes one attempt, within the configured timeout.
+func (c *logClient) send(ctx context.Context, batch []sdklog.Record) *Failure {
 	if c.absent.Load() {
 		return &Failure{Err: c.errorf("the backend takes no log records")}
 	}
-	o := outcome{answer: new(logspb.ExportLogsServiceResponse)}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.EffectiveTimeout())
-	defer cancel()
-	err := c.exporter.Export(withOutcome(ctx, &o), batch)
-	if o.absent {
+	f, absent := c.attempt(ctx, new(logspb.ExportLogsServiceResponse), func(ctx context.Context) error {
+		return c.exporter.Export(ctx, batch)
+	})
+	if absent {
 		c.absent.Store(true)
 	}
-	return o.failure(ctx, err, "log records", c.errorf)
+	return f
 }
 
 func (c *logClient) close(ctx context.Context) {
 	_ = c.exporter.Shutdown(ctx) // nothing is under way, and ctx may be over
-	if c.transport != nil {
-		c.transport.CloseIdleConnections()
-	}
-}
-
-func (c *logClient) errorf(format string, args ...any) error {
-	return fmt.Errorf("otlp: %s: %s", c.place, oneLine(fmt.Sprintf(format, args...), c.cfg.Headers))
+	c.closeIdle()
 }

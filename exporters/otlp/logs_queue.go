@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -38,9 +37,9 @@ type LogStats struct {
 // logQueue is the processor between the Logs SDK and the client: bounded, never
 // waiting, one goroutine that sends, and an exact account.
 type logQueue struct {
-	send  func(context.Context, []sdklog.Record) error
-	log   *slog.Logger
-	retry delivery.Options
+	send func(context.Context, []sdklog.Record) *Failure
+	log  *slog.Logger
+	line *delivery.Line
 
 	maxQueue, maxBytes, maxBatch int
 	delay                        time.Duration
@@ -48,9 +47,8 @@ type logQueue struct {
 	wake chan struct{} // holds one: there is something to look at
 	done chan struct{} // closed when the goroutine has ended
 
-	// base ends what is under way; patience ends the pauses between attempts.
-	base, patience     context.Context
-	abandon, impatient context.CancelFunc
+	base    context.Context // of every attempt
+	abandon context.CancelFunc
 
 	mu      sync.Mutex
 	waiting []queued
@@ -67,10 +65,10 @@ type queued struct {
 	size   int
 }
 
-func newLogQueue(c *Config, send func(context.Context, []sdklog.Record) error, log *slog.Logger, before LogStats) *logQueue {
+func newLogQueue(c *Config, retry delivery.Options, send func(context.Context, []sdklog.Record) *Failure, log *slog.Logger, before LogStats) *logQueue {
 	q := &logQueue{
 		send: send, log: log,
-		retry:    delivery.Options{RetryFor: c.RetryFor, RetryFirst: c.RetryFirst, RetryMost: c.RetryMost},
+		line:     delivery.NewLine(retry),
 		maxQueue: logQueueSize, maxBytes: logQueueBytes, maxBatch: logBatchSize, delay: logDelay,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		stats: before,
@@ -92,7 +90,6 @@ func newLogQueue(c *Config, send func(context.Context, []sdklog.Record) error, l
 		q.stats.Drops = map[string]int64{}
 	}
 	q.base, q.abandon = context.WithCancel(context.Background())
-	q.patience, q.impatient = context.WithCancel(q.base)
 	go q.run()
 	return q
 }
@@ -187,36 +184,26 @@ func (q *logQueue) take() []sdklog.Record {
 
 // deliver gets rid of a batch, one way or the other.
 func (q *logQueue) deliver(batch []sdklog.Record) {
-	attempt := func(context.Context) error { return q.send(q.base, batch) }
-	err := delivery.Retry(q.patience, q.retry, attempt)
-	var f *Failure
-	again := err != nil && errors.As(err, &f) && f.Retry
-	if again && q.patience.Err() != nil && q.base.Err() == nil {
-		// The pause was cut short by a shutdown, which still has time.
-		err = delivery.Retry(q.base, q.retry, attempt)
-		again = errors.As(err, &f) && f.Retry
-	}
+	e, cause, ok := q.line.Send(q.base, func(ctx context.Context, _ bool) *delivery.Error {
+		return q.send(ctx, batch)
+	})
 	n := int64(len(batch))
 	switch {
-	case err == nil:
+	case ok:
 		q.settle(n, 0, 0, nil)
-	case q.base.Err() != nil:
-		q.settle(0, n, delivery.Shutdown, err)
-	case again:
-		q.settle(0, n, delivery.TimedOut, err)
-	case f != nil && f.TooLarge && n > 1:
+	case e != nil && e.Rejected > 0:
+		rejected := min(int64(e.Rejected), n)
+		q.settle(n-rejected, rejected, delivery.Refused, e)
+	case e != nil && e.TooLarge && n > 1:
 		q.deliver(batch[:n/2])
 		q.deliver(batch[n/2:])
-	case f != nil && f.Rejected > 0:
-		rejected := min(int64(f.Rejected), n)
-		q.settle(n-rejected, rejected, delivery.Refused, err)
 	default:
-		q.settle(0, n, delivery.Refused, err)
+		q.settle(0, n, cause, e)
 	}
 }
 
 // settle counts what became of records that were on their way.
-func (q *logQueue) settle(exported, dropped int64, cause delivery.Cause, err error) {
+func (q *logQueue) settle(exported, dropped int64, cause delivery.Cause, err *Failure) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flying -= int(exported + dropped)
@@ -226,7 +213,7 @@ func (q *logQueue) settle(exported, dropped int64, cause delivery.Cause, err err
 	}
 }
 
-func (q *logQueue) drop(cause delivery.Cause, n int64, err error) {
+func (q *logQueue) drop(cause delivery.Cause, n int64, err *Failure) {
 	q.stats.Dropped += n
 	q.stats.Drops[cause.String()] += n
 	if err != nil {
@@ -268,14 +255,20 @@ func (q *logQueue) flush(ctx context.Context) error {
 	}
 }
 
-// close takes nothing more, and sends what waits until ctx is done. What is
-// left then is lost. Nothing runs any more when it returns.
+// close takes nothing more, and sends what waits until ctx is done, or while
+// there is a point in it. What is left then is lost. Nothing runs any more when
+// it returns. ctx has a deadline. Closing again does nothing.
 func (q *logQueue) close(ctx context.Context) {
 	q.mu.Lock()
+	again := q.closing
 	q.closing = true
 	q.nudge()
 	q.mu.Unlock()
-	q.impatient()
+	if again {
+		return
+	}
+	end, _ := ctx.Deadline()
+	defer q.line.Stop(time.Until(end), q.abandon)()
 	select {
 	case <-q.done:
 	case <-ctx.Done():

@@ -3,10 +3,10 @@ package otlp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // MetricExporter sends metrics to an OTLP receiver. Give it to a periodic
@@ -24,11 +25,11 @@ import (
 // that an export that fails loses nothing that the next one does not tell. It
 // is safe for concurrent use.
 type MetricExporter struct {
-	next      sdkmetric.Exporter
-	transport *http.Transport // nil with grpc
-	cfg       Config
-	place     string
-	log       *slog.Logger
+	wire
+	next   sdkmetric.Exporter
+	cfg    Config
+	log    *slog.Logger
+	health delivery.Health
 
 	mu    sync.Mutex
 	stats MetricStats
@@ -41,6 +42,9 @@ type MetricExporter struct {
 type MetricStats struct {
 	Exports  int64 // exports that the backend took
 	Failures int64 // exports that it did not take, after all attempts
+	// Missing are the failures since the latest export that the backend took:
+	// what they were to tell has not arrived.
+	Missing int64
 	// LastError is the latest failure.
 	LastError error
 }
@@ -59,7 +63,8 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 	if log == nil {
 		log = slog.Default()
 	}
-	e := &MetricExporter{cfg: cfg, place: t.place(), log: log}
+	e := &MetricExporter{cfg: cfg, log: log}
+	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
 	if cfg.EffectiveProtocol() == config.OTLPGRPC {
 		e.next, err = newMetricGRPC(ctx, &cfg, t)
@@ -125,32 +130,26 @@ func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 }
 
 // Export sends the metrics, and tries again until ctx is done or the time for
-// retries is over. It gives no error: a failure is counted, the first one is
-// logged, and a flush or shutdown right after it gives it.
+// retries is over; only once if the backend has been away for longer than that,
+// or has never been there. It gives no error: a failure is counted, the first
+// one is logged, and a flush or shutdown right after it gives it.
 func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	if len(rm.ScopeMetrics) == 0 {
 		return nil // nothing was measured yet
 	}
 	e.mu.Lock()
-	absent := e.absent
+	off := e.absent
 	e.mu.Unlock()
-	if absent {
+	if off {
 		return nil
 	}
-	retry := delivery.Options{RetryFor: e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost}
-	err := delivery.Retry(ctx, retry, func(ctx context.Context) error {
-		o := outcome{answer: new(metricspb.ExportMetricsServiceResponse)}
-		ctx, cancel := context.WithTimeout(ctx, e.cfg.EffectiveTimeout())
-		defer cancel()
-		err := e.next.Export(withOutcome(ctx, &o), rm)
-		absent = o.absent
-		return o.failure(ctx, err, "data points", e.errorf)
-	})
+	err, absent := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
 		// Jaeger, for one, takes spans only. That is no failure of the job's.
 		e.absent = true
 		e.stats.Failures++
+		e.stats.Missing++
 		e.stats.LastError = err
 		e.mu.Unlock()
 		e.log.Info("the backend takes no metrics, they are switched off", "error", err)
@@ -164,15 +163,45 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	first := err != nil && e.stats.Failures == 0
 	if err != nil {
 		e.stats.Failures++
+		e.stats.Missing++
 		e.stats.LastError = err
 	} else {
 		e.stats.Exports++
+		e.stats.Missing = 0
 	}
 	e.mu.Unlock()
 	if first {
 		e.log.Warn("telemetry could not send metrics; further failures are counted", "error", err)
 	}
 	return nil
+}
+
+// hopelessShare is the part of the time left, as its divisor, that one attempt
+// at a hopeless backend gets: the shutdown need not wait for it.
+const hopelessShare = 5
+
+// send makes attempts. absent tells that the backend knows no metrics.
+func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
+	if end, ok := ctx.Deadline(); ok && e.health.Hopeless(e.cfg.RetryFor) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/hopelessShare)
+		defer cancel()
+	}
+	err = delivery.Retry(ctx, e.retry(), func(ctx context.Context) error {
+		var f *Failure
+		f, absent = e.attempt(ctx, new(metricspb.ExportMetricsServiceResponse), func(ctx context.Context) error {
+			return e.next.Export(ctx, rm)
+		})
+		e.health.Note(f)
+		if f == nil {
+			return nil
+		}
+		if e.health.Hopeless(e.cfg.RetryFor) {
+			f.Retry = false // the next export tells the same and more
+		}
+		return f
+	})
+	return err, absent
 }
 
 // ForceFlush gives the error of the latest export: nothing is held back here.
@@ -185,9 +214,7 @@ func (e *MetricExporter) ForceFlush(context.Context) error {
 // Shutdown ends the exporter, and gives the error of the latest export.
 func (e *MetricExporter) Shutdown(ctx context.Context) error {
 	_ = e.next.Shutdown(ctx) // nothing is under way, and ctx may be over
-	if e.transport != nil {
-		e.transport.CloseIdleConnections()
-	}
+	e.closeIdle()
 	return e.ForceFlush(ctx)
 }
 
@@ -198,6 +225,12 @@ func (e *MetricExporter) Stats() MetricStats {
 	return e.stats
 }
 
-func (e *MetricExporter) errorf(format string, args ...any) error {
-	return fmt.Errorf("otlp: %s: %s", e.place, oneLine(fmt.Sprintf(format, args...), e.cfg.Headers))
+// Delivery gives the counts as telemetry has them.
+func (e *MetricExporter) Delivery() telemetry.Delivery {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &e.stats
+	return telemetry.Delivery{
+		Total: s.Exports + s.Missing, Sent: s.Exports, Dropped: s.Missing, Failed: s.Failures, Unwanted: e.absent,
+	}
 }

@@ -24,6 +24,7 @@ type outcome struct {
 	answer proto.Message // what an answer by http is read into
 
 	answered bool // the backend answered, or the connection failed
+	noAnswer bool // it is known that nothing came back
 	retry    bool
 	tooLarge bool
 	absent   bool // the backend does not know the signal at all
@@ -46,22 +47,22 @@ func outcomeOf(ctx context.Context) *outcome {
 	return new(outcome)
 }
 
-// failure makes an error of what the client returned, nil if the backend took
-// everything. unit is what was sent.
-func (o *outcome) failure(ctx context.Context, err error, unit string, errorf func(string, ...any) error) error {
+// failure tells why the client returned an error, nil if the backend took
+// everything.
+func (o *outcome) failure(ctx context.Context, err error, w *wire) *Failure {
 	switch {
 	case o.rejected > 0:
-		return &Failure{Err: errorf("rejected %d %s: %s", o.rejected, unit, o.message), Rejected: int(o.rejected)}
+		return &Failure{Err: w.errorf("rejected %d %s: %s", o.rejected, w.unit, o.message), Rejected: int(o.rejected)}
 	case o.message != "" || err == nil: // a warning of a backend that took all
 		return nil
 	case !o.answered && ctx.Err() != nil:
-		return &Failure{Err: errorf("no answer in time"), Retry: true}
+		return &Failure{Err: w.errorf("no answer in time"), Retry: true, NoAnswer: true}
 	}
 	var place *url.Error
 	if errors.As(err, &place) { // it names a URL that is not the one used
 		err = place.Err
 	}
-	return &Failure{Err: errorf("%v", err), Retry: o.retry, After: o.after, TooLarge: o.tooLarge}
+	return &Failure{Err: w.errorf("%v", err), Retry: o.retry, NoAnswer: o.noAnswer, After: o.after, TooLarge: o.tooLarge}
 }
 
 // partial notes what a backend says of a request that it took.
@@ -77,9 +78,10 @@ func (o *outcome) partial(answer any) {
 	o.rejected = max(0, o.rejected)
 }
 
-// grpc notes the status of a call, by the OTLP specification's table.
-func (o *outcome) grpc(err error) {
-	o.answered = true
+// grpc notes the status of a call, by the OTLP specification's table. from tells
+// whether the status came from the other side; if not, the client made it.
+func (o *outcome) grpc(err error, from bool) {
+	o.answered, o.noAnswer = true, !from
 	s := status.Convert(err)
 	pause, asked := retryInfo(s)
 	switch s.Code() {

@@ -141,8 +141,7 @@ func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (kee
 // replay sends spans with retries, in halves if they are too many for one
 // request. Of halves that went different ways all are sent again some day.
 func (e *Exporter) replay(ctx context.Context, spans []*tracepb.ResourceSpans) (rejected int, err error) {
-	o := delivery.Options{RetryFor: e.cfg.RetryFor, RetryFirst: e.cfg.RetryFirst, RetryMost: e.cfg.RetryMost}
-	err = delivery.Retry(ctx, o, func(ctx context.Context) error { return e.upload(ctx, spans) })
+	err = delivery.Retry(ctx, e.wire.retry(), func(ctx context.Context) error { return e.upload(ctx, spans) })
 	var f *Failure
 	if !errors.As(err, &f) {
 		return 0, err

@@ -1,14 +1,10 @@
 package otlp_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -18,11 +14,6 @@ import (
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/config"
@@ -63,29 +54,23 @@ func (s *signals) start(t *testing.T, conf *tls.Config) *signals {
 	if conf != nil {
 		s.url = "https://" + listener.Addr().String()
 	}
+	var stop func()
 	if s.protocol == config.OTLPHTTP {
-		server := httptest.NewUnstartedServer(http.HandlerFunc(s.serveHTTP))
-		server.Listener.Close()
-		server.Listener = listener
-		if server.TLS = conf; conf != nil {
-			server.StartTLS()
-		} else {
-			server.Start()
-		}
-		t.Cleanup(func() { close(s.release); server.CloseClientConnections(); server.Close() })
-		return s
+		stop = serveHTTP(listener, conf, s.serveHTTP)
+	} else {
+		stop = serveGRPC(listener, conf, s.note, func(server *grpc.Server) {
+			logscollector.RegisterLogsServiceServer(server, &logsService{s: s})
+			metricscollector.RegisterMetricsServiceServer(server, &metricsService{s: s})
+		})
 	}
-	options := []grpc.ServerOption{grpc.StatsHandler(&zipNote{s: s})}
-	if conf != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(conf)))
-	}
-	server := grpc.NewServer(options...)
-	logscollector.RegisterLogsServiceServer(server, &logsService{s: s})
-	metricscollector.RegisterMetricsServiceServer(server, &metricsService{s: s})
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(listener) }() // ends with Stop
-	t.Cleanup(func() { close(s.release); server.Stop(); <-done })
+	t.Cleanup(func() { close(s.release); stop() })
 	return s
+}
+
+func (s *signals) note(zipped bool, _ string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gzip = zipped
 }
 
 // take notes a request and tells what to do with it.
@@ -114,49 +99,19 @@ func (s *signals) take(headers map[string]string, request proto.Message) reply {
 }
 
 func (s *signals) serveHTTP(w http.ResponseWriter, q *http.Request) {
-	body, err := io.ReadAll(q.Body)
-	zipped := q.Header.Get("Content-Encoding") == "gzip"
-	if err == nil && zipped {
-		var z *gzip.Reader
-		if z, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
-			body, err = io.ReadAll(z)
-		}
-	}
-	requests := map[string]proto.Message{
+	request := map[string]proto.Message{
 		"/v1/logs": &logscollector.ExportLogsServiceRequest{}, "/v1/metrics": &metricscollector.ExportMetricsServiceRequest{},
-	}
-	request := requests[q.URL.Path]
-	if err != nil || request == nil || proto.Unmarshal(body, request) != nil {
+	}[q.URL.Path]
+	if request == nil {
 		http.Error(w, "no such request", http.StatusBadRequest)
 		return
 	}
-	s.mu.Lock()
-	s.gzip = zipped
-	s.mu.Unlock()
-	headers := map[string]string{}
-	for name := range q.Header {
-		headers[strings.ToLower(name)] = q.Header.Get(name)
+	zipped, ok := readRequest(w, q, request)
+	if !ok {
+		return
 	}
-	switch s.take(headers, request) {
-	case reject2:
-		answer, _ := proto.Marshal(partialLogs())
-		w.Header().Set("Content-Type", "application/x-protobuf")
-		_, _ = w.Write(answer)
-	case busy:
-		w.Header().Set("Retry-After", "0")
-		w.WriteHeader(http.StatusServiceUnavailable)
-	case full:
-		w.WriteHeader(http.StatusRequestEntityTooLarge)
-	case refuse:
-		http.Error(w, "you sent "+headers["x-key"], http.StatusForbidden)
-	case hang:
-		select {
-		case <-q.Context().Done():
-		case <-s.release:
-		}
-	case disconnect:
-		panic(http.ErrAbortHandler)
-	}
+	s.note(zipped, q.URL.Path)
+	writeReply(w, q, s.take(headersOf(q), request), partialLogs(), s.release)
 }
 
 func partialLogs() *logscollector.ExportLogsServiceResponse {
@@ -167,27 +122,8 @@ func partialLogs() *logscollector.ExportLogsServiceResponse {
 
 // answer is the part of a gRPC call that both services share.
 func (s *signals) answer(ctx context.Context, request proto.Message) (reply, error) {
-	headers := map[string]string{}
-	md, _ := metadata.FromIncomingContext(ctx)
-	for name, values := range md {
-		headers[name] = strings.Join(values, ",")
-	}
-	do := s.take(headers, request)
-	switch do {
-	case busy, disconnect:
-		return do, status.Error(codes.Unavailable, "come again")
-	case full:
-		return do, status.Error(codes.ResourceExhausted, "message larger than max")
-	case refuse:
-		return do, status.Error(codes.PermissionDenied, "you sent "+headers["x-key"])
-	case hang:
-		select {
-		case <-ctx.Done():
-		case <-s.release:
-		}
-		return do, status.Error(codes.Aborted, "too late")
-	}
-	return do, nil
+	do := s.take(incoming(ctx), request)
+	return do, refusal(ctx, do, s.release)
 }
 
 type logsService struct {
@@ -238,19 +174,4 @@ func (s *signals) seen() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
-}
-
-// zipNote notes whether requests are compressed.
-type zipNote struct{ s *signals }
-
-func (z *zipNote) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (z *zipNote) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (z *zipNote) HandleConn(context.Context, stats.ConnStats)                       {}
-
-func (z *zipNote) HandleRPC(_ context.Context, info stats.RPCStats) {
-	if h, ok := info.(*stats.InHeader); ok {
-		z.s.mu.Lock()
-		defer z.s.mu.Unlock()
-		z.s.gzip = h.Compression == "gzip"
-	}
 }

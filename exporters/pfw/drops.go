@@ -8,9 +8,10 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// TellDrops says how many spans the other exporters of the program lost, by
-// cause: the trace's end record repeats it, as otlp_dropped_<cause>. Package
-// telemetry calls it before Shutdown.
+// TellDrops says what the other exporters of the program lost: spans by cause,
+// log records as "logs <cause>", exports of metrics as "metric exports". The
+// trace's end record repeats it, as otlp_dropped_<key>. Package telemetry calls
+// it before Shutdown.
 func (p *Processor) TellDrops(drops map[string]int64) {
 	if p != nil {
 		d := maps.Clone(drops)

@@ -15,7 +15,7 @@ func TestEndTellsDrops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.TellDrops(map[string]int64{"queue full": 3, "refused by the backend": 4})
+	p.TellDrops(map[string]int64{"queue full": 3, "refused by the backend": 4, "logs queue full": 5, "metric exports": 1})
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,8 @@ func TestEndTellsDrops(t *testing.T) {
 			}
 		}
 	}
-	if got["otlp_dropped_queue_full"] != 3 || got["otlp_dropped_refused_by_the_backend"] != 4 {
+	if got["otlp_dropped_queue_full"] != 3 || got["otlp_dropped_refused_by_the_backend"] != 4 ||
+		got["otlp_dropped_logs_queue_full"] != 5 || got["otlp_dropped_metric_exports"] != 1 {
 		t.Errorf("the end record says %v", got)
 	}
 }

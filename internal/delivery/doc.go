@@ -10,7 +10,8 @@
 //   - a batch that the backend cannot take now is tried again, with growing
 //     pauses, for a bounded time; a batch that is too large is halved;
 //   - what cannot be delivered goes to a [Spill], if there is one;
-//   - Shutdown keeps to its deadline even if the backend never answers;
+//   - Shutdown keeps to its deadline even if the backend never answers, and
+//     does not wait for one that has long been away;
 //   - [Stats] adds up at every moment: spans ended are spans exported, spilled,
 //     dropped for some cause, or pending.
 package delivery

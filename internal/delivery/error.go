@@ -14,6 +14,9 @@ type Error struct {
 	Err error
 	// Retry: the backend may take the batch later.
 	Retry bool
+	// NoAnswer: nothing came back. There was no connection, or no answer in
+	// time. It goes with Retry.
+	NoAnswer bool
 	// After is the pause that the backend asks for; zero leaves it to us.
 	After time.Duration
 	// TooLarge: the backend may take the batch in smaller pieces.
@@ -34,12 +37,16 @@ func (e *Error) Error() string {
 // Unwrap gives Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// judge makes an Error of what an exporter returned. attempt is the context of
-// the export.
+// judge makes an Error of what an exporter returned, nil for nil. attempt is
+// the context of the export.
 func judge(attempt context.Context, err error) *Error {
+	if err == nil {
+		return nil
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Err: err, Retry: attempt.Err() != nil || errors.Is(err, context.DeadlineExceeded)}
+	late := attempt.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+	return &Error{Err: err, Retry: late, NoAnswer: late}
 }

@@ -18,13 +18,14 @@ const largeSpan = 64 << 10
 type Processor struct {
 	exporter sdktrace.SpanExporter
 	opts     Options
+	line     *Line
 
 	wake     chan struct{} // a batch is full
 	overflow chan struct{} // the queue is nearly full
 	flushes  chan *flush
 	stop     chan struct{} // closed by Shutdown
 	work     sync.WaitGroup
-	sending  context.Context // of every attempt; cancelled shortly before the deadline of Shutdown
+	sending  context.Context // of every attempt; cancelled before the deadline of Shutdown
 	cancel   context.CancelFunc
 	once     sync.Once
 	shutErr  error
@@ -63,7 +64,7 @@ func New(e sdktrace.SpanExporter, options *Options) *Processor {
 	}
 	o = o.withDefaults()
 	p := &Processor{
-		exporter: e, opts: o,
+		exporter: e, opts: o, line: NewLine(o),
 		wake:     make(chan struct{}, 1),
 		overflow: make(chan struct{}, 1),
 		flushes:  make(chan *flush),
@@ -180,8 +181,9 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 
 // Shutdown sends what waits, gives the rest to the spill or counts it as
 // dropped, shuts the exporter down and ends the goroutines. It returns by the
-// deadline of ctx, even if the exporter does not heed its own context. Later
-// and concurrent calls give the same result.
+// deadline of ctx, even if the exporter does not heed its own context, and
+// much sooner if the backend has long been away ([Line.Send]). Later and
+// concurrent calls give the same result.
 func (p *Processor) Shutdown(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -196,10 +198,9 @@ func (p *Processor) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopped = true
 	p.mu.Unlock()
+	defer p.line.Stop(p.sendingTime(ctx), p.cancel)()
 	close(p.stop)
 
-	last := time.AfterFunc(p.sendingTime(ctx), p.cancel)
-	defer last.Stop()
 	done := make(chan error, 1)
 	go func() {
 		p.work.Wait()
@@ -222,8 +223,8 @@ func (p *Processor) shutdown(ctx context.Context) error {
 	return err
 }
 
-// sendingTime is how long Shutdown may send. Some time is left for closing:
-// a tenth, at most half a second; with a spill, which has to write what is
+// sendingTime is how long Shutdown may send. Some time is left for closing: a
+// twentieth, at most a quarter of a second; with a spill, which has to write what is
 // left, a quarter, at most two seconds.
 func (p *Processor) sendingTime(ctx context.Context) time.Duration {
 	deadline, _ := ctx.Deadline()
@@ -231,7 +232,7 @@ func (p *Processor) sendingTime(ctx context.Context) time.Duration {
 	if p.opts.Spill != nil {
 		return left - min(left/4, 2*time.Second)
 	}
-	return left - min(left/10, time.Second/2)
+	return left - min(left/20, time.Second/4)
 }
 
 // close ends the exporter and the spill.

@@ -35,7 +35,16 @@ func (p *pauses) wait(ctx context.Context, e *Error, hurry <-chan struct{}) bool
 	if e.After > 0 {
 		d = e.After
 	}
-	if time.Now().Add(d).After(p.until) || ctx.Err() != nil {
+	if time.Now().Add(d).After(p.until) {
+		return false
+	}
+	return sleep(ctx, d, hurry)
+}
+
+// sleep waits for a time, and less if hurry is closed. It reports whether ctx
+// still holds.
+func sleep(ctx context.Context, d time.Duration, hurry <-chan struct{}) bool {
+	if ctx.Err() != nil {
 		return false
 	}
 	timer := time.NewTimer(d)

@@ -90,71 +90,31 @@ func (p *Processor) take(partial bool) []sdktrace.ReadOnlySpan {
 
 // deliver sees to it that the fate of a batch is settled.
 func (p *Processor) deliver(batch []sdktrace.ReadOnlySpan) {
-	pauses := newPauses(&p.opts)
-	for first := true; ; first = false {
-		if p.sending.Err() != nil {
-			p.lose(batch, Shutdown, nil)
-			return
-		}
-		e := p.attempt(batch, first)
-		switch {
-		case e == nil:
-			p.settle(len(batch), 0, Refused, nil)
-			return
-		case e.Rejected > 0:
-			rejected := min(e.Rejected, len(batch))
-			p.settle(len(batch)-rejected, rejected, Refused, e)
-			return
-		case e.TooLarge && len(batch) > 1:
-			half := len(batch) / 2
-			p.deliver(batch[:half])
-			p.deliver(batch[half:])
-			return
-		case p.sending.Err() != nil:
-			p.lose(batch, Shutdown, e)
-			return
-		case !e.Retry:
-			p.lose(batch, Refused, e)
-			return
-		case !p.pause(pauses, e):
-			p.lose(batch, p.late(), e)
-			return
-		}
-	}
-}
-
-// pause waits until another attempt is due. Shutdown cuts a pause short: a
-// last attempt is made, unless a spill can take the batch.
-func (p *Processor) pause(pauses *pauses, e *Error) bool {
-	select {
-	case <-p.stop:
-		return p.opts.Spill == nil && pauses.wait(p.sending, e, nil)
+	e, cause, ok := p.line.Send(p.sending, func(ctx context.Context, first bool) *Error {
+		return p.attempt(ctx, batch, first)
+	})
+	switch {
+	case ok:
+		p.settle(len(batch), 0, Refused, nil)
+	case e != nil && e.Rejected > 0:
+		rejected := min(e.Rejected, len(batch))
+		p.settle(len(batch)-rejected, rejected, Refused, e)
+	case e != nil && e.TooLarge && len(batch) > 1:
+		half := len(batch) / 2
+		p.deliver(batch[:half])
+		p.deliver(batch[half:])
 	default:
-		return pauses.wait(p.sending, e, p.stop)
-	}
-}
-
-// late is the cause of a batch that came to the end of its retries.
-func (p *Processor) late() Cause {
-	select {
-	case <-p.stop:
-		return Shutdown
-	default:
-		return TimedOut
+		p.lose(batch, cause, e)
 	}
 }
 
 // attempt exports a batch once.
-func (p *Processor) attempt(batch []sdktrace.ReadOnlySpan, first bool) *Error {
-	ctx, cancel := context.WithTimeout(p.sending, p.opts.ExportTimeout)
+func (p *Processor) attempt(ctx context.Context, batch []sdktrace.ReadOnlySpan, first bool) *Error {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.ExportTimeout)
 	defer cancel()
-	err := p.guard(func() error { return p.exporter.ExportSpans(ctx, batch) })
-	var e *Error
-	if err != nil {
-		e = judge(ctx, err)
-		if p.sending.Err() != nil && e.Rejected == 0 {
-			e = &Error{Err: errNoAnswer, Retry: true}
-		}
+	e := judge(ctx, p.guard(func() error { return p.exporter.ExportSpans(ctx, batch) }))
+	if e != nil && p.sending.Err() != nil && e.Rejected == 0 {
+		e = &Error{Err: errNoAnswer, Retry: true, NoAnswer: true}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

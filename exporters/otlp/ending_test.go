@@ -1,0 +1,150 @@
+package otlp_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// A backend that says something is there, whatever it says; nothing else tells
+// one that is busy from one that is gone.
+func TestAnswersAreToldFromSilence(t *testing.T) {
+	silent, closed := silentPort(t), closedPort(t)
+	for _, tc := range []struct {
+		name    string
+		do      reply
+		address string // instead of the receiver's
+		none    bool
+	}{
+		{name: "busy", do: busy},
+		{name: "refuses", do: refuse},
+		{name: "too large", do: full},
+		{name: "hangs", do: hang, none: true},
+		{name: "nobody listens", address: closed, none: true},
+		{name: "nobody speaks", address: silent, none: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			forProtocols(t, func(t *testing.T, r *receiver) {
+				r.script = func(int, []*tracepb.Span) reply { return tc.do }
+				r.start("")
+				cfg := quick(r)
+				if tc.address != "" {
+					cfg.Endpoint = "http://" + tc.address
+				}
+				if tc.none {
+					cfg.Timeout = 100 * time.Millisecond
+				}
+				err := newExporter(t, cfg).ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "s"}}.Snapshots())
+				var f *otlp.Failure
+				if !errors.As(err, &f) || f.NoAnswer != tc.none || tc.none && !f.Retry {
+					t.Errorf("%+v", f)
+				}
+			})
+		})
+	}
+}
+
+// A backend that has just come back gets what a job has left at its end, though
+// it was away when the job last looked. gRPC would not look again for seconds.
+func TestTheEndOfAJobLooksAgain(t *testing.T) {
+	forProtocols(t, func(t *testing.T, r *receiver) {
+		address := closedPort(t)
+		pipe := newPipeline(t, otlp.Config{
+			OTLP:       config.OTLP{Protocol: r.protocol, Endpoint: "http://" + address, BatchDelay: time.Millisecond},
+			RetryFirst: time.Second, RetryMost: time.Hour,
+		}, nil)
+		p := pipe.p
+		pipe.record(10)
+		for p.Stats().Attempts == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if r.protocol == config.OTLPGRPC {
+			time.Sleep(2700 * time.Millisecond) // its pauses grow
+		}
+		r.start(address)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := p.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := len(r.names()); n != 10 {
+			t.Errorf("%d spans arrived", n)
+		}
+	})
+}
+
+// Log records do not wait for a backend that was never there, although there
+// would be time; whoever finishes them tells what was lost.
+func TestLogsFinishWithoutABackend(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		s.url = "http://" + closedPort(t)
+		log := &notes{}
+		cfg := s.config()
+		cfg.BatchSize, cfg.BatchDelay = 2, time.Hour
+		l := startLogs(t, cfg, log)
+		for range 20 {
+			_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+		}
+		var err error
+		within(t, func() { err = l.Finish(context.Background()) })
+		if err == nil || !strings.Contains(err.Error(), "20 records") {
+			t.Errorf("finish: %v", err)
+		}
+		if d := l.Delivery(); d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
+			t.Errorf("%+v", d)
+		}
+		if err := l.Shutdown(context.Background()); err != nil {
+			t.Errorf("the shutdown after it: %v", err)
+		}
+		if strings.Contains(log.String(), "of=20") {
+			t.Errorf("the sums were told: %s", log)
+		}
+	})
+}
+
+// An export of metrics to a place where nobody has ever been is one attempt; to
+// a backend that was there it is tried again.
+func TestMetricsForNobody(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		there := s.start(t, nil)
+		s.script = func(call, _ int) reply {
+			if call == 2 {
+				return busy
+			}
+			return accept
+		}
+		p, e := newMeters(t, there.config(), &notes{})
+		add(t, p, 1)
+		if err := errors.Join(p.ForceFlush(t.Context()), p.ForceFlush(t.Context())); err != nil || s.seen() != 3 {
+			t.Errorf("%v, %d requests", err, s.seen())
+		}
+		if d := e.Delivery(); d.Total != 2 || d.Sent != 2 || d.Dropped+d.Failed != 0 {
+			t.Errorf("%+v", d)
+		}
+		if err := p.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+
+		cfg := s.config()
+		cfg.Endpoint, cfg.RetryFirst, cfg.RetryMost = "http://"+closedPort(t), time.Hour, time.Hour
+		p, e = newMeters(t, cfg, &notes{})
+		add(t, p, 1)
+		within(t, func() {
+			if p.ForceFlush(context.Background()) == nil || p.Shutdown(context.Background()) == nil {
+				t.Error("nobody took the metrics, and nobody said so")
+			}
+		})
+		if d := e.Delivery(); d.Total != 2 || d.Dropped != 2 || d.Failed != 2 || d.Sent != 0 {
+			t.Errorf("%+v", d)
+		}
+	})
+}

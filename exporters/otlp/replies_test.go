@@ -1,0 +1,217 @@
+package otlp_test
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	_ "google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// reply is what a receiver does with a request.
+type reply int
+
+const (
+	accept     reply = iota
+	reject2          // takes all but two spans
+	busy             // asks to come again
+	full             // says the request is too large
+	refuse           // takes nothing, ever
+	hang             // never answers
+	disconnect       // closes the connection (with gRPC: unavailable)
+)
+
+// callNote tells of the compression and the path of each gRPC call.
+type callNote func(zipped bool, path string)
+
+func (f callNote) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (f callNote) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (f callNote) HandleConn(context.Context, stats.ConnStats)                       {}
+
+func (f callNote) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if h, ok := s.(*stats.InHeader); ok {
+		f(h.Compression == "gzip", h.FullMethod)
+	}
+}
+
+// serveGRPC serves until stop is called; conf is nil for a plain connection.
+func serveGRPC(listener net.Listener, conf *tls.Config, note callNote, register func(*grpc.Server)) (stop func()) {
+	options := []grpc.ServerOption{grpc.StatsHandler(note), grpc.MaxRecvMsgSize(64 << 20)}
+	if conf != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(conf)))
+	}
+	s := grpc.NewServer(options...)
+	register(s)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(listener) }() // ends with Stop
+	return func() { s.Stop(); <-done }
+}
+
+// serveHTTP serves until stop is called; conf is nil for a plain connection.
+func serveHTTP(listener net.Listener, conf *tls.Config, handler http.HandlerFunc) (stop func()) {
+	s := httptest.NewUnstartedServer(handler)
+	s.Listener.Close()
+	s.Listener = listener
+	if s.TLS = conf; conf != nil {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	return func() { s.CloseClientConnections(); s.Close() }
+}
+
+// incoming are the headers of a gRPC call.
+func incoming(ctx context.Context) map[string]string {
+	headers := map[string]string{}
+	md, _ := metadata.FromIncomingContext(ctx)
+	for name, values := range md {
+		headers[name] = strings.Join(values, ",")
+	}
+	return headers
+}
+
+// refusal is what gRPC answers for a reply that takes nothing.
+func refusal(ctx context.Context, do reply, release <-chan struct{}) error {
+	switch do {
+	case busy, disconnect:
+		return status.Error(codes.Unavailable, "come again")
+	case full:
+		return status.Error(codes.ResourceExhausted, "message larger than max")
+	case refuse:
+		return status.Error(codes.PermissionDenied, "you sent "+incoming(ctx)["x-key"]+"\nand a second line")
+	case hang:
+		select {
+		case <-ctx.Done():
+		case <-release:
+		}
+		return status.Error(codes.Aborted, "too late")
+	}
+	return nil
+}
+
+// readRequest reads a request by http, and tells whether it was compressed. One
+// that cannot be read is answered.
+func readRequest(w http.ResponseWriter, q *http.Request, request proto.Message) (zipped, ok bool) {
+	zipped = q.Header.Get("Content-Encoding") == "gzip"
+	var body io.Reader = q.Body
+	var err error
+	if zipped {
+		body, err = gzip.NewReader(q.Body)
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(body)
+	}
+	if err == nil {
+		err = proto.Unmarshal(text, request)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return zipped, err == nil
+}
+
+// headersOf are the headers of a request by http, in lower case as gRPC has them.
+func headersOf(q *http.Request) map[string]string {
+	headers := map[string]string{}
+	for name := range q.Header {
+		headers[strings.ToLower(name)] = q.Header.Get(name)
+	}
+	return headers
+}
+
+// writeReply answers by http.
+func writeReply(w http.ResponseWriter, q *http.Request, do reply, partial proto.Message, release <-chan struct{}) {
+	switch do {
+	case accept:
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	case reject2:
+		answer, _ := proto.Marshal(partial)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(answer)
+	case busy:
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case full:
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	case refuse:
+		http.Error(w, "you sent "+q.Header.Get("x-key")+"\nand a second line", http.StatusForbidden)
+	case hang:
+		select {
+		case <-q.Context().Done():
+		case <-release:
+		}
+	case disconnect:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// silentPort takes connections and never says a word.
+func silentPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var conns []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+		for _, c := range conns {
+			c.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+// within fails the test if f hangs.
+func within(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("hangs")
+	}
+}

@@ -1,0 +1,42 @@
+package delivery
+
+import (
+	"sync"
+	"time"
+)
+
+// Health is what the attempts tell of a backend. The zero Health knows nothing.
+// It is safe for concurrent use.
+type Health struct {
+	mu      sync.Mutex
+	reached bool      // it answered, once at least
+	failing time.Time // of the first failure since it took or refused something; zero if there is none
+}
+
+// Note takes the outcome of an attempt, nil for one that succeeded.
+func (h *Health) Note(e *Error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e == nil || !e.NoAnswer {
+		h.reached = true
+	}
+	switch {
+	case e == nil || !e.Retry:
+		h.failing = time.Time{}
+	case h.failing.IsZero():
+		h.failing = time.Now()
+	}
+}
+
+// Hopeless reports whether there is no point in waiting for the backend at the
+// end of a job: every attempt has failed for longer than retryFor, or it was
+// tried and has never answered at all. Zero and negative stand for
+// [DefaultRetryFor]. It says nothing of a backend that nobody has tried.
+func (h *Health) Hopeless(retryFor time.Duration) bool {
+	if retryFor <= 0 {
+		retryFor = DefaultRetryFor
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.failing.IsZero() && (!h.reached || time.Since(h.failing) > retryFor)
+}

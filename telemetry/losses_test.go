@@ -1,0 +1,320 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// diary notes in which order things are ended.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.lines, ", ")
+}
+
+// picky is a span exporter that refuses spans of some names.
+type picky struct{ refuse map[string]bool }
+
+func (p picky) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
+	for _, s := range batch {
+		if p.refuse[s.Name()] {
+			return errors.New("refused")
+		}
+	}
+	return nil
+}
+func (picky) Shutdown(context.Context) error { return nil }
+
+// postman is a native exporter that sends, and loses all events but the first.
+type postman struct {
+	memory
+	diary *diary
+	limit int // of what is taken
+}
+
+func (p *postman) ForceFlush(context.Context) error { return nil }
+
+func (p *postman) Finish(context.Context) error {
+	p.diary.note("sender finished")
+	return nil
+}
+
+func (p *postman) Shutdown(context.Context) error {
+	p.diary.note("sender shut down")
+	return nil
+}
+
+func (p *postman) Delivery() telemetry.Delivery {
+	n := int64(len(p.all()))
+	lost := max(0, n-int64(p.limit))
+	d := telemetry.Delivery{Total: n, Sent: n - lost, Dropped: lost}
+	if lost > 0 {
+		d.Drops = map[string]int64{"queue full": lost}
+	}
+	return d
+}
+
+// local is a native exporter that writes a file.
+type local struct {
+	memory
+	diary *diary
+}
+
+func (l *local) Flush() error { l.diary.note("file flushed"); return nil }
+
+func (l *local) Shutdown(context.Context) error { l.diary.note("file closed"); return nil }
+
+// traceFile is a trace file that is told of drops.
+type traceFile struct {
+	sdktrace.SpanProcessor
+	diary *diary
+	drops map[string]int64
+}
+
+func (f *traceFile) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (f *traceFile) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (f *traceFile) ForceFlush(context.Context) error                { return nil }
+func (f *traceFile) TellDrops(d map[string]int64)                    { f.drops = maps.Clone(d) }
+func (f *traceFile) Shutdown(context.Context) error                  { f.diary.note("trace closed"); return nil }
+
+// sentMeters are metrics whose last export fails.
+type sentMeters struct {
+	noop.MeterProvider
+	diary *diary
+	lost  int64
+}
+
+func (m *sentMeters) ForceFlush(context.Context) error { return nil }
+func (m *sentMeters) Finish(context.Context) error     { m.diary.note("metrics finished"); return nil }
+func (m *sentMeters) Delivery() telemetry.Delivery {
+	return telemetry.Delivery{Total: 3 + m.lost, Sent: 3, Dropped: m.lost, Failed: 1 + m.lost}
+}
+
+// lossy is a job with everything that can lose something.
+type lossy struct {
+	*job
+	diary  *diary
+	sender *postman
+	file   *local
+	trace  *traceFile
+	log    *bytes.Buffer
+}
+
+func newLossy(t *testing.T, loses bool) *lossy {
+	l := &lossy{diary: &diary{}, log: &bytes.Buffer{}}
+	l.sender, l.file, l.trace = &postman{diary: l.diary, limit: 1}, &local{diary: l.diary}, &traceFile{diary: l.diary}
+	meters := &sentMeters{diary: l.diary, lost: 2}
+	exporter := picky{map[string]bool{"odd": true}}
+	if !loses {
+		l.sender.limit, meters.lost, exporter.refuse = 1000, 0, nil
+	}
+	l.job = newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+		b.WithExporter(l.sender, l.file).WithSpanProcessor(l.trace).WithSpanExporter(exporter).WithMeterProvider(meters).
+			WithLogger(slog.New(slog.NewJSONHandler(l.log, nil)))
+	})
+	return l
+}
+
+// ways are those in which a job can end.
+func (l *lossy) ways(t *testing.T) map[string]func() {
+	return map[string]func(){
+		"callback": func() { check(t, l.cb.OnAppEnd(l.ctx)) },
+		"scope": func() {
+			telemetry.FromContext(l.ctx).End(nil)
+			if strings.Contains(l.diary.String(), "closed") || !strings.Contains(l.diary.String(), "file flushed") {
+				t.Errorf("at the end of the application: %s", l.diary)
+			}
+			check(t, l.tel.Shutdown(l.ctx))
+		},
+		"shutdown": func() { check(t, l.tel.Shutdown(l.ctx)) },
+		"disabled": func() {
+			l.tel.ForceDisable()
+			check(t, l.tel.Shutdown(l.ctx)) // waits for what goes on in the background
+		},
+	}
+}
+
+// However a job ends, all that it lost is told in the trace, in the native
+// records, in the log and in the counts, and the numbers are the same.
+func TestLossesAreToldEverywhere(t *testing.T) {
+	for _, way := range []string{"callback", "scope", "shutdown", "disabled"} {
+		t.Run(way, func(t *testing.T) {
+			l := newLossy(t, true)
+			ctx, _ := l.tel.StartApplication(l.ctx)
+			for range 3 {
+				_, s := l.tel.StartSpan(ctx, "odd")
+				s.End(nil)
+			}
+			_ = l.tel.ForceFlush(ctx) // says that spans were lost
+			_, s := l.tel.StartSpan(ctx, "odd")
+			s.End(nil)
+			l.ctx = ctx
+			l.ways(t)[way]()
+
+			s1 := l.tel.Stats()
+			if s1.DroppedSpans < 4 || s1.EndedSpans != s1.DroppedSpans+s1.ExportedSpans || s1.Drops["refused by the backend"] != s1.DroppedSpans {
+				t.Errorf("spans: %+v", s1)
+			}
+			if s1.DroppedLogRecords == 0 || s1.LogRecords != s1.ExportedLogRecords+s1.DroppedLogRecords || s1.LogDrops["queue full"] != s1.DroppedLogRecords {
+				t.Errorf("log records: %+v", s1)
+			}
+			if s1.MetricExports != 3 || s1.FailedMetricExports != 3 || s1.LostMetricExports != 2 {
+				t.Errorf("metrics: %+v", s1)
+			}
+			want := map[string]int64{
+				"refused by the backend": s1.DroppedSpans, "logs queue full": s1.DroppedLogRecords, "metric exports": 2,
+			}
+			if !maps.Equal(l.trace.drops, want) {
+				t.Errorf("the trace was told %v, want %v", l.trace.drops, want)
+			}
+			var told int64
+			errors := l.file.events(spans.EventTelemetryDataError)
+			for _, r := range errors {
+				n, err := strconv.ParseInt(attr(r, "lost_records"), 10, 64)
+				check(t, err)
+				told += n
+			}
+			if told != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
+				t.Errorf("the file was told of %d losses in %d records", told, len(errors))
+			}
+			if all := l.file.all(); all[len(all)-1].Kind != telemetry.KindDataError {
+				t.Error("what was lost at the end was not told last")
+			}
+			if n := len(l.sender.events(spans.EventTelemetryDataError)); n != 1 { // a second one would be lost, too
+				t.Errorf("the sender got %d data errors", n)
+			}
+			toldInLog(t, l.log, &s1)
+			ends := "sender finished, metrics finished, trace closed, sender shut down, file closed"
+			if !strings.HasSuffix(l.diary.String(), ends) || strings.Count(l.diary.String(), "closed") != 2 {
+				t.Errorf("the order was %s", l.diary)
+			}
+		})
+	}
+}
+
+// toldInLog checks the one line that has the sums.
+func toldInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
+	t.Helper()
+	var found int
+	for line := range strings.Lines(log.String()) {
+		var got struct {
+			Msg           string
+			Spans, Of     int64
+			Records       int64 `json:"log_records"`
+			OfRecords     int64 `json:"of_log_records"`
+			MetricExports int64 `json:"metric_exports"`
+			Causes        map[string]int64
+			LogCauses     map[string]int64 `json:"log_causes"`
+		}
+		check(t, json.Unmarshal([]byte(line), &got))
+		if !strings.Contains(got.Msg, "lost data") {
+			continue
+		}
+		found++
+		if got.Spans != s.DroppedSpans || got.Of != s.EndedSpans || got.Records != s.DroppedLogRecords || got.OfRecords != s.LogRecords ||
+			got.MetricExports != s.LostMetricExports || !maps.Equal(got.Causes, s.Drops) || !maps.Equal(got.LogCauses, s.LogDrops) {
+			t.Errorf("the line says %s, the counts are %+v", line, s)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d lines tell the sums:\n%s", found, log)
+	}
+}
+
+// Nothing is told where nothing was lost: the records are the reference's.
+func TestNothingIsToldOfNoLosses(t *testing.T) {
+	l := newLossy(t, false)
+	l.ctx, _ = l.tel.StartApplication(l.ctx)
+	check(t, l.cb.OnAppEnd(l.ctx))
+	if n := len(l.file.events(spans.EventTelemetryDataError)); n != 0 || l.trace.drops != nil || strings.Contains(l.log.String(), "lost") {
+		t.Errorf("%d data errors, the trace was told %v, the log %s", n, l.trace.drops, l.log)
+	}
+	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A sender that hangs costs its part of the deadline, and no more.
+func TestASenderThatHangs(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	l := &local{diary: &diary{}}
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(base()).
+		WithExporter(&hanging{postman: postman{diary: l.diary, limit: 1000}, release: release}, l).
+		WithShutdownTimeout(50 * time.Millisecond).ConfigureProvider(t.Context())
+	check(t, err)
+	if err := tel.Shutdown(context.Background()); err == nil || !strings.Contains(err.Error(), "hanging did not finish in time") {
+		t.Errorf("shutdown: %v", err)
+	}
+	if !strings.HasSuffix(l.diary.String(), "file closed") {
+		t.Errorf("the order was %s", l.diary)
+	}
+}
+
+type hanging struct {
+	postman
+	release chan struct{}
+}
+
+func (h *hanging) Finish(context.Context) error { <-h.release; return nil }
+
+// lossyMeters are meters that can be read, and whose exports fail.
+type lossyMeters struct {
+	*metric.MeterProvider
+	sent sentMeters
+}
+
+func (m *lossyMeters) ForceFlush(context.Context) error { return nil }
+func (m *lossyMeters) Finish(ctx context.Context) error { return m.sent.Finish(ctx) }
+func (m *lossyMeters) Delivery() telemetry.Delivery     { return m.sent.Delivery() }
+
+// Metrics tell what was lost, by cause.
+func TestMetricsTellLosses(t *testing.T) {
+	reader := metric.NewManualReader()
+	d := &diary{}
+	meters := &lossyMeters{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)), sent: sentMeters{diary: d, lost: 2}}
+	sender := &postman{diary: d, limit: 1}
+	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+		b.WithExporter(sender).WithSpanExporter(picky{map[string]bool{"odd": true}}).WithMeterProvider(meters)
+	})
+	_, s := j.tel.StartSpan(j.ctx, "odd")
+	s.End(nil)
+	_ = j.tel.ForceFlush(j.ctx) // says that a span was lost
+	got, s1 := numbers(t, reader), j.tel.Stats()
+	for name, want := range map[string]int64{
+		"telemetry.otlp.spans.dropped{refused by the backend}": 1, "telemetry.otlp.logs.exported": 1,
+		"telemetry.otlp.logs.dropped{queue full}": s1.DroppedLogRecords, "telemetry.otlp.metrics.failed": 3,
+	} {
+		if v, ok := got[name]; !ok || int64(v) != want || want == 0 {
+			t.Errorf("%s is %v (there: %v), want %d", name, v, ok, want)
+		}
+	}
+}
