@@ -119,7 +119,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 			continue
 		}
 		apart := slices.Contains(export.SpanNames, spans.Application) // then there may be several roots
-		for id, in := range hanging(t, all, !apart) {
+		for id, in := range together(t, all, !apart) {
 			if most := traces.Share(8); most > 0 && len(in) > most {
 				t.Errorf("seed %d: trace %s has %d spans, budget %d", seed, id, len(in), most)
 			}

@@ -36,11 +36,11 @@ func spread(sent *tracetest.InMemoryExporter, traces config.Traces, more ...func
 // parents and links lead from every span to every other one.
 func byTrace(t *testing.T, sent []tracetest.SpanStub) map[trace.TraceID][]tracetest.SpanStub {
 	t.Helper()
-	return hanging(t, sent, true)
+	return together(t, sent, true)
 }
 
-// hanging is byTrace for spans that may lie apart.
-func hanging(t *testing.T, sent []tracetest.SpanStub, together bool) map[trace.TraceID][]tracetest.SpanStub {
+// together is byTrace for spans that may lie apart.
+func together(t *testing.T, sent []tracetest.SpanStub, connected bool) map[trace.TraceID][]tracetest.SpanStub {
 	t.Helper()
 	traces := map[trace.TraceID][]tracetest.SpanStub{}
 	home := map[trace.SpanID]trace.TraceID{}
@@ -77,7 +77,7 @@ func hanging(t *testing.T, sent []tracetest.SpanStub, together bool) map[trace.T
 	}
 	first := sent[0].SpanContext.SpanID()
 	for _, s := range sent {
-		if together && find(s.SpanContext.SpanID()) != find(first) {
+		if connected && find(s.SpanContext.SpanID()) != find(first) {
 			t.Fatalf("no link leads to a %s of %s", s.Name, s.StartTime)
 		}
 	}
