@@ -41,8 +41,9 @@ type Processor struct {
 	ambient  atomic.Pointer[func() trace.SpanContext]
 	direct   atomic.Bool // a scope was started
 
-	stop    chan struct{} // nil when nobody watches
-	watcher sync.WaitGroup
+	stop      chan struct{} // nil when nobody watches
+	watcher   sync.WaitGroup
+	beginning sync.Mutex // held by the watcher while it writes a begin
 
 	closed    atomic.Bool
 	down      sync.Once
@@ -57,7 +58,8 @@ var _ sdktrace.SpanProcessor = (*Processor)(nil)
 // spanEntry is an open span.
 type spanEntry struct {
 	open
-	span sdktrace.ReadWriteSpan
+	spanID trace.SpanID
+	span   sdktrace.ReadWriteSpan
 }
 
 // NewProcessor makes a processor that writes to w. Shutdown flushes w, and
@@ -115,7 +117,7 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p == nil || p.closed.Load() {
 		return
 	}
-	e := &spanEntry{span: s}
+	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
 	e.id = p.w.NextID()
 	at := p.progress.Load()
 	e.epoch, e.step = at.Epoch(), at.Step()
@@ -123,13 +125,13 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	e.beginBelow(parent, s.StartTime().UnixMicro())
 	tid := p.roots.begin(&e.open, parent)
 	if p.opts.NoBegin {
-		p.open.add(s.SpanContext().SpanID(), e)
+		p.open.add(e)
 		return
 	}
 	i := spans.Index(s.Name())
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
-	p.open.add(s.SpanContext().SpanID(), e)
+	p.open.add(e)
 	if long {
 		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
 	}
@@ -168,7 +170,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		}
 		return
 	}
-	if e.ended.CompareAndSwap(false, true) {
+	if e.finish(&p.beginning) {
 		p.write(e, s, s.EndTime().UnixMicro(), false)
 	}
 }
@@ -258,9 +260,9 @@ func (p *Processor) truncate() {
 		depth int
 	}
 	var all []left
-	for id, e := range p.open.allSpans() {
+	for _, e := range p.open.allSpans() {
 		all = append(all, left{&e.open, func(end int64) {
-			p.open.remove(id)
+			p.open.remove(e.spanID)
 			p.write(e, e.span, end, true)
 		}, e.level()})
 	}
@@ -272,7 +274,7 @@ func (p *Processor) truncate() {
 	})
 	now := p.clock.now()
 	for _, l := range all {
-		if l.ended.CompareAndSwap(false, true) {
+		if l.finish(&p.beginning) {
 			l.write(now)
 			p.truncated.Add(1)
 		}
