@@ -59,7 +59,7 @@ var _ sdktrace.SpanProcessor = (*Processor)(nil)
 type spanEntry struct {
 	open
 	spanID trace.SpanID
-	span   sdktrace.ReadWriteSpan
+	span   sdktrace.ReadWriteSpan // nil once it has ended
 }
 
 // NewProcessor makes a processor that writes to w. Shutdown flushes w, and
@@ -171,6 +171,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		return
 	}
 	if e.finish(&p.beginning) {
+		e.span = nil // the registry may keep e for a while
 		p.write(e, s, s.EndTime().UnixMicro(), false)
 	}
 }

@@ -21,7 +21,8 @@ const (
 
 // registry knows the open spans by their span id, and the open scopes. Each
 // has a slot that its id, or its lane and depth, point to. What finds its slot
-// taken goes to a table behind a lock.
+// taken goes to a table behind a lock. A span that has ended stays in its slot
+// until another one needs it.
 type registry struct {
 	spans  [spanSlots]atomic.Pointer[spanEntry]
 	scopes [laneSlots * depthSlots]atomic.Pointer[scope]
@@ -52,7 +53,8 @@ func (r *registry) spanShard(id *trace.SpanID) *spanShard {
 
 // add adds an open span under its id.
 func (r *registry) add(e *spanEntry) {
-	if slot := r.spanSlot(&e.spanID); slot.Load() == nil && slot.CompareAndSwap(nil, e) {
+	slot := r.spanSlot(&e.spanID)
+	if old := slot.Load(); (old == nil || old.ended()) && slot.CompareAndSwap(old, e) {
 		return
 	}
 	r.others.Add(1)
@@ -65,8 +67,12 @@ func (r *registry) add(e *spanEntry) {
 	s.open[e.spanID] = e
 }
 
+// find gives the open span with that id.
 func (r *registry) find(id trace.SpanID) *spanEntry {
 	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
+		if e.ended() {
+			return nil
+		}
 		return e
 	}
 	if r.others.Load() == 0 {
@@ -78,10 +84,10 @@ func (r *registry) find(id trace.SpanID) *spanEntry {
 	return s.open[id]
 }
 
-// remove takes a span out; one of several callers gets it.
+// remove gives a span that is about to be marked as ended, and takes it out of
+// the table.
 func (r *registry) remove(id trace.SpanID) *spanEntry {
-	slot := r.spanSlot(&id)
-	if e := slot.Load(); e != nil && e.spanID == id && slot.CompareAndSwap(e, nil) {
+	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
 		return e
 	}
 	if r.others.Load() == 0 {
@@ -140,7 +146,7 @@ func (r *registry) removeScope(sc *scope) {
 func (r *registry) allSpans() []*spanEntry {
 	var all []*spanEntry
 	for i := range r.spans {
-		if e := r.spans[i].Load(); e != nil {
+		if e := r.spans[i].Load(); e != nil && !e.ended() {
 			all = append(all, e)
 		}
 	}
