@@ -29,13 +29,14 @@ import (
 // Spans that are still open at Shutdown are written by it, with the argument
 // truncated set to 1.
 type Processor struct {
-	w     *dftracer.Writer
-	opts  Options
-	lanes *dftracer.Lanes
-	roots *roots
-	keys  keyTable
-	open  registry
-	clock clock
+	w       *dftracer.Writer
+	opts    Options
+	lanes   *dftracer.Lanes
+	roots   *roots
+	keys    keyTable
+	open    registry
+	clock   clock
+	layouts layouts
 
 	progress atomic.Pointer[spans.Progress]
 	ambient  atomic.Pointer[func() trace.SpanContext]
@@ -121,8 +122,9 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	e.id = p.w.NextID()
 	at := p.progress.Load()
 	e.epoch, e.step = at.Epoch(), at.Step()
-	parent := p.parentOf(ctx, s.Parent())
-	e.beginBelow(parent, s.StartTime().UnixMicro())
+	outer, start := p.layouts.started(s)
+	parent := p.parentOf(ctx, outer)
+	e.beginBelow(parent, start)
 	tid := p.roots.begin(&e.open, parent)
 	if p.opts.NoBegin {
 		p.open.add(e)
@@ -163,7 +165,8 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	e := p.open.remove(s.SpanContext().SpanID())
+	r := p.layouts.ended(s)
+	e := p.open.remove(r.spanID())
 	if e == nil {
 		if !p.closed.Load() {
 			p.orphans.Add(1)
@@ -172,18 +175,17 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 	if e.finish(&p.beginning) {
 		e.span = nil // the registry may keep e for a while
-		p.write(e, s, s.EndTime().UnixMicro(), false)
+		p.write(e, &r, r.end(), false)
 	}
 }
 
-// write writes an ended span. The SDK gives either a snapshot or, at
-// Shutdown, the span itself.
-func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
+// write writes a span that is marked as ended.
+func (p *Processor) write(e *spanEntry, r *reading, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
 	end, level, parent := e.settle(end, p.latest)
 	tid := p.roots.end(&e.open, end)
 
-	attrs := s.Attributes()
+	attrs := r.attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
 	var cat, event string
 	for i := range attrs {
@@ -196,21 +198,21 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 			args = appendArg(args, kv)
 		}
 	}
-	args = appendStatus(args, s.Status())
-	links := s.Links()
+	args = appendStatus(args, r.status())
+	links := r.links()
 	args = appendLinks(args, links)
-	args = appendDropped(args, s, len(links))
+	args = appendDropped(args, r.droppedAttributes(), r.droppedLinks(), len(links))
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
 	}
 	if p.opts.TraceIDs {
-		args = appendIDs(args, s)
+		args = appendIDs(args, r.span)
 	}
-	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
+	key := p.keys.find(r.scope(), r.name(), cat, event)
 	p.w.WriteComplete(key, dftracer.Span{
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
 	}, args...)
-	p.remainingEvents(e, s, tid, level)
+	p.remainingEvents(e, r, tid, level)
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: what was written so far is in
@@ -264,7 +266,7 @@ func (p *Processor) truncate() {
 	for _, e := range p.open.allSpans() {
 		all = append(all, left{&e.open, func(end int64) {
 			p.open.remove(e.spanID)
-			p.write(e, e.span, end, true)
+			p.write(e, &reading{span: e.span}, end, true)
 		}, e.level()})
 	}
 	for _, sc := range p.open.allScopes() {
