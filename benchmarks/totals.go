@@ -87,9 +87,10 @@ var stepMix = []struct {
 }
 
 // BytesPerEvent writes a realistic mix of events with random durations and
-// gives its size on disk and as text, per event, and the path of the file.
-func BytesPerEvent(dir string, steps int) (disk, text float64, path string, err error) {
-	path = filepath.Join(dir, "mix.pfw.gz")
+// gives its size on disk and as text, per event, and the path of the file. A
+// gzip member ends after so many steps, or, at 0, when it is full.
+func BytesPerEvent(dir string, steps, member int) (disk, text float64, path string, err error) {
+	path = filepath.Join(dir, fmt.Sprintf("mix%d.pfw.gz", member))
 	// The level that is used at the pace of a real job; this goes faster.
 	w, err := dftracer.Create(path, &dftracer.Options{Level: 6})
 	if err != nil {
@@ -118,6 +119,11 @@ func BytesPerEvent(dir string, steps int) (disk, text float64, path string, err 
 			events++
 		}
 		now = at
+		if member > 0 && step%member == member-1 {
+			if err := w.Flush(); err != nil {
+				return 0, 0, "", err
+			}
+		}
 	}
 	if err := w.Close(); err != nil {
 		return 0, 0, "", err

@@ -1,6 +1,10 @@
 package dftracer
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+)
 
 const hexDigits = "0123456789abcdef"
 
@@ -31,24 +35,34 @@ func appendUint(dst []byte, v uint64) []byte {
 		}
 		return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[lo], pairs[lo+1])
 	}
-	var b [20]byte
-	i := len(b)
-	for v >= 100 {
+	n := decimals(v)
+	end := len(dst) + n
+	dst = slices.Grow(dst, n)[:end]
+	for i := end; v > 0; {
+		if v < 10 {
+			dst[i-1] = byte('0' + v)
+			break
+		}
 		q := v / 100
 		r := 2 * (v - 100*q)
 		i -= 2
-		b[i], b[i+1] = pairs[r], pairs[r+1]
+		dst[i], dst[i+1] = pairs[r], pairs[r+1]
 		v = q
 	}
-	if v >= 10 {
-		i -= 2
-		b[i], b[i+1] = pairs[2*v], pairs[2*v+1]
-	} else {
-		i--
-		b[i] = byte('0' + v)
-	}
-	return append(dst, b[i:]...)
+	return dst
 }
+
+// decimals is how many digits v has.
+func decimals(v uint64) int {
+	n := bits.Len64(v) * 1233 >> 12 // log10(2) is 1233/4096
+	if v >= powers[n] {
+		n++
+	}
+	return n
+}
+
+// powers of ten; the first stands in for zero, which has a digit as well.
+var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
 
 func appendInt(dst []byte, v int64) []byte {
 	if v < 0 {
@@ -58,11 +72,14 @@ func appendInt(dst []byte, v int64) []byte {
 }
 
 // clock appends timestamps. Neighbouring events share their seconds, so those
-// digits are made once and copied.
+// digits are made once and copied. The same goes for their process and lane.
 type clock struct {
 	sec  int64
 	n    int
 	text [20]byte
+
+	tid  int64
+	lane []byte // `,"pid":1,"tid":2,"ts":`
 }
 
 const microsPerSecond = 1_000_000

@@ -55,20 +55,23 @@ func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg
 	if e.dialect == V22 {
 		dst = appendType(dst, key.typ, TypeCPPApp)
 	}
-	dst = append(dst, e.proc...)
-	dst = appendUint(dst, uint64(max(s.TID, 0)))
-	dst = append(dst, `,"ts":`...)
+	if s.TID != c.tid || len(c.lane) == 0 {
+		c.tid = s.TID
+		c.lane = append(appendUint(append(c.lane[:0], e.proc...), uint64(max(s.TID, 0))), `,"ts":`...)
+	}
+	dst = append(dst, c.lane...)
 	dst = c.append(dst, max(s.TS, 0))
 	dst = append(dst, `,"dur":`...)
 	dst = appendUint(dst, uint64(max(s.Dur, 0)))
 	dst = append(dst, e.tailX...)
-	if e.args {
-		if e.nest {
-			dst = appendNesting(dst, s.Level, s.Parent)
-		}
-		dst = e.appendArgs(dst, args)
+	if !e.args {
+		return append(dst, "}\n"...)
 	}
-	return append(dst, e.closing...)
+	if e.nest {
+		dst = appendNesting(dst, s.Level, s.Parent)
+	}
+	dst = e.appendArgs(dst, args)
+	return append(dst, "}}\n"...)
 }
 
 // append encodes any event. ID must be set for the phases that carry one.

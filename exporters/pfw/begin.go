@@ -43,30 +43,30 @@ func (p *Processor) unwatch() {
 	}
 }
 
-// beginOld writes the begin of what began before a time. The lock of the shard
-// keeps a span from ending meanwhile.
+// beginOld writes the begin of what began before a time.
 func (p *Processor) beginOld(before int64) {
-	for i := range p.open.spans {
-		sh := &p.open.spans[i]
-		sh.mu.Lock()
-		for _, e := range sh.open {
-			if !e.begun && e.start < before {
-				e.begun = true
-				p.beginSpan(e)
-			}
-		}
-		sh.mu.Unlock()
+	for _, e := range p.open.allSpans() {
+		p.beginLate(&e.open, before, func() { p.beginSpan(e) })
 	}
-	for i := range p.open.scopes {
-		sh := &p.open.scopes[i]
-		sh.mu.Lock()
-		for s := sh.first; s != nil; s = s.next {
-			if !s.begun && s.start < before {
-				s.begun = true
-				p.begin(&s.open, &s.kind.key, p.lanes.TID(s.lane), s.shared())
-			}
-		}
-		sh.mu.Unlock()
+	for _, s := range p.open.allScopes() {
+		p.beginLate(&s.open, before, func() {
+			p.begin(&s.open, &s.kind.key, p.lanes.TID(s.lane), s.shared())
+		})
+	}
+}
+
+// beginLate writes the begin of o unless it has one, is too young or has
+// ended. It keeps o from ending meanwhile.
+func (p *Processor) beginLate(o *open, before int64, write func()) {
+	if o.begun || o.start >= before {
+		return
+	}
+	p.beginning.Lock()
+	defer p.beginning.Unlock()
+	if o.state.CompareAndSwap(stateOpen, stateBegins) {
+		o.begun = true
+		write()
+		o.state.Store(stateOpen)
 	}
 }
 

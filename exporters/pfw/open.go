@@ -1,6 +1,7 @@
 package pfw
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -17,11 +18,31 @@ type open struct {
 	depth       int   // level at the start
 
 	parent atomic.Pointer[open]
-	ended  atomic.Bool
+	state  atomic.Uint32
 	slot   int8         // of roots, counted from 1; 0: none
-	begun  bool         // its begin was written; guarded by its shard once it is registered
+	begun  bool         // its begin was written; the watcher's own once it is registered
 	last   atomic.Int64 // the latest end of a child
 	live   atomic.Int32 // events written while it was open
+}
+
+// States of an open.
+const (
+	stateOpen   = iota
+	stateBegins // its begin is being written; it cannot end meanwhile
+	stateEnded
+)
+
+func (o *open) ended() bool { return o.state.Load() == stateEnded }
+
+// finish marks o as ended. It is false for all callers but one. writing is
+// held by whoever writes begins.
+func (o *open) finish(writing *sync.Mutex) bool {
+	if o.state.CompareAndSwap(stateOpen, stateEnded) {
+		return true
+	}
+	writing.Lock()
+	defer writing.Unlock()
+	return o.state.CompareAndSwap(stateOpen, stateEnded)
 }
 
 // slack is how far, in microseconds, the clocks behind the times of parent and
@@ -33,10 +54,10 @@ const slack = 10_000
 // parent belongs to the grandparent from then on.
 func (o *open) above() *open {
 	q := o.parent.Load()
-	if q == nil || !q.ended.Load() {
+	if q == nil || !q.ended() {
 		return q
 	}
-	for q != nil && q.ended.Load() {
+	for q != nil && q.ended() {
 		q = q.parent.Load()
 	}
 	o.parent.Store(q) // frees the ones in between
@@ -45,7 +66,7 @@ func (o *open) above() *open {
 
 // alive is o, or its nearest ancestor that has not ended.
 func (o *open) alive() *open {
-	if o == nil || !o.ended.Load() {
+	if o == nil || !o.ended() {
 		return o
 	}
 	return o.above()
@@ -74,7 +95,7 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	for q != nil {
 		q.raise(end)
 		// A parent that has not ended by now will see the raised end.
-		if !q.ended.Load() {
+		if !q.ended() {
 			break
 		}
 		q = o.above()

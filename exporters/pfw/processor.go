@@ -29,20 +29,22 @@ import (
 // Spans that are still open at Shutdown are written by it, with the argument
 // truncated set to 1.
 type Processor struct {
-	w     *dftracer.Writer
-	opts  Options
-	lanes *dftracer.Lanes
-	roots *roots
-	keys  keyTable
-	open  registry
-	clock clock
+	w       *dftracer.Writer
+	opts    Options
+	lanes   *dftracer.Lanes
+	roots   *roots
+	keys    keyTable
+	open    registry
+	clock   clock
+	layouts layouts
 
 	progress atomic.Pointer[spans.Progress]
 	ambient  atomic.Pointer[func() trace.SpanContext]
 	direct   atomic.Bool // a scope was started
 
-	stop    chan struct{} // nil when nobody watches
-	watcher sync.WaitGroup
+	stop      chan struct{} // nil when nobody watches
+	watcher   sync.WaitGroup
+	beginning sync.Mutex // held by the watcher while it writes a begin
 
 	closed    atomic.Bool
 	down      sync.Once
@@ -57,7 +59,8 @@ var _ sdktrace.SpanProcessor = (*Processor)(nil)
 // spanEntry is an open span.
 type spanEntry struct {
 	open
-	span sdktrace.ReadWriteSpan
+	spanID trace.SpanID
+	span   sdktrace.ReadWriteSpan // nil once it has ended
 }
 
 // NewProcessor makes a processor that writes to w. Shutdown flushes w, and
@@ -115,21 +118,22 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p == nil || p.closed.Load() {
 		return
 	}
-	e := &spanEntry{span: s}
+	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
 	e.id = p.w.NextID()
 	at := p.progress.Load()
 	e.epoch, e.step = at.Epoch(), at.Step()
-	parent := p.parentOf(ctx, s.Parent())
-	e.beginBelow(parent, s.StartTime().UnixMicro())
+	outer, start := p.layouts.started(s)
+	parent := p.parentOf(ctx, outer)
+	e.beginBelow(parent, start)
 	tid := p.roots.begin(&e.open, parent)
 	if p.opts.NoBegin {
-		p.open.add(s.SpanContext().SpanID(), e)
+		p.open.add(e)
 		return
 	}
 	i := spans.Index(s.Name())
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
-	p.open.add(s.SpanContext().SpanID(), e)
+	p.open.add(e)
 	if long {
 		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
 	}
@@ -161,26 +165,27 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	e := p.open.remove(s.SpanContext().SpanID())
+	r := p.layouts.ended(s)
+	e := p.open.remove(r.spanID())
 	if e == nil {
 		if !p.closed.Load() {
 			p.orphans.Add(1)
 		}
 		return
 	}
-	if e.ended.CompareAndSwap(false, true) {
-		p.write(e, s, s.EndTime().UnixMicro(), false)
+	if e.finish(&p.beginning) {
+		e.span = nil // the registry may keep e for a while
+		p.write(e, &r, r.end(), false)
 	}
 }
 
-// write writes an ended span. The SDK gives either a snapshot or, at
-// Shutdown, the span itself.
-func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
+// write writes a span that is marked as ended.
+func (p *Processor) write(e *spanEntry, r *reading, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
 	end, level, parent := e.settle(end, p.latest)
 	tid := p.roots.end(&e.open, end)
 
-	attrs := s.Attributes()
+	attrs := r.attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
 	var cat, event string
 	for i := range attrs {
@@ -193,21 +198,21 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 			args = appendArg(args, kv)
 		}
 	}
-	args = appendStatus(args, s.Status())
-	links := s.Links()
+	args = appendStatus(args, r.status())
+	links := r.links()
 	args = appendLinks(args, links)
-	args = appendDropped(args, s, len(links))
+	args = appendDropped(args, r.droppedAttributes(), r.droppedLinks(), len(links))
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
 	}
 	if p.opts.TraceIDs {
-		args = appendIDs(args, s)
+		args = appendIDs(args, r.span)
 	}
-	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
+	key := p.keys.find(r.scope(), r.name(), cat, event)
 	p.w.WriteComplete(key, dftracer.Span{
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
 	}, args...)
-	p.remainingEvents(e, s, tid, level)
+	p.remainingEvents(e, r, tid, level)
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: what was written so far is in
@@ -258,10 +263,10 @@ func (p *Processor) truncate() {
 		depth int
 	}
 	var all []left
-	for id, e := range p.open.allSpans() {
+	for _, e := range p.open.allSpans() {
 		all = append(all, left{&e.open, func(end int64) {
-			p.open.remove(id)
-			p.write(e, e.span, end, true)
+			p.open.remove(e.spanID)
+			p.write(e, &reading{span: e.span}, end, true)
 		}, e.level()})
 	}
 	for _, sc := range p.open.allScopes() {
@@ -272,7 +277,7 @@ func (p *Processor) truncate() {
 	})
 	now := p.clock.now()
 	for _, l := range all {
-		if l.ended.CompareAndSwap(false, true) {
+		if l.finish(&p.beginning) {
 			l.write(now)
 			p.truncated.Add(1)
 		}

@@ -1,81 +1,136 @@
 package pfw
 
 import (
+	"encoding/binary"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 )
 
-// registryShards spreads the open spans over locks; it is a power of two.
-const registryShards = 32
+const (
+	// spanSlots is how many open spans can be found without a lock; a power of two.
+	spanSlots = 512
+	// laneSlots and depthSlots do the same for scopes. The slots of a lane fill
+	// one cache line: goroutines that run at the same time have different
+	// lanes, so they do not touch each other's.
+	laneSlots, depthSlots = 64, 8
+	// registryShards spreads the rest over locks; it is a power of two.
+	registryShards = 32
+)
 
-// registry knows the open spans by their span id, and the open scopes.
+// registry knows the open spans by their span id, and the open scopes. Each
+// has a slot that its id, or its lane and depth, point to. What finds its slot
+// taken goes to a table behind a lock. A span that has ended stays in its slot
+// until another one needs it.
 type registry struct {
-	spans  [registryShards]spanShard
-	scopes [registryShards]scopeShard
+	spans  [spanSlots]atomic.Pointer[spanEntry]
+	scopes [laneSlots * depthSlots]atomic.Pointer[scope]
+
+	others     atomic.Int64 // spans in moreSpans
+	moreSpans  [registryShards]spanShard
+	moreScopes [registryShards]scopeShard
 }
 
 type spanShard struct {
 	mu   sync.Mutex
 	open map[trace.SpanID]*spanEntry
-	_    [48]byte
 }
 
 type scopeShard struct {
 	mu    sync.Mutex
 	first *scope
-	_     [48]byte
 }
 
-// Span ids are random: any byte is a good hash.
-func (r *registry) spanShard(id trace.SpanID) *spanShard {
-	return &r.spans[id[7]&(registryShards-1)]
+// Span ids are random: any of their bits are a good hash.
+func (r *registry) spanSlot(id *trace.SpanID) *atomic.Pointer[spanEntry] {
+	return &r.spans[binary.LittleEndian.Uint16(id[6:])&(spanSlots-1)]
 }
 
-func (r *registry) add(id trace.SpanID, o *spanEntry) {
-	s := r.spanShard(id)
+func (r *registry) spanShard(id *trace.SpanID) *spanShard {
+	return &r.moreSpans[id[5]&(registryShards-1)]
+}
+
+// add adds an open span under its id.
+func (r *registry) add(e *spanEntry) {
+	slot := r.spanSlot(&e.spanID)
+	if old := slot.Load(); (old == nil || old.ended()) && slot.CompareAndSwap(old, e) {
+		return
+	}
+	r.others.Add(1)
+	s := r.spanShard(&e.spanID)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.open == nil {
 		s.open = make(map[trace.SpanID]*spanEntry)
 	}
-	s.open[id] = o
-	s.mu.Unlock()
+	s.open[e.spanID] = e
 }
 
+// find gives the open span with that id.
 func (r *registry) find(id trace.SpanID) *spanEntry {
-	s := r.spanShard(id)
+	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
+		if e.ended() {
+			return nil
+		}
+		return e
+	}
+	if r.others.Load() == 0 {
+		return nil
+	}
+	s := r.spanShard(&id)
 	s.mu.Lock()
-	o := s.open[id]
-	s.mu.Unlock()
-	return o
+	defer s.mu.Unlock()
+	return s.open[id]
 }
 
+// remove gives a span that is about to be marked as ended, and takes it out of
+// the table.
 func (r *registry) remove(id trace.SpanID) *spanEntry {
-	s := r.spanShard(id)
+	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
+		return e
+	}
+	if r.others.Load() == 0 {
+		return nil
+	}
+	s := r.spanShard(&id)
 	s.mu.Lock()
-	o := s.open[id]
-	delete(s.open, id)
-	s.mu.Unlock()
-	return o
+	defer s.mu.Unlock()
+	e := s.open[id]
+	if e != nil {
+		delete(s.open, id)
+		r.others.Add(-1)
+	}
+	return e
 }
 
-// addScope adds a scope that began on a lane. Goroutines that run at the same
-// time have different lanes and do not meet.
+// addScope adds a scope that began on a lane.
 func (r *registry) addScope(sc *scope, tid int64) {
-	sc.shard = uint8(tid & (registryShards - 1))
-	s := &r.scopes[sc.shard]
+	i := (tid&(laneSlots-1))*depthSlots + int64(sc.depth&(depthSlots-1))
+	if slot := &r.scopes[i]; slot.Load() == nil && slot.CompareAndSwap(nil, sc) {
+		sc.slotted = int16(i + 1)
+		return
+	}
+	sc.slotted = -int16(tid & (registryShards - 1))
+	s := &r.moreScopes[-sc.slotted]
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	sc.next = s.first
 	if s.first != nil {
 		s.first.prev = sc
 	}
 	s.first = sc
-	s.mu.Unlock()
 }
 
+// removeScope takes a scope out. It is called once for each.
 func (r *registry) removeScope(sc *scope) {
-	s := &r.scopes[sc.shard]
+	if sc.slotted > 0 {
+		r.scopes[sc.slotted-1].Store(nil)
+		return
+	}
+	s := &r.moreScopes[-sc.slotted]
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if sc.prev == nil {
 		s.first = sc.next
 	} else {
@@ -85,27 +140,37 @@ func (r *registry) removeScope(sc *scope) {
 		sc.next.prev = sc.prev
 	}
 	sc.prev, sc.next = nil, nil
-	s.mu.Unlock()
 }
 
-// allSpans copies the table of open spans.
-func (r *registry) allSpans() map[trace.SpanID]*spanEntry {
-	all := make(map[trace.SpanID]*spanEntry)
+// allSpans lists the open spans.
+func (r *registry) allSpans() []*spanEntry {
+	var all []*spanEntry
 	for i := range r.spans {
-		s := &r.spans[i]
+		if e := r.spans[i].Load(); e != nil && !e.ended() {
+			all = append(all, e)
+		}
+	}
+	for i := range r.moreSpans {
+		s := &r.moreSpans[i]
 		s.mu.Lock()
-		for id, o := range s.open {
-			all[id] = o
+		for _, e := range s.open {
+			all = append(all, e)
 		}
 		s.mu.Unlock()
 	}
 	return all
 }
 
+// allScopes lists the open scopes.
 func (r *registry) allScopes() []*scope {
 	var all []*scope
 	for i := range r.scopes {
-		s := &r.scopes[i]
+		if sc := r.scopes[i].Load(); sc != nil {
+			all = append(all, sc)
+		}
+	}
+	for i := range r.moreScopes {
+		s := &r.moreScopes[i]
 		s.mu.Lock()
 		for sc := s.first; sc != nil; sc = sc.next {
 			all = append(all, sc)

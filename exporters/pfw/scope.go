@@ -33,7 +33,7 @@ type scope struct {
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scope       // in the registry
-	shard      uint8        // of the registry
+	slotted    int16        // in the registry: a slot, counted from 1, or the negative shard
 
 	mu    sync.Mutex
 	extra []attribute.KeyValue

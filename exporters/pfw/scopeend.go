@@ -32,7 +32,7 @@ func (s *scope) Set(attrs []attribute.KeyValue) {
 
 // End implements spans.Scope.
 func (s *scope) End(err error) {
-	if !s.ended.CompareAndSwap(false, true) {
+	if !s.finish(&s.kind.p.beginning) {
 		return
 	}
 	s.write(s.kind.p.clock.now(), err, false)
