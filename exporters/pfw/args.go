@@ -146,11 +146,11 @@ func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 }
 
 // appendDropped adds the counts of what the SDK left out of the span.
-func appendDropped(dst []dftracer.Arg, attrs, lostLinks, links int) []dftracer.Arg {
-	if attrs > 0 {
-		dst = append(dst, dftracer.Int(argDroppedAttr, int64(attrs)))
+func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dftracer.Arg {
+	if n := s.DroppedAttributes(); n > 0 {
+		dst = append(dst, dftracer.Int(argDroppedAttr, int64(n)))
 	}
-	if n := lostLinks + max(links-maxLinks, 0); n > 0 {
+	if n := s.DroppedLinks() + max(links-maxLinks, 0); n > 0 {
 		dst = append(dst, dftracer.Int(argDroppedLink, int64(n)))
 	}
 	return dst

@@ -30,13 +30,13 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 }
 
 // remainingEvents writes the events that OnEvent has not written.
-func (p *Processor) remainingEvents(e *spanEntry, r *reading, tid int64, level int) {
-	events := r.events()
+func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
+	events := s.Events()
 	if len(events) == 0 {
 		return
 	}
 	// The SDK drops the oldest events of a span with too many.
-	dropped := r.droppedEvents()
+	dropped := s.DroppedEvents()
 	written := int(e.live.Load())
 	for i := max(written-dropped, 0); i < len(events); i++ {
 		writeEvent(p.w, e.id, tid, level, &events[i])

@@ -180,7 +180,7 @@ func (e *Exporter) write(s sdktrace.ReadOnlySpan, at dftracer.Span) {
 	args = appendStatus(args, s.Status())
 	links := s.Links()
 	args = appendLinks(args, links)
-	args = appendDropped(args, s.DroppedAttributes(), s.DroppedLinks(), len(links))
+	args = appendDropped(args, s, len(links))
 	if n := s.DroppedEvents(); n > 0 {
 		args = append(args, dftracer.Int(argDroppedEv, int64(n)))
 	}

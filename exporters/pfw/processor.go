@@ -29,14 +29,13 @@ import (
 // Spans that are still open at Shutdown are written by it, with the argument
 // truncated set to 1.
 type Processor struct {
-	w       *dftracer.Writer
-	opts    Options
-	lanes   *dftracer.Lanes
-	roots   *roots
-	keys    keyTable
-	open    registry
-	clock   clock
-	layouts layouts
+	w     *dftracer.Writer
+	opts  Options
+	lanes *dftracer.Lanes
+	roots *roots
+	keys  keyTable
+	open  registry
+	clock clock
 
 	progress atomic.Pointer[spans.Progress]
 	ambient  atomic.Pointer[func() trace.SpanContext]
@@ -122,9 +121,8 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	e.id = p.w.NextID()
 	at := p.progress.Load()
 	e.epoch, e.step = at.Epoch(), at.Step()
-	outer, start := p.layouts.started(s)
-	parent := p.parentOf(ctx, outer)
-	e.beginBelow(parent, start)
+	parent := p.parentOf(ctx, s.Parent())
+	e.beginBelow(parent, s.StartTime().UnixMicro())
 	tid := p.roots.begin(&e.open, parent)
 	if p.opts.NoBegin {
 		p.open.add(e)
@@ -165,8 +163,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	r := p.layouts.ended(s)
-	e := p.open.remove(r.spanID())
+	e := p.open.remove(s.SpanContext().SpanID())
 	if e == nil {
 		if !p.closed.Load() {
 			p.orphans.Add(1)
@@ -175,17 +172,18 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 	if e.finish(&p.beginning) {
 		e.span = nil // the registry may keep e for a while
-		p.write(e, &r, r.end(), false)
+		p.write(e, s, s.EndTime().UnixMicro(), false)
 	}
 }
 
-// write writes a span that is marked as ended.
-func (p *Processor) write(e *spanEntry, r *reading, end int64, truncated bool) {
+// write writes an ended span. The SDK gives either a snapshot or, at
+// Shutdown, the span itself.
+func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
 	end, level, parent := e.settle(end, p.latest)
 	tid := p.roots.end(&e.open, end)
 
-	attrs := r.attributes()
+	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
 	var cat, event string
 	for i := range attrs {
@@ -198,21 +196,21 @@ func (p *Processor) write(e *spanEntry, r *reading, end int64, truncated bool) {
 			args = appendArg(args, kv)
 		}
 	}
-	args = appendStatus(args, r.status())
-	links := r.links()
+	args = appendStatus(args, s.Status())
+	links := s.Links()
 	args = appendLinks(args, links)
-	args = appendDropped(args, r.droppedAttributes(), r.droppedLinks(), len(links))
+	args = appendDropped(args, s, len(links))
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
 	}
 	if p.opts.TraceIDs {
-		args = appendIDs(args, r.span)
+		args = appendIDs(args, s)
 	}
-	key := p.keys.find(r.scope(), r.name(), cat, event)
+	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
 	p.w.WriteComplete(key, dftracer.Span{
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
 	}, args...)
-	p.remainingEvents(e, r, tid, level)
+	p.remainingEvents(e, s, tid, level)
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: what was written so far is in
@@ -266,7 +264,7 @@ func (p *Processor) truncate() {
 	for _, e := range p.open.allSpans() {
 		all = append(all, left{&e.open, func(end int64) {
 			p.open.remove(e.spanID)
-			p.write(e, &reading{span: e.span}, end, true)
+			p.write(e, e.span, end, true)
 		}, e.level()})
 	}
 	for _, sc := range p.open.allScopes() {
