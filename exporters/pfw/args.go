@@ -34,6 +34,25 @@ const stackArgs = 10
 // maxLinks bounds the links of one span that are written.
 const maxLinks = 32
 
+// appendSpan appends what an ended span says: its attributes, status and links.
+// Those that name the event are given apart.
+func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.KeyValue) (args []dftracer.Arg, cat, event string) {
+	for i := range attrs {
+		switch kv := &attrs[i]; kv.Key {
+		case AttrCategory:
+			cat = kv.Value.AsString()
+		case AttrName:
+			event = kv.Value.AsString()
+		default:
+			dst = appendArg(dst, kv)
+		}
+	}
+	dst = appendStatus(dst, s.Status())
+	links := s.Links()
+	dst = appendLinks(dst, links)
+	return appendDropped(dst, s, len(links)), cat, event
+}
+
 // appendArg converts one attribute.
 func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	key := string(kv.Key)

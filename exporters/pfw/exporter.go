@@ -164,23 +164,7 @@ func (e *Exporter) parentOf(s sdktrace.ReadOnlySpan, start, end int64) *relative
 
 func (e *Exporter) write(s sdktrace.ReadOnlySpan, at dftracer.Span) {
 	var stack [stackArgs]dftracer.Arg
-	args := stack[:0]
-	attrs := s.Attributes()
-	var cat, event string
-	for i := range attrs {
-		switch kv := &attrs[i]; kv.Key {
-		case AttrCategory:
-			cat = kv.Value.AsString()
-		case AttrName:
-			event = kv.Value.AsString()
-		default:
-			args = appendArg(args, kv)
-		}
-	}
-	args = appendStatus(args, s.Status())
-	links := s.Links()
-	args = appendLinks(args, links)
-	args = appendDropped(args, s, len(links))
+	args, cat, event := appendSpan(stack[:0], s, s.Attributes())
 	if n := s.DroppedEvents(); n > 0 {
 		args = append(args, dftracer.Int(argDroppedEv, int64(n)))
 	}

@@ -185,21 +185,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 
 	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
-	var cat, event string
-	for i := range attrs {
-		switch kv := &attrs[i]; kv.Key {
-		case AttrCategory:
-			cat = kv.Value.AsString()
-		case AttrName:
-			event = kv.Value.AsString()
-		default:
-			args = appendArg(args, kv)
-		}
-	}
-	args = appendStatus(args, s.Status())
-	links := s.Links()
-	args = appendLinks(args, links)
-	args = appendDropped(args, s, len(links))
+	args, cat, event := appendSpan(args, s, attrs)
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
 	}
