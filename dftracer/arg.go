@@ -168,6 +168,9 @@ func appendFloat(dst []byte, f float64) []byte {
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
 	}
+	if short, ok := appendShort(dst, f); ok {
+		return short
+	}
 	n := len(dst)
 	abs := math.Abs(f)
 	form := byte('f')
@@ -181,6 +184,32 @@ func appendFloat(dst []byte, f float64) []byte {
 		}
 	}
 	return append(dst, '.', '0')
+}
+
+// appendShort appends a number of at most four decimals, as most are. Two
+// decimals of up to fifteen digits never stand for the same float, so the one
+// that is found is the shortest.
+func appendShort(dst []byte, f float64) ([]byte, bool) {
+	const limit = 1e14
+	scaled := math.Abs(f) * 1e4
+	if !(scaled < limit) || f == 0 && math.Signbit(f) {
+		return dst, false
+	}
+	v := uint64(scaled + 0.5)
+	if float64(v)/1e4 != math.Abs(f) {
+		return dst, false
+	}
+	if f < 0 {
+		dst = append(dst, '-')
+	}
+	dst = append(appendUint(dst, v/1e4), '.')
+	rest := v % 1e4
+	hi, lo := rest/100, rest%100
+	dst = append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*lo], pairs[2*lo+1])
+	for n := len(dst); dst[n-1] == '0' && dst[n-2] != '.'; n-- {
+		dst = dst[:n-1]
+	}
+	return dst, true
 }
 
 // appendRaw copies valid JSON. Bytes below space can only stand between

@@ -105,12 +105,12 @@ func (e *emitter) text(key, v string) {
 	}
 }
 
-func (e *emitter) percent(key string, part, whole int64) {
-	v := 0.0
-	if whole > 0 {
-		v = math.Round(float64(part)/float64(whole)*1e6) / 1e4
+// percent returns what part is of whole, to four decimals.
+func percent(part, whole int64) float64 {
+	if whole <= 0 || part == 0 {
+		return 0
 	}
-	e.args = append(e.args, dftracer.Float(key, v))
+	return math.Round(float64(part)/float64(whole)*1e6) / 1e4
 }
 
 // us adds nanoseconds as microseconds, with decimals when the file has them.
@@ -218,19 +218,20 @@ func (e *emitter) profilerEvent(f, up *frame) {
 	}
 	dur := f.r.end - f.r.start
 	self := max(dur-f.childDur, 0)
-	e.int("device", 0)
-	e.int("cpu_memory", f.hostMem)
-	e.int("device_memory_usage", f.devMem)
-	e.int("is_remote", 0)
 	op := f.r.kind == kineto.KindCPUOp || f.r.kind == kineto.KindUserAnnotation
+	size := int64(0)
 	if op {
-		e.int("input_size", f.r.a)
-	} else {
-		e.int("input_size", 0)
+		size = f.r.a
 	}
-	e.percent("total_cpu_percent", dur, e.p.totalSelf)
-	e.percent("total_device_percent", f.devTotal, e.p.totalDevice)
-	e.percent("self_cpu_percent", self, e.p.totalSelf)
+	e.args = append(e.args,
+		dftracer.Int("device", 0),
+		dftracer.Int("cpu_memory", f.hostMem),
+		dftracer.Int("device_memory_usage", f.devMem),
+		dftracer.Int("is_remote", 0),
+		dftracer.Int("input_size", size),
+		dftracer.Float("total_cpu_percent", percent(dur, e.p.totalSelf)),
+		dftracer.Float("total_device_percent", percent(f.devTotal, e.p.totalDevice)),
+		dftracer.Float("self_cpu_percent", percent(self, e.p.totalSelf)))
 	if f.hostMemSelf != 0 {
 		e.int("self_cpu_memory", f.hostMemSelf)
 	}

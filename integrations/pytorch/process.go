@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
@@ -126,10 +125,7 @@ type envelope struct {
 	step       int32
 }
 
-const rowBytes = int64(unsafe.Sizeof(row{}))
-
 func newProcess(name string, opts *Options, rules *ruleSet, share int64) *process {
-	rows := share / (rowBytes + 4)
 	p := &process{
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
 		names:   newNames(int(max(share/4, 1<<20))),
@@ -137,10 +133,10 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
-	p.host1 = spill.New(rowCodec(byLane), int(rows/2), opts.TempDir)
-	p.join = spill.New(rowCodec(byCorrelation), int(rows/4), opts.TempDir)
-	p.device = spill.New(rowCodec(byLane), int(rows/8), opts.TempDir)
-	p.onHost = spill.New(rowCodec(byOrdinal), int(rows/8), opts.TempDir)
+	p.host1 = spill.New(rowCodec(laneOrder), int(share/2), opts.TempDir)
+	p.join = spill.New(rowCodec(correlationOrder), int(share/4), opts.TempDir)
+	p.device = spill.New(rowCodec(laneOrder), int(share/8), opts.TempDir)
+	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/8), opts.TempDir)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -304,7 +305,7 @@ func (p *process) finishScan(in *kineto.Info) error {
 	p.setIdentity(in)
 	p.finishLanes()
 	slices.SortStableFunc(p.steps, func(a, b step) int {
-		return byLane(&row{start: a.start, end: a.end}, &row{start: b.start, end: b.end})
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
 	p.report.Steps = int64(len(p.steps))
 	p.report.NamesRepaired = p.names.clean
