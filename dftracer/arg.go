@@ -160,6 +160,9 @@ func clampInt64(f float64) int64 {
 }
 
 func appendFloat(dst []byte, f float64) []byte {
+	if short, ok := appendShort(dst, f); ok {
+		return short
+	}
 	switch {
 	case f != f:
 		return append(dst, `"NaN"`...)
@@ -167,9 +170,6 @@ func appendFloat(dst []byte, f float64) []byte {
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
-	}
-	if short, ok := appendShort(dst, f); ok {
-		return short
 	}
 	n := len(dst)
 	abs := math.Abs(f)
@@ -202,12 +202,16 @@ func appendShort(dst []byte, f float64) ([]byte, bool) {
 	if f < 0 {
 		dst = append(dst, '-')
 	}
-	dst = append(appendUint(dst, v/1e4), '.')
-	rest := v % 1e4
+	whole := v / 1e4
+	rest := uint32(v - whole*1e4)
+	if rest == 0 {
+		return append(appendUint(dst, whole), '.', '0'), true
+	}
+	dst = append(appendUint(dst, whole), '.')
 	hi, lo := rest/100, rest%100
 	dst = append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*lo], pairs[2*lo+1])
-	for n := len(dst); dst[n-1] == '0' && dst[n-2] != '.'; n-- {
-		dst = dst[:n-1]
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
 	}
 	return dst, true
 }

@@ -1,6 +1,9 @@
 package dftracer
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // maxLine is the longest line, its line feed included, that readers take.
 const maxLine = 16*1024 - 1
@@ -240,6 +243,8 @@ func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 			dst = appendInt(dst, int64(a.num))
 		case KindString:
 			dst = appendString(dst, a.str)
+		case KindFloat:
+			dst = appendFloat(dst, math.Float64frombits(a.num))
 		default:
 			dst = a.AppendJSON(dst, e.dialect)
 		}

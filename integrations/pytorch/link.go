@@ -18,6 +18,7 @@ type linker struct {
 	env    envelope
 	open   bool
 	counts [levelCount]int64
+	out    row // being added to the join
 }
 
 func (l *linker) push(s *sweep, f *frame) error {
@@ -61,7 +62,8 @@ func (l *linker) flush(p *process) {
 
 // launch puts what a device row can learn from its launch into the join.
 func (l *linker) launch(s *sweep, f *frame) error {
-	r := row{
+	r := &l.out
+	*r = row{
 		flags: flagLink, seq: f.r.seq, kind: f.r.kind, corr: f.r.corr, ord: f.ord, step: f.step, launch: f.r.start, launchEnd: f.r.end,
 		region: f.region, graph: f.graph, a: f.r.a, lane: f.r.lane, extra: f.r.extra,
 	}
@@ -82,7 +84,7 @@ func (l *linker) launch(s *sweep, f *frame) error {
 		r.extra = f.comm.encode()
 		r.b = 1
 	}
-	return s.p.join.Add(&r)
+	return s.p.join.Add(r)
 }
 
 func (l *linker) pop(*sweep, *frame) error { return nil }
@@ -112,7 +114,7 @@ func (p *process) link(ctx context.Context) error {
 // counts something else.
 func (p *process) joinDevices(ctx context.Context) error {
 	it := p.join.Iter()
-	var link row
+	var link, time row
 	have := false
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -128,8 +130,7 @@ func (p *process) joinDevices(ctx context.Context) error {
 			}
 			continue
 		}
-		dev := *r
-		if err := p.resolve(&dev, &link, have && link.corr == dev.corr && dev.corr != 0); err != nil {
+		if err := p.resolve(r, &link, have && link.corr == r.corr && r.corr != 0, &time); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,9 @@ func (p *process) joinDevices(ctx context.Context) error {
 	return p.collectCollectives(ctx)
 }
 
-func (p *process) resolve(dev, link *row, linked bool) error {
+// resolve gives a device row what its launch knows. time is room for the row
+// that takes its duration to the operator.
+func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 	counted := dev.kind != kineto.KindGPUAnnotation && dev.kind != kineto.KindSync
 	lvl := levelKernel
 	if linked {
@@ -170,7 +173,8 @@ func (p *process) resolve(dev, link *row, linked bool) error {
 	}
 	p.levelCounts[lvl]++
 	if linked && counted {
-		if err := p.onHost.Add(&row{seq: dev.seq, ord: dev.ord, start: dev.start, end: dev.end}); err != nil {
+		*time = row{ord: dev.ord, start: dev.start, end: dev.end, step: -1}
+		if err := p.onHost.Add(time); err != nil {
 			return err
 		}
 	}

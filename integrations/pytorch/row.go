@@ -48,19 +48,18 @@ type rowOrder func(r *row) spill.Key
 
 // laneOrder is nesting order: lane by lane, parents before children.
 func laneOrder(r *row) spill.Key {
-	return spill.Key{Group: r.lane, First: r.start, Second: -r.end, Third: r.seq}
+	return spill.Key{Group: r.lane, First: r.start, Second: -r.end}
 }
 
 // correlationOrder puts every launch right before the device rows it started.
 func correlationOrder(r *row) spill.Key {
-	k := spill.Key{First: r.corr, Second: 1, Third: r.seq}
 	if r.flags&flagLink != 0 {
-		k.Second = 0
+		return spill.Key{First: r.corr, Second: r.seq}
 	}
-	return k
+	return spill.Key{First: r.corr, Second: math.MaxInt64}
 }
 
-func ordinalOrder(r *row) spill.Key { return spill.Key{First: r.ord, Third: r.seq} }
+func ordinalOrder(r *row) spill.Key { return spill.Key{First: r.ord} }
 
 func rowCodec(o rowOrder) spill.Codec[row] {
 	return spill.Codec[row]{Key: o, Append: appendRow, Decode: decodeRow}

@@ -25,7 +25,7 @@ var byteClass = func() (t [256]uint8) {
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && isSpace(b[i]) {
+	for i < len(b) && b[i] <= ' ' && isSpace(b[i]) {
 		i++
 	}
 	return i
@@ -166,14 +166,18 @@ func scanEvent(b []byte, i int, ev *Event) int {
 			return i
 		}
 		key := b[k : i-1]
-		if i = skipSpace(b, i); i >= len(b) {
-			return scanShort
-		}
-		if b[i] != ':' {
-			return scanBad
-		}
-		if i = skipSpace(b, i+1); i >= len(b) {
-			return scanShort
+		if i+2 < len(b) && b[i] == ':' && b[i+1] == ' ' && b[i+2] > ' ' {
+			i += 2 // as the profiler writes it
+		} else {
+			if i = skipSpace(b, i); i >= len(b) {
+				return scanShort
+			}
+			if b[i] != ':' {
+				return scanBad
+			}
+			if i = skipSpace(b, i+1); i >= len(b) {
+				return scanShort
+			}
 		}
 		if n := ev.setNumber(key, b, i); n > 0 {
 			i = n
@@ -239,7 +243,7 @@ func (ev *Event) setNumber(key, b []byte, i int) int {
 	return 0
 }
 
-func endsNumber(c byte) bool { return c == ',' || c == '}' || isSpace(c) }
+func endsNumber(c byte) bool { return c == ',' || c == '}' || c <= ' ' && isSpace(c) }
 
 // set stores one member of an event; false means that the value is of the
 // wrong kind.

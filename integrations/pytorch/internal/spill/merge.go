@@ -7,35 +7,26 @@ import (
 
 // entry stands for a row in memory while it is sorted.
 type entry struct {
-	Key
-	at place
+	first, second int64
+	group         uint32
+	at            place
 }
 
 const (
 	// keyBytes is what an entry takes: where it was added, where it is sorted
 	// and where it is merged.
-	keyBytes = 3 * 32
+	keyBytes = 3 * 24
 	// blockBits is how many entries, as a power of two, are added without
 	// moving any.
 	blockBits = 11
 )
 
-func (a *Key) compare(b *Key) int {
-	if a.Group != b.Group {
-		return cmp.Compare(a.Group, b.Group)
+// before reports whether a comes before b of the same group.
+func (a *entry) before(b *entry) bool {
+	if a.first != b.first {
+		return a.first < b.first
 	}
-	return a.inGroup(b)
-}
-
-// inGroup compares keys of one group.
-func (a *Key) inGroup(b *Key) int {
-	if a.First != b.First {
-		return cmp.Compare(a.First, b.First)
-	}
-	if a.Second != b.Second {
-		return cmp.Compare(a.Second, b.Second)
-	}
-	return cmp.Compare(a.Third, b.Third)
+	return a.second < b.second
 }
 
 // sort puts the keys into the order of their rows. Traces come in long
@@ -50,7 +41,7 @@ func (s *Sorter[T]) sort() {
 	s.split()
 	for from := 0; from < len(s.keys); {
 		to := from + 1
-		for to < len(s.keys) && s.keys[to].Group == s.keys[from].Group {
+		for to < len(s.keys) && s.keys[to].group == s.keys[from].group {
 			to++
 		}
 		s.mergeRuns(s.keys[from:to])
@@ -80,7 +71,7 @@ func (s *Sorter[T]) split() {
 	top, sorted := uint32(0), true
 	s.each(func(block []entry) {
 		for i := range block {
-			g := block[i].Group
+			g := block[i].group
 			sorted = sorted && g >= top
 			top = max(top, g)
 		}
@@ -89,14 +80,14 @@ func (s *Sorter[T]) split() {
 		n := 0
 		s.each(func(block []entry) { n += copy(s.keys[n:], block) })
 		if !sorted {
-			slices.SortStableFunc(s.keys, func(a, b entry) int { return cmp.Compare(a.Group, b.Group) })
+			slices.SortStableFunc(s.keys, func(a, b entry) int { return cmp.Compare(a.group, b.group) })
 		}
 		return
 	}
 	at := make([]uint32, top+2)
 	s.each(func(block []entry) {
 		for i := range block {
-			at[block[i].Group+1]++
+			at[block[i].group+1]++
 		}
 	})
 	for g := range top {
@@ -104,7 +95,7 @@ func (s *Sorter[T]) split() {
 	}
 	s.each(func(block []entry) {
 		for i := range block {
-			g := block[i].Group
+			g := block[i].group
 			s.keys[at[g]] = block[i]
 			at[g]++
 		}
@@ -116,7 +107,7 @@ func (s *Sorter[T]) split() {
 func (s *Sorter[T]) mergeRuns(keys []entry) {
 	ends := make([]int, 0, 64)
 	for i := 1; i < len(keys); i++ {
-		if keys[i].inGroup(&keys[i-1].Key) < 0 {
+		if keys[i].before(&keys[i-1]) {
 			ends = append(ends, i)
 		}
 	}
@@ -152,7 +143,7 @@ func (s *Sorter[T]) mergeRuns(keys []entry) {
 func merge(dst, a, b []entry) {
 	n := 0
 	for len(a) > 0 && len(b) > 0 {
-		if b[0].inGroup(&a[0].Key) < 0 {
+		if b[0].before(&a[0]) {
 			dst[n], b = b[0], b[1:]
 		} else {
 			dst[n], a = a[0], a[1:]

@@ -5,6 +5,7 @@ package spill
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,18 +16,18 @@ import (
 
 // Codec tells a Sorter how rows are ordered and stored.
 type Codec[T any] struct {
-	// Key is the place of a row in the order. Rows with equal keys come in any
-	// order, so no two should have the same.
+	// Key is the place of a row in the order. Rows with equal keys come in the
+	// order in which they were added.
 	Key    func(row *T) Key
 	Append func(dst []byte, row *T) []byte
 	Decode func(src []byte, row *T) error
 }
 
-// Key orders rows: by group, then by the three numbers. Groups are best
-// numbered from 0 without gaps.
+// Key orders rows: by group, then by the two numbers. Groups are best numbered
+// from 0 without gaps.
 type Key struct {
-	First, Second, Third int64
-	Group                uint32
+	First, Second int64
+	Group         uint32
 }
 
 // Sorter collects rows and gives them back in order, as often as asked. It
@@ -77,7 +78,8 @@ func (s *Sorter[T]) Add(row *T) error {
 		s.added = append(s.added, make([]entry, 1<<blockBits))
 	}
 	e := &s.added[s.held>>blockBits][s.held&(1<<blockBits-1)]
-	e.Key, e.at = s.codec.Key(row), s.put(s.buf)
+	k := s.codec.Key(row)
+	*e = entry{first: k.First, second: k.Second, group: k.Group, at: s.put(s.buf)}
 	s.held++
 	s.count++
 	s.dirty = true
@@ -142,12 +144,12 @@ func (s *Sorter[T]) Close() error {
 func (s *Sorter[T]) Iter() *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s}
-	for _, r := range s.runs {
-		c := &cursor[T]{codec: &s.codec, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
+	for i, r := range s.runs {
+		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
 		it.push(c)
 	}
 	if len(s.keys) > 0 {
-		it.push(&cursor[T]{codec: &s.codec, mem: s, keys: s.keys})
+		it.push(&cursor[T]{codec: &s.codec, age: len(s.runs), mem: s, keys: s.keys})
 	}
 	return it
 }
@@ -229,12 +231,15 @@ func (it *Iter[T]) down(i int) {
 }
 
 func (it *Iter[T]) less(i, j int) bool {
-	return it.heap[i].key.compare(&it.heap[j].key) < 0
+	a, b := it.heap[i], it.heap[j]
+	return cmp.Or(cmp.Compare(a.key.Group, b.key.Group), cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second),
+		cmp.Compare(a.age, b.age)) < 0
 }
 
 // cursor reads one run.
 type cursor[T any] struct {
 	codec *Codec[T]
+	age   int // place of the run among the runs
 	mem   *Sorter[T]
 	keys  []entry
 	r     *bufio.Reader
@@ -249,7 +254,8 @@ func (c *cursor[T]) advance() bool {
 		if len(c.keys) == 0 {
 			return false
 		}
-		c.key = c.keys[0].Key
+		k := &c.keys[0]
+		c.key = Key{First: k.first, Second: k.second, Group: k.group}
 		c.err = c.codec.Decode(c.mem.row(c.keys[0].at), &c.row)
 		c.keys = c.keys[1:]
 		return c.err == nil

@@ -16,7 +16,7 @@ type pair struct{ key, seq uint64 }
 func codec() spill.Codec[pair] {
 	return spill.Codec[pair]{
 		Key: func(p *pair) spill.Key {
-			return spill.Key{Group: uint32(p.key >> 3), First: int64(p.key & 7), Second: -int64(p.seq & 1), Third: int64(p.seq)}
+			return spill.Key{Group: uint32(p.key >> 3), First: int64(p.key & 7), Second: -int64(p.seq & 1)}
 		},
 		Append: func(dst []byte, p *pair) []byte {
 			return binary.AppendUvarint(binary.AppendUvarint(dst, p.key), p.seq)
