@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strconv"
@@ -21,8 +22,8 @@ type emitter struct {
 	profiler int64
 	devTID   int64 // of the device row being written
 
-	onHost  interface{ Next() *row }
-	pending *row
+	onHost, ties     interface{ Next() *row }
+	pending, nextTie *row
 
 	hostHash string
 	ev       dftracer.Event
@@ -48,10 +49,13 @@ func (e *emitter) run(ctx context.Context) error {
 	it := p.onHost.Iter()
 	e.onHost = it
 	e.pending = it.Next()
+	ties := p.ties.Iter()
+	e.ties = ties
+	e.nextTie = ties.Next()
 	if err := (&sweep{p: p, v: e}).run(ctx); err != nil {
 		return err
 	}
-	if err := it.Err(); err != nil {
+	if err := cmp.Or(it.Err(), ties.Err()); err != nil {
 		return err
 	}
 	if e.inferBwd {
@@ -161,7 +165,9 @@ func (e *emitter) exact(start, dur int64) {
 }
 
 func (e *emitter) push(s *sweep, f *frame) error {
-	f.id = e.nextID()
+	if e.tieUp(f); f.id == 0 {
+		f.id = e.nextID()
+	}
 	for e.pending != nil && e.pending.ord <= f.ord {
 		if e.pending.ord == f.ord {
 			f.devSelf += e.pending.end - e.pending.start
@@ -256,6 +262,8 @@ func (e *emitter) profilerEvent(f, up *frame) {
 	if f.clamped > 0 {
 		e.us("clamped_us", f.clamped)
 	}
+	e.tied(f)
+	e.recomputed(f)
 	e.exact(f.r.start, dur+f.clamped)
 	e.common(f.step, false)
 }
@@ -263,6 +271,9 @@ func (e *emitter) profilerEvent(f, up *frame) {
 // ruleEvent writes the event of the AI category that a row's name stands for.
 func (e *emitter) ruleEvent(s *sweep, f *frame) {
 	rule := &e.p.rules.rules[f.rule-1]
+	if f.inBackward(rule) {
+		return
+	}
 	if rule.Outermost {
 		for i := range s.stack[:len(s.stack)-1] {
 			if r := s.stack[i].rule; r > 0 && e.p.rules.rules[r-1].Cat == rule.Cat && e.p.rules.rules[r-1].Name == rule.Name {

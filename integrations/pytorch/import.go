@@ -126,6 +126,7 @@ func (im *importer) refuse(name string, err error) {
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
 	p := newProcess(name, im.opts, im.rules, im.opts.Memory)
 	p.report.modTime = mod
+	p.nextID = im.nextID
 	err := p.scan(ctx, body)
 	var refused *kineto.RefusedError
 	switch {
@@ -219,7 +220,9 @@ func (p *process) finishReport() {
 	shift := p.base + p.offset
 	r.Start, r.End = time.Unix(0, p.window[0]+shift), time.Unix(0, p.window[1]+shift)
 	r.SelfCPU, r.Device = time.Duration(p.totalSelf), time.Duration(p.totalDevice)
-	r.SpilledBytes = p.host1.Spilled() + p.join.Spilled() + p.device.Spilled() + p.onHost.Spilled()
+	for _, s := range p.sorters() {
+		r.SpilledBytes += s.Spilled()
+	}
 	if r.Steps == 0 {
 		r.cannot("steps: the profiler marks them only when it runs with a schedule")
 	}

@@ -37,6 +37,9 @@ func (l *linker) push(s *sweep, f *frame) error {
 	if f.engine && (len(s.stack) < 2 || !s.stack[len(s.stack)-2].engine) {
 		l.engine(s, f)
 	}
+	if err := l.sequenced(p, f); err != nil {
+		return err
+	}
 	if (f.r.kind == kineto.KindRuntime || f.r.kind == kineto.KindDriver) && f.r.corr != 0 {
 		return l.launch(s, f)
 	}
@@ -106,6 +109,9 @@ func (p *process) link(ctx context.Context) error {
 	p.ordinals = s.ord
 	p.levelCounts = l.counts
 	slices.SortFunc(p.envelopes, func(a, b envelope) int { return cmp.Compare(a.start, b.start) })
+	if err := p.pairUp(); err != nil {
+		return err
+	}
 	return p.joinDevices(ctx)
 }
 

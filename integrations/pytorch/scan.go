@@ -246,6 +246,8 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 			if v, ok := kineto.ParseInt(raw); ok && v >= 0 {
 				rw.c = v + 1
 			}
+		case "Fwd thread id":
+			rw.launch, _ = kineto.ParseInt(raw)
 		case "finished":
 			if string(raw) == "false" {
 				p.report.Unfinished++
@@ -255,6 +257,10 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 		}
 		return true
 	})
+	rw.launchEnd = rw.launch
+	if rw.launch != 0 && rw.c != 0 && len(p.fwdThreads) < 2 && !slices.Contains(p.fwdThreads, rw.launch) {
+		p.fwdThreads = append(p.fwdThreads, rw.launch)
+	}
 	if dims != nil {
 		p.report.hasShapes = true
 		rw.a, rw.b = inputSize(dims, types)

@@ -34,6 +34,9 @@ type frame struct {
 	backward      bool
 	compiling     bool // under a dynamo_timed row
 	engine        bool // under the autograd engine
+	checkpoint    bool // under activation checkpointing, in backward
+	recompute     bool // an operator of forward, run again in backward
+	tie           *tie
 	node          int64
 	comm          *collective
 	used          map[string]int // graph nodes consumed, for containers
@@ -177,6 +180,7 @@ func (s *sweep) push(r *row) {
 	f.step = s.stepOf(r.start)
 	f.rule = s.p.rules.match(r, f.name)
 	s.classify(f, up)
+	f.classifyRecompute(up)
 }
 
 // stepOf is process.stepAt for times that mostly stay in one step.
