@@ -96,6 +96,11 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		return fmt.Errorf("pytorch: source %q cannot be opened", src.Name)
 	}
 	f, err := src.Open()
+	var refused *kineto.RefusedError
+	if errors.As(err, &refused) {
+		im.refuse(src.Name, err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("pytorch: %w", err)
 	}
@@ -108,7 +113,6 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		}
 		return im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
 	})
-	var refused *kineto.RefusedError
 	if errors.As(err, &refused) {
 		im.refuse(src.Name, err)
 		return nil
