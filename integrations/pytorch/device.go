@@ -73,6 +73,9 @@ func (e *emitter) deviceEvent(r *row, name string) {
 		e.us("device_us", dur)
 	}
 	e.str("kind", r.kind.String())
+	if r.kind == kineto.KindKernel && r.extra != "" {
+		e.int("collective", 1)
+	}
 	if r.corr != 0 {
 		e.int("correlation", r.corr)
 	}
