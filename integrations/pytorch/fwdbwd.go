@@ -3,7 +3,7 @@ package pytorch
 import (
 	"math"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
+	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
+	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
+	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 

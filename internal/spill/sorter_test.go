@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 type pair struct{ key, seq uint64 }
