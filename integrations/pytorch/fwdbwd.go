@@ -3,8 +3,8 @@ package pytorch
 import (
 	"math"
 
-	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // Autograd numbers the operators of a thread as it records them, and puts the

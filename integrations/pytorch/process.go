@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // process is one imported trace: what one rank wrote in one profiler window.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"math"
 
-	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // row is what is kept of one event between the passes. Times are nanoseconds

@@ -105,8 +105,10 @@ func skipContainer(b []byte, i int) int {
 		return skipNested(b, i)
 	}
 	in := b[i+1 : i+n]
-	if bytes.Count(in, quoteByte)&1 != 0 || bytes.IndexByte(in, '{') >= 0 || bytes.IndexByte(in, '\\') >= 0 ||
-		bytes.Count(in, openByte) != bytes.Count(in, closeByte) {
+	if bytes.Count(in, quoteByte)&1 != 0 || bytes.IndexByte(in, '{') >= 0 || bytes.IndexByte(in, '\\') >= 0 {
+		return skipNested(b, i)
+	}
+	if open := bytes.Count(in, openByte); open > 0 && open != bytes.Count(in, closeByte) {
 		return skipNested(b, i)
 	}
 	return i + n + 1
