@@ -13,9 +13,9 @@ type entry struct {
 }
 
 const (
-	// keyBytes is what an entry takes: where it was added, where it is sorted
-	// and where it is merged.
-	keyBytes = 3 * 24
+	// keyBytes is what a row takes besides itself: its entry, and its number
+	// where it is sorted and where it is merged.
+	keyBytes = 24 + 4 + 4
 	// blockBits is how many entries, as a power of two, are added without
 	// moving any.
 	blockBits = 11
@@ -29,7 +29,10 @@ func (a *entry) before(b *entry) bool {
 	return a.second < b.second
 }
 
-// sort puts the keys into the order of their rows. Traces come in long
+// entry returns the entry of the i-th row that was added.
+func (s *Sorter[T]) entry(i uint32) *entry { return &s.added[i>>blockBits][i&(1<<blockBits-1)] }
+
+// sort puts the numbers of the rows into their order. Traces come in long
 // stretches that are in order already: a stable split by group lets these
 // appear, and merging them compares little more than once per row.
 func (s *Sorter[T]) sort() {
@@ -37,86 +40,76 @@ func (s *Sorter[T]) sort() {
 		return
 	}
 	s.dirty = false
-	s.keys = sized(s.keys, s.held)
-	s.split()
-	for from := 0; from < len(s.keys); {
-		to := from + 1
-		for to < len(s.keys) && s.keys[to].group == s.keys[from].group {
-			to++
-		}
-		s.mergeRuns(s.keys[from:to])
+	s.order = sized(s.order, s.held)
+	ends := s.split()
+	from := 0
+	for _, to := range ends {
+		s.mergeRuns(s.order[from:to])
 		from = to
 	}
 }
 
-// sized returns n entries of whatever contents, e itself if it has room.
-func sized(e []entry, n int) []entry {
-	if cap(e) < n {
-		return make([]entry, n)
+// sized returns n numbers of whatever value, in o if it has room.
+func sized(o []uint32, n int) []uint32 {
+	if cap(o) < n {
+		return make([]uint32, n)
 	}
-	return e[:n]
+	return o[:n]
 }
 
-// each calls fn with the entries as they were added.
-func (s *Sorter[T]) each(fn func(block []entry)) {
-	for left, i := s.held, 0; left > 0; i++ {
-		n := min(left, 1<<blockBits)
-		fn(s.added[i][:n])
-		left -= n
-	}
-}
-
-// split fills keys, group by group, and keeps the order inside each.
-func (s *Sorter[T]) split() {
+// split fills order, group by group, keeps the order inside each, and returns
+// where each ends.
+func (s *Sorter[T]) split() (ends []int) {
 	top, sorted := uint32(0), true
-	s.each(func(block []entry) {
-		for i := range block {
-			g := block[i].group
-			sorted = sorted && g >= top
-			top = max(top, g)
-		}
-	})
-	if sorted || int64(top) > int64(s.held)+1024 {
-		n := 0
-		s.each(func(block []entry) { n += copy(s.keys[n:], block) })
-		if !sorted {
-			slices.SortStableFunc(s.keys, func(a, b entry) int { return cmp.Compare(a.group, b.group) })
-		}
-		return
+	for i := range s.order {
+		g := s.entry(uint32(i)).group
+		sorted = sorted && g >= top
+		top = max(top, g)
 	}
-	at := make([]uint32, top+2)
-	s.each(func(block []entry) {
-		for i := range block {
-			at[block[i].group+1]++
+	if sorted || int64(top) > int64(s.held)+1024 {
+		for i := range s.order {
+			s.order[i] = uint32(i)
 		}
-	})
+		if !sorted {
+			slices.SortStableFunc(s.order, func(a, b uint32) int { return cmp.Compare(s.entry(a).group, s.entry(b).group) })
+		}
+		for i := 1; i < len(s.order); i++ {
+			if s.entry(s.order[i]).group != s.entry(s.order[i-1]).group {
+				ends = append(ends, i)
+			}
+		}
+		return append(ends, len(s.order))
+	}
+	at := make([]int, top+2)
+	for i := range s.order {
+		at[s.entry(uint32(i)).group+1]++
+	}
 	for g := range top {
 		at[g+1] += at[g]
 	}
-	s.each(func(block []entry) {
-		for i := range block {
-			g := block[i].group
-			s.keys[at[g]] = block[i]
-			at[g]++
-		}
-	})
+	for i := range s.order {
+		g := s.entry(uint32(i)).group
+		s.order[at[g]] = uint32(i)
+		at[g]++
+	}
+	return at[:top+1] // each group was filled up to where the next begins
 }
 
-// mergeRuns sorts the keys of one group: it finds the stretches that are in
+// mergeRuns sorts the rows of one group: it finds the stretches that are in
 // order and merges neighbours until one is left.
-func (s *Sorter[T]) mergeRuns(keys []entry) {
+func (s *Sorter[T]) mergeRuns(rows []uint32) {
 	ends := make([]int, 0, 64)
-	for i := 1; i < len(keys); i++ {
-		if keys[i].before(&keys[i-1]) {
+	for i := 1; i < len(rows); i++ {
+		if s.entry(rows[i]).before(s.entry(rows[i-1])) {
 			ends = append(ends, i)
 		}
 	}
 	if len(ends) == 0 {
 		return
 	}
-	ends = append(ends, len(keys))
-	s.spare = sized(s.spare, len(keys))
-	from, to := keys, s.spare
+	ends = append(ends, len(rows))
+	s.spare = sized(s.spare, len(rows))
+	from, to := rows, s.spare
 	for len(ends) > 1 {
 		kept := ends[:0]
 		start := 0
@@ -127,28 +120,38 @@ func (s *Sorter[T]) mergeRuns(keys []entry) {
 				break
 			}
 			mid, end := ends[i], ends[i+1]
-			merge(to[start:end], from[start:mid], from[mid:end])
+			s.merge(to[start:end], from[start:mid], from[mid:end])
 			kept = append(kept, end)
 			start = end
 		}
 		ends = kept
 		from, to = to, from
 	}
-	if &from[0] != &keys[0] {
-		copy(keys, from)
+	if &from[0] != &rows[0] {
+		copy(rows, from)
 	}
 }
 
 // merge puts a and b, each in order, into dst.
-func merge(dst, a, b []entry) {
+func (s *Sorter[T]) merge(dst, a, b []uint32) {
 	n := 0
-	for len(a) > 0 && len(b) > 0 {
-		if b[0].before(&a[0]) {
-			dst[n], b = b[0], b[1:]
+	x, y := s.entry(a[0]), s.entry(b[0])
+	for {
+		if y.before(x) {
+			dst[n] = b[0]
+			n++
+			if b = b[1:]; len(b) == 0 {
+				break
+			}
+			y = s.entry(b[0])
 		} else {
-			dst[n], a = a[0], a[1:]
+			dst[n] = a[0]
+			n++
+			if a = a[1:]; len(a) == 0 {
+				break
+			}
+			x = s.entry(a[0])
 		}
-		n++
 	}
 	copy(dst[n:], a)
 	copy(dst[n+len(a):], b)

@@ -41,8 +41,8 @@ type Sorter[T any] struct {
 	chunks
 	added [][]entry // of the rows in memory, as they came
 	held  int       // rows in memory
-	keys  []entry   // the same in order, once sorted
-	spare []entry   // for merging
+	order []uint32  // their numbers in order, once sorted
+	spare []uint32  // for merging
 	file  *os.File
 	size  int64
 	runs  []run
@@ -89,7 +89,7 @@ func (s *Sorter[T]) Add(row *T) error {
 // Flush writes the rows in memory to disk and gives their memory back.
 func (s *Sorter[T]) Flush() error {
 	err := s.write()
-	s.chunks, s.added, s.keys, s.spare = chunks{}, nil, nil, nil
+	s.chunks, s.added, s.order, s.spare = chunks{}, nil, nil, nil
 	return err
 }
 
@@ -110,8 +110,8 @@ func (s *Sorter[T]) write() error {
 	s.sort()
 	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 64<<10)
 	start := s.size
-	for i := range s.keys {
-		stored := s.stored(s.keys[i].at)
+	for _, i := range s.order {
+		stored := s.stored(s.entry(i).at)
 		w.Write(stored)
 		s.size += int64(len(stored))
 	}
@@ -119,14 +119,14 @@ func (s *Sorter[T]) write() error {
 		return fmt.Errorf("spill: %w", err)
 	}
 	s.runs = append(s.runs, run{start, s.size})
-	s.keys, s.held = s.keys[:0], 0
+	s.order, s.held = s.order[:0], 0
 	s.reset()
 	return nil
 }
 
 // Close gives up the rows and the file. It may be called more than once.
 func (s *Sorter[T]) Close() error {
-	s.chunks, s.added, s.keys, s.spare, s.runs, s.held = chunks{}, nil, nil, nil, nil, 0
+	s.chunks, s.added, s.order, s.spare, s.runs, s.held = chunks{}, nil, nil, nil, nil, 0
 	if s.file == nil {
 		return nil
 	}
@@ -148,8 +148,8 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
 		it.push(c)
 	}
-	if len(s.keys) > 0 {
-		it.push(&cursor[T]{codec: &s.codec, age: len(s.runs), mem: s, keys: s.keys})
+	if len(s.order) > 0 {
+		it.push(&cursor[T]{codec: &s.codec, age: len(s.runs), mem: s, order: s.order})
 	}
 	return it
 }
@@ -241,7 +241,7 @@ type cursor[T any] struct {
 	codec *Codec[T]
 	age   int // place of the run among the runs
 	mem   *Sorter[T]
-	keys  []entry
+	order []uint32
 	r     *bufio.Reader
 	row   T
 	key   Key
@@ -251,13 +251,13 @@ type cursor[T any] struct {
 
 func (c *cursor[T]) advance() bool {
 	if c.r == nil {
-		if len(c.keys) == 0 {
+		if len(c.order) == 0 {
 			return false
 		}
-		k := &c.keys[0]
+		k := c.mem.entry(c.order[0])
 		c.key = Key{First: k.first, Second: k.second, Group: k.group}
-		c.err = c.codec.Decode(c.mem.row(c.keys[0].at), &c.row)
-		c.keys = c.keys[1:]
+		c.err = c.codec.Decode(c.mem.row(k.at), &c.row)
+		c.order = c.order[1:]
 		return c.err == nil
 	}
 	n, err := binary.ReadUvarint(c.r)
