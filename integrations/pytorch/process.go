@@ -139,9 +139,9 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
 	p.host1 = spill.New(rowCodec(laneOrder), int(share/2), opts.TempDir)
-	p.join = spill.New(rowCodec(correlationOrder), int(share/5), opts.TempDir)
+	p.join = spill.New(rowCodec(correlationOrder), int(share*3/16), opts.TempDir)
 	p.device = spill.New(rowCodec(laneOrder), int(share/8), opts.TempDir)
-	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/8), opts.TempDir)
+	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
 	p.pairs = spill.New(rowCodec(bySequence), int(share/16), opts.TempDir)
 	p.ties = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
 	return p
