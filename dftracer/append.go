@@ -117,12 +117,29 @@ func appendString(dst []byte, s string) []byte {
 }
 
 func appendEscaped(dst []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
+	i := 0
+	// Eight bytes at a time: most strings are plain to the end.
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if !allPlain(w) {
+			break
+		}
+	}
+	for ; i < len(s); i++ {
 		if !plain[s[i]] {
 			return escapeFrom(dst, s, i)
 		}
 	}
 	return append(dst, s...)
+}
+
+// allPlain reports whether each of eight bytes stands for itself inside a JSON
+// string.
+func allPlain(w uint64) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^(ones*'"'), w^(ones*'\\')
+	return (w|(w-ones*' ')|(quote-ones)|(slash-ones))&tops == 0
 }
 
 // escapeFrom appends s, of which the first i bytes are known to be plain.

@@ -160,6 +160,9 @@ func clampInt64(f float64) int64 {
 }
 
 func appendFloat(dst []byte, f float64) []byte {
+	if short, ok := appendShort(dst, f); ok {
+		return short
+	}
 	switch {
 	case f != f:
 		return append(dst, `"NaN"`...)
@@ -181,6 +184,36 @@ func appendFloat(dst []byte, f float64) []byte {
 		}
 	}
 	return append(dst, '.', '0')
+}
+
+// appendShort appends a number of at most four decimals, as most are. Two
+// decimals of up to fifteen digits never stand for the same float, so the one
+// that is found is the shortest.
+func appendShort(dst []byte, f float64) ([]byte, bool) {
+	const limit = 1e14
+	scaled := math.Abs(f) * 1e4
+	if !(scaled < limit) || f == 0 && math.Signbit(f) {
+		return dst, false
+	}
+	v := uint64(scaled + 0.5)
+	if float64(v)/1e4 != math.Abs(f) {
+		return dst, false
+	}
+	if f < 0 {
+		dst = append(dst, '-')
+	}
+	whole := v / 1e4
+	rest := uint32(v - whole*1e4)
+	if rest == 0 {
+		return append(appendUint(dst, whole), '.', '0'), true
+	}
+	dst = append(appendUint(dst, whole), '.')
+	hi, lo := rest/100, rest%100
+	dst = append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*lo], pairs[2*lo+1])
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
+	}
+	return dst, true
 }
 
 // appendRaw copies valid JSON. Bytes below space can only stand between

@@ -1,5 +1,10 @@
 package dftracer
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // maxLine is the longest line, its line feed included, that readers take.
 const maxLine = 16*1024 - 1
 
@@ -225,20 +230,58 @@ func appendNesting(dst []byte, level int, parent int64) []byte {
 func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 	for i := range args {
 		a := &args[i]
-		dst = append(dst, ',', '"')
 		if len(a.Key) == 5 && (a.Key == "level" || a.Key == "p_idx" || a.Key == "hhash") {
-			dst = append(dst, "user_"...) // the format owns these three
+			dst = append(dst, `,"user_`...) // the format owns these three
+			dst = appendEscaped(dst, a.Key)
+			dst = append(dst, '"', ':')
+		} else {
+			dst = appendKey(dst, a.Key)
 		}
-		dst = appendEscaped(dst, a.Key)
-		dst = append(dst, '"', ':')
 		switch a.kind {
 		case KindInt:
+			if a.num < 10 {
+				dst = append(dst, byte('0'+a.num))
+				continue
+			}
 			dst = appendInt(dst, int64(a.num))
 		case KindString:
 			dst = appendString(dst, a.str)
+		case KindFloat:
+			dst = appendFloat(dst, math.Float64frombits(a.num))
 		default:
 			dst = a.AppendJSON(dst, e.dialect)
 		}
 	}
 	return dst
+}
+
+// appendKey appends a comma and the start of a member.
+func appendKey(dst []byte, key string) []byte {
+	n := len(dst)
+	if cap(dst)-n < len(key)+12 || len(key) > 32 {
+		dst = append(dst, ',', '"')
+		dst = appendEscaped(dst, key)
+		return append(dst, '"', ':')
+	}
+	// Eight bytes at a time without a call: keys are short.
+	b := dst[n : n+len(key)+12]
+	b[0], b[1] = ',', '"'
+	i := 0
+	for ; i+8 <= len(key); i += 8 {
+		w := uint64(key[i]) | uint64(key[i+1])<<8 | uint64(key[i+2])<<16 | uint64(key[i+3])<<24 |
+			uint64(key[i+4])<<32 | uint64(key[i+5])<<40 | uint64(key[i+6])<<48 | uint64(key[i+7])<<56
+		if !allPlain(w) {
+			break
+		}
+		binary.LittleEndian.PutUint64(b[i+2:], w)
+	}
+	for ; i < len(key); i++ {
+		if !plain[key[i]] {
+			dst = escapeFrom(dst[:n+2], key, i)
+			return append(dst, '"', ':')
+		}
+		b[i+2] = key[i]
+	}
+	b[i+2], b[i+3] = '"', ':'
+	return dst[:n+len(key)+4]
 }

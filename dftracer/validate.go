@@ -2,7 +2,6 @@ package dftracer
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // ValidateOptions relaxes Validate. The zero value, and nil, are strict.
@@ -25,6 +26,11 @@ type ValidateOptions struct {
 	// AllowForeign accepts what other producers do: repeated ids, missing
 	// framing, events of one lane that overlap partially.
 	AllowForeign bool
+	// Memory bounds the bytes held to compare events with each other, 32 MiB
+	// when zero. What does not fit is sorted in temporary files in TempDir, the
+	// system's own when empty: about 60 bytes per event.
+	Memory  int64
+	TempDir string
 }
 
 // Problem is one defect of a trace.
@@ -73,19 +79,23 @@ func (r *Report) Err() error {
 
 // Validate reads a whole trace, plain or gzip, and reports everything in it
 // that a strict reader could stumble over: JSON, framing, key types, the order
-// of the first records, ids, parents, containment and lanes. Its memory grows
-// with the number of events. The error is about reading, not about the trace.
+// of the first records, ids, parents, containment and lanes. Its memory does not
+// grow with the number of events, only with that of lanes, of distinct names and
+// of spans that are open at a time. The error is about reading and about
+// temporary files, not about the trace.
 func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
-	v := &validator{ids: make(map[uint64]int), report: Report{Counts: make(map[string]int)}}
+	v := &validator{report: Report{Counts: make(map[string]int)}}
 	if opts != nil {
 		v.opts = *opts
 	}
+	v.begin()
+	defer v.release()
 	text, err := decompress(r)
 	if err != nil {
 		return v.report, fmt.Errorf("dftracer: validate: %w", err)
 	}
 	src := lineSource{r: text}
-	for {
+	for v.failed == nil {
 		line, err := src.next()
 		if errors.Is(err, errLongLine) {
 			v.report.Lines++
@@ -108,6 +118,9 @@ func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
 		v.line(line, true)
 	}
 	v.finish()
+	if v.failed != nil {
+		return v.report, fmt.Errorf("dftracer: validate: %w", v.failed)
+	}
 	return v.report, nil
 }
 
@@ -126,25 +139,16 @@ type validator struct {
 	report Report
 	parser parser
 	event  Event
-	spans  []span
-	ids    map[uint64]int // to the index in spans, -1 for metadata
+	known  *spill.Sorter[known] // by id
+	placed *spill.Sorter[known] // by lane
+	lanes  map[lane]uint32
+	failed error // of a temporary file
 	open   map[uint64]bool
 	heads  []string // names of the first records
 	opened bool
 	closed bool
 	ended  bool
 	loose  bool // a part of a rotated trace, or recovered
-}
-
-// span is what is kept of a complete event.
-type span struct {
-	line       int
-	id         uint64
-	parent     int64
-	pid, tid   int64
-	start, end int64
-	level      int
-	framing    bool
 }
 
 func (v *validator) problem(format string, args ...any) { v.add(v.report.Lines, format, args...) }
@@ -248,13 +252,8 @@ func (v *validator) record(ev *Event, line []byte) {
 	if v.ended {
 		v.problem("%s follows the end event", ev.Name)
 	}
-	if ev.ID != 0 {
-		if _, twice := v.ids[ev.ID]; twice && !v.opts.AllowForeign {
-			v.problem("id %d is used twice", ev.ID)
-		}
-		v.ids[ev.ID] = -1
-	}
 	if ev.Phase != PhaseComplete {
+		v.define(&known{kind: defFact, id: ev.ID, line: v.report.Lines})
 		v.fact(ev)
 		return
 	}
@@ -267,11 +266,12 @@ func (v *validator) record(ev *Event, line []byte) {
 		v.loose = v.loose || part || mended
 	}
 	delete(v.open, ev.ID)
-	if ev.ID != 0 {
-		v.ids[ev.ID] = len(v.spans)
+	k := known{kind: defSpan, id: ev.ID, parent: ev.Parent, line: v.report.Lines, start: ev.TS, end: ev.End(), level: ev.Level}
+	v.define(&k)
+	v.refer(&k)
+	if !framing {
+		v.place(&k, lane{ev.PID, ev.TID})
 	}
-	v.spans = append(v.spans, span{line: v.report.Lines, id: ev.ID, parent: ev.Parent, pid: ev.PID, tid: ev.TID,
-		start: ev.TS, end: ev.End(), level: ev.Level, framing: framing})
 }
 
 func (v *validator) fact(ev *Event) {
@@ -301,11 +301,16 @@ func (v *validator) fact(ev *Event) {
 
 func (v *validator) finish() {
 	v.report.Open = len(v.open)
+	v.report.Lanes = len(v.lanes)
+	twice, parents := v.relatives()
+	v.insert(twice)
 	if !v.opts.AllowForeign {
 		v.framing()
 	}
-	v.parents()
-	v.lanes()
+	v.append(parents)
+	if !v.opts.AllowForeign {
+		v.append(v.overlaps())
+	}
 }
 
 func (v *validator) framing() {
@@ -337,63 +342,4 @@ func (v *validator) framing() {
 
 func hasPrefix(have, want []string) bool {
 	return len(have) >= len(want) && slices.Equal(have[:len(want)], want)
-}
-
-func (v *validator) parents() {
-	for i := range v.spans {
-		s := &v.spans[i]
-		if s.parent <= 0 {
-			continue
-		}
-		at, known := v.ids[uint64(s.parent)]
-		if !known || at < 0 {
-			if v.open[uint64(s.parent)] {
-				continue
-			}
-			v.report.Orphans++
-			if !v.loose && !v.opts.AllowMissingParents {
-				v.add(s.line, "p_idx %d names no event", s.parent)
-			}
-			continue
-		}
-		p := &v.spans[at]
-		if !v.opts.AllowOutliving && !v.opts.AllowForeign && (s.start < p.start || s.end > p.end) {
-			v.add(s.line, "event %d [%d, %d] is not inside its parent %d [%d, %d]", s.id, s.start, s.end, p.id, p.start, p.end)
-		}
-		if s.level > 0 && p.level > 0 && s.level != p.level+1 && !v.opts.AllowForeign {
-			v.add(s.line, "event %d has level %d, its parent %d has level %d", s.id, s.level, p.id, p.level)
-		}
-	}
-}
-
-func (v *validator) lanes() {
-	type lane struct{ pid, tid int64 }
-	lanes := make(map[lane][]*span)
-	for i := range v.spans {
-		s := &v.spans[i]
-		if !s.framing {
-			k := lane{s.pid, s.tid}
-			lanes[k] = append(lanes[k], s)
-		}
-	}
-	v.report.Lanes = len(lanes)
-	if v.opts.AllowForeign {
-		return
-	}
-	for _, spans := range lanes {
-		slices.SortFunc(spans, func(a, b *span) int {
-			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
-		})
-		var stack []*span
-		for _, s := range spans {
-			for len(stack) > 0 && stack[len(stack)-1].end <= s.start {
-				stack = stack[:len(stack)-1]
-			}
-			if len(stack) > 0 && s.end > stack[len(stack)-1].end {
-				o := stack[len(stack)-1]
-				v.add(s.line, "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.id, o.start, o.end, s.tid)
-			}
-			stack = append(stack, s)
-		}
-	}
 }

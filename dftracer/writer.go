@@ -192,15 +192,16 @@ func (w *Writer) Write(ev *Event) {
 	if w == nil || ev == nil {
 		return
 	}
-	copied := *ev
-	if copied.ID == 0 && w.enc.hasID(ev.Phase) {
+	if ev.ID == 0 && w.enc.hasID(ev.Phase) {
+		copied := *ev
 		copied.ID = w.lastID.Add(1)
+		ev = &copied
 	}
 	if ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0 {
 		w.fixed.Add(1)
 	}
 	if quickSize(ev) > maxLine {
-		w.writeLong(&copied)
+		w.writeLong(ev)
 		return
 	}
 	sh := w.shardOf(ev)
@@ -210,7 +211,7 @@ func (w *Writer) Write(ev *Event) {
 		w.late.Add(1)
 		return
 	}
-	sh.buf = w.enc.append(sh.buf, &sh.clock, &copied)
+	sh.buf = w.enc.append(sh.buf, &sh.clock, ev)
 	sh.lines++
 	full := len(sh.buf) >= w.block
 	sh.mu.Unlock()

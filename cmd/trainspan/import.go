@@ -131,7 +131,7 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	var sink pytorch.Sink
 	var out *traceFile
 	if o.output != "" {
-		if out, err = a.createTrace(o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect}); err != nil {
+		if out, err = a.createTrace(o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1}); err != nil {
 			return err
 		}
 		sink = out.Writer

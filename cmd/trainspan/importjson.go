@@ -37,6 +37,7 @@ type importFile struct {
 	Device         int64            `json:"device_us"`
 	DeviceRows     int64            `json:"device_rows"`
 	DeviceUnlinked int64            `json:"device_rows_without_launch"`
+	BackwardTied   int64            `json:"backward_operators_tied"`
 	ClockOffset    float64          `json:"clock_offset_us"`
 	Warnings       []string         `json:"warnings"`
 	Guesses        []string         `json:"guesses"`
@@ -91,7 +92,7 @@ func importJSON(r *pytorch.Report, output string) *importReport {
 		out.Files = append(out.Files, importFile{
 			Name: f.Name, Events: f.Events, Bytes: f.Bytes, Counts: f.Counts, Era: f.Era.String(), Start: f.Start.UnixMicro(), End: f.End.UnixMicro(),
 			Rank: f.Rank, World: f.World, PID: f.PID, Host: f.Host, Steps: f.Steps, Skipped: f.Skipped, SkippedBytes: f.SkippedBytes, Truncated: f.Truncated,
-			SelfCPU: f.SelfCPU.Microseconds(), Device: f.Device.Microseconds(), DeviceRows: f.DeviceRows, DeviceUnlinked: f.DeviceUnlinked,
+			SelfCPU: f.SelfCPU.Microseconds(), Device: f.Device.Microseconds(), DeviceRows: f.DeviceRows, DeviceUnlinked: f.DeviceUnlinked, BackwardTied: f.BackwardTied,
 			ClockOffset: inMicros(f.ClockOffset), Warnings: full(f.Warnings), Guesses: full(f.Guesses), Unknown: full(f.Unknown)})
 	}
 	for _, l := range r.Logs {

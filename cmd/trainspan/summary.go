@@ -31,6 +31,9 @@ Per rank and per epoch: how long something was computed, how long I/O and
 communication took, and how much of these did not overlap with computing. Each
 moment counts once there, however many spans it is in.
 
+A rank with kernels in its PyTorch profile computes while one of these runs, those
+of collectives aside; with --compute the categories alone decide.
+
 Per category and name: how often, the time in all, the time without the spans
 that ran inside on the same lane (self), and how it is spread. Percentiles are
 exact to 1.6 %.
@@ -46,6 +49,7 @@ Memory does not grow with the size of the traces.`,
   trainspan summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.classes.NoKernels = cmd.Flags().Changed("compute")
 			return a.summary(cmd.Context(), args, &o)
 		},
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
@@ -70,6 +71,9 @@ func (a *app) showUse(r *stats.Result, p painter) {
 		t.add(append([]string{"mean", "", "", ""}, useCells(divUse(mean, n))...)...)
 	}
 	t.write(a.stdout, p)
+	if slices.ContainsFunc(r.Processes, func(x stats.ProcessStat) bool { return x.Kernels }) {
+		a.printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes that of the host instead\n")
+	}
 	if len(r.Processes) > maxRows {
 		a.printf("  %s more are in --json and in the mean\n", count(len(r.Processes)-maxRows))
 	}

@@ -25,8 +25,9 @@ func newValidate(a *app) *cobra.Command {
 order of the first records, that ids are unique and parents exist, that spans
 lie inside their parents and do not overlap partially on a lane.
 
-The status is 0 when every trace is in order and 1 when one is not. Memory grows
-with the number of events.`,
+The status is 0 when every trace is in order and 1 when one is not. Memory does
+not grow with the number of events: large traces are sorted in temporary files,
+about 60 bytes per event, in the directory that TMPDIR names.`,
 		Example: `  trainspan validate out/*.pfw.gz
   trainspan validate --unfinished running.pfw.gz
   trainspan validate --foreign trace-of-dftracer.pfw.gz

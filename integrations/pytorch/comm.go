@@ -203,7 +203,7 @@ func (c *collective) fromArgs(args kineto.Args) {
 
 // encode and decodeCollective carry a collective through a spilled row.
 func (c *collective) encode() string {
-	var b []byte
+	b := make([]byte, 0, 128)
 	for _, s := range [...]string{c.op, c.coll, c.dtype, c.pg, c.pgDesc} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)

@@ -58,18 +58,24 @@ func (e *emitter) deviceEvent(r *row, name string) {
 	e.int("device", e.p.deviceType)
 	e.known("device_id", r.b)
 	e.known("stream", r.c)
-	e.int("cpu_memory", 0)
-	e.int("device_memory_usage", 0)
-	e.int("is_remote", 0)
-	e.int("input_size", 0)
-	e.percent("total_cpu_percent", 0, 1)
+	work := dur
 	if r.kind == kineto.KindGPUAnnotation || r.kind == kineto.KindSync {
-		e.percent("total_device_percent", 0, 1)
-	} else {
-		e.percent("total_device_percent", dur, e.p.totalDevice)
+		work = 0
+	}
+	e.args = append(e.args,
+		dftracer.Int("cpu_memory", 0),
+		dftracer.Int("device_memory_usage", 0),
+		dftracer.Int("is_remote", 0),
+		dftracer.Int("input_size", 0),
+		dftracer.Float("total_cpu_percent", 0),
+		dftracer.Float("total_device_percent", percent(work, e.p.totalDevice)))
+	if r.kind != kineto.KindGPUAnnotation && r.kind != kineto.KindSync {
 		e.us("device_us", dur)
 	}
 	e.str("kind", r.kind.String())
+	if r.kind == kineto.KindKernel && r.extra != "" {
+		e.int("collective", 1)
+	}
 	if r.corr != 0 {
 		e.int("correlation", r.corr)
 	}

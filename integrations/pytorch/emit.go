@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strconv"
@@ -21,8 +22,8 @@ type emitter struct {
 	profiler int64
 	devTID   int64 // of the device row being written
 
-	onHost  interface{ Next() *row }
-	pending *row
+	onHost, ties     interface{ Next() *row }
+	pending, nextTie *row
 
 	hostHash string
 	ev       dftracer.Event
@@ -48,10 +49,13 @@ func (e *emitter) run(ctx context.Context) error {
 	it := p.onHost.Iter()
 	e.onHost = it
 	e.pending = it.Next()
+	ties := p.ties.Iter()
+	e.ties = ties
+	e.nextTie = ties.Next()
 	if err := (&sweep{p: p, v: e}).run(ctx); err != nil {
 		return err
 	}
-	if err := it.Err(); err != nil {
+	if err := cmp.Or(it.Err(), ties.Err()); err != nil {
 		return err
 	}
 	if e.inferBwd {
@@ -105,12 +109,12 @@ func (e *emitter) text(key, v string) {
 	}
 }
 
-func (e *emitter) percent(key string, part, whole int64) {
-	v := 0.0
-	if whole > 0 {
-		v = math.Round(float64(part)/float64(whole)*1e6) / 1e4
+// percent returns what part is of whole, to four decimals.
+func percent(part, whole int64) float64 {
+	if whole <= 0 || part == 0 {
+		return 0
 	}
-	e.args = append(e.args, dftracer.Float(key, v))
+	return math.Round(float64(part)/float64(whole)*1e6) / 1e4
 }
 
 // us adds nanoseconds as microseconds, with decimals when the file has them.
@@ -161,7 +165,9 @@ func (e *emitter) exact(start, dur int64) {
 }
 
 func (e *emitter) push(s *sweep, f *frame) error {
-	f.id = e.nextID()
+	if e.tieUp(f); f.id == 0 {
+		f.id = e.nextID()
+	}
 	for e.pending != nil && e.pending.ord <= f.ord {
 		if e.pending.ord == f.ord {
 			f.devSelf += e.pending.end - e.pending.start
@@ -218,19 +224,20 @@ func (e *emitter) profilerEvent(f, up *frame) {
 	}
 	dur := f.r.end - f.r.start
 	self := max(dur-f.childDur, 0)
-	e.int("device", 0)
-	e.int("cpu_memory", f.hostMem)
-	e.int("device_memory_usage", f.devMem)
-	e.int("is_remote", 0)
 	op := f.r.kind == kineto.KindCPUOp || f.r.kind == kineto.KindUserAnnotation
+	size := int64(0)
 	if op {
-		e.int("input_size", f.r.a)
-	} else {
-		e.int("input_size", 0)
+		size = f.r.a
 	}
-	e.percent("total_cpu_percent", dur, e.p.totalSelf)
-	e.percent("total_device_percent", f.devTotal, e.p.totalDevice)
-	e.percent("self_cpu_percent", self, e.p.totalSelf)
+	e.args = append(e.args,
+		dftracer.Int("device", 0),
+		dftracer.Int("cpu_memory", f.hostMem),
+		dftracer.Int("device_memory_usage", f.devMem),
+		dftracer.Int("is_remote", 0),
+		dftracer.Int("input_size", size),
+		dftracer.Float("total_cpu_percent", percent(dur, e.p.totalSelf)),
+		dftracer.Float("total_device_percent", percent(f.devTotal, e.p.totalDevice)),
+		dftracer.Float("self_cpu_percent", percent(self, e.p.totalSelf)))
 	if f.hostMemSelf != 0 {
 		e.int("self_cpu_memory", f.hostMemSelf)
 	}
@@ -255,6 +262,8 @@ func (e *emitter) profilerEvent(f, up *frame) {
 	if f.clamped > 0 {
 		e.us("clamped_us", f.clamped)
 	}
+	e.tied(f)
+	e.recomputed(f)
 	e.exact(f.r.start, dur+f.clamped)
 	e.common(f.step, false)
 }
@@ -262,6 +271,9 @@ func (e *emitter) profilerEvent(f, up *frame) {
 // ruleEvent writes the event of the AI category that a row's name stands for.
 func (e *emitter) ruleEvent(s *sweep, f *frame) {
 	rule := &e.p.rules.rules[f.rule-1]
+	if f.inBackward(rule) {
+		return
+	}
 	if rule.Outermost {
 		for i := range s.stack[:len(s.stack)-1] {
 			if r := s.stack[i].rule; r > 0 && e.p.rules.rules[r-1].Cat == rule.Cat && e.p.rules.rules[r-1].Name == rule.Name {

@@ -2,14 +2,17 @@ package pytorch_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 
 // In a directory, traces are known by their names and compile logs by what
@@ -40,5 +43,62 @@ func TestFilesOfADirectory(t *testing.T) {
 	}
 	if want := []string{"rank0.pt.trace.json", "ranks.tar", "renamed.log", "simple.log.gz"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Folders of torch.compile are named for what they are, and the answer says
+// what to give instead.
+func TestFoldersOfTorchCompileAreRefusedByName(t *testing.T) {
+	const dynamo = `[{"name":"dynamo","ph":"B","cat":"dynamo_timed","ts":1778000000000000.5,"pid":0,"tid":0,"args":{"compile_id":"0/0"}}]`
+	const profile = `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1778000000000000,"dur":9}]}`
+	for _, tc := range []struct {
+		name, give string
+		files      []string
+		want       string // "" imports
+	}{
+		{"debug root", "torch_compile_debug", []string{"torch_compile_debug/run_2026_01_02-pid_7/torchdynamo/debug.log"}, "TORCH_COMPILE_DEBUG"},
+		{"debug run", "torch_compile_debug/run_2026_01_02-pid_7", []string{
+			"torch_compile_debug/run_2026_01_02-pid_7/torchdynamo/debug.log",
+			"torch_compile_debug/run_2026_01_02-pid_7/torchinductor/model__0_forward_1.0/output_code.py"}, "TORCH_COMPILE_DEBUG"},
+		{"debug below", ".", []string{"torch_compile_debug/run_2026_01_02-pid_7/torchdynamo/debug.log", "train.py"}, "TORCH_COMPILE_DEBUG"},
+		{"debug beside a trace", ".", []string{"torch_compile_debug/run_2026_01_02-pid_7/torchdynamo/debug.log", "p.json"}, ""},
+		{"tlparse", "tl_out", []string{"tl_out/index.html", "tl_out/raw.jsonl", "tl_out/chromium_events.json", "tl_out/-_0_0_0/graph.txt"}, "tlparse"},
+		{"tlparse below", ".", []string{"tl_out/index.html", "tl_out/raw.jsonl"}, "tlparse"},
+		{"tlparse timeline", "tl_out/chromium_events.json", []string{"tl_out/chromium_events.json"}, "tlparse"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, f := range tc.files {
+				path := filepath.Join(dir, filepath.FromSlash(f))
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				text := profile
+				if filepath.Base(f) == "chromium_events.json" {
+					text = dynamo
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sources, err := pytorch.Files(filepath.Join(dir, filepath.FromSlash(tc.give)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := pytorch.Import(t.Context(), &capture{}, sources, nil)
+			if tc.want == "" {
+				if err != nil || len(rep.Files) != 1 || len(rep.Refused) != 0 {
+					t.Fatalf("%v, refused %v", err, rep.Refused)
+				}
+				return
+			}
+			var refused *kineto.RefusedError
+			if !errors.As(err, &refused) || len(rep.Refused) != 1 {
+				t.Fatalf("error %v, refused %v", err, rep.Refused)
+			}
+			if !strings.Contains(refused.What, tc.want) || !strings.Contains(refused.Hint, "dedicated_log_torch_trace_") {
+				t.Errorf("%v", refused)
+			}
+		})
 	}
 }

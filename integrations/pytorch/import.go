@@ -96,6 +96,11 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		return fmt.Errorf("pytorch: source %q cannot be opened", src.Name)
 	}
 	f, err := src.Open()
+	var refused *kineto.RefusedError
+	if errors.As(err, &refused) {
+		im.refuse(src.Name, err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("pytorch: %w", err)
 	}
@@ -108,7 +113,6 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		}
 		return im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
 	})
-	var refused *kineto.RefusedError
 	if errors.As(err, &refused) {
 		im.refuse(src.Name, err)
 		return nil
@@ -126,6 +130,7 @@ func (im *importer) refuse(name string, err error) {
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
 	p := newProcess(name, im.opts, im.rules, im.opts.Memory)
 	p.report.modTime = mod
+	p.nextID = im.nextID
 	err := p.scan(ctx, body)
 	var refused *kineto.RefusedError
 	switch {
@@ -219,7 +224,9 @@ func (p *process) finishReport() {
 	shift := p.base + p.offset
 	r.Start, r.End = time.Unix(0, p.window[0]+shift), time.Unix(0, p.window[1]+shift)
 	r.SelfCPU, r.Device = time.Duration(p.totalSelf), time.Duration(p.totalDevice)
-	r.SpilledBytes = p.host1.Spilled() + p.join.Spilled() + p.device.Spilled() + p.onHost.Spilled()
+	for _, s := range p.sorters() {
+		r.SpilledBytes += s.Spilled()
+	}
 	if r.Steps == 0 {
 		r.cannot("steps: the profiler marks them only when it runs with a schedule")
 	}

@@ -18,6 +18,7 @@ type linker struct {
 	env    envelope
 	open   bool
 	counts [levelCount]int64
+	out    row // being added to the join
 }
 
 func (l *linker) push(s *sweep, f *frame) error {
@@ -35,6 +36,9 @@ func (l *linker) push(s *sweep, f *frame) error {
 	p.moduleFrames = p.moduleFrames || isModuleFrame(f)
 	if f.engine && (len(s.stack) < 2 || !s.stack[len(s.stack)-2].engine) {
 		l.engine(s, f)
+	}
+	if err := l.sequenced(p, f); err != nil {
+		return err
 	}
 	if (f.r.kind == kineto.KindRuntime || f.r.kind == kineto.KindDriver) && f.r.corr != 0 {
 		return l.launch(s, f)
@@ -61,7 +65,8 @@ func (l *linker) flush(p *process) {
 
 // launch puts what a device row can learn from its launch into the join.
 func (l *linker) launch(s *sweep, f *frame) error {
-	r := row{
+	r := &l.out
+	*r = row{
 		flags: flagLink, seq: f.r.seq, kind: f.r.kind, corr: f.r.corr, ord: f.ord, step: f.step, launch: f.r.start, launchEnd: f.r.end,
 		region: f.region, graph: f.graph, a: f.r.a, lane: f.r.lane, extra: f.r.extra,
 	}
@@ -82,7 +87,7 @@ func (l *linker) launch(s *sweep, f *frame) error {
 		r.extra = f.comm.encode()
 		r.b = 1
 	}
-	return s.p.join.Add(&r)
+	return s.p.join.Add(r)
 }
 
 func (l *linker) pop(*sweep, *frame) error { return nil }
@@ -104,6 +109,9 @@ func (p *process) link(ctx context.Context) error {
 	p.ordinals = s.ord
 	p.levelCounts = l.counts
 	slices.SortFunc(p.envelopes, func(a, b envelope) int { return cmp.Compare(a.start, b.start) })
+	if err := p.pairUp(); err != nil {
+		return err
+	}
 	return p.joinDevices(ctx)
 }
 
@@ -112,7 +120,7 @@ func (p *process) link(ctx context.Context) error {
 // counts something else.
 func (p *process) joinDevices(ctx context.Context) error {
 	it := p.join.Iter()
-	var link row
+	var link, time row
 	have := false
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -128,8 +136,7 @@ func (p *process) joinDevices(ctx context.Context) error {
 			}
 			continue
 		}
-		dev := *r
-		if err := p.resolve(&dev, &link, have && link.corr == dev.corr && dev.corr != 0); err != nil {
+		if err := p.resolve(r, &link, have && link.corr == r.corr && r.corr != 0, &time); err != nil {
 			return err
 		}
 	}
@@ -140,7 +147,9 @@ func (p *process) joinDevices(ctx context.Context) error {
 	return p.collectCollectives(ctx)
 }
 
-func (p *process) resolve(dev, link *row, linked bool) error {
+// resolve gives a device row what its launch knows. time is room for the row
+// that takes its duration to the operator.
+func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 	counted := dev.kind != kineto.KindGPUAnnotation && dev.kind != kineto.KindSync
 	lvl := levelKernel
 	if linked {
@@ -170,7 +179,8 @@ func (p *process) resolve(dev, link *row, linked bool) error {
 	}
 	p.levelCounts[lvl]++
 	if linked && counted {
-		if err := p.onHost.Add(&row{seq: dev.seq, ord: dev.ord, start: dev.start, end: dev.end}); err != nil {
+		*time = row{ord: dev.ord, start: dev.start, end: dev.end, step: -1}
+		if err := p.onHost.Add(time); err != nil {
 			return err
 		}
 	}

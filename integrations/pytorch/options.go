@@ -36,6 +36,7 @@ type Source struct {
 
 // Files returns the sources behind paths: a file stands for itself, a directory
 // for the traces and logs in it (and not below it), in the order of their names.
+// A folder of TORCH_COMPILE_DEBUG or of tlparse is a source that an import refuses.
 func Files(paths ...string) ([]Source, error) {
 	var out []Source
 	for _, p := range paths {
@@ -51,6 +52,11 @@ func Files(paths ...string) ([]Source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pytorch: %w", err)
 		}
+		if why := compileDir(p, entries); why != nil {
+			out = append(out, refusedSource(p, why))
+			continue
+		}
+		before := len(out)
 		for _, e := range entries {
 			fi, err := e.Info()
 			if err != nil || !fi.Mode().IsRegular() {
@@ -59,6 +65,9 @@ func Files(paths ...string) ([]Source, error) {
 			if path := filepath.Join(p, e.Name()); traceName(e.Name()) || compileLog(path) {
 				out = append(out, fileSource(path, fi))
 			}
+		}
+		if len(out) == before {
+			out = append(out, compileDirsIn(p, entries)...)
 		}
 	}
 	return out, nil

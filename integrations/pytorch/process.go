@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // process is one imported trace: what one rank wrote in one profiler window.
@@ -44,6 +43,11 @@ type process struct {
 	join   *spill.Sorter[row] // launches and device rows by correlation
 	device *spill.Sorter[row] // device rows, resolved, by lane
 	onHost *spill.Sorter[row] // device time by ordinal of the launch
+	pairs  *spill.Sorter[row] // operators of forward and backward by sequence number
+	ties   *spill.Sorter[row] // the same, resolved, by ordinal
+	nextID func() uint64
+
+	fwdThreads []int64 // threads whose forward has a backward here, two at most
 
 	counters   map[string]*int64
 	recent     [16]recent
@@ -126,10 +130,7 @@ type envelope struct {
 	step       int32
 }
 
-const rowBytes = int64(unsafe.Sizeof(row{}))
-
 func newProcess(name string, opts *Options, rules *ruleSet, share int64) *process {
-	rows := share / (rowBytes + 4)
 	p := &process{
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
 		names:   newNames(int(max(share/4, 1<<20))),
@@ -137,22 +138,28 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
-	p.host1 = spill.New(rowCodec(byLane), int(rows/2), opts.TempDir)
-	p.join = spill.New(rowCodec(byCorrelation), int(rows/4), opts.TempDir)
-	p.device = spill.New(rowCodec(byLane), int(rows/8), opts.TempDir)
-	p.onHost = spill.New(rowCodec(byOrdinal), int(rows/8), opts.TempDir)
+	p.host1 = spill.New(rowCodec(laneOrder), int(share/2), opts.TempDir)
+	p.join = spill.New(rowCodec(correlationOrder), int(share*3/16), opts.TempDir)
+	p.device = spill.New(rowCodec(laneOrder), int(share/8), opts.TempDir)
+	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
+	p.pairs = spill.New(rowCodec(bySequence), int(share/16), opts.TempDir)
+	p.ties = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
 	return p
 }
 
+func (p *process) sorters() []*spill.Sorter[row] {
+	return []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties}
+}
+
 func (p *process) close() {
-	for _, s := range []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost} {
+	for _, s := range p.sorters() {
 		s.Close()
 	}
 }
 
 // flush gives the memory of a process back while others are read.
 func (p *process) flush() error {
-	for _, s := range []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost} {
+	for _, s := range p.sorters() {
 		if err := s.Flush(); err != nil {
 			return err
 		}

@@ -71,6 +71,8 @@ type FileReport struct {
 	// whose launch is not in the trace.
 	// DeviceOverlaps those that overlap another of their stream without nesting.
 	DeviceRows, DeviceUnlinked, DeviceOverlaps int64
+	// BackwardTied counts backward operators whose forward operator is known.
+	BackwardTied int64
 	// SelfCPU and Device are the denominators of the percentages.
 	SelfCPU, Device time.Duration
 	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
@@ -192,6 +194,9 @@ func (r *FileReport) text(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
+	if r.BackwardTied > 0 {
+		fmt.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
+	}
 	if r.MemoryInstants > 0 {
 		fmt.Fprintf(b, "  %d memory events, net %d bytes, %d outside any operator\n", r.MemoryInstants, r.MemoryNetBytes, r.MemoryUnattributed)
 	}

@@ -1,13 +1,12 @@
 package pytorch
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/internal/spill"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // row is what is kept of one event between the passes. Times are nanoseconds
@@ -44,53 +43,100 @@ const (
 	flagExtern               // an extern kernel of a compiled graph
 )
 
-func rowCodec(compare func(a, b *row) int) spill.Codec[row] {
-	return spill.Codec[row]{Compare: compare, Append: appendRow, Decode: decodeRow}
+// rowOrder is one of the orders that rows are sorted in.
+type rowOrder func(r *row) spill.Key
+
+// laneOrder is nesting order: lane by lane, parents before children.
+func laneOrder(r *row) spill.Key {
+	return spill.Key{Group: r.lane, First: r.start, Second: -r.end}
 }
 
-// byLane puts rows into nesting order: lane by lane, parents before children.
-func byLane(a, b *row) int {
-	if a.lane != b.lane {
-		return cmp.Compare(a.lane, b.lane)
+// correlationOrder puts every launch right before the device rows it started.
+func correlationOrder(r *row) spill.Key {
+	if r.flags&flagLink != 0 {
+		return spill.Key{First: r.corr, Second: r.seq}
 	}
-	if a.start != b.start {
-		return cmp.Compare(a.start, b.start)
-	}
-	if a.end != b.end {
-		return cmp.Compare(b.end, a.end)
-	}
-	return cmp.Compare(a.seq, b.seq)
+	return spill.Key{First: r.corr, Second: math.MaxInt64}
 }
 
-// byCorrelation puts every launch right before the device rows it started.
-func byCorrelation(a, b *row) int {
-	if a.corr != b.corr {
-		return cmp.Compare(a.corr, b.corr)
-	}
-	if la, lb := a.flags&flagLink, b.flags&flagLink; la != lb {
-		return cmp.Compare(lb, la)
-	}
-	return cmp.Compare(a.seq, b.seq)
+func ordinalOrder(r *row) spill.Key { return spill.Key{First: r.ord} }
+
+func rowCodec(o rowOrder) spill.Codec[row] {
+	return spill.Codec[row]{Key: o, Append: appendRow, Decode: decodeRow}
 }
 
-func byOrdinal(a, b *row) int {
-	return cmp.Or(cmp.Compare(a.ord, b.ord), cmp.Compare(a.seq, b.seq))
-}
+// Bits of the word that tells which fields of a stored row are not zero.
+const (
+	hasLane = 1 << iota
+	hasName
+	hasSeq
+	hasDur
+	hasA
+	hasB
+	hasC
+	hasCorr
+	hasOrd
+	hasStep
+	hasOp
+	hasRegion
+	hasGraph
+	hasLaunch
+	hasLaunchDur
+	hasText
+	hasExtra
+)
 
+// appendRow writes the fields of a row that are not zero, after a word that
+// tells which these are. Most are.
 func appendRow(dst []byte, r *row) []byte {
-	dst = append(dst, byte(r.kind), r.flags)
-	dst = binary.AppendUvarint(dst, uint64(r.lane))
-	dst = binary.AppendUvarint(dst, uint64(r.name))
-	dst = binary.AppendUvarint(dst, uint64(r.op))
-	dst = binary.AppendUvarint(dst, uint64(r.region))
-	dst = binary.AppendUvarint(dst, uint64(r.graph))
-	for _, v := range [...]int64{r.seq, r.start, r.end - r.start, int64(r.step), r.corr, r.ord, r.a, r.b, r.c, r.launch, r.launchEnd - r.launch} {
-		dst = binary.AppendVarint(dst, v)
+	dst = append(dst, byte(r.kind), r.flags, 0, 0, 0)
+	at := len(dst) - 3
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.start))
+	w := rowWriter{dst: dst}
+	w.put(hasLane, uint64(r.lane))
+	w.put(hasName, uint64(r.name))
+	w.put(hasSeq, uint64(r.seq))
+	w.put(hasDur, uint64(r.end-r.start))
+	w.put(hasA, uint64(r.a))
+	w.put(hasB, uint64(r.b))
+	w.put(hasC, uint64(r.c))
+	w.put(hasCorr, uint64(r.corr))
+	w.put(hasOrd, uint64(r.ord+1))
+	w.put(hasStep, uint64(r.step+1))
+	w.put(hasOp, uint64(r.op))
+	w.put(hasRegion, uint64(r.region))
+	w.put(hasGraph, uint64(r.graph))
+	w.put(hasLaunch, uint64(r.launch))
+	w.put(hasLaunchDur, uint64(r.launchEnd-r.launch))
+	w.text(hasText, r.text)
+	w.text(hasExtra, r.extra)
+	w.dst[at], w.dst[at+1], w.dst[at+2] = byte(w.has), byte(w.has>>8), byte(w.has>>16)
+	return w.dst
+}
+
+// rowWriter adds fields to a stored row and remembers which.
+type rowWriter struct {
+	dst []byte
+	has uint32
+}
+
+func (w *rowWriter) put(bit uint32, v uint64) {
+	if v == 0 {
+		return
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(r.text)))
-	dst = append(dst, r.text...)
-	dst = binary.AppendUvarint(dst, uint64(len(r.extra)))
-	return append(dst, r.extra...)
+	w.has |= bit
+	for v >= 0x80 {
+		w.dst = append(w.dst, byte(v)|0x80)
+		v >>= 7
+	}
+	w.dst = append(w.dst, byte(v))
+}
+
+func (w *rowWriter) text(bit uint32, s string) {
+	if s != "" {
+		w.put(bit, uint64(len(s)))
+		w.dst = append(w.dst, s...)
+	}
 }
 
 var errRow = errors.New("a damaged row")
@@ -132,26 +178,62 @@ func (d *rowReader) str() string {
 	return s
 }
 
-func (d *rowReader) u32() uint32 {
-	v := d.uint()
-	d.bad = d.bad || v > math.MaxUint32
+// field reads a value of a stored row, 0 when it was left out.
+func (d *rowReader) field(has, bit uint32) int64 {
+	if has&bit == 0 {
+		return 0
+	}
+	// Most fit into one byte, nearly all others into three.
+	if len(d.b) >= 3 {
+		if v := uint64(d.b[0]); v < 0x80 {
+			d.b = d.b[1:]
+			return int64(v)
+		}
+		v := uint64(d.b[0])&0x7f | uint64(d.b[1])&0x7f<<7
+		if d.b[1] < 0x80 {
+			d.b = d.b[2:]
+			return int64(v)
+		}
+		if d.b[2] < 0x80 {
+			v |= uint64(d.b[2]) << 14
+			d.b = d.b[3:]
+			return int64(v)
+		}
+	}
+	return int64(d.uint())
+}
+
+func (d *rowReader) field32(has, bit uint32) uint32 {
+	v := d.field(has, bit)
+	d.bad = d.bad || uint64(v) > math.MaxUint32
 	return uint32(v)
 }
 
 func decodeRow(src []byte, r *row) error {
-	if len(src) < 2 {
+	if len(src) < 13 {
 		return errRow
 	}
-	d := rowReader{b: src[2:]}
-	r.kind, r.flags = kineto.Kind(src[0]), src[1]
-	r.lane, r.name, r.op, r.region, r.graph = d.u32(), d.u32(), d.u32(), d.u32(), d.u32()
-	r.seq, r.start = d.int(), d.int()
-	r.end = r.start + d.int()
-	r.step = int32(d.int())
-	r.corr, r.ord, r.a, r.b, r.c = d.int(), d.int(), d.int(), d.int(), d.int()
-	r.launch = d.int()
-	r.launchEnd = r.launch + d.int()
-	r.text, r.extra = d.str(), d.str()
+	has := uint32(src[2]) | uint32(src[3])<<8 | uint32(src[4])<<16
+	d := rowReader{b: src[13:]}
+	*r = row{kind: kineto.Kind(src[0]), flags: src[1], start: int64(binary.LittleEndian.Uint64(src[5:])), ord: -1, step: -1}
+	r.lane, r.name = d.field32(has, hasLane), d.field32(has, hasName)
+	r.seq = d.field(has, hasSeq)
+	r.end = r.start + d.field(has, hasDur)
+	if has&(hasA|hasB|hasC|hasCorr) != 0 {
+		r.a, r.b, r.c, r.corr = d.field(has, hasA), d.field(has, hasB), d.field(has, hasC), d.field(has, hasCorr)
+	}
+	if has >= hasOrd {
+		r.ord, r.step = d.field(has, hasOrd)-1, int32(d.field(has, hasStep)-1)
+		r.op, r.region, r.graph = d.field32(has, hasOp), d.field32(has, hasRegion), d.field32(has, hasGraph)
+		r.launch = d.field(has, hasLaunch)
+		r.launchEnd = r.launch + d.field(has, hasLaunchDur)
+		if has&hasText != 0 {
+			r.text = d.str()
+		}
+		if has&hasExtra != 0 {
+			r.extra = d.str()
+		}
+	}
 	if d.bad {
 		return errRow
 	}

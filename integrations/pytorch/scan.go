@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
@@ -245,6 +244,8 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 			if v, ok := kineto.ParseInt(raw); ok && v >= 0 {
 				rw.c = v + 1
 			}
+		case "Fwd thread id":
+			rw.launch, _ = kineto.ParseInt(raw)
 		case "finished":
 			if string(raw) == "false" {
 				p.report.Unfinished++
@@ -254,6 +255,10 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 		}
 		return true
 	})
+	rw.launchEnd = rw.launch
+	if rw.launch != 0 && rw.c != 0 && len(p.fwdThreads) < 2 && !slices.Contains(p.fwdThreads, rw.launch) {
+		p.fwdThreads = append(p.fwdThreads, rw.launch)
+	}
 	if dims != nil {
 		p.report.hasShapes = true
 		rw.a, rw.b = inputSize(dims, types)
@@ -290,107 +295,5 @@ func (p *process) metadata(ev *kineto.Event) {
 		if _, seen := p.pidRows[ev.PID.Num]; !seen {
 			p.pidRows[ev.PID.Num] = 0
 		}
-	}
-}
-
-// finishScan settles what could not be known before the end of the file.
-func (p *process) finishScan(in *kineto.Info) error {
-	p.report.fromInfo(in)
-	for k, n := range p.counters {
-		p.report.Counts[k] = *n
-	}
-	p.nanos = in.FractionalTimes
-	p.setBase(in)
-	p.setIdentity(in)
-	p.finishLanes()
-	slices.SortStableFunc(p.steps, func(a, b step) int {
-		return byLane(&row{start: a.start, end: a.end}, &row{start: b.start, end: b.end})
-	})
-	p.report.Steps = int64(len(p.steps))
-	p.report.NamesRepaired = p.names.clean
-	if !p.hasWindow && in.HasTS {
-		p.window = [2]int64{in.MinTS, in.MaxTS}
-	}
-	return nil
-}
-
-// setBase finds what has to be added to the times of the file.
-func (p *process) setBase(in *kineto.Info) {
-	r := p.report
-	r.Era = in.Era()
-	switch r.Era {
-	case kineto.EraRelative:
-		p.base = in.Base
-		r.BaseSource = "baseTimeNanoseconds"
-	case kineto.EraRelativeNoBase:
-		stamp, ok := fileStamp(p.name)
-		source := "the time stamp in the file's name"
-		if !ok && !r.modTime.IsZero() {
-			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
-		}
-		if !ok {
-			r.warn("times are relative to a base that the file does not have, and neither its name nor its date tells it: times start in 1970")
-			return
-		}
-		// The block in which the stamp lies, unless the trace would end after it.
-		p.base = kineto.BaseFor(stamp)
-		if p.base+in.MaxTS > stamp+int64(time.Hour) {
-			p.base -= kineto.BaseBlockSeconds * int64(time.Second)
-		}
-		r.BaseSource = source
-		r.guess("the time base was inferred from " + source)
-	case kineto.EraProfilerClock:
-		stamp, ok := fileStamp(p.name)
-		source := "the time stamp in the file's name"
-		if !ok && !r.modTime.IsZero() {
-			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
-		}
-		if !ok {
-			r.warn("times count from the start of the profiler and nothing anchors them: times start in 1970")
-			return
-		}
-		p.base = stamp - in.MaxTS
-		r.BaseSource = source
-		r.guess("times count from the start of the profiler; the end of the trace was put at " + source)
-	default:
-		r.BaseSource = "absolute times"
-	}
-}
-
-// setIdentity reads rank, world, host and devices from the file.
-func (p *process) setIdentity(in *kineto.Info) {
-	r := p.report
-	if raw, ok := in.Member("distributedInfo"); ok {
-		d := kineto.Args(raw)
-		if v, ok := d.Int("rank"); ok {
-			p.rank, r.RankSource = v, "distributedInfo"
-		}
-		if v, ok := d.Int("world_size"); ok {
-			p.world = v
-		}
-		r.Backend, _ = d.Text("backend")
-	}
-	if p.rank < 0 && p.opts.Rank != nil {
-		p.rank, r.RankSource = *p.opts.Rank, "the caller"
-	}
-	if p.rank < 0 {
-		if v, ok := fileRank(p.name); ok {
-			p.rank, r.RankSource = v, "the file's name"
-			r.guess("the rank was read from the file's name")
-		}
-	}
-	r.Rank, r.World = p.rank, p.world
-	if raw, ok := in.Member("host_name"); ok {
-		p.host = kineto.UnquoteText(raw)
-	}
-	if raw, ok := in.Member("deviceProperties"); ok {
-		kineto.Elements(raw, func(e []byte) bool {
-			id, ok := kineto.Args(e).Int("id")
-			name, _ := kineto.Args(e).Text("name")
-			if ok && name != "" {
-				p.deviceNames[id], _ = kineto.Clean([]byte(name))
-			}
-			return true
-		})
 	}
 }

@@ -243,6 +243,15 @@ func (w *spanWriter) close(p *process, s *sweep, f *frame) {
 	if f.region != 0 {
 		a = append(a, attribute.String("pytorch.compile_id", p.names.text[f.region]))
 	}
+	if f.recompute {
+		a = append(a, attribute.Bool("pytorch.recompute", true))
+	}
+	if t := f.tie; t != nil {
+		a = append(a, attribute.Int64("pytorch.sequence_nr", t.seq))
+		if t.backward && w.max >= levelOp {
+			stub.Links = []sdktrace.Link{{SpanContext: w.context(t.step, w.spanID(2, t.ord)), Attributes: []attribute.KeyValue{attribute.String("pytorch.fwd_op", t.name)}}}
+		}
+	}
 	stub.Attributes = w.step(p, f.step, a)
 	w.emit(p, stub)
 }

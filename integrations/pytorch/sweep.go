@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
@@ -33,6 +34,9 @@ type frame struct {
 	backward      bool
 	compiling     bool // under a dynamo_timed row
 	engine        bool // under the autograd engine
+	checkpoint    bool // under activation checkpointing, in backward
+	recompute     bool // an operator of forward, run again in backward
+	tie           *tie
 	node          int64
 	comm          *collective
 	used          map[string]int // graph nodes consumed, for containers
@@ -64,6 +68,7 @@ type sweep struct {
 	v     visitor
 	stack []frame
 	ord   int64
+	step  int32 // of the last row
 }
 
 func (s *sweep) top() *frame {
@@ -146,10 +151,19 @@ func (s *sweep) pop() error {
 }
 
 func (s *sweep) push(r *row) {
-	up := s.top()
-	f := frame{r: *r, name: s.p.names.of(r), ord: s.ord, step: s.p.stepAt(r.start), node: -1}
+	// The frame is filled where it stays: it is large.
+	n := len(s.stack)
+	if n == cap(s.stack) {
+		s.stack = slices.Grow(s.stack, n+16)
+	}
+	s.stack = s.stack[:n+1]
+	f := &s.stack[n]
+	*f = frame{}
+	f.r, f.name, f.ord, f.node = *r, s.p.names.of(r), s.ord, -1
 	s.ord++
-	if up != nil {
+	var up *frame
+	if n > 0 {
+		up = &s.stack[n-1]
 		f.level = up.level + 1
 		f.parent, f.region, f.graph = up.own, up.region, up.graph
 		f.backward, f.compiling, f.engine, f.comm = up.backward, up.compiling, up.engine, up.comm
@@ -163,9 +177,21 @@ func (s *sweep) push(r *row) {
 	} else {
 		f.level = 1
 	}
+	f.step = s.stepOf(r.start)
 	f.rule = s.p.rules.match(r, f.name)
-	s.classify(&f, up)
-	s.stack = append(s.stack, f)
+	s.classify(f, up)
+	f.classifyRecompute(up)
+}
+
+// stepOf is process.stepAt for times that mostly stay in one step.
+func (s *sweep) stepOf(t int64) int32 {
+	if i := s.step; int(i) < len(s.p.steps) && s.p.steps[i].start <= t && t <= s.p.steps[i].end &&
+		(int(i)+1 == len(s.p.steps) || t < s.p.steps[i+1].start) {
+		return i
+	}
+	i := s.p.stepAt(t)
+	s.step = max(i, 0)
+	return i
 }
 
 // classify finds what compiled code and communication a row stands for.

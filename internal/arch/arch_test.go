@@ -31,12 +31,13 @@ const otel = "go.opentelemetry.io/otel"
 // The first room that fits a package counts, so the deeper ones come first.
 var rooms = []room{
 	{"internal/pytext", nil, nil},
+	{"internal/spill", nil, nil},
 	{"internal/delivery", []string{"attributes", "spans"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"internal", []string{"*"}, []string{"*"}},
 	{"attributes", nil, []string{otel + "/attribute"}},
 	{"spans", []string{"attributes"}, []string{otel + "/attribute"}},
 	{"config", []string{"attributes", "spans", "internal/pytext"}, []string{"github.com/goccy/go-yaml", "github.com/caarlos0/env", "github.com/agnivade/levenshtein"}},
-	{"dftracer", []string{"dftracer"}, []string{"github.com/klauspost/compress", "golang.org/x/sys"}},
+	{"dftracer", []string{"dftracer", "internal/spill"}, []string{"github.com/klauspost/compress", "golang.org/x/sys"}},
 	{"telemetry", []string{"attributes", "spans", "config", "internal/delivery"}, []string{otel}},
 	{"callbacks", []string{"attributes", "spans", "telemetry"}, nil},
 	{"ai", []string{"attributes", "spans", "config", "telemetry"}, []string{otel}},
@@ -44,7 +45,7 @@ var rooms = []room{
 	{"exporters/pfw", []string{"dftracer", "spans", "attributes"}, []string{otel}},
 	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
-	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch"}, []string{otel, "github.com/klauspost/compress"}},
+	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }

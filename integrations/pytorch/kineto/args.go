@@ -36,8 +36,14 @@ func (a Args) Each(fn func(key, raw []byte) bool) {
 		}
 		i = skipSpace(a, i+1)
 		v := i
-		if i = skipValue(a, i); i < 0 {
-			return
+		for i < len(a) && a[i]-'0' <= 9 {
+			i++
+		}
+		// What is no whole number takes the long way.
+		if i == v || i >= len(a) || !endsNumber(a[i]) {
+			if i = skipValue(a, v); i < 0 {
+				return
+			}
 		}
 		if !fn(key, a[v:i]) {
 			return

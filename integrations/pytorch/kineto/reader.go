@@ -189,6 +189,9 @@ func (r *Reader) startArray() error {
 	if ok && c != '{' && c != ']' {
 		return &RefusedError{What: "a JSON array of other things than events"}
 	}
+	if bytes.Contains(r.buf[r.pos:min(r.end, r.pos+4096)], []byte(`"dynamo_timed"`)) {
+		return &RefusedError{What: "the compile timeline that tlparse draws", Hint: "give the TORCH_TRACE log it was made from, dedicated_log_torch_trace_*.log"}
+	}
 	r.info.Root = RootArray
 	r.arrayRoot, r.sawEvents = true, true
 	r.state = stateEvents

@@ -1,6 +1,9 @@
 package kineto
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // The scan functions work on a window of the file. Each returns the index
 // after what it read; an index of scanShort means that the window ended first
@@ -22,7 +25,7 @@ var byteClass = func() (t [256]uint8) {
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && isSpace(b[i]) {
+	for i < len(b) && b[i] <= ' ' && isSpace(b[i]) {
 		i++
 	}
 	return i
@@ -31,6 +34,15 @@ func skipSpace(b []byte, i int) int {
 // skipString returns the index after the string whose opening quote is b[i].
 func skipString(b []byte, i int) int {
 	i++
+	// Most strings are keys and short words: a plain loop beats a call.
+	for end := min(i+16, len(b)); i < end; i++ {
+		if b[i] == '"' {
+			return i + 1
+		}
+		if b[i] == '\\' {
+			break
+		}
+	}
 	for {
 		j := bytes.IndexByte(b[i:], '"')
 		if j < 0 {
@@ -81,22 +93,36 @@ func skipValue(b []byte, i int) int {
 	return scanShort
 }
 
+// skipContainer returns the index after the array or object that starts at
+// b[i]. Nearly all args hold no object and no escape, and then they end at the
+// first brace with an even number of quotes before it.
 func skipContainer(b []byte, i int) int {
+	if b[i] != '{' {
+		return skipNested(b, i)
+	}
+	n := bytes.IndexByte(b[i:], '}')
+	if n < 0 {
+		return skipNested(b, i)
+	}
+	in := b[i+1 : i+n]
+	if bytes.Count(in, quoteByte)&1 != 0 || bytes.IndexByte(in, '{') >= 0 || bytes.IndexByte(in, '\\') >= 0 {
+		return skipNested(b, i)
+	}
+	if open := bytes.Count(in, openByte); open > 0 && open != bytes.Count(in, closeByte) {
+		return skipNested(b, i)
+	}
+	return i + n + 1
+}
+
+var quoteByte, openByte, closeByte = []byte{'"'}, []byte{'['}, []byte{']'}
+
+func skipNested(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
 		switch byteClass[b[i]] {
 		case 0:
 			i++
 		case 1:
-			// Most strings here are short keys: a plain loop beats a call.
-			j := i + 1
-			for j < len(b) && b[j] != '"' && b[j] != '\\' && j-i < 24 {
-				j++
-			}
-			if j < len(b) && b[j] == '"' {
-				i = j + 1
-				continue
-			}
 			if i = skipString(b, i); i < 0 {
 				return i
 			}
@@ -142,14 +168,22 @@ func scanEvent(b []byte, i int, ev *Event) int {
 			return i
 		}
 		key := b[k : i-1]
-		if i = skipSpace(b, i); i >= len(b) {
-			return scanShort
+		if i+2 < len(b) && b[i] == ':' && b[i+1] == ' ' && b[i+2] > ' ' {
+			i += 2 // as the profiler writes it
+		} else {
+			if i = skipSpace(b, i); i >= len(b) {
+				return scanShort
+			}
+			if b[i] != ':' {
+				return scanBad
+			}
+			if i = skipSpace(b, i+1); i >= len(b) {
+				return scanShort
+			}
 		}
-		if b[i] != ':' {
-			return scanBad
-		}
-		if i = skipSpace(b, i+1); i >= len(b) {
-			return scanShort
+		if n := ev.setNumber(key, b, i); n > 0 {
+			i = n
+			continue
 		}
 		v := i
 		if i = skipValue(b, i); i < 0 {
@@ -160,6 +194,58 @@ func scanEvent(b []byte, i int, ev *Event) int {
 		}
 	}
 }
+
+// setNumber stores a plain number of the columns that every event has and
+// returns the index after it, or 0 for anything else, which set sorts out.
+func (ev *Event) setNumber(key, b []byte, i int) int {
+	if b[i]-'0' > 9 || len(key) < 2 || len(key) > 3 {
+		return 0
+	}
+	v, n := uint64(0), i
+	for ; n < len(b) && b[n]-'0' <= 9; n++ {
+		v = v*10 + uint64(b[n]-'0')
+	}
+	if n-i > 16 || n+4 >= len(b) {
+		return 0
+	}
+	switch string(key) {
+	case "pid":
+		if endsNumber(b[n]) {
+			ev.PID = ID{Num: int64(v), IsNum: true, Text: b[i:n]}
+			return n
+		}
+	case "tid":
+		if endsNumber(b[n]) {
+			ev.TID = ID{Num: int64(v), IsNum: true, Text: b[i:n]}
+			return n
+		}
+	case "ts", "dur":
+		v *= 1000
+		fraction := b[n] == '.'
+		if fraction {
+			// Three decimals, as every version writes them.
+			d := b[n+1 : n+4]
+			if d[0]-'0' > 9 || d[1]-'0' > 9 || d[2]-'0' > 9 {
+				return 0
+			}
+			v += uint64(d[0]-'0')*100 + uint64(d[1]-'0')*10 + uint64(d[2]-'0')
+			n += 4
+		}
+		if v >= math.MaxInt64 || n == len(b) || !endsNumber(b[n]) {
+			return 0
+		}
+		if len(key) == 3 {
+			ev.Dur = int64(v)
+		} else {
+			ev.TS, ev.HasTS = int64(v), true
+			ev.fraction = ev.fraction || fraction
+		}
+		return n
+	}
+	return 0
+}
+
+func endsNumber(c byte) bool { return c == ',' || c == '}' || c <= ' ' && isSpace(c) }
 
 // set stores one member of an event; false means that the value is of the
 // wrong kind.

@@ -53,8 +53,10 @@ type name struct {
 	class Class
 	epoch bool // its spans are epochs
 	step  bool // its spans are training steps
-	hist  Histogram
-	total int64
+
+	profile bool // its spans may be kernels
+	hist    Histogram
+	total   int64
 }
 
 // New returns an Aggregator.
@@ -116,7 +118,9 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	p.end = max(p.end, end)
 	p.events++
 	if n.class != Other {
-		a.intervals(p, n.class).Add(start, end)
+		a.intervals(&p.busy[n.class]).Add(start, end)
+	} else if n.profile && kernel(ev) {
+		a.intervals(&p.kernels).Add(start, end)
 	}
 	a.laneOf(p, ev.TID).add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
@@ -162,7 +166,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		lower := strings.ToLower(ev.Cat)
 		a.names[key] = id
 		a.list = append(a.list, &name{
-			key: key, class: a.opts.Classes.Of(ev.Cat),
+			key: key, class: a.opts.Classes.Of(ev.Cat), profile: lower == profileCategory && !a.opts.Classes.NoKernels,
 			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch") || ev.Name == "DLIOBenchmark._train",
 			step:  lower == "pipeline" && (ev.Name == "train.iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
 		})
@@ -205,12 +209,12 @@ func (a *Aggregator) laneOf(p *process, tid int64) *lane {
 	return l
 }
 
-func (a *Aggregator) intervals(p *process, c Class) *Intervals {
-	s := p.busy[c]
+func (a *Aggregator) intervals(of **Intervals) *Intervals {
+	s := *of
 	if s == nil {
 		s = &Intervals{}
-		p.busy[c] = s
+		*of = s
 	}
-	s.limit = max(a.opts.MaxIntervals/(3*len(a.order)), 64)
+	s.limit = max(a.opts.MaxIntervals/(4*len(a.order)), 64)
 	return s
 }

@@ -3,6 +3,8 @@ package stats
 import (
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
 )
 
 // Class is what kind of work a category stands for.
@@ -22,7 +24,33 @@ const (
 // zero Classes means DefaultClasses.
 type Classes struct {
 	Compute, IO, Comm []string
+	// NoKernels leaves the kernels of imported profiles to their category.
+	// Otherwise the computing of a process that ran kernels on a device is the
+	// time of these, and not that of the host's forward and backward around
+	// them: those last while a device waits for data and for other ranks, so
+	// that nothing would ever be unoverlapped.
+	NoKernels bool
 }
+
+// kernel reports whether an event of an imported profile is a kernel that
+// computes. Those of collectives are marked, and named in older imports.
+func kernel(ev *dftracer.Event) bool {
+	is := false
+	for i := range ev.Args {
+		switch a := &ev.Args[i]; a.Key {
+		case "kind":
+			if is = a.Str() == "kernel"; !is {
+				return false
+			}
+		case "collective":
+			return false
+		}
+	}
+	return is && !strings.HasPrefix(ev.Name, "nccl")
+}
+
+// profileCategory is that of everything in an imported profile.
+const profileCategory = "pp"
 
 // DefaultClasses returns a fresh copy of the assignment that follows the
 // categories of the AI logging tree and of the I/O that DFTracer intercepts.

@@ -15,6 +15,7 @@ type process struct {
 	lastTID    int64
 	lastLane   *lane
 	busy       [4]*Intervals // by Class
+	kernels    *Intervals    // computing on a device
 	epochs     map[int64]*epoch
 	lastEpoch  *epoch
 }

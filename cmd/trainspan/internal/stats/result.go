@@ -56,6 +56,7 @@ type ProcessStat struct {
 	PID      int64  `json:"pid"`
 	Rank     string `json:"rank,omitempty"`
 	Label    string `json:"label,omitempty"`
+	Kernels  bool   `json:"compute_is_kernels,omitempty"` // computing is that of a device
 	Events   int64  `json:"events"`
 	Lanes    int    `json:"lanes"`
 	Start    int64  `json:"start_us"`
@@ -90,13 +91,16 @@ func (a *Aggregator) Result() *Result {
 		r.End = max(r.End, p.end)
 		var sets [3][]interval
 		for i, s := range p.busy[Compute:] {
+			if i == 0 && p.kernels != nil {
+				s = p.kernels
+			}
 			if s != nil {
 				sets[i] = s.sorted()
 				r.UnionError = max(r.UnionError, s.Closed())
 			}
 		}
 		r.Processes = append(r.Processes, ProcessStat{HostHash: p.key.host, PID: p.key.pid, Rank: p.rank, Label: p.label,
-			Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: use(sets, p.start, p.end)})
+			Kernels: p.kernels != nil, Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: use(sets, p.start, p.end)})
 		framed := p.framed()
 		for _, e := range p.epochs {
 			if framed && !e.framed {

@@ -5,6 +5,7 @@ package spill
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,40 +14,50 @@ import (
 	"slices"
 )
 
-// Codec tells a Sorter how rows are ordered and stored. Compare must order
-// equal rows in one fixed way, as a merge has no other.
+// Codec tells a Sorter how rows are ordered and stored.
 type Codec[T any] struct {
-	Compare func(a, b *T) int
-	Append  func(dst []byte, row *T) []byte
-	Decode  func(src []byte, row *T) error
+	// Key is the place of a row in the order. Rows with equal keys come in the
+	// order in which they were added.
+	Key    func(row *T) Key
+	Append func(dst []byte, row *T) []byte
+	Decode func(src []byte, row *T) error
 }
 
-// Sorter collects rows and gives them back in order, as often as asked. It is
-// not safe for concurrent use. Close removes its file.
+// Key orders rows: by group, then by the two numbers. Groups are best numbered
+// from 0 without gaps.
+type Key struct {
+	First, Second int64
+	Group         uint32
+}
+
+// Sorter collects rows and gives them back in order, as often as asked. It
+// keeps them as their codec writes them, without pointers, so that a large
+// sort costs the garbage collector nothing. It is not safe for concurrent use.
+// Close removes its file.
 type Sorter[T any] struct {
 	codec Codec[T]
 	dir   string
 	limit int
-	// Rows lie in blocks, so that growing moves none of them.
-	blocks [][]T
-	held   int
-	order  []uint32
-	file   *os.File
-	size   int64
-	runs   []run
-	count  int64
-	buf    []byte
-	head   []byte
-	dirty  bool
+	chunks
+	added [][]entry // of the rows in memory, as they came
+	held  int       // rows in memory
+	order []uint32  // their numbers in order, once sorted
+	spare []uint32  // for merging
+	file  *os.File
+	size  int64
+	runs  []run
+	count int64
+	buf   []byte
+	dirty bool
 }
 
 type run struct{ off, end int64 }
 
-// New returns a sorter that keeps at most limit rows in memory and puts its
-// file into dir, the system's temporary directory when empty. The file is made
-// only when it is needed.
+// New returns a sorter that keeps at most about limit bytes in memory and puts
+// its file into dir, the system's temporary directory when empty. The file is
+// made only when it is needed.
 func New[T any](codec Codec[T], limit int, dir string) *Sorter[T] {
-	return &Sorter[T]{codec: codec, dir: dir, limit: max(limit, 16)}
+	return &Sorter[T]{codec: codec, dir: dir, limit: max(limit, 1024)}
 }
 
 // Len returns the number of rows added.
@@ -57,29 +68,28 @@ func (s *Sorter[T]) Spilled() int64 { return s.size }
 
 // Add stores a copy of row.
 func (s *Sorter[T]) Add(row *T) error {
-	if s.held >= s.limit {
+	if s.used+s.held*keyBytes >= s.limit {
 		if err := s.write(); err != nil {
 			return err
 		}
 	}
-	if s.held>>blockBits == len(s.blocks) {
-		s.blocks = append(s.blocks, make([]T, 1<<blockBits))
+	s.buf = s.codec.Append(s.buf[:0], row)
+	if s.held>>blockBits == len(s.added) {
+		s.added = append(s.added, make([]entry, 1<<blockBits))
 	}
-	*s.at(uint32(s.held)) = *row
+	e := &s.added[s.held>>blockBits][s.held&(1<<blockBits-1)]
+	k := s.codec.Key(row)
+	*e = entry{first: k.First, second: k.Second, group: k.Group, at: s.put(s.buf)}
 	s.held++
 	s.count++
 	s.dirty = true
 	return nil
 }
 
-const blockBits = 10
-
-func (s *Sorter[T]) at(i uint32) *T { return &s.blocks[i>>blockBits][i&(1<<blockBits-1)] }
-
 // Flush writes the rows in memory to disk and gives their memory back.
 func (s *Sorter[T]) Flush() error {
 	err := s.write()
-	s.blocks, s.order = nil, nil
+	s.chunks, s.added, s.order, s.spare = chunks{}, nil, nil, nil
 	return err
 }
 
@@ -100,38 +110,23 @@ func (s *Sorter[T]) write() error {
 	s.sort()
 	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 64<<10)
 	start := s.size
-	for _, k := range s.order {
-		s.buf = s.codec.Append(s.buf[:0], s.at(k))
-		s.head = binary.AppendUvarint(s.head[:0], uint64(len(s.buf)))
-		n := len(s.head)
-		w.Write(s.head)
-		w.Write(s.buf)
-		s.size += int64(n + len(s.buf))
+	for _, i := range s.order {
+		stored := s.stored(s.entry(i).at)
+		w.Write(stored)
+		s.size += int64(len(stored))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("spill: %w", err)
 	}
 	s.runs = append(s.runs, run{start, s.size})
-	s.held = 0
-	s.order = s.order[:0]
+	s.order, s.held = s.order[:0], 0
+	s.reset()
 	return nil
-}
-
-func (s *Sorter[T]) sort() {
-	if !s.dirty {
-		return
-	}
-	s.dirty = false
-	s.order = slices.Grow(s.order[:0], s.held)
-	for i := range s.held {
-		s.order = append(s.order, uint32(i))
-	}
-	slices.SortFunc(s.order, func(a, b uint32) int { return s.codec.Compare(s.at(a), s.at(b)) })
 }
 
 // Close gives up the rows and the file. It may be called more than once.
 func (s *Sorter[T]) Close() error {
-	s.blocks, s.order, s.runs, s.held = nil, nil, nil, 0
+	s.chunks, s.added, s.order, s.spare, s.runs, s.held = chunks{}, nil, nil, nil, nil, 0
 	if s.file == nil {
 		return nil
 	}
@@ -149,12 +144,12 @@ func (s *Sorter[T]) Close() error {
 func (s *Sorter[T]) Iter() *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s}
-	for _, r := range s.runs {
-		c := &cursor[T]{codec: &s.codec, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
+	for i, r := range s.runs {
+		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
 		it.push(c)
 	}
 	if len(s.order) > 0 {
-		it.push(&cursor[T]{codec: &s.codec, mem: s, order: s.order})
+		it.push(&cursor[T]{codec: &s.codec, age: len(s.runs), mem: s, order: s.order})
 	}
 	return it
 }
@@ -185,7 +180,7 @@ func (it *Iter[T]) Next() *T {
 		return nil
 	}
 	it.last = it.heap[0]
-	return it.last.cur
+	return &it.last.row
 }
 
 // Err returns what ended the iteration early, nil after a full one.
@@ -236,17 +231,20 @@ func (it *Iter[T]) down(i int) {
 }
 
 func (it *Iter[T]) less(i, j int) bool {
-	return it.s.codec.Compare(it.heap[i].cur, it.heap[j].cur) < 0
+	a, b := it.heap[i], it.heap[j]
+	return cmp.Or(cmp.Compare(a.key.Group, b.key.Group), cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second),
+		cmp.Compare(a.age, b.age)) < 0
 }
 
 // cursor reads one run.
 type cursor[T any] struct {
 	codec *Codec[T]
+	age   int // place of the run among the runs
 	mem   *Sorter[T]
 	order []uint32
 	r     *bufio.Reader
 	row   T
-	cur   *T
+	key   Key
 	buf   []byte
 	err   error
 }
@@ -256,9 +254,11 @@ func (c *cursor[T]) advance() bool {
 		if len(c.order) == 0 {
 			return false
 		}
-		c.cur = c.mem.at(c.order[0])
+		k := c.mem.entry(c.order[0])
+		c.key = Key{First: k.first, Second: k.second, Group: k.group}
+		c.err = c.codec.Decode(c.mem.row(k.at), &c.row)
 		c.order = c.order[1:]
-		return true
+		return c.err == nil
 	}
 	n, err := binary.ReadUvarint(c.r)
 	if err == io.EOF {
@@ -272,6 +272,6 @@ func (c *cursor[T]) advance() bool {
 		err = c.codec.Decode(c.buf, &c.row)
 	}
 	c.err = err
-	c.cur = &c.row
+	c.key = c.codec.Key(&c.row)
 	return err == nil
 }

@@ -1,0 +1,106 @@
+package dftracer_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// brokenTrace has n spans on a few lanes, of which many break a rule.
+func brokenTrace(n int) string {
+	var text strings.Builder
+	text.WriteString("[\n")
+	r := rand.New(rand.NewPCG(3, 4))
+	for range n {
+		parent := r.IntN(n) - 1
+		fmt.Fprintf(&text, `{"id":%d,"name":"op","cat":"c","pid":1,"tid":%d,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"a","level":%d,"p_idx":%d}}`+"\n",
+			1+r.IntN(n), r.IntN(5), 1_700_000_000_000_000+r.IntN(1000*n), r.IntN(5000), 1+r.IntN(3), parent)
+	}
+	text.WriteString("]")
+	return text.String()
+}
+
+// Sorting in files changes nothing of what is found.
+func TestValidateFindsTheSameWithLittleMemory(t *testing.T) {
+	for _, opts := range []dftracer.ValidateOptions{{}, {AllowForeign: true}, {AllowMissingParents: true, AllowOutliving: true}} {
+		for _, n := range []int{20, 3000} {
+			text := brokenTrace(n)
+			much, err := dftracer.Validate(strings.NewReader(text), &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			little := opts
+			little.Memory, little.TempDir = 4<<10, t.TempDir()
+			got, err := dftracer.Validate(strings.NewReader(text), &little)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, much) {
+				t.Errorf("%d spans, %+v: %d problems with little memory, %d with much\n%v\n%v", n, opts, got.Count, much.Count, got.Err(), much.Err())
+			}
+			if much.Count == 0 && !opts.AllowMissingParents {
+				t.Error("nothing was found")
+			}
+		}
+	}
+}
+
+func TestValidateSaysThatItCannotSort(t *testing.T) {
+	_, err := dftracer.Validate(strings.NewReader(brokenTrace(3000)), &dftracer.ValidateOptions{Memory: 1, TempDir: t.TempDir() + "/absent"})
+	if err == nil || !strings.Contains(err.Error(), "absent") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// lines gives a sound trace of any length and looks at the heap meanwhile.
+type lines struct {
+	n, at int
+	buf   bytes.Buffer
+	peak  uint64
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	for l.buf.Len() < len(p) && l.at < l.n {
+		if l.at%10_000 == 0 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			l.peak = max(l.peak, m.HeapInuse)
+		}
+		parent := l.at/20*20 + 1
+		fmt.Fprintf(&l.buf, `{"id":%d,"name":"op","cat":"c","pid":1,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"a","p_idx":%d}}`+"\n",
+			l.at+1, 1_700_000_000_000_000+int64(l.at)*10, map[bool]int{true: 200, false: 8}[l.at%20 == 0], map[bool]int{true: -1, false: parent}[l.at%20 == 0])
+		l.at++
+	}
+	if l.buf.Len() == 0 {
+		return 0, io.EOF
+	}
+	return l.buf.Read(p)
+}
+
+func TestValidateMemoryDoesNotGrowWithTheTrace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long stream")
+	}
+	peak := func(n int) uint64 {
+		runtime.GC()
+		l := &lines{n: n}
+		r, err := dftracer.Validate(l, &dftracer.ValidateOptions{Memory: 1 << 20, TempDir: t.TempDir(), AllowUnfinished: true, AllowForeign: true})
+		if err != nil || r.Events != n || r.Orphans != 0 || !r.OK() {
+			t.Fatalf("%d events, %d orphans, %v, %v", r.Events, r.Orphans, err, r.Err())
+		}
+		return l.peak
+	}
+	small := peak(20_000)
+	large := peak(160_000)
+	t.Logf("peak heap %d KiB for 20,000 spans, %d KiB for 160,000", small>>10, large>>10)
+	if large > small+8<<20 {
+		t.Errorf("peak heap %d bytes, with an eighth of the trace it was %d", large, small)
+	}
+}

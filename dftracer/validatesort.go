@@ -1,0 +1,242 @@
+package dftracer
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/spill"
+)
+
+// known is what Validate keeps of a record, to compare it with others once all
+// are read.
+type known struct {
+	kind       byte
+	id         uint64
+	parent     int64 // of a reference, which stands under the id of its parent
+	line       int
+	start, end int64
+	level      int
+	lane       uint32
+}
+
+// The kinds of known records. Those that define an id stand before those that
+// refer to it.
+const (
+	defFact = iota
+	defSpan
+	refParent
+)
+
+// lane is where spans have to nest.
+type lane struct{ pid, tid int64 }
+
+const defaultValidateMemory = 32 << 20
+
+func (v *validator) begin() {
+	memory := int(v.opts.Memory)
+	if memory <= 0 {
+		memory = defaultValidateMemory
+	}
+	v.lanes = make(map[lane]uint32)
+	v.known = spill.New(spill.Codec[known]{Append: appendKnown, Decode: decodeKnown, Key: func(k *known) spill.Key {
+		if k.kind == refParent {
+			return spill.Key{First: k.parent, Second: 1}
+		}
+		return spill.Key{First: int64(k.id)}
+	}}, memory*2/3, v.opts.TempDir)
+	v.placed = spill.New(spill.Codec[known]{Append: appendKnown, Decode: decodeKnown, Key: func(k *known) spill.Key {
+		return spill.Key{Group: k.lane, First: k.start, Second: -k.end}
+	}}, memory/3, v.opts.TempDir)
+}
+
+func (v *validator) release() {
+	_ = v.known.Close() // nothing in it is needed any more
+	_ = v.placed.Close()
+}
+
+func (v *validator) keep(to *spill.Sorter[known], k *known) {
+	if err := to.Add(k); err != nil && v.failed == nil {
+		v.failed = err
+	}
+}
+
+// define keeps a record that has an id.
+func (v *validator) define(k *known) {
+	if k.id != 0 {
+		v.keep(v.known, k)
+	}
+}
+
+// refer keeps a span under the id of its parent.
+func (v *validator) refer(k *known) {
+	if k.parent > 0 {
+		ref := *k
+		ref.kind = refParent
+		v.keep(v.known, &ref)
+	}
+}
+
+// place keeps a span in its lane.
+func (v *validator) place(k *known, at lane) {
+	n, ok := v.lanes[at]
+	if !ok {
+		n = uint32(len(v.lanes))
+		v.lanes[at] = n
+	}
+	if v.opts.AllowForeign {
+		return
+	}
+	k.lane = n
+	v.keep(v.placed, k)
+}
+
+// findings counts problems and keeps those of the first lines.
+type findings struct {
+	count int
+	first []Problem
+}
+
+func (f *findings) add(line int, format string, args ...any) {
+	f.count++
+	if len(f.first) == maxFirst && line >= f.first[maxFirst-1].Line {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(f.first, line+1, func(p Problem, line int) int { return cmp.Compare(p.Line, line) })
+	f.first = slices.Insert(f.first, at, Problem{line, fmt.Sprintf(format, args...)})
+	f.first = f.first[:min(len(f.first), maxFirst)]
+}
+
+// append adds findings behind what is known already.
+func (v *validator) append(f findings) {
+	v.report.Count += f.count
+	v.report.Problems = append(v.report.Problems, f.first[:min(len(f.first), maxFirst-len(v.report.Problems))]...)
+}
+
+// insert adds findings where their lines belong.
+func (v *validator) insert(f findings) {
+	v.report.Count += f.count
+	all := append(v.report.Problems, f.first...)
+	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	v.report.Problems = all[:min(len(all), maxFirst)]
+}
+
+// relatives looks for ids that were used twice and for spans that do not fit
+// their parent. Of several records with an id the last one has it.
+func (v *validator) relatives() (twice, parents findings) {
+	it := v.known.Iter()
+	var p known
+	defined := false
+	for k := it.Next(); k != nil; k = it.Next() {
+		switch {
+		case k.kind != refParent:
+			if defined && p.id == k.id && !v.opts.AllowForeign {
+				twice.add(k.line, "id %d is used twice", k.id)
+			}
+			p, defined = *k, true
+		case defined && p.id == uint64(k.parent) && p.kind == defSpan:
+			v.fits(&parents, k, &p)
+		case !v.open[uint64(k.parent)]:
+			v.report.Orphans++
+			if !v.loose && !v.opts.AllowMissingParents {
+				parents.add(k.line, "p_idx %d names no event", k.parent)
+			}
+		}
+	}
+	v.failed = cmp.Or(v.failed, it.Err())
+	return twice, parents
+}
+
+// fits compares a span with its parent.
+func (v *validator) fits(to *findings, s, p *known) {
+	if v.opts.AllowForeign {
+		return
+	}
+	if !v.opts.AllowOutliving && (s.start < p.start || s.end > p.end) {
+		to.add(s.line, "event %d [%d, %d] is not inside its parent %d [%d, %d]", s.id, s.start, s.end, p.id, p.start, p.end)
+	}
+	if s.level > 0 && p.level > 0 && s.level != p.level+1 {
+		to.add(s.line, "event %d has level %d, its parent %d has level %d", s.id, s.level, p.id, p.level)
+	}
+}
+
+// overlaps looks for spans of one lane that neither nest nor follow each other.
+func (v *validator) overlaps() (found findings) {
+	tids := make([]int64, len(v.lanes))
+	for l, n := range v.lanes {
+		tids[n] = l.tid
+	}
+	type open struct {
+		id         uint64
+		start, end int64
+	}
+	var stack []open
+	last := uint32(0)
+	it := v.placed.Iter()
+	for s := it.Next(); s != nil; s = it.Next() {
+		if s.lane != last {
+			stack, last = stack[:0], s.lane
+		}
+		for len(stack) > 0 && stack[len(stack)-1].end <= s.start {
+			stack = stack[:len(stack)-1]
+		}
+		if len(stack) > 0 && s.end > stack[len(stack)-1].end {
+			o := stack[len(stack)-1]
+			found.add(s.line, "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.id, o.start, o.end, tids[s.lane])
+		}
+		stack = append(stack, open{s.id, s.start, s.end})
+	}
+	v.failed = cmp.Or(v.failed, it.Err())
+	return found
+}
+
+func appendKnown(dst []byte, k *known) []byte {
+	dst = append(dst, k.kind)
+	dst = binary.AppendUvarint(dst, k.id)
+	dst = binary.AppendUvarint(dst, uint64(k.line))
+	if k.kind == defFact {
+		return dst
+	}
+	if k.kind == refParent {
+		dst = binary.AppendVarint(dst, k.parent)
+	}
+	dst = binary.AppendVarint(dst, k.start)
+	dst = binary.AppendVarint(dst, k.end-k.start)
+	dst = binary.AppendVarint(dst, int64(k.level))
+	return binary.AppendUvarint(dst, uint64(k.lane))
+}
+
+var errKnown = errors.New("a damaged row")
+
+func decodeKnown(src []byte, k *known) error {
+	if len(src) == 0 {
+		return errKnown
+	}
+	bad := false
+	src, kind := src[1:], src[0]
+	uint := func() uint64 {
+		x, n := binary.Uvarint(src)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		src = src[n:]
+		return x
+	}
+	int64s := func() int64 { x := uint(); return int64(x>>1) ^ -int64(x&1) }
+	*k = known{kind: kind, id: uint(), line: int(uint())}
+	if kind != defFact {
+		if kind == refParent {
+			k.parent = int64s()
+		}
+		k.start = int64s()
+		k.end = k.start + int64s()
+		k.level, k.lane = int(int64s()), uint32(uint())
+	}
+	if bad {
+		return errKnown
+	}
+	return nil
+}

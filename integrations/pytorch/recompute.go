@@ -1,0 +1,47 @@
+package pytorch
+
+import (
+	"strings"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// classifyRecompute finds operators of forward that backward runs again, as
+// activation checkpointing does: inside the autograd engine, autograd records
+// them anew, under sequence numbers of their own. Differentiating a backward
+// (create_graph) looks the same, so it is a guess unless the checkpoint says so
+// itself: its own backward node, or with python frames its source file.
+func (f *frame) classifyRecompute(up *frame) {
+	if up == nil {
+		return
+	}
+	f.checkpoint = up.checkpoint
+	if f.engine && !f.checkpoint {
+		f.checkpoint = f.r.kind == kineto.KindCPUOp && f.name == "CheckpointFunctionBackward" ||
+			f.r.kind == kineto.KindPython && strings.Contains(f.name, "torch/utils/checkpoint.py(")
+	}
+	if f.r.kind != kineto.KindCPUOp || !f.engine {
+		f.recompute = up.recompute
+		return
+	}
+	// What the engine runs for a node carries the thread of its forward.
+	f.recompute = f.r.launch == 0 && (up.recompute || f.r.c != 0) && !strings.HasPrefix(f.name, "autograd::engine::")
+}
+
+// recomputed adds the arguments of an operator that ran in forward before.
+func (e *emitter) recomputed(f *frame) {
+	if !f.recompute {
+		return
+	}
+	e.int("recompute", 1)
+	if !f.checkpoint {
+		e.int("inferred", 1)
+		e.p.report.guess("recompute: operators that autograd recorded inside backward")
+	}
+}
+
+// inBackward reports whether a rule's event is that of a forward which runs
+// inside backward, whose time it is.
+func (f *frame) inBackward(rule *Rule) bool {
+	return f.engine && rule.Cat == "compute" && rule.Name == "forward"
+}

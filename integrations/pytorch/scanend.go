@@ -1,0 +1,111 @@
+package pytorch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// finishScan settles what could not be known before the end of the file.
+func (p *process) finishScan(in *kineto.Info) error {
+	p.report.fromInfo(in)
+	for k, n := range p.counters {
+		p.report.Counts[k] = *n
+	}
+	p.nanos = in.FractionalTimes
+	p.setBase(in)
+	p.setIdentity(in)
+	p.finishLanes()
+	slices.SortStableFunc(p.steps, func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
+	})
+	p.report.Steps = int64(len(p.steps))
+	p.report.NamesRepaired = p.names.clean
+	if !p.hasWindow && in.HasTS {
+		p.window = [2]int64{in.MinTS, in.MaxTS}
+	}
+	return nil
+}
+
+// setBase finds what has to be added to the times of the file.
+func (p *process) setBase(in *kineto.Info) {
+	r := p.report
+	r.Era = in.Era()
+	switch r.Era {
+	case kineto.EraRelative:
+		p.base = in.Base
+		r.BaseSource = "baseTimeNanoseconds"
+	case kineto.EraRelativeNoBase:
+		stamp, ok := fileStamp(p.name)
+		source := "the time stamp in the file's name"
+		if !ok && !r.modTime.IsZero() {
+			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
+		}
+		if !ok {
+			r.warn("times are relative to a base that the file does not have, and neither its name nor its date tells it: times start in 1970")
+			return
+		}
+		// The block in which the stamp lies, unless the trace would end after it.
+		p.base = kineto.BaseFor(stamp)
+		if p.base+in.MaxTS > stamp+int64(time.Hour) {
+			p.base -= kineto.BaseBlockSeconds * int64(time.Second)
+		}
+		r.BaseSource = source
+		r.guess("the time base was inferred from " + source)
+	case kineto.EraProfilerClock:
+		stamp, ok := fileStamp(p.name)
+		source := "the time stamp in the file's name"
+		if !ok && !r.modTime.IsZero() {
+			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
+		}
+		if !ok {
+			r.warn("times count from the start of the profiler and nothing anchors them: times start in 1970")
+			return
+		}
+		p.base = stamp - in.MaxTS
+		r.BaseSource = source
+		r.guess("times count from the start of the profiler; the end of the trace was put at " + source)
+	default:
+		r.BaseSource = "absolute times"
+	}
+}
+
+// setIdentity reads rank, world, host and devices from the file.
+func (p *process) setIdentity(in *kineto.Info) {
+	r := p.report
+	if raw, ok := in.Member("distributedInfo"); ok {
+		d := kineto.Args(raw)
+		if v, ok := d.Int("rank"); ok {
+			p.rank, r.RankSource = v, "distributedInfo"
+		}
+		if v, ok := d.Int("world_size"); ok {
+			p.world = v
+		}
+		r.Backend, _ = d.Text("backend")
+	}
+	if p.rank < 0 && p.opts.Rank != nil {
+		p.rank, r.RankSource = *p.opts.Rank, "the caller"
+	}
+	if p.rank < 0 {
+		if v, ok := fileRank(p.name); ok {
+			p.rank, r.RankSource = v, "the file's name"
+			r.guess("the rank was read from the file's name")
+		}
+	}
+	r.Rank, r.World = p.rank, p.world
+	if raw, ok := in.Member("host_name"); ok {
+		p.host = kineto.UnquoteText(raw)
+	}
+	if raw, ok := in.Member("deviceProperties"); ok {
+		kineto.Elements(raw, func(e []byte) bool {
+			id, ok := kineto.Args(e).Int("id")
+			name, _ := kineto.Args(e).Text("name")
+			if ok && name != "" {
+				p.deviceNames[id], _ = kineto.Clean([]byte(name))
+			}
+			return true
+		})
+	}
+}

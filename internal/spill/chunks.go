@@ -1,0 +1,73 @@
+package spill
+
+import "encoding/binary"
+
+const (
+	chunkBits = 18
+	chunkSize = 1 << chunkBits
+	alignBits = 3
+)
+
+// chunks holds rows as text, one behind the other, each after its length.
+// Growing moves none of them.
+type chunks struct {
+	list [][]byte
+	next int // chunk being filled, one past it in list
+	used int
+}
+
+// place of a row: the chunk and, in steps of eight bytes, where in it.
+type place uint32
+
+// put stores a row and returns its place.
+func (c *chunks) put(row []byte) place {
+	need := len(row) + binary.MaxVarintLen32
+	if c.next == 0 || len(c.list[c.next-1])+need+1<<alignBits > cap(c.list[c.next-1]) {
+		c.grow(need)
+	}
+	b := c.list[c.next-1]
+	for len(b)&(1<<alignBits-1) != 0 {
+		b = append(b, 0)
+	}
+	at := place((c.next-1)<<(chunkBits-alignBits) | len(b)>>alignBits)
+	b = binary.AppendUvarint(b, uint64(len(row)))
+	c.used += len(row) + 1<<alignBits
+	c.list[c.next-1] = append(b, row...)
+	return at
+}
+
+// grow goes on to a chunk with room for a row.
+func (c *chunks) grow(need int) {
+	if c.next < len(c.list) && cap(c.list[c.next]) >= need {
+		c.next++
+		return
+	}
+	fresh := make([]byte, 0, max(need, chunkSize))
+	c.list = append(c.list[:c.next], fresh)
+	c.next++
+}
+
+// stored returns a row with its length before it.
+func (c *chunks) stored(at place) []byte {
+	b := c.list[at>>(chunkBits-alignBits)][at&(1<<(chunkBits-alignBits)-1)<<alignBits:]
+	n, head := binary.Uvarint(b)
+	return b[:head+int(n)]
+}
+
+// row returns a row as its codec wrote it.
+func (c *chunks) row(at place) []byte {
+	b := c.list[at>>(chunkBits-alignBits)][at&(1<<(chunkBits-alignBits)-1)<<alignBits:]
+	n, head := binary.Uvarint(b)
+	return b[head : head+int(n)]
+}
+
+// reset forgets all rows and keeps the memory of chunks of the usual size.
+func (c *chunks) reset() {
+	for i, b := range c.list {
+		c.list[i] = b[:0]
+		if cap(b) > 2*chunkSize {
+			c.list[i] = make([]byte, 0, chunkSize)
+		}
+	}
+	c.next, c.used = 0, 0
+}

@@ -1,0 +1,158 @@
+package spill
+
+import (
+	"cmp"
+	"slices"
+)
+
+// entry stands for a row in memory while it is sorted.
+type entry struct {
+	first, second int64
+	group         uint32
+	at            place
+}
+
+const (
+	// keyBytes is what a row takes besides itself: its entry, and its number
+	// where it is sorted and where it is merged.
+	keyBytes = 24 + 4 + 4
+	// blockBits is how many entries, as a power of two, are added without
+	// moving any.
+	blockBits = 11
+)
+
+// before reports whether a comes before b of the same group.
+func (a *entry) before(b *entry) bool {
+	if a.first != b.first {
+		return a.first < b.first
+	}
+	return a.second < b.second
+}
+
+// entry returns the entry of the i-th row that was added.
+func (s *Sorter[T]) entry(i uint32) *entry { return &s.added[i>>blockBits][i&(1<<blockBits-1)] }
+
+// sort puts the numbers of the rows into their order. Traces come in long
+// stretches that are in order already: a stable split by group lets these
+// appear, and merging them compares little more than once per row.
+func (s *Sorter[T]) sort() {
+	if !s.dirty {
+		return
+	}
+	s.dirty = false
+	s.order = sized(s.order, s.held)
+	ends := s.split()
+	from := 0
+	for _, to := range ends {
+		s.mergeRuns(s.order[from:to])
+		from = to
+	}
+}
+
+// sized returns n numbers of whatever value, in o if it has room.
+func sized(o []uint32, n int) []uint32 {
+	if cap(o) < n {
+		return make([]uint32, n)
+	}
+	return o[:n]
+}
+
+// split fills order, group by group, keeps the order inside each, and returns
+// where each ends.
+func (s *Sorter[T]) split() (ends []int) {
+	top, sorted := uint32(0), true
+	for i := range s.order {
+		g := s.entry(uint32(i)).group
+		sorted = sorted && g >= top
+		top = max(top, g)
+	}
+	if sorted || int64(top) > int64(s.held)+1024 {
+		for i := range s.order {
+			s.order[i] = uint32(i)
+		}
+		if !sorted {
+			slices.SortStableFunc(s.order, func(a, b uint32) int { return cmp.Compare(s.entry(a).group, s.entry(b).group) })
+		}
+		for i := 1; i < len(s.order); i++ {
+			if s.entry(s.order[i]).group != s.entry(s.order[i-1]).group {
+				ends = append(ends, i)
+			}
+		}
+		return append(ends, len(s.order))
+	}
+	at := make([]int, top+2)
+	for i := range s.order {
+		at[s.entry(uint32(i)).group+1]++
+	}
+	for g := range top {
+		at[g+1] += at[g]
+	}
+	for i := range s.order {
+		g := s.entry(uint32(i)).group
+		s.order[at[g]] = uint32(i)
+		at[g]++
+	}
+	return at[:top+1] // each group was filled up to where the next begins
+}
+
+// mergeRuns sorts the rows of one group: it finds the stretches that are in
+// order and merges neighbours until one is left.
+func (s *Sorter[T]) mergeRuns(rows []uint32) {
+	ends := make([]int, 0, 64)
+	for i := 1; i < len(rows); i++ {
+		if s.entry(rows[i]).before(s.entry(rows[i-1])) {
+			ends = append(ends, i)
+		}
+	}
+	if len(ends) == 0 {
+		return
+	}
+	ends = append(ends, len(rows))
+	s.spare = sized(s.spare, len(rows))
+	from, to := rows, s.spare
+	for len(ends) > 1 {
+		kept := ends[:0]
+		start := 0
+		for i := 0; i < len(ends); i += 2 {
+			if i+1 == len(ends) {
+				copy(to[start:ends[i]], from[start:ends[i]])
+				kept = append(kept, ends[i])
+				break
+			}
+			mid, end := ends[i], ends[i+1]
+			s.merge(to[start:end], from[start:mid], from[mid:end])
+			kept = append(kept, end)
+			start = end
+		}
+		ends = kept
+		from, to = to, from
+	}
+	if &from[0] != &rows[0] {
+		copy(rows, from)
+	}
+}
+
+// merge puts a and b, each in order, into dst.
+func (s *Sorter[T]) merge(dst, a, b []uint32) {
+	n := 0
+	x, y := s.entry(a[0]), s.entry(b[0])
+	for {
+		if y.before(x) {
+			dst[n] = b[0]
+			n++
+			if b = b[1:]; len(b) == 0 {
+				break
+			}
+			y = s.entry(b[0])
+		} else {
+			dst[n] = a[0]
+			n++
+			if a = a[1:]; len(a) == 0 {
+				break
+			}
+			x = s.entry(a[0])
+		}
+	}
+	copy(dst[n:], a)
+	copy(dst[n+len(a):], b)
+}
