@@ -60,7 +60,8 @@ type Trace struct {
 	// CoreAffinity asks for a record of the processors this process may use.
 	// Unset is false.
 	CoreAffinity Var[bool] `key:"core_affinity"`
-	// TIDs says whether events carry a thread id of their own. Unset is true.
+	// TIDs says whether events carry the lane that they ran on as their thread
+	// id; without, it is 0. Unset is true.
 	TIDs Var[bool] `key:"tids"`
 	// DataDirs are the folders whose files are traced; empty means all files.
 	// It is for programs that trace their own file access: this library

@@ -14,6 +14,7 @@ type encoder struct {
 	dialect Dialect
 	args    bool // metadata is on: events carry args
 	nest    bool // args carry level and p_idx
+	noTIDs  bool // every event is on lane 0
 	pid     int64
 	host    string // this host's hash as JSON
 
@@ -62,7 +63,7 @@ func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg
 	}
 	if s.TID != c.tid || len(c.lane) == 0 {
 		c.tid = s.TID
-		c.lane = append(appendUint(append(c.lane[:0], e.proc...), uint64(max(s.TID, 0))), `,"ts":`...)
+		c.lane = append(appendUint(append(c.lane[:0], e.proc...), e.lane(s.TID)), `,"ts":`...)
 	}
 	dst = append(dst, c.lane...)
 	dst = c.append(dst, max(s.TS, 0))
@@ -175,7 +176,15 @@ func (e *encoder) appendProcess(dst []byte, ev *Event) []byte {
 		dst = appendUint(dst, uint64(max(ev.PID, 0)))
 		dst = append(dst, `,"tid":`...)
 	}
-	return appendUint(dst, uint64(max(ev.TID, 0)))
+	return appendUint(dst, e.lane(ev.TID))
+}
+
+// lane is what is written as the tid of an event.
+func (e *encoder) lane(tid int64) uint64 {
+	if e.noTIDs {
+		return 0
+	}
+	return uint64(max(tid, 0))
 }
 
 // appendForeign writes the tail of an event that happened on another host.

@@ -69,6 +69,10 @@ type Options struct {
 	Dialect Dialect
 	// NoMetadata leaves out the args of all events and the FH and SH records.
 	NoMetadata bool
+	// NoTIDs writes 0 as the tid of every record, as the reference does when
+	// thread ids are switched off. Viewers that nest by containment then show
+	// what runs at the same time as if it were nested.
+	NoTIDs bool
 	// Nesting overrides whether level and p_idx are written.
 	Nesting Nesting
 

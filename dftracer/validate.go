@@ -269,7 +269,7 @@ func (v *validator) record(ev *Event, line []byte) {
 	k := known{kind: defSpan, id: ev.ID, parent: ev.Parent, line: v.report.Lines, start: ev.TS, end: ev.End(), level: ev.Level}
 	v.define(&k)
 	v.refer(&k)
-	if !framing {
+	if !framing && ev.TID != 0 { // 0: thread ids are off
 		v.place(&k, lane{ev.PID, ev.TID})
 	}
 }

@@ -114,3 +114,29 @@ func writeFile(t testing.TB, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// Without thread ids every record has 0, and what ran at the same time is no
+// defect.
+func TestNoTIDs(t *testing.T) {
+	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
+		var text strings.Builder
+		w, err := dftracer.NewWriter(&text, fixed(dftracer.Options{Dialect: d, NoTIDs: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("cat", "name")
+		for lane := range int64(3) {
+			w.WriteComplete(&key, dftracer.Span{TID: 7 + lane, TS: 1744611912990000 + 10*lane, Dur: 25, Parent: dftracer.NoParent})
+		}
+		w.Counter("sys", "mem", 9, 1744611912990000, dftracer.Int("used", 1))
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n, zero := strings.Count(text.String(), `"tid":`), strings.Count(text.String(), `"tid":0,`); n < 7 || zero != n {
+			t.Errorf("%v: %d of %d tids are 0", d, zero, n)
+		}
+		if r, err := dftracer.Validate(strings.NewReader(text.String()), nil); err != nil || !r.OK() || r.Lanes != 0 {
+			t.Errorf("%v: %v %+v", d, err, r)
+		}
+	}
+}

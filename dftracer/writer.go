@@ -98,6 +98,7 @@ func newWriter(out output, path string, o Options) (*Writer, error) {
 		stop:  make(chan struct{}),
 		block: min(blockSize, o.MemberSize),
 	}
+	w.enc.noTIDs = o.NoTIDs
 	w.shards = make([]shard, shardCount())
 	w.mask = uint64(len(w.shards) - 1)
 	buffers := len(w.shards) + 1 + spareBlocks

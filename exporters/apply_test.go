@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
@@ -111,6 +112,18 @@ func lines(t *testing.T, path string) (all []string) {
 		all = append(all, scan.Text())
 	}
 	return all
+}
+
+func TestTraceWithoutThreadIDs(t *testing.T) {
+	cfg := job()
+	cfg.Outputs.Trace = config.Trace{Path: filepath.Join(t.TempDir(), "t.pfw"), TIDs: config.Value(false)}
+	path := run(t, cfg, nil).Paths()["trace"]
+	dftest.Check(t, path)
+	for _, line := range lines(t, path) {
+		if strings.Contains(line, `"tid":`) && !strings.Contains(line, `"tid":0,`) {
+			t.Errorf("line %s", line)
+		}
+	}
 }
 
 func TestEveryOutput(t *testing.T) {

@@ -46,6 +46,7 @@ func traceOptions(t *config.Trace) *dftracer.Options {
 	o := &dftracer.Options{
 		Dialect:       dialects[t.EffectiveDialect()],
 		NoMetadata:    !t.MetadataEnabled(),
+		NoTIDs:        !t.TIDsEnabled(),
 		MemberSize:    t.EffectiveBufferSize(),
 		FlushInterval: t.EffectiveWriteInterval(),
 		Existing:      dftracer.ExistingKeep, // a restarted job keeps what it wrote before
