@@ -1,0 +1,52 @@
+package pytorch_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+)
+
+// What tensorboard_trace_handler left in a folder becomes one trace.
+func ExampleImport() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+	path := filepath.Join(dir, "run.pfw.gz")
+
+	sources, err := pytorch.Files("testdata/compile.json")
+	if err != nil {
+		panic(err)
+	}
+	w, err := dftracer.Create(path, nil)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := pytorch.Import(context.Background(), w, sources, nil); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+
+	report, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowForeign: true})
+	fmt.Println(report.OK(), report.Events > 0, err)
+	// Output: true true <nil>
+}
+
+// Go code that runs graphs of operators itself names them as torch.compile
+// does.
+func ExampleNodeName() {
+	fmt.Println(pytorch.NodeName(pytorch.CallFunction, "convolution.default", ""))
+	fmt.Println(pytorch.NodeName(pytorch.CallModule, "layers.0.attention", "SelfAttention"))
+	fmt.Println(pytorch.NodeName(pytorch.CallMethod, "view.default", ""))
+	// Output:
+	// function.convolution.default
+	// layers.0.attention.SelfAttention_layers_0_attention
+	// method.view_default
+}
