@@ -426,12 +426,22 @@ func TestShortSpansCostNothing(t *testing.T) {
 	l := startLogs(t, s.config(), &notes{})
 	short := &telemetry.SpanData{Name: spans.ModelForward}
 	start, stop := event(short, telemetry.KindStart, "span_start"), event(short, telemetry.KindStop, "span_stop")
-	if n := testing.AllocsPerRun(100, func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
+	if n := allocations(func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if err := shut(t, l, time.Minute); err != nil {
 		t.Error(err)
 	}
+}
+
+// allocations is how often f allocates. The least of some measurements counts:
+// what is sent in the background meanwhile allocates too.
+func allocations(f func()) float64 {
+	least := testing.AllocsPerRun(100, f)
+	for range 9 {
+		least = min(least, testing.AllocsPerRun(100, f))
+	}
+	return least
 }
 
 // What an event costs the goroutine of the training: its record, and no more
@@ -446,7 +456,7 @@ func TestAnEventCostsItsRecord(t *testing.T) {
 	for range 100 { // the queue fills up
 		_ = l.Export(update)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = l.Export(update) }); n > 16 { // 8; the race detector empties pools
+	if n := allocations(func() { _ = l.Export(update) }); n > 16 { // 8; the race detector empties pools
 		t.Errorf("%v allocations", n)
 	}
 	if err := shut(t, l, time.Millisecond); err == nil {
