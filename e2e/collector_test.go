@@ -170,15 +170,107 @@ func readLogs(path string) (map[logKey]bool, error) {
 	return all, lines.Err()
 }
 
-// checkTrace holds the trace file that the Collector wrote against what ended
-// in the process.
-func checkTrace(t *testing.T, dir string, w *witness) {
+// traceIn is the one trace file of a folder.
+func traceIn(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("trace files %q: %v", files, err)
 	}
-	r, err := dftracer.OpenReader(files[0], nil)
+	return files[0]
+}
+
+// TestCollectorJoinsTraces spreads a job over traces: the Collector's trace
+// file of the process is whole all the same. What is in segments adds up, and
+// every event is there once, though it came as a log record and with its span.
+func TestCollectorJoinsTraces(t *testing.T) {
+	program, err := buildingCollector()
+	if err != nil {
+		t.Skipf("the Collector cannot be built here, so this is not tested: %v", err)
+	}
+	dir := t.TempDir()
+	c, err := servers.StartCollector(untilDeadline(t), program,
+		[]string{filepath.Join("..", "collector", "config", "single.yaml")}, []string{"TRACE_DIR=" + dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	cfg, w := job(service(t)), &witness{}
+	cfg.Outputs.OTLP = config.OTLP{
+		Protocol: config.OTLPGRPC, Endpoint: "http://" + c.GRPC, BatchDelay: 50 * time.Millisecond,
+		TraceSplit: config.TracePerWindow, TraceWindow: 4,
+	}
+	b, outputs, err := exporters.NewBuilder(t.Context(), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, err := b.WithSpanProcessor(w).ConfigureProvider(t.Context())
+	if err != nil {
+		t.Fatal(errors.Join(err, outputs.Close(t.Context())))
+	}
+	cb, l := callbacks.New(tel), &loop{net: newNetwork(16, 8, 8)}
+	l.cb = cb
+	cb.OnAppStart(t.Context())
+	cb.OnTrainStart(t.Context(), callbacks.TrainStart{})
+	for range 20 {
+		l.step(t.Context())
+	}
+	cb.OnTrainEnd(t.Context())
+	cb.OnAppEnd(t.Context())
+	if err := tel.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	c.Stop()
+	path := traceIn(t, dir)
+	if report, err := dftracer.ValidateFile(path, nil); err != nil || !report.OK() {
+		t.Errorf("%v %v", err, report.Err())
+	}
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }() // only read
+	total, pieces, updates := map[string]int64{}, map[string]int{}, map[string]int{}
+	for ev, err := range r.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch key, at := ev.Meta(); {
+		case ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer:
+			total[ev.Name] += ev.Dur
+			pieces[ev.Name]++
+		case key == spans.EventTrainingMetricsUpdate:
+			updates[at]++
+		}
+	}
+	for _, s := range w.spans {
+		name := spans.At(spans.Index(s.Name())).Event
+		if name != "train" && name != "ai_root" {
+			continue
+		}
+		// Each end of a segment is rounded to a microsecond.
+		if off := total[name] - s.EndTime().Sub(s.StartTime()).Microseconds(); pieces[name] != 1+5 || off > 6 || off < -6 {
+			t.Errorf("%d segments of %s are off by %d us", pieces[name], name, off)
+		}
+	}
+	if pieces["forward"] != 20 || len(updates) == 0 {
+		t.Errorf("%d forward passes, updates %v", pieces["forward"], updates)
+	}
+	for at, n := range updates {
+		if n != 1 {
+			t.Errorf("the update of %s is there %d times", at, n)
+		}
+	}
+	if t.Failed() {
+		t.Log(c.Log())
+	}
+}
+
+// checkTrace holds the trace file that the Collector wrote against what ended
+// in the process.
+func checkTrace(t *testing.T, dir string, w *witness) {
+	t.Helper()
+	r, err := dftracer.OpenReader(traceIn(t, dir), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
