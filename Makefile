@@ -19,7 +19,7 @@ demo:
 # test runs every test, with the race detector where it can run.
 test:
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	$(GO) test $(RACE) $(PKGS)
+	$(GO) test -timeout 30m $(RACE) $(PKGS)
 
 race: test
 
