@@ -228,4 +228,4 @@ func unixNano(t time.Time) uint64 {
 	return uint64(max(0, t.UnixNano()))
 }
 
-func count(n int) uint32 { return uint32(min(max(0, n), math.MaxUint32)) }
+func count(n int) uint32 { return uint32(min(max(0, int64(n)), math.MaxUint32)) }

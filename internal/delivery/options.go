@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -139,7 +140,7 @@ func fromEnv(lookup func(string) (string, bool)) (o Options) {
 	number := func(name string) int {
 		text, _ := lookup("OTEL_BSP_" + name)
 		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 0 || n > 1<<31 {
+		if err != nil || n < 0 || n > math.MaxInt32 {
 			return 0
 		}
 		return n
