@@ -28,7 +28,8 @@ const (
 // (see [Tuner]), then the environment, then the default.
 type Options struct {
 	// MaxQueue is the number of spans that may wait. With a Spill it is the
-	// number from which they move there; then only MaxQueueBytes drops.
+	// number from which they move there; until they have, 16 times as many may
+	// wait. It is at most 1<<24.
 	MaxQueue int
 	// MaxQueueBytes bounds the estimated size of the spans that wait. One span
 	// is let into an empty queue whatever its size.
@@ -124,7 +125,7 @@ func (o Options) withDefaults() Options {
 		RetryFor: DefaultRetryFor, RetryFirst: DefaultRetryFirst, RetryMost: DefaultRetryMost,
 		ShutdownTimeout: DefaultShutdownTimeout,
 	})
-	o.MaxQueue = max(1, o.MaxQueue)
+	o.MaxQueue = min(max(1, o.MaxQueue), 1<<24)
 	o.MaxBatch = min(max(1, o.MaxBatch), o.MaxQueue)
 	o.MaxBatchBytes = min(o.MaxBatchBytes, max(1, o.MaxQueueBytes/2)) // a full queue holds a batch
 	o.RetryFirst = min(o.RetryFirst, o.RetryMost)

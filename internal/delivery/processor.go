@@ -3,12 +3,15 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
+
+// burst is how many times MaxQueue spans may wait where a spill takes what is
+// more than that as soon as it can.
+const burst = 16
 
 // largeSpan is the size in bytes from which a span is cleaned before it waits.
 const largeSpan = 64 << 10
@@ -73,9 +76,8 @@ func New(e sdktrace.SpanExporter, options *Options) *Processor {
 	}
 	if o.Spill != nil {
 		// A burst may outrun the goroutine that moves spans to the spill, and
-		// what would be kept a moment later must not be dropped for a number:
-		// the bytes still bound the memory.
-		p.queue.maxItems = math.MaxInt
+		// what would be kept a moment later should not be dropped.
+		p.queue.maxItems = burst * o.MaxQueue
 	}
 	p.sending, p.cancel = context.WithCancel(context.Background())
 	p.work.Go(p.send)

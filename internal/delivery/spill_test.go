@@ -32,15 +32,17 @@ func TestNearlyFullQueueSpillsInsteadOfDropping(t *testing.T) {
 }
 
 // A burst that outruns the goroutine that moves spans to the spill is kept, as
-// far as the bytes go.
+// far as memory is for it.
 func TestBurstOutrunsTheSpill(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		bytes int
-		kept  int64 // at least
+		name   string
+		spans  int64
+		bytes  int
+		atMost int64 // that wait, besides batches under way
 	}{
-		{"many spans", 0, 1000},
-		{"many bytes", 20_000, 20},
+		{"ten queues", 1000, 0, 1000},
+		{"twenty queues", 2000, 0, 1600},
+		{"many bytes", 1000, 20_000, 124},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -48,22 +50,25 @@ func TestBurstOutrunsTheSpill(t *testing.T) {
 				s := &shelf{room: -1}
 				p := delivery.New(b, &delivery.Options{MaxQueue: 100, MaxQueueBytes: tc.bytes, MaxBatch: 10, Spill: s})
 				s.mu.Lock() // the spill stands still
-				for range 1000 {
+				for range tc.spans {
 					p.OnEnd(span("x"))
 				}
-				most := p.Stats().PendingBytes
+				st := p.Stats()
 				s.mu.Unlock()
-				if tc.bytes > 0 && most > int64(tc.bytes) {
-					t.Errorf("%d bytes wait, want at most %d", most, tc.bytes)
+				if tc.bytes > 0 && st.PendingBytes > int64(tc.bytes) {
+					t.Errorf("%d bytes wait, want at most %d", st.PendingBytes, tc.bytes)
+				}
+				if st.Pending > tc.atMost+2*10 || st.Pending < tc.atMost {
+					t.Errorf("%d spans wait, want %d", st.Pending, tc.atMost)
 				}
 				if err := p.Shutdown(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				got := p.Stats()
-				if got.Spilled < tc.kept || int(got.Spilled) != len(s.names) || (got.DroppedTotal() > 0) != (tc.bytes > 0) {
+				if got.Spilled != st.Pending || int(got.Spilled) != len(s.names) {
 					t.Errorf("kept %d, %+v", len(s.names), got)
 				}
-				settled(t, p, delivery.Stats{Ended: 1000, Spilled: got.Spilled, Dropped: drops(delivery.QueueFull, 1000-got.Spilled)})
+				settled(t, p, delivery.Stats{Ended: tc.spans, Spilled: got.Spilled, Dropped: drops(delivery.QueueFull, tc.spans-got.Spilled)})
 			})
 		})
 	}
