@@ -28,8 +28,8 @@ type LogsOptions struct {
 	PerfTags []string
 	// Logger is told of losses. Nil is slog.Default.
 	Logger *slog.Logger
-	// ShutdownTimeout bounds StartShutdown, a Shutdown whose context has no
-	// earlier deadline, and a Finish whose context has none. Zero is 5 s.
+	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline,
+	// and a Finish whose context has none. Zero is 5 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -185,14 +185,6 @@ func (l *Logs) Shutdown(ctx context.Context) error {
 		return nil // Finish gave it
 	}
 	return err
-}
-
-// StartShutdown begins a shutdown that takes at most the shutdown timeout, and
-// does not wait for it. Shutdown does, and can cut it short.
-func (l *Logs) StartShutdown() {
-	if l != nil {
-		l.end(context.Background(), false)
-	}
 }
 
 // end begins the shutdown; later calls join it. It gives nil if there is nothing

@@ -283,13 +283,14 @@ func TestLogsWithoutABackend(t *testing.T) {
 	}
 }
 
-func TestShutdownOfLogsInTheBackground(t *testing.T) {
+// A shutdown ends by its own limit, or by that of a later one that joins it.
+func TestShutdownOfLogsIsBounded(t *testing.T) {
 	for _, cut := range []bool{false, true} {
-		forSignals(t, func(t *testing.T, s *signals) { shutInTheBackground(t, s, cut) })
+		forSignals(t, func(t *testing.T, s *signals) { shutSilent(t, s, cut) })
 	}
 }
 
-func shutInTheBackground(t *testing.T, s *signals, cut bool) {
+func shutSilent(t *testing.T, s *signals, cut bool) {
 	t.Helper()
 	limit := 300 * time.Millisecond
 	if cut {
@@ -305,16 +306,15 @@ func shutInTheBackground(t *testing.T, s *signals, cut bool) {
 		t.Fatal(err)
 	}
 	_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
-	l.StartShutdown()
-	if st := l.Stats(); st.Pending != 1 {
-		t.Errorf("the shutdown waited: %+v", st)
+	first := make(chan error, 1)
+	go func() { first <- l.Shutdown(context.Background()) }()
+	if cut {
+		for s.seen() == 0 { // the first one has begun to send
+			time.Sleep(time.Millisecond)
+		}
+		_ = shut(t, l, time.Millisecond)
 	}
-	if cut { // else its own time limit ends it
-		err = shut(t, l, time.Millisecond)
-	} else {
-		err = l.Shutdown(context.Background())
-	}
-	if err == nil || !strings.Contains(err.Error(), "1 records") {
+	if err := <-first; err == nil || !strings.Contains(err.Error(), "1 records") {
 		t.Errorf("shutdown: %v", err)
 	}
 	if st := l.Stats(); st.Dropped != 1 || st.Pending != 0 {
@@ -407,7 +407,6 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 
 func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
-	l.StartShutdown()
 	if l.Start(t.Context(), identity) != nil || l.Export(event(nil, telemetry.KindDataError, "e")) != nil ||
 		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.Stats().Recorded != 0 {
 		t.Error("a nil exporter did something")
@@ -419,68 +418,6 @@ func TestNilLogs(t *testing.T) {
 	if closed.Export(event(nil, telemetry.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
 		t.Error("an exporter that was not started did something")
 	}
-}
-
-func TestShortSpansCostNothing(t *testing.T) {
-	s := (&signals{protocol: config.OTLPHTTP}).start(t, nil)
-	l := startLogs(t, s.config(), &notes{})
-	short := &telemetry.SpanData{Name: spans.ModelForward}
-	start, stop := event(short, telemetry.KindStart, "span_start"), event(short, telemetry.KindStop, "span_stop")
-	if n := allocations(func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	if err := shut(t, l, time.Minute); err != nil {
-		t.Error(err)
-	}
-}
-
-// allocations is how often f allocates. The least of some measurements counts:
-// what is sent in the background meanwhile allocates too.
-func allocations(f func()) float64 {
-	least := testing.AllocsPerRun(100, f)
-	for range 9 {
-		least = min(least, testing.AllocsPerRun(100, f))
-	}
-	return least
-}
-
-// What an event costs the goroutine of the training: its record, and no more
-// when the queue is full.
-func TestAnEventCostsItsRecord(t *testing.T) {
-	s := &signals{protocol: config.OTLPHTTP, script: func(int, int) reply { return hang }}
-	s.start(t, nil)
-	cfg := s.config()
-	cfg.QueueSize, cfg.BatchSize = 16, 16
-	l := startLogs(t, cfg, &notes{})
-	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
-	for range 100 { // the queue fills up
-		_ = l.Export(update)
-	}
-	if n := allocations(func() { _ = l.Export(update) }); n > 16 { // 8; the race detector empties pools
-		t.Errorf("%v allocations", n)
-	}
-	if err := shut(t, l, time.Millisecond); err == nil {
-		t.Error("a silent backend took the records")
-	}
-}
-
-func BenchmarkAnEvent(b *testing.B) {
-	l, err := otlp.NewLogs(b.Context(), otlp.Config{OTLP: config.OTLP{Endpoint: "http://127.0.0.1:1"}, RetryFor: -1},
-		&otlp.LogsOptions{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := l.Start(b.Context(), identity); err != nil {
-		b.Fatal(err)
-	}
-	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = l.Export(update)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = l.Shutdown(ctx) // nobody listens
 }
 
 func TestNewLogsNamesWhatIsWrong(t *testing.T) {

@@ -1,0 +1,76 @@
+package otlp_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func TestShortSpansCostNothing(t *testing.T) {
+	s := (&signals{protocol: config.OTLPHTTP}).start(t, nil)
+	l := startLogs(t, s.config(), &notes{})
+	short := &telemetry.SpanData{Name: spans.ModelForward}
+	start, stop := event(short, telemetry.KindStart, "span_start"), event(short, telemetry.KindStop, "span_stop")
+	if n := allocations(func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if err := shut(t, l, time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+// allocations is how often f allocates. The least of some measurements counts:
+// what is sent in the background meanwhile allocates too.
+func allocations(f func()) float64 {
+	least := testing.AllocsPerRun(100, f)
+	for range 9 {
+		least = min(least, testing.AllocsPerRun(100, f))
+	}
+	return least
+}
+
+// What an event costs the goroutine of the training: its record, and no more
+// when the queue is full.
+func TestAnEventCostsItsRecord(t *testing.T) {
+	s := &signals{protocol: config.OTLPHTTP, script: func(int, int) reply { return hang }}
+	s.start(t, nil)
+	cfg := s.config()
+	cfg.QueueSize, cfg.BatchSize = 16, 16
+	l := startLogs(t, cfg, &notes{})
+	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	for range 100 { // the queue fills up
+		_ = l.Export(update)
+	}
+	if n := allocations(func() { _ = l.Export(update) }); n > 16 { // 8; the race detector empties pools
+		t.Errorf("%v allocations", n)
+	}
+	if err := shut(t, l, time.Millisecond); err == nil {
+		t.Error("a silent backend took the records")
+	}
+}
+
+func BenchmarkAnEvent(b *testing.B) {
+	l, err := otlp.NewLogs(b.Context(), otlp.Config{OTLP: config.OTLP{Endpoint: "http://127.0.0.1:1"}, RetryFor: -1},
+		&otlp.LogsOptions{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := l.Start(b.Context(), identity); err != nil {
+		b.Fatal(err)
+	}
+	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = l.Export(update)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = l.Shutdown(ctx) // nobody listens
+}
