@@ -176,15 +176,11 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	return nil
 }
 
-// hopelessShare is the part of the time left, as its divisor, that one attempt
-// at a hopeless backend gets: the shutdown need not wait for it.
-const hopelessShare = 5
-
 // send makes attempts. absent tells that the backend knows no metrics.
 func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
 	if end, ok := ctx.Deadline(); ok && e.health.Hopeless(e.cfg.RetryFor) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/hopelessShare)
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/delivery.HopelessShare)
 		defer cancel()
 	}
 	err = delivery.Retry(ctx, e.retry(), func(ctx context.Context) error {

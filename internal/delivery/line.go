@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// hopelessShare is the part of the time for sending, as its divisor, that a
+// HopelessShare is the part of the time for sending, as its divisor, that a
 // hopeless backend gets at the end: a job need not wait for one that is gone.
-const hopelessShare = 5
+const HopelessShare = 5
 
 // Line is the way to one backend: attempts, the pauses between them, and the
 // decision to give up. Make it with [NewLine].
@@ -76,7 +76,7 @@ func (l *Line) Send(ctx context.Context, attempt func(ctx context.Context, first
 func (l *Line) Stop(most time.Duration, cut func()) (release func()) {
 	l.until, l.least = time.Now().Add(most), most/20
 	close(l.stop)
-	soon := time.AfterFunc(most/hopelessShare, func() {
+	soon := time.AfterFunc(most/HopelessShare, func() {
 		if l.health.Hopeless(l.o.RetryFor) {
 			cut()
 		}
