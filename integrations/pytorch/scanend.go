@@ -38,11 +38,7 @@ func (p *process) setBase(in *kineto.Info) {
 		p.base = in.Base
 		r.BaseSource = "baseTimeNanoseconds"
 	case kineto.EraRelativeNoBase:
-		stamp, ok := fileStamp(p.name)
-		source := "the time stamp in the file's name"
-		if !ok && !r.modTime.IsZero() {
-			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
-		}
+		stamp, source, ok := p.stamp()
 		if !ok {
 			r.warn("times are relative to a base that the file does not have, and neither its name nor its date tells it: times start in 1970")
 			return
@@ -55,11 +51,7 @@ func (p *process) setBase(in *kineto.Info) {
 		r.BaseSource = source
 		r.guess("the time base was inferred from " + source)
 	case kineto.EraProfilerClock:
-		stamp, ok := fileStamp(p.name)
-		source := "the time stamp in the file's name"
-		if !ok && !r.modTime.IsZero() {
-			stamp, ok, source = r.modTime.UnixNano(), true, "the file's modification time"
-		}
+		stamp, source, ok := p.stamp()
 		if !ok {
 			r.warn("times count from the start of the profiler and nothing anchors them: times start in 1970")
 			return
@@ -70,6 +62,17 @@ func (p *process) setBase(in *kineto.Info) {
 	default:
 		r.BaseSource = "absolute times"
 	}
+}
+
+// stamp is about when the file was written, in nanoseconds, and what says so.
+func (p *process) stamp() (ns int64, source string, ok bool) {
+	if ns, ok := fileStamp(p.name); ok {
+		return ns, "the time stamp in the file's name", true
+	}
+	if at := p.report.modTime; !at.IsZero() {
+		return at.UnixNano(), "the file's modification time", true
+	}
+	return 0, "", false
 }
 
 // setIdentity reads rank, world, host and devices from the file.
