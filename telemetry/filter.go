@@ -121,8 +121,8 @@ func (f *filterProcessor) ancestorOf(ctx context.Context, s sdktrace.ReadWriteSp
 		}
 		return ancestor{in, l}
 	}
-	if _, real := parentIn(ctx); real.SpanID() == parent.SpanID() {
-		parent = real
+	if _, known := parentIn(ctx); known.SpanID() == parent.SpanID() {
+		parent = known
 	}
 	return ancestor{parent, nil}
 }

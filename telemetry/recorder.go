@@ -191,10 +191,11 @@ func (r *Recorder) reserve(ctx context.Context, p *startParams) (*Span, error) {
 	if !p.root {
 		s.parent = r.parentOf(ctx, p)
 	}
+	exported := r.only.has(p.index, p.name)
+	s.native = exported && len(r.sinks) > 0
 	if r.traces != nil {
-		r.place(ctx, s, p)
+		r.place(ctx, s, p, exported)
 	}
-	s.native = len(r.sinks) > 0 && r.only.has(p.index, p.name)
 	return s, nil
 }
 

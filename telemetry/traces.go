@@ -125,7 +125,7 @@ func (t *runTraces) enter(key int64) {
 
 // place chooses the part of a span that is about to start, and sets p.into to
 // it where it is not the parent's. The recorder's lock is held.
-func (r *Recorder) place(ctx context.Context, s *Span, p *startParams) {
+func (r *Recorder) place(ctx context.Context, s *Span, p *startParams, exported bool) {
 	t := r.traces
 	switch {
 	case s.index == indexEpoch && t.split == config.TracePerEpoch:
@@ -153,7 +153,7 @@ func (r *Recorder) place(ctx context.Context, s *Span, p *startParams) {
 		s.trace = p.into
 	}
 	t.lead(s)
-	if s.trace != nil && r.only.has(p.index, p.name) {
+	if s.trace != nil && exported {
 		s.trace.spans.Add(1)
 	}
 }
@@ -284,7 +284,7 @@ func (p *parentElsewhere) SpanContext() trace.SpanContext { return p.as }
 
 // parentIn gives the parent that a context of the start of a span holds, and
 // the identity under which it really is known.
-func parentIn(ctx context.Context) (parent *Span, real trace.SpanContext) {
+func parentIn(ctx context.Context) (parent *Span, known trace.SpanContext) {
 	carried := trace.SpanFromContext(ctx)
 	if p, ok := carried.(*parentElsewhere); ok {
 		carried = p.Span
