@@ -243,18 +243,20 @@ func TestCollectorJoinsTraces(t *testing.T) {
 			updates[at]++
 		}
 	}
+	long := 0
 	for _, s := range w.spans {
 		name := spans.At(spans.Index(s.Name())).Event
 		if name != "train" && name != "ai_root" {
 			continue
 		}
+		long++
 		// Each end of a segment is rounded to a microsecond.
 		if off := total[name] - s.EndTime().Sub(s.StartTime()).Microseconds(); pieces[name] != 1+5 || off > 6 || off < -6 {
 			t.Errorf("%d segments of %s are off by %d us", pieces[name], name, off)
 		}
 	}
-	if pieces["forward"] != 20 || len(updates) == 0 {
-		t.Errorf("%d forward passes, updates %v", pieces["forward"], updates)
+	if long != 2 || pieces["forward"] != 20 || len(updates) == 0 {
+		t.Errorf("%d long spans, %d forward passes, updates %v", long, pieces["forward"], updates)
 	}
 	for at, n := range updates {
 		if n != 1 {

@@ -75,6 +75,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 	if raceEnabled {
 		seeds = 60
 	}
+	judged, many := 0, 0 // spans, and runs of several traces
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		sent := tracetest.NewInMemoryExporter()
@@ -119,7 +120,12 @@ func TestAnyRunHangsTogether(t *testing.T) {
 			continue
 		}
 		apart := slices.Contains(export.SpanNames, spans.Application) // then there may be several roots
-		for id, in := range together(t, all, !apart) {
+		byID := together(t, all, !apart)
+		judged += len(all)
+		if len(byID) > 1 {
+			many++
+		}
+		for id, in := range byID {
 			if most := traces.Share(8); most > 0 && len(in) > most {
 				t.Errorf("seed %d: trace %s has %d spans, budget %d", seed, id, len(in), most)
 			}
@@ -127,5 +133,8 @@ func TestAnyRunHangsTogether(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d: %+v %+v", seed, traces, export)
 		}
+	}
+	if uint64(judged) < 10*seeds || uint64(many) < seeds/2 {
+		t.Errorf("only %d spans, and %d runs of several traces", judged, many)
 	}
 }
