@@ -116,6 +116,8 @@ func (m *meters) observe(meter metric.Meter, p *Provider, keep func(error)) {
 	droppedLogs := count("telemetry.otlp.logs.dropped", "{record}", "Log records lost on the way to a backend, by cause")
 	failed := count("telemetry.otlp.metrics.failed", "{export}", "Exports of metrics that a backend did not take")
 
+	files := newFileMeters(p, count, time)
+
 	m.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r := p.rec
 		r.mu.Lock()
@@ -146,9 +148,10 @@ func (m *meters) observe(meter metric.Meter, p *Provider, keep func(error)) {
 		if p.metrics != nil {
 			o.ObserveInt64(failed, s.FailedMetricExports)
 		}
+		files.observe(o)
 		return nil
-	}, productive, total, open, started, records, failures, problems, repaired, exported, dropped,
-		exportedLogs, droppedLogs, failed)
+	}, append(files.instruments(), productive, total, open, started, records, failures, problems, repaired, exported, dropped,
+		exportedLogs, droppedLogs, failed)...)
 	keep(err)
 }
 

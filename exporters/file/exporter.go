@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/spans"
@@ -45,8 +46,9 @@ type Exporter struct {
 	options Options
 	wake    chan struct{}
 
-	life    sync.Mutex // one Start or Shutdown at a time
-	writing sync.Mutex // one write at a time, in order
+	life    sync.Mutex   // one Start or Shutdown at a time
+	writing sync.Mutex   // one write at a time, in order
+	blocked atomic.Int64 // nanoseconds that callers wrote themselves
 
 	mu      sync.Mutex
 	file    *os.File
@@ -67,10 +69,11 @@ type Exporter struct {
 
 // Stats are counts of an [Exporter] since it was started.
 type Stats struct {
-	Records int64 // written or waiting
-	Bytes   int64 // written
-	Lost    int64 // dropped because the disk took nothing for too long
-	Errors  int64 // failed writes
+	Records int64         // written or waiting
+	Bytes   int64         // written
+	Lost    int64         // dropped because the disk took nothing for too long
+	Errors  int64         // failed writes
+	Blocked time.Duration // how long callers wrote to the file themselves
 }
 
 // New makes an exporter for the file at path. In the path, {rank}, {pid} and
@@ -104,7 +107,15 @@ func (e *Exporter) Path() string {
 func (e *Exporter) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stats
+	s := e.stats
+	s.Blocked = time.Duration(e.blocked.Load())
+	return s
+}
+
+// FileStats gives the counts as metrics report them.
+func (e *Exporter) FileStats() spans.FileStats {
+	s := e.Stats()
+	return spans.FileStats{Output: "records", Records: s.Records, Bytes: s.Bytes, Lost: s.Lost, Errors: s.Errors, Blocked: s.Blocked}
 }
 
 // Start implements telemetry.Exporter. An exporter can be started again after
@@ -126,6 +137,7 @@ func (e *Exporter) Start(_ context.Context, id telemetry.Identity) error {
 		return fmt.Errorf("file: %w", err)
 	}
 	e.file, e.name, e.open = f, f.Name(), true
+	e.blocked.Store(0)
 	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: rank}
 	e.buf, e.pending, e.err, e.told, e.lost, e.stats = e.buf[:0], nil, nil, false, 0, Stats{}
 	if mend(f) {
@@ -148,11 +160,15 @@ func (e *Exporter) Export(r *telemetry.Record) error {
 	case size == 0:
 		return err // not open, or lost
 	case e.options.FlushInterval < 0 || size > maxBuffer:
+		start := time.Now()
 		_ = e.flush()
+		e.blocked.Add(int64(time.Since(start)))
 		return e.tell()
 	case size > writeAt && e.writing.TryLock():
+		start := time.Now()
 		_ = e.write()
 		e.writing.Unlock()
+		e.blocked.Add(int64(time.Since(start)))
 		return e.tell()
 	case urgent:
 		select {

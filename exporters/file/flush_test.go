@@ -100,12 +100,18 @@ func TestNegativeIntervalAndFlush(t *testing.T) {
 			t.Errorf("stats are %+v, the file has %d bytes", st, now)
 		}
 	}
+	if e.Stats().Blocked <= 0 {
+		t.Error("callers that wrote did not wait")
+	}
 
 	path = temporary(t)
 	e = started(t, path, &file.Options{FlushInterval: time.Hour})
 	export(t, e, start(s))
 	if n := size(t, path); n != 0 {
 		t.Errorf("%d bytes before Flush", n)
+	}
+	if waited := e.Stats().Blocked; waited != 0 {
+		t.Errorf("a caller that wrote nothing waited %v", waited)
 	}
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)

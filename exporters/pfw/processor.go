@@ -96,6 +96,16 @@ func (p *Processor) Writer() *dftracer.Writer {
 	return p.w
 }
 
+// FileStats gives the counts of the writer. Package telemetry reports them as
+// metrics.
+func (p *Processor) FileStats() spans.FileStats {
+	s := p.Writer().Stats()
+	return spans.FileStats{
+		Output: "trace", Records: int64(s.Lines), Bytes: int64(s.DiskBytes), Lost: int64(s.Lost + s.Late),
+		Errors: int64(s.Errors), Blocked: s.Blocked,
+	}
+}
+
 // BindProgress makes the processor write the epoch and step of progress into
 // events. Package telemetry calls it.
 func (p *Processor) BindProgress(progress *spans.Progress) {
