@@ -19,6 +19,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // kept is a native exporter that keeps the names of stopped spans.
@@ -27,12 +28,12 @@ type kept struct {
 	names []string
 }
 
-func (k *kept) Start(context.Context, telemetry.Identity) error { return nil }
+func (k *kept) Start(context.Context, outputs.Identity) error { return nil }
 func (k *kept) Shutdown(context.Context) error                  { return nil }
-func (k *kept) Export(r *telemetry.Record) error {
+func (k *kept) Export(r *outputs.Record) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r.Kind == telemetry.KindStop {
+	if r.Kind == outputs.KindStop {
 		k.names = append(k.names, r.Span.Name)
 	}
 	return nil

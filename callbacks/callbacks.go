@@ -50,19 +50,11 @@ func (c *Callbacks) recorder() *telemetry.Recorder {
 }
 
 func (c *Callbacks) start(ctx context.Context, name string, start []Start) (context.Context, error) {
-	r := c.recorder()
-	if r == nil {
-		return ctx, nil
-	}
-	return r.StartPhase(ctx, name, first(start))
+	return c.recorder().StartPhase(ctx, name, first(start))
 }
 
 func (c *Callbacks) end(name string, end []End) error {
-	r := c.recorder()
-	if r == nil {
-		return nil
-	}
-	return r.EndPhase(name, first(end))
+	return c.recorder().EndPhase(name, first(end))
 }
 
 func first[T any](of []T) (zero T) {

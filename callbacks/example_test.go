@@ -8,16 +8,17 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // names is an exporter that prints the stops of spans.
 type names struct{}
 
-func (names) Start(context.Context, telemetry.Identity) error { return nil }
+func (names) Start(context.Context, outputs.Identity) error { return nil }
 func (names) Shutdown(context.Context) error                  { return nil }
 
-func (names) Export(r *telemetry.Record) error {
-	if r.Kind == telemetry.KindStop {
+func (names) Export(r *outputs.Record) error {
+	if r.Kind == outputs.KindStop {
 		fmt.Println("stop", r.Span.Name)
 	}
 	return nil

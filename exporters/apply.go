@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Options are settings that a configuration cannot hold. Nil is none.
@@ -35,7 +36,7 @@ type Options struct {
 	// do. NewBuilder gives them to the builder too; Apply leaves that to the
 	// caller, whose builder may have them already.
 	Resource *resource.Resource
-	Identity telemetry.Identity
+	Identity outputs.Identity
 
 	// Logger is told of log records and metrics that were lost. Nil is
 	// slog.Default.
@@ -124,7 +125,7 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 // with the rank. Where telemetry is off for this rank it makes none, so that
 // such a rank leaves no empty files. On an error nothing is left open.
 func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg config.Config, o *Options) (*Outputs, error) {
-	outputs := &Outputs{}
+	made := &Outputs{}
 	if err := validate(&cfg); err != nil {
 		return nil, err
 	}
@@ -134,39 +135,39 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 	}
 	if !cfg.Enabled() {
 		b.WithRanks(ranks)
-		return outputs, nil
+		return made, nil
 	}
-	if err := outputs.useOTel(ctx, &cfg, ranks, o); err != nil {
-		return nil, errors.Join(err, outputs.Close(ctx))
+	if err := made.useOTel(ctx, &cfg, ranks, o); err != nil {
+		return nil, errors.Join(err, made.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
-		if outputs.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
-			return nil, errors.Join(err, outputs.Close(ctx))
+		if made.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
+			return nil, errors.Join(err, made.Close(ctx))
 		}
 	}
 	if f := &cfg.Outputs.File; f.Active() {
-		outputs.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false)})
+		made.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false)})
 	}
 	b.WithRanks(ranks)
-	if outputs.File != nil {
-		b.WithExporter(outputs.File)
+	if made.File != nil {
+		b.WithExporter(made.File)
 	}
-	if outputs.Trace != nil {
-		b.WithSpanProcessor(outputs.Trace)
+	if made.Trace != nil {
+		b.WithSpanProcessor(made.Trace)
 	}
-	if outputs.OTLP != nil {
-		b.WithSpanExporter(outputs.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())
+	if made.OTLP != nil {
+		b.WithSpanExporter(made.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())
 		if d := cfg.Outputs.OTLP.Segment; d != 0 {
 			b.WithSegment(d)
 		}
 	}
-	if outputs.Logs != nil {
-		b.WithExporter(outputs.Logs)
+	if made.Logs != nil {
+		b.WithExporter(made.Logs)
 	}
-	if outputs.Metrics != nil {
-		b.WithMeterProvider(sentMeters{outputs.Metrics.MeterProvider(), outputs.Metrics})
+	if made.Metrics != nil {
+		b.WithMeterProvider(sentMeters{MeterProvider: made.Metrics.MeterProvider(), m: made.Metrics})
 	}
-	return outputs, nil
+	return made, nil
 }
 
 // useOTel makes what goes through OpenTelemetry's exporters.

@@ -24,6 +24,7 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Metrics are where the metrics of a training go: to an OTLP receiver at an
@@ -30,7 +31,7 @@ type Metrics struct {
 }
 
 // newMetrics makes the outputs for metrics, nil if there are none.
-func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id telemetry.Identity) (*Metrics, error) {
+func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id outputs.Identity) (*Metrics, error) {
 	if c == nil && !cfg.PrometheusActive() {
 		return nil, nil
 	}
@@ -117,8 +118,8 @@ func (m *Metrics) Shutdown(ctx context.Context) error {
 
 // identityOf is the process as the configuration and the launcher know it. The
 // telemetry builder fills in the same.
-func identityOf(cfg *config.Config, ranks config.Ranks, o *Options) (telemetry.Identity, error) {
-	var id telemetry.Identity
+func identityOf(cfg *config.Config, ranks config.Ranks, o *Options) (outputs.Identity, error) {
+	var id outputs.Identity
 	if o != nil {
 		id = o.Identity
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // nothing is a span processor that does nothing.
@@ -96,7 +97,7 @@ func TestSignals(t *testing.T) {
 		cfg.OTel.ResourceAttributes = config.Pairs("team", "blue")
 		tel, cb, outputs := start(t, cfg, &exporters.Options{
 			Resource: resource.NewSchemaless(attribute.String("mine", "yes")),
-			Identity: telemetry.Identity{Host: "node7", PID: 42},
+			Identity: outputs.Identity{Host: "node7", PID: 42},
 		})
 		must(t, tel.ForceFlush(t.Context()))
 		var names []string

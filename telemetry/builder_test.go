@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -110,7 +111,7 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 		if err := cb.OnTrainingSingleIterationEnd(ctx); err != nil {
 			t.Fatal(err)
 		}
-		_, s := tel.StartForward(ctx)
+		_, s := tel.Start(ctx, spans.ModelForward)
 		s.End(nil)
 	})
 	if n != 0 {
@@ -129,7 +130,7 @@ func TestNilProviderDoesNothing(t *testing.T) {
 	ctx := context.Background()
 	var tel *telemetry.Provider
 	if n := testing.AllocsPerRun(100, func() {
-		_, s := tel.StartTrainingIteration(ctx)
+		_, s := tel.Start(ctx, spans.TrainingIteration)
 		s.SetLoss(1)
 		s.AddEvent("x")
 		s.End(nil)

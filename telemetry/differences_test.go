@@ -365,7 +365,7 @@ func TestIterationThatCannotBeCountedIsEnded(t *testing.T) {
 		j.clock.pass(time.Second)
 		_ = j.cb.OnTrainingSingleIterationEnd(j.ctx)
 	}
-	if got := j.tel.Recorder().ActiveSpans(spans.TrainingSingleIteration); len(got) != 0 {
+	if got := j.tel.Recorder().ActiveSpans(spans.TrainingIteration); len(got) != 0 {
 		t.Errorf("%d iterations are still open", len(got))
 	}
 }

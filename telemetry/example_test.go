@@ -8,18 +8,20 @@ import (
 	"log/slog"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // printer is an exporter of native records that prints them.
 type printer struct{}
 
-func (printer) Start(context.Context, telemetry.Identity) error { return nil }
+func (printer) Start(context.Context, outputs.Identity) error { return nil }
 func (printer) Shutdown(context.Context) error                  { return nil }
 
-func (printer) Export(r *telemetry.Record) error {
+func (printer) Export(r *outputs.Record) error {
 	switch r.Kind {
-	case telemetry.KindStart, telemetry.KindStop:
+	case outputs.KindStart, outputs.KindStop:
 		fmt.Println(r.Kind, r.Span.Name)
 	default:
 		fmt.Println(r.Kind, r.Event.Name)
@@ -49,9 +51,9 @@ func Example() {
 	tel := exampleProvider()
 	defer tel.Shutdown(ctx)
 
-	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
 	for range 2 {
-		_, it := tel.StartTrainingIteration(ctx)
+		_, it := tel.Start(ctx, spans.TrainingIteration)
 		it.SetLoss(0.5)
 		it.End(nil)
 	}
@@ -85,7 +87,7 @@ func ExampleProvider_Tracer() {
 	tel := exampleProvider()
 	defer tel.Shutdown(ctx)
 
-	ctx, app := tel.StartApplication(ctx)
+	ctx, app := tel.Start(ctx, spans.Application)
 	_, span := tel.Tracer("my/loader").Start(ctx, "download shard")
 	span.AddEvent("retry")
 	span.End()

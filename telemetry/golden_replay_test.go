@@ -16,7 +16,9 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // replay runs a scenario through the public API.
@@ -61,7 +63,7 @@ func newReplay(t *testing.T, s *scenario) *replay {
 	r.builder = telemetry.NewTrainingTelemetryBuilder().
 		WithClock(r).
 		WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))).
-		WithIdentity(telemetry.Identity{Host: s.Identity.NodeName, PID: s.Identity.PID, Version: s.Identity.PackageVersion}).
+		WithIdentity(outputs.Identity{Host: s.Identity.NodeName, PID: s.Identity.PID, Version: s.Identity.PackageVersion}).
 		WithRanks(r.ranks())
 	return r
 }
@@ -270,25 +272,25 @@ func (r *replay) enter(name string, kw *step) (context.Context, *telemetry.Span,
 	var s *telemetry.Span
 	switch name {
 	case "application":
-		ctx, s = r.tel.StartApplication(r.ctx)
+		ctx, s = r.tel.Start(r, spans.Application.ctx)
 	case "model_init":
-		ctx, s = r.tel.StartModelInit(r.ctx)
+		ctx, s = r.tel.Start(r, spans.ModelInit.ctx)
 	case "dataloader_init":
-		ctx, s = r.tel.StartDataLoaderInit(r.ctx)
+		ctx, s = r.tel.Start(r, spans.DataLoaderInit.ctx)
 	case "optimizer_init":
-		ctx, s = r.tel.StartOptimizerInit(r.ctx)
+		ctx, s = r.tel.Start(r, spans.OptimizerInit.ctx)
 	case "checkpoint_load":
-		ctx, s = r.tel.StartCheckpointLoad(r.ctx)
+		ctx, s = r.tel.Start(r, spans.CheckpointLoad.ctx)
 	case "training_loop":
 		ctx, s = r.tel.StartTrainingLoop(r.ctx, loopStart(kw))
 	case "training_iteration":
-		ctx, s = r.tel.StartTrainingIteration(r.ctx)
+		ctx, s = r.tel.Start(r, spans.TrainingIteration.ctx)
 	case "validation_loop":
-		ctx, s = r.tel.StartValidationLoop(r.ctx)
+		ctx, s = r.tel.Start(r, spans.ValidationLoop.ctx)
 	case "validation_iteration":
-		ctx, s = r.tel.StartValidationIteration(r.ctx)
+		ctx, s = r.tel.Start(r, spans.ValidationIteration.ctx)
 	case "testing_loop":
-		ctx, s = r.tel.StartTestingLoop(r.ctx)
+		ctx, s = r.tel.Start(r, spans.TestingLoop.ctx)
 	case "checkpoint_save":
 		ctx, s = r.tel.StartCheckpointSave(r.ctx, telemetry.SaveStart{GlobalStep: kw.int("global_step")})
 	case "timed_span":
@@ -393,12 +395,12 @@ func (s *scripted) call(method string) error {
 	return nil
 }
 
-func (s *scripted) Start(context.Context, telemetry.Identity) error { return s.call("initialize") }
+func (s *scripted) Start(context.Context, outputs.Identity) error { return s.call("initialize") }
 func (s *scripted) Shutdown(context.Context) error                  { return s.call("close") }
 
-func (s *scripted) Export(r *telemetry.Record) error {
-	return s.call(map[telemetry.Kind]string{
-		telemetry.KindStart: "export_start", telemetry.KindStop: "export_stop", telemetry.KindEvent: "export_event",
-		telemetry.KindError: "export_error", telemetry.KindDataError: "export_telemetry_data_error",
+func (s *scripted) Export(r *outputs.Record) error {
+	return s.call(map[outputs.Kind]string{
+		outputs.KindStart: "export_start", outputs.KindStop: "export_stop", outputs.KindEvent: "export_event",
+		outputs.KindError: "export_error", outputs.KindDataError: "export_telemetry_data_error",
 	}[r.Kind])
 }

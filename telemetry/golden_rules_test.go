@@ -393,9 +393,9 @@ var rules = []rule{
 			if r == nil {
 				r = d.actual
 			}
-			return r.span == spans.TrainingSingleIteration
+			return r.span == spans.TrainingIteration
 		case d.golden != nil: // the span that was left open is ended by a later call there
-			return d.golden.span == spans.TrainingSingleIteration &&
+			return d.golden.span == spans.TrainingIteration &&
 				(d.field == "attributes.duration_msec" || strings.HasSuffix(d.field, "timestamp_msec") || d.field == "id")
 		}
 		return false

@@ -11,28 +11,8 @@ import (
 // Version is the version of this library as records report it.
 const Version = "0.1.0"
 
-// Identity says who writes: the process and its place in the job. A zero
-// field is filled in by ConfigureProvider from the operating system, the
-// launcher's environment variables and the configuration.
-type Identity struct {
-	Host      string // host name
-	PID       int    // process id
-	Version   string // version of the telemetry library
-	Rank      config.Var[int]
-	LocalRank config.Var[int]
-	WorldSize int
-
-	// Attempt counts the starts of the job from zero, and Job is its id at the
-	// launcher. Both are the same on every rank.
-	Attempt config.Var[int]
-	Job     string
-
-	SessionTag      string // of the configuration
-	ApplicationName string // of the configuration
-}
-
 // withDefaults fills the fields that were left open.
-func (id Identity) withDefaults(base *config.Base, ranks config.Ranks, launch config.Launch) Identity {
+func withDefaults(id Identity, base *config.Base, ranks config.Ranks, launch config.Launch) Identity {
 	if id.Host == "" {
 		if host, err := os.Hostname(); err == nil {
 			id.Host = host
@@ -66,10 +46,10 @@ func (id Identity) withDefaults(base *config.Base, ranks config.Ranks, launch co
 	return id
 }
 
-// ids is the generator of ids for that process: a trace for the whole job if
+// idsOf is the generator of ids for a process: a trace for the whole job if
 // it has several ranks. A process on its own gets a trace of its own each time
 // it is started.
-func (id Identity) ids() sdktrace.IDGenerator {
+func idsOf(id Identity) sdktrace.IDGenerator {
 	if id.WorldSize > 1 {
 		return JobIDs(id.SessionTag, id.Job, id.Attempt.Get())
 	}

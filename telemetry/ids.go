@@ -30,9 +30,9 @@ func JobIDs(sessionTag, job string, attempt int) sdktrace.IDGenerator {
 	return g
 }
 
-// partOf is the trace id of a part of the job's run: the same on all ranks.
-func (g *idGenerator) partOf(p *tracePart, lap int) (id trace.TraceID) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace part\x00%x\x00%d\x00%d\x00%d", g.job, lap, p.window, p.part))
+// partID is the trace id of a part of the job's run: the same on all ranks.
+func (g *idGenerator) partID(lap int, window int64, number int) (id trace.TraceID) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace part\x00%x\x00%d\x00%d\x00%d", g.job, lap, window, number))
 	copy(id[:], sum[:])
 	if !id.IsValid() {
 		id[0] = 1

@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // diary notes in which order things are ended.
@@ -72,10 +73,10 @@ func (p *postman) Shutdown(context.Context) error {
 	return nil
 }
 
-func (p *postman) Delivery() telemetry.Delivery {
+func (p *postman) Delivery() outputs.Delivery {
 	n := int64(len(p.all()))
 	lost := max(0, n-int64(p.limit))
-	d := telemetry.Delivery{Total: n, Sent: n - lost, Dropped: lost}
+	d := outputs.Delivery{Total: n, Sent: n - lost, Dropped: lost}
 	if lost > 0 {
 		d.Drops = map[string]int64{"queue full": lost}
 	}
@@ -114,8 +115,8 @@ type sentMeters struct {
 
 func (m *sentMeters) ForceFlush(context.Context) error { return nil }
 func (m *sentMeters) Finish(context.Context) error     { m.diary.note("metrics finished"); return nil }
-func (m *sentMeters) Delivery() telemetry.Delivery {
-	return telemetry.Delivery{Total: 3 + m.lost, Sent: 3, Dropped: m.lost, Failed: 1 + m.lost}
+func (m *sentMeters) Delivery() outputs.Delivery {
+	return outputs.Delivery{Total: 3 + m.lost, Sent: 3, Dropped: m.lost, Failed: 1 + m.lost}
 }
 
 // lossy is a job with everything that can lose something.
@@ -168,7 +169,7 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 	for _, way := range []string{"callback", "scope", "shutdown", "disabled"} {
 		t.Run(way, func(t *testing.T) {
 			l := newLossy(t, true)
-			ctx, _ := l.tel.StartApplication(l.ctx)
+			ctx, _ := l.tel.Start(l, spans.Application.ctx)
 			for range 3 {
 				_, s := l.tel.StartSpan(ctx, "odd")
 				s.End(nil)
@@ -205,7 +206,7 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 			if told != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
 				t.Errorf("the file was told of %d losses in %d records", told, len(errors))
 			}
-			if all := l.file.all(); all[len(all)-1].Kind != telemetry.KindDataError {
+			if all := l.file.all(); all[len(all)-1].Kind != outputs.KindDataError {
 				t.Error("what was lost at the end was not told last")
 			}
 			if n := len(l.sender.events(spans.EventTelemetryDataError)); n != 1 { // a second one would be lost, too
@@ -252,7 +253,7 @@ func toldInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 // Nothing is told where nothing was lost: the records are the reference's.
 func TestNothingIsToldOfNoLosses(t *testing.T) {
 	l := newLossy(t, false)
-	l.ctx, _ = l.tel.StartApplication(l.ctx)
+	l.ctx, _ = l.tel.Start(l, spans.Application.ctx)
 	check(t, l.cb.OnAppEnd(l.ctx))
 	if n := len(l.file.events(spans.EventTelemetryDataError)); n != 0 || l.trace.drops != nil || strings.Contains(l.log.String(), "lost") {
 		t.Errorf("%d data errors, the trace was told %v, the log %s", n, l.trace.drops, l.log)
@@ -294,7 +295,7 @@ type lossyMeters struct {
 
 func (m *lossyMeters) ForceFlush(context.Context) error { return nil }
 func (m *lossyMeters) Finish(ctx context.Context) error { return m.sent.Finish(ctx) }
-func (m *lossyMeters) Delivery() telemetry.Delivery     { return m.sent.Delivery() }
+func (m *lossyMeters) Delivery() outputs.Delivery     { return m.sent.Delivery() }
 
 // Metrics tell what was lost, by cause.
 func TestMetricsTellLosses(t *testing.T) {

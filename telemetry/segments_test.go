@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func segmented(sent *tracetest.InMemoryExporter, every time.Duration) func(*config.Base, *telemetry.TrainingTelemetryBuilder) {
@@ -98,7 +99,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 	// The native records hold one span.
 	stops := 0
 	for _, r := range j.mem.all() {
-		if r.Kind == telemetry.KindStop && r.Span.Name == spans.TrainingLoop {
+		if r.Kind == outputs.KindStop && r.Span.Name == spans.TrainingLoop {
 			stops++
 			if r.Span.Duration() != end.Sub(start) {
 				t.Errorf("natively the loop lasts %v", r.Span.Duration())

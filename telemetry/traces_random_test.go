@@ -54,7 +54,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 				s.End(nil)
 			}
 		case 3:
-			ctx, s := w.tel.StartValidationLoop(given)
+			ctx, s := w.tel.Start(given, spans.ValidationLoop)
 			w.below(ctx, depth+1)
 			s.End(nil)
 		case 4:
@@ -68,7 +68,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 // no trace is over its budget.
 func TestAnyRunHangsTogether(t *testing.T) {
 	names := []string{
-		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingSingleIteration, spans.ValidationLoop,
+		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingIteration, spans.ValidationLoop,
 		"custom0", "custom1", "plain0", "plain1", "compute.forward",
 	}
 	seeds := uint64(300)

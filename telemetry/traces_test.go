@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // spread is a job that exports all spans, over traces as told.
@@ -147,7 +148,7 @@ func TestTracesOfALongRun(t *testing.T) {
 					if !s.Parent.IsValid() {
 						roots++
 					}
-					if s.Name == spans.TrainingSingleIteration {
+					if s.Name == spans.TrainingIteration {
 						iterations[s.SpanContext.SpanID()] = true
 					}
 				}
@@ -166,7 +167,7 @@ func TestTracesOfALongRun(t *testing.T) {
 			}
 			total := sums(all)
 			for name, want := range map[string]time.Duration{
-				spans.Application: took, spans.TrainingLoop: took, spans.Epoch: took, spans.TrainingSingleIteration: took, "custom": took,
+				spans.Application: took, spans.TrainingLoop: took, spans.Epoch: took, spans.TrainingIteration: took, "custom": took,
 			} {
 				if total[name] != want {
 					t.Errorf("spans of %s add up to %v, want %v", name, total[name], want)
@@ -292,7 +293,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 			t.Errorf("trace %s has %d spans", id, len(in))
 		}
 		for _, s := range in {
-			if s.Name == "op" && count(in, spans.TrainingSingleIteration) == 0 {
+			if s.Name == "op" && count(in, spans.TrainingIteration) == 0 {
 				if len(s.Links) != 1 || keyed(s.Links[0].Attributes)["link.kind"] != "parent" {
 					t.Fatalf("links %v", s.Links)
 				}
@@ -301,7 +302,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 	}
 	// Natively nothing has changed.
 	for _, r := range j.mem.all() {
-		if r.Kind == telemetry.KindStop && r.Span.Name == "op" && r.Span.ParentID != trace.SpanContextFromContext(step).SpanID() {
+		if r.Kind == outputs.KindStop && r.Span.Name == "op" && r.Span.ParentID != trace.SpanContextFromContext(step).SpanID() {
 			t.Fatal("an op is not below its iteration")
 		}
 	}

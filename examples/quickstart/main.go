@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -27,13 +28,13 @@ func main() {
 		log.Fatal(err)
 	}
 	defer tel.Shutdown(ctx)
-	ctx, app := tel.StartApplication(ctx)
-	defer app.End(nil)
-	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
-	defer loop.End(nil)
+	ctx, app := tel.Start(ctx, spans.Application)
+	defer app.End()
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
+	defer loop.End()
 	for i := range 10 {
-		_, step := tel.StartTrainingIteration(ctx)
+		_, step := tel.Start(ctx, spans.TrainingIteration)
 		step.SetLoss(1 / float64(i+1)) // your training goes here
-		step.End(nil)
+		step.End()
 	}
 }

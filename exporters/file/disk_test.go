@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // TestDiskFull writes to a device that takes nothing, ever.
@@ -103,7 +103,7 @@ func quota(limit uint64) {
 func outages(e *file.Exporter, path string) error {
 	s := spanData("s", 1)
 	var errs []error
-	try := func(r *telemetry.Record) (told int) {
+	try := func(r *outputs.Record) (told int) {
 		if err := e.Export(r); err != nil {
 			if !errors.Is(err, syscall.EFBIG) {
 				errs = append(errs, err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/pytext"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // encoder writes records in one of the two styles.
@@ -37,7 +37,7 @@ func (e *encoder) end(dst []byte) []byte {
 }
 
 // span appends a start, stop or complete record. A nil event leaves its part out.
-func (e *encoder) span(dst []byte, kind string, s *telemetry.SpanData, start, stop *telemetry.Event) []byte {
+func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop *outputs.Event) []byte {
 	dst = e.begin(dst, kind)
 	dst = append(dst, `,"id":`...)
 	dst = e.id(dst, s)
@@ -69,7 +69,7 @@ func (e *encoder) span(dst []byte, kind string, s *telemetry.SpanData, start, st
 }
 
 // of appends an event or error record of a span.
-func (e *encoder) of(dst []byte, kind string, s *telemetry.SpanData, ev *telemetry.Event) []byte {
+func (e *encoder) of(dst []byte, kind string, s *outputs.SpanData, ev *outputs.Event) []byte {
 	dst = e.begin(dst, kind)
 	dst = append(dst, `,"span_id":`...)
 	dst = e.id(dst, s)
@@ -83,7 +83,7 @@ func (e *encoder) of(dst []byte, kind string, s *telemetry.SpanData, ev *telemet
 }
 
 // dataError appends a telemetry data error record.
-func (e *encoder) dataError(dst []byte, ev *telemetry.Event) []byte {
+func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 	dst = e.begin(dst, "telemetry_data_error")
 	dst = append(dst, `,"error":`...)
 	dst = e.event(dst, ev)
@@ -96,7 +96,7 @@ func (e *encoder) dataError(dst []byte, ev *telemetry.Event) []byte {
 }
 
 // more appends what our records say beyond the reference's.
-func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
+func (e *encoder) more(dst []byte, s *outputs.SpanData) []byte {
 	if s.ParentID.IsValid() {
 		dst = append(dst, `,"parent_id":"`...)
 		dst = hex.AppendEncode(dst, s.ParentID[:])
@@ -108,7 +108,7 @@ func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
 	return strconv.AppendInt(dst, int64(e.rank), 10)
 }
 
-func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {
+func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
 	dst = append(dst, '"')
 	if e.compat {
 		dst = s.AppendUUID(dst)
@@ -120,7 +120,7 @@ func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {
 
 // event appends an event. Its time comes last, or in the place of an
 // attribute of that name.
-func (e *encoder) event(dst []byte, ev *telemetry.Event) []byte {
+func (e *encoder) event(dst []byte, ev *outputs.Event) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = appendString(dst, ev.Name)
 	dst = append(dst, `,"attributes":{`...)

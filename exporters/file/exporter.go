@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // DefaultFlushInterval is how long a record may wait in memory when
@@ -42,6 +42,8 @@ type Options struct {
 // Exporter writes native records to a file. Make it with [New]; give it to
 // one builder. It is safe for concurrent use.
 type Exporter struct {
+	outputs.None
+
 	path    string
 	options Options
 	wake    chan struct{}
@@ -57,23 +59,14 @@ type Exporter struct {
 	enc     encoder
 	buf     []byte
 	spare   []byte
-	held    int                 // bytes that are being written
-	pending *telemetry.SpanData // the start that is held back
-	err     error               // of the present outage
-	told    bool                // err was given to a caller of Export
-	lost    int64               // records lost in the present outage
-	stats   Stats
+	held    int               // bytes that are being written
+	pending *outputs.SpanData // the start that is held back, as the span is now
+	err     error             // of the present outage
+	told    bool              // err was given to a caller of Export
+	lost    int64             // records lost in the present outage
+	stats   spans.FileStats
 	stop    chan struct{}
 	done    chan struct{}
-}
-
-// Stats are counts of an [Exporter] since it was started.
-type Stats struct {
-	Records int64         // written or waiting
-	Bytes   int64         // written
-	Lost    int64         // dropped because the disk took nothing for too long
-	Errors  int64         // failed writes
-	Blocked time.Duration // how long callers wrote to the file themselves
 }
 
 // New makes an exporter for the file at path. In the path, {rank}, {pid} and
@@ -103,24 +96,22 @@ func (e *Exporter) Path() string {
 	return e.path
 }
 
-// Stats gives the counts.
-func (e *Exporter) Stats() Stats {
+// Stats implements outputs.Output.
+func (e *Exporter) Stats() outputs.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats
-	s.Blocked = time.Duration(e.blocked.Load())
-	return s
+	s.Output, s.Blocked = "records", time.Duration(e.blocked.Load())
+	return outputs.Stats{File: s}
 }
 
-// FileStats gives the counts as metrics report them.
-func (e *Exporter) FileStats() spans.FileStats {
-	s := e.Stats()
-	return spans.FileStats{Output: "records", Records: s.Records, Bytes: s.Bytes, Lost: s.Lost, Errors: s.Errors, Blocked: s.Blocked}
+// Attach implements outputs.Output. It opens the file. An exporter can be
+// attached again after its Shutdown.
+func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, e.start(t.Identity)
 }
 
-// Start implements telemetry.Exporter. An exporter can be started again after
-// its Shutdown.
-func (e *Exporter) Start(_ context.Context, id telemetry.Identity) error {
+func (e *Exporter) start(id outputs.Identity) error {
 	if e.path == "" {
 		return errors.New("file: no path: give New the file to write")
 	}
@@ -139,7 +130,7 @@ func (e *Exporter) Start(_ context.Context, id telemetry.Identity) error {
 	e.file, e.name, e.open = f, f.Name(), true
 	e.blocked.Store(0)
 	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: rank}
-	e.buf, e.pending, e.err, e.told, e.lost, e.stats = e.buf[:0], nil, nil, false, 0, Stats{}
+	e.buf, e.pending, e.err, e.told, e.lost, e.stats = e.buf[:0], nil, nil, false, 0, spans.FileStats{}
 	if mend(f) {
 		e.buf = append(e.buf, '\n')
 	}
@@ -150,11 +141,11 @@ func (e *Exporter) Start(_ context.Context, id telemetry.Identity) error {
 	return nil
 }
 
-// Export implements telemetry.Exporter. An error means that the disk has begun
+// Export implements outputs.Output. An error means that the disk has begun
 // to refuse records, and comes once for each such time. The records are held
 // in memory until the disk takes them again; those that memory has no room for
 // are lost, and counted in [Stats] and in the file.
-func (e *Exporter) Export(r *telemetry.Record) error {
+func (e *Exporter) Export(r *outputs.Record) error {
 	size, urgent, err := e.take(r)
 	switch {
 	case size == 0:
@@ -181,13 +172,13 @@ func (e *Exporter) Export(r *telemetry.Record) error {
 
 // take puts a record into the buffer. It gives the size of the buffer if there
 // is something to do about it.
-func (e *Exporter) take(r *telemetry.Record) (size int, urgent bool, err error) {
+func (e *Exporter) take(r *outputs.Record) (size int, urgent bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.open {
 		return 0, false, errors.New("file: exporter is not started, or is shut down already")
 	}
-	if r.Span == nil && r.Kind != telemetry.KindDataError {
+	if r.Span == nil && r.Kind != outputs.KindDataError {
 		return 0, false, fmt.Errorf("file: a %s record without a span", r.Kind)
 	}
 	if e.err != nil && len(e.buf)+e.held > maxBuffer {
@@ -203,10 +194,10 @@ func (e *Exporter) take(r *telemetry.Record) (size int, urgent bool, err error) 
 
 // lose drops a record. A start that is held back goes with its stop, because
 // the span may not be looked at after that.
-func (e *Exporter) lose(r *telemetry.Record) {
+func (e *Exporter) lose(r *outputs.Record) {
 	e.lost++
 	e.stats.Lost++
-	if r.Kind == telemetry.KindStop && e.pending == r.Span {
+	if r.Kind == outputs.KindStop && e.holds(r.Span) {
 		e.pending = nil
 	}
 }
@@ -227,23 +218,25 @@ func (e *Exporter) tellLocked() error {
 }
 
 // append encodes one record and tells whether it is one to write soon.
-func (e *Exporter) append(r *telemetry.Record) (urgent bool) {
+func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 	if e.options.Compat {
 		e.appendCompat(r)
 		return true
 	}
 	switch r.Kind {
-	case telemetry.KindStart:
+	case outputs.KindStart:
 		e.buf = e.enc.span(e.buf, "start", r.Span, &r.Event, nil)
-	case telemetry.KindStop:
+	case outputs.KindStop:
 		e.buf = e.enc.span(e.buf, "stop", r.Span, nil, &r.Event)
-	case telemetry.KindEvent, telemetry.KindError:
+	case outputs.KindEvent, outputs.KindError:
 		e.buf = e.enc.of(e.buf, r.Kind.String(), r.Span, &r.Event)
-	case telemetry.KindDataError:
+	case outputs.KindDataError:
 		e.buf = e.enc.dataError(e.buf, &r.Event)
+	default:
+		return false
 	}
 	e.stats.Records++
-	if r.Kind != telemetry.KindStart && r.Kind != telemetry.KindStop {
+	if r.Kind != outputs.KindStart && r.Kind != outputs.KindStop {
 		return true
 	}
 	info, standard := spans.Lookup(r.Span.Name)
@@ -252,17 +245,22 @@ func (e *Exporter) append(r *telemetry.Record) (urgent bool) {
 
 // appendCompat writes as one-logger does: the latest start is held back. Its
 // end makes one record of both; any other record of a span writes it first.
-func (e *Exporter) appendCompat(r *telemetry.Record) {
+func (e *Exporter) appendCompat(r *outputs.Record) {
 	if r.Extension || r.Span != nil && isExtension(r.Span.Name) {
 		return
 	}
 	switch r.Kind {
-	case telemetry.KindStart:
+	case outputs.KindUpdate:
+		if e.holds(r.Span) {
+			e.pending = r.Span
+		}
+		return
+	case outputs.KindStart:
 		e.release()
 		e.pending = r.Span
 		return
-	case telemetry.KindStop:
-		if e.pending == r.Span {
+	case outputs.KindStop:
+		if e.holds(r.Span) {
 			e.pending = nil
 			start := startOf(r.Span)
 			e.buf = e.enc.span(e.buf, "complete", r.Span, &start, &r.Event)
@@ -270,13 +268,18 @@ func (e *Exporter) appendCompat(r *telemetry.Record) {
 		}
 		e.release()
 		e.buf = e.enc.span(e.buf, "stop", r.Span, nil, &r.Event)
-	case telemetry.KindEvent, telemetry.KindError:
+	case outputs.KindEvent, outputs.KindError:
 		e.release()
 		e.buf = e.enc.of(e.buf, r.Kind.String(), r.Span, &r.Event)
-	case telemetry.KindDataError:
+	case outputs.KindDataError:
 		e.buf = e.enc.dataError(e.buf, &r.Event)
 	}
 	e.stats.Records++
+}
+
+// holds tells whether the start that is held back is that of a span.
+func (e *Exporter) holds(s *outputs.SpanData) bool {
+	return e.pending != nil && e.pending.SpanID == s.SpanID
 }
 
 func isExtension(name string) bool {
@@ -296,6 +299,6 @@ func (e *Exporter) release() {
 	e.stats.Records++
 }
 
-func startOf(s *telemetry.SpanData) telemetry.Event {
-	return telemetry.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}
+func startOf(s *outputs.SpanData) outputs.Event {
+	return outputs.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}
 }

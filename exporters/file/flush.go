@@ -7,7 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // flusher writes the buffer at intervals, and at once when it is woken.
@@ -29,6 +29,9 @@ func (e *Exporter) flusher(every time.Duration, stop <-chan struct{}, done chan<
 // Flush writes what is held in memory, except for a start that Compat holds
 // back. After an error the records are still held.
 func (e *Exporter) Flush() error { return e.flush() }
+
+// ForceFlush implements outputs.Output.
+func (e *Exporter) ForceFlush(context.Context) error { return e.flush() }
 
 func (e *Exporter) flush() error {
 	e.writing.Lock()
@@ -87,7 +90,7 @@ func (e *Exporter) recovered(name string) bool {
 	if lost == 0 || e.options.Compat {
 		return false
 	}
-	e.buf = e.enc.dataError(e.buf, &telemetry.Event{
+	e.buf = e.enc.dataError(e.buf, &outputs.Event{
 		Name: spans.EventTelemetryDataError,
 		Time: time.Now().UnixNano(),
 		Attributes: []attributes.Attr{
@@ -100,7 +103,7 @@ func (e *Exporter) recovered(name string) bool {
 	return true
 }
 
-// Shutdown implements telemetry.Exporter: it writes what is held back and
+// Shutdown implements outputs.Output: it writes what is held back and
 // closes the file. What the disk does not take then is lost. A second Shutdown
 // does nothing.
 func (e *Exporter) Shutdown(context.Context) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func size(t testing.TB, path string) int64 {
@@ -52,11 +52,11 @@ func TestFlushInterval(t *testing.T) {
 
 func TestUrgentRecords(t *testing.T) {
 	for name, c := range map[string]struct {
-		record *telemetry.Record
+		record *outputs.Record
 		urgent bool
 	}{
-		"start of an iteration":   {start(spanData(spans.TrainingSingleIteration, 1)), false},
-		"stop of an iteration":    {stop(spanData(spans.TrainingSingleIteration, 1), 1), false},
+		"start of an iteration":   {start(spanData(spans.TrainingIteration, 1)), false},
+		"stop of an iteration":    {stop(spanData(spans.TrainingIteration, 1), 1), false},
 		"start of a custom span":  {start(spanData("custom", 1)), false},
 		"start of application":    {start(spanData(spans.Application, 1)), true},
 		"start of training loop":  {start(spanData(spans.TrainingLoop, 1)), true},

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-func expand(path string, id telemetry.Identity) string {
+func expand(path string, id outputs.Identity) string {
 	return strings.NewReplacer(
 		"{rank}", strconv.Itoa(id.Rank.Get()),
 		"{pid}", strconv.Itoa(id.PID),

@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestPath(t *testing.T) {
@@ -161,14 +162,14 @@ func TestDevice(t *testing.T) {
 // failingExporter makes ConfigureProvider fail once.
 type failingExporter struct{ failed bool }
 
-func (f *failingExporter) Start(context.Context, telemetry.Identity) error {
+func (f *failingExporter) Start(context.Context, outputs.Identity) error {
 	if !f.failed {
 		f.failed = true
 		return errors.New("not yet")
 	}
 	return nil
 }
-func (*failingExporter) Export(*telemetry.Record) error { return nil }
+func (*failingExporter) Export(*outputs.Record) error   { return nil }
 func (*failingExporter) Shutdown(context.Context) error { return nil }
 
 func TestBuilderRetries(t *testing.T) {
@@ -211,7 +212,7 @@ func TestLifecycle(t *testing.T) {
 	if err := e.Start(context.Background(), identity); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Export(&telemetry.Record{Kind: telemetry.KindStop}); err == nil {
+	if err := e.Export(&outputs.Record{Kind: outputs.KindStop}); err == nil {
 		t.Error("a stop without a span is taken")
 	}
 	export(t, e, dataError("x"))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // child plays a process of its own.
@@ -37,7 +37,7 @@ func child(role, path string) int {
 		options = nil
 	}
 	e := file.New(path, options)
-	id := telemetry.Identity{Host: "child", PID: os.Getpid()}
+	id := outputs.Identity{Host: "child", PID: os.Getpid()}
 	err := e.Start(context.Background(), id)
 	if err == nil {
 		err = run(e, e.Path())

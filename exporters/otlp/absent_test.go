@@ -15,7 +15,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // A backend that takes spans only, such as Jaeger, is told of by a line each
@@ -58,11 +58,11 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := logs.Start(t.Context(), telemetry.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
+	if err := logs.Start(t.Context(), outputs.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := logs.Export(&telemetry.Record{Kind: telemetry.KindDataError, Event: telemetry.Event{Name: "gap", Time: 1}}); err != nil {
+		if err := logs.Export(&outputs.Record{Kind: outputs.KindDataError, Event: outputs.Event{Name: "gap", Time: 1}}); err != nil {
 			t.Error(err)
 		}
 		_ = logs.ForceFlush(t.Context())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // A backend that says something is there, whatever it says; nothing else tells
@@ -92,7 +92,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 		cfg.BatchSize, cfg.BatchDelay = 2, time.Hour
 		l := startLogs(t, cfg, log)
 		for range 20 {
-			_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+			_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
 		}
 		var err error
 		within(t, func() { err = l.Finish(context.Background()) })

@@ -21,10 +21,10 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-var identity = telemetry.Identity{
+var identity = outputs.Identity{
 	Host: "node7", PID: 42, Rank: config.Value(3), LocalRank: config.Value(1), WorldSize: 8,
 	Attempt: config.Value(2), SessionTag: "tag", ApplicationName: "app",
 }
@@ -79,12 +79,12 @@ func shut(t *testing.T, l *otlp.Logs, limit time.Duration) error {
 	return err
 }
 
-func event(span *telemetry.SpanData, kind telemetry.Kind, name string, attrs ...attributes.Attr) *telemetry.Record {
-	return &telemetry.Record{Kind: kind, Span: span, Event: telemetry.Event{Name: name, Time: 5e9, Attributes: attrs}}
+func event(span *outputs.SpanData, kind outputs.Kind, name string, attrs ...attributes.Attr) *outputs.Record {
+	return &outputs.Record{Kind: kind, Span: span, Event: outputs.Event{Name: name, Time: 5e9, Attributes: attrs}}
 }
 
-func loop() *telemetry.SpanData {
-	return &telemetry.SpanData{
+func loop() *outputs.SpanData {
+	return &outputs.SpanData{
 		Name: spans.TrainingLoop, TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, ParentID: trace.SpanID{4}, Start: 5e9,
 		Attributes: attributes.Extend(attributes.Int("train_iterations_start", 7)),
 	}
@@ -113,20 +113,20 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		log := &notes{}
 		l := startLogs(t, cfg, log)
 		span := loop()
-		late := event(span, telemetry.KindEvent, "late")
+		late := event(span, outputs.KindEvent, "late")
 		late.Segment = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{8}, SpanID: trace.SpanID{9}, TraceFlags: trace.FlagsSampled})
-		for _, r := range []*telemetry.Record{
-			event(span, telemetry.KindStart, "span_start"),
-			event(span, telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
-			event(span, telemetry.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
-			event(nil, telemetry.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
-			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, telemetry.KindEvent, "save_checkpoint_success"),
+		for _, r := range []*outputs.Record{
+			event(span, outputs.KindStart, "span_start"),
+			event(span, outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
+			event(span, outputs.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
+			event(nil, outputs.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
+			event(&outputs.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, outputs.KindEvent, "save_checkpoint_success"),
 			late,
 			// Not sent: the span says these itself.
-			event(span, telemetry.KindStop, "span_stop"),
-			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync}, telemetry.KindStart, "span_start"),
-			event(&telemetry.SpanData{Name: "mine"}, telemetry.KindStart, "span_start"),
-			event(&telemetry.SpanData{Name: "mine"}, telemetry.KindStop, "span_stop"),
+			event(span, outputs.KindStop, "span_stop"),
+			event(&outputs.SpanData{Name: spans.CheckpointSaveSync}, outputs.KindStart, "span_start"),
+			event(&outputs.SpanData{Name: "mine"}, outputs.KindStart, "span_start"),
+			event(&outputs.SpanData{Name: "mine"}, outputs.KindStop, "span_stop"),
 		} {
 			if err := l.Export(r); err != nil {
 				t.Fatal(err)
@@ -221,7 +221,7 @@ func TestAnswersToLogs(t *testing.T) {
 				log := &notes{}
 				l := startLogs(t, cfg, log)
 				for range 10 {
-					_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+					_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
 				}
 				if err := l.ForceFlush(t.Context()); err != nil {
 					t.Error(err)
@@ -260,7 +260,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 				log := &notes{}
 				l := startLogs(t, cfg, log)
 				for range 1000 {
-					_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+					_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
 				}
 				if st := l.Stats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
 					t.Errorf("%+v", st)
@@ -305,7 +305,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	if err := l.Start(t.Context(), identity); err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+	_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 	first := make(chan error, 1)
 	go func() { first <- l.Shutdown(context.Background()) }()
 	if cut {
@@ -337,7 +337,7 @@ func TestShutdownCutsThePause(t *testing.T) {
 		cfg := s.config()
 		cfg.RetryFirst, cfg.RetryMost, cfg.RetryFor, cfg.BatchDelay = time.Hour, time.Hour, 10*time.Hour, time.Millisecond
 		l := startLogs(t, cfg, &notes{})
-		_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+		_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 		for s.seen() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -359,11 +359,11 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 			t.Error("started twice")
 		}
 		for range 2 {
-			_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+			_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 			if err := shut(t, l, time.Minute); err != nil {
 				t.Error(err)
 			}
-			_ = l.Export(event(loop(), telemetry.KindEvent, "too late"))
+			_ = l.Export(event(loop(), outputs.KindEvent, "too late"))
 			if err := l.Start(t.Context(), identity); err != nil { // a builder that was corrected
 				t.Fatal(err)
 			}
@@ -387,7 +387,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for i := range 500 {
-					_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+					_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 					if i%100 == 0 {
 						if err := l.ForceFlush(context.Background()); err != nil {
 							t.Error(err)
@@ -407,7 +407,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 
 func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
-	if l.Start(t.Context(), identity) != nil || l.Export(event(nil, telemetry.KindDataError, "e")) != nil ||
+	if l.Start(t.Context(), identity) != nil || l.Export(event(nil, outputs.KindDataError, "e")) != nil ||
 		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.Stats().Recorded != 0 {
 		t.Error("a nil exporter did something")
 	}
@@ -415,7 +415,7 @@ func TestNilLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed.Export(event(nil, telemetry.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
+	if closed.Export(event(nil, outputs.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
 		t.Error("an exporter that was not started did something")
 	}
 }

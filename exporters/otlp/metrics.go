@@ -17,7 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // MetricExporter sends metrics to an OTLP receiver. Give it to a periodic
@@ -222,11 +222,11 @@ func (e *MetricExporter) Stats() MetricStats {
 }
 
 // Delivery gives the counts as telemetry has them.
-func (e *MetricExporter) Delivery() telemetry.Delivery {
+func (e *MetricExporter) Delivery() outputs.Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &e.stats
-	return telemetry.Delivery{
-		Total: s.Exports + s.Missing, Sent: s.Exports, Dropped: s.Missing, Failed: s.Failures, Unwanted: e.absent,
+	return outputs.Delivery{
+		What: outputs.DeliversMetrics, Total: s.Exports + s.Missing, Sent: s.Exports, Dropped: s.Missing, Failed: s.Failures, Unwanted: e.absent,
 	}
 }

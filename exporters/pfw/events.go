@@ -13,9 +13,9 @@ import (
 const argSpan = "span"
 
 // OnEvent writes an event of an open span at once, as a metadata record whose
-// name is the event's and whose value is its time in microseconds. Package
-// telemetry calls it; the events of spans that nobody reports while they are
-// open are written when they end.
+// name is the event's and whose value is its time in microseconds. Telemetry
+// calls it; the events of spans that nobody reports while they are open are
+// written when they end.
 func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 	if p == nil || p.closed.Load() {
 		return

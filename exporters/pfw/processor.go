@@ -15,6 +15,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Processor is a span processor that writes every span to a trace file the
@@ -29,6 +30,8 @@ import (
 // Spans that are still open at Shutdown are written by it, with the argument
 // truncated set to 1.
 type Processor struct {
+	outputs.None
+
 	w     *dftracer.Writer
 	opts  Options
 	lanes *dftracer.Lanes
@@ -37,9 +40,8 @@ type Processor struct {
 	open  registry
 	clock clock
 
-	progress atomic.Pointer[spans.Progress]
-	ambient  atomic.Pointer[func() trace.SpanContext]
-	direct   atomic.Bool // a scope was started
+	offer  atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
+	direct atomic.Bool                       // a scope was started
 
 	stop      chan struct{} // nil when nobody watches
 	watcher   sync.WaitGroup
@@ -53,7 +55,10 @@ type Processor struct {
 	dropped   atomic.Pointer[map[string]int64]
 }
 
-var _ sdktrace.SpanProcessor = (*Processor)(nil)
+var (
+	_ sdktrace.SpanProcessor = (*Processor)(nil)
+	_ outputs.Output         = (*Processor)(nil)
+)
 
 // spanEntry is an open span.
 type spanEntry struct {
@@ -96,30 +101,30 @@ func (p *Processor) Writer() *dftracer.Writer {
 	return p.w
 }
 
-// FileStats gives the counts of the writer. Package telemetry reports them as
-// metrics.
-func (p *Processor) FileStats() spans.FileStats {
+// Attach implements outputs.Output: events get the epoch and step of the
+// training, and scopes whose context carries no parent find theirs.
+func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	if p != nil {
+		p.offer.Store(t)
+	}
+	return outputs.Wants{Spans: true, Scopes: true, All: true}, nil
+}
+
+// progress is where the training stands, nil if nobody says.
+func (p *Processor) progress() *spans.Progress {
+	if t := p.offer.Load(); t != nil {
+		return t.Progress
+	}
+	return nil
+}
+
+// Stats implements outputs.Output.
+func (p *Processor) Stats() outputs.Stats {
 	s := p.Writer().Stats()
-	return spans.FileStats{
+	return outputs.Stats{File: spans.FileStats{
 		Output: "trace", Records: int64(s.Lines), Bytes: int64(s.DiskBytes), Lost: int64(s.Lost + s.Late),
 		Errors: int64(s.Errors), Blocked: s.Blocked,
-	}
-}
-
-// BindProgress makes the processor write the epoch and step of progress into
-// events. Package telemetry calls it.
-func (p *Processor) BindProgress(progress *spans.Progress) {
-	if p != nil {
-		p.progress.Store(progress)
-	}
-}
-
-// BindAmbient gives the processor the function that finds the parent of scopes
-// whose context carries none. Package telemetry calls it.
-func (p *Processor) BindAmbient(current func() trace.SpanContext) {
-	if p != nil {
-		p.ambient.Store(&current)
-	}
+	}}
 }
 
 // OnStart implements sdktrace.SpanProcessor.
@@ -127,9 +132,15 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p == nil || p.closed.Load() {
 		return
 	}
+	if p.offer.Load() == nil {
+		// A decorator that shows only the span processor was attached.
+		if t := outputs.FromContext(ctx); t != nil {
+			p.offer.Store(t)
+		}
+	}
 	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
 	e.id = p.w.NextID()
-	at := p.progress.Load()
+	at := p.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()
 	parent := p.parentOf(ctx, s.Parent())
 	e.beginBelow(parent, s.StartTime().UnixMicro())

@@ -249,12 +249,12 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 func TestTelemetrySpans(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tel := newTelemetry(t, p)
-	ctx, app := tel.StartApplication(context.Background())
-	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{IterationsStart: 7})
-	ectx, epoch := tel.StartEpoch(ctx, 2)
-	ictx, it := tel.StartTrainingIteration(ectx)
+	ctx, app := tel.Start(context.Background(), spans.Application)
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{IterationsStart: 7})
+	ectx, epoch := tel.Start(ctx, spans.Epoch, telemetry.Epoch(2))
+	ictx, it := tel.Start(ectx, spans.TrainingIteration)
 	it.AddEvent("checked", attribute.Int("n", 3))
-	_, fw := tel.StartForward(ictx)
+	_, fw := tel.Start(ictx, spans.ModelForward)
 	fw.End(errors.New("overflow"))
 	it.End(nil)
 	epoch.End(nil)
@@ -302,14 +302,14 @@ func TestTracesDoNotShowInTheFile(t *testing.T) {
 	tree := func(more ...func(*telemetry.TrainingTelemetryBuilder)) (lines []string) {
 		p, path := newTrace(t, nil)
 		tel := newTelemetry(t, p, more...)
-		ctx, app := tel.StartApplication(context.Background())
-		ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+		ctx, app := tel.Start(context.Background(), spans.Application)
+		ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
 		_, held := tel.StartSpan(ctx, "held")
 		traces := map[trace.TraceID]bool{}
 		for range 30 {
-			ictx, it := tel.StartTrainingIteration(ctx)
+			ictx, it := tel.Start(ctx, spans.TrainingIteration)
 			traces[it.SpanContext().TraceID()] = true
-			fctx, fw := tel.StartForward(ictx)
+			fctx, fw := tel.Start(ictx, spans.ModelForward)
 			_, op := tel.Tracer("user").Start(fctx, "op")
 			op.End()
 			fw.End(nil)
@@ -352,7 +352,7 @@ func TestTracesDoNotShowInTheFile(t *testing.T) {
 func TestEventIsWrittenAtOnce(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tel := newTelemetry(t, p)
-	_, app := tel.StartApplication(context.Background())
+	_, app := tel.Start(context.Background(), spans.Application)
 	app.AddEvent("midway")
 	if err := tel.ForceFlush(context.Background()); err != nil {
 		t.Fatal(err)

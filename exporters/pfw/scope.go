@@ -40,8 +40,8 @@ type scope struct {
 }
 
 // ScopeKind prepares scopes of a category and a name that are written without
-// being OpenTelemetry spans. Package telemetry calls it when nobody but the
-// trace file wants them.
+// being OpenTelemetry spans. Telemetry calls it when no other output
+// wants them as spans.
 func (p *Processor) ScopeKind(category, name string) spans.ScopeKind {
 	if p == nil {
 		return nil
@@ -114,7 +114,7 @@ func (s *scope) begin(start int64) (tid int64) {
 
 // standing is the epoch and step of what starts now.
 func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
-	at := p.progress.Load()
+	at := p.progress()
 	if args == nil {
 		return at.Epoch(), at.Step()
 	}
@@ -158,11 +158,11 @@ func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
 
 // current is the span under which callbacks would start theirs.
 func (p *Processor) current(s *scope) *open {
-	find := p.ambient.Load()
-	if find == nil {
+	t := p.offer.Load()
+	if t == nil || t.Current == nil {
 		return nil
 	}
-	span := (*find)()
+	span := t.Current()
 	if !span.HasSpanID() {
 		return nil
 	}
