@@ -24,12 +24,14 @@ import (
 
 // kept is a native exporter that keeps the names of stopped spans.
 type kept struct {
+	outputs.None
 	mu    sync.Mutex
 	names []string
 }
 
-func (k *kept) Start(context.Context, outputs.Identity) error { return nil }
-func (k *kept) Shutdown(context.Context) error                  { return nil }
+func (k *kept) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
 func (k *kept) Export(r *outputs.Record) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,7 +98,7 @@ func TestExportCustomization(t *testing.T) {
 				}
 				_ = tree.Compute.Do(ctx, func(ctx context.Context) error {
 					_, s := tel.StartSpan(ctx, "custom")
-					s.End(nil)
+					s.End()
 					tree.Compute.Forward.Start(ctx, attribute.Int("n", 1)).EndErr(errors.New("bad"))
 					return nil
 				})
@@ -179,7 +181,7 @@ func TestForeignProcessor(t *testing.T) {
 	inner.End()
 	b.End()
 	a.EndErr(errors.New("bad"))
-	outer.End(nil)
+	outer.End()
 	got := finish(t, tel, path)
 	if want := []string{"outer", "compute", "forward", "inner", "backward"}; !slices.Equal(names(got), want) {
 		t.Errorf("the trace has %v", names(got))

@@ -12,10 +12,11 @@ import (
 )
 
 // names is an exporter that prints the stops of spans.
-type names struct{}
+type names struct{ outputs.None }
 
-func (names) Start(context.Context, outputs.Identity) error { return nil }
-func (names) Shutdown(context.Context) error                  { return nil }
+func (names) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
 
 func (names) Export(r *outputs.Record) error {
 	if r.Kind == outputs.KindStop {

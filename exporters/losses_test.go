@@ -68,7 +68,7 @@ func TestABackendThatIsNotThere(t *testing.T) {
 			_, err = cb.OnTrainStart(ctx, callbacks.TrainStart{})
 			must(t, err)
 			if byScope {
-				telemetry.FromContext(ctx).End(nil)
+				telemetry.FromContext(ctx).End()
 				err = tel.Shutdown(context.Background())
 			} else {
 				err = cb.OnAppEnd(ctx)

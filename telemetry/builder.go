@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -412,6 +413,17 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	return p, nil
 }
 
+// rank is the order in which outputs are attached.
+func (a *attachment) rank() int {
+	switch {
+	case a.exporter != nil:
+		return 2
+	case a.processor != nil:
+		return 1
+	}
+	return 0
+}
+
 // output makes the output of an attachment.
 func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every time.Duration, first bool) Output {
 	switch {
@@ -447,6 +459,9 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 		all = append(all, attachment{out: m})
 	}
 	made := make([]Output, len(all))
+	// What may fail comes first: what is attached after it belongs to the
+	// program, and is not to be shut down for nothing.
+	slices.SortStableFunc(all, func(a, b attachment) int { return a.rank() - b.rank() })
 	for i := range all {
 		made[i] = all[i].output(run, ids, b.segment, offer.Segment == nil)
 		if e, ok := made[i].(*segment.Exporter); ok && offer.Segment == nil {

@@ -25,7 +25,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	first, second := &memory{}, &memory{startErr: errors.New("no such folder")}
 	cfg := base()
 	cfg.WorldSize = config.Value(0)
-	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(first, second)
+	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(first).WithExporter(second)
 	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "world_size") {
 		t.Fatalf("a job without ranks gave %v", err)
 	}
@@ -41,7 +41,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tel.BaseConfig().WorldSize.Get(); got != 2 {
+	if got := tel.Config().WorldSize.Get(); got != 2 {
 		t.Errorf("the world size is %d", got)
 	}
 	check(t, tel.Shutdown(ctx))
@@ -112,7 +112,7 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, s := tel.Start(ctx, spans.ModelForward)
-		s.End(nil)
+		s.End()
 	})
 	if n != 0 {
 		t.Errorf("a rank that is off allocates %v times", n)
@@ -133,7 +133,7 @@ func TestNilProviderDoesNothing(t *testing.T) {
 		_, s := tel.Start(ctx, spans.TrainingIteration)
 		s.SetLoss(1)
 		s.AddEvent("x")
-		s.End(nil)
+		s.End()
 		_, _ = callbacks.OnTrainingSingleIterationStart(ctx)
 		_ = callbacks.OnTrainingSingleIterationEnd(ctx)
 	}); n != 0 {
@@ -188,7 +188,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, s := tel.StartSpan(context.Background(), "x")
-	s.End(nil)
+	s.End()
 	_ = tel.Shutdown(context.Background()) // would hang without the deadline
 	if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
 		t.Errorf("stats %+v", got)
@@ -215,7 +215,7 @@ func TestResource(t *testing.T) {
 			WithResource(resource.NewSchemaless(attribute.String("service.name", "mine")))
 	})
 	_, s := j.tel.StartSpan(j.ctx, "x")
-	s.End(nil)
+	s.End()
 	attrs := keyed(j.stub(t, "x").Resource.Attributes())
 	for key, want := range map[string]any{
 		"service.name": "mine", "host.name": "node7", "process.pid": int64(42), "service.instance.id": "node7/42/3",

@@ -14,10 +14,11 @@ import (
 )
 
 // printer is an exporter of native records that prints them.
-type printer struct{}
+type printer struct{ outputs.None }
 
-func (printer) Start(context.Context, outputs.Identity) error { return nil }
-func (printer) Shutdown(context.Context) error                  { return nil }
+func (printer) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
 
 func (printer) Export(r *outputs.Record) error {
 	switch r.Kind {
@@ -55,9 +56,9 @@ func Example() {
 	for range 2 {
 		_, it := tel.Start(ctx, spans.TrainingIteration)
 		it.SetLoss(0.5)
-		it.End(nil)
+		it.End()
 	}
-	loop.End(nil)
+	loop.End()
 	// Output:
 	// start training_loop
 	// event training_metrics_update
@@ -91,7 +92,7 @@ func ExampleProvider_Tracer() {
 	_, span := tel.Tracer("my/loader").Start(ctx, "download shard")
 	span.AddEvent("retry")
 	span.End()
-	app.End(nil)
+	app.End()
 	// Output:
 	// start application
 	// event one_logger_initialization

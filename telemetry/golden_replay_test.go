@@ -183,7 +183,7 @@ func (r *replay) provider(st *step) error {
 	return r.builder.Err()
 }
 
-func (r *replay) exporter(st *step) telemetry.Exporter {
+func (r *replay) exporter(st *step) telemetry.Output {
 	if st.text("type") == "scripted" {
 		r.names = append(r.names, "scripted")
 		return newScripted(st)
@@ -222,15 +222,15 @@ func (r *replay) recorder(st *step) (*telemetry.Span, error) {
 // pyError is an exception of the recorded program.
 type pyError struct{ kind, message string }
 
-func (e pyError) Error() string     { return e.message }
-func (e pyError) ErrorType() string { return e.kind }
+func (e *pyError) Error() string     { return e.message }
+func (e *pyError) ErrorType() string { return e.kind }
 
 func exception(st *step) error {
 	o := st.object("exception")
 	if o == nil {
 		return nil
 	}
-	e := pyError{}
+	e := &pyError{}
 	for _, field := range o {
 		switch text, _ := field.Value.(string); field.Key {
 		case "type":
@@ -250,7 +250,7 @@ func (r *replay) context(st *step) (*telemetry.Span, error) {
 		delete(r.open, cm)
 		r.ctx = sc.under
 		before := sc.span.Err()
-		sc.span.End(exception(st))
+		sc.span.EndWith(telemetry.End{Err: exception(st)})
 		if after := sc.span.Err(); !errors.Is(after, before) || before == nil {
 			return nil, after
 		}
@@ -272,27 +272,27 @@ func (r *replay) enter(name string, kw *step) (context.Context, *telemetry.Span,
 	var s *telemetry.Span
 	switch name {
 	case "application":
-		ctx, s = r.tel.Start(r, spans.Application.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.Application)
 	case "model_init":
-		ctx, s = r.tel.Start(r, spans.ModelInit.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.ModelInit)
 	case "dataloader_init":
-		ctx, s = r.tel.Start(r, spans.DataLoaderInit.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.DataLoaderInit)
 	case "optimizer_init":
-		ctx, s = r.tel.Start(r, spans.OptimizerInit.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.OptimizerInit)
 	case "checkpoint_load":
-		ctx, s = r.tel.Start(r, spans.CheckpointLoad.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.CheckpointLoad)
 	case "training_loop":
-		ctx, s = r.tel.StartTrainingLoop(r.ctx, loopStart(kw))
+		ctx, s = r.tel.Start(r.ctx, spans.TrainingLoop, loopStart(kw))
 	case "training_iteration":
-		ctx, s = r.tel.Start(r, spans.TrainingIteration.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.TrainingIteration)
 	case "validation_loop":
-		ctx, s = r.tel.Start(r, spans.ValidationLoop.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.ValidationLoop)
 	case "validation_iteration":
-		ctx, s = r.tel.Start(r, spans.ValidationIteration.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.ValidationIteration)
 	case "testing_loop":
-		ctx, s = r.tel.Start(r, spans.TestingLoop.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.TestingLoop)
 	case "checkpoint_save":
-		ctx, s = r.tel.StartCheckpointSave(r.ctx, telemetry.SaveStart{GlobalStep: kw.int("global_step")})
+		ctx, s = r.tel.Start(r.ctx, spans.CheckpointSave, telemetry.SaveStart{GlobalStep: kw.int("global_step")})
 	case "timed_span":
 		ctx, s = r.tel.StartSpanWith(r.ctx, kw.text("name"), telemetry.SpanStart{
 			Attributes: attrs(kw.object("span_attributes")), StartAttributes: attrs(kw.object("start_event_attributes")),
@@ -368,6 +368,7 @@ func (r *replay) callback(st *step) (*telemetry.Span, error) {
 
 // scripted is an exporter that fails on order.
 type scripted struct {
+	outputs.None
 	always map[string]bool
 	fails  map[string][]int
 	calls  map[string]int
@@ -395,8 +396,11 @@ func (s *scripted) call(method string) error {
 	return nil
 }
 
-func (s *scripted) Start(context.Context, outputs.Identity) error { return s.call("initialize") }
-func (s *scripted) Shutdown(context.Context) error                  { return s.call("close") }
+func (s *scripted) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, s.call("initialize")
+}
+
+func (s *scripted) Shutdown(context.Context) error { return s.call("close") }
 
 func (s *scripted) Export(r *outputs.Record) error {
 	return s.call(map[outputs.Kind]string{

@@ -152,7 +152,7 @@ func (c *comparison) final() {
 	if c.want.Final.ExporterStates == nil || c.r.tel == nil {
 		return
 	}
-	health := c.r.tel.Exporters()
+	health := c.r.tel.Stats().Outputs
 	if len(health) != len(c.want.Final.ExporterStates) {
 		c.deviates(deviation{field: "exporters", want: fmt.Sprint(len(c.want.Final.ExporterStates)), got: fmt.Sprint(len(health))})
 		return

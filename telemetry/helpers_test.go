@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -28,17 +29,21 @@ func quietLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, n
 
 // memory keeps the records it gets.
 type memory struct {
+	outputs.None
 	mu       sync.Mutex
 	records  []outputs.Record
+	segments []trace.SpanContext // of the span of each record, if it was cut
+	segment  func(trace.SpanID) trace.SpanContext
 	started  int
 	shutdown int
 	fail     error // of every Export while it is set
 	startErr error
 }
 
-func (m *memory) Start(context.Context, outputs.Identity) error {
+func (m *memory) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	m.segment = t.Segment
 	m.started++
-	return m.startErr
+	return outputs.Wants{Records: true, Inline: true}, m.startErr
 }
 
 func (m *memory) Export(r *outputs.Record) error {
@@ -47,14 +52,13 @@ func (m *memory) Export(r *outputs.Record) error {
 	if m.fail != nil {
 		return m.fail
 	}
-	c := *r
-	if r.Span != nil {
-		s := *r.Span
-		s.Attributes = slices.Clone(s.Attributes)
-		c.Span = &s
+	if r.Kind != outputs.KindUpdate {
+		var in trace.SpanContext
+		if m.segment != nil && r.Span != nil {
+			in = m.segment(r.Span.SpanID)
+		}
+		m.records, m.segments = append(m.records, *r), append(m.segments, in)
 	}
-	c.Event.Attributes = slices.Clone(c.Event.Attributes)
-	m.records = append(m.records, c)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func TestProcessesOfAJobShareATrace(t *testing.T) {
 			b.WithIdentity(telemetry.Identity{Attempt: config.Value(attempt)})
 		})
 		_, s := j.tel.StartSpan(j.ctx, "x")
-		defer s.End(nil)
+		defer s.End()
 		return s.SpanContext().TraceID()
 	}
 	first, second := trace(2, 0), trace(2, 0)

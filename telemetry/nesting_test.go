@@ -76,7 +76,7 @@ func TestCallbacksNestWithoutContexts(t *testing.T) {
 
 func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	j := newJob(t)
-	ctx, app := j.tel.Start(j, spans.Application.ctx)
+	ctx, app := j.tel.Start(j.ctx, spans.Application)
 	tracer := j.tel.Tracer("user")
 	loopCtx, loop := j.tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
 	plainCtx, plain := tracer.Start(loopCtx, "window")
@@ -90,11 +90,11 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	check(t, j.cb.OnModelForwardEnd(itCtx))
 	// A scope keeps to its context.
 	_, side := j.tel.StartSpan(ctx, "side")
-	side.End(nil)
-	it.End(nil)
+	side.End()
+	it.End()
 	plain.End()
-	loop.End(nil)
-	app.End(nil)
+	loop.End()
+	app.End()
 	want := map[string]string{
 		"training_loop": "application", "window": "training_loop", "training_single_iteration": "window",
 		"kernel": "training_single_iteration", "model_forward": "training_single_iteration",
@@ -124,11 +124,11 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 func TestFinalizationHangsUnderTheApplication(t *testing.T) {
 	j := newJob(t, async)
 	startTraining(t, j)
-	ctx, save := j.tel.StartCheckpointSave(j.ctx, telemetry.SaveStart{GlobalStep: 1})
+	ctx, save := j.tel.Start(j.ctx, spans.CheckpointSave, telemetry.SaveStart{GlobalStep: 1})
 	_, fin := j.tel.Start(ctx, spans.CheckpointSaveFinalization, telemetry.Finalization{GlobalStep: 1})
-	save.End(nil)
+	save.End()
 	check(t, j.cb.OnTrainEnd(j.ctx))
-	fin.End(nil)
+	fin.End()
 	if got := len(j.mem.events(spans.EventSaveCheckpointSuccess)); got != 1 {
 		t.Errorf("%d successes were recorded, want 1 with the end of the finalization", got)
 	}
@@ -145,7 +145,7 @@ func TestRemoteParentAndNewRoot(t *testing.T) {
 	})
 	started(t)(j.cb.OnAppStart(j.ctx))
 	_, s := j.tel.StartSpan(trace.ContextWithRemoteSpanContext(j.ctx, remote), "request")
-	s.End(nil)
+	s.End()
 	_, r := j.tel.Tracer("user").Start(j.ctx, "root", trace.WithNewRoot())
 	r.End()
 	if got := j.stub(t, "request").Parent.SpanID(); got != remote.SpanID() {
@@ -227,7 +227,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 			}
 		}()
 		_, s := j.tel.StartSpan(j.ctx, "deferred")
-		defer s.End(nil)
+		defer s.End()
 		panic("boom")
 	}()
 	done := make(chan struct{})
@@ -257,8 +257,8 @@ func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
 	ctx := started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
 	ctx, forward := j.tel.Start(ctx, spans.ModelForward)
 	_, custom := j.tel.StartSpan(ctx, "attention", attribute.String("text", "\xff"))
-	custom.End(nil)
-	forward.End(nil)
+	custom.End()
+	forward.End()
 	j.clock.pass(1)
 	check(t, j.cb.OnTrainingSingleIterationEnd(j.ctx))
 	check(t, j.cb.OnAppEnd(j.ctx))
@@ -285,11 +285,11 @@ func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
 func TestDefaultBlacklistHoldsForEveryWayToStart(t *testing.T) {
 	j := newJob(t)
 	_, s := j.tel.StartSpan(j.ctx, spans.ModelForward)
-	s.End(nil)
+	s.End()
 	_, p := j.tel.Tracer("user").Start(j.ctx, spans.ModelBackward)
 	p.End()
 	_, c := j.tel.StartSpan(j.ctx, "mine")
-	c.End(nil)
+	c.End()
 	if got, want := j.mem.kinds(), []string{"start mine", "stop mine"}; !slices.Equal(got, want) {
 		t.Errorf("records %v, want %v", got, want)
 	}
@@ -307,7 +307,7 @@ func TestManyGoroutines(t *testing.T) {
 				_, p := j.tel.Tracer("user").Start(ctx, "plain")
 				p.AddEvent("e", trace.WithAttributes(attribute.Int("i", i)))
 				p.End()
-				s.End(nil)
+				s.End()
 			}
 		})
 	}

@@ -77,6 +77,15 @@ func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribut
 	return p.control.Span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
 }
 
+// StartSpanWith is StartSpan with everything that can be said of a start. A
+// parent that is given wins over the context.
+func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanStart) (context.Context, *Span) {
+	if p == nil {
+		return ctx, nil
+	}
+	return p.control.Span(ctx, name, start, false)
+}
+
 // TimedSpan runs fn inside a span of any name and returns its error unchanged.
 func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.Context) error, attrs ...attribute.KeyValue) error {
 	ctx, s := p.StartSpan(ctx, name, attrs...)

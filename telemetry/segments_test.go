@@ -38,7 +38,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 			j.iteration(t, time.Minute-time.Millisecond)
 			_, s := j.tel.StartSpan(j.ctx, "custom")
 			j.clock.pass(time.Millisecond)
-			s.End(nil)
+			s.End()
 			j.tel.Rotate(j.clock.Now())
 			if held := j.tel.Held(); held > 8 {
 				t.Fatalf("%d spans are remembered", held)
@@ -121,7 +121,7 @@ func TestSegmentsOfAnOpenSpan(t *testing.T) {
 	j.clock.pass(time.Hour)
 	j.tel.Rotate(j.clock.Now())
 	_, s := j.tel.StartSpan(j.ctx, "later")
-	s.End(nil)
+	s.End()
 	check(t, j.tel.ForceFlush(j.ctx))
 	names := map[string]tracetest.SpanStub{}
 	for _, s := range sent.GetSpans() {

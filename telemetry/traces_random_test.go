@@ -43,7 +43,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 		case 0:
 			ctx, s := w.tel.StartSpan(given, fmt.Sprint("custom", w.r.IntN(3)))
 			w.below(ctx, depth+1)
-			s.End(nil)
+			s.End()
 		case 1:
 			ctx, s := w.tracer.Start(given, fmt.Sprint("plain", w.r.IntN(3)))
 			w.below(ctx, depth+1)
@@ -56,10 +56,10 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 		case 3:
 			ctx, s := w.tel.Start(given, spans.ValidationLoop)
 			w.below(ctx, depth+1)
-			s.End(nil)
+			s.End()
 		case 4:
 			_, s := w.tel.StartSpan(given, "outlives")
-			defer s.End(nil)
+			defer s.End()
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestTracesOfALongRun(t *testing.T) {
 					step := started(t)(j.cb.OnTrainingSingleIterationStart(epoch))
 					_, s := j.tel.StartSpan(step, "custom")
 					j.clock.pass(time.Minute)
-					s.End(nil)
+					s.End()
 					check(t, j.cb.OnTrainingSingleIterationEnd(step))
 					j.tel.Rotate(j.clock.Now())
 					if held := j.tel.Held(); held > 8 {
@@ -201,7 +201,7 @@ func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 						step := started(t)(j.cb.OnTrainingSingleIterationStart(in))
 						for range 1 + 5*rank {
 							_, s := j.tel.StartSpan(step, "custom")
-							s.End(nil)
+							s.End()
 						}
 						ids[rank] = append(ids[rank], trace.SpanContextFromContext(step).TraceID())
 						j.clock.pass(time.Second)
@@ -258,16 +258,21 @@ func TestEventsFollowTheSegments(t *testing.T) {
 			loops[s.SpanContext.SpanID()] = s
 		}
 	}
-	updates := j.mem.events(spans.EventTrainingMetricsUpdate)
-	for _, r := range updates {
-		in := loops[r.Segment.SpanID()]
+	updates := 0
+	for i, r := range j.mem.all() {
+		if r.Event.Name != spans.EventTrainingMetricsUpdate {
+			continue
+		}
+		updates++
+		segment := j.mem.segments[i]
+		in := loops[segment.SpanID()]
 		at := time.Unix(0, r.Event.Time)
-		if r.Segment.TraceID() != in.SpanContext.TraceID() || at.Before(in.StartTime) || at.After(in.EndTime) {
+		if segment.TraceID() != in.SpanContext.TraceID() || at.Before(in.StartTime) || at.After(in.EndTime) {
 			t.Errorf("an update of %s is in the segment from %s to %s", at, in.StartTime, in.EndTime)
 		}
 	}
-	if len(updates) < 8 || len(loops) != 1+4 {
-		t.Errorf("%d updates, %d segments", len(updates), len(loops))
+	if updates < 8 || len(loops) != 1+4 {
+		t.Errorf("%d updates, %d segments", updates, len(loops))
 	}
 }
 
@@ -332,7 +337,7 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 				step := started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
 				for range 7 {
 					_, s := j.tel.StartSpan(step, "custom")
-					s.End(nil)
+					s.End()
 				}
 				j.clock.pass(time.Second)
 				check(t, j.cb.OnTrainingSingleIterationEnd(step))
@@ -385,8 +390,8 @@ func TestTracesOfConcurrentSpans(t *testing.T) {
 				_, in := j.tel.StartSpan(ctx, "inner")
 				j.tel.Rotate(j.clock.Now())
 				j.clock.pass(time.Second)
-				in.End(nil)
-				s.End(errors.New("x"))
+				in.End()
+				s.EndWith(telemetry.End{Err: errors.New("x")})
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer) error {
 	client := &http.Client{Transport: &clientSpans{tracer: tracer, next: server.Client().Transport}}
 
 	err = tel.Run(ctx, spans.Application, func(ctx context.Context) error {
-		return tel.TrainingLoop(ctx, telemetry.LoopStart{}, func(ctx context.Context) error {
+		return tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error {
 			for range 2 {
 				err := tel.Run(ctx, spans.TrainingIteration, func(ctx context.Context) error { return fetch(ctx, client, server.URL) })
 				if err != nil {

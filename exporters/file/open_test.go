@@ -160,17 +160,18 @@ func TestDevice(t *testing.T) {
 }
 
 // failingExporter makes ConfigureProvider fail once.
-type failingExporter struct{ failed bool }
+type failingExporter struct {
+	outputs.None
+	failed bool
+}
 
-func (f *failingExporter) Start(context.Context, outputs.Identity) error {
+func (f *failingExporter) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
 	if !f.failed {
 		f.failed = true
-		return errors.New("not yet")
+		return outputs.Wants{}, errors.New("not yet")
 	}
-	return nil
+	return outputs.Wants{Records: true}, nil
 }
-func (*failingExporter) Export(*outputs.Record) error   { return nil }
-func (*failingExporter) Shutdown(context.Context) error { return nil }
 
 func TestBuilderRetries(t *testing.T) {
 	for _, compat := range []bool{false, true} {

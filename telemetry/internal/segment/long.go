@@ -187,9 +187,9 @@ func (f *Exporter) unlock() {
 	}
 }
 
-// rotate delivers the segments of the long spans that are open for longer than
+// Rotate delivers the segments of the long spans that are open for longer than
 // a segment lasts. What begins then is in the newest part of the run.
-func (f *Exporter) rotate(now time.Time) {
+func (f *Exporter) Rotate(now time.Time) {
 	part := f.run.rotated()
 	f.mu.Lock()
 	defer f.unlock()
@@ -227,7 +227,7 @@ func (f *Exporter) startRotation(clock outputs.Clock) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				f.rotate(clock.Now())
+				f.Rotate(clock.Now())
 			}
 		}
 	}()
@@ -235,4 +235,11 @@ func (f *Exporter) startRotation(clock outputs.Clock) (stop func()) {
 		close(quit)
 		<-done
 	})
+}
+
+// Held counts what is remembered of open spans.
+func (f *Exporter) Held() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.hidden) + len(f.moved) + len(f.long)
 }

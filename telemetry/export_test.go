@@ -1,0 +1,26 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
+)
+
+// Rotate cuts the long spans of a provider as its background goroutine does.
+func (p *Provider) Rotate(now time.Time) {
+	for out := range p.hub.Outputs {
+		if e, ok := out.(*segment.Exporter); ok {
+			e.Rotate(now)
+		}
+	}
+}
+
+// Held counts what the exporters of a provider remember of open spans.
+func (p *Provider) Held() (n int) {
+	for out := range p.hub.Outputs {
+		if e, ok := out.(*segment.Exporter); ok {
+			n += e.Held()
+		}
+	}
+	return n
+}
