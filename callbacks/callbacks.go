@@ -50,11 +50,19 @@ func (c *Callbacks) recorder() *telemetry.Recorder {
 }
 
 func (c *Callbacks) start(ctx context.Context, name string, start []Start) (context.Context, error) {
-	return c.recorder().StartPhase(ctx, name, first(start))
+	r := c.recorder()
+	if !r.Recording() || len(start) == 0 {
+		return r.StartPhase(ctx, name)
+	}
+	return r.StartPhase(ctx, name, start[0])
 }
 
 func (c *Callbacks) end(name string, end []End) error {
-	return c.recorder().EndPhase(name, first(end))
+	r := c.recorder()
+	if !r.Recording() || len(end) == 0 {
+		return r.EndPhase(name)
+	}
+	return r.EndPhase(name, end[0])
 }
 
 func first[T any](of []T) (zero T) {

@@ -60,7 +60,11 @@ func (c *Callbacks) OnTrainingSingleIterationStart(ctx context.Context, start ..
 // due, records a metrics update. An iteration with an error is not counted as
 // completed.
 func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...IterationEnd) error {
-	return c.recorder().EndPhase(spans.TrainingIteration, first(end))
+	r := c.recorder()
+	if !r.Recording() || len(end) == 0 {
+		return r.EndPhase(spans.TrainingIteration)
+	}
+	return r.EndPhase(spans.TrainingIteration, end[0])
 }
 
 // OnSaveCheckpointStart starts a checkpoint save, by the configured strategy.
@@ -90,7 +94,7 @@ func (c *Callbacks) OnSaveCheckpointFailure(ctx context.Context, failure SaveFai
 
 // OnSaveCheckpointEnd ends the part of a save that training waits for.
 func (c *Callbacks) OnSaveCheckpointEnd(ctx context.Context, end ...End) error {
-	return c.recorder().EndPhase(spans.CheckpointSave, first(end))
+	return c.end(spans.CheckpointSave, end)
 }
 
 // OnCheckpointFinalizationStart starts the background part of an asynchronous

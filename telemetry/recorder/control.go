@@ -49,7 +49,7 @@ func (c *Control) TracerProvider() trace.TracerProvider { return c.r.tracers }
 
 // Scope starts the scope of a standard span.
 func (c *Control) Scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
-	if c == nil {
+	if c == nil || c.silent() {
 		return ctx, nil
 	}
 	r := c.r
@@ -109,6 +109,9 @@ func (c *Control) Adopt(ctx context.Context) context.Context {
 	}
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }
+
+// silent tells whether telemetry is off for good, about which no word is lost.
+func (c *Control) silent() bool { return c.r.off.Load() && c.Why() == ErrDisabled }
 
 // Why tells why nothing is recorded any more, nil while it is.
 func (c *Control) Why() error {

@@ -169,6 +169,7 @@ func (r *Recorder) stopLocked(c *call, why error) bool {
 		r.stopByForce(c, s, c.now, nil, nil)
 	}
 	r.ended = why
+	r.off.Store(true)
 	return true
 }
 

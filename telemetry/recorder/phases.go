@@ -99,17 +99,30 @@ func (r *Recorder) standard(name string, options []StartOption) (p startParams, 
 	case p.index == indexTraining:
 		p.values = r.values(true)
 	}
-	for _, o := range options {
-		if o != nil {
-			if err := o.start(r, &p); err != nil {
-				return p, err
-			}
+	if len(options) > 0 {
+		if p, err = r.with(p, options); err != nil {
+			return p, err
 		}
 	}
 	if need := neededBy(p.index); need != "" && !given(options) {
 		return p, fmt.Errorf("%s needs to know more: give a %s to its start", p.name, need)
 	}
 	return p, nil
+}
+
+// with applies options. What they get escapes, which starts without options
+// need not pay for.
+func (r *Recorder) with(p startParams, options []StartOption) (startParams, error) {
+	own := new(startParams)
+	*own = p
+	for _, o := range options {
+		if o != nil {
+			if err := o.start(r, own); err != nil {
+				return p, err
+			}
+		}
+	}
+	return *own, nil
 }
 
 // neededBy is the option without which a span cannot be started.
@@ -140,7 +153,7 @@ func given(options []StartOption) bool {
 // several may be open for different steps. The error follows the error
 // strategy; a recorder that is off gives none.
 func (r *Recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
-	if r == nil {
+	if !r.Recording() {
 		return ctx, nil
 	}
 	p, err := r.standard(name, options)
@@ -154,13 +167,13 @@ func (r *Recorder) StartPhase(ctx context.Context, name string, options ...Start
 
 // EndPhase ends the open standard span of that name; spans.CheckpointSave ends
 // the save that is open, and a finalization is found by its step.
-func (r *Recorder) EndPhase(name string, option EndOption) error {
-	if r == nil {
+func (r *Recorder) EndPhase(name string, options ...EndOption) error {
+	if !r.Recording() {
 		return nil
 	}
 	var e ending
-	if option != nil {
-		option.end(&e)
+	if len(options) > 0 {
+		e = endingOf(options)
 	}
 	index := spans.Index(name)
 	switch {
@@ -179,6 +192,16 @@ func (r *Recorder) EndPhase(name string, option EndOption) error {
 		}
 	}
 	return silent(r.finishNamed(index, e.End))
+}
+
+func endingOf(options []EndOption) ending {
+	e := new(ending) // it escapes
+	for _, o := range options {
+		if o != nil {
+			o.end(e)
+		}
+	}
+	return *e
 }
 
 func (r *Recorder) endFinalization(e *ending) error {

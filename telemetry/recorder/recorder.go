@@ -49,6 +49,7 @@ type Recorder struct {
 	meters   *Instruments                    // nil: none
 	logged   logLimit
 
+	off            atomic.Bool // ended is set
 	training       atomic.Pointer[config.Training]
 	repairedValues atomic.Int64
 	current        atomic.Pointer[Span] // the latest ambient span; stored under the lock
@@ -109,6 +110,7 @@ func New(o Options) (*Recorder, *Control) {
 	r.tracer = r.tracers.Tracer(ScopeName)
 	if o.Off {
 		r.ended = ErrDisabled
+		r.off.Store(true)
 	}
 	return r, &Control{r}
 }
@@ -134,6 +136,10 @@ type startParams struct {
 }
 
 func (r *Recorder) now() int64 { return r.clock.Now().UnixNano() }
+
+// Recording tells whether anything is recorded: r is not nil, and was neither
+// switched off nor closed.
+func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
 
 // instant is an explicit time in nanoseconds, or now.
 func (r *Recorder) instant(at time.Time, now int64, anyTime bool) (int64, error) {

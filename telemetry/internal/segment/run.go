@@ -9,6 +9,7 @@ package segment
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +36,13 @@ func (p *part) full(limit int64) bool { return limit > 0 && p != nil && p.spans.
 
 // remembered bounds the parts that can be found by their id.
 const remembered = 16
+
+// past is a part that is no longer remembered: nothing more goes there.
+var past = func() *part {
+	p := &part{seq: -1}
+	p.spans.Store(math.MaxInt64 / 2)
+	return p
+}()
 
 // Options are what a [Run] is made of.
 type Options struct {
@@ -166,7 +174,8 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	if r == nil {
 		return ctx
 	}
-	parent := trace.SpanFromContext(ctx).SpanContext()
+	carried := trace.SpanFromContext(ctx)
+	parent := carried.SpanContext()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -179,6 +188,9 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	switch {
 	case parent.IsValid() && !root:
 		in = r.find(parent.TraceID())
+		if _, ours := carried.(nested); in == nil && ours && r.seq > remembered {
+			in = past
+		}
 		into = r.below(in, r.long[parent.SpanID()])
 		if in == nil && isLong(index) { // the run joins the trace of whoever started it
 			in = r.remember(&part{id: parent.TraceID(), window: r.key})
@@ -189,7 +201,7 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	if into != nil {
 		in = into
 	}
-	if in != nil && ctx.Value(hiddenKey{}) == nil && r.o.Exported.Has(index, name) {
+	if in != nil && in != past && ctx.Value(hiddenKey{}) == nil && r.o.Exported.Has(index, name) {
 		in.spans.Add(1)
 	}
 	if into == nil {
