@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/active"
 )
 
 // DefaultShutdownTimeout bounds Provider.Shutdown when the builder was given
@@ -383,6 +384,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 		return nil, err
 	}
 	p.useSDK(ctx, b, id)
+	active.Enter()
 	if b.metrics != nil {
 		if r.meters, err = newMeters(b.metrics, p); err != nil {
 			r.log.Warn("telemetry could not make all of its metrics", "error", err)

@@ -24,6 +24,9 @@ func newSystemClock() systemClock { return systemClock{time.Now()} }
 
 func (c systemClock) Now() time.Time { return c.base.Add(time.Since(c.base)) }
 
+// nanoseconds is Now in nanoseconds since the Unix epoch.
+func (c systemClock) nanoseconds() int64 { return c.base.UnixNano() + int64(time.Since(c.base)) }
+
 // seconds gives nanoseconds since the epoch as seconds. Whole milliseconds
 // come out as the nearest double of the decimal fraction, as a division of the
 // milliseconds by 1000 would give it.

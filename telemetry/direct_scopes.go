@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -66,6 +67,22 @@ func bindScopes(sp sdktrace.SpanProcessor, r *Recorder) {
 		BindAmbient(func() trace.SpanContext)
 	}); ok {
 		f.BindAmbient(func() trace.SpanContext { return r.Current().SpanContext() })
+	}
+	if f, ok := sp.(interface{ BindClock(func() int64) }); ok {
+		now := r.now
+		if c, ok := r.clock.(systemClock); ok {
+			now = c.nanoseconds
+		}
+		f.BindClock(now)
+	}
+}
+
+// cutScopes ends the scopes that are open while the spans around them are.
+func (p *Provider) cutScopes() {
+	for _, sp := range p.processors {
+		if f, ok := sp.(interface{ Cut() }); ok {
+			f.Cut()
+		}
 	}
 }
 
@@ -148,16 +165,22 @@ type spanKind struct {
 }
 
 // Start implements spans.ScopeKind.
-func (k *spanKind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) spans.Scope {
-	return k.start(ctx, args, count, time.Time{})
+func (k *spanKind) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
+	if s := k.start(ctx, args, o, k.rec.now()); s != nil {
+		return s
+	}
+	return nil
 }
 
 // Record implements spans.ScopeKind.
-func (k *spanKind) Record(ctx context.Context, args *spans.ScopeArgs, count int64, start time.Time) {
-	if s := k.start(ctx, args, count, start); s != nil {
-		s.End(nil)
+func (k *spanKind) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
+	if s := k.start(ctx, args, spans.ScopeStart{Count: count}, start); s != nil {
+		s.End()
 	}
 }
+
+// Now implements spans.ScopeKind.
+func (k *spanKind) Now() int64 { return k.rec.now() }
 
 // Note implements spans.ScopeKind. Without a trace file it is an event of the
 // enclosing span.
@@ -174,37 +197,122 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(k.rec.adopt(ctx)).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *spans.ScopeArgs, count int64, at time.Time) spans.Scope {
+func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart, at int64) *spanScope {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	kvs := k.attributes(args, count)
+	s := &spanScope{kind: k, args: args, count: o.Count}
+	kvs := s.current()
+	started := ctx
+	if o.Ambient {
+		started = spans.WithAmbient(ctx, true)
+	}
 	if k.hidden == nil {
-		inner, s, err := k.rec.begin(ctx, &startParams{
-			name: k.name, index: -1, scoped: true, at: at, anyTime: true,
-			attrs: k.rec.clean(attributes.From(kvs...)),
+		inner, span, err := k.rec.begin(started, &startParams{
+			name: k.name, index: -1, scoped: true, at: time.Unix(0, at), anyTime: true,
+			attrs: k.rec.clean(attributes.From(slices.Concat(k.named, kvs)...)),
 		})
 		if err != nil {
 			return nil
 		}
-		return &recordedScope{inner, s}
+		if o.Ambient {
+			inner = spans.WithAmbient(inner, false)
+		}
+		s.ctx, s.recorded = inner, span
+		return s
 	}
-	options := []trace.SpanStartOption{trace.WithAttributes(kvs...)}
-	if !at.IsZero() {
-		options = append(options, trace.WithTimestamp(at))
-	}
-	_, s := k.hidden.Start(context.WithValue(k.rec.elsewhere(k.rec.adopt(ctx)), hiddenScope{}, true), k.name, options...)
-	if !s.IsRecording() {
+	_, span := k.hidden.Start(context.WithValue(k.rec.elsewhere(k.rec.adopt(started)), hiddenScope{}, true), k.name,
+		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
+	if !span.IsRecording() {
 		return nil
 	}
-	return &hiddenSpan{trace.ContextWithSpan(ctx, s), s}
+	s.ctx, s.plain = trace.ContextWithSpan(ctx, span), span
+	return s
 }
 
-func (k *spanKind) attributes(args *spans.ScopeArgs, count int64) []attribute.KeyValue {
-	kvs := slices.Clip(k.named)
-	var epoch, step int64 = k.rec.progress.Epoch(), k.rec.progress.Step()
-	if args != nil {
-		epoch, step = args.Epoch.Or(epoch), args.Step.Or(step)
+// spanScope is a scope that is a span: one of the recorder, or one for span
+// processors only.
+type spanScope struct {
+	ctx      context.Context // as spans.Scope wants it
+	kind     *spanKind
+	args     *spans.LiveArgs
+	count    int64
+	recorded *Span
+	plain    trace.Span // if recorded is nil
+
+	mu      sync.Mutex
+	before  []attribute.KeyValue // what current gave before
+	own     []attribute.Key      // that Set was given
+	failure error
+}
+
+// Context implements spans.Scope.
+func (s *spanScope) Context() context.Context { return s.ctx }
+
+// Set implements spans.Scope.
+func (s *spanScope) Set(attrs []attribute.KeyValue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range attrs {
+		s.own = append(s.own, attrs[i].Key)
+	}
+	s.set(attrs)
+}
+
+func (s *spanScope) set(attrs []attribute.KeyValue) {
+	switch {
+	case len(attrs) == 0:
+	case s.recorded != nil:
+		s.recorded.SetAttributes(attrs...)
+	default:
+		s.plain.SetAttributes(attrs...)
+	}
+}
+
+// Fail implements spans.Scope.
+func (s *spanScope) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+}
+
+// End implements spans.Scope.
+func (s *spanScope) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.before
+	s.set(slices.DeleteFunc(s.current(), func(kv attribute.KeyValue) bool {
+		return slices.Contains(before, kv) || slices.Contains(s.own, kv.Key)
+	}))
+	if s.recorded != nil {
+		s.recorded.finish(End{Err: s.failure})
+		return
+	}
+	now := time.Unix(0, s.kind.rec.now())
+	if s.failure != nil {
+		s.plain.RecordError(s.failure, trace.WithTimestamp(now))
+		s.plain.SetStatus(codes.Error, errorText(s.failure))
+		s.failure = nil
+	}
+	s.plain.End(trace.WithTimestamp(now))
+}
+
+// Abandon implements spans.Scope.
+func (s *spanScope) Abandon() {
+	s.Set([]attribute.KeyValue{attribute.Int("truncated", 1)})
+	s.End()
+}
+
+// current are the arguments of the scope as things stand.
+func (s *spanScope) current() []attribute.KeyValue {
+	var kvs []attribute.KeyValue
+	var epoch, step int64 = s.kind.rec.progress.Epoch(), s.kind.rec.progress.Step()
+	var shared []attribute.KeyValue
+	if s.args != nil {
+		if args := s.args.Load(); args != nil {
+			epoch, step = args.Epoch.Or(epoch), args.Step.Or(step)
+			shared = args.Attrs
+		}
 	}
 	if epoch >= 0 {
 		kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
@@ -212,49 +320,12 @@ func (k *spanKind) attributes(args *spans.ScopeArgs, count int64) []attribute.Ke
 	if step >= 0 {
 		kvs = append(kvs, attribute.Int64(attributes.Step, step))
 	}
-	if count > 0 {
-		kvs = append(kvs, attribute.Int64("count", count))
+	if s.count > 0 {
+		kvs = append(kvs, attribute.Int64("count", s.count))
 	}
-	if args != nil {
-		kvs = append(kvs, args.Attrs...)
-	}
+	kvs = append(kvs, shared...)
+	s.before = slices.Clone(kvs)
 	return kvs
-}
-
-// recordedScope is a scope that is a span of the recorder.
-type recordedScope struct {
-	ctx context.Context // as spans.Scope wants it
-	*Span
-}
-
-// Context implements spans.Scope.
-func (s *recordedScope) Context() context.Context { return s.ctx }
-
-// Set implements spans.Scope.
-func (s *recordedScope) Set(attrs []attribute.KeyValue) { s.SetAttributes(attrs...) }
-
-// End implements spans.Scope.
-func (s *recordedScope) End(err error) { s.finish(End{Err: err}) }
-
-// hiddenSpan is a scope that is a span for span processors only.
-type hiddenSpan struct {
-	ctx  context.Context // as spans.Scope wants it
-	span trace.Span
-}
-
-// Context implements spans.Scope.
-func (s *hiddenSpan) Context() context.Context { return s.ctx }
-
-// Set implements spans.Scope.
-func (s *hiddenSpan) Set(attrs []attribute.KeyValue) { s.span.SetAttributes(attrs...) }
-
-// End implements spans.Scope.
-func (s *hiddenSpan) End(err error) {
-	if err != nil {
-		s.span.RecordError(err)
-		s.span.SetStatus(codes.Error, errorText(err))
-	}
-	s.span.End()
 }
 
 // hiddenScope marks the context in which a hidden span is started.

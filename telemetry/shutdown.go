@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/active"
 )
 
 // Parts of the time for the shutdown, in percent of it. What ends early leaves
@@ -26,6 +28,10 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	return p.life.end(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 		defer cancel()
+		if p.sdk != nil {
+			active.Leave()
+		}
+		p.cutScopes()
 		p.rec.stopAll(ErrClosed)
 		return errors.Join(p.finish(ctx), p.rec.meters.close())
 	})

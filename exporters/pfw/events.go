@@ -25,7 +25,7 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 		return
 	}
 	e.live.Add(1)
-	level, _ := e.place()
+	level, _ := e.position()
 	writeEvent(p.w, e.id, p.lanes.TID(e.lane), level, &ev)
 }
 

@@ -218,14 +218,14 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	ctx, root := tp.Tracer("x").Start(context.Background(), spans.TrainingLoop)
 	ctx, inner := tp.Tracer("x").Start(ctx, "inner", trace.WithAttributes(attribute.Int("k", 1)))
-	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, 0)
+	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, spans.ScopeStart{})
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	inner.End()
 	root.End()
-	scope.End(nil)
-	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, 0); s != nil {
+	scope.End()
+	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, spans.ScopeStart{}); s != nil {
 		t.Error("a scope was started after Shutdown")
 	}
 	report := dftest.Check(t, path)
@@ -387,8 +387,8 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 		c, s := m.tracer.Start(ctx, "plain"+strconv.Itoa(r.IntN(4)))
 		ctx, end = c, func() { s.End() }
 	default:
-		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, 0)
-		ctx, end = s.Context(), func() { s.End(nil) }
+		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, spans.ScopeStart{})
+		ctx, end = s.Context(), func() { s.End() }
 	}
 	for range r.IntN(4) {
 		if depth < 6 {
@@ -397,8 +397,8 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	}
 	if !m.strict && r.IntN(10) == 0 { // a child that may outlive this one
 		*count++
-		s := m.kinds[0].Start(ctx, nil, 0)
-		m.wg.Go(func() { s.End(nil) })
+		s := m.kinds[0].Start(ctx, nil, spans.ScopeStart{})
+		m.wg.Go(func() { s.End() })
 	}
 	end()
 }
