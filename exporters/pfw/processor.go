@@ -139,20 +139,26 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	i := -1
 	if !p.opts.NoBegin {
 		i = spans.Index(s.Name())
-		e.begun = i >= 0 && spans.At(i).Long
 	}
+	long := i >= 0 && spans.At(i).Long
+	e.begun = long
 	if p.scoped.Load() && spans.IsAmbient(ctx) {
 		p.enter(&e.open, parent)
 	}
 	p.open.add(e)
 	if p.closed.Load() { // Shutdown may have missed it
-		if e.finish(&p.beginning) {
-			p.roots.end(&e.open, e.start)
-			p.open.remove(e)
+		if !e.finish(&p.beginning) {
+			return
 		}
+		if e.begun && !long { // by the watcher
+			p.write(e, s, p.clock.now(), true)
+			return
+		}
+		p.roots.end(&e.open, e.start)
+		p.open.remove(e)
 		return
 	}
-	if e.begun {
+	if long {
 		p.whileOpen(&e.open, func() {
 			p.begin(&e.open, &p.keys.standard[i], tid, e.epoch, e.step, s.Attributes())
 		})

@@ -66,10 +66,31 @@ func (k *kind) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeSta
 		ctx = context.Background()
 	}
 	s := &scope{caller: ctx, kind: k, args: args, count: o.Count}
-	s.begun = k.long && !p.opts.NoBegin
-	parent := p.enclosing(ctx, s)
-	s.place(parent, p.clock.now(), o.Ambient)
-	return s.publish()
+	long := k.long && !p.opts.NoBegin
+	s.begun = long
+	s.place(p.enclosing(ctx, s), p.clock.now(), o.Ambient)
+	if p.cut.Load() != 0 { // Shutdown may have missed it
+		if s.finish(&p.beginning) {
+			s.revoke(long)
+		}
+		return nil
+	}
+	if long {
+		p.whileOpen(&s.open, s.writeBegin)
+	}
+	return s
+}
+
+// revoke makes a scope one that was not started, unless the watcher wrote its
+// begin already.
+func (s *scope) revoke(long bool) {
+	p := s.kind.p
+	if s.begun && !long {
+		s.write(p.clock.now(), true)
+		return
+	}
+	p.roots.end(&s.open, s.start)
+	p.open.removeScope(s)
 }
 
 // place gives the scope its id, parent and lane, and registers it.
@@ -85,23 +106,6 @@ func (s *scope) place(parent *open, start int64, ambient bool) {
 		p.direct.Store(true)
 	}
 	p.open.addScope(s, tid)
-}
-
-// publish is the end of a start. A scope that Shutdown may have missed, because
-// it was registered at the same time, was not started.
-func (s *scope) publish() spans.Scope {
-	p := s.kind.p
-	if p.cut.Load() != 0 {
-		if s.finish(&p.beginning) {
-			p.roots.end(&s.open, s.start)
-			p.open.removeScope(s)
-		}
-		return nil
-	}
-	if s.begun {
-		p.whileOpen(&s.open, s.writeBegin)
-	}
-	return s
 }
 
 // writeBegin writes that the scope has begun.
