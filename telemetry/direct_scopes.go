@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +35,37 @@ type scopePlan struct {
 	all     trace.Tracer     // several processors: a span for them, none for exporters
 	exports bool             // there are exporters
 	export  config.Export
+
+	mu   sync.Mutex
+	last uint64
+	open map[*spanScope]uint64 // the hidden scopes, by the order of their starts
+}
+
+// started keeps a hidden scope until it ends.
+func (s *scopePlan) started(scope *spanScope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	if s.open == nil {
+		s.open = make(map[*spanScope]uint64)
+	}
+	s.open[scope] = s.last
+}
+
+func (s *scopePlan) ended(scope *spanScope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, scope)
+}
+
+// abandon ends the hidden scopes that are open, the latest first.
+func (s *scopePlan) abandon() {
+	s.mu.Lock()
+	open := maps.Clone(s.open)
+	s.mu.Unlock()
+	for _, scope := range slices.SortedFunc(maps.Keys(open), func(a, b *spanScope) int { return cmp.Compare(open[b], open[a]) }) {
+		scope.Abandon()
+	}
 }
 
 func (p *Provider) planScopes(b *TrainingTelemetryBuilder) {
@@ -77,8 +110,12 @@ func bindScopes(sp sdktrace.SpanProcessor, r *Recorder) {
 	}
 }
 
-// cutScopes ends the scopes that are open while the spans around them are.
+// cutScopes ends the scopes that are open while the spans around them are. Those
+// that are spans of the recorder end with these.
 func (p *Provider) cutScopes() {
+	if p.scopes != nil {
+		p.scopes.abandon()
+	}
 	for _, sp := range p.processors {
 		if f, ok := sp.(interface{ Cut() }); ok {
 			f.Cut()
@@ -103,13 +140,13 @@ func (p *Provider) ScopeKind(category, name string) spans.ScopeKind {
 		attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
 	}
 	if exported, ok := plan.exportName(category, name); ok {
-		return &spanKind{rec: plan.rec, name: exported, named: named, notes: plan.notes(category, name)}
+		return &spanKind{plan: plan, rec: plan.rec, name: exported, named: named, notes: plan.notes(category, name)}
 	}
 	if plan.direct != nil {
 		return plan.direct.ScopeKind(category, name)
 	}
 	if plan.all != nil {
-		return &spanKind{rec: plan.rec, name: fullName(category, name), named: named, hidden: plan.all, notes: plan.notes(category, name)}
+		return &spanKind{plan: plan, rec: plan.rec, name: fullName(category, name), named: named, hidden: plan.all, notes: plan.notes(category, name)}
 	}
 	return nil
 }
@@ -157,6 +194,7 @@ func fullName(category, name string) string {
 
 // spanKind starts scopes that are OpenTelemetry spans.
 type spanKind struct {
+	plan   *scopePlan
 	rec    *Recorder
 	name   string
 	named  []attribute.KeyValue
@@ -227,6 +265,7 @@ func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.Scop
 		return nil
 	}
 	s.ctx, s.plain = trace.ContextWithSpan(ctx, span), span
+	k.plan.started(s)
 	return s
 }
 
@@ -288,6 +327,7 @@ func (s *spanScope) End() {
 		s.recorded.finish(End{Err: s.failure})
 		return
 	}
+	s.kind.plan.ended(s)
 	now := time.Unix(0, s.kind.rec.now())
 	if s.failure != nil {
 		s.plain.RecordError(s.failure, trace.WithTimestamp(now))
