@@ -24,8 +24,11 @@ func newSystemClock() systemClock { return systemClock{time.Now()} }
 
 func (c systemClock) Now() time.Time { return c.base.Add(time.Since(c.base)) }
 
-// nanoseconds is Now in nanoseconds since the Unix epoch.
-func (c systemClock) nanoseconds() int64 { return c.base.UnixNano() + int64(time.Since(c.base)) }
+// nanoseconds gives a function for Now in nanoseconds since the Unix epoch.
+func (c systemClock) nanoseconds() func() int64 {
+	base, wall := c.base, c.base.UnixNano()
+	return func() int64 { return wall + int64(time.Since(base)) }
+}
 
 // seconds gives nanoseconds since the epoch as seconds. Whole milliseconds
 // come out as the nearest double of the decimal fraction, as a division of the

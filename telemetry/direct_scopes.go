@@ -104,7 +104,7 @@ func bindScopes(sp sdktrace.SpanProcessor, r *Recorder) {
 	if f, ok := sp.(interface{ BindClock(func() int64) }); ok {
 		now := r.now
 		if c, ok := r.clock.(systemClock); ok {
-			now = c.nanoseconds
+			now = c.nanoseconds()
 		}
 		f.BindClock(now)
 	}
