@@ -67,10 +67,11 @@ func (p *Processor) beginLate(o *open, before int64, write func()) {
 // whileOpen writes something about o unless it has ended, and keeps it from
 // ending meanwhile.
 func (p *Processor) whileOpen(o *open, write func()) {
+	p.roots.lift(o) // what begins below o must not wait for the disk
 	p.beginning.Lock()
 	defer p.beginning.Unlock()
-	if o.state.CompareAndSwap(stateOpen, stateBegins) {
-		defer o.state.Store(stateOpen)
+	if o.hold() {
+		defer o.release()
 		write()
 	}
 }
@@ -87,5 +88,5 @@ func (p *Processor) beginSpan(e *spanEntry) {
 		}
 	}
 	key := p.keys.find(e.span.InstrumentationScope().Name, e.span.Name(), cat, event)
-	p.begin(&e.open, key, p.lanes.TID(e.lane), e.epoch, e.step, attrs)
+	p.begin(&e.open, key, p.roots.tid(&e.open), e.epoch, e.step, attrs)
 }

@@ -2,6 +2,7 @@ package pfw
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -22,31 +23,51 @@ type open struct {
 	state   atomic.Uint32
 	depth   int16        // level at the start
 	slotted int16        // of a scope in the registry: a slot, counted from 1, or the negative shard
-	live    atomic.Int32 // events written while it was open
+	live    atomic.Int32 // events written while it was open, and liftedBit
 	slot    int8         // of roots, counted from 1; 0: none
 	begun   bool         // its begin was written; the watcher's own once it is registered
 	ambient bool         // set before it is registered
 }
 
+// liftedBit in open.live says that a root is on its lane: see roots.
+const liftedBit = 1 << 30
+
+func (o *open) lifted() bool { return o.live.Load()&liftedBit != 0 }
+
+// events is how many events were written while o was open.
+func (o *open) events() int { return int(o.live.Load() &^ liftedBit) }
+
 // States of an open.
 const (
-	stateOpen   = iota
-	stateBegins // its begin is being written; it cannot end meanwhile
-	stateEnded  // it is being written
+	stateOpen  = iota
+	stateHeld  // it cannot end at the moment
+	stateEnded // it is being written
 	stateWritten
 )
 
 func (o *open) ended() bool { return o.state.Load() >= stateEnded }
 
+// hold keeps o from ending until release. It is false when o has ended.
+func (o *open) hold() bool { return o.become(stateHeld, nil) }
+
+func (o *open) release() { o.state.Store(stateOpen) }
+
 // finish marks o as ended. It is false for all callers but one. writing is
-// held by whoever writes begins.
-func (o *open) finish(writing *sync.Mutex) bool {
-	if o.state.CompareAndSwap(stateOpen, stateEnded) {
-		return true
+// held by those who hold spans for longer, because they write.
+func (o *open) finish(writing *sync.Mutex) bool { return o.become(stateEnded, writing) }
+
+func (o *open) become(next uint32, writing *sync.Mutex) bool {
+	for !o.state.CompareAndSwap(stateOpen, next) {
+		if o.ended() {
+			return false
+		}
+		if writing != nil {
+			writing.Lock()   // until it is written
+			writing.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
+		}
+		runtime.Gosched()
 	}
-	writing.Lock()
-	defer writing.Unlock()
-	return o.state.CompareAndSwap(stateOpen, stateEnded)
+	return true
 }
 
 // slack is how far, in microseconds, the clocks behind the times of parent and

@@ -117,7 +117,7 @@ func (s *scope) writeBegin() {
 		shared = args.Attrs
 	}
 	epoch, step := p.standing(args)
-	p.begin(&s.open, &s.kind.key, p.lanes.TID(s.lane), epoch, step, shared)
+	p.begin(&s.open, &s.kind.key, p.roots.tid(&s.open), epoch, step, shared)
 }
 
 // current are the arguments that the scope shares with others of its kind.
