@@ -99,7 +99,7 @@ func TestExportCustomization(t *testing.T) {
 				_ = tree.Compute.Do(ctx, func(ctx context.Context) error {
 					_, s := tel.StartSpan(ctx, "custom")
 					s.End()
-					tree.Compute.Forward.Start(ctx, attribute.Int("n", 1)).EndErr(errors.New("bad"))
+					tree.Compute.Forward.Start(ctx, attribute.Int("n", 1)).EndErr(ptr(errors.New("bad")))
 					return nil
 				})
 			}
@@ -138,7 +138,7 @@ func TestExportedScopeHasAttributes(t *testing.T) {
 		b.WithSpanExporter(otlp).WithExportCustomization(config.Export{Mode: config.ExportAll})
 	})
 	tree.Compute.Update(ai.Step(9), attribute.String("model", "m"))
-	tree.Compute.Forward.Start(context.Background()).EndErr(errors.New("bad"))
+	tree.Compute.Forward.Start(context.Background()).EndErr(ptr(errors.New("bad")))
 	finish(t, tel, path)
 	if len(otlp.spans) != 1 {
 		t.Fatalf("spans are %v", otlp.names())
@@ -180,7 +180,7 @@ func TestForeignProcessor(t *testing.T) {
 	tree.Compute.Backward.Start(ctx).End()
 	inner.End()
 	b.End()
-	a.EndErr(errors.New("bad"))
+	a.EndErr(ptr(errors.New("bad")))
 	outer.End()
 	got := finish(t, tel, path)
 	if want := []string{"outer", "compute", "forward", "inner", "backward"}; !slices.Equal(names(got), want) {

@@ -19,14 +19,34 @@ type Scope struct{ inner spans.Scope }
 // End ends the scope.
 func (s Scope) End() {
 	if s.inner != nil {
-		s.inner.End(nil)
+		s.inner.End()
 	}
 }
 
-// EndErr ends the scope; an err that is not nil is noted on it.
-func (s Scope) EndErr(err error) {
-	if s.inner != nil {
-		s.inner.End(err)
+// EndErr ends the scope and notes on it the error that err points to, if there
+// is one by then: for defer in a function with a named result.
+//
+//	defer scope.EndErr(&err)
+//
+// A nil err is none.
+func (s Scope) EndErr(err *error) {
+	if err == nil {
+		s.End()
+		return
+	}
+	s.end(*err)
+}
+
+func (s Scope) end(err error) {
+	s.Fail(err)
+	s.End()
+}
+
+// Fail notes an error on the scope and does not end it. A nil err is ignored;
+// of several errors the last one counts.
+func (s Scope) Fail(err error) {
+	if s.inner != nil && err != nil {
+		s.inner.Fail(err)
 	}
 }
 

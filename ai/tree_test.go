@@ -161,7 +161,7 @@ func TestUpdate(t *testing.T) {
 	keys := []string{"epoch", "step", "image_idx", "image_size", "model", "once", "n"}
 	for name, want := range map[string]string{
 		"forward":       "- - - - - - -",
-		"step":          "- - - - - - -", // it had started
+		"step":          "1 2 3 4 a - -", // it had not ended
 		"compute":       "1 2 3 4 a - -",
 		"backward.hook": "- - - - - - -", // it was disabled
 		"forward.late":  "1 2 3 4 b x -",
@@ -201,7 +201,7 @@ func TestUpdateAndProgress(t *testing.T) {
 		t.Error("the update of a category reached the provider")
 	}
 	_, s := tel.StartSpan(ctx, "custom")
-	s.End(nil)
+	s.End()
 	got := finish(t, tel, path)
 	for name, want := range map[string]string{"compute": "5 6", "forward": "5 7", "custom": "5 7"} {
 		ev := find(t, got, name)
@@ -220,7 +220,7 @@ func TestScopes(t *testing.T) {
 		tree.Compute.Forward.Start(inner).End()
 		s.End()
 		s.End()
-		s.EndErr(boom)
+		s.EndErr(&boom)
 		if err := tree.Compute.Backward.Do(ctx, func(context.Context) error { return boom }); err != boom {
 			t.Errorf("Do gives %v", err)
 		}
@@ -280,7 +280,7 @@ func TestOneNodeManyTimes(t *testing.T) {
 			n.Stop(ctx) // nothing is open
 			n.Begin(ctx)
 			n.Begin(ctx)
-			n.StopErr(ctx, errors.New("inner"))
+			n.StopErr(ctx, ptr(errors.New("inner")))
 			n.Stop(ctx)
 			n.Stop(ctx)
 		})

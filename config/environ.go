@@ -146,3 +146,11 @@ func pairs(text, name string) (*node, error) {
 	}
 	return m, nil
 }
+
+// TraceRequested tells whether the environment switches trace files on, with
+// DFTRACER_ENABLE.
+func TraceRequested(lookup Lookup) bool {
+	text, set := lookup("DFTRACER_ENABLE")
+	on, err := toBool(text)
+	return set && err == nil && on
+}

@@ -1,8 +1,11 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,6 +27,41 @@ type scopePlan struct {
 	all     trace.Tracer    // not nil: some local output takes spans only
 	exports []config.Export // of the outputs that get selected spans
 	run     *segment.Run
+	now     func() int64 // nanoseconds since the Unix epoch
+
+	mu   sync.Mutex
+	last uint64
+	open map[*spanScope]uint64 // the hidden scopes, by the order of their starts
+}
+
+// started keeps a hidden scope until it ends.
+func (s *scopePlan) started(scope *spanScope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	if s.open == nil {
+		s.open = make(map[*spanScope]uint64)
+	}
+	s.open[scope] = s.last
+}
+
+func (s *scopePlan) ended(scope *spanScope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, scope)
+}
+
+// abandon ends the hidden scopes that are open, the latest first.
+func (s *scopePlan) abandon() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	open := maps.Clone(s.open)
+	s.mu.Unlock()
+	for _, scope := range slices.SortedFunc(maps.Keys(open), func(a, b *spanScope) int { return cmp.Compare(open[b], open[a]) }) {
+		scope.Abandon()
+	}
 }
 
 // placed is the context for a span that the recorder does not keep.
@@ -33,7 +71,7 @@ func (s *scopePlan) placed(ctx context.Context, name string) context.Context {
 
 // planScopes looks at what the outputs want.
 func (p *Provider) planScopes(customization config.Export, filters []*config.Export, run *segment.Run) {
-	plan := &scopePlan{control: p.control, at: p.progress, run: run}
+	plan := &scopePlan{control: p.control, at: p.progress, run: run, now: p.nanoseconds()}
 	spansOnly := false
 	i := 0
 	for out, wants := range p.hub.Outputs {
@@ -104,10 +142,10 @@ func (s *scopePlan) kinds(category, name string) (all scopeKinds) {
 type scopeKinds []spans.ScopeKind
 
 // Start implements spans.ScopeKind.
-func (k scopeKinds) Start(ctx context.Context, args *spans.ScopeArgs, count int64) spans.Scope {
+func (k scopeKinds) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
 	var all scopeList
 	for _, one := range k {
-		if s := one.Start(ctx, args, count); s != nil {
+		if s := one.Start(ctx, args, o); s != nil {
 			all = append(all, s)
 			ctx = s.Context()
 		}
@@ -119,11 +157,14 @@ func (k scopeKinds) Start(ctx context.Context, args *spans.ScopeArgs, count int6
 }
 
 // Record implements spans.ScopeKind.
-func (k scopeKinds) Record(ctx context.Context, args *spans.ScopeArgs, count int64, start time.Time) {
+func (k scopeKinds) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
 	for _, one := range k {
 		one.Record(ctx, args, count, start)
 	}
 }
+
+// Now implements spans.ScopeKind.
+func (k scopeKinds) Now() int64 { return k[0].Now() }
 
 // Note implements spans.ScopeKind.
 func (k scopeKinds) Note(ctx context.Context, key string) {
@@ -145,10 +186,24 @@ func (l scopeList) Set(attrs []attribute.KeyValue) {
 	}
 }
 
-// End implements spans.Scope.
-func (l scopeList) End(err error) {
+// Fail implements spans.Scope.
+func (l scopeList) Fail(err error) {
 	for _, s := range l {
-		s.End(err)
+		s.Fail(err)
+	}
+}
+
+// End implements spans.Scope.
+func (l scopeList) End() {
+	for _, s := range slices.Backward(l) {
+		s.End()
+	}
+}
+
+// Abandon implements spans.Scope.
+func (l scopeList) Abandon() {
+	for _, s := range slices.Backward(l) {
+		s.Abandon()
 	}
 }
 
@@ -203,16 +258,22 @@ type spanKind struct {
 }
 
 // Start implements spans.ScopeKind.
-func (k *spanKind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) spans.Scope {
-	return k.start(ctx, args, count, time.Time{})
+func (k *spanKind) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
+	if s := k.start(ctx, args, o, k.plan.now()); s != nil {
+		return s
+	}
+	return nil
 }
 
 // Record implements spans.ScopeKind.
-func (k *spanKind) Record(ctx context.Context, args *spans.ScopeArgs, count int64, start time.Time) {
-	if s := k.start(ctx, args, count, start); s != nil {
-		s.End(nil)
+func (k *spanKind) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
+	if s := k.start(ctx, args, spans.ScopeStart{Count: count}, start); s != nil {
+		s.End()
 	}
 }
+
+// Now implements spans.ScopeKind.
+func (k *spanKind) Now() int64 { return k.plan.now() }
 
 // Note implements spans.ScopeKind. Without a trace file it is an event of the
 // enclosing span.
@@ -229,34 +290,123 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(k.plan.control.Adopt(ctx)).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *spans.ScopeArgs, count int64, at time.Time) spans.Scope {
+func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart, at int64) *spanScope {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	kvs := k.attributes(args, count)
+	s := &spanScope{kind: k, args: args, count: o.Count}
+	kvs := s.current()
+	started := ctx
+	if o.Ambient {
+		started = spans.WithAmbient(ctx, true)
+	}
 	if k.hidden == nil {
-		inner, s := k.plan.control.Span(ctx, k.name, SpanStart{Time: at, Attributes: attributes.From(kvs...)}, true)
-		if s == nil {
+		inner, span := k.plan.control.Span(started, k.name, SpanStart{
+			Time: time.Unix(0, at), Attributes: attributes.From(slices.Concat(k.named, kvs)...),
+		}, true)
+		if span == nil {
 			return nil
 		}
-		return &recordedScope{inner, s}
+		if o.Ambient {
+			inner = spans.WithAmbient(inner, false)
+		}
+		s.ctx, s.recorded = inner, span
+		return s
 	}
-	options := []trace.SpanStartOption{trace.WithAttributes(kvs...)}
-	if !at.IsZero() {
-		options = append(options, trace.WithTimestamp(at))
-	}
-	_, s := k.hidden.Start(k.plan.placed(segment.Hidden(k.plan.control.Adopt(ctx)), k.name), k.name, options...)
-	if !s.IsRecording() {
+	_, span := k.hidden.Start(k.plan.placed(segment.Hidden(k.plan.control.Adopt(started)), k.name), k.name,
+		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
+	if !span.IsRecording() {
 		return nil
 	}
-	return &hiddenSpan{trace.ContextWithSpan(ctx, s), s}
+	s.ctx, s.plain = trace.ContextWithSpan(ctx, span), span
+	k.plan.started(s)
+	return s
 }
 
-func (k *spanKind) attributes(args *spans.ScopeArgs, count int64) []attribute.KeyValue {
-	kvs := slices.Clip(k.named)
-	var epoch, step int64 = k.plan.at.Epoch(), k.plan.at.Step()
-	if args != nil {
-		epoch, step = args.Epoch.Or(epoch), args.Step.Or(step)
+// spanScope is a scope that is a span: one of the recorder, or one for span
+// processors only.
+type spanScope struct {
+	ctx      context.Context // as spans.Scope wants it
+	kind     *spanKind
+	args     *spans.LiveArgs
+	count    int64
+	recorded *Span
+	plain    trace.Span // if recorded is nil
+
+	mu      sync.Mutex
+	before  []attribute.KeyValue // what current gave before
+	own     []attribute.Key      // that Set was given
+	failure error
+}
+
+// Context implements spans.Scope.
+func (s *spanScope) Context() context.Context { return s.ctx }
+
+// Set implements spans.Scope.
+func (s *spanScope) Set(attrs []attribute.KeyValue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range attrs {
+		s.own = append(s.own, attrs[i].Key)
+	}
+	s.set(attrs)
+}
+
+func (s *spanScope) set(attrs []attribute.KeyValue) {
+	switch {
+	case len(attrs) == 0:
+	case s.recorded != nil:
+		s.recorded.SetAttributes(attrs...)
+	default:
+		s.plain.SetAttributes(attrs...)
+	}
+}
+
+// Fail implements spans.Scope.
+func (s *spanScope) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+}
+
+// End implements spans.Scope.
+func (s *spanScope) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.before
+	s.set(slices.DeleteFunc(s.current(), func(kv attribute.KeyValue) bool {
+		return slices.Contains(before, kv) || slices.Contains(s.own, kv.Key)
+	}))
+	if s.recorded != nil {
+		s.recorded.EndWith(End{Err: s.failure})
+		return
+	}
+	s.kind.plan.ended(s)
+	now := time.Unix(0, s.kind.plan.now())
+	if s.failure != nil {
+		s.plain.RecordError(s.failure, trace.WithTimestamp(now))
+		s.plain.SetStatus(codes.Error, recorder.ErrorText(s.failure))
+		s.failure = nil
+	}
+	s.plain.End(trace.WithTimestamp(now))
+}
+
+// Abandon implements spans.Scope.
+func (s *spanScope) Abandon() {
+	s.Set([]attribute.KeyValue{attribute.Int("truncated", 1)})
+	s.End()
+}
+
+// current are the arguments of the scope as things stand.
+func (s *spanScope) current() []attribute.KeyValue {
+	var kvs []attribute.KeyValue
+	var epoch, step int64 = s.kind.plan.at.Epoch(), s.kind.plan.at.Step()
+	var shared []attribute.KeyValue
+	if s.args != nil {
+		if args := s.args.Load(); args != nil {
+			epoch, step = args.Epoch.Or(epoch), args.Step.Or(step)
+			shared = args.Attrs
+		}
 	}
 	if epoch >= 0 {
 		kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
@@ -264,47 +414,10 @@ func (k *spanKind) attributes(args *spans.ScopeArgs, count int64) []attribute.Ke
 	if step >= 0 {
 		kvs = append(kvs, attribute.Int64(attributes.Step, step))
 	}
-	if count > 0 {
-		kvs = append(kvs, attribute.Int64("count", count))
+	if s.count > 0 {
+		kvs = append(kvs, attribute.Int64("count", s.count))
 	}
-	if args != nil {
-		kvs = append(kvs, args.Attrs...)
-	}
+	kvs = append(kvs, shared...)
+	s.before = slices.Clone(kvs)
 	return kvs
-}
-
-// recordedScope is a scope that is a span of the recorder.
-type recordedScope struct {
-	ctx context.Context // as spans.Scope wants it
-	*Span
-}
-
-// Context implements spans.Scope.
-func (s *recordedScope) Context() context.Context { return s.ctx }
-
-// Set implements spans.Scope.
-func (s *recordedScope) Set(attrs []attribute.KeyValue) { s.SetAttributes(attrs...) }
-
-// End implements spans.Scope.
-func (s *recordedScope) End(err error) { s.EndWith(End{Err: err}) }
-
-// hiddenSpan is a scope that is a span for span processors only.
-type hiddenSpan struct {
-	ctx  context.Context // as spans.Scope wants it
-	span trace.Span
-}
-
-// Context implements spans.Scope.
-func (s *hiddenSpan) Context() context.Context { return s.ctx }
-
-// Set implements spans.Scope.
-func (s *hiddenSpan) Set(attrs []attribute.KeyValue) { s.span.SetAttributes(attrs...) }
-
-// End implements spans.Scope.
-func (s *hiddenSpan) End(err error) {
-	if err != nil {
-		s.span.RecordError(err)
-		s.span.SetStatus(codes.Error, recorder.ErrorText(err))
-	}
-	s.span.End()
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
@@ -450,8 +451,8 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	run := b.run(p, id, ids, selected)
 	offer := outputs.Telemetry{
 		Identity: id, Clock: p.clock, Logger: p.log, Progress: p.progress,
-		Current: func() trace.SpanContext { return p.rec.Current().SpanContext() },
-		Lost:    p.lost,
+		Now: p.nanoseconds(), Current: func() trace.SpanContext { return p.rec.Current().SpanContext() },
+		Lost: p.lost,
 	}
 	all := make([]attachment, len(b.outputs), len(b.outputs)+1)
 	copy(all, b.outputs)
@@ -479,10 +480,11 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 		filters[i] = all[i].filter
 	}
 	p.useSDK(ctx, b, id, run.IDs(ids))
+	active.Enter()
 	p.planScopes(customization, filters, run)
 	wiring := recorder.Wiring{
 		Tracers: p.sdk, Version: Version, Steps: b.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration),
-		Closing: p.closing,
+		Closing: p.closing, Ending: p.endScopes,
 		Stopped: func() { // the network must not hold the caller up
 			go func() { _ = p.finish(context.Background()) }() // logged, and the result of Shutdown
 		},

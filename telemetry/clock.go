@@ -9,3 +9,13 @@ type systemClock struct{ base time.Time }
 func newSystemClock() systemClock { return systemClock{time.Now()} }
 
 func (c systemClock) Now() time.Time { return c.base.Add(time.Since(c.base)) }
+
+// nanoseconds gives the provider's time in nanoseconds since the Unix epoch.
+func (p *Provider) nanoseconds() func() int64 {
+	c, ok := p.clock.(systemClock)
+	if !ok {
+		return func() int64 { return p.clock.Now().UnixNano() }
+	}
+	base, wall := c.base, c.base.UnixNano()
+	return func() int64 { return wall + int64(time.Since(base)) }
+}

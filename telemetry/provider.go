@@ -16,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/recorder"
@@ -179,6 +180,9 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	return p.life.end(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 		defer cancel()
+		if p.sdk != nil {
+			active.Leave()
+		}
 		p.control.StopAll()
 		return errors.Join(p.finish(ctx), p.health.close())
 	})
@@ -198,6 +202,13 @@ func (p *Provider) finish(ctx context.Context) error {
 		}
 		return errors.Join(p.hub.End(ctx, p.reportLosses), p.sdk.Shutdown(ctx))
 	})
+}
+
+// endScopes ends the scopes that are no spans of the recorder, while the spans
+// around them are open.
+func (p *Provider) endScopes() {
+	p.scopes.abandon()
+	p.hub.EndScopes()
 }
 
 // closing is called by the recorder at the end of the application: outputs are

@@ -49,9 +49,9 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 			w.below(ctx, depth+1)
 			s.End()
 		case 2:
-			if s := w.kind.Start(given, nil, 0); s != nil {
+			if s := w.kind.Start(given, nil, spans.ScopeStart{}); s != nil {
 				w.below(s.Context(), depth+1)
-				s.End(nil)
+				s.End()
 			}
 		case 3:
 			ctx, s := w.tel.Start(given, spans.ValidationLoop)

@@ -35,7 +35,7 @@ func epochMixed(ctx context.Context, t *trainer) error {
 			}
 			forward := ai.Compute.Forward.Start(ctx)
 			loss, err = t.forward(ctx)
-			forward.EndErr(err)
+			forward.EndErr(&err)
 			if err != nil {
 				return err
 			}

@@ -25,8 +25,8 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 		return
 	}
 	e.live.Add(1)
-	level, _ := e.place()
-	writeEvent(p.w, e.id, p.lanes.TID(e.lane), level, &ev)
+	level, _ := e.position()
+	writeEvent(p.w, e.id, p.roots.tid(&e.open), level, &ev)
 }
 
 // remainingEvents writes the events that OnEvent has not written.
@@ -37,7 +37,7 @@ func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid i
 	}
 	// The SDK drops the oldest events of a span with too many.
 	dropped := s.DroppedEvents()
-	written := int(e.live.Load())
+	written := e.events()
 	for i := max(written-dropped, 0); i < len(events); i++ {
 		writeEvent(p.w, e.id, tid, level, &events[i])
 	}

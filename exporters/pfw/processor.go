@@ -1,14 +1,11 @@
 package pfw
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -42,11 +39,14 @@ type Processor struct {
 
 	offer  atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
 	direct atomic.Bool                       // a scope was started
+	scoped atomic.Bool                       // kinds of scopes were asked for
+	top    atomic.Pointer[open]
 
 	stop      chan struct{} // nil when nobody watches
 	watcher   sync.WaitGroup
 	beginning sync.Mutex // held by the watcher while it writes a begin
 
+	cut       atomic.Uint64 // not 0: no scope starts any more; spans with a lower id are truncated
 	closed    atomic.Bool
 	down      sync.Once
 	downErr   error
@@ -63,15 +63,17 @@ var (
 // spanEntry is an open span.
 type spanEntry struct {
 	open
-	spanID trace.SpanID
-	span   sdktrace.ReadWriteSpan // nil once it has ended
+	epoch, step int64 // -1: unknown
+	spanID      trace.SpanID
+	span        sdktrace.ReadWriteSpan // nil once it is written
 }
 
 // NewProcessor makes a processor that writes to w. Shutdown flushes w, and
 // closes it only if the options say so. Unless they say NoBegin, it starts a
 // goroutine that Shutdown ends.
 func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
-	p := &Processor{w: w, opts: o.withDefaults(), clock: newClock()}
+	p := &Processor{w: w, opts: o.withDefaults()}
+	p.clock.set()
 	p.keys.standard = standardKeys()
 	p.lanes = dftracer.NewLanes(int64(os.Getpid()))
 	p.roots = newRoots(p.lanes)
@@ -105,9 +107,16 @@ func (p *Processor) Writer() *dftracer.Writer {
 // training, and scopes whose context carries no parent find theirs.
 func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
 	if p != nil {
-		p.offer.Store(t)
+		p.attached(t)
 	}
 	return outputs.Wants{Spans: true, Scopes: true, All: true}, nil
+}
+
+func (p *Processor) attached(t *outputs.Telemetry) {
+	if t.Now != nil {
+		p.clock.bound.Store(&t.Now)
+	}
+	p.offer.Store(t)
 }
 
 // progress is where the training stands, nil if nobody says.
@@ -135,26 +144,42 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p.offer.Load() == nil {
 		// A decorator that shows only the span processor was attached.
 		if t := outputs.FromContext(ctx); t != nil {
-			p.offer.Store(t)
+			p.attached(t)
 		}
 	}
 	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
 	e.id = p.w.NextID()
 	at := p.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()
-	parent := p.parentOf(ctx, s.Parent())
+	parent := p.innermost(p.parentOf(ctx, s.Parent()))
 	e.beginBelow(parent, s.StartTime().UnixMicro())
 	tid := p.roots.begin(&e.open, parent)
-	if p.opts.NoBegin {
-		p.open.add(e)
-		return
+	i := -1
+	if !p.opts.NoBegin {
+		i = spans.Index(s.Name())
 	}
-	i := spans.Index(s.Name())
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
+	if p.scoped.Load() && spans.IsAmbient(ctx) {
+		p.enter(&e.open, parent)
+	}
 	p.open.add(e)
+	if p.closed.Load() { // Shutdown may have missed it
+		if !e.finish(&p.beginning) {
+			return
+		}
+		if e.begun && !long { // by the watcher
+			p.write(e, s, p.clock.now(), true)
+			return
+		}
+		p.roots.end(&e.open, e.start)
+		p.open.remove(e)
+		return
+	}
 	if long {
-		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
+		p.whileOpen(&e.open, func() {
+			p.begin(&e.open, &p.keys.standard[i], tid, e.epoch, e.step, s.Attributes())
+		})
 	}
 }
 
@@ -184,7 +209,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	e := p.open.remove(s.SpanContext().SpanID())
+	e := p.open.find(s.SpanContext().SpanID())
 	if e == nil {
 		if !p.closed.Load() {
 			p.orphans.Add(1)
@@ -192,8 +217,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		return
 	}
 	if e.finish(&p.beginning) {
-		e.span = nil // the registry may keep e for a while
-		p.write(e, s, s.EndTime().UnixMicro(), false)
+		p.write(e, s, s.EndTime().UnixMicro(), e.id < p.cut.Load())
 	}
 }
 
@@ -201,6 +225,9 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 // Shutdown, the span itself.
 func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
+	if e.ambient {
+		p.leave(&e.open, truncated)
+	}
 	end, level, parent := e.settle(end, p.latest)
 	tid := p.roots.end(&e.open, end)
 
@@ -209,6 +236,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 	args, cat, event := appendSpan(args, s, attrs)
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
+		p.truncated.Add(1)
 	}
 	if p.opts.TraceIDs {
 		args = appendIDs(args, s)
@@ -218,6 +246,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
 	}, args...)
 	p.remainingEvents(e, s, tid, level)
+	p.open.remove(e)
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: what was written so far is in
@@ -238,8 +267,10 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	}
 	p.down.Do(func() {
 		p.closed.Store(true)
+		p.EndScopes()
 		p.unwatch()
 		p.truncate()
+		p.settled(ctx)
 		var args []dftracer.Arg
 		if n := p.truncated.Load(); n > 0 {
 			args = append(args, dftracer.Int("spans_truncated", n))
@@ -258,35 +289,6 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		p.downErr = within(ctx, last)
 	})
 	return p.downErr
-}
-
-// truncate writes what is still open, children first.
-func (p *Processor) truncate() {
-	type left struct {
-		*open
-		write func(end int64)
-		depth int
-	}
-	var all []left
-	for _, e := range p.open.allSpans() {
-		all = append(all, left{&e.open, func(end int64) {
-			p.open.remove(e.spanID)
-			p.write(e, e.span, end, true)
-		}, e.level()})
-	}
-	for _, sc := range p.open.allScopes() {
-		all = append(all, left{&sc.open, func(end int64) { sc.write(end, nil, true) }, sc.level()})
-	}
-	slices.SortFunc(all, func(a, b left) int {
-		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
-	})
-	now := p.clock.now()
-	for _, l := range all {
-		if l.finish(&p.beginning) {
-			l.write(now)
-			p.truncated.Add(1)
-		}
-	}
 }
 
 // within runs f for as long as ctx allows. f goes on in the background if it
@@ -311,32 +313,3 @@ func within(ctx context.Context, f func() error) error {
 }
 
 var errLate = errors.New("pfw: the trace file was not finished in time")
-
-// latest is the latest end of a child that is believed.
-func (p *Processor) latest() int64 { return p.clock.now() + slack }
-
-// clock tells wall-clock microseconds by the monotonic clock, so that time
-// never goes back.
-type clock struct {
-	base time.Time
-	wall int64 // nanoseconds
-}
-
-// newClock takes the best of some readings: Go reads the wall clock before the
-// monotonic one, and a pause between the two would shift every time.
-func newClock() clock {
-	first := time.Now()
-	best, ahead := first, time.Duration(0)
-	for range 8 {
-		t := time.Now()
-		if d := t.Round(0).Sub(first.Round(0)) - t.Sub(first); d > ahead {
-			best, ahead = t, d
-		}
-	}
-	return clock{base: best, wall: best.UnixNano()}
-}
-
-func (c *clock) now() int64 { return (c.wall + int64(time.Since(c.base))) / 1000 }
-
-// at is the time of t, which time.Now gave.
-func (c *clock) at(t time.Time) int64 { return (c.wall + int64(t.Sub(c.base))) / 1000 }

@@ -218,14 +218,14 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	ctx, root := tp.Tracer("x").Start(context.Background(), spans.TrainingLoop)
 	ctx, inner := tp.Tracer("x").Start(ctx, "inner", trace.WithAttributes(attribute.Int("k", 1)))
-	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, 0)
+	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, spans.ScopeStart{})
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	inner.End()
 	root.End()
-	scope.End(nil)
-	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, 0); s != nil {
+	scope.End()
+	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, spans.ScopeStart{}); s != nil {
 		t.Error("a scope was started after Shutdown")
 	}
 	report := dftest.Check(t, path)
@@ -255,11 +255,11 @@ func TestTelemetrySpans(t *testing.T) {
 	ictx, it := tel.Start(ectx, spans.TrainingIteration)
 	it.AddEvent("checked", attribute.Int("n", 3))
 	_, fw := tel.Start(ictx, spans.ModelForward)
-	fw.End(errors.New("overflow"))
-	it.End(nil)
-	epoch.End(nil)
-	loop.End(nil)
-	app.End(nil)
+	fw.EndWith(telemetry.End{Err: errors.New("overflow")})
+	it.End()
+	epoch.End()
+	loop.End()
+	app.End()
 	if err := tel.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -312,14 +312,14 @@ func TestTracesDoNotShowInTheFile(t *testing.T) {
 			fctx, fw := tel.Start(ictx, spans.ModelForward)
 			_, op := tel.Tracer("user").Start(fctx, "op")
 			op.End()
-			fw.End(nil)
-			it.End(nil)
+			fw.End()
+			it.End()
 			_, s := tel.StartSpan(ctx, "beside")
-			s.End(nil)
+			s.End()
 		}
-		held.End(nil)
-		loop.End(nil)
-		app.End(nil)
+		held.End()
+		loop.End()
+		app.End()
 		if err := tel.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +364,7 @@ func TestEventIsWrittenAtOnce(t *testing.T) {
 	if _, ok := byName(dftest.Events(t, path))["CM:midway"]; !ok {
 		t.Error("the event is not in the file yet")
 	}
-	app.End(nil)
+	app.End()
 }
 
 // mix runs telemetry spans, plain spans and scopes nested at random.
@@ -382,13 +382,13 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	switch r.IntN(3) {
 	case 0:
 		c, s := m.tel.StartSpan(ctx, "custom"+strconv.Itoa(r.IntN(4)))
-		ctx, end = c, func() { s.End(nil) }
+		ctx, end = c, func() { s.End() }
 	case 1:
 		c, s := m.tracer.Start(ctx, "plain"+strconv.Itoa(r.IntN(4)))
 		ctx, end = c, func() { s.End() }
 	default:
-		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, 0)
-		ctx, end = s.Context(), func() { s.End(nil) }
+		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, spans.ScopeStart{})
+		ctx, end = s.Context(), func() { s.End() }
 	}
 	for range r.IntN(4) {
 		if depth < 6 {
@@ -397,8 +397,8 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	}
 	if !m.strict && r.IntN(10) == 0 { // a child that may outlive this one
 		*count++
-		s := m.kinds[0].Start(ctx, nil, 0)
-		m.wg.Go(func() { s.End(nil) })
+		s := m.kinds[0].Start(ctx, nil, spans.ScopeStart{})
+		m.wg.Go(func() { s.End() })
 	}
 	end()
 }

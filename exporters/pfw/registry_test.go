@@ -33,7 +33,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 	ctx := context.Background()
 	scopes := make([]spans.Scope, depth)
 	for i := range scopes {
-		scopes[i] = kind.Start(ctx, nil, 0)
+		scopes[i] = kind.Start(ctx, nil, spans.ScopeStart{})
 		ctx = scopes[i].Context()
 	}
 	for range 1000 { // until all are begun
@@ -51,7 +51,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 		parents[i].End()
 	}
 	for i := depth - 1; i >= depth/2; i-- {
-		scopes[i].End(nil)
+		scopes[i].End()
 	}
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)

@@ -3,8 +3,7 @@ package pfw
 import (
 	"context"
 	"strconv"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -29,14 +28,11 @@ type scope struct {
 	open
 	caller     // the context it was started with
 	kind       *kind
-	args       *spans.ScopeArgs
+	args       *spans.LiveArgs
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scope       // in the registry
-	slotted    int16        // in the registry: a slot, counted from 1, or the negative shard
-
-	mu    sync.Mutex
-	extra []attribute.KeyValue
+	extra      atomic.Pointer[[]attribute.KeyValue]
 }
 
 // ScopeKind prepares scopes of a category and a name that are written without
@@ -46,6 +42,7 @@ func (p *Processor) ScopeKind(category, name string) spans.ScopeKind {
 	if p == nil {
 		return nil
 	}
+	p.scoped.Store(true)
 	return &kind{p: p, key: dftracer.NewKey(safeCategory(category), name), long: isLong(category, name)}
 }
 
@@ -60,59 +57,94 @@ func isLong(category, name string) bool {
 }
 
 // Start implements spans.ScopeKind.
-func (k *kind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) spans.Scope {
-	if k.p.closed.Load() {
+func (k *kind) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
+	p := k.p
+	if p.cut.Load() != 0 {
 		return nil
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	long := k.long && !k.p.opts.NoBegin
+	s := &scope{caller: ctx, kind: k, args: args, count: o.Count}
+	long := k.long && !p.opts.NoBegin
 	s.begun = long
-	if tid := s.begin(k.p.clock.now()); long {
-		k.p.begin(&s.open, &k.key, tid, s.shared())
+	s.place(p.enclosing(ctx, s), p.clock.now(), o.Ambient)
+	if p.cut.Load() != 0 { // Shutdown may have missed it
+		if s.finish(&p.beginning) {
+			s.revoke(long)
+		}
+		return nil
+	}
+	if long {
+		p.whileOpen(&s.open, s.writeBegin)
 	}
 	return s
 }
 
-// shared are the arguments that the scope shares with others of its kind.
-func (s *scope) shared() []attribute.KeyValue {
+// revoke makes a scope one that was not started, unless the watcher wrote its
+// begin already.
+func (s *scope) revoke(long bool) {
+	p := s.kind.p
+	if s.begun && !long {
+		s.write(p.clock.now(), true)
+		return
+	}
+	p.roots.end(&s.open, s.start)
+	p.open.removeScope(s)
+}
+
+// place gives the scope its id, parent and lane, and registers it.
+func (s *scope) place(parent *open, start int64, ambient bool) {
+	p := s.kind.p
+	s.id = p.w.NextID()
+	s.beginBelow(parent, start)
+	tid := p.roots.begin(&s.open, parent)
+	if ambient {
+		p.enter(&s.open, parent)
+	}
+	if !p.direct.Load() {
+		p.direct.Store(true)
+	}
+	p.open.addScope(s, tid)
+}
+
+// writeBegin writes that the scope has begun.
+func (s *scope) writeBegin() {
+	p := s.kind.p
+	args := s.current()
+	var shared []attribute.KeyValue
+	if args != nil {
+		shared = args.Attrs
+	}
+	epoch, step := p.standing(args)
+	p.begin(&s.open, &s.kind.key, p.roots.tid(&s.open), epoch, step, shared)
+}
+
+// current are the arguments that the scope shares with others of its kind.
+func (s *scope) current() *spans.ScopeArgs {
 	if s.args == nil {
 		return nil
 	}
-	return s.args.Attrs
+	return s.args.Load()
 }
 
 // Record implements spans.ScopeKind.
-func (k *kind) Record(ctx context.Context, args *spans.ScopeArgs, count int64, start time.Time) {
-	if k.p.closed.Load() {
+func (k *kind) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
+	if k.p.cut.Load() != 0 {
 		return
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	s.begin(k.p.clock.at(start))
-	s.End(nil)
+	s.place(k.p.enclosing(ctx, s), start/1000, false)
+	s.End()
 }
 
-// begin gives the scope its place: id, parent and lane.
-func (s *scope) begin(start int64) (tid int64) {
-	p := s.kind.p
-	parent := p.enclosing(s.caller, s)
-	s.id = p.w.NextID()
-	s.epoch, s.step = p.standing(s.args)
-	s.beginBelow(parent, start)
-	tid = p.roots.begin(&s.open, parent)
-	if !p.direct.Load() {
-		p.direct.Store(true)
-	}
-	p.open.addScope(s, tid)
-	return tid
-}
+// Now implements spans.ScopeKind.
+func (k *kind) Now() int64 { return k.p.clock.nanoseconds() }
 
-// standing is the epoch and step of what starts now.
+// standing is the epoch and step that hold now.
 func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
 	at := p.progress()
 	if args == nil {
@@ -131,6 +163,11 @@ func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
 // enclosing finds the open span or scope that a new scope lies in, and notes
 // which span the scope's context has.
 func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
+	return p.innermost(p.carried(ctx, s))
+}
+
+// carried is the open span or scope that the context leads to, nil for none.
+func (p *Processor) carried(ctx context.Context, s *scope) *open {
 	if sc, ok := ctx.(*scope); ok && sc.kind.p == p {
 		s.outer = sc.outer
 		if o := sc.alive(); o != nil {
@@ -179,7 +216,7 @@ func (p *Processor) current(s *scope) *open {
 // Note implements spans.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
 	p := k.p
-	if !p.closed.Load() {
+	if p.cut.Load() == 0 {
 		p.w.CM(key, strconv.FormatInt(p.clock.now(), 10))
 	}
 }

@@ -30,6 +30,7 @@ const otel = "go.opentelemetry.io/otel"
 
 // The first room that fits a package counts, so the deeper ones come first.
 var rooms = []room{
+	{"internal/active", nil, nil},
 	{"internal/pytext", nil, nil},
 	{"internal/spill", nil, nil},
 	{"internal/delivery", []string{"attributes", "spans"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
@@ -38,9 +39,9 @@ var rooms = []room{
 	{"spans", []string{"attributes"}, []string{otel + "/attribute"}},
 	{"config", []string{"attributes", "spans", "internal/pytext"}, []string{"github.com/goccy/go-yaml", "github.com/caarlos0/env", "github.com/agnivade/levenshtein"}},
 	{"dftracer", []string{"dftracer", "internal/spill"}, []string{"github.com/klauspost/compress", "golang.org/x/sys"}},
-	{"telemetry", []string{"attributes", "spans", "config", "internal/delivery"}, []string{otel}},
+	{"telemetry", []string{"attributes", "spans", "config", "internal/active", "internal/delivery"}, []string{otel}},
 	{"callbacks", []string{"attributes", "spans", "telemetry"}, nil},
-	{"ai", []string{"attributes", "spans", "config", "telemetry"}, []string{otel}},
+	{"ai", []string{"attributes", "spans", "config", "internal/active", "telemetry"}, []string{otel}},
 	{"exporters/file", []string{"attributes", "spans", "telemetry", "internal/pytext"}, []string{otel}},
 	{"exporters/pfw", []string{"dftracer", "spans", "attributes"}, []string{otel}},
 	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},

@@ -37,6 +37,10 @@ type Output interface {
 	// that the output does not want these. It is called concurrently.
 	ScopeKind(category, name string) spans.ScopeKind
 
+	// EndScopes ends the scopes that are open, before Shutdown and before the
+	// spans around them are ended.
+	EndScopes()
+
 	// Export takes one record: the start, the stop, an event or an error of a
 	// span at the moment it happens ([Wants.Records]). Calls come one at a
 	// time and in order. The record is reused after the call, except for its
@@ -96,6 +100,7 @@ type Wants struct {
 type Telemetry struct {
 	Identity Identity
 	Clock    Clock
+	Now      func() int64 // the time of Clock in nanoseconds since the Unix epoch, at less cost
 	Logger   *slog.Logger
 
 	// Progress is where the training stands.
@@ -143,6 +148,9 @@ func (None) OnEnd(sdktrace.ReadOnlySpan) {}
 
 // ScopeKind implements [Output].
 func (None) ScopeKind(string, string) spans.ScopeKind { return nil }
+
+// EndScopes implements [Output].
+func (None) EndScopes() {}
 
 // Export implements [Output].
 func (None) Export(*Record) error { return nil }

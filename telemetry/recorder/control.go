@@ -29,6 +29,9 @@ type Wiring struct {
 	// switched off; Stopped after the latter.
 	Closing func(context.Context) error
 	Stopped func()
+	// Ending is called before open spans are stopped: scopes that are no spans
+	// of the recorder end before what is around them.
+	Ending func()
 }
 
 // Wire completes the recorder before it is used.
@@ -36,7 +39,7 @@ func (c *Control) Wire(w Wiring) {
 	r := c.r
 	r.tracer = w.Tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(w.Version))
 	r.tracers = &tracerProvider{rec: r, inner: w.Tracers}
-	r.placer, r.steps, r.closing, r.onStop = w.Placer, w.Steps, w.Closing, w.Stopped
+	r.placer, r.steps, r.closing, r.onStop, r.ending = w.Placer, w.Steps, w.Closing, w.Stopped, w.Ending
 }
 
 // SetInstruments sets the instruments of the training's metrics, before the

@@ -14,6 +14,9 @@ import (
 // of an iteration, a loop, a save.
 func (r *Recorder) finish(s *Span, e End) error {
 	v := r.valuesFor(s.index)
+	if s.index == indexApplication && r.ending != nil && r.Recording() && s.Active() {
+		r.ending()
+	}
 	c := call{now: r.now()}
 	f, known := r.failureOf(s, e.Err, 2)
 	problem, refused := r.finishLocked(&c, s, e, f, known, &v)
@@ -151,6 +154,9 @@ func (r *Recorder) Close(ctx context.Context) error {
 // stopAll stops the open spans, and is the end of recording. It reports whether
 // that had not come before.
 func (r *Recorder) stopAll(why error) bool {
+	if r.ending != nil && r.Recording() {
+		r.ending()
+	}
 	c := call{now: r.now()}
 	if !r.stopLocked(&c, why) {
 		return false

@@ -45,6 +45,7 @@ type Recorder struct {
 	steps    bool // spans of iterations carry where the training stands
 	progress *spans.Progress
 	onStop   func()                          // after telemetry switched itself off
+	ending   func()                          // before open spans are stopped
 	closing  func(ctx context.Context) error // at the end of the application
 	meters   *Instruments                    // nil: none
 	logged   logLimit

@@ -183,6 +183,18 @@ func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
 	}
 }
 
+// EndScopes ends the scopes that outputs have open.
+func (h *Hub) EndScopes() {
+	for _, a := range h.all {
+		if a.wants.Scopes {
+			func() {
+				defer a.recovered()
+				a.out.EndScopes()
+			}()
+		}
+	}
+}
+
 // TakesSpans tells whether some output wants spans.
 func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
 
