@@ -1,10 +1,15 @@
 //go:build unix
 
-package dftracer
+package outfile
 
 import (
 	"os"
 	"syscall"
+)
+
+const (
+	noFollow = syscall.O_NOFOLLOW
+	nonBlock = syscall.O_NONBLOCK
 )
 
 // linkCount returns how many names a file has; 0 means that it was deleted.

@@ -1,0 +1,240 @@
+package outfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// Output is where a [Sink] puts bytes. Only one goroutine at a time uses it,
+// except for Interrupt.
+type Output interface {
+	// Write appends some of p and says how much.
+	Write(p []byte) (n int, err error)
+	// Commit says that what was written so far is whole.
+	Commit()
+	// Undo takes back what was written since Commit, and reports whether it
+	// could; otherwise that stays and the rest has to follow it.
+	Undo() bool
+	// Check notices that the output vanished while no write failed.
+	Check() error
+	// Gone reports whether what was written is deleted.
+	Gone() bool
+	// Resume makes a failed output usable. fresh means that nothing written
+	// before is in it, and gone that it is nowhere else either.
+	Resume() (fresh, gone bool, err error)
+	// Next goes on in the next part.
+	Next() error
+	// Remove deletes the output.
+	Remove() error
+	Size() int64
+	Path() string
+	Sync() error
+	Close() error
+	// Interrupt makes a Write that hangs return, where the system can do that.
+	Interrupt()
+}
+
+// Errors of Check.
+var (
+	errRemoved = errors.New("file was removed or renamed")
+	errClosed  = errors.New("file was closed by another part of the program")
+	errForked  = errors.New("file belongs to another process")
+)
+
+// file is a regular file. It never keeps half a block: it remembers how long
+// the file was when all was well and cuts it there before going on.
+type file struct {
+	asked string // parts are counted from it
+	path  string // of the current part
+	part  int
+	f     *os.File
+	id    os.FileInfo // as it was opened
+	good  int64       // committed
+	at    int64       // written
+	pid   int
+}
+
+// orphans are files whose descriptor was closed behind our back. They must
+// never be closed, which is what the garbage collector would do: by now the
+// number of the descriptor may be somebody else's file.
+var orphans struct {
+	sync.Mutex
+	files []*os.File
+}
+
+func orphan(f *os.File) {
+	orphans.Lock()
+	defer orphans.Unlock()
+	orphans.files = append(orphans.files, f)
+}
+
+func newFile(path string, f *os.File, size int64) (*file, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &file{asked: path, path: path, f: f, id: info, good: size, at: size, pid: os.Getpid()}, nil
+}
+
+func newAppended(path string, f *os.File) (Output, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return newFile(path, f, size)
+}
+
+// ours returns an error unless the descriptor still is the file we opened.
+func (o *file) ours() (os.FileInfo, error) {
+	if os.Getpid() != o.pid {
+		return nil, errForked
+	}
+	info, err := o.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(info, o.id) {
+		return nil, errClosed
+	}
+	return info, nil
+}
+
+func (o *file) Write(p []byte) (int, error) {
+	info, err := o.ours()
+	if err != nil {
+		return 0, err
+	}
+	if info.Size() < o.good {
+		return 0, errRemoved // emptied: writing on would leave a hole
+	}
+	n, err := o.f.WriteAt(p, o.at)
+	o.at += int64(n)
+	return n, err
+}
+
+func (o *file) Commit() { o.good = o.at }
+
+func (o *file) Undo() bool {
+	o.at = o.good
+	if _, err := o.ours(); err == nil {
+		// Best effort, so that a crash meanwhile leaves a clean end; Resume insists.
+		_ = o.f.Truncate(o.good)
+	}
+	return true
+}
+
+func (o *file) Check() error {
+	info, err := o.ours()
+	if err != nil {
+		return err
+	}
+	named, err := os.Lstat(o.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(named, o.id), info.Size() < o.good:
+		return errRemoved
+	}
+	return nil // another error tells nothing; a write will
+}
+
+func (o *file) Gone() bool {
+	info, err := o.ours()
+	return err == nil && (linkCount(info) == 0 || info.Size() < o.good)
+}
+
+func (o *file) Resume() (fresh, gone bool, err error) {
+	info, err := o.ours()
+	if errors.Is(err, errForked) {
+		return false, false, err
+	}
+	alive := err == nil
+	named, nameErr := os.Lstat(o.path)
+	same := nameErr == nil && os.SameFile(named, o.id)
+	switch {
+	case same && named.Size() < o.good: // emptied by somebody
+		return true, true, o.Next()
+	case same && alive:
+		return false, false, o.f.Truncate(o.good)
+	case same: // the descriptor is gone, not the file
+		f, err := openExisting(o.path)
+		if err != nil {
+			return false, false, err
+		}
+		if now, err := f.Stat(); err != nil || !os.SameFile(now, o.id) {
+			return false, false, errors.Join(errClosed, f.Close())
+		}
+		Lock(f)
+		orphan(o.f)
+		o.f = f
+		return false, false, o.f.Truncate(o.good)
+	}
+	gone = alive && linkCount(info) == 0 || !alive && errors.Is(nameErr, fs.ErrNotExist)
+	if err := makeDir(o.path); err != nil {
+		return false, false, err
+	}
+	f, err := create(o.path)
+	if errors.Is(err, fs.ErrExist) {
+		return true, gone, o.Next()
+	}
+	if err != nil {
+		return false, false, err
+	}
+	return true, gone, o.replace(f, o.path)
+}
+
+func (o *file) Next() error {
+	for n := o.part + 1; ; n++ {
+		path := part(o.asked, n)
+		f, err := create(path)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		o.part = n
+		return o.replace(f, path)
+	}
+}
+
+func (o *file) replace(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if _, err := o.ours(); err == nil {
+		_ = o.f.Close() // what was written to the old file is beyond help when that fails
+	} else {
+		orphan(o.f)
+	}
+	o.f, o.id, o.path, o.good, o.at = f, info, path, 0, 0
+	return nil
+}
+
+func (o *file) Remove() error {
+	if named, err := os.Lstat(o.path); err != nil || !os.SameFile(named, o.id) {
+		return err
+	}
+	return os.Remove(o.path)
+}
+
+func (o *file) Size() int64  { return o.good }
+func (o *file) Path() string { return o.path }
+func (o *file) Interrupt()   {}
+
+func (o *file) Sync() error {
+	if _, err := o.ours(); err != nil {
+		return err
+	}
+	return o.f.Sync()
+}
+
+func (o *file) Close() error {
+	if _, err := o.ours(); err != nil {
+		orphan(o.f)
+		return err
+	}
+	return o.f.Close()
+}
