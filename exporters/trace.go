@@ -2,6 +2,7 @@ package exporters
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/trainspan/trainspan/config"
@@ -18,8 +19,9 @@ var dialects = map[config.TraceDialect]dftracer.Dialect{
 }
 
 // openTrace creates the trace file.
-func openTrace(t *config.Trace, ranks config.Ranks, world int) (*pfw.Processor, error) {
+func openTrace(t *config.Trace, ranks config.Ranks, world int, log *slog.Logger) (*pfw.Processor, error) {
 	o := traceOptions(t)
+	o.OnError, o.OnPath = fileEvents(log, "trace")
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
 	o.Rank = &rank
 	path := t.EffectivePath()
@@ -54,6 +56,13 @@ func traceOptions(t *config.Trace) *dftracer.Options {
 		}
 	}
 	return o
+}
+
+// fileEvents are what the log is told of a file.
+func fileEvents(log *slog.Logger, output string) (onError func(error), onPath func(string)) {
+	onError = func(err error) { log.Warn("telemetry file", "output", output, "error", err) }
+	onPath = func(path string) { log.Info("telemetry goes to another file", "output", output, "path", path) }
+	return onError, onPath
 }
 
 // isPrefix reports whether a path is the beginning of the name of a trace, as
