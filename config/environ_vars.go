@@ -42,6 +42,7 @@ type environment struct {
 	FileEnabled        *string `env:"TRAINSPAN_FILE_ENABLED" key:"outputs.file.enabled"`
 	FilePath           *string `env:"TRAINSPAN_FILE_PATH" key:"outputs.file.path"`
 	FileCompat         *string `env:"TRAINSPAN_FILE_COMPAT" key:"outputs.file.compat"`
+	FileAppend         *string `env:"TRAINSPAN_FILE_APPEND" key:"outputs.file.append"`
 	TraceEnabled       *string `env:"DFTRACER_ENABLE" key:"outputs.trace.enabled"`
 	TracePath          *string `env:"DFTRACER_LOG_FILE" key:"outputs.trace.path"`
 	TraceDialect       *string `env:"TRAINSPAN_TRACE_DIALECT" key:"outputs.trace.dialect"`

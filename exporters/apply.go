@@ -47,7 +47,7 @@ type Options struct {
 // is off. The provider shuts them down.
 type Outputs struct {
 	File    *file.Exporter
-	Trace   *pfw.Processor
+	Trace   *pfw.Exporter
 	OTLP    *otlp.Exporter
 	Logs    *otlp.Logs
 	Metrics *Metrics
@@ -93,7 +93,7 @@ func (o *Outputs) Paths() map[string]string {
 		paths["file"] = o.File.Path()
 	}
 	if o != nil && o.Trace != nil {
-		paths["trace"] = o.Trace.Writer().Path()
+		paths["trace"] = o.Trace.Path()
 	}
 	return paths
 }
@@ -141,19 +141,18 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		return nil, errors.Join(err, made.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
-		if made.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
-			return nil, errors.Join(err, made.Close(ctx))
-		}
+		made.Trace = newTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1), o.logger())
 	}
 	if f := &cfg.Outputs.File; f.Active() {
-		made.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false)})
+		onError, onPath := fileEvents(o.logger(), "file")
+		made.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false), Append: f.Append.Or(false), OnError: onError, OnPath: onPath})
 	}
 	b.WithRanks(ranks)
 	if made.File != nil {
 		b.WithExporter(made.File)
 	}
 	if made.Trace != nil {
-		b.WithSpanProcessor(made.Trace)
+		b.WithExporter(made.Trace)
 	}
 	if made.OTLP != nil {
 		b.WithSpanExporter(made.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())

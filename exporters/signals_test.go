@@ -22,7 +22,6 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // nothing is a span processor that does nothing.
@@ -97,7 +96,7 @@ func TestSignals(t *testing.T) {
 		cfg.OTel.ResourceAttributes = config.Pairs("team", "blue")
 		tel, cb, outputs := start(t, cfg, &exporters.Options{
 			Resource: resource.NewSchemaless(attribute.String("mine", "yes")),
-			Identity: outputs.Identity{Host: "node7", PID: 42},
+			Identity: telemetry.Identity{Host: "node7", PID: 42},
 		})
 		must(t, tel.ForceFlush(t.Context()))
 		var names []string
@@ -122,14 +121,14 @@ func TestSignals(t *testing.T) {
 		for name, want := range map[string]float64{
 			"training.iterations": 3, "training.iteration.duration": 3, "training.samples": 12, "training.tokens": 96, "training.flops": 12000,
 			"training.loss": 2.5, "telemetry.spans.open": 0, "mine": 7,
-			"telemetry.otlp.spans.exported": float64(tel.Stats().ExportedSpans), "telemetry.otlp.logs.exported": float64(outputs.Logs.Stats().Exported),
+			"telemetry.otlp.spans.exported": float64(tel.Stats().ExportedSpans), "telemetry.otlp.logs.exported": float64(outputs.Logs.LogStats().Exported),
 		} {
 			if got := there.number(name); got != want {
 				t.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
-		if tel.Stats().ExportedSpans == 0 || int(outputs.Logs.Stats().Exported) != len(there.logs()) || outputs.Logs.Stats().Dropped != 0 {
-			t.Errorf("spans %+v, logs %+v, %d arrived", tel.Stats(), outputs.Logs.Stats(), len(there.logs()))
+		if tel.Stats().ExportedSpans == 0 || int(outputs.Logs.LogStats().Exported) != len(there.logs()) || outputs.Logs.LogStats().Dropped != 0 {
+			t.Errorf("spans %+v, logs %+v, %d arrived", tel.Stats(), outputs.Logs.LogStats(), len(there.logs()))
 		}
 		of := described(there.resources["traces"])
 		for _, signal := range []string{"logs", "metrics"} {
@@ -248,7 +247,7 @@ func TestSilentReceiver(t *testing.T) {
 		if err := end(context.Background()); err == nil { // would hang without the deadline
 			t.Error("the shutdown lost everything and gave no error")
 		}
-		if s := outputs.Logs.Stats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
+		if s := outputs.Logs.LogStats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
 			t.Errorf("logs: %+v", s)
 		}
 		if s := tel.Stats(); s.DroppedSpans != s.EndedSpans || s.EndedSpans == 0 {
@@ -272,14 +271,14 @@ func TestTheEndOfTheApplicationLosesNoLogs(t *testing.T) {
 			<-release
 			return true
 		}
-		pending = outputs.Logs.Stats().Pending // the spans do not wait for the logs
+		pending = outputs.Logs.LogStats().Pending // the spans do not wait for the logs
 		open()
 		return true
 	}
 	must(t, cb.OnTrainEnd(t.Context()))
 	must(t, cb.OnAppEnd(t.Context()))
 	must(t, tel.Shutdown(context.Background())) // was done by OnAppEnd
-	if s := outputs.Logs.Stats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
+	if s := outputs.Logs.LogStats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
 		t.Errorf("%+v, %d arrived, %d waited", s, len(there.logs()), pending)
 	}
 }

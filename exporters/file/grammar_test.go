@@ -13,7 +13,6 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -44,7 +43,7 @@ func TestDefaultGrammar(t *testing.T) {
 	)
 	compare(t, path, lines...)
 	counted(t, decode(t, contents(t, path)), 7)
-	if got := e.Stats().Records; got != 7 {
+	if got := e.Stats().File.Records; got != 7 {
 		t.Errorf("%d records counted", got)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -80,7 +79,7 @@ func dataError(message string) *outputs.Record {
 func started(t testing.TB, path string, options *file.Options) *file.Exporter {
 	t.Helper()
 	e := file.New(path, options)
-	if err := e.Start(context.Background(), identity); err != nil {
+	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
@@ -183,3 +182,9 @@ func compare(t testing.TB, path string, want ...string) {
 }
 
 func temporary(t testing.TB) string { return filepath.Join(t.TempDir(), "t.jsonl") }
+
+// attach opens the exporter's file.
+func attach(e *file.Exporter, id outputs.Identity) error {
+	_, err := e.Attach(context.Background(), &outputs.Telemetry{Identity: id})
+	return err
+}

@@ -30,6 +30,10 @@ type Options struct {
 	// by Create or New is always closed.
 	OwnWriter bool
 
+	// Cores are the processor cores that the process may run on, for the
+	// trace's metadata; empty leaves them out.
+	Cores []int
+
 	// MaxParents bounds the memory of an [Exporter]: how many parents that have
 	// not ended yet, and how many spans that have, it remembers to find the
 	// parents of others; 0 means DefaultMaxParents. A Processor needs no bound.
