@@ -242,7 +242,10 @@ func TestSilentReceiver(t *testing.T) {
 		must(t, err)
 		end := tel.Shutdown
 		if protocol == config.OTLPGRPC { // one protocol is enough for the other way to end
-			end = func(ctx context.Context) error { return cb.OnAppEnd(ctx) }
+			end = func(ctx context.Context) error {
+				must(t, cb.OnAppEnd(ctx))
+				return tel.Shutdown(ctx)
+			}
 		}
 		if err := end(context.Background()); err == nil { // would hang without the deadline
 			t.Error("the shutdown lost everything and gave no error")
