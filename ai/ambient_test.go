@@ -306,6 +306,16 @@ func TestOpenAtShutdown(t *testing.T) {
 	}
 }
 
+func TestOpenAtForceDisable(t *testing.T) {
+	tree, tel, path := newTree(t, "trace.pfw", nil)
+	ctx, _ := tel.StartSpan(context.Background(), "outer")
+	tree.Compute.Start(ctx)
+	tel.ForceDisable()
+	if o := outline(finish(t, tel, path)); o != "outer(compute)" {
+		t.Errorf("the trace is %s", o)
+	}
+}
+
 // Goroutines record all the while; each trace is whole whenever Shutdown comes.
 func TestShutdownAtAnyMoment(t *testing.T) {
 	for round := range 40 {

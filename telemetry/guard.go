@@ -48,6 +48,9 @@ func (r *Recorder) disable() {
 	if already {
 		return
 	}
+	if r.beforeStop != nil {
+		r.beforeStop()
+	}
 	ctx, cancel := closing()
 	defer cancel()
 	if err := r.end(ctx, ErrDisabled); err != nil {

@@ -94,6 +94,7 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	p.stopRotation = startRotation(p.filters, r.clock)
 	p.senders = sendersOf(r.sinks)
 	r.sends = len(p.filters)+len(p.senders) > 0
+	r.beforeStop = p.cutScopes
 	r.onStop = func() { // the network must not hold the caller up
 		go func() { _ = p.finish(context.Background()) }() // told in the log, and given by Shutdown
 	}

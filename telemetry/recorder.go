@@ -24,20 +24,21 @@ import (
 // apart. All methods are safe for concurrent use; the nil Recorder answers
 // ErrNotConfigured.
 type Recorder struct {
-	clock    Clock
-	tracer   trace.Tracer
-	tracers  trace.TracerProvider
-	log      *slog.Logger
-	strategy config.ErrorStrategy
-	window   time.Duration // of explicit times
-	limited  bool
-	base     config.Base
-	id       Identity
-	only     *selection
-	watchers []EventProcessor
-	progress *spans.Progress
-	onStop   func() // after telemetry switched itself off
-	meters   *meters
+	clock      Clock
+	tracer     trace.Tracer
+	tracers    trace.TracerProvider
+	log        *slog.Logger
+	strategy   config.ErrorStrategy
+	window     time.Duration // of explicit times
+	limited    bool
+	base       config.Base
+	id         Identity
+	only       *selection
+	watchers   []EventProcessor
+	progress   *spans.Progress
+	beforeStop func() // before telemetry switches itself off
+	onStop     func() // after telemetry switched itself off
+	meters     *meters
 
 	// traces spreads the spans over traces; nil: all that belongs to a root is
 	// in one.

@@ -62,8 +62,12 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 			return false
 		}
 		if writing != nil {
-			writing.Lock()   // until it is written
-			writing.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
+			writing.Lock() // until it is written
+			ended := o.ended()
+			writing.Unlock()
+			if ended {
+				return false
+			}
 		}
 		runtime.Gosched()
 	}
