@@ -133,7 +133,10 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	e.id = p.w.NextID()
 	at := p.progress.Load()
 	e.epoch, e.step = at.Epoch(), at.Step()
-	parent := p.innermost(p.parentOf(ctx, s.Parent()))
+	parent := p.parentOf(ctx, s.Parent())
+	if parent != nil || !s.Parent().IsRemote() {
+		parent = p.innermost(parent)
+	}
 	e.beginBelow(parent, s.StartTime().UnixMicro())
 	tid := p.roots.begin(&e.open, parent)
 	i := -1
