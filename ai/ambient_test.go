@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
@@ -303,6 +305,69 @@ func TestOpenAtShutdown(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Goroutines share contexts against the advice: parents are a guess until loops
+// and hooks overlap, but the trace is whole.
+func TestSharedContexts(t *testing.T) {
+	for form, more := range forms {
+		t.Run(form, func(t *testing.T) {
+			tree, tel, path := newTree(t, "trace.pfw", nil, more...)
+			shared, s := tree.Pipeline.Train.StartContext(context.Background())
+			var wg sync.WaitGroup
+			const goroutines, rounds = 8, 20
+			for g := range goroutines {
+				wg.Go(func() {
+					ctx := shared
+					if g%2 == 0 {
+						ctx = context.Background()
+					}
+					for range tree.DataLoader.Fetch.Range(ctx, rounds) {
+						tree.Compute.Begin(ctx)
+						_, custom := tel.StartSpan(ctx, "custom")
+						tree.Compute.Forward.Start(ctx).End()
+						custom.End()
+						tree.Compute.Stop(ctx)
+					}
+				})
+			}
+			wg.Wait()
+			s.End()
+			tree.Checkpoint.Capture.Start(context.Background()).End()
+			got := finish(t, tel, path)
+			if want := goroutines*rounds*5 + 2; len(got) != want {
+				t.Errorf("%d events, want %d", len(got), want)
+			}
+		})
+	}
+}
+
+// A request from elsewhere is a root, whatever the program is doing.
+func TestRemoteParent(t *testing.T) {
+	remote := trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true,
+	}))
+	tree, tel, path := newTree(t, "trace.pfw", nil)
+	for range tree.Pipeline.Epoch.Range(context.Background(), 1, &ai.IterOptions{NoIter: true}) {
+		_, s := tel.Tracer("x").Start(remote, "request")
+		s.End()
+	}
+	for range tree.Pipeline.Epoch.Range(remote, 1, &ai.IterOptions{NoIter: true}) {
+		tree.Compute.Start(remote).End()
+	}
+	if o := outline(finish(t, tel, path)); o != "epoch.block request epoch.block(compute)" {
+		t.Errorf("the trace is %s", o)
+	}
+}
+
+func TestOpenAtForceDisable(t *testing.T) {
+	tree, tel, path := newTree(t, "trace.pfw", nil)
+	ctx, _ := tel.StartSpan(context.Background(), "outer")
+	tree.Compute.Start(ctx)
+	tel.ForceDisable()
+	if o := outline(finish(t, tel, path)); o != "outer(compute)" {
+		t.Errorf("the trace is %s", o)
 	}
 }
 

@@ -431,8 +431,13 @@ func TestAllocations(t *testing.T) {
 		"nested scope": {func() { tree.Compute.Forward.Start(inner).End() }, 1},
 		"with context": {func() { _, s := tree.Compute.Forward.StartContext(inner); s.End() }, 1},
 		"disabled":     {func() { tree.Device.Transfer.Start(ctx).End() }, 0},
-		"no provider":  {func() { ai.Compute.Forward.Start(ctx).End() }, 0},
-		"hook off":     {func() { ai.Compute.Forward.Begin(ctx); ai.Compute.Forward.Stop(ctx) }, 0},
+		"hook":         {func() { tree.Compute.Forward.Begin(ctx); tree.Compute.Forward.Stop(ctx) }, 1},
+		"ten elements": {func() {
+			for range tree.DataLoader.Fetch.Range(ctx, 10) {
+			}
+		}, 2*10 + 8}, // a wait and a block each
+		"no provider": {func() { ai.Compute.Forward.Start(ctx).End() }, 0},
+		"hook off":    {func() { ai.Compute.Forward.Begin(ctx); ai.Compute.Forward.Stop(ctx) }, 0},
 	} {
 		if got := testing.AllocsPerRun(2000, c.f); got > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", name, got, c.most)

@@ -28,11 +28,12 @@ func (p *Processor) ambientOf(o *open) *atomic.Pointer[open] {
 	return &o.inner
 }
 
-// innermost is the end of the chain that begins with o.
-func (p *Processor) innermost(o *open) *open {
+// innermost is the end of the chain that begins with o, for something that
+// starts at start: what began later does not contain it.
+func (p *Processor) innermost(o *open, start int64) *open {
 	for {
 		q := p.ambientOf(o).Load()
-		if q == nil || q.ended() {
+		if q == nil || q.ended() || q.start > start+slack {
 			return o
 		}
 		o = q

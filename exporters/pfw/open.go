@@ -62,8 +62,12 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 			return false
 		}
 		if writing != nil {
-			writing.Lock()   // until it is written
-			writing.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
+			writing.Lock() // until it is written
+			ended := o.ended()
+			writing.Unlock()
+			if ended {
+				return false
+			}
 		}
 		runtime.Gosched()
 	}
@@ -116,18 +120,17 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	if last := o.last.Load(); last > end && last <= latest() {
 		end = last
 	}
-	q := o.above()
-	for q != nil {
+	level, parent = 1, dftracer.NoParent
+	for q := o.above(); q != nil; q = o.above() {
 		q.raise(end)
-		// A parent that has not ended by now will see the raised end.
-		if !q.ended() {
+		if q.ended() {
+			continue
+		}
+		level, parent = q.level()+1, int64(q.id)
+		if !q.ended() { // it will see the raised end, and decide its level later
 			break
 		}
-		q = o.above()
-	}
-	level, parent = 1, dftracer.NoParent
-	if q != nil {
-		level, parent = q.level()+1, int64(q.id)
+		level, parent = 1, dftracer.NoParent
 	}
 	if level != int(o.depth) && o.last.Load() != 0 {
 		level = 0

@@ -150,8 +150,12 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	e.id = p.w.NextID()
 	at := p.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()
-	parent := p.innermost(p.parentOf(ctx, s.Parent()))
-	e.beginBelow(parent, s.StartTime().UnixMicro())
+	start := s.StartTime().UnixMicro()
+	parent := p.parentOf(ctx, s.Parent())
+	if parent != nil || !s.Parent().IsRemote() {
+		parent = p.innermost(parent, start)
+	}
+	e.beginBelow(parent, start)
 	tid := p.roots.begin(&e.open, parent)
 	i := -1
 	if !p.opts.NoBegin {

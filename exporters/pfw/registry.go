@@ -145,6 +145,17 @@ func (r *registry) removeScope(sc *scope) {
 	sc.prev, sc.next = nil, nil
 }
 
+// holds tells whether a scope is still registered.
+func (r *registry) holds(sc *scope) bool {
+	if sc.slotted > 0 {
+		return r.scopes[sc.slotted-1].Load() == sc
+	}
+	s := &r.moreScopes[-sc.slotted]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sc.prev != nil || s.first == sc
+}
+
 // allSpans lists the spans that are open or being written.
 func (r *registry) allSpans() []*spanEntry {
 	var all []*spanEntry

@@ -94,8 +94,9 @@ func (s *scope) revoke(long bool) {
 }
 
 // place gives the scope its id, parent and lane, and registers it.
-func (s *scope) place(parent *open, start int64, ambient bool) {
+func (s *scope) place(carried *open, start int64, ambient bool) {
 	p := s.kind.p
+	parent := p.innermost(carried, start)
 	s.id = p.w.NextID()
 	s.beginBelow(parent, start)
 	tid := p.roots.begin(&s.open, parent)
@@ -160,14 +161,9 @@ func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
 	return epoch, step
 }
 
-// enclosing finds the open span or scope that a new scope lies in, and notes
-// which span the scope's context has.
+// enclosing finds the open span or scope that the context of a new scope leads
+// to, nil for none, and notes which span the context has.
 func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
-	return p.innermost(p.carried(ctx, s))
-}
-
-// carried is the open span or scope that the context leads to, nil for none.
-func (p *Processor) carried(ctx context.Context, s *scope) *open {
 	if sc, ok := ctx.(*scope); ok && sc.kind.p == p {
 		s.outer = sc.outer
 		if o := sc.alive(); o != nil {

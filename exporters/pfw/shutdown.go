@@ -23,15 +23,19 @@ func (p *Processor) EndScopes() {
 // left is something that a shutdown ends.
 type left struct {
 	*open
-	write func(end int64)
-	depth int
+	write   func(end int64)
+	pending func() bool // somebody else ends it and has not written it
+	depth   int
 }
 
 // truncate writes what is still open.
 func (p *Processor) truncate() {
 	all := p.openScopes() // that were registered meanwhile
 	for _, e := range p.open.allSpans() {
-		all = append(all, left{&e.open, func(end int64) { p.write(e, e.span, end, true) }, e.level()})
+		all = append(all, left{
+			open: &e.open, depth: e.level(), pending: func() bool { return e.state.Load() == stateEnded },
+			write: func(end int64) { p.write(e, e.span, end, true) },
+		})
 	}
 	p.end(all)
 }
@@ -39,23 +43,35 @@ func (p *Processor) truncate() {
 func (p *Processor) openScopes() []left {
 	var all []left
 	for _, sc := range p.open.allScopes() {
-		all = append(all, left{&sc.open, func(end int64) {
-			sc.write(end, true)
-			p.truncated.Add(1)
-		}, sc.level()})
+		all = append(all, left{
+			open: &sc.open, depth: sc.level(), pending: func() bool { return p.open.holds(sc) },
+			write: func(end int64) {
+				sc.write(end, true)
+				p.truncated.Add(1)
+			},
+		})
 	}
 	return all
 }
 
-// end ends all, children first.
+// patienceForChildren bounds the wait for children that others are ending.
+const patienceForChildren = 100 * time.Millisecond
+
+// end ends all, children first. A child that somebody else is ending at the
+// moment keeps its parent if it is waited for.
 func (p *Processor) end(all []left) {
 	slices.SortFunc(all, func(a, b left) int {
 		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
 	})
 	now := p.clock.now()
+	deadline := time.Now().Add(patienceForChildren)
 	for _, l := range all {
 		if l.finish(&p.beginning) {
 			l.write(now)
+			continue
+		}
+		for l.pending() && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Microsecond)
 		}
 	}
 }
