@@ -243,7 +243,11 @@ func (p *Processor) close(ctx context.Context) error {
 	if p.opts.Spill == nil {
 		return err
 	}
-	if spillErr := p.guard(p.opts.Spill.Close); err == nil {
+	spillErr := p.guard(p.opts.Spill.Close)
+	p.mu.Lock()
+	p.unspill(spillErr)
+	p.mu.Unlock()
+	if err == nil {
 		err = spillErr
 	}
 	return err

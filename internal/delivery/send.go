@@ -139,8 +139,11 @@ func (p *Processor) lose(batch []sdktrace.ReadOnlySpan, c Cause, e *Error) {
 		if err != nil || kept < len(batch) {
 			e = &Error{Err: err}
 			p.mu.Lock()
-			p.stats.SpillErrors++
+			if kept < len(batch) {
+				p.stats.SpillErrors++
+			}
 			p.stats.LastError = e
+			p.unspill(err)
 			p.mu.Unlock()
 		}
 		kept = min(max(kept, 0), len(batch))
@@ -151,6 +154,17 @@ func (p *Processor) lose(batch []sdktrace.ReadOnlySpan, c Cause, e *Error) {
 	}
 	p.mu.Unlock()
 	p.settle(0, len(batch)-kept, c, e)
+}
+
+// unspill counts spans that the spill has lost. The lock is held.
+func (p *Processor) unspill(err error) {
+	var lost *SpillLost
+	if errors.As(err, &lost) && !p.abandoned {
+		n := min(int64(lost.Spans), p.stats.Spilled)
+		p.stats.Spilled -= n
+		p.stats.Dropped[Unspilled] += n
+		p.reasons[Unspilled] = &Error{Err: err}
+	}
 }
 
 // settle counts spans whose fate is known.

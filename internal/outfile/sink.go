@@ -391,7 +391,7 @@ func (s *Sink) Close(ctx context.Context) error {
 	_, bounded := ctx.Deadline()
 	for !s.given && !s.ended {
 		s.notice()
-		if now := time.Now(); !bounded && s.stalled(now) && now.Sub(s.busy) >= patience {
+		if now := time.Now(); !bounded && s.stalled(now) && min(now.Sub(s.busy), now.Sub(s.closed)) >= patience {
 			s.abandon(ErrStalled)
 			break
 		}
