@@ -39,7 +39,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err)
 	}
 	m := &Metrics{}
-	options := []sdkmetric.Option{sdkmetric.WithResource(res)}
+	options := []sdkmetric.Option{sdkmetric.WithResource(otlp.ValidResource(res))}
 	if c != nil {
 		if m.exporter, err = otlp.NewMetricExporter(ctx, *c, o.logger()); err != nil {
 			return nil, fmt.Errorf("exporters: %w", err)

@@ -51,6 +51,7 @@ type Logs struct {
 
 	mu       sync.Mutex
 	queue    *logQueue // nil before Start
+	before   LogStats  // of earlier starts
 	client   *logClient
 	logger   otellog.Logger
 	provider *sdklog.LoggerProvider
@@ -114,13 +115,12 @@ func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
 	if err != nil {
 		return err
 	}
-	var before LogStats
 	if l.queue != nil {
-		before = l.queue.Stats()
+		l.before = l.before.plus(l.queue.Stats())
 	}
 	l.client, l.ending = client, nil
-	l.queue = newLogQueue(&l.cfg, client.retry(), client.send, l.o.Logger, before)
-	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(l.queue))
+	l.queue = newLogQueue(&l.cfg, client, l.o.Logger)
+	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(ValidResource(res)), sdklog.WithProcessor(l.queue))
 	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
 	return nil
 }
@@ -154,7 +154,7 @@ func (l *Logs) ForceFlush(ctx context.Context) error {
 	if queue == nil {
 		return nil
 	}
-	if err := queue.flush(ctx); err != nil {
+	if err := queue.ForceFlush(ctx); err != nil {
 		return fmt.Errorf("otlp: logs: flush: %w", err)
 	}
 	return nil
@@ -224,12 +224,11 @@ func (e *ending) wait(ctx context.Context) error {
 func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *logClient, provider *sdklog.LoggerProvider) {
 	defer close(e.done)
 	defer e.cut()
-	late := delivery.Shutdown.String()
-	before := queue.Stats().Drops[late]
-	queue.close(ctx)
-	_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
-	client.close(ctx)
-	s := queue.Stats()
+	_ = provider.Shutdown(ctx) // shuts the queue down; its counts tell more
+	counts := queue.Stats()
+	l.mu.Lock()
+	s := l.before.plus(counts)
+	l.mu.Unlock()
 	switch {
 	case client.absent.Load():
 		l.o.Logger.Info("the backend takes no log records: events of open spans were not sent", "records", s.Dropped)
@@ -237,7 +236,7 @@ func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *l
 		l.o.Logger.Warn("telemetry lost log records on their way to a backend",
 			"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
 	}
-	if n := s.Drops[late] - before; n > 0 {
+	if n := counts.Dropped[delivery.Shutdown]; n > 0 {
 		e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", n)
 	}
 }
@@ -252,7 +251,7 @@ func (l *Logs) Stats() LogStats {
 	if l.queue == nil {
 		return LogStats{}
 	}
-	return l.queue.Stats()
+	return l.before.plus(l.queue.Stats())
 }
 
 // Delivery implements telemetry.Sender.

@@ -74,8 +74,9 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 	)
 }
 
-// send makes one attempt, within the configured timeout.
-func (c *logClient) send(ctx context.Context, batch []sdklog.Record) *Failure {
+// export makes one attempt, within the configured timeout. The error is a
+// [*Failure].
+func (c *logClient) export(ctx context.Context, batch []sdklog.Record) error {
 	if c.absent.Load() {
 		return &Failure{Err: c.errorf("the backend takes no log records")}
 	}
@@ -85,10 +86,14 @@ func (c *logClient) send(ctx context.Context, batch []sdklog.Record) *Failure {
 	if absent {
 		c.absent.Store(true)
 	}
+	if f == nil {
+		return nil
+	}
 	return f
 }
 
-func (c *logClient) close(ctx context.Context) {
+func (c *logClient) close(ctx context.Context) error {
 	_ = c.exporter.Shutdown(ctx) // nothing is under way, and ctx may be over
 	c.closeIdle()
+	return nil
 }

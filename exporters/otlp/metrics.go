@@ -143,6 +143,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	if off {
 		return nil
 	}
+	repairMetrics(rm)
 	err, absent := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
@@ -176,8 +177,12 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	return nil
 }
 
-// send makes attempts. absent tells that the backend knows no metrics.
+// send makes attempts, unless the backend has asked for a pause. absent tells
+// that it knows no metrics.
 func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
+	if d := e.health.Held(); d > 0 {
+		return e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second)), false
+	}
 	if end, ok := ctx.Deadline(); ok && e.health.Hopeless(e.cfg.RetryFor) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/delivery.HopelessShare)

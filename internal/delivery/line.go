@@ -5,49 +5,56 @@ import (
 	"time"
 )
 
-// HopelessShare is the part of the time for sending, as its divisor, that a
-// hopeless backend gets at the end: a job need not wait for one that is gone.
+// HopelessShare is the part of the time for sending, as its divisor, that an
+// unreachable backend gets at the end: a job need not wait for one that is gone.
 const HopelessShare = 5
 
-// Line is the way to one backend: attempts, the pauses between them, and the
-// decision to give up. Make it with [NewLine].
-type Line struct {
+// line is the way to one backend: attempts, the pauses between them, and the
+// decision to give up.
+type line struct {
 	o      Options
+	spills bool // what is given up is not lost
 	health Health
-	stop   chan struct{} // closed by Stop
+	stop   chan struct{} // closed by end
 	// Set before stop is closed.
 	until time.Time     // the end of the time for sending
 	least time.Duration // less time than this is too little for another attempt
 
-	// Of the goroutine that sends, after the stop.
-	end    *pauses // nil before the first one
-	looked bool    // the second look at a hopeless backend was taken
+	// Of the goroutine that sends.
+	last   *Error  // the latest failure
+	atEnd  *pauses // after the stop; nil before the first one
+	asked  bool    // an attempt was made at the end although the backend wants to be left alone
+	looked bool    // the second look at an unreachable backend was taken
 	gaveUp *Error  // why nothing is tried any more
 }
 
-// NewLine makes a line that pauses as o says; zero fields are the defaults.
-// With a Spill nothing is tried again after the stop: the spill can take it.
-func NewLine(o Options) *Line {
-	return &Line{o: o.withDefaults(), stop: make(chan struct{})}
+// newLine makes a line that pauses as o says. Where it spills, nothing is tried
+// again after the stop: the spill can take it.
+func newLine(o Options, spills bool) *line {
+	return &line{o: o, spills: spills, stop: make(chan struct{})}
 }
 
-// Send makes attempts until one settles the matter, the time for retries is
+// send makes attempts until one settles the matter, the time for retries is
 // over, or there is no point in another one. ok tells that the last one
 // succeeded. Else err is the latest failure, nil if there was none, and cause
 // what the loss is to be counted as. One goroutine may send at a time.
 //
 // Before the stop an attempt is repeated for Options.RetryFor, with growing
-// pauses. The stop cuts a pause short, and what comes then is
+// pauses. A pause that the backend asks for holds for everything that goes
+// there: nothing is sent before it is over ([Health.Held]), and a batch for
+// which it is too long gets one attempt more. The stop cuts our own pauses
+// short, and what comes then is
 //
 //   - for a backend that answered lately: attempts until the time is over, less
 //     than a second apart as a rule, since it may be starting again just now;
-//   - for a hopeless one ([Health.Hopeless]): one attempt and a second look, and
+//   - for an unreachable one ([Health.Hopeless]): one attempt and a second look, and
 //     nothing any more, for this batch and all others;
-//   - for one that asks for a pause beyond the end: nothing any more.
-func (l *Line) Send(ctx context.Context, attempt func(ctx context.Context, first bool) *Error) (err *Error, cause Cause, ok bool) {
+//   - for one that asked for a pause: one attempt, and nothing any more if it
+//     asks for a pause beyond the end.
+func (l *line) send(ctx context.Context, attempt func(ctx context.Context, first bool) *Error) (err *Error, cause Cause, ok bool) {
 	p := newPauses(&l.o)
 	for first := true; ; first = false {
-		if l.gaveUp != nil || ctx.Err() != nil {
+		if !l.ready(ctx) {
 			if err == nil {
 				err = l.gaveUp
 			}
@@ -55,6 +62,9 @@ func (l *Line) Send(ctx context.Context, attempt func(ctx context.Context, first
 		}
 		err = attempt(l.mark(ctx), first)
 		l.health.Note(err)
+		if err != nil {
+			l.last = err
+		}
 		switch {
 		case err == nil:
 			return nil, 0, true
@@ -70,10 +80,32 @@ func (l *Line) Send(ctx context.Context, attempt func(ctx context.Context, first
 	}
 }
 
-// Stop begins the end of the line: at most so much time is left for sending,
-// and for a hopeless backend a fifth of it. cut is called when it is over, once
-// or more often. release stops the clock. Stop may be called once.
-func (l *Line) Stop(most time.Duration, cut func()) (release func()) {
+// ready waits for the end of a pause that the backend asked for, and reports
+// whether an attempt may be made.
+func (l *line) ready(ctx context.Context) bool {
+	for l.gaveUp == nil && ctx.Err() == nil {
+		d := l.health.Held()
+		switch {
+		case d <= 0:
+			return true
+		case !l.stopped():
+			sleep(ctx, d, l.stop)
+		case !l.asked && !l.spills: // there may be no later time to look
+			l.asked = true
+			return true
+		case l.spills, d >= time.Until(l.until):
+			l.gaveUp = l.last
+		default:
+			sleep(ctx, d, nil)
+		}
+	}
+	return false
+}
+
+// end begins the end of the line: at most so much time is left for sending,
+// and for an unreachable backend a fifth of it. cut is called when it is over, once
+// or more often. release stops the clock. end may be called once.
+func (l *line) end(most time.Duration, cut func()) (release func()) {
 	l.until, l.least = time.Now().Add(most), most/20
 	close(l.stop)
 	soon := time.AfterFunc(most/HopelessShare, func() {
@@ -88,7 +120,7 @@ func (l *Line) Stop(most time.Duration, cut func()) (release func()) {
 	}
 }
 
-func (l *Line) stopped() bool {
+func (l *line) stopped() bool {
 	select {
 	case <-l.stop:
 		return true
@@ -98,7 +130,7 @@ func (l *Line) stopped() bool {
 }
 
 // late is the cause of what came to the end of its retries.
-func (l *Line) late() Cause {
+func (l *line) late() Cause {
 	if l.stopped() {
 		return Shutdown
 	}
@@ -106,12 +138,15 @@ func (l *Line) late() Cause {
 }
 
 // pause waits until another attempt is due, and reports whether one is.
-func (l *Line) pause(ctx context.Context, p *pauses, e *Error) bool {
+func (l *line) pause(ctx context.Context, p *pauses, e *Error) bool {
 	if !l.stopped() {
+		if e.After > 0 {
+			return p.outlives(l.health.Held()) // ready waits
+		}
 		return p.wait(ctx, e, l.stop)
 	}
 	hopeless := l.health.Hopeless(l.o.RetryFor)
-	if l.o.Spill != nil || l.o.RetryFor < 0 {
+	if l.spills || l.o.RetryFor < 0 {
 		if hopeless {
 			l.gaveUp = e
 		}
@@ -136,19 +171,19 @@ func (l *Line) pause(ctx context.Context, p *pauses, e *Error) bool {
 
 // nextAtEnd is the pause before another attempt after the stop. All batches
 // share them.
-func (l *Line) nextAtEnd() time.Duration {
-	if l.end == nil {
+func (l *line) nextAtEnd() time.Duration {
+	if l.atEnd == nil {
 		o := l.o
 		o.RetryMost = min(o.RetryMost, 2*o.RetryFirst)
-		l.end = newPauses(&o)
+		l.atEnd = newPauses(&o)
 	}
-	return l.end.next.NextBackOff()
+	return l.atEnd.next.NextBackOff()
 }
 
 type endingKey struct{}
 
 // mark tells attempts after the stop apart.
-func (l *Line) mark(ctx context.Context) context.Context {
+func (l *line) mark(ctx context.Context) context.Context {
 	if l.stopped() {
 		return context.WithValue(ctx, endingKey{}, true)
 	}
