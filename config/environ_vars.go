@@ -85,6 +85,7 @@ type environment struct {
 	TraceSplit         *string `env:"TRAINSPAN_OTLP_TRACE_SPLIT" key:"outputs.otlp.trace_split"`
 	TraceWindow        *string `env:"TRAINSPAN_OTLP_TRACE_WINDOW" key:"outputs.otlp.trace_window"`
 	TraceBudget        *string `env:"TRAINSPAN_OTLP_TRACE_BUDGET" key:"outputs.otlp.trace_budget"`
+	TraceCommandLine   *string `env:"TRAINSPAN_TRACE_COMMAND_LINE" key:"outputs.trace.command_line"`
 	PrometheusAddress  *string `env:"TRAINSPAN_PROMETHEUS_ADDRESS" key:"outputs.prometheus.address"`
 	PrometheusRemote   *string `env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" key:"outputs.prometheus.allow_remote"`
 	SDKDisabled        *string `env:"OTEL_SDK_DISABLED" key:"otel.sdk_disabled"`

@@ -63,6 +63,7 @@ var environmentTexts = map[string][2]string{
 	"DFTRACER_WRITE_BUFFER_SIZE":                   {"1024", "1024"},
 	"DFTRACER_TRACE_INTERVAL_MS":                   {"50", "50ms"},
 	"DFTRACER_SET_CORE_AFFINITY":                   {"0", "false"},
+	"TRAINSPAN_TRACE_COMMAND_LINE":                 {"0", "false"},
 	"DFTRACER_DISABLE_TIDS":                        {"0", "true"},
 	"DFTRACER_DATA_DIR":                            {"/x:/y", "[/x /y]"},
 	"OTEL_TRACES_EXPORTER":                         {"none", "false"},

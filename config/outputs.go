@@ -60,6 +60,10 @@ type Trace struct {
 	// CoreAffinity asks for a record of the processors this process may use.
 	// Unset is false.
 	CoreAffinity Var[bool] `key:"core_affinity"`
+	// CommandLine asks for the names of the program's flags in the trace, beside
+	// the program itself. Values and other arguments are never written. Unset is
+	// false.
+	CommandLine Var[bool] `key:"command_line"`
 	// TIDs says whether events carry the lane that they ran on as their thread
 	// id; without, it is 0. Unset is true.
 	TIDs Var[bool] `key:"tids"`

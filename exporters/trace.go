@@ -51,6 +51,9 @@ func traceOptions(t *config.Trace) *dftracer.Options {
 		FlushInterval: t.EffectiveWriteInterval(),
 		Existing:      dftracer.ExistingKeep, // a restarted job keeps what it wrote before
 	}
+	if t.CommandLine.Or(false) {
+		o.Process.Command = dftracer.CommandLine()
+	}
 	if t.Compression.IsSet() {
 		o.Compression = dftracer.CompressMembers
 		if !t.CompressionEnabled() {
