@@ -97,7 +97,7 @@ func (o *overlayer) metadata(dst *Metadata, src Metadata, path string) {
 	if src == nil {
 		return
 	}
-	merged := dst.Clone()
+	merged := slices.Clone(*dst)
 	if merged == nil {
 		merged = Metadata{}
 	}

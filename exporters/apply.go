@@ -101,9 +101,17 @@ func (o *Outputs) Paths() map[string]string {
 // job, the export customization, the rank, the resource and the outputs. The
 // context bounds nothing but the making.
 func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
+	var err error
+	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
+		return nil, nil, fmt.Errorf("exporters: %w", err)
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("exporters: %w", err)
 	}
+	for _, w := range cfg.Warnings {
+		o.logger().Warn("telemetry configuration: " + w.String())
+	}
+	cfg.Base = cfg.WithDefaults(cfg.Ranks)
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).
 		WithExportCustomization(cfg.Export)
@@ -128,10 +136,11 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 	if err := validate(&cfg); err != nil {
 		return nil, err
 	}
-	ranks, err := ranksOf(&cfg)
+	ranks, err := cfg.Ranks.Complete(os.LookupEnv)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("exporters: %w", err)
 	}
+	cfg.Base = cfg.WithDefaults(ranks)
 	if !cfg.Enabled() {
 		b.WithRanks(ranks)
 		return outputs, nil
@@ -140,7 +149,7 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		return nil, errors.Join(err, outputs.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
-		if outputs.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
+		if outputs.Trace, err = openTrace(cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
 			return nil, errors.Join(err, outputs.Close(ctx))
 		}
 	}
@@ -201,10 +210,11 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 			return fmt.Errorf("exporters: %w", err)
 		}
 	}
-	id, err := identityOf(cfg, ranks, options)
-	if err != nil {
-		return err
+	var id telemetry.Identity
+	if options != nil {
+		id = options.Identity
 	}
+	id = id.WithDefaults(&cfg.Base, ranks)
 	o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id)
 	return err
 }
@@ -232,19 +242,6 @@ func validate(cfg *config.Config) error {
 		return nil
 	}
 	return fmt.Errorf("exporters: %w", &config.ValidationError{Problems: ours})
-}
-
-// ranksOf is the rank as the configuration has it, else as the launcher does.
-func ranksOf(cfg *config.Config) (config.Ranks, error) {
-	r := cfg.Ranks
-	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
-		return r, nil
-	}
-	r, err := config.DetectRanks(os.LookupEnv)
-	if err != nil {
-		return r, fmt.Errorf("exporters: %w", err)
-	}
-	return r, nil
 }
 
 // newResource gives the resource that the configuration describes, nil if it

@@ -10,18 +10,19 @@ import (
 )
 
 // dialects are those of package dftracer; the configuration was checked.
-var dialects = map[config.TraceDialect]dftracer.Dialect{
+var dialects = map[string]dftracer.Dialect{
 	config.TraceV1:  dftracer.V1,
 	config.TraceV2:  dftracer.V2,
 	config.TraceV22: dftracer.V22,
 }
 
 // openTrace creates the trace file.
-func openTrace(t *config.Trace, ranks config.Ranks, world int) (*pfw.Processor, error) {
-	o := traceOptions(t)
+func openTrace(t config.Trace, ranks config.Ranks, world int) (*pfw.Processor, error) {
+	t = t.WithDefaults()
+	o := traceOptions(&t)
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
 	o.Rank = &rank
-	path := t.EffectivePath()
+	path := t.Path
 	stem, ext := traceExt(path)
 	switch {
 	case ext == "":
@@ -44,11 +45,11 @@ func openTrace(t *config.Trace, ranks config.Ranks, world int) (*pfw.Processor, 
 
 func traceOptions(t *config.Trace) *dftracer.Options {
 	o := &dftracer.Options{
-		Dialect:       dialects[t.EffectiveDialect()],
-		NoMetadata:    !t.MetadataEnabled(),
-		NoTIDs:        !t.TIDsEnabled(),
-		MemberSize:    t.EffectiveBufferSize(),
-		FlushInterval: t.EffectiveWriteInterval(),
+		Dialect:       dialects[t.Dialect],
+		NoMetadata:    !t.Metadata.Or(true),
+		NoTIDs:        !t.TIDs.Or(true),
+		MemberSize:    t.BufferSize,
+		FlushInterval: t.WriteInterval,
 		Existing:      dftracer.ExistingKeep, // a restarted job keeps what it wrote before
 	}
 	if t.CommandLine.Or(false) {
@@ -56,7 +57,7 @@ func traceOptions(t *config.Trace) *dftracer.Options {
 	}
 	if t.Compression.IsSet() {
 		o.Compression = dftracer.CompressMembers
-		if !t.CompressionEnabled() {
+		if !t.Compression.Get() {
 			o.Compression = dftracer.CompressNone
 		}
 	}

@@ -334,21 +334,17 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	var ranks config.Ranks
 	if b.ranks != nil {
 		ranks = *b.ranks
-	} else {
-		var err error
-		if ranks, err = config.DetectRanks(os.LookupEnv); err != nil {
-			return nil, fmt.Errorf("telemetry: %w", err)
-		}
 	}
-	launch, err := config.DetectLaunch(os.LookupEnv)
+	ranks, err := ranks.Complete(os.LookupEnv)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	id := b.identity.withDefaults(&base, ranks, launch)
+	base = base.WithDefaults(ranks)
+	id := b.identity.WithDefaults(&base, ranks)
 	r := &Recorder{
 		clock:    b.clock,
 		log:      b.log(&base),
-		strategy: base.EffectiveErrorStrategy(),
+		strategy: base.ErrorStrategy,
 		base:     base,
 		id:       id,
 		progress: newProgress(),
@@ -356,7 +352,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	if r.clock == nil {
 		r.clock = newSystemClock()
 	}
-	r.window, r.limited = base.TimeWindow()
+	r.window, r.limited = base.ExplicitTimeWindow, base.ExplicitTimeWindow > 0
 	var export config.Export
 	if b.export != nil {
 		export = *b.export
@@ -411,7 +407,7 @@ func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
 		return b.logger
 	}
-	return slog.New(&levelHandler{slog.Default().Handler(), base.EffectiveLogLevel().Slog()})
+	return slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()})
 }
 
 // levelHandler hides messages below a level.

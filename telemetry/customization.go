@@ -17,7 +17,7 @@ func newSelection(e config.Export) *selection {
 	s := &selection{rest: true}
 	listed := false
 	names := e.SpanNames
-	switch e.EffectiveMode() {
+	switch e.Mode {
 	case config.ExportAll:
 		names = nil
 	case config.Whitelist:

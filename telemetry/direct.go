@@ -158,7 +158,7 @@ func (r *Recorder) SetTraining(t config.Training) error {
 	if err := t.Validate(); err != nil {
 		return r.fail(fn, err)
 	}
-	t = t.Clone()
+	t = t.WithDefaults(r.base.ApplicationName)
 	content := r.clean(configEvent(&t).Append(nil))
 	var c call
 	r.mu.Lock()

@@ -109,7 +109,7 @@ func (s *scopePlan) notes(category, name string) []spans.ScopeKind {
 // exportName is the name under which exporters get such scopes, if they do.
 func (s *scopePlan) exportName(category, name string) (string, bool) {
 	full := fullName(category, name)
-	mode := s.export.EffectiveMode()
+	mode := s.export.Mode
 	switch {
 	case !s.exports || s.export.UsesDefaultNames():
 		return "", false

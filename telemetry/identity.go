@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"os"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -26,13 +27,17 @@ type Identity struct {
 	// launcher. Both are the same on every rank.
 	Attempt config.Var[int]
 	Job     string
+	// Run is what all ranks of this start of the job share, see config.Ranks.
+	Run string
 
 	SessionTag      string // of the configuration
 	ApplicationName string // of the configuration
 }
 
-// withDefaults fills the fields that were left open.
-func (id Identity) withDefaults(base *config.Base, ranks config.Ranks, launch config.Launch) Identity {
+// WithDefaults fills the fields that were left open from the operating system,
+// the configuration, which must be that of Base.WithDefaults, and the place of
+// the process.
+func (id Identity) WithDefaults(base *config.Base, ranks config.Ranks) Identity {
 	if id.Host == "" {
 		if host, err := os.Hostname(); err == nil {
 			id.Host = host
@@ -53,10 +58,13 @@ func (id Identity) withDefaults(base *config.Base, ranks config.Ranks, launch co
 		id.LocalRank = ranks.LocalRank
 	}
 	if !id.Attempt.IsSet() {
-		id.Attempt = config.Value(launch.Attempt.Or(0))
+		id.Attempt = config.Value(ranks.Attempt.Or(0))
 	}
 	if id.Job == "" {
-		id.Job = launch.Job
+		id.Job = ranks.Job
+	}
+	if id.Run == "" {
+		id.Run = cmp.Or(ranks.Run, id.Job)
 	}
 	if id.WorldSize == 0 {
 		id.WorldSize = base.WorldSize.Get()
@@ -66,16 +74,12 @@ func (id Identity) withDefaults(base *config.Base, ranks config.Ranks, launch co
 	return id
 }
 
-// ids is the generator of ids for that process: a trace for the whole job if
-// it has several ranks. A process on its own gets a trace of its own each time
-// it is started.
-func (id Identity) ids() sdktrace.IDGenerator {
-	if id.WorldSize > 1 {
-		return JobIDs(id.SessionTag, id.Job, id.Attempt.Get())
+// ids is the generator of ids for that process: a trace for the whole job if it
+// has several ranks that share something, see [JobIDs]. shared tells whether the
+// ranks of the job meet in it; a process on its own meets nobody.
+func (id Identity) ids() (_ sdktrace.IDGenerator, shared bool) {
+	if id.WorldSize <= 1 {
+		return JobIDs("", "", 0), true
 	}
-	g := &idGenerator{}
-	for !g.job.IsValid() {
-		g.fill(g.job[:])
-	}
-	return g
+	return JobIDs(id.SessionTag, id.Run, id.Attempt.Get()), id.Run != ""
 }

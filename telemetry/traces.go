@@ -37,7 +37,7 @@ const remembered = 16
 //
 // The fields below are guarded by the recorder's lock.
 type runTraces struct {
-	split  config.TraceSplit
+	split  string
 	window int64 // iterations
 	soft   int64 // spans of a part from which the next one is begun; zero: no limit
 	hard   int64 // spans of a part; the room above is for segments of long spans

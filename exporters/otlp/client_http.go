@@ -26,8 +26,8 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpoint(t.url.Host),
 		otlptracehttp.WithURLPath("/"), // noteHTTP puts the whole URL
-		otlptracehttp.WithHeaders(copyHeaders(c.Headers)),
-		otlptracehttp.WithTimeout(c.EffectiveTimeout()),
+		otlptracehttp.WithHeaders(c.Headers),
+		otlptracehttp.WithTimeout(c.Timeout),
 		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		otlptracehttp.WithCompression(otlptracehttp.NoCompression),
 		otlptracehttp.WithTLSClientConfig(nil), // the transport has it
@@ -35,7 +35,7 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 		otlptracehttp.WithHTTPClient(newHTTPClient(c, t, transport)),
 	}
-	if c.UseGzip() {
+	if c.Compression == "gzip" {
 		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	}
 	return otlptracehttp.NewClient(options...)
@@ -45,7 +45,7 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 func newTransport(c *Config, t target) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: c.EffectiveTimeout(), KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       t.tls,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ForceAttemptHTTP2:     true,
@@ -60,7 +60,7 @@ func newTransport(c *Config, t target) *http.Transport {
 func newHTTPClient(c *Config, t target, transport *http.Transport) *http.Client {
 	return &http.Client{
 		Transport: &noteHTTP{transport, t.url},
-		Timeout:   c.EffectiveTimeout(),
+		Timeout:   c.Timeout,
 		// A redirect would carry the headers to a place that nobody chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

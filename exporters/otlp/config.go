@@ -53,7 +53,7 @@ func FromConfig(o config.OTLP) Config { return Config{OTLP: o} }
 // or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
 // OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
 // used; it shows no header value.
-func FromEnv(lookup config.Lookup) (cfg Config, on bool, err error) {
+func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error) {
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}

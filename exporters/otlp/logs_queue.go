@@ -64,7 +64,7 @@ func newLogQueue(c *Config, client *logClient, log *slog.Logger) *logQueue {
 	o.MaxQueue, o.MaxBatch = c.QueueSize, c.BatchSize
 	o.MaxQueueBytes = cmp.Or(c.QueueBytes, logQueueBytes)
 	o.Delay = min(cmp.Or(c.BatchDelay, logDelay), logDelay)
-	o.ExportTimeout = c.EffectiveTimeout()
+	o.ExportTimeout = c.Timeout
 	told := false
 	o.OnLoss = func(cause delivery.Cause, records int64, err error) {
 		if !told { // one call at a time

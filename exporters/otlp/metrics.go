@@ -66,7 +66,7 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 	e := &MetricExporter{cfg: cfg, log: log}
 	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
-	if cfg.EffectiveProtocol() == config.OTLPGRPC {
+	if cfg.Protocol == config.OTLPGRPC {
 		e.next, err = newMetricGRPC(ctx, &cfg, t)
 	} else {
 		e.transport = newTransport(&cfg, t)
@@ -83,8 +83,8 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter, error) {
 	options := []otlpmetricgrpc.Option{
 		otlpmetricgrpc.WithEndpoint(t.url.Host),
-		otlpmetricgrpc.WithHeaders(copyHeaders(c.Headers)),
-		otlpmetricgrpc.WithTimeout(c.EffectiveTimeout()),
+		otlpmetricgrpc.WithHeaders(c.Headers),
+		otlpmetricgrpc.WithTimeout(c.Timeout),
 		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false}), // Export does
 		otlpmetricgrpc.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
 		otlpmetricgrpc.WithAggregationSelector(sdkmetric.DefaultAggregationSelector),
@@ -101,14 +101,14 @@ func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter
 // newMetricHTTP gives every setting, for the same reason.
 func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdkmetric.Exporter, error) {
 	compression := otlpmetrichttp.NoCompression
-	if c.UseGzip() {
+	if c.Compression == "gzip" {
 		compression = otlpmetrichttp.GzipCompression
 	}
 	return otlpmetrichttp.New(ctx,
 		otlpmetrichttp.WithEndpoint(t.url.Host),
 		otlpmetrichttp.WithURLPath("/"), // noteHTTP puts the whole URL
-		otlpmetrichttp.WithHeaders(copyHeaders(c.Headers)),
-		otlpmetrichttp.WithTimeout(c.EffectiveTimeout()),
+		otlpmetrichttp.WithHeaders(c.Headers),
+		otlpmetrichttp.WithTimeout(c.Timeout),
 		otlpmetrichttp.WithCompression(compression),
 		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it
 		otlpmetrichttp.WithInsecure(),           // noteHTTP puts the scheme
