@@ -48,10 +48,12 @@ type Logger struct {
 	// "%(name)s - %(levelname)s - %(message)s". It is read for files shared
 	// with Python jobs and reported, and it does not shape slog's output.
 	Format string `key:"format" alias:"log_format" env:"TRAINSPAN_LOG_FORMAT"`
-	// InfoPath is the file for messages of INFO and above; empty means no
-	// file: nothing is written to the working directory unasked.
+	// InfoPath is the file to which messages of INFO and above are added as
+	// lines of text, if Level lets them through; empty means no file: nothing is
+	// written to the working directory unasked. {rank}, {pid} and {host} in it
+	// are replaced; several processes may share a file.
 	InfoPath string `key:"info_path" alias:"log_file_path_for_info" env:"TRAINSPAN_LOG_INFO_PATH"`
-	// ErrorPath is the file for messages of ERROR and above; empty as above.
+	// ErrorPath is the same for messages of ERROR and above.
 	ErrorPath string `key:"error_path" alias:"log_file_path_for_err" env:"TRAINSPAN_LOG_ERROR_PATH"`
 }
 

@@ -86,6 +86,8 @@ func (b *Base) validate(p *problems) {
 	b.CustomMetadata.validate(p, "custom_metadata")
 	oneOf(p, "error_strategy", b.ErrorStrategy, PropagateErrors, DisableQuietly)
 	evaluate(p, "enable_for_current_rank", b.EnableForCurrentRank)
+	validatePath(p, "logger.info_path", b.Logger.InfoPath)
+	validatePath(p, "logger.error_path", b.Logger.ErrorPath)
 	oneOf(p, "logger.level", b.Logger.Level, LogDebug, LogInfo, LogWarning, LogError, LogCritical)
 	if b.Training != nil {
 		b.Training.validate(p, "training")

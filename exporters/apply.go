@@ -37,8 +37,10 @@ type Options struct {
 	Resource *resource.Resource
 	Identity telemetry.Identity
 
-	// Logger is told of log records and metrics that were lost. Nil is
-	// slog.Default.
+	// Logger is told of log records and metrics that were lost. NewBuilder gives
+	// it to the builder too, with the log files of the configuration, and tells
+	// it what is suspicious in the configuration. Nil is slog.Default, for the
+	// builder with the configured level.
 	Logger *slog.Logger
 }
 
@@ -108,18 +110,25 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("exporters: %w", err)
 	}
+	cfg.Base = cfg.WithDefaults(cfg.Ranks)
+	own := Options{}
+	if o != nil {
+		own = *o
+	}
+	own.Logger = withLogFiles(own.Logger, &cfg.Logger, cfg.Ranks.Rank.Or(0))
+	o = &own
 	for _, w := range cfg.Warnings {
 		o.logger().Warn("telemetry configuration: " + w.String())
 	}
-	cfg.Base = cfg.WithDefaults(cfg.Ranks)
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).
 		WithExportCustomization(cfg.Export)
 	if r := resourceOf(&cfg, o); r != nil {
 		b.WithResource(r)
 	}
-	if o != nil {
-		b.WithIdentity(o.Identity)
+	b.WithIdentity(o.Identity)
+	if o.Logger != nil {
+		b.WithLogger(o.Logger)
 	}
 	outputs, err := Apply(ctx, b, cfg, o)
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	ids := b.ids
 	if ids == nil {
 		var shared bool
-		if ids, shared = id.ids(); !shared && len(b.spanExporters) > 0 {
+		if ids, shared = id.ids(); !shared && len(b.spanExporters) > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
 			r.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; " +
 				"set TRAINSPAN_JOB to a text that all ranks share and no other run has")
 		}
