@@ -30,7 +30,7 @@ func (o *Outputs) validate(p *problems) {
 	o.Prometheus.validate(p, "outputs.prometheus")
 }
 
-var placeholder = regexp.MustCompile(`\{[a-zA-Z_]*\}`)
+var placeholder = regexp.MustCompile(`\{[^{}/]*\}`)
 
 // validatePath refuses placeholders that nobody replaces: all ranks would write
 // the same file.

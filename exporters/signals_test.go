@@ -327,6 +327,22 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
+// One bad byte in what describes the job costs nothing.
+func TestPrometheusWithInvalidText(t *testing.T) {
+	cfg := job()
+	cfg.Outputs = config.Outputs{Prometheus: config.Prometheus{Address: "127.0.0.1:0"}}
+	cfg.ApplicationName, cfg.SessionTag = "a\xffb", config.Value("a\xffb")
+	cfg.Training = &config.Training{PerfTag: config.Value("a\xffb"), GlobalBatchSize: config.Value(1)}
+	cfg.OTel.ResourceAttributes = config.Pairs("team", "a\xffb")
+	tel, _, outputs := start(t, cfg, quiet())
+	page, err := fetch(t, outputs.Metrics.PrometheusURL())
+	must(t, err)
+	if !strings.Contains(page, "training_iterations_total{") || strings.Count(page, "a\uFFFDb") < 4 {
+		t.Errorf("the page says\n%s", page)
+	}
+	must(t, tel.Shutdown(context.Background()))
+}
+
 func TestPrometheusAddresses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -183,9 +183,9 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 	if d := e.health.Held(); d > 0 {
 		return e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second)), false
 	}
-	if end, ok := ctx.Deadline(); ok && e.health.Hopeless(e.cfg.RetryFor) {
+	if end, ok := ctx.Deadline(); ok && e.health.Unreachable(e.cfg.RetryFor) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/delivery.HopelessShare)
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/delivery.UnreachableShare)
 		defer cancel()
 	}
 	err = delivery.Retry(ctx, e.retry(), func(ctx context.Context) error {
@@ -197,7 +197,7 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 		if f == nil {
 			return nil
 		}
-		if e.health.Hopeless(e.cfg.RetryFor) {
+		if e.health.Unreachable(e.cfg.RetryFor) {
 			f.Retry = false // the next export tells the same and more
 		}
 		return f

@@ -36,11 +36,11 @@ func (h *Health) Note(e *Error) {
 	}
 }
 
-// Hopeless reports whether there is no point in waiting for the backend at the
+// Unreachable reports whether there is no point in waiting for the backend at the
 // end of a job: every attempt has failed for longer than retryFor, or it was
 // tried and has never answered at all. Zero and negative stand for
 // [DefaultRetryFor]. It says nothing of a backend that nobody has tried.
-func (h *Health) Hopeless(retryFor time.Duration) bool {
+func (h *Health) Unreachable(retryFor time.Duration) bool {
 	if retryFor <= 0 {
 		retryFor = DefaultRetryFor
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// HopelessShare is the part of the time for sending, as its divisor, that an
+// UnreachableShare is the part of the time for sending, as its divisor, that an
 // unreachable backend gets at the end: a job need not wait for one that is gone.
-const HopelessShare = 5
+const UnreachableShare = 5
 
 // line is the way to one backend: attempts, the pauses between them, and the
 // decision to give up.
@@ -47,7 +47,7 @@ func newLine(o Options, spills bool) *line {
 //
 //   - for a backend that answered lately: attempts until the time is over, less
 //     than a second apart as a rule, since it may be starting again just now;
-//   - for an unreachable one ([Health.Hopeless]): one attempt and a second look, and
+//   - for an unreachable one ([Health.Unreachable]): one attempt and a second look, and
 //     nothing any more, for this batch and all others;
 //   - for one that asked for a pause: one attempt, and nothing any more if it
 //     asks for a pause beyond the end.
@@ -108,8 +108,8 @@ func (l *line) ready(ctx context.Context) bool {
 func (l *line) end(most time.Duration, cut func()) (release func()) {
 	l.until, l.least = time.Now().Add(most), most/20
 	close(l.stop)
-	soon := time.AfterFunc(most/HopelessShare, func() {
-		if l.health.Hopeless(l.o.RetryFor) {
+	soon := time.AfterFunc(most/UnreachableShare, func() {
+		if l.health.Unreachable(l.o.RetryFor) {
 			cut()
 		}
 	})
@@ -145,20 +145,20 @@ func (l *line) pause(ctx context.Context, p *pauses, e *Error) bool {
 		}
 		return p.wait(ctx, e, l.stop)
 	}
-	hopeless := l.health.Hopeless(l.o.RetryFor)
+	unreachable := l.health.Unreachable(l.o.RetryFor)
 	if l.spills || l.o.RetryFor < 0 {
-		if hopeless {
+		if unreachable {
 			l.gaveUp = e
 		}
 		return false
 	}
-	if hopeless && l.looked {
+	if unreachable && l.looked {
 		l.gaveUp = e
 		return false
 	}
 	left := time.Until(l.until)
 	d := l.o.RetryFirst / 2
-	if l.looked = hopeless; !hopeless {
+	if l.looked = unreachable; !unreachable {
 		d = l.nextAtEnd()
 	}
 	d = max(min(d, left/2), e.After)

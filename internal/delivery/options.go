@@ -53,10 +53,10 @@ type Options struct {
 	// deadline.
 	ShutdownTimeout time.Duration
 
-	// Clean mends a span that the exporter could not take, and tells how many
-	// values it mended. It is called once for each span, off the goroutine of
+	// Clean repairs a span that the exporter could not take, and tells how many
+	// values it repaired. It is called once for each span, off the goroutine of
 	// the span except for spans of more than 64 KiB, which are cut before they
-	// fill the queue. Nil mends nothing.
+	// fill the queue. Nil repairs nothing.
 	Clean func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int)
 	// Spill keeps what cannot be delivered. Nil drops it.
 	Spill Spill
