@@ -14,7 +14,8 @@ type Base struct {
 	// ApplicationName names the application. It must hold more than blanks.
 	ApplicationName string `key:"application_name" env:"TRAINSPAN_APPLICATION_NAME"`
 	// SessionTag groups the runs that belong together. Unset, it names the job of
-	// the launcher, or this run; with several ranks one of the two must be known.
+	// the launcher, or this run; with several ranks, which cannot agree on a name
+	// for the run, it is the application name.
 	SessionTag Var[string] `key:"session_tag" alias:"session_tag_or_fn" env:"TRAINSPAN_SESSION_TAG"`
 	// WorldSize is the number of ranks of the job, at least 1. Unset is what the
 	// launcher says, else 1.

@@ -129,15 +129,13 @@ func TestThroughputNeedsNoTarget(t *testing.T) {
 	}
 }
 
-// Ranks that generate a tag each would not find together.
-func TestRanksNeedOneSessionTag(t *testing.T) {
-	cfg := config.Config{Base: config.Base{ApplicationName: "a", WorldSize: config.Value(2)}}
-	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "session_tag: field required: the job has several ranks") {
-		t.Errorf("error = %v", err)
-	}
-	cfg.Ranks.Job = "4711"
-	if err := cfg.Validate(); err != nil {
-		t.Error(err)
+// Ranks that made up a tag each would not find together.
+func TestRanksHaveOneSessionTag(t *testing.T) {
+	b := config.Base{ApplicationName: "a", WorldSize: config.Value(2)}
+	for range 2 {
+		if got := b.WithDefaults(config.Ranks{}); got.SessionTag.Get() != "a" {
+			t.Errorf("got %v", got.SessionTag)
+		}
 	}
 }
 

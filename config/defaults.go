@@ -11,8 +11,9 @@ import (
 // r is the place of the process, as [DetectRanks] gives it.
 //
 //   - WorldSize is that of r, else 1.
-//   - SessionTag names the job of the launcher, or this start of the process
-//     where there is none.
+//   - SessionTag names the job of the launcher; where there is none, it is the
+//     application name for several ranks, and new for each start of a process on
+//     its own.
 //   - ErrorStrategy is DisableQuietly where telemetry is off for this rank, else
 //     PropagateErrors. Logger.Level is LogCritical where telemetry is off and no
 //     strategy was given, else LogInfo.
@@ -28,7 +29,7 @@ func (b *Base) WithDefaults(r Ranks) Base {
 		c.WorldSize = Value(r.WorldSize.Or(1))
 	}
 	if !c.SessionTag.IsSet() {
-		c.SessionTag = Value(newSessionTag(r))
+		c.SessionTag = Value(c.newSessionTag(r))
 	}
 	quiet := !b.Enabled()
 	if c.Logger.Level == "" {
@@ -66,13 +67,17 @@ func (t *Training) WithDefaults(perfTag string) Training {
 	return c
 }
 
-func newSessionTag(r Ranks) string {
-	if r.Job != "" {
+// newSessionTag makes a tag that is the same on all ranks.
+func (b *Base) newSessionTag(r Ranks) string {
+	switch {
+	case r.Job != "":
 		return "job-" + r.Job
+	case b.WorldSize.Get() > 1:
+		return b.ApplicationName
 	}
-	var b [3]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
+	var random [3]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
 }
 
 // WithDefaults returns a copy of t in which Path, Dialect, BufferSize and

@@ -53,10 +53,6 @@ func (c *Config) validate(p *problems) {
 		}
 	}
 	c.Ranks.validate(p)
-	if world, ok := evaluate(p, "world_size", c.WorldSize); ok && world > 1 && !c.SessionTag.IsSet() && c.Ranks.Job == "" {
-		p.add("session_tag", nil, "field required: the job has several ranks, which must have one tag, and no launcher tells its id; "+
-			"set session_tag, or %s to something new for each run", jobVariable)
-	}
 }
 
 func (r *Ranks) validate(p *problems) {

@@ -65,6 +65,9 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		began := time.Now()
+		if err := p.ForceFlush(context.Background()); err == nil {
+			t.Error("nothing is said of a flush that cannot be")
+		}
 		if err := p.Shutdown(context.Background()); err == nil {
 			t.Error("nothing is told of the spans that were not sent")
 		}

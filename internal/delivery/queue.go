@@ -150,10 +150,14 @@ func (q *Queue[T]) Stats() Stats {
 func (s *Stats) pending() int64 { return s.Ended - s.Exported - s.Spilled - s.DroppedTotal() }
 
 // Flush sends what waits, and returns when its fate is known or ctx is done; the
-// error is that of ctx.
+// error is that of ctx, or tells at once that the backend has asked for a pause
+// that ends later.
 func (q *Queue[T]) Flush(ctx context.Context) error {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
+	if end, _ := ctx.Deadline(); q.line.health.Held() > time.Until(end) {
+		return errHeld
+	}
 	f := &flush{done: make(chan struct{})}
 	select {
 	case q.flushes <- f:

@@ -8,6 +8,7 @@ import (
 )
 
 var (
+	errHeld     = errors.New("nothing is sent: the backend has asked for a pause beyond the deadline")
 	errUnknown  = errors.New("no attempt was made")
 	errNoAnswer = errors.New("the backend did not answer before the deadline of the shutdown")
 )
