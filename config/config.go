@@ -11,7 +11,7 @@ type Config struct {
 	Outputs Outputs `key:"outputs"`
 	// OTel holds what concerns OpenTelemetry as a whole.
 	OTel OTel `key:"otel"`
-	// Ranks is this process's place in the job as its launcher tells it. It is
+	// Ranks is this process's place in the job as its launcher gives it. It is
 	// read from the environment or set in code, never from a file: one file
 	// serves all ranks.
 	Ranks Ranks `key:"-"`

@@ -15,7 +15,7 @@ import (
 // field has is a problem that names the right one or the nearest.
 //
 // The result is not validated; the error is a [*ValidationError] with every
-// problem, or tells why src cannot be read. name is what places are called in
+// problem, or says why src cannot be read. name is what places are called in
 // it, usually a file's path.
 func Decode[T Config | Base | Training](src any, name string) (T, error) {
 	return decode[T](src, name, false)

@@ -21,6 +21,6 @@
 //
 // [Load] joins a file, the environment and code; code wins over the
 // environment, and the environment over the file. [DetectRanks] reads what
-// launchers tell. Nothing in this package reads the environment before one of
+// launchers give. Nothing in this package reads the environment before one of
 // them is called.
 package config

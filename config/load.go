@@ -140,7 +140,7 @@ func (l *loader) validate() {
 	}
 }
 
-// reported tells whether a field, or the section it is in, has a problem.
+// reported says whether a field, or the section it is in, has a problem.
 func (l *loader) reported(path string) bool {
 	for _, p := range l.found.list {
 		if p.Field == path || p.Field != "" && strings.HasPrefix(path, p.Field+".") {

@@ -45,7 +45,7 @@ func merge(base Base, overrides []Override, lax bool) (Base, error) {
 	return out, d.found.err()
 }
 
-// given tells a base that somebody filled in from a zero one.
+// given reports a base that somebody filled in from a zero one.
 func (b *Base) given() bool {
 	return b.ApplicationName != "" || b.SessionTag.IsSet() || b.WorldSize.IsSet()
 }

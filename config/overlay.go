@@ -14,7 +14,7 @@ func overlay(dst, src any) {
 	(&overlayer{}).structOf(dst, src)
 }
 
-// overlayer may be told to report the key of every field that it sets.
+// overlayer can report the key of every field that it sets.
 type overlayer struct {
 	onSet func(path string)
 }

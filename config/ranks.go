@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Ranks is what a launcher tells of a process: its place in the job, and which
+// Ranks is what a launcher says about a process: its place in the job, and which
 // start of which job it is. An unset field is not known; a reader that needs a
 // number takes Rank.Or(0) and WorldSize.Or(1).
 type Ranks struct {
@@ -33,7 +33,7 @@ const (
 	jobVariable     = "TRAINSPAN_JOB"
 )
 
-// jobVariables name the job, with what tells two runs in one job apart.
+// jobVariables name the job, with what distinguishes two runs in one job.
 var jobVariables = []struct{ name, part string }{
 	{jobVariable, ""},
 	{"TORCHELASTIC_RUN_ID", ""},
@@ -44,7 +44,7 @@ var jobVariables = []struct{ name, part string }{
 	{"PMIX_NAMESPACE", ""},
 }
 
-// DetectRanks reads what launchers told this process. Of each row the first
+// DetectRanks reads what launchers gave this process. Of each row the first
 // variable that is set counts; run joins all that are set.
 //
 //	rank        RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, FLUX_TASK_RANK,

@@ -9,7 +9,7 @@ import (
 // to OpenTelemetry; of them this library has otlp, and prometheus for metrics.
 var exporters = []string{"otlp", "none", "console", "logging", "prometheus", "zipkin", "jaeger"}
 
-// checkExporters tells of words that ask for what will not be there.
+// checkExporters reports words that ask for what will not be there.
 func checkExporters(p *problems, name, key, text string) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -35,7 +35,7 @@ var otherVariables = []string{
 	"DFTRACER_DISABLE_VARIORUM_POWER",
 }
 
-// checkNames tells of variables that look like ours and are none: a name with a
+// checkNames reports variables that look like ours and are none: a name with a
 // slip of the pen would be ignored without a word.
 func checkNames(p *problems, environ []string) {
 	var known []string

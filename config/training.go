@@ -49,7 +49,7 @@ type Training struct {
 	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_TRAINING_CUSTOM_METADATA"`
 }
 
-// Tags returns the performance tags as they hold now. isList tells a list, even
+// Tags returns the performance tags as they hold now. isList is set for a list, even
 // of one tag, from a single tag. The slice is the caller's.
 func (t *Training) Tags() (tags []string, isList bool) {
 	if t.PerfTags.IsSet() {

@@ -37,8 +37,8 @@ type Options struct {
 	Resource *resource.Resource
 	Identity telemetry.Identity
 
-	// Logger is told of log records and metrics that were lost. NewBuilder gives
-	// it to the builder too, with the log files of the configuration, and tells
+	// Logger gets warnings about log records and metrics that were lost. NewBuilder gives
+	// it to the builder too, with the log files of the configuration, and reports to
 	// it what is suspicious in the configuration. Nil is slog.Default, for the
 	// builder with the configured level.
 	Logger *slog.Logger

@@ -50,7 +50,7 @@ type Config struct {
 func FromConfig(o config.OTLP) Config { return Config{OTLP: o} }
 
 // FromEnv reads the standard OTEL_* variables, and our own TRAINSPAN_OTLP_*
-// beside them, through lookup, such as os.LookupEnv. on tells whether they ask for OTLP at all: an endpoint is given
+// beside them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at all: an endpoint is given
 // or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
 // OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
 // used; it shows no header value. Exporters that are unknown go to slog.Default.

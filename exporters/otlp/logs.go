@@ -26,7 +26,7 @@ type LogsOptions struct {
 	Resource *resource.Resource
 	// PerfTags are the performance tags of the training, for the resource.
 	PerfTags []string
-	// Logger is told of losses. Nil is slog.Default.
+	// Logger gets a warning for losses. Nil is slog.Default.
 	Logger *slog.Logger
 	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline,
 	// and a Finish whose context has none. Zero is 5 s.
@@ -39,7 +39,7 @@ type LogsOptions struct {
 // the Logs API with the name, the time and the attributes of the native one, in
 // the trace and span that it belongs to; span.name and parent_span_id say the
 // rest. Starts and stops of short spans, and stops of long ones, are not sent:
-// the span itself, which follows at its end, tells them.
+// the span itself, which follows at its end, has them.
 //
 // Export never waits. Records go through a bounded queue to one goroutine,
 // which sends, tries again and counts what is lost. All methods are safe for
@@ -63,7 +63,7 @@ type ending struct {
 	cut  context.CancelFunc // gives up what has not been sent
 	done chan struct{}
 	err  error // set before done is closed
-	// finish tells that Finish began it: its caller tells what was lost.
+	// finish reports that Finish began it: its caller reports what was lost.
 	finish bool
 }
 
@@ -173,7 +173,7 @@ func (l *Logs) Finish(ctx context.Context) error {
 // Shutdown implements telemetry.Exporter: it sends what waits until ctx is
 // done, and for the shutdown timeout at most, then counts the rest as dropped,
 // even if the backend never answers; much sooner if it has long been away. The
-// error tells that records could not be sent in time. Later calls join the
+// error reports that records could not be sent in time. Later calls join the
 // first one.
 func (l *Logs) Shutdown(ctx context.Context) error {
 	if l == nil {

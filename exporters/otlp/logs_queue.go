@@ -65,13 +65,13 @@ func newLogQueue(c *Config, client *logClient, log *slog.Logger) *logQueue {
 	o.MaxQueueBytes = cmp.Or(c.QueueBytes, logQueueBytes)
 	o.Delay = min(cmp.Or(c.BatchDelay, logDelay), logDelay)
 	o.ExportTimeout = c.Timeout
-	told := false
+	warned := false
 	o.OnLoss = func(cause delivery.Cause, records int64, err error) {
-		if !told { // one call at a time
-			log.Warn("telemetry lost log records on their way to a backend; further losses are counted and told at shutdown",
+		if !warned { // one call at a time
+			log.Warn("telemetry lost log records on their way to a backend; further losses are counted and reported at shutdown",
 				"records", records, "cause", cause, "error", err)
 		}
-		told = true
+		warned = true
 	}
 	return &logQueue{delivery.NewQueue(delivery.Sink[sdklog.Record]{Unit: "log records", Export: client.export, Close: client.close}, &o)}
 }

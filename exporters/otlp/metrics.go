@@ -34,7 +34,7 @@ type MetricExporter struct {
 	mu    sync.Mutex
 	stats MetricStats
 	last  error // of the latest export, nil if it succeeded
-	// absent tells that the backend takes no metrics: nothing is sent any more.
+	// absent reports that the backend takes no metrics: nothing is sent any more.
 	absent bool
 }
 
@@ -53,7 +53,7 @@ var _ sdkmetric.Exporter = (*MetricExporter)(nil)
 
 // NewMetricExporter makes an exporter of metrics for the address
 // config.OTLP.MetricsURL, with the same settings as [New]. It makes no
-// connection. The first failure is told to log, nil is slog.Default, and all
+// connection. The first failure is logged, log nil is slog.Default, and all
 // are counted. ctx is not kept.
 func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*MetricExporter, error) {
 	t, err := prepare(&cfg, metrics)
@@ -177,7 +177,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	return nil
 }
 
-// send makes attempts, unless the backend has asked for a pause. absent tells
+// send makes attempts, unless the backend has asked for a pause. absent reports
 // that it knows no metrics.
 func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
 	if d := e.health.Held(); d > 0 {
@@ -198,7 +198,7 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 			return nil
 		}
 		if e.health.Unreachable(e.cfg.RetryFor) {
-			f.Retry = false // the next export tells the same and more
+			f.Retry = false // the next export has the same and more
 		}
 		return f
 	})

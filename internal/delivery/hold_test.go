@@ -69,7 +69,7 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 			t.Error("nothing is said of a flush that cannot be")
 		}
 		if err := p.Shutdown(context.Background()); err == nil {
-			t.Error("nothing is told of the spans that were not sent")
+			t.Error("nothing is reported about the spans that were not sent")
 		}
 		if time.Since(began) != 0 || p.Stats().Attempts != s.Attempts+1 {
 			t.Errorf("the shutdown took %v and %d requests", time.Since(began), p.Stats().Attempts-s.Attempts)

@@ -34,9 +34,9 @@ type Sink[T any] struct {
 // Queue is a bounded queue of items or log records in front of one backend.
 // Make it with [NewQueue]. It is safe for concurrent use.
 type Queue[T any] struct {
-	sink Sink[T]
-	opts Options
-	line *line
+	sink   Sink[T]
+	opts   Options
+	sender *sender
 
 	wake     chan struct{} // a batch is full
 	overflow chan struct{} // the queue is nearly full
@@ -59,8 +59,8 @@ type Queue[T any] struct {
 
 	relief sync.Mutex // held while items go from the queue to the spill
 
-	telling sync.Mutex
-	told    [Causes]int64
+	reporting sync.Mutex
+	reported  [Causes]int64
 }
 
 // flush is a request to send everything that waits.
@@ -78,7 +78,7 @@ func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
 	}
 	o = o.withDefaults()
 	q := &Queue[T]{
-		sink: sink, opts: o, line: newLine(o, sink.Keep != nil),
+		sink: sink, opts: o, sender: newSender(o, sink.Keep != nil),
 		wake:     make(chan struct{}, 1),
 		overflow: make(chan struct{}, 1),
 		flushes:  make(chan *flush),
@@ -155,7 +155,7 @@ func (s *Stats) pending() int64 { return s.Ended - s.Exported - s.Spilled - s.Dr
 func (q *Queue[T]) Flush(ctx context.Context) error {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
-	if end, _ := ctx.Deadline(); q.line.health.Held() > time.Until(end) {
+	if end, _ := ctx.Deadline(); q.sender.health.Held() > time.Until(end) {
 		return errHeld
 	}
 	f := &flush{done: make(chan struct{})}
@@ -190,7 +190,7 @@ func (q *Queue[T]) shutdown(ctx context.Context) error {
 	q.mu.Lock()
 	q.stopped = true
 	q.mu.Unlock()
-	defer q.line.end(q.sendingTime(ctx), q.cancel)()
+	defer q.sender.end(q.sendingTime(ctx), q.cancel)()
 	close(q.stop)
 
 	done := make(chan error, 1)
@@ -207,7 +207,7 @@ func (q *Queue[T]) shutdown(ctx context.Context) error {
 	}
 	q.cancel()
 	q.abandon()
-	q.tell()
+	q.report()
 	s := q.Stats()
 	if lost := s.Dropped[Shutdown]; lost > 0 {
 		return fmt.Errorf("delivery: %d %s were not delivered before the end: %w", lost, q.sink.Unit, lastError(&s))

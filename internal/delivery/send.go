@@ -30,7 +30,7 @@ func (q *Queue[T]) send() {
 			stopping = true
 		}
 		q.drain(all)
-		q.tell()
+		q.report()
 		if asked != nil {
 			close(asked.done)
 		}
@@ -54,7 +54,7 @@ func (q *Queue[T]) drain(all bool) {
 		}
 		left -= len(batch)
 		q.deliver(batch)
-		q.tell()
+		q.report()
 	}
 	if all { // what the other goroutine took belongs to it too
 		q.relief.Lock()
@@ -94,7 +94,7 @@ func (q *Queue[T]) take(partial bool) []T {
 // it has said it as often in a row as it takes to find one item, nothing is
 // halved any more until it takes something.
 func (q *Queue[T]) deliver(batch []T) {
-	e, cause, ok := q.line.send(q.sending, func(ctx context.Context, first bool) *Error {
+	e, cause, ok := q.sender.send(q.sending, func(ctx context.Context, first bool) *Error {
 		return q.attempt(ctx, batch, first)
 	})
 	if e != nil && e.TooLarge {
@@ -211,23 +211,23 @@ func (q *Queue[T]) relieveOnce() bool {
 	return len(batch) > 0
 }
 
-// tell reports the drops that were not reported yet.
-func (q *Queue[T]) tell() {
+// report reports the drops that were not reported yet.
+func (q *Queue[T]) report() {
 	if q.opts.OnLoss == nil {
 		return
 	}
-	q.telling.Lock()
-	defer q.telling.Unlock()
+	q.reporting.Lock()
+	defer q.reporting.Unlock()
 	q.mu.Lock()
 	dropped, reasons := q.stats.Dropped, q.reasons
 	q.mu.Unlock()
 	for c, n := range dropped {
-		if n > q.told[c] {
+		if n > q.reported[c] {
 			_ = guard(func() error { // a panic there must not end the sender
-				q.opts.OnLoss(Cause(c), n-q.told[c], reasons[c])
+				q.opts.OnLoss(Cause(c), n-q.reported[c], reasons[c])
 				return nil
 			})
-			q.told[c] = n
+			q.reported[c] = n
 		}
 	}
 }

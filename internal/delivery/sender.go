@@ -9,9 +9,9 @@ import (
 // unreachable backend gets at the end: a job need not wait for one that is gone.
 const UnreachableShare = 5
 
-// line is the way to one backend: attempts, the pauses between them, and the
+// sender is the way to one backend: attempts, the pauses between them, and the
 // decision to give up.
-type line struct {
+type sender struct {
 	o      Options
 	spills bool // what is given up is not lost
 	health Health
@@ -28,10 +28,10 @@ type line struct {
 	gaveUp *Error  // why nothing is tried any more
 }
 
-// newLine makes a line that pauses as o says. Where it spills, nothing is tried
+// newSender makes a sender that pauses as o says. Where it spills, nothing is tried
 // again after the stop: the spill can take it.
-func newLine(o Options, spills bool) *line {
-	return &line{o: o, spills: spills, stop: make(chan struct{})}
+func newSender(o Options, spills bool) *sender {
+	return &sender{o: o, spills: spills, stop: make(chan struct{})}
 }
 
 // send makes attempts until one settles the matter, the time for retries is
@@ -51,19 +51,19 @@ func newLine(o Options, spills bool) *line {
 //     nothing any more, for this batch and all others;
 //   - for one that asked for a pause: one attempt, and nothing any more if it
 //     asks for a pause beyond the end.
-func (l *line) send(ctx context.Context, attempt func(ctx context.Context, first bool) *Error) (err *Error, cause Cause, ok bool) {
-	p := newPauses(&l.o)
+func (s *sender) send(ctx context.Context, attempt func(ctx context.Context, first bool) *Error) (err *Error, cause Cause, ok bool) {
+	p := newPauses(&s.o)
 	for first := true; ; first = false {
-		if !l.ready(ctx) {
+		if !s.ready(ctx) {
 			if err == nil {
-				err = l.gaveUp
+				err = s.gaveUp
 			}
 			return err, Shutdown, false
 		}
-		err = attempt(l.mark(ctx), first)
-		l.health.Note(err)
+		err = attempt(s.mark(ctx), first)
+		s.health.Note(err)
 		if err != nil {
-			l.last = err
+			s.last = err
 		}
 		switch {
 		case err == nil:
@@ -74,27 +74,27 @@ func (l *line) send(ctx context.Context, attempt func(ctx context.Context, first
 			return err, Shutdown, false
 		case !err.Retry:
 			return err, Refused, false
-		case !l.pause(ctx, p, err):
-			return err, l.late(), false
+		case !s.pause(ctx, p, err):
+			return err, s.late(), false
 		}
 	}
 }
 
 // ready waits for the end of a pause that the backend asked for, and reports
 // whether an attempt may be made.
-func (l *line) ready(ctx context.Context) bool {
-	for l.gaveUp == nil && ctx.Err() == nil {
-		d := l.health.Held()
+func (s *sender) ready(ctx context.Context) bool {
+	for s.gaveUp == nil && ctx.Err() == nil {
+		d := s.health.Held()
 		switch {
 		case d <= 0:
 			return true
-		case !l.stopped():
-			sleep(ctx, d, l.stop)
-		case !l.asked && !l.spills: // there may be no later time to look
-			l.asked = true
+		case !s.stopped():
+			sleep(ctx, d, s.stop)
+		case !s.asked && !s.spills: // there may be no later time to look
+			s.asked = true
 			return true
-		case l.spills, d >= time.Until(l.until):
-			l.gaveUp = l.last
+		case s.spills, d >= time.Until(s.until):
+			s.gaveUp = s.last
 		default:
 			sleep(ctx, d, nil)
 		}
@@ -102,14 +102,14 @@ func (l *line) ready(ctx context.Context) bool {
 	return false
 }
 
-// end begins the end of the line: at most so much time is left for sending,
+// end begins the end of the sending: at most so much time is left for sending,
 // and for an unreachable backend a fifth of it. cut is called when it is over, once
 // or more often. release stops the clock. end may be called once.
-func (l *line) end(most time.Duration, cut func()) (release func()) {
-	l.until, l.least = time.Now().Add(most), most/20
-	close(l.stop)
+func (s *sender) end(most time.Duration, cut func()) (release func()) {
+	s.until, s.least = time.Now().Add(most), most/20
+	close(s.stop)
 	soon := time.AfterFunc(most/UnreachableShare, func() {
-		if l.health.Unreachable(l.o.RetryFor) {
+		if s.health.Unreachable(s.o.RetryFor) {
 			cut()
 		}
 	})
@@ -120,9 +120,9 @@ func (l *line) end(most time.Duration, cut func()) (release func()) {
 	}
 }
 
-func (l *line) stopped() bool {
+func (s *sender) stopped() bool {
 	select {
-	case <-l.stop:
+	case <-s.stop:
 		return true
 	default:
 		return false
@@ -130,40 +130,40 @@ func (l *line) stopped() bool {
 }
 
 // late is the cause of what came to the end of its retries.
-func (l *line) late() Cause {
-	if l.stopped() {
+func (s *sender) late() Cause {
+	if s.stopped() {
 		return Shutdown
 	}
 	return TimedOut
 }
 
 // pause waits until another attempt is due, and reports whether one is.
-func (l *line) pause(ctx context.Context, p *pauses, e *Error) bool {
-	if !l.stopped() {
+func (s *sender) pause(ctx context.Context, p *pauses, e *Error) bool {
+	if !s.stopped() {
 		if e.After > 0 {
-			return p.outlives(l.health.Held()) // ready waits
+			return p.outlives(s.health.Held()) // ready waits
 		}
-		return p.wait(ctx, e, l.stop)
+		return p.wait(ctx, e, s.stop)
 	}
-	unreachable := l.health.Unreachable(l.o.RetryFor)
-	if l.spills || l.o.RetryFor < 0 {
+	unreachable := s.health.Unreachable(s.o.RetryFor)
+	if s.spills || s.o.RetryFor < 0 {
 		if unreachable {
-			l.gaveUp = e
+			s.gaveUp = e
 		}
 		return false
 	}
-	if unreachable && l.looked {
-		l.gaveUp = e
+	if unreachable && s.looked {
+		s.gaveUp = e
 		return false
 	}
-	left := time.Until(l.until)
-	d := l.o.RetryFirst / 2
-	if l.looked = unreachable; !unreachable {
-		d = l.nextAtEnd()
+	left := time.Until(s.until)
+	d := s.o.RetryFirst / 2
+	if s.looked = unreachable; !unreachable {
+		d = s.nextAtEnd()
 	}
 	d = max(min(d, left/2), e.After)
-	if left < l.least || d >= left {
-		l.gaveUp = e
+	if left < s.least || d >= left {
+		s.gaveUp = e
 		return false
 	}
 	return sleep(ctx, d, nil)
@@ -171,20 +171,20 @@ func (l *line) pause(ctx context.Context, p *pauses, e *Error) bool {
 
 // nextAtEnd is the pause before another attempt after the stop. All batches
 // share them.
-func (l *line) nextAtEnd() time.Duration {
-	if l.atEnd == nil {
-		o := l.o
+func (s *sender) nextAtEnd() time.Duration {
+	if s.atEnd == nil {
+		o := s.o
 		o.RetryMost = min(o.RetryMost, 2*o.RetryFirst)
-		l.atEnd = newPauses(&o)
+		s.atEnd = newPauses(&o)
 	}
-	return l.atEnd.next.NextBackOff()
+	return s.atEnd.next.NextBackOff()
 }
 
 type endingKey struct{}
 
 // mark tells attempts after the stop apart.
-func (l *line) mark(ctx context.Context) context.Context {
-	if l.stopped() {
+func (s *sender) mark(ctx context.Context) context.Context {
+	if s.stopped() {
 		return context.WithValue(ctx, endingKey{}, true)
 	}
 	return ctx
