@@ -135,3 +135,19 @@ func TestHugeSpansAreFound(t *testing.T) {
 		settled(t, p, delivery.Stats{Ended: 3 * 512, Exported: 3 * 508, Dropped: drops(delivery.Refused, 12)})
 	})
 }
+
+// With a spill nothing waits in memory for an hour.
+func TestAPauseFillsTheSpill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, kept := &backend{answer: always(&delivery.Error{Err: errors.New("busy"), Retry: true, After: time.Hour})}, &shelf{room: -1}
+		p := delivery.New(b, &delivery.Options{MaxBatch: 10, Spill: kept})
+		end(p, 100)
+		time.Sleep(time.Minute)
+		if s := p.Stats(); s.Spilled != 100 || s.Attempts != 1 {
+			t.Errorf("%+v", s)
+		}
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}

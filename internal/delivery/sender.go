@@ -42,7 +42,7 @@ func newSender(o Options, spills bool) *sender {
 // Before the stop an attempt is repeated for Options.RetryFor, with growing
 // pauses. A pause that the backend asks for holds for everything that goes
 // there: nothing is sent before it is over ([Health.Held]), and a batch for
-// which it is too long gets one attempt more. The stop cuts our own pauses
+// which it is too long gets one attempt more, or goes to the spill. The stop cuts our own pauses
 // short, and what comes then is
 //
 //   - for a backend that answered lately: attempts until the time is over, less
@@ -58,7 +58,7 @@ func (s *sender) send(ctx context.Context, attempt func(ctx context.Context, fir
 			if err == nil {
 				err = s.gaveUp
 			}
-			return err, Shutdown, false
+			return err, s.late(), false
 		}
 		err = attempt(s.mark(ctx), first)
 		s.health.Note(err)
@@ -88,6 +88,8 @@ func (s *sender) ready(ctx context.Context) bool {
 		switch {
 		case d <= 0:
 			return true
+		case !s.stopped() && s.spills && d > s.o.RetryFor:
+			return false // it is safer there
 		case !s.stopped():
 			sleep(ctx, d, s.stop)
 		case !s.asked && !s.spills: // there may be no later time to look
@@ -141,7 +143,7 @@ func (s *sender) late() Cause {
 func (s *sender) pause(ctx context.Context, p *pauses, e *Error) bool {
 	if !s.stopped() {
 		if e.After > 0 {
-			return p.outlives(s.health.Held()) // ready waits
+			return p.outlives(s.health.Held()) // ready waits, or does not
 		}
 		return p.wait(ctx, e, s.stop)
 	}
