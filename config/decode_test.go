@@ -157,7 +157,8 @@ func TestUnreadableDocuments(t *testing.T) {
 		"duplicate":       {"world_size: 1\nworld_size: 2", "f:2:1"},
 		"unknown alias":   {"world_size: *nobody", "unknown alias"},
 		"not a mapping":   {"[1]", "must be a mapping"},
-		"deep JSON":       {`{"custom_metadata": ` + deep, ""},
+		"deep JSON":       {`{"custom_metadata": ` + deep, "too deep or too large"},
+		"very deep":       {strings.Repeat("[", 1<<20), "too deep or too large"},
 		"aliases":         {bomb(), "too deep or too large"},
 	} {
 		_, err := config.Decode[config.Base](c.src, "f")

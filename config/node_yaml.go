@@ -27,7 +27,7 @@ var errTooLarge = errors.New("too deep or too large a document")
 
 // readDocument reads YAML, of which JSON is a part.
 func readDocument(data []byte, name string) (*node, error) {
-	if len(data) > maxBytes {
+	if len(data) > maxBytes || deeplyNested(data) {
 		return nil, fmt.Errorf("config: read %s: %w", name, errTooLarge)
 	}
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
@@ -51,6 +51,24 @@ func readDocument(data []byte, name string) (*node, error) {
 		root = &node{where: name}
 	}
 	return root, nil
+}
+
+// deeplyNested finds what would keep the parser busy for minutes: its work grows
+// with the square of the depth.
+func deeplyNested(data []byte) bool {
+	const most = 1000 // of brackets; those in text count too
+	depth := 0
+	for _, c := range data {
+		switch c {
+		case '[', '{':
+			if depth++; depth > most {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return false
 }
 
 // yamlError names the line and leaves out the library's drawing of the source,
