@@ -110,8 +110,8 @@ func TestDefaults(t *testing.T) {
 	if other.WorldSize.Get() != 7 || other.SessionTag.Get() != "job-4711" {
 		t.Errorf("the launcher is not heard: %+v", other)
 	}
-	if next := cfg.WithDefaults(config.Ranks{}); next.SessionTag.Get() == b.SessionTag.Get() {
-		t.Error("two runs have one session tag")
+	if next := cfg.WithDefaults(config.Ranks{}); next.SessionTag.Get() != b.SessionTag.Get() {
+		t.Error("one process has two session tags")
 	}
 	given := config.Training{PerfTags: config.Value([]string{"x"}), SaveCheckpointStrategy: config.CheckpointAsync}
 	if got := given.WithDefaults("app"); tags(got) != "[x] true" || got.SaveCheckpointStrategy != config.CheckpointAsync {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"sync"
 	"time"
 )
 
@@ -75,10 +76,15 @@ func (b *Base) newSessionTag(r Ranks) string {
 	case b.WorldSize.Get() > 1:
 		return b.ApplicationName
 	}
+	return processTag()
+}
+
+// processTag names this start of the process, the same for all who ask.
+var processTag = sync.OnceValue(func() string {
 	var random [3]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
-}
+})
 
 // WithDefaults returns a copy of t in which Path, Dialect, BufferSize and
 // WriteInterval are given.
