@@ -54,7 +54,7 @@ func TestChainsOfAllKinds(t *testing.T) {
 		{"plain", "ai", "telemetry", "plain", "ai", "iterator", "plain"},
 		{"iterator", "iterator", "telemetry", "ai"},
 	}
-	for mode, export := range map[string]config.ExportMode{"direct": "", "as spans": config.ExportAll} {
+	for mode, export := range map[string]string{"direct": "", "as spans": config.ExportAll} {
 		for _, chain := range chains {
 			t.Run(mode, func(t *testing.T) {
 				tree, tel, path := newTree(t, "trace.pfw", nil, func(b *telemetry.TrainingTelemetryBuilder) {
@@ -132,7 +132,7 @@ func TestAmbientParent(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	for name, export := range map[string]config.ExportMode{"direct": "", "as spans": config.ExportAll} {
+	for name, export := range map[string]string{"direct": "", "as spans": config.ExportAll} {
 		t.Run(name, func(t *testing.T) {
 			tree, tel, path := newTree(t, "trace.pfw.gz", &pfw.Options{Trace: &dftracer.Options{MemberSize: 1 << 14}}, func(b *telemetry.TrainingTelemetryBuilder) {
 				b.WithExporter(&kept{}).WithExportCustomization(config.Export{Mode: export})

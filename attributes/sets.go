@@ -280,8 +280,8 @@ func (a SaveCheckpointSuccess) Append(dst []Attr) []Attr {
 		Float(ProductiveTrainIterationsSec, a.ProductiveTrainIterationsSec),
 		Float(ProductiveValidationIterationsSec, a.ProductiveValidationIterationsSec))
 	dst = appendFloat(dst, ProductiveTrainTFLOPs, a.ProductiveTrainTFLOPs)
-	if v, ok := a.Size.Get(); ok {
-		dst = append(dst, Extend(Int(CheckpointSize, v))...)
+	if a.Size.IsSet() {
+		dst = append(dst, Extend(Int(CheckpointSize, a.Size.Get()))...)
 	}
 	if a.Directory != "" {
 		dst = append(dst, Extend(String(CheckpointDirectory, a.Directory))...)

@@ -273,15 +273,15 @@ func TestKinds(t *testing.T) {
 
 func TestOpt(t *testing.T) {
 	var unset attributes.Opt[int]
-	if v, ok := unset.Get(); ok || v != 0 {
-		t.Errorf("the zero value is set to %d", v)
+	if unset.IsSet() || unset.Get() != 0 {
+		t.Errorf("the zero value is set to %d", unset.Get())
 	}
 	if got := unset.Or(7); got != 7 {
 		t.Errorf("Or of an unset value: %d", got)
 	}
 	zero := attributes.Some(0)
-	if v, ok := zero.Get(); !ok || v != 0 {
-		t.Errorf("Some(0): %d, %t", v, ok)
+	if !zero.IsSet() || zero.Get() != 0 {
+		t.Errorf("Some(0): %v", zero)
 	}
 	if got := zero.Or(7); got != 0 {
 		t.Errorf("Or of a set value: %d", got)

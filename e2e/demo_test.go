@@ -46,7 +46,7 @@ func newBuilder(service string) *telemetry.TrainingTelemetryBuilder {
 }
 
 // send is the configuration of an exporter to an address.
-func send(protocol config.Protocol, url string) otlp.Config {
+func send(protocol string, url string) otlp.Config {
 	return otlp.Config{OTLP: config.OTLP{
 		Protocol: protocol, Endpoint: url, Timeout: 5 * time.Second, BatchDelay: 100 * time.Millisecond,
 	}}
@@ -132,7 +132,7 @@ func (w *witness) ForceFlush(context.Context) error { return nil }
 // the process, span by span and field by field.
 func TestDemo(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
-	for _, protocol := range []config.Protocol{config.OTLPGRPC, config.OTLPHTTP} {
+	for _, protocol := range []string{config.OTLPGRPC, config.OTLPHTTP} {
 		t.Run(strings.ReplaceAll(string(protocol), "/", "-"), func(t *testing.T) {
 			url := "http://" + j.GRPC
 			if protocol == config.OTLPHTTP {

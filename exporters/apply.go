@@ -38,8 +38,10 @@ type Options struct {
 	Resource *resource.Resource
 	Identity outputs.Identity
 
-	// Logger is told of log records and metrics that were lost. Nil is
-	// slog.Default.
+	// Logger gets warnings about log records and metrics that were lost. NewBuilder gives
+	// it to the builder too, with the log files of the configuration, and reports to
+	// it what is suspicious in the configuration. Nil is slog.Default, for the
+	// builder with the configured level.
 	Logger *slog.Logger
 }
 
@@ -102,8 +104,22 @@ func (o *Outputs) Paths() map[string]string {
 // job, the export customization, the rank, the resource and the outputs. The
 // context bounds nothing but the making.
 func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
+	var err error
+	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
+		return nil, nil, fmt.Errorf("exporters: %w", err)
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("exporters: %w", err)
+	}
+	cfg.Base = cfg.WithDefaults(cfg.Ranks)
+	own := Options{}
+	if o != nil {
+		own = *o
+	}
+	own.Logger = withLogFiles(own.Logger, &cfg.Logger, cfg.Ranks.Rank.Or(0))
+	o = &own
+	for _, w := range cfg.Warnings {
+		o.logger().Warn("telemetry configuration: " + w.String())
 	}
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).
@@ -111,8 +127,9 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	if r := resourceOf(&cfg, o); r != nil {
 		b.WithResource(r)
 	}
-	if o != nil {
-		b.WithIdentity(o.Identity)
+	b.WithIdentity(o.Identity)
+	if o.Logger != nil {
+		b.WithLogger(o.Logger)
 	}
 	outputs, err := Apply(ctx, b, cfg, o)
 	if err != nil {
@@ -129,10 +146,11 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 	if err := validate(&cfg); err != nil {
 		return nil, err
 	}
-	ranks, err := ranksOf(&cfg)
+	ranks, err := cfg.Ranks.Complete(os.LookupEnv)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("exporters: %w", err)
 	}
+	cfg.Base = cfg.WithDefaults(ranks)
 	if !cfg.Enabled() {
 		b.WithRanks(ranks)
 		return made, nil
@@ -141,7 +159,7 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		return nil, errors.Join(err, made.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
-		made.Trace = newTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1), o.logger())
+		made.Trace = newTrace(cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1), o.logger())
 	}
 	if f := &cfg.Outputs.File; f.Active() {
 		onError, onPath := fileEvents(o.logger(), "file")
@@ -201,10 +219,11 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 			return fmt.Errorf("exporters: %w", err)
 		}
 	}
-	id, err := identityOf(cfg, ranks, options)
-	if err != nil {
-		return err
+	var id telemetry.Identity
+	if options != nil {
+		id = options.Identity
 	}
+	id = id.WithDefaults(&cfg.Base, ranks)
 	o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id)
 	return err
 }
@@ -232,19 +251,6 @@ func validate(cfg *config.Config) error {
 		return nil
 	}
 	return fmt.Errorf("exporters: %w", &config.ValidationError{Problems: ours})
-}
-
-// ranksOf is the rank as the configuration has it, else as the launcher does.
-func ranksOf(cfg *config.Config) (config.Ranks, error) {
-	r := cfg.Ranks
-	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
-		return r, nil
-	}
-	r, err := config.DetectRanks(os.LookupEnv)
-	if err != nil {
-		return r, fmt.Errorf("exporters: %w", err)
-	}
-	return r, nil
 }
 
 // newResource gives the resource that the configuration describes, nil if it

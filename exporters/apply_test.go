@@ -340,3 +340,15 @@ func coresKnown() bool {
 	_, err := os.Stat("/proc/self/status")
 	return err == nil
 }
+
+// The arguments of the program can hold secrets. go test gives some.
+func TestTheTraceHoldsNoArgumentsUnlessAsked(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		cfg := job()
+		cfg.Outputs.Trace = config.Trace{Path: filepath.Join(t.TempDir(), "a.pfw"), CommandLine: config.Value(asked)}
+		text := strings.Join(lines(t, run(t, cfg, nil).Paths()["trace"]), "\n")
+		if strings.Contains(text, ";-") != asked || strings.Contains(text, "-test.") && strings.Contains(text, "=") {
+			t.Errorf("asked %v: %s", asked, text)
+		}
+	}
+}

@@ -72,7 +72,7 @@ func runJob(t *testing.T, cfg config.Config, o *exporters.Options) *exporters.Ou
 
 func quiet() *exporters.Options { return &exporters.Options{Logger: slog.New(slog.DiscardHandler)} }
 
-func forBoth(t *testing.T, f func(t *testing.T, protocol config.Protocol)) {
+func forBoth(t *testing.T, f func(t *testing.T, protocol string)) {
 	t.Run("grpc", func(t *testing.T) { f(t, config.OTLPGRPC) })
 	t.Run("http", func(t *testing.T) { f(t, config.OTLPHTTP) })
 }
@@ -90,7 +90,7 @@ func described(r *resourcepb.Resource) map[string]string {
 func TestSignals(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "from=env")
 	t.Setenv("TRAINSPAN_ATTEMPT", "2")
-	forBoth(t, func(t *testing.T, protocol config.Protocol) {
+	forBoth(t, func(t *testing.T, protocol string) {
 		there := newCollector(t, protocol)
 		cfg := there.job()
 		cfg.OTel.ResourceAttributes = config.Pairs("team", "blue")
@@ -231,7 +231,7 @@ func TestSilentReceiver(t *testing.T) {
 			c.Close()
 		}
 	})
-	forBoth(t, func(t *testing.T, protocol config.Protocol) {
+	forBoth(t, func(t *testing.T, protocol string) {
 		cfg := (&collector{protocol: protocol, url: "http://" + listener.Addr().String()}).job()
 		b, outputs, err := exporters.NewBuilder(t.Context(), cfg, quiet())
 		must(t, err)
@@ -328,6 +328,22 @@ func TestPrometheus(t *testing.T) {
 			t.Error("the endpoint is still open")
 		}
 	}
+}
+
+// One bad byte in what describes the job costs nothing.
+func TestPrometheusWithInvalidText(t *testing.T) {
+	cfg := job()
+	cfg.Outputs = config.Outputs{Prometheus: config.Prometheus{Address: "127.0.0.1:0"}}
+	cfg.ApplicationName, cfg.SessionTag = "a\xffb", config.Value("a\xffb")
+	cfg.Training = &config.Training{PerfTag: config.Value("a\xffb"), GlobalBatchSize: config.Value(1)}
+	cfg.OTel.ResourceAttributes = config.Pairs("team", "a\xffb")
+	tel, _, outputs := start(t, cfg, quiet())
+	page, err := fetch(t, outputs.Metrics.PrometheusURL())
+	must(t, err)
+	if !strings.Contains(page, "training_iterations_total{") || strings.Count(page, "a\uFFFDb") < 4 {
+		t.Errorf("the page says\n%s", page)
+	}
+	must(t, tel.Shutdown(context.Background()))
 }
 
 func TestPrometheusAddresses(t *testing.T) {

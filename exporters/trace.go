@@ -11,19 +11,20 @@ import (
 )
 
 // dialects are those of package dftracer; the configuration was checked.
-var dialects = map[config.TraceDialect]dftracer.Dialect{
+var dialects = map[string]dftracer.Dialect{
 	config.TraceV1:  dftracer.V1,
 	config.TraceV2:  dftracer.V2,
 	config.TraceV22: dftracer.V22,
 }
 
 // newTrace makes the trace file's output; the provider opens it.
-func newTrace(t *config.Trace, ranks config.Ranks, world int, log *slog.Logger) *pfw.Exporter {
-	o := traceOptions(t)
+func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *pfw.Exporter {
+	t = t.WithDefaults()
+	o := traceOptions(&t)
 	o.OnError, o.OnPath = fileEvents(log, "trace")
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
 	o.Rank = &rank
-	path := t.EffectivePath()
+	path := t.Path
 	if ranks.Rank.IsSet() { // ranks cannot share a trace
 		o.WorldSize = max(world, ranks.WorldSize.Or(1))
 	}
@@ -37,15 +38,18 @@ func newTrace(t *config.Trace, ranks config.Ranks, world int, log *slog.Logger) 
 
 func traceOptions(t *config.Trace) *dftracer.Options {
 	o := &dftracer.Options{
-		Dialect:       dialects[t.EffectiveDialect()],
-		NoMetadata:    !t.MetadataEnabled(),
-		NoTIDs:        !t.TIDsEnabled(),
-		MemberSize:    t.EffectiveBufferSize(),
-		FlushInterval: t.EffectiveWriteInterval(),
+		Dialect:       dialects[t.Dialect],
+		NoMetadata:    !t.Metadata.Or(true),
+		NoTIDs:        !t.TIDs.Or(true),
+		MemberSize:    t.BufferSize,
+		FlushInterval: t.WriteInterval,
+	}
+	if t.CommandLine.Or(false) {
+		o.Process.Command = dftracer.CommandLine()
 	}
 	if t.Compression.IsSet() {
 		o.Compression = dftracer.CompressMembers
-		if !t.CompressionEnabled() {
+		if !t.Compression.Get() {
 			o.Compression = dftracer.CompressNone
 		}
 	}

@@ -219,7 +219,7 @@ func (s *scopePlan) exportName(category, name string) (string, bool) {
 
 func exportName(e *config.Export, category, name string) (string, bool) {
 	full := fullName(category, name)
-	mode := e.EffectiveMode()
+	mode := e.Mode
 	switch {
 	case e.UsesDefaultNames():
 		return "", false

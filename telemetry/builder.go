@@ -370,17 +370,13 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	var ranks config.Ranks
 	if b.ranks != nil {
 		ranks = *b.ranks
-	} else {
-		var err error
-		if ranks, err = config.DetectRanks(os.LookupEnv); err != nil {
-			return nil, fmt.Errorf("telemetry: %w", err)
-		}
 	}
-	launch, err := config.DetectLaunch(os.LookupEnv)
+	ranks, err := ranks.Complete(os.LookupEnv)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	id := withDefaults(b.identity, &base, ranks, launch)
+	base = base.WithDefaults(ranks)
+	id := b.identity.WithDefaults(&base, ranks)
 	p := &Provider{base: base, progress: new(spans.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
 	if p.clock == nil {
 		p.clock = newSystemClock()
@@ -390,7 +386,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	}
 	p.hub = dispatch.New(p.log)
 	p.rec, p.control = recorder.New(recorder.Options{
-		Base: base, Identity: id, Strategy: base.EffectiveErrorStrategy(), Clock: p.clock, Log: p.log,
+		Base: base, Identity: id, Strategy: base.ErrorStrategy, Clock: p.clock, Log: p.log,
 		Progress: p.progress, Hub: p.hub, Off: !base.Enabled(),
 	})
 	if !base.Enabled() {
@@ -446,7 +442,11 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	selected := outputs.NewSelection(customization)
 	ids := b.ids
 	if ids == nil {
-		ids = idsOf(id)
+		var shared bool
+		if ids, shared = idsOf(id); !shared && b.spanExporters > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
+			p.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; " +
+				"set TRAINSPAN_JOB to a text that all ranks share and no other run has")
+		}
 	}
 	run := b.run(p, id, ids, selected)
 	offer := outputs.Telemetry{
@@ -553,7 +553,7 @@ func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
 		return b.logger
 	}
-	return slog.New(&levelHandler{slog.Default().Handler(), base.EffectiveLogLevel().Slog()})
+	return slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()})
 }
 
 // levelHandler hides messages below a level.

@@ -29,6 +29,9 @@ type replay struct {
 	now  time.Time
 	path string
 
+	base      config.Base // as given to the builder
+	overrides []config.Override
+
 	builder *telemetry.TrainingTelemetryBuilder
 	tel     *telemetry.Provider
 	ctx     context.Context
@@ -144,34 +147,46 @@ func cutDot(s string) (before, after string, ok bool) {
 }
 
 func (r *replay) provider(st *step) error {
-	lax := config.DecodeOptions{AllowUnknown: true}
 	cfg, _ := st.Args.Get("config")
 	switch st.Call {
 	case "provider.with_base_config":
-		base, err := config.DecodeBase(cfg, lax)
+		base, err := config.DecodeLax[config.Base](cfg)
 		if err == nil {
-			err = base.Validate()
+			err = errors.Join(base.Validate(), required(&base))
 		}
 		if err != nil {
 			return err
 		}
+		if r.base.ApplicationName == "" {
+			r.base = base
+		}
 		r.builder.WithBaseConfig(base)
 	case "provider.with_config_override":
-		r.builder.WithConfigOverride(config.Override(plain(cfg).(map[string]any)))
+		o := config.Override(plain(cfg).(map[string]any))
+		r.overrides = append(r.overrides, o)
+		r.builder.WithConfigOverride(o)
 	case "provider.with_exporter":
 		r.builder.WithExporter(r.exporter(st))
 	case "provider.with_export_customization":
 		r.builder.WithExportCustomization(config.Export{
-			Mode: config.ExportMode(st.text("mode")), SpanNames: st.strings("span_name_filter"),
+			Mode: st.text("mode"), SpanNames: st.strings("span_name_filter"),
 		})
 	case "provider.configure_provider":
+		if merged, err := config.MergeLax(r.base, r.overrides...); err == nil {
+			if err := required(&merged); err != nil {
+				return err
+			}
+		}
 		tel, err := r.builder.ConfigureProvider(r.ctx)
 		if err == nil {
 			r.tel = tel
 		}
 		return err
 	case "provider.set_training_telemetry_config":
-		t, err := config.DecodeTraining(cfg, lax)
+		t, err := config.DecodeLax[config.Training](cfg)
+		if err == nil {
+			err = required(&config.Base{SessionTag: config.Value(""), WorldSize: config.Value(1), Training: &t})
+		}
 		if err == nil {
 			err = r.tel.SetTrainingConfig(t)
 		}
@@ -182,6 +197,20 @@ func (r *replay) provider(st *step) error {
 		r.t.Fatalf("unknown call %s", st.Call)
 	}
 	return r.builder.Err()
+}
+
+// required tells of what the reference wants to be given and has a default here:
+// a recording may show how it is refused there.
+func required(b *config.Base) error {
+	switch t := b.Training; {
+	case !b.SessionTag.IsSet():
+		return errors.New("session_tag is required by the reference")
+	case !b.WorldSize.IsSet():
+		return errors.New("world_size is required by the reference")
+	case t != nil && !t.PerfTag.IsSet() && !t.PerfTags.IsSet():
+		return errors.New("perf_tag is required by the reference")
+	}
+	return nil
 }
 
 func (r *replay) exporter(st *step) telemetry.Output {

@@ -80,7 +80,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		sent := tracetest.NewInMemoryExporter()
 		traces := config.Traces{
-			Split:  []config.TraceSplit{config.TracePerAttempt, config.TracePerEpoch, config.TracePerWindow}[r.IntN(3)],
+			Split:  []string{config.TracePerAttempt, config.TracePerEpoch, config.TracePerWindow}[r.IntN(3)],
 			Window: 1 + r.IntN(3), Budget: []int{-1, 8 * 32, 8 * 50}[r.IntN(3)],
 		}
 		export := config.Export{Mode: config.ExportAll}

@@ -189,11 +189,14 @@ func count(in []tracetest.SpanStub, name string) (n int) {
 // Ranks that never talk to each other are in the same traces, window by
 // window, also when an iteration has more spans on one of them.
 func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
-	for _, split := range []config.TraceSplit{config.TracePerEpoch, config.TracePerWindow} {
-		t.Run(string(split), func(t *testing.T) {
+	for _, split := range []string{config.TracePerEpoch, config.TracePerWindow} {
+		t.Run(split, func(t *testing.T) {
 			var ids [2][]trace.TraceID
 			for rank := range ids {
-				j := newJob(t, spread(tracetest.NewInMemoryExporter(), config.Traces{Split: split, Window: 3}))
+				j := newJob(t, spread(tracetest.NewInMemoryExporter(), config.Traces{Split: split, Window: 3}),
+					func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+						b.WithIdentity(telemetry.Identity{Job: "job-7"})
+					})
 				startTraining(t, j)
 				for epoch := range 2 {
 					in := started(t)(j.cb.OnEpochStart(j.ctx, epoch))
@@ -217,7 +220,7 @@ func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 					t.Errorf("iteration %d is in two traces", i)
 				}
 			}
-			if want := map[config.TraceSplit]int{config.TracePerEpoch: 2, config.TracePerWindow: 4}[split]; len(different) != want {
+			if want := map[string]int{config.TracePerEpoch: 2, config.TracePerWindow: 4}[split]; len(different) != want {
 				t.Errorf("%d traces, want %d", len(different), want)
 			}
 		})

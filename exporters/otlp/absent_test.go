@@ -58,7 +58,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := logs.Start(t.Context(), outputs.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
+	if err := attach(t.Context(), logs, outputs.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -73,7 +73,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("log records were sent %d times", n)
 	}
-	if s := logs.Stats(); s.Dropped != 3 || s.Recorded != 3 {
+	if s := logs.LogStats(); s.Dropped != 3 || s.Recorded != 3 {
 		t.Errorf("stats %+v", s)
 	}
 	if got := told.String(); !strings.Contains(got, "takes no metrics") || !strings.Contains(got, "takes no log records") {

@@ -28,7 +28,7 @@ type LogsOptions struct {
 	Resource *resource.Resource
 	// PerfTags are the performance tags of the training, for the resource.
 	PerfTags []string
-	// Logger is told of losses. Nil is slog.Default.
+	// Logger gets a warning for losses. Nil is slog.Default.
 	Logger *slog.Logger
 	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline,
 	// and a Finish whose context has none. Zero is 5 s.
@@ -41,7 +41,7 @@ type LogsOptions struct {
 // the Logs API with the name, the time and the attributes of the native one, in
 // the trace and span that it belongs to; span.name and parent_span_id say the
 // rest. Starts and stops of short spans, and stops of long ones, are not sent:
-// the span itself, which follows at its end, tells them.
+// the span itself, which follows at its end, has them.
 //
 // Export never waits. Records go through a bounded queue to one goroutine,
 // which sends, tries again and counts what is lost. All methods are safe for
@@ -56,6 +56,7 @@ type Logs struct {
 	mu       sync.Mutex
 	segment  func(trace.SpanID) trace.SpanContext // nil: nothing cuts spans
 	queue    *logQueue                            // nil before Attach
+	before   LogStats                             // of earlier attachments
 	client   *logClient
 	logger   otellog.Logger
 	provider *sdklog.LoggerProvider
@@ -120,13 +121,12 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	if err != nil {
 		return err
 	}
-	var before LogStats
 	if l.queue != nil {
-		before = l.queue.Stats()
+		l.before = l.before.plus(l.queue.Stats())
 	}
 	l.client, l.ending = client, nil
-	l.queue = newLogQueue(&l.cfg, client.retry(), client.send, l.o.Logger, before)
-	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(l.queue))
+	l.queue = newLogQueue(&l.cfg, client, l.o.Logger)
+	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(ValidResource(res)), sdklog.WithProcessor(l.queue))
 	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
 	return nil
 }
@@ -164,7 +164,7 @@ func (l *Logs) ForceFlush(ctx context.Context) error {
 	if queue == nil {
 		return nil
 	}
-	if err := queue.flush(ctx); err != nil {
+	if err := queue.ForceFlush(ctx); err != nil {
 		return fmt.Errorf("otlp: logs: flush: %w", err)
 	}
 	return nil
@@ -219,16 +219,15 @@ func (e *ending) wait(ctx context.Context) error {
 func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *logClient, provider *sdklog.LoggerProvider) {
 	defer close(e.done)
 	defer e.cut()
-	late := delivery.Shutdown.String()
-	before := queue.Stats().Drops[late]
-	queue.close(ctx)
-	_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
-	client.close(ctx)
-	s := queue.Stats()
+	_ = provider.Shutdown(ctx) // shuts the queue down; its counts tell more
+	counts := queue.Stats()
+	l.mu.Lock()
+	s := l.before.plus(counts)
+	l.mu.Unlock()
 	if client.absent.Load() {
 		l.o.Logger.Info("the backend takes no log records: events of open spans were not sent", "records", s.Dropped)
 	}
-	if n := s.Drops[late] - before; n > 0 {
+	if n := counts.Dropped[delivery.Shutdown]; n > 0 {
 		e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", n)
 	}
 }
@@ -243,7 +242,7 @@ func (l *Logs) LogStats() LogStats {
 	if l.queue == nil {
 		return LogStats{}
 	}
-	return l.queue.Stats()
+	return l.before.plus(l.queue.Stats())
 }
 
 // Stats implements outputs.Output.

@@ -62,7 +62,7 @@ func BenchmarkAnEvent(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := l.Start(b.Context(), identity); err != nil {
+	if err := attach(b.Context(), l, identity); err != nil {
 		b.Fatal(err)
 	}
 	update := event(loop(), outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))

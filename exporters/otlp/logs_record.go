@@ -20,7 +20,7 @@ const (
 	logSegmentOf  = "segment.of" // the first segment of a span that was cut
 )
 
-// wanted tells the records that are sent: every event and error, and the
+// wanted reports the records that are sent: every event and error, and the
 // starts of the spans that stay open for long. A short span is there soon, and
 // so is a stop: the span that ends says both.
 func wanted(r *outputs.Record) bool {

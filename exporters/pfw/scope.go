@@ -151,14 +151,7 @@ func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
 	if args == nil {
 		return at.Epoch(), at.Step()
 	}
-	epoch, known := args.Epoch.Get()
-	if !known {
-		epoch = at.Epoch()
-	}
-	if step, known = args.Step.Get(); !known {
-		step = at.Step()
-	}
-	return epoch, step
+	return args.Epoch.Or(at.Epoch()), args.Step.Or(at.Step())
 }
 
 // enclosing finds the open span or scope that the context of a new scope leads

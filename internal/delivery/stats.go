@@ -55,7 +55,7 @@ type Stats struct {
 	PendingBytes int64 // estimated size of the spans that wait
 	Attempts     int64 // calls of the exporter
 	Retries      int64 // those that were not the first for their batch
-	Repaired     int64 // values that Clean mended
+	Repaired     int64 // values that Clean repaired
 	SpillErrors  int64 // batches that the spill did not keep whole
 	LastError    error // of the latest failed attempt, nil if there was none
 }

@@ -19,7 +19,7 @@ func NewSelection(e config.Export) *Selection {
 	s := &Selection{rest: true}
 	listed := false
 	names := e.SpanNames
-	switch e.EffectiveMode() {
+	switch e.Mode {
 	case config.ExportAll:
 		names = nil
 	case config.Whitelist:

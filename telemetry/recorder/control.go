@@ -149,7 +149,7 @@ func (c *Control) SetTraining(t config.Training) error {
 	if err := t.Validate(); err != nil {
 		return r.fail(name, err)
 	}
-	t = t.Clone()
+	t = t.WithDefaults(r.base.ApplicationName)
 	content, err := r.trainingEvent(&t)
 	if err != nil {
 		return r.fail(name, err)

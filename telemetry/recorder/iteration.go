@@ -31,17 +31,14 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, f *failure, v
 	st.done++
 	samples := e.Samples.Or(v.batch)
 	st.samples += samples
-	if n, ok := e.Tokens.Get(); ok || st.counted {
-		st.tokens += n
-		if !ok {
-			st.tokens += v.seq * samples
-		}
+	if e.Tokens.IsSet() || st.counted {
+		st.tokens += e.Tokens.Or(v.seq * samples)
 		st.counted = true
 	} else if v.seq != 0 {
 		st.tokens = v.seq * st.samples
 	}
-	if loss, ok := e.Loss.Get(); ok {
-		st.loss = attributes.Some(loss)
+	if e.Loss.IsSet() {
+		st.loss = e.Loss
 	}
 	if r.meters != nil {
 		defer func() { c.reading.iteration = st.read(d, samples, e, v) }()
@@ -72,7 +69,7 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, f *failure, v
 // read is what metrics say of an iteration.
 func (st *trainingState) read(d, samples int64, e *IterationEnd, v *values) *iterationReading {
 	it := &iterationReading{duration: d, ranks: max(v.world, 1), samples: samples, tokens: e.Tokens.Or(v.seq * samples)}
-	it.loss, it.hasLoss = e.Loss.Get()
+	it.loss, it.hasLoss = e.Loss.Get(), e.Loss.IsSet()
 	if v.throughput && d > 0 {
 		it.flops = attributes.Product(samples, v.flops).Float64()
 		it.throughput, it.average = st.latest, st.throughput

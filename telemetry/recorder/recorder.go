@@ -103,7 +103,7 @@ func New(o Options) (*Recorder, *Control) {
 	r := &Recorder{
 		clock: o.Clock, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
 	}
-	r.window, r.limited = o.Base.TimeWindow()
+	r.window, r.limited = o.Base.ExplicitTimeWindow, o.Base.ExplicitTimeWindow > 0
 	if o.Base.Training != nil {
 		r.training.Store(o.Base.Training)
 	}

@@ -213,13 +213,13 @@ func (s *Span) setIteration(e IterationEnd) {
 
 // add sets what e says and leaves the rest.
 func (e *IterationEnd) add(more IterationEnd) {
-	if _, ok := more.Loss.Get(); ok {
+	if more.Loss.IsSet() {
 		e.Loss = more.Loss
 	}
-	if _, ok := more.Samples.Get(); ok {
+	if more.Samples.IsSet() {
 		e.Samples = more.Samples
 	}
-	if _, ok := more.Tokens.Get(); ok {
+	if more.Tokens.IsSet() {
 		e.Tokens = more.Tokens
 	}
 }

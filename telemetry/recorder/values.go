@@ -57,11 +57,11 @@ func (r *Recorder) values(targets bool) (v values) {
 	v.known = true
 	v.batch = int64(t.GlobalBatchSize.Get())
 	v.seq = int64(t.SeqLength.Get())
-	v.every = max(1, int64(t.LogEvery())) // a function may give any number
-	v.saves = t.SaveCheckpointEnabled()
-	v.async = t.CheckpointStrategy() == config.CheckpointAsync
+	v.every = max(1, int64(t.LogEveryNTrainIterations.Or(50))) // a function may give any number
+	v.saves = t.IsSaveCheckpointEnabled.Or(true)
+	v.async = t.SaveCheckpointStrategy == config.CheckpointAsync
 	v.world = int64(r.base.WorldSize.Get())
-	if v.throughput = t.LogThroughputEnabled(); v.throughput || targets {
+	if v.throughput = t.IsLogThroughputEnabled.Or(false); v.throughput || targets {
 		v.flops = int64(t.FlopsPerSample.Get())
 	}
 	if targets {
@@ -99,18 +99,18 @@ var errNoTraining = &worded{
 func configEvent(t *config.Training) attributes.TrainingTelemetry {
 	a := attributes.TrainingTelemetry{
 		GlobalBatchSize:               int64(t.GlobalBatchSize.Get()),
-		LogEveryNTrainIterations:      int64(t.LogEvery()),
+		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Or(50)),
 		MicroBatchSize:                optional(t.MicroBatchSize),
 		SeqLength:                     optional(t.SeqLength),
 		FlopsPerSample:                optional(t.FlopsPerSample),
 		TrainIterationsTarget:         optional(t.TrainIterationsTarget),
 		TrainSamplesTarget:            optional(t.TrainSamplesTarget),
-		CheckpointStrategy:            string(t.CheckpointStrategy()),
-		IsTrainIterationsEnabled:      t.TrainIterationsEnabled(),
-		IsValidationIterationsEnabled: t.ValidationIterationsEnabled(),
-		IsTestIterationsEnabled:       t.TestIterationsEnabled(),
-		IsSaveCheckpointEnabled:       t.SaveCheckpointEnabled(),
-		IsLogThroughputEnabled:        t.LogThroughputEnabled(),
+		CheckpointStrategy:            t.SaveCheckpointStrategy,
+		IsTrainIterationsEnabled:      t.IsTrainIterationsEnabled.Or(true),
+		IsValidationIterationsEnabled: t.IsValidationIterationsEnabled.Or(true),
+		IsTestIterationsEnabled:       t.IsTestIterationsEnabled.Or(true),
+		IsSaveCheckpointEnabled:       t.IsSaveCheckpointEnabled.Or(true),
+		IsLogThroughputEnabled:        t.IsLogThroughputEnabled.Or(false),
 	}
 	if tags, list := t.Tags(); list {
 		a.PerfTags = append([]string{}, tags...)
@@ -131,7 +131,7 @@ func (r *Recorder) initEvent() attributes.Initialization {
 		EnableForCurrentRank:     r.base.Enabled(),
 		SessionTag:               r.base.SessionTag.Get(),
 		IsBaselineRun:            r.base.IsBaselineRun.Get(),
-		SummaryDataSchemaVersion: r.base.SchemaVersion(),
+		SummaryDataSchemaVersion: r.base.SummaryDataSchemaVersion,
 		NodeName:                 r.id.Host,
 		Rank:                     int64(r.id.Rank.Get()),
 	}

@@ -71,7 +71,7 @@ type Options struct {
 // are.
 type Run struct {
 	o      Options
-	split  config.TraceSplit
+	split  string
 	window int64 // iterations
 	soft   int64 // spans of a part from which the next one is begun; zero: no limit
 	hard   int64 // spans of a part; the room above is for segments of long spans

@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -18,16 +16,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
-
-// capture is a client that keeps what OpenTelemetry's own exporter makes.
-type capture struct{ got []*tracepb.ResourceSpans }
-
-func (*capture) Start(context.Context) error { return nil }
-func (*capture) Stop(context.Context) error  { return nil }
-func (c *capture) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
-	c.got = spans
-	return nil
-}
 
 // richBatch has every kind of value that a span can hold.
 func richBatch() []sdktrace.ReadOnlySpan {
@@ -61,32 +49,6 @@ func richBatch() []sdktrace.ReadOnlySpan {
 		{Name: "more", Resource: r, SpanKind: trace.SpanKindConsumer, InstrumentationScope: instrumentation.Scope{Name: "scope2"}, StartTime: time.Unix(1, 0), EndTime: time.Unix(2, 0)},
 	}
 	return stubs.Snapshots()
-}
-
-func TestTransformEqualsOpenTelemetrys(t *testing.T) {
-	var c capture
-	official, err := otlptrace.New(t.Context(), &c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := official.ExportSpans(t.Context(), richBatch()); err != nil {
-		t.Fatal(err)
-	}
-	got, want := &tracepb.TracesData{ResourceSpans: transform(richBatch())}, &tracepb.TracesData{ResourceSpans: c.got}
-	if !proto.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
-}
-
-func TestTransformSeveralResources(t *testing.T) {
-	a, b := resource.NewSchemaless(attribute.Int("r", 1)), resource.NewSchemaless(attribute.Int("r", 2))
-	got := transform(append(tracetest.SpanStubs{{Name: "1", Resource: a}, {Name: "2", Resource: b}, {Name: "3", Resource: a}}.Snapshots(), nil))
-	if len(got) != 2 || len(got[0].ScopeSpans) != 1 || len(got[0].ScopeSpans[0].Spans) != 2 || len(got[1].ScopeSpans[0].Spans) != 1 {
-		t.Errorf("got %v", got)
-	}
-	if start := got[0].ScopeSpans[0].Spans[0].StartTimeUnixNano; start != 0 {
-		t.Errorf("a zero time became %d", start)
-	}
 }
 
 func TestJSONRoundTrip(t *testing.T) {

@@ -158,8 +158,8 @@ func TestHealth(t *testing.T) {
 		var h delivery.Health
 		expect := func(what string, want bool) {
 			t.Helper()
-			if got := h.Hopeless(time.Minute); got != want {
-				t.Errorf("%s: hopeless is %v", what, got)
+			if got := h.Unreachable(time.Minute); got != want {
+				t.Errorf("%s: unreachable is %v", what, got)
 			}
 		}
 		expect("never tried", false)
