@@ -55,6 +55,7 @@ var environmentTexts = map[string][2]string{
 	"TRAINSPAN_FILE_ENABLED":                       {"0", "false"},
 	"TRAINSPAN_FILE_PATH":                          {"env.jsonl", "env.jsonl"},
 	"TRAINSPAN_FILE_COMPAT":                        {"false", "false"},
+	"TRAINSPAN_FILE_APPEND":                        {"false", "false"},
 	"DFTRACER_ENABLE":                              {"0", "false"},
 	"DFTRACER_LOG_FILE":                            {"env", "env"},
 	"TRAINSPAN_TRACE_DIALECT":                      {"v1", "v1"},

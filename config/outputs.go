@@ -26,6 +26,9 @@ type File struct {
 	// back until its span is known to last, and our own additions are left
 	// out. Unset is false.
 	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT"`
+	// Append adds the records to a file that is already there. Unset is false:
+	// they then go to the next free name, telemetry.run2.jsonl.
+	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND"`
 }
 
 // Active reports whether the file is to be written.

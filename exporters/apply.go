@@ -158,12 +158,13 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		return nil, errors.Join(err, outputs.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
-		if outputs.Trace, err = openTrace(cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
+		if outputs.Trace, err = openTrace(cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1), o.logger()); err != nil {
 			return nil, errors.Join(err, outputs.Close(ctx))
 		}
 	}
 	if f := &cfg.Outputs.File; f.Active() {
-		outputs.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false)})
+		onError, onPath := fileEvents(o.logger(), "file")
+		outputs.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false), Append: f.Append.Or(false), OnError: onError, OnPath: onPath})
 	}
 	b.WithRanks(ranks)
 	if outputs.File != nil {

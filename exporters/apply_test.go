@@ -222,7 +222,7 @@ func TestTracePaths(t *testing.T) {
 		{"plain wins over the name", config.Trace{Path: "a.pfw.gz", Compression: config.Value(false)}, 1, "a.pfw"},
 		{"prefix", config.Trace{Path: "a"}, 1, "a-*-app.pfw.gz"},
 		{"plain prefix", config.Trace{Path: "a", Compression: config.Value(false)}, 1, "a-*-app.pfw"},
-		{"shared by ranks", config.Trace{Path: "a.pfw.gz"}, 2, "a-1.pfw.gz"},
+		{"shared by ranks", config.Trace{Path: "a.pfw.gz"}, 2, "a-rank1.pfw.gz"},
 		{"told apart already", config.Trace{Path: "r{rank}.pfw.gz"}, 2, "r1.pfw.gz"},
 		{"dialect", config.Trace{Path: "a.pfw", Dialect: config.TraceV22}, 1, "a.pfw"},
 	} {

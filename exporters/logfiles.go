@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // withLogFiles adds the files of the configuration to a logger; nil is the
@@ -20,8 +20,12 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 		level slog.Level
 	}{{c.InfoPath, slog.LevelInfo}, {c.ErrorPath, slog.LevelError}} {
 		if f.path != "" {
-			path := logFile(dftracer.ExpandPath(f.path, rank, dftracer.Process{}))
-			handlers = append(handlers, slog.NewTextHandler(path, &slog.HandlerOptions{Level: max(level, f.level)}))
+			host, _ := os.Hostname() // empty is as good as any
+			path, err := outfile.Name{Path: f.path, Rank: &rank, PID: os.Getpid(), Host: host}.Expand()
+			if err != nil {
+				continue // the configuration was checked
+			}
+			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))
 		}
 	}
 	if len(handlers) == 0 {

@@ -21,6 +21,7 @@ import (
 
 // replay runs a scenario through the public API.
 type replay struct {
+	file *file.Exporter // the one that was made last
 	t    *testing.T
 	s    *scenario
 	now  time.Time
@@ -103,7 +104,7 @@ func (r *replay) do(st step) {
 	if st.SaveAs != "" {
 		r.saved["$"+st.SaveAs] = span
 	}
-	text, _ := os.ReadFile(r.path)
+	text, _ := os.ReadFile(r.written())
 	lines := 0
 	for _, c := range text {
 		if c == '\n' {
@@ -216,7 +217,17 @@ func (r *replay) exporter(st *step) telemetry.Exporter {
 		return newScripted(st)
 	}
 	r.names = append(r.names, "FileExporter")
-	return file.New(r.path, &file.Options{Compat: true, FlushInterval: -1})
+	r.file = file.New(r.path, &file.Options{Compat: true, FlushInterval: -1})
+	return r.file
+}
+
+// written is the file of the scenario: where the job has several ranks, its
+// name says which one this is.
+func (r *replay) written() string {
+	if r.file == nil {
+		return r.path
+	}
+	return r.file.Path()
 }
 
 func (r *replay) recorder(st *step) (*telemetry.Span, error) {

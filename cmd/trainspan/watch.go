@@ -24,7 +24,7 @@ func newWatch(a *app) *cobra.Command {
 it is finished: once, in order, and never again after a restart. It ends on an
 interrupt (Ctrl-C), with the trace complete.
 
-The trace of an earlier watch is not overwritten: it is renamed to NAME.old1.pfw.gz.
+The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.gz.
 --once looks twice, an interval apart, imports what is finished and ends.`,
 		Example: `  trainspan watch profiler/ -o live.pfw.gz
   trainspan watch profiler/ --otlp-endpoint http://localhost:4318
@@ -67,7 +67,7 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	}
 	var sink pytorch.Sink
 	if o.output != "" {
-		w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Existing: dftracer.ExistingKeep})
+		w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, OnPath: func(path string) { a.note("writing %s", path) }})
 		if err != nil {
 			return err
 		}

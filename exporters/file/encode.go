@@ -20,6 +20,9 @@ type encoder struct {
 	pid    int
 	rank   int
 	count  int64
+
+	attempt  *int   // of the job; written if known
+	job, tag string // in heartbeats
 }
 
 func (e *encoder) begin(dst []byte, kind string) []byte {
@@ -89,8 +92,7 @@ func (e *encoder) dataError(dst []byte, ev *telemetry.Event) []byte {
 	dst = e.event(dst, ev)
 	dst = e.end(dst)
 	if !e.compat {
-		dst = append(dst, `,"rank":`...)
-		dst = strconv.AppendInt(dst, int64(e.rank), 10)
+		dst = e.where(dst)
 	}
 	return append(dst, "}\n"...)
 }
@@ -104,8 +106,33 @@ func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
 	}
 	dst = append(dst, `,"trace_id":"`...)
 	dst = hex.AppendEncode(dst, s.TraceID[:])
-	dst = append(dst, `","rank":`...)
-	return strconv.AppendInt(dst, int64(e.rank), 10)
+	dst = append(dst, '"')
+	return e.where(dst)
+}
+
+// where appends rank and attempt.
+func (e *encoder) where(dst []byte) []byte {
+	dst = append(dst, `,"rank":`...)
+	dst = strconv.AppendInt(dst, int64(e.rank), 10)
+	if e.attempt != nil {
+		dst = append(dst, `,"attempt":`...)
+		dst = strconv.AppendInt(dst, int64(*e.attempt), 10)
+	}
+	return dst
+}
+
+// heartbeat appends a sign of life.
+func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
+	dst = e.begin(dst, "heartbeat")
+	dst = append(dst, `,"event":`...)
+	ev := telemetry.Event{Name: "heartbeat", Time: ns}
+	for _, a := range [...]struct{ key, value string }{{"session_tag", e.tag}, {"job_id", e.job}} {
+		if a.value != "" {
+			ev.Attributes = append(ev.Attributes, attributes.String(a.key, a.value))
+		}
+	}
+	dst = e.event(dst, &ev)
+	return append(e.where(e.end(dst)), "}\n"...)
 }
 
 func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {

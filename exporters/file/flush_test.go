@@ -31,7 +31,7 @@ func TestFlushInterval(t *testing.T) {
 	}{{0, file.DefaultFlushInterval}, {time.Minute, time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
 			path := temporary(t)
-			e := file.New(path, &file.Options{FlushInterval: c.interval})
+			e := file.New(path, &file.Options{FlushInterval: c.interval, Heartbeat: -1})
 			if err := e.Start(context.Background(), identity); err != nil {
 				t.Fatal(err)
 			}
@@ -196,6 +196,9 @@ func TestShutdownRace(t *testing.T) {
 		total := 0
 		for _, n := range taken {
 			total += n
+		}
+		if total == 0 {
+			continue // no record, no file
 		}
 		counted(t, decode(t, contents(t, path)), total)
 	}

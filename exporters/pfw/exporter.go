@@ -222,10 +222,10 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	if lost > 0 {
 		e.w.SetEndArgs(dftracer.Int("spans_unfinished", int64(lost)))
 	}
-	last := e.w.Flush
+	last := e.w.FlushContext
 	if e.opts.OwnWriter {
-		last = e.w.Close
+		last = e.w.CloseContext
 	}
-	e.err = errors.Join(e.err, within(ctx, last))
+	e.err = errors.Join(e.err, last(ctx))
 	return e.err
 }

@@ -3,7 +3,6 @@ package pfw
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -215,7 +214,7 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 	if p == nil || p.closed.Load() {
 		return nil
 	}
-	return within(ctx, p.w.Flush)
+	return p.w.FlushContext(ctx)
 }
 
 // Shutdown implements sdktrace.SpanProcessor. It writes the spans that are
@@ -227,6 +226,9 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	}
 	p.down.Do(func() {
 		p.closed.Store(true)
+		if p.opts.OwnWriter { // what waits for the disk below ends with ctx too
+			defer context.AfterFunc(ctx, func() { _ = p.w.CloseContext(ctx) })()
+		}
 		p.unwatch()
 		p.truncate()
 		var args []dftracer.Arg
@@ -240,11 +242,11 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		if len(args) > 0 {
 			p.w.SetEndArgs(args...)
 		}
-		last := p.w.Flush
+		last := p.w.FlushContext
 		if p.opts.OwnWriter {
-			last = p.w.Close
+			last = p.w.CloseContext
 		}
-		p.downErr = within(ctx, last)
+		p.downErr = last(ctx)
 	})
 	return p.downErr
 }
@@ -277,29 +279,6 @@ func (p *Processor) truncate() {
 		}
 	}
 }
-
-// within runs f for as long as ctx allows. f goes on in the background if it
-// takes longer.
-func within(ctx context.Context, f func() error) error {
-	if ctx == nil || ctx.Done() == nil {
-		return f()
-	}
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		select { // it may have been done just before
-		case err := <-done:
-			return err
-		default:
-		}
-		return errors.Join(errLate, ctx.Err())
-	}
-}
-
-var errLate = errors.New("pfw: the trace file was not finished in time")
 
 // latest is the latest end of a child that is believed.
 func (p *Processor) latest() int64 { return p.clock.now() + slack }

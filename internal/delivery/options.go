@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -80,11 +81,24 @@ type Tuner interface {
 // Spill keeps spans that could not be delivered. Keep is called by several
 // goroutines; it gives the number of spans kept, the first ones of batch, and
 // why others were not. It must not call back into the processor. Close is
-// called once, after the last Keep.
+// called once, after the last Keep. An error of either that matches [SpillLost]
+// tells of spans that were kept before.
 type Spill interface {
 	Keep(batch []sdktrace.ReadOnlySpan) (kept int, err error)
 	Close() error
 }
+
+// SpillLost is an error about spans that a [Spill] had kept and that are gone.
+type SpillLost struct {
+	Spans int
+	Err   error
+}
+
+// Error is the text of Err, with the number.
+func (e *SpillLost) Error() string { return fmt.Sprintf("%v: %d spans are lost", e.Err, e.Spans) }
+
+// Unwrap returns Err.
+func (e *SpillLost) Unwrap() error { return e.Err }
 
 // or fills the zero fields of o from weaker options.
 func (o Options) or(weaker Options) Options {

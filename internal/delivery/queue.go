@@ -232,7 +232,11 @@ func (q *Queue[T]) close(ctx context.Context) error {
 	if q.sink.Close == nil {
 		return nil
 	}
-	return guard(func() error { return q.sink.Close(ctx) })
+	err := guard(func() error { return q.sink.Close(ctx) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unspill(err)
+	return err
 }
 
 // abandon counts what is still pending as dropped; whatever becomes of it

@@ -148,8 +148,11 @@ func (q *Queue[T]) lose(batch []T, c Cause, e *Error) {
 		if err != nil || kept < len(batch) {
 			e = &Error{Err: err}
 			q.mu.Lock()
-			q.stats.SpillErrors++
+			if kept < len(batch) {
+				q.stats.SpillErrors++
+			}
 			q.stats.LastError = e
+			q.unspill(err)
 			q.mu.Unlock()
 		}
 		kept = min(max(kept, 0), len(batch))
@@ -160,6 +163,17 @@ func (q *Queue[T]) lose(batch []T, c Cause, e *Error) {
 	}
 	q.mu.Unlock()
 	q.settle(0, len(batch)-kept, c, e)
+}
+
+// unspill counts spans that the spill has lost. The lock is held.
+func (q *Queue[T]) unspill(err error) {
+	var lost *SpillLost
+	if errors.As(err, &lost) && !q.abandoned {
+		n := min(int64(lost.Spans), q.stats.Spilled)
+		q.stats.Spilled -= n
+		q.stats.Dropped[Unspilled] += n
+		q.reasons[Unspilled] = &Error{Err: err}
+	}
 }
 
 // settle counts items whose fate is known.

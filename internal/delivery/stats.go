@@ -19,6 +19,8 @@ const (
 	// Shutdown: they were not delivered by the deadline of Shutdown, or ended
 	// after it.
 	Shutdown
+	// Unspilled: they were in a spill file that is gone.
+	Unspilled
 
 	// Causes is the number of causes.
 	Causes = iota
@@ -35,6 +37,8 @@ func (c Cause) String() string {
 		return "not taken in time"
 	case Shutdown:
 		return "not sent before shutdown"
+	case Unspilled:
+		return "removed from the spill directory"
 	}
 	return "unknown"
 }
