@@ -252,13 +252,13 @@ func TestOutputRules(t *testing.T) {
 	cfg.Outputs.Prometheus.Address = "0.0.0.0:9464"
 	cfg.OTel.ResourceAttributes = config.Pairs("", "x", "list", []any{1})
 	cfg.Ranks.Rank = config.Value(-1)
-	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "info-{rank2}", "error-{}"
+	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "info-{rank2}", "error-{RANK}"
 	err := cfg.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {}", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
+		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
 		"outputs.trace.data_dirs: a folder must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",

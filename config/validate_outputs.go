@@ -30,7 +30,7 @@ func (o *Outputs) validate(p *problems) {
 	o.Prometheus.validate(p, "outputs.prometheus")
 }
 
-var placeholder = regexp.MustCompile(`\{[^{}/]*\}`)
+var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // validatePath refuses placeholders that nobody replaces: all ranks would write
 // the same file.

