@@ -11,7 +11,10 @@ import (
 
 // open opens the file that a path stands for, and gives the name asked for.
 func open(path string, id outputs.Identity, add bool) (out outfile.Output, asked string, err error) {
-	name := outfile.Name{Path: path, WorldSize: id.WorldSize, PID: id.PID, Host: id.Host}
+	name := outfile.Name{Path: path, PID: id.PID, Host: id.Host}
+	if id.RankKnown {
+		name.WorldSize = id.WorldSize
+	}
 	if id.Rank.IsSet() {
 		rank := id.Rank.Get()
 		name.Rank = &rank

@@ -54,7 +54,9 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 		attempt := id.Attempt.Get()
 		trace.Attempt = &attempt
 	}
-	trace.WorldSize = cmp.Or(trace.WorldSize, id.WorldSize)
+	if id.RankKnown {
+		trace.WorldSize = cmp.Or(trace.WorldSize, id.WorldSize)
+	}
 	trace.JobID = cmp.Or(trace.JobID, id.Job)
 	trace.SessionTag = cmp.Or(trace.SessionTag, id.SessionTag)
 	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)

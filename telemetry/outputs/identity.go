@@ -14,10 +14,13 @@ const Version = "0.1.0"
 // field is filled in by ConfigureProvider from the operating system, the
 // launcher's environment variables and the configuration.
 type Identity struct {
-	Host      string // host name
-	PID       int    // process id
-	Version   string // version of the telemetry library
-	Rank      config.Var[int]
+	Host    string // host name
+	PID     int    // process id
+	Version string // version of the telemetry library
+	Rank    config.Var[int]
+	// RankKnown says that the program or the launcher gave Rank. Without it Rank
+	// is 0, and the names of files do not tell ranks apart.
+	RankKnown bool
 	LocalRank config.Var[int]
 	WorldSize int
 
@@ -45,6 +48,7 @@ func (id Identity) WithDefaults(base *config.Base, ranks config.Ranks) Identity 
 	}
 	id.PID = cmp.Or(id.PID, os.Getpid())
 	id.Version = cmp.Or(id.Version, Version)
+	id.RankKnown = id.RankKnown || id.Rank.IsSet() || ranks.Rank.IsSet()
 	if !id.Rank.IsSet() {
 		id.Rank = config.Value(ranks.Rank.Or(0))
 	}
