@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Keys of arguments that DFTracer's readers know.
@@ -70,8 +70,8 @@ func (n *Node) update(attrs []attribute.KeyValue) {
 
 // merge gives new arguments; those before stay as they are, because running
 // scopes have them.
-func merge(before *spans.ScopeArgs, attrs []attribute.KeyValue) *spans.ScopeArgs {
-	next := &spans.ScopeArgs{}
+func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) *outputs.ScopeArgs {
+	next := &outputs.ScopeArgs{}
 	if before != nil {
 		next.Epoch, next.Step = before.Epoch, before.Step
 		next.Attrs = append(make([]attribute.KeyValue, 0, len(before.Attrs)+len(attrs)), before.Attrs...)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // hooks are the open scopes of a node that nobody has a handle of.
@@ -39,7 +39,7 @@ func (n *Node) Begin(ctx context.Context) {
 	if kind == nil {
 		return
 	}
-	if s := (Scope{kind.Start(ctx, &n.args, spans.ScopeStart{Ambient: true})}); s.Recording() {
+	if s := (Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{Ambient: true})}); s.Recording() {
 		if oldest := n.hooks.add(ctx, s); oldest.Recording() {
 			oldest.inner.Abandon()
 			warnHooks(n)

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/internal/active"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Node is one kind of scope: a category and a name. Nodes form a tree, by
@@ -20,7 +20,7 @@ type Node struct {
 	parent *Node // nil for the root and for detached nodes
 
 	off   atomic.Bool
-	args  spans.LiveArgs
+	args  outputs.LiveArgs
 	hooks hooks
 
 	// Guarded by tree.mu.
@@ -38,7 +38,7 @@ type label struct {
 // binding is how a provider records scopes of a label.
 type binding struct {
 	tel  *telemetry.Provider
-	kind spans.ScopeKind // nil: not at all
+	kind outputs.ScopeKind // nil: not at all
 }
 
 // newNode makes a node in the state of the one above it. tree.mu is held, or
@@ -83,7 +83,7 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if kind == nil {
 		return Scope{}
 	}
-	s := Scope{kind.Start(ctx, &n.args, spans.ScopeStart{})}
+	s := Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{})}
 	if len(attrs) > 0 {
 		s.Set(attrs...)
 	}
@@ -126,7 +126,7 @@ func (n *Node) Enabled() bool {
 
 // kind is how the tree's provider of the moment records such scopes, nil for
 // not at all.
-func (l *label) kind(t *Tree) spans.ScopeKind {
+func (l *label) kind(t *Tree) outputs.ScopeKind {
 	tel := t.provider()
 	if tel == nil {
 		if !active.Quiet() {

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // errCut is the error of a scope whose function did not return.
@@ -14,7 +14,7 @@ var errCut = errors.New("panicked or ended its goroutine")
 
 // Scope is a running scope of a node. The zero Scope, that of a disabled node,
 // does nothing. It may be copied, ended on another goroutine, and ended twice.
-type Scope struct{ inner spans.Scope }
+type Scope struct{ inner outputs.Scope }
 
 // End ends the scope.
 func (s Scope) End() {

@@ -16,13 +16,14 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
 	control *recorder.Control
-	at      *spans.Progress
+	at      *outputs.Progress
 	direct  []Output        // that record scopes which are not OpenTelemetry spans
 	all     trace.Tracer    // not nil: some local output takes spans only
 	exports []config.Export // of the outputs that get selected spans
@@ -105,7 +106,7 @@ func (p *Provider) planScopes(customization config.Export, filters []*config.Exp
 // The default customization asks for none; ExportAll asks for all; a list asks
 // by "category.name", by the name alone, or by the standard span that has this
 // category and name in the table of package spans.
-func (p *Provider) ScopeKind(category, name string) spans.ScopeKind {
+func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
 	if p == nil || p.scopes == nil {
 		return nil
 	}
@@ -139,10 +140,10 @@ func (s *scopePlan) kinds(category, name string) (all scopeKinds) {
 }
 
 // scopeKinds record a scope in several outputs, each below the one before.
-type scopeKinds []spans.ScopeKind
+type scopeKinds []outputs.ScopeKind
 
-// Start implements spans.ScopeKind.
-func (k scopeKinds) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
+// Start implements outputs.ScopeKind.
+func (k scopeKinds) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
 	var all scopeList
 	for _, one := range k {
 		if s := one.Start(ctx, args, o); s != nil {
@@ -156,17 +157,17 @@ func (k scopeKinds) Start(ctx context.Context, args *spans.LiveArgs, o spans.Sco
 	return all
 }
 
-// Record implements spans.ScopeKind.
-func (k scopeKinds) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
+// Record implements outputs.ScopeKind.
+func (k scopeKinds) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
 	for _, one := range k {
 		one.Record(ctx, args, count, start)
 	}
 }
 
-// Now implements spans.ScopeKind.
+// Now implements outputs.ScopeKind.
 func (k scopeKinds) Now() int64 { return k[0].Now() }
 
-// Note implements spans.ScopeKind.
+// Note implements outputs.ScopeKind.
 func (k scopeKinds) Note(ctx context.Context, key string) {
 	for _, one := range k {
 		one.Note(ctx, key)
@@ -174,33 +175,33 @@ func (k scopeKinds) Note(ctx context.Context, key string) {
 }
 
 // scopeList is one scope in several outputs.
-type scopeList []spans.Scope
+type scopeList []outputs.Scope
 
-// Context implements spans.Scope.
+// Context implements outputs.Scope.
 func (l scopeList) Context() context.Context { return l[len(l)-1].Context() }
 
-// Set implements spans.Scope.
+// Set implements outputs.Scope.
 func (l scopeList) Set(attrs []attribute.KeyValue) {
 	for _, s := range l {
 		s.Set(slices.Clone(attrs))
 	}
 }
 
-// Fail implements spans.Scope.
+// Fail implements outputs.Scope.
 func (l scopeList) Fail(err error) {
 	for _, s := range l {
 		s.Fail(err)
 	}
 }
 
-// End implements spans.Scope.
+// End implements outputs.Scope.
 func (l scopeList) End() {
 	for _, s := range slices.Backward(l) {
 		s.End()
 	}
 }
 
-// Abandon implements spans.Scope.
+// Abandon implements outputs.Scope.
 func (l scopeList) Abandon() {
 	for _, s := range slices.Backward(l) {
 		s.Abandon()
@@ -254,28 +255,28 @@ type spanKind struct {
 	name   string
 	named  []attribute.KeyValue
 	hidden trace.Tracer // not nil: exporters do not get them
-	notes  []spans.ScopeKind
+	notes  []outputs.ScopeKind
 }
 
-// Start implements spans.ScopeKind.
-func (k *spanKind) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
+// Start implements outputs.ScopeKind.
+func (k *spanKind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
 	if s := k.start(ctx, args, o, k.plan.now()); s != nil {
 		return s
 	}
 	return nil
 }
 
-// Record implements spans.ScopeKind.
-func (k *spanKind) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
-	if s := k.start(ctx, args, spans.ScopeStart{Count: count}, start); s != nil {
+// Record implements outputs.ScopeKind.
+func (k *spanKind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
+	if s := k.start(ctx, args, outputs.ScopeStart{Count: count}, start); s != nil {
 		s.End()
 	}
 }
 
-// Now implements spans.ScopeKind.
+// Now implements outputs.ScopeKind.
 func (k *spanKind) Now() int64 { return k.plan.now() }
 
-// Note implements spans.ScopeKind. Without a trace file it is an event of the
+// Note implements outputs.ScopeKind. Without a trace file it is an event of the
 // enclosing span.
 func (k *spanKind) Note(ctx context.Context, key string) {
 	for _, n := range k.notes {
@@ -290,7 +291,7 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(k.plan.control.Adopt(ctx)).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart, at int64) *spanScope {
+func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) *spanScope {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -298,7 +299,7 @@ func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.Scop
 	kvs := s.current()
 	started := ctx
 	if o.Ambient {
-		started = spans.WithAmbient(ctx, true)
+		started = outputs.WithAmbient(ctx, true)
 	}
 	if k.hidden == nil {
 		inner, span := k.plan.control.Span(started, k.name, SpanStart{
@@ -308,7 +309,7 @@ func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.Scop
 			return nil
 		}
 		if o.Ambient {
-			inner = spans.WithAmbient(inner, false)
+			inner = outputs.WithAmbient(inner, false)
 		}
 		s.ctx, s.recorded = inner, span
 		return s
@@ -326,9 +327,9 @@ func (k *spanKind) start(ctx context.Context, args *spans.LiveArgs, o spans.Scop
 // spanScope is a scope that is a span: one of the recorder, or one for span
 // processors only.
 type spanScope struct {
-	ctx      context.Context // as spans.Scope wants it
+	ctx      context.Context // as outputs.Scope wants it
 	kind     *spanKind
-	args     *spans.LiveArgs
+	args     *outputs.LiveArgs
 	count    int64
 	recorded *Span
 	plain    trace.Span // if recorded is nil
@@ -339,10 +340,10 @@ type spanScope struct {
 	failure error
 }
 
-// Context implements spans.Scope.
+// Context implements outputs.Scope.
 func (s *spanScope) Context() context.Context { return s.ctx }
 
-// Set implements spans.Scope.
+// Set implements outputs.Scope.
 func (s *spanScope) Set(attrs []attribute.KeyValue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,14 +363,14 @@ func (s *spanScope) set(attrs []attribute.KeyValue) {
 	}
 }
 
-// Fail implements spans.Scope.
+// Fail implements outputs.Scope.
 func (s *spanScope) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure = err
 }
 
-// End implements spans.Scope.
+// End implements outputs.Scope.
 func (s *spanScope) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -391,7 +392,7 @@ func (s *spanScope) End() {
 	s.plain.End(trace.WithTimestamp(now))
 }
 
-// Abandon implements spans.Scope.
+// Abandon implements outputs.Scope.
 func (s *spanScope) Abandon() {
 	s.Set([]attribute.KeyValue{attribute.Int("truncated", 1)})
 	s.End()

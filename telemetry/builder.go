@@ -377,7 +377,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	}
 	base = base.WithDefaults(ranks)
 	id := b.identity.WithDefaults(&base, ranks)
-	p := &Provider{base: base, progress: new(spans.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
+	p := &Provider{base: base, progress: new(outputs.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
 	if p.clock == nil {
 		p.clock = newSystemClock()
 	}

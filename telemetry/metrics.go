@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // healthMetrics are read when metrics are collected: times, open spans, what is
@@ -80,7 +80,7 @@ func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
 		if s.MetricExports+s.FailedMetricExports > 0 {
 			o.ObserveInt64(failed, s.FailedMetricExports)
 		}
-		p.hub.Files(func(f spans.FileStats) {
+		p.hub.Files(func(f outputs.FileStats) {
 			output := metric.WithAttributes(attribute.String("output", f.Output))
 			o.ObserveInt64(fileRecords, f.Records, output)
 			o.ObserveInt64(fileBytes, f.Bytes, output)

@@ -17,8 +17,8 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
@@ -31,7 +31,7 @@ type Provider struct {
 	hub      *dispatch.Hub
 	sdk      *sdktrace.TracerProvider // nil when disabled
 	base     config.Base
-	progress *spans.Progress
+	progress *outputs.Progress
 
 	unused  []Output   // of a rank that is off
 	scopes  *scopePlan // nil when disabled
@@ -123,7 +123,7 @@ func (p *Provider) Tracer(name string, options ...trace.TracerOption) trace.Trac
 }
 
 // Progress is where the training stands. Setting it sets what events report.
-func (p *Provider) Progress() *spans.Progress {
+func (p *Provider) Progress() *outputs.Progress {
 	if p == nil {
 		return nil
 	}

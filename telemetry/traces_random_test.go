@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // wanderer runs random spans of all makes below each other.
@@ -23,7 +24,7 @@ type wanderer struct {
 	t      *testing.T
 	r      *rand.Rand
 	tracer trace.Tracer
-	kind   spans.ScopeKind
+	kind   outputs.ScopeKind
 }
 
 func (w *wanderer) below(ctx context.Context, depth int) {
@@ -49,7 +50,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 			w.below(ctx, depth+1)
 			s.End()
 		case 2:
-			if s := w.kind.Start(given, nil, spans.ScopeStart{}); s != nil {
+			if s := w.kind.Start(given, nil, outputs.ScopeStart{}); s != nil {
 				w.below(s.Context(), depth+1)
 				s.End()
 			}

@@ -84,7 +84,6 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	sink    *outfile.Sink // also when it is closed
-	name    string        // of the file, also when it is closed
 	started bool
 	open    bool // records are taken
 	enc     encoder
@@ -146,7 +145,7 @@ func (e *Exporter) Path() string {
 func (e *Exporter) Stats() outputs.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	f := spans.FileStats{Output: "records", Records: e.records, Blocked: time.Duration(e.blocked.Load())}
+	f := outputs.FileStats{Output: "records", Records: e.records, Blocked: time.Duration(e.blocked.Load())}
 	if e.sink != nil {
 		k := e.sink.Stats()
 		f.Bytes, f.Lost, f.Errors, f.Outages = int64(k.Bytes), int64(k.Lost), int64(k.Errors), int64(k.Outages)

@@ -7,7 +7,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -108,7 +107,7 @@ func (e *Exporter) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) { e.live.
 func (e *Exporter) OnEnd(s sdktrace.ReadOnlySpan) { e.live.OnEnd(s) }
 
 // ScopeKind implements outputs.Output.
-func (e *Exporter) ScopeKind(category, name string) spans.ScopeKind {
+func (e *Exporter) ScopeKind(category, name string) outputs.ScopeKind {
 	return e.live.ScopeKind(category, name)
 }
 

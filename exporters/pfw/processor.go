@@ -119,7 +119,7 @@ func (p *Processor) attached(t *outputs.Telemetry) {
 }
 
 // progress is where the training stands, nil if nobody says.
-func (p *Processor) progress() *spans.Progress {
+func (p *Processor) progress() *outputs.Progress {
 	if t := p.offer.Load(); t != nil {
 		return t.Progress
 	}
@@ -129,7 +129,7 @@ func (p *Processor) progress() *spans.Progress {
 // Stats implements outputs.Output.
 func (p *Processor) Stats() outputs.Stats {
 	s := p.Writer().Stats()
-	return outputs.Stats{File: spans.FileStats{
+	return outputs.Stats{File: outputs.FileStats{
 		Output: "trace", Records: int64(s.Lines), Bytes: int64(s.DiskBytes), Lost: int64(s.Lost + s.Late),
 		Errors: int64(s.Errors), Blocked: s.Blocked,
 	}}
@@ -163,7 +163,7 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	}
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
-	if p.scoped.Load() && spans.IsAmbient(ctx) {
+	if p.scoped.Load() && outputs.IsAmbient(ctx) {
 		p.enter(&e.open, parent)
 	}
 	p.open.add(e)

@@ -24,6 +24,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // newTrace gives a processor over a new plain file.
@@ -218,14 +219,14 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	ctx, root := tp.Tracer("x").Start(context.Background(), spans.TrainingLoop)
 	ctx, inner := tp.Tracer("x").Start(ctx, "inner", trace.WithAttributes(attribute.Int("k", 1)))
-	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, spans.ScopeStart{})
+	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, outputs.ScopeStart{})
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	inner.End()
 	root.End()
 	scope.End()
-	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, spans.ScopeStart{}); s != nil {
+	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, outputs.ScopeStart{}); s != nil {
 		t.Error("a scope was started after Shutdown")
 	}
 	report := dftest.Check(t, path)
@@ -371,7 +372,7 @@ func TestEventIsWrittenAtOnce(t *testing.T) {
 type mix struct {
 	tel    *telemetry.Provider
 	tracer trace.Tracer
-	kinds  []spans.ScopeKind
+	kinds  []outputs.ScopeKind
 	wg     sync.WaitGroup
 	strict bool // nothing outlives its parent
 }
@@ -387,7 +388,7 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 		c, s := m.tracer.Start(ctx, "plain"+strconv.Itoa(r.IntN(4)))
 		ctx, end = c, func() { s.End() }
 	default:
-		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, spans.ScopeStart{})
+		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, outputs.ScopeStart{})
 		ctx, end = s.Context(), func() { s.End() }
 	}
 	for range r.IntN(4) {
@@ -397,7 +398,7 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	}
 	if !m.strict && r.IntN(10) == 0 { // a child that may outlive this one
 		*count++
-		s := m.kinds[0].Start(ctx, nil, spans.ScopeStart{})
+		s := m.kinds[0].Start(ctx, nil, outputs.ScopeStart{})
 		m.wg.Go(func() { s.End() })
 	}
 	end()

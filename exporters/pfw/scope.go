@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // kind is a category and name of scopes that go straight to the file.
@@ -28,7 +29,7 @@ type scope struct {
 	open
 	caller     // the context it was started with
 	kind       *kind
-	args       *spans.LiveArgs
+	args       *outputs.LiveArgs
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scope       // in the registry
@@ -38,7 +39,7 @@ type scope struct {
 // ScopeKind prepares scopes of a category and a name that are written without
 // being OpenTelemetry spans. Telemetry calls it when no other output
 // wants them as spans.
-func (p *Processor) ScopeKind(category, name string) spans.ScopeKind {
+func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
 	if p == nil {
 		return nil
 	}
@@ -56,8 +57,8 @@ func isLong(category, name string) bool {
 	return false
 }
 
-// Start implements spans.ScopeKind.
-func (k *kind) Start(ctx context.Context, args *spans.LiveArgs, o spans.ScopeStart) spans.Scope {
+// Start implements outputs.ScopeKind.
+func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
 	p := k.p
 	if p.cut.Load() != 0 {
 		return nil
@@ -122,15 +123,15 @@ func (s *scope) writeBegin() {
 }
 
 // current are the arguments that the scope shares with others of its kind.
-func (s *scope) current() *spans.ScopeArgs {
+func (s *scope) current() *outputs.ScopeArgs {
 	if s.args == nil {
 		return nil
 	}
 	return s.args.Load()
 }
 
-// Record implements spans.ScopeKind.
-func (k *kind) Record(ctx context.Context, args *spans.LiveArgs, count, start int64) {
+// Record implements outputs.ScopeKind.
+func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
 	if k.p.cut.Load() != 0 {
 		return
 	}
@@ -142,11 +143,11 @@ func (k *kind) Record(ctx context.Context, args *spans.LiveArgs, count, start in
 	s.End()
 }
 
-// Now implements spans.ScopeKind.
+// Now implements outputs.ScopeKind.
 func (k *kind) Now() int64 { return k.p.clock.nanoseconds() }
 
 // standing is the epoch and step that hold now.
-func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
+func (p *Processor) standing(args *outputs.ScopeArgs) (epoch, step int64) {
 	at := p.progress()
 	if args == nil {
 		return at.Epoch(), at.Step()
@@ -202,7 +203,7 @@ func (p *Processor) current(s *scope) *open {
 	return e.alive()
 }
 
-// Note implements spans.ScopeKind.
+// Note implements outputs.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
 	p := k.p
 	if p.cut.Load() == 0 {

@@ -7,15 +7,15 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-var _ spans.Scope = (*scope)(nil)
+var _ outputs.Scope = (*scope)(nil)
 
-// Context implements spans.Scope.
+// Context implements outputs.Scope.
 func (s *scope) Context() context.Context { return s }
 
-// Set implements spans.Scope.
+// Set implements outputs.Scope.
 func (s *scope) Set(attrs []attribute.KeyValue) {
 	if len(attrs) == 0 || s.ended() {
 		return
@@ -38,7 +38,7 @@ func (s *scope) Set(attrs []attribute.KeyValue) {
 	}
 }
 
-// Fail implements spans.Scope.
+// Fail implements outputs.Scope.
 func (s *scope) Fail(err error) {
 	if s.ended() {
 		return
@@ -48,14 +48,14 @@ func (s *scope) Fail(err error) {
 	})
 }
 
-// End implements spans.Scope.
+// End implements outputs.Scope.
 func (s *scope) End() {
 	if s.finish(&s.kind.p.beginning) {
 		s.write(s.kind.p.clock.now(), false)
 	}
 }
 
-// Abandon implements spans.Scope.
+// Abandon implements outputs.Scope.
 func (s *scope) Abandon() {
 	if s.finish(&s.kind.p.beginning) {
 		s.write(s.kind.p.clock.now(), true)

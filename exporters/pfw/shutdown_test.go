@@ -10,7 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Whenever Shutdown comes, what is in the file is whole: every parent that an
@@ -20,7 +20,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 		tracer := tp.Tracer("example.com/early")
-		kinds := []spans.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
+		kinds := []outputs.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		for g := range 4 {
@@ -37,7 +37,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 							s.End()
 							continue
 						}
-						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, spans.ScopeStart{})
+						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, outputs.ScopeStart{})
 						if s == nil {
 							continue
 						}
@@ -76,10 +76,10 @@ func TestCut(t *testing.T) {
 	_, done := tp.Tracer("x").Start(ctx, "done")
 	done.End()
 	kind := p.ScopeKind("compute", "forward")
-	kind.Start(ctx, nil, spans.ScopeStart{})
+	kind.Start(ctx, nil, outputs.ScopeStart{})
 	p.EndScopes()
 	p.EndScopes()
-	if s := kind.Start(ctx, nil, spans.ScopeStart{}); s != nil {
+	if s := kind.Start(ctx, nil, outputs.ScopeStart{}); s != nil {
 		t.Error("a scope was started after the cut")
 	}
 	_, after := tp.Tracer("x").Start(ctx, "after")

@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/spans"
 )
 
 // Output is a place that telemetry writes to. The provider calls Attach once,
@@ -35,7 +34,7 @@ type Output interface {
 	// ScopeKind prepares scopes of a DFTracer category and name, which are
 	// recorded without being OpenTelemetry spans ([Wants.Scopes]). Nil means
 	// that the output does not want these. It is called concurrently.
-	ScopeKind(category, name string) spans.ScopeKind
+	ScopeKind(category, name string) ScopeKind
 
 	// EndScopes ends the scopes that are open, before Shutdown and before the
 	// spans around them are ended.
@@ -104,7 +103,7 @@ type Telemetry struct {
 	Logger   *slog.Logger
 
 	// Progress is where the training stands.
-	Progress *spans.Progress
+	Progress *Progress
 
 	// Current is the span under which a callback without a context would
 	// start its span: the parent of a scope whose context carries none. It is
@@ -147,7 +146,7 @@ func (None) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event) {}
 func (None) OnEnd(sdktrace.ReadOnlySpan) {}
 
 // ScopeKind implements [Output].
-func (None) ScopeKind(string, string) spans.ScopeKind { return nil }
+func (None) ScopeKind(string, string) ScopeKind { return nil }
 
 // EndScopes implements [Output].
 func (None) EndScopes() {}

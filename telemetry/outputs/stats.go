@@ -1,12 +1,10 @@
 package outputs
 
-import "github.com/trainspan/trainspan/spans"
-
 // Stats are counts of an [Output] since it was attached.
 type Stats struct {
 	// File counts what an output wrote to a file; its zero value means that
 	// there is none.
-	File spans.FileStats
+	File FileStats
 	// Delivery counts what an output sends over a network; its zero value
 	// means that it sends nothing.
 	Delivery Delivery

@@ -43,7 +43,7 @@ type Recorder struct {
 	hub      Hub
 	placer   Placer
 	steps    bool // spans of iterations carry where the training stands
-	progress *spans.Progress
+	progress *outputs.Progress
 	onStop   func()                          // after telemetry switched itself off
 	ending   func()                          // before open spans are stopped
 	closing  func(ctx context.Context) error // at the end of the application
@@ -92,7 +92,7 @@ type Options struct {
 	Strategy config.ErrorStrategy
 	Clock    outputs.Clock
 	Log      *slog.Logger
-	Progress *spans.Progress
+	Progress *outputs.Progress
 	Hub      Hub
 	// Off makes a recorder that records nothing.
 	Off bool

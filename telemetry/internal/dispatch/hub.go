@@ -14,7 +14,6 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -275,7 +274,7 @@ func (h *Hub) Delivery(add func(outputs.Delivery)) {
 }
 
 // Files gives the counts of the files that are written.
-func (h *Hub) Files(add func(spans.FileStats)) {
+func (h *Hub) Files(add func(outputs.FileStats)) {
 	for _, a := range h.all {
 		if s := a.out.Stats(); s.File.Output != "" {
 			add(s.File)

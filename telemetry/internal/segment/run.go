@@ -49,7 +49,7 @@ type Options struct {
 	Traces    config.Traces
 	WorldSize int
 	IDs       sdktrace.IDGenerator
-	Progress  *spans.Progress
+	Progress  *outputs.Progress
 	// Exported says which spans an exporter gets, for the budget.
 	Exported *outputs.Selection
 	// Job is the trace id of all root spans where ranks share their traces,

@@ -1,4 +1,4 @@
-package spans
+package outputs
 
 import "sync/atomic"
 

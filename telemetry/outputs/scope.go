@@ -1,4 +1,4 @@
-package spans
+package outputs
 
 import (
 	"context"
@@ -7,13 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
-)
-
-// Attributes by which an OpenTelemetry span says what it is called in a trace
-// file. They are no arguments there.
-const (
-	AttrCategory = "dftracer.cat"
-	AttrName     = "dftracer.name"
 )
 
 // ScopeArgs are arguments that scopes of one kind share. They are not changed
