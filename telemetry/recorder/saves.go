@@ -246,7 +246,7 @@ func (r *Recorder) succeeded(c *call, s *Span, t int64, p *SaveSuccess) {
 		LatestSuccessSec:                  seconds(st.saves.latest),
 		SuccessCount:                      st.saves.succeeded,
 		ProductiveTrainIterations:         best.iterations,
-		ProductiveTrainSamples:            best.samples,
+		ProductiveTrainSamples:            st.samplesOf(best.samples),
 		ProductiveTrainIterationsSec:      seconds(best.train),
 		ProductiveValidationIterationsSec: seconds(best.validation),
 		Size:                              p.Size,
