@@ -82,7 +82,6 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	sink    *outfile.Sink // also when it is closed
-	name    string        // of the file, also when it is closed
 	started bool
 	open    bool // records are taken
 	enc     encoder
