@@ -92,7 +92,7 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		return e.err
 	}
 	if e.w == nil {
-		if e.w, e.err = dftracer.Create(e.path, e.opts.Trace); e.err != nil {
+		if e.w, e.err = dftracer.Create(e.path, e.opts.trace()); e.err != nil {
 			return e.err
 		}
 	}
