@@ -43,7 +43,7 @@ func TestStarter(t *testing.T) {
 	}
 	for range spansEach {
 		_, s := tel.StartSpan(t.Context(), "work")
-		s.End(nil)
+		s.End()
 	}
 	if err := tel.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
