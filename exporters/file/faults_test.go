@@ -47,7 +47,7 @@ func TestRemovedFolder(t *testing.T) {
 			lost += n
 		}
 	}
-	if st := e.Stats(); len(records) != 51 || lost != 100 || st.Lost != 100 || told.Load() != 2 {
+	if st := e.Stats().File; len(records) != 51 || lost != 100 || st.Lost != 100 || told.Load() != 2 {
 		t.Errorf("%d records, the file tells of %v, %+v, told %d times", len(records), lost, st, told.Load())
 	}
 }
@@ -69,7 +69,7 @@ func TestPipeNobodyReads(t *testing.T) {
 	if err := e.Shutdown(ctx); !errors.Is(err, file.ErrStalled) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown: %v", err)
 	}
-	if st := e.Stats(); st.Lost < n-10 || st.Lost > n || st.Outages != 1 {
+	if st := e.Stats().File; st.Lost < n-10 || st.Lost > n || st.Outages != 1 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -81,7 +81,7 @@ func TestHeartbeatAndAttempt(t *testing.T) {
 			e := file.New(path, &file.Options{Compat: compat})
 			id := identity
 			id.Attempt, id.Job, id.SessionTag = config.Value(2), "job-7", "tag"
-			if err := e.Start(context.Background(), id); err != nil {
+			if err := attach(e, id); err != nil {
 				t.Fatal(err)
 			}
 			export(t, e, event(spanData("s", 1), "ev"))
