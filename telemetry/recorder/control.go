@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -131,11 +130,6 @@ func (c *Control) Disable() { c.r.disable() }
 
 // Warn logs a warning.
 func (c *Control) Warn(text string, args ...any) { c.r.warn(0, text, args...) }
-
-// Repaired counts attribute values that were repaired elsewhere.
-func (c *Control) Repaired(attrs []attribute.KeyValue) []attributes.Attr {
-	return c.r.clean(attributes.From(attrs...))
-}
 
 // Training is the training configuration, nil while there is none.
 func (c *Control) Training() *config.Training { return c.r.training.Load() }
