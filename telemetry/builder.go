@@ -69,7 +69,7 @@ func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
 	return &TrainingTelemetryBuilder{segment: DefaultSegment}
 }
 
-// fits notes a call that comes too late or too often, and tells whether the
+// fits notes a call that comes too late or too often, and reports whether the
 // call is to be carried out.
 func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 	switch {

@@ -112,10 +112,10 @@ func (c *Control) Adopt(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }
 
-// silent tells whether telemetry is off for good, about which no word is lost.
+// silent reports whether telemetry is off for good, about which no word is lost.
 func (c *Control) silent() bool { return c.r.off.Load() && c.Why() == ErrDisabled }
 
-// Why tells why nothing is recorded any more, nil while it is.
+// Why reports why nothing is recorded any more, nil while it is.
 func (c *Control) Why() error {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()

@@ -271,7 +271,7 @@ func failedSave(step, t int64, f *failure) outputs.Event {
 	return outputs.Event{Name: spans.EventSaveCheckpointFailure, Time: t, Attributes: attributes.Extend(attrs...)}
 }
 
-// savePending tells whether the outcome of a save is still to come.
+// savePending reports whether the outcome of a save is still to come.
 func (r *Recorder) savePending(step int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -63,7 +63,7 @@ func (e *extremes) add(x float64) {
 	e.last, e.min, e.max = x, min(e.min, x), max(e.max, x)
 }
 
-// timed tells whether spans of that row run a timer.
+// timed reports whether spans of that row run a timer.
 func timed(index int) bool { return index >= 0 && spans.At(index).Timed }
 
 // prepare checks the start of a standard span and moves the state.

@@ -78,7 +78,7 @@ func optional(v config.Var[int]) attributes.Opt[int64] {
 	return attributes.Some(int64(v.Get()))
 }
 
-// required tells why a call that needs the training configuration cannot go on.
+// required reports why a call that needs the training configuration cannot go on.
 func (v *values) required() error {
 	if v.err != nil {
 		return v.err
