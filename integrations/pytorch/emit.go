@@ -74,7 +74,7 @@ func (e *emitter) run(ctx context.Context) error {
 
 // micros turns a time of the file into microseconds since 1970.
 func (e *emitter) micros(t int64) int64 {
-	t += e.p.base + e.p.offset
+	t = e.p.wall(t)
 	m := t / 1000
 	if t%1000 < 0 {
 		m--
@@ -159,7 +159,7 @@ func (e *emitter) write() {
 // exact adds the digits below a microsecond that ts and dur cannot hold.
 func (e *emitter) exact(start, dur int64) {
 	if e.p.nanos {
-		e.int("ts_ns", start+e.p.base+e.p.offset)
+		e.int("ts_ns", e.p.wall(start))
 		e.int("dur_ns", dur)
 	}
 }
@@ -378,7 +378,10 @@ func (e *emitter) totals() {
 	if p.report.Backend != "" {
 		cm("backend", p.report.Backend)
 	}
-	if p.offset != 0 {
-		cm("clock_offset_us", strconv.FormatFloat(float64(p.offset)/1000, 'f', -1, 64))
+	if d := p.report.ClockOffset; d != 0 {
+		cm("clock_offset_us", strconv.FormatFloat(float64(d)/1000, 'f', -1, 64))
+	}
+	if d := p.report.ClockDrift; d != 0 {
+		cm("clock_drift_ppm", strconv.FormatFloat(d, 'f', 3, 64))
 	}
 }

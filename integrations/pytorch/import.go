@@ -157,7 +157,7 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 
 func (im *importer) write(ctx context.Context) error {
 	im.identify()
-	for _, group := range windows(im.procs) {
+	for _, group := range windows(im.procs, im.opts) {
 		if rep := alignRanks(group, im.opts); rep != nil {
 			im.report.Ranks = append(im.report.Ranks, rep)
 		}
@@ -221,8 +221,7 @@ func compareRanks(a, b int64) int {
 func (p *process) finishReport() {
 	r := p.report
 	r.PID, r.Host = p.pid, p.host
-	shift := p.base + p.offset
-	r.Start, r.End = time.Unix(0, p.window[0]+shift), time.Unix(0, p.window[1]+shift)
+	r.Start, r.End = time.Unix(0, p.wall(p.window[0])), time.Unix(0, p.wall(p.window[1]))
 	r.SelfCPU, r.Device = time.Duration(p.totalSelf), time.Duration(p.totalDevice)
 	for _, s := range p.sorters() {
 		r.SpilledBytes += s.Spilled()

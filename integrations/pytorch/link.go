@@ -33,6 +33,9 @@ func (l *linker) push(s *sweep, f *frame) error {
 		l.counts[lvl]++
 	}
 	p.noteCompile(f)
+	if p.isHostCollective(s, f) {
+		p.addCollective(f.comm, &f.r, f.step, true)
+	}
 	p.moduleFrames = p.moduleFrames || isModuleFrame(f)
 	if f.engine && (len(s.stack) < 2 || !s.stack[len(s.stack)-2].engine) {
 		l.engine(s, f)

@@ -154,6 +154,9 @@ type Options struct {
 	// MinSkew is the clock difference below which ranks are taken to share a
 	// clock, 50 microseconds when zero.
 	MinSkew time.Duration
+	// MaxSkew is by how much clocks may differ at most, ten minutes when zero:
+	// files whose profiler windows are further apart are not compared.
+	MaxSkew time.Duration
 	// Spans, when set, also turns the import into OpenTelemetry spans.
 	Spans *SpanOptions
 }
@@ -168,6 +171,9 @@ func (o *Options) resolved() Options {
 	}
 	if out.MinSkew <= 0 {
 		out.MinSkew = 50 * time.Microsecond
+	}
+	if out.MaxSkew <= 0 {
+		out.MaxSkew = 10 * time.Minute
 	}
 	return out
 }

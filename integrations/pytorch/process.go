@@ -23,10 +23,14 @@ type process struct {
 	pid         int64
 	rank, world int64 // -1 unknown
 	host        string
+	hostKnown   bool   // the file names its host
+	job         string // as far as the file names it
+	groupRanks  map[string]string
+	groups      map[string]string // interned
 	deviceType  int64
 	deviceNames map[int64]string
 	base        int64 // added to the times of the file
-	offset      int64 // added on top to align the clocks of the ranks
+	clock       clock // puts the times of the ranks on one axis
 	nanos       bool  // times have digits below a microsecond
 
 	lanes    []lane
@@ -146,6 +150,9 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 	p.ties = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
 	return p
 }
+
+// wall turns a time of the file into nanoseconds since 1970 on the common axis.
+func (p *process) wall(t int64) int64 { return p.clock.at(t + p.base) }
 
 func (p *process) sorters() []*spill.Sorter[row] {
 	return []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties}

@@ -82,6 +82,8 @@ type FileReport struct {
 	Compile *CompileReport
 	// ClockOffset was added to the times of this file.
 	ClockOffset time.Duration
+	// ClockDrift is the parts per million by which its times were stretched.
+	ClockDrift float64
 	// SpilledBytes went through a temporary file.
 	SpilledBytes int64
 	// Warnings, Guesses and Unknown are sentences for a person.
@@ -204,7 +206,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
 	}
 	if r.ClockOffset != 0 {
-		fmt.Fprintf(b, "  clock moved by %s\n", r.ClockOffset)
+		fmt.Fprintf(b, "  clock moved by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
 	}
 	for _, k := range sortedKeys(r.others) {
 		fmt.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
@@ -143,9 +142,7 @@ func (p *process) noteAnnotation(rw *row) {
 	if n, ok := stepNumber(name); ok && len(p.steps) < 1<<20 {
 		p.steps = append(p.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
 	}
-	if word, ok := commAnnotation(name); ok && !strings.HasPrefix(name, "nccl:") && commOp(word) != "" {
-		p.hasGloo = true
-	}
+	p.hasGloo = p.hasGloo || hostBackendRow(name)
 	p.rules.match(rw, name)
 }
 

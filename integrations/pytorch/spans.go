@@ -184,7 +184,7 @@ func (w *spanWriter) context(step int32, id trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: tid, SpanID: id, TraceFlags: trace.FlagsSampled})
 }
 
-func (w *spanWriter) time(p *process, t int64) time.Time { return time.Unix(0, t+p.base+p.offset) }
+func (w *spanWriter) time(p *process, t int64) time.Time { return time.Unix(0, p.wall(t)) }
 
 // open decides whether a host row becomes a span.
 func (w *spanWriter) open(p *process, s *sweep, f *frame) {
