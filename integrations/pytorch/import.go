@@ -27,7 +27,11 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	if err != nil {
 		return &Report{}, err
 	}
-	im := &importer{opts: &o, rules: rules, sink: sink, report: &Report{Events: map[string]int64{}}}
+	deviceRules, err := compileDeviceRules(o.DeviceRules)
+	if err != nil {
+		return &Report{}, err
+	}
+	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, sink: sink, report: &Report{Events: map[string]int64{}}}
 	defer im.close()
 	if im.sink == nil {
 		im.sink = discard{}
@@ -64,14 +68,15 @@ func idsOf(sink Sink) func() uint64 {
 
 // importer holds one import.
 type importer struct {
-	opts    *Options
-	rules   *ruleSet
-	sink    Sink
-	nextID  func() uint64
-	report  *Report
-	procs   []*process
-	logs    []*loadedLog
-	refused error
+	opts        *Options
+	rules       *ruleSet
+	deviceRules *deviceRules
+	sink        Sink
+	nextID      func() uint64
+	report      *Report
+	procs       []*process
+	logs        []*loadedLog
+	refused     error
 	// logLanes counts the lanes given to threads of compile logs.
 	logLanes int64
 }
@@ -129,6 +134,7 @@ func (im *importer) refuse(name string, err error) {
 
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
 	p := newProcess(name, im.opts, im.rules, im.opts.Memory)
+	p.deviceRules = im.deviceRules.fork()
 	p.report.modTime = mod
 	p.nextID = im.nextID
 	err := p.scan(ctx, body)

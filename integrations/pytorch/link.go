@@ -194,8 +194,8 @@ func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 // own arguments, else by the rows that enclose its launch, else by its name.
 func (p *process) deviceCollective(dev, link *row, linked bool) (collective, bool) {
 	name := p.names.of(dev)
-	word, isComm := commKernel(name)
-	if !isComm && dev.extra == "" {
+	rule := p.deviceRules.match(dev, name)
+	if dev.extra == "" && (rule == nil || rule.Class != ClassComm) {
 		return collective{}, false
 	}
 	c := newCollective()
@@ -205,8 +205,11 @@ func (p *process) deviceCollective(dev, link *row, linked bool) (collective, boo
 	if dev.extra != "" {
 		c.fromArgs(kineto.Args(dev.extra))
 	}
-	if c.op == "" && c.coll == "" {
-		c.op, c.coll = commOp(word), word
+	if c.op == "" && c.coll == "" || rule != nil && rule.Op != "" && !c.transfer {
+		op, word := kernelOp(rule, name)
+		if op != "" || c.coll == "" {
+			c.op, c.coll = op, word
+		}
 	}
 	return c, true
 }

@@ -124,6 +124,9 @@ type Options struct {
 	// Rules is the table of AI categories, DefaultRules() when nil; an empty
 	// slice turns it off.
 	Rules []Rule
+	// DeviceRules tell what kind of work a kernel is. They come before those of
+	// DefaultDeviceRules, which stay.
+	DeviceRules []DeviceRule
 	// PythonStacks also imports python_function rows, which are most of a
 	// trace taken with with_stack.
 	PythonStacks bool

@@ -14,11 +14,12 @@ import (
 
 // process is one imported trace: what one rank wrote in one profiler window.
 type process struct {
-	name   string
-	opts   *Options
-	report *FileReport
-	names  *names
-	rules  *ruleSet
+	name        string
+	opts        *Options
+	report      *FileReport
+	names       *names
+	rules       *ruleSet
+	deviceRules *deviceRules
 
 	pid         int64
 	rank, world int64 // -1 unknown

@@ -191,12 +191,11 @@ func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 	rw.b, rw.c = device, stream
 	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: rw.kind == kineto.KindGPUAnnotation || rw.kind == kineto.KindSync})
 	if rw.kind == kineto.KindKernel {
-		if _, ok := commKernel(p.names.of(rw)); ok || comm {
-			p.hasComm = true
-			if comm {
-				rw.extra = string(ev.Args)
-			}
+		rule := p.deviceRules.match(rw, p.names.of(rw))
+		if comm = comm && (rule == nil || rule.Class == ClassComm); comm {
+			rw.extra = string(ev.Args)
 		}
+		p.hasComm = p.hasComm || comm || rule != nil && rule.Class == ClassComm
 	}
 	if rw.kind != kineto.KindGPUAnnotation && rw.kind != kineto.KindSync {
 		p.totalDevice += ev.Dur
