@@ -49,16 +49,42 @@ func (p *pump) header() {
 		p.line(meta(NameStringHash, who.Command, HashArg("", cmd)))
 		p.line(meta(NameStringHash, who.Exec, HashArg("", exec)))
 	}
-	now := o.Now()
-	args := make([]Arg, 0, 6)
+	start := o.Now()
+	written := start
+	if !o.Start.IsZero() {
+		start = o.Start
+	}
+	args := make([]Arg, 0, 10)
 	if d != V1 {
 		args = append(args, HashArg("cwd", cwd), versionArg(d, o.Version))
 		args = append(args, HashArg("exec_hash", exec), HashArg("cmd_hash", cmd))
 	} else {
 		args = append(args, HashArg("cmd_hash", cmd), HashArg("exec_hash", exec), versionArg(d, o.Version))
 	}
-	args = append(args, String("date", now.Format(asctime)), Int("ppid", int64(who.PPID)))
-	p.line(Event{Name: NameStart, Cat: CatDFTracer, Type: TypeDFTracer, TS: now.UnixMicro(), Level: 1, Args: args})
+	args = append(args, String("date", start.Format(asctime)), Int("ppid", int64(who.PPID)))
+	args = append(args, o.identity()...)
+	if !o.Start.IsZero() {
+		args = append(args, Int(argWritten, written.UnixMicro()))
+	}
+	p.line(Event{Name: NameStart, Cat: CatDFTracer, Type: TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
+}
+
+// argWritten is when a trace about another time was written.
+const argWritten = "written_ts"
+
+// identity is what the start event says of the job.
+func (o *Options) identity() []Arg {
+	var args []Arg
+	if o.Attempt != nil {
+		args = append(args, Int("attempt", int64(*o.Attempt)))
+	}
+	if o.JobID != "" {
+		args = append(args, String("job_id", o.JobID))
+	}
+	if o.SessionTag != "" {
+		args = append(args, String("session_tag", o.SessionTag))
+	}
+	return args
 }
 
 // footer writes the end event and closes the brackets.
@@ -73,7 +99,11 @@ func (p *pump) footer(extra []Arg) {
 		args = append(args, Uint("events_lost", lost))
 	}
 	args = append(args, extra...)
-	p.line(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: p.now().UnixMicro(), Level: 1, Args: args})
+	ts, written := p.w.endTime()
+	if written != 0 {
+		args = append(args, Int(argWritten, written))
+	}
+	p.line(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: ts, Level: 1, Args: args})
 	if d != V22 {
 		p.put([]byte("]"), 0, false) // no line feed: old readers never look at an unfinished line
 	}

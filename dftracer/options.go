@@ -110,6 +110,21 @@ type Options struct {
 	// Version is the version text of the start event; "" means that of the dialect.
 	Version string
 
+	// Start is when the job that the trace is about began, as far as it is
+	// known when the file is opened. It is for traces that are written
+	// afterwards: imports and streams from elsewhere. The start event then
+	// carries this time and the end event the latest end of all events, or
+	// what SetEnd says; both have the argument written_ts, the time of
+	// writing in microseconds. Zero is a trace written live: both events carry
+	// the time that Now tells.
+	Start time.Time
+	// Attempt counts the starts of the job from zero; nil is unknown. With
+	// JobID, the job's id at the launcher, and SessionTag it becomes an
+	// argument of the start event.
+	Attempt    *int
+	JobID      string
+	SessionTag string
+
 	// OnError is called once per outage of the file, from a goroutine of the
 	// Writer; it must not call the Writer. Nil means errors are only counted
 	// and returned by Close.

@@ -36,6 +36,7 @@ type shard struct {
 	buf   []byte // nil once the writer is closed
 	lines int
 	clock clock
+	last  int64    // latest end of an event, microseconds
 	_     [64]byte // keeps neighbours off this cache line
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // ErrClosed is returned by methods of a Writer that was closed.
@@ -55,6 +56,7 @@ type Writer struct {
 	closing sync.Mutex
 	closed  bool
 	endArgs []Arg
+	end     atomic.Pointer[time.Time] // nil until SetEnd
 	stop    chan struct{}
 	flusher sync.WaitGroup
 	err     error
@@ -181,6 +183,7 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 	}
 	sh.buf = w.enc.appendSpan(sh.buf, &sh.clock, key, &s, args)
 	sh.lines++
+	sh.last = max(sh.last, s.TS+s.Dur)
 	full := len(sh.buf) >= w.block
 	sh.mu.Unlock()
 	if full {
@@ -214,6 +217,7 @@ func (w *Writer) Write(ev *Event) {
 	}
 	sh.buf = w.enc.append(sh.buf, &sh.clock, ev)
 	sh.lines++
+	sh.last = max(sh.last, ev.End())
 	full := len(sh.buf) >= w.block
 	sh.mu.Unlock()
 	if full {
@@ -228,10 +232,10 @@ func (w *Writer) writeLong(ev *Event) {
 	if cuts > 0 {
 		w.cuts.Add(uint64(cuts))
 	}
-	w.appendLine(w.shardOf(ev), line)
+	w.appendLine(w.shardOf(ev), line, ev.End())
 }
 
-func (w *Writer) appendLine(sh *shard, line []byte) {
+func (w *Writer) appendLine(sh *shard, line []byte, end int64) {
 	sh.mu.Lock()
 	if sh.buf == nil {
 		sh.mu.Unlock()
@@ -240,6 +244,7 @@ func (w *Writer) appendLine(sh *shard, line []byte) {
 	}
 	sh.buf = append(sh.buf, line...)
 	sh.lines++
+	sh.last = max(sh.last, end)
 	full := len(sh.buf) >= w.block
 	sh.mu.Unlock()
 	if full {
@@ -305,6 +310,35 @@ func (w *Writer) SetEndArgs(args ...Arg) {
 	w.closing.Lock()
 	defer w.closing.Unlock()
 	w.endArgs = append([]Arg(nil), args...)
+}
+
+// SetEnd says when the job that the trace is about ended: the time of the end
+// event. Without it that is the latest end of all events if Options.Start is
+// set, and otherwise the time of closing.
+func (w *Writer) SetEnd(t time.Time) {
+	if w != nil {
+		w.end.Store(&t)
+	}
+}
+
+// endTime is the time of the end event, and the time of writing it where that
+// is another one; both in microseconds.
+func (w *Writer) endTime() (ts, written int64) {
+	now := w.opts.Now().UnixMicro()
+	if t := w.end.Load(); t != nil {
+		return t.UnixMicro(), now
+	}
+	if w.opts.Start.IsZero() {
+		return now, 0
+	}
+	ts = w.opts.Start.UnixMicro()
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.mu.Lock()
+		ts = max(ts, s.last)
+		s.mu.Unlock()
+	}
+	return ts, now
 }
 
 // Close writes the end event, ends the framing, stops the goroutines and
