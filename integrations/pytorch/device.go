@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 
-// devices writes the rows of all device lanes.
-func (e *emitter) devices(ctx context.Context) error {
+// deviceRows writes the rows of all device lanes, in order of time.
+func (e *emitter) deviceRows(ctx context.Context) error {
 	it := e.p.device.Iter()
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -20,11 +20,13 @@ func (e *emitter) devices(ctx context.Context) error {
 			return it.Err()
 		}
 		name := e.p.names.of(r)
-		tid, overlaps := e.p.devLanes[r.lane].place(r.start, r.end)
-		if overlaps {
+		tid, part := e.p.devLanes[r.lane].place(r.start, r.end)
+		if part > 0 {
 			e.p.report.DeviceOverlaps++
+			e.nameLane(tid, e.p.devLanes[r.lane].name(part))
 		}
 		e.devTID = tid
+		e.busy(r)
 		e.deviceEvent(r, name)
 		ai := ""
 		switch r.kind {
@@ -44,7 +46,7 @@ func (e *emitter) devices(ctx context.Context) error {
 
 func (e *emitter) onDevice(cat, name string, r *row) {
 	e.begin(cat, name, e.devTID, r.start, r.end)
-	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset {
+	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset || r.kind == kineto.KindDevice {
 		e.ev.Type = dftracer.TypeCUDA
 	}
 }
@@ -59,7 +61,7 @@ func (e *emitter) deviceEvent(r *row, name string) {
 	e.known("device_id", r.b)
 	e.known("stream", r.c)
 	work := dur
-	if r.kind == kineto.KindGPUAnnotation || r.kind == kineto.KindSync {
+	if !r.works() {
 		work = 0
 	}
 	e.args = append(e.args,
@@ -69,10 +71,14 @@ func (e *emitter) deviceEvent(r *row, name string) {
 		dftracer.Int("input_size", 0),
 		dftracer.Float("total_cpu_percent", 0),
 		dftracer.Float("total_device_percent", percent(work, e.p.totalDevice)))
-	if r.kind != kineto.KindGPUAnnotation && r.kind != kineto.KindSync {
+	if r.works() {
 		e.us("device_us", dur)
+		e.str("class", e.p.classOf(r).String())
 	}
 	e.str("kind", r.kind.String())
+	if r.kind == kineto.KindDevice || r.kind == kineto.KindDeviceRange {
+		e.text("category", r.extra)
+	}
 	if r.kind == kineto.KindKernel && r.extra != "" {
 		e.int("collective", 1)
 	}
@@ -85,7 +91,7 @@ func (e *emitter) deviceEvent(r *row, name string) {
 			e.str("op", op)
 		}
 		e.us("launch_delay_us", max(r.start-r.launch, 0))
-	} else if r.kind != kineto.KindGPUAnnotation && r.kind != kineto.KindSync {
+	} else if r.works() {
 		e.int("unlinked", 1)
 	}
 	e.exact(r.start, dur)

@@ -33,13 +33,6 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	}
 	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, sink: sink, report: &Report{Events: map[string]int64{}}}
 	defer im.close()
-	if im.sink == nil {
-		im.sink = discard{}
-	}
-	if s, ok := sink.(interface{ Dialect() dftracer.Dialect }); ok {
-		o.Dialect = s.Dialect()
-	}
-	im.nextID = idsOf(im.sink)
 	for _, src := range sources {
 		if err := im.read(ctx, src, len(sources) > 1); err != nil {
 			return im.report, err
@@ -136,7 +129,6 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	p := newProcess(name, im.opts, im.rules, im.opts.Memory)
 	p.deviceRules = im.deviceRules.fork()
 	p.report.modTime = mod
-	p.nextID = im.nextID
 	err := p.scan(ctx, body)
 	var refused *kineto.RefusedError
 	switch {
@@ -168,6 +160,9 @@ func (im *importer) write(ctx context.Context) error {
 			im.report.Ranks = append(im.report.Ranks, rep)
 		}
 	}
+	if err := im.begin(); err != nil {
+		return err
+	}
 	logs := make([]*torchtrace.Log, 0, len(im.logs))
 	for _, l := range im.logs {
 		logs = append(logs, l.log)
@@ -176,10 +171,11 @@ func (im *importer) write(ctx context.Context) error {
 	if spans != nil {
 		im.report.Spans = spans.report
 	}
+	frames := jobs(im.procs)
 	for _, p := range im.procs {
 		p.graphs = indexGraphs(logs, p.rank)
 		spans.process(p)
-		e := &emitter{p: p, opts: im.opts, sink: im.sink, nextID: im.nextID, spans: spans, counts: im.report.Events}
+		e := &emitter{p: p, opts: im.opts, sink: im.sink, nextID: im.nextID, spans: spans, counts: im.report.Events, jobs: frames}
 		if err := e.run(ctx); err != nil {
 			return fmt.Errorf("pytorch: %s: %w", p.name, err)
 		}
@@ -193,6 +189,29 @@ func (im *importer) write(ctx context.Context) error {
 	if spans != nil && spans.report.Err != nil {
 		return spans.report.Err
 	}
+	return nil
+}
+
+// begin opens the sink.
+func (im *importer) begin() error {
+	if im.opts.Begin != nil {
+		start := time.Time{}
+		if first := im.earliest(); first > 0 {
+			start = time.Unix(0, first)
+		}
+		sink, err := im.opts.Begin(start)
+		if err != nil {
+			return err
+		}
+		im.sink = sink
+	}
+	if im.sink == nil {
+		im.sink = discard{}
+	}
+	if s, ok := im.sink.(interface{ Dialect() dftracer.Dialect }); ok {
+		im.opts.Dialect = s.Dialect()
+	}
+	im.nextID = idsOf(im.sink)
 	return nil
 }
 

@@ -35,6 +35,9 @@ func (l *linker) push(s *sweep, f *frame) error {
 	p.noteCompile(f)
 	if p.isHostCollective(s, f) {
 		p.addCollective(f.comm, &f.r, f.step, true)
+		if !slices.Contains(p.hostComm, f.r.lane) && len(p.hostComm) < 64 {
+			p.hostComm = append(p.hostComm, f.r.lane)
+		}
 	}
 	p.moduleFrames = p.moduleFrames || isModuleFrame(f)
 	if f.engine && (len(s.stack) < 2 || !s.stack[len(s.stack)-2].engine) {
@@ -153,7 +156,7 @@ func (p *process) joinDevices(ctx context.Context) error {
 // resolve gives a device row what its launch knows. time is room for the row
 // that takes its duration to the operator.
 func (p *process) resolve(dev, link *row, linked bool, time *row) error {
-	counted := dev.kind != kineto.KindGPUAnnotation && dev.kind != kineto.KindSync
+	counted := dev.works()
 	lvl := levelKernel
 	if linked {
 		dev.flags |= flagLinked | link.flags&(flagBackward|flagBare)
@@ -185,6 +188,12 @@ func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 		*time = row{ord: dev.ord, start: dev.start, end: dev.end, step: -1}
 		if err := p.onHost.Add(time); err != nil {
 			return err
+		}
+		if p.hasPhases() {
+			*time = row{launch: dev.launch, launchEnd: dev.launch, start: dev.start, end: dev.end, ord: -1, step: -1}
+			if err := p.launches.Add(time); err != nil {
+				return err
+			}
 		}
 	}
 	return p.device.Add(dev)

@@ -109,7 +109,7 @@ func (im *importer) writeLog(l *loadedLog) {
 			im.logLanes++
 			lanes[p.TID] = lane
 		}
-		im.writePhase(p, 800_000_000+lane, pid, rank, ev.HostHash)
+		im.writePhase(p, logLanes+lane, pid, rank, ev.HostHash)
 	}
 }
 

@@ -121,6 +121,11 @@ func compileLog(path string) bool {
 // Options adjust an import. The zero value, and nil, import everything that
 // the profiler's own summary would show and the AI categories on top.
 type Options struct {
+	// Begin, when set, opens the sink when all sources are read, and the one
+	// handed to Import is not used. start is the first moment of what will be
+	// written, zero when nothing has a time; a trace that is written afterwards
+	// begins there.
+	Begin func(start time.Time) (Sink, error)
 	// Rules is the table of AI categories, DefaultRules() when nil; an empty
 	// slice turns it off.
 	Rules []Rule
@@ -138,8 +143,9 @@ type Options struct {
 	StarSteps bool
 	// DeviceCopies also makes device.transfer events of copies inside one device.
 	DeviceCopies bool
-	// Epoch is put on every event when it is positive.
-	Epoch int64
+	// Epoch is put on every event when it is positive, or when HasEpoch is set.
+	Epoch    int64
+	HasEpoch bool
 	// Rank is used for a single trace that does not know its own.
 	Rank *int64
 	// Host is the host name of traces that carry none. Empty means

@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"cmp"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -44,13 +45,17 @@ type process struct {
 	window    [2]int64
 	hasWindow bool
 
-	host1  *spill.Sorter[row] // host rows and instants by lane
-	join   *spill.Sorter[row] // launches and device rows by correlation
-	device *spill.Sorter[row] // device rows, resolved, by lane
-	onHost *spill.Sorter[row] // device time by ordinal of the launch
-	pairs  *spill.Sorter[row] // operators of forward and backward by sequence number
-	ties   *spill.Sorter[row] // the same, resolved, by ordinal
-	nextID func() uint64
+	host1       *spill.Sorter[row] // host rows and instants by lane
+	join        *spill.Sorter[row] // launches and device rows by correlation
+	device      *spill.Sorter[row] // device rows, resolved, by lane
+	onHost      *spill.Sorter[row] // device time by ordinal of the launch
+	pairs       *spill.Sorter[row] // operators of forward and backward by sequence number
+	ties        *spill.Sorter[row] // the same, resolved, by ordinal
+	launches    *spill.Sorter[row] // device time by launch
+	tied        int64              // forward operators with a backward
+	first, last int64              // of all rows, in times of the file
+	threadNames map[[2]int64]string
+	hostComm    []uint32 // lanes with collectives that the host runs
 
 	fwdThreads []int64 // threads whose forward has a backward here, two at most
 
@@ -101,24 +106,22 @@ type devLane struct {
 // one stream overlap without nesting.
 const devParts = 5
 
-// place returns the thread id for a row such that rows under one id nest.
-// Rows come in order of their start, longer ones first.
-func (l *devLane) place(start, end int64) (tid int64, overlaps bool) {
-	last := 0
-	for i := range l.open {
-		last = i
-		st := l.open[i]
+// place returns the thread id for a row such that rows under one id nest, and
+// the part of the lane, 0 for the lane itself. Rows come in order of their
+// start, longer ones first.
+func (l *devLane) place(start, end int64) (tid int64, part int) {
+	for part = range l.open {
+		st := l.open[part]
 		for len(st) > 0 && st[len(st)-1] <= start {
 			st = st[:len(st)-1]
 		}
-		l.open[i] = st
+		l.open[part] = st
 		if len(st) == 0 || st[len(st)-1] >= end {
 			break
 		}
-		overlaps = true
 	}
-	l.open[last] = append(l.open[last], end)
-	return l.tid + int64(last)*100_000, overlaps
+	l.open[part] = append(l.open[part], end)
+	return l.tid + int64(part)*100_000, part
 }
 
 // step is one ProfilerStep#N window on the host.
@@ -140,15 +143,17 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
 		names:   newNames(int(max(share/4, 1<<20))),
 		laneIDs: map[laneKey]uint32{}, devIDs: map[devKey]uint32{}, pidRows: map[int64]int64{}, counters: map[string]*int64{},
+		first: math.MaxInt64, last: math.MinInt64,
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
-	p.host1 = spill.New(rowCodec(laneOrder), int(share/2), opts.TempDir)
+	p.host1 = spill.New(rowCodec(laneOrder), int(share*7/16), opts.TempDir)
 	p.join = spill.New(rowCodec(correlationOrder), int(share*3/16), opts.TempDir)
-	p.device = spill.New(rowCodec(laneOrder), int(share/8), opts.TempDir)
+	p.device = spill.New(rowCodec(timeOrder), int(share/8), opts.TempDir)
 	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
 	p.pairs = spill.New(rowCodec(bySequence), int(share/16), opts.TempDir)
 	p.ties = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
+	p.launches = spill.New(rowCodec(launchOrder), int(share/16), opts.TempDir)
 	return p
 }
 
@@ -156,7 +161,7 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 func (p *process) wall(t int64) int64 { return p.clock.at(t + p.base) }
 
 func (p *process) sorters() []*spill.Sorter[row] {
-	return []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties}
+	return []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties, p.launches}
 }
 
 func (p *process) close() {
@@ -231,7 +236,7 @@ func (p *process) finishLanes() {
 			l.tid = l.laneKey.tid
 		} else {
 			// Another namespace (python rows at pid 0, overhead at pid -1).
-			l.tid = 900_000_000 + int64(i)
+			l.tid = otherLanes + int64(i)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestRealDDPTotals(t *testing.T) {
 				nccl += e.Dur
 				ncclCount++
 			}
-		case e.Cat == "pipeline":
+		case e.Name == "train.iteration":
 			steps += e.Dur
 		}
 	}

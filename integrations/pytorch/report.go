@@ -75,6 +75,8 @@ type FileReport struct {
 	BackwardTied int64
 	// SelfCPU and Device are the denominators of the percentages.
 	SelfCPU, Device time.Duration
+	// Devices says how busy each device was.
+	Devices []DeviceUse
 	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
 	// allocator: events, their sum, and events outside any operator.
 	MemoryInstants, MemoryNetBytes, MemoryUnattributed int64
@@ -196,6 +198,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
+	r.devicesText(b)
 	if r.BackwardTied > 0 {
 		fmt.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
 	}

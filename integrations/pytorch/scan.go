@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"slices"
@@ -81,6 +82,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	if !ev.HasTS {
 		return nil
 	}
+	p.first, p.last = min(p.first, ev.TS), max(p.last, ev.End())
 	*rw = row{seq: seq, start: ev.TS, end: ev.End(), kind: kind, step: -1, ord: -1}
 	switch kind {
 	case kineto.KindWindow:
@@ -101,7 +103,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 			p.report.PythonRows++
 			return nil
 		}
-	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindGPUAnnotation:
+	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindGPUAnnotation, kineto.KindDevice, kineto.KindDeviceRange:
 		return p.keepDevice(ev, rw)
 	case kineto.KindSync:
 		if !p.hostSync(ev) {
@@ -112,6 +114,13 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 			return nil
 		}
 		p.report.unknownCategory(string(ev.Cat))
+		if onDevice(ev) {
+			rw.kind = kineto.KindDevice
+			if bytes.HasSuffix(ev.Cat, []byte("_range")) || bytes.HasSuffix(ev.Cat, []byte("annotation")) {
+				rw.kind = kineto.KindDeviceRange
+			}
+			return p.keepDevice(ev, rw)
+		}
 	}
 	rw.name, rw.text = p.names.intern(ev.Name())
 	switch kind {
@@ -120,11 +129,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 		p.opArgs(ev, rw)
 	case kineto.KindRuntime, kineto.KindDriver:
 		p.runtimeArgs(ev, rw)
-		if len(ev.Cat) > 4 && string(ev.Cat[:4]) == "mtia" {
-			p.deviceType = 19
-		} else if len(ev.Cat) > 3 && string(ev.Cat[:3]) == "xpu" {
-			p.deviceType = 12
-		}
+		p.noteDeviceType(ev.Cat)
 	}
 	rw.lane = p.laneOf(ev.PID, ev.TID)
 	if kind != kineto.KindInstant && kind != kineto.KindOverhead && ev.PID.Num >= 0 && ev.PID.IsNum {
@@ -152,17 +157,51 @@ func (p *process) hostSync(ev *kineto.Event) bool {
 	return !device && ev.PID.IsNum && ev.PID.Num > 64
 }
 
+// onDevice reports whether a row of a category without a name here stands on a
+// device: its arguments say so, or its process is the number of one.
+func onDevice(ev *kineto.Event) bool {
+	is := false
+	ev.Args.Each(func(key, _ []byte) bool {
+		switch string(key) {
+		case "device", "stream", "Device Id", "Stream Id", "device_id", "stream_id":
+			is = true
+		}
+		return !is
+	})
+	return is
+}
+
+// deviceTypes are the kinds of device, as PyTorch numbers them, by the
+// beginning of a category.
+var deviceTypes = []struct {
+	prefix string
+	number int64
+}{{"mtia", 19}, {"xpu", 12}, {"hpu", 15}, {"privateuse1", 20}}
+
+func (p *process) noteDeviceType(cat []byte) {
+	for _, t := range deviceTypes {
+		if len(cat) > len(t.prefix) && string(cat[:len(t.prefix)]) == t.prefix {
+			p.deviceType = t.number
+			return
+		}
+	}
+}
+
 func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 	rw.name, rw.text = p.names.intern(ev.Name())
+	if rw.kind == kineto.KindDevice || rw.kind == kineto.KindDeviceRange {
+		p.noteDeviceType(ev.Cat)
+		rw.extra, _ = kineto.Clean(ev.Cat)
+	}
 	device, stream := int64(-1), int64(-1)
 	haveStream := false
 	rw.a = -1
 	comm := false
 	ev.Args.Each(func(key, raw []byte) bool {
 		switch string(key) {
-		case "device":
+		case "device", "Device Id", "device_id":
 			device, _ = kineto.ParseInt(raw)
-		case "stream":
+		case "stream", "Stream Id", "stream_id":
 			stream, haveStream = kineto.ParseInt(raw)
 		case "correlation":
 			rw.corr, _ = kineto.ParseInt(raw)
@@ -189,7 +228,7 @@ func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 		}
 	}
 	rw.b, rw.c = device, stream
-	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: rw.kind == kineto.KindGPUAnnotation || rw.kind == kineto.KindSync})
+	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: !rw.works()})
 	if rw.kind == kineto.KindKernel {
 		rule := p.deviceRules.match(rw, p.names.of(rw))
 		if comm = comm && (rule == nil || rule.Class == ClassComm); comm {
@@ -197,7 +236,7 @@ func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 		}
 		p.hasComm = p.hasComm || comm || rule != nil && rule.Class == ClassComm
 	}
-	if rw.kind != kineto.KindGPUAnnotation && rw.kind != kineto.KindSync {
+	if rw.works() {
 		p.totalDevice += ev.Dur
 		p.report.DeviceRows++
 	}
@@ -284,6 +323,10 @@ func (p *process) runtimeArgs(ev *kineto.Event, rw *row) {
 }
 
 func (p *process) metadata(ev *kineto.Event) {
+	if string(ev.RawName()) == "thread_name" {
+		p.noteThread(ev)
+		return
+	}
 	if string(ev.RawName()) != "process_labels" || !ev.PID.IsNum {
 		return
 	}

@@ -269,9 +269,13 @@ func (w *spanWriter) step(p *process, step int32, a []attribute.KeyValue) []attr
 }
 
 // phase exports an inferred stretch of forward or backward.
-func (w *spanWriter) phase(p *process, name string, v *envelope) {
+func (w *spanWriter) phase(p *process, name string, v *envelope, device int64) {
 	if w == nil || w.max < levelPhase {
 		return
+	}
+	attrs := []attribute.KeyValue{attribute.Bool("inferred", true)}
+	if device > 0 {
+		attrs = append(attrs, attribute.Float64("pytorch.device_time_total_us", float64(device)/1000))
 	}
 	space := byte(4)
 	if strings.HasSuffix(name, "backward") {
@@ -280,7 +284,7 @@ func (w *spanWriter) phase(p *process, name string, v *envelope) {
 	w.emit(p, tracetest.SpanStub{
 		Name: name, SpanContext: w.context(v.step, w.spanID(space, v.start^int64(v.lane)<<40)), Parent: w.context(v.step, w.rootID(v.step)),
 		StartTime: w.time(p, v.start), EndTime: w.time(p, v.end),
-		Attributes: w.step(p, v.step, []attribute.KeyValue{attribute.Bool("inferred", true)}),
+		Attributes: w.step(p, v.step, attrs),
 	})
 }
 

@@ -45,6 +45,9 @@ type frame struct {
 	childDur int64
 	// Device time launched from here, alone and with everything below.
 	devSelf, devTotal int64
+	// Device time that any thread launched during a phase; until its end, that
+	// launched before.
+	launched int64
 	// Allocator bytes on the host and on devices.
 	hostMemSelf, hostMem, devMemSelf, devMem int64
 

@@ -88,7 +88,7 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 	if !slices.Equal(*done, []string{"w.1778000000000000001.pt.trace.json", "w.1778000000000000002.pt.trace.json.gz"}) {
 		t.Errorf("order %q", *done)
 	}
-	if n := len(c.pick("pipeline", "")); n != 2 {
+	if n := len(c.pick("pipeline", "train.iteration")); n != 2 {
 		t.Errorf("%d steps from two files", n)
 	}
 
