@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,15 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // Import reads sources and writes their events to sink, which may be nil when
-// only spans are wanted. A source of another kind is left out and reported; it
-// is an error (a *kineto.RefusedError) only when nothing else was there to
-// import. Damage inside a trace is reported and not an error.
+// only spans are wanted. Sources are independent: one of another kind, or one
+// that cannot be read, is left out and reported; it is an error (a
+// *kineto.RefusedError for one of another kind) only when nothing else was there
+// to import. Damage inside a trace is reported and not an error. Spans that were
+// not delivered are a *SpanError, after all events went to the sink.
 //
 // The report is returned with an error too and holds what was found until then.
 func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*Report, error) {
@@ -31,7 +35,7 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	if err != nil {
 		return &Report{}, err
 	}
-	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, sink: sink, report: &Report{Events: map[string]int64{}}}
+	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, store: spill.NewStore(o.TempDir), sink: sink, report: &Report{Events: map[string]int64{}}}
 	defer im.close()
 	for _, src := range sources {
 		if err := im.read(ctx, src, len(sources) > 1); err != nil {
@@ -39,13 +43,23 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 		}
 	}
 	if len(im.procs) == 0 && len(im.logs) == 0 {
-		if im.refused != nil {
-			return im.report, im.refused
+		if err := cmp.Or(im.refused, im.failed); err != nil {
+			return im.report, err
 		}
 		return im.report, errors.New("pytorch: nothing to import")
 	}
 	return im.report, im.write(ctx)
 }
+
+// SpanError is the error of an import whose events are all in the sink but
+// whose spans were not all delivered.
+type SpanError struct{ Err error }
+
+// Error implements error.
+func (e *SpanError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the exporter's error.
+func (e *SpanError) Unwrap() error { return e.Err }
 
 type discard struct{}
 
@@ -61,15 +75,16 @@ func idsOf(sink Sink) func() uint64 {
 
 // importer holds one import.
 type importer struct {
-	opts        *Options
-	rules       *ruleSet
-	deviceRules *deviceRules
-	sink        Sink
-	nextID      func() uint64
-	report      *Report
-	procs       []*process
-	logs        []*loadedLog
-	refused     error
+	opts            *Options
+	rules           *ruleSet
+	deviceRules     *deviceRules
+	sink            Sink
+	nextID          func() uint64
+	report          *Report
+	procs           []*process
+	logs            []*loadedLog
+	store           *spill.Store
+	refused, failed error
 	// logLanes counts the lanes given to threads of compile logs.
 	logLanes int64
 }
@@ -86,12 +101,16 @@ func (im *importer) close() {
 	for _, p := range im.procs {
 		p.close()
 	}
+	_ = im.store.Close() // nothing in it is needed any more
 }
 
-// read scans one source. With several, each leaves memory when it is done.
+// read scans one source. With several, each leaves memory when it is done. What
+// is wrong with a source is reported, and the others go on; the error is that of
+// ctx.
 func (im *importer) read(ctx context.Context, src Source, several bool) error {
 	if src.Open == nil {
-		return fmt.Errorf("pytorch: source %q cannot be opened", src.Name)
+		im.fail(src.Name, errors.New("the source cannot be opened"))
+		return nil
 	}
 	f, err := src.Open()
 	var refused *kineto.RefusedError
@@ -100,22 +119,52 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("pytorch: %w", err)
+		im.fail(src.Name, err)
+		return nil
 	}
 	defer f.Close()
+	// A pipe may wait for its writer for ever.
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+	before := len(im.procs)
 	err = kineto.Walk(f, src.Name, func(m kineto.Member) error {
 		body := bufio.NewReaderSize(m.Body, 4096)
 		head, _ := body.Peek(64)
+		var err error
 		if torchtrace.IsLog(head) {
-			return im.readLog(body, m.Name)
+			err = im.readLog(body, m.Name)
+		} else {
+			err = im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
 		}
-		return im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
+		if err != nil && ctx.Err() == nil {
+			// The other members of an archive may be whole.
+			im.fail(m.Name, err)
+			return nil
+		}
+		return err
 	})
-	if errors.As(err, &refused) {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused):
 		im.refuse(src.Name, err)
-		return nil
+	case err != nil && !im.truncatedSince(before):
+		im.fail(src.Name, err)
 	}
-	return err
+	return nil
+}
+
+// truncatedSince reports whether a trace read since then says itself that its
+// file ends early.
+func (im *importer) truncatedSince(before int) bool {
+	return len(im.procs) > before && im.procs[len(im.procs)-1].report.Truncated
+}
+
+// fail reports a source, or a part of one, that could not be read.
+func (im *importer) fail(name string, err error) {
+	im.report.Failed = append(im.report.Failed, Failure{Name: name, Err: err})
+	if im.failed == nil {
+		im.failed = fmt.Errorf("pytorch: %s: %w", name, err)
+	}
 }
 
 func (im *importer) refuse(name string, err error) {
@@ -126,30 +175,27 @@ func (im *importer) refuse(name string, err error) {
 }
 
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
-	p := newProcess(name, im.opts, im.rules, im.opts.Memory)
+	p := newProcess(name, im.opts, im.rules, im.store, im.opts.Memory)
 	p.deviceRules = im.deviceRules.fork()
 	p.report.modTime = mod
 	err := p.scan(ctx, body)
+	if err == nil {
+		err = p.link(ctx)
+	}
+	if err == nil && flush {
+		err = p.flush()
+	}
 	var refused *kineto.RefusedError
-	switch {
-	case errors.As(err, &refused):
+	if err != nil {
 		p.close()
-		im.refuse(name, err)
-		return nil
-	case err != nil:
-		p.close()
-		return fmt.Errorf("pytorch: %s: %w", name, err)
+		if errors.As(err, &refused) {
+			im.refuse(name, err)
+			return nil
+		}
+		return err
 	}
 	im.procs = append(im.procs, p)
 	im.report.Files = append(im.report.Files, p.report)
-	if err := p.link(ctx); err != nil {
-		return fmt.Errorf("pytorch: %s: %w", name, err)
-	}
-	if flush {
-		if err := p.flush(); err != nil {
-			return fmt.Errorf("pytorch: %s: %w", name, err)
-		}
-	}
 	return nil
 }
 
@@ -187,7 +233,7 @@ func (im *importer) write(ctx context.Context) error {
 		im.writeLog(l)
 	}
 	if spans != nil && spans.report.Err != nil {
-		return spans.report.Err
+		return &SpanError{Err: spans.report.Err}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (im *importer) readLog(body io.Reader, name string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("pytorch: %s: %w", name, err)
+		return err
 	}
 	l.log = log
 	l.report = &LogReport{Name: name, Rank: log.Rank, Phases: log.Phases, Unmatched: log.Unmatched, Skipped: log.Skipped, Defects: log.Defects}

@@ -2,10 +2,8 @@ package pytorch
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,49 +30,6 @@ type Source struct {
 	Open func() (io.ReadCloser, error)
 	// ModTime helps to place a trace whose time base is missing. Zero is unknown.
 	ModTime time.Time
-}
-
-// Files returns the sources behind paths: a file stands for itself, a directory
-// for the traces and logs in it (and not below it), in the order of their names.
-// A folder of TORCH_COMPILE_DEBUG or of tlparse is a source that an import refuses.
-func Files(paths ...string) ([]Source, error) {
-	var out []Source
-	for _, p := range paths {
-		fi, err := os.Stat(p)
-		if err != nil {
-			return nil, fmt.Errorf("pytorch: %w", err)
-		}
-		if !fi.IsDir() {
-			out = append(out, fileSource(p, fi))
-			continue
-		}
-		entries, err := os.ReadDir(p)
-		if err != nil {
-			return nil, fmt.Errorf("pytorch: %w", err)
-		}
-		if why := compileDir(p, entries); why != nil {
-			out = append(out, refusedSource(p, why))
-			continue
-		}
-		before := len(out)
-		for _, e := range entries {
-			fi, err := e.Info()
-			if err != nil || !fi.Mode().IsRegular() {
-				continue
-			}
-			if path := filepath.Join(p, e.Name()); traceName(e.Name()) || compileLog(path) {
-				out = append(out, fileSource(path, fi))
-			}
-		}
-		if len(out) == before {
-			out = append(out, compileDirsIn(p, entries)...)
-		}
-	}
-	return out, nil
-}
-
-func fileSource(path string, fi os.FileInfo) Source {
-	return Source{Name: path, ModTime: fi.ModTime(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 }
 
 // traceName reports whether a name in a directory looks like a trace or a log.

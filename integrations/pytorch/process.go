@@ -138,7 +138,7 @@ type envelope struct {
 	step       int32
 }
 
-func newProcess(name string, opts *Options, rules *ruleSet, share int64) *process {
+func newProcess(name string, opts *Options, rules *ruleSet, store *spill.Store, share int64) *process {
 	p := &process{
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
 		names:   newNames(int(max(share/4, 1<<20))),
@@ -147,13 +147,14 @@ func newProcess(name string, opts *Options, rules *ruleSet, share int64) *proces
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
-	p.host1 = spill.New(rowCodec(laneOrder), int(share*7/16), opts.TempDir)
+	// What stays until the events are written shares one file over all ranks.
+	p.host1 = spill.NewIn(rowCodec(laneOrder), int(share*7/16), store)
 	p.join = spill.New(rowCodec(correlationOrder), int(share*3/16), opts.TempDir)
-	p.device = spill.New(rowCodec(timeOrder), int(share/8), opts.TempDir)
-	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
+	p.device = spill.NewIn(rowCodec(timeOrder), int(share/8), store)
+	p.onHost = spill.NewIn(rowCodec(ordinalOrder), int(share/16), store)
 	p.pairs = spill.New(rowCodec(bySequence), int(share/16), opts.TempDir)
-	p.ties = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
-	p.launches = spill.New(rowCodec(launchOrder), int(share/16), opts.TempDir)
+	p.ties = spill.NewIn(rowCodec(ordinalOrder), int(share/16), store)
+	p.launches = spill.NewIn(rowCodec(launchOrder), int(share/16), store)
 	return p
 }
 

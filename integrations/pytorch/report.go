@@ -19,6 +19,9 @@ type Report struct {
 	Logs []*LogReport
 	// Refused lists the sources that are not traces, with the reason.
 	Refused []Refusal
+	// Failed lists the sources, and the parts of archives, that could not be
+	// read, or not to their end. What was read of them is in Files.
+	Failed []Failure
 	// Events counts what was written to the sink, by category.
 	Events map[string]int64
 	// Ranks describes how several ranks were put on one time axis, one entry
@@ -31,6 +34,12 @@ type Report struct {
 // Refusal is a source that was not imported.
 type Refusal struct {
 	Name, Reason string
+}
+
+// Failure is a source that could not be read as a whole.
+type Failure struct {
+	Name string
+	Err  error
 }
 
 // FileReport describes one imported trace.
@@ -159,6 +168,9 @@ func (r *Report) String() string {
 	}
 	for _, x := range r.Refused {
 		fmt.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
+	}
+	for _, x := range r.Failed {
+		fmt.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)
 	}
 	for _, g := range r.Ranks {
 		g.text(&b)

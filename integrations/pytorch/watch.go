@@ -242,7 +242,11 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))
 	}
-	if err != nil {
+	var spans *SpanError
+	if errors.As(err, &spans) {
+		// The events are in the sink: another import would double them.
+		entry.Error = err.Error()
+	} else if err != nil {
 		entry.State, entry.Error = stateFailed, err.Error()
 		var refused *kineto.RefusedError
 		if errors.As(err, &refused) {
@@ -252,8 +256,8 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	w.state.put(key, entry)
 	delete(w.seen, c.name)
 	if saveErr := w.state.save(w.opts.StateFile); saveErr != nil {
-		return err == nil, saveErr
+		return entry.State == stateDone, saveErr
 	}
 	w.report(c.path, rep, err)
-	return err == nil, nil
+	return entry.State == stateDone, nil
 }
