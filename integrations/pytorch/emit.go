@@ -378,6 +378,7 @@ func (e *emitter) point(s *sweep, r *row) error {
 	}
 	e.int("is_remote", 0)
 	e.int("input_size", 0)
+	e.args = append(e.args, dftracer.Float("total_cpu_percent", 0), dftracer.Float("total_device_percent", 0))
 	e.int("unattributed", 1)
 	if r.launch > 0 {
 		e.int("total_allocated", r.launch)

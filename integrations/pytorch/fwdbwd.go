@@ -43,7 +43,7 @@ func (l *linker) sequenced(p *process, f *frame) error {
 		return nil
 	}
 	r := &l.out
-	*r = row{c: f.r.c, ord: f.ord, step: f.step, lane: f.r.lane, start: f.r.start, end: f.r.end, name: f.r.name, text: f.r.text}
+	*r = row{c: f.r.c, ord: f.ord, step: f.step, lane: f.r.lane, region: f.region, start: f.r.start, end: f.r.end, name: f.r.name, text: f.r.text}
 	if f.r.launch != 0 {
 		r.flags = flagBackward
 	}
@@ -84,7 +84,7 @@ func (p *process) pairUp() error {
 			}
 		}
 		p.report.BackwardTied++
-		out = row{flags: flagBackward, ord: r.ord, c: r.c, corr: number, launch: fwd.ord, step: fwd.step, op: fwd.name, text: fwd.text}
+		out = row{flags: flagBackward, ord: r.ord, c: r.c, corr: number, launch: fwd.ord, step: fwd.step, region: fwd.region, op: fwd.name, text: fwd.text}
 		if err := p.ties.Add(&out); err != nil {
 			return err
 		}
@@ -103,6 +103,9 @@ func (e *emitter) tieUp(f *frame) {
 		return
 	}
 	f.tie = &tie{seq: r.c - 1, id: e.ids.of(r.corr), backward: r.flags&flagBackward != 0, ord: r.launch, step: r.step}
+	if f.tie.backward && r.region != 0 {
+		f.fwdRegion = r.region
+	}
 	if !f.tie.backward {
 		f.id = f.tie.id
 	} else if f.tie.name = r.text; r.op != 0 {

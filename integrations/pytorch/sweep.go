@@ -31,6 +31,7 @@ type frame struct {
 
 	own, parent   container // what the row is, and what it stands in
 	region, graph uint32    // names of compile id and cache key
+	fwdRegion     uint32    // of the forward that a backward belongs to
 	backward      bool
 	compiling     bool // under a dynamo_timed row
 	engine        bool // under the autograd engine
@@ -169,6 +170,7 @@ func (s *sweep) push(r *row) {
 		up = &s.stack[n-1]
 		f.level = up.level + 1
 		f.parent, f.region, f.graph = up.own, up.region, up.graph
+		f.fwdRegion = up.fwdRegion
 		f.backward, f.compiling, f.engine, f.comm = up.backward, up.compiling, up.engine, up.comm
 		if f.r.end > up.r.end {
 			f.clamped = f.r.end - up.r.end
