@@ -196,6 +196,9 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	}
 	im.procs = append(im.procs, p)
 	im.report.Files = append(im.report.Files, p.report)
+	if p.report.cut != nil {
+		im.fail(name, p.report.cut)
+	}
 	return nil
 }
 

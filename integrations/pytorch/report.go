@@ -101,7 +101,8 @@ type FileReport struct {
 	Warnings, Guesses, Unknown []string
 
 	hasShapes bool
-	modTime   time.Time
+	modTime time.Time
+	cut     error // what is wrong with the archive around a whole trace
 	others    map[string]int64
 }
 
@@ -133,6 +134,9 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 	r.Truncated, r.TruncatedAt = in.Truncated, in.TruncatedAt
 	if in.Truncated {
 		r.warn(fmt.Sprintf("the file ends early, at byte %d; what came before was imported", in.TruncatedAt))
+	}
+	if in.Cause != nil && !in.Truncated {
+		r.cut = fmt.Errorf("the archive is cut off behind the trace, so that nothing checks what was read: %w", in.Cause)
 	}
 	if in.Skipped > 0 {
 		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
