@@ -101,8 +101,8 @@ type FileReport struct {
 	Warnings, Guesses, Unknown []string
 
 	hasShapes bool
-	modTime time.Time
-	cut     error // what is wrong with the archive around a whole trace
+	modTime   time.Time
+	cut       error // what is wrong with the archive around a whole trace
 	others    map[string]int64
 }
 

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,30 +30,25 @@ type rankFile struct {
 	rows []map[string]any
 }
 
-func readRank(t *testing.T, name string, data []byte) *rankFile {
-	t.Helper()
+func readRank(name string, body io.Reader) (*rankFile, error) {
 	f := &rankFile{name: name}
-	if err := json.Unmarshal(data, &f.top); err != nil {
-		t.Fatal(err)
+	if err := json.NewDecoder(body).Decode(&f.top); err != nil {
+		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(f.top["traceEvents"]))
 	d.UseNumber()
-	if err := d.Decode(&f.rows); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return f, d.Decode(&f.rows)
 }
 
-// dlrm returns the eight ranks of a real job.
-func dlrm(t *testing.T) []*rankFile {
-	t.Helper()
-	data, err := os.ReadFile(shared(t, "dlrm_8rank_ddp_nccl_torch2.1.tar.gz"))
+// dlrmFiles reads the eight ranks once, and of them what collectives need.
+var dlrmFiles = sync.OnceValues(func() ([]*rankFile, error) {
+	data, err := os.ReadFile(sharedTraces + "dlrm_8rank_ddp_nccl_torch2.1.tar.gz")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	zr, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	var out []*rankFile
 	tr := tar.NewReader(zr)
@@ -61,22 +58,50 @@ func dlrm(t *testing.T) []*rankFile {
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if !strings.HasSuffix(h.Name, ".json") || strings.HasPrefix(h.FileInfo().Name(), "._") {
 			continue
 		}
-		body, err := io.ReadAll(tr)
+		f, err := readRank(h.FileInfo().Name(), tr)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		out = append(out, readRank(t, h.FileInfo().Name(), body))
+		f.nccl()
+		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b *rankFile) int { return strings.Compare(a.name, b.name) })
 	if len(out) != 8 {
-		t.Fatalf("%d ranks", len(out))
+		return nil, fmt.Errorf("%d ranks", len(out))
+	}
+	return out, nil
+})
+
+// dlrm returns copies of the eight ranks of a real job.
+func dlrm(t *testing.T) []*rankFile {
+	t.Helper()
+	shared(t, "dlrm_8rank_ddp_nccl_torch2.1.tar.gz")
+	files, err := dlrmFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]*rankFile, len(files))
+	for i, f := range files {
+		out[i] = f.clone()
 	}
 	return out
+}
+
+func (f *rankFile) clone() *rankFile {
+	c := &rankFile{name: f.name, top: maps.Clone(f.top)}
+	for _, e := range f.rows {
+		e = maps.Clone(e)
+		if args, ok := e["args"].(map[string]any); ok {
+			e["args"] = maps.Clone(args)
+		}
+		c.rows = append(c.rows, e)
+	}
+	return c
 }
 
 // warp changes every time of a file, in nanoseconds since 1970.
@@ -118,10 +143,7 @@ func (f *rankFile) repeat(n int, period time.Duration) {
 	once := f.rows
 	for k := 1; k < n; k++ {
 		for _, e := range once {
-			c := make(map[string]any, len(e))
-			for key, v := range e {
-				c[key] = v
-			}
+			c := maps.Clone(e)
 			if ts, ok := e["ts"].(json.Number); ok {
 				c["ts"] = number(micros(ts) + int64(k)*int64(period))
 			}
@@ -130,10 +152,7 @@ func (f *rankFile) repeat(n int, period time.Duration) {
 			}
 			if args, ok := e["args"].(map[string]any); ok {
 				if corr, ok := args["correlation"].(json.Number); ok {
-					own := make(map[string]any, len(args))
-					for key, v := range args {
-						own[key] = v
-					}
+					own := maps.Clone(args)
 					own["correlation"] = json.Number(fmt.Sprintf("%s%02d", corr, k))
 					c["args"] = own
 				}
@@ -262,8 +281,6 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 		ranks := dlrm(t)
 		rng := int64(1)
 		last := int64(0)
-		ranks[1].nccl()
-		ranks[0].nccl()
 		for _, e := range ranks[1].rows {
 			if isNCCL(e) {
 				rng = (rng*1103515245 + 12345) & 0x7fffffff
@@ -378,7 +395,6 @@ func TestDriftIsFitted(t *testing.T) {
 	ranks := dlrm(t)[:4]
 	start := int64(0)
 	for i, f := range ranks {
-		f.nccl()
 		f.repeat(60, time.Second)
 		if i == 0 {
 			start = micros(f.rows[0]["ts"].(json.Number))
@@ -395,7 +411,6 @@ func TestDriftIsFitted(t *testing.T) {
 	_, straight := importRanks(t, nil, func() []*rankFile {
 		list := dlrm(t)[:4]
 		for _, f := range list {
-			f.nccl()
 			f.repeat(60, time.Second)
 		}
 		return list
@@ -436,7 +451,6 @@ func TestSubgroupsConnectRanks(t *testing.T) {
 		ranks := dlrm(t)[:4]
 		for i, f := range ranks {
 			f.top["distributedInfo"] = json.RawMessage(fmt.Sprintf(`{"backend":"nccl","rank":%d,"world_size":4}`, i))
-			f.nccl()
 			f.repeat(6, 100*time.Millisecond)
 			tp, dp := i/2*2, i%2
 			f.group(fmt.Sprint("tp", i/2), fmt.Sprintf("[%d, %d]", tp, tp+1), 2, func(k int) bool { return k%2 == 0 })
