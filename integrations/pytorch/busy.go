@@ -65,16 +65,19 @@ func (e *emitter) busy(r *row) {
 	if e.devices == nil {
 		e.devices = map[int64]*busyDevice{}
 	}
-	b := e.devices[r.b]
-	if b == nil {
-		if len(e.devices) >= maxDevices {
-			return
+	b := e.lastBusy
+	if b == nil || e.lastDevice != r.b {
+		if b = e.devices[r.b]; b == nil {
+			if len(e.devices) >= maxDevices {
+				return
+			}
+			b = &busyDevice{}
+			b.reset(e.p.window[0])
+			e.devices[r.b] = b
 		}
-		b = &busyDevice{}
-		b.reset(e.p.window[0])
-		e.devices[r.b] = b
+		e.lastBusy, e.lastDevice = b, r.b
 	}
-	b.add(e.p.classOf(r), r.start, min(r.end, max(e.p.window[1], r.start)))
+	b.add(e.class, r.start, min(r.end, max(e.p.window[1], r.start)))
 }
 
 // reset lets what ran before the window count from its start.

@@ -26,6 +26,7 @@ func (e *emitter) deviceRows(ctx context.Context) error {
 			e.nameLane(tid, e.p.devLanes[r.lane].name(part))
 		}
 		e.devTID = tid
+		e.class = e.p.classOf(r)
 		e.busy(r)
 		e.deviceEvent(r, name)
 		ai := ""
@@ -73,7 +74,9 @@ func (e *emitter) deviceEvent(r *row, name string) {
 		dftracer.Float("total_device_percent", percent(work, e.p.totalDevice)))
 	if r.works() {
 		e.us("device_us", dur)
-		e.str("class", e.p.classOf(r).String())
+		if e.class != ClassCompute {
+			e.str("class", e.class.String())
+		}
 	}
 	e.str("kind", r.kind.String())
 	if r.kind == kineto.KindDevice || r.kind == kineto.KindDeviceRange {

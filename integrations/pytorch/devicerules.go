@@ -3,6 +3,7 @@ package pytorch
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
@@ -73,10 +74,24 @@ func DefaultDeviceRules() []DeviceRule {
 	}
 }
 
+// deviceHints are in the name of every kernel, in lower case, to which one of the
+// default rules gives another class than computing. Looking for them first
+// saves running all patterns over the long names of templates.
+var deviceHints = []string{
+	"ccl", "deep_ep", "barrier", "signal", "value32", "nvshmem", "shmem", "multimem", "nvls", "cross_device", "quickreduce", "userbuffers",
+	"allreduce", "all_reduce", "gather", "reducescatter", "reduce_scatter", "alltoall", "allto_all", "all_to", "a2a", "hcom", "mem",
+}
+
+func hinted(name string) bool {
+	lower := strings.ToLower(name)
+	return slices.ContainsFunc(deviceHints, func(hint string) bool { return strings.Contains(lower, hint) })
+}
+
 // deviceRules is the compiled table with the verdict for every name seen.
 type deviceRules struct {
 	rules []DeviceRule
 	res   []*regexp.Regexp
+	own   int // rules of the user, which come first
 	// verdicts by name id, 2 + index of the rule, 1 for none, 0 for not asked.
 	verdicts []int16
 }
@@ -86,7 +101,7 @@ func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
 	if len(own) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d device rules, at most 1000 are allowed", len(own))
 	}
-	d := &deviceRules{rules: rules, res: make([]*regexp.Regexp, len(rules))}
+	d := &deviceRules{rules: rules, res: make([]*regexp.Regexp, len(rules)), own: len(own)}
 	for i, r := range rules {
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
@@ -100,7 +115,9 @@ func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
 	return d, nil
 }
 
-func (d *deviceRules) fork() *deviceRules { return &deviceRules{rules: d.rules, res: d.res} }
+func (d *deviceRules) fork() *deviceRules {
+	return &deviceRules{rules: d.rules, res: d.res, own: d.own}
+}
 
 // match returns the rule for a kernel, nil when there is none.
 func (d *deviceRules) match(r *row, name string) *DeviceRule {
@@ -114,7 +131,11 @@ func (d *deviceRules) match(r *row, name string) *DeviceRule {
 		return nil
 	}
 	verdict := int16(1)
-	for i, re := range d.res {
+	list := d.res
+	if !hinted(name) {
+		list = list[:d.own]
+	}
+	for i, re := range list {
 		if re.MatchString(name) {
 			verdict = int16(i + 2)
 			break

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // emitter turns the rows of one process into events.
@@ -22,18 +23,23 @@ type emitter struct {
 	// tids that have a name.
 	laneNamed map[int64]bool
 	// Events of category PP, which are most.
-	profiler int64
-	ids      idRuns
-	devTID   int64 // of the device row being written
-	devices  map[int64]*busyDevice
+	profiler   int64
+	ids        idRuns
+	devTID     int64       // of the device row being written
+	class      DeviceClass // of the same
+	devices    map[int64]*busyDevice
+	lastBusy   *busyDevice
+	lastDevice int64
 
 	hasEpoch bool // the event being written has its own
 	// Device time launched before the ends of frames, of inferred stretches of
 	// forward, and of backward: each is asked in order of time.
 	ofFrames, ofForward, ofStarts, ofEnds launchSum
 
-	onHost, ties     interface{ Next() *row }
-	pending, nextTie *row
+	onHost  *spill.Iter[share]
+	pending *share
+	ties    *spill.Iter[row]
+	nextTie *row
 
 	hostHash string
 	ev       dftracer.Event
@@ -197,14 +203,14 @@ func (e *emitter) push(s *sweep, f *frame) error {
 	if e.tieUp(f); f.id == 0 {
 		f.id = e.nextID()
 	}
-	for e.pending != nil && e.pending.ord <= f.ord {
-		if e.pending.ord == f.ord {
-			f.devSelf += e.pending.end - e.pending.start
+	for e.pending != nil && e.pending.of <= f.ord {
+		if e.pending.of == f.ord {
+			f.devSelf += e.pending.time
 		}
 		e.pending = e.onHost.Next()
 	}
 	f.devTotal = f.devSelf
-	if f.isPhase() {
+	if f.phase = f.isPhase(); f.phase {
 		f.launched = e.ofFrames.until(f.r.start)
 	}
 	e.forwards(s, f)
@@ -217,7 +223,7 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 	if len(s.stack) > 1 {
 		up = &s.stack[len(s.stack)-2]
 	}
-	if f.isPhase() {
+	if f.phase {
 		f.launched = e.ofFrames.until(f.r.end) - f.launched
 		f.devTotal = max(f.devTotal, f.launched)
 	}

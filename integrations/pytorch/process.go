@@ -45,15 +45,16 @@ type process struct {
 	window    [2]int64
 	hasWindow bool
 
-	host1       *spill.Sorter[row] // host rows and instants by lane
-	join        *spill.Sorter[row] // launches and device rows by correlation
-	device      *spill.Sorter[row] // device rows, resolved, by lane
-	onHost      *spill.Sorter[row] // device time by ordinal of the launch
-	pairs       *spill.Sorter[row] // operators of forward and backward by sequence number
-	ties        *spill.Sorter[row] // the same, resolved, by ordinal
-	launches    *spill.Sorter[row] // device time by launch
-	tied        int64              // forward operators with a backward
-	first, last int64              // of all rows, in times of the file
+	host1       *spill.Sorter[row]   // host rows and instants by lane
+	join        *spill.Sorter[row]   // launches and device rows by correlation
+	device      *spill.Sorter[row]   // device rows, resolved, by lane
+	onHost      *spill.Sorter[share] // device time by ordinal of the launch
+	pairs       *spill.Sorter[row]   // operators of forward and backward by sequence number
+	ties        *spill.Sorter[row]   // the same, resolved, by ordinal
+	launches    *spill.Sorter[share] // device time by launch
+	part        share
+	tied        int64 // forward operators with a backward
+	first, last int64 // of all rows, in times of the file
 	threadNames map[[2]int64]string
 	hostComm    []uint32 // lanes with collectives that the host runs
 
@@ -138,31 +139,38 @@ type envelope struct {
 	step       int32
 }
 
-func newProcess(name string, opts *Options, rules *ruleSet, store *spill.Store, share int64) *process {
+func newProcess(name string, opts *Options, rules *ruleSet, store *spill.Store, memory int64) *process {
 	p := &process{
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
-		names:   newNames(int(max(share/4, 1<<20))),
+		names:   newNames(int(max(memory/4, 1<<20))),
 		laneIDs: map[laneKey]uint32{}, devIDs: map[devKey]uint32{}, pidRows: map[int64]int64{}, counters: map[string]*int64{},
 		first: math.MaxInt64, last: math.MinInt64,
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
 	// What stays until the events are written shares one file over all ranks.
-	p.host1 = spill.NewIn(rowCodec(laneOrder), int(share*7/16), store)
-	p.join = spill.New(rowCodec(correlationOrder), int(share*3/16), opts.TempDir)
-	p.device = spill.NewIn(rowCodec(timeOrder), int(share/8), store)
-	p.onHost = spill.NewIn(rowCodec(ordinalOrder), int(share/16), store)
-	p.pairs = spill.New(rowCodec(bySequence), int(share/16), opts.TempDir)
-	p.ties = spill.NewIn(rowCodec(ordinalOrder), int(share/16), store)
-	p.launches = spill.NewIn(rowCodec(launchOrder), int(share/16), store)
+	p.host1 = spill.NewIn(rowCodec(laneOrder), int(memory*7/16), store)
+	p.join = spill.New(rowCodec(correlationOrder), int(memory*3/16), opts.TempDir)
+	p.device = spill.NewIn(rowCodec(timeOrder), int(memory/8), store)
+	p.onHost = spill.NewIn(shareCodec(), int(memory/16), store)
+	p.pairs = spill.New(rowCodec(bySequence), int(memory/16), opts.TempDir)
+	p.ties = spill.NewIn(rowCodec(ordinalOrder), int(memory/16), store)
+	p.launches = spill.NewIn(shareCodec(), int(memory/16), store)
 	return p
 }
 
 // wall turns a time of the file into nanoseconds since 1970 on the common axis.
 func (p *process) wall(t int64) int64 { return p.clock.at(t + p.base) }
 
-func (p *process) sorters() []*spill.Sorter[row] {
-	return []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties, p.launches}
+// sorter is what all sorters have in common.
+type sorter interface {
+	Flush() error
+	Close() error
+	Spilled() int64
+}
+
+func (p *process) sorters() []sorter {
+	return []sorter{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties, p.launches}
 }
 
 func (p *process) close() {

@@ -56,9 +56,6 @@ func (r *row) works() bool {
 // timeOrder is that of starts, longer rows first, over all lanes.
 func timeOrder(r *row) spill.Key { return spill.Key{First: r.start, Second: -r.end} }
 
-// launchOrder is that of launches.
-func launchOrder(r *row) spill.Key { return spill.Key{First: r.launch, Second: r.start} }
-
 // rowOrder is one of the orders that rows are sorted in.
 type rowOrder func(r *row) spill.Key
 

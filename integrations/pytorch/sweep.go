@@ -36,6 +36,7 @@ type frame struct {
 	compiling     bool // under a dynamo_timed row
 	engine        bool // under the autograd engine
 	checkpoint    bool // under activation checkpointing, in backward
+	phase         bool // owns what is launched inside it; known while writing
 	recompute     bool // an operator of forward, run again in backward
 	tie           *tie
 	node          int64
