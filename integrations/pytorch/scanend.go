@@ -24,8 +24,8 @@ func (p *process) finishScan(in *kineto.Info) error {
 	})
 	p.report.Steps = int64(len(p.steps))
 	p.report.NamesRepaired = p.names.clean
-	if !p.hasWindow && in.HasTS {
-		p.window = [2]int64{in.MinTS, in.MaxTS}
+	if !p.hasWindow && p.hasRows() {
+		p.window = [2]int64{p.first, p.last}
 	}
 	return nil
 }
