@@ -164,7 +164,7 @@ func (f *fit) doubt(pts []point, tolerance int64, anchored bool) string {
 		return fmt.Sprintf("it shares only %d collectives with the others, %d are needed", f.n, minShared)
 	case int64(f.scale) > tolerance:
 		return fmt.Sprintf("the ends of its %d shared collectives disagree by %s, at most %s is credible", f.n, f.scale.Round(time.Microsecond), time.Duration(tolerance))
-	case f.inliers*10 < f.n*6:
+	case f.inliers*10 < f.n*6, !anchored && f.inliers*10 < f.n*9:
 		return fmt.Sprintf("only %d of its %d shared collectives agree on one difference", f.inliers, f.n)
 	case !anchored && f.ambiguous(pts):
 		return "its collectives are so regular that another pairing would fit as well, and no step or number tells which is right"
@@ -186,7 +186,7 @@ func (f *fit) ambiguous(pts []point) bool {
 		return false
 	}
 	g := fitClock(shifted, 0)
-	return g.scale <= 2*max(f.scale, time.Microsecond)
+	return g.scale <= 5*max(f.scale, time.Microsecond)
 }
 
 // sameHost places a rank whose host says that it shares a clock with the axis.

@@ -198,12 +198,18 @@ func pairSequences(a, b []*rankCollective) (pairs [][2]int, anchored bool) {
 	if len(stepsA) == 0 || len(stepsB) == 0 {
 		return pairOrdered(a, b, all(len(a)), all(len(b))), false
 	}
+	steps := 0
 	for _, n := range sortedRanks(stepsA) {
 		if in := stepsB[n]; len(in) > 0 {
-			pairs = append(pairs, pairOrdered(a, b, stepsA[n], in)...)
+			found := pairOrdered(a, b, stepsA[n], in)
+			pairs = append(pairs, found...)
+			if len(found) > 0 {
+				steps++
+			}
 		}
 	}
-	return pairs, true
+	// In one step, and in two, each rank may have lost another row at its ends.
+	return pairs, steps >= 3
 }
 
 func numbered(list []*rankCollective) bool {
@@ -273,11 +279,14 @@ func pairOrdered(a, b []*rankCollective, inA, inB []int) (pairs [][2]int) {
 			return pairs
 		}
 	}
-	const part = 256
+	const part = 64 // short enough that a drift does not matter inside it
 	pairs = nil
 	for from := 0; from < len(inA); from += part {
 		to := min(from+part, len(inA))
 		pairs = append(pairs, vote(a, b, inA[from:to], inB, from)...)
+	}
+	if 2*len(pairs) < min(len(inA), len(inB)) {
+		return nil // too few to speak for the rest
 	}
 	return pairs
 }
@@ -312,7 +321,7 @@ func vote(a, b []*rankCollective, inA, inB []int, from int) (pairs [][2]int) {
 		return nil
 	}
 	low, high := all[bestFrom].d, all[bestFrom+best-1].d
-	if second, _ := densest(all, width, low-width, high+width); second*10 > best*7 {
+	if second, _ := densest(all, width, low-width, high+width); second*10 > best*7 || best < 6 && second*2 > best {
 		return nil
 	}
 	mid := all[bestFrom+best/2].d

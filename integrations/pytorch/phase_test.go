@@ -350,7 +350,7 @@ func TestMemoryRowsHaveBothPercents(t *testing.T) {
 }
 
 func TestStepsWithoutKineto(t *testing.T) {
-	row := fmt.Sprintf(`[{"ph":"X","name":"ProfilerStep#4","pid":"CPU functions","tid":1,"ts":10,"dur":90,"args":{}},{"ph":"X","name":"aten::add","pid":"CPU functions","tid":1,"ts":20,"dur":9,"args":{}}]`)
+	row := `[{"ph":"X","name":"ProfilerStep#4","pid":"CPU functions","tid":1,"ts":10,"dur":90,"args":{}},{"ph":"X","name":"aten::add","pid":"CPU functions","tid":1,"ts":20,"dur":9,"args":{}}]`
 	c := &capture{}
 	rep, err := importBytes(t.Context(), c, nil, "x.json", []byte(row))
 	if err != nil {
