@@ -172,21 +172,33 @@ func (f *fit) doubt(pts []point, tolerance int64, anchored bool) string {
 	return ""
 }
 
-// ambiguous reports whether pairing every collective with the next one would
-// fit as well, where the difference is large enough for that.
+// maxShift is how many collectives two ranks may be apart in another pairing.
+// It is to reach over the collectives of one step.
+const maxShift = 32
+
+// ambiguous reports whether pairing every collective with a later one would
+// fit nearly as well, where the difference is large enough for that: steps
+// repeat themselves.
 func (f *fit) ambiguous(pts []point) bool {
-	shifted := make([]point, 0, len(pts))
+	pts = pts[:min(len(pts), 1024)]
 	gaps := make([]int64, 0, len(pts))
 	for i := range pts[:len(pts)-1] {
-		gap := pts[i+1].x - pts[i].x
-		gaps = append(gaps, gap)
-		shifted = append(shifted, point{pts[i].x, pts[i+1].y + gap})
+		gaps = append(gaps, pts[i+1].x-pts[i].x)
 	}
 	if abs(f.offset)*2 <= median(gaps) {
 		return false
 	}
-	g := fitClock(shifted, 0)
-	return g.scale <= 5*max(f.scale, time.Microsecond)
+	for shift := 1; shift <= min(maxShift, max(len(pts)-3, 1)); shift++ {
+		shifted := make([]point, 0, len(pts))
+		for i, p := range pts[:len(pts)-shift] {
+			q := pts[i+shift]
+			shifted = append(shifted, point{p.x, q.x + q.y - p.x})
+		}
+		if fitClock(shifted, 0).scale <= 5*max(f.scale, time.Microsecond) {
+			return true
+		}
+	}
+	return false
 }
 
 // sameHost places a rank whose host says that it shares a clock with the axis.
