@@ -295,7 +295,7 @@ func (al *aligner) skew(in *instance, rep *RankReport) {
 		return
 	}
 	sk := CollectiveSkew{
-		Op: in.first.op, Group: groupName(in.first.group), GroupSize: in.first.size, Ranks: len(list), Start: time.Unix(0, first.start),
+		Op: in.first.op, Group: groupName(in.first.group), GroupSize: int64(in.first.size), Ranks: len(list), Start: time.Unix(0, first.start),
 		StartSpread: time.Duration(last.start - first.start), EndSpread: time.Duration(highEnd - lowEnd), LastRank: -1,
 	}
 	if before := list[len(list)-2]; last.start-before.start > al.places[last.proc].blur+al.places[before.proc].blur {

@@ -318,6 +318,9 @@ func (p *process) finishReport() {
 	if r.DeviceUnlinked > 0 {
 		r.cannot(fmt.Sprintf("what launched %d device rows: the launch is a graph replay or before the window", r.DeviceUnlinked))
 	}
+	if r.HalfEvents > 0 {
+		r.warn(fmt.Sprintf("%d events have a begin or an end only and were left out", r.HalfEvents))
+	}
 	if r.Clamped > 0 {
 		r.warn(fmt.Sprintf("%d rows outlived the row around them and were cut to it", r.Clamped))
 	}

@@ -16,14 +16,14 @@ const maxCollectives = 1 << 20
 type rankCollective struct {
 	group      string // process group: its name and its ranks, as far as known
 	op         string
-	size       int64 // ranks in the group, -1 unknown
 	bytes      int64 // -1 unknown, or different from rank to rank
 	step, seq  int64 // step number, number in the group; -1 unknown
-	src, dst   int64
 	start, end int64
 	row        int64 // to find it again
-	symmetric  bool  // every rank leaves it at the same moment
-	host       bool  // run by the host
+	size       int32 // ranks in the group, -1 unknown
+	src, dst   int32
+	symmetric  bool // every rank leaves it at the same moment
+	host       bool // run by the host
 }
 
 // instance is one collective over its ranks.
@@ -73,7 +73,7 @@ func (p *process) addCollective(c *collective, r *row, step int32, host bool) {
 		return
 	}
 	rc := rankCollective{
-		group: p.groupOf(c), op: c.op, size: c.groupSize, bytes: -1, step: -1, seq: c.seq, src: c.src, dst: c.dst,
+		group: p.groupOf(c), op: c.op, size: int32(c.groupSize), bytes: -1, step: -1, seq: c.seq, src: int32(c.src), dst: int32(c.dst),
 		start: r.start + p.base, end: r.end + p.base, row: r.seq, symmetric: c.symmetric(), host: host,
 	}
 	if n, ok := p.stepNumber(step); ok {
@@ -145,7 +145,7 @@ func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 				template, most = i, len(g[i])
 			}
 		}
-		if size := g[template][0].size; size > 0 && int64(len(g)) > size {
+		if size := g[template][0].size; size > 0 && len(g) > int(size) {
 			// One name for several groups, and nothing that tells their ranks.
 			ambiguous += most
 			continue

@@ -15,7 +15,7 @@ import (
 // linkKey names the transfers from one rank to another.
 type linkKey struct {
 	group    string
-	src, dst int64
+	src, dst int32
 }
 
 // bridge joins axes through transfers between their ranks.

@@ -371,3 +371,24 @@ func TestBackwardOverloadsComeFromTheLog(t *testing.T) {
 		}
 	}
 }
+
+func TestBeginAndEndAreOneRow(t *testing.T) {
+	half := func(phase, name string, tid, at int, args string) string {
+		return fmt.Sprintf(`"ph":%q,"cat":"cpu_op","name":%q,"pid":100,"tid":%d,"ts":%d,"args":{%s}`, phase, name, tid, stepStart+int64(at), args)
+	}
+	c, rep := importTrace(t, nil,
+		half("B", "outer", 100, 0, `"Sequence number":3`), half("B", "other", 101, 5, ""), half("B", "inner", 100, 10, ""),
+		half("E", "inner", 100, 30, ""), half("E", "", 101, 45, ""), half("E", "outer", 100, 90, ""),
+		half("E", "never begun", 102, 50, ""), half("B", "never ended", 103, 50, ""))
+	for name, want := range map[string][2]int64{"outer": {0, 90}, "other": {5, 40}, "inner": {10, 20}} {
+		if e := c.one(t, "PP", name); e.TS != stepStart+want[0] || e.Dur != want[1] {
+			t.Errorf("%s at %d for %d us", name, e.TS-stepStart, e.Dur)
+		}
+	}
+	if f := rep.Files[0]; len(c.pick("PP", "")) != 3 || f.HalfEvents != 2 || f.Counts["cpu_op/B"] != 4 || len(f.Warnings) != 1 {
+		t.Errorf("%d rows, %+v", len(c.pick("PP", "")), f)
+	}
+	if inner := c.one(t, "PP", "inner"); inner.Parent != int64(c.one(t, "PP", "outer").ID) {
+		t.Errorf("inner %+v", inner)
+	}
+}

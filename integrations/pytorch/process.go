@@ -60,6 +60,7 @@ type process struct {
 
 	fwdThreads []int64 // threads whose forward has a backward here, two at most
 
+	beginEnd   beginEnd
 	counters   map[string]*int64
 	recent     [16]recent
 	nextRecent int

@@ -72,6 +72,9 @@ type FileReport struct {
 	NamesRepaired int64
 	// Clamped counts rows that outlived their parent and were cut to it.
 	Clamped int64
+	// HalfEvents counts begins without an end and ends without a begin, which
+	// were left out.
+	HalfEvents int64
 	// Unfinished counts operators that were still running at the end.
 	Unfinished int64
 	// PythonRows counts python_function rows that were left out.

@@ -26,12 +26,18 @@ func (p *process) scan(ctx context.Context, src io.Reader) error {
 		if err != nil {
 			return err
 		}
-		kind := ev.Kind()
 		p.countEvent(&ev)
-		if err := p.keep(&ev, kind, n, &rw); err != nil {
+		whole := &ev
+		if ev.Phase == 'B' || ev.Phase == 'E' {
+			if whole = p.pair(&ev); whole == nil {
+				continue
+			}
+		}
+		if err := p.keep(whole, whole.Kind(), n, &rw); err != nil {
 			return err
 		}
 	}
+	p.report.HalfEvents += int64(p.beginEnd.n)
 	return p.finishScan(r.Info())
 }
 

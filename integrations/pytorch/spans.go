@@ -137,10 +137,10 @@ func (w *spanWriter) process(p *process) {
 	instance := p.host + "/" + strconv.FormatInt(p.pid, 10)
 	if p.rank >= 0 {
 		instance += "/" + strconv.FormatInt(p.rank, 10)
-		attrs = append(attrs, attribute.Int64("torch.rank", p.rank))
+		attrs = append(attrs, attribute.Int64("torch.rank", p.rank), attribute.Int64("training.rank", p.rank))
 	}
 	if p.world >= 0 {
-		attrs = append(attrs, attribute.Int64("torch.world_size", p.world))
+		attrs = append(attrs, attribute.Int64("torch.world_size", p.world), attribute.Int64("training.world_size", p.world))
 	}
 	attrs = append(attrs, attribute.String("service.instance.id", instance))
 	if w.opts.Job != "" {
