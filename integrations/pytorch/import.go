@@ -250,7 +250,7 @@ func (im *importer) begin() error {
 		}
 		sink, err := im.opts.Begin(start)
 		if err != nil {
-			return err
+			return &sinkError{err}
 		}
 		im.sink = sink
 	}
@@ -263,6 +263,11 @@ func (im *importer) begin() error {
 	im.nextID = idsOf(im.sink)
 	return nil
 }
+
+// sinkError is the error of a sink that did not open, which is not that of a file.
+type sinkError struct{ error }
+
+func (e *sinkError) Unwrap() error { return e.error }
 
 // identify settles hosts and process ids once all files are known: two
 // processes of unknown hosts must not look like one.

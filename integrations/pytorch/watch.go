@@ -237,7 +237,8 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	src := Source{Name: c.path, ModTime: c.modTime, Open: opener(c.path)}
 	rep, err := Import(ctx, w.sink, []Source{src}, w.opts.Import)
 	entry.State = stateDone
-	if err != nil && ctx.Err() != nil && rep.written() == 0 {
+	var noSink *sinkError
+	if err != nil && (ctx.Err() != nil && rep.written() == 0 || errors.As(err, &noSink)) {
 		// Stopped before the first event: nothing keeps a later import from it.
 		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))

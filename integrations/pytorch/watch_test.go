@@ -190,3 +190,31 @@ func TestWatcherBadState(t *testing.T) {
 		t.Error("a directory that does not exist is watched")
 	}
 }
+
+// A sink that does not open is no fault of the file.
+func TestWatchEndsWhenTheSinkDoesNotOpen(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "w.1778000000000000001.pt.trace.json", small(0))
+	boom := errors.New("no room")
+	open := false
+	c := &capture{}
+	opts := &pytorch.WatchOptions{Import: &pytorch.Options{Begin: func(time.Time) (pytorch.Sink, error) {
+		if !open {
+			return nil, boom
+		}
+		return c, nil
+	}}}
+	w, err := pytorch.NewWatcher(dir, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan(t, w, 0)
+	if _, err := w.Scan(t.Context()); !errors.Is(err, boom) {
+		t.Errorf("error %v", err)
+	}
+	open = true
+	scan(t, w, 1)
+	if len(c.pick("PP", "")) != 2 {
+		t.Error("the file is not imported later")
+	}
+}
