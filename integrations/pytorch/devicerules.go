@@ -79,7 +79,7 @@ func DefaultDeviceRules() []DeviceRule {
 // saves running all patterns over the long names of templates.
 var deviceHints = []string{
 	"ccl", "deep_ep", "barrier", "signal", "value32", "nvshmem", "shmem", "multimem", "nvls", "cross_device", "quickreduce", "userbuffers",
-	"allreduce", "all_reduce", "gather", "reducescatter", "reduce_scatter", "alltoall", "allto_all", "all_to", "a2a", "hcom", "mem",
+	"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter", "alltoall", "allto_all", "all_to", "a2a", "hcom", "memcpy", "memset",
 }
 
 func hinted(name string) bool {

@@ -150,7 +150,8 @@ func (p *process) joinDevices(ctx context.Context) error {
 		return err
 	}
 	p.join.Close()
-	return p.collectCollectives(ctx)
+	p.sortCollectives()
+	return nil
 }
 
 // resolve gives a device row what its launch knows.
@@ -175,6 +176,7 @@ func (p *process) resolve(dev, link *row, linked bool) error {
 		if c, ok := p.deviceCollective(dev, link, linked); ok {
 			dev.extra = c.encode()
 			lvl = levelAnnotation
+			p.addCollective(&c, dev, dev.step, false)
 		} else {
 			dev.extra = ""
 		}

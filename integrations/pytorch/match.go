@@ -2,10 +2,7 @@ package pytorch
 
 import (
 	"cmp"
-	"context"
 	"slices"
-
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 
 // maxCollectives bounds how many collectives of one rank are matched with
@@ -39,33 +36,11 @@ type member struct {
 	c    *rankCollective
 }
 
-// collectCollectives adds the collectives of the device to those of the host,
-// and puts all in order of start.
-func (p *process) collectCollectives(ctx context.Context) error {
-	if p.hasComm {
-		it := p.device.Iter()
-		for n := 0; len(p.collectives) < maxCollectives; n++ {
-			if n&0xfff == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r := it.Next()
-			if r == nil {
-				break
-			}
-			if r.kind != kineto.KindKernel || r.extra == "" {
-				continue
-			}
-			c := decodeCollective(r.extra)
-			p.addCollective(&c, r, r.step, false)
-		}
-		if err := it.Err(); err != nil {
-			return err
-		}
-	}
+// sortCollectives puts the collectives of device and host in order of start.
+func (p *process) sortCollectives() {
 	slices.SortFunc(p.collectives, func(a, b rankCollective) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.row, b.row))
 	})
-	return nil
 }
 
 func (p *process) addCollective(c *collective, r *row, step int32, host bool) {

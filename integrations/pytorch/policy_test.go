@@ -1,18 +1,15 @@
 package pytorch_test
 
 import (
+	"archive/tar"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"archive/tar"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -142,34 +139,6 @@ func TestOneFileUnderManyNamesIsReadOnce(t *testing.T) {
 		if err != nil || len(srcs) != 1 {
 			t.Errorf("%v: %d sources, %v", paths, len(srcs), err)
 		}
-	}
-}
-
-func TestNamedPipeDoesNotHang(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe.json")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Skip(err)
-	}
-	srcs, err := pytorch.Files(path)
-	if err != nil || len(srcs) != 1 {
-		t.Fatal(err)
-	}
-	if _, err := pytorch.Import(t.Context(), nil, srcs, nil); err == nil {
-		t.Error("an empty pipe is a trace")
-	}
-	// A writer that never comes to an end is given up with the context.
-	w, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	if _, err := w.Write(small(0)[:100]); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := pytorch.Import(ctx, nil, srcs, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
 	}
 }
 
