@@ -3,26 +3,12 @@ package dftracer
 import (
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // asctime is the date format of the start event.
 const asctime = "Mon Jan _2 15:04:05 2006"
-
-// line encodes a record of the Writer itself and passes it on.
-func (p *pump) line(ev Event) {
-	w := p.w
-	if ev.ID == 0 && w.enc.hasID(ev.Phase) {
-		ev.ID = w.lastID.Add(1)
-	}
-	ev.TID = max(ev.TID, w.enc.pid)
-	line, cuts := appendFitting(p.text[:0], &ev, func(dst []byte, ev *Event) []byte {
-		return w.enc.append(dst, &p.clock, ev)
-	})
-	w.cuts.Add(uint64(cuts))
-	p.put(line, 1, ev.Phase == PhaseMetadata)
-	p.text = line
-}
 
 func meta(kind, name string, value Arg) Event {
 	value.Key = "value"
@@ -30,24 +16,24 @@ func meta(kind, name string, value Arg) Event {
 }
 
 // header writes what every file begins with.
-func (p *pump) header() {
-	o, d := &p.w.opts, p.w.opts.Dialect
+func (f *framer) header() {
+	o, d := &f.w.opts, f.w.opts.Dialect
 	who := o.Process
 	if d != V22 {
-		p.put([]byte("[\n"), 0, false)
+		f.text = append(f.text, "[\n"...)
 	}
 	cwd, cmd, exec := d.Hash(who.Dir), d.Hash(who.Command), d.Hash(who.Exec)
-	p.line(meta(NameHostHash, who.Host, HashArg("", d.Hash(who.Host))))
-	p.line(meta(NameThreadName, strconv.Itoa(who.PID), String("", NameThreadName)))
+	f.add(meta(NameHostHash, who.Host, HashArg("", d.Hash(who.Host))))
+	f.add(meta(NameThreadName, strconv.Itoa(who.PID), String("", NameThreadName)))
 	if d == V22 {
-		p.line(meta(NameCustom, "time_metric", String("", "US")))
+		f.add(meta(NameCustom, "time_metric", String("", "US")))
 	}
 	if !o.NoMetadata {
 		if d != V1 {
-			p.line(meta(NameFileHash, who.Dir, HashArg("", cwd)))
+			f.add(meta(NameFileHash, who.Dir, HashArg("", cwd)))
 		}
-		p.line(meta(NameStringHash, who.Command, HashArg("", cmd)))
-		p.line(meta(NameStringHash, who.Exec, HashArg("", exec)))
+		f.add(meta(NameStringHash, who.Command, HashArg("", cmd)))
+		f.add(meta(NameStringHash, who.Exec, HashArg("", exec)))
 	}
 	start := o.Now()
 	written := start
@@ -66,7 +52,7 @@ func (p *pump) header() {
 	if !o.Start.IsZero() {
 		args = append(args, Int(argWritten, written.UnixMicro()))
 	}
-	p.line(Event{Name: NameStart, Cat: CatDFTracer, Type: TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
+	f.add(Event{Name: NameStart, Cat: CatDFTracer, Type: TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
 }
 
 // argWritten is when a trace about another time was written.
@@ -88,26 +74,33 @@ func (o *Options) identity() []Arg {
 }
 
 // footer writes the end event and closes the brackets.
-func (p *pump) footer(extra []Arg) {
-	d := p.w.opts.Dialect
-	n := p.part.lines
+func (f *framer) footer(p outfile.Part) {
+	d := f.w.opts.Dialect
+	n := p.Lines
 	if d == V22 {
-		n -= p.part.facts // metadata has no id there and does not count
+		n -= p.Facts // metadata has no id there and does not count
 	}
 	args := []Arg{Int("num_events", int64(n))}
-	if lost := p.counts.lost.Load(); lost > 0 {
-		args = append(args, Uint("events_lost", lost))
+	if p.Lost > 0 {
+		args = append(args, Uint(argLost, p.Lost))
 	}
-	args = append(args, extra...)
-	ts, written := p.w.endTime()
+	if p.Last {
+		args = append(args, f.w.endArguments()...)
+	} else {
+		args = append(args, Int("continued", 1))
+	}
+	ts, written := f.w.endTime()
 	if written != 0 {
 		args = append(args, Int(argWritten, written))
 	}
-	p.line(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: ts, Level: 1, Args: args})
+	f.add(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: ts, Level: 1, Args: args})
 	if d != V22 {
-		p.put([]byte("]"), 0, false) // no line feed: old readers never look at an unfinished line
+		f.text = append(f.text, ']') // no line feed: old readers never look at an unfinished line
 	}
 }
+
+// argLost is how many lines the end event says are missing.
+const argLost = "events_lost"
 
 // Custom metadata keys that the Writer uses.
 const (
@@ -121,31 +114,24 @@ const (
 	// KeyPart marks the continuation of a rotated trace: its value is the
 	// number of the part, counted from 1. Parents may be in earlier parts.
 	KeyPart = "trace.part"
+	// KeyHeartbeat is a sign of life: its value is a time in microseconds.
+	KeyHeartbeat = "heartbeat"
 )
 
-func (p *pump) missing(lost int, from, to time.Time, cause error) {
-	ev := meta(NameCustom, KeyEventsLost, String("", strconv.Itoa(lost)))
+// missing writes the record of a gap.
+func (f *framer) missing(g outfile.Gap) {
+	ev := meta(NameCustom, KeyEventsLost, String("", strconv.Itoa(g.Lines)))
 	reason := "unknown"
-	if cause != nil {
-		reason = strings.TrimPrefix(cause.Error(), "dftracer: ")
+	if g.Cause != nil {
+		reason = g.Cause.Error()
 	}
-	ev.Args = append(ev.Args, String("reason", reason), Int("from_ts", from.UnixMicro()), Int("to_ts", to.UnixMicro()))
-	p.line(ev)
+	ev.Args = append(ev.Args, String("reason", reason), Int("from_ts", g.From.UnixMicro()), Int("to_ts", g.To.UnixMicro()))
+	f.add(ev)
 }
 
-// continued marks this file as a later part and repeats the names that its
-// events may refer to.
-func (p *pump) continued() {
-	p.counts.parts.Add(1)
-	p.line(meta(NameCustom, KeyPart, String("", strconv.FormatUint(p.counts.parts.Load(), 10))))
-	p.repeatNames()
-}
-
-func (p *pump) repeatNames() {
-	for _, ev := range p.w.names.all() {
-		ev.ID = 0
-		p.line(ev)
-	}
+// continued marks this file as a later part.
+func (f *framer) continued(n int) {
+	f.add(meta(NameCustom, KeyPart, String("", strconv.Itoa(n))))
 }
 
 // versionArg follows the dialect: V1 has a number, later ones have text.

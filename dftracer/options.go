@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // Nesting says whether events carry level and p_idx in their args.
@@ -44,14 +46,14 @@ const (
 	SyncAlways             // after every member or flush
 )
 
-// Existing says what Create does with a file that is already there.
+// Existing says what Create does with a file that is already there. Whatever it
+// is, that file is never touched.
 type Existing uint8
 
-// ExistingReplace, the zero value, starts the file anew.
+// ExistingNext, the zero value, takes the next free name: trace.run2.pfw.gz.
 const (
-	ExistingReplace Existing = iota
-	ExistingKeep             // rename it to the first free name of the form trace.old1.pfw.gz
-	ExistingFail             // return an error that matches os.ErrExist
+	ExistingNext Existing = iota
+	ExistingFail          // return an error that matches os.ErrExist
 )
 
 // LevelAdaptive and the defaults of Options.
@@ -59,6 +61,9 @@ const (
 	LevelAdaptive        = 0
 	DefaultMemberSize    = 1 << 20
 	DefaultFlushInterval = time.Second
+	DefaultHeartbeat     = 10 * time.Second
+	DefaultStallMemory   = outfile.DefaultHold
+	DefaultStallWait     = outfile.DefaultWait
 )
 
 // Options configures a Writer. The zero value, and nil, mean V2 with metadata
@@ -99,6 +104,13 @@ type Options struct {
 
 	// Existing says what happens to a file that is already there.
 	Existing Existing
+	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above
+	// 1 and the path has no {rank}, "-rank2" goes before the extension.
+	WorldSize int
+	// OnPath is called by Create when the file got another name than the one
+	// asked for, and by a goroutine of the Writer whenever it goes on in
+	// another file. It must not call the Writer.
+	OnPath func(path string)
 	// HashName makes Create treat the path as a prefix and write to
 	// <prefix>-<hash16>-app.pfw.gz like the reference.
 	HashName bool
@@ -125,13 +137,33 @@ type Options struct {
 	JobID      string
 	SessionTag string
 
-	// OnError is called once per outage of the file, from a goroutine of the
-	// Writer; it must not call the Writer. Nil means errors are only counted
-	// and returned by Close.
+	// Heartbeat is the time between two records that the process is alive, also
+	// while nothing else is recorded. 0 means DefaultHeartbeat, and none for a
+	// trace that is written afterwards, see Start; a negative one is none.
+	Heartbeat time.Duration
+
+	// StallMemory is how many bytes wait in memory while the file takes
+	// nothing or fails; 0 means DefaultStallMemory. StallWait is for how long,
+	// in all, calls wait once that is full, before lines are dropped; 0 means
+	// DefaultStallWait, a negative time is for ever.
+	StallMemory int
+	StallWait   time.Duration
+
+	// OnError is called when an outage of the file begins and when it is over,
+	// with an error that matches *Outage, and with other errors, such as that
+	// of a sync. It may be called on any goroutine that uses the Writer or is
+	// its own; it must not call the Writer. Nil means that errors are only
+	// counted and returned by Close.
 	OnError func(error)
 	// Now tells the time of framing records; nil means time.Now.
 	Now func() time.Time
 }
+
+// Outage is an error about a time in which the file could not be written.
+type Outage = outfile.Outage
+
+// ErrStalled is the cause of an Outage in which the file takes nothing.
+var ErrStalled error = outfile.ErrStalled
 
 func (o *Options) withDefaults() (Options, error) {
 	var opts Options
@@ -143,6 +175,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if opts.FlushInterval == 0 {
 		opts.FlushInterval = DefaultFlushInterval
+	}
+	if opts.Heartbeat == 0 && opts.Start.IsZero() {
+		opts.Heartbeat = DefaultHeartbeat
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -172,6 +207,8 @@ func (o *Options) validate() error {
 	bad(o.Level < 0 || o.Level > 9, "compression level %d is not between 0 and 9", o.Level)
 	bad(o.MemberSize < 0, "negative member size %d", o.MemberSize)
 	bad(o.FlushInterval < 0, "negative flush interval %v", o.FlushInterval)
+	bad(o.WorldSize < 0, "negative world size %d", o.WorldSize)
+	bad(o.StallMemory < 0, "negative stall memory %d", o.StallMemory)
 	bad(o.RotateSize < 0, "negative rotation size %d", o.RotateSize)
 	return errors.Join(errs...)
 }

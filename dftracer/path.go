@@ -1,25 +1,17 @@
 package dftracer
 
 import (
+	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 const (
 	extPlain = ".pfw"
 	extGzip  = ".pfw.gz"
 )
-
-// ExpandPath replaces {rank}, {pid} and {host} in a path. Empty fields of p
-// are filled in from the running process.
-func ExpandPath(path string, rank int, p Process) string {
-	p = p.withDefaults()
-	return strings.NewReplacer(
-		"{rank}", strconv.Itoa(rank),
-		"{pid}", strconv.Itoa(p.PID),
-		"{host}", strings.ReplaceAll(p.Host, "/", "_"),
-	).Replace(path)
-}
 
 // HashedPath returns the name that the reference gives to a trace:
 // <prefix>-<hash16>-app.pfw.gz, or .pfw for plain text, where the hash is that
@@ -35,7 +27,7 @@ func HashedPath(prefix string, p Process, plain bool) string {
 	return stem + "-" + h.Text(V2) + "-app" + ext
 }
 
-// splitExt cuts a known extension off a path.
+// splitExt cuts an extension of a trace off a path.
 func splitExt(path string) (stem, ext string) {
 	for _, ext := range [...]string{extGzip, extPlain, ".gz"} {
 		if stem, ok := strings.CutSuffix(path, ext); ok && stem != "" {
@@ -45,36 +37,40 @@ func splitExt(path string) (stem, ext string) {
 	return path, ""
 }
 
-// partPath names the n-th continuation of a trace.
-func partPath(path string, n int) string {
-	stem, ext := splitExt(path)
-	return stem + "." + strconv.Itoa(n) + ext
-}
-
 // resolvePath returns the path to create and settles the compression. A known
 // extension follows an explicit choice of compression; tools go by the name.
-func (o *Options) resolvePath(path string) string {
-	rank := 0
-	if o.Rank != nil {
-		rank = *o.Rank
+func (o *Options) resolvePath(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("there is no path: name the file to write")
 	}
-	path = ExpandPath(path, rank, o.Process)
+	name := outfile.Name{Path: path, Rank: o.Rank, WorldSize: o.WorldSize, PID: o.Process.PID, Host: o.Process.Host}
+	resolve := name.Resolve
+	if o.HashName {
+		resolve = name.Expand // such a name is unique among processes
+	}
+	path, err := resolve()
+	if err != nil {
+		return "", err
+	}
 	if o.Compression == CompressAuto {
 		o.Compression = CompressMembers
-		if strings.HasSuffix(path, extPlain) {
+		if strings.HasSuffix(path, extPlain) || path == outfile.Stdout {
 			o.Compression = CompressNone
 		}
 	}
 	plainText := o.Compression == CompressNone
 	if o.HashName {
-		return HashedPath(path, o.Process, plainText)
+		return HashedPath(path, o.Process, plainText), nil
+	}
+	if outfile.AsIs(path) {
+		return path, nil
 	}
 	stem, ext := splitExt(path)
 	switch {
 	case plainText && ext == extGzip:
-		return stem + extPlain
+		return stem + extPlain, nil
 	case !plainText && ext == extPlain:
-		return stem + extGzip
+		return stem + extGzip, nil
 	}
-	return path
+	return path, nil
 }

@@ -2,6 +2,7 @@ package dftracer
 
 import (
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -147,16 +148,24 @@ func (w *Writer) retireShards() {
 // works at twice that rate: compressing and writing take time too.
 func (w *Writer) flushRegularly() {
 	defer w.flusher.Done()
-	t := time.NewTicker(max(w.opts.FlushInterval/2, time.Millisecond))
+	every := w.opts.FlushInterval / 2
+	if w.opts.Heartbeat > 0 {
+		every = min(every, w.opts.Heartbeat/2)
+	}
+	t := time.NewTicker(max(every, time.Millisecond))
 	defer t.Stop()
+	beat := time.Now()
 	for {
 		select {
 		case <-w.stop:
 			return
 		case <-t.C:
-			w.beginTracked()
+			if now := time.Now(); w.opts.Heartbeat > 0 && now.Sub(beat) >= w.opts.Heartbeat-every/2 {
+				beat = now
+				w.CM(KeyHeartbeat, strconv.FormatInt(w.opts.Now().UnixMicro(), 10))
+			}
 			w.sealAll()
-			w.pump.jobs <- job{op: opFlush}
+			w.pump.jobs <- job{op: opCheck}
 		}
 	}
 }

@@ -1,31 +1,25 @@
 package dftracer
 
 import (
-	"sync/atomic"
 	"time"
 )
 
-// counts is shared by the pump, which writes it, and Stats.
-type counts struct {
-	lines, bytes, packed, members atomic.Uint64
-	lost, outages, errors, parts  atomic.Uint64
-}
-
 // Stats says what a Writer has done so far.
 type Stats struct {
-	Lines     uint64        // records written or waiting for the disk, framing included
+	Lines     uint64        // records written or waiting for the disk, framing included; some of them may get lost
 	Bytes     uint64        // of text in those lines
 	DiskBytes uint64        // written to the file
 	Members   uint64        // gzip members of CompressMembers
 	Parts     uint64        // continuation files begun by rotation
 	Blocked   time.Duration // total time callers waited for the disk
-	Lost      uint64        // lines missing because the file failed or was deleted
+	Lost      uint64        // lines missing because the file failed, stalled or was deleted, or was not ready at the deadline of CloseContext
 	Late      uint64        // events written after Close, dropped
 	Shortened uint64        // strings cut to keep a line under 16 KiB
 	Repaired  uint64        // events whose negative numbers became 0
-	Outages   uint64        // times the file stopped working
-	Errors    uint64        // errors seen, one per outage
+	Outages   uint64        // times the file failed or stalled
+	Errors    uint64        // failed operations on the file
 	Buffered  int           // bytes of text not yet given to the compressor
+	Held      int           // bytes that wait for the file
 }
 
 // Stats returns the counts of this moment.
@@ -33,21 +27,22 @@ func (w *Writer) Stats() Stats {
 	if w == nil {
 		return Stats{}
 	}
-	c := &w.pump.counts
+	k := w.pump.sink.Stats()
 	s := Stats{
-		Lines:     c.lines.Load(),
-		Bytes:     c.bytes.Load(),
-		DiskBytes: c.packed.Load(),
-		Members:   c.members.Load(),
-		Parts:     c.parts.Load(),
+		Lines:     k.Lines + uint64(w.pump.waiting.Load()),
+		Bytes:     w.pump.bytes.Load(),
+		DiskBytes: k.Bytes,
+		Members:   w.pump.members.Load(),
+		Parts:     k.Parts,
 		Blocked:   time.Duration(w.blocked.Load()),
-		Lost:      c.lost.Load(),
+		Lost:      k.Lost,
 		Late:      w.late.Load(),
 		Shortened: w.cuts.Load(),
 		Repaired:  w.fixed.Load(),
-		Outages:   c.outages.Load(),
-		Errors:    c.errors.Load(),
+		Outages:   k.Outages,
+		Errors:    k.Errors,
 		Buffered:  w.facts.filled(),
+		Held:      k.Held,
 	}
 	for i := range w.shards {
 		s.Buffered += w.shards[i].filled()

@@ -1,13 +1,15 @@
 package dftracer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // ErrClosed is returned by methods of a Writer that was closed.
@@ -27,10 +29,12 @@ type Span struct {
 // a nil Writer does nothing.
 //
 // An event is encoded straight into a buffer under a short lock; one goroutine
-// compresses full or old buffers and writes them. When the disk is slower than
-// the program, all buffers fill up and Write blocks: no event is dropped and
-// memory stays bounded. When the disk fails, events are dropped, counted and
-// reported, and a record in the file says so once it works again.
+// compresses full or old buffers, and another one writes them. When the disk is
+// slower than the program, all buffers fill up and Write blocks: no event is
+// dropped and memory stays bounded. When the disk fails, or takes nothing for a
+// second, compressed events wait in memory, see Options.StallMemory; beyond
+// that they are dropped, counted and reported, and a record in the file says so
+// once it works again.
 type Writer struct {
 	enc    *encoder
 	opts   Options
@@ -51,11 +55,10 @@ type Writer struct {
 
 	pump  *pump
 	names names
-	open  [openLists]openList
 
 	closing sync.Mutex
 	closed  bool
-	endArgs []Arg
+	endArgs atomic.Pointer[[]Arg]
 	end     atomic.Pointer[time.Time] // nil until SetEnd
 	stop    chan struct{}
 	flusher sync.WaitGroup
@@ -63,19 +66,32 @@ type Writer struct {
 }
 
 // Create makes the file at path and writes the start of a trace to it. The
-// path may contain {rank}, {pid} and {host}; missing directories are made. It
-// starts two goroutines, which Close ends.
+// path may contain {rank}, {pid} and {host}; missing directories are made. A
+// file that is already there is left alone: the trace goes to the next free name,
+// see Options.Existing and Path. Pipes, devices and "-", the standard output,
+// are opened as they are. Create starts three goroutines, which Close ends.
 func Create(path string, opts *Options) (*Writer, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	path = o.resolvePath(path)
-	out, err := openFile(path, o.Existing)
+	if path, err = o.resolvePath(path); err != nil {
+		return nil, fmt.Errorf("dftracer: %w", err)
+	}
+	existing := outfile.NextName
+	if o.Existing == ExistingFail {
+		existing = outfile.Fail
+	}
+	out, err := outfile.Open(path, existing)
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: create %s: %w", path, err)
 	}
-	return newWriter(out, path, o)
+	got := out.Path()
+	w, err := newWriter(out, got, o)
+	if err == nil && got != path && o.OnPath != nil && got != "" {
+		o.OnPath(got)
+	}
+	return w, err
 }
 
 // NewWriter writes a trace to w, which it does not close. When a write fails,
@@ -89,10 +105,10 @@ func NewWriter(w io.Writer, opts *Options) (*Writer, error) {
 		o.Compression = CompressMembers
 	}
 	o.RotateSize = 0
-	return newWriter(&stream{w: w}, "", o)
+	return newWriter(outfile.NewStream(w), "", o)
 }
 
-func newWriter(out output, path string, o Options) (*Writer, error) {
+func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 	w := &Writer{
 		enc:   newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
 		opts:  o,
@@ -116,12 +132,9 @@ func newWriter(out output, path string, o Options) (*Writer, error) {
 
 	pump, err := newPump(w, out, buffers)
 	if err != nil {
-		return nil, errors.Join(err, out.Close())
+		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
 	}
 	w.pump = pump
-	if err := pump.begin(); err != nil {
-		return nil, errors.Join(fmt.Errorf("dftracer: write %s: %w", path, err), out.Close())
-	}
 	go pump.run()
 	w.flusher.Add(1)
 	go w.flushRegularly()
@@ -131,8 +144,9 @@ func newWriter(out output, path string, o Options) (*Writer, error) {
 	return w, nil
 }
 
-// Path returns the file that Create made; later parts of a rotated trace have
-// a number before the extension. It is empty for NewWriter.
+// Path returns the file that Create made, which may have another name than the
+// one asked for; later parts of a rotated trace have a number before the
+// extension. It is empty for NewWriter.
 func (w *Writer) Path() string {
 	if w == nil {
 		return ""
@@ -268,17 +282,16 @@ func (w *Writer) Counter(cat, name string, tid, ts int64, args ...Arg) {
 }
 
 // Flush waits until everything written before is in the file. It returns the
-// Writer's error state: nil when the file works.
-func (w *Writer) Flush() error {
+// Writer's error state: nil when the file works. It does not wait for a file
+// that takes nothing, or fails.
+func (w *Writer) Flush() error { return w.FlushContext(context.Background()) }
+
+// FlushContext is Flush that ends with the context at the latest.
+func (w *Writer) FlushContext(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
-	w.closing.Lock()
-	defer w.closing.Unlock()
-	if w.closed {
-		return w.err
-	}
-	return w.flush(false)
+	return within(ctx, func() error { return w.flush(ctx, false) })
 }
 
 // Sync is Flush followed by forcing the file to the disk.
@@ -286,30 +299,54 @@ func (w *Writer) Sync() error {
 	if w == nil {
 		return nil
 	}
+	return w.flush(context.Background(), true)
+}
+
+func (w *Writer) flush(ctx context.Context, sync bool) error {
 	w.closing.Lock()
 	defer w.closing.Unlock()
 	if w.closed {
 		return w.err
 	}
-	return w.flush(true)
+	w.sealAll()
+	done := make(chan struct{})
+	w.pump.jobs <- job{op: opFlush, done: done}
+	<-done
+	if err := w.pump.sink.Flush(ctx, sync); err != nil {
+		return fmt.Errorf("dftracer: %w", err)
+	}
+	return nil
 }
 
-func (w *Writer) flush(sync bool) error {
-	w.sealAll()
+// within waits for f until the end of the context; f then goes on by itself.
+func within(ctx context.Context, f func() error) error {
+	if ctx.Done() == nil {
+		return f()
+	}
 	done := make(chan error, 1)
-	w.pump.jobs <- job{op: opFlush, sync: sync, done: done}
-	return <-done
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("dftracer: flush: %w", ctx.Err())
+	}
 }
 
 // SetEndArgs sets arguments of the end event, such as counts of what was lost
 // on the way to the Writer. A later call replaces them.
 func (w *Writer) SetEndArgs(args ...Arg) {
-	if w == nil {
-		return
+	if w != nil {
+		args = append([]Arg(nil), args...)
+		w.endArgs.Store(&args)
 	}
-	w.closing.Lock()
-	defer w.closing.Unlock()
-	w.endArgs = append([]Arg(nil), args...)
+}
+
+func (w *Writer) endArguments() []Arg {
+	if args := w.endArgs.Load(); args != nil {
+		return *args
+	}
+	return nil
 }
 
 // SetEnd says when the job that the trace is about ended: the time of the end
@@ -343,28 +380,53 @@ func (w *Writer) endTime() (ts, written int64) {
 
 // Close writes the end event, ends the framing, stops the goroutines and
 // closes the file. It returns the first error that lost events or left the
-// file incomplete. Later calls return the same; later writes are counted and dropped.
-func (w *Writer) Close() error {
+// file incomplete. Later calls return the same; later writes are counted and
+// dropped. It waits for a slow file, and up to half a minute for one that takes
+// nothing.
+func (w *Writer) Close() error { return w.CloseContext(context.Background()) }
+
+// CloseContext is Close that ends with the context. What is not in the file
+// then counts as lost, and the error says why and how much; the goroutine that
+// the system holds up ends when the system lets it go.
+func (w *Writer) CloseContext(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
+	if ctx.Done() == nil {
+		w.close(ctx)
+		return w.err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.close(ctx)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		w.pump.sink.Abandon(ctx.Err()) // now nothing waits for the file any more
+		<-done
+	}
+	return w.err
+}
+
+func (w *Writer) close(ctx context.Context) {
 	w.closing.Lock()
 	defer w.closing.Unlock()
 	if w.closed {
-		return w.err
+		return
 	}
 	w.closed = true
 	close(w.stop)
 	w.flusher.Wait()
 	w.sealAll()
 	w.retireShards()
-	done := make(chan error, 1)
-	w.pump.jobs <- job{op: opClose, done: done, end: w.endArgs}
-	w.err = <-done
-	if w.opts.RemoveEmpty && w.path != "" && w.err == nil && w.pump.counts.parts.Load() == 0 && w.pump.totalEvents() < minEvents {
-		w.err = os.Remove(w.path)
+	done := make(chan struct{})
+	w.pump.jobs <- job{op: opClose, done: done}
+	<-done
+	if err := w.pump.sink.Close(ctx); err != nil {
+		w.err = fmt.Errorf("dftracer: close %s: %w", w.pump.sink.Path(), err)
 	}
-	return w.err
 }
 
 // minEvents is how many events, start and end included, the reference wants

@@ -274,14 +274,16 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 
 func TestPaths(t *testing.T) {
 	who := dftracer.Process{PID: 42, Host: "node/7", Exec: "train"}
-	if got := dftracer.ExpandPath("{host}-{rank}-{pid}-{x}", 3, who); got != "node_7-3-42-{x}" {
-		t.Error(got)
-	}
 	hash := dftracer.V2.Hash("train-node/7-42").Text(dftracer.V2)
 	if got := dftracer.HashedPath("t.pfw.gz", who, false); got != "t-"+hash+"-app.pfw.gz" {
 		t.Error(got)
 	}
 	rank := 5
+	for _, bad := range []string{"", "t-{rankk}.pfw.gz"} {
+		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: the known ones are {rank}, {pid} and {host}") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
 	for _, test := range []struct {
 		path string
 		opts dftracer.Options
@@ -289,6 +291,11 @@ func TestPaths(t *testing.T) {
 	}{
 		{"trace-{rank}.pfw.gz", dftracer.Options{Rank: &rank}, "trace-5.pfw.gz"},
 		{"trace-{rank}.pfw", dftracer.Options{}, "trace-0.pfw"},
+		{"{host}-{pid}.pfw", dftracer.Options{}, "node_7-42.pfw"},
+		{"trace.pfw.gz", dftracer.Options{Rank: &rank, WorldSize: 8}, "trace-rank5.pfw.gz"},
+		{"trace-{rank}.pfw.gz", dftracer.Options{Rank: &rank, WorldSize: 8}, "trace-5.pfw.gz"},
+		{"trace.pfw.gz", dftracer.Options{Rank: &rank, WorldSize: 1}, "trace.pfw.gz"},
+		{"t", dftracer.Options{HashName: true, Rank: &rank, WorldSize: 8}, "t-" + hash + "-app.pfw.gz"},
 		{"trace.pfw", dftracer.Options{Compression: dftracer.CompressSingle}, "trace.pfw.gz"},
 		{"trace.pfw.gz", dftracer.Options{Compression: dftracer.CompressNone}, "trace.pfw"},
 		{"t", dftracer.Options{HashName: true}, "t-" + hash + "-app.pfw.gz"},
@@ -324,7 +331,7 @@ func TestExistingFile(t *testing.T) {
 		}
 		return w.Close()
 	}
-	for _, e := range []dftracer.Existing{dftracer.ExistingFail, dftracer.ExistingKeep, dftracer.ExistingKeep, dftracer.ExistingReplace} {
+	for _, e := range []dftracer.Existing{dftracer.ExistingFail, dftracer.ExistingNext, dftracer.ExistingNext} {
 		if err := create(e); err != nil {
 			t.Errorf("%d: %v", e, err)
 		}

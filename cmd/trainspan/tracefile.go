@@ -31,6 +31,7 @@ type traceFile struct {
 func (a *app) createTrace(path string, force bool, inputs []string, opts *dftracer.Options) (*traceFile, error) {
 	o := *opts
 	o.FlushInterval = noFlush
+	o.Heartbeat = -1 // of another process
 	var to io.Writer = a.stdout
 	t := &traceFile{}
 	if path == "-" {

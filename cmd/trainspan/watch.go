@@ -25,7 +25,7 @@ func newWatch(a *app) *cobra.Command {
 it is finished: once, in order, and never again after a restart. It ends on an
 interrupt (Ctrl-C), with the trace complete.
 
-The trace of an earlier watch is not overwritten: it is renamed to NAME.old1.pfw.gz.
+The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.gz.
 --once looks twice, an interval apart, imports what is finished and ends.`,
 		Example: `  trainspan watch profiler/ -o live.pfw.gz
   trainspan watch profiler/ --otlp-endpoint http://localhost:4318
@@ -72,12 +72,14 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 		}
 		var trace *dftracer.Writer
 		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
-			if trace == nil {
-				trace, err = dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Existing: dftracer.ExistingKeep, Start: start})
-				if err != nil {
-					return nil, err
-				}
+			if trace != nil {
+				return trace, nil
 			}
+			w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, Start: start, OnPath: func(path string) { a.note("writing %s", path) }})
+			if err != nil {
+				return nil, err
+			}
+			trace = w
 			return trace, nil
 		}
 		defer func() {

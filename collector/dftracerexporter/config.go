@@ -175,6 +175,7 @@ func (c *Config) options() dftracer.Options {
 		Sync:          dftracer.SyncPolicy(max(indexFold(syncs, c.Sync), 0)),
 		RotateSize:    c.RotateSize,
 		Existing:      dftracer.ExistingFail,
+		Heartbeat:     -1, // this process says nothing of the lives of others
 	}
 }
 

@@ -151,8 +151,8 @@ func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 	return consumererror.NewLogs(errors.Join(errs...), failed)
 }
 
-// facts writes what the resource says as metadata of the file. Command lines
-// are in the file already.
+// facts writes what the resource says as metadata of the file, except for command
+// lines, which can hold secrets.
 func facts(t *trace, res pcommon.Resource) {
 	for key, v := range res.Attributes().All() {
 		switch key {

@@ -30,7 +30,7 @@ func newProvider(t *testing.T, e *otlp.Exporter) *telemetry.Provider {
 	return tel
 }
 
-// The provider mends what a backend could not take; the rest of the batch is
+// The provider repairs what a backend could not take; the rest of the batch is
 // not harmed.
 func TestProviderWithOddValues(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {

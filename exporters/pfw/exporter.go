@@ -13,12 +13,17 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Exporter is a span exporter that writes a trace file, for any OpenTelemetry
-// program:
+// Exporter is a trace file. A telemetry builder is given one with any of
+// WithExporter, WithSpanExporter and WithSpanProcessor; it gets everything that
+// the program records, the moment it happens:
+//
+//	builder.WithExporter(pfw.New("trace.pfw.gz", nil))
+//
+// It is a span exporter for any OpenTelemetry program too:
 //
 //	sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
 //
-// Spans are written as they come. A child that comes before its parent names
+// There, spans are written as they come. A child that comes before its parent names
 // it by an id that is given out there and then and kept for the parent. A
 // child that ended after its parent hangs under the nearest ancestor that
 // contains it. A parent that never comes, because it is open at the end or was
@@ -37,6 +42,7 @@ type Exporter struct {
 
 	mu     sync.Mutex
 	w      *dftracer.Writer // nil until there is something to write
+	live   *Processor       // once it is attached to telemetry
 	keys   keyTable
 	family *family
 	lanes  endLanes
@@ -86,7 +92,7 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		return e.err
 	}
 	if e.w == nil {
-		if e.w, e.err = dftracer.Create(e.path, e.opts.Trace); e.err != nil {
+		if e.w, e.err = dftracer.Create(e.path, e.opts.trace()); e.err != nil {
 			return e.err
 		}
 	}
@@ -209,6 +215,10 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.live != nil {
+		e.closed = true
+		return e.live.Shutdown(ctx)
+	}
 	if e.closed || e.w == nil {
 		e.closed = true
 		return e.err
@@ -222,10 +232,10 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	if lost > 0 {
 		e.w.SetEndArgs(dftracer.Int("spans_unfinished", int64(lost)))
 	}
-	last := e.w.Flush
+	last := e.w.FlushContext
 	if e.opts.OwnWriter {
-		last = e.w.Close
+		last = e.w.CloseContext
 	}
-	e.err = errors.Join(e.err, within(ctx, last))
+	e.err = errors.Join(e.err, last(ctx))
 	return e.err
 }

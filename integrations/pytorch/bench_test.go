@@ -67,7 +67,7 @@ func BenchmarkImportToFile(b *testing.B) {
 	path := b.TempDir() + "/run.pfw.gz"
 	benchTraces(b, func(b *testing.B, name string, data []byte, size int64) {
 		benchImport(b, name, data, size, func() (pytorch.Sink, func() error) {
-			w, err := dftracer.Create(path, &dftracer.Options{Level: 1, Existing: dftracer.ExistingReplace})
+			w, err := dftracer.Create(path, &dftracer.Options{Level: 1})
 			if err != nil {
 				b.Fatal(err)
 			}

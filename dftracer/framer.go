@@ -1,0 +1,127 @@
+package dftracer
+
+import (
+	"bytes"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/outfile"
+)
+
+// framer makes the start and the end of files and the records of gaps. Its
+// methods are called by the sink, on one goroutine.
+type framer struct {
+	w     *Writer
+	pump  *pump
+	clock clock
+	line  []byte
+	text  []byte
+	lines int
+	facts int
+
+	single bool         // one gzip stream for all that is in a file
+	zip    *gzip.Writer // of it
+	packed bytes.Buffer
+}
+
+func newFramer(w *Writer, p *pump) (*framer, error) {
+	f := &framer{w: w, pump: p, single: w.opts.Compression == CompressSingle}
+	if !f.single {
+		return f, nil
+	}
+	level := w.opts.Level
+	if level == LevelAdaptive {
+		level = levelSmall
+	}
+	var err error
+	f.zip, err = gzip.NewWriterLevel(&f.packed, level)
+	return f, err
+}
+
+// Begin implements outfile.Format.
+func (f *framer) Begin(p outfile.Part) outfile.Block {
+	if f.single {
+		f.zip.Reset(&f.packed)
+	}
+	f.header()
+	if p.Number > 0 {
+		f.continued(p.Number)
+	}
+	if p.Number > 0 || p.Again {
+		for _, ev := range f.w.names.all() {
+			ev.ID = 0
+			f.add(ev)
+		}
+	}
+	return f.block(false)
+}
+
+// Encode implements outfile.Format.
+func (f *framer) Encode(data []byte) []byte {
+	if !f.single {
+		return data
+	}
+	f.packed.Reset()
+	_, _ = f.zip.Write(data) // into memory
+	_ = f.zip.Flush()
+	return f.packed.Bytes()
+}
+
+// Gap implements outfile.Format.
+func (f *framer) Gap(g outfile.Gap) outfile.Block {
+	f.missing(g)
+	return f.block(false)
+}
+
+// End implements outfile.Format.
+func (f *framer) End(p outfile.Part) outfile.Block {
+	f.footer(p)
+	return f.block(true)
+}
+
+// add encodes a record.
+func (f *framer) add(ev Event) {
+	w := f.w
+	if ev.ID == 0 && w.enc.hasID(ev.Phase) {
+		ev.ID = w.lastID.Add(1)
+	}
+	ev.TID = max(ev.TID, w.enc.pid)
+	line, cuts := appendFitting(f.line[:0], &ev, func(dst []byte, ev *Event) []byte {
+		return w.enc.append(dst, &f.clock, ev)
+	})
+	w.cuts.Add(uint64(cuts))
+	f.text = append(f.text, line...)
+	f.line = line
+	f.lines++
+	if ev.Phase == PhaseMetadata {
+		f.facts++
+	}
+}
+
+// block hands out what was added, in the form in which it goes into the file.
+func (f *framer) block(last bool) outfile.Block {
+	b := outfile.Block{Data: f.text, Lines: f.lines, Facts: f.facts}
+	f.pump.bytes.Add(uint64(len(f.text)))
+	switch {
+	case f.w.opts.Compression == CompressNone:
+	case f.single:
+		b.Data = f.Encode(f.text)
+		if last {
+			_ = f.zip.Close()
+			b.Data = f.packed.Bytes()
+		}
+	default:
+		// A member of its own. That is rare, so nothing is kept for the next.
+		f.packed.Reset()
+		z, err := gzip.NewWriterLevel(&f.packed, levelFast)
+		if err != nil {
+			break // the level is valid
+		}
+		_, _ = z.Write(f.text)
+		_ = z.Close()
+		f.pump.members.Add(1)
+		b.Data = f.packed.Bytes()
+	}
+	f.text, f.lines, f.facts = f.text[:0], 0, 0
+	return b
+}

@@ -1,0 +1,129 @@
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Existing says what Open does when the file is already there. None of its
+// values touches what is in it.
+type Existing uint8
+
+const (
+	// NextName, the zero value, takes the next free name: trace.run2.pfw.gz.
+	NextName Existing = iota
+	// Fail returns an error that matches fs.ErrExist.
+	Fail
+	// Append goes on at the end of the file, or under the next free name where
+	// another process is writing it.
+	Append
+)
+
+// maxRuns bounds the names that are tried.
+const maxRuns = 100_000
+
+// Open opens the file of a path that was resolved, and makes the directories
+// above it. What it creates it creates exclusively, and no symbolic link is
+// followed to a regular file; pipes, devices and "-" are opened as they are.
+// The file is locked as well, where the file system has locks.
+func Open(path string, existing Existing) (Output, error) {
+	if AsIs(path) {
+		return openAsIs(path)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	}
+	if err := makeDir(path); err != nil {
+		return nil, err
+	}
+	for n := 1; n <= maxRuns; n++ {
+		name := run(path, n)
+		f, err := create(name)
+		if err == nil {
+			return newFile(name, f, 0)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		switch existing {
+		case Fail:
+			return nil, err
+		case Append:
+			if f, err := openExisting(name); err == nil {
+				if Lock(f) {
+					return newAppended(name, f)
+				}
+				_ = f.Close() // nothing was written
+			} else if !errors.Is(err, errNotRegular) && !errors.Is(err, syscall.ELOOP) {
+				return nil, err
+			}
+		}
+	}
+	return nil, fmt.Errorf("create %s: %d files of that name are there already", path, maxRuns)
+}
+
+func makeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
+
+// create makes a file that is not there. POSIX has O_EXCL follow no link.
+func create(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		Lock(f) // nobody else has it; it says to others that it is in use
+	}
+	return f, err
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// openExisting opens a regular file that is there, and follows no link.
+func openExisting(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func openAsIs(path string) (Output, error) {
+	if path == Stdout {
+		return NewStream(os.Stdout), nil
+	}
+	flags := os.O_WRONLY | os.O_APPEND
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		// With both ends in one hand opening does not wait for a reader, and a
+		// reader that goes away does not end the program with a signal.
+		flags = os.O_RDWR | nonBlock
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	s := NewStream(f)
+	s.path, s.owned = path, f
+	return s, nil
+}
+
+// Temp makes a file beside path for what will be renamed to it, with a name
+// that nobody can foresee.
+func Temp(path string, mode fs.FileMode) (*os.File, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(mode); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, nil
+}

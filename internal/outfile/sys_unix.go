@@ -1,0 +1,46 @@
+//go:build unix
+
+package outfile
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+const (
+	noFollow = syscall.O_NOFOLLOW
+	nonBlock = syscall.O_NONBLOCK
+)
+
+// identity tells files apart.
+type identity struct {
+	dev, ino uint64
+	size     int64
+	links    uint64 // names; 0 means that the file was deleted
+}
+
+func (a *identity) same(b *identity) bool { return a.dev == b.dev && a.ino == b.ino }
+
+func identify(f *os.File) (id identity, err error) {
+	var st syscall.Stat_t
+	for {
+		err = syscall.Fstat(int(f.Fd()), &st)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	runtime.KeepAlive(f)
+	return identityOf(&st), err
+}
+
+// identifyName is about what stands under a name, a link itself included.
+func identifyName(path string) (id identity, err error) {
+	var st syscall.Stat_t
+	err = syscall.Lstat(path, &st)
+	return identityOf(&st), err
+}
+
+func identityOf(st *syscall.Stat_t) identity {
+	return identity{uint64(st.Dev), st.Ino, st.Size, uint64(st.Nlink)} //nolint:unconvert // types differ between systems
+}
