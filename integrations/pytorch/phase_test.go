@@ -392,3 +392,23 @@ func TestBeginAndEndAreOneRow(t *testing.T) {
 		t.Errorf("inner %+v", inner)
 	}
 }
+
+// The profiler writes a time before its base as 0; the job did not begin there.
+func TestStrayTimesDoNotStretchTheJob(t *testing.T) {
+	rows := []string{
+		`"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans","tid":"PyTorch Profiler","ts":5000000000000,"dur":1000,"args":{}`,
+		`"ph":"X","cat":"cpu_op","name":"aten::add","pid":100,"tid":100,"ts":5000000000100,"dur":10,"args":{}`,
+		`"ph":"X","cat":"cpu_op","name":"aten::mul","pid":100,"tid":100,"ts":0,"dur":10,"args":{}`,
+	}
+	text := `{"baseTimeNanoseconds":1775078550000000000,"traceEvents":[{` + strings.Join(rows, "},\n{") + `}]}`
+	c := &capture{}
+	var start time.Time
+	opts := &pytorch.Options{Begin: func(s time.Time) (pytorch.Sink, error) { start = s; return c, nil }}
+	if _, err := importBytes(t.Context(), nil, opts, "x.json", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	const want = int64(1775078550000000 + 5000000000000)
+	if root := c.one(t, "ai_root", "ai_root"); root.TS != want || root.Dur != 1000 || start.UnixMicro() != want {
+		t.Errorf("root %+v, start %s", root, start)
+	}
+}

@@ -3,6 +3,7 @@ package pytorch
 import (
 	"math"
 	"strconv"
+	"time"
 )
 
 // job is what the files of one process tell of its run.
@@ -26,7 +27,8 @@ func jobs(procs []*process) map[jobKey]*job {
 		if !p.hasRows() {
 			continue
 		}
-		start, end := p.wall(min(p.window[0], p.first)), p.wall(max(p.window[1], p.last))
+		lo, hi := p.bounds()
+		start, end := p.wall(lo), p.wall(hi)
 		j := out[p.jobKey()]
 		if j == nil {
 			j = &job{start: start, end: end, trainStart: math.MaxInt64}
@@ -45,6 +47,24 @@ func jobs(procs []*process) map[jobKey]*job {
 		j.trainStart, j.trainEnd = min(j.trainStart, start), max(j.trainEnd, end)
 	}
 	return out
+}
+
+// strayTime is how far outside the profiler's window a row may lie before its
+// time is taken for wrong: the profiler writes times before its base as 0.
+const strayTime = int64(time.Hour)
+
+// bounds returns the first and the last moment of a file, in its own times.
+func (p *process) bounds() (lo, hi int64) {
+	lo, hi = p.first, p.last
+	if p.hasWindow {
+		if lo = min(lo, p.window[0]); lo < p.window[0]-strayTime {
+			lo = p.window[0]
+		}
+		if hi = max(hi, p.window[1]); hi > p.window[1]+strayTime {
+			hi = p.window[1]
+		}
+	}
+	return lo, hi
 }
 
 func (p *process) hasRows() bool { return p.last >= p.first }
@@ -112,10 +132,8 @@ func (im *importer) earliest() int64 {
 	first := int64(math.MaxInt64)
 	for _, p := range im.procs {
 		if p.hasRows() {
-			first = min(first, p.wall(p.first))
-			if p.hasWindow {
-				first = min(first, p.wall(p.window[0]))
-			}
+			lo, _ := p.bounds()
+			first = min(first, p.wall(lo))
 		}
 	}
 	for _, l := range im.logs {
