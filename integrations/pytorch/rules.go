@@ -33,9 +33,9 @@ type Rule struct {
 func DefaultRules() []Rule {
 	return []Rule{
 		{Pattern: `(?i)activation.?checkpoint|CheckpointFunction|utils/checkpoint`, Ops: true},
-		{Pattern: `^Optimizer\.step#(.+)\.step$`, Ops: true, Cat: "compute", Name: "step", Arg: "optimizer", Outermost: true},
+		{Pattern: `^Optimizer\.step#(?P<optimizer>.+)\.step$`, Ops: true, Cat: "compute", Name: "step", Arg: "optimizer", Outermost: true},
 		{Pattern: `^## optimizer ##$|^\[pl\].*optimizer_step$`, Cat: "compute", Name: "step", Outermost: true},
-		{Pattern: `^enumerate\(DataLoader\)#(.+)\.__next__$`, Ops: true, Cat: "dataloader", Name: "fetch.iter", Arg: "loader", Outermost: true},
+		{Pattern: `^enumerate\(DataLoader\)#(?P<loader>.+)\.__next__$`, Ops: true, Cat: "dataloader", Name: "fetch.iter", Arg: "loader", Outermost: true},
 		{Pattern: `^## (load_batch|wait_for_batch) ##$|^\[pl\].*dataloader_next$`, Cat: "dataloader", Name: "fetch.iter", Outermost: true},
 		{Pattern: `(?i)(save|write).*checkpoint|checkpoint.*(save|write)|^\[pl\].*ModelCheckpoint`, Cat: "checkpoint", Name: "capture", Outermost: true},
 		{Pattern: `(?i)(load|restore|resume).*checkpoint|checkpoint.*(load|restore|resume)`, Cat: "checkpoint", Name: "restart", Outermost: true},
@@ -43,6 +43,7 @@ func DefaultRules() []Rule {
 		{Pattern: `^\[pl\].*test_step$|(?i)^(##\s*)?test\b`, Cat: "pipeline", Name: "test", Outermost: true},
 		{Pattern: `^DistributedDataParallel\.forward$|^FullyShardedDataParallel\.forward$`, Ops: true, Cat: "compute", Name: "forward", Outermost: true},
 		{Pattern: `^(##\s*)?(model_)?forward\b|^\[pl\].*training_step$`, Cat: "compute", Name: "forward", Outermost: true},
+		{Pattern: `(?i)^(?:##\s*)?epoch[\s_#:-]*(?P<epoch>\d+)\b`, Cat: "pipeline", Name: "epoch.block", Arg: "epoch", Outermost: true},
 		{Pattern: `^(##\s*)?backward\b|^\[pl\].*backward$`, Cat: "compute", Name: "backward", Outermost: true},
 	}
 }
