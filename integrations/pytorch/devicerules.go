@@ -94,6 +94,21 @@ type deviceRules struct {
 	own   int // rules of the user, which come first
 	// verdicts by name id, 2 + index of the rule, 1 for none, 0 for not asked.
 	verdicts []int16
+	known    verdictCache
+}
+
+// verdictCache keeps verdicts by name over the files of an import: ranks have
+// the same names, and patterns are slow on long ones. One import uses it in one
+// goroutine.
+type verdictCache map[string]int16
+
+// maxVerdicts bounds the names in a cache.
+const maxVerdicts = 1 << 14
+
+func (c verdictCache) put(name string, verdict int16) {
+	if len(c) < maxVerdicts {
+		c[name] = verdict
+	}
 }
 
 func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
@@ -101,7 +116,7 @@ func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
 	if len(own) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d device rules, at most 1000 are allowed", len(own))
 	}
-	d := &deviceRules{rules: rules, res: make([]*regexp.Regexp, len(rules)), own: len(own)}
+	d := &deviceRules{rules: rules, res: make([]*regexp.Regexp, len(rules)), own: len(own), known: verdictCache{}}
 	for i, r := range rules {
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
@@ -116,7 +131,7 @@ func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
 }
 
 func (d *deviceRules) fork() *deviceRules {
-	return &deviceRules{rules: d.rules, res: d.res, own: d.own}
+	return &deviceRules{rules: d.rules, res: d.res, own: d.own, known: d.known}
 }
 
 // match returns the rule for a kernel, nil when there is none.
@@ -130,16 +145,10 @@ func (d *deviceRules) match(r *row, name string) *DeviceRule {
 		}
 		return nil
 	}
-	verdict := int16(1)
-	list := d.res
-	if !hinted(name) {
-		list = list[:d.own]
-	}
-	for i, re := range list {
-		if re.MatchString(name) {
-			verdict = int16(i + 2)
-			break
-		}
+	verdict, ok := d.known[name]
+	if !ok {
+		verdict = d.ask(name)
+		d.known.put(name, verdict)
 	}
 	if r.name != 0 {
 		d.verdicts[r.name] = verdict
@@ -148,6 +157,20 @@ func (d *deviceRules) match(r *row, name string) *DeviceRule {
 		return &d.rules[verdict-2]
 	}
 	return nil
+}
+
+// ask runs the patterns.
+func (d *deviceRules) ask(name string) int16 {
+	list := d.res
+	if !hinted(name) {
+		list = list[:d.own]
+	}
+	for i, re := range list {
+		if re.MatchString(name) {
+			return int16(i + 2)
+		}
+	}
+	return 1
 }
 
 // classOf returns the class of a device row. A kernel that the trace itself

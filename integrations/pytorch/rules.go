@@ -57,6 +57,8 @@ type ruleSet struct {
 	// Verdicts by name id, 1 + index of the rule, -1 for none; one list for
 	// annotations, one for operators.
 	annotation, op []int16
+	// The same by name, over all files.
+	knownAnnotations, knownOps verdictCache
 }
 
 func compileRules(rules []Rule) (*ruleSet, error) {
@@ -66,7 +68,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	if len(rules) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d rules, at most 1000 are allowed", len(rules))
 	}
-	rs := &ruleSet{rules: rules, res: make([]*regexp.Regexp, len(rules)), seen: map[string]bool{}}
+	rs := &ruleSet{rules: rules, res: make([]*regexp.Regexp, len(rules)), seen: map[string]bool{}, knownAnnotations: verdictCache{}, knownOps: verdictCache{}}
 	for i, r := range rules {
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
@@ -82,17 +84,16 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 
 // fork returns a set with the same rules and no memory, for another file.
 func (rs *ruleSet) fork() *ruleSet {
-	return &ruleSet{rules: rs.rules, res: rs.res, seen: map[string]bool{}}
+	return &ruleSet{rules: rs.rules, res: rs.res, seen: map[string]bool{}, knownAnnotations: rs.knownAnnotations, knownOps: rs.knownOps}
 }
 
 // match returns 1 + the index of the rule for a row, or 0.
 func (rs *ruleSet) match(r *row, name string) int {
-	var list *[]int16
+	list, known := &rs.annotation, rs.knownAnnotations
 	switch r.kind {
 	case kineto.KindUserAnnotation:
-		list = &rs.annotation
 	case kineto.KindCPUOp:
-		list = &rs.op
+		list, known = &rs.op, rs.knownOps
 	default:
 		return 0
 	}
@@ -102,20 +103,31 @@ func (rs *ruleSet) match(r *row, name string) int {
 	if r.name != 0 && (*list)[r.name] != 0 {
 		return max(int((*list)[r.name]), 0)
 	}
-	found := -1
-	for i := range rs.rules {
-		if (r.kind == kineto.KindUserAnnotation || rs.rules[i].Ops) && rs.res[i].MatchString(name) {
-			if rs.rules[i].Name != "" {
-				found = i + 1
-				rs.seen[rs.rules[i].Cat+"/"+rs.rules[i].Name] = true
-			}
-			break
-		}
+	found, ok := known[name]
+	if !ok {
+		found = rs.ask(r.kind, name)
+		known.put(name, found)
+	}
+	if found > 0 {
+		rs.seen[rs.rules[found-1].Cat+"/"+rs.rules[found-1].Name] = true
 	}
 	if r.name != 0 {
-		(*list)[r.name] = int16(found)
+		(*list)[r.name] = found
 	}
-	return max(found, 0)
+	return max(int(found), 0)
+}
+
+// ask runs the patterns: 1 + the index of the rule, -1 for none.
+func (rs *ruleSet) ask(kind kineto.Kind, name string) int16 {
+	for i := range rs.rules {
+		if (kind == kineto.KindUserAnnotation || rs.rules[i].Ops) && rs.res[i].MatchString(name) {
+			if rs.rules[i].Name == "" {
+				break
+			}
+			return int16(i + 1)
+		}
+	}
+	return -1
 }
 
 // group returns the first group of rule i in name.

@@ -104,12 +104,11 @@ func (s *Sorter[T]) write() error {
 	if s.held == 0 {
 		return nil
 	}
-	to, start, err := s.store.next()
+	w, start, err := s.store.next()
 	if err != nil {
 		return err
 	}
 	s.sort()
-	w := bufio.NewWriterSize(to, 64<<10)
 	end := start
 	for _, i := range s.order {
 		stored := s.stored(s.entry(i).at)
@@ -143,7 +142,7 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s}
 	for i, r := range s.runs {
-		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.store.file, r.off, r.end-r.off), 32<<10)}
+		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.store.file, r.off, r.end-r.off), int(min(r.end-r.off, 32<<10)))}
 		it.push(c)
 	}
 	if len(s.order) > 0 {

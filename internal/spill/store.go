@@ -1,6 +1,7 @@
 package spill
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ type Store struct {
 	dir  string
 	file *os.File
 	size int64
+	buf  *bufio.Writer // of the run being written; one at a time
 }
 
 // NewStore returns a store with its file in dir, the system's temporary
@@ -22,7 +24,7 @@ type Store struct {
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
 // next returns a writer behind what was written, and where that is.
-func (s *Store) next() (io.Writer, int64, error) {
+func (s *Store) next() (*bufio.Writer, int64, error) {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "trainspan-sort-*")
 		if err != nil {
@@ -32,7 +34,13 @@ func (s *Store) next() (io.Writer, int64, error) {
 		// The name is not needed; without it a crash leaves nothing behind.
 		_ = os.Remove(f.Name())
 	}
-	return io.NewOffsetWriter(s.file, s.size), s.size, nil
+	to := io.NewOffsetWriter(s.file, s.size)
+	if s.buf == nil {
+		s.buf = bufio.NewWriterSize(to, 64<<10)
+	} else {
+		s.buf.Reset(to)
+	}
+	return s.buf, s.size, nil
 }
 
 // Close gives up the file and the rows in it. It may be called more than once.
@@ -41,7 +49,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	f := s.file
-	s.file = nil
+	s.file, s.buf = nil, nil
 	defer os.Remove(f.Name()) // a system that could not remove an open file
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("spill: %w", err)
