@@ -46,6 +46,8 @@ var rooms = []room{
 	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
+	{"analysis/run", []string{"dftracer", "spans", "attributes", "internal/spill"}, []string{"github.com/klauspost/compress"}},
+	{"analysis/goodput", []string{"analysis/run", "spans"}, nil},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }
