@@ -14,7 +14,7 @@ type Disruption struct {
 	Iterations int   `json:"lost_iterations"` // finished and unfinished ones, of the rank that lost most
 	LostWork   int64 `json:"lost_work_ns"`
 	Stall      int64 `json:"stall_ns"`
-	Stretch    int64 `json:"stretch_ns"` // everything else between the first lost iteration and the disruption: loads, saves, validation
+	Stretch    int64 `json:"stretch_ns"` // everything else from the first lost iteration, and the loading of its data, to the disruption
 	Down       int64 `json:"downtime_ns"`
 	Init       int64 `json:"init_ns"`   // of the attempt that went on
 	Reload     int64 `json:"reload_ns"` //
@@ -126,6 +126,7 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 			s.from = min(s.from, a.iterations[x].start)
 		}
 		for d, s := range sums {
+			s.from = a.fetched(s.from)
 			d.Iterations = max(d.Iterations, s.n)
 			d.LostWork += s.work
 			d.Stall += s.stall
@@ -136,6 +137,15 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 			})
 		}
 	}
+}
+
+// fetched is the start of the data loading that ends where an iteration
+// starts, or that start.
+func (a *attemptView) fetched(start int64) int64 {
+	if k := a.segAt(start - 1); k >= 0 && a.segEnd(k) == start && a.segs[k].what == what(kindData) {
+		return a.segs[k].start
+	}
+	return start
 }
 
 // undoneBy finds the disruption that undid iteration x of attempt k, and

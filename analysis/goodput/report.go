@@ -59,6 +59,7 @@ type Report struct {
 	Attempts    []AttemptReport `json:"attempts"`
 	Disruptions []Disruption    `json:"disruptions,omitempty"`
 	Iterations  Iterations      `json:"iterations"`
+	Saves       int             `json:"saves"` // checkpoints saved in the window, by the rank that saved most
 	Flags       []Flag          `json:"flags,omitempty"`
 }
 
@@ -312,8 +313,14 @@ func (v *view) count(rep *Report, windows []Interval) {
 	out.Saved, out.HasSaves = through, known
 	for i := range v.ranks {
 		var n Iterations
+		saves := 0
 		for k := range v.ranks[i].attempts {
 			a := &v.ranks[i].attempts[k]
+			for _, s := range a.saves {
+				if s.time <= v.asOf && within(s.time, windows) {
+					saves++
+				}
+			}
 			for x := range a.iterations {
 				it := &a.iterations[x]
 				if it.start >= v.asOf || !within(it.start, windows) {
@@ -339,6 +346,7 @@ func (v *view) count(rep *Report, windows []Interval) {
 				}
 			}
 		}
+		rep.Saves = max(rep.Saves, saves)
 		if n.Kept+n.Lost+n.Unfinished > out.Kept+out.Lost+out.Unfinished {
 			out.Kept, out.Lost, out.Unfinished, out.AtRisk = n.Kept, n.Lost, n.Unfinished, n.AtRisk
 		}
