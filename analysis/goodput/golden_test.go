@@ -133,7 +133,9 @@ func (s *scenario) builders() []*goodput.Builder {
 func (s *scenario) ledger() *goodput.Ledger {
 	var l goodput.Ledger
 	for _, b := range s.builders() {
-		l.Add(b)
+		if err := l.Add(b); err != nil {
+			panic(err)
+		}
 	}
 	return &l
 }

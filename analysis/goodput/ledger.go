@@ -24,8 +24,16 @@ type rank struct {
 
 // Add takes the timeline of a process. The same timeline twice counts once;
 // two different ones for the same rank and attempt are two writers: one of
-// them counts, always the same, and the report says so.
-func (l *Ledger) Add(b *Builder) { l.add(b.build()) }
+// them counts, always the same, and the report says so. The builder must not
+// be used afterwards. An error means that the temporary file of a very large
+// process could not be used; the ledger is then as before.
+func (l *Ledger) Add(b *Builder) error {
+	a, err := b.build()
+	if err == nil {
+		l.add(a)
+	}
+	return err
+}
 
 func (l *Ledger) add(a *attempt) {
 	if l.ranks == nil {

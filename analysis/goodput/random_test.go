@@ -141,6 +141,12 @@ func (p *process) fill(r *rand.Rand, first int64) {
 	}
 }
 
+func mustAdd(l *goodput.Ledger, b *goodput.Builder) {
+	if err := l.Add(b); err != nil {
+		panic(err)
+	}
+}
+
 func ledgerOf(jobs []process, r *rand.Rand, twice bool) *goodput.Ledger {
 	var l goodput.Ledger
 	order := make([]int, len(jobs))
@@ -151,9 +157,9 @@ func ledgerOf(jobs []process, r *rand.Rand, twice bool) *goodput.Ledger {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
 	for _, i := range order {
-		l.Add(jobs[i].builder(r, twice))
+		mustAdd(&l, jobs[i].builder(r, twice))
 		if twice && r.IntN(3) == 0 {
-			l.Add(jobs[i].builder(r, twice))
+			mustAdd(&l, jobs[i].builder(r, twice))
 		}
 	}
 	return &l
@@ -234,6 +240,28 @@ func TestOrderIsIrrelevant(t *testing.T) {
 	})
 }
 
+// TestLargeProcess: sorting with the help of a file changes nothing.
+func TestLargeProcess(t *testing.T) {
+	seeds(t, 5, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		var l goodput.Ledger
+		for i := range jobs {
+			b := goodput.NewBuilder(jobs[i].Process)
+			goodput.SetRowLimit(b, 10)
+			for _, k := range r.Perm(len(jobs[i].spans)) {
+				b.Span(&jobs[i].spans[k])
+			}
+			for _, s := range jobs[i].saves {
+				b.Saved(s[0], s[1])
+			}
+			mustAdd(&l, b)
+		}
+		if one, two := ledgerOf(jobs, nil, false).Report(goodput.Query{}), l.Report(goodput.Query{}); !reflect.DeepEqual(one, two) {
+			t.Errorf("with a file:\n%+v\n%+v", one, two)
+		}
+	})
+}
+
 func TestBackgroundChangesNothing(t *testing.T) {
 	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
 		jobs := randomJob(r)
@@ -303,9 +331,9 @@ func TestMerge(t *testing.T) {
 			parts[i] = &goodput.Ledger{}
 		}
 		for i := range jobs {
-			parts[r.IntN(3)].Add(jobs[i].builder(r, false))
+			mustAdd(parts[r.IntN(3)], jobs[i].builder(r, false))
 			if r.IntN(3) == 0 {
-				parts[r.IntN(3)].Add(jobs[i].builder(r, false))
+				mustAdd(parts[r.IntN(3)], jobs[i].builder(r, false))
 			}
 		}
 		r.Shuffle(3, func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
@@ -337,7 +365,7 @@ func TestPartition(t *testing.T) {
 			}
 		}
 		var l goodput.Ledger
-		l.Add(p.builder(r, true))
+		mustAdd(&l, p.builder(r, true))
 		rep := l.Report(goodput.Query{})
 		have := goodput.Totals{}
 		for c, v := range rep.Categories {

@@ -30,7 +30,9 @@ func (j *job) process(rank, attempt int, start, end, seen float64) {
 
 func (j *job) flush() {
 	if j.b != nil {
-		j.ledger.Add(j.b)
+		if err := j.ledger.Add(j.b); err != nil {
+			panic(err)
+		}
 		j.b = nil
 	}
 }

@@ -59,15 +59,16 @@ func (a *attempt) extend(from int64, w what) {
 	a.segs = append(a.segs, seg{from, w})
 }
 
-// run divides the time of the attempt among rows, which are in order.
-func (w *walk) run(rows []row) {
+// run divides the time of the attempt among rows. It is given those of one
+// moment after the other.
+func (w *walk) run(next func() []row) {
 	a := w.a
 	w.reset(a.Start)
-	i := 0
+	rows := next()
 	for {
 		t := a.stop
-		if i < len(rows) {
-			t = min(t, rows[i].start)
+		if rows != nil {
+			t = min(t, rows[0].start)
 		}
 		if len(w.ends) > 0 {
 			t = min(t, w.ends[0].at)
@@ -82,15 +83,16 @@ func (w *walk) run(rows []row) {
 				w.close(e.slot)
 			}
 		}
-		first := i
-		for i < len(rows) && rows[i].start <= t {
-			i++
+		if rows != nil && rows[0].start == t {
+			w.openAll(rows)
+			rows = next()
 		}
-		w.openAll(rows[first:i])
 		w.settle()
 	}
-	for ; i < len(rows); i++ { // at the very end, or after it
-		w.note(&rows[i])
+	for ; rows != nil; rows = next() { // at the very end, or after it
+		for i := range rows {
+			w.note(&rows[i])
+		}
 	}
 	for slot := range w.live {
 		if l := &w.live[slot]; l.seq != 0 && w.nodes[slot].kids == 0 {

@@ -47,7 +47,7 @@ var rooms = []room{
 	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
 	{"analysis/run", []string{"dftracer", "spans", "attributes", "internal/spill"}, []string{"github.com/klauspost/compress"}},
-	{"analysis/goodput", []string{"analysis/run", "spans"}, nil},
+	{"analysis/goodput", []string{"analysis/run", "spans", "internal/spill"}, nil},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }
