@@ -10,7 +10,7 @@ type Process struct {
 	// Start is when the attempt began. Spans that begin earlier move it.
 	Start int64
 
-	// End is when the application ended properly, run.Open when it did not.
+	// End is when the application ended properly, run.NoEnd when it did not.
 	End int64
 
 	// LastSeen is the last sign of life: a record or a heartbeat.
@@ -39,6 +39,7 @@ type attempt struct {
 	missingEnds int // spans that a sibling closed
 	unnumbered  int // iterations without a number
 	local       bool
+	standard    bool // there are spans of the standard vocabulary besides the application
 	digest      uint64
 }
 
@@ -56,12 +57,12 @@ type overlapped struct {
 // iteration is one training_single_iteration.
 type iteration struct {
 	number     int64 // run.Unknown when there is none
-	start, end int64 // end is run.Open when it never finished
+	start, end int64 // end is run.NoEnd when it never finished
 	own        int64 // its own time in all
 	loop       int32 // index of its loop, -1 when it is in none
 }
 
-func (it *iteration) finished(asOf int64) bool { return it.end != run.Open && it.end <= asOf }
+func (it *iteration) finished(asOf int64) bool { return it.end != run.NoEnd && it.end <= asOf }
 
 // loop is one training_loop.
 type loop struct {
@@ -85,7 +86,7 @@ func (a *attempt) finishLoops(loads []save) {
 	}
 	per := make([]seen, len(a.loops))
 	for i := range per {
-		per[i].lowest = run.Open
+		per[i].lowest = run.NoEnd
 	}
 	for i := range a.iterations {
 		it := &a.iterations[i]

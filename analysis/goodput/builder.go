@@ -23,11 +23,13 @@ type Builder struct {
 	loads   []save
 	threads []int64 // of the training loops
 	hasLoop bool
+	known   bool // a span of the standard vocabulary was added
+	done    *attempt
 }
 
 // NewBuilder returns a builder for one process.
 func NewBuilder(p Process) *Builder {
-	b := &Builder{proc: p, first: run.Open, names: make(map[string]what)}
+	b := &Builder{proc: p, first: run.NoEnd, names: make(map[string]what)}
 	for k := range kindCount {
 		b.table = append(b.table, fixed[k])
 	}
@@ -57,6 +59,7 @@ func (b *Builder) Span(s *run.Span) {
 	case r.kind == kindCustom:
 		r.what = b.custom(s.Name)
 	}
+	b.known = b.known || r.role != roleNone
 	b.first = min(b.first, r.start)
 	b.rows.add(r)
 }
@@ -97,18 +100,21 @@ func (b *Builder) Saved(at, through int64) {
 	b.saves = append(b.saves, save{time: at, through: through})
 }
 
-// build divides the time. The builder must not be used afterwards.
-func (b *Builder) build() (*attempt, error) {
-	a := &attempt{Process: b.proc, names: b.table}
+// finish divides the time and gives up the spans.
+func (b *Builder) finish() error {
+	if b.done != nil {
+		return nil
+	}
+	a := &attempt{Process: b.proc, names: b.table, standard: b.known}
 	a.Start = min(a.Start, b.first)
 	a.stop = a.End
-	if a.stop == run.Open {
+	if a.stop == run.NoEnd {
 		a.stop = a.LastSeen
 	}
 	a.stop = max(a.stop, a.Start)
 	newWalk(a, b.threads).run(b.rows.all())
 	if err := b.rows.close(); err != nil {
-		return nil, fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
+		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
 	}
 	slices.SortFunc(b.saves, func(x, y save) int {
 		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
@@ -116,5 +122,6 @@ func (b *Builder) build() (*attempt, error) {
 	a.saves = slices.Compact(b.saves)
 	a.finishLoops(b.loads)
 	a.digest = a.sum()
-	return a, nil
+	b.done = a
+	return nil
 }

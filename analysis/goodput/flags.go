@@ -16,7 +16,7 @@ const (
 	NoHeartbeat     FlagKind = "no_heartbeat"      // and its last sign of life is only its last record
 	ClockSkew       FlagKind = "clock_skew"        // an attempt begins before the last sign of life of the one before; Value in ns
 	LongIteration   FlagKind = "long_iteration"    // more than ten times the usual time; Value is its number, -1 when unknown
-	MissingRank     FlagKind = "missing_rank"      // a rank of the job that reported nothing
+	MissingRank     FlagKind = "missing_rank"      // the first rank of the job that reported nothing; Count more are in Report.Missing
 	SpansDropped    FlagKind = "spans_dropped"     // Value of them
 	TwoWriters      FlagKind = "two_writers"       // several processes say they are this rank and attempt; Value beyond one
 	MissingEnds     FlagKind = "missing_ends"      // spans without an end that what followed them closed; Value of them
@@ -24,6 +24,7 @@ const (
 	Provisional     FlagKind = "provisional"       // the usual time is that of fewer than three iterations; Value of them
 	LostWorkUnknown FlagKind = "lost_work_unknown" // an attempt followed, and no record says with which iteration it went on
 	ResumeInferred  FlagKind = "resume_inferred"   // the first iteration of a loop was concluded; Value is it
+	NoIterations    FlagKind = "no_iterations"     // not a single iteration was recorded: what the training did is in "other"
 	LocalSteps      FlagKind = "local_steps"       // the program counts from 0 in each attempt; the global numbers come from the loops
 )
 
@@ -61,14 +62,25 @@ func (l *Ledger) flags(v *view) []Flag {
 			out = append(out, Flag{Kind: TwoWriters, Rank: r.id, Attempt: n, Value: more})
 		}
 	}
-	for id := range l.expected {
-		if !seen[id] {
-			out = append(out, Flag{Kind: MissingRank, Rank: id})
-		}
+	if missing := l.missing(seen); len(missing) > 0 {
+		out = append(out, Flag{Kind: MissingRank, Rank: missing[0], Count: l.expected - len(seen) - 1})
 	}
 	slices.SortFunc(out, func(a, b Flag) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Value, b.Value))
 	})
+	return out
+}
+
+// maxMissing bounds the list of missing ranks.
+const maxMissing = 1 << 16
+
+// missing lists the ranks that the job should have and that reported nothing.
+func (l *Ledger) missing(seen map[int]bool) (out []int) {
+	for id := 0; id < l.expected && len(out) < maxMissing && len(seen) < l.expected; id++ {
+		if !seen[id] {
+			out = append(out, id)
+		}
+	}
 	return out
 }
 
@@ -113,6 +125,9 @@ func (r *rankView) flagAttempt(v *view, k int, out []Flag) []Flag {
 		say(LostWorkUnknown, int64(a.unnumbered))
 	}
 	if len(a.iterations) == 0 || a.iterations[0].start >= v.asOf {
+		if a.over && (len(a.loops) > 0 && a.loops[0].start < v.asOf || !a.standard) {
+			say(NoIterations, 0)
+		}
 		return out
 	}
 	switch {
@@ -144,7 +159,7 @@ func (a *attemptView) flagLong(v *view, rank int, out []Flag) []Flag {
 }
 
 func (a *attemptView) warmupOf(i int) int64 {
-	if i == 0 && a.iterations[0].end != run.Open {
+	if i == 0 && a.iterations[0].end != run.NoEnd {
 		return a.warmup
 	}
 	return 0

@@ -99,7 +99,7 @@ func (s *scenario) builders() []*goodput.Builder {
 	var list []*goodput.Builder
 	for _, a := range s.Attempts {
 		p := goodput.Process{
-			Rank: a.Rank, Attempt: a.Attempt, Start: at(a.Start), End: run.Open,
+			Rank: a.Rank, Attempt: a.Attempt, Start: at(a.Start), End: run.NoEnd,
 			LastSeen: at(a.LastSeen), Heartbeats: true,
 		}
 		if a.End != nil {
@@ -112,7 +112,7 @@ func (s *scenario) builders() []*goodput.Builder {
 	for _, sp := range s.Spans {
 		b := made[key{sp.Rank, sp.Attempt}]
 		out := run.Span{
-			ID: sp.ID, Name: sp.Name, Start: at(sp.Start), End: run.Open,
+			ID: sp.ID, Name: sp.Name, Start: at(sp.Start), End: run.NoEnd,
 			Step: number(sp.Attributes.Iteration, run.Unknown), First: number(sp.Attributes.First, run.Unknown),
 			Background: sp.Attributes.Background,
 		}

@@ -28,11 +28,11 @@ type rank struct {
 // be used afterwards. An error means that the temporary file of a very large
 // process could not be used; the ledger is then as before.
 func (l *Ledger) Add(b *Builder) error {
-	a, err := b.build()
-	if err == nil {
-		l.add(a)
+	if err := b.finish(); err != nil {
+		return err
 	}
-	return err
+	l.add(b.done)
+	return nil
 }
 
 func (l *Ledger) add(a *attempt) {
@@ -114,7 +114,7 @@ func (l *Ledger) Bounds() (start, end int64) {
 
 // startBefore is the start of the job as known at a moment.
 func (l *Ledger) startBefore(asOf int64) (start int64, ok bool) {
-	start = run.Open
+	start = run.NoEnd
 	for _, r := range l.ranks {
 		for _, a := range r.attempts {
 			if a.Start < asOf && a.Start < start {

@@ -51,7 +51,7 @@ func randomJob(r *rand.Rand) []process {
 		var last int64
 		for rank := range 1 + r.IntN(3) {
 			p := process{Process: goodput.Process{
-				Rank: rank, Attempt: n, Start: start + r.Int64N(3e9), End: run.Open, Heartbeats: r.IntN(2) == 0,
+				Rank: rank, Attempt: n, Start: start + r.Int64N(3e9), End: run.NoEnd, Heartbeats: r.IntN(2) == 0,
 			}}
 			p.LastSeen = p.Start + r.Int64N(60e9)
 			if !killed || r.IntN(8) == 0 {
@@ -78,7 +78,7 @@ func (p *process) fill(r *rand.Rand, first int64) {
 		id++
 		s := run.Span{ID: id, Parent: parent, Name: name, Start: from, End: to, Step: run.Unknown, First: run.Unknown}
 		if to > stop || r.IntN(200) == 0 {
-			s.End = run.Open
+			s.End = run.NoEnd
 		}
 		if change != nil {
 			change(&s)
@@ -88,8 +88,8 @@ func (p *process) fill(r *rand.Rand, first int64) {
 		}
 		return s.ID
 	}
-	appEnd := run.Open
-	if p.End != run.Open {
+	appEnd := run.NoEnd
+	if p.End != run.NoEnd {
 		appEnd = p.End
 	}
 	app := add(0, "application", p.Start, appEnd, nil)
@@ -355,7 +355,7 @@ func TestPartition(t *testing.T) {
 		p := &jobs[0]
 		p.End = p.LastSeen
 		p.spans = slices.DeleteFunc(p.spans, func(s run.Span) bool {
-			return s.End == run.Open && s.Name != "application" && s.Name != "training_loop"
+			return s.End == run.NoEnd && s.Name != "application" && s.Name != "training_loop"
 		})
 		for i := range p.spans { // no usual time, no fate: only the partition
 			p.spans[i].Step = run.Unknown

@@ -59,7 +59,8 @@ type Report struct {
 	Attempts    []AttemptReport `json:"attempts"`
 	Disruptions []Disruption    `json:"disruptions,omitempty"`
 	Iterations  Iterations      `json:"iterations"`
-	Saves       int             `json:"saves"` // checkpoints saved in the window, by the rank that saved most
+	Saves       int             `json:"saves"`                   // checkpoints saved in the window, by the rank that saved most
+	Missing     []int           `json:"missing_ranks,omitempty"` // ranks that reported nothing
 	Flags       []Flag          `json:"flags,omitempty"`
 }
 
@@ -142,6 +143,11 @@ func (l *Ledger) Report(q Query) *Report {
 	v.count(rep, windows)
 	rep.Disruptions = v.disruptions(windows)
 	rep.Flags = l.flags(v)
+	seen := make(map[int]bool)
+	for i := range v.ranks {
+		seen[v.ranks[i].id] = true
+	}
+	rep.Missing = l.missing(seen)
 	return rep
 }
 

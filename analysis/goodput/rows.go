@@ -175,7 +175,7 @@ func unite(rows []row) []row {
 		r := &rows[i]
 		if n := len(out); n > 0 && r.id != 0 && out[n-1].id == r.id {
 			last := &out[n-1]
-			last.end = min(last.end, r.end) // one that is known, not run.Open
+			last.end = min(last.end, r.end) // one that is known, not run.NoEnd
 			last.number = max(last.number, r.number)
 			last.thread = max(last.thread, r.thread)
 			last.background = last.background || r.background
@@ -197,7 +197,7 @@ func appendRow(dst []byte, r *row) []byte {
 	if r.nested {
 		flags |= 2
 	}
-	if r.end == run.Open {
+	if r.end == run.NoEnd {
 		flags |= 4
 	}
 	dst = append(dst, flags, byte(r.kind), byte(r.role))
@@ -205,7 +205,7 @@ func appendRow(dst []byte, r *row) []byte {
 	dst = binary.AppendUvarint(dst, r.id)
 	dst = binary.AppendUvarint(dst, r.parent)
 	dst = binary.AppendVarint(dst, r.start)
-	if r.end != run.Open {
+	if r.end != run.NoEnd {
 		dst = binary.AppendVarint(dst, r.end-r.start)
 	}
 	dst = binary.AppendVarint(dst, r.number)
@@ -219,7 +219,7 @@ func decodeRow(src []byte, r *row) error {
 		return errRow
 	}
 	flags := src[0]
-	*r = row{background: flags&1 != 0, nested: flags&2 != 0, kind: kind(src[1]), role: role(src[2]), end: run.Open}
+	*r = row{background: flags&1 != 0, nested: flags&2 != 0, kind: kind(src[1]), role: role(src[2]), end: run.NoEnd}
 	src = src[3:]
 	ok := true
 	signed := func() int64 {

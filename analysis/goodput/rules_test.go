@@ -21,7 +21,7 @@ type job struct {
 
 func (j *job) process(rank, attempt int, start, end, seen float64) {
 	j.flush()
-	p := goodput.Process{Rank: rank, Attempt: attempt, Start: ns(start), End: run.Open, LastSeen: ns(seen), Heartbeats: true}
+	p := goodput.Process{Rank: rank, Attempt: attempt, Start: ns(start), End: run.NoEnd, LastSeen: ns(seen), Heartbeats: true}
 	if end >= 0 {
 		p.End = ns(end)
 	}
@@ -47,7 +47,7 @@ func ns(s float64) int64 { return int64(math.Round(s * sec)) }
 // span adds a span and gives its id; a negative end means that it has none.
 func (j *job) span(parent uint64, name string, start, end float64, change ...func(*run.Span)) uint64 {
 	j.id++
-	s := run.Span{ID: j.id, Parent: parent, Name: name, Start: ns(start), End: run.Open, Step: run.Unknown, First: run.Unknown}
+	s := run.Span{ID: j.id, Parent: parent, Name: name, Start: ns(start), End: run.NoEnd, Step: run.Unknown, First: run.Unknown}
 	if end >= 0 {
 		s.End = ns(end)
 	}

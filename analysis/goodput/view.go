@@ -18,7 +18,7 @@ type view struct {
 type rankView struct {
 	*rank
 	attempts []attemptView
-	finish   int64 // since when it is at its proper end, or run.Open
+	finish   int64 // since when it is at its proper end, or run.NoEnd
 }
 
 // attemptView is an attempt as known at the moment of its view.
@@ -26,7 +26,7 @@ type attemptView struct {
 	*attempt
 	from, to int64 // the part of the wall time that is this attempt's
 	over     bool  // it will do nothing more
-	later    int64 // the lowest first iteration of any later attempt, run.Open without one
+	later    int64 // the lowest first iteration of any later attempt, run.NoEnd without one
 	floor    []int64
 	usual    int64 // run.Unknown without one
 	own      bool  // usual is from this attempt
@@ -52,13 +52,13 @@ func (l *Ledger) see(asOf int64) *view {
 			}
 			rv.attempts = append(rv.attempts, attemptView{
 				attempt: a, from: a.Start, to: min(a.stop, asOf), over: a.End <= asOf,
-				later: run.Open, usual: run.Unknown,
+				later: run.NoEnd, usual: run.Unknown,
 			})
 			v.last = max(v.last, a.Attempt)
 			v.end = max(v.end, min(a.stop, asOf))
 			low, ok := lowest[a.Attempt]
 			if !ok {
-				low = run.Open
+				low = run.NoEnd
 			}
 			for _, lp := range a.loops {
 				if lp.start < asOf && lp.from >= 0 {
@@ -82,7 +82,7 @@ func (l *Ledger) see(asOf int64) *view {
 // before the last sign of life of an earlier one, a clock was set back: the
 // time both claim is the later one's.
 func (r *rankView) place() {
-	next := int64(run.Open)
+	next := int64(run.NoEnd)
 	for i := len(r.attempts) - 1; i >= 0; i-- {
 		a := &r.attempts[i]
 		a.to = max(min(a.to, next), a.from)
@@ -91,7 +91,7 @@ func (r *rankView) place() {
 		}
 		next = min(next, a.from)
 	}
-	r.finish = run.Open
+	r.finish = run.NoEnd
 	if n := len(r.attempts); n > 0 && r.attempts[n-1].over {
 		r.finish = r.attempts[n-1].to
 	}
@@ -105,7 +105,7 @@ func (v *view) link(lowest map[int]int64) {
 	}
 	slices.Sort(numbers)
 	later := make(map[int]int64, len(numbers))
-	low := int64(run.Open)
+	low := int64(run.NoEnd)
 	for i := len(numbers) - 1; i >= 0; i-- {
 		later[numbers[i]] = low
 		low = min(low, lowest[numbers[i]])
@@ -287,9 +287,9 @@ func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, i
 		for _, p := range [...]struct {
 			until int64
 			c     Category
-		}{{warm, Warmup}, {warm + did, work}, {run.Open, Stall}} {
+		}{{warm, Warmup}, {warm + did, work}, {run.NoEnd, Stall}} {
 			end := e
-			if p.until != run.Open {
+			if p.until != run.NoEnd {
 				end = min(e, s+p.until-used[n])
 			}
 			if end > at {
@@ -343,7 +343,7 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 		at = max(at, a.to)
 	}
 	last := len(r.attempts) - 1
-	if r.finish != run.Open {
+	if r.finish != run.NoEnd {
 		emit(at, max(v.end, at), Absent, last)
 		at = max(v.end, at)
 	}

@@ -171,7 +171,7 @@ func (w *walk) open(r *row) {
 	}
 	beside, known := w.beside(r)
 	l.aside = r.background || beside || parent != nil && parent.aside && (beside || !known)
-	if l.ends == run.Open && parent != nil {
+	if l.ends == run.NoEnd && parent != nil {
 		l.ends = parent.ends
 	}
 	slot := w.start(l.iter, l.result, l.aside)
@@ -189,7 +189,7 @@ func (w *walk) open(r *row) {
 	if r.nested {
 		w.stacks[r.thread] = append(w.stacks[r.thread], slot)
 	}
-	if r.end == run.Open && (r.role == roleIteration || r.role == rolePhase) {
+	if r.end == run.NoEnd && (r.role == roleIteration || r.role == rolePhase) {
 		w.waiting = append(w.waiting, slot)
 	}
 	if l.ends < w.a.stop {
@@ -239,7 +239,7 @@ func (w *walk) closeSiblings(r *row) {
 	for _, slot := range w.waiting {
 		l := &w.live[slot]
 		switch {
-		case l.seq == 0 || l.end != run.Open || l.role != roleIteration && l.role != rolePhase:
+		case l.seq == 0 || l.end != run.NoEnd || l.role != roleIteration && l.role != rolePhase:
 			// It has ended, and its slot may be another's.
 		case l.parent == r.parent && l.start < r.start && l.thread == r.thread &&
 			(l.role == rolePhase || r.role == roleIteration):
@@ -255,7 +255,7 @@ func (w *walk) closeSiblings(r *row) {
 // closeTree closes a span and what has no end of its own below it.
 func (w *walk) closeTree(slot int32) {
 	for i := range w.live {
-		if l := &w.live[i]; l.seq != 0 && l.end == run.Open && l.up == slot && int32(i) != slot {
+		if l := &w.live[i]; l.seq != 0 && l.end == run.NoEnd && l.up == slot && int32(i) != slot {
 			w.closeTree(int32(i))
 		}
 	}

@@ -2,8 +2,8 @@ package run
 
 import "math"
 
-// Open is the End of a span whose end was not recorded.
-const Open int64 = math.MaxInt64
+// NoEnd is the End of a span whose end was not recorded.
+const NoEnd int64 = math.MaxInt64
 
 // Unknown stands for a number that the records do not give.
 const Unknown int64 = -1
@@ -23,7 +23,7 @@ type Span struct {
 	// in JSON lines.
 	Name, Cat string
 
-	Start, End int64 // End is Open when it was not recorded
+	Start, End int64 // End is NoEnd when it was not recorded
 
 	// Step is the zero-based number of a training iteration, or the step of
 	// the checkpoint that is saved or loaded.
