@@ -122,7 +122,7 @@ func (s *Set) join() {
 		}
 		out = append(out, g)
 	}
-	s.traces = out[:0]
+	s.traces = nil
 	for _, g := range out {
 		if !g.part {
 			s.traces = append(s.traces, g)

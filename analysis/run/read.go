@@ -126,10 +126,7 @@ func (r *reading) traces(g *group) {
 
 // assemble makes jobs of processes and gives the numbers that no record says.
 func assemble(procs []*Process) []*Job {
-	slices.SortFunc(procs, func(a, b *Process) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
-			cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
-	})
+	slices.SortFunc(procs, byTime)
 	type ident struct{ id, tag string }
 	jobs := make(map[ident]*Job)
 	var order []*Job
@@ -167,6 +164,13 @@ func assemble(procs []*Process) []*Job {
 	return order
 }
 
+// byTime orders processes by start, and those that began together by
+// whatever tells them apart.
+func byTime(a, b *Process) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
+		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
+}
+
 func (j *Job) add(p *Process) {
 	j.Ranks = max(j.Ranks, p.WorldSize)
 	if j.ID == "" {
@@ -196,6 +200,7 @@ func (p *Process) copies(o *Process) bool {
 
 // settle tells the training processes from their helpers and numbers them.
 func (j *Job) settle() {
+	slices.SortStableFunc(j.Processes, byTime)
 	j.unite()
 	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
