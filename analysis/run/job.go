@@ -96,7 +96,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // seen widens the time in which the process gave signs of life.
 func (p *Process) seen(t int64) {
-	if t <= 0 || t == NoEnd {
+	if t < earliest || t == NoEnd {
 		return
 	}
 	p.Start, p.LastSeen = min(p.Start, t), max(p.LastSeen, t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -336,7 +337,7 @@ func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 			s.argument(a)
 		}
 	}
-	if s.ID == 0 || s.Start <= 0 {
+	if s.ID == 0 || s.Start < earliest {
 		return
 	}
 	if ev.Parent > 0 {
@@ -346,8 +347,9 @@ func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 }
 
 func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
-	if ev.TS <= 0 {
-		return // a time relative to something that the file does not say
+	if !t.believable(ev.TS) || !t.believable(ev.End()) {
+		p.Bad++ // a time relative to something that the file does not say
+		return
 	}
 	s := &t.span
 	*s = Span{
@@ -376,6 +378,14 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 		s.End = NoEnd
 	}
 	t.deliver(p, s)
+}
+
+// earliest is the first moment, in nanoseconds, that is taken for the time of
+// a record: the year 2000. Some producers write times that are relative.
+const earliest = 946684800e9
+
+func (t *traceReader) believable(ts int64) bool {
+	return ts <= math.MaxInt64/t.scale && ts*t.scale >= earliest
 }
 
 // argument takes what an argument says of a span.
