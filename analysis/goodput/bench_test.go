@@ -1,6 +1,8 @@
 package goodput_test
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,12 +67,15 @@ func BenchmarkLedger(b *testing.B) {
 // iterations of twelve spans.
 func ranksOf(b *testing.B, ranks, steps int) (dir string, events int) {
 	dir = b.TempDir()
-	var text []byte
 	for rank := range ranks {
-		text = text[:0]
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("rank%d.pfw", rank)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		text := bufio.NewWriterSize(f, 1<<20)
 		line := func(id, parent, level int, cat, name string, ts, dur int64, more string) {
 			events++
-			text = fmt.Appendf(text, `{"id":%d,"name":%q,"cat":%q,"pid":%d,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":%d,"p_idx":%d%s}}`+"\n",
+			fmt.Fprintf(text, `{"id":%d,"name":%q,"cat":%q,"pid":%d,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":%d,"p_idx":%d%s}}`+"\n",
 				id, name, cat, 1000+rank, ts, dur, level, parent, more)
 		}
 		at := int64(1704067200000000)
@@ -89,7 +94,7 @@ func ranksOf(b *testing.B, ranks, steps int) (dir string, events int) {
 		}
 		line(3, 2, 2, "pipeline", "train", start, at-start, `,"train_iterations_start":0`)
 		line(2, -1, 1, "ai_root", "ai_root", start, at-start, "")
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d.pfw", rank)), text, 0o600); err != nil {
+		if err := errors.Join(text.Flush(), f.Close()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,6 +40,7 @@ type group struct {
 	pid   int64
 	start int64 // of the start record, Unknown without one
 	rank  int   // -1 when unknown
+	scale int64 // nanoseconds of a unit of time
 	part  bool  // a later part of a rotated trace
 	extra *records
 }
@@ -205,7 +207,7 @@ func header(path string) (*group, error) {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	g := &group{paths: []string{path}, start: Unknown, rank: rankOf(path)}
+	g := &group{paths: []string{path}, start: Unknown, rank: rankOf(path), scale: 1000}
 	for range sniffEvents {
 		ev, err := r.Next()
 		if err != nil {
@@ -213,12 +215,17 @@ func header(path string) (*group, error) {
 		}
 		switch {
 		case ev.Phase != dftracer.PhaseMetadata && ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
-			if g.start == Unknown || ev.TS*1000 < g.start {
-				g.start, g.pid, g.host = ev.TS*1000, ev.PID, ev.HostHash
+			if g.start == Unknown || ev.TS < g.start {
+				g.start, g.pid, g.host = ev.TS, ev.PID, ev.HostHash
 			}
 		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameCustom:
-			if key, _ := ev.Meta(); key == dftracer.KeyPart {
+			switch key, value := ev.Meta(); key {
+			case dftracer.KeyPart:
 				g.part = true
+			case "time_metric":
+				if ns, ok := metrics[value]; ok {
+					g.scale = ns
+				}
 			}
 		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameProcess:
 			if key, value := ev.Meta(); key == "rank" {
@@ -228,8 +235,16 @@ func header(path string) (*group, error) {
 			}
 		}
 	}
+	if g.start > math.MaxInt64/g.scale || g.start < 0 {
+		g.start = Unknown
+	} else {
+		g.start *= g.scale
+	}
 	return g, nil
 }
+
+// metrics are the units of time that a trace may announce.
+var metrics = map[string]int64{"NS": 1, "US": 1000, "MS": 1e6, "SEC": 1e9}
 
 // rankOf is the rank that a file name says, or -1.
 func rankOf(path string) int {

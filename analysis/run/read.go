@@ -21,10 +21,7 @@ import (
 // unreadable are left out and listed in Skipped.
 func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 	r := &reading{set: s, open: open}
-	workers := s.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+	workers := s.workers()
 	r.each(workers, len(s.records), func(i int) { r.lines(s.records[i]) })
 	r.each(workers, len(s.traces), func(i int) { r.traces(s.traces[i]) })
 	if r.err != nil {
@@ -34,6 +31,13 @@ func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 		g.extra = nil
 	}
 	return assemble(r.procs), nil
+}
+
+func (s *Set) workers() int {
+	if s.Workers > 0 {
+		return s.Workers
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 type reading struct {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/spans"
@@ -52,15 +53,16 @@ func training(name string) bool {
 // traceReader turns trace files into spans and events, process by process.
 type traceReader struct {
 	open  func(*Process) Sink
-	main  int64 // PID of the start record, 0 when unknown
 	group *group
 	procs map[procKey]*traceProcess
 	order []*traceProcess
 	hosts map[string]string
 	scale int64 // nanoseconds of one unit of time
-	span  Span
-	event Event
-	last  *traceProcess
+	// workers is how many goroutines parse a file.
+	workers int
+	span    Span
+	event   Event
+	last    *traceProcess
 }
 
 type procKey struct {
@@ -76,7 +78,10 @@ type traceProcess struct {
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string)}
+	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale}
+	if len(s.traces) == 1 {
+		t.workers = s.workers()
+	}
 	var failed error
 	for _, path := range g.paths {
 		failed = errors.Join(failed, t.file(path))
@@ -131,22 +136,12 @@ func (p *Process) identify(o *Process) {
 	p.WorldSize = max(p.WorldSize, o.WorldSize)
 }
 
+// file reads one file. A job that is a single file is parsed by several
+// goroutines; the sink still gets one call at a time.
 func (t *traceReader) file(path string) error {
-	r, err := dftracer.OpenReader(path, &dftracer.ReaderOptions{NoHashes: true})
-	if err != nil {
-		return err
-	}
-	defer r.Close() //nolint:errcheck // only read
-	t.scale, t.last = 1000, nil
 	touched := make(map[*traceProcess]bool)
-	for {
-		ev, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	t.last = nil
+	take := func(ev *dftracer.Event) {
 		p := t.process(ev)
 		if !touched[p] {
 			touched[p] = true
@@ -154,12 +149,40 @@ func (t *traceReader) file(path string) error {
 		}
 		t.take(p, ev)
 	}
-	st := r.Stats()
+	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers}
+	st, err := t.read(path, opts, take)
 	for p := range touched {
 		p.Torn = p.Torn || st.Torn
 		p.Bad += st.Bad
 	}
-	return nil
+	return err
+}
+
+func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(*dftracer.Event)) (dftracer.ReadStats, error) {
+	if t.workers > 1 {
+		var mu sync.Mutex
+		return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			take(ev)
+			return nil
+		})
+	}
+	r, err := dftracer.OpenReader(path, opts)
+	if err != nil {
+		return dftracer.ReadStats{}, err
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		ev, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return r.Stats(), nil
+		}
+		if err != nil {
+			return r.Stats(), err
+		}
+		take(ev)
+	}
 }
 
 func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
@@ -259,11 +282,6 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 
 func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value string) {
 	switch key {
-	case "time_metric":
-		if ns, ok := map[string]int64{"NS": 1, "US": 1000, "MS": 1e6, "SEC": 1e9}[value]; ok {
-			t.scale = ns
-		}
-		return
 	case keyHeartbeat:
 		if us, err := strconv.ParseInt(value, 10, 64); err == nil {
 			p.seen(us * 1000)
