@@ -320,3 +320,25 @@ func TestTwoWriters(t *testing.T) {
 		t.Error("the same timeline twice is two writers")
 	}
 }
+
+// TestRanksComeAndGo: a rank that joins late, one that is not started again,
+// and one that ends before the others.
+func TestRanksComeAndGo(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, -1, 40)
+	j.span(0, "application", 0, -1)
+	j.process(0, 2, 60, 100, 100)
+	j.span(0, "application", 60, 100)
+	j.process(1, 1, 5, -1, 42)
+	j.span(0, "application", 5, -1)
+	j.process(2, 2, 61, 90, 90)
+	j.span(0, "application", 61, 90)
+	rep := j.report(goodput.Query{To: ns(110), AsOf: ns(110)})
+	for rank, w := range []goodput.Totals{
+		{goodput.Other: 80 * sec, goodput.Downtime: 20 * sec, goodput.Unobserved: 10 * sec},
+		{goodput.Absent: 45 * sec, goodput.Other: 37 * sec, goodput.Downtime: 18 * sec, goodput.Unobserved: 10 * sec},
+		{goodput.Absent: 71 * sec, goodput.Other: 29 * sec, goodput.Unobserved: 10 * sec},
+	} {
+		want(t, "rank", rep.Ranks[rank].Categories, w)
+	}
+}

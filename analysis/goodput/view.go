@@ -343,9 +343,30 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 		at = max(at, a.to)
 	}
 	last := len(r.attempts) - 1
+	if last >= 0 && r.finish == run.NoEnd && r.attempts[last].Attempt < v.last {
+		// The job was started again, and this rank did not come back.
+		until := max(at, v.startAfter(r.attempts[last].Attempt))
+		emit(at, until, Downtime, last)
+		at = until
+		emit(at, max(v.end, at), Absent, last)
+		at = max(v.end, at)
+	}
 	if r.finish != run.NoEnd {
 		emit(at, max(v.end, at), Absent, last)
 		at = max(v.end, at)
 	}
 	emit(at, to, Unobserved, last)
+}
+
+// startAfter is when the first process of any later attempt began.
+func (v *view) startAfter(attempt int) int64 {
+	start := v.end
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			if a := &v.ranks[i].attempts[k]; a.Attempt > attempt {
+				start = min(start, a.from)
+			}
+		}
+	}
+	return start
 }
