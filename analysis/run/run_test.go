@@ -216,6 +216,31 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
+// TestTraceAndLines: what a process wrote twice counts once, and what only the
+// lines say is added.
+func TestTraceAndLines(t *testing.T) {
+	const ms = base / 1000
+	event := func(name, more string) string {
+		return fmt.Sprintf(`{"type":"event","span_id":"5d0c","event":{"name":%q,"attributes":{%s"timestamp_msec":%d}},"count":2,"pid":1,"rank":0}`+"\n", name, more, ms+1)
+	}
+	lines := fmt.Sprintf(`{"type":"start","id":"5d0c","name":"application","start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}},"count":1,"pid":1,"rank":0,"attempt":4}`+"\n", ms) +
+		event("save_checkpoint_success", `"current_iteration":30,`) + event("only here", "")
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw": process(1, 0, 5000, "", app, fmt.Sprintf(saved, "")), "a.jsonl": lines,
+	}))
+	if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
+		t.Fatalf("%+v", r.jobs)
+	}
+	p := r.jobs[0].Processes[0]
+	var names []string
+	for _, ev := range r.sinks[p].events {
+		names = append(names, ev.Name)
+	}
+	if !slices.Equal(names, []string{"save_checkpoint_success", "only here"}) || p.Attempt != 5 || len(p.Sources) != 2 || len(r.sinks[p].spans) != 1 {
+		t.Errorf("%v %+v", names, p)
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	if _, err := run.Open(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("no such folder: %v", err)
