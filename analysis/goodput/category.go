@@ -104,6 +104,13 @@ var fixed = [kindCount]Category{
 	kindValidation: Validation, kindIteration: Productive, kindData: DataWait, kindOther: Other,
 }
 
+// The spans of single iterations, as the grammar spells them.
+const (
+	trainingIteration   = "training_single_iteration"
+	validationIteration = "validation_single_iteration"
+	testingIteration    = "TESTING_SINGLE_ITERATION"
+)
+
 // kindOf classifies a span by its name in either vocabulary.
 func kindOf(s *run.Span) kind {
 	switch s.Name {
@@ -115,15 +122,15 @@ func kindOf(s *run.Span) kind {
 		return kindLoad
 	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization:
 		return kindSave
-	case spans.TrainingSingleIteration:
+	case trainingIteration:
 		return kindIteration
 	case spans.DataLoading:
 		return kindData
 	case spans.ModelForward, spans.ZeroGrad, spans.ModelBackward, spans.OptimizerUpdate:
 		return kindCompute
-	case spans.ValidationLoop, spans.ValidationSingleIteration:
+	case spans.ValidationLoop, validationIteration:
 		return kindValidation
-	case spans.TestingLoop, spans.TestingSingleIteration:
+	case spans.TestingLoop, testingIteration:
 		return kindTesting
 	}
 	if s.Cat == "" {
