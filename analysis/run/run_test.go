@@ -140,6 +140,25 @@ func TestWithoutNames(t *testing.T) {
 	}
 }
 
+// TestLauncherDoesNotCount: every attempt says that it is the first.
+func TestLauncherDoesNotCount(t *testing.T) {
+	first := `,"session_tag":"x","attempt":0,"rank":%d`
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw": process(1, 0, 100, fmt.Sprintf(first, 0), app), "b.pfw": process(2, 200, 300, fmt.Sprintf(first, 0), app),
+		"c.pfw": process(3, 195, 310, fmt.Sprintf(first, 1), app), // first of its attempt, and not in the one before
+		"d.pfw": process(4, 400, 500, fmt.Sprintf(first, 0), app), "e.pfw": process(5, 401, 500, fmt.Sprintf(first, 1), app),
+	}))
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a2 pid2", "r0 a3 pid4", "r1 a2 pid3", "r1 a3 pid5"}; !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+	r = readAll(t, files(t, map[string]string{ // at the same time: two writers, which the ledger reports
+		"a.pfw": process(1, 0, 100, fmt.Sprintf(first, 0), app), "b.pfw": process(2, 20, 120, fmt.Sprintf(first, 0), app),
+	}))
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a1 pid2"}; !slices.Equal(have, want) || !r.jobs[0].Processes[0].AttemptKnown {
+		t.Errorf("%v, want %v", have, want)
+	}
+}
+
 func TestTimes(t *testing.T) {
 	killed := process(1, 0, 500, "", begin, beat, lost)
 	for name, c := range map[string]struct {
