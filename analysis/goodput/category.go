@@ -104,13 +104,6 @@ var fixed = [kindCount]Category{
 	kindValidation: Validation, kindIteration: Productive, kindData: DataWait, kindOther: Other,
 }
 
-// The spans of single iterations, as the grammar spells them.
-const (
-	trainingIteration   = "training_single_iteration"
-	validationIteration = "validation_single_iteration"
-	testingIteration    = "TESTING_SINGLE_ITERATION"
-)
-
 // kindOf classifies a span by its name in either vocabulary.
 func kindOf(s *run.Span) kind {
 	switch s.Name {
@@ -122,15 +115,15 @@ func kindOf(s *run.Span) kind {
 		return kindLoad
 	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization:
 		return kindSave
-	case trainingIteration:
+	case spans.TrainingIteration:
 		return kindIteration
 	case spans.DataLoading:
 		return kindData
 	case spans.ModelForward, spans.ZeroGrad, spans.ModelBackward, spans.OptimizerUpdate:
 		return kindCompute
-	case spans.ValidationLoop, validationIteration:
+	case spans.ValidationLoop, spans.ValidationIteration:
 		return kindValidation
-	case spans.TestingLoop, testingIteration:
+	case spans.TestingLoop, spans.TestingIteration:
 		return kindTesting
 	}
 	if s.Cat == "" {

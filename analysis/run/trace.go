@@ -33,9 +33,6 @@ const (
 // microseconds.
 const keyHeartbeat = "heartbeat"
 
-// trainingIteration is the span of one iteration, as the grammar spells it.
-const trainingIteration = "training_single_iteration"
-
 type catName struct{ cat, name string }
 
 // standard gives the standard name of each pair of DFTracer category and name.
@@ -419,7 +416,7 @@ func (t *traceReader) believable(ts int64) bool {
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Name == trainingIteration {
+		if s.Name == spans.TrainingIteration {
 			s.Step = a.Int64()
 		}
 	case argIteration:
@@ -477,7 +474,7 @@ func (p *Process) take(s *Span) {
 	case !p.Training && training(s.Name):
 		p.Training = true
 	}
-	if s.Name != trainingIteration && !isCheckpoint(s.Name) {
+	if s.Name != spans.TrainingIteration && !isCheckpoint(s.Name) {
 		s.Step = Unknown
 	}
 }
