@@ -10,13 +10,17 @@ import (
 // moment counts once, however many streams worked in it.
 type DeviceUse struct {
 	// Device is the number of the device in its process.
-	Device int64
+	Device int64 `json:"device"`
 	// Window is the length of the profiler's window, Idle the part in which
 	// nothing ran.
-	Window, Idle time.Duration
+	Window time.Duration `json:"window_ns"`
+	Idle   time.Duration `json:"idle_ns"`
 	// Compute, Comm and Copy are by class; ExposedComm is communication while
 	// nothing computed.
-	Compute, Comm, Copy, ExposedComm time.Duration
+	Compute     time.Duration `json:"compute_ns"`
+	Comm        time.Duration `json:"comm_ns"`
+	Copy        time.Duration `json:"copy_ns"`
+	ExposedComm time.Duration `json:"comm_exposed_ns"`
 }
 
 func (d DeviceUse) String() string {

@@ -16,19 +16,22 @@ const maxPhases = 1 << 20
 // LogReport describes one TORCH_TRACE log.
 type LogReport struct {
 	// Name is the file. Rank is -1 when the log does not tell.
-	Name string
-	Rank int64
+	Name string `json:"name"`
+	Rank int64  `json:"rank"`
 	// Phases counts compile phases, Unmatched begins and ends without partner,
 	// Compilations the compiled frames, Operators the nodes of their graphs.
-	Phases, Unmatched, Compilations, Operators int64
+	Phases       int64 `json:"phases"`
+	Unmatched    int64 `json:"unmatched_phases,omitempty"`
+	Compilations int64 `json:"compilations"`
+	Operators    int64 `json:"operators"`
 	// Executions lists the compile ids of the graphs in the order in which they
 	// ran, where the log has it. The log has no times of these.
-	Executions []string
+	Executions []string `json:"executions,omitempty"`
 	// Skipped and Defects tell what could not be read.
-	Skipped int64
-	Defects []torchtrace.Defect
+	Skipped int64               `json:"skipped"`
+	Defects []torchtrace.Defect `json:"defects,omitempty"`
 	// Warnings are sentences for a person.
-	Warnings []string
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func (r *LogReport) text(b *strings.Builder) {

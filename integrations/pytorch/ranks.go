@@ -18,51 +18,55 @@ type commWait struct {
 // axis. Its slices with one entry per rank are in the order of Ranks.
 type RankReport struct {
 	// Ranks lists the ranks, lowest first.
-	Ranks []int64
+	Ranks []int64 `json:"ranks"`
 	// Matched counts collectives found on at least two ranks.
-	Matched int
+	Matched int `json:"matched_collectives"`
 	// Inconsistent counts those of them whose ends are too far apart, so that
 	// nobody's wait was derived from them.
-	Inconsistent int
+	Inconsistent int `json:"inconsistent_collectives"`
 	// Offsets were added to each rank's times in the middle of its window;
 	// Estimated is what the ends of the collectives say, also where it was too
 	// small to act on.
-	Offsets, Estimated []time.Duration
+	Offsets   []time.Duration `json:"offsets_ns"`
+	Estimated []time.Duration `json:"estimated_offsets_ns"`
 	// Drifts is how many microseconds per second each clock runs too slow.
-	Drifts []float64
+	Drifts []float64 `json:"drifts_ppm"`
 	// Residuals is by how much the ends of the collectives still differ, as a
 	// robust standard deviation.
-	Residuals []time.Duration
+	Residuals []time.Duration `json:"residuals_ns"`
 	// Confidence says how sure the place of each rank is, Reasons why a rank
 	// was left where it is.
-	Confidence []Confidence
-	Reasons    []string
+	Confidence []Confidence `json:"confidence"`
+	Reasons    []string     `json:"reasons"`
 	// EndSpread is the largest difference between the ends of one collective
 	// over the ranks after alignment, StartSpread the same for starts.
-	EndSpread, StartSpread time.Duration
+	EndSpread   time.Duration `json:"end_spread_ns"`
+	StartSpread time.Duration `json:"start_spread_ns"`
 	// Collectives has one entry per matched collective, in order of time, at
 	// most ten thousand.
-	Collectives []CollectiveSkew
+	Collectives []CollectiveSkew `json:"collectives,omitempty"`
 	// Note is a sentence when ranks could not be aligned.
-	Note string
+	Note string `json:"note,omitempty"`
 }
 
 // CollectiveSkew describes one collective over the ranks that were compared.
 type CollectiveSkew struct {
 	// Op is the operation, Group its process group, "" when not recorded.
-	Op, Group string
+	Op    string `json:"op"`
+	Group string `json:"group,omitempty"`
 	// GroupSize is the number of ranks in the group, -1 when unknown; Ranks is
 	// how many of them were compared.
-	GroupSize int64
-	Ranks     int
+	GroupSize int64 `json:"group_size"`
+	Ranks     int   `json:"ranks_compared"`
 	// Start is the first arrival.
-	Start time.Time
+	Start time.Time `json:"start"`
 	// StartSpread is how long the first rank waited for the last, EndSpread the
 	// residual skew of the clocks.
-	StartSpread, EndSpread time.Duration
+	StartSpread time.Duration `json:"start_spread_ns"`
+	EndSpread   time.Duration `json:"end_spread_ns"`
 	// LastRank arrived last among those compared, -1 when the next to last
 	// came so close that the clocks cannot tell.
-	LastRank int64
+	LastRank int64 `json:"last_rank"`
 }
 
 const maxSkews = 10_000

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,12 +43,26 @@ type SpanOptions struct {
 // SpanReport says which spans were exported.
 type SpanReport struct {
 	// Asked and Used are levels; Used is lower when the budget did not reach.
-	Asked, Used Level
+	Asked Level `json:"asked_level"`
+	Used  Level `json:"used_level"`
 	// Exported counts spans. LeftOut counts rows that became none, by level.
-	Exported int64
-	LeftOut  map[string]int64
+	Exported int64            `json:"exported"`
+	LeftOut  map[string]int64 `json:"left_out,omitempty"`
 	// Err is the first error of the exporter.
-	Err error
+	Err error `json:"-"`
+}
+
+// MarshalJSON gives the error as text.
+func (r *SpanReport) MarshalJSON() ([]byte, error) {
+	type plain SpanReport
+	out := struct {
+		*plain
+		Error string `json:"error,omitempty"`
+	}{plain: (*plain)(r)}
+	if r.Err != nil {
+		out.Error = r.Err.Error()
+	}
+	return json.Marshal(out)
 }
 
 func (r *SpanReport) text(b *strings.Builder) {

@@ -40,6 +40,9 @@ var eraNames = [...]string{
 }
 
 // String returns a short description.
+// MarshalText gives the words of String.
+func (e Era) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
 func (e Era) String() string {
 	if int(e) < len(eraNames) {
 		return eraNames[e]
@@ -69,9 +72,10 @@ type TopMember struct {
 // Defect is one damaged place of a file.
 type Defect struct {
 	// Offset and End bound the skipped bytes in the decompressed stream.
-	Offset, End int64
+	Offset int64 `json:"offset"`
+	End    int64 `json:"end"`
 	// Reason says what was wrong.
-	Reason string
+	Reason string `json:"reason"`
 }
 
 // String formats the defect for a report.
