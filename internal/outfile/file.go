@@ -51,6 +51,7 @@ type file struct {
 	path  string // of the current part
 	part  int
 	f     *os.File
+	shut  bool        // f was closed by Close
 	id    os.FileInfo // as it was opened
 	good  int64       // committed
 	at    int64       // written
@@ -155,6 +156,8 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 	switch {
 	case same && named.Size() < o.good: // emptied by somebody
 		return true, true, o.Next()
+	case same && o.shut && named.Size() > o.good: // somebody went on in it, or it is another file
+		return true, false, o.Next()
 	case same && alive:
 		return false, false, o.f.Truncate(o.good)
 	case same: // the descriptor is gone, not the file
@@ -166,8 +169,8 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 			return false, false, errors.Join(errClosed, f.Close())
 		}
 		Lock(f)
-		orphan(o.f)
-		o.f = f
+		o.drop()
+		o.f, o.shut = f, false
 		return false, false, o.f.Truncate(o.good)
 	}
 	gone = alive && linkCount(info) == 0 || !alive && errors.Is(nameErr, fs.ErrNotExist)
@@ -207,10 +210,17 @@ func (o *file) replace(f *os.File, path string) error {
 	if _, err := o.ours(); err == nil {
 		_ = o.f.Close() // what was written to the old file is beyond help when that fails
 	} else {
+		o.drop()
+	}
+	o.f, o.shut, o.id, o.path, o.good, o.at = f, false, info, path, 0, 0
+	return nil
+}
+
+// drop gives up a descriptor that somebody closed.
+func (o *file) drop() {
+	if !o.shut {
 		orphan(o.f)
 	}
-	o.f, o.id, o.path, o.good, o.at = f, info, path, 0, 0
-	return nil
 }
 
 func (o *file) Remove() error {
@@ -233,8 +243,9 @@ func (o *file) Sync() error {
 
 func (o *file) Close() error {
 	if _, err := o.ours(); err != nil {
-		orphan(o.f)
+		o.drop()
 		return err
 	}
+	o.shut = true
 	return o.f.Close()
 }

@@ -106,6 +106,7 @@ type Sink struct {
 	closing  bool
 	closed   time.Time
 	given    bool  // up: a deadline has passed
+	leave    bool  // the file without its end
 	err      error // of the current failure; nil while writes succeed
 	outage   *outage
 	part     Part
@@ -136,6 +137,15 @@ type outage struct {
 // New makes a Sink and writes the start of the file. An error means that this
 // failed; out is closed then.
 func New(out Output, o Options) (*Sink, error) {
+	s := newSink(out, o)
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	go s.run()
+	return s, nil
+}
+
+func newSink(out Output, o Options) *Sink {
 	if o.Hold <= 0 {
 		o.Hold = DefaultHold
 	}
@@ -145,12 +155,7 @@ func New(out Output, o Options) (*Sink, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), done: make(chan struct{}), limit: min(shallow, o.Hold), path: out.Path()}
-	if err := s.begin(); err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	go s.run()
-	return s, nil
+	return &Sink{o: o, out: out, work: make(chan struct{}, 1), done: make(chan struct{}), limit: min(shallow, o.Hold), path: out.Path()}
 }
 
 // Path is the current file.
