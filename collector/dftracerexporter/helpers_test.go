@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 )
@@ -101,6 +102,8 @@ type harness struct {
 	logs   exporter.Logs
 	inner  *tracesExporter
 	tel    *componenttest.Telemetry
+
+	stopped bool // by the test, which knows the error
 }
 
 func start(t testing.TB, change func(*Config)) *harness {
@@ -118,7 +121,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	tel := componenttest.NewTelemetry()
-	set := exportertest.NewNopSettings(componentType)
+	set := exportertest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	r := &harness{t: t, dir: cfg.Directory, tel: tel}
 	// What the factory would share, kept to look inside.
@@ -160,10 +163,13 @@ func (r *harness) sendLogs(ld plog.Logs) {
 }
 
 // settle writes what waits, as if the order window were over.
-func (r *harness) settle() { r.inner.store.tick(time.Now().Add(2 * time.Hour)) }
+func (r *harness) settle() { r.inner.store.tick(context.Background(), time.Now().Add(2*time.Hour)) }
 
 func (r *harness) stop() {
 	r.t.Helper()
+	if r.stopped {
+		return
+	}
 	if err := r.traces.Shutdown(context.Background()); err != nil {
 		r.t.Error(err)
 	}

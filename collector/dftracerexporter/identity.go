@@ -73,6 +73,18 @@ func (id *identity) process(attrs pcommon.Map) dftracer.Process {
 	}
 }
 
+// job adds what the start event says of the job.
+func (id *identity) job(attrs pcommon.Map, opts *dftracer.Options) {
+	if id.ranked {
+		opts.Rank = &id.rank
+	}
+	if n, ok := number(attrs, "training.attempt"); ok && n >= 0 {
+		attempt := int(n)
+		opts.Attempt = &attempt
+	}
+	opts.SessionTag = bounded(text(attrs, "", "training.session_tag"))
+}
+
 // text is the first of the attributes that is there and not empty.
 func text(attrs pcommon.Map, otherwise string, keys ...string) string {
 	for _, key := range keys {

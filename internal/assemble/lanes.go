@@ -1,4 +1,4 @@
-package dftracerexporter
+package assemble
 
 import (
 	"slices"
