@@ -119,10 +119,14 @@ func (e *Exporter) write(batch []sdktrace.ReadOnlySpan) {
 		e.spans = make([]assemble.Span, len(batch))
 	}
 	e.args, e.events = e.args[:0], e.events[:0]
+	spans := e.spans[:len(batch)]
 	for i, s := range batch {
-		dst := &e.spans[:len(batch)][i]
-		e.convert(dst, s)
-		e.asm.Add(dst, time.Time{})
+		e.convert(&spans[i], s)
+		if len(batch) == 1 {
+			e.asm.Write(&spans[i])
+		} else {
+			e.asm.Add(&spans[i], time.Time{})
+		}
 	}
 	e.asm.WriteAll()
 	// What was written must not be kept alive.

@@ -91,10 +91,9 @@ func (a *Assembler) Counts() Counts {
 // Waiting is how many spans wait.
 func (a *Assembler) Waiting() int { return len(a.waiting) }
 
-// Add takes a span that came at now, and writes others if too many wait. A
-// span that came before is left out: senders repeat a batch when they did not
-// hear that it was taken.
-func (a *Assembler) Add(s *Span, now time.Time) {
+// admit readies a span. A span that came before is left out: senders repeat a
+// batch when they did not hear that it was taken.
+func (a *Assembler) admit(s *Span) bool {
 	s.reset()
 	if s.Key.IsZero() { // against the specification, but a span all the same
 		a.nameless++
@@ -104,10 +103,29 @@ func (a *Assembler) Add(s *Span, now time.Time) {
 	if s.Parent == s.Key {
 		s.Parent = Key{}
 	}
-	if r := a.family.find(s.Key); a.waiting[s.Key] != nil || r != nil && r.done {
+	if r := a.family.find(s.Key); r != nil && r.done || a.waiting[s.Key] != nil {
 		a.counts.Duplicates++
+		return false
+	}
+	return true
+}
+
+// Write writes a span at once, after those that wait.
+func (a *Assembler) Write(s *Span) {
+	a.WriteAll()
+	if a.admit(s) {
+		s.taken = true
+		a.all = append(a.all[:0], s)
+		a.writeFamily(a.all)
+	}
+}
+
+// Add takes a span that came at now, and writes others if too many wait.
+func (a *Assembler) Add(s *Span, now time.Time) {
+	if !a.admit(s) {
 		return
 	}
+	s.measure()
 	a.waiting[s.Key] = s
 	if !s.Parent.IsZero() {
 		if s.next = a.below[s.Parent]; s.next != nil {
@@ -172,7 +190,7 @@ func (a *Assembler) Resume(w *dftracer.Writer) { a.w = w }
 // finish writes all but the newest so many open spans as unfinished.
 func (a *Assembler) finish(keep int) {
 	var open []*relative
-	for a.family.open.Len() > keep {
+	for a.family.open.len > keep {
 		open = append(open, a.family.oldestOpen())
 	}
 	// A parent ends no sooner than its children.
@@ -212,7 +230,7 @@ func (a *Assembler) unfinished(r *relative) {
 		args = append(args, dftracer.String(ArgTraceID, hex.EncodeToString(r.key.Trace[:])),
 			dftracer.String(ArgSpanID, hex.EncodeToString(r.key.Span[:])))
 	}
-	lane, _ := a.lanes.place(r.id, above, r.start, r.end)
+	lane := a.lanes.place(r.id, above, r.start, r.end)
 	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	a.args = args
 	a.counts.Unfinished++
@@ -244,7 +262,7 @@ func (a *Assembler) touch(r *relative) {
 func (a *Assembler) announce() {
 	for i, r := range a.touched {
 		a.touched[i] = nil
-		waits := r.touched && r.element != nil && r.begun == nil
+		waits := r.touched && r.in != nil && r.begun == nil
 		r.touched = false
 		if !waits || r.announced != 0 && r.announced <= r.start {
 			continue

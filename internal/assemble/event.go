@@ -57,7 +57,7 @@ func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args
 			p.extend(start, start)
 		}
 	}
-	if r.element == nil {
+	if r.in == nil {
 		return // expecting the parent made it forgotten: the limit is 1
 	}
 	lane := a.lanes.keep(r.id, start)

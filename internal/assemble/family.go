@@ -1,7 +1,6 @@
 package assemble
 
 import (
-	"container/list"
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -29,7 +28,9 @@ type relative struct {
 	marks      []mark    // the newest events written
 	begun      *begun    // what its begin said
 	announced  int64     // the start that the file knows of a span that is open
-	element    *list.Element
+
+	next, prev *relative // in the list that in names
+	in         *recent
 }
 
 // begun is a span as it began.
@@ -71,47 +72,78 @@ func (r *relative) mark(m mark) {
 // family finds spans by their keys: those that are still open and those that
 // are done, each up to a limit; what was not asked for longest is forgotten.
 type family struct {
-	limit int
-	known map[Key]*relative
-	open  *list.List // of *relative
-	ended *list.List // of *relative
+	limit       int
+	known       map[Key]*relative
+	open, ended recent
 }
 
 func newFamily(limit int) *family {
-	return &family{limit: limit, known: make(map[Key]*relative), open: list.New(), ended: list.New()}
+	return &family{limit: limit, known: make(map[Key]*relative)}
+}
+
+// recent is a list of relatives, the one asked for last in front.
+type recent struct {
+	first, last *relative
+	len         int
+}
+
+func (l *recent) push(r *relative) {
+	r.in, r.next, r.prev = l, l.first, nil
+	if l.first != nil {
+		l.first.prev = r
+	} else {
+		l.last = r
+	}
+	l.first = r
+	l.len++
+}
+
+// take takes a relative out of the list it is in, if any.
+func (r *relative) take() {
+	l := r.in
+	if l == nil {
+		return
+	}
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		l.first = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	} else {
+		l.last = r.prev
+	}
+	r.in, r.next, r.prev = nil, nil, nil
+	l.len--
 }
 
 // find gives what is known of a span, and keeps it from being forgotten.
 func (f *family) find(key Key) *relative {
 	r := f.known[key]
-	if r != nil && r.element != nil {
-		f.listOf(r).MoveToFront(r.element)
+	if r != nil && r.in != nil && r.prev != nil {
+		l := r.in
+		r.take()
+		l.push(r)
 	}
 	return r
-}
-
-func (f *family) listOf(r *relative) *list.List {
-	if r.done {
-		return f.ended
-	}
-	return f.open
 }
 
 // expect remembers a span that is to come. The one that is forgotten for it is
 // returned, or nil.
 func (f *family) expect(key Key, id uint64) (r, forgotten *relative) {
-	if f.open.Len() >= f.limit {
+	if f.open.len >= f.limit {
 		forgotten = f.oldestOpen()
 	}
 	r = &relative{key: key, id: id}
 	f.known[key] = r
-	r.element = f.open.PushFront(r)
+	f.open.push(r)
 	return r, forgotten
 }
 
 // oldestOpen forgets the open span that was not asked for longest.
 func (f *family) oldestOpen() *relative {
-	r := f.open.Back().Value.(*relative)
+	r := f.open.last
 	f.forget(r)
 	return r
 }
@@ -123,10 +155,7 @@ func (f *family) claim(key Key) *relative {
 	if r == nil || r.done {
 		return nil
 	}
-	if r.element != nil {
-		f.open.Remove(r.element)
-		r.element = nil
-	}
+	r.take()
 	return r
 }
 
@@ -134,22 +163,21 @@ func (f *family) claim(key Key) *relative {
 func (f *family) arrived(r *relative) {
 	r.done, r.begun, r.touched = true, nil, false
 	f.known[r.key] = r
-	r.element = f.ended.PushFront(r)
+	f.ended.push(r)
 	f.keepEnded(f.limit)
 }
 
 // keepEnded forgets all but so many spans that are done.
 func (f *family) keepEnded(limit int) {
-	for f.ended.Len() > limit {
-		oldest := f.ended.Back().Value.(*relative)
+	for f.ended.len > limit {
+		oldest := f.ended.last
 		f.forget(oldest)
 		oldest.parent, oldest.marks = nil, nil
 	}
 }
 
 func (f *family) forget(r *relative) {
-	f.listOf(r).Remove(r.element)
-	r.element = nil
+	r.take()
 	if f.known[r.key] == r {
 		delete(f.known, r.key)
 	}

@@ -51,6 +51,10 @@ func (s *Span) reset() {
 	s.End = max(s.Start, s.End)
 	s.next, s.prev, s.taken = nil, nil, false
 	s.self, s.up, s.above, s.down, s.own, s.level = nil, nil, nil, s.down[:0], false, 0
+}
+
+// measure sets the size.
+func (s *Span) measure() {
 	s.size = 256 + argsSize(s.Args)
 	for i := range s.Events {
 		s.size += s.Events[i].size()

@@ -197,7 +197,7 @@ func (a *Assembler) writeHead(head *Span) {
 	case head.above != nil && !head.above.done:
 		parent = head.above.id
 	}
-	lane, covered := a.lanes.place(head.self.id, parent, head.Start, head.End)
+	lane := a.lanes.place(head.self.id, parent, head.Start, head.End)
 	if len(head.down) == 0 {
 		a.write(head, lane)
 		return
@@ -205,7 +205,7 @@ func (a *Assembler) writeHead(head *Span) {
 	group := []*Span{head}
 	var aside []*Span // children for which there is no room beside those written before
 	for _, c := range head.down {
-		if overlaps(covered, c) {
+		if overlaps(a.lanes.covered, c) {
 			aside = append(aside, c)
 		} else {
 			group = append(group, c)
