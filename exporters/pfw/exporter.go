@@ -36,12 +36,13 @@ type Exporter struct {
 	path string
 	opts Options
 
-	mu     sync.Mutex
-	w      *dftracer.Writer // nil until there is something to write
-	asm    *assemble.Assembler
-	keys   keyTable
-	closed bool
-	err    error
+	mu      sync.Mutex
+	w       *dftracer.Writer // nil until there is something to write
+	asm     *assemble.Assembler
+	keys    keyTable
+	closed  bool
+	started bool // the trace begins with its first span and ends with Shutdown
+	err     error
 
 	// Memory of one batch, used again.
 	spans  []assemble.Span
@@ -82,6 +83,32 @@ func (e *Exporter) use(w *dftracer.Writer) {
 	})
 }
 
+// create makes the file. Its first spans have begun before that, and the trace
+// begins with the earliest.
+func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
+	var o dftracer.Options
+	if e.opts.Trace != nil {
+		o = *e.opts.Trace
+	}
+	e.started = o.Start.IsZero()
+	if e.started {
+		o.Start = batch[0].StartTime()
+		for _, s := range batch {
+			if s.StartTime().Before(o.Start) {
+				o.Start = s.StartTime()
+			}
+		}
+		if o.Heartbeat == 0 {
+			o.Heartbeat = dftracer.DefaultHeartbeat // the process is alive
+		}
+	}
+	w, err := dftracer.Create(e.path, &o)
+	if err == nil {
+		e.use(w)
+	}
+	return err
+}
+
 // maxBatch is how many spans are put together at once.
 const maxBatch = 4096
 
@@ -98,12 +125,9 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		return e.err
 	}
 	if e.w == nil {
-		w, err := dftracer.Create(e.path, e.opts.Trace)
-		if err != nil {
-			e.err = err
-			return err
+		if e.err = e.create(batch); e.err != nil {
+			return e.err
 		}
-		e.use(w)
 	}
 	for len(batch) > 0 {
 		n := min(len(batch), maxBatch)
@@ -185,6 +209,9 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.asm.Finish()
 	if n := e.asm.Counts().Unfinished; n > 0 {
 		e.w.SetEndArgs(dftracer.Int("spans_unfinished", n))
+	}
+	if e.started {
+		e.w.SetEnd(time.Now())
 	}
 	last := e.w.FlushContext
 	if e.opts.OwnWriter {
