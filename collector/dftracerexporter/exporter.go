@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
 	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
@@ -41,6 +42,10 @@ func newTracesExporter(cfg *Config, set component.TelemetrySettings) (*tracesExp
 	e := &tracesExporter{cfg: cfg, log: set.Logger, in: in, now: time.Now, stop: make(chan struct{})}
 	e.work, e.abort = context.WithCancel(context.Background())
 	e.store = newStore(cfg, set.Logger, in)
+	// An alert needs the series before there is reason for one.
+	for _, c := range []metric.Int64Counter{in.DftracerLostLines, in.DftracerFileOutages, in.DftracerUnfinishedSpans} {
+		c.Add(context.Background(), 0)
+	}
 	return e, nil
 }
 

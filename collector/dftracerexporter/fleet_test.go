@@ -132,6 +132,9 @@ func TestShutdownInTime(t *testing.T) {
 // Lines that are lost are counted when that happens, not when the file ends.
 func TestLostLinesAreCountedAtOnce(t *testing.T) {
 	r := start(t, func(c *Config) { c.OrderWindow = 0 })
+	if _, err := r.tel.GetMetric("otelcol_dftracer_lost_lines"); err != nil {
+		t.Error("an alert on lost lines has no series before the first one is lost")
+	}
 	r.send(turn(1, 0, false))
 	if err := r.only().w.Flush(); err != nil {
 		t.Fatal(err)

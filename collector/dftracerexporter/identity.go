@@ -30,7 +30,7 @@ func identify(attrs pcommon.Map) identity {
 		service:  text(attrs, unknown, "service.name"),
 		instance: text(attrs, "", "service.instance.id", "container.id", "k8s.pod.uid"),
 	}
-	rank, ok := number(attrs, "training.rank", "rank")
+	rank, ok := number(attrs, "training.rank", "torch.rank", "rank")
 	if ok && rank >= 0 {
 		id.rank, id.ranked = int(rank), true
 	}
