@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,13 @@ func TestRotation(t *testing.T) {
 }
 
 func TestManySenders(t *testing.T) {
-	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 4, 0 })
+	for _, open := range []int{1, 4} {
+		t.Run(strconv.Itoa(open)+" open", func(t *testing.T) { manySenders(t, open) })
+	}
+}
+
+func manySenders(t *testing.T, open int) {
+	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = open, 0 })
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -137,8 +144,8 @@ func TestManySenders(t *testing.T) {
 	for _, f := range r.files() {
 		n += dftest.Check(t, f).Counts["ai_root/ai_root/X"]
 	}
-	if n != 400 {
-		t.Errorf("%d spans in %d files, want 400", n, len(r.files()))
+	if n != 400 || len(r.files()) != 6 {
+		t.Errorf("%d spans in %d files, want 400 in 6", n, len(r.files()))
 	}
 }
 
