@@ -79,6 +79,27 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
+// A rotated trace goes on in the part where it was.
+func TestSuspendRotated(t *testing.T) {
+	dir := t.TempDir()
+	w, spans := spread(t, filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{RotateSize: 600}, func(int) {})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	events := 0
+	for _, f := range files {
+		report, err := dftracer.ValidateFile(f, &dftracer.ValidateOptions{AllowMissingParents: true})
+		if err != nil || !report.OK() {
+			t.Errorf("%s: %v %v", f, err, report.Err())
+		}
+		events += report.Events - 2
+	}
+	if len(files) < 2 || len(files) != int(w.Stats().Parts)+1 || events != spans {
+		t.Errorf("%d events in %v, want %d", events, files, spans)
+	}
+}
+
 func TestSuspendedFileVanishes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "trace.pfw")

@@ -2,12 +2,14 @@ package dftracerexporter
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -156,6 +158,47 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("no line is counted as lost")
+}
+
+// While the file of one process cannot be written, another one is refused
+// rather than taken into memory without bound, and nothing is lost.
+func TestNoFileCanBePutAside(t *testing.T) {
+	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 1, 0 })
+	r.send(turn(1, 0, false))
+	if err := r.only().w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	moved := r.dir + ".moved"
+	if err := errors.Join(os.Rename(r.dir, moved), os.WriteFile(r.dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		err := r.traces.ConsumeTraces(context.Background(), turn(2, 0, false))
+		if err == nil || consumererror.IsPermanent(err) || !strings.Contains(err.Error(), "none can be put aside") {
+			t.Fatalf("error is %v, want one that may pass", err)
+		}
+	}
+	r.send(turn(1, 1, false)) // this one waits in memory
+	if err := errors.Join(os.Remove(r.dir), os.Rename(moved, r.dir)); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 { // the writer tries again by and by
+		if r.traces.ConsumeTraces(context.Background(), turn(2, 0, false)) == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.send(turn(1, 2, true))
+	r.send(turn(2, 2, true))
+	r.stop()
+	if n := r.counter("otelcol_dftracer_lost_lines"); n != 0 || len(r.files()) != 2 {
+		t.Errorf("%d lines are lost, files are %v", n, r.files())
+	}
+	for _, f := range r.files() {
+		if report := dftest.Check(t, f); report.Counts["otel/unfinished/X"] != 0 || report.Counts["pipeline/train/X"] != 1 {
+			t.Errorf("%s has %v", f, report.Counts)
+		}
+	}
 }
 
 // The trace lasts as long as the job, whenever the Collector wrote it.

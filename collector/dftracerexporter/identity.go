@@ -19,6 +19,7 @@ type identity struct {
 	host, service, instance string
 	pid, rank               int
 	ranked                  bool // rank is known
+	anonymous               bool // nothing tells it from others of its host, service and rank
 }
 
 // identify reads who the spans of a resource are of. A process id is made up
@@ -40,6 +41,7 @@ func identify(attrs pcommon.Map) identity {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id.host + "\x00" + id.service + "\x00" + id.instance + "\x00" + strconv.Itoa(id.rank)))
+	id.anonymous = id.instance == ""
 	id.pid = int(h.Sum32()&0x3fffffff) | 0x40000000 // above any real one
 	return id
 }

@@ -254,6 +254,10 @@ func (s *store) create(t *trace, a arrival) error {
 		w.CM(dftracer.KeyPart, strconv.Itoa(number))
 	}
 	facts(t, a.res)
+	if t.id.anonymous {
+		s.log.Warn("spans come without process.pid and service.instance.id: processes of the same host, service and rank share a file",
+			zap.String("file", w.Path()))
+	}
 	s.log.Debug("trace file made", zap.String("file", w.Path()))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // Output is where a [Sink] puts bytes. Only one goroutine at a time uses it,
@@ -134,10 +135,15 @@ func (o *file) Check() error {
 	}
 	named, err := os.Lstat(o.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(named, o.id), info.Size() < o.good:
+	case missing(err), err == nil && !os.SameFile(named, o.id), info.Size() < o.good:
 		return errRemoved
 	}
 	return nil // another error tells nothing; a write will
+}
+
+// missing reports whether an error says that there is no such file.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func (o *file) Gone() bool {
@@ -173,7 +179,7 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		o.f, o.shut = f, false
 		return false, false, o.f.Truncate(o.good)
 	}
-	gone = alive && linkCount(info) == 0 || !alive && errors.Is(nameErr, fs.ErrNotExist)
+	gone = alive && linkCount(info) == 0 || !alive && missing(nameErr)
 	if err := makeDir(o.path); err != nil {
 		return false, false, err
 	}

@@ -44,7 +44,8 @@ func Continue(old *Sink, o Options) (*Sink, error) {
 	s.begun, s.finished, s.framing = old.begun, old.finished, old.framing
 	if !s.resume() {
 		s.tell()
-		return nil, errors.Join(s.err, s.out.Close())
+		_ = s.out.Close() // if it was opened at all
+		return nil, s.err
 	}
 	old.mu.Lock()
 	old.leave = false
