@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Keys of arguments that DFTracer's readers know.
@@ -27,9 +27,10 @@ func ImageIndex(n int) attribute.KeyValue { return attribute.Int(keyImageIndex, 
 // ImageSize is the argument image_size, in bytes.
 func ImageSize(n int) attribute.KeyValue { return attribute.Int(keyImageSize, n) }
 
-// Update sets arguments of all later scopes of the node and of everything
-// below it, until they are set again or Reset. A scope has the arguments of
-// the moment it starts. Disabled nodes do not take part.
+// Update sets arguments of the scopes of the node and of everything below it,
+// until they are set again or Reset. As with DFTracer's original a scope has the
+// arguments of the moment it ends: an update in the body of a loop holds for the
+// block it is in. Disabled nodes do not take part.
 //
 // An epoch or a step wins over the one that the provider knows. On the root it
 // is also told to the provider, so that spans of package telemetry have it.
@@ -39,7 +40,7 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 	}
 	n.tree.mu.Lock()
 	n.update(attrs)
-	root, on := n == n.tree.Root, !n.state.Load().off
+	root, on := n == n.tree.Root, !n.off.Load()
 	n.tree.mu.Unlock()
 	if !root || !on {
 		return
@@ -59,8 +60,8 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 }
 
 func (n *Node) update(attrs []attribute.KeyValue) {
-	if st := n.state.Load(); !st.off {
-		n.state.Store(&state{args: merge(st.args, attrs)})
+	if !n.off.Load() {
+		n.args.Store(merge(n.args.Load(), attrs))
 	}
 	for _, c := range n.children {
 		c.update(attrs)
@@ -69,8 +70,8 @@ func (n *Node) update(attrs []attribute.KeyValue) {
 
 // merge gives new arguments; those before stay as they are, because running
 // scopes have them.
-func merge(before *spans.ScopeArgs, attrs []attribute.KeyValue) *spans.ScopeArgs {
-	next := &spans.ScopeArgs{}
+func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) *outputs.ScopeArgs {
+	next := &outputs.ScopeArgs{}
 	if before != nil {
 		next.Epoch, next.Step = before.Epoch, before.Step
 		next.Attrs = append(make([]attribute.KeyValue, 0, len(before.Attrs)+len(attrs)), before.Attrs...)
@@ -109,17 +110,17 @@ func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyVa
 
 // Reset forgets the arguments that Update gave to the node and to everything
 // below it.
-func (n *Node) Reset() { n.change(func(st state) state { st.args = nil; return st }) }
+func (n *Node) Reset() { n.change(func(n *Node) { n.args.Store(nil) }) }
 
 // Enable switches the node and everything below it on. It may lie below a
 // disabled node.
-func (n *Node) Enable() { n.change(func(st state) state { st.off = false; return st }) }
+func (n *Node) Enable() { n.change(func(n *Node) { n.off.Store(false) }) }
 
 // Disable switches the node and everything below it off. Scopes that are open
 // are still recorded.
-func (n *Node) Disable() { n.change(func(st state) state { st.off = true; return st }) }
+func (n *Node) Disable() { n.change(func(n *Node) { n.off.Store(true) }) }
 
-func (n *Node) change(f func(state) state) {
+func (n *Node) change(f func(*Node)) {
 	if n == nil {
 		return
 	}
@@ -128,9 +129,8 @@ func (n *Node) change(f func(state) state) {
 	n.walk(f)
 }
 
-func (n *Node) walk(f func(state) state) {
-	st := f(*n.state.Load())
-	n.state.Store(&st)
+func (n *Node) walk(f func(*Node)) {
+	f(n)
 	for _, c := range n.children {
 		c.walk(f)
 	}
@@ -139,26 +139,26 @@ func (n *Node) walk(f func(state) state) {
 // ForceOn gives a copy of the node that is not part of the tree: it records
 // even if the node or its category is disabled, and no later Update, Enable or
 // Disable of the tree reaches it. Keep it instead of making it for every use.
-func (n *Node) ForceOn() *Node { return n.detach(func(st *state) { st.off = false }) }
+func (n *Node) ForceOn() *Node { return n.detach(func(d *Node) { d.off.Store(false) }) }
 
 // ForceOff gives a copy of the node that is not part of the tree and never
 // records anything.
-func (n *Node) ForceOff() *Node { return n.detach(func(st *state) { st.off = true }) }
+func (n *Node) ForceOff() *Node { return n.detach(func(d *Node) { d.off.Store(true) }) }
 
 // With gives a copy of the node that is not part of the tree, with further
 // arguments, which the node itself does not get.
 func (n *Node) With(attrs ...attribute.KeyValue) *Node {
-	return n.detach(func(st *state) { st.args = merge(st.args, attrs) })
+	return n.detach(func(d *Node) { d.args.Store(merge(d.args.Load(), attrs)) })
 }
 
-func (n *Node) detach(f func(*state)) *Node {
+func (n *Node) detach(f func(*Node)) *Node {
 	if n == nil {
 		return nil
 	}
-	d := &Node{tree: n.tree, category: n.category, name: n.name}
-	st := *n.state.Load()
-	f(&st)
-	d.state.Store(&st)
+	d := &Node{tree: n.tree, label: label{category: n.category, name: n.name}}
+	d.off.Store(n.off.Load())
+	d.args.Store(n.args.Load())
+	f(d)
 	return d
 }
 

@@ -9,8 +9,8 @@
 //	defer step.End()
 //
 //	for epoch := range ai.Pipeline.Epoch.Range(ctx, epochs) {
-//		for ctx, batch := range ai.IterContext(ctx, ai.DataLoader.Fetch, loader.Batches()) {
-//			ai.Update(ai.Epoch(epoch), ai.Step(step))
+//		for batch := range ai.Iter(ctx, ai.DataLoader.Fetch, loader.Batches()) {
+//			ai.Update(ai.Epoch(epoch), ai.Step(step)) // holds for this block too
 //			...
 //		}
 //	}
@@ -22,9 +22,11 @@
 // telemetry.Provider.ScopeKind. Scopes nest with the spans of package
 // telemetry and of the plain OpenTelemetry API through the context, in any
 // order and across goroutines. Without a span in the context a scope hangs
-// under the latest open span of a callback.
+// under the latest open span of a callback. The block of a plain iterator and
+// the scope of a hook are the parents of what starts with their context.
 //
 // Everything is safe for concurrent use, any number of scopes of one node may
 // be open at a time, and a nil Node does nothing. Without a provider nothing
-// happens and nothing is allocated.
+// happens and nothing is allocated; a warning is logged once if there is a sign
+// that somebody expects a trace.
 package ai

@@ -19,20 +19,23 @@ import (
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // kept is a native exporter that keeps the names of stopped spans.
 type kept struct {
+	outputs.None
 	mu    sync.Mutex
 	names []string
 }
 
-func (k *kept) Start(context.Context, telemetry.Identity) error { return nil }
-func (k *kept) Shutdown(context.Context) error                  { return nil }
-func (k *kept) Export(r *telemetry.Record) error {
+func (k *kept) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
+func (k *kept) Export(r *outputs.Record) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r.Kind == telemetry.KindStop {
+	if r.Kind == outputs.KindStop {
 		k.names = append(k.names, r.Span.Name)
 	}
 	return nil
@@ -95,8 +98,8 @@ func TestExportCustomization(t *testing.T) {
 				}
 				_ = tree.Compute.Do(ctx, func(ctx context.Context) error {
 					_, s := tel.StartSpan(ctx, "custom")
-					s.End(nil)
-					tree.Compute.Forward.Start(ctx, attribute.Int("n", 1)).EndErr(errors.New("bad"))
+					s.End()
+					tree.Compute.Forward.Start(ctx, attribute.Int("n", 1)).EndErr(ptr(errors.New("bad")))
 					return nil
 				})
 			}
@@ -135,7 +138,7 @@ func TestExportedScopeHasAttributes(t *testing.T) {
 		b.WithSpanExporter(otlp).WithExportCustomization(config.Export{Mode: config.ExportAll})
 	})
 	tree.Compute.Update(ai.Step(9), attribute.String("model", "m"))
-	tree.Compute.Forward.Start(context.Background()).EndErr(errors.New("bad"))
+	tree.Compute.Forward.Start(context.Background()).EndErr(ptr(errors.New("bad")))
 	finish(t, tel, path)
 	if len(otlp.spans) != 1 {
 		t.Fatalf("spans are %v", otlp.names())
@@ -177,8 +180,8 @@ func TestForeignProcessor(t *testing.T) {
 	tree.Compute.Backward.Start(ctx).End()
 	inner.End()
 	b.End()
-	a.EndErr(errors.New("bad"))
-	outer.End(nil)
+	a.EndErr(ptr(errors.New("bad")))
+	outer.End()
 	got := finish(t, tel, path)
 	if want := []string{"outer", "compute", "forward", "inner", "backward"}; !slices.Equal(names(got), want) {
 		t.Errorf("the trace has %v", names(got))

@@ -104,3 +104,5 @@ func arg(ev dftracer.Event, key string) string {
 	}
 	return "-"
 }
+
+func ptr(err error) *error { return &err }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // hooks are the open scopes of a node that nobody has a handle of.
@@ -17,31 +19,59 @@ type hooked struct {
 	scope Scope
 }
 
-// Begin starts a scope that Stop ends: for hooks that cannot keep a handle.
-// Calls may nest and may come from many goroutines; then each goroutine needs
-// a context of its own for the pairs to be matched.
+// maxHooks bounds the scopes of a node that Begin started and Stop did not end.
+const maxHooks = 1024
+
+// Begin starts a scope that Stop ends: for hooks of a framework that cannot keep
+// a handle. What is started with ctx, or with a context that leads to the same
+// enclosing span, lies below the scope until then, so that hooks that are called
+// one after the other nest, on one goroutine or on several. Goroutines that use
+// hooks at the same time need contexts with scopes of their own (StartContext):
+// with a shared one their scopes lie beside each other once they overlapped.
+//
+// A node keeps 1024 scopes that wait for their Stop. Beyond that the oldest is
+// written with the argument truncated, and a warning is logged once.
 func (n *Node) Begin(ctx context.Context) {
-	s := n.Start(ctx)
-	if !s.Recording() {
+	if n == nil || n.off.Load() {
 		return
 	}
-	n.hooks.mu.Lock()
-	defer n.hooks.mu.Unlock()
-	n.hooks.open = append(n.hooks.open, hooked{ctx, s})
+	kind := n.kind(n.tree)
+	if kind == nil {
+		return
+	}
+	if s := (Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{Ambient: true})}); s.Recording() {
+		if oldest := n.hooks.add(ctx, s); oldest.Recording() {
+			oldest.inner.Abandon()
+			warnHooks(n)
+		}
+	}
 }
 
 // Stop ends the scope that Begin started last with the same context, or, if
 // there is none, the one it started last.
 func (n *Node) Stop(ctx context.Context) { n.StopErr(ctx, nil) }
 
-// StopErr is Stop; an err that is not nil is noted on the scope.
-func (n *Node) StopErr(ctx context.Context, err error) {
+// StopErr is Stop that notes on the scope the error that err points to, if there
+// is one, as [Scope.EndErr] does.
+func (n *Node) StopErr(ctx context.Context, err *error) {
 	if n == nil {
 		return
 	}
 	if s, ok := n.hooks.take(ctx); ok {
 		s.EndErr(err)
 	}
+}
+
+// add keeps a scope. It gives the oldest one when there are too many.
+func (h *hooks) add(ctx context.Context, s Scope) (oldest Scope) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.open) >= maxHooks {
+		oldest = h.open[0].scope
+		h.open = slices.Delete(h.open, 0, 1)
+	}
+	h.open = append(h.open, hooked{ctx, s})
+	return oldest
 }
 
 func (h *hooks) take(ctx context.Context) (Scope, bool) {
@@ -68,18 +98,18 @@ func same(a, b context.Context) (equal bool) {
 	return a == b
 }
 
-// NoteStart writes the metadata record "<name>.start" with the time of now, at
+// NoteStart writes the metadata record "<name>.start" with the time at present, at
 // once: for spans of time that are not to be an event.
 func (n *Node) NoteStart(ctx context.Context) { n.note(ctx, ".start") }
 
-// NoteEnd writes the metadata record "<name>.end" with the time of now.
+// NoteEnd writes the metadata record "<name>.end" with the time at present.
 func (n *Node) NoteEnd(ctx context.Context) { n.note(ctx, ".end") }
 
 func (n *Node) note(ctx context.Context, suffix string) {
-	if n == nil || n.state.Load().off {
+	if n == nil || n.off.Load() {
 		return
 	}
-	if kind := n.kind(); kind != nil {
+	if kind := n.kind(n.tree); kind != nil {
 		kind.Note(ctx, n.name+suffix)
 	}
 }

@@ -3,7 +3,9 @@ package ai
 import (
 	"context"
 	"iter"
-	"time"
+	"strings"
+
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // IterOptions shapes what an iterator records. Nil and the zero value record
@@ -11,17 +13,21 @@ import (
 type IterOptions struct {
 	// NoIter leaves out the wait for each element, NoBlock the work on it.
 	NoIter, NoBlock bool
-	// IterName and BlockName stand in for "iter" and "block" in the names.
+	// IterName and BlockName are the names of the events, instead of
+	// "<name>.iter" and "<name>.block".
 	IterName, BlockName string
 }
 
 // Iter passes the elements of seq on and records two events for each: the wait
 // for it, "<name>.iter", and the body that works on it, "<name>.block", with
 // the argument count, from 1. The wait for the end of seq is not recorded. A
-// break, a return, a panic or a goto out of the body ends its block.
+// break, a return, a panic or a goto out of the body ends its block. Both events
+// have the arguments of the moment they end: see [Node.Update].
 //
-// The body's own scopes lie beside the block, not below it, unless the loop
-// takes its context from IterContext.
+// What the body starts with ctx, or with a context that leads to the same
+// enclosing span, lies below the block, whoever starts it. Loops that share a
+// context on several goroutines at once cannot be told apart that way; once they
+// overlap, what they start lies beside their blocks. IterContext does without.
 func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		l := newLoop(ctx, n, o)
@@ -39,11 +45,12 @@ func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOption
 	}
 }
 
-// IterContext is Iter that also gives the context of each block, in which what
-// the body starts lies below the block.
+// IterContext is Iter that also gives the context of each block: only what is
+// started with that one lies below the block.
 func IterContext[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq2[context.Context, T] {
 	return func(yield func(context.Context, T) bool) {
 		l := newLoop(ctx, n, o)
+		l.handsOn = true
 		defer l.cut()
 		l.wait()
 		for v := range seq {
@@ -126,14 +133,17 @@ func upTo(count int) iter.Seq[int] {
 // loop records one run over an iterator.
 type loop struct {
 	ctx          context.Context // as the caller has it
-	iters, block *Node           // nil: left out
+	node         *Node
+	iters, block *label // nil: left out
+	handsOn      bool   // the body gets the context of the block
 	count        int64
-	since        time.Time // start of the wait; zero: it is not recorded
+	waits        outputs.ScopeKind // of the current wait; nil: it is not recorded
+	since        int64             // start of the wait
 	open         Scope
 }
 
 func newLoop(ctx context.Context, n *Node, o []*IterOptions) *loop {
-	l := &loop{ctx: ctx}
+	l := &loop{ctx: ctx, node: n}
 	if n == nil {
 		return l
 	}
@@ -141,49 +151,51 @@ func newLoop(ctx context.Context, n *Node, o []*IterOptions) *loop {
 	if len(o) > 0 && o[0] != nil {
 		opts = *o[0]
 	}
-	name := func(own, usual string) string {
-		if own != "" {
-			return own
-		}
-		return usual
-	}
 	if !opts.NoIter {
-		l.iters = n.Derive(name(opts.IterName, "iter"))
+		l.iters = n.labelled(eventName(opts.IterName, n.name, ".iter"))
 	}
 	if !opts.NoBlock {
-		l.block = n.Derive(name(opts.BlockName, "block"))
+		l.block = n.labelled(eventName(opts.BlockName, n.name, ".block"))
 	}
 	return l
 }
 
+func eventName(own, node, suffix string) string {
+	switch {
+	case own != "":
+		return strings.Clone(own)
+	case strings.HasSuffix(node, suffix):
+		return node
+	}
+	return node + suffix
+}
+
+// kind is how events of the loop are recorded now, nil for not at all.
+func (l *loop) kind(of *label) outputs.ScopeKind {
+	if of == nil || l.node.off.Load() {
+		return nil
+	}
+	return of.kind(l.node.tree)
+}
+
 // wait begins the wait for the next element.
 func (l *loop) wait() {
-	l.since = time.Time{}
-	if l.iters.Enabled() {
-		l.since = time.Now()
+	if l.waits = l.kind(l.iters); l.waits != nil {
+		l.since = l.waits.Now()
 	}
 }
 
 // body ends the wait, begins the block and gives the context for what is below.
 func (l *loop) body() context.Context {
 	l.count++
-	if !l.since.IsZero() {
-		if args, on := l.iters.args(); on {
-			if kind := l.iters.kind(); kind != nil {
-				kind.Record(l.ctx, args, l.count, l.since)
-			}
-		}
+	if l.waits != nil && !l.node.off.Load() {
+		l.waits.Record(l.ctx, &l.node.args, l.count, l.since)
 	}
 	l.open = Scope{}
-	if l.block == nil {
-		return l.ctx
+	if kind := l.kind(l.block); kind != nil {
+		l.open = Scope{kind.Start(l.ctx, &l.node.args, outputs.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
 	}
-	args, on := l.block.args()
-	kind := l.block.kind()
-	if !on || kind == nil {
-		return l.ctx
-	}
-	if l.open = (Scope{kind.Start(l.ctx, args, l.count)}); l.open.inner == nil {
+	if l.open.inner == nil {
 		return l.ctx
 	}
 	return l.open.inner.Context()
@@ -191,9 +203,9 @@ func (l *loop) body() context.Context {
 
 // done ends the block.
 func (l *loop) done(err error) {
-	l.open.EndErr(err)
+	l.open.end(err)
 	l.open = Scope{}
 }
 
 // cut ends the block of a body that did not come back.
-func (l *loop) cut() { l.open.EndErr(errCut) }
+func (l *loop) cut() { l.open.end(errCut) }

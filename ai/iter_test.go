@@ -125,7 +125,7 @@ func TestIteratorsRecordWaitsAndBlocks(t *testing.T) {
 		"renamed": {func(ctx context.Context, t *ai.Tree) {
 			for range t.Pipeline.Epoch.Range(ctx, 1, &ai.IterOptions{IterName: "wait", BlockName: "yield"}) {
 			}
-		}, "epoch.wait#1 epoch.yield#1"},
+		}, "wait#1 yield#1"},
 		"disabled": {func(ctx context.Context, t *ai.Tree) {
 			t.DataLoader.Disable()
 			for range t.DataLoader.Fetch.Range(ctx, 2) {

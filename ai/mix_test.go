@@ -29,7 +29,7 @@ func TestChainsOfAllKinds(t *testing.T) {
 	kinds := map[string]func(w world, ctx context.Context) (context.Context, func()){
 		"telemetry": func(w world, ctx context.Context) (context.Context, func()) {
 			ctx, s := w.tel.StartSpan(ctx, "telemetry")
-			return ctx, func() { s.End(nil) }
+			return ctx, func() { s.End() }
 		},
 		"plain": func(w world, ctx context.Context) (context.Context, func()) {
 			ctx, s := w.tracer.Start(ctx, "plain")
@@ -54,7 +54,7 @@ func TestChainsOfAllKinds(t *testing.T) {
 		{"plain", "ai", "telemetry", "plain", "ai", "iterator", "plain"},
 		{"iterator", "iterator", "telemetry", "ai"},
 	}
-	for mode, export := range map[string]config.ExportMode{"direct": "", "as spans": config.ExportAll} {
+	for mode, export := range map[string]string{"direct": "", "as spans": config.ExportAll} {
 		for _, chain := range chains {
 			t.Run(mode, func(t *testing.T) {
 				tree, tel, path := newTree(t, "trace.pfw", nil, func(b *telemetry.TrainingTelemetryBuilder) {
@@ -108,7 +108,7 @@ func TestAmbientParent(t *testing.T) {
 	}
 	must(r.StartPhase(ctx, spans.Application, telemetry.Start{}))
 	tree.Checkpoint.Init().Start(ctx).End()
-	must(r.StartLoop(ctx, telemetry.LoopStart{}))
+	must(r.StartPhase(ctx, spans.TrainingLoop))
 	below, s := tree.Data.StartContext(ctx)
 	_, plain := tel.Tracer("x").Start(below, "plain")
 	plain.End()
@@ -132,7 +132,7 @@ func TestAmbientParent(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	for name, export := range map[string]config.ExportMode{"direct": "", "as spans": config.ExportAll} {
+	for name, export := range map[string]string{"direct": "", "as spans": config.ExportAll} {
 		t.Run(name, func(t *testing.T) {
 			tree, tel, path := newTree(t, "trace.pfw.gz", &pfw.Options{Trace: &dftracer.Options{MemberSize: 1 << 14}}, func(b *telemetry.TrainingTelemetryBuilder) {
 				b.WithExporter(&kept{}).WithExportCustomization(config.Export{Mode: export})
@@ -157,7 +157,7 @@ func TestManyGoroutines(t *testing.T) {
 							case 0:
 								ctx, s := tel.StartSpan(ctx, "custom")
 								grow(ctx, depth+1)
-								s.End(nil)
+								s.End()
 							case 1:
 								ctx, s := tracer.Start(ctx, "plain")
 								grow(ctx, depth+1)

@@ -2,54 +2,54 @@ package ai
 
 import (
 	"context"
-
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Node is one kind of scope: a category and a name. Nodes form a tree, by
 // which they are enabled, disabled and updated together. The methods are safe
 // for concurrent use; a nil Node does nothing.
 type Node struct {
-	tree           *Tree
-	category, name string
-	parent         *Node // nil for the root and for detached nodes
+	label
+	tree   *Tree
+	parent *Node // nil for the root and for detached nodes
 
-	state atomic.Pointer[state]
-	bound atomic.Pointer[binding]
+	off   atomic.Bool
+	args  outputs.LiveArgs
 	hooks hooks
 
 	// Guarded by tree.mu.
 	children []*Node
 	derived  map[string]*Node
+	labels   map[string]*label // of iterators
 }
 
-// state is what can be changed about a node. A change makes a new state.
-type state struct {
-	off  bool
-	args *spans.ScopeArgs // nil: none
+// label is what scopes of a node are called, and how they are recorded.
+type label struct {
+	category, name string
+	bound          atomic.Pointer[binding]
 }
 
-// binding is how a provider records the node.
+// binding is how a provider records scopes of a label.
 type binding struct {
 	tel  *telemetry.Provider
-	kind spans.ScopeKind // nil: not at all
+	kind outputs.ScopeKind // nil: not at all
 }
 
 // newNode makes a node in the state of the one above it. tree.mu is held, or
 // the tree is not shared yet.
 func newNode(t *Tree, above *Node, category, name string) *Node {
-	n := &Node{tree: t, parent: above, category: category, name: name}
-	if above == nil {
-		n.state.Store(&state{})
-		return n
+	n := &Node{tree: t, parent: above, label: label{category: category, name: name}}
+	if above != nil {
+		n.off.Store(above.off.Load())
+		n.args.Store(above.args.Load())
+		above.children = append(above.children, n)
 	}
-	n.state.Store(above.state.Load())
-	above.children = append(above.children, n)
 	return n
 }
 
@@ -76,15 +76,14 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if n == nil {
 		return Scope{}
 	}
-	st := n.state.Load()
-	if st.off {
+	if n.off.Load() {
 		return Scope{}
 	}
-	kind := n.kind()
+	kind := n.kind(n.tree)
 	if kind == nil {
 		return Scope{}
 	}
-	s := Scope{kind.Start(ctx, st.args, 0)}
+	s := Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{})}
 	if len(attrs) > 0 {
 		s.Set(attrs...)
 	}
@@ -113,34 +112,52 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 		if !finished {
 			err = errCut
 		}
-		s.EndErr(err)
+		s.end(err)
 	}()
 	err = fn(ctx)
 	finished = true
 	return err
 }
 
-// Enabled tells whether the node records scopes.
-func (n *Node) Enabled() bool { return n != nil && !n.state.Load().off && n.kind() != nil }
+// Enabled reports whether the node records scopes.
+func (n *Node) Enabled() bool {
+	return n != nil && !n.off.Load() && n.kind(n.tree) != nil
+}
 
-// kind is how the provider of the moment records the node, nil for not at all.
-func (n *Node) kind() spans.ScopeKind {
-	tel := n.tree.provider()
+// kind is how the tree's provider of the moment records such scopes, nil for
+// not at all.
+func (l *label) kind(t *Tree) outputs.ScopeKind {
+	tel := t.provider()
 	if tel == nil {
+		if !active.Quiet() {
+			warnNoProvider()
+		}
 		return nil
 	}
-	if b := n.bound.Load(); b != nil && b.tel == tel {
+	if b := l.bound.Load(); b != nil && b.tel == tel {
 		return b.kind
 	}
-	b := &binding{tel: tel, kind: tel.ScopeKind(n.category, n.name)}
-	n.bound.Store(b)
+	b := &binding{tel: tel, kind: tel.ScopeKind(l.category, l.name)}
+	if b.kind == nil && tel.Enabled() {
+		warnUnrecorded()
+	}
+	l.bound.Store(b)
 	return b.kind
 }
 
-// args are the arguments of the node's scopes, and whether it is enabled.
-func (n *Node) args() (*spans.ScopeArgs, bool) {
-	st := n.state.Load()
-	return st.args, !st.off
+// labelled gives a label of the node for another name, the same one every time.
+func (n *Node) labelled(name string) *label {
+	n.tree.mu.Lock()
+	defer n.tree.mu.Unlock()
+	if l := n.labels[name]; l != nil {
+		return l
+	}
+	if n.labels == nil {
+		n.labels = make(map[string]*label)
+	}
+	l := &label{category: n.category, name: name}
+	n.labels[name] = l
+	return l
 }
 
 // Tree is the tree that the node belongs to.

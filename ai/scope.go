@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // errCut is the error of a scope whose function did not return.
@@ -14,19 +14,39 @@ var errCut = errors.New("panicked or ended its goroutine")
 
 // Scope is a running scope of a node. The zero Scope, that of a disabled node,
 // does nothing. It may be copied, ended on another goroutine, and ended twice.
-type Scope struct{ inner spans.Scope }
+type Scope struct{ inner outputs.Scope }
 
 // End ends the scope.
 func (s Scope) End() {
 	if s.inner != nil {
-		s.inner.End(nil)
+		s.inner.End()
 	}
 }
 
-// EndErr ends the scope; an err that is not nil is noted on it.
-func (s Scope) EndErr(err error) {
-	if s.inner != nil {
-		s.inner.End(err)
+// EndErr ends the scope and notes on it the error that err points to, if there
+// is one by then: for defer in a function with a named result.
+//
+//	defer scope.EndErr(&err)
+//
+// A nil err is none.
+func (s Scope) EndErr(err *error) {
+	if err == nil {
+		s.End()
+		return
+	}
+	s.end(*err)
+}
+
+func (s Scope) end(err error) {
+	s.Fail(err)
+	s.End()
+}
+
+// Fail notes an error on the scope and does not end it. A nil err is ignored;
+// of several errors the last one counts.
+func (s Scope) Fail(err error) {
+	if s.inner != nil && err != nil {
+		s.inner.Fail(err)
 	}
 }
 
@@ -38,7 +58,7 @@ func (s Scope) Set(attrs ...attribute.KeyValue) {
 	}
 }
 
-// Recording tells whether the scope records anything.
+// Recording reports whether the scope records anything.
 func (s Scope) Recording() bool { return s.inner != nil }
 
 // Context is the context for what nests below the scope. It is nil for the

@@ -161,7 +161,7 @@ func TestUpdate(t *testing.T) {
 	keys := []string{"epoch", "step", "image_idx", "image_size", "model", "once", "n"}
 	for name, want := range map[string]string{
 		"forward":       "- - - - - - -",
-		"step":          "- - - - - - -", // it had started
+		"step":          "1 2 3 4 a - -", // it had not ended
 		"compute":       "1 2 3 4 a - -",
 		"backward.hook": "- - - - - - -", // it was disabled
 		"forward.late":  "1 2 3 4 b x -",
@@ -201,7 +201,7 @@ func TestUpdateAndProgress(t *testing.T) {
 		t.Error("the update of a category reached the provider")
 	}
 	_, s := tel.StartSpan(ctx, "custom")
-	s.End(nil)
+	s.End()
 	got := finish(t, tel, path)
 	for name, want := range map[string]string{"compute": "5 6", "forward": "5 7", "custom": "5 7"} {
 		ev := find(t, got, name)
@@ -220,7 +220,7 @@ func TestScopes(t *testing.T) {
 		tree.Compute.Forward.Start(inner).End()
 		s.End()
 		s.End()
-		s.EndErr(boom)
+		s.EndErr(&boom)
 		if err := tree.Compute.Backward.Do(ctx, func(context.Context) error { return boom }); err != boom {
 			t.Errorf("Do gives %v", err)
 		}
@@ -280,7 +280,7 @@ func TestOneNodeManyTimes(t *testing.T) {
 			n.Stop(ctx) // nothing is open
 			n.Begin(ctx)
 			n.Begin(ctx)
-			n.StopErr(ctx, errors.New("inner"))
+			n.StopErr(ctx, ptr(errors.New("inner")))
 			n.Stop(ctx)
 			n.Stop(ctx)
 		})
@@ -431,8 +431,13 @@ func TestAllocations(t *testing.T) {
 		"nested scope": {func() { tree.Compute.Forward.Start(inner).End() }, 1},
 		"with context": {func() { _, s := tree.Compute.Forward.StartContext(inner); s.End() }, 1},
 		"disabled":     {func() { tree.Device.Transfer.Start(ctx).End() }, 0},
-		"no provider":  {func() { ai.Compute.Forward.Start(ctx).End() }, 0},
-		"hook off":     {func() { ai.Compute.Forward.Begin(ctx); ai.Compute.Forward.Stop(ctx) }, 0},
+		"hook":         {func() { tree.Compute.Forward.Begin(ctx); tree.Compute.Forward.Stop(ctx) }, 1},
+		"ten elements": {func() {
+			for range tree.DataLoader.Fetch.Range(ctx, 10) {
+			}
+		}, 2*10 + 8}, // a wait and a block each
+		"no provider": {func() { ai.Compute.Forward.Start(ctx).End() }, 0},
+		"hook off":    {func() { ai.Compute.Forward.Begin(ctx); ai.Compute.Forward.Stop(ctx) }, 0},
 	} {
 		if got := testing.AllocsPerRun(2000, c.f); got > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", name, got, c.most)

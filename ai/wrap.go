@@ -66,7 +66,7 @@ func WrapCall[A, R any](n *Node, fn func(context.Context, A) (R, error)) func(co
 			if !finished {
 				noted = errCut
 			}
-			s.EndErr(noted)
+			s.end(noted)
 		}()
 		r, err = fn(ctx, a)
 		finished = true
@@ -106,7 +106,7 @@ func wrapAny[F any](n *Node, fn F) F {
 			in[0] = reflect.ValueOf(&ctx).Elem()
 		}
 		err := errCut
-		defer func() { s.EndErr(err) }()
+		defer s.EndErr(&err)
 		out = call(in)
 		err = nil
 		if fails {

@@ -191,8 +191,8 @@ func TestAnyIsBounded(t *testing.T) {
 		"uint16": make([]uint16, 1<<20),
 		"bytes":  make([]byte, 1<<20),
 	} {
-		attrs, mended := attributes.Clean([]attributes.Attr{attributes.Any(name, v)})
-		if mended != 1 {
+		attrs, repaired := attributes.Clean([]attributes.Attr{attributes.Any(name, v)})
+		if repaired != 1 {
 			t.Errorf("%s: Clean does not see that the list is too long", name)
 		}
 		if n := len(attrs[0].Value.String()); n > 2*attributes.MaxValueBytes {

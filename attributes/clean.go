@@ -18,46 +18,46 @@ const MaxListItems = 1024
 // shortened ends a value that was cut.
 const shortened = "…"
 
-// Clean mends, in place, keys and values that exporters could not take:
+// Clean repairs, in place, keys and values that exporters could not take:
 // invalid UTF-8 becomes U+FFFD, values over [MaxValueBytes] and lists over
 // [MaxListItems] are cut, a nested list or map of OpenTelemetry that is too
 // large or holds invalid UTF-8 becomes its JSON text, and a key without a value
-// gets null. A mended attribute loses its Exact value. It returns attrs and the
+// gets null. A repaired attribute loses its Exact value. It returns attrs and the
 // number of attributes that it changed. Cleaning twice changes nothing more.
-func Clean(attrs []Attr) (_ []Attr, mended int) {
+func Clean(attrs []Attr) (_ []Attr, repaired int) {
 	for i := range attrs {
 		if attrs[i].clean() {
-			mended++
+			repaired++
 		}
 	}
-	return attrs, mended
+	return attrs, repaired
 }
 
 // CleanKeyValue is [Clean] for a single OpenTelemetry attribute.
 func CleanKeyValue(kv attribute.KeyValue) (attribute.KeyValue, bool) {
 	a := Attr{KeyValue: kv}
-	mended := a.clean()
-	return a.KeyValue, mended
+	repaired := a.clean()
+	return a.KeyValue, repaired
 }
 
 // CleanString is [Clean] for a single string.
 func CleanString(s string) (string, bool) { return cleanString(s, MaxValueBytes) }
 
-func (a *Attr) clean() (mended bool) {
+func (a *Attr) clean() (repaired bool) {
 	if key, changed := CleanString(string(a.Key)); changed {
-		a.Key, mended = attribute.Key(key), true
+		a.Key, repaired = attribute.Key(key), true
 	}
 	if a.Value.Type() == attribute.EMPTY {
 		a.Value, a.Exact = attribute.StringValue("null"), Null{}
 		return true
 	}
 	if v, changed := cleanValue(a.Value); changed {
-		a.Value, a.Exact, mended = v, nil, true
+		a.Value, a.Exact, repaired = v, nil, true
 	}
-	return mended
+	return repaired
 }
 
-func cleanValue(v attribute.Value) (_ attribute.Value, mended bool) {
+func cleanValue(v attribute.Value) (_ attribute.Value, repaired bool) {
 	switch v.Type() {
 	case attribute.STRING:
 		if s, changed := CleanString(v.AsString()); changed {
@@ -92,7 +92,7 @@ func cleanValue(v attribute.Value) (_ attribute.Value, mended bool) {
 	return v, false
 }
 
-// fits tells whether a nested value holds valid text only, and takes the bytes
+// fits reports whether a nested value holds valid text only, and takes the bytes
 // that it needs from left. An item takes some in any case.
 func fits(v attribute.Value, left *int) bool {
 	const item = MaxValueBytes / MaxListItems

@@ -15,7 +15,7 @@ func TestCleanString(t *testing.T) {
 	const most = attributes.MaxValueBytes
 	for _, c := range []struct {
 		name, in, want string
-		mended         bool
+		repaired       bool
 	}{
 		{"empty", "", "", false},
 		{"plain", "plain", "plain", false},
@@ -32,9 +32,9 @@ func TestCleanString(t *testing.T) {
 		{"longer once it is valid", strings.Repeat("a\xff", most/2), strings.Repeat("a\uFFFD", most/4-1) + "a…", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, mended := attributes.CleanString(c.in)
-			if got != c.want || mended != c.mended {
-				t.Errorf("got %d bytes, %.20q…%q, mended %t; want %d bytes, %q, %t", len(got), got, tail(got), mended, len(c.want), tail(c.want), c.mended)
+			got, repaired := attributes.CleanString(c.in)
+			if got != c.want || repaired != c.repaired {
+				t.Errorf("got %d bytes, %.20q…%q, repaired %t; want %d bytes, %q, %t", len(got), got, tail(got), repaired, len(c.want), tail(c.want), c.repaired)
 			}
 		})
 	}
@@ -49,12 +49,12 @@ func FuzzCleanString(f *testing.F) {
 	f.Add("€", uint16(5461))
 	f.Fuzz(func(t *testing.T, s string, times uint16) {
 		s = strings.Repeat(s, min(int(times), 1+4*attributes.MaxValueBytes/(len(s)+1)))
-		got, mended := attributes.CleanString(s)
+		got, repaired := attributes.CleanString(s)
 		if !utf8.ValidString(got) || len(got) > attributes.MaxValueBytes {
 			t.Fatalf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
 		}
-		if mended == (got == s) {
-			t.Fatalf("mended is %t", mended)
+		if repaired == (got == s) {
+			t.Fatalf("repaired is %t", repaired)
 		}
 		if again, more := attributes.CleanString(got); more || again != got {
 			t.Fatal("cleaning twice changes more")
@@ -87,7 +87,7 @@ func FuzzCleanList(f *testing.F) {
 		if len(got) > attributes.MaxListItems || size > attributes.MaxValueBytes+3*attributes.MaxListItems {
 			t.Fatalf("%d items of %d bytes are left", len(got), size)
 		}
-		if _, mended := attributes.Clean(attrs); mended != 0 {
+		if _, repaired := attributes.Clean(attrs); repaired != 0 {
 			t.Fatal("cleaning twice changes more")
 		}
 	})
@@ -98,10 +98,10 @@ func TestClean(t *testing.T) {
 	many := make([]string, attributes.MaxListItems+1)
 	nested := attribute.MapValue(attribute.String("a", "b"), attribute.Slice("list", attribute.IntValue(1)))
 	for _, c := range []struct {
-		name   string
-		in     attributes.Attr
-		mended int
-		check  func(a attributes.Attr) bool
+		name     string
+		in       attributes.Attr
+		repaired int
+		check    func(a attributes.Attr) bool
 	}{
 		{"scalar", attributes.Int("k", 1), 0, func(a attributes.Attr) bool { return a.Value.AsInt64() == 1 }},
 		{"key", attributes.Int("k\xff", 1), 1, func(a attributes.Attr) bool { return a.Key == "k\uFFFD" && a.Value.AsInt64() == 1 }},
@@ -140,9 +140,9 @@ func TestClean(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			attrs := []attributes.Attr{c.in}
-			got, mended := attributes.Clean(attrs)
-			if mended != c.mended || !c.check(got[0]) {
-				t.Errorf("mended %d, got %.100v, exact %.100v", mended, got[0].Value.String(), got[0].Exact)
+			got, repaired := attributes.Clean(attrs)
+			if repaired != c.repaired || !c.check(got[0]) {
+				t.Errorf("repaired %d, got %.100v, exact %.100v", repaired, got[0].Value.String(), got[0].Exact)
 			}
 			if &got[0] != &attrs[0] {
 				t.Error("not in place")
@@ -151,7 +151,7 @@ func TestClean(t *testing.T) {
 				t.Error("cleaning twice changes more")
 			}
 			kv, changed := attributes.CleanKeyValue(c.in.KeyValue)
-			if changed != (c.mended == 1) || kv.Value.String() != got[0].Value.String() {
+			if changed != (c.repaired == 1) || kv.Value.String() != got[0].Value.String() {
 				t.Errorf("CleanKeyValue: %t, %.100v", changed, kv.Value.String())
 			}
 		})

@@ -1,43 +1,77 @@
 package attributes
 
-// Opt is an optional field of an attribute set. The zero value is "not set"
-// and leaves the attribute out.
+import "fmt"
+
+// Opt is an optional value: a value, or a function without arguments that gives
+// it. The zero Opt is unset; an attribute set leaves it out. It may be copied
+// freely and read by any number of goroutines; a function inside it must be safe
+// for that too, because it is called on every [Opt.Get] and its result is never
+// kept.
 type Opt[T any] struct {
 	value T
+	fn    func() T
 	set   bool
 }
 
-// Some is a field that is set to v.
-func Some[T any](v T) Opt[T] { return Opt[T]{v, true} }
+// Some is an Opt that holds v. A slice or map in v is shared, not copied.
+func Some[T any](v T) Opt[T] { return Opt[T]{value: v, set: true} }
 
-// Get gives the value and whether it is set.
-func (o Opt[T]) Get() (T, bool) { return o.value, o.set }
+// SomeFunc is an Opt that calls fn each time it is read. A nil fn gives an unset
+// one.
+func SomeFunc[T any](fn func() T) Opt[T] { return Opt[T]{fn: fn, set: fn != nil} }
 
-// Or gives the value, or def when it is not set.
-func (o Opt[T]) Or(def T) T {
-	if o.set {
-		return o.value
+// IsSet reports whether a value or a function was given.
+func (o Opt[T]) IsSet() bool { return o.set }
+
+// IsFunc reports whether it is a function.
+func (o Opt[T]) IsFunc() bool { return o.fn != nil }
+
+// Get gives the value, or what the function returns now. It gives the zero
+// value of T when nothing was given.
+func (o Opt[T]) Get() T {
+	if o.fn != nil {
+		return o.fn()
 	}
-	return def
+	return o.value
+}
+
+// Or gives what [Opt.Get] gives, or def when nothing was given.
+func (o Opt[T]) Or(def T) T {
+	if !o.set {
+		return def
+	}
+	return o.Get()
+}
+
+// String describes it for people: the value, "func()" for a function, which is
+// not called, or "unset".
+func (o Opt[T]) String() string {
+	switch {
+	case !o.set:
+		return "unset"
+	case o.fn != nil:
+		return "func()"
+	}
+	return fmt.Sprint(o.value)
 }
 
 func appendInt(dst []Attr, key string, o Opt[int64]) []Attr {
 	if o.set {
-		dst = append(dst, Int(key, o.value))
+		dst = append(dst, Int(key, o.Get()))
 	}
 	return dst
 }
 
 func appendFloat(dst []Attr, key string, o Opt[float64]) []Attr {
 	if o.set {
-		dst = append(dst, Float(key, o.value))
+		dst = append(dst, Float(key, o.Get()))
 	}
 	return dst
 }
 
 func appendCount(dst []Attr, key string, o Opt[Count]) []Attr {
 	if o.set {
-		dst = append(dst, CountOf(key, o.value))
+		dst = append(dst, CountOf(key, o.Get()))
 	}
 	return dst
 }
@@ -46,7 +80,7 @@ func appendCount(dst []Attr, key string, o Opt[Count]) []Attr {
 // does not have at all.
 func appendExtra(dst []Attr, key string, o Opt[float64]) []Attr {
 	if o.set {
-		a := Float(key, o.value)
+		a := Float(key, o.Get())
 		a.Extension = true
 		dst = append(dst, a)
 	}

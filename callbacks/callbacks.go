@@ -51,18 +51,18 @@ func (c *Callbacks) recorder() *telemetry.Recorder {
 
 func (c *Callbacks) start(ctx context.Context, name string, start []Start) (context.Context, error) {
 	r := c.recorder()
-	if r == nil {
-		return ctx, nil
+	if !r.Recording() || len(start) == 0 {
+		return r.StartPhase(ctx, name)
 	}
-	return r.StartPhase(ctx, name, first(start))
+	return r.StartPhase(ctx, name, start[0])
 }
 
 func (c *Callbacks) end(name string, end []End) error {
 	r := c.recorder()
-	if r == nil {
-		return nil
+	if !r.Recording() || len(end) == 0 {
+		return r.EndPhase(name)
 	}
-	return r.EndPhase(name, first(end))
+	return r.EndPhase(name, end[0])
 }
 
 func first[T any](of []T) (zero T) {

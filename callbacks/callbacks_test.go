@@ -42,20 +42,20 @@ func phases(cb *callbacks.Callbacks) map[string]struct {
 		start startFunc
 		end   endFunc
 	}{
-		spans.DistributedInit:           {cb.OnDistributedInitStart, cb.OnDistributedInitEnd},
-		spans.DataLoaderInit:            {cb.OnDataLoaderInitStart, cb.OnDataLoaderInitEnd},
-		spans.ModelInit:                 {cb.OnModelInitStart, cb.OnModelInitEnd},
-		spans.OptimizerInit:             {cb.OnOptimizerInitStart, cb.OnOptimizerInitEnd},
-		spans.CheckpointLoad:            {cb.OnLoadCheckpointStart, cb.OnLoadCheckpointEnd},
-		spans.DataLoading:               {cb.OnDataLoadingStart, cb.OnDataLoadingEnd},
-		spans.ModelForward:              {cb.OnModelForwardStart, cb.OnModelForwardEnd},
-		spans.ZeroGrad:                  {cb.OnZeroGradStart, cb.OnZeroGradEnd},
-		spans.ModelBackward:             {cb.OnModelBackwardStart, cb.OnModelBackwardEnd},
-		spans.OptimizerUpdate:           {cb.OnOptimizerUpdateStart, cb.OnOptimizerUpdateEnd},
-		spans.ValidationLoop:            {cb.OnValidationStart, cb.OnValidationEnd},
-		spans.ValidationSingleIteration: {cb.OnValidationSingleIterationStart, cb.OnValidationSingleIterationEnd},
-		spans.TestingLoop:               {cb.OnTestingStart, cb.OnTestingEnd},
-		spans.TestingSingleIteration:    {cb.OnTestingSingleIterationStart, cb.OnTestingSingleIterationEnd},
+		spans.DistributedInit:     {cb.OnDistributedInitStart, cb.OnDistributedInitEnd},
+		spans.DataLoaderInit:      {cb.OnDataLoaderInitStart, cb.OnDataLoaderInitEnd},
+		spans.ModelInit:           {cb.OnModelInitStart, cb.OnModelInitEnd},
+		spans.OptimizerInit:       {cb.OnOptimizerInitStart, cb.OnOptimizerInitEnd},
+		spans.CheckpointLoad:      {cb.OnLoadCheckpointStart, cb.OnLoadCheckpointEnd},
+		spans.DataLoading:         {cb.OnDataLoadingStart, cb.OnDataLoadingEnd},
+		spans.ModelForward:        {cb.OnModelForwardStart, cb.OnModelForwardEnd},
+		spans.ZeroGrad:            {cb.OnZeroGradStart, cb.OnZeroGradEnd},
+		spans.ModelBackward:       {cb.OnModelBackwardStart, cb.OnModelBackwardEnd},
+		spans.OptimizerUpdate:     {cb.OnOptimizerUpdateStart, cb.OnOptimizerUpdateEnd},
+		spans.ValidationLoop:      {cb.OnValidationStart, cb.OnValidationEnd},
+		spans.ValidationIteration: {cb.OnValidationSingleIterationStart, cb.OnValidationSingleIterationEnd},
+		spans.TestingLoop:         {cb.OnTestingStart, cb.OnTestingEnd},
+		spans.TestingIteration:    {cb.OnTestingSingleIterationStart, cb.OnTestingSingleIterationEnd},
 	}
 }
 

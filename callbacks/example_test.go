@@ -8,16 +8,18 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // names is an exporter that prints the stops of spans.
-type names struct{}
+type names struct{ outputs.None }
 
-func (names) Start(context.Context, telemetry.Identity) error { return nil }
-func (names) Shutdown(context.Context) error                  { return nil }
+func (names) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
 
-func (names) Export(r *telemetry.Record) error {
-	if r.Kind == telemetry.KindStop {
+func (names) Export(r *outputs.Record) error {
+	if r.Kind == outputs.KindStop {
 		fmt.Println("stop", r.Span.Name)
 	}
 	return nil

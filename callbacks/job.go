@@ -15,7 +15,9 @@ func (c *Callbacks) OnAppStart(ctx context.Context, start ...Start) (context.Con
 
 // OnAppEnd ends the application: what is still open is stopped, everything is
 // written and sent, and the provider is shut down, within its shutdown
-// timeout. It is safe as the last call of a program that has failed.
+// timeout; what goes wrong there is logged, and is the result of
+// [telemetry.Provider.Shutdown]. It is safe as the last call of a program that
+// has failed.
 func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
 	err := c.end(spans.Application, end)
 	if c == nil || c.tel == nil {
@@ -24,16 +26,13 @@ func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
 	if err != nil && c.tel.Enabled() {
 		return err // a misplaced call must not end telemetry
 	}
-	return errors.Join(err, c.tel.Shutdown(ctx))
+	_ = c.tel.Shutdown(ctx) // logged; the job has ended well whatever became of its telemetry
+	return err
 }
 
 // OnTrainStart starts a training loop. It needs the training configuration.
 func (c *Callbacks) OnTrainStart(ctx context.Context, start TrainStart) (context.Context, error) {
-	r := c.recorder()
-	if r == nil {
-		return ctx, nil
-	}
-	return r.StartLoop(ctx, start)
+	return c.recorder().StartPhase(ctx, spans.TrainingLoop, start)
 }
 
 // OnTrainEnd ends the training loop. What was trained since the last metrics
@@ -44,11 +43,7 @@ func (c *Callbacks) OnTrainEnd(ctx context.Context, end ...End) error {
 
 // OnEpochStart starts an epoch, numbered from zero.
 func (c *Callbacks) OnEpochStart(ctx context.Context, epoch int, start ...Start) (context.Context, error) {
-	r := c.recorder()
-	if r == nil {
-		return ctx, nil
-	}
-	return r.StartEpoch(ctx, epoch, first(start))
+	return c.recorder().StartPhase(ctx, spans.Epoch, telemetry.Epoch(epoch), first(start))
 }
 
 // OnEpochEnd ends the epoch.
@@ -58,23 +53,23 @@ func (c *Callbacks) OnEpochEnd(ctx context.Context, end ...End) error {
 
 // OnTrainingSingleIterationStart starts a training iteration.
 func (c *Callbacks) OnTrainingSingleIterationStart(ctx context.Context, start ...Start) (context.Context, error) {
-	return c.start(ctx, spans.TrainingSingleIteration, start)
+	return c.start(ctx, spans.TrainingIteration, start)
 }
 
 // OnTrainingSingleIterationEnd ends the training iteration and, when one is
 // due, records a metrics update. An iteration with an error is not counted as
 // completed.
 func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...IterationEnd) error {
-	return c.recorder().EndIteration(first(end))
+	r := c.recorder()
+	if !r.Recording() || len(end) == 0 {
+		return r.EndPhase(spans.TrainingIteration)
+	}
+	return r.EndPhase(spans.TrainingIteration, end[0])
 }
 
 // OnSaveCheckpointStart starts a checkpoint save, by the configured strategy.
 func (c *Callbacks) OnSaveCheckpointStart(ctx context.Context, start SaveStart) (context.Context, error) {
-	r := c.recorder()
-	if r == nil {
-		return ctx, nil
-	}
-	return r.StartSave(ctx, start)
+	return c.recorder().StartPhase(ctx, spans.CheckpointSave, start)
 }
 
 // OnSaveCheckpointSuccess reports that a checkpoint is safely stored: before
@@ -99,24 +94,20 @@ func (c *Callbacks) OnSaveCheckpointFailure(ctx context.Context, failure SaveFai
 
 // OnSaveCheckpointEnd ends the part of a save that training waits for.
 func (c *Callbacks) OnSaveCheckpointEnd(ctx context.Context, end ...End) error {
-	return c.recorder().EndSave(first(end))
+	return c.end(spans.CheckpointSave, end)
 }
 
 // OnCheckpointFinalizationStart starts the background part of an asynchronous
 // save: call it at the save, where the background work is handed over.
 func (c *Callbacks) OnCheckpointFinalizationStart(ctx context.Context, start Finalization) (context.Context, error) {
-	r := c.recorder()
-	if r == nil {
-		return ctx, nil
-	}
-	return r.StartFinalization(ctx, start)
+	return c.recorder().StartPhase(ctx, spans.CheckpointSaveFinalization, start)
 }
 
 // OnCheckpointFinalizationEnd ends the background part of the save of a step,
 // from whatever goroutine does the work. The times that the save blocked
 // training and worked in the background are reported.
 func (c *Callbacks) OnCheckpointFinalizationEnd(ctx context.Context, end Finalization) error {
-	return c.recorder().EndFinalization(end)
+	return c.recorder().EndPhase(spans.CheckpointSaveFinalization, end)
 }
 
 // quiet hides that telemetry is off: to the training loop that is no error.

@@ -118,12 +118,12 @@ func (c *Callbacks) OnValidationEnd(ctx context.Context, end ...End) error {
 
 // OnValidationSingleIterationStart starts the validation iteration.
 func (c *Callbacks) OnValidationSingleIterationStart(ctx context.Context, start ...Start) (context.Context, error) {
-	return c.start(ctx, spans.ValidationSingleIteration, start)
+	return c.start(ctx, spans.ValidationIteration, start)
 }
 
 // OnValidationSingleIterationEnd ends the validation iteration.
 func (c *Callbacks) OnValidationSingleIterationEnd(ctx context.Context, end ...End) error {
-	return c.end(spans.ValidationSingleIteration, end)
+	return c.end(spans.ValidationIteration, end)
 }
 
 // OnTestingStart starts the testing loop.
@@ -138,10 +138,10 @@ func (c *Callbacks) OnTestingEnd(ctx context.Context, end ...End) error {
 
 // OnTestingSingleIterationStart starts the testing iteration.
 func (c *Callbacks) OnTestingSingleIterationStart(ctx context.Context, start ...Start) (context.Context, error) {
-	return c.start(ctx, spans.TestingSingleIteration, start)
+	return c.start(ctx, spans.TestingIteration, start)
 }
 
 // OnTestingSingleIterationEnd ends the testing iteration.
 func (c *Callbacks) OnTestingSingleIterationEnd(ctx context.Context, end ...End) error {
-	return c.end(spans.TestingSingleIteration, end)
+	return c.end(spans.TestingIteration, end)
 }

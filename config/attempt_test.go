@@ -7,36 +7,60 @@ import (
 	"github.com/trainspan/trainspan/config"
 )
 
-func TestDetectLaunch(t *testing.T) {
+func TestDetectRunAndAttempt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		env     []string
 		attempt int
 		known   bool
 		job     string
+		run     string // job unless given
 		err     string
 	}{
 		{name: "nothing"},
 		{name: "torchrun", env: []string{"TORCHELASTIC_RESTART_COUNT=2", "TORCHELASTIC_RUN_ID=abc"}, attempt: 2, known: true, job: "abc"},
+		{name: "torchrun under Slurm", env: []string{"TORCHELASTIC_RUN_ID=abc", "SLURM_JOB_ID=77", "SLURM_STEP_ID=0"}, job: "abc", run: "abc/77.0"},
+		{name: "steps of one allocation", env: []string{"SLURM_JOB_ID=77", "SLURM_STEP_ID=3", "SLURM_RESTART_COUNT=1"}, attempt: 1, known: true, job: "77", run: "77.3"},
+		{name: "our own id", env: []string{"TRAINSPAN_JOB=mine", "PBS_JOBID=8"}, job: "mine", run: "mine/8"},
+		{name: "Open MPI", env: []string{"PMIX_NAMESPACE=prterun-host-12@1"}, job: "prterun-host-12@1"},
+		{name: "Flux", env: []string{"FLUX_JOB_ID=f5"}, job: "f5"},
 		{name: "torchrun without an id", env: []string{"TORCHELASTIC_RUN_ID=none", "SLURM_JOB_ID=77"}, job: "77"},
 		{name: "our own first", env: []string{"TRAINSPAN_ATTEMPT=5", "SLURM_RESTART_COUNT=1", "SLURM_JOB_ID=77"}, attempt: 5, known: true, job: "77"},
 		{name: "bad", env: []string{"SLURM_RESTART_COUNT=x"}, err: "SLURM_RESTART_COUNT"},
 		{name: "negative", env: []string{"TRAINSPAN_ATTEMPT=-1"}, err: "TRAINSPAN_ATTEMPT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, err := config.DetectLaunch(config.Environ(c.env))
+			l, err := config.DetectRanks(config.Environ(c.env))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("got %v", err)
 				}
 				return
 			}
-			if err != nil || l.Attempt.IsSet() != c.known || l.Attempt.Or(0) != c.attempt || l.Job != c.job {
+			if c.run == "" {
+				c.run = c.job
+			}
+			if err != nil || l.Run != c.run || l.Attempt.IsSet() != c.known || l.Attempt.Or(0) != c.attempt || l.Job != c.job {
 				t.Errorf("got %+v, %v", l, err)
 			}
 		})
 	}
-	if l, err := config.DetectLaunch(nil); err != nil || l.Job != "" {
+	if l, err := config.DetectRanks(nil); err != nil || l.Job != "" {
 		t.Errorf("a nil lookup gave %+v, %v", l, err)
+	}
+}
+
+// What the program says wins, and a variable that is not needed harms nobody.
+func TestCompleteRanks(t *testing.T) {
+	env := config.Environ([]string{"RANK=first", "WORLD_SIZE=8", "TRAINSPAN_ATTEMPT=2", "SLURM_JOB_ID=7"})
+	r, err := config.Ranks{Rank: config.Value(3), Job: "mine"}.Complete(env)
+	if err != nil || r.Rank.Get() != 3 || r.WorldSize.IsSet() || r.Attempt.Get() != 2 || r.Job != "mine" || r.Run != "mine" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if _, err := (config.Ranks{Attempt: config.Value(0)}).Complete(env); err == nil || !strings.Contains(err.Error(), "RANK") {
+		t.Errorf("a bad rank that counts: %v", err)
+	}
+	if _, err := (config.Ranks{Rank: config.Value(3)}).Complete(config.Environ([]string{"TRAINSPAN_ATTEMPT=x"})); err == nil {
+		t.Error("a bad attempt that counts was accepted")
 	}
 }

@@ -1,42 +1,41 @@
 package config
 
-import "time"
-
-// DefaultSchemaVersion is the summary data schema version that holds when
-// [Base.SummaryDataSchemaVersion] is empty.
-const DefaultSchemaVersion = "1.0.0"
-
-// DefaultExplicitTimeWindow is how far an explicit time may lie from now when
-// [Base.ExplicitTimeWindow] is zero.
-const DefaultExplicitTimeWindow = 600 * time.Second
+import (
+	"log/slog"
+	"slices"
+	"time"
+)
 
 // Base describes the job: who it is, how many ranks it has, and how telemetry
-// behaves in this one. ApplicationName, SessionTag and WorldSize are required.
-// A Base may be copied; copies share Training and CustomMetadata until
+// behaves in this one. Only ApplicationName is required; [Base.WithDefaults] says
+// what holds for the rest. A Base may be copied; copies share Training and CustomMetadata until
 // [Base.Clone] parts them.
 type Base struct {
 	// ApplicationName names the application. It must hold more than blanks.
-	ApplicationName string `key:"application_name"`
-	// SessionTag groups the runs that belong together.
-	SessionTag Var[string] `key:"session_tag" alias:"session_tag_or_fn"`
-	// WorldSize is the number of ranks of the job, at least 1.
-	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn"`
+	ApplicationName string `key:"application_name" env:"TRAINSPAN_APPLICATION_NAME"`
+	// SessionTag groups the runs that belong together. Unset, it names the job of
+	// the launcher, or this run; with several ranks, which cannot agree on a name
+	// for the run, it is the application name.
+	SessionTag Var[string] `key:"session_tag" alias:"session_tag_or_fn" env:"TRAINSPAN_SESSION_TAG"`
+	// WorldSize is the number of ranks of the job, at least 1. Unset is what the
+	// launcher says, else 1.
+	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"TRAINSPAN_WORLD_SIZE,WORLD_SIZE,SLURM_NTASKS,OMPI_COMM_WORLD_SIZE,PMI_SIZE"`
 	// IsBaselineRun marks a run that others are compared with. Unset is false.
-	IsBaselineRun Var[bool] `key:"is_baseline_run" alias:"is_baseline_run_or_fn"`
+	IsBaselineRun Var[bool] `key:"is_baseline_run" alias:"is_baseline_run_or_fn" env:"TRAINSPAN_IS_BASELINE_RUN"`
 	// CustomMetadata travels with the first record of the job, in this order.
-	CustomMetadata Metadata `key:"custom_metadata"`
-	// ErrorStrategy says what happens to telemetry errors; empty means that
-	// EffectiveErrorStrategy decides.
-	ErrorStrategy ErrorStrategy `key:"error_strategy" alias:"error_handling_strategy"`
+	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_CUSTOM_METADATA"`
+	// ErrorStrategy says what happens to telemetry errors; empty is
+	// DisableQuietly where telemetry is off for this rank, else PropagateErrors.
+	ErrorStrategy ErrorStrategy `key:"error_strategy" alias:"error_handling_strategy" env:"TRAINSPAN_ERROR_STRATEGY"`
 	// EnableForCurrentRank switches telemetry on in this process. Unset is true.
-	EnableForCurrentRank Var[bool] `key:"enable_for_current_rank"`
+	EnableForCurrentRank Var[bool] `key:"enable_for_current_rank" env:"TRAINSPAN_ENABLE_FOR_CURRENT_RANK"`
 	// Logger is about the library's own messages.
 	Logger Logger `key:"logger" alias:"logger_config"`
 	// SummaryDataSchemaVersion is reported as it stands; empty is "1.0.0".
-	SummaryDataSchemaVersion string `key:"summary_data_schema_version"`
+	SummaryDataSchemaVersion string `key:"summary_data_schema_version" env:"TRAINSPAN_SUMMARY_DATA_SCHEMA_VERSION"`
 	// ExplicitTimeWindow is how far from now a time given to a callback may
 	// lie. Zero is 600 s, a negative window accepts every time.
-	ExplicitTimeWindow time.Duration `key:"explicit_time_window"`
+	ExplicitTimeWindow time.Duration `key:"explicit_time_window" env:"TRAINSPAN_EXPLICIT_TIME_WINDOW"`
 	// Training describes the training job; nil when it comes later or never.
 	Training *Training `key:"training" alias:"telemetry_config"`
 }
@@ -44,73 +43,46 @@ type Base struct {
 // Logger says how the library reports about itself.
 type Logger struct {
 	// Level is the least severe message logged; empty means INFO, or CRITICAL
-	// as Base.EffectiveLogLevel tells.
-	Level LogLevel `key:"level" alias:"log_level"`
+	// where telemetry is off for this rank and no error strategy was given.
+	Level string `key:"level" alias:"log_level" env:"TRAINSPAN_LOG_LEVEL"`
 	// Format is the line format in Python's %-style; empty is
 	// "%(name)s - %(levelname)s - %(message)s". It is read for files shared
 	// with Python jobs and reported, and it does not shape slog's output.
-	Format string `key:"format" alias:"log_format"`
-	// InfoPath is the file for messages of INFO and above; empty means no
-	// file: nothing is written to the working directory unasked.
-	InfoPath string `key:"info_path" alias:"log_file_path_for_info"`
-	// ErrorPath is the file for messages of ERROR and above; empty as above.
-	ErrorPath string `key:"error_path" alias:"log_file_path_for_err"`
+	Format string `key:"format" alias:"log_format" env:"TRAINSPAN_LOG_FORMAT"`
+	// InfoPath is the file to which messages of INFO and above are added as
+	// lines of text, if Level lets them through; empty means no file: nothing is
+	// written to the working directory unasked. {rank}, {pid} and {host} in it
+	// are replaced; several processes may share a file.
+	InfoPath string `key:"info_path" alias:"log_file_path_for_info" env:"TRAINSPAN_LOG_INFO_PATH"`
+	// ErrorPath is the same for messages of ERROR and above.
+	ErrorPath string `key:"error_path" alias:"log_file_path_for_err" env:"TRAINSPAN_LOG_ERROR_PATH"`
 }
 
 // Enabled reports whether telemetry is on in this process. It calls the
 // function of EnableForCurrentRank, if there is one.
 func (b *Base) Enabled() bool { return b.EnableForCurrentRank.Or(true) }
 
-// EffectiveErrorStrategy returns the strategy that holds: the one given, else
-// [DisableQuietly] where telemetry is off for this rank, else [PropagateErrors].
-func (b *Base) EffectiveErrorStrategy() ErrorStrategy {
-	switch {
-	case b.ErrorStrategy != "":
-		return b.ErrorStrategy
-	case !b.Enabled():
-		return DisableQuietly
+// SlogLevel returns Level as log/slog counts it. Critical lies four above
+// slog.LevelError; an unset or unknown level counts as [LogInfo].
+func (l *Logger) SlogLevel() slog.Level {
+	switch l.Level {
+	case LogDebug:
+		return slog.LevelDebug
+	case LogWarning:
+		return slog.LevelWarn
+	case LogError:
+		return slog.LevelError
+	case LogCritical:
+		return slog.LevelError + 4
 	}
-	return PropagateErrors
-}
-
-// EffectiveLogLevel returns the log level that holds: the one given, else
-// [LogCritical] where telemetry is off for this rank and no error strategy was
-// given, else [LogInfo].
-func (b *Base) EffectiveLogLevel() LogLevel {
-	switch {
-	case b.Logger.Level != "":
-		return b.Logger.Level
-	case b.ErrorStrategy == "" && !b.Enabled():
-		return LogCritical
-	}
-	return LogInfo
-}
-
-// SchemaVersion returns SummaryDataSchemaVersion or its default.
-func (b *Base) SchemaVersion() string {
-	if b.SummaryDataSchemaVersion == "" {
-		return DefaultSchemaVersion
-	}
-	return b.SummaryDataSchemaVersion
-}
-
-// TimeWindow returns how far an explicit time may lie from now. limited is
-// false when every time is accepted; the window is then zero.
-func (b *Base) TimeWindow() (window time.Duration, limited bool) {
-	switch {
-	case b.ExplicitTimeWindow < 0:
-		return 0, false
-	case b.ExplicitTimeWindow == 0:
-		return DefaultExplicitTimeWindow, true
-	}
-	return b.ExplicitTimeWindow, true
+	return slog.LevelInfo
 }
 
 // Clone returns a copy that shares no slice and no pointer with b. Functions
 // are shared.
 func (b *Base) Clone() Base {
 	c := *b
-	c.CustomMetadata = b.CustomMetadata.Clone()
+	c.CustomMetadata = slices.Clone(b.CustomMetadata)
 	if b.Training != nil {
 		t := b.Training.Clone()
 		c.Training = &t

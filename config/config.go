@@ -11,36 +11,25 @@ type Config struct {
 	Outputs Outputs `key:"outputs"`
 	// OTel holds what concerns OpenTelemetry as a whole.
 	OTel OTel `key:"otel"`
-	// Ranks is this process's place in the job as its launcher tells it. It is
+	// Ranks is this process's place in the job as its launcher gives it. It is
 	// read from the environment or set in code, never from a file: one file
 	// serves all ranks.
 	Ranks Ranks `key:"-"`
+	// Warnings is what [Load] found suspicious and did not refuse, such as a
+	// variable with a misspelt name. Package exporters logs it.
+	Warnings []Problem `key:"-"`
 }
 
 // OTel holds the settings that concern OpenTelemetry as a whole.
 type OTel struct {
 	// SDKDisabled switches off everything that goes through OpenTelemetry's
 	// exporters; the file and the trace are still written. Unset is false.
-	SDKDisabled Var[bool] `key:"sdk_disabled"`
+	SDKDisabled Var[bool] `key:"sdk_disabled" env:"OTEL_SDK_DISABLED"`
 	// ServiceName is the resource's service.name; it wins over the same key in
 	// ResourceAttributes.
-	ServiceName string `key:"service_name"`
+	ServiceName string `key:"service_name" env:"OTEL_SERVICE_NAME"`
 	// ResourceAttributes describe the process; the values are text.
-	ResourceAttributes Metadata `key:"resource_attributes"`
-}
-
-// EffectiveServiceName returns the service name that holds: OTel.ServiceName,
-// else the resource attribute service.name, else the application name.
-func (c *Config) EffectiveServiceName() string {
-	if c.OTel.ServiceName != "" {
-		return c.OTel.ServiceName
-	}
-	if v, ok := c.OTel.ResourceAttributes.Get("service.name"); ok {
-		if s, ok := v.(string); ok && s != "" {
-			return s
-		}
-	}
-	return c.ApplicationName
+	ResourceAttributes Metadata `key:"resource_attributes" env:"OTEL_RESOURCE_ATTRIBUTES"`
 }
 
 // OTLPActive reports whether spans go out by OTLP: the output is active and

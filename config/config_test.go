@@ -57,8 +57,8 @@ func TestReadingSettingsAllocatesNothing(t *testing.T) {
 	tr := config.Training{GlobalBatchSize: config.Func(func() int { return 32 }), FlopsPerSample: config.Value(5)}
 	sum := 0
 	if n := testing.AllocsPerRun(100, func() {
-		sum += tr.GlobalBatchSize.Get() + tr.FlopsPerSample.Or(1) + tr.LogEvery()
-		if tr.LogThroughputEnabled() {
+		sum += tr.GlobalBatchSize.Get() + tr.FlopsPerSample.Or(1) + tr.LogEveryNTrainIterations.Or(50)
+		if tr.IsLogThroughputEnabled.Or(false) {
 			sum++
 		}
 	}); n != 0 {
@@ -67,45 +67,75 @@ func TestReadingSettingsAllocatesNothing(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	var b config.Base
-	var tr config.Training
-	var cfg config.Config
-	window, limited := b.TimeWindow()
+	cfg := config.Config{Base: config.Base{ApplicationName: "a", Training: &config.Training{GlobalBatchSize: config.Value(1)}}}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("an application name is not enough: %v", err)
+	}
+	open := fmt.Sprint(flatten(&cfg))
+	b := cfg.WithDefaults(config.Ranks{})
+	trace, otlp := cfg.Outputs.Trace.WithDefaults(), cfg.Outputs.OTLP.WithDefaults()
 	for name, ok := range map[string]bool{
-		"enabled":         b.Enabled(),
-		"strategy":        b.EffectiveErrorStrategy() == config.PropagateErrors,
-		"log level":       b.EffectiveLogLevel() == config.LogInfo,
-		"schema":          b.SchemaVersion() == "1.0.0",
-		"window":          limited && window == 600*time.Second,
-		"log every":       tr.LogEvery() == 50,
-		"throughput":      !tr.LogThroughputEnabled(),
-		"train":           tr.TrainIterationsEnabled(),
-		"validation":      tr.ValidationIterationsEnabled(),
-		"test":            tr.TestIterationsEnabled(),
-		"save":            tr.SaveCheckpointEnabled(),
-		"checkpoint":      tr.CheckpointStrategy() == config.CheckpointSync,
-		"export":          cfg.Export.EffectiveMode() == config.Blacklist && cfg.Export.UsesDefaultNames(),
-		"no output":       !cfg.Outputs.File.Active() && !cfg.Outputs.Trace.Active() && !cfg.OTLPActive(),
-		"trace path":      cfg.Outputs.Trace.EffectivePath() == "./trace",
-		"trace buffer":    cfg.Outputs.Trace.EffectiveBufferSize() == 1<<20,
-		"trace dialect":   cfg.Outputs.Trace.EffectiveDialect() == config.TraceV2,
-		"trace interval":  cfg.Outputs.Trace.EffectiveWriteInterval() == time.Second,
-		"trace content":   cfg.Outputs.Trace.MetadataEnabled() && cfg.Outputs.Trace.CompressionEnabled() && cfg.Outputs.Trace.TIDsEnabled(),
-		"protocol":        cfg.Outputs.OTLP.EffectiveProtocol() == config.OTLPHTTP,
-		"timeout":         cfg.Outputs.OTLP.EffectiveTimeout() == 10*time.Second,
-		"no gzip":         !cfg.Outputs.OTLP.UseGzip(),
-		"rank not known":  !cfg.Ranks.Known() && cfg.Ranks.Rank.Or(0) == 0,
-		"no performance":  tags(tr) == "[] false",
-		"one tag":         tags(config.Training{PerfTag: config.Value("x")}) == "[x] false",
-		"list of one tag": tags(config.Training{PerfTags: config.Value([]string{"x"})}) == "[x] true",
+		"enabled":        b.Enabled(),
+		"world size":     b.WorldSize.Get() == 1,
+		"session tag":    len(b.SessionTag.Get()) > 15,
+		"strategy":       b.ErrorStrategy == config.PropagateErrors,
+		"log level":      b.Logger.Level == config.LogInfo,
+		"schema":         b.SummaryDataSchemaVersion == "1.0.0",
+		"window":         b.ExplicitTimeWindow == 600*time.Second,
+		"log every":      b.Training.LogEveryNTrainIterations.Get() == 50,
+		"checkpoint":     b.Training.SaveCheckpointStrategy == config.CheckpointSync,
+		"perf tag":       tags(*b.Training) == "[a] false",
+		"export":         cfg.Export.UsesDefaultNames(),
+		"no output":      !cfg.Outputs.File.Active() && !cfg.Outputs.Trace.Active() && !cfg.OTLPActive() && !cfg.PrometheusActive(),
+		"trace path":     trace.Path == "./trace",
+		"trace buffer":   trace.BufferSize == 1<<20,
+		"trace dialect":  trace.Dialect == config.TraceV2,
+		"trace interval": trace.WriteInterval == time.Second,
+		"protocol":       otlp.Protocol == config.OTLPHTTP,
+		"timeout":        otlp.Timeout == 10*time.Second,
+		"no gzip":        otlp.Compression == "none",
+		"interval":       otlp.MetricsInterval == time.Minute,
 	} {
 		if !ok {
-			t.Errorf("default of %s", name)
+			t.Errorf("default of %s: %+v", name, b)
 		}
 	}
-	b.ExplicitTimeWindow = -1
-	if _, limited := b.TimeWindow(); limited {
-		t.Error("a negative window limits")
+	if now := fmt.Sprint(flatten(&cfg)); now != open {
+		t.Errorf("the original changed: %s", now)
+	}
+	if again := b.WithDefaults(config.Ranks{WorldSize: config.Value(7)}); again.SessionTag.Get() != b.SessionTag.Get() || again.WorldSize.Get() != 1 {
+		t.Errorf("a second time changes %+v to %+v", b, again)
+	}
+	other := cfg.WithDefaults(config.Ranks{WorldSize: config.Value(7), Job: "4711"})
+	if other.WorldSize.Get() != 7 || other.SessionTag.Get() != "job-4711" {
+		t.Errorf("the launcher is not heard: %+v", other)
+	}
+	if next := cfg.WithDefaults(config.Ranks{}); next.SessionTag.Get() != b.SessionTag.Get() {
+		t.Error("one process has two session tags")
+	}
+	given := config.Training{PerfTags: config.Value([]string{"x"}), SaveCheckpointStrategy: config.CheckpointAsync}
+	if got := given.WithDefaults("app"); tags(got) != "[x] true" || got.SaveCheckpointStrategy != config.CheckpointAsync {
+		t.Errorf("what was given changed: %+v", got)
+	}
+}
+
+// The reference's guides log throughput without a target.
+func TestThroughputNeedsNoTarget(t *testing.T) {
+	cfg := config.Config{Base: config.Base{ApplicationName: "a", Training: &config.Training{
+		PerfTag: config.Value("p"), GlobalBatchSize: config.Value(32), FlopsPerSample: config.Value(100), IsLogThroughputEnabled: config.Value(true),
+	}}}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Ranks that made up a tag each would not find together.
+func TestRanksHaveOneSessionTag(t *testing.T) {
+	b := config.Base{ApplicationName: "a", WorldSize: config.Value(2)}
+	for range 2 {
+		if got := b.WithDefaults(config.Ranks{}); got.SessionTag.Get() != "a" {
+			t.Errorf("got %v", got.SessionTag)
+		}
 	}
 }
 
@@ -120,7 +150,7 @@ func TestDisabledRankIsQuietUnlessToldOtherwise(t *testing.T) {
 		name     string
 		base     config.Base
 		strategy config.ErrorStrategy
-		level    config.LogLevel
+		level    string
 	}{
 		{"enabled", config.Base{}, config.PropagateErrors, config.LogInfo},
 		{"disabled", config.Base{EnableForCurrentRank: off}, config.DisableQuietly, config.LogCritical},
@@ -128,21 +158,20 @@ func TestDisabledRankIsQuietUnlessToldOtherwise(t *testing.T) {
 		{"disabled with strategy", config.Base{EnableForCurrentRank: off, ErrorStrategy: config.PropagateErrors}, config.PropagateErrors, config.LogInfo},
 		{"disabled with level", config.Base{EnableForCurrentRank: off, Logger: config.Logger{Level: config.LogDebug}}, config.DisableQuietly, config.LogDebug},
 	} {
-		if got := c.base.EffectiveErrorStrategy(); got != c.strategy {
-			t.Errorf("%s: strategy %s", c.name, got)
-		}
-		if got := c.base.EffectiveLogLevel(); got != c.level {
-			t.Errorf("%s: level %s", c.name, got)
+		got := c.base.WithDefaults(config.Ranks{})
+		if got.ErrorStrategy != c.strategy || got.Logger.Level != c.level {
+			t.Errorf("%s: strategy %s, level %s", c.name, got.ErrorStrategy, got.Logger.Level)
 		}
 	}
 }
 
 func TestLogLevelsRise(t *testing.T) {
-	levels := []config.LogLevel{config.LogDebug, config.LogInfo, config.LogWarning, config.LogError, config.LogCritical}
-	if !slices.IsSortedFunc(levels, func(a, b config.LogLevel) int { return int(a.Slog() - b.Slog()) }) {
+	level := func(name string) slog.Level { return (&config.Logger{Level: name}).SlogLevel() }
+	levels := []string{config.LogDebug, config.LogInfo, config.LogWarning, config.LogError, config.LogCritical}
+	if !slices.IsSortedFunc(levels, func(a, b string) int { return int(level(a) - level(b)) }) {
 		t.Error("the levels do not rise")
 	}
-	if config.LogLevel("").Slog() != slog.LevelInfo || config.LogCritical.Slog() <= slog.LevelError {
+	if level("") != slog.LevelInfo || level(config.LogCritical) <= slog.LevelError {
 		t.Error("unset or critical level")
 	}
 }
@@ -194,7 +223,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		fields = append(fields, p.Field)
 	}
 	want := []string{
-		"application_name", "session_tag", "world_size", "custom_metadata", "custom_metadata.a", "error_strategy", "logger.level",
+		"application_name", "world_size", "custom_metadata", "custom_metadata.a", "error_strategy", "logger.level",
 		"training.perf_tags", "training.global_batch_size", "training.log_every_n_train_iterations", "training.flops_per_sample", "training.save_checkpoint_strategy",
 	}
 	if !slices.Equal(fields, want) {
@@ -223,12 +252,13 @@ func TestOutputRules(t *testing.T) {
 	cfg.Outputs.Prometheus.Address = "0.0.0.0:9464"
 	cfg.OTel.ResourceAttributes = config.Pairs("", "x", "list", []any{1})
 	cfg.Ranks.Rank = config.Value(-1)
+	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "info-{rank2}", "error-{RANK}"
 	err := cfg.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"outputs.file.path: field required", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
+		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
 		"outputs.trace.data_dirs: a folder must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
@@ -338,18 +368,16 @@ func TestWhichOutputsAreOn(t *testing.T) {
 	}
 }
 
-func TestServiceName(t *testing.T) {
-	cfg := config.Config{Base: config.Base{ApplicationName: "app"}}
-	if got := cfg.EffectiveServiceName(); got != "app" {
-		t.Error(got)
-	}
-	cfg.OTel.ResourceAttributes = config.Pairs("service.name", "attr")
-	if got := cfg.EffectiveServiceName(); got != "attr" {
-		t.Error(got)
-	}
-	cfg.OTel.ServiceName = "svc"
-	if got := cfg.EffectiveServiceName(); got != "svc" {
-		t.Error(got)
+func TestTheServiceNameIsTheApplicationsWhereNoOtherIsGiven(t *testing.T) {
+	for want, env := range map[string][]string{
+		"svc":  {"OTEL_SERVICE_NAME=svc", "OTEL_RESOURCE_ATTRIBUTES=service.name=attr"},
+		"attr": {"OTEL_RESOURCE_ATTRIBUTES=service.name=attr"},
+		"app":  {"OTEL_SERVICE_NAME=svc", "TRAINSPAN_APPLICATION_NAME=app"},
+	} {
+		cfg := mustLoad(t, config.LoadOptions{LookupEnv: config.Environ(env)})
+		if cfg.ApplicationName != want {
+			t.Errorf("%v: %q", env, cfg.ApplicationName)
+		}
 	}
 }
 
@@ -365,7 +393,7 @@ func TestHeadersNeverShowTheirValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := []string{log.String(), string(asJSON), string(asYAML), otlp.Headers.String(), otlp.Headers.GoString()}
+	texts := []string{log.String(), string(asJSON), string(asYAML)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
 		texts = append(texts, fmt.Sprintf(verb, otlp), fmt.Sprintf(verb, otlp.Headers), fmt.Sprintf(verb, &otlp))
 	}
@@ -374,7 +402,7 @@ func TestHeadersNeverShowTheirValues(t *testing.T) {
 			t.Errorf("shown in %s", s)
 		}
 	}
-	if got := otlp.Headers.String(); got != "{api-key=REDACTED, b=REDACTED}" {
+	if got := fmt.Sprint(otlp.Headers); got != "{api-key=REDACTED, b=REDACTED}" {
 		t.Error(got)
 	}
 }

@@ -8,54 +8,36 @@ import (
 	"time"
 )
 
-// DecodeOptions says how strictly a source is read. The zero value is strict.
-type DecodeOptions struct {
-	// AllowUnknown ignores keys that no field has, as the reference does. When
-	// false, each is a problem that names the nearest known key.
-	AllowUnknown bool
-	// Name is what places are called in problems, usually a file's path.
-	Name string
+// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as
+// []byte, json.RawMessage or string, or a map[string]any, [Override] or
+// [Metadata]. A map's values may be functions without arguments where the field
+// takes one. The reference's spellings of keys are understood too. A key that no
+// field has is a problem that names the right one or the nearest.
+//
+// The result is not validated; the error is a [*ValidationError] with every
+// problem, or says why src cannot be read. name is what places are called in
+// it, usually a file's path.
+func Decode[T Config | Base | Training](src any, name string) (T, error) {
+	return decode[T](src, name, false)
 }
 
-// DecodeBase reads a [Base] from src: YAML or JSON as []byte, json.RawMessage
-// or string, or a map[string]any, [Override] or [Metadata]. A map's values may
-// be functions without arguments where the field takes one. The reference's
-// spellings of keys are understood too. The result is not validated; the error
-// is a [*ValidationError] with every problem, or tells why src cannot be read.
-func DecodeBase(src any, opts DecodeOptions) (Base, error) {
-	var b Base
-	err := decodeInto(&b, src, opts)
-	return b, err
+// DecodeLax is [Decode] for what was written for the reference, which ignores
+// keys that no field has.
+func DecodeLax[T Config | Base | Training](src any) (T, error) {
+	return decode[T](src, "config", true)
 }
 
-// DecodeTraining reads a [Training] from src, as [DecodeBase] does.
-func DecodeTraining(src any, opts DecodeOptions) (Training, error) {
-	var t Training
-	err := decodeInto(&t, src, opts)
-	return t, err
-}
-
-// Decode reads a [Config] from src, as [DecodeBase] does.
-func Decode(src any, opts DecodeOptions) (Config, error) {
-	var c Config
-	err := decodeInto(&c, src, opts)
-	return c, err
-}
-
-func decodeInto(dst, src any, opts DecodeOptions) error {
-	n, err := sourceNode(src, opts.Name)
+func decode[T any](src any, name string, lax bool) (out T, err error) {
+	n, err := sourceNode(src, name)
 	if err != nil {
-		return err
+		return out, err
 	}
-	d := decoder{allowUnknown: opts.AllowUnknown}
-	d.root(n, dst)
-	return d.found.err()
+	d := decoder{allowUnknown: lax}
+	d.root(n, &out)
+	return out, d.found.err()
 }
 
 func sourceNode(src any, name string) (*node, error) {
-	if name == "" {
-		name = "config"
-	}
 	switch s := src.(type) {
 	case []byte:
 		return readDocument(s, name)

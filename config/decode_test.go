@@ -14,7 +14,7 @@ import (
 func TestDecodeGoValues(t *testing.T) {
 	n := 0
 	type tag string
-	b, err := config.DecodeBase(map[string]any{
+	b, err := config.Decode[config.Base](map[string]any{
 		"application_name":  tag("app"),
 		"session_tag_or_fn": func() string { return "s" },
 		"world_size_or_fn":  func() any { n++; return n },
@@ -32,7 +32,7 @@ func TestDecodeGoValues(t *testing.T) {
 				return "yes"
 			},
 		},
-	}, config.DecodeOptions{})
+	}, "config")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestDecodeGoValues(t *testing.T) {
 		"seq":             tr.SeqLength.Get() == 9,
 		"flops":           tr.FlopsPerSample.Get() == 7,
 		"samples":         tr.TrainSamplesTarget.Get() == 1000,
-		"throughput":      tr.LogThroughputEnabled(),
+		"throughput":      tr.IsLogThroughputEnabled.Get(),
 	} {
 		if !ok {
 			t.Errorf("wrong %s", name)
@@ -77,7 +77,7 @@ func TestDecodeTags(t *testing.T) {
 		{"Go list", map[string]any{"perf_tags": []string{"g"}}, "[g] true"},
 		{"variable", map[string]any{"perf_tag": config.Value([]string{"v"})}, "[v] true"},
 	} {
-		tr, err := config.DecodeTraining(c.src, config.DecodeOptions{})
+		tr, err := config.Decode[config.Training](c.src, "config")
 		if err != nil || tags(tr) != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, tags(tr), err, c.want)
 		}
@@ -111,7 +111,7 @@ func TestDecodeIntegers(t *testing.T) {
 		{strings.Repeat("9", 5000), 0, "fewer digits"},
 		{func(int) int { return 1 }, 0, "(got a function)"},
 	} {
-		b, err := config.DecodeBase(map[string]any{"world_size": c.value}, config.DecodeOptions{})
+		b, err := config.Decode[config.Base](map[string]any{"world_size": c.value}, "config")
 		switch {
 		case c.fault == "" && (err != nil || b.WorldSize.Get() != c.want):
 			t.Errorf("%v: %d, %v", c.value, b.WorldSize.Get(), err)
@@ -129,17 +129,20 @@ func TestUnknownKeys(t *testing.T) {
 		{"session_tag_or_fm: 1", `the nearest known key is "session_tag_or_fn"`},
 		{"training: {batch_size: 1}", `1:12: training.batch_size: unknown key "batch_size"; the nearest known key is "training.`},
 		{"global_batch_size: 1", `the nearest known key is "training.global_batch_size"`},
-		{`{"logger_config": {"log_levl": 1}}`, `job:1: logger.log_levl: unknown key "log_levl"; the nearest known key is "logger.log_level"`},
+		{"perf_tag_or_fn: x", `the nearest known key is "training.perf_tag"`},
+		{"training: {world_size_or_fn: 8}", `1:12: training.world_size_or_fn: "world_size_or_fn" does not belong here; its key is "world_size"`},
+		{"logger: {span_name_filter: [x]}", `its key is "export.span_names"`},
+		{`{"logger_config": {"log_levl": 1}}`, `job:1:20: logger.log_levl: unknown key "log_levl"; the nearest known key is "logger.log_level"`},
 	} {
-		_, err := config.DecodeBase(c.src, config.DecodeOptions{Name: "job"})
+		_, err := config.Decode[config.Base](c.src, "job")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.src, err)
 		}
-		if _, err := config.DecodeBase(c.src, config.DecodeOptions{AllowUnknown: true}); err != nil {
+		if _, err := config.DecodeLax[config.Base](c.src); err != nil {
 			t.Errorf("%s: refused though unknown keys are allowed: %v", c.src, err)
 		}
 	}
-	_, err := config.Decode("outputs: {trase: {}}\nrank: 1", config.DecodeOptions{})
+	_, err := config.Decode[config.Config]("outputs: {trase: {}}\nrank: 1", "config")
 	if err == nil || !strings.Contains(err.Error(), `"outputs.trace"`) || !strings.Contains(err.Error(), `unknown key "rank"`) {
 		t.Errorf("error = %v", err)
 	}
@@ -148,22 +151,23 @@ func TestUnknownKeys(t *testing.T) {
 func TestUnreadableDocuments(t *testing.T) {
 	deep := strings.Repeat("[", 5000)
 	for name, c := range map[string]struct{ src, want string }{
-		"two documents":   {"world_size: 1\n---\nworld_size: 2", "more than one YAML document"},
+		"two documents":   {"world_size: 1\n---\nworld_size: 2", "more than one document"},
 		"two JSON values": {`{"world_size": 1} {}`, ""},
 		"broken JSON":     {"{\n\"world_size\": 1,\n}}", ""},
 		"duplicate":       {"world_size: 1\nworld_size: 2", "f:2:1"},
 		"unknown alias":   {"world_size: *nobody", "unknown alias"},
 		"not a mapping":   {"[1]", "must be a mapping"},
-		"deep JSON":       {`{"custom_metadata": ` + deep, ""},
+		"deep JSON":       {`{"custom_metadata": ` + deep, "too deep or too large"},
+		"very deep":       {strings.Repeat("[", 1<<20), "too deep or too large"},
 		"aliases":         {bomb(), "too deep or too large"},
 	} {
-		_, err := config.DecodeBase(c.src, config.DecodeOptions{Name: "f"})
+		_, err := config.Decode[config.Base](c.src, "f")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "config: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, src := range []any{"", "# only a comment", []byte(nil), nil, map[string]any(nil), "null", "\ufeffworld_size: 1"} {
-		if _, err := config.DecodeBase(src, config.DecodeOptions{}); err != nil {
+		if _, err := config.Decode[config.Base](src, "config"); err != nil {
 			t.Errorf("%q: %v", src, err)
 		}
 	}
@@ -199,13 +203,13 @@ func TestMerge(t *testing.T) {
 	}
 	for name, ok := range map[string]bool{
 		"replaced":            got.ApplicationName == "b",
-		"later wins":          got.Training.LogEvery() == 2,
+		"later wins":          got.Training.LogEveryNTrainIterations.Get() == 2,
 		"nil clears":          !got.Training.MicroBatchSize.IsSet(),
 		"rest stays":          got.Training.GlobalBatchSize.Get() == 64 && got.SessionTag.Get() == "s",
 		"tags change shape":   tags(*got.Training) == "[q] true" && !got.Training.PerfTag.IsSet(),
 		"maps are merged":     slices.Equal(got.CustomMetadata.Strings(), []string{"x:1", "y:3", "z:4"}),
 		"functions survive":   got.WorldSize.IsFunc() && calls == 0,
-		"base stays":          base.Training.LogEvery() == 5 && base.ApplicationName == "a" && len(base.CustomMetadata) == 2,
+		"base stays":          base.Training.LogEveryNTrainIterations.Get() == 5 && base.ApplicationName == "a" && len(base.CustomMetadata) == 2,
 		"strategy is settled": got.ErrorStrategy == config.PropagateErrors,
 	} {
 		if !ok {
@@ -214,11 +218,11 @@ func TestMerge(t *testing.T) {
 	}
 
 	off, err := config.Merge(base, config.Override{"enable_for_current_rank": false, "telemetry_config": nil})
-	if err != nil || off.Enabled() || off.EffectiveErrorStrategy() != config.PropagateErrors || off.Training != nil {
+	if err != nil || off.Enabled() || off.ErrorStrategy != config.PropagateErrors || off.Training != nil {
 		t.Errorf("override of the rank: %+v, %v", off, err)
 	}
 	alone, err := config.Merge(config.Base{}, config.Override{"application_name": "a", "session_tag": "s", "world_size": 1, "enable_for_current_rank": false})
-	if err != nil || alone.EffectiveErrorStrategy() != config.DisableQuietly {
+	if err != nil || alone.WithDefaults(config.Ranks{}).ErrorStrategy != config.DisableQuietly {
 		t.Errorf("overrides alone: %+v, %v", alone, err)
 	}
 	same, err := config.Merge(base)
@@ -231,7 +235,7 @@ func TestMerge(t *testing.T) {
 	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 || !strings.Contains(err.Error(), `override 2: world_size: must be an integer (got "x")`) {
 		t.Errorf("error = %v", err)
 	}
-	if _, err := config.MergeWith(config.DecodeOptions{AllowUnknown: true}, base, config.Override{"world_siz": 1}); err != nil {
+	if _, err := config.MergeLax(base, config.Override{"world_siz": 1}); err != nil {
 		t.Errorf("unknown key refused: %v", err)
 	}
 }
@@ -254,20 +258,23 @@ func TestDetectRanks(t *testing.T) {
 		{"by group", []string{"GROUP_RANK=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=4"}, 4, 0, -1, ""},
 		{"local rank alone", []string{"LOCAL_RANK=3"}, -1, 3, -1, ""},
 		{"empty counts as unset", []string{"RANK=", "SLURM_PROCID=1"}, 1, -1, -1, ""},
+		{"Flux", []string{"FLUX_TASK_RANK=2", "FLUX_TASK_LOCAL_ID=0", "FLUX_JOB_SIZE=4"}, 2, 0, 4, ""},
+		{"Kubernetes", []string{"JOB_COMPLETION_INDEX=2"}, 2, -1, -1, ""},
+		{"torchrun under Kubernetes", []string{"RANK=9", "JOB_COMPLETION_INDEX=2"}, 9, -1, -1, ""},
 		{"no overflow", []string{"NODE_RANK=9223372036854775807", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=4"}, -1, 3, -1, ""},
 		{"word", []string{"RANK=first"}, -1, -1, -1, `RANK: rank: rank must be an integer (got "first")`},
 		{"negative", []string{"LOCAL_RANK=-1"}, -1, -1, -1, "local_rank must not be negative"},
 		{"no world", []string{"WORLD_SIZE=0"}, -1, -1, -1, "world_size must be set to a positive value"},
 	} {
 		r, err := config.DetectRanks(config.Environ(c.env))
-		if r.Rank.Or(-1) != c.rank || r.LocalRank.Or(-1) != c.local || r.WorldSize.Or(-1) != c.world || r.Known() != (c.rank >= 0) {
+		if r.Rank.Or(-1) != c.rank || r.LocalRank.Or(-1) != c.local || r.WorldSize.Or(-1) != c.world {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if r, err := config.DetectRanks(nil); r.Known() || err != nil {
+	if r, err := config.DetectRanks(nil); r.Rank.IsSet() || err != nil {
 		t.Errorf("nil lookup: %+v, %v", r, err)
 	}
 }
@@ -277,7 +284,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cfg, err := config.Decode(data, config.DecodeOptions{Name: "f"})
+		cfg, err := config.Decode[config.Config](data, "f")
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "config: ") {
 				t.Errorf("error without its origin: %v", err)

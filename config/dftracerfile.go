@@ -37,7 +37,7 @@ func dftracerNode(n *node) *node {
 		}
 		if k.ours == "outputs.trace.data_dirs" && from.kind == scalarNode {
 			text, _ := from.value.(string)
-			from, _ = envNode(text, "dirs", from.where)
+			from = folders(text, from.where)
 		}
 		root.put(strings.Split(k.ours, "."), from)
 	}

@@ -16,10 +16,11 @@
 //	}
 //	if err := base.Validate(); err != nil { ... }
 //
-// The zero value of every field means "not given". Methods such as
-// [Base.Enabled] and [Training.LogEvery] give the value that then holds.
+// The zero value of every field means "not given"; [Base.WithDefaults] and its
+// like give what then holds. Only the application name is required.
 //
 // [Load] joins a file, the environment and code; code wins over the
-// environment, and the environment over the file. Nothing in this package
-// reads the environment before Load is called.
+// environment, and the environment over the file. [DetectRanks] reads what
+// launchers give. Nothing in this package reads the environment before one of
+// them is called.
 package config

@@ -29,10 +29,10 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		}
 	}
 	variables := map[string]bool{}
-	for _, v := range config.EnvironmentVariables() {
-		variables[v.Name] = true
-		if !strings.Contains(rows[v.Key], "`"+v.Name+"`") {
-			t.Errorf("the row of %s does not name %s", v.Key, v.Name)
+	for name, key := range config.EnvironmentVariables() {
+		variables[name] = true
+		if !strings.Contains(rows[key], "`"+name+"`") {
+			t.Errorf("the row of %s does not name %s", key, name)
 		}
 	}
 	name := regexp.MustCompile("`([A-Z]+_[A-Z_]+)`")

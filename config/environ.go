@@ -2,98 +2,111 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/caarlos0/env/v11"
 )
 
-// Lookup finds a variable of an environment, as os.LookupEnv does.
-type Lookup func(name string) (value string, ok bool)
-
-// Environ returns a [Lookup] over "NAME=value" strings, such as os.Environ
-// returns. Of a repeated name the last counts.
-func Environ(vars []string) Lookup {
-	m := env.ToMap(vars)
+// Environ returns a lookup over "NAME=value" strings, such as os.Environ
+// returns, in the manner of os.LookupEnv. Of a repeated name the last counts.
+func Environ(vars []string) func(name string) (string, bool) {
+	m := make(map[string]string, len(vars))
+	for _, v := range vars {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			m[name] = value
+		}
+	}
 	return func(name string) (string, bool) {
 		v, ok := m[name]
 		return v, ok
 	}
 }
 
-// EnvironmentVariables returns the names of the variables that [Load] reads
-// into fields, each with the key of its field, in the order of precedence.
-// [DetectRanks] reads a few more, and TRAINSPAN_CONFIG names the file.
-func EnvironmentVariables() []EnvironmentVariable {
-	t := reflect.TypeFor[environment]()
-	out := make([]EnvironmentVariable, t.NumField())
-	for i := range out {
-		tag := t.Field(i).Tag
-		out[i] = EnvironmentVariable{Name: tag.Get("env"), Key: tag.Get("key")}
-	}
-	return out
-}
-
-// EnvironmentVariable is one variable and the key of the field that it sets.
-type EnvironmentVariable struct {
-	Name string
-	Key  string
-}
-
-// readEnvironment makes a document of the variables that are set. The second
-// result lists the texts that cannot be read.
-func readEnvironment(lookup Lookup) (*node, problems) {
-	var found problems
-	values := map[string]string{}
-	for _, v := range EnvironmentVariables() {
-		if s, ok := lookup(v.Name); ok && strings.TrimSpace(s) != "" {
-			values[v.Name] = s
-		}
-	}
-	var vars environment
-	if err := env.ParseWithOptions(&vars, env.Options{Environment: values}); err != nil {
-		found.add("environment", err, "cannot be read")
-		return &node{}, found
-	}
-	root := &node{kind: mappingNode, where: "environment"}
-	v := reflect.ValueOf(vars)
-	for i := range v.NumField() {
-		text, _ := v.Field(i).Interface().(*string)
-		if text == nil {
-			continue
-		}
-		tag := v.Type().Field(i).Tag
-		name, key := tag.Get("env"), tag.Get("key")
-		value, err := envNode(*text, tag.Get("as"), name)
-		if err != nil {
-			shown := any(*text)
-			if tag.Get("as") == "headers" {
-				shown = nil
+// EnvironmentVariables gives the names of the variables that [Load] reads into
+// fields, each with the key of its field. Of several for one key the first that
+// is set counts. [DetectRanks] reads a few more, and TRAINSPAN_CONFIG names the
+// file.
+func EnvironmentVariables() iter.Seq2[string, string] {
+	return func(yield func(name, key string) bool) {
+		for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
+			for _, name := range v.names {
+				if !yield(name, v.key) {
+					return
+				}
 			}
-			found.list = append(found.list, Problem{Field: key, Value: shown, Message: err.Error(), Where: name})
-			continue
 		}
-		root.put(strings.Split(key, "."), value)
 	}
-	return root, found
 }
 
-// envNode reads the text of one variable.
-func envNode(text, as, name string) (*node, error) {
-	text = strings.TrimSpace(text)
-	switch as {
-	case "list":
-		return textList(text, ",", name), nil
-	case "dirs":
-		if text == "all" {
-			return &node{kind: listNode, where: name}, nil
+// variables are those of one field. as is the way in which their text is
+// written, where the field's type does not tell it.
+type variables struct {
+	key, as string
+	names   []string
+	field   reflect.Type
+}
+
+// variablesOf reads the env tags of a struct: names, the strongest first, and
+// perhaps a colon and the way of writing.
+func variablesOf(t reflect.Type, path string) (all []variables) {
+	for _, k := range keysOf(t) {
+		f := t.FieldByIndex(k.index)
+		at := join(path, k.name)
+		if names, as, _ := strings.Cut(f.Tag.Get("env"), ":"); names != "" {
+			all = append(all, variables{at, as, strings.Split(names, ","), f.Type})
 		}
-		return textList(text, ":", name), nil
-	case "pairs", "headers":
+		if below := sectionType(f.Type); below != nil {
+			all = append(all, variablesOf(below, at)...)
+		}
+	}
+	return all
+}
+
+// readEnvironment makes a document of the variables that are set. A variable
+// that is set to nothing counts as not set. The second result lists the texts
+// that cannot be read, and the third what is suspicious.
+func readEnvironment(lookup func(string) (string, bool)) (root *node, found, suspect problems) {
+	root = &node{kind: mappingNode, where: "environment"}
+	for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
+		for _, name := range v.names {
+			text, _ := lookup(name)
+			if text = strings.TrimSpace(text); text == "" {
+				continue
+			}
+			value, err := v.read(text, name)
+			if err != nil {
+				p := Problem{Field: v.key, Value: text, Message: err.Error(), Where: name}
+				if v.field == reflect.TypeFor[Headers]() {
+					p.Value = nil
+				}
+				found.list = append(found.list, p)
+			} else {
+				root.put(strings.Split(v.key, "."), value)
+			}
+			if v.as == "exporters" {
+				checkExporters(&suspect, name, v.key, text)
+			}
+			break
+		}
+	}
+	return root, found, suspect
+}
+
+// read reads the text of one variable.
+func (v *variables) read(text, name string) (*node, error) {
+	switch v.field {
+	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
+		if v.as == "dirs" {
+			return folders(text, name), nil
+		}
+		return textList(text, ",", name), nil
+	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
 		return pairs(text, name)
+	}
+	switch v.as {
 	case "not":
 		b, err := toBool(text)
 		return scalar(!b, name), err
@@ -112,6 +125,14 @@ func envNode(text, as, name string) (*node, error) {
 		return scalar(time.Duration(ms)*time.Millisecond, name), nil
 	}
 	return scalar(text, name), nil
+}
+
+// folders reads DFTracer's list, whose word "all" is the empty one.
+func folders(text, where string) *node {
+	if text == "all" {
+		return &node{kind: listNode, where: where}
+	}
+	return textList(text, ":", where)
 }
 
 func textList(text, separator, name string) *node {
@@ -145,4 +166,12 @@ func pairs(text, name string) (*node, error) {
 		m.fields = append(m.fields, field{key: decodedKey, where: name, value: scalar(decoded, name)})
 	}
 	return m, nil
+}
+
+// TraceRequested reports whether the environment switches trace files on, with
+// DFTRACER_ENABLE.
+func TraceRequested(lookup func(string) (string, bool)) bool {
+	text, set := lookup("DFTRACER_ENABLE")
+	on, err := toBool(text)
+	return set && err == nil && on
 }

@@ -18,11 +18,11 @@ func ExampleBase() {
 		},
 	}
 	fmt.Println(base.Validate())
-	fmt.Println(base.WorldSize.Get(), base.Training.LogEvery(), base.EffectiveErrorStrategy())
+	fmt.Println(base.WorldSize.Get(), base.Training.GlobalBatchSize.Get())
 	fmt.Println(base.CustomMetadata.Strings())
 	// Output:
 	// <nil>
-	// 2 50 propagate_exceptions
+	// 2 32
 	// [model:llama lr:0.0003 gpus:['h200', 'b200']]
 }
 
@@ -64,12 +64,12 @@ func ExampleMerge() {
 		"world_size": 16,
 		"training":   config.Override{"log_every_n_train_iterations": 2},
 	})
-	fmt.Println(merged.WorldSize, merged.Training.GlobalBatchSize, merged.Training.LogEvery(), err)
+	fmt.Println(merged.WorldSize, merged.Training.GlobalBatchSize, merged.Training.LogEveryNTrainIterations, err)
 	// Output: 16 32 2 <nil>
 }
 
-func ExampleDecodeBase() {
-	_, err := config.DecodeBase("application_name: charlm\nworldsize: 4\n", config.DecodeOptions{Name: "job.yaml"})
+func ExampleDecode() {
+	_, err := config.Decode[config.Base]("application_name: charlm\nworldsize: 4\n", "job.yaml")
 	fmt.Println(err)
 	// Output: config: job.yaml:2:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size"
 }

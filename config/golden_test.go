@@ -51,11 +51,20 @@ func TestRefusedConfigs(t *testing.T) {
 
 // load reads and validates as a caller does who reads the reference's configs.
 func load(src any) (config.Base, error) {
-	b, err := config.DecodeBase(src, config.DecodeOptions{AllowUnknown: true})
+	b, err := config.DecodeLax[config.Base](src)
 	if err != nil {
 		return b, err
 	}
 	return b, b.Validate()
+}
+
+// required tells of what the reference wants to be given and has a default here.
+func required(b *config.Base) error {
+	t := b.Training
+	if !b.SessionTag.IsSet() || !b.WorldSize.IsSet() || t != nil && (!t.PerfTag.IsSet() && !t.PerfTags.IsSet() || !t.GlobalBatchSize.IsSet()) {
+		return errors.New("required by the reference")
+	}
+	return nil
 }
 
 // builderStep is one call of a scenario; only the builder's are looked at.
@@ -63,7 +72,7 @@ type builderStep struct {
 	Call string
 	Args struct {
 		Config json.RawMessage
-		Mode   config.ExportMode
+		Mode   string
 		Filter []string `json:"span_name_filter"`
 	}
 }
@@ -85,6 +94,9 @@ func replayBuilder(t *testing.T, name string, steps []builderStep, results []out
 			}
 			var b config.Base
 			if b, err = load(goValue(t, step.Args.Config)); err == nil {
+				err = required(&b)
+			}
+			if err == nil {
 				base = &b
 			}
 		case "provider.with_config_override":
@@ -115,14 +127,14 @@ func configure(base *config.Base, overrides []config.Override, export *config.Ex
 	if base == nil {
 		base = &config.Base{}
 	}
-	merged, err := config.MergeWith(config.DecodeOptions{AllowUnknown: true}, *base, overrides...)
+	merged, err := config.MergeLax(*base, overrides...)
 	if err != nil {
 		return err
 	}
 	if export == nil {
 		export = &config.Export{}
 	}
-	return errors.Join(merged.Validate(), export.Validate())
+	return errors.Join(merged.Validate(), export.Validate(), required(&merged))
 }
 
 // TestReferenceScenarios replays the configurations of recorded scenarios.
@@ -152,7 +164,7 @@ func TestReferenceScenarios(t *testing.T) {
 				t.Errorf("%s: base config refused: %v", name, err)
 			}
 			for _, o := range scenario.Provider.Overrides {
-				if _, err := config.MergeWith(config.DecodeOptions{AllowUnknown: true}, base, goValue(t, o).(map[string]any)); err != nil {
+				if _, err := config.MergeLax(base, goValue(t, o).(map[string]any)); err != nil {
 					t.Errorf("%s: override refused: %v", name, err)
 				}
 			}

@@ -45,31 +45,48 @@ func (ks structKeys) find(key string) (structKey, bool) {
 	return ks[i], true
 }
 
-// unknown reports a key that the struct lacks, with the nearest one it has. A
-// key that is known in a section below is meant for that section.
-func (d *decoder) unknown(f field, t reflect.Type, path string) {
-	nearest := elsewhere(t, f.key)
-	if nearest == "" {
-		nearest = nearestKey(t, f.key)
-	}
-	d.problem(join(path, f.key), f.where, nil, "unknown key %q; the nearest known key is %q", f.key, join(path, nearest))
+// described are the sections whose keys have names that mean one thing only; the
+// outputs share words such as enabled and path.
+type described struct {
+	Base
+	Export Export `key:"export"`
 }
 
-// elsewhere finds key in a section of t and returns the way there.
+// unknown reports a key that the struct lacks. A key that is known elsewhere is
+// meant for that place, as in a flat configuration or one section's key in
+// another; for any other the nearest key is named.
+func (d *decoder) unknown(f field, t reflect.Type, path string) {
+	right := join(path, nearestKey(t, f.key))
+	if below := elsewhere(t, f.key); below != "" {
+		right = join(path, below)
+	} else if place := elsewhere(reflect.TypeFor[described](), f.key); place != "" {
+		d.problem(join(path, f.key), f.where, nil, "%q does not belong here; its key is %q", f.key, place)
+		return
+	}
+	d.problem(join(path, f.key), f.where, nil, "unknown key %q; the nearest known key is %q", f.key, right)
+}
+
+// sectionType is the struct type of a field that is a section, else nil.
+func sectionType(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || len(keysOf(t)) == 0 {
+		return nil
+	}
+	return t
+}
+
+// elsewhere finds key in t or in a section of it and returns the way there.
 func elsewhere(t reflect.Type, key string) string {
+	if k, ok := keysOf(t).find(key); ok {
+		return k.name
+	}
 	for _, k := range keysOf(t) {
-		ft := t.FieldByIndex(k.index).Type
-		if ft.Kind() == reflect.Pointer {
-			ft = ft.Elem()
-		}
-		if ft.Kind() != reflect.Struct {
-			continue
-		}
-		if below, ok := keysOf(ft).find(key); ok {
-			return join(k.name, below.name)
-		}
-		if way := elsewhere(ft, key); way != "" {
-			return join(k.name, way)
+		if below := sectionType(t.FieldByIndex(k.index).Type); below != nil {
+			if way := elsewhere(below, key); way != "" {
+				return join(k.name, way)
+			}
 		}
 	}
 	return ""

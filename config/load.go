@@ -14,8 +14,9 @@ type LoadOptions struct {
 	// Path is the YAML or JSON file. Empty means the file that the variable
 	// TRAINSPAN_CONFIG names; when that is empty too, there is no file.
 	Path string
-	// LookupEnv finds environment variables. Nil is os.LookupEnv.
-	LookupEnv Lookup
+	// LookupEnv finds environment variables. Nil is os.LookupEnv; only then is
+	// the environment searched for names that look like ours and are none.
+	LookupEnv func(name string) (string, bool)
 	// Code holds what the program itself sets. Every field in it that is not
 	// zero wins over the environment and the file.
 	Code Config
@@ -29,7 +30,8 @@ type LoadOptions struct {
 // Code wins over the environment, and the environment over the file, field by
 // field; custom metadata, resource attributes and headers are joined key by
 // key. Where nothing else gives them, the trace settings of the file that
-// DFTRACER_CONFIGURATION names are taken.
+// DFTRACER_CONFIGURATION names are taken, and the service name for the
+// application name. What is suspicious is in the Config's Warnings.
 //
 // A file that cannot be read is an error by itself. Every other problem, of any
 // source, is in one [*ValidationError]; the Config then holds what was fit to
@@ -40,6 +42,9 @@ func Load(opts LoadOptions) (Config, error) {
 		lookup = os.LookupEnv
 	}
 	l := loader{places: map[string]string{}}
+	if opts.LookupEnv == nil {
+		checkNames(&l.suspect, os.Environ())
+	}
 	if path, _ := lookup(dftracerFileVariable); path != "" {
 		n, err := readFile(path)
 		if err != nil {
@@ -59,7 +64,8 @@ func Load(opts LoadOptions) (Config, error) {
 		l.decode(n, opts.AllowUnknown)
 	}
 	l.environment(lookup)
-	l.code(&opts.Code)
+	l.lay(&opts.Code, nil)
+	l.settle()
 	if !opts.Partial {
 		l.validate()
 	}
@@ -68,9 +74,10 @@ func Load(opts LoadOptions) (Config, error) {
 
 // loader joins sources from the weakest to the strongest.
 type loader struct {
-	cfg    Config
-	found  problems
-	places map[string]string // where the value of a field came from
+	cfg     Config
+	found   problems
+	suspect problems
+	places  map[string]string // where the value of a field came from
 }
 
 func (l *loader) decode(n *node, allowUnknown bool) {
@@ -81,9 +88,10 @@ func (l *loader) decode(n *node, allowUnknown bool) {
 	l.lay(&layer, d.places)
 }
 
-func (l *loader) environment(lookup Lookup) {
-	n, unreadable := readEnvironment(lookup)
+func (l *loader) environment(lookup func(string) (string, bool)) {
+	n, unreadable, suspect := readEnvironment(lookup)
 	l.found.list = append(l.found.list, unreadable.list...)
+	l.suspect.list = append(l.suspect.list, suspect.list...)
 	l.decode(n, false)
 	ranks, unreadable := detectRanks(lookup)
 	l.cfg.Ranks = ranks
@@ -94,7 +102,17 @@ func (l *loader) environment(lookup Lookup) {
 	}
 }
 
-func (l *loader) code(layer *Config) { l.lay(layer, nil) }
+// settle adds what follows from the sources together.
+func (l *loader) settle() {
+	c := &l.cfg
+	c.Warnings = l.suspect.list
+	if c.ApplicationName == "" {
+		c.ApplicationName = c.OTel.ServiceName
+	}
+	if name, ok := c.OTel.ResourceAttributes.Get("service.name"); ok && c.ApplicationName == "" {
+		c.ApplicationName, _ = name.(string)
+	}
+}
 
 // lay puts one source over the weaker ones.
 func (l *loader) lay(layer *Config, places map[string]string) {
@@ -122,7 +140,7 @@ func (l *loader) validate() {
 	}
 }
 
-// reported tells whether a field, or the section it is in, has a problem.
+// reported says whether a field, or the section it is in, has a problem.
 func (l *loader) reported(path string) bool {
 	for _, p := range l.found.list {
 		if p.Field == path || p.Field != "" && strings.HasPrefix(path, p.Field+".") {

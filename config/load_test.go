@@ -55,6 +55,7 @@ var environmentTexts = map[string][2]string{
 	"TRAINSPAN_FILE_ENABLED":                       {"0", "false"},
 	"TRAINSPAN_FILE_PATH":                          {"env.jsonl", "env.jsonl"},
 	"TRAINSPAN_FILE_COMPAT":                        {"false", "false"},
+	"TRAINSPAN_FILE_APPEND":                        {"false", "false"},
 	"DFTRACER_ENABLE":                              {"0", "false"},
 	"DFTRACER_LOG_FILE":                            {"env", "env"},
 	"TRAINSPAN_TRACE_DIALECT":                      {"v1", "v1"},
@@ -63,6 +64,7 @@ var environmentTexts = map[string][2]string{
 	"DFTRACER_WRITE_BUFFER_SIZE":                   {"1024", "1024"},
 	"DFTRACER_TRACE_INTERVAL_MS":                   {"50", "50ms"},
 	"DFTRACER_SET_CORE_AFFINITY":                   {"0", "false"},
+	"TRAINSPAN_TRACE_COMMAND_LINE":                 {"0", "false"},
 	"DFTRACER_DISABLE_TIDS":                        {"0", "true"},
 	"DFTRACER_DATA_DIR":                            {"/x:/y", "[/x /y]"},
 	"OTEL_TRACES_EXPORTER":                         {"none", "false"},
@@ -112,19 +114,19 @@ func TestPrecedenceFieldByField(t *testing.T) {
 	code := decodeFile(t, "testdata/code.yaml")
 	fromFile, fromCode := flatten(&file), flatten(&code)
 
-	for _, v := range config.EnvironmentVariables() {
-		if slices.Contains(twoKeys, v.Name) {
+	for name, key := range config.EnvironmentVariables() {
+		if slices.Contains(twoKeys, name) {
 			continue
 		}
-		t.Run(v.Name, func(t *testing.T) {
-			text, ok := environmentTexts[v.Name]
+		t.Run(name, func(t *testing.T) {
+			text, ok := environmentTexts[name]
 			if !ok {
 				t.Fatal("no value to test with")
 			}
-			opts := config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ([]string{v.Name + "=" + text[0]})}
+			opts := config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ([]string{name + "=" + text[0]})}
 			cfg := mustLoad(t, opts)
 			got := flatten(&cfg)
-			key := v.Key
+			key := key // of headers, that of one of them
 			if strings.HasSuffix(key, ".headers") {
 				key += ".api-key"
 			}
@@ -176,8 +178,8 @@ func TestEveryKeyIsCovered(t *testing.T) {
 	file := decodeFile(t, "testdata/job.yaml")
 	set := flatten(&file)
 	variables := map[string]bool{}
-	for _, v := range config.EnvironmentVariables() {
-		variables[v.Key] = true
+	for _, key := range config.EnvironmentVariables() {
+		variables[key] = true
 	}
 	for _, key := range keys {
 		if v := set[key]; (v == "" || v == "unset" || v == "0" || v == "[]") && key != "training.perf_tags" && !strings.HasSuffix(key, "headers") {
@@ -255,7 +257,7 @@ func TestDFTracerFile(t *testing.T) {
 	ours := write(t, "job.yaml", "outputs: {trace: {compression: true}}\n")
 	cfg := mustLoad(t, config.LoadOptions{Path: ours, Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_CONFIGURATION=" + theirs, "DFTRACER_LOG_FILE=/tmp/env"})})
 	tr := cfg.Outputs.Trace
-	if !tr.Active() || tr.Path != "/tmp/env" || !tr.CompressionEnabled() || tr.TIDsEnabled() || tr.BufferSize != 99 || !slices.Equal(tr.DataDirs, []string{"/a", "/b"}) {
+	if !tr.Active() || tr.Path != "/tmp/env" || !tr.Compression.Or(true) || tr.TIDs.Or(true) || tr.BufferSize != 99 || !slices.Equal(tr.DataDirs, []string{"/a", "/b"}) {
 		t.Errorf("trace = %+v", tr)
 	}
 }
@@ -263,7 +265,7 @@ func TestDFTracerFile(t *testing.T) {
 func TestDisableTIDsIsNotInverted(t *testing.T) {
 	for text, want := range map[string]bool{"1": false, "0": true} {
 		cfg := mustLoad(t, config.LoadOptions{Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_DISABLE_TIDS=" + text})})
-		if got := cfg.Outputs.Trace.TIDsEnabled(); got != want {
+		if got := cfg.Outputs.Trace.TIDs.Or(true); got != want {
 			t.Errorf("DFTRACER_DISABLE_TIDS=%s: thread ids %v", text, got)
 		}
 	}
@@ -284,7 +286,7 @@ func decodeFile(t *testing.T, path string) config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Decode(data, config.DecodeOptions{Name: path})
+	cfg, err := config.Decode[config.Config](data, path)
 	if err != nil {
 		t.Fatal(err)
 	}

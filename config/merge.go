@@ -16,17 +16,22 @@ type Override map[string]any
 // before the overrides: switching a rank off by an override alone does not
 // make its strategy quiet. A zero base settles nothing.
 func Merge(base Base, overrides ...Override) (Base, error) {
-	return MergeWith(DecodeOptions{Name: "override"}, base, overrides...)
+	return merge(base, overrides, false)
 }
 
-// MergeWith is [Merge] with a say in how strictly the overrides are read.
-func MergeWith(opts DecodeOptions, base Base, overrides ...Override) (Base, error) {
+// MergeLax is [Merge] for overrides that were written for the reference, which
+// ignores keys that no field has.
+func MergeLax(base Base, overrides ...Override) (Base, error) {
+	return merge(base, overrides, true)
+}
+
+func merge(base Base, overrides []Override, lax bool) (Base, error) {
 	out := base.Clone()
 	if len(overrides) > 0 && base.given() {
-		out.Logger.Level = base.EffectiveLogLevel()
-		out.ErrorStrategy = base.EffectiveErrorStrategy()
+		settled := base.WithDefaults(Ranks{})
+		out.Logger.Level, out.ErrorStrategy = settled.Logger.Level, settled.ErrorStrategy
 	}
-	d := decoder{allowUnknown: opts.AllowUnknown}
+	d := decoder{allowUnknown: lax}
 	for i, o := range overrides {
 		before := len(d.found.list)
 		d.root(goNode(o), &out)
@@ -40,7 +45,7 @@ func MergeWith(opts DecodeOptions, base Base, overrides ...Override) (Base, erro
 	return out, d.found.err()
 }
 
-// given tells a base that somebody filled in from a zero one.
+// given reports a base that somebody filled in from a zero one.
 func (b *Base) given() bool {
 	return b.ApplicationName != "" || b.SessionTag.IsSet() || b.WorldSize.IsSet()
 }

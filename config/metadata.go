@@ -1,22 +1,18 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 )
 
-// Entry is one item of [Metadata]. Value is a string, bool, integer, float, a
-// json.Number, a list of these, or nil.
-type Entry struct {
+// Metadata is an ordered list of keys and values: the order in which they were
+// written is the order in which they are reported. A value is a string, bool,
+// integer, float, a json.Number, a list of these, or nil. A nil Metadata is an
+// empty list.
+type Metadata []struct {
 	Key   string
 	Value any
 }
-
-// Metadata is an ordered list of keys and values: the order in which they were
-// written is the order in which they are reported. Nil is an empty list.
-type Metadata []Entry
 
 // Pairs builds Metadata from keys and values in turn:
 //
@@ -56,16 +52,11 @@ func (m Metadata) With(key string, value any) Metadata {
 		c[i].Value = value
 		return c
 	}
-	return append(c, Entry{Key: key, Value: value})
+	return append(c, struct {
+		Key   string
+		Value any
+	}{key, value})
 }
-
-// Without returns a copy that lacks key.
-func (m Metadata) Without(key string) Metadata {
-	return slices.DeleteFunc(slices.Clone(m), func(e Entry) bool { return e.Key == key })
-}
-
-// Clone returns a copy with its own entries. Lists inside values are shared.
-func (m Metadata) Clone() Metadata { return slices.Clone(m) }
 
 // Strings renders each entry as "key:value", the value written as Python's
 // str() writes it: True, None, 5.0, 1e-05, ['h200', 'b200']. It returns nil for
@@ -82,48 +73,11 @@ func (m Metadata) Strings() []string {
 	return out
 }
 
-// MarshalJSON writes the entries as one object, in their order.
-func (m Metadata) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, e := range m {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		key, err := json.Marshal(e.Key)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(e.Value)
-		if err != nil {
-			return nil, fmt.Errorf("config: metadata %q: %w", e.Key, err)
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-// UnmarshalJSON reads an object and keeps the order of its keys and the digits
-// of its numbers, which become json.Number.
-func (m *Metadata) UnmarshalJSON(data []byte) error {
-	n, err := readJSON(data, "metadata")
-	if err != nil {
-		return err
-	}
-	switch v := n.plain().(type) {
-	case nil:
-		*m = nil
-	case Metadata:
-		*m = v
-	default:
-		return fmt.Errorf("config: metadata: must be an object")
-	}
-	return nil
-}
-
 func (m Metadata) index(key string) int {
-	return slices.IndexFunc(m, func(e Entry) bool { return e.Key == key })
+	for i := range m {
+		if m[i].Key == key {
+			return i
+		}
+	}
+	return -1
 }

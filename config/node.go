@@ -52,7 +52,7 @@ func (n *node) plain() any {
 	case mappingNode:
 		m := make(Metadata, len(n.fields))
 		for i, f := range n.fields {
-			m[i] = Entry{Key: f.key, Value: f.value.plain()}
+			m[i].Key, m[i].Value = f.key, f.value.plain()
 		}
 		return m
 	}

@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -26,29 +25,12 @@ const (
 
 var errTooLarge = errors.New("too deep or too large a document")
 
-// readDocument reads YAML or JSON. JSON is told by its first byte, and read by
-// a reader of its own: YAML escapes and indents differently. A document that
-// looks like JSON but is not may still be YAML.
+// readDocument reads YAML, of which JSON is a part.
 func readDocument(data []byte, name string) (*node, error) {
-	if len(data) > maxBytes {
+	if len(data) > maxBytes || deeplyNested(data) {
 		return nil, fmt.Errorf("config: read %s: %w", name, errTooLarge)
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' {
-		n, err := readJSON(data, name)
-		if err == nil || strings.HasSuffix(name, ".json") {
-			return n, err
-		}
-		if n, yamlErr := readYAML(data, name); yamlErr == nil {
-			return n, nil
-		}
-		return nil, err
-	}
-	return readYAML(data, name)
-}
-
-func readYAML(data []byte, name string) (*node, error) {
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
 	if err != nil {
 		return nil, yamlError(name, err)
 	}
@@ -59,7 +41,7 @@ func readYAML(data []byte, name string) (*node, error) {
 			continue
 		}
 		if root != nil {
-			return nil, fmt.Errorf("config: read %s: more than one YAML document", r.place(doc.Body))
+			return nil, fmt.Errorf("config: read %s: more than one document", r.place(doc.Body))
 		}
 		if root, err = r.node(doc.Body, 0); err != nil {
 			return nil, err
@@ -69,6 +51,24 @@ func readYAML(data []byte, name string) (*node, error) {
 		root = &node{where: name}
 	}
 	return root, nil
+}
+
+// deeplyNested finds what would keep the parser busy for minutes: its work grows
+// with the square of the depth.
+func deeplyNested(data []byte) bool {
+	const most = 1000 // of brackets; those in text count too
+	depth := 0
+	for _, c := range data {
+		switch c {
+		case '[', '{':
+			if depth++; depth > most {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return false
 }
 
 // yamlError names the line and leaves out the library's drawing of the source,

@@ -2,13 +2,6 @@ package config
 
 import "time"
 
-// Defaults of the trace output.
-const (
-	DefaultTracePath          = "./trace"
-	DefaultTraceBufferSize    = 1 << 20
-	DefaultTraceWriteInterval = time.Second
-)
-
 // Outputs says where telemetry is written. Each output is on when it is
 // switched on, or when it has a place to go and is not switched off.
 type Outputs struct {
@@ -25,14 +18,17 @@ type Outputs struct {
 // File is the JSON-lines output.
 type File struct {
 	// Enabled switches the output on or off; unset means on when Path is set.
-	Enabled Var[bool] `key:"enabled"`
+	Enabled Var[bool] `key:"enabled" env:"TRAINSPAN_FILE_ENABLED"`
 	// Path is the file to write. {rank}, {pid} and {host} in it are replaced,
 	// so that processes which share a configuration do not share a file.
-	Path string `key:"path"`
+	Path string `key:"path" env:"TRAINSPAN_FILE_PATH"`
 	// Compat asks for the reference's records byte for byte: a start is held
 	// back until its span is known to last, and our own additions are left
 	// out. Unset is false.
-	Compat Var[bool] `key:"compat"`
+	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT"`
+	// Append adds the records to a file that is already there. Unset is false:
+	// they then go to the next free name, telemetry.run2.jsonl.
+	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND"`
 }
 
 // Active reports whether the file is to be written.
@@ -41,77 +37,40 @@ func (f *File) Active() bool { return f.Enabled.Or(f.Path != "") }
 // Trace is the DFTracer trace output.
 type Trace struct {
 	// Enabled switches the output on or off; unset means on when Path is set.
-	Enabled Var[bool] `key:"enabled"`
+	Enabled Var[bool] `key:"enabled" env:"DFTRACER_ENABLE"`
 	// Path is a prefix, or a file when it ends in .pfw or .pfw.gz. {rank},
-	// {pid} and {host} in it are replaced. Empty is DefaultTracePath.
-	Path string `key:"path" alias:"log_file"`
+	// {pid} and {host} in it are replaced. Empty is "./trace".
+	Path string `key:"path" alias:"log_file" env:"DFTRACER_LOG_FILE"`
 	// Dialect is the grammar of the trace; empty is TraceV2.
-	Dialect TraceDialect `key:"dialect"`
+	Dialect string `key:"dialect" env:"TRAINSPAN_TRACE_DIALECT"`
 	// Metadata says whether events carry arguments. Unset is true.
-	Metadata Var[bool] `key:"metadata"`
+	Metadata Var[bool] `key:"metadata" env:"DFTRACER_INC_METADATA"`
 	// Compression says whether the trace is written as gzip. Unset is true.
-	Compression Var[bool] `key:"compression"`
+	Compression Var[bool] `key:"compression" env:"DFTRACER_TRACE_COMPRESSION"`
 	// BufferSize is the number of bytes of text gathered before they are
-	// written, one gzip member at a time. Zero is DefaultTraceBufferSize.
-	BufferSize int `key:"buffer_size" alias:"write_buffer_size"`
+	// written, one gzip member at a time. Zero is 1 MiB.
+	BufferSize int `key:"buffer_size" alias:"write_buffer_size" env:"DFTRACER_WRITE_BUFFER_SIZE"`
 	// WriteInterval is the longest time that an event waits in the buffer.
-	// Zero is DefaultTraceWriteInterval.
-	WriteInterval time.Duration `key:"write_interval"`
+	// Zero is one second.
+	WriteInterval time.Duration `key:"write_interval" env:"DFTRACER_TRACE_INTERVAL_MS:ms"`
 	// CoreAffinity asks for a record of the processors this process may use.
 	// Unset is false.
-	CoreAffinity Var[bool] `key:"core_affinity"`
+	CoreAffinity Var[bool] `key:"core_affinity" env:"DFTRACER_SET_CORE_AFFINITY"`
+	// CommandLine asks for the names of the program's flags in the trace, beside
+	// the program itself. Values and other arguments are never written. Unset is
+	// false.
+	CommandLine Var[bool] `key:"command_line" env:"TRAINSPAN_TRACE_COMMAND_LINE"`
 	// TIDs says whether events carry the lane that they ran on as their thread
 	// id; without, it is 0. Unset is true.
-	TIDs Var[bool] `key:"tids"`
+	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not"`
 	// DataDirs are the folders whose files are traced; empty means all files.
 	// It is for programs that trace their own file access: this library
 	// intercepts none.
-	DataDirs []string `key:"data_dirs"`
+	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs"`
 }
 
 // Active reports whether the trace is to be written.
 func (t *Trace) Active() bool { return t.Enabled.Or(t.Path != "") }
-
-// EffectivePath returns Path or its default.
-func (t *Trace) EffectivePath() string {
-	if t.Path == "" {
-		return DefaultTracePath
-	}
-	return t.Path
-}
-
-// EffectiveDialect returns Dialect or [TraceV2].
-func (t *Trace) EffectiveDialect() TraceDialect {
-	if t.Dialect == "" {
-		return TraceV2
-	}
-	return t.Dialect
-}
-
-// MetadataEnabled returns Metadata or true.
-func (t *Trace) MetadataEnabled() bool { return t.Metadata.Or(true) }
-
-// CompressionEnabled returns Compression or true.
-func (t *Trace) CompressionEnabled() bool { return t.Compression.Or(true) }
-
-// TIDsEnabled returns TIDs or true.
-func (t *Trace) TIDsEnabled() bool { return t.TIDs.Or(true) }
-
-// EffectiveBufferSize returns BufferSize or its default, in bytes.
-func (t *Trace) EffectiveBufferSize() int {
-	if t.BufferSize == 0 {
-		return DefaultTraceBufferSize
-	}
-	return t.BufferSize
-}
-
-// EffectiveWriteInterval returns WriteInterval or its default.
-func (t *Trace) EffectiveWriteInterval() time.Duration {
-	if t.WriteInterval == 0 {
-		return DefaultTraceWriteInterval
-	}
-	return t.WriteInterval
-}
 
 // Prometheus is the output that metrics can be fetched from by http. It is on
 // when it has an address.
@@ -119,10 +78,10 @@ type Prometheus struct {
 	// Address is the host:port to listen on, such as "127.0.0.1:9464". Port 0
 	// takes a free one. The host must be this machine's own loopback, unless
 	// AllowRemote is set.
-	Address string `key:"address"`
+	Address string `key:"address" env:"TRAINSPAN_PROMETHEUS_ADDRESS"`
 	// AllowRemote allows an address that other machines can reach. The metrics
 	// are then open to everybody who can. Unset is false.
-	AllowRemote Var[bool] `key:"allow_remote"`
+	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE"`
 }
 
 // Active reports whether the output itself is on; see also

@@ -14,7 +14,7 @@ func overlay(dst, src any) {
 	(&overlayer{}).structOf(dst, src)
 }
 
-// overlayer may be told to report the key of every field that it sets.
+// overlayer can report the key of every field that it sets.
 type overlayer struct {
 	onSet func(path string)
 }
@@ -97,7 +97,7 @@ func (o *overlayer) metadata(dst *Metadata, src Metadata, path string) {
 	if src == nil {
 		return
 	}
-	merged := dst.Clone()
+	merged := slices.Clone(*dst)
 	if merged == nil {
 		merged = Metadata{}
 	}

@@ -89,6 +89,12 @@ func (p *problems) add(field string, value any, format string, args ...any) {
 	p.list = append(p.list, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
+// warn notes something about a variable.
+func (p *problems) warn(variable string, value any, format string, args ...any) {
+	p.add("", value, format, args...)
+	p.list[len(p.list)-1].Where = variable
+}
+
 func (p *problems) err() error {
 	if len(p.list) == 0 {
 		return nil

@@ -1,17 +1,14 @@
 package config
 
-// TraceSplit says when the spans of a run go on in a new trace.
-type TraceSplit string
-
-// The ways to spread a run over traces.
+// The values of [Traces.Split]: when the spans of a run go on in a new trace.
 const (
 	// TracePerAttempt keeps all spans of one start of the job in one trace, as
 	// long as its budget lasts.
-	TracePerAttempt TraceSplit = "per-attempt"
+	TracePerAttempt = "per-attempt"
 	// TracePerEpoch begins a trace with every epoch.
-	TracePerEpoch TraceSplit = "per-epoch"
+	TracePerEpoch = "per-epoch"
 	// TracePerWindow begins a trace with every window of training iterations.
-	TracePerWindow TraceSplit = "per-window"
+	TracePerWindow = "per-window"
 )
 
 // Defaults of [Traces].
@@ -28,7 +25,7 @@ const (
 // job, with the default budget.
 type Traces struct {
 	// Split says when a new trace begins; empty is [TracePerAttempt].
-	Split TraceSplit
+	Split string
 	// Window is the number of training iterations in one trace, for
 	// [TracePerWindow]. Zero is 1000.
 	Window int
@@ -40,7 +37,7 @@ type Traces struct {
 }
 
 // EffectiveSplit returns Split or [TracePerAttempt].
-func (t *Traces) EffectiveSplit() TraceSplit {
+func (t *Traces) EffectiveSplit() string {
 	if t.Split == "" {
 		return TracePerAttempt
 	}

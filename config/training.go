@@ -6,50 +6,51 @@ import "slices"
 // updates when [Training.LogEveryNTrainIterations] is unset.
 const DefaultLogEvery = 50
 
-// Training describes the training job. GlobalBatchSize and one of PerfTag and
-// PerfTags are required. An unset number means "not known".
+// Training describes the training job. An unset number means "not known", and what
+// depends on it is not reported.
 type Training struct {
 	// PerfTag names the performance-relevant shape of the job, so that like is
-	// compared with like. Set either PerfTag or PerfTags.
-	PerfTag Var[string] `key:"perf_tag" alias:"perf_tag_or_fn"`
+	// compared with like. Set PerfTag or PerfTags, not both; without either it is
+	// the application name.
+	PerfTag Var[string] `key:"perf_tag" alias:"perf_tag_or_fn" env:"TRAINSPAN_PERF_TAG"`
 	// PerfTags is the same for a job with several tags. A list with a single
 	// tag stays a list in the records.
-	PerfTags Var[[]string] `key:"perf_tags"`
+	PerfTags Var[[]string] `key:"perf_tags" env:"TRAINSPAN_PERF_TAGS"`
 	// GlobalBatchSize is the number of samples in one iteration over all
 	// ranks, at least 1.
-	GlobalBatchSize Var[int] `key:"global_batch_size" alias:"global_batch_size_or_fn"`
+	GlobalBatchSize Var[int] `key:"global_batch_size" alias:"global_batch_size_or_fn" env:"TRAINSPAN_GLOBAL_BATCH_SIZE"`
 	// MicroBatchSize is the number of samples that one rank handles at once.
-	MicroBatchSize Var[int] `key:"micro_batch_size" alias:"micro_batch_size_or_fn"`
+	MicroBatchSize Var[int] `key:"micro_batch_size" alias:"micro_batch_size_or_fn" env:"TRAINSPAN_MICRO_BATCH_SIZE"`
 	// SeqLength is the number of tokens in one sample.
-	SeqLength Var[int] `key:"seq_length" alias:"seq_length_or_fn"`
+	SeqLength Var[int] `key:"seq_length" alias:"seq_length_or_fn" env:"TRAINSPAN_SEQ_LENGTH"`
 	// FlopsPerSample is the number of floating point operations that one
 	// sample costs; positive when throughput is logged. A job does more than
 	// an int holds, so products of it need more than 64 bits.
-	FlopsPerSample Var[int] `key:"flops_per_sample" alias:"flops_per_sample_or_fn"`
+	FlopsPerSample Var[int] `key:"flops_per_sample" alias:"flops_per_sample_or_fn" env:"TRAINSPAN_FLOPS_PER_SAMPLE"`
 	// TrainIterationsTarget is the number of iterations the job aims at.
-	TrainIterationsTarget Var[int] `key:"train_iterations_target" alias:"train_iterations_target_or_fn"`
+	TrainIterationsTarget Var[int] `key:"train_iterations_target" alias:"train_iterations_target_or_fn" env:"TRAINSPAN_TRAIN_ITERATIONS_TARGET"`
 	// TrainSamplesTarget is the number of samples the job aims at.
-	TrainSamplesTarget Var[int] `key:"train_samples_target" alias:"train_samples_target_or_fn"`
+	TrainSamplesTarget Var[int] `key:"train_samples_target" alias:"train_samples_target_or_fn" env:"TRAINSPAN_TRAIN_SAMPLES_TARGET"`
 	// LogEveryNTrainIterations is the number of iterations between two metrics
 	// updates, at least 1. Unset is 50; an explicit zero is refused.
-	LogEveryNTrainIterations Var[int] `key:"log_every_n_train_iterations"`
+	LogEveryNTrainIterations Var[int] `key:"log_every_n_train_iterations" env:"TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS"`
 	// IsLogThroughputEnabled asks for throughput figures. Unset is false.
-	IsLogThroughputEnabled Var[bool] `key:"is_log_throughput_enabled" alias:"is_log_throughput_enabled_or_fn"`
+	IsLogThroughputEnabled Var[bool] `key:"is_log_throughput_enabled" alias:"is_log_throughput_enabled_or_fn" env:"TRAINSPAN_IS_LOG_THROUGHPUT_ENABLED"`
 	// IsTrainIterationsEnabled is reported and gates nothing. Unset is true.
-	IsTrainIterationsEnabled Var[bool] `key:"is_train_iterations_enabled" alias:"is_train_iterations_enabled_or_fn"`
+	IsTrainIterationsEnabled Var[bool] `key:"is_train_iterations_enabled" alias:"is_train_iterations_enabled_or_fn" env:"TRAINSPAN_IS_TRAIN_ITERATIONS_ENABLED"`
 	// IsValidationIterationsEnabled is reported and gates nothing. Unset is true.
-	IsValidationIterationsEnabled Var[bool] `key:"is_validation_iterations_enabled" alias:"is_validation_iterations_enabled_or_fn"`
+	IsValidationIterationsEnabled Var[bool] `key:"is_validation_iterations_enabled" alias:"is_validation_iterations_enabled_or_fn" env:"TRAINSPAN_IS_VALIDATION_ITERATIONS_ENABLED"`
 	// IsTestIterationsEnabled is reported and gates nothing. Unset is true.
-	IsTestIterationsEnabled Var[bool] `key:"is_test_iterations_enabled" alias:"is_test_iterations_enabled_or_fn"`
+	IsTestIterationsEnabled Var[bool] `key:"is_test_iterations_enabled" alias:"is_test_iterations_enabled_or_fn" env:"TRAINSPAN_IS_TEST_ITERATIONS_ENABLED"`
 	// IsSaveCheckpointEnabled asks for checkpoint metrics. Unset is true.
-	IsSaveCheckpointEnabled Var[bool] `key:"is_save_checkpoint_enabled" alias:"is_save_checkpoint_enabled_or_fn"`
+	IsSaveCheckpointEnabled Var[bool] `key:"is_save_checkpoint_enabled" alias:"is_save_checkpoint_enabled_or_fn" env:"TRAINSPAN_IS_SAVE_CHECKPOINT_ENABLED"`
 	// SaveCheckpointStrategy is how checkpoints are written; empty is sync.
-	SaveCheckpointStrategy CheckpointStrategy `key:"save_checkpoint_strategy"`
+	SaveCheckpointStrategy string `key:"save_checkpoint_strategy" env:"TRAINSPAN_SAVE_CHECKPOINT_STRATEGY"`
 	// CustomMetadata travels with the training configuration, in this order.
-	CustomMetadata Metadata `key:"custom_metadata"`
+	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_TRAINING_CUSTOM_METADATA"`
 }
 
-// Tags returns the performance tags as they hold now. isList tells a list, even
+// Tags returns the performance tags as they hold now. isList is set for a list, even
 // of one tag, from a single tag. The slice is the caller's.
 func (t *Training) Tags() (tags []string, isList bool) {
 	if t.PerfTags.IsSet() {
@@ -61,38 +62,10 @@ func (t *Training) Tags() (tags []string, isList bool) {
 	return nil, false
 }
 
-// LogEvery returns LogEveryNTrainIterations or its default.
-func (t *Training) LogEvery() int { return t.LogEveryNTrainIterations.Or(DefaultLogEvery) }
-
-// LogThroughputEnabled returns IsLogThroughputEnabled or false.
-func (t *Training) LogThroughputEnabled() bool { return t.IsLogThroughputEnabled.Or(false) }
-
-// TrainIterationsEnabled returns IsTrainIterationsEnabled or true.
-func (t *Training) TrainIterationsEnabled() bool { return t.IsTrainIterationsEnabled.Or(true) }
-
-// ValidationIterationsEnabled returns IsValidationIterationsEnabled or true.
-func (t *Training) ValidationIterationsEnabled() bool {
-	return t.IsValidationIterationsEnabled.Or(true)
-}
-
-// TestIterationsEnabled returns IsTestIterationsEnabled or true.
-func (t *Training) TestIterationsEnabled() bool { return t.IsTestIterationsEnabled.Or(true) }
-
-// SaveCheckpointEnabled returns IsSaveCheckpointEnabled or true.
-func (t *Training) SaveCheckpointEnabled() bool { return t.IsSaveCheckpointEnabled.Or(true) }
-
-// CheckpointStrategy returns SaveCheckpointStrategy or [CheckpointSync].
-func (t *Training) CheckpointStrategy() CheckpointStrategy {
-	if t.SaveCheckpointStrategy == "" {
-		return CheckpointSync
-	}
-	return t.SaveCheckpointStrategy
-}
-
 // Clone returns a copy that shares no slice with t. Functions are shared.
 func (t *Training) Clone() Training {
 	c := *t
-	c.CustomMetadata = t.CustomMetadata.Clone()
+	c.CustomMetadata = slices.Clone(t.CustomMetadata)
 	if t.PerfTags.IsSet() && !t.PerfTags.IsFunc() {
 		c.PerfTags = Value(slices.Clone(t.PerfTags.Get()))
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (r *Ranks) validate(p *problems) {
 		name  string
 		value Var[int]
 		least int
-	}{{"rank", r.Rank, 0}, {"local_rank", r.LocalRank, 0}, {"ranks.world_size", r.WorldSize, 1}} {
+	}{{"rank", r.Rank, 0}, {"local_rank", r.LocalRank, 0}, {"ranks.world_size", r.WorldSize, 1}, {"attempt", r.Attempt, 0}} {
 		if n, ok := evaluate(p, f.name, f.value); ok && n < f.least {
 			p.add(f.name, n, "must be at least %d", f.least)
 		}
@@ -70,13 +71,7 @@ func (b *Base) validate(p *problems) {
 	if strings.TrimSpace(b.ApplicationName) == "" {
 		p.add("application_name", b.ApplicationName, "application_name cannot be empty or whitespace-only")
 	}
-	if !b.SessionTag.IsSet() {
-		p.add("session_tag", nil, "field required: session_tag must be set")
-	}
-	switch n, ok := evaluate(p, "world_size", b.WorldSize); {
-	case !b.WorldSize.IsSet():
-		p.add("world_size", nil, "field required: world_size must be set to a positive value")
-	case ok && n <= 0:
+	if n, ok := evaluate(p, "world_size", b.WorldSize); ok && n <= 0 {
 		p.add("world_size", n, "world_size must be set to a positive value")
 	}
 	for _, e := range b.CustomMetadata {
@@ -87,6 +82,8 @@ func (b *Base) validate(p *problems) {
 	b.CustomMetadata.validate(p, "custom_metadata")
 	oneOf(p, "error_strategy", b.ErrorStrategy, PropagateErrors, DisableQuietly)
 	evaluate(p, "enable_for_current_rank", b.EnableForCurrentRank)
+	validatePath(p, "logger.info_path", b.Logger.InfoPath)
+	validatePath(p, "logger.error_path", b.Logger.ErrorPath)
 	oneOf(p, "logger.level", b.Logger.Level, LogDebug, LogInfo, LogWarning, LogError, LogCritical)
 	if b.Training != nil {
 		b.Training.validate(p, "training")
@@ -94,17 +91,11 @@ func (b *Base) validate(p *problems) {
 }
 
 func (t *Training) validate(p *problems, path string) {
-	switch {
-	case t.PerfTag.IsSet() && t.PerfTags.IsSet():
+	if t.PerfTag.IsSet() && t.PerfTags.IsSet() {
 		p.add(join(path, "perf_tags"), nil, "perf_tag and perf_tags exclude each other")
-	case !t.PerfTag.IsSet() && !t.PerfTags.IsSet():
-		p.add(join(path, "perf_tag"), nil, "field required: perf_tag must be set")
 	}
 	at := join(path, "global_batch_size")
-	switch n, ok := evaluate(p, at, t.GlobalBatchSize); {
-	case !t.GlobalBatchSize.IsSet():
-		p.add(at, nil, "field required: global_batch_size must be set to a positive value")
-	case ok && n <= 0:
+	if n, ok := evaluate(p, at, t.GlobalBatchSize); ok && n <= 0 {
 		p.add(at, n, "global_batch_size must be set to a positive value")
 	}
 	at = join(path, "log_every_n_train_iterations")
@@ -130,7 +121,7 @@ func (e *Export) validate(p *problems, path string) {
 		return
 	}
 	at := join(path, "span_names")
-	mode := e.EffectiveMode()
+	mode := cmp.Or(e.Mode, Blacklist)
 	switch {
 	case mode == ExportAll && len(e.SpanNames) > 0:
 		p.add(at, e.SpanNames, "span_name_filter should be empty when export_customization_mode is %s", mode)

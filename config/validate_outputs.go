@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"net/url"
@@ -29,7 +30,7 @@ func (o *Outputs) validate(p *problems) {
 	o.Prometheus.validate(p, "outputs.prometheus")
 }
 
-var placeholder = regexp.MustCompile(`\{[a-zA-Z_]*\}`)
+var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // validatePath refuses placeholders that nobody replaces: all ranks would write
 // the same file.
@@ -47,10 +48,10 @@ func validatePath(p *problems, field, path string) {
 
 func (o *OTLP) validate(p *problems, path string) {
 	oneOf(p, path+".protocol", o.Protocol, OTLPGRPC, OTLPHTTP)
-	validateEndpoint(p, path+".endpoint", o.Endpoint, o.EffectiveProtocol())
-	validateEndpoint(p, path+".traces_endpoint", o.TracesEndpoint, o.EffectiveProtocol())
-	validateEndpoint(p, path+".logs_endpoint", o.LogsEndpoint, o.EffectiveProtocol())
-	validateEndpoint(p, path+".metrics_endpoint", o.MetricsEndpoint, o.EffectiveProtocol())
+	validateEndpoint(p, path+".endpoint", o.Endpoint, cmp.Or(o.Protocol, OTLPHTTP))
+	validateEndpoint(p, path+".traces_endpoint", o.TracesEndpoint, cmp.Or(o.Protocol, OTLPHTTP))
+	validateEndpoint(p, path+".logs_endpoint", o.LogsEndpoint, cmp.Or(o.Protocol, OTLPHTTP))
+	validateEndpoint(p, path+".metrics_endpoint", o.MetricsEndpoint, cmp.Or(o.Protocol, OTLPHTTP))
 	for _, signal := range []struct {
 		name string
 		on   Var[bool]
@@ -113,7 +114,7 @@ func (o *Prometheus) validate(p *problems, path string) {
 
 // validateEndpoint wants a URL with a host, or with grpc also host:port. What it
 // shows of a bad one holds no password.
-func validateEndpoint(p *problems, field, endpoint string, protocol Protocol) {
+func validateEndpoint(p *problems, field, endpoint string, protocol string) {
 	if endpoint == "" {
 		return
 	}
@@ -139,9 +140,9 @@ func withoutUser(endpoint string) string {
 	}
 	start := strings.Index(endpoint[:i], "//")
 	if start < 0 {
-		return redacted + endpoint[i:]
+		return "REDACTED" + endpoint[i:]
 	}
-	return endpoint[:start+2] + redacted + endpoint[i:]
+	return endpoint[:start+2] + "REDACTED" + endpoint[i:]
 }
 
 // notToken reports characters that HTTP does not allow in a header name.

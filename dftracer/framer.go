@@ -79,7 +79,7 @@ func (f *framer) End(p outfile.Part) outfile.Block {
 	return f.block(true)
 }
 
-// Pause implements outfile.Format.
+// Pause is outfile.Options.Pause: the end of a gzip member.
 func (f *framer) Pause() outfile.Block {
 	if !f.single {
 		return outfile.Block{}

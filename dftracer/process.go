@@ -1,7 +1,6 @@
 package dftracer
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,7 @@ type Process struct {
 	PID, PPID int
 	Host      string // host name
 	Exec      string // base name of the program
-	Command   string // command line, its arguments joined by ";"; secrets are hidden in the one found
+	Command   string // command line, its arguments joined by ";"; only the program unless given, see [CommandLine]
 	Dir       string // working directory
 }
 
@@ -29,7 +28,7 @@ func (p Process) withDefaults() Process {
 		p.Host = hostName()
 	}
 	if p.Command == "" {
-		p.Command = commandLine()
+		p.Command = arguments()[0]
 	}
 	if p.Exec == "" {
 		first, _, _ := strings.Cut(p.Command, ";")
@@ -47,21 +46,4 @@ func hostName() string {
 		return "localhost"
 	}
 	return host
-}
-
-// maxCommand is how much of a command line the reference looks at.
-const maxCommand = 4096
-
-func commandLine() string {
-	line, err := os.ReadFile("/proc/self/cmdline")
-	line = bytes.TrimRight(line, "\x00")
-	if err != nil || len(line) == 0 {
-		exe, err := os.Executable()
-		if err != nil {
-			return "DEFAULT"
-		}
-		return exe
-	}
-	line = line[:min(len(line), maxCommand)]
-	return strings.Join(redact(strings.Split(string(line), "\x00")), ";")
 }

@@ -81,7 +81,7 @@ func newPump(w *Writer, sink func(outfile.Options) (*outfile.Sink, error), buffe
 	}
 	o := outfile.Options{
 		Format: format, Hold: w.opts.StallMemory, Wait: w.opts.StallWait, Sync: outfile.SyncPolicy(w.opts.Sync),
-		Rotate: w.opts.RotateSize, OnPath: w.opts.OnPath, Now: w.opts.Now,
+		Rotate: w.opts.RotateSize, Pause: format.Pause, OnPath: w.opts.OnPath, Now: w.opts.Now,
 	}
 	if on := w.opts.OnError; on != nil {
 		o.OnError = func(err error) { on(fmt.Errorf("dftracer: %w", err)) }

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // RecoverOptions configures Recover. The zero value, and nil, are ready for use.
@@ -36,7 +40,9 @@ type RecoverReport struct {
 // begin records with the argument truncated:1, and appends the end event with
 // recovered:1 and the closing bracket. A complete trace is left alone. The
 // mended trace is written beside the file and then renamed, so that Recover
-// itself can be interrupted. The file must not be in use by a Writer.
+// itself can be interrupted. A file that a Writer has open is refused where the
+// file system has locks. Parents that were never written, because they had not
+// run for long, get an event named unfinished around their children.
 func Recover(path string, opts *RecoverOptions) (RecoverReport, error) {
 	var o RecoverOptions
 	if opts != nil {
@@ -55,6 +61,7 @@ type recovery struct {
 	path    string
 	f       *os.File
 	size    int64
+	changed time.Time
 	out     *bufio.Writer
 	gzip    bool
 	state   traceState
@@ -76,15 +83,21 @@ func (r *recovery) run() (RecoverReport, error) {
 	if err != nil {
 		return r.report, err
 	}
-	r.f, r.size = f, info.Size()
+	r.f, r.size, r.changed = f, info.Size(), info.ModTime()
 	if r.size == 0 {
 		return r.report, errors.New("file is empty")
 	}
+	if !outfile.Lock(f) {
+		return r.report, errors.New("a process is writing this file; wait for its end")
+	}
 	target := r.opts.Output
 	if target == "" {
-		target = r.path
+		// A link stays what it is, and its file is replaced.
+		if target, err = filepath.EvalSymlinks(r.path); err != nil {
+			return r.report, err
+		}
 	}
-	temp, err := os.OpenFile(target+".recover", os.O_RDWR|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	temp, err := outfile.Temp(target, info.Mode().Perm())
 	if err != nil {
 		return r.report, err
 	}
@@ -116,6 +129,9 @@ func (r *recovery) mend() error {
 	} else {
 		err = r.mendPlain()
 	}
+	if r.state.lastTS == 0 { // the file was cut before its first event
+		r.state.lastTS = r.changed.UnixMicro()
+	}
 	r.report.Lines = r.state.lines
 	r.report.Dialect = r.state.dialect
 	if err != nil {
@@ -140,9 +156,11 @@ func (r *recovery) mendMembers() error {
 	}
 	find := memberFinder{r: r.f, head: head, size: r.size}
 	for off := int64(0); off < r.size; {
-		before, saved := r.line, r.state.clone()
-		n, err := r.readMember(off, nil)
+		n, err := r.checkMember(off)
 		if err == nil {
+			if _, err := r.readMember(off, nil); err != nil {
+				return err
+			}
 			if _, err := io.Copy(r.out, io.NewSectionReader(r.f, off, n)); err != nil {
 				return err
 			}
@@ -154,7 +172,6 @@ func (r *recovery) mendMembers() error {
 			return ferr
 		}
 		r.report.CutBytes += next - off
-		r.line, r.state = before, saved
 		if next < r.size {
 			// Damage in the middle of a file is no torn tail: what comes out of
 			// such a member reads like a trace and may be wrong.
@@ -200,6 +217,21 @@ func (l *lazyWriter) close() error {
 	}
 	l.done = true
 	return l.z.Close()
+}
+
+// checkMember returns the length of a member, or why it is not whole. Its lines
+// are not noted before that is known.
+func (r *recovery) checkMember(off int64) (int64, error) {
+	m := &r.members
+	m.start(r.f, off, r.size)
+	m.room = 0 // one member only
+	if err := m.next(); err != nil {
+		return 0, err
+	}
+	if _, err := io.Copy(io.Discard, m); err != nil {
+		return 0, err
+	}
+	return m.consumed(), nil
 }
 
 // readMember notes the lines of one member, copies the whole ones to w when

@@ -24,22 +24,16 @@ type traceState struct {
 	lastTS   int64 // the latest moment any record speaks of
 	topTID   int64
 	open     map[uint64]*begun
+	lanes    map[lane][]*begun // those that are not crossed, by time
+	seen     idSet             // of the events
+	parents  map[uint64]*absent
+	heads    []string // names of the first records
 }
 
 // begun is a span that is open according to its begin record.
 type begun struct {
 	event   Event
 	crossed bool // its lane has an event that overlaps it partially
-}
-
-func (s *traceState) clone() traceState {
-	c := *s
-	c.open = maps.Clone(s.open)
-	for id, b := range c.open {
-		copied := *b
-		c.open[id] = &copied
-	}
-	return c
 }
 
 // complete reports whether nothing has to be appended.
@@ -63,6 +57,9 @@ func (s *traceState) bracket(line []byte) bool {
 func (s *traceState) note(ev *Event, d Dialect) {
 	s.lines++
 	s.dialect = d
+	if len(s.heads) < maxHeads {
+		s.heads = append(s.heads, ev.Name)
+	}
 	s.lastID = max(s.lastID, ev.ID)
 	s.topTID = max(s.topTID, ev.TID)
 	if s.host == "" {
@@ -73,11 +70,12 @@ func (s *traceState) note(ev *Event, d Dialect) {
 		if s.pid == 0 {
 			s.pid, s.tid = ev.PID, ev.TID
 		}
+		if key, value := ev.Meta(); key == KeyHeartbeat && ev.Name == NameCustom {
+			at := String("", value)
+			s.lastTS = max(s.lastTS, at.Int64())
+		}
 		if b, ok := beginOf(ev); ok {
-			if s.open == nil {
-				s.open = make(map[uint64]*begun)
-			}
-			s.open[b.ID] = &begun{event: b}
+			s.begin(b)
 			s.lastTS = max(s.lastTS, b.TS)
 			s.lastID = max(s.lastID, b.ID)
 		}
@@ -98,11 +96,42 @@ func (s *traceState) note(ev *Event, d Dialect) {
 		}
 	}
 	delete(s.open, ev.ID)
-	for _, b := range s.open {
-		if b.event.PID == ev.PID && b.event.TID == ev.TID && ev.TS < b.event.TS && b.event.TS < ev.End() {
-			b.crossed = true
-		}
+	s.cross(ev)
+	s.relate(ev)
+}
+
+// begin notes a span that is open.
+func (s *traceState) begin(b Event) {
+	if s.open == nil {
+		s.open = make(map[uint64]*begun)
+		s.lanes = make(map[lane][]*begun)
 	}
+	span := &begun{event: b}
+	s.open[b.ID] = span
+	at := lane{b.PID, b.TID}
+	list := s.lanes[at]
+	i := len(list)
+	for i > 0 && list[i-1].event.TS > b.TS { // nearly always in order
+		i--
+	}
+	s.lanes[at] = slices.Insert(list, i, span)
+}
+
+// cross marks the open spans of the event's lane that begin inside of it. They
+// need not be looked at again.
+func (s *traceState) cross(ev *Event) {
+	at := lane{ev.PID, ev.TID}
+	list := s.lanes[at]
+	after := func(b *begun, ts int64) int { return cmp.Compare(b.event.TS, ts) }
+	from, _ := slices.BinarySearchFunc(list, ev.TS+1, after)
+	to, _ := slices.BinarySearchFunc(list, ev.End(), after)
+	if from >= to {
+		return
+	}
+	for _, b := range list[from:to] {
+		b.crossed = true
+	}
+	s.lanes[at] = slices.Delete(list, from, to)
 }
 
 // beginOf returns the span that a begin record is about.
@@ -144,6 +173,7 @@ func (s *traceState) closing() ([]byte, int) {
 	if s.complete() {
 		return nil, 0
 	}
+	unfinished := s.unfinished()
 	bare := s.bare || s.host == ""
 	nest := NestingOff
 	if s.nested {
@@ -158,25 +188,40 @@ func (s *traceState) closing() ([]byte, int) {
 		}
 		text, _ = appendFitting(text, ev, func(dst []byte, ev *Event) []byte { return enc.append(dst, &c, ev) })
 	}
+	heads := 0
+	for _, ev := range s.missingHeads() {
+		if enc.hasID(ev.Phase) {
+			s.lastID++
+			ev.ID = s.lastID
+		}
+		add(&ev)
+		heads++
+	}
 	open := slices.SortedFunc(maps.Values(s.open), func(a, b *begun) int {
 		return cmp.Or(cmp.Compare(b.event.TS, a.event.TS), cmp.Compare(b.event.ID, a.event.ID))
 	})
 	for _, b := range open {
 		ev := b.event
-		ev.Dur = s.lastTS - ev.TS
+		ev.Dur = max(s.lastTS-ev.TS, 0)
 		if b.crossed {
 			ev.TID = s.topTID + 1 // all of them end now, so they nest there
 		}
 		ev.Args = append(slices.Clone(ev.Args), Int("truncated", 1))
 		add(&ev)
 	}
+	for i := range unfinished {
+		add(&unfinished[i])
+	}
 	if !s.ended {
-		n := s.lines + len(open)
+		n := s.lines + heads + len(open) + len(unfinished)
 		if s.dialect == V22 {
 			n -= s.facts
 		}
-		add(&Event{ID: s.lastID + 1, Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, PID: s.pid, TID: s.tid, TS: s.lastTS,
-			Level: 1, Args: []Arg{Int("num_events", int64(n)), Int("recovered", 1), Int("truncated_spans", int64(len(open)))}})
+		args := []Arg{Int("num_events", int64(n)), Int("recovered", 1), Int("truncated_spans", int64(len(open)))}
+		if len(unfinished) > 0 {
+			args = append(args, Int("unfinished_spans", int64(len(unfinished))))
+		}
+		add(&Event{ID: s.lastID + 1, Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, PID: s.pid, TID: s.tid, TS: s.lastTS, Level: 1, Args: args})
 	}
 	if s.opened && !s.closed {
 		text = append(text, ']')

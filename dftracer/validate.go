@@ -19,7 +19,8 @@ type ValidateOptions struct {
 	// such as that of a running or killed process.
 	AllowUnfinished bool
 	// AllowMissingParents accepts a p_idx that names no event of the trace.
-	// Parts of a rotated trace and recovered traces are always allowed that.
+	// Parts of a rotated trace, recovered traces and those that say themselves
+	// that events were lost are always allowed that.
 	AllowMissingParents bool
 	// AllowOutliving accepts events that end after, or begin before, their parent.
 	AllowOutliving bool
@@ -263,6 +264,9 @@ func (v *validator) record(ev *Event, line []byte) {
 		v.ended = true
 		_, part := ev.Arg("continued")
 		_, mended := ev.Arg("recovered")
+		if a, ok := ev.Arg(argLost); ok { // the sum of what the gaps say, and what no gap could say
+			v.report.Lost = max(v.report.Lost, int(a.Int64()))
+		}
 		v.loose = v.loose || part || mended
 	}
 	delete(v.open, ev.ID)
@@ -302,6 +306,7 @@ func (v *validator) fact(ev *Event) {
 func (v *validator) finish() {
 	v.report.Open = len(v.open)
 	v.report.Lanes = len(v.lanes)
+	v.loose = v.loose || v.report.Lost > 0 // a lost event may be a parent
 	twice, parents := v.relatives()
 	v.insert(twice)
 	if !v.opts.AllowForeign {

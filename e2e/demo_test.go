@@ -46,7 +46,7 @@ func newBuilder(service string) *telemetry.TrainingTelemetryBuilder {
 }
 
 // send is the configuration of an exporter to an address.
-func send(protocol config.Protocol, url string) otlp.Config {
+func send(protocol string, url string) otlp.Config {
 	return otlp.Config{OTLP: config.OTLP{
 		Protocol: protocol, Endpoint: url, Timeout: 5 * time.Second, BatchDelay: 100 * time.Millisecond,
 	}}
@@ -103,12 +103,12 @@ func demo(ctx context.Context, tel *telemetry.Provider) error {
 	cb.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{GlobalStep: demoSteps, Size: callbacks.Some[int64](1 << 20), Directory: "checkpoints"})
 	cb.OnSaveCheckpointEnd(ctx)
 	evaluate := func(context.Context) error { net.load(); net.forward(); return nil }
-	err := tel.ValidationLoop(ctx, func(ctx context.Context) error {
-		return errors.Join(tel.ValidationIteration(ctx, evaluate), tel.ValidationIteration(ctx, evaluate))
+	err := tel.Run(ctx, spans.ValidationLoop, func(ctx context.Context) error {
+		return errors.Join(tel.Run(ctx, spans.ValidationIteration, evaluate), tel.Run(ctx, spans.ValidationIteration, evaluate))
 	})
 	cb.OnEpochEnd(ctx)
 	cb.OnTrainEnd(ctx)
-	err = errors.Join(err, tel.TestingLoop(ctx, func(ctx context.Context) error { return tel.TestingIteration(ctx, evaluate) }))
+	err = errors.Join(err, tel.Run(ctx, spans.TestingLoop, func(ctx context.Context) error { return tel.Run(ctx, spans.TestingIteration, evaluate) }))
 	cb.OnAppEnd(ctx)
 	return err
 }
@@ -132,7 +132,7 @@ func (w *witness) ForceFlush(context.Context) error { return nil }
 // the process, span by span and field by field.
 func TestDemo(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
-	for _, protocol := range []config.Protocol{config.OTLPGRPC, config.OTLPHTTP} {
+	for _, protocol := range []string{config.OTLPGRPC, config.OTLPHTTP} {
 		t.Run(strings.ReplaceAll(string(protocol), "/", "-"), func(t *testing.T) {
 			url := "http://" + j.GRPC
 			if protocol == config.OTLPHTTP {
@@ -223,10 +223,10 @@ func checkDemo(t *testing.T, found []servers.Span) {
 	counts := map[string]int{
 		spans.Application: 1, spans.DistributedInit: 1, spans.DataLoaderInit: 1, spans.ModelInit: 1,
 		spans.OptimizerInit: 1, spans.CheckpointLoad: 1, spans.TrainingLoop: 1, spans.Epoch: 1,
-		spans.TrainingSingleIteration: demoSteps + 1, spans.DataLoading: demoSteps, spans.ModelForward: demoSteps,
+		spans.TrainingIteration: demoSteps + 1, spans.DataLoading: demoSteps, spans.ModelForward: demoSteps,
 		spans.ZeroGrad: demoSteps, spans.ModelBackward: demoSteps, spans.OptimizerUpdate: demoSteps,
-		"transfer": 1, spans.CheckpointSaveSync: 1, spans.ValidationLoop: 1, spans.ValidationSingleIteration: 2,
-		spans.TestingLoop: 1, spans.TestingSingleIteration: 1,
+		"transfer": 1, spans.CheckpointSaveSync: 1, spans.ValidationLoop: 1, spans.ValidationIteration: 2,
+		spans.TestingLoop: 1, spans.TestingIteration: 1,
 	}
 	for _, s := range found {
 		counts[s.Name]--
@@ -237,7 +237,7 @@ func checkDemo(t *testing.T, found []servers.Span) {
 				parents = append(parents, spans.Epoch)
 			}
 		} else {
-			parents[0] = spans.TrainingSingleIteration
+			parents[0] = spans.TrainingIteration
 		}
 		if got := ids[s.ParentID].Name; !slices.Contains(parents, got) {
 			t.Errorf("%s is below %q, want one of %q", s.Name, got, parents)
@@ -274,7 +274,7 @@ func checkDemo(t *testing.T, found []servers.Span) {
 		}
 	}
 	failed := 0
-	for _, s := range named(found, spans.TrainingSingleIteration) {
+	for _, s := range named(found, spans.TrainingIteration) {
 		if s.Failed {
 			failed++
 			if err := hasEvent([]servers.Span{s}, spans.EventError, attributes.ErrorMessage, nil); err != nil || !strings.Contains(s.Status, errOddBatch.Error()) {

@@ -246,7 +246,7 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	}
 	delivered := backend.delivered()
 	r.account(t, tel.Stats(), all.n.Load(), delivered.spans, log)
-	r.accountLogs(t, outputs.Logs.Stats(), delivered.logs, log)
+	r.accountLogs(t, outputs.Logs.LogStats(), delivered.logs, log)
 	return loss
 }
 

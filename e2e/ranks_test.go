@@ -60,7 +60,7 @@ func TestRanks(t *testing.T) {
 		cmd := exec.CommandContext(untilDeadline(t), os.Args[0])
 		cmd.Env = append(os.Environ(),
 			roleVariable+"=rank", "OTEL_SERVICE_NAME="+name, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+j.HTTP,
-			"OTEL_LOGS_EXPORTER=none", "OTEL_METRICS_EXPORTER=none", // Jaeger takes spans only
+			"TRAINSPAN_JOB="+name, "OTEL_LOGS_EXPORTER=none", "OTEL_METRICS_EXPORTER=none", // Jaeger takes spans only
 			fmt.Sprint("RANK=", i), fmt.Sprint("LOCAL_RANK=", i), "WORLD_SIZE=2",
 		)
 		cmd.Stderr = os.Stderr

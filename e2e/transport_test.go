@@ -56,7 +56,7 @@ func (r *relay) admit(key string, zipped bool) bool {
 	return key == secret
 }
 
-func newRelay(t *testing.T, protocol config.Protocol, j *servers.JaegerServer) *relay {
+func newRelay(t *testing.T, protocol string, j *servers.JaegerServer) *relay {
 	t.Helper()
 	r := &relay{}
 	if protocol == config.OTLPHTTP {
@@ -146,7 +146,7 @@ func deliverDemo(t *testing.T, q *servers.Query, cfg otlp.Config) {
 	compare(t, spansOf(t, q, name, len(w.spans)), w.spans)
 }
 
-var protocols = map[string]config.Protocol{"grpc": config.OTLPGRPC, "http": config.OTLPHTTP}
+var protocols = map[string]string{"grpc": config.OTLPGRPC, "http": config.OTLPHTTP}
 
 // TestTransports delivers the demo over every pair of protocol and
 // compression, plain and with TLS of a private authority.
@@ -175,7 +175,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-func address(j *servers.JaegerServer, protocol config.Protocol) string {
+func address(j *servers.JaegerServer, protocol string) string {
 	if protocol == config.OTLPHTTP {
 		return j.HTTP
 	}

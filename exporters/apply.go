@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Options are settings that a configuration cannot hold. Nil is none.
@@ -35,10 +36,12 @@ type Options struct {
 	// do. NewBuilder gives them to the builder too; Apply leaves that to the
 	// caller, whose builder may have them already.
 	Resource *resource.Resource
-	Identity telemetry.Identity
+	Identity outputs.Identity
 
-	// Logger is told of log records and metrics that were lost. Nil is
-	// slog.Default.
+	// Logger gets warnings about log records and metrics that were lost. NewBuilder gives
+	// it to the builder too, with the log files of the configuration, and reports to
+	// it what is suspicious in the configuration. Nil is slog.Default, for the
+	// builder with the configured level.
 	Logger *slog.Logger
 }
 
@@ -46,7 +49,7 @@ type Options struct {
 // is off. The provider shuts them down.
 type Outputs struct {
 	File    *file.Exporter
-	Trace   *pfw.Processor
+	Trace   *pfw.Exporter
 	OTLP    *otlp.Exporter
 	Logs    *otlp.Logs
 	Metrics *Metrics
@@ -92,7 +95,7 @@ func (o *Outputs) Paths() map[string]string {
 		paths["file"] = o.File.Path()
 	}
 	if o != nil && o.Trace != nil {
-		paths["trace"] = o.Trace.Writer().Path()
+		paths["trace"] = o.Trace.Path()
 	}
 	return paths
 }
@@ -101,8 +104,22 @@ func (o *Outputs) Paths() map[string]string {
 // job, the export customization, the rank, the resource and the outputs. The
 // context bounds nothing but the making.
 func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
+	var err error
+	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
+		return nil, nil, fmt.Errorf("exporters: %w", err)
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("exporters: %w", err)
+	}
+	cfg.Base = cfg.WithDefaults(cfg.Ranks)
+	own := Options{}
+	if o != nil {
+		own = *o
+	}
+	own.Logger = withLogFiles(own.Logger, &cfg.Logger, cfg.Ranks.Rank.Or(0))
+	o = &own
+	for _, w := range cfg.Warnings {
+		o.logger().Warn("telemetry configuration: " + w.String())
 	}
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).
@@ -110,8 +127,9 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	if r := resourceOf(&cfg, o); r != nil {
 		b.WithResource(r)
 	}
-	if o != nil {
-		b.WithIdentity(o.Identity)
+	b.WithIdentity(o.Identity)
+	if o.Logger != nil {
+		b.WithLogger(o.Logger)
 	}
 	outputs, err := Apply(ctx, b, cfg, o)
 	if err != nil {
@@ -124,49 +142,49 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 // with the rank. Where telemetry is off for this rank it makes none, so that
 // such a rank leaves no empty files. On an error nothing is left open.
 func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg config.Config, o *Options) (*Outputs, error) {
-	outputs := &Outputs{}
+	made := &Outputs{}
 	if err := validate(&cfg); err != nil {
 		return nil, err
 	}
-	ranks, err := ranksOf(&cfg)
+	ranks, err := cfg.Ranks.Complete(os.LookupEnv)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("exporters: %w", err)
 	}
+	cfg.Base = cfg.WithDefaults(ranks)
 	if !cfg.Enabled() {
 		b.WithRanks(ranks)
-		return outputs, nil
+		return made, nil
 	}
-	if err := outputs.useOTel(ctx, &cfg, ranks, o); err != nil {
-		return nil, errors.Join(err, outputs.Close(ctx))
+	if err := made.useOTel(ctx, &cfg, ranks, o); err != nil {
+		return nil, errors.Join(err, made.Close(ctx))
 	}
 	if cfg.Outputs.Trace.Active() {
-		if outputs.Trace, err = openTrace(&cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1)); err != nil {
-			return nil, errors.Join(err, outputs.Close(ctx))
-		}
+		made.Trace = newTrace(cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1), o.logger())
 	}
 	if f := &cfg.Outputs.File; f.Active() {
-		outputs.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false)})
+		onError, onPath := fileEvents(o.logger(), "file")
+		made.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false), Append: f.Append.Or(false), OnError: onError, OnPath: onPath})
 	}
 	b.WithRanks(ranks)
-	if outputs.File != nil {
-		b.WithExporter(outputs.File)
+	if made.File != nil {
+		b.WithExporter(made.File)
 	}
-	if outputs.Trace != nil {
-		b.WithSpanProcessor(outputs.Trace)
+	if made.Trace != nil {
+		b.WithExporter(made.Trace)
 	}
-	if outputs.OTLP != nil {
-		b.WithSpanExporter(outputs.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())
+	if made.OTLP != nil {
+		b.WithSpanExporter(made.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())
 		if d := cfg.Outputs.OTLP.Segment; d != 0 {
 			b.WithSegment(d)
 		}
 	}
-	if outputs.Logs != nil {
-		b.WithExporter(outputs.Logs)
+	if made.Logs != nil {
+		b.WithExporter(made.Logs)
 	}
-	if outputs.Metrics != nil {
-		b.WithMeterProvider(sentMeters{outputs.Metrics.MeterProvider(), outputs.Metrics})
+	if made.Metrics != nil {
+		b.WithMeterProvider(sentMeters{MeterProvider: made.Metrics.MeterProvider(), m: made.Metrics})
 	}
-	return outputs, nil
+	return made, nil
 }
 
 // useOTel makes what goes through OpenTelemetry's exporters.
@@ -201,10 +219,11 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 			return fmt.Errorf("exporters: %w", err)
 		}
 	}
-	id, err := identityOf(cfg, ranks, options)
-	if err != nil {
-		return err
+	var id telemetry.Identity
+	if options != nil {
+		id = options.Identity
 	}
+	id = id.WithDefaults(&cfg.Base, ranks)
 	o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id)
 	return err
 }
@@ -232,19 +251,6 @@ func validate(cfg *config.Config) error {
 		return nil
 	}
 	return fmt.Errorf("exporters: %w", &config.ValidationError{Problems: ours})
-}
-
-// ranksOf is the rank as the configuration has it, else as the launcher does.
-func ranksOf(cfg *config.Config) (config.Ranks, error) {
-	r := cfg.Ranks
-	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
-		return r, nil
-	}
-	r, err := config.DetectRanks(os.LookupEnv)
-	if err != nil {
-		return r, fmt.Errorf("exporters: %w", err)
-	}
-	return r, nil
 }
 
 // newResource gives the resource that the configuration describes, nil if it

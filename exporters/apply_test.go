@@ -269,10 +269,6 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 		{"file without a path", config.Outputs{File: config.File{Enabled: config.Value(true)}}, "outputs.file.path"},
 		{"unknown protocol", config.Outputs{OTLP: config.OTLP{Enabled: config.Value(true), Protocol: "udp"}}, "outputs.otlp.protocol"},
 		{"missing certificate", config.Outputs{OTLP: config.OTLP{Endpoint: "https://h", Certificate: filepath.Join(dir, "none")}}, "otlp.certificate"},
-		{"trace where no folder can be", config.Outputs{
-			Trace: config.Trace{Path: filepath.Join(dir, "file", "a.pfw")},
-			OTLP:  config.OTLP{Endpoint: "http://h:1"},
-		}, "outputs.trace.path"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := job()
@@ -286,6 +282,26 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 				t.Error("NewBuilder took it")
 			}
 		})
+	}
+}
+
+// TestPathThatCannotBe: files are opened with the provider, which then fails.
+func TestPathThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := job()
+	cfg.Outputs = config.Outputs{Trace: config.Trace{Path: filepath.Join(dir, "file", "a.pfw")}, OTLP: config.OTLP{Endpoint: "http://h:1"}}
+	b, made, err := exporters.NewBuilder(t.Context(), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.ConfigureProvider(t.Context()); err == nil || !strings.Contains(err.Error(), "a.pfw") {
+		t.Errorf("ConfigureProvider: %v", err)
+	}
+	if err := made.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -323,4 +339,16 @@ func closedPort(t *testing.T) string {
 func coresKnown() bool {
 	_, err := os.Stat("/proc/self/status")
 	return err == nil
+}
+
+// The arguments of the program can hold secrets. go test gives some.
+func TestTheTraceHoldsNoArgumentsUnlessAsked(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		cfg := job()
+		cfg.Outputs.Trace = config.Trace{Path: filepath.Join(t.TempDir(), "a.pfw"), CommandLine: config.Value(asked)}
+		text := strings.Join(lines(t, run(t, cfg, nil).Paths()["trace"]), "\n")
+		if strings.Contains(text, ";-") != asked || strings.Contains(text, "-test.") && strings.Contains(text, "=") {
+			t.Errorf("asked %v: %s", asked, text)
+		}
+	}
 }

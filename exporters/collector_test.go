@@ -26,7 +26,7 @@ import (
 
 // collector takes all three signals on 127.0.0.1.
 type collector struct {
-	protocol config.Protocol
+	protocol string
 	url      string
 	script   func(signal string, call int) bool // whether to take it; metrics are always taken
 
@@ -36,7 +36,7 @@ type collector struct {
 	resources map[string]*resourcepb.Resource // the latest of each signal
 }
 
-func newCollector(t *testing.T, protocol config.Protocol) *collector {
+func newCollector(t *testing.T, protocol string) *collector {
 	t.Helper()
 	c := &collector{protocol: protocol, calls: map[string]int{}, resources: map[string]*resourcepb.Resource{}}
 	if protocol == config.OTLPHTTP {

@@ -38,7 +38,7 @@ func TestFilesAreMeasured(t *testing.T) {
 	}()
 	for range 1000 {
 		_, s := tel.StartSpan(t.Context(), "x")
-		s.End(nil)
+		s.End()
 	}
 	if err := outputs.File.Flush(); err != nil {
 		t.Fatal(err)

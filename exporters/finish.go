@@ -5,30 +5,36 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// sentMeters are the meters of the telemetry. The provider finds that they are
-// sent over a network, and ends them itself: after everything else that is,
-// so that the metrics tell what became of spans and logs, and before it takes
-// its instruments back.
+// sentMeters are the meters of the telemetry, as an output: the provider ends
+// them itself, after everything else that goes over a network, so that the
+// metrics say what became of spans and logs, and before it takes its
+// instruments back.
 type sentMeters struct {
+	outputs.None
 	metric.MeterProvider
 	m *Metrics
 }
 
-var _ telemetry.Sender = sentMeters{}
+var _ outputs.Output = sentMeters{}
 
-// ForceFlush implements telemetry.Sender.
+// Attach implements outputs.Output.
+func (s sentMeters) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Network: true, Metrics: true}, nil
+}
+
+// ForceFlush implements outputs.Output.
 func (s sentMeters) ForceFlush(ctx context.Context) error { return s.m.ForceFlush(ctx) }
 
-// Finish implements telemetry.Sender.
-func (s sentMeters) Finish(ctx context.Context) error { return s.m.Shutdown(ctx) }
+// Shutdown implements outputs.Output.
+func (s sentMeters) Shutdown(ctx context.Context) error { return s.m.Shutdown(ctx) }
 
-// Delivery implements telemetry.Sender.
-func (s sentMeters) Delivery() telemetry.Delivery {
+// Stats implements outputs.Output.
+func (s sentMeters) Stats() outputs.Stats {
 	if s.m.exporter == nil {
-		return telemetry.Delivery{}
+		return outputs.Stats{}
 	}
-	return s.m.exporter.Delivery()
+	return outputs.Stats{Delivery: s.m.exporter.Delivery()}
 }

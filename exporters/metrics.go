@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
@@ -15,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Metrics are where the metrics of a training go: to an OTLP receiver at an
@@ -30,7 +30,7 @@ type Metrics struct {
 }
 
 // newMetrics makes the outputs for metrics, nil if there are none.
-func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id telemetry.Identity) (*Metrics, error) {
+func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id outputs.Identity) (*Metrics, error) {
 	if c == nil && !cfg.PrometheusActive() {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err)
 	}
 	m := &Metrics{}
-	options := []sdkmetric.Option{sdkmetric.WithResource(res)}
+	options := []sdkmetric.Option{sdkmetric.WithResource(otlp.ValidResource(res))}
 	if c != nil {
 		if m.exporter, err = otlp.NewMetricExporter(ctx, *c, o.logger()); err != nil {
 			return nil, fmt.Errorf("exporters: %w", err)
@@ -57,7 +57,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	}
 	if m.exporter != nil { // its goroutine is started last: nothing can fail any more
 		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(m.exporter,
-			sdkmetric.WithInterval(c.EffectiveMetricsInterval()))))
+			sdkmetric.WithInterval(c.WithDefaults().MetricsInterval))))
 	}
 	m.provider = sdkmetric.NewMeterProvider(options...)
 	return m, nil
@@ -113,41 +113,6 @@ func (m *Metrics) Shutdown(ctx context.Context) error {
 		}
 	})
 	return m.err
-}
-
-// identityOf is the process as the configuration and the launcher know it. The
-// telemetry builder fills in the same.
-func identityOf(cfg *config.Config, ranks config.Ranks, o *Options) (telemetry.Identity, error) {
-	var id telemetry.Identity
-	if o != nil {
-		id = o.Identity
-	}
-	launch, err := config.DetectLaunch(os.LookupEnv)
-	if err != nil {
-		return id, fmt.Errorf("exporters: %w", err)
-	}
-	if id.Host == "" {
-		if id.Host, err = os.Hostname(); err != nil {
-			id.Host = "unknown"
-		}
-	}
-	if id.PID == 0 {
-		id.PID = os.Getpid()
-	}
-	if !id.Rank.IsSet() {
-		id.Rank = config.Value(ranks.Rank.Or(0))
-	}
-	if !id.LocalRank.IsSet() {
-		id.LocalRank = ranks.LocalRank
-	}
-	if !id.Attempt.IsSet() {
-		id.Attempt = config.Value(launch.Attempt.Or(0))
-	}
-	if id.WorldSize == 0 {
-		id.WorldSize = cfg.WorldSize.Or(1)
-	}
-	id.SessionTag, id.ApplicationName = cfg.SessionTag.Or(""), cfg.ApplicationName
-	return id, nil
 }
 
 func perfTags(cfg *config.Config) []string {

@@ -15,7 +15,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // prometheusServer lets a Prometheus server fetch the metrics. A nil one does
@@ -28,7 +28,7 @@ type prometheusServer struct {
 
 // listenPrometheus opens the port. The configuration has checked that only this
 // machine can reach it, or that others may.
-func listenPrometheus(ctx context.Context, c *config.Prometheus, id telemetry.Identity) (*prometheusServer, sdkmetric.Reader, error) {
+func listenPrometheus(ctx context.Context, c *config.Prometheus, id outputs.Identity) (*prometheusServer, sdkmetric.Reader, error) {
 	address, err := addressOf(c.Address, id.LocalRank.Or(0))
 	if err != nil {
 		return nil, nil, err

@@ -72,7 +72,7 @@ func runJob(t *testing.T, cfg config.Config, o *exporters.Options) *exporters.Ou
 
 func quiet() *exporters.Options { return &exporters.Options{Logger: slog.New(slog.DiscardHandler)} }
 
-func forBoth(t *testing.T, f func(t *testing.T, protocol config.Protocol)) {
+func forBoth(t *testing.T, f func(t *testing.T, protocol string)) {
 	t.Run("grpc", func(t *testing.T) { f(t, config.OTLPGRPC) })
 	t.Run("http", func(t *testing.T) { f(t, config.OTLPHTTP) })
 }
@@ -90,7 +90,7 @@ func described(r *resourcepb.Resource) map[string]string {
 func TestSignals(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "from=env")
 	t.Setenv("TRAINSPAN_ATTEMPT", "2")
-	forBoth(t, func(t *testing.T, protocol config.Protocol) {
+	forBoth(t, func(t *testing.T, protocol string) {
 		there := newCollector(t, protocol)
 		cfg := there.job()
 		cfg.OTel.ResourceAttributes = config.Pairs("team", "blue")
@@ -121,14 +121,14 @@ func TestSignals(t *testing.T) {
 		for name, want := range map[string]float64{
 			"training.iterations": 3, "training.iteration.duration": 3, "training.samples": 12, "training.tokens": 96, "training.flops": 12000,
 			"training.loss": 2.5, "telemetry.spans.open": 0, "mine": 7,
-			"telemetry.otlp.spans.exported": float64(tel.Stats().ExportedSpans), "telemetry.otlp.logs.exported": float64(outputs.Logs.Stats().Exported),
+			"telemetry.otlp.spans.exported": float64(tel.Stats().ExportedSpans), "telemetry.otlp.logs.exported": float64(outputs.Logs.LogStats().Exported),
 		} {
 			if got := there.number(name); got != want {
 				t.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
-		if tel.Stats().ExportedSpans == 0 || int(outputs.Logs.Stats().Exported) != len(there.logs()) || outputs.Logs.Stats().Dropped != 0 {
-			t.Errorf("spans %+v, logs %+v, %d arrived", tel.Stats(), outputs.Logs.Stats(), len(there.logs()))
+		if tel.Stats().ExportedSpans == 0 || int(outputs.Logs.LogStats().Exported) != len(there.logs()) || outputs.Logs.LogStats().Dropped != 0 {
+			t.Errorf("spans %+v, logs %+v, %d arrived", tel.Stats(), outputs.Logs.LogStats(), len(there.logs()))
 		}
 		of := described(there.resources["traces"])
 		for _, signal := range []string{"logs", "metrics"} {
@@ -231,7 +231,7 @@ func TestSilentReceiver(t *testing.T) {
 			c.Close()
 		}
 	})
-	forBoth(t, func(t *testing.T, protocol config.Protocol) {
+	forBoth(t, func(t *testing.T, protocol string) {
 		cfg := (&collector{protocol: protocol, url: "http://" + listener.Addr().String()}).job()
 		b, outputs, err := exporters.NewBuilder(t.Context(), cfg, quiet())
 		must(t, err)
@@ -242,12 +242,15 @@ func TestSilentReceiver(t *testing.T) {
 		must(t, err)
 		end := tel.Shutdown
 		if protocol == config.OTLPGRPC { // one protocol is enough for the other way to end
-			end = func(ctx context.Context) error { return cb.OnAppEnd(ctx) }
+			end = func(ctx context.Context) error {
+				must(t, cb.OnAppEnd(ctx))
+				return tel.Shutdown(ctx)
+			}
 		}
 		if err := end(context.Background()); err == nil { // would hang without the deadline
 			t.Error("the shutdown lost everything and gave no error")
 		}
-		if s := outputs.Logs.Stats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
+		if s := outputs.Logs.LogStats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
 			t.Errorf("logs: %+v", s)
 		}
 		if s := tel.Stats(); s.DroppedSpans != s.EndedSpans || s.EndedSpans == 0 {
@@ -271,14 +274,14 @@ func TestTheEndOfTheApplicationLosesNoLogs(t *testing.T) {
 			<-release
 			return true
 		}
-		pending = outputs.Logs.Stats().Pending // the spans do not wait for the logs
+		pending = outputs.Logs.LogStats().Pending // the spans do not wait for the logs
 		open()
 		return true
 	}
 	must(t, cb.OnTrainEnd(t.Context()))
 	must(t, cb.OnAppEnd(t.Context()))
 	must(t, tel.Shutdown(context.Background())) // was done by OnAppEnd
-	if s := outputs.Logs.Stats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
+	if s := outputs.Logs.LogStats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
 		t.Errorf("%+v, %d arrived, %d waited", s, len(there.logs()), pending)
 	}
 }
@@ -325,6 +328,22 @@ func TestPrometheus(t *testing.T) {
 			t.Error("the endpoint is still open")
 		}
 	}
+}
+
+// One bad byte in what describes the job costs nothing.
+func TestPrometheusWithInvalidText(t *testing.T) {
+	cfg := job()
+	cfg.Outputs = config.Outputs{Prometheus: config.Prometheus{Address: "127.0.0.1:0"}}
+	cfg.ApplicationName, cfg.SessionTag = "a\xffb", config.Value("a\xffb")
+	cfg.Training = &config.Training{PerfTag: config.Value("a\xffb"), GlobalBatchSize: config.Value(1)}
+	cfg.OTel.ResourceAttributes = config.Pairs("team", "a\xffb")
+	tel, _, outputs := start(t, cfg, quiet())
+	page, err := fetch(t, outputs.Metrics.PrometheusURL())
+	must(t, err)
+	if !strings.Contains(page, "training_iterations_total{") || strings.Count(page, "a\uFFFDb") < 4 {
+		t.Errorf("the page says\n%s", page)
+	}
+	must(t, tel.Shutdown(context.Background()))
 }
 
 func TestPrometheusAddresses(t *testing.T) {

@@ -1,7 +1,7 @@
 package exporters
 
 import (
-	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/trainspan/trainspan/config"
@@ -11,49 +11,56 @@ import (
 )
 
 // dialects are those of package dftracer; the configuration was checked.
-var dialects = map[config.TraceDialect]dftracer.Dialect{
+var dialects = map[string]dftracer.Dialect{
 	config.TraceV1:  dftracer.V1,
 	config.TraceV2:  dftracer.V2,
 	config.TraceV22: dftracer.V22,
 }
 
-// openTrace creates the trace file.
-func openTrace(t *config.Trace, ranks config.Ranks, world int) (*pfw.Processor, error) {
-	o := traceOptions(t)
+// newTrace makes the trace file's output; the provider opens it.
+func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *pfw.Exporter {
+	t = t.WithDefaults()
+	o := traceOptions(&t)
+	o.OnError, o.OnPath = fileEvents(log, "trace")
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
 	o.Rank = &rank
-	path := t.EffectivePath()
+	path := t.Path
 	if ranks.Rank.IsSet() { // ranks cannot share a trace
 		o.WorldSize = max(world, ranks.WorldSize.Or(1))
 	}
 	o.HashName = isPrefix(path)
-	p, err := pfw.Create(path, &pfw.Options{Trace: o})
-	if err != nil {
-		return nil, fmt.Errorf("exporters: outputs.trace.path: %w", err)
-	}
+	options := &pfw.Options{Trace: o}
 	if t.CoreAffinity.Or(false) {
-		if cores := coreAffinity(); len(cores) > 0 {
-			p.Writer().SetCoreAffinity(cores)
-		}
+		options.Cores = coreAffinity()
 	}
-	return p, nil
+	return pfw.New(path, options)
 }
 
 func traceOptions(t *config.Trace) *dftracer.Options {
 	o := &dftracer.Options{
-		Dialect:       dialects[t.EffectiveDialect()],
-		NoMetadata:    !t.MetadataEnabled(),
-		NoTIDs:        !t.TIDsEnabled(),
-		MemberSize:    t.EffectiveBufferSize(),
-		FlushInterval: t.EffectiveWriteInterval(),
+		Dialect:       dialects[t.Dialect],
+		NoMetadata:    !t.Metadata.Or(true),
+		NoTIDs:        !t.TIDs.Or(true),
+		MemberSize:    t.BufferSize,
+		FlushInterval: t.WriteInterval,
+	}
+	if t.CommandLine.Or(false) {
+		o.Process.Command = dftracer.CommandLine()
 	}
 	if t.Compression.IsSet() {
 		o.Compression = dftracer.CompressMembers
-		if !t.CompressionEnabled() {
+		if !t.Compression.Get() {
 			o.Compression = dftracer.CompressNone
 		}
 	}
 	return o
+}
+
+// fileEvents are what the log is told of a file.
+func fileEvents(log *slog.Logger, output string) (onError func(error), onPath func(string)) {
+	onError = func(err error) { log.Warn("telemetry file", "output", output, "error", err) }
+	onPath = func(path string) { log.Info("telemetry goes to another file", "output", output, "path", path) }
+	return onError, onPath
 }
 
 // isPrefix reports whether a path is the beginning of the name of a trace, as

@@ -1,28 +1,32 @@
 package spans
 
 // Names of the standard spans, as the one-logger grammar spells them
-// (TestingSingleIteration really is in upper case there).
+// (TestingIteration really is in upper case there).
 const (
-	Application                = "application"
-	DistributedInit            = "distributed_code_initialization"
-	DataLoaderInit             = "data_loader_initialization"
-	ModelInit                  = "model_initialization"
-	OptimizerInit              = "optimizer_initialization"
-	CheckpointLoad             = "checkpoint_load"
-	TrainingLoop               = "training_loop"
-	TrainingSingleIteration    = "training_single_iteration"
-	DataLoading                = "data_loading"
-	ModelForward               = "model_forward"
-	ZeroGrad                   = "zero_grad"
-	ModelBackward              = "model_backward"
-	OptimizerUpdate            = "optimizer_update"
+	Application       = "application"
+	DistributedInit   = "distributed_code_initialization"
+	DataLoaderInit    = "data_loader_initialization"
+	ModelInit         = "model_initialization"
+	OptimizerInit     = "optimizer_initialization"
+	CheckpointLoad    = "checkpoint_load"
+	TrainingLoop      = "training_loop"
+	TrainingIteration = "training_single_iteration"
+	DataLoading       = "data_loading"
+	ModelForward      = "model_forward"
+	ZeroGrad          = "zero_grad"
+	ModelBackward     = "model_backward"
+	OptimizerUpdate   = "optimizer_update"
+	// CheckpointSave is CheckpointSaveSync or CheckpointSaveAsync, whichever
+	// the training configuration says. It is a name to start a span by, and
+	// not that of a span.
+	CheckpointSave             = "checkpoint_save"
 	CheckpointSaveSync         = "checkpoint_save_sync"
 	CheckpointSaveAsync        = "checkpoint_save_async"
 	CheckpointSaveFinalization = "checkpoint_save_finalization"
 	ValidationLoop             = "validation_loop"
-	ValidationSingleIteration  = "validation_single_iteration"
+	ValidationIteration        = "validation_single_iteration"
 	TestingLoop                = "testing_loop"
-	TestingSingleIteration     = "TESTING_SINGLE_ITERATION"
+	TestingIteration           = "TESTING_SINGLE_ITERATION"
 
 	// Epoch is ours: the reference has no span for an epoch.
 	Epoch = "epoch"

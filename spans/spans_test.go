@@ -70,24 +70,3 @@ func TestIndexDoesNotAllocate(t *testing.T) {
 		t.Errorf("Index allocates %v times", n)
 	}
 }
-
-func TestProgress(t *testing.T) {
-	var none *spans.Progress
-	none.SetEpoch(1)
-	if none.Epoch() != -1 || none.Step() != -1 {
-		t.Error("a nil Progress knows something")
-	}
-	var p spans.Progress
-	if p.Epoch() != -1 || p.Step() != -1 {
-		t.Error("the zero Progress knows something")
-	}
-	p.SetEpoch(0)
-	p.SetStep(41)
-	if p.Epoch() != 0 || p.Step() != 41 {
-		t.Errorf("got epoch %d step %d", p.Epoch(), p.Step())
-	}
-	p.SetEpoch(-1)
-	if p.Epoch() != -1 {
-		t.Error("a negative epoch is known")
-	}
-}

@@ -32,19 +32,19 @@ var table = [...]Info{
 	{Name: CheckpointLoad, Parent: Application, Timed: true, Category: "checkpoint", Event: "restart"},
 	{Name: TrainingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "train"},
 	{Name: Epoch, Parent: TrainingLoop, Long: true, Extension: true, Category: "pipeline", Event: "epoch.block"},
-	{Name: TrainingSingleIteration, Parent: TrainingLoop, Timed: true, Category: "pipeline", Event: "train.iteration"},
-	{Name: DataLoading, Parent: TrainingSingleIteration, Category: "dataloader", Event: "fetch.iter"},
-	{Name: ModelForward, Parent: TrainingSingleIteration, Category: "compute", Event: "forward"},
-	{Name: ZeroGrad, Parent: TrainingSingleIteration, Category: "compute", Event: "step.zero_grad"},
-	{Name: ModelBackward, Parent: TrainingSingleIteration, Category: "compute", Event: "backward"},
-	{Name: OptimizerUpdate, Parent: TrainingSingleIteration, Category: "compute", Event: "step"},
+	{Name: TrainingIteration, Parent: TrainingLoop, Timed: true, Category: "pipeline", Event: "train.iteration"},
+	{Name: DataLoading, Parent: TrainingIteration, Category: "dataloader", Event: "fetch.iter"},
+	{Name: ModelForward, Parent: TrainingIteration, Category: "compute", Event: "forward"},
+	{Name: ZeroGrad, Parent: TrainingIteration, Category: "compute", Event: "step.zero_grad"},
+	{Name: ModelBackward, Parent: TrainingIteration, Category: "compute", Event: "backward"},
+	{Name: OptimizerUpdate, Parent: TrainingIteration, Category: "compute", Event: "step"},
 	{Name: CheckpointSaveSync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture"},
 	{Name: CheckpointSaveAsync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture.async"},
 	{Name: CheckpointSaveFinalization, Parent: Application, Category: "checkpoint", Event: "capture.finalize"},
 	{Name: ValidationLoop, Parent: TrainingLoop, Long: true, Category: "pipeline", Event: "evaluate"},
-	{Name: ValidationSingleIteration, Parent: ValidationLoop, Timed: true, Category: "pipeline", Event: "evaluate.iteration"},
+	{Name: ValidationIteration, Parent: ValidationLoop, Timed: true, Category: "pipeline", Event: "evaluate.iteration"},
 	{Name: TestingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "test"},
-	{Name: TestingSingleIteration, Parent: TestingLoop, Category: "pipeline", Event: "test.iteration"},
+	{Name: TestingIteration, Parent: TestingLoop, Category: "pipeline", Event: "test.iteration"},
 }
 
 // Lookup finds the standard span of that name.
@@ -75,7 +75,7 @@ func Index(name string) int {
 		return 6
 	case Epoch:
 		return 7
-	case TrainingSingleIteration:
+	case TrainingIteration:
 		return 8
 	case DataLoading:
 		return 9
@@ -95,11 +95,11 @@ func Index(name string) int {
 		return 16
 	case ValidationLoop:
 		return 17
-	case ValidationSingleIteration:
+	case ValidationIteration:
 		return 18
 	case TestingLoop:
 		return 19
-	case TestingSingleIteration:
+	case TestingIteration:
 		return 20
 	}
 	return -1
@@ -119,7 +119,7 @@ func All() []Info { return slices.Clone(table[:]) }
 // (the reference's default).
 func DefaultBlacklist() []string {
 	return []string{
-		TrainingSingleIteration, ValidationSingleIteration, TestingSingleIteration,
+		TrainingIteration, ValidationIteration, TestingIteration,
 		DataLoading, ModelForward, ZeroGrad, ModelBackward, OptimizerUpdate,
 	}
 }

@@ -6,19 +6,30 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
 // DefaultShutdownTimeout bounds Provider.Shutdown when the builder was given
 // no other.
 const DefaultShutdownTimeout = 5 * time.Second
+
+// DefaultSegment is how long a long span may stay open before span exporters
+// get a finished segment of it.
+const DefaultSegment = segment.DefaultSegment
 
 // TrainingTelemetryBuilder gathers what a [Provider] is made of. The methods
 // return the builder, so that calls can be chained; what is wrong with a call
@@ -33,9 +44,8 @@ type TrainingTelemetryBuilder struct {
 	export    *config.Export
 	strategy  config.ErrorStrategy
 
-	exporters     []Exporter
-	spanExporters []sdktrace.SpanExporter
-	processors    []sdktrace.SpanProcessor
+	outputs       []attachment
+	spanExporters int // of them
 	resource      *resource.Resource
 	sampler       sdktrace.Sampler
 	ids           sdktrace.IDGenerator
@@ -59,7 +69,7 @@ func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
 	return &TrainingTelemetryBuilder{segment: DefaultSegment}
 }
 
-// fits notes a call that comes too late or too often, and tells whether the
+// fits notes a call that comes too late or too often, and reports whether the
 // call is to be carried out.
 func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 	switch {
@@ -102,48 +112,74 @@ func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *Traini
 	return b
 }
 
-// WithExporter adds exporters of native records. They get the spans that the
-// export customization lets through.
-func (b *TrainingTelemetryBuilder) WithExporter(exporters ...Exporter) *TrainingTelemetryBuilder {
-	if b.fits("WithExporter", false) {
-		for _, e := range exporters {
-			if e != nil {
-				b.exporters = append(b.exporters, e)
-			}
+// attachment is an output that is to be attached: one of the three is set.
+type attachment struct {
+	out       Output
+	exporter  sdktrace.SpanExporter
+	processor sdktrace.SpanProcessor
+	filter    *config.Export
+}
+
+// WithExporter adds an output: JSON lines, a trace file, log records, or one of
+// the program's own. A filter chooses the spans that it gets; without one an
+// output that asks for everything, such as a trace file, gets everything, and
+// any other what the export customization lets through.
+func (b *TrainingTelemetryBuilder) WithExporter(out Output, filter ...config.Export) *TrainingTelemetryBuilder {
+	if b.fits("WithExporter", false) && out != nil {
+		b.add("WithExporter", attachment{out: out}, filter)
+	}
+	return b
+}
+
+// WithSpanExporter adds an OpenTelemetry exporter. It gets batches, off the
+// training goroutine, of the spans that the filter or, without one, the export
+// customization lets through. An exporter that is an [Output] is added as with
+// WithExporter: a trace file gets everything.
+func (b *TrainingTelemetryBuilder) WithSpanExporter(e sdktrace.SpanExporter, filter ...config.Export) *TrainingTelemetryBuilder {
+	if b.fits("WithSpanExporter", false) && e != nil {
+		if out, ok := e.(Output); ok {
+			b.add("WithSpanExporter", attachment{out: out}, filter)
+		} else {
+			b.add("WithSpanExporter", attachment{exporter: e}, filter)
+			b.spanExporters++
 		}
 	}
 	return b
 }
 
-// WithSpanExporter adds OpenTelemetry exporters. Each gets batches, off the
-// training goroutine, of the spans that the export customization lets through.
-func (b *TrainingTelemetryBuilder) WithSpanExporter(exporters ...sdktrace.SpanExporter) *TrainingTelemetryBuilder {
-	if b.fits("WithSpanExporter", false) {
-		for _, e := range exporters {
-			if e != nil {
-				b.spanExporters = append(b.spanExporters, e)
-			}
+// WithSpanProcessor adds an OpenTelemetry span processor. It sees every span,
+// whatever the export customization says. A processor that is an [Output] is
+// added as with WithExporter.
+func (b *TrainingTelemetryBuilder) WithSpanProcessor(p sdktrace.SpanProcessor) *TrainingTelemetryBuilder {
+	if b.fits("WithSpanProcessor", false) && p != nil {
+		if out, ok := p.(Output); ok {
+			b.add("WithSpanProcessor", attachment{out: out}, nil)
+		} else {
+			b.add("WithSpanProcessor", attachment{processor: p}, nil)
 		}
 	}
 	return b
 }
 
-// WithSpanProcessor adds OpenTelemetry span processors. They see every span,
-// whatever the export customization says. A processor that is an
-// [EventProcessor] sees the events of open spans too.
-func (b *TrainingTelemetryBuilder) WithSpanProcessor(processors ...sdktrace.SpanProcessor) *TrainingTelemetryBuilder {
-	if b.fits("WithSpanProcessor", false) {
-		for _, p := range processors {
-			if p != nil {
-				b.processors = append(b.processors, p)
-			}
+func (b *TrainingTelemetryBuilder) add(name string, a attachment, filter []config.Export) {
+	switch len(filter) {
+	case 0:
+	case 1:
+		if err := filter[0].Validate(); err != nil {
+			b.misuse = append(b.misuse, fmt.Errorf("%s: filter: %w", name, err))
+			return
 		}
+		a.filter = &filter[0]
+	default:
+		b.misuse = append(b.misuse, fmt.Errorf("%s takes one filter, not %d: merge them into one", name, len(filter)))
+		return
 	}
-	return b
+	b.outputs = append(b.outputs, a)
 }
 
-// WithExportCustomization chooses the spans that exporters get, by name. It
-// can be set once; without it the spans of single iterations are left out.
+// WithExportCustomization chooses the spans that outputs get which have no
+// filter of their own and do not ask for everything, by name. It can be set
+// once; without it the spans of single iterations are left out.
 func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithExportCustomization", b.export != nil) {
 		b.export = &e
@@ -209,7 +245,7 @@ func (b *TrainingTelemetryBuilder) WithTraces(t config.Traces) *TrainingTelemetr
 
 // WithMeterProvider sets where the metrics of the training go. Without it
 // there are none. The provider stays the caller's, who shuts it down after the
-// telemetry; one that is a [Sender] is finished by the telemetry.
+// telemetry; one that is an [Output] is ended by the telemetry.
 func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *TrainingTelemetryBuilder {
 	if b.fits("WithMeterProvider", false) {
 		b.metrics = m
@@ -334,84 +370,190 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	var ranks config.Ranks
 	if b.ranks != nil {
 		ranks = *b.ranks
-	} else {
-		var err error
-		if ranks, err = config.DetectRanks(os.LookupEnv); err != nil {
-			return nil, fmt.Errorf("telemetry: %w", err)
-		}
 	}
-	launch, err := config.DetectLaunch(os.LookupEnv)
+	ranks, err := ranks.Complete(os.LookupEnv)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	id := b.identity.withDefaults(&base, ranks, launch)
-	r := &Recorder{
-		clock:    b.clock,
-		log:      b.log(&base),
-		strategy: base.EffectiveErrorStrategy(),
-		base:     base,
-		id:       id,
-		progress: newProgress(),
+	base = base.WithDefaults(ranks)
+	id := b.identity.WithDefaults(&base, ranks)
+	p := &Provider{base: base, progress: new(outputs.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
+	if p.clock == nil {
+		p.clock = newSystemClock()
 	}
-	if r.clock == nil {
-		r.clock = newSystemClock()
-	}
-	r.window, r.limited = base.TimeWindow()
-	var export config.Export
-	if b.export != nil {
-		export = *b.export
-	}
-	r.only = newSelection(export)
-	if base.Training != nil {
-		r.training.Store(base.Training)
-	}
-	p := &Provider{rec: r, timeout: b.timeout, processors: b.processors}
-	p.metrics, _ = b.metrics.(Sender)
 	if p.timeout <= 0 {
 		p.timeout = DefaultShutdownTimeout
 	}
+	p.hub = dispatch.New(p.log)
+	p.rec, p.control = recorder.New(recorder.Options{
+		Base: base, Identity: id, Strategy: base.ErrorStrategy, Clock: p.clock, Log: p.log,
+		Progress: p.progress, Hub: p.hub, Off: !base.Enabled(),
+	})
 	if !base.Enabled() {
-		r.ended = ErrDisabled
-		p.unused = b.spanExporters
-		p.useNothing()
+		for _, a := range b.outputs {
+			p.unused = append(p.unused, a.output(nil, nil, 0, false))
+		}
+		if m, ok := b.metrics.(Output); ok {
+			p.unused = append(p.unused, m)
+		}
 		return p, nil
 	}
-	if len(b.exporters)+len(b.spanExporters)+len(b.processors) == 0 {
-		r.log.Warn("telemetry has no exporters and no span processors: no telemetry data will be collected")
+	if len(b.outputs) == 0 {
+		p.log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter")
 	}
-	if err := startExporters(ctx, b.exporters, id, r); err != nil {
+	if err := p.attach(ctx, b, id); err != nil {
 		return nil, err
 	}
-	p.useSDK(ctx, b, id)
 	if b.metrics != nil {
-		if r.meters, err = newMeters(b.metrics, p); err != nil {
-			r.log.Warn("telemetry could not make all of its metrics", "error", err)
-		}
+		p.meter(b.metrics, id)
 	}
 	return p, nil
 }
 
-// startExporters starts the native exporters, or none of them.
-func startExporters(ctx context.Context, exporters []Exporter, id Identity, r *Recorder) error {
-	for _, e := range exporters {
-		if err := guardStart(ctx, e, id); err != nil {
-			_ = shutdownSinks(context.WithoutCancel(ctx), r.sinks, r.log)
-			return fmt.Errorf("telemetry: start exporter %T: %w", e, err)
-		}
-		r.sinks = append(r.sinks, &sink{exporter: e})
+// rank is the order in which outputs are attached.
+func (a *attachment) rank() int {
+	switch {
+	case a.exporter != nil:
+		return 2
+	case a.processor != nil:
+		return 1
 	}
+	return 0
+}
+
+// output makes the output of an attachment.
+func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every time.Duration, first bool) Output {
+	switch {
+	case a.exporter != nil:
+		return segment.NewExporter(a.exporter, run, ids, every, first)
+	case a.processor != nil:
+		return dispatch.FromProcessor(a.processor)
+	}
+	return a.out
+}
+
+// attach attaches the outputs and makes the OpenTelemetry part. On an error
+// what was attached is closed again.
+func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id Identity) error {
+	var customization config.Export
+	if b.export != nil {
+		customization = *b.export
+	}
+	selected := outputs.NewSelection(customization)
+	ids := b.ids
+	if ids == nil {
+		var shared bool
+		if ids, shared = idsOf(id); !shared && b.spanExporters > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
+			p.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; " +
+				"set TRAINSPAN_JOB to a text that all ranks share and no other run has")
+		}
+	}
+	run := b.run(p, id, ids, selected)
+	offer := outputs.Telemetry{
+		Identity: id, Clock: p.clock, Logger: p.log, Progress: p.progress,
+		Now: p.nanoseconds(), Current: func() trace.SpanContext { return p.rec.Current().SpanContext() },
+		Lost: p.lost,
+	}
+	all := make([]attachment, len(b.outputs), len(b.outputs)+1)
+	copy(all, b.outputs)
+	if m, ok := b.metrics.(Output); ok {
+		all = append(all, attachment{out: m})
+	}
+	made := make([]Output, len(all))
+	// What may fail comes first: what is attached after it belongs to the
+	// program, and is not to be shut down for nothing.
+	slices.SortStableFunc(all, func(a, b attachment) int { return a.rank() - b.rank() })
+	for i := range all {
+		made[i] = all[i].output(run, ids, b.segment, offer.Segment == nil)
+		if e, ok := made[i].(*segment.Exporter); ok && offer.Segment == nil {
+			offer.Segment = e.Segment
+		}
+	}
+	filters := make([]*config.Export, len(all))
+	for i, out := range made {
+		if err := p.hub.Attach(ctx, out, all[i].filter, selected, offer); err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+			defer cancel()
+			_ = p.hub.End(ctx, func() outputs.Losses { return nil }) // they have nothing to lose yet
+			return err
+		}
+		filters[i] = all[i].filter
+	}
+	p.useSDK(ctx, b, id, run.IDs(ids))
+	active.Enter()
+	p.planScopes(customization, filters, run)
+	wiring := recorder.Wiring{
+		Tracers: p.sdk, Version: Version, Steps: b.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration),
+		Closing: p.closing, Ending: p.endScopes,
+		Stopped: func() { // the network must not hold the caller up
+			go func() { _ = p.finish(context.Background()) }() // logged, and the result of Shutdown
+		},
+	}
+	if run != nil {
+		wiring.Placer = run
+	}
+	p.control.Wire(wiring)
 	return nil
 }
 
-func guardStart(ctx context.Context, e Exporter, id Identity) error {
-	return guarded(func() error { return e.Start(ctx, id) })
+// run spreads the spans over traces where a span exporter is to get them.
+func (b *TrainingTelemetryBuilder) run(p *Provider, id Identity, ids sdktrace.IDGenerator, selected *outputs.Selection) *segment.Run {
+	if b.spanExporters == 0 {
+		return nil
+	}
+	o := segment.Options{Traces: b.traces, WorldSize: id.WorldSize, IDs: ids, Progress: p.progress, Exported: selected}
+	for i := range b.outputs { // the budget is that of the first exporter
+		if a := &b.outputs[i]; a.exporter != nil {
+			if a.filter != nil {
+				o.Exported = outputs.NewSelection(*a.filter)
+			}
+			break
+		}
+	}
+	if g, ok := ids.(*idGenerator); ok {
+		o.Job, o.PartID = g.job, g.partID
+	}
+	return segment.NewRun(o)
+}
+
+// useSDK makes the OpenTelemetry part of the provider.
+func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id Identity, ids sdktrace.IDGenerator) {
+	var tags []string
+	if t := p.control.Training(); t != nil {
+		tags, _ = t.Tags()
+	}
+	res, err := NewResource(ctx, id, tags, b.resource)
+	if err != nil {
+		p.log.Warn("telemetry could not describe the process in full", "error", err)
+	}
+	sampler := b.sampler
+	if sampler == nil {
+		sampler = sdktrace.AlwaysSample()
+	}
+	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(ids)}
+	if p.hub.TakesSpans() {
+		options = append(options, sdktrace.WithSpanProcessor(p.hub))
+	}
+	p.sdk = sdktrace.NewTracerProvider(options...)
+}
+
+// meter makes the metrics.
+func (p *Provider) meter(provider metric.MeterProvider, id Identity) {
+	m := provider.Meter(recorder.ScopeName, metric.WithInstrumentationVersion(Version))
+	instruments, err := recorder.NewInstruments(m, id.Rank.Get())
+	p.control.SetInstruments(instruments)
+	var observed error
+	p.health, observed = p.observe(m)
+	if err = errors.Join(err, observed); err != nil {
+		p.log.Warn("telemetry could not make all of its metrics", "error", err)
+	}
 }
 
 func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
 		return b.logger
 	}
-	return slog.New(&levelHandler{slog.Default().Handler(), base.EffectiveLogLevel().Slog()})
+	return slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()})
 }
 
 // levelHandler hides messages below a level.
@@ -430,15 +572,4 @@ func (h *levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h *levelHandler) WithGroup(name string) slog.Handler {
 	return &levelHandler{h.Handler.WithGroup(name), h.level}
-}
-
-// lifetime runs a function once, for any number of callers, who all wait for it.
-type lifetime struct {
-	once sync.Once
-	err  error
-}
-
-func (l *lifetime) end(f func() error) error {
-	l.once.Do(func() { l.err = f() })
-	return l.err
 }

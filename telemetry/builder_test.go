@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -24,7 +25,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	first, second := &memory{}, &memory{startErr: errors.New("no such folder")}
 	cfg := base()
 	cfg.WorldSize = config.Value(0)
-	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(first, second)
+	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(first).WithExporter(second)
 	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "world_size") {
 		t.Fatalf("a job without ranks gave %v", err)
 	}
@@ -40,7 +41,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tel.BaseConfig().WorldSize.Get(); got != 2 {
+	if got := tel.Config().WorldSize.Get(); got != 2 {
 		t.Errorf("the world size is %d", got)
 	}
 	check(t, tel.Shutdown(ctx))
@@ -110,14 +111,14 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 		if err := cb.OnTrainingSingleIterationEnd(ctx); err != nil {
 			t.Fatal(err)
 		}
-		_, s := tel.StartForward(ctx)
-		s.End(nil)
+		_, s := tel.Start(ctx, spans.ModelForward)
+		s.End()
 	})
 	if n != 0 {
 		t.Errorf("a rank that is off allocates %v times", n)
 	}
 	check(t, tel.Shutdown(ctx))
-	if m.started+m.shutdown+len(m.records) != 0 {
+	if m.started+len(m.records) != 0 {
 		t.Errorf("the exporter was touched: %+v", m)
 	}
 	if p.closed != 1 {
@@ -129,10 +130,10 @@ func TestNilProviderDoesNothing(t *testing.T) {
 	ctx := context.Background()
 	var tel *telemetry.Provider
 	if n := testing.AllocsPerRun(100, func() {
-		_, s := tel.StartTrainingIteration(ctx)
+		_, s := tel.Start(ctx, spans.TrainingIteration)
 		s.SetLoss(1)
 		s.AddEvent("x")
-		s.End(nil)
+		s.End()
 		_, _ = callbacks.OnTrainingSingleIterationStart(ctx)
 		_ = callbacks.OnTrainingSingleIterationEnd(ctx)
 	}); n != 0 {
@@ -187,7 +188,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, s := tel.StartSpan(context.Background(), "x")
-	s.End(nil)
+	s.End()
 	_ = tel.Shutdown(context.Background()) // would hang without the deadline
 	if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
 		t.Errorf("stats %+v", got)
@@ -214,7 +215,7 @@ func TestResource(t *testing.T) {
 			WithResource(resource.NewSchemaless(attribute.String("service.name", "mine")))
 	})
 	_, s := j.tel.StartSpan(j.ctx, "x")
-	s.End(nil)
+	s.End()
 	attrs := keyed(j.stub(t, "x").Resource.Attributes())
 	for key, want := range map[string]any{
 		"service.name": "mine", "host.name": "node7", "process.pid": int64(42), "service.instance.id": "node7/42/3",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func TestAnyStringIsASpanName(t *testing.T) {
 	j := newJob(t)
 	for _, name := range []string{"", "tokenize", "a \"b\"\n", "\xff", "training_loop2"} {
 		_, s := j.tel.StartSpan(j.ctx, name)
-		s.End(nil)
+		s.End()
 		if err := s.Err(); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -78,7 +79,7 @@ func TestNoMillisecondIsLost(t *testing.T) {
 	for ms := range int64(400) {
 		_, s := j.tel.StartSpan(j.ctx, "x")
 		start := j.clock.Now()
-		s.EndAt(start.Add(time.Duration(ms)*time.Millisecond), nil)
+		s.EndWith(telemetry.End{Time: start.Add(time.Duration(ms) * time.Millisecond)})
 		all := j.mem.all()
 		if got := attrIn(all[len(all)-1].Span.Attributes, attributes.DurationMsec); got != fmt.Sprint(ms) {
 			t.Fatalf("%d ms are recorded as %s", ms, got)
@@ -255,14 +256,40 @@ func TestDiskFullIsSeen(t *testing.T) {
 	j.mem.mu.Unlock()
 	for range 8 {
 		_, s := j.tel.StartSpan(j.ctx, "x")
-		s.End(nil)
+		s.End()
 	}
-	h := j.tel.Exporters()[0]
-	if h.Failures != 5 || !h.GivenUp || h.LastError == nil {
+	stats := j.tel.Stats()
+	h := stats.Outputs[0]
+	if h.Failures != 16 || h.GivenUp || h.LastError == nil || stats.ExporterFailures != 16 {
 		t.Errorf("health: %+v", h)
 	}
-	if got := j.tel.Stats().ExporterFailures; got != 5 {
-		t.Errorf("%d failures were counted", got)
+	j.mem.mu.Lock()
+	j.mem.fail = nil
+	j.mem.mu.Unlock()
+	before := len(j.mem.all())
+	_, s := j.tel.StartSpan(j.ctx, "x")
+	s.End()
+	if got := len(j.mem.all()) - before; got != 2 {
+		t.Errorf("%d records after the disk works again, want 2", got)
+	}
+}
+
+// TestOutputThatNeverWorkedIsGivenUp: five failures without a success are
+// enough, and the other outputs are told.
+func TestOutputThatNeverWorkedIsGivenUp(t *testing.T) {
+	broken := &memory{fail: errors.New("read-only file system")}
+	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithExporter(broken) })
+	for range 8 {
+		_, s := j.tel.StartSpan(j.ctx, "x")
+		s.End()
+	}
+	h := j.tel.Stats().Outputs[1]
+	if h.Failures != 5 || !h.GivenUp || h.Dropped != 11 {
+		t.Errorf("health: %+v", h)
+	}
+	told := j.mem.events(spans.EventTelemetryDataError)
+	if len(told) != 1 || !told[0].Extension || !strings.Contains(attr(told[0], "error_message"), "given up") {
+		t.Errorf("the other output was told %+v", told)
 	}
 }
 
@@ -332,9 +359,9 @@ func TestAsyncSaveTimes(t *testing.T) {
 func TestFailureEvents(t *testing.T) {
 	j := newJob(t)
 	startTraining(t, j)
-	_, save := j.tel.StartCheckpointSave(j.ctx, telemetry.SaveStart{GlobalStep: 3})
+	_, save := j.tel.Start(j.ctx, spans.CheckpointSave, telemetry.SaveStart{GlobalStep: 3})
 	failure := errors.New("disk on fire")
-	save.End(failure)
+	save.EndErr(&failure)
 	got := j.mem.events(spans.EventSaveCheckpointFailure)
 	if len(got) != 1 || !got[0].Extension || attr(got[0], "exception_message") != "disk on fire" || attr(got[0], "current_iteration") != "3" {
 		t.Errorf("failures: %+v", got)
@@ -350,7 +377,7 @@ func TestFailureEvents(t *testing.T) {
 func TestEmptyErrorMessageIsRecorded(t *testing.T) {
 	j := newJob(t)
 	_, s := j.tel.StartSpan(j.ctx, "x")
-	s.End(errors.New(""))
+	s.EndWith(telemetry.End{Err: errors.New("")})
 	got := j.mem.events(spans.EventError)
 	if len(got) != 1 || attr(got[0], "exception_type") != "*errors.errorString" || attr(got[0], "error_message") != "Error in x: " {
 		t.Errorf("errors: %+v", got)
@@ -365,7 +392,7 @@ func TestIterationThatCannotBeCountedIsEnded(t *testing.T) {
 		j.clock.pass(time.Second)
 		_ = j.cb.OnTrainingSingleIterationEnd(j.ctx)
 	}
-	if got := j.tel.Recorder().ActiveSpans(spans.TrainingSingleIteration); len(got) != 0 {
+	if got := j.tel.Recorder().ActiveSpans(spans.TrainingIteration); len(got) != 0 {
 		t.Errorf("%d iterations are still open", len(got))
 	}
 }
@@ -387,5 +414,24 @@ func TestCountersBeyondInt64(t *testing.T) {
 	attrs := keyed(j.stub(t, spans.TrainingLoop).Attributes)
 	if got := attrs["completed_floating_point_operations_overall"]; got != 7.04643072e21 {
 		t.Errorf("OpenTelemetry gets %v", got)
+	}
+}
+
+// TestLoopWithoutABatchSize: what nobody knows is not reported; the loop runs.
+func TestLoopWithoutABatchSize(t *testing.T) {
+	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
+		c.Training = &config.Training{LogEveryNTrainIterations: config.Value(2)}
+	})
+	startTraining(t, j)
+	j.iteration(t, time.Second)
+	j.iteration(t, time.Second)
+	update := j.mem.events(spans.EventTrainingMetricsUpdate)
+	if len(update) != 1 || attr(update[0], "num_iterations") != "2" || attr(update[0], "num_train_samples") != "" {
+		t.Fatalf("updates: %+v", update)
+	}
+	j.iteration(t, time.Second, callbacks.IterationEnd{Samples: callbacks.Some[int64](3)})
+	j.iteration(t, time.Second, callbacks.IterationEnd{Samples: callbacks.Some[int64](4)})
+	if update = j.mem.events(spans.EventTrainingMetricsUpdate); attr(update[1], "num_train_samples") != "7" {
+		t.Errorf("updates: %+v", update)
 	}
 }

@@ -8,10 +8,10 @@
 //		ConfigureProvider(ctx)
 //	defer tel.Shutdown(ctx)
 //
-//	ctx, it := tel.StartTrainingIteration(ctx)
+//	ctx, it := tel.Start(ctx, spans.TrainingIteration)
 //	loss, err := step(ctx)
 //	it.SetLoss(loss)
-//	it.End(err)
+//	it.EndErr(&err)
 //
 // Recording never stops, slows or changes the training: a scope returns no
 // error of telemetry, a provider that is nil or off does nothing, and what is

@@ -8,18 +8,21 @@ import (
 	"log/slog"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // printer is an exporter of native records that prints them.
-type printer struct{}
+type printer struct{ outputs.None }
 
-func (printer) Start(context.Context, telemetry.Identity) error { return nil }
-func (printer) Shutdown(context.Context) error                  { return nil }
+func (printer) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
 
-func (printer) Export(r *telemetry.Record) error {
+func (printer) Export(r *outputs.Record) error {
 	switch r.Kind {
-	case telemetry.KindStart, telemetry.KindStop:
+	case outputs.KindStart, outputs.KindStop:
 		fmt.Println(r.Kind, r.Span.Name)
 	default:
 		fmt.Println(r.Kind, r.Event.Name)
@@ -49,13 +52,13 @@ func Example() {
 	tel := exampleProvider()
 	defer tel.Shutdown(ctx)
 
-	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
 	for range 2 {
-		_, it := tel.StartTrainingIteration(ctx)
+		_, it := tel.Start(ctx, spans.TrainingIteration)
 		it.SetLoss(0.5)
-		it.End(nil)
+		it.End()
 	}
-	loop.End(nil)
+	loop.End()
 	// Output:
 	// start training_loop
 	// event training_metrics_update
@@ -85,11 +88,11 @@ func ExampleProvider_Tracer() {
 	tel := exampleProvider()
 	defer tel.Shutdown(ctx)
 
-	ctx, app := tel.StartApplication(ctx)
+	ctx, app := tel.Start(ctx, spans.Application)
 	_, span := tel.Tracer("my/loader").Start(ctx, "download shard")
 	span.AddEvent("retry")
 	span.End()
-	app.End(nil)
+	app.End()
 	// Output:
 	// start application
 	// event one_logger_initialization

@@ -1,20 +1,26 @@
 package telemetry
 
-import "time"
+import (
+	"time"
+
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
+)
 
 // Rotate cuts the long spans of a provider as its background goroutine does.
 func (p *Provider) Rotate(now time.Time) {
-	for _, f := range p.filters {
-		f.rotate(now)
+	for out := range p.hub.Outputs {
+		if e, ok := out.(*segment.Exporter); ok {
+			e.Rotate(now)
+		}
 	}
 }
 
-// Held counts what the filters of a provider remember of open spans.
+// Held counts what the exporters of a provider remember of open spans.
 func (p *Provider) Held() (n int) {
-	for _, f := range p.filters {
-		f.mu.Lock()
-		n += len(f.hidden) + len(f.moved) + len(f.long)
-		f.mu.Unlock()
+	for out := range p.hub.Outputs {
+		if e, ok := out.(*segment.Exporter); ok {
+			n += e.Held()
+		}
 	}
 	return n
 }

@@ -16,15 +16,21 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // replay runs a scenario through the public API.
 type replay struct {
+	file *file.Exporter // the one that was made last
 	t    *testing.T
 	s    *scenario
 	now  time.Time
 	path string
+
+	base      config.Base // as given to the builder
+	overrides []config.Override
 
 	builder *telemetry.TrainingTelemetryBuilder
 	tel     *telemetry.Provider
@@ -61,7 +67,7 @@ func newReplay(t *testing.T, s *scenario) *replay {
 	r.builder = telemetry.NewTrainingTelemetryBuilder().
 		WithClock(r).
 		WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))).
-		WithIdentity(telemetry.Identity{Host: s.Identity.NodeName, PID: s.Identity.PID, Version: s.Identity.PackageVersion}).
+		WithIdentity(outputs.Identity{Host: s.Identity.NodeName, PID: s.Identity.PID, Version: s.Identity.PackageVersion}).
 		WithRanks(r.ranks())
 	return r
 }
@@ -100,7 +106,7 @@ func (r *replay) do(st step) {
 	if st.SaveAs != "" {
 		r.saved["$"+st.SaveAs] = span
 	}
-	text, _ := os.ReadFile(r.path)
+	text, _ := os.ReadFile(r.written())
 	lines := 0
 	for _, c := range text {
 		if c == '\n' {
@@ -141,34 +147,46 @@ func cutDot(s string) (before, after string, ok bool) {
 }
 
 func (r *replay) provider(st *step) error {
-	lax := config.DecodeOptions{AllowUnknown: true}
 	cfg, _ := st.Args.Get("config")
 	switch st.Call {
 	case "provider.with_base_config":
-		base, err := config.DecodeBase(cfg, lax)
+		base, err := config.DecodeLax[config.Base](cfg)
 		if err == nil {
-			err = base.Validate()
+			err = errors.Join(base.Validate(), required(&base))
 		}
 		if err != nil {
 			return err
 		}
+		if r.base.ApplicationName == "" {
+			r.base = base
+		}
 		r.builder.WithBaseConfig(base)
 	case "provider.with_config_override":
-		r.builder.WithConfigOverride(config.Override(plain(cfg).(map[string]any)))
+		o := config.Override(plain(cfg).(map[string]any))
+		r.overrides = append(r.overrides, o)
+		r.builder.WithConfigOverride(o)
 	case "provider.with_exporter":
 		r.builder.WithExporter(r.exporter(st))
 	case "provider.with_export_customization":
 		r.builder.WithExportCustomization(config.Export{
-			Mode: config.ExportMode(st.text("mode")), SpanNames: st.strings("span_name_filter"),
+			Mode: st.text("mode"), SpanNames: st.strings("span_name_filter"),
 		})
 	case "provider.configure_provider":
+		if merged, err := config.MergeLax(r.base, r.overrides...); err == nil {
+			if err := required(&merged); err != nil {
+				return err
+			}
+		}
 		tel, err := r.builder.ConfigureProvider(r.ctx)
 		if err == nil {
 			r.tel = tel
 		}
 		return err
 	case "provider.set_training_telemetry_config":
-		t, err := config.DecodeTraining(cfg, lax)
+		t, err := config.DecodeLax[config.Training](cfg)
+		if err == nil {
+			err = required(&config.Base{SessionTag: config.Value(""), WorldSize: config.Value(1), Training: &t})
+		}
 		if err == nil {
 			err = r.tel.SetTrainingConfig(t)
 		}
@@ -181,13 +199,39 @@ func (r *replay) provider(st *step) error {
 	return r.builder.Err()
 }
 
-func (r *replay) exporter(st *step) telemetry.Exporter {
+// required tells of what the reference wants to be given and has a default here:
+// a recording may show how it is refused there.
+func required(b *config.Base) error {
+	switch t := b.Training; {
+	case !b.SessionTag.IsSet():
+		return errors.New("session_tag is required by the reference")
+	case !b.WorldSize.IsSet():
+		return errors.New("world_size is required by the reference")
+	case t != nil && !t.GlobalBatchSize.IsSet():
+		return errors.New("global_batch_size is required by the reference")
+	case t != nil && !t.PerfTag.IsSet() && !t.PerfTags.IsSet():
+		return errors.New("perf_tag is required by the reference")
+	}
+	return nil
+}
+
+func (r *replay) exporter(st *step) telemetry.Output {
 	if st.text("type") == "scripted" {
 		r.names = append(r.names, "scripted")
 		return newScripted(st)
 	}
 	r.names = append(r.names, "FileExporter")
-	return file.New(r.path, &file.Options{Compat: true, FlushInterval: -1})
+	r.file = file.New(r.path, &file.Options{Compat: true, FlushInterval: -1})
+	return r.file
+}
+
+// written is the file of the scenario: where the job has several ranks, its
+// name says which one this is.
+func (r *replay) written() string {
+	if r.file == nil {
+		return r.path
+	}
+	return r.file.Path()
 }
 
 func (r *replay) recorder(st *step) (*telemetry.Span, error) {
@@ -220,15 +264,15 @@ func (r *replay) recorder(st *step) (*telemetry.Span, error) {
 // pyError is an exception of the recorded program.
 type pyError struct{ kind, message string }
 
-func (e pyError) Error() string     { return e.message }
-func (e pyError) ErrorType() string { return e.kind }
+func (e *pyError) Error() string     { return e.message }
+func (e *pyError) ErrorType() string { return e.kind }
 
 func exception(st *step) error {
 	o := st.object("exception")
 	if o == nil {
 		return nil
 	}
-	e := pyError{}
+	e := &pyError{}
 	for _, field := range o {
 		switch text, _ := field.Value.(string); field.Key {
 		case "type":
@@ -248,7 +292,7 @@ func (r *replay) context(st *step) (*telemetry.Span, error) {
 		delete(r.open, cm)
 		r.ctx = sc.under
 		before := sc.span.Err()
-		sc.span.End(exception(st))
+		sc.span.EndWith(telemetry.End{Err: exception(st)})
 		if after := sc.span.Err(); !errors.Is(after, before) || before == nil {
 			return nil, after
 		}
@@ -270,27 +314,27 @@ func (r *replay) enter(name string, kw *step) (context.Context, *telemetry.Span,
 	var s *telemetry.Span
 	switch name {
 	case "application":
-		ctx, s = r.tel.StartApplication(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.Application)
 	case "model_init":
-		ctx, s = r.tel.StartModelInit(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.ModelInit)
 	case "dataloader_init":
-		ctx, s = r.tel.StartDataLoaderInit(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.DataLoaderInit)
 	case "optimizer_init":
-		ctx, s = r.tel.StartOptimizerInit(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.OptimizerInit)
 	case "checkpoint_load":
-		ctx, s = r.tel.StartCheckpointLoad(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.CheckpointLoad)
 	case "training_loop":
-		ctx, s = r.tel.StartTrainingLoop(r.ctx, loopStart(kw))
+		ctx, s = r.tel.Start(r.ctx, spans.TrainingLoop, loopStart(kw))
 	case "training_iteration":
-		ctx, s = r.tel.StartTrainingIteration(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.TrainingIteration)
 	case "validation_loop":
-		ctx, s = r.tel.StartValidationLoop(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.ValidationLoop)
 	case "validation_iteration":
-		ctx, s = r.tel.StartValidationIteration(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.ValidationIteration)
 	case "testing_loop":
-		ctx, s = r.tel.StartTestingLoop(r.ctx)
+		ctx, s = r.tel.Start(r.ctx, spans.TestingLoop)
 	case "checkpoint_save":
-		ctx, s = r.tel.StartCheckpointSave(r.ctx, telemetry.SaveStart{GlobalStep: kw.int("global_step")})
+		ctx, s = r.tel.Start(r.ctx, spans.CheckpointSave, telemetry.SaveStart{GlobalStep: kw.int("global_step")})
 	case "timed_span":
 		ctx, s = r.tel.StartSpanWith(r.ctx, kw.text("name"), telemetry.SpanStart{
 			Attributes: attrs(kw.object("span_attributes")), StartAttributes: attrs(kw.object("start_event_attributes")),
@@ -366,6 +410,7 @@ func (r *replay) callback(st *step) (*telemetry.Span, error) {
 
 // scripted is an exporter that fails on order.
 type scripted struct {
+	outputs.None
 	always map[string]bool
 	fails  map[string][]int
 	calls  map[string]int
@@ -393,12 +438,15 @@ func (s *scripted) call(method string) error {
 	return nil
 }
 
-func (s *scripted) Start(context.Context, telemetry.Identity) error { return s.call("initialize") }
-func (s *scripted) Shutdown(context.Context) error                  { return s.call("close") }
+func (s *scripted) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, s.call("initialize")
+}
 
-func (s *scripted) Export(r *telemetry.Record) error {
-	return s.call(map[telemetry.Kind]string{
-		telemetry.KindStart: "export_start", telemetry.KindStop: "export_stop", telemetry.KindEvent: "export_event",
-		telemetry.KindError: "export_error", telemetry.KindDataError: "export_telemetry_data_error",
+func (s *scripted) Shutdown(context.Context) error { return s.call("close") }
+
+func (s *scripted) Export(r *outputs.Record) error {
+	return s.call(map[outputs.Kind]string{
+		outputs.KindStart: "export_start", outputs.KindStop: "export_stop", outputs.KindEvent: "export_event",
+		outputs.KindError: "export_error", outputs.KindDataError: "export_telemetry_data_error",
 	}[r.Kind])
 }

@@ -169,7 +169,7 @@ func orderedValue(d *json.Decoder) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			o = append(o, config.Entry{Key: key.(string), Value: v})
+			o = append(o, config.Pairs(key, v)...)
 		}
 		_, err := d.Token()
 		if len(o) == 1 {

@@ -152,7 +152,7 @@ func (c *comparison) final() {
 	if c.want.Final.ExporterStates == nil || c.r.tel == nil {
 		return
 	}
-	health := c.r.tel.Exporters()
+	health := c.r.tel.Stats().Outputs
 	if len(health) != len(c.want.Final.ExporterStates) {
 		c.deviates(deviation{field: "exporters", want: fmt.Sprint(len(c.want.Final.ExporterStates)), got: fmt.Sprint(len(health))})
 		return
@@ -176,7 +176,7 @@ func (c *comparison) final() {
 func (c *comparison) records(path string) {
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		if got, _ := os.ReadFile(c.r.path); len(got) > 0 {
+		if got, _ := os.ReadFile(c.r.written()); len(got) > 0 {
 			for _, rec := range parseRecords(c.t, normalize(string(got))) {
 				c.deviates(deviation{got: rec.text, actual: rec, field: "record"})
 			}
@@ -186,7 +186,7 @@ func (c *comparison) records(path string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	got, err := os.ReadFile(c.r.path)
+	got, err := os.ReadFile(c.r.written())
 	if err != nil && !os.IsNotExist(err) {
 		c.t.Fatal(err)
 	}

@@ -13,12 +13,14 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,33 +29,36 @@ func quietLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, n
 
 // memory keeps the records it gets.
 type memory struct {
+	outputs.None
 	mu       sync.Mutex
-	records  []telemetry.Record
+	records  []outputs.Record
+	segments []trace.SpanContext // of the span of each record, if it was cut
+	segment  func(trace.SpanID) trace.SpanContext
 	started  int
 	shutdown int
 	fail     error // of every Export while it is set
 	startErr error
 }
 
-func (m *memory) Start(context.Context, telemetry.Identity) error {
+func (m *memory) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	m.segment = t.Segment
 	m.started++
-	return m.startErr
+	return outputs.Wants{Records: true, Inline: true}, m.startErr
 }
 
-func (m *memory) Export(r *telemetry.Record) error {
+func (m *memory) Export(r *outputs.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
 	}
-	c := *r
-	if r.Span != nil {
-		s := *r.Span
-		s.Attributes = slices.Clone(s.Attributes)
-		c.Span = &s
+	if r.Kind != outputs.KindUpdate {
+		var in trace.SpanContext
+		if m.segment != nil && r.Span != nil {
+			in = m.segment(r.Span.SpanID)
+		}
+		m.records, m.segments = append(m.records, *r), append(m.segments, in)
 	}
-	c.Event.Attributes = slices.Clone(c.Event.Attributes)
-	m.records = append(m.records, c)
 	return nil
 }
 
@@ -62,14 +67,14 @@ func (m *memory) Shutdown(context.Context) error {
 	return nil
 }
 
-func (m *memory) all() []telemetry.Record {
+func (m *memory) all() []outputs.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.records)
 }
 
 // events are the records of an event of that name.
-func (m *memory) events(name string) (out []telemetry.Record) {
+func (m *memory) events(name string) (out []outputs.Record) {
 	for _, r := range m.all() {
 		if r.Event.Name == name {
 			out = append(out, r)
@@ -82,7 +87,7 @@ func (m *memory) events(name string) (out []telemetry.Record) {
 func (m *memory) kinds() (out []string) {
 	for _, r := range m.all() {
 		switch r.Kind {
-		case telemetry.KindStart, telemetry.KindStop:
+		case outputs.KindStart, outputs.KindStop:
 			out = append(out, r.Kind.String()+" "+r.Span.Name)
 		default:
 			out = append(out, r.Kind.String()+" "+r.Event.Name)
@@ -92,7 +97,7 @@ func (m *memory) kinds() (out []string) {
 }
 
 // attr is the text of an attribute of a record's event.
-func attr(r telemetry.Record, key string) string { return attrIn(r.Event.Attributes, key) }
+func attr(r outputs.Record, key string) string { return attrIn(r.Event.Attributes, key) }
 
 func attrIn(attrs []attributes.Attr, key string) string {
 	for _, a := range attrs {

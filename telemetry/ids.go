@@ -17,22 +17,29 @@ import (
 func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
 
 // JobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job
-// one trace id, which derives from the session tag, the launcher's job id and
-// the attempt: all ranks of a job are in one trace without talking to each
-// other. It is the default for jobs of several ranks.
-func JobIDs(sessionTag, job string, attempt int) sdktrace.IDGenerator {
-	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace\x00%q\x00%q\x00%d", sessionTag, job, attempt))
+// one trace id, which derives from the session tag, from what all ranks of this
+// run share and no other run has, such as the launcher's job id, and from the
+// attempt: all ranks of a job are in one trace without talking to each other. It
+// is the default for jobs of several ranks.
+//
+// Where run is empty, the ranks share nothing that tells this run from another,
+// and the trace id is this process's own: a session tag alone would put
+// different runs into one trace.
+func JobIDs(sessionTag, run string, attempt int) sdktrace.IDGenerator {
 	g := &idGenerator{}
-	copy(g.job[:], sum[:])
-	if !g.job.IsValid() {
-		g.job[0] = 1
+	if run != "" {
+		sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace\x00%q\x00%q\x00%d", sessionTag, run, attempt))
+		copy(g.job[:], sum[:])
+	}
+	for !g.job.IsValid() {
+		g.fill(g.job[:])
 	}
 	return g
 }
 
-// partOf is the trace id of a part of the job's run: the same on all ranks.
-func (g *idGenerator) partOf(p *tracePart, lap int) (id trace.TraceID) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace part\x00%x\x00%d\x00%d\x00%d", g.job, lap, p.window, p.part))
+// partID is the trace id of a part of the job's run: the same on all ranks.
+func (g *idGenerator) partID(lap int, window int64, number int) (id trace.TraceID) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace part\x00%x\x00%d\x00%d\x00%d", g.job, lap, window, number))
 	copy(id[:], sum[:])
 	if !id.IsValid() {
 		id[0] = 1

@@ -72,24 +72,30 @@ func TestTraceIDDerivesFromTheJob(t *testing.T) {
 }
 
 func TestProcessesOfAJobShareATrace(t *testing.T) {
-	trace := func(world, attempt int) trace.TraceID {
+	trace := func(world, attempt int, job string) trace.TraceID {
 		j := newJob(t, func(c *config.Base, b *telemetry.TrainingTelemetryBuilder) {
 			c.WorldSize = config.Value(world)
-			b.WithIdentity(telemetry.Identity{Attempt: config.Value(attempt)})
+			b.WithIdentity(telemetry.Identity{Attempt: config.Value(attempt), Job: job})
 		})
 		_, s := j.tel.StartSpan(j.ctx, "x")
-		defer s.End(nil)
+		defer s.End()
 		return s.SpanContext().TraceID()
 	}
-	first, second := trace(2, 0), trace(2, 0)
+	first, second := trace(2, 0, "j"), trace(2, 0, "j")
 	if first != second {
 		t.Error("two ranks of a job have two traces")
 	}
-	if first == trace(2, 1) {
+	if first == trace(2, 1, "j") {
 		t.Error("two attempts have one trace")
 	}
-	if alone, other := trace(1, 0), trace(1, 0); alone == other {
+	if alone, other := trace(1, 0, "j"), trace(1, 0, "j"); alone == other {
 		t.Error("two processes on their own have one trace")
+	}
+	if one, another := trace(2, 0, "j"), trace(2, 0, "k"); one == another {
+		t.Error("two runs with one session tag have one trace")
+	}
+	if one, another := trace(2, 0, ""), trace(2, 0, ""); one == another {
+		t.Error("two runs of which nothing is known but their session tag have one trace")
 	}
 }
 

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // tally counts what was lost by what it was and why: "spans queue full",
@@ -30,116 +33,96 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Words for what is lost.
-const (
-	lostSpans   = "spans "
-	lostRecords = "log records "
-)
-
-// spansLost is told of spans that an OpenTelemetry exporter did not get rid of.
-// Every loss is told to the log, the first one to the native exporters too;
-// the rest is told to them at the end.
-func (r *Recorder) spansLost(cause delivery.Cause, n int64, err error) {
-	r.log.Warn("telemetry lost spans on their way to an OpenTelemetry exporter", "spans", n, "cause", cause.String(), "error", err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.told != nil || r.ended != nil {
-		return
-	}
-	r.told = tally{lostSpans + cause.String(): n}
-	r.exportLoss(r.told, fmt.Sprintf("%d spans were not delivered: %s", n, cause), r.sinks)
+// losses remember which losses were reported to the outputs for records.
+type losses struct {
+	mu       sync.Mutex
+	reported tally
 }
 
-// exportLoss tells native exporters what was lost. The lock is held.
-func (r *Recorder) exportLoss(lost tally, message string, to []*sink) {
-	r.stats.DataErrors++
-	if r.sinksClosed {
-		return
+// lost is called when an output loses something on its way to a backend. Every
+// loss is logged, the first one is reported to the other outputs too; the rest
+// is reported to them at the end.
+func (p *Provider) lost(what, cause string, n int64, err error) {
+	p.control.Warn("data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err)
+	p.losses.mu.Lock()
+	first := p.losses.reported == nil && p.control.Why() == nil
+	if first {
+		p.losses.reported = tally{what + " " + cause: n}
 	}
-	for _, s := range to {
-		rec := s.dataError(message, attributes.Extend(attributes.Int(attributes.LostRecords, lost.total())), r.now())
-		rec.Extension = true
-		s.export(&rec, r.log)
+	p.losses.mu.Unlock()
+	if first {
+		p.reportGap(n, fmt.Sprintf("%d %s were not delivered: %s", n, what, cause), false)
 	}
 }
 
-// tellRest tells the local native exporters of the losses that they were not
-// told of yet, so that the lost_records of all data errors add up to what was
-// lost. Those that send over a network are at their end: what they got now would
-// be one loss more.
-func (r *Recorder) tellRest(lost tally) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rest := tally{}
-	for what, n := range lost {
-		if n -= r.told[what]; n > 0 {
-			rest[what] = n
-		}
-	}
-	if len(rest) == 0 {
-		return
-	}
-	var local []*sink
-	for _, s := range r.sinks {
-		if _, remote := s.exporter.(Sender); !remote {
-			local = append(local, s)
-		}
-	}
-	r.told = lost
-	r.exportLoss(rest, "not delivered: "+rest.String(), local)
+// reportGap tells the outputs for records that something is missing.
+func (p *Provider) reportGap(lost int64, message string, local bool) {
+	p.control.CountGap()
+	p.hub.PushDataError(dispatch.DataError{
+		Message: message, Attributes: attributes.Extend(attributes.Int(attributes.LostRecords, lost)),
+		Time: p.now().UnixNano(), Extension: true, Local: local,
+	})
+	p.hub.Drain()
 }
 
-// tellLosses tells everybody what did not arrive: the trace files, the local
-// native exporters, and the log, in one line. By now all counts are final.
-func (p *Provider) tellLosses() {
+func (p *Provider) now() time.Time { return p.clock.Now() }
+
+// reportLosses reports what did not arrive: to the local outputs for records,
+// so that the lost_records of all data errors add up to what was lost, and to
+// the log in one line; the result is for the trace files. By now all counts
+// are final. Those that send over a network are at their end: what they got
+// now would be one loss more.
+func (p *Provider) reportLosses() outputs.Losses {
 	s := p.Stats()
-	inTrace, lost := map[string]int64{}, tally{}
+	unwantedLogs, unwantedMetrics := map[string]int64{}, false
+	p.hub.Delivery(func(d outputs.Delivery) {
+		if d.Unwanted && d.What == outputs.DeliversLogs {
+			count(&unwantedLogs, d.Drops)
+		}
+		unwantedMetrics = unwantedMetrics || d.Unwanted && d.What == outputs.DeliversMetrics
+	})
+	all, lost := outputs.Losses{}, tally{}
 	for cause, n := range s.Drops {
-		inTrace[cause] = n
-		lost[lostSpans+cause] = n
+		all[cause] = n
+		lost[outputs.DeliversSpans+" "+cause] = n
 	}
-	unwanted := p.unwantedDrops()
 	for cause, n := range s.LogDrops {
-		inTrace["logs "+cause] = n
-		lost[lostRecords+cause] = n - unwanted[cause]
+		all["logs "+cause] = n
+		lost[outputs.DeliversLogs+" "+cause] = n - unwantedLogs[cause]
 	}
 	lostMetrics := s.LostMetricExports
 	if lostMetrics > 0 {
-		inTrace["metric exports"] = lostMetrics
+		all["metric exports"] = lostMetrics
 	}
-	if p.metrics != nil && p.metrics.Delivery().Unwanted {
+	if unwantedMetrics {
 		lostMetrics = 0
 	}
-	if len(inTrace) > 0 {
-		for _, sp := range p.processors {
-			if t, ok := sp.(interface{ TellDrops(map[string]int64) }); ok {
-				t.TellDrops(inTrace)
-			}
+	p.reportRest(lost)
+	if lost.total() > 0 || lostMetrics > 0 {
+		args := []any{"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops}
+		if s.DroppedLogRecords > 0 {
+			args = append(args, "log_records", s.DroppedLogRecords, "of_log_records", s.LogRecords, "log_causes", s.LogDrops)
 		}
-	}
-	p.rec.tellRest(lost)
-	if lost.total() == 0 && lostMetrics == 0 {
-		return
-	}
-	args := []any{"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops}
-	if s.DroppedLogRecords > 0 {
-		args = append(args, "log_records", s.DroppedLogRecords, "of_log_records", s.LogRecords, "log_causes", s.LogDrops)
-	}
-	if lostMetrics > 0 {
-		args = append(args, "metric_exports", lostMetrics)
-	}
-	p.rec.log.Warn("telemetry lost data on its way to OpenTelemetry backends", args...)
-}
-
-// unwantedDrops are those of log records that the backend does not know at all.
-func (p *Provider) unwantedDrops() map[string]int64 {
-	var all map[string]int64
-	for _, sender := range p.senders {
-		if d := sender.Delivery(); d.Unwanted {
-			for cause, n := range d.Drops {
-				count(&all, cause, n)
-			}
+		if lostMetrics > 0 {
+			args = append(args, "metric_exports", lostMetrics)
 		}
+		p.log.Warn("telemetry lost data on its way to OpenTelemetry backends", args...)
 	}
 	return all
+}
+
+// reportRest reports the losses that were not reported yet.
+func (p *Provider) reportRest(lost tally) {
+	p.losses.mu.Lock()
+	rest := tally{}
+	for what, n := range lost {
+		if n -= p.losses.reported[what]; n > 0 {
+			rest[what] = n
+		}
+	}
+	p.losses.reported = lost
+	p.losses.mu.Unlock()
+	if len(rest) > 0 {
+		p.reportGap(rest.total(), "not delivered: "+rest.String(), true)
+	}
 }

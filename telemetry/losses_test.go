@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // diary notes in which order things are ended.
@@ -60,26 +61,23 @@ type postman struct {
 	limit int // of what is taken
 }
 
-func (p *postman) ForceFlush(context.Context) error { return nil }
+func (p *postman) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true, Network: true}, nil
+}
 
-func (p *postman) Finish(context.Context) error {
+func (p *postman) Shutdown(context.Context) error {
 	p.diary.note("sender finished")
 	return nil
 }
 
-func (p *postman) Shutdown(context.Context) error {
-	p.diary.note("sender shut down")
-	return nil
-}
-
-func (p *postman) Delivery() telemetry.Delivery {
+func (p *postman) Stats() outputs.Stats {
 	n := int64(len(p.all()))
 	lost := max(0, n-int64(p.limit))
-	d := telemetry.Delivery{Total: n, Sent: n - lost, Dropped: lost}
+	d := outputs.Delivery{What: outputs.DeliversLogs, Total: n, Sent: n - lost, Dropped: lost}
 	if lost > 0 {
 		d.Drops = map[string]int64{"queue full": lost}
 	}
-	return d
+	return outputs.Stats{Delivery: d}
 }
 
 // local is a native exporter that writes a file.
@@ -88,34 +86,39 @@ type local struct {
 	diary *diary
 }
 
-func (l *local) Flush() error { l.diary.note("file flushed"); return nil }
+func (l *local) ForceFlush(context.Context) error { l.diary.note("file flushed"); return nil }
 
 func (l *local) Shutdown(context.Context) error { l.diary.note("file closed"); return nil }
 
-// traceFile is a trace file that is told of drops.
+// traceFile is a trace file that gets a report of drops.
 type traceFile struct {
-	sdktrace.SpanProcessor
+	outputs.None
 	diary *diary
 	drops map[string]int64
 }
 
-func (f *traceFile) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-func (f *traceFile) OnEnd(sdktrace.ReadOnlySpan)                     {}
-func (f *traceFile) ForceFlush(context.Context) error                { return nil }
-func (f *traceFile) TellDrops(d map[string]int64)                    { f.drops = maps.Clone(d) }
-func (f *traceFile) Shutdown(context.Context) error                  { f.diary.note("trace closed"); return nil }
+func (f *traceFile) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Spans: true, All: true}, nil
+}
+func (f *traceFile) ReportLosses(d outputs.Losses)  { f.drops = maps.Clone(d) }
+func (f *traceFile) Shutdown(context.Context) error { f.diary.note("trace closed"); return nil }
 
 // sentMeters are metrics whose last export fails.
 type sentMeters struct {
+	outputs.None
 	noop.MeterProvider
 	diary *diary
 	lost  int64
 }
 
-func (m *sentMeters) ForceFlush(context.Context) error { return nil }
-func (m *sentMeters) Finish(context.Context) error     { m.diary.note("metrics finished"); return nil }
-func (m *sentMeters) Delivery() telemetry.Delivery {
-	return telemetry.Delivery{Total: 3 + m.lost, Sent: 3, Dropped: m.lost, Failed: 1 + m.lost}
+func (m *sentMeters) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Network: true, Metrics: true}, nil
+}
+func (m *sentMeters) Shutdown(context.Context) error { m.diary.note("metrics finished"); return nil }
+func (m *sentMeters) Stats() outputs.Stats {
+	return outputs.Stats{Delivery: outputs.Delivery{
+		What: outputs.DeliversMetrics, Total: 3 + m.lost, Sent: 3, Dropped: m.lost, Failed: 1 + m.lost,
+	}}
 }
 
 // lossy is a job with everything that can lose something.
@@ -137,7 +140,7 @@ func newLossy(t *testing.T, loses bool) *lossy {
 		l.sender.limit, meters.lost, exporter.refuse = 1000, 0, nil
 	}
 	l.job = newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
-		b.WithExporter(l.sender, l.file).WithSpanProcessor(l.trace).WithSpanExporter(exporter).WithMeterProvider(meters).
+		b.WithExporter(l.sender).WithExporter(l.file).WithSpanProcessor(l.trace).WithSpanExporter(exporter).WithMeterProvider(meters).
 			WithLogger(slog.New(slog.NewJSONHandler(l.log, nil)))
 	})
 	return l
@@ -148,7 +151,7 @@ func (l *lossy) ways(t *testing.T) map[string]func() {
 	return map[string]func(){
 		"callback": func() { check(t, l.cb.OnAppEnd(l.ctx)) },
 		"scope": func() {
-			telemetry.FromContext(l.ctx).End(nil)
+			telemetry.FromContext(l.ctx).End()
 			if strings.Contains(l.diary.String(), "closed") || !strings.Contains(l.diary.String(), "file flushed") {
 				t.Errorf("at the end of the application: %s", l.diary)
 			}
@@ -168,14 +171,14 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 	for _, way := range []string{"callback", "scope", "shutdown", "disabled"} {
 		t.Run(way, func(t *testing.T) {
 			l := newLossy(t, true)
-			ctx, _ := l.tel.StartApplication(l.ctx)
+			ctx, _ := l.tel.Start(l.ctx, spans.Application)
 			for range 3 {
 				_, s := l.tel.StartSpan(ctx, "odd")
-				s.End(nil)
+				s.End()
 			}
 			_ = l.tel.ForceFlush(ctx) // says that spans were lost
 			_, s := l.tel.StartSpan(ctx, "odd")
-			s.End(nil)
+			s.End()
 			l.ctx = ctx
 			l.ways(t)[way]()
 
@@ -205,15 +208,15 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 			if told != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
 				t.Errorf("the file was told of %d losses in %d records", told, len(errors))
 			}
-			if all := l.file.all(); all[len(all)-1].Kind != telemetry.KindDataError {
+			if all := l.file.all(); all[len(all)-1].Kind != outputs.KindDataError {
 				t.Error("what was lost at the end was not told last")
 			}
 			if n := len(l.sender.events(spans.EventTelemetryDataError)); n != 1 { // a second one would be lost, too
 				t.Errorf("the sender got %d data errors", n)
 			}
 			toldInLog(t, l.log, &s1)
-			ends := "sender finished, metrics finished, trace closed, sender shut down, file closed"
-			if !strings.HasSuffix(l.diary.String(), ends) || strings.Count(l.diary.String(), "closed") != 2 {
+			_, local, ok := strings.Cut(l.diary.String(), "sender finished, metrics finished, ")
+			if !ok || strings.Count(local, "closed") != 2 || strings.Count(l.diary.String(), "closed") != 2 {
 				t.Errorf("the order was %s", l.diary)
 			}
 		})
@@ -252,7 +255,7 @@ func toldInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 // Nothing is told where nothing was lost: the records are the reference's.
 func TestNothingIsToldOfNoLosses(t *testing.T) {
 	l := newLossy(t, false)
-	l.ctx, _ = l.tel.StartApplication(l.ctx)
+	l.ctx, _ = l.tel.Start(l.ctx, spans.Application)
 	check(t, l.cb.OnAppEnd(l.ctx))
 	if n := len(l.file.events(spans.EventTelemetryDataError)); n != 0 || l.trace.drops != nil || strings.Contains(l.log.String(), "lost") {
 		t.Errorf("%d data errors, the trace was told %v, the log %s", n, l.trace.drops, l.log)
@@ -268,10 +271,10 @@ func TestASenderThatHangs(t *testing.T) {
 	defer close(release)
 	l := &local{diary: &diary{}}
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(base()).
-		WithExporter(&hanging{postman: postman{diary: l.diary, limit: 1000}, release: release}, l).
+		WithExporter(&hanging{postman: postman{diary: l.diary, limit: 1000}, release: release}).WithExporter(l).
 		WithShutdownTimeout(50 * time.Millisecond).ConfigureProvider(t.Context())
 	check(t, err)
-	if err := tel.Shutdown(context.Background()); err == nil || !strings.Contains(err.Error(), "hanging did not finish in time") {
+	if err := tel.Shutdown(context.Background()); err == nil || !strings.Contains(err.Error(), "hanging did not shut down in time") {
 		t.Errorf("shutdown: %v", err)
 	}
 	if !strings.HasSuffix(l.diary.String(), "file closed") {
@@ -284,17 +287,21 @@ type hanging struct {
 	release chan struct{}
 }
 
-func (h *hanging) Finish(context.Context) error { <-h.release; return nil }
+func (h *hanging) Shutdown(context.Context) error { <-h.release; return nil }
 
 // lossyMeters are meters that can be read, and whose exports fail.
 type lossyMeters struct {
+	outputs.None
 	*metric.MeterProvider
 	sent sentMeters
 }
 
-func (m *lossyMeters) ForceFlush(context.Context) error { return nil }
-func (m *lossyMeters) Finish(ctx context.Context) error { return m.sent.Finish(ctx) }
-func (m *lossyMeters) Delivery() telemetry.Delivery     { return m.sent.Delivery() }
+func (m *lossyMeters) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	return m.sent.Attach(ctx, t)
+}
+func (m *lossyMeters) ForceFlush(context.Context) error   { return nil }
+func (m *lossyMeters) Shutdown(ctx context.Context) error { return m.sent.Shutdown(ctx) }
+func (m *lossyMeters) Stats() outputs.Stats               { return m.sent.Stats() }
 
 // Metrics tell what was lost, by cause.
 func TestMetricsTellLosses(t *testing.T) {
@@ -306,7 +313,7 @@ func TestMetricsTellLosses(t *testing.T) {
 		b.WithExporter(sender).WithSpanExporter(picky{map[string]bool{"odd": true}}).WithMeterProvider(meters)
 	})
 	_, s := j.tel.StartSpan(j.ctx, "odd")
-	s.End(nil)
+	s.End()
 	_ = j.tel.ForceFlush(j.ctx) // says that a span was lost
 	got, s1 := numbers(t, reader), j.tel.Stats()
 	for name, want := range map[string]int64{

@@ -74,7 +74,8 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		"training.iteration.duration": 4, "training.iteration.duration count": 2,
 		"training.iterations": 2, "training.iterations.failed": 1,
-		"training.samples": 128, "training.tokens": 128 * 2048, "training.flops": 128 * 1.25e12,
+		"training.samples": 16, "training.tokens": 16 * 2048, "training.flops": 16 * 1.25e12,
+		"training.job.samples": 128, "training.job.tokens": 128 * 2048, "training.job.flops": 128 * 1.25e12,
 		"training.gpu.throughput":                64 * 1.25e12 / 3 / 8,
 		"training.gpu.throughput.average":        128 * 1.25e12 / 4 / 8,
 		"training.loss":                          1.5,

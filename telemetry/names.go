@@ -1,63 +1,74 @@
 package telemetry
 
-import "github.com/trainspan/trainspan/spans"
+import (
+	"context"
 
-// Positions in the span table of the spans that the engine treats specially.
-const (
-	indexApplication     = 0
-	indexDistributed     = 1
-	indexDataLoaderInit  = 2
-	indexModelInit       = 3
-	indexOptimizerInit   = 4
-	indexLoad            = 5
-	indexTraining        = 6
-	indexEpoch           = 7
-	indexIteration       = 8
-	indexDataLoading     = 9
-	indexForward         = 10
-	indexZeroGrad        = 11
-	indexBackward        = 12
-	indexOptimizerUpdate = 13
-	indexSaveSync        = 14
-	indexSaveAsync       = 15
-	indexFinalize        = 16
-	indexValidation      = 17
-	indexValidationI     = 18
-	indexTesting         = 19
-	indexTestingI        = 20
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
-// verbs are the names by which the reference's messages call the callback
-// that starts or ends a span.
-type verbs struct{ start, end string }
+// What the engine is made of, under the names by which programs know it.
+type (
+	// Span is a handle of a span of the training run: End ends it,
+	// defer EndErr(&err) ends it with the error of the function, Fail records
+	// an error and leaves it open. A nil Span does nothing.
+	Span = recorder.Span
+	// Recorder starts and stops spans whose start and end are far apart.
+	Recorder = recorder.Recorder
 
-var callbackNames = [spans.Count]verbs{
-	{"on_app_start", "on_app_end"},
-	{"on_distributed_init_start", "on_distributed_init_end"},
-	{"on_dataloader_init_start", "on_dataloader_init_end"},
-	{"on_model_init_start", "on_model_init_end"},
-	{"on_optimizer_init_start", "on_optimizer_init_end"},
-	{"on_load_checkpoint_start", "on_load_checkpoint_end"},
-	{"on_train_start", "on_train_end"},
-	{"on_epoch_start", "on_epoch_end"},
-	{"on_training_single_iteration_start", "on_training_single_iteration_end"},
-	{"on_data_loading_start", "on_data_loading_end"},
-	{"on_model_forward_start", "on_model_forward_end"},
-	{"on_zero_grad_start", "on_zero_grad_end"},
-	{"on_model_backward_start", "on_model_backward_end"},
-	{"on_optimizer_update_start", "on_optimizer_update_end"},
-	{"on_save_checkpoint_start", "on_save_checkpoint_end"},
-	{"on_save_checkpoint_start", "on_save_checkpoint_end"},
-	{"on_checkpoint_finalization_start", "on_checkpoint_finalization_end"},
-	{"on_validation_start", "on_validation_end"},
-	{"on_validation_single_iteration_start", "on_validation_single_iteration_end"},
-	{"on_testing_start", "on_testing_end"},
-	{"on_testing_single_iteration_start", "on_testing_single_iteration_end"},
-}
+	// StartOption is a [Start], [LoopStart], [Epoch], [SaveStart] or
+	// [Finalization].
+	StartOption = recorder.StartOption
+	// EndOption is an [End], [IterationEnd] or [Finalization].
+	EndOption = recorder.EndOption
 
-func verbsOf(index int) verbs {
-	if index < 0 {
-		return verbs{"start", "stop"}
-	}
-	return callbackNames[index]
-}
+	// Start is when a span starts, and its attributes.
+	Start = recorder.Start
+	// End is when a span ends, and why it failed if it did.
+	End = recorder.End
+	// LoopStart is where a training loop starts: an option of spans.TrainingLoop.
+	LoopStart = recorder.LoopStart
+	// Epoch is the number of an epoch, from zero: an option of spans.Epoch.
+	Epoch = recorder.Epoch
+	// IterationEnd is the end of a training iteration, with its loss.
+	IterationEnd = recorder.IterationEnd
+	// SaveStart is the step that is saved: an option of spans.CheckpointSave.
+	SaveStart = recorder.SaveStart
+	// SaveSuccess is a checkpoint that is safely stored.
+	SaveSuccess = recorder.SaveSuccess
+	// SaveFailure is a checkpoint that could not be stored.
+	SaveFailure = recorder.SaveFailure
+	// Finalization is the background part of an asynchronous save: an option
+	// of spans.CheckpointSaveFinalization.
+	Finalization = recorder.Finalization
+	// SpanStart is the start of a span of the program's own, with a parent.
+	SpanStart = recorder.SpanStart
+	// SpanStop is the stop of a span through the recorder.
+	SpanStop = recorder.SpanStop
+
+	// Output is a place that telemetry writes to.
+	Output = outputs.Output
+	// Identity says who writes: the process and its place in the job.
+	Identity = outputs.Identity
+	// Clock tells the time.
+	Clock = outputs.Clock
+	// ClockFunc makes a function a Clock.
+	ClockFunc = outputs.ClockFunc
+	// OutputHealth is what telemetry knows of an output for records.
+	OutputHealth = outputHealth
+)
+
+// Errors that callers can test for.
+var (
+	// ErrClosed is returned by a recorder that was closed.
+	ErrClosed = recorder.ErrClosed
+	// ErrDisabled is why a provider records nothing that is off for this rank,
+	// was disabled by force, or has switched itself off after an error. No
+	// method returns it: that telemetry is off is no error.
+	ErrDisabled = recorder.ErrDisabled
+	// ErrNotConfigured is the answer of the nil provider and recorder.
+	ErrNotConfigured = recorder.ErrNotConfigured
+)
+
+// FromContext gives the telemetry span that ctx carries, or nil.
+func FromContext(ctx context.Context) *Span { return recorder.FromContext(ctx) }

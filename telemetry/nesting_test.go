@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // parents maps each finished span to the name of its parent.
@@ -75,11 +76,11 @@ func TestCallbacksNestWithoutContexts(t *testing.T) {
 
 func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	j := newJob(t)
-	ctx, app := j.tel.StartApplication(j.ctx)
+	ctx, app := j.tel.Start(j.ctx, spans.Application)
 	tracer := j.tel.Tracer("user")
-	loopCtx, loop := j.tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+	loopCtx, loop := j.tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
 	plainCtx, plain := tracer.Start(loopCtx, "window")
-	itCtx, it := j.tel.StartTrainingIteration(plainCtx)
+	itCtx, it := j.tel.Start(plainCtx, spans.TrainingIteration)
 	_, inner := tracer.Start(itCtx, "kernel")
 	inner.End()
 	// A framework that holds one context calls callbacks with it.
@@ -89,11 +90,11 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	check(t, j.cb.OnModelForwardEnd(itCtx))
 	// A scope keeps to its context.
 	_, side := j.tel.StartSpan(ctx, "side")
-	side.End(nil)
-	it.End(nil)
+	side.End()
+	it.End()
 	plain.End()
-	loop.End(nil)
-	app.End(nil)
+	loop.End()
+	app.End()
 	want := map[string]string{
 		"training_loop": "application", "window": "training_loop", "training_single_iteration": "window",
 		"kernel": "training_single_iteration", "model_forward": "training_single_iteration",
@@ -108,7 +109,7 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	// The native records tell the same parents.
 	ids := map[trace.SpanID]string{}
 	for _, r := range j.mem.all() {
-		if r.Kind == telemetry.KindStart {
+		if r.Kind == outputs.KindStart {
 			ids[r.Span.SpanID] = r.Span.Name
 			if w, ok := want[r.Span.Name]; ok && ids[r.Span.ParentID] != w && r.Span.Name != "kernel" && r.Span.Name != "window" {
 				t.Errorf("natively %s hangs under %q, want %q", r.Span.Name, ids[r.Span.ParentID], w)
@@ -123,11 +124,11 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 func TestFinalizationHangsUnderTheApplication(t *testing.T) {
 	j := newJob(t, async)
 	startTraining(t, j)
-	ctx, save := j.tel.StartCheckpointSave(j.ctx, telemetry.SaveStart{GlobalStep: 1})
-	_, fin := j.tel.StartCheckpointFinalization(ctx, telemetry.Finalization{GlobalStep: 1})
-	save.End(nil)
+	ctx, save := j.tel.Start(j.ctx, spans.CheckpointSave, telemetry.SaveStart{GlobalStep: 1})
+	_, fin := j.tel.Start(ctx, spans.CheckpointSaveFinalization, telemetry.Finalization{GlobalStep: 1})
+	save.End()
 	check(t, j.cb.OnTrainEnd(j.ctx))
-	fin.End(nil)
+	fin.End()
 	if got := len(j.mem.events(spans.EventSaveCheckpointSuccess)); got != 1 {
 		t.Errorf("%d successes were recorded, want 1 with the end of the finalization", got)
 	}
@@ -144,7 +145,7 @@ func TestRemoteParentAndNewRoot(t *testing.T) {
 	})
 	started(t)(j.cb.OnAppStart(j.ctx))
 	_, s := j.tel.StartSpan(trace.ContextWithRemoteSpanContext(j.ctx, remote), "request")
-	s.End(nil)
+	s.End()
 	_, r := j.tel.Tracer("user").Start(j.ctx, "root", trace.WithNewRoot())
 	r.End()
 	if got := j.stub(t, "request").Parent.SpanID(); got != remote.SpanID() {
@@ -207,7 +208,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 	j := newJob(t, exportAll)
 	startTraining(t, j)
 	failure := fmt.Errorf("loss is NaN")
-	if err := j.tel.TrainingIteration(j.ctx, func(context.Context) error { return failure }); err != failure {
+	if err := j.tel.Run(j.ctx, spans.TrainingIteration, func(context.Context) error { return failure }); err != failure {
 		t.Errorf("the error came back as %v", err)
 	}
 	value := &struct{ int }{3}
@@ -217,7 +218,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 				t.Errorf("the panic came back as %v", r)
 			}
 		}()
-		_ = j.tel.Forward(j.ctx, func(context.Context) error { panic(value) })
+		_ = j.tel.Run(j.ctx, spans.ModelForward, func(context.Context) error { panic(value) })
 	}()
 	func() {
 		defer func() {
@@ -226,13 +227,13 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 			}
 		}()
 		_, s := j.tel.StartSpan(j.ctx, "deferred")
-		defer s.End(nil)
+		defer s.End()
 		panic("boom")
 	}()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = j.tel.Backward(j.ctx, func(context.Context) error { goexit(); return nil })
+		_ = j.tel.Run(j.ctx, spans.ModelBackward, func(context.Context) error { goexit(); return nil })
 	}()
 	<-done
 	for _, name := range []string{"training_single_iteration", "model_forward", "deferred", "model_backward"} {
@@ -254,10 +255,10 @@ func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
 	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithSpanExporter(kept{sent}) })
 	startTraining(t, j)
 	ctx := started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
-	ctx, forward := j.tel.StartForward(ctx)
+	ctx, forward := j.tel.Start(ctx, spans.ModelForward)
 	_, custom := j.tel.StartSpan(ctx, "attention", attribute.String("text", "\xff"))
-	custom.End(nil)
-	forward.End(nil)
+	custom.End()
+	forward.End()
 	j.clock.pass(1)
 	check(t, j.cb.OnTrainingSingleIterationEnd(j.ctx))
 	check(t, j.cb.OnAppEnd(j.ctx))
@@ -284,11 +285,11 @@ func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
 func TestDefaultBlacklistHoldsForEveryWayToStart(t *testing.T) {
 	j := newJob(t)
 	_, s := j.tel.StartSpan(j.ctx, spans.ModelForward)
-	s.End(nil)
+	s.End()
 	_, p := j.tel.Tracer("user").Start(j.ctx, spans.ModelBackward)
 	p.End()
 	_, c := j.tel.StartSpan(j.ctx, "mine")
-	c.End(nil)
+	c.End()
 	if got, want := j.mem.kinds(), []string{"start mine", "stop mine"}; !slices.Equal(got, want) {
 		t.Errorf("records %v, want %v", got, want)
 	}
@@ -306,7 +307,7 @@ func TestManyGoroutines(t *testing.T) {
 				_, p := j.tel.Tracer("user").Start(ctx, "plain")
 				p.AddEvent("e", trace.WithAttributes(attribute.Int("i", i)))
 				p.End()
-				s.End(nil)
+				s.End()
 			}
 		})
 	}
@@ -318,15 +319,15 @@ func TestManyGoroutines(t *testing.T) {
 	stops := map[string]int{}
 	for _, r := range j.mem.all() {
 		switch r.Kind {
-		case telemetry.KindStart:
+		case outputs.KindStart:
 			open[r.Span.SpanID] = r.Span.Name
-		case telemetry.KindStop:
+		case outputs.KindStop:
 			if open[r.Span.SpanID] == "" {
 				t.Fatalf("%s stops before it starts", r.Span.Name)
 			}
 			stops[r.Span.Name]++
 			delete(open, r.Span.SpanID)
-		case telemetry.KindEvent:
+		case outputs.KindEvent:
 			if r.Event.Name == "e" && open[r.Span.SpanID] != "plain" {
 				t.Fatal("an event lies outside its span")
 			}

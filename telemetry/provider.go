@@ -3,100 +3,94 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
-// scopeName is the instrumentation scope of the spans that the engine starts.
-const scopeName = "github.com/trainspan/trainspan/telemetry"
-
 // Provider is configured telemetry: it owns the recorder, the OpenTelemetry
-// tracer provider and the exporters. A nil Provider does nothing, and so does
+// tracer provider and the outputs. A nil Provider does nothing, and so does
 // one that is disabled for this rank. All methods are safe for concurrent use.
 type Provider struct {
-	rec        *Recorder
-	sdk        *sdktrace.TracerProvider // nil when disabled
-	processors []sdktrace.SpanProcessor
-	filters    []*filterProcessor
-	senders    []Sender                // native exporters that send over a network
-	metrics    Sender                  // what sends the metrics, nil if that is not ours to end
-	unused     []sdktrace.SpanExporter // of a rank that is off
+	rec      *recorder.Recorder
+	control  *recorder.Control
+	hub      *dispatch.Hub
+	sdk      *sdktrace.TracerProvider // nil when disabled
+	base     config.Base
+	progress *outputs.Progress
 
-	stopRotation func()     // of long spans
-	scopes       *scopePlan // nil when disabled
-	timeout      time.Duration
-	life         lifetime
-	down         lifetime
+	unused  []Output   // of a rank that is off
+	scopes  *scopePlan // nil when disabled
+	health  *healthMetrics
+	losses  losses
+	timeout time.Duration
+	clock   Clock
+	log     *slog.Logger
+	life    lifetime
+	down    lifetime
 }
 
-func newProgress() *spans.Progress { return new(spans.Progress) }
-
-// useNothing makes the provider one that is off.
-func (p *Provider) useNothing() {
-	p.rec.tracers = noop.NewTracerProvider()
-	p.rec.tracer = p.rec.tracers.Tracer(scopeName)
+// Start starts a standard span, a name of package spans, and gives the context
+// that carries it. What some spans need to know is an option of a type of its
+// own: [LoopStart] for spans.TrainingLoop, [Epoch] for spans.Epoch,
+// [SaveStart] for spans.CheckpointSave, [Finalization] for
+// spans.CheckpointSaveFinalization; a [Start] gives any span a time and
+// attributes. What is wrong with a start is in [Span.Err], in the log and in
+// the outputs; the program goes on.
+//
+// The end of spans.Application ends the recording: what is still open is
+// stopped, and the outputs are closed or, where something is sent over a
+// network, flushed.
+func (p *Provider) Start(ctx context.Context, span string, options ...StartOption) (context.Context, *Span) {
+	if p == nil {
+		return ctx, nil
+	}
+	return p.control.Scope(ctx, span, options)
 }
 
-// useSDK makes the OpenTelemetry part of the provider.
-func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id Identity) {
-	r := p.rec
-	options := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(r.resource(ctx, b.resource)),
+// Run runs fn inside a standard span and returns its error unchanged. An error
+// or a panic is recorded.
+func (p *Provider) Run(ctx context.Context, span string, fn func(context.Context) error, options ...StartOption) error {
+	ctx, s := p.Start(ctx, span, options...)
+	return s.Run(ctx, fn)
+}
+
+// StartSpan starts a span of any name, any number of times at once. A standard
+// name keeps its meaning in the trace file, but moves no training state.
+func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, *Span) {
+	if p == nil {
+		return ctx, nil
 	}
-	if b.sampler != nil {
-		options = append(options, sdktrace.WithSampler(b.sampler))
-	} else {
-		options = append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	return p.control.Span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
+}
+
+// StartSpanWith is StartSpan with everything that can be said of a start. A
+// parent that is given wins over the context.
+func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanStart) (context.Context, *Span) {
+	if p == nil {
+		return ctx, nil
 	}
-	ids := b.ids
-	if ids == nil {
-		ids = id.ids()
-	}
-	if len(b.spanExporters) > 0 {
-		r.traces = newRunTraces(b.traces, id.WorldSize, ids)
-	}
-	if r.traces != nil {
-		options = append(options, sdktrace.WithIDGenerator(partIDs{ids}))
-	} else {
-		options = append(options, sdktrace.WithIDGenerator(ids))
-	}
-	for _, sp := range b.processors {
-		if w, ok := sp.(EventProcessor); ok {
-			r.watchers = append(r.watchers, w)
-		}
-		if f, ok := sp.(interface{ BindProgress(*spans.Progress) }); ok {
-			f.BindProgress(r.progress)
-		}
-		bindScopes(sp, r)
-		options = append(options, sdktrace.WithSpanProcessor(sp))
-	}
-	for i, e := range b.spanExporters {
-		f := newFilterProcessor(e, r, b.segment, ids)
-		if i == 0 {
-			f.counts, r.backend = true, f
-		}
-		p.filters = append(p.filters, f)
-		options = append(options, sdktrace.WithSpanProcessor(hidingProcessor{f}))
-	}
-	p.sdk = sdktrace.NewTracerProvider(options...)
-	p.planScopes(b)
-	r.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(Version))
-	r.tracers = &tracerProvider{rec: r, sdk: p.sdk}
-	r.exportsOTel = len(b.spanExporters) > 0
-	p.stopRotation = startRotation(p.filters, r.clock)
-	p.senders = sendersOf(r.sinks)
-	r.sends = len(p.filters)+len(p.senders) > 0
-	r.onStop = func() { // the network must not hold the caller up
-		go func() { _ = p.finish(context.Background()) }() // told in the log, and given by Shutdown
-	}
+	return p.control.Span(ctx, name, start, false)
+}
+
+// TimedSpan runs fn inside a span of any name and returns its error unchanged.
+func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.Context) error, attrs ...attribute.KeyValue) error {
+	ctx, s := p.StartSpan(ctx, name, attrs...)
+	return s.Run(ctx, fn)
 }
 
 // Recorder gives the recorder, nil for a nil provider.
@@ -107,19 +101,12 @@ func (p *Provider) Recorder() *Recorder {
 	return p.rec
 }
 
-// Enabled tells whether telemetry is recorded: the provider is configured, on
+// Enabled reports whether telemetry is recorded: the provider is configured, on
 // for this rank, not shut down and not disabled.
-func (p *Provider) Enabled() bool {
-	if p == nil {
-		return false
-	}
-	p.rec.mu.Lock()
-	defer p.rec.mu.Unlock()
-	return p.rec.ended == nil
-}
+func (p *Provider) Enabled() bool { return p != nil && p.control.Why() == nil }
 
 // TracerProvider gives the OpenTelemetry tracer provider of this telemetry.
-// Spans that are made with it reach every exporter, and nest under the spans
+// Spans that are made with it reach every output, and nest under the spans
 // of callbacks and scopes: under the span of their context, and without one
 // under the span that a callback opened last. Use it with otel.SetTracerProvider
 // or give it to instrumentation libraries.
@@ -127,7 +114,7 @@ func (p *Provider) TracerProvider() trace.TracerProvider {
 	if p == nil {
 		return noop.NewTracerProvider()
 	}
-	return p.rec.tracers
+	return p.control.TracerProvider()
 }
 
 // Tracer is TracerProvider().Tracer(name, options...).
@@ -136,32 +123,25 @@ func (p *Provider) Tracer(name string, options ...trace.TracerOption) trace.Trac
 }
 
 // Progress is where the training stands. Setting it sets what events report.
-func (p *Provider) Progress() *spans.Progress {
+func (p *Provider) Progress() *outputs.Progress {
 	if p == nil {
 		return nil
 	}
-	return p.rec.progress
+	return p.progress
 }
 
-// BaseConfig gives a copy of the base configuration in force.
-func (p *Provider) BaseConfig() config.Base {
+// Config gives a copy of the configuration in force. Its Training is nil while
+// the training configuration is not known.
+func (p *Provider) Config() config.Base {
 	if p == nil {
 		return config.Base{}
 	}
-	return p.rec.base.Clone()
-}
-
-// TrainingConfig gives a copy of the training configuration, and whether there
-// is one yet.
-func (p *Provider) TrainingConfig() (config.Training, bool) {
-	if p == nil {
-		return config.Training{}, false
+	c := p.base.Clone()
+	if t := p.control.Training(); t != nil {
+		own := t.Clone()
+		c.Training = &own
 	}
-	t := p.rec.training.Load()
-	if t == nil {
-		return config.Training{}, false
-	}
-	return t.Clone(), true
+	return c
 }
 
 // SetTrainingConfig sets the training configuration of a job that learns it
@@ -170,116 +150,107 @@ func (p *Provider) SetTrainingConfig(t config.Training) error {
 	if p == nil {
 		return ErrNotConfigured
 	}
-	return silent(p.rec.SetTraining(t))
+	return p.control.SetTraining(t)
 }
 
 // ForceDisable switches telemetry off for the rest of the process's life. What
-// was recorded is written and every exporter is closed.
+// was recorded is written and every output is closed.
 func (p *Provider) ForceDisable() {
 	if p != nil {
-		p.rec.disable()
+		p.control.Disable()
 	}
 }
 
-// ForceFlush sends what the OpenTelemetry exporters and processors and every
-// [Sender] hold back.
+// ForceFlush writes and sends what the outputs hold back, until ctx is done.
 func (p *Provider) ForceFlush(ctx context.Context) error {
 	if p == nil || p.sdk == nil {
 		return nil
 	}
-	err := p.sdk.ForceFlush(ctx)
-	for _, s := range p.senders {
-		err = errors.Join(err, s.ForceFlush(ctx))
-	}
-	if p.metrics != nil {
-		err = errors.Join(err, p.metrics.ForceFlush(ctx))
-	}
-	return err
+	return p.hub.ForceFlush(ctx)
 }
 
-// Stats gives counts since the provider was configured.
-func (p *Provider) Stats() Stats {
+// Shutdown stops the spans that are still open, writes and sends everything,
+// and closes every output. It takes at most the shutdown timeout, whatever
+// stalls and even if ctx is cancelled already. Later and concurrent calls give
+// the same result; callbacks after it do nothing.
+func (p *Provider) Shutdown(ctx context.Context) error {
 	if p == nil {
-		return Stats{}
+		return nil
 	}
-	r := p.rec
-	r.mu.Lock()
-	s := r.stats
-	for _, k := range r.sinks {
-		s.ExporterFailures += int64(k.failures)
-	}
-	r.mu.Unlock()
-	s.RepairedValues = r.counters.repairedValues.Load()
-	for _, f := range p.filters {
-		d := f.Processor.Stats()
-		s.RepairedValues += d.Repaired
-		s.EndedSpans += d.Ended
-		s.ExportedSpans += d.Exported
-		s.SpilledSpans += d.Spilled
-		s.PendingSpans += d.Pending
-		s.DroppedSpans += d.DroppedTotal()
-		for cause, n := range d.Dropped {
-			if n > 0 {
-				count(&s.Drops, delivery.Cause(cause).String(), n)
+	return p.life.end(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+		defer cancel()
+		if p.sdk != nil {
+			active.Leave()
+		}
+		p.control.StopAll()
+		return errors.Join(p.finish(ctx), p.health.close())
+	})
+}
+
+// finish ends, once, all outputs.
+func (p *Provider) finish(ctx context.Context) error {
+	return p.down.end(func() error {
+		ctx, cancel := context.WithTimeout(ctx, p.timeout)
+		defer cancel()
+		if p.sdk == nil {
+			var errs []error
+			for _, out := range p.unused {
+				errs = append(errs, out.Shutdown(ctx))
 			}
+			return errors.Join(errs...)
 		}
+		return errors.Join(p.hub.End(ctx, p.reportLosses), p.sdk.Shutdown(ctx))
+	})
+}
+
+// endScopes ends the scopes that are no spans of the recorder, while the spans
+// around them are open.
+func (p *Provider) endScopes() {
+	p.scopes.abandon()
+	p.hub.EndScopes()
+}
+
+// closing is called by the recorder at the end of the application: outputs are
+// closed as the reference does, unless something is sent over a network; then
+// they stay open to be told what got lost, and are flushed.
+func (p *Provider) closing(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	if p.hub.Networked() {
+		ctx, cancel := context.WithTimeout(ctx, p.timeout/10) // Shutdown, which follows, has all of it
+		defer cancel()
+		return p.hub.Flush(ctx)
 	}
-	for _, sender := range p.senders {
-		d := sender.Delivery()
-		s.LogRecords += d.Total
-		s.ExportedLogRecords += d.Sent
-		s.PendingLogRecords += d.Pending
-		s.DroppedLogRecords += d.Dropped
-		for cause, n := range d.Drops {
-			count(&s.LogDrops, cause, n)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	return p.finish(ctx)
+}
+
+// lifetime runs a function once, for any number of callers, who all wait for it.
+type lifetime struct {
+	state atomic.Pointer[life]
+}
+
+type life struct {
+	done chan struct{}
+	err  error
+}
+
+func (l *lifetime) end(f func() error) (err error) {
+	mine := &life{done: make(chan struct{})}
+	if !l.state.CompareAndSwap(nil, mine) {
+		other := l.state.Load()
+		<-other.done
+		return other.err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("telemetry: shutdown panicked: %v", p)
 		}
-	}
-	if p.metrics != nil {
-		d := p.metrics.Delivery()
-		s.MetricExports, s.FailedMetricExports, s.LostMetricExports = d.Sent, d.Failed, d.Dropped
-	}
-	return s
-}
-
-// count adds drops of one cause.
-func count(drops *map[string]int64, cause string, n int64) {
-	if *drops == nil {
-		*drops = make(map[string]int64)
-	}
-	(*drops)[cause] += n
-}
-
-// ExporterHealth is what the recorder knows of one native exporter.
-type ExporterHealth struct {
-	Exporter          Exporter
-	Failures          int   // failed exports; five make the recorder give it up
-	Delivered         bool  // something was exported
-	GivenUp           bool  // it is not called any more
-	DataErrorReported bool  // its one telemetry data error was sent
-	LastError         error // of the latest failure
-}
-
-// Exporters gives the health of the native exporters in the order in which
-// they were added.
-func (p *Provider) Exporters() []ExporterHealth {
-	if p == nil {
-		return nil
-	}
-	p.rec.mu.Lock()
-	defer p.rec.mu.Unlock()
-	all := make([]ExporterHealth, len(p.rec.sinks))
-	for i, s := range p.rec.sinks {
-		all[i] = ExporterHealth{s.exporter, s.failures, s.delivered, s.disabled, s.reported, s.lastErr}
-	}
-	return all
-}
-
-// silent hides that telemetry is off: to the training loop that is no error.
-func silent(err error) error {
-	if errors.Is(err, ErrClosed) || errors.Is(err, ErrDisabled) || errors.Is(err, ErrNotConfigured) {
-		return nil
-	}
-	return err
+		mine.err = err
+		close(mine.done)
+	}()
+	return f()
 }
 
 var defaultProvider atomic.Pointer[Provider]

@@ -56,16 +56,3 @@ func NewResource(ctx context.Context, id Identity, perfTags []string, extra *res
 	}
 	return found, nil
 }
-
-// resource describes this process.
-func (r *Recorder) resource(ctx context.Context, extra *resource.Resource) *resource.Resource {
-	var tags []string
-	if t := r.training.Load(); t != nil {
-		tags, _ = t.Tags()
-	}
-	found, err := NewResource(ctx, r.id, tags, extra)
-	if err != nil {
-		r.log.Warn("telemetry could not describe the process in full", "error", err)
-	}
-	return found
-}

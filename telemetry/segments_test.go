@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func segmented(sent *tracetest.InMemoryExporter, every time.Duration) func(*config.Base, *telemetry.TrainingTelemetryBuilder) {
@@ -37,7 +38,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 			j.iteration(t, time.Minute-time.Millisecond)
 			_, s := j.tel.StartSpan(j.ctx, "custom")
 			j.clock.pass(time.Millisecond)
-			s.End(nil)
+			s.End()
 			j.tel.Rotate(j.clock.Now())
 			if held := j.tel.Held(); held > 8 {
 				t.Fatalf("%d spans are remembered", held)
@@ -98,7 +99,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 	// The native records hold one span.
 	stops := 0
 	for _, r := range j.mem.all() {
-		if r.Kind == telemetry.KindStop && r.Span.Name == spans.TrainingLoop {
+		if r.Kind == outputs.KindStop && r.Span.Name == spans.TrainingLoop {
 			stops++
 			if r.Span.Duration() != end.Sub(start) {
 				t.Errorf("natively the loop lasts %v", r.Span.Duration())
@@ -120,7 +121,7 @@ func TestSegmentsOfAnOpenSpan(t *testing.T) {
 	j.clock.pass(time.Hour)
 	j.tel.Rotate(j.clock.Now())
 	_, s := j.tel.StartSpan(j.ctx, "later")
-	s.End(nil)
+	s.End()
 	check(t, j.tel.ForceFlush(j.ctx))
 	names := map[string]tracetest.SpanStub{}
 	for _, s := range sent.GetSpans() {

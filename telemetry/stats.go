@@ -1,20 +1,20 @@
 package telemetry
 
-import "sync/atomic"
+import (
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/telemetry/recorder"
+)
+
+type outputHealth = dispatch.Health
 
 // Stats are counts since the provider was configured: what telemetry did, and
-// what it lost or mended on the way.
+// what it lost or repaired on the way.
 type Stats struct {
-	SpansStarted int64 // spans started, standard and custom
-	SpansOpen    int64 // spans open now
-	Records      int64 // native records handed to exporters
-	Events       int64 // events of all spans
+	recorder.Stats
 
-	Errors           int64 // misuse and internal errors that the error strategy dealt with
-	DataErrors       int64 // gaps found in the telemetry data
-	RepairedValues   int64 // attribute values shortened or mended
-	RepairedTimes    int64 // ends that lay before their start
-	ExporterFailures int64 // failed exports of native exporters
+	ExporterFailures int64 // failed exports of records
+	DroppedRecords   int64 // records that outputs did not get, because they fell behind or were given up
 
 	// Delivery to OpenTelemetry exporters, added up over all of them. At every
 	// moment EndedSpans = ExportedSpans + SpilledSpans + DroppedSpans +
@@ -26,23 +26,67 @@ type Stats struct {
 	PendingSpans  int64 // spans that wait or are on their way
 	Drops         map[string]int64
 
-	// Delivery of events of open spans as OpenTelemetry log records, added up
-	// over the native exporters that are a [Sender]. At every moment LogRecords
-	// = ExportedLogRecords + DroppedLogRecords + PendingLogRecords.
+	// Delivery of events of open spans as OpenTelemetry log records. At every
+	// moment LogRecords = ExportedLogRecords + DroppedLogRecords +
+	// PendingLogRecords.
 	LogRecords         int64 // log records that were to be delivered
 	ExportedLogRecords int64 // log records that a backend took
 	DroppedLogRecords  int64 // log records lost, for the causes of LogDrops
 	PendingLogRecords  int64 // log records that wait or are on their way
 	LogDrops           map[string]int64
 
-	// Exports of metrics by a meter provider that is a [Sender]. They are
-	// cumulative: a failed one is lost only until another one succeeds.
+	// Exports of metrics. They are cumulative: a failed one is lost only until
+	// another one succeeds.
 	MetricExports       int64 // exports that the backend took
 	FailedMetricExports int64 // exports that failed
 	LostMetricExports   int64 // those of them since the latest that the backend took
+
+	// Outputs is the health of the outputs for records in the order in which
+	// they were added.
+	Outputs []OutputHealth
 }
 
-// counters are the parts of Stats that are counted outside the recorder's lock.
-type counters struct {
-	repairedValues atomic.Int64
+// Stats gives the counts of this moment.
+func (p *Provider) Stats() Stats {
+	if p == nil {
+		return Stats{}
+	}
+	s := Stats{Stats: p.control.Stats(), Outputs: p.hub.Health()}
+	for i := range s.Outputs {
+		s.ExporterFailures += int64(s.Outputs[i].Failures)
+		s.DroppedRecords += s.Outputs[i].Dropped
+	}
+	p.hub.Delivery(func(d outputs.Delivery) {
+		s.RepairedValues += d.Repaired
+		switch d.What {
+		case outputs.DeliversSpans:
+			s.EndedSpans += d.Total
+			s.ExportedSpans += d.Sent
+			s.SpilledSpans += d.Spilled
+			s.PendingSpans += d.Pending
+			s.DroppedSpans += d.Dropped
+			count(&s.Drops, d.Drops)
+		case outputs.DeliversLogs:
+			s.LogRecords += d.Total
+			s.ExportedLogRecords += d.Sent
+			s.PendingLogRecords += d.Pending
+			s.DroppedLogRecords += d.Dropped
+			count(&s.LogDrops, d.Drops)
+		case outputs.DeliversMetrics:
+			s.MetricExports += d.Sent
+			s.FailedMetricExports += d.Failed
+			s.LostMetricExports += d.Dropped
+		}
+	})
+	return s
+}
+
+// count adds drops by cause.
+func count(drops *map[string]int64, more map[string]int64) {
+	for cause, n := range more {
+		if *drops == nil {
+			*drops = make(map[string]int64)
+		}
+		(*drops)[cause] += n
+	}
 }

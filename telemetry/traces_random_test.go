@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // wanderer runs random spans of all makes below each other.
@@ -23,7 +24,7 @@ type wanderer struct {
 	t      *testing.T
 	r      *rand.Rand
 	tracer trace.Tracer
-	kind   spans.ScopeKind
+	kind   outputs.ScopeKind
 }
 
 func (w *wanderer) below(ctx context.Context, depth int) {
@@ -43,23 +44,23 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 		case 0:
 			ctx, s := w.tel.StartSpan(given, fmt.Sprint("custom", w.r.IntN(3)))
 			w.below(ctx, depth+1)
-			s.End(nil)
+			s.End()
 		case 1:
 			ctx, s := w.tracer.Start(given, fmt.Sprint("plain", w.r.IntN(3)))
 			w.below(ctx, depth+1)
 			s.End()
 		case 2:
-			if s := w.kind.Start(given, nil, 0); s != nil {
+			if s := w.kind.Start(given, nil, outputs.ScopeStart{}); s != nil {
 				w.below(s.Context(), depth+1)
-				s.End(nil)
+				s.End()
 			}
 		case 3:
-			ctx, s := w.tel.StartValidationLoop(given)
+			ctx, s := w.tel.Start(given, spans.ValidationLoop)
 			w.below(ctx, depth+1)
-			s.End(nil)
+			s.End()
 		case 4:
 			_, s := w.tel.StartSpan(given, "outlives")
-			defer s.End(nil)
+			defer s.End()
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 // no trace is over its budget.
 func TestAnyRunHangsTogether(t *testing.T) {
 	names := []string{
-		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingSingleIteration, spans.ValidationLoop,
+		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingIteration, spans.ValidationLoop,
 		"custom0", "custom1", "plain0", "plain1", "compute.forward",
 	}
 	seeds := uint64(300)
@@ -80,7 +81,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		sent := tracetest.NewInMemoryExporter()
 		traces := config.Traces{
-			Split:  []config.TraceSplit{config.TracePerAttempt, config.TracePerEpoch, config.TracePerWindow}[r.IntN(3)],
+			Split:  []string{config.TracePerAttempt, config.TracePerEpoch, config.TracePerWindow}[r.IntN(3)],
 			Window: 1 + r.IntN(3), Budget: []int{-1, 8 * 32, 8 * 50}[r.IntN(3)],
 		}
 		export := config.Export{Mode: config.ExportAll}

@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // spread is a job that exports all spans, over traces as told.
@@ -120,7 +121,7 @@ func TestTracesOfALongRun(t *testing.T) {
 					step := started(t)(j.cb.OnTrainingSingleIterationStart(epoch))
 					_, s := j.tel.StartSpan(step, "custom")
 					j.clock.pass(time.Minute)
-					s.End(nil)
+					s.End()
 					check(t, j.cb.OnTrainingSingleIterationEnd(step))
 					j.tel.Rotate(j.clock.Now())
 					if held := j.tel.Held(); held > 8 {
@@ -147,7 +148,7 @@ func TestTracesOfALongRun(t *testing.T) {
 					if !s.Parent.IsValid() {
 						roots++
 					}
-					if s.Name == spans.TrainingSingleIteration {
+					if s.Name == spans.TrainingIteration {
 						iterations[s.SpanContext.SpanID()] = true
 					}
 				}
@@ -166,7 +167,7 @@ func TestTracesOfALongRun(t *testing.T) {
 			}
 			total := sums(all)
 			for name, want := range map[string]time.Duration{
-				spans.Application: took, spans.TrainingLoop: took, spans.Epoch: took, spans.TrainingSingleIteration: took, "custom": took,
+				spans.Application: took, spans.TrainingLoop: took, spans.Epoch: took, spans.TrainingIteration: took, "custom": took,
 			} {
 				if total[name] != want {
 					t.Errorf("spans of %s add up to %v, want %v", name, total[name], want)
@@ -188,11 +189,14 @@ func count(in []tracetest.SpanStub, name string) (n int) {
 // Ranks that never talk to each other are in the same traces, window by
 // window, also when an iteration has more spans on one of them.
 func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
-	for _, split := range []config.TraceSplit{config.TracePerEpoch, config.TracePerWindow} {
-		t.Run(string(split), func(t *testing.T) {
+	for _, split := range []string{config.TracePerEpoch, config.TracePerWindow} {
+		t.Run(split, func(t *testing.T) {
 			var ids [2][]trace.TraceID
 			for rank := range ids {
-				j := newJob(t, spread(tracetest.NewInMemoryExporter(), config.Traces{Split: split, Window: 3}))
+				j := newJob(t, spread(tracetest.NewInMemoryExporter(), config.Traces{Split: split, Window: 3}),
+					func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
+						b.WithIdentity(telemetry.Identity{Job: "job-7"})
+					})
 				startTraining(t, j)
 				for epoch := range 2 {
 					in := started(t)(j.cb.OnEpochStart(j.ctx, epoch))
@@ -200,7 +204,7 @@ func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 						step := started(t)(j.cb.OnTrainingSingleIterationStart(in))
 						for range 1 + 5*rank {
 							_, s := j.tel.StartSpan(step, "custom")
-							s.End(nil)
+							s.End()
 						}
 						ids[rank] = append(ids[rank], trace.SpanContextFromContext(step).TraceID())
 						j.clock.pass(time.Second)
@@ -216,7 +220,7 @@ func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 					t.Errorf("iteration %d is in two traces", i)
 				}
 			}
-			if want := map[config.TraceSplit]int{config.TracePerEpoch: 2, config.TracePerWindow: 4}[split]; len(different) != want {
+			if want := map[string]int{config.TracePerEpoch: 2, config.TracePerWindow: 4}[split]; len(different) != want {
 				t.Errorf("%d traces, want %d", len(different), want)
 			}
 		})
@@ -239,7 +243,7 @@ func TestTracesFollowTheReportedEpoch(t *testing.T) {
 	}
 }
 
-// Events of a loop that is open belong to its segment of now, in the trace of
+// Events of a loop that is open belong to its segment at present, in the trace of
 // the iterations around them.
 func TestEventsFollowTheSegments(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
@@ -257,16 +261,21 @@ func TestEventsFollowTheSegments(t *testing.T) {
 			loops[s.SpanContext.SpanID()] = s
 		}
 	}
-	updates := j.mem.events(spans.EventTrainingMetricsUpdate)
-	for _, r := range updates {
-		in := loops[r.Segment.SpanID()]
+	updates := 0
+	for i, r := range j.mem.all() {
+		if r.Event.Name != spans.EventTrainingMetricsUpdate {
+			continue
+		}
+		updates++
+		segment := j.mem.segments[i]
+		in := loops[segment.SpanID()]
 		at := time.Unix(0, r.Event.Time)
-		if r.Segment.TraceID() != in.SpanContext.TraceID() || at.Before(in.StartTime) || at.After(in.EndTime) {
+		if segment.TraceID() != in.SpanContext.TraceID() || at.Before(in.StartTime) || at.After(in.EndTime) {
 			t.Errorf("an update of %s is in the segment from %s to %s", at, in.StartTime, in.EndTime)
 		}
 	}
-	if len(updates) < 8 || len(loops) != 1+4 {
-		t.Errorf("%d updates, %d segments", len(updates), len(loops))
+	if updates < 8 || len(loops) != 1+4 {
+		t.Errorf("%d updates, %d segments", updates, len(loops))
 	}
 }
 
@@ -292,7 +301,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 			t.Errorf("trace %s has %d spans", id, len(in))
 		}
 		for _, s := range in {
-			if s.Name == "op" && count(in, spans.TrainingSingleIteration) == 0 {
+			if s.Name == "op" && count(in, spans.TrainingIteration) == 0 {
 				if len(s.Links) != 1 || keyed(s.Links[0].Attributes)["link.kind"] != "parent" {
 					t.Fatalf("links %v", s.Links)
 				}
@@ -301,7 +310,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 	}
 	// Natively nothing has changed.
 	for _, r := range j.mem.all() {
-		if r.Kind == telemetry.KindStop && r.Span.Name == "op" && r.Span.ParentID != trace.SpanContextFromContext(step).SpanID() {
+		if r.Kind == outputs.KindStop && r.Span.Name == "op" && r.Span.ParentID != trace.SpanContextFromContext(step).SpanID() {
 			t.Fatal("an op is not below its iteration")
 		}
 	}
@@ -331,7 +340,7 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 				step := started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
 				for range 7 {
 					_, s := j.tel.StartSpan(step, "custom")
-					s.End(nil)
+					s.End()
 				}
 				j.clock.pass(time.Second)
 				check(t, j.cb.OnTrainingSingleIterationEnd(step))
@@ -384,8 +393,8 @@ func TestTracesOfConcurrentSpans(t *testing.T) {
 				_, in := j.tel.StartSpan(ctx, "inner")
 				j.tel.Rotate(j.clock.Now())
 				j.clock.pass(time.Second)
-				in.End(nil)
-				s.End(errors.New("x"))
+				in.End()
+				s.EndWith(telemetry.End{Err: errors.New("x")})
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, b
 		return nil, nil
 	}
 	if o.protocol != "" {
-		cfg.Protocol = config.Protocol(o.protocol)
+		cfg.Protocol = o.protocol
 	}
 	if o.timeout > 0 {
 		cfg.Timeout = o.timeout

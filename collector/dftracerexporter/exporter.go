@@ -216,8 +216,8 @@ func (e *tracesExporter) surveyLogs(ctx context.Context, rl plog.ResourceLogs) (
 	return events, first
 }
 
-// facts writes what the resource says as metadata of the file. Command lines
-// are in the file already.
+// facts writes what the resource says as metadata of the file, except for command
+// lines, which can hold secrets.
 func facts(t *trace, res pcommon.Resource) {
 	for key, v := range res.Attributes().All() {
 		switch key {

@@ -50,14 +50,7 @@ func identify(attrs pcommon.Map) identity {
 // the place of anything left empty.
 func (id *identity) process(attrs pcommon.Map) dftracer.Process {
 	exec := text(attrs, "", "process.executable.name", "process.executable.path")
-	command := text(attrs, "", "process.command_line", "process.command")
-	if args, ok := attrs.Get("process.command_args"); ok && args.Type() == pcommon.ValueTypeSlice {
-		var parts []string
-		for _, v := range args.Slice().All() {
-			parts = append(parts, v.AsString())
-		}
-		command = strings.Join(parts, ";")
-	}
+	command := text(attrs, "", "process.command") // the program; what follows it carries secrets
 	if exec == "" {
 		exec = id.service
 	}

@@ -101,7 +101,7 @@ func (j *job) main(ctx context.Context) error {
 }
 
 func (j *job) epochs(ctx context.Context) error {
-	for ctx, epoch := range j.ai.Pipeline.Epoch.RangeContext(ctx, j.opts.epochs) {
+	for epoch := range j.ai.Pipeline.Epoch.Range(ctx, j.opts.epochs) {
 		if err := j.epoch(ctx, epoch); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (j *job) epoch(ctx context.Context, epoch int) error {
 	var step int
 	var failed error
 	batches := ai.Wrap(j.ai.DataLoader.Fetch, j.batches)(ctx, &failed)
-	for ctx, batch := range ai.IterContext(ctx, j.ai.DataLoader.Fetch, batches) {
+	for batch := range ai.Iter(ctx, j.ai.DataLoader.Fetch, batches) {
 		if err := j.step(ctx, batch); err != nil {
 			return err
 		}
@@ -168,8 +168,12 @@ func readFloats(path string) ([]float64, error) {
 	return list, nil
 }
 
-// step is one training step on a batch.
-func (j *job) step(ctx context.Context, batch []float64) error {
+// step is one training step on a batch. The node step brackets it from hooks, as
+// a framework would call them.
+func (j *job) step(ctx context.Context, batch []float64) (err error) {
+	j.ai.Compute.Step.Begin(ctx)
+	defer j.ai.Compute.Step.StopErr(ctx, &err)
+
 	scope := j.collate.Start(ctx)
 	batch = slices.Clone(batch)
 	scope.End()
@@ -178,25 +182,17 @@ func (j *job) step(ctx context.Context, batch []float64) error {
 	copied := append(make([]float64, 0, len(batch)), batch...)
 	scope.End()
 
-	var gradient []float64
-	err := j.ai.Compute.Do(ctx, func(ctx context.Context) error {
+	return j.ai.Compute.Do(ctx, func(ctx context.Context) error {
 		residual, err := j.forward(ctx, copied)
 		if err != nil {
 			return err
 		}
 		j.loss = residual * residual
-		gradient = j.backward(ctx, copied, residual)
-		return j.reduce.Do(ctx, func(context.Context) error { return nil })
+		for k, g := range j.backward(ctx, copied, residual) {
+			j.weights[k] -= 0.001 * g
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	j.ai.Compute.Step.Begin(ctx) // as a framework's hook would
-	for k := range j.weights {
-		j.weights[k] -= 0.001 * gradient[k]
-	}
-	j.ai.Compute.Step.Stop(ctx)
-	return nil
 }
 
 // predict is the forward pass: how far the prediction is off.
@@ -213,7 +209,9 @@ func (j *job) predict(_ context.Context, batch []float64) (float64, error) {
 }
 
 func (j *job) backward(ctx context.Context, batch []float64, residual float64) []float64 {
-	defer j.ai.Compute.Backward.Start(ctx).End()
+	ctx, scope := j.ai.Compute.Backward.StartContext(ctx)
+	defer scope.End()
+	defer j.reduce.Start(ctx).End()
 	gradient := make([]float64, width)
 	for k, x := range batch {
 		gradient[k] = 2 * residual * x

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -12,7 +13,7 @@ import (
 // the loop that runs for every batch, and a plain OpenTelemetry span among
 // them: all nest in each other.
 func runMixed(ctx context.Context, t *trainer) error {
-	return t.tel.Application(ctx, func(ctx context.Context) error {
+	return t.tel.Run(ctx, spans.Application, func(ctx context.Context) error {
 		return errors.Join(jobScopes(ctx, t, epochMixed), t.close())
 	})
 }
@@ -25,7 +26,7 @@ func epochMixed(ctx context.Context, t *trainer) error {
 	// snippet:mixed
 	for batch := range ai.Iter(ctx, ai.DataLoader.Fetch, batches, &ai.IterOptions{NoBlock: true}) {
 		var loss float64
-		err := t.tel.TrainingIteration(ctx, func(ctx context.Context) error {
+		err := t.tel.Run(ctx, spans.TrainingIteration, func(ctx context.Context) error {
 			_, transfer := device.Start(ctx, "transfer")
 			err := t.transfer(ctx, batch)
 			transfer.End()
@@ -34,7 +35,7 @@ func epochMixed(ctx context.Context, t *trainer) error {
 			}
 			forward := ai.Compute.Forward.Start(ctx)
 			loss, err = t.forward(ctx)
-			forward.EndErr(err)
+			forward.EndErr(&err)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/examples/charlm/internal/checkpoint"
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -16,47 +17,47 @@ import (
 // as long as its span, or a span with an End. A provider that is nil makes all
 // of it plain function calls.
 func runScopes(ctx context.Context, t *trainer) error {
-	return t.tel.Application(ctx, func(ctx context.Context) error {
+	return t.tel.Run(ctx, spans.Application, func(ctx context.Context) error {
 		// The writer's last checkpoint belongs to the application too.
 		return errors.Join(jobScopes(ctx, t, epochScopes), t.close())
 	})
 }
 
 func jobScopes(ctx context.Context, t *trainer, epoch func(context.Context, *trainer) error) error {
-	if err := t.tel.DistributedInit(ctx, t.initDistributed); err != nil {
+	if err := t.tel.Run(ctx, spans.DistributedInit, t.initDistributed); err != nil {
 		return err
 	}
-	if err := t.tel.DataLoaderInit(ctx, t.prepareData); err != nil {
+	if err := t.tel.Run(ctx, spans.DataLoaderInit, t.prepareData); err != nil {
 		return err
 	}
-	if err := t.tel.ModelInit(ctx, t.initModel); err != nil {
+	if err := t.tel.Run(ctx, spans.ModelInit, t.initModel); err != nil {
 		return err
 	}
-	if err := t.tel.OptimizerInit(ctx, t.initOptimizer); err != nil {
+	if err := t.tel.Run(ctx, spans.OptimizerInit, t.initOptimizer); err != nil {
 		return err
 	}
-	err := t.tel.CheckpointLoad(ctx, func(ctx context.Context) error {
+	err := t.tel.Run(ctx, spans.CheckpointLoad, func(ctx context.Context) error {
 		_, err := t.loadCheckpoint(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = t.tel.TrainingLoop(ctx, t.loopStart(), func(ctx context.Context) error { return trainScopes(ctx, t, epoch) })
+	err = t.tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error { return trainScopes(ctx, t, epoch) }, t.loopStart())
 	if err != nil {
 		return err
 	}
 	if t.stopping() {
 		return nil
 	}
-	return t.tel.TestingLoop(ctx, func(ctx context.Context) error { return testScopes(ctx, t) })
+	return t.tel.Run(ctx, spans.TestingLoop, func(ctx context.Context) error { return testScopes(ctx, t) })
 }
 
 func trainScopes(ctx context.Context, t *trainer, epoch func(context.Context, *trainer) error) error {
 	t.beginTraining()
 	defer t.endTraining()
 	for t.pos.Epoch < t.opts.epochs && !t.stopping() {
-		err := t.tel.Epoch(ctx, t.pos.Epoch, func(ctx context.Context) error { return epoch(ctx, t) })
+		err := t.tel.Run(ctx, spans.Epoch, func(ctx context.Context) error { return epoch(ctx, t) }, telemetry.Epoch(t.pos.Epoch))
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func epochScopes(ctx context.Context, t *trainer) error {
 
 func betweenStepsScopes(ctx context.Context, t *trainer) error {
 	if t.validationDue() {
-		err := t.tel.ValidationLoop(ctx, func(ctx context.Context) error { return validateScopes(ctx, t) })
+		err := t.tel.Run(ctx, spans.ValidationLoop, func(ctx context.Context) error { return validateScopes(ctx, t) })
 		if err != nil {
 			return err
 		}
@@ -104,9 +105,9 @@ var (
 func stepScopes(ctx context.Context, t *trainer) error {
 	var loss float64
 	// snippet:scopes
-	err := t.tel.TrainingIteration(ctx, func(ctx context.Context) error {
+	err := t.tel.Run(ctx, spans.TrainingIteration, func(ctx context.Context) error {
 		var batch data.Batch
-		err := t.tel.DataLoading(ctx, func(ctx context.Context) (err error) {
+		err := t.tel.Run(ctx, spans.DataLoading, func(ctx context.Context) (err error) {
 			batch, err = t.nextBatch(ctx)
 			return err
 		})
@@ -116,9 +117,9 @@ func stepScopes(ctx context.Context, t *trainer) error {
 		if err := t.tel.TimedSpan(ctx, "transfer", func(ctx context.Context) error { return t.transfer(ctx, batch) }, device); err != nil {
 			return err
 		}
-		_, forward := t.tel.StartForward(ctx)
+		_, forward := t.tel.Start(ctx, spans.ModelForward)
 		loss, err = t.forward(ctx)
-		forward.End(err)
+		forward.EndErr(&err)
 		if err != nil {
 			return err
 		}
@@ -134,30 +135,30 @@ func stepScopes(ctx context.Context, t *trainer) error {
 }
 
 func learnScopes(ctx context.Context, t *trainer) error {
-	if err := t.tel.ZeroGrad(ctx, t.zeroGrad); err != nil {
+	if err := t.tel.Run(ctx, spans.ZeroGrad, t.zeroGrad); err != nil {
 		return err
 	}
-	if err := t.tel.Backward(ctx, t.backward); err != nil {
+	if err := t.tel.Run(ctx, spans.ModelBackward, t.backward); err != nil {
 		return err
 	}
 	if err := t.tel.TimedSpan(ctx, "all_reduce", t.allReduce, network); err != nil {
 		return err
 	}
-	return t.tel.OptimizerUpdate(ctx, t.optimizerStep)
+	return t.tel.Run(ctx, spans.OptimizerUpdate, t.optimizerStep)
 }
 
 // saveScopes saves in the way that was asked for. The span of a background save
 // ends on the writer's goroutine.
 func saveScopes(ctx context.Context, t *trainer) error {
 	step := int(t.pos.Step)
-	return t.tel.CheckpointSave(ctx, telemetry.SaveStart{GlobalStep: step}, func(ctx context.Context) error {
+	return t.tel.Run(ctx, spans.CheckpointSave, func(ctx context.Context) error {
 		if !t.opts.asyncCheckpoint {
 			_, err := t.saveSync(ctx)
 			return err
 		}
-		_, writing := t.tel.StartCheckpointFinalization(ctx, telemetry.Finalization{GlobalStep: step})
-		return t.saveAsync(ctx, func(r checkpoint.Result) { writing.End(r.Err) })
-	})
+		_, writing := t.tel.Start(ctx, spans.CheckpointSaveFinalization, telemetry.Finalization{GlobalStep: step})
+		return t.saveAsync(ctx, func(r checkpoint.Result) { writing.EndErr(&r.Err) })
+	}, telemetry.SaveStart{GlobalStep: step})
 }
 
 func validateScopes(ctx context.Context, t *trainer) error {
@@ -166,9 +167,9 @@ func validateScopes(ctx context.Context, t *trainer) error {
 		if err != nil {
 			return err
 		}
-		ctx, it := t.tel.StartValidationIteration(ctx)
+		ctx, it := t.tel.Start(ctx, spans.ValidationIteration)
 		loss, err := t.validateBatch(ctx, batch)
-		it.End(err)
+		it.EndErr(&err)
 		if err != nil {
 			return err
 		}
@@ -184,9 +185,9 @@ func testScopes(ctx context.Context, t *trainer) error {
 		if err != nil {
 			return err
 		}
-		ctx, it := t.tel.StartTestingIteration(ctx)
+		ctx, it := t.tel.Start(ctx, spans.TestingIteration)
 		loss, err := t.testBatch(ctx, batch)
-		it.End(err)
+		it.EndErr(&err)
 		if err != nil {
 			return err
 		}

@@ -98,9 +98,10 @@ func setDefault[T any](v *config.Var[T], value T) {
 // file, and every run has a trace of its own. -fresh removes those of earlier
 // runs.
 func placeOutputs(outs *config.Outputs, opts options) error {
-	records := filepath.Join(opts.out, "telemetry.jsonl")
+	records := filepath.Join(opts.out, "telemetry-0.jsonl")
 	if outs.File.Path == "" {
-		outs.File.Path = records
+		outs.File.Path = filepath.Join(opts.out, "telemetry-{rank}.jsonl")
+		outs.File.Append = config.Value(true)
 	}
 	if opts.fresh {
 		if err := os.Remove(records); err != nil && !errors.Is(err, fs.ErrNotExist) {

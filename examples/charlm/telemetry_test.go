@@ -97,10 +97,10 @@ func TestStylesRecordTheSameJob(t *testing.T) {
 				out := t.TempDir()
 				t.Setenv("TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS", "10")
 				runOK(t, nil, small(out, text, append(more, "-epochs", "1")...)...)
-				first := len(records(t, filepath.Join(out, "telemetry.jsonl")))
+				first := len(records(t, filepath.Join(out, "telemetry-0.jsonl")))
 				runOK(t, nil, small(out, text, append(more, "-resume", "-epochs", "3")...)...)
 
-				all := records(t, filepath.Join(out, "telemetry.jsonl"))[first:]
+				all := records(t, filepath.Join(out, "telemetry-0.jsonl"))[first:]
 				counts := checkPairs(t, all)
 				want := map[string]int{
 					spans.Application: 1, spans.DistributedInit: 1, spans.DataLoaderInit: 1, spans.ModelInit: 1,
@@ -160,7 +160,7 @@ func TestTelemetryChangesNothing(t *testing.T) {
 			if !bytes.Equal(read(t, out, 40), want) {
 				t.Errorf("style %s, telemetry %s: the weights differ from those of the plain job", style, on)
 			}
-			_, err := os.Stat(filepath.Join(out, "telemetry.jsonl"))
+			_, err := os.Stat(filepath.Join(out, "telemetry-0.jsonl"))
 			if (err == nil) != (on == "on") {
 				t.Errorf("style %s, telemetry %s: the file's error is %v", style, on, err)
 			}
@@ -190,7 +190,7 @@ func TestFailedSaveIsRecorded(t *testing.T) {
 				if code := run(t.Context(), args, nil, saboteur, &stderr); code != 1 || !strings.Contains(stderr.String(), "no such file") {
 					t.Fatalf("exit status %d: %s", code, stderr.String())
 				}
-				all := records(t, filepath.Join(out, "telemetry.jsonl"))
+				all := records(t, filepath.Join(out, "telemetry-0.jsonl"))
 				checkPairs(t, all)
 				if n := len(events(all, spans.EventSaveCheckpointSuccess)); n != 0 {
 					t.Errorf("%d saves succeeded, want none", n)

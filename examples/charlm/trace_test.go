@@ -159,7 +159,7 @@ func TestEveryRunHasItsOwnTrace(t *testing.T) {
 	if got, want := traces(), "trace.pfw.gz"; got != want {
 		t.Errorf("traces %s after -fresh, want %s", got, want)
 	}
-	if n := len(events(records(t, filepath.Join(out, "telemetry.jsonl")), "one_logger_initialization")); n != 1 {
+	if n := len(events(records(t, filepath.Join(out, "telemetry-0.jsonl")), "one_logger_initialization")); n != 1 {
 		t.Errorf("the file holds %d runs after -fresh, want 1", n)
 	}
 }

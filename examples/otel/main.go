@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -48,10 +49,10 @@ func run(ctx context.Context, out io.Writer) error {
 	defer server.Close()
 	client := &http.Client{Transport: &clientSpans{tracer: tracer, next: server.Client().Transport}}
 
-	err = tel.Application(ctx, func(ctx context.Context) error {
-		return tel.TrainingLoop(ctx, telemetry.LoopStart{}, func(ctx context.Context) error {
+	err = tel.Run(ctx, spans.Application, func(ctx context.Context) error {
+		return tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error {
 			for range 2 {
-				err := tel.TrainingIteration(ctx, func(ctx context.Context) error { return fetch(ctx, client, server.URL) })
+				err := tel.Run(ctx, spans.TrainingIteration, func(ctx context.Context) error { return fetch(ctx, client, server.URL) })
 				if err != nil {
 					return err
 				}

@@ -8,17 +8,17 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // iteration are the records of one training iteration with metrics.
-func iteration() (begin, end, metrics *telemetry.Record) {
-	s := spanData(spans.TrainingSingleIteration, 1)
+func iteration() (begin, end, metrics *outputs.Record) {
+	s := spanData(spans.TrainingIteration, 1)
 	s.ParentID = s.SpanID
 	begin, end = start(s), stop(s, 12_345_678)
 	loop := spanData(spans.TrainingLoop, 2)
 	metrics = event(loop, spans.EventTrainingMetricsUpdate, attributes.TrainingMetricsUpdate{
-		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: 122456 * 2048, Interval: 50,
+		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: attributes.Some[int64](122456 * 2048), Interval: 50,
 		AvgIterationTimeSec: 1.2345678901, MinIterationTimeSec: 1.0123456789, MaxIterationTimeSec: 2.3456789012, TotalIterationTimeSec: 151180.123456,
 		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attributes.Product(7e18, 122456)),
 		TotalFLOPs: attributes.Product(7e18, 122456), ThroughputPerGPU: attributes.Some(410.82268656716417),
@@ -32,13 +32,13 @@ func TestExportDoesNotAllocate(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options file.Options
-		records []*telemetry.Record
+		records []*outputs.Record
 		most    float64
 	}{
-		{"default", file.Options{FlushInterval: time.Hour}, []*telemetry.Record{begin, end, metrics}, 0},
-		{"each record at once", file.Options{FlushInterval: -1}, []*telemetry.Record{begin, end, metrics}, 0},
+		{"default", file.Options{FlushInterval: time.Hour}, []*outputs.Record{begin, end, metrics}, 0},
+		{"each record at once", file.Options{FlushInterval: -1}, []*outputs.Record{begin, end, metrics}, 0},
 		// The id as a UUID, once a line.
-		{"compat", file.Options{Compat: true, FlushInterval: time.Hour}, []*telemetry.Record{begin, end, metrics}, 2},
+		{"compat", file.Options{Compat: true, FlushInterval: time.Hour}, []*outputs.Record{begin, end, metrics}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := started(t, temporary(t), &c.options)
@@ -64,7 +64,7 @@ func BenchmarkExport(b *testing.B) {
 	for _, c := range []struct {
 		name    string
 		options *file.Options
-		record  *telemetry.Record
+		record  *outputs.Record
 	}{
 		{"start", nil, begin},
 		{"stop", nil, end},

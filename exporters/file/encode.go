@@ -11,7 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/pytext"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // encoder writes records in one of the two styles.
@@ -20,6 +20,9 @@ type encoder struct {
 	pid    int
 	rank   int
 	count  int64
+
+	attempt  *int   // of the job; written if known
+	job, tag string // in heartbeats
 }
 
 func (e *encoder) begin(dst []byte, kind string) []byte {
@@ -37,7 +40,7 @@ func (e *encoder) end(dst []byte) []byte {
 }
 
 // span appends a start, stop or complete record. A nil event leaves its part out.
-func (e *encoder) span(dst []byte, kind string, s *telemetry.SpanData, start, stop *telemetry.Event) []byte {
+func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop *outputs.Event) []byte {
 	dst = e.begin(dst, kind)
 	dst = append(dst, `,"id":`...)
 	dst = e.id(dst, s)
@@ -69,7 +72,7 @@ func (e *encoder) span(dst []byte, kind string, s *telemetry.SpanData, start, st
 }
 
 // of appends an event or error record of a span.
-func (e *encoder) of(dst []byte, kind string, s *telemetry.SpanData, ev *telemetry.Event) []byte {
+func (e *encoder) of(dst []byte, kind string, s *outputs.SpanData, ev *outputs.Event) []byte {
 	dst = e.begin(dst, kind)
 	dst = append(dst, `,"span_id":`...)
 	dst = e.id(dst, s)
@@ -83,20 +86,19 @@ func (e *encoder) of(dst []byte, kind string, s *telemetry.SpanData, ev *telemet
 }
 
 // dataError appends a telemetry data error record.
-func (e *encoder) dataError(dst []byte, ev *telemetry.Event) []byte {
+func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 	dst = e.begin(dst, "telemetry_data_error")
 	dst = append(dst, `,"error":`...)
 	dst = e.event(dst, ev)
 	dst = e.end(dst)
 	if !e.compat {
-		dst = append(dst, `,"rank":`...)
-		dst = strconv.AppendInt(dst, int64(e.rank), 10)
+		dst = e.where(dst)
 	}
 	return append(dst, "}\n"...)
 }
 
 // more appends what our records say beyond the reference's.
-func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
+func (e *encoder) more(dst []byte, s *outputs.SpanData) []byte {
 	if s.ParentID.IsValid() {
 		dst = append(dst, `,"parent_id":"`...)
 		dst = hex.AppendEncode(dst, s.ParentID[:])
@@ -104,11 +106,36 @@ func (e *encoder) more(dst []byte, s *telemetry.SpanData) []byte {
 	}
 	dst = append(dst, `,"trace_id":"`...)
 	dst = hex.AppendEncode(dst, s.TraceID[:])
-	dst = append(dst, `","rank":`...)
-	return strconv.AppendInt(dst, int64(e.rank), 10)
+	dst = append(dst, '"')
+	return e.where(dst)
 }
 
-func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {
+// where appends rank and attempt.
+func (e *encoder) where(dst []byte) []byte {
+	dst = append(dst, `,"rank":`...)
+	dst = strconv.AppendInt(dst, int64(e.rank), 10)
+	if e.attempt != nil {
+		dst = append(dst, `,"attempt":`...)
+		dst = strconv.AppendInt(dst, int64(*e.attempt), 10)
+	}
+	return dst
+}
+
+// heartbeat appends a sign of life.
+func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
+	dst = e.begin(dst, "heartbeat")
+	dst = append(dst, `,"event":`...)
+	ev := outputs.Event{Name: "heartbeat", Time: ns}
+	for _, a := range [...]struct{ key, value string }{{"session_tag", e.tag}, {"job_id", e.job}} {
+		if a.value != "" {
+			ev.Attributes = append(ev.Attributes, attributes.String(a.key, a.value))
+		}
+	}
+	dst = e.event(dst, &ev)
+	return append(e.where(e.end(dst)), "}\n"...)
+}
+
+func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
 	dst = append(dst, '"')
 	if e.compat {
 		dst = s.AppendUUID(dst)
@@ -120,7 +147,7 @@ func (e *encoder) id(dst []byte, s *telemetry.SpanData) []byte {
 
 // event appends an event. Its time comes last, or in the place of an
 // attribute of that name.
-func (e *encoder) event(dst []byte, ev *telemetry.Event) []byte {
+func (e *encoder) event(dst []byte, ev *outputs.Event) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = appendString(dst, ev.Name)
 	dst = append(dst, `,"attributes":{`...)

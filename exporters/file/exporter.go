@@ -4,265 +4,341 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// DefaultFlushInterval is how long a record may wait in memory when
-// [Options.FlushInterval] is zero.
-const DefaultFlushInterval = 200 * time.Millisecond
-
+// Defaults of [Options].
 const (
-	// writeAt is the size at which the caller writes the buffer itself.
-	writeAt = 256 << 10
-	// maxBuffer bounds what is held while the disk takes nothing; records
-	// beyond it are lost and counted.
-	maxBuffer = 8 << 20
+	DefaultFlushInterval = 200 * time.Millisecond
+	DefaultHeartbeat     = 10 * time.Second
+	DefaultStallMemory   = outfile.DefaultHold
+	DefaultStallWait     = outfile.DefaultWait
 )
+
+// writeAt is the size at which the caller hands the buffer on.
+const writeAt = 256 << 10
 
 // Options are the options of [New]. The zero value is the default.
 type Options struct {
-	// Compat writes the file as one-logger does: the file is emptied at the
-	// start, a span's start is held back until its end or another record, ids
-	// are UUIDs, NaN is written bare, and our extensions are left out.
+	// Compat writes the file as one-logger does: a span's start is held back
+	// until its end or another record, ids are UUIDs, NaN is written bare, and
+	// our extensions are left out.
 	Compat bool
+
+	// Append goes on at the end of a file that is already there, unless another
+	// process is writing it. Without it such a file is left alone, and the
+	// records go to the next free name: telemetry.run2.jsonl.
+	Append bool
 
 	// FlushInterval is how long a record may wait in memory. Zero means
 	// DefaultFlushInterval; a negative interval writes every record at once.
 	// Records of spans that last for long, errors and metrics never wait for
 	// the interval.
 	FlushInterval time.Duration
+
+	// Heartbeat is the time between two records that the process is alive, also
+	// while nothing else is recorded. Zero means DefaultHeartbeat; a negative
+	// one is none, and Compat has none.
+	Heartbeat time.Duration
+
+	// StallMemory is how many bytes wait in memory while the file takes
+	// nothing or fails; zero means DefaultStallMemory. StallWait is for how
+	// long, in all, calls wait once that is full, before records are lost; zero
+	// means DefaultStallWait, a negative time is for ever.
+	StallMemory int
+	StallWait   time.Duration
+
+	// OnError is called when an outage of the file begins and when it is over,
+	// with an error that matches *Outage. It may be called on any goroutine and
+	// must not call the exporter. Nil logs a warning with package log/slog.
+	OnError func(error)
+	// OnPath is called when the records go to another file than the one asked
+	// for, at the start and later. It must not call the exporter. Nil logs it.
+	OnPath func(path string)
 }
+
+// Outage is an error about a time in which the file could not be written.
+type Outage = outfile.Outage
+
+// ErrStalled is the cause of an Outage in which the file takes nothing.
+var ErrStalled error = outfile.ErrStalled
 
 // Exporter writes native records to a file. Make it with [New]; give it to
 // one builder. It is safe for concurrent use.
 type Exporter struct {
+	outputs.None
+
 	path    string
 	options Options
 	wake    chan struct{}
 
-	life    sync.Mutex   // one Start or Shutdown at a time
-	writing sync.Mutex   // one write at a time, in order
-	blocked atomic.Int64 // nanoseconds that callers wrote themselves
+	life    sync.Mutex   // one Attach or Shutdown at a time
+	blocked atomic.Int64 // nanoseconds that callers waited for the file
 
 	mu      sync.Mutex
-	file    *os.File
-	name    string // of file, also when it is closed
-	open    bool   // records are taken
+	sink    *outfile.Sink // also when it is closed
+	started bool
+	open    bool // records are taken
 	enc     encoder
 	buf     []byte
-	spare   []byte
-	held    int                 // bytes that are being written
-	pending *telemetry.SpanData // the start that is held back
-	err     error               // of the present outage
-	told    bool                // err was given to a caller of Export
-	lost    int64               // records lost in the present outage
-	stats   Stats
+	lines   int               // in buf
+	records int64             // encoded
+	gaps    []outfile.Gap     // that no record tells of yet
+	pending *outputs.SpanData // the start that is held back, as the span is now
 	stop    chan struct{}
 	done    chan struct{}
 }
 
-// Stats are counts of an [Exporter] since it was started.
-type Stats struct {
-	Records int64         // written or waiting
-	Bytes   int64         // written
-	Lost    int64         // dropped because the disk took nothing for too long
-	Errors  int64         // failed writes
-	Blocked time.Duration // how long callers wrote to the file themselves
-}
-
 // New makes an exporter for the file at path. In the path, {rank}, {pid} and
-// {host} stand for those of the process; missing folders are made. A file
-// that exists is appended to, unless Compat says otherwise; one that another
-// process is writing is left alone, and a name of this rank and process is
-// used instead. Nothing is opened before the exporter is started.
+// {host} stand for those of the process, and any other name in braces is an
+// error of Start; where the job has several ranks and the path has no {rank},
+// "-rank2" goes before the extension. Missing folders are made. A file that is
+// already there is not touched, see [Options.Append] and [Exporter.Path]; pipes,
+// devices and "-", the standard output, are opened as they are. Nothing is
+// opened before the exporter is started.
 func New(path string, options *Options) *Exporter {
 	e := &Exporter{path: path, wake: make(chan struct{}, 1)}
 	if options != nil {
 		e.options = *options
 	}
-	if e.options.FlushInterval == 0 {
-		e.options.FlushInterval = DefaultFlushInterval
+	o := &e.options
+	if o.FlushInterval == 0 {
+		o.FlushInterval = DefaultFlushInterval
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.Compat {
+		o.Heartbeat = -1
+	}
+	if o.OnError == nil {
+		o.OnError = func(err error) { slog.Warn("telemetry records", "error", err) }
+	}
+	if o.OnPath == nil {
+		o.OnPath = func(path string) { slog.Info("telemetry records go to another file", "path", path, "asked", e.path) }
 	}
 	return e
 }
 
-// Path is the file that is written, or was written before the Shutdown, with
-// the placeholders filled in; before the start it is the path given to New.
+// Path is the file that is written, or was written before the Shutdown; before
+// the start it is the path given to New.
 func (e *Exporter) Path() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.name != "" {
-		return e.name
+	if e.sink != nil && e.sink.Path() != "" {
+		return e.sink.Path()
 	}
 	return e.path
 }
 
-// Stats gives the counts.
-func (e *Exporter) Stats() Stats {
+// Stats implements outputs.Output. Records are those that were written or wait;
+// those that wait at the end get lost. Lost are those that are missing: the file
+// took nothing for too long, was deleted, or was not ready at the deadline of
+// Shutdown.
+func (e *Exporter) Stats() outputs.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.stats
-	s.Blocked = time.Duration(e.blocked.Load())
-	return s
-}
-
-// FileStats gives the counts as metrics report them.
-func (e *Exporter) FileStats() spans.FileStats {
-	s := e.Stats()
-	return spans.FileStats{Output: "records", Records: s.Records, Bytes: s.Bytes, Lost: s.Lost, Errors: s.Errors, Blocked: s.Blocked}
-}
-
-// Start implements telemetry.Exporter. An exporter can be started again after
-// its Shutdown.
-func (e *Exporter) Start(_ context.Context, id telemetry.Identity) error {
-	if e.path == "" {
-		return errors.New("file: no path: give New the file to write")
+	f := outputs.FileStats{Output: "records", Records: e.records, Blocked: time.Duration(e.blocked.Load())}
+	if e.sink != nil {
+		k := e.sink.Stats()
+		f.Bytes, f.Lost, f.Errors, f.Outages = int64(k.Bytes), int64(k.Lost), int64(k.Errors), int64(k.Outages)
 	}
+	return outputs.Stats{File: f}
+}
+
+// Attach implements outputs.Output: it opens the file. An exporter can be
+// attached again after its Shutdown. Records carry the attempt of the identity, and heartbeats its
+// job and session tag too.
+func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Records: true, Inline: true}, e.start(t.Identity)
+}
+
+func (e *Exporter) start(id outputs.Identity) error {
 	e.life.Lock()
 	defer e.life.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.file != nil {
+	if e.started {
 		return errors.New("file: exporter is started already: make one for each builder")
 	}
-	rank := id.Rank.Get()
-	f, err := open(expand(e.path, id), rank, id.PID, e.options.Compat)
+	out, asked, err := open(e.path, id, e.options.Append)
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
-	e.file, e.name, e.open = f, f.Name(), true
-	e.blocked.Store(0)
-	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: rank}
-	e.buf, e.pending, e.err, e.told, e.lost, e.stats = e.buf[:0], nil, nil, false, 0, Stats{}
-	if mend(f) {
-		e.buf = append(e.buf, '\n')
+	missing := mend(out)
+	sink, err := outfile.New(out, outfile.Options{
+		Format: format{e}, Hold: e.options.StallMemory, Wait: e.options.StallWait,
+		OnError:  func(err error) { e.options.OnError(fmt.Errorf("file: %w", err)) },
+		OnPath:   e.options.OnPath,
+		Unwanted: func(p outfile.Part) bool { return p.Lines == 0 && p.Lost == 0 && out.Size() == 0 },
+	})
+	if err != nil {
+		return fmt.Errorf("file: %w", err)
 	}
-	if e.options.FlushInterval > 0 {
+	if got := out.Path(); got != asked && got != "" {
+		e.options.OnPath(got)
+	}
+	var attempt *int
+	if id.Attempt.IsSet() {
+		n := id.Attempt.Get()
+		attempt = &n
+	}
+	e.sink, e.started, e.open = sink, true, true
+	e.blocked.Store(0)
+	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: id.Rank.Or(0), attempt: attempt, job: id.Job, tag: id.SessionTag}
+	e.buf, e.lines, e.records, e.gaps, e.pending = e.buf[:0], 0, 0, nil, nil
+	if missing {
+		sink.Put([]byte{'\n'}, 0, 0)
+	}
+	if e.options.FlushInterval > 0 || e.options.Heartbeat > 0 {
 		e.stop, e.done = make(chan struct{}), make(chan struct{})
-		go e.flusher(e.options.FlushInterval, e.stop, e.done)
+		go e.flusher(e.stop, e.done)
 	}
 	return nil
 }
 
-// Export implements telemetry.Exporter. An error means that the disk has begun
-// to refuse records, and comes once for each such time. The records are held
-// in memory until the disk takes them again; those that memory has no room for
-// are lost, and counted in [Stats] and in the file.
-func (e *Exporter) Export(r *telemetry.Record) error {
-	size, urgent, err := e.take(r)
+// Export implements outputs.Output. It waits for a file that is slow, and
+// no longer than a second for one that has stopped. An error means that the
+// exporter is not started, or that the record makes no sense. What becomes of
+// records that the file does not take is told by [Options.OnError] and [Stats],
+// and in the file once it works again.
+func (e *Exporter) Export(r *outputs.Record) error {
+	e.mu.Lock()
+	sink := e.sink
+	err := e.check(r)
+	if err == nil && sink.Ready() {
+		e.take(r)
+		e.mu.Unlock()
+		if e.options.FlushInterval < 0 {
+			e.wait(func() { _ = sink.Drain(context.Background()) }) // OnError is told
+		}
+		return nil
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	admitted := false
+	e.wait(func() { admitted = sink.Admit(1) })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !admitted {
+		e.lose(r)
+	} else if err = e.check(r); err == nil {
+		e.take(r)
+	}
+	return err
+}
+
+// wait counts how long a caller waits for the file.
+func (e *Exporter) wait(f func()) {
+	start := time.Now()
+	f()
+	e.blocked.Add(int64(time.Since(start)))
+}
+
+// check tells whether a record can be taken.
+func (e *Exporter) check(r *outputs.Record) error {
+	if !e.open {
+		return errors.New("file: exporter is not started, or is shut down already")
+	}
+	if r.Span == nil && r.Kind != outputs.KindDataError {
+		return fmt.Errorf("file: a %s record without a span", r.Kind)
+	}
+	return nil
+}
+
+// take puts a record into the buffer.
+func (e *Exporter) take(r *outputs.Record) {
+	if r.Kind == outputs.KindUpdate {
+		if e.options.Compat && e.holds(r.Span) {
+			e.pending = r.Span
+		}
+		return
+	}
+	urgent := e.append(r)
 	switch {
-	case size == 0:
-		return err // not open, or lost
-	case e.options.FlushInterval < 0 || size > maxBuffer:
-		start := time.Now()
-		_ = e.flush()
-		e.blocked.Add(int64(time.Since(start)))
-		return e.tell()
-	case size > writeAt && e.writing.TryLock():
-		start := time.Now()
-		_ = e.write()
-		e.writing.Unlock()
-		e.blocked.Add(int64(time.Since(start)))
-		return e.tell()
+	case e.options.FlushInterval < 0 || len(e.buf) >= writeAt:
+		e.hand()
 	case urgent:
 		select {
 		case e.wake <- struct{}{}:
 		default:
 		}
 	}
-	return nil
 }
 
-// take puts a record into the buffer. It gives the size of the buffer if there
-// is something to do about it.
-func (e *Exporter) take(r *telemetry.Record) (size int, urgent bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.open {
-		return 0, false, errors.New("file: exporter is not started, or is shut down already")
+// hand gives the buffer to the sink. The lock is held, which keeps the order;
+// nothing waits.
+func (e *Exporter) hand() {
+	for _, g := range e.gaps {
+		e.buf = e.appendGap(e.buf, g)
+		e.lines++
+		e.records++
 	}
-	if r.Span == nil && r.Kind != telemetry.KindDataError {
-		return 0, false, fmt.Errorf("file: a %s record without a span", r.Kind)
+	e.gaps = nil
+	if len(e.buf) > 0 {
+		e.sink.Put(e.buf, e.lines, 0)
 	}
-	if e.err != nil && len(e.buf)+e.held > maxBuffer {
-		e.lose(r)
-		return 0, false, e.tellLocked()
+	if e.buf, e.lines = e.buf[:0], 0; cap(e.buf) > 4*writeAt {
+		e.buf = nil
 	}
-	urgent = e.append(r)
-	if e.err != nil && e.options.FlushInterval > 0 {
-		return 0, false, e.tellLocked() // the flusher tries again at its interval
-	}
-	return len(e.buf), urgent, nil
 }
 
-// lose drops a record. A start that is held back goes with its stop, because
-// the span may not be looked at after that.
-func (e *Exporter) lose(r *telemetry.Record) {
-	e.lost++
-	e.stats.Lost++
-	if r.Kind == telemetry.KindStop && e.pending == r.Span {
+// lose drops a record that the sink has counted. A start that is held back goes
+// with its stop, because the span may not be looked at after that.
+func (e *Exporter) lose(r *outputs.Record) {
+	if r.Kind == outputs.KindStop && e.holds(r.Span) {
 		e.pending = nil
 	}
 }
 
-// tell gives the error of the present outage to the first who asks.
-func (e *Exporter) tell() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.tellLocked()
-}
-
-func (e *Exporter) tellLocked() error {
-	if e.err == nil || e.told {
-		return nil
-	}
-	e.told = true
-	return e.err
-}
-
 // append encodes one record and tells whether it is one to write soon.
-func (e *Exporter) append(r *telemetry.Record) (urgent bool) {
+func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 	if e.options.Compat {
 		e.appendCompat(r)
 		return true
 	}
 	switch r.Kind {
-	case telemetry.KindStart:
+	case outputs.KindStart:
 		e.buf = e.enc.span(e.buf, "start", r.Span, &r.Event, nil)
-	case telemetry.KindStop:
+	case outputs.KindStop:
 		e.buf = e.enc.span(e.buf, "stop", r.Span, nil, &r.Event)
-	case telemetry.KindEvent, telemetry.KindError:
+	case outputs.KindEvent, outputs.KindError:
 		e.buf = e.enc.of(e.buf, r.Kind.String(), r.Span, &r.Event)
-	case telemetry.KindDataError:
+	case outputs.KindDataError:
 		e.buf = e.enc.dataError(e.buf, &r.Event)
 	}
-	e.stats.Records++
-	if r.Kind != telemetry.KindStart && r.Kind != telemetry.KindStop {
+	e.encoded()
+	if r.Kind != outputs.KindStart && r.Kind != outputs.KindStop {
 		return true
 	}
 	info, standard := spans.Lookup(r.Span.Name)
 	return standard && info.Long
 }
 
+func (e *Exporter) encoded() { e.records, e.lines = e.records+1, e.lines+1 }
+
 // appendCompat writes as one-logger does: the latest start is held back. Its
 // end makes one record of both; any other record of a span writes it first.
-func (e *Exporter) appendCompat(r *telemetry.Record) {
+func (e *Exporter) appendCompat(r *outputs.Record) {
 	if r.Extension || r.Span != nil && isExtension(r.Span.Name) {
 		return
 	}
 	switch r.Kind {
-	case telemetry.KindStart:
+	case outputs.KindStart:
 		e.release()
 		e.pending = r.Span
 		return
-	case telemetry.KindStop:
-		if e.pending == r.Span {
+	case outputs.KindStop:
+		if e.holds(r.Span) {
 			e.pending = nil
 			start := startOf(r.Span)
 			e.buf = e.enc.span(e.buf, "complete", r.Span, &start, &r.Event)
@@ -270,13 +346,18 @@ func (e *Exporter) appendCompat(r *telemetry.Record) {
 		}
 		e.release()
 		e.buf = e.enc.span(e.buf, "stop", r.Span, nil, &r.Event)
-	case telemetry.KindEvent, telemetry.KindError:
+	case outputs.KindEvent, outputs.KindError:
 		e.release()
 		e.buf = e.enc.of(e.buf, r.Kind.String(), r.Span, &r.Event)
-	case telemetry.KindDataError:
+	case outputs.KindDataError:
 		e.buf = e.enc.dataError(e.buf, &r.Event)
 	}
-	e.stats.Records++
+	e.encoded()
+}
+
+// holds tells whether the start that is held back is that of a span.
+func (e *Exporter) holds(s *outputs.SpanData) bool {
+	return e.pending != nil && e.pending.SpanID == s.SpanID
 }
 
 func isExtension(name string) bool {
@@ -293,9 +374,9 @@ func (e *Exporter) release() {
 	start := startOf(e.pending)
 	e.buf = e.enc.span(e.buf, "start", e.pending, &start, nil)
 	e.pending = nil
-	e.stats.Records++
+	e.encoded()
 }
 
-func startOf(s *telemetry.SpanData) telemetry.Event {
-	return telemetry.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}
+func startOf(s *outputs.SpanData) outputs.Event {
+	return outputs.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}
 }

@@ -6,133 +6,142 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// flusher writes the buffer at intervals, and at once when it is woken.
-func (e *Exporter) flusher(every time.Duration, stop <-chan struct{}, done chan<- struct{}) {
+// flusher hands on the buffer at intervals, and at once when it is woken, and
+// writes the signs of life. It never waits for the file.
+func (e *Exporter) flusher(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	flush, stopFlush := ticker(e.options.FlushInterval)
+	defer stopFlush()
+	beat, stopBeat := ticker(e.options.Heartbeat)
+	defer stopBeat()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-e.wake:
-		case <-tick.C:
+		case <-flush:
+		case <-beat:
+			e.heartbeat()
 		}
-		_ = e.flush() // kept, and told at the next Export
+		e.mu.Lock()
+		e.hand()
+		sink := e.sink
+		e.mu.Unlock()
+		sink.Check()
+	}
+}
+
+// ticker is none for an interval that is not above zero.
+func ticker(every time.Duration) (<-chan time.Time, func()) {
+	if every <= 0 {
+		return nil, func() {}
+	}
+	t := time.NewTicker(every)
+	return t.C, t.Stop
+}
+
+func (e *Exporter) heartbeat() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open {
+		e.buf = e.enc.heartbeat(e.buf, time.Now().UnixNano())
+		e.encoded()
 	}
 }
 
 // Flush writes what is held in memory, except for a start that Compat holds
-// back. After an error the records are still held.
-func (e *Exporter) Flush() error { return e.flush() }
+// back. It returns why the file takes nothing, if that is so; the records are
+// still held then.
+func (e *Exporter) Flush() error { return e.ForceFlush(context.Background()) }
 
-func (e *Exporter) flush() error {
-	e.writing.Lock()
-	defer e.writing.Unlock()
-	return e.write()
+// ForceFlush implements outputs.Output. It is Flush until ctx is done.
+func (e *Exporter) ForceFlush(ctx context.Context) error {
+	e.mu.Lock()
+	sink := e.sink
+	if !e.open {
+		e.mu.Unlock()
+		return nil
+	}
+	e.hand()
+	e.mu.Unlock()
+	if err := sink.Flush(ctx, false); err != nil {
+		return fmt.Errorf("file: %w", err)
+	}
+	return nil
 }
 
-// write writes the buffer; the caller holds writing. While it waits for the
-// disk, records go into the other buffer. What could not be written stays, in
-// front of what came since: the next write begins where this one stopped, in
-// the middle of a line even.
-func (e *Exporter) write() error {
-	for {
-		e.mu.Lock()
-		out, f := e.buf, e.file
-		if len(out) == 0 || f == nil {
-			e.mu.Unlock()
-			return nil
-		}
-		e.buf, e.spare, e.held = e.spare[:0], nil, len(out)
-		e.mu.Unlock()
+// format tells in the file what is missing there.
+type format struct{ e *Exporter }
 
-		n, err := f.Write(out)
+func (format) Begin(outfile.Part) outfile.Block { return outfile.Block{} }
+func (format) Encode(data []byte) []byte        { return data }
+func (format) End(outfile.Part) outfile.Block   { return outfile.Block{} }
 
-		e.mu.Lock()
-		e.held = 0
-		e.stats.Bytes += int64(n)
-		if err != nil {
-			e.stats.Errors++
-			e.spare = e.buf
-			e.buf = append(out[:copy(out, out[n:])], e.buf...)
-			if e.err == nil {
-				e.err, e.told = fmt.Errorf("file: %w", err), false
-			}
-			err = e.err
-			e.mu.Unlock()
-			return err
+// Gap leaves the record to the next that hands on the buffer, so that records
+// are in the order of their counts. At the end nobody does.
+func (f format) Gap(g outfile.Gap) outfile.Block {
+	e := f.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.options.Compat:
+		return outfile.Block{}
+	case e.open:
+		e.gaps = append(e.gaps, g)
+		select {
+		case e.wake <- struct{}{}:
+		default:
 		}
-		if e.spare = out[:0]; cap(out) > 4*writeAt {
-			e.spare = nil
-		}
-		again := e.err != nil && e.recovered(f.Name())
-		e.mu.Unlock()
-		if !again {
-			return nil
-		}
+		return outfile.Block{}
 	}
+	e.records++
+	return outfile.Block{Data: e.appendGap(nil, g), Lines: 1}
 }
 
-// recovered ends an outage. The file says how much of it is missing; recovered
-// tells whether there is such a record to write.
-func (e *Exporter) recovered(name string) bool {
-	message := fmt.Sprintf("writing %s failed for a while: %v", name, e.err)
-	lost := e.lost
-	e.err, e.told, e.lost = nil, false, 0
-	if lost == 0 || e.options.Compat {
-		return false
-	}
-	e.buf = e.enc.dataError(e.buf, &telemetry.Event{
+func (e *Exporter) appendGap(dst []byte, g outfile.Gap) []byte {
+	return e.enc.dataError(dst, &outputs.Event{
 		Name: spans.EventTelemetryDataError,
-		Time: time.Now().UnixNano(),
+		Time: g.To.UnixNano(),
 		Attributes: []attributes.Attr{
-			attributes.String(attributes.ErrorMessage, message),
+			attributes.String(attributes.ErrorMessage, fmt.Sprintf("records are missing: %v", g.Cause)),
 			attributes.String(attributes.TelemetryDataErrorType, attributes.IncompleteTelemetryData),
-			attributes.Int(attributes.LostRecords, lost),
+			attributes.Int(attributes.LostRecords, int64(g.Lines)),
 		},
 	})
-	e.stats.Records++
-	return true
 }
 
-// Shutdown implements telemetry.Exporter: it writes what is held back and
-// closes the file. What the disk does not take then is lost. A second Shutdown
-// does nothing.
-func (e *Exporter) Shutdown(context.Context) error {
+// Shutdown implements outputs.Output: it writes what is held back and
+// closes the file. It ends with ctx; what is not in the file then is lost, and
+// counted. A second Shutdown does nothing.
+func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
 	e.mu.Lock()
-	f := e.file
-	if f == nil {
+	if !e.started {
 		e.mu.Unlock()
 		return nil
 	}
 	e.release()
+	e.hand()
 	e.open = false
-	stop, done := e.stop, e.done
+	sink, stop, done := e.sink, e.stop, e.done
 	e.stop, e.done = nil, nil
 	e.mu.Unlock()
 	if stop != nil {
 		close(stop)
 		<-done
 	}
-	err := e.flush()
-	if err != nil {
-		mend(f)
-		e.mu.Lock()
-		err = fmt.Errorf("%w (%d bytes of telemetry and %d records before them are lost)", err, len(e.buf), e.lost)
-		e.mu.Unlock()
-	}
+	err := sink.Close(ctx)
 	e.mu.Lock()
-	e.file, e.buf, e.spare = nil, nil, nil
+	e.started, e.buf = false, nil
 	e.mu.Unlock()
-	if closed := f.Close(); closed != nil && err == nil {
-		err = fmt.Errorf("file: %w", closed)
+	if err != nil {
+		return fmt.Errorf("file: close %s: %w (%d records are lost)", sink.Path(), err, sink.Stats().Lost)
 	}
-	return err
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestDefaultGrammar(t *testing.T) {
@@ -43,7 +43,7 @@ func TestDefaultGrammar(t *testing.T) {
 	)
 	compare(t, path, lines...)
 	counted(t, decode(t, contents(t, path)), 7)
-	if got := e.Stats().Records; got != 7 {
+	if got := e.Stats().File.Records; got != 7 {
 		t.Errorf("%d records counted", got)
 	}
 }
@@ -62,29 +62,29 @@ func compatStart(id, name, attrs, count string) string {
 func TestCompatHoldsStartBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		run  func(e *file.Exporter, one, two, three *telemetry.SpanData)
+		run  func(e *file.Exporter, one, two, three *outputs.SpanData)
 		want []string
 		last []string // more lines that Shutdown writes
 	}{
-		{"a start waits", func(e *file.Exporter, one, _, _ *telemetry.SpanData) {
+		{"a start waits", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one))
 		}, nil, []string{compatStart(uuid1, "one", "", "1")}},
-		{"a new start releases the one before", func(e *file.Exporter, one, two, _ *telemetry.SpanData) {
+		{"a new start releases the one before", func(e *file.Exporter, one, two, _ *outputs.SpanData) {
 			export(t, e, start(one), start(two))
 		}, []string{compatStart(uuid1, "one", "", "1")}, []string{compatStart(uuid2, "two", "", "2")}},
-		{"its own stop makes it complete", func(e *file.Exporter, one, two, _ *telemetry.SpanData) {
+		{"its own stop makes it complete", func(e *file.Exporter, one, two, _ *outputs.SpanData) {
 			export(t, e, start(one), stop(one, 5e6))
 		}, []string{
 			`{"type":"complete","id":"` + uuid1 + `","name":"one","attributes":{"duration_msec":5},"start_event":{"name":"span_start","attributes":{"timestamp_msec":1760000000000}},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":1760000000005}},"count":1,"pid":4242}`,
 		}, nil},
-		{"another stop releases it", func(e *file.Exporter, one, two, _ *telemetry.SpanData) {
+		{"another stop releases it", func(e *file.Exporter, one, two, _ *outputs.SpanData) {
 			export(t, e, start(one), start(two))
 			export(t, e, stop(one, 0))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"), compatStart(uuid2, "two", "", "2"),
 			`{"type":"stop","id":"` + uuid1 + `","name":"one","attributes":{"duration_msec":0},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":1760000000000}},"count":3,"pid":4242}`,
 		}, nil},
-		{"an event releases it, with the attributes of now", func(e *file.Exporter, one, _, _ *telemetry.SpanData) {
+		{"an event releases it, with the attributes of now", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one))
 			one.Attributes = append(one.Attributes, attributes.Int("late", 1))
 			export(t, e, event(one, "ev"))
@@ -92,19 +92,19 @@ func TestCompatHoldsStartBack(t *testing.T) {
 			compatStart(uuid1, "one", `"attributes":{"late":1},`, "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
 		}, nil},
-		{"an error of another span releases it", func(e *file.Exporter, one, two, _ *telemetry.SpanData) {
+		{"an error of another span releases it", func(e *file.Exporter, one, two, _ *outputs.SpanData) {
 			export(t, e, start(one), start(two), failure(one, "x"))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"), compatStart(uuid2, "two", "", "2"),
 			`{"type":"application_error","span_id":"` + uuid1 + `","event":{"name":"error","attributes":{"error_message":"x","timestamp_msec":1760000000001}},"count":3,"pid":4242}`,
 		}, nil},
-		{"a telemetry data error passes it", func(e *file.Exporter, one, _, _ *telemetry.SpanData) {
+		{"a telemetry data error passes it", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one), dataError("lost"), stop(one, 0))
 		}, []string{
 			`{"type":"telemetry_data_error","error":{"name":"telemetry_data_error","attributes":{"error_message":"lost","telemetry_data_error_type":"incomplete_telemetry_data","timestamp_msec":1760000000001}},"count":1,"pid":4242}`,
 			`{"type":"complete","id":"` + uuid1 + `","name":"one","attributes":{"duration_msec":0},"start_event":{"name":"span_start","attributes":{"timestamp_msec":1760000000000}},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":1760000000000}},"count":2,"pid":4242}`,
 		}, nil},
-		{"extensions are left out and release nothing", func(e *file.Exporter, one, two, three *telemetry.SpanData) {
+		{"extensions are left out and release nothing", func(e *file.Exporter, one, two, three *outputs.SpanData) {
 			two.Name = spans.Epoch
 			ours := event(one, "ours")
 			ours.Extension = true
@@ -116,19 +116,19 @@ func TestCompatHoldsStartBack(t *testing.T) {
 			one.Attributes = attributes.Extend(attributes.Int("left_out", 1))
 			export(t, e, start(one), ours, bad, lost, start(two), event(two, "ev"), stop(two, 1), start(three))
 		}, []string{compatStart(uuid1, "one", "", "1")}, []string{compatStart(uuid3, "three", "", "2")}},
-		{"extended attributes of events", func(e *file.Exporter, one, _, _ *telemetry.SpanData) {
+		{"extended attributes of events", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one), event(one, "ev", attributes.Extend(attributes.Int("a", 1))[0], attributes.Int("b", 2), attributes.Extend(attributes.Int("c", 3))[0]))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"b":2,"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
 		}, nil},
-		{"a timestamp of the caller's is replaced in its place", func(e *file.Exporter, one, _, _ *telemetry.SpanData) {
+		{"a timestamp of the caller's is replaced in its place", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one), event(one, "ev", attributes.String(attributes.TimestampMsec, "x"), attributes.Int("b", 2)))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"timestamp_msec":1760000000001,"b":2}},"count":2,"pid":4242}`,
 		}, nil},
-		{"words that are no JSON", func(e *file.Exporter, one, _, _ *telemetry.SpanData) {
+		{"words that are no JSON", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one), event(one, "ev", attributes.Float("a", math.NaN()), attributes.Float("b", math.Inf(1)),
 				attributes.Any("c", []float64{math.Inf(-1), 5}), attributes.Float("d", math.Copysign(0, -1))))
 		}, []string{
@@ -214,7 +214,7 @@ func TestValues(t *testing.T) {
 func TestNoParentNoTrace(t *testing.T) {
 	path := temporary(t)
 	e := started(t, path, nil)
-	export(t, e, start(&telemetry.SpanData{Name: "bare", TraceID: trace.TraceID{}}))
+	export(t, e, start(&outputs.SpanData{Name: "bare", TraceID: trace.TraceID{}}))
 	shutdown(t, e)
 	if got := decode(t, contents(t, path)); len(got) != 1 || got[0].ID != "0000000000000000" {
 		t.Errorf("got %+v", got)

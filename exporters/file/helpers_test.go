@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // childVariable makes the test program play a child process instead.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var identity = telemetry.Identity{Host: "node/1", PID: 4242, Rank: config.Value(3)}
+var identity = outputs.Identity{Host: "node/1", PID: 4242, Rank: config.Value(3)}
 
 const (
 	base    = int64(1760000000_000_000_000)
@@ -38,40 +38,40 @@ const (
 )
 
 // spanData is a span whose id ends in n.
-func spanData(name string, n byte) *telemetry.SpanData {
-	s := &telemetry.SpanData{Name: name, SpanID: trace.SpanID{1, 2, 3, 4, 5, 6, 7, n}, Start: base}
+func spanData(name string, n byte) *outputs.SpanData {
+	s := &outputs.SpanData{Name: name, SpanID: trace.SpanID{1, 2, 3, 4, 5, 6, 7, n}, Start: base}
 	for i := range s.TraceID {
 		s.TraceID[i] = byte(0x10 + i)
 	}
 	return s
 }
 
-func start(s *telemetry.SpanData) *telemetry.Record {
-	return &telemetry.Record{Kind: telemetry.KindStart, Span: s,
-		Event: telemetry.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}}
+func start(s *outputs.SpanData) *outputs.Record {
+	return &outputs.Record{Kind: outputs.KindStart, Span: s,
+		Event: outputs.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}}
 }
 
 // stop ends the span after the given number of nanoseconds.
-func stop(s *telemetry.SpanData, ns int64) *telemetry.Record {
+func stop(s *outputs.SpanData, ns int64) *outputs.Record {
 	s.Stop = s.Start + ns
 	s.Attributes = append(s.Attributes, attributes.Int(attributes.DurationMsec, ns/1e6))
-	return &telemetry.Record{Kind: telemetry.KindStop, Span: s, Event: telemetry.Event{Name: spans.EventSpanStop, Time: s.Stop}}
+	return &outputs.Record{Kind: outputs.KindStop, Span: s, Event: outputs.Event{Name: spans.EventSpanStop, Time: s.Stop}}
 }
 
-func event(s *telemetry.SpanData, name string, attrs ...attributes.Attr) *telemetry.Record {
-	return &telemetry.Record{Kind: telemetry.KindEvent, Span: s, Event: telemetry.Event{Name: name, Time: base + 1_999_999, Attributes: attrs}}
+func event(s *outputs.SpanData, name string, attrs ...attributes.Attr) *outputs.Record {
+	return &outputs.Record{Kind: outputs.KindEvent, Span: s, Event: outputs.Event{Name: name, Time: base + 1_999_999, Attributes: attrs}}
 }
 
-func failure(s *telemetry.SpanData, message string) *telemetry.Record {
+func failure(s *outputs.SpanData, message string) *outputs.Record {
 	r := event(s, spans.EventError, attributes.String(attributes.ErrorMessage, message))
-	r.Kind = telemetry.KindError
+	r.Kind = outputs.KindError
 	return r
 }
 
-func dataError(message string) *telemetry.Record {
+func dataError(message string) *outputs.Record {
 	r := event(nil, spans.EventTelemetryDataError, attributes.String(attributes.ErrorMessage, message),
 		attributes.String(attributes.TelemetryDataErrorType, attributes.IncompleteTelemetryData))
-	r.Kind = telemetry.KindDataError
+	r.Kind = outputs.KindDataError
 	return r
 }
 
@@ -79,14 +79,14 @@ func dataError(message string) *telemetry.Record {
 func started(t testing.TB, path string, options *file.Options) *file.Exporter {
 	t.Helper()
 	e := file.New(path, options)
-	if err := e.Start(context.Background(), identity); err != nil {
+	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 	return e
 }
 
-func export(t testing.TB, e *file.Exporter, records ...*telemetry.Record) {
+func export(t testing.TB, e *file.Exporter, records ...*outputs.Record) {
 	t.Helper()
 	for _, r := range records {
 		if err := e.Export(r); err != nil {
@@ -182,3 +182,9 @@ func compare(t testing.TB, path string, want ...string) {
 }
 
 func temporary(t testing.TB) string { return filepath.Join(t.TempDir(), "t.jsonl") }
+
+// attach opens the exporter's file.
+func attach(e *file.Exporter, id outputs.Identity) error {
+	_, err := e.Attach(context.Background(), &outputs.Telemetry{Identity: id})
+	return err
+}

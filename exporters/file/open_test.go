@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestPath(t *testing.T) {
@@ -20,13 +22,14 @@ func TestPath(t *testing.T) {
 	if e.Path() != pattern {
 		t.Errorf("before the start: %s", e.Path())
 	}
-	if err := e.Start(context.Background(), identity); err != nil {
+	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
 	}
 	want := filepath.Join(dir, "deep", "node_1", "r3.p4242.jsonl")
 	if e.Path() != want {
 		t.Errorf("got %s, want %s", e.Path(), want)
 	}
+	export(t, e, dataError("x"))
 	shutdown(t, e)
 	if e.Path() != want {
 		t.Errorf("after the shutdown: %s", e.Path())
@@ -48,11 +51,12 @@ func TestStartErrors(t *testing.T) {
 	}
 	for name, path := range map[string]string{
 		"no path":             "",
+		"unknown placeholder": filepath.Join(dir, "t-{rankk}.jsonl"),
 		"a folder":            dir,
 		"a file for a folder": filepath.Join(plain, "t.jsonl"),
 	} {
 		e := file.New(path, nil)
-		if err := e.Start(context.Background(), identity); err == nil || !strings.HasPrefix(err.Error(), "file: ") {
+		if err := attach(e, identity); err == nil || !strings.HasPrefix(err.Error(), "file: ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if err := e.Export(dataError("x")); err == nil {
@@ -65,7 +69,7 @@ func TestStartErrors(t *testing.T) {
 func TestStartTwice(t *testing.T) {
 	path := temporary(t)
 	e := started(t, path, nil)
-	if err := e.Start(context.Background(), identity); err == nil {
+	if err := attach(e, identity); err == nil {
 		t.Error("a second start succeeds")
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -75,20 +79,29 @@ func TestStartTwice(t *testing.T) {
 	export(t, e, dataError("still works"))
 }
 
-func TestAppendOrTruncate(t *testing.T) {
-	for _, compat := range []bool{false, true} {
+// TestAnEarlierFileIsKept runs a job several times.
+func TestAnEarlierFileIsKept(t *testing.T) {
+	for _, options := range []file.Options{{}, {Compat: true}, {Append: true}} {
 		path := temporary(t)
-		for range 2 {
-			e := started(t, path, &file.Options{Compat: compat})
+		var other []string
+		options.OnPath = func(path string) { other = append(other, filepath.Base(path)) }
+		for range 3 {
+			e := started(t, path, &options)
 			export(t, e, dataError("x"))
 			shutdown(t, e)
 		}
-		want := 2
-		if compat {
-			want = 1
+		want, first := []string{"t.run2.jsonl", "t.run3.jsonl"}, 1
+		if options.Append {
+			want, first = nil, 3
 		}
-		if got := decode(t, contents(t, path)); len(got) != want || got[0].Count != 1 {
-			t.Errorf("compat %t: %d records, want %d", compat, len(got), want)
+		if !slices.Equal(other, want) {
+			t.Errorf("%+v: told of %v", options, other)
+		}
+		if got := decode(t, contents(t, path)); len(got) != first || got[0].Count != 1 {
+			t.Errorf("%+v: %d records, want %d", options, len(got), first)
+		}
+		for _, name := range want {
+			counted(t, decode(t, contents(t, filepath.Join(filepath.Dir(path), name))), 1)
 		}
 	}
 }
@@ -109,7 +122,7 @@ func TestTornLastLine(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.before), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			e := started(t, path, nil)
+			e := started(t, path, &file.Options{Append: true})
 			export(t, e, dataError("after"))
 			shutdown(t, e)
 			rest, ok := strings.CutPrefix(contents(t, path), c.kept)
@@ -125,14 +138,11 @@ func TestTwoExportersOnOnePath(t *testing.T) {
 	for _, compat := range []bool{false, true} {
 		path := temporary(t)
 		options := &file.Options{Compat: compat}
+		options.Append = true // the lock guards here
 		first := started(t, path, options)
 		second := started(t, path, options)
-		if want := strings.TrimSuffix(path, ".jsonl") + ".rank3.pid4242.jsonl"; second.Path() != want {
+		if want := strings.TrimSuffix(path, ".jsonl") + ".run2.jsonl"; second.Path() != want {
 			t.Fatalf("got %s, want %s", second.Path(), want)
-		}
-		third := file.New(path, options)
-		if err := third.Start(context.Background(), identity); err == nil || !strings.Contains(err.Error(), "in use") {
-			t.Errorf("a third exporter: %v", err)
 		}
 		for range 100 {
 			export(t, first, dataError("first"))
@@ -159,17 +169,18 @@ func TestDevice(t *testing.T) {
 }
 
 // failingExporter makes ConfigureProvider fail once.
-type failingExporter struct{ failed bool }
+type failingExporter struct {
+	outputs.None
+	failed bool
+}
 
-func (f *failingExporter) Start(context.Context, telemetry.Identity) error {
+func (f *failingExporter) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
 	if !f.failed {
 		f.failed = true
-		return errors.New("not yet")
+		return outputs.Wants{}, errors.New("not yet")
 	}
-	return nil
+	return outputs.Wants{Records: true}, nil
 }
-func (*failingExporter) Export(*telemetry.Record) error { return nil }
-func (*failingExporter) Shutdown(context.Context) error { return nil }
 
 func TestBuilderRetries(t *testing.T) {
 	for _, compat := range []bool{false, true} {
@@ -193,7 +204,7 @@ func TestBuilderRetries(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(filepath.Dir(path))
-		if err != nil || len(entries) != 1 {
+		if err != nil || len(entries) != 0 { // there was no record
 			t.Errorf("files: %v, %v", entries, err)
 		}
 	}
@@ -208,10 +219,10 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("Flush before the start: %v", err)
 	}
 	shutdown(t, e)
-	if err := e.Start(context.Background(), identity); err != nil {
+	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Export(&telemetry.Record{Kind: telemetry.KindStop}); err == nil {
+	if err := e.Export(&outputs.Record{Kind: outputs.KindStop}); err == nil {
 		t.Error("a stop without a span is taken")
 	}
 	export(t, e, dataError("x"))

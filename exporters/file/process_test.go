@@ -11,19 +11,24 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
+
+// toldOf counts what a child is told about outages.
+var toldOf atomic.Int64
 
 // child plays a process of its own.
 func child(role, path string) int {
 	signal.Ignore(syscall.SIGXFSZ)
-	options := &file.Options{FlushInterval: time.Hour}
+	tell := func(error) { toldOf.Add(1) }
+	options := &file.Options{FlushInterval: time.Hour, StallMemory: 8 << 20, OnError: tell}
 	run := map[string]func(*file.Exporter, string) error{
 		"outages": outages, "outages at once": outages, "overflow": overflow, "half": half,
 		"write": writeMany, "write compat": writeMany, "until killed": writeUntilKilled,
@@ -37,8 +42,8 @@ func child(role, path string) int {
 		options = nil
 	}
 	e := file.New(path, options)
-	id := telemetry.Identity{Host: "child", PID: os.Getpid()}
-	err := e.Start(context.Background(), id)
+	id := outputs.Identity{Host: "child", PID: os.Getpid()}
+	err := attach(e, id)
 	if err == nil {
 		err = run(e, e.Path())
 	}
@@ -186,7 +191,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	counted(t, records, len(records))
 
-	after := started(t, path, nil) // the next run of the job
+	after := started(t, path, &file.Options{Append: true}) // the next run of the job
 	export(t, after, dataError("next run"))
 	shutdown(t, after)
 	if got := decode(t, contents(t, path)); after.Path() != path || len(got) != len(records)+1 {

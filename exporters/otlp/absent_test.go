@@ -15,10 +15,10 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// A backend that takes spans only, such as Jaeger, is told of by a line each
+// A backend that takes spans only, such as Jaeger, is reported by a line each
 // and not asked again; nothing fails because of it.
 func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	var asked atomic.Int64
@@ -58,11 +58,11 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := logs.Start(t.Context(), telemetry.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
+	if err := attach(t.Context(), logs, outputs.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := logs.Export(&telemetry.Record{Kind: telemetry.KindDataError, Event: telemetry.Event{Name: "gap", Time: 1}}); err != nil {
+		if err := logs.Export(&outputs.Record{Kind: outputs.KindDataError, Event: outputs.Event{Name: "gap", Time: 1}}); err != nil {
 			t.Error(err)
 		}
 		_ = logs.ForceFlush(t.Context())
@@ -73,7 +73,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("log records were sent %d times", n)
 	}
-	if s := logs.Stats(); s.Dropped != 3 || s.Recorded != 3 {
+	if s := logs.LogStats(); s.Dropped != 3 || s.Recorded != 3 {
 		t.Errorf("stats %+v", s)
 	}
 	if got := told.String(); !strings.Contains(got, "takes no metrics") || !strings.Contains(got, "takes no log records") {

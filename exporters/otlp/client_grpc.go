@@ -28,8 +28,8 @@ var connectParams = grpc.ConnectParams{
 func newGRPC(c *Config, t target) otlptrace.Client {
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(t.url.Host),
-		otlptracegrpc.WithHeaders(copyHeaders(c.Headers)),
-		otlptracegrpc.WithTimeout(c.EffectiveTimeout()),
+		otlptracegrpc.WithHeaders(c.Headers),
+		otlptracegrpc.WithTimeout(c.Timeout),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}), // package delivery does
 		otlptracegrpc.WithDialOption(dialOptions(c)...),
 	}
@@ -44,7 +44,7 @@ func newGRPC(c *Config, t target) otlptrace.Client {
 // dialOptions are those that the clients of all signals share.
 func dialOptions(c *Config) []grpc.DialOption {
 	compressor := encoding.Identity
-	if c.UseGzip() {
+	if c.Compression == "gzip" {
 		compressor = gzip.Name
 	}
 	return []grpc.DialOption{
@@ -70,12 +70,4 @@ func noteGRPC(ctx context.Context, method string, request, reply any, conn *grpc
 		o.partial(reply)
 	}
 	return err
-}
-
-func copyHeaders(headers map[string]string) map[string]string {
-	out := make(map[string]string, len(headers))
-	for name, value := range headers {
-		out[name] = value
-	}
-	return out
 }

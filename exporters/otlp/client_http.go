@@ -26,8 +26,8 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpoint(t.url.Host),
 		otlptracehttp.WithURLPath("/"), // noteHTTP puts the whole URL
-		otlptracehttp.WithHeaders(copyHeaders(c.Headers)),
-		otlptracehttp.WithTimeout(c.EffectiveTimeout()),
+		otlptracehttp.WithHeaders(c.Headers),
+		otlptracehttp.WithTimeout(c.Timeout),
 		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		otlptracehttp.WithCompression(otlptracehttp.NoCompression),
 		otlptracehttp.WithTLSClientConfig(nil), // the transport has it
@@ -35,7 +35,7 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 		otlptracehttp.WithHTTPClient(newHTTPClient(c, t, transport)),
 	}
-	if c.UseGzip() {
+	if c.Compression == "gzip" {
 		options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	}
 	return otlptracehttp.NewClient(options...)
@@ -45,7 +45,7 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 func newTransport(c *Config, t target) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: c.EffectiveTimeout(), KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           (&net.Dialer{Timeout: c.Timeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       t.tls,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ForceAttemptHTTP2:     true,
@@ -60,7 +60,7 @@ func newTransport(c *Config, t target) *http.Transport {
 func newHTTPClient(c *Config, t target, transport *http.Transport) *http.Client {
 	return &http.Client{
 		Transport: &noteHTTP{transport, t.url},
-		Timeout:   c.EffectiveTimeout(),
+		Timeout:   c.Timeout,
 		// A redirect would carry the headers to a place that nobody chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -90,32 +90,38 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	o.http(answer)
 	if answer.StatusCode/100 == 2 {
-		o.partial(readAnswer(o.answer, answer.Header.Get("Content-Type"), body))
-		body = nil // an answer that cannot be read is no reason to fail
+		if err := readAnswer(o.answer, answer.Header.Get("Content-Type"), body); err != nil {
+			// Something on the way that is no receiver: a portal, a wrong port.
+			return nil, fmt.Errorf("%s, but the answer is not one of OTLP (%w): nothing was taken; is this the address of a receiver?", answer.Status, err)
+		}
+		o.partial(o.answer)
+		body = nil // what it says is known
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(body))
 	answer.ContentLength = int64(len(body))
 	return answer, nil
 }
 
-// readAnswer reads a body into an answer of that kind. It gives nil for one
-// that says nothing.
-func readAnswer(r proto.Message, contentType string, body []byte) any {
-	if r == nil {
+// readAnswer reads a body into an answer. A body of no bytes is an answer that
+// says nothing, as protobuf has it.
+func readAnswer(r proto.Message, contentType string, body []byte) error {
+	if r == nil || len(body) == 0 {
 		return nil
 	}
 	kind, _, _ := mime.ParseMediaType(contentType)
-	var err error
 	switch kind {
-	case "application/x-protobuf":
-		err = proto.Unmarshal(body, r)
+	case "application/x-protobuf", "application/protobuf":
+		return proto.Unmarshal(body, r)
 	case "application/json":
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, r)
-	default:
+		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, r)
+	}
+	// Receivers that name no type, or the wrong one, are believed if they wrote
+	// an answer, and nothing that only might be one.
+	if protojson.Unmarshal(body, r) == nil {
 		return nil
 	}
-	if err != nil {
+	if proto.Unmarshal(body, r) == nil && len(r.ProtoReflect().GetUnknown()) == 0 {
 		return nil
 	}
-	return r
+	return fmt.Errorf("content type %q", kind)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -49,11 +50,11 @@ type Config struct {
 func FromConfig(o config.OTLP) Config { return Config{OTLP: o} }
 
 // FromEnv reads the standard OTEL_* variables, and our own TRAINSPAN_OTLP_*
-// beside them, through lookup, such as os.LookupEnv. on tells whether they ask for OTLP at all: an endpoint is given
+// beside them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at all: an endpoint is given
 // or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
 // OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
-// used; it shows no header value.
-func FromEnv(lookup config.Lookup) (cfg Config, on bool, err error) {
+// used; it shows no header value. Exporters that are unknown go to slog.Default.
+func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error) {
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
@@ -68,6 +69,9 @@ func FromEnv(lookup config.Lookup) (cfg Config, on bool, err error) {
 	})
 	if err != nil {
 		return Config{}, false, fmt.Errorf("otlp: %w", err)
+	}
+	for _, w := range all.Warnings {
+		slog.Default().Warn("telemetry configuration: " + w.String())
 	}
 	if !all.OTLPActive() {
 		return Config{}, false, nil

@@ -41,7 +41,7 @@ func TestFromEnv(t *testing.T) {
 			},
 			want: func(c *otlp.Config) bool {
 				return c.Protocol == config.OTLPGRPC && c.Endpoint == "https://h:1" && c.Headers["a"] == "b c" &&
-					c.UseGzip() && c.Timeout == 2500*time.Millisecond && c.Certificate == "ca.pem" &&
+					c.Compression == "gzip" && c.Timeout == 2500*time.Millisecond && c.Certificate == "ca.pem" &&
 					c.ClientCertificate == "c.pem" && c.ClientKey == "c.key" &&
 					c.QueueSize == 100 && c.BatchSize == 50 && c.BatchDelay == 7*time.Millisecond &&
 					c.SpillDir == "/spill" && c.SpillBytes == 99

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // A backend that says something is there, whatever it says; nothing else tells
@@ -92,18 +92,15 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 		cfg.BatchSize, cfg.BatchDelay = 2, time.Hour
 		l := startLogs(t, cfg, log)
 		for range 20 {
-			_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+			_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
 		}
 		var err error
-		within(t, func() { err = l.Finish(context.Background()) })
+		within(t, func() { err = l.Shutdown(context.Background()) })
 		if err == nil || !strings.Contains(err.Error(), "20 records") {
-			t.Errorf("finish: %v", err)
+			t.Errorf("shutdown: %v", err)
 		}
-		if d := l.Delivery(); d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
+		if d := l.Stats().Delivery; d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
 			t.Errorf("%+v", d)
-		}
-		if err := l.Shutdown(context.Background()); err != nil {
-			t.Errorf("the shutdown after it: %v", err)
 		}
 		if strings.Contains(log.String(), "of=20") {
 			t.Errorf("the sums were told: %s", log)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"unicode"
@@ -43,7 +44,7 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	}
 	e := &Exporter{cfg: cfg}
 	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "spans"}
-	if cfg.EffectiveProtocol() == config.OTLPGRPC {
+	if cfg.Protocol == config.OTLPGRPC {
 		e.client = newGRPC(&e.cfg, t)
 	} else {
 		e.wire.transport = newTransport(&e.cfg, t)
@@ -64,14 +65,15 @@ func prepare(cfg *Config, s signal) (target, error) {
 	if err := checkEnvironment(os.LookupEnv); err != nil {
 		return target{}, err
 	}
-	cfg.Headers = copyHeaders(cfg.Headers)
+	cfg.OTLP = cfg.OTLP.WithDefaults()
+	cfg.Headers = maps.Clone(cfg.Headers)
 	return newTarget(cfg, s)
 }
 
 // checkEnvironment refuses header variables that cannot be read, used or not:
 // OpenTelemetry's clients read them in any case and print what they cannot
 // understand, secrets included.
-func checkEnvironment(lookup config.Lookup) error {
+func checkEnvironment(lookup func(string) (string, bool)) error {
 	const general = "OTEL_EXPORTER_OTLP_HEADERS"
 	for _, name := range [...]string{
 		general, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
@@ -158,7 +160,7 @@ func (e *Exporter) Delivery() delivery.Options {
 	o := e.wire.retry()
 	o.MaxQueue, o.MaxQueueBytes = e.cfg.QueueSize, e.cfg.QueueBytes
 	o.MaxBatch, o.Delay = e.cfg.BatchSize, e.cfg.BatchDelay
-	o.ExportTimeout = e.cfg.EffectiveTimeout()
+	o.ExportTimeout = e.cfg.Timeout
 	if e.cfg.SpillDir != "" {
 		o.Spill = newSpill(&e.cfg)
 	}

@@ -10,9 +10,11 @@ import (
 	otellog "go.opentelemetry.io/otel/log"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // logScope is the instrumentation scope of the log records.
@@ -26,7 +28,7 @@ type LogsOptions struct {
 	Resource *resource.Resource
 	// PerfTags are the performance tags of the training, for the resource.
 	PerfTags []string
-	// Logger is told of losses. Nil is slog.Default.
+	// Logger gets a warning for losses. Nil is slog.Default.
 	Logger *slog.Logger
 	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline,
 	// and a Finish whose context has none. Zero is 5 s.
@@ -39,18 +41,22 @@ type LogsOptions struct {
 // the Logs API with the name, the time and the attributes of the native one, in
 // the trace and span that it belongs to; span.name and parent_span_id say the
 // rest. Starts and stops of short spans, and stops of long ones, are not sent:
-// the span itself, which follows at its end, tells them.
+// the span itself, which follows at its end, has them.
 //
 // Export never waits. Records go through a bounded queue to one goroutine,
 // which sends, tries again and counts what is lost. All methods are safe for
 // concurrent use. A nil Logs takes records and forgets them.
 type Logs struct {
+	outputs.None
+
 	cfg    Config
 	target target
 	o      LogsOptions
 
 	mu       sync.Mutex
-	queue    *logQueue // nil before Start
+	segment  func(trace.SpanID) trace.SpanContext // nil: nothing cuts spans
+	queue    *logQueue                            // nil before Attach
+	before   LogStats                             // of earlier attachments
 	client   *logClient
 	logger   otellog.Logger
 	provider *sdklog.LoggerProvider
@@ -62,14 +68,9 @@ type ending struct {
 	cut  context.CancelFunc // gives up what has not been sent
 	done chan struct{}
 	err  error // set before done is closed
-	// finish tells that Finish began it: its caller tells what was lost.
-	finish bool
 }
 
-var (
-	_ telemetry.Exporter = (*Logs)(nil)
-	_ telemetry.Sender   = (*Logs)(nil)
-)
+var _ outputs.Output = (*Logs)(nil)
 
 // NewLogs makes an exporter of log records for the address config.OTLP.LogsURL,
 // with the same settings as [New]; of the settings of batches, BatchDelay
@@ -93,20 +94,26 @@ func NewLogs(_ context.Context, cfg Config, o *LogsOptions) (*Logs, error) {
 	return l, nil
 }
 
-// Start implements telemetry.Exporter. It starts the goroutine that sends.
-func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
+// Attach implements outputs.Output. It starts the goroutine that sends.
+func (l *Logs) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	wants := outputs.Wants{Records: true, Inline: true, Network: true}
 	if l == nil {
-		return nil
+		return wants, nil
 	}
+	return wants, l.start(ctx, t)
+}
+
+func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.segment = t.Segment
 	if l.queue != nil && l.ending == nil {
 		return fmt.Errorf("otlp: logs: started already")
 	}
 	if l.ending != nil {
 		<-l.ending.done // of a builder that failed
 	}
-	res, err := telemetry.NewResource(ctx, id, l.o.PerfTags, l.o.Resource)
+	res, err := telemetry.NewResource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
 	if err != nil {
 		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err)
 	}
@@ -114,31 +121,34 @@ func (l *Logs) Start(ctx context.Context, id telemetry.Identity) error {
 	if err != nil {
 		return err
 	}
-	var before LogStats
 	if l.queue != nil {
-		before = l.queue.Stats()
+		l.before = l.before.plus(l.queue.Stats())
 	}
 	l.client, l.ending = client, nil
-	l.queue = newLogQueue(&l.cfg, client.retry(), client.send, l.o.Logger, before)
-	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(l.queue))
+	l.queue = newLogQueue(&l.cfg, client, l.o.Logger)
+	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(ValidResource(res)), sdklog.WithProcessor(l.queue))
 	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
 	return nil
 }
 
-// Export implements telemetry.Exporter. It puts the record into the queue, or
+// Export implements outputs.Output. It puts the record into the queue, or
 // counts it as dropped; it gives no error, so that a backend that is away does
 // not make the recorder give the exporter up.
-func (l *Logs) Export(r *telemetry.Record) error {
+func (l *Logs) Export(r *outputs.Record) error {
 	if l == nil || !wanted(r) {
 		return nil
 	}
 	l.mu.Lock()
-	logger := l.logger
+	logger, segment := l.logger, l.segment
 	l.mu.Unlock()
 	if logger == nil {
 		return nil
 	}
-	ctx, record := logRecord(r)
+	var in trace.SpanContext
+	if segment != nil && (r.Kind == outputs.KindEvent || r.Kind == outputs.KindError) {
+		in = segment(r.Span.SpanID)
+	}
+	ctx, record := logRecord(r, in)
 	logger.Emit(context.WithValue(ctx, sizeKey{}, sizeOf(&record)), record)
 	return nil
 }
@@ -154,53 +164,38 @@ func (l *Logs) ForceFlush(ctx context.Context) error {
 	if queue == nil {
 		return nil
 	}
-	if err := queue.flush(ctx); err != nil {
+	if err := queue.ForceFlush(ctx); err != nil {
 		return fmt.Errorf("otlp: logs: flush: %w", err)
 	}
 	return nil
 }
 
-// Finish implements telemetry.Sender. It is Shutdown, except that it leaves it
-// to the caller to log the sums of what was lost; a Shutdown after it does
-// nothing.
-func (l *Logs) Finish(ctx context.Context) error {
-	if l == nil {
-		return nil
-	}
-	return l.end(ctx, true).wait(ctx)
-}
-
-// Shutdown implements telemetry.Exporter: it sends what waits until ctx is
-// done, and for the shutdown timeout at most, then counts the rest as dropped,
-// even if the backend never answers; much sooner if it has long been away. The
-// error tells that records could not be sent in time. Later calls join the
-// first one.
+// Shutdown implements outputs.Output: it sends what waits until ctx is done,
+// and for the shutdown timeout where ctx has no deadline, then counts the rest
+// as dropped, even if the backend never answers; much sooner if it has long
+// been away. The error says that records could not be sent in time. Later calls
+// join the first one. What was lost is in Stats; the provider logs it.
 func (l *Logs) Shutdown(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	e := l.end(ctx, false)
-	err := e.wait(ctx)
-	if e != nil && e.finish {
-		return nil // Finish gave it
-	}
-	return err
+	return l.end(ctx).wait(ctx)
 }
 
 // end begins the shutdown; later calls join it. It gives nil if there is nothing
 // to end.
-func (l *Logs) end(ctx context.Context, finish bool) *ending {
+func (l *Logs) end(ctx context.Context) *ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queue == nil || l.ending != nil {
 		return l.ending
 	}
 	limit := l.o.ShutdownTimeout
-	if end, ok := ctx.Deadline(); ok && (finish || time.Until(end) < limit) {
+	if end, ok := ctx.Deadline(); ok {
 		limit = time.Until(end)
 	}
 	bounded, cut := context.WithTimeout(context.Background(), limit)
-	l.ending = &ending{done: make(chan struct{}), cut: cut, finish: finish}
+	l.ending = &ending{done: make(chan struct{}), cut: cut}
 	go l.finish(bounded, l.ending, l.queue, l.client, l.provider)
 	return l.ending
 }
@@ -224,26 +219,21 @@ func (e *ending) wait(ctx context.Context) error {
 func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *logClient, provider *sdklog.LoggerProvider) {
 	defer close(e.done)
 	defer e.cut()
-	late := delivery.Shutdown.String()
-	before := queue.Stats().Drops[late]
-	queue.close(ctx)
-	_ = provider.Shutdown(context.WithoutCancel(ctx)) // the queue is closed already
-	client.close(ctx)
-	s := queue.Stats()
-	switch {
-	case client.absent.Load():
+	_ = provider.Shutdown(ctx) // shuts the queue down; its counts tell more
+	counts := queue.Stats()
+	l.mu.Lock()
+	s := l.before.plus(counts)
+	l.mu.Unlock()
+	if client.absent.Load() {
 		l.o.Logger.Info("the backend takes no log records: events of open spans were not sent", "records", s.Dropped)
-	case s.Dropped > 0 && !e.finish:
-		l.o.Logger.Warn("telemetry lost log records on their way to a backend",
-			"records", s.Dropped, "of", s.Recorded, "causes", s.Drops, "error", s.LastError)
 	}
-	if n := s.Drops[late] - before; n > 0 {
+	if n := counts.Dropped[delivery.Shutdown]; n > 0 {
 		e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", n)
 	}
 }
 
-// Stats gives the counts since the first Start.
-func (l *Logs) Stats() LogStats {
+// LogStats gives the counts since the first Attach.
+func (l *Logs) LogStats() LogStats {
 	if l == nil {
 		return LogStats{}
 	}
@@ -252,17 +242,19 @@ func (l *Logs) Stats() LogStats {
 	if l.queue == nil {
 		return LogStats{}
 	}
-	return l.queue.Stats()
+	return l.before.plus(l.queue.Stats())
 }
 
-// Delivery implements telemetry.Sender.
-func (l *Logs) Delivery() telemetry.Delivery {
-	s := l.Stats()
-	d := telemetry.Delivery{Total: s.Recorded, Sent: s.Exported, Dropped: s.Dropped, Pending: s.Pending, Drops: s.Drops}
+// Stats implements outputs.Output.
+func (l *Logs) Stats() outputs.Stats {
+	s := l.LogStats()
+	d := outputs.Delivery{
+		What: outputs.DeliversLogs, Total: s.Recorded, Sent: s.Exported, Dropped: s.Dropped, Pending: s.Pending, Drops: s.Drops,
+	}
 	if l != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		d.Unwanted = l.client != nil && l.client.absent.Load()
 	}
-	return d
+	return outputs.Stats{Delivery: d}
 }

@@ -25,7 +25,7 @@ type logClient struct {
 func newLogClient(ctx context.Context, c *Config, t target) (*logClient, error) {
 	client := &logClient{wire: wire{cfg: c, place: t.place(), unit: "log records"}}
 	var err error
-	if c.EffectiveProtocol() == config.OTLPGRPC {
+	if c.Protocol == config.OTLPGRPC {
 		client.exporter, err = newLogGRPC(ctx, c, t)
 	} else {
 		client.transport = newTransport(c, t)
@@ -42,8 +42,8 @@ func newLogClient(ctx context.Context, c *Config, t target) (*logClient, error) 
 func newLogGRPC(ctx context.Context, c *Config, t target) (sdklog.Exporter, error) {
 	options := []otlploggrpc.Option{
 		otlploggrpc.WithEndpoint(t.url.Host),
-		otlploggrpc.WithHeaders(copyHeaders(c.Headers)),
-		otlploggrpc.WithTimeout(c.EffectiveTimeout()),
+		otlploggrpc.WithHeaders(c.Headers),
+		otlploggrpc.WithTimeout(c.Timeout),
 		otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: false}), // the queue does
 		otlploggrpc.WithDialOption(dialOptions(c)...),
 	}
@@ -58,14 +58,14 @@ func newLogGRPC(ctx context.Context, c *Config, t target) (sdklog.Exporter, erro
 // newLogHTTP gives every setting, for the same reason.
 func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdklog.Exporter, error) {
 	compression := otlploghttp.NoCompression
-	if c.UseGzip() {
+	if c.Compression == "gzip" {
 		compression = otlploghttp.GzipCompression
 	}
 	return otlploghttp.New(ctx,
 		otlploghttp.WithEndpoint(t.url.Host),
 		otlploghttp.WithURLPath("/"), // noteHTTP puts the whole URL
-		otlploghttp.WithHeaders(copyHeaders(c.Headers)),
-		otlploghttp.WithTimeout(c.EffectiveTimeout()),
+		otlploghttp.WithHeaders(c.Headers),
+		otlploghttp.WithTimeout(c.Timeout),
 		otlploghttp.WithCompression(compression),
 		otlploghttp.WithTLSClientConfig(nil), // the transport has it
 		otlploghttp.WithInsecure(),           // noteHTTP puts the scheme
@@ -74,8 +74,9 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 	)
 }
 
-// send makes one attempt, within the configured timeout.
-func (c *logClient) send(ctx context.Context, batch []sdklog.Record) *Failure {
+// export makes one attempt, within the configured timeout. The error is a
+// [*Failure].
+func (c *logClient) export(ctx context.Context, batch []sdklog.Record) error {
 	if c.absent.Load() {
 		return &Failure{Err: c.errorf("the backend takes no log records")}
 	}
@@ -85,10 +86,14 @@ func (c *logClient) send(ctx context.Context, batch []sdklog.Record) *Failure {
 	if absent {
 		c.absent.Store(true)
 	}
+	if f == nil {
+		return nil
+	}
 	return f
 }
 
-func (c *logClient) close(ctx context.Context) {
+func (c *logClient) close(ctx context.Context) error {
 	_ = c.exporter.Shutdown(ctx) // nothing is under way, and ctx may be over
 	c.closeIdle()
+	return nil
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestShortSpansCostNothing(t *testing.T) {
 	s := (&signals{protocol: config.OTLPHTTP}).start(t, nil)
 	l := startLogs(t, s.config(), &notes{})
-	short := &telemetry.SpanData{Name: spans.ModelForward}
-	start, stop := event(short, telemetry.KindStart, "span_start"), event(short, telemetry.KindStop, "span_stop")
+	short := &outputs.SpanData{Name: spans.ModelForward}
+	start, stop := event(short, outputs.KindStart, "span_start"), event(short, outputs.KindStop, "span_stop")
 	if n := allocations(func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -44,7 +44,7 @@ func TestAnEventCostsItsRecord(t *testing.T) {
 	cfg := s.config()
 	cfg.QueueSize, cfg.BatchSize = 16, 16
 	l := startLogs(t, cfg, &notes{})
-	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	update := event(loop(), outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
 	for range 100 { // the queue fills up
 		_ = l.Export(update)
 	}
@@ -62,10 +62,10 @@ func BenchmarkAnEvent(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := l.Start(b.Context(), identity); err != nil {
+	if err := attach(b.Context(), l, identity); err != nil {
 		b.Fatal(err)
 	}
-	update := event(loop(), telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	update := event(loop(), outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = l.Export(update)

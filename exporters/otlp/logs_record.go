@@ -10,7 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Attributes of a log record that say which span it belongs to.
@@ -20,14 +20,14 @@ const (
 	logSegmentOf  = "segment.of" // the first segment of a span that was cut
 )
 
-// wanted tells the records that are sent: every event and error, and the
+// wanted reports the records that are sent: every event and error, and the
 // starts of the spans that stay open for long. A short span is there soon, and
 // so is a stop: the span that ends says both.
-func wanted(r *telemetry.Record) bool {
+func wanted(r *outputs.Record) bool {
 	switch r.Kind {
-	case telemetry.KindEvent, telemetry.KindError, telemetry.KindDataError:
+	case outputs.KindEvent, outputs.KindError, outputs.KindDataError:
 		return true
-	case telemetry.KindStart:
+	case outputs.KindStart:
 		i := spans.Index(r.Span.Name)
 		return i >= 0 && spans.At(i).Long
 	}
@@ -35,8 +35,9 @@ func wanted(r *telemetry.Record) bool {
 }
 
 // logRecord makes an event of the Logs API of a native record. The context
-// carries the trace and span that the event belongs to.
-func logRecord(r *telemetry.Record) (context.Context, otellog.Record) {
+// carries the trace and span that the event belongs to; in is the segment of a
+// span that was cut, else invalid.
+func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otellog.Record) {
 	var out otellog.Record
 	name, _ := attributes.CleanString(r.Event.Name)
 	out.SetEventName(name)
@@ -51,7 +52,6 @@ func logRecord(r *telemetry.Record) (context.Context, otellog.Record) {
 		span, _ := attributes.CleanString(s.Name)
 		body = span + " " + name
 		kvs = append(kvs, attribute.String(logSpanName, span))
-		in := r.Segment
 		switch {
 		case in.IsValid(): // the span went on there, perhaps in another trace
 			kvs = append(kvs, attribute.String(logSegmentOf, s.SpanID.String()))
@@ -61,7 +61,7 @@ func logRecord(r *telemetry.Record) (context.Context, otellog.Record) {
 		if !in.IsValid() {
 			in = trace.NewSpanContext(trace.SpanContextConfig{TraceID: s.TraceID, SpanID: s.SpanID, TraceFlags: trace.FlagsSampled})
 		}
-		if r.Kind == telemetry.KindStart { // nothing else shows them before the end
+		if r.Kind == outputs.KindStart { // nothing else shows them before the end
 			kvs = appendClean(kvs, s.Attributes)
 		}
 		ctx = trace.ContextWithSpanContext(ctx, in)
@@ -87,11 +87,11 @@ func appendClean(dst []attribute.KeyValue, attrs []attributes.Attr) []attribute.
 	return dst
 }
 
-func severityOf(k telemetry.Kind) otellog.Severity {
+func severityOf(k outputs.Kind) otellog.Severity {
 	switch k {
-	case telemetry.KindError:
+	case outputs.KindError:
 		return otellog.SeverityError
-	case telemetry.KindDataError:
+	case outputs.KindDataError:
 		return otellog.SeverityWarn
 	}
 	return otellog.SeverityInfo

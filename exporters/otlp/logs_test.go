@@ -21,10 +21,10 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-var identity = telemetry.Identity{
+var identity = outputs.Identity{
 	Host: "node7", PID: 42, Rank: config.Value(3), LocalRank: config.Value(1), WorldSize: 8,
 	Attempt: config.Value(2), SessionTag: "tag", ApplicationName: "app",
 }
@@ -63,7 +63,7 @@ func startLogs(t *testing.T, cfg otlp.Config, log *notes) *otlp.Logs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Start(t.Context(), identity); err != nil {
+	if err := attach(t.Context(), l, identity); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -79,12 +79,12 @@ func shut(t *testing.T, l *otlp.Logs, limit time.Duration) error {
 	return err
 }
 
-func event(span *telemetry.SpanData, kind telemetry.Kind, name string, attrs ...attributes.Attr) *telemetry.Record {
-	return &telemetry.Record{Kind: kind, Span: span, Event: telemetry.Event{Name: name, Time: 5e9, Attributes: attrs}}
+func event(span *outputs.SpanData, kind outputs.Kind, name string, attrs ...attributes.Attr) *outputs.Record {
+	return &outputs.Record{Kind: kind, Span: span, Event: outputs.Event{Name: name, Time: 5e9, Attributes: attrs}}
 }
 
-func loop() *telemetry.SpanData {
-	return &telemetry.SpanData{
+func loop() *outputs.SpanData {
+	return &outputs.SpanData{
 		Name: spans.TrainingLoop, TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, ParentID: trace.SpanID{4}, Start: 5e9,
 		Attributes: attributes.Extend(attributes.Int("train_iterations_start", 7)),
 	}
@@ -113,20 +113,21 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		log := &notes{}
 		l := startLogs(t, cfg, log)
 		span := loop()
-		late := event(span, telemetry.KindEvent, "late")
-		late.Segment = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{8}, SpanID: trace.SpanID{9}, TraceFlags: trace.FlagsSampled})
-		for _, r := range []*telemetry.Record{
-			event(span, telemetry.KindStart, "span_start"),
-			event(span, telemetry.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
-			event(span, telemetry.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
-			event(nil, telemetry.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
-			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, telemetry.KindEvent, "save_checkpoint_success"),
+		cut := *span
+		cut.SpanID = cutSpan
+		late := event(&cut, outputs.KindEvent, "late")
+		for _, r := range []*outputs.Record{
+			event(span, outputs.KindStart, "span_start"),
+			event(span, outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
+			event(span, outputs.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
+			event(nil, outputs.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
+			event(&outputs.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, outputs.KindEvent, "save_checkpoint_success"),
 			late,
 			// Not sent: the span says these itself.
-			event(span, telemetry.KindStop, "span_stop"),
-			event(&telemetry.SpanData{Name: spans.CheckpointSaveSync}, telemetry.KindStart, "span_start"),
-			event(&telemetry.SpanData{Name: "mine"}, telemetry.KindStart, "span_start"),
-			event(&telemetry.SpanData{Name: "mine"}, telemetry.KindStop, "span_stop"),
+			event(span, outputs.KindStop, "span_stop"),
+			event(&outputs.SpanData{Name: spans.CheckpointSaveSync}, outputs.KindStart, "span_start"),
+			event(&outputs.SpanData{Name: "mine"}, outputs.KindStart, "span_start"),
+			event(&outputs.SpanData{Name: "mine"}, outputs.KindStop, "span_stop"),
 		} {
 			if err := l.Export(r); err != nil {
 				t.Fatal(err)
@@ -156,8 +157,8 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		if gap.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_WARN || len(gap.GetSpanId()) != 0 || gap.GetBody().GetStringValue() != "a gap" {
 			t.Errorf("data error: %v", gap)
 		}
-		if in := records[5]; hex.EncodeToString(in.GetTraceId()) != late.Segment.TraceID().String() || hex.EncodeToString(in.GetSpanId()) != late.Segment.SpanID().String() ||
-			texts(in.GetAttributes())["segment.of"] != span.SpanID.String() {
+		if in := records[5]; hex.EncodeToString(in.GetTraceId()) != lateSegment.TraceID().String() || hex.EncodeToString(in.GetSpanId()) != lateSegment.SpanID().String() ||
+			texts(in.GetAttributes())["segment.of"] != cutSpan.String() {
 			t.Errorf("event of a later segment: %v", in)
 		}
 		a := texts(s.logs[0].GetResource().GetAttributes())
@@ -171,7 +172,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		if err := shut(t, l, time.Minute); err != nil {
 			t.Error(err)
 		}
-		if st := l.Stats(); st.Recorded != 6 || st.Exported != 6 || st.Dropped != 0 || st.Pending != 0 {
+		if st := l.LogStats(); st.Recorded != 6 || st.Exported != 6 || st.Dropped != 0 || st.Pending != 0 {
 			t.Errorf("%+v", st)
 		}
 		if log.String() != "" {
@@ -221,12 +222,12 @@ func TestAnswersToLogs(t *testing.T) {
 				log := &notes{}
 				l := startLogs(t, cfg, log)
 				for range 10 {
-					_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+					_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
 				}
 				if err := l.ForceFlush(t.Context()); err != nil {
 					t.Error(err)
 				}
-				st := l.Stats()
+				st := l.LogStats()
 				if st.Recorded != 10 || st.Exported != tc.exported || st.Dropped != 10-tc.exported || st.Pending != 0 || tc.cause != "" && st.Drops[tc.cause] != st.Dropped {
 					t.Errorf("%+v", st)
 				}
@@ -239,7 +240,7 @@ func TestAnswersToLogs(t *testing.T) {
 				if n := int64(len(s.taken())); tc.cause == "" && n != 10 {
 					t.Errorf("%d records arrived", n)
 				}
-				if lines := strings.Count(log.String(), "\n"); (lines == 2) != (tc.cause != "") || lines > 2 || strings.Contains(log.String(), "hunter2") {
+				if lines := strings.Count(log.String(), "\n"); (lines == 1) != (tc.cause != "") || lines > 1 || strings.Contains(log.String(), "hunter2") {
 					t.Errorf("logged %s", log)
 				}
 			})
@@ -260,19 +261,19 @@ func TestLogsWithoutABackend(t *testing.T) {
 				log := &notes{}
 				l := startLogs(t, cfg, log)
 				for range 1000 {
-					_ = l.Export(event(loop(), telemetry.KindEvent, "e")) // never fails
+					_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
 				}
-				if st := l.Stats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
+				if st := l.LogStats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
 					t.Errorf("%+v", st)
 				}
 				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
 					t.Errorf("shutdown: %v", err)
 				}
-				st := l.Stats()
+				st := l.LogStats()
 				if st.Exported != 0 || st.Pending != 0 || st.Dropped != 1000 || st.Drops["queue full"]+st.Drops["not sent before shutdown"] != 1000 || st.Drops["not sent before shutdown"] == 0 {
 					t.Errorf("%+v", st)
 				}
-				if n := strings.Count(log.String(), "\n"); n == 0 || n > 2 || !strings.Contains(log.String(), "records=1000 of=1000") {
+				if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "further losses are counted") {
 					t.Errorf("logged %d lines: %s", n, log)
 				}
 				if err := l.Shutdown(context.Background()); err == nil {
@@ -302,10 +303,10 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Start(t.Context(), identity); err != nil {
+	if err := attach(t.Context(), l, identity); err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+	_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 	first := make(chan error, 1)
 	go func() { first <- l.Shutdown(context.Background()) }()
 	if cut {
@@ -317,7 +318,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	if err := <-first; err == nil || !strings.Contains(err.Error(), "1 records") {
 		t.Errorf("shutdown: %v", err)
 	}
-	if st := l.Stats(); st.Dropped != 1 || st.Pending != 0 {
+	if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -337,7 +338,7 @@ func TestShutdownCutsThePause(t *testing.T) {
 		cfg := s.config()
 		cfg.RetryFirst, cfg.RetryMost, cfg.RetryFor, cfg.BatchDelay = time.Hour, time.Hour, 10*time.Hour, time.Millisecond
 		l := startLogs(t, cfg, &notes{})
-		_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+		_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 		for s.seen() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -345,7 +346,7 @@ func TestShutdownCutsThePause(t *testing.T) {
 		if err := shut(t, l, time.Minute); err != nil {
 			t.Error(err)
 		}
-		if st := l.Stats(); st.Exported != 1 {
+		if st := l.LogStats(); st.Exported != 1 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -355,23 +356,23 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		s.start(t, nil)
 		l := startLogs(t, s.config(), &notes{})
-		if l.Start(t.Context(), identity) == nil {
+		if attach(t.Context(), l, identity) == nil {
 			t.Error("started twice")
 		}
 		for range 2 {
-			_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+			_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 			if err := shut(t, l, time.Minute); err != nil {
 				t.Error(err)
 			}
-			_ = l.Export(event(loop(), telemetry.KindEvent, "too late"))
-			if err := l.Start(t.Context(), identity); err != nil { // a builder that was corrected
+			_ = l.Export(event(loop(), outputs.KindEvent, "too late"))
+			if err := attach(t.Context(), l, identity); err != nil { // a builder that was corrected
 				t.Fatal(err)
 			}
 		}
 		if err := shut(t, l, time.Minute); err != nil {
 			t.Error(err)
 		}
-		if st := l.Stats(); st.Exported != 2 || len(s.taken()) != 2 {
+		if st := l.LogStats(); st.Exported != 2 || len(s.taken()) != 2 {
 			t.Errorf("%+v, %d arrived", st, len(s.taken()))
 		}
 	})
@@ -387,7 +388,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for i := range 500 {
-					_ = l.Export(event(loop(), telemetry.KindEvent, "e"))
+					_ = l.Export(event(loop(), outputs.KindEvent, "e"))
 					if i%100 == 0 {
 						if err := l.ForceFlush(context.Background()); err != nil {
 							t.Error(err)
@@ -398,7 +399,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 		}
 		wg.Wait()
 		_ = shut(t, l, time.Minute) // drops are expected
-		st := l.Stats()
+		st := l.LogStats()
 		if st.Recorded != 2000 || st.Exported+st.Dropped != 2000 || int64(len(s.taken())) != st.Exported {
 			t.Errorf("%+v, %d arrived", st, len(s.taken()))
 		}
@@ -407,15 +408,15 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 
 func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
-	if l.Start(t.Context(), identity) != nil || l.Export(event(nil, telemetry.KindDataError, "e")) != nil ||
-		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.Stats().Recorded != 0 {
+	if attach(t.Context(), l, identity) != nil || l.Export(event(nil, outputs.KindDataError, "e")) != nil ||
+		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.LogStats().Recorded != 0 {
 		t.Error("a nil exporter did something")
 	}
 	closed, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed.Export(event(nil, telemetry.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
+	if closed.Export(event(nil, outputs.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
 		t.Error("an exporter that was not started did something")
 	}
 }
@@ -442,3 +443,23 @@ func TestNewLogsNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 }
+
+// attach starts the goroutine that sends. Events of the span that loop gives are
+// in another segment when their name is late.
+func attach(ctx context.Context, l *otlp.Logs, id outputs.Identity) error {
+	_, err := l.Attach(ctx, &outputs.Telemetry{Identity: id, Segment: func(of trace.SpanID) trace.SpanContext {
+		if of == cutSpan {
+			return lateSegment
+		}
+		return trace.SpanContext{}
+	}})
+	return err
+}
+
+// cutSpan is a span that was cut, lateSegment its open segment.
+var (
+	cutSpan     = trace.SpanID{7, 7}
+	lateSegment = trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{8}, SpanID: trace.SpanID{9}, TraceFlags: trace.FlagsSampled,
+	})
+)

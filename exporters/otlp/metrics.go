@@ -17,7 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // MetricExporter sends metrics to an OTLP receiver. Give it to a periodic
@@ -34,7 +34,7 @@ type MetricExporter struct {
 	mu    sync.Mutex
 	stats MetricStats
 	last  error // of the latest export, nil if it succeeded
-	// absent tells that the backend takes no metrics: nothing is sent any more.
+	// absent reports that the backend takes no metrics: nothing is sent any more.
 	absent bool
 }
 
@@ -53,7 +53,7 @@ var _ sdkmetric.Exporter = (*MetricExporter)(nil)
 
 // NewMetricExporter makes an exporter of metrics for the address
 // config.OTLP.MetricsURL, with the same settings as [New]. It makes no
-// connection. The first failure is told to log, nil is slog.Default, and all
+// connection. The first failure is logged, log nil is slog.Default, and all
 // are counted. ctx is not kept.
 func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*MetricExporter, error) {
 	t, err := prepare(&cfg, metrics)
@@ -66,7 +66,7 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 	e := &MetricExporter{cfg: cfg, log: log}
 	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
-	if cfg.EffectiveProtocol() == config.OTLPGRPC {
+	if cfg.Protocol == config.OTLPGRPC {
 		e.next, err = newMetricGRPC(ctx, &cfg, t)
 	} else {
 		e.transport = newTransport(&cfg, t)
@@ -83,8 +83,8 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter, error) {
 	options := []otlpmetricgrpc.Option{
 		otlpmetricgrpc.WithEndpoint(t.url.Host),
-		otlpmetricgrpc.WithHeaders(copyHeaders(c.Headers)),
-		otlpmetricgrpc.WithTimeout(c.EffectiveTimeout()),
+		otlpmetricgrpc.WithHeaders(c.Headers),
+		otlpmetricgrpc.WithTimeout(c.Timeout),
 		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false}), // Export does
 		otlpmetricgrpc.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
 		otlpmetricgrpc.WithAggregationSelector(sdkmetric.DefaultAggregationSelector),
@@ -101,14 +101,14 @@ func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter
 // newMetricHTTP gives every setting, for the same reason.
 func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdkmetric.Exporter, error) {
 	compression := otlpmetrichttp.NoCompression
-	if c.UseGzip() {
+	if c.Compression == "gzip" {
 		compression = otlpmetrichttp.GzipCompression
 	}
 	return otlpmetrichttp.New(ctx,
 		otlpmetrichttp.WithEndpoint(t.url.Host),
 		otlpmetrichttp.WithURLPath("/"), // noteHTTP puts the whole URL
-		otlpmetrichttp.WithHeaders(copyHeaders(c.Headers)),
-		otlpmetrichttp.WithTimeout(c.EffectiveTimeout()),
+		otlpmetrichttp.WithHeaders(c.Headers),
+		otlpmetrichttp.WithTimeout(c.Timeout),
 		otlpmetrichttp.WithCompression(compression),
 		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it
 		otlpmetrichttp.WithInsecure(),           // noteHTTP puts the scheme
@@ -143,6 +143,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	if off {
 		return nil
 	}
+	repairMetrics(rm)
 	err, absent := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
@@ -176,11 +177,15 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	return nil
 }
 
-// send makes attempts. absent tells that the backend knows no metrics.
+// send makes attempts, unless the backend has asked for a pause. absent reports
+// that it knows no metrics.
 func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
-	if end, ok := ctx.Deadline(); ok && e.health.Hopeless(e.cfg.RetryFor) {
+	if d := e.health.Held(); d > 0 {
+		return e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second)), false
+	}
+	if end, ok := ctx.Deadline(); ok && e.health.Unreachable(e.cfg.RetryFor) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/delivery.HopelessShare)
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/delivery.UnreachableShare)
 		defer cancel()
 	}
 	err = delivery.Retry(ctx, e.retry(), func(ctx context.Context) error {
@@ -192,8 +197,8 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 		if f == nil {
 			return nil
 		}
-		if e.health.Hopeless(e.cfg.RetryFor) {
-			f.Retry = false // the next export tells the same and more
+		if e.health.Unreachable(e.cfg.RetryFor) {
+			f.Retry = false // the next export has the same and more
 		}
 		return f
 	})
@@ -222,11 +227,11 @@ func (e *MetricExporter) Stats() MetricStats {
 }
 
 // Delivery gives the counts as telemetry has them.
-func (e *MetricExporter) Delivery() telemetry.Delivery {
+func (e *MetricExporter) Delivery() outputs.Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &e.stats
-	return telemetry.Delivery{
-		Total: s.Exports + s.Missing, Sent: s.Exports, Dropped: s.Missing, Failed: s.Failures, Unwanted: e.absent,
+	return outputs.Delivery{
+		What: outputs.DeliversMetrics, Total: s.Exports + s.Missing, Sent: s.Exports, Dropped: s.Missing, Failed: s.Failures, Unwanted: e.absent,
 	}
 }

@@ -47,7 +47,7 @@ func outcomeOf(ctx context.Context) *outcome {
 	return new(outcome)
 }
 
-// failure tells why the client returned an error, nil if the backend took
+// failure gives the reason why the client returned an error, nil if the backend took
 // everything.
 func (o *outcome) failure(ctx context.Context, err error, w *wire) *Failure {
 	switch {
@@ -78,7 +78,7 @@ func (o *outcome) partial(answer any) {
 	o.rejected = max(0, o.rejected)
 }
 
-// grpc notes the status of a call, by the OTLP specification's table. from tells
+// grpc notes the status of a call, by the OTLP specification's table. from reports
 // whether the status came from the other side; if not, the client made it.
 func (o *outcome) grpc(err error, from bool) {
 	o.answered, o.noAnswer = true, !from

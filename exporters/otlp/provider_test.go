@@ -30,7 +30,7 @@ func newProvider(t *testing.T, e *otlp.Exporter) *telemetry.Provider {
 	return tel
 }
 
-// The provider mends what a backend could not take; the rest of the batch is
+// The provider repairs what a backend could not take; the rest of the batch is
 // not harmed.
 func TestProviderWithOddValues(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
@@ -72,7 +72,7 @@ func TestProviderWithOddValues(t *testing.T) {
 }
 
 // A backend that never answers costs the shutdown its deadline, and no more;
-// every span is told of, or waits in the spill directory.
+// every span is reported, or waits in the spill directory.
 func TestProviderWithSilentBackend(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		forProtocols(t, func(t *testing.T, r *receiver) {

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // ReplayResult counts what [Replay] did.
@@ -64,11 +64,9 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter) (sto
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // read only, or written and synced
-	if ours, err := lockFile(f); err != nil || !ours {
-		if err == nil {
-			r.InUse++
-		}
-		return false, err
+	if !outfile.Lock(f) {
+		r.InUse++
+		return false, nil
 	}
 	if changed(f, path) { // another replay was faster
 		return false, nil
@@ -197,7 +195,7 @@ func halve(spans []*tracepb.ResourceSpans, n int) (a, b []*tracepb.ResourceSpans
 
 // replace puts a file with other content in the place of path.
 func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".replay-*")
+	f, err := outfile.Temp(path, 0o600)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func refusal(ctx context.Context, do reply, release <-chan struct{}) error {
 	return nil
 }
 
-// readRequest reads a request by http, and tells whether it was compressed. One
+// readRequest reads a request by http, and reports whether it was compressed. One
 // that cannot be read is answered.
 func readRequest(w http.ResponseWriter, q *http.Request, request proto.Message) (zipped, ok bool) {
 	zipped = q.Header.Get("Content-Encoding") == "gzip"

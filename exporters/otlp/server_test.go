@@ -20,12 +20,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // protocols are what every test of a transport runs over.
-var protocols = []config.Protocol{config.OTLPGRPC, config.OTLPHTTP}
+var protocols = []string{config.OTLPGRPC, config.OTLPHTTP}
 
 // receiver is a backend on 127.0.0.1 that follows a script.
 type receiver struct {
 	t        *testing.T
-	protocol config.Protocol
+	protocol string
 	script   func(call int, spans []*tracepb.Span) reply
 	tls      *tls.Config
 

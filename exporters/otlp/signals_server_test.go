@@ -21,7 +21,7 @@ import (
 
 // signals is a receiver of logs and metrics on 127.0.0.1 that follows a script.
 type signals struct {
-	protocol config.Protocol
+	protocol string
 	script   func(call, records int) reply // nil accepts
 	url      string
 	release  chan struct{}

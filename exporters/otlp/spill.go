@@ -11,6 +11,9 @@ import (
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // spillSuffix ends the names of spill files: JSON lines, each the OTLP form of
@@ -29,6 +32,7 @@ type spill struct {
 	mu     sync.Mutex
 	file   *os.File
 	size   int64 // of file
+	spans  int   // in file
 	others int64 // bytes of the other files when file was made
 	made   int
 	closed bool
@@ -54,10 +58,24 @@ func (s *spill) Keep(batch []sdktrace.ReadOnlySpan) (int, error) {
 	line = append(line, '\n')
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	gone := s.missing()
 	if err := s.write(line); err != nil {
-		return 0, fmt.Errorf("otlp: spill: %w", err)
+		return 0, errors.Join(fmt.Errorf("otlp: spill: %w", err), gone)
 	}
-	return len(batch), nil
+	s.spans += len(batch)
+	return len(batch), gone
+}
+
+// missing notices that the file was removed, with all that is in it. The next
+// batch goes to a new one.
+func (s *spill) missing() error {
+	if s.file == nil || !changed(s.file, s.file.Name()) {
+		return nil
+	}
+	lost := &delivery.SpillLost{Spans: s.spans, Err: fmt.Errorf("otlp: spill: %s was removed", s.file.Name())}
+	_ = s.file.Close() // what was in it is gone
+	s.file, s.spans = nil, 0
+	return lost
 }
 
 func (s *spill) write(line []byte) error {
@@ -118,12 +136,8 @@ func (s *spill) begin() error {
 	if err != nil {
 		return err
 	}
-	if _, err := lockFile(f); err != nil {
-		_ = f.Close() // empty
-		_ = os.Remove(f.Name())
-		return err
-	}
-	s.file, s.size = f, 0
+	outfile.Lock(f) // says to a replay that it is in use
+	s.file, s.size, s.spans = f, 0, 0
 	return nil
 }
 
@@ -145,6 +159,9 @@ func (s *spill) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if gone := s.missing(); gone != nil {
+		return gone
+	}
 	return s.end()
 }
 

@@ -38,7 +38,7 @@ func newTarget(c *Config, s signal) (target, error) {
 	if address == "" {
 		return target{}, fmt.Errorf("otlp: otlp.%s: field required: traces_endpoint does not tell it", s.field)
 	}
-	grpc := c.EffectiveProtocol() == config.OTLPGRPC
+	grpc := c.Protocol == config.OTLPGRPC
 	if grpc && !strings.Contains(address, "://") {
 		scheme := "https://"
 		if c.Insecure.Or(false) {

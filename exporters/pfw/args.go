@@ -28,6 +28,9 @@ const (
 	argSpanID      = "span_id"
 )
 
+// statusError is the value of argStatus for what failed.
+const statusError = "ERROR"
+
 // stackArgs is how many arguments an event can have without an allocation.
 const stackArgs = 10
 
@@ -118,7 +121,7 @@ func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg 
 func appendStatus(dst []dftracer.Arg, st sdktrace.Status) []dftracer.Arg {
 	switch st.Code {
 	case codes.Error:
-		dst = append(dst, dftracer.String(argStatus, "ERROR"))
+		dst = append(dst, dftracer.String(argStatus, statusError))
 		if st.Description != "" {
 			dst = append(dst, dftracer.String(argDescription, st.Description))
 		}

@@ -10,9 +10,9 @@ import (
 
 // begin writes that a span has begun. The span must not have ended: readers
 // take a begin without an end for a span that was cut short.
-func (p *Processor) begin(o *open, key *dftracer.Key, tid int64, attrs []attribute.KeyValue) {
-	level, parent := o.place()
-	args := appendProgress(nil, o.epoch, o.step, attrs)
+func (p *Processor) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
+	level, parent := o.position()
+	args := appendProgress(nil, epoch, step, attrs)
 	p.w.Begin(&dftracer.Event{
 		ID: o.id, Name: key.Name(), Cat: key.Cat(), TID: tid, TS: o.start,
 		Level: level, Parent: parent, Args: appendAttrs(args, attrs),
@@ -49,24 +49,30 @@ func (p *Processor) beginOld(before int64) {
 		p.beginLate(&e.open, before, func() { p.beginSpan(e) })
 	}
 	for _, s := range p.open.allScopes() {
-		p.beginLate(&s.open, before, func() {
-			p.begin(&s.open, &s.kind.key, p.lanes.TID(s.lane), s.shared())
-		})
+		p.beginLate(&s.open, before, s.writeBegin)
 	}
 }
 
-// beginLate writes the begin of o unless it has one, is too young or has
-// ended. It keeps o from ending meanwhile.
+// beginLate writes the begin of o unless it has one, is too young or has ended.
 func (p *Processor) beginLate(o *open, before int64, write func()) {
 	if o.begun || o.start >= before {
 		return
 	}
-	p.beginning.Lock()
-	defer p.beginning.Unlock()
-	if o.state.CompareAndSwap(stateOpen, stateBegins) {
+	p.whileOpen(o, func() {
 		o.begun = true
 		write()
-		o.state.Store(stateOpen)
+	})
+}
+
+// whileOpen writes something about o unless it has ended, and keeps it from
+// ending meanwhile.
+func (p *Processor) whileOpen(o *open, write func()) {
+	p.roots.lift(o) // what begins below o must not wait for the disk
+	p.beginning.Lock()
+	defer p.beginning.Unlock()
+	if o.hold() {
+		defer o.release()
+		write()
 	}
 }
 
@@ -82,5 +88,5 @@ func (p *Processor) beginSpan(e *spanEntry) {
 		}
 	}
 	key := p.keys.find(e.span.InstrumentationScope().Name, e.span.Name(), cat, event)
-	p.begin(&e.open, key, p.lanes.TID(e.lane), attrs)
+	p.begin(&e.open, key, p.roots.tid(&e.open), e.epoch, e.step, attrs)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Everything that stays open is visible in the file of a process that dies.
@@ -19,7 +20,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{BeginAfter: 5 * time.Millisecond})
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	ctx, s := tp.Tracer("example.com/db").Start(context.Background(), "migrate", trace.WithAttributes(attribute.Int("n", 7)))
-	scope := p.ScopeKind("comm", "all_reduce").Start(ctx, nil, 0)
+	scope := p.ScopeKind("comm", "all_reduce").Start(ctx, nil, outputs.ScopeStart{})
 	begun := make(map[string]dftracer.Event)
 	for range 1000 {
 		if err := tp.ForceFlush(context.Background()); err != nil {
@@ -40,7 +41,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 		begun["all_reduce"].Level != 2 {
 		t.Errorf("begin records are %v", begun)
 	}
-	scope.End(nil)
+	scope.End()
 	s.End()
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -53,9 +54,9 @@ func TestOpenSpansAreVisible(t *testing.T) {
 
 func TestNoBegin(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true, BeginAfter: time.Millisecond})
-	s := p.ScopeKind("pipeline", "train").Start(context.Background(), nil, 0)
+	s := p.ScopeKind("pipeline", "train").Start(context.Background(), nil, outputs.ScopeStart{})
 	time.Sleep(20 * time.Millisecond)
-	s.End(nil)
+	s.End()
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}

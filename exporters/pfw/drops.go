@@ -6,15 +6,14 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// TellDrops says what the other exporters of the program lost: spans by cause,
-// log records as "logs <cause>", exports of metrics as "metric exports". The
-// trace's end record repeats it, as otlp_dropped_<key>. Package telemetry calls
-// it before Shutdown.
-func (p *Processor) TellDrops(drops map[string]int64) {
+// ReportLosses implements outputs.Output. The trace's end record repeats what
+// was lost, as otlp_dropped_<key>.
+func (p *Processor) ReportLosses(lost outputs.Losses) {
 	if p != nil {
-		d := maps.Clone(drops)
+		d := map[string]int64(maps.Clone(lost))
 		p.dropped.Store(&d)
 	}
 }

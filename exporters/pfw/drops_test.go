@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func TestEndTellsDrops(t *testing.T) {
@@ -15,7 +16,7 @@ func TestEndTellsDrops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.TellDrops(map[string]int64{"queue full": 3, "refused by the backend": 4, "logs queue full": 5, "metric exports": 1})
+	p.ReportLosses(outputs.Losses{"queue full": 3, "refused by the backend": 4, "logs queue full": 5, "metric exports": 1})
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 const argSpan = "span"
 
 // OnEvent writes an event of an open span at once, as a metadata record whose
-// name is the event's and whose value is its time in microseconds. Package
-// telemetry calls it; the events of spans that nobody reports while they are
-// open are written when they end.
+// name is the event's and whose value is its time in microseconds. Telemetry
+// calls it; the events of spans that nobody reports while they are open are
+// written when they end.
 func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 	if p == nil || p.closed.Load() {
 		return
@@ -25,8 +25,8 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 		return
 	}
 	e.live.Add(1)
-	level, _ := e.place()
-	writeEvent(p.w, e.id, p.lanes.TID(e.lane), level, &ev)
+	level, _ := e.position()
+	writeEvent(p.w, e.id, p.roots.tid(&e.open), level, &ev)
 }
 
 // remainingEvents writes the events that OnEvent has not written.
@@ -37,7 +37,7 @@ func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid i
 	}
 	// The SDK drops the oldest events of a span with too many.
 	dropped := s.DroppedEvents()
-	written := int(e.live.Load())
+	written := e.events()
 	for i := max(written-dropped, 0); i < len(events); i++ {
 		writeEvent(p.w, e.id, tid, level, &events[i])
 	}

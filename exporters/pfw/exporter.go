@@ -13,12 +13,17 @@ import (
 	"github.com/trainspan/trainspan/internal/assemble"
 )
 
-// Exporter is a span exporter that writes a trace file, for any OpenTelemetry
-// program:
+// Exporter is a trace file. A telemetry builder is given one with any of
+// WithExporter, WithSpanExporter and WithSpanProcessor; it gets everything that
+// the program records, the moment it happens:
+//
+//	builder.WithExporter(pfw.New("trace.pfw.gz", nil))
+//
+// It is a span exporter for any OpenTelemetry program too:
 //
 //	sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
 //
-// Spans are written as they come. A child that comes before its parent names
+// There, spans are written as they come. A child that comes before its parent names
 // it by an id that is given out there and then and kept for the parent. A
 // child that ended after its parent hangs under the nearest ancestor that
 // contains it. A parent that never comes, because it is open at the end or was
@@ -38,6 +43,7 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	w       *dftracer.Writer // nil until there is something to write
+	live    *Processor       // once it is attached to telemetry
 	asm     *assemble.Assembler
 	keys    keyTable
 	closed  bool
@@ -86,10 +92,7 @@ func (e *Exporter) use(w *dftracer.Writer) {
 // create makes the file. Its first spans have begun before that, and the trace
 // begins with the earliest.
 func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
-	var o dftracer.Options
-	if e.opts.Trace != nil {
-		o = *e.opts.Trace
-	}
+	o := e.opts.trace()
 	e.started = o.Start.IsZero()
 	if e.started {
 		o.Start = batch[0].StartTime()
@@ -102,7 +105,7 @@ func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
 			o.Heartbeat = dftracer.DefaultHeartbeat // the process is alive
 		}
 	}
-	w, err := dftracer.Create(e.path, &o)
+	w, err := dftracer.Create(e.path, o)
 	if err == nil {
 		e.use(w)
 	}
@@ -201,6 +204,10 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.live != nil {
+		e.closed = true
+		return e.live.Shutdown(ctx)
+	}
 	if e.closed || e.w == nil {
 		e.closed = true
 		return e.err

@@ -257,7 +257,6 @@ func TestNilsDoNothing(t *testing.T) {
 	p.OnStart(ctx, nil)
 	p.OnEnd(nil)
 	p.OnEvent(nil, sdktrace.Event{})
-	p.BindProgress(nil)
 	if p.Writer() != nil || p.ScopeKind("a", "b") != nil {
 		t.Error("a nil processor has something")
 	}

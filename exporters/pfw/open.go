@@ -1,6 +1,8 @@
 package pfw
 
 import (
+	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -11,38 +13,65 @@ import (
 // file is concerned. Its id is given out at the start, so that children can be
 // written first.
 type open struct {
-	id          uint64
-	lane        dftracer.Lane
-	start       int64 // microseconds since the Unix epoch
-	epoch, step int64 // -1: unknown
-	depth       int   // level at the start
+	id    uint64
+	lane  dftracer.Lane
+	start int64 // microseconds since the Unix epoch
 
-	parent atomic.Pointer[open]
-	state  atomic.Uint32
-	slot   int8         // of roots, counted from 1; 0: none
-	begun  bool         // its begin was written; the watcher's own once it is registered
-	last   atomic.Int64 // the latest end of a child
-	live   atomic.Int32 // events written while it was open
+	parent  atomic.Pointer[open]
+	inner   atomic.Pointer[open] // the ambient child, see ambient.go
+	last    atomic.Int64         // the latest end of a child
+	state   atomic.Uint32
+	depth   int16        // level at the start
+	slotted int16        // of a scope in the registry: a slot, counted from 1, or the negative shard
+	live    atomic.Int32 // events written while it was open, and liftedBit
+	slot    int8         // of roots, counted from 1; 0: none
+	begun   bool         // its begin was written; the watcher's own once it is registered
+	ambient bool         // set before it is registered
 }
+
+// liftedBit in open.live says that a root is on its lane: see roots.
+const liftedBit = 1 << 30
+
+func (o *open) lifted() bool { return o.live.Load()&liftedBit != 0 }
+
+// events is how many events were written while o was open.
+func (o *open) events() int { return int(o.live.Load() &^ liftedBit) }
 
 // States of an open.
 const (
-	stateOpen   = iota
-	stateBegins // its begin is being written; it cannot end meanwhile
-	stateEnded
+	stateOpen  = iota
+	stateHeld  // it cannot end at the moment
+	stateEnded // it is being written
+	stateWritten
 )
 
-func (o *open) ended() bool { return o.state.Load() == stateEnded }
+func (o *open) ended() bool { return o.state.Load() >= stateEnded }
+
+// hold keeps o from ending until release. It is false when o has ended.
+func (o *open) hold() bool { return o.become(stateHeld, nil) }
+
+func (o *open) release() { o.state.Store(stateOpen) }
 
 // finish marks o as ended. It is false for all callers but one. writing is
-// held by whoever writes begins.
-func (o *open) finish(writing *sync.Mutex) bool {
-	if o.state.CompareAndSwap(stateOpen, stateEnded) {
-		return true
+// held by those who hold spans for longer, because they write.
+func (o *open) finish(writing *sync.Mutex) bool { return o.become(stateEnded, writing) }
+
+func (o *open) become(next uint32, writing *sync.Mutex) bool {
+	for !o.state.CompareAndSwap(stateOpen, next) {
+		if o.ended() {
+			return false
+		}
+		if writing != nil {
+			writing.Lock() // until it is written
+			ended := o.ended()
+			writing.Unlock()
+			if ended {
+				return false
+			}
+		}
+		runtime.Gosched()
 	}
-	writing.Lock()
-	defer writing.Unlock()
-	return o.state.CompareAndSwap(stateOpen, stateEnded)
+	return true
 }
 
 // slack is how far, in microseconds, the clocks behind the times of parent and
@@ -91,20 +120,19 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	if last := o.last.Load(); last > end && last <= latest() {
 		end = last
 	}
-	q := o.above()
-	for q != nil {
+	level, parent = 1, dftracer.NoParent
+	for q := o.above(); q != nil; q = o.above() {
 		q.raise(end)
-		// A parent that has not ended by now will see the raised end.
-		if !q.ended() {
+		if q.ended() {
+			continue
+		}
+		level, parent = q.level()+1, int64(q.id)
+		if !q.ended() { // it will see the raised end, and decide its level later
 			break
 		}
-		q = o.above()
+		level, parent = 1, dftracer.NoParent
 	}
-	level, parent = 1, dftracer.NoParent
-	if q != nil {
-		level, parent = q.level()+1, int64(q.id)
-	}
-	if level != o.depth && o.last.Load() != 0 {
+	if level != int(o.depth) && o.last.Load() != 0 {
 		level = 0
 	}
 	return end, level, parent
@@ -120,8 +148,8 @@ func (o *open) raise(end int64) {
 	}
 }
 
-// place is the level and the parent of an open o as things stand.
-func (o *open) place() (level int, parent int64) {
+// position is the level and the parent of an open o as things stand.
+func (o *open) position() (level int, parent int64) {
 	q := o.above()
 	if q == nil {
 		return 1, dftracer.NoParent
@@ -134,7 +162,7 @@ func (o *open) beginBelow(q *open, start int64) {
 	o.depth = 1
 	if q != nil {
 		o.parent.Store(q)
-		o.depth = q.level() + 1
+		o.depth = int16(min(q.level()+1, math.MaxInt16))
 		if start < q.start && q.start-start <= slack {
 			start = q.start
 		}

@@ -1,6 +1,7 @@
 package pfw
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -10,7 +11,8 @@ import (
 // value and nil are the defaults.
 type Options struct {
 	// Trace configures the writer that Create and New make. It is not looked
-	// at when a writer is given.
+	// at when a writer is given. Where its OnError and OnPath are nil, outages
+	// and other file names are logged with package log/slog.
 	Trace *dftracer.Options
 
 	// NoBegin leaves out the records that say that a span has begun. With them
@@ -30,6 +32,10 @@ type Options struct {
 	// by Create or New is always closed.
 	OwnWriter bool
 
+	// Cores are the processor cores that the process may run on, for the
+	// trace's metadata; empty leaves them out.
+	Cores []int
+
 	// MaxParents bounds the memory of an [Exporter]: how many parents that have
 	// not ended yet, and how many spans that have, it remembers to find the
 	// parents of others; 0 means DefaultMaxParents. A Processor needs no bound.
@@ -41,6 +47,21 @@ const DefaultMaxParents = 1 << 16
 
 // DefaultBeginAfter is the BeginAfter of the zero Options.
 const DefaultBeginAfter = time.Second
+
+// trace is the configuration of a writer that is made here.
+func (o *Options) trace() *dftracer.Options {
+	var t dftracer.Options
+	if o.Trace != nil {
+		t = *o.Trace
+	}
+	if t.OnError == nil {
+		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err) }
+	}
+	if t.OnPath == nil {
+		t.OnPath = func(path string) { slog.Info("telemetry trace goes to another file", "path", path) }
+	}
+	return &t
+}
 
 func (o *Options) withDefaults() Options {
 	var opts Options

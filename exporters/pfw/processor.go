@@ -1,19 +1,17 @@
 package pfw
 
 import (
-	"cmp"
 	"context"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Processor is a span processor that writes every span to a trace file the
@@ -28,6 +26,8 @@ import (
 // Spans that are still open at Shutdown are written by it, with the argument
 // truncated set to 1.
 type Processor struct {
+	outputs.None
+
 	w     *dftracer.Writer
 	opts  Options
 	lanes *dftracer.Lanes
@@ -36,14 +36,16 @@ type Processor struct {
 	open  registry
 	clock clock
 
-	progress atomic.Pointer[spans.Progress]
-	ambient  atomic.Pointer[func() trace.SpanContext]
-	direct   atomic.Bool // a scope was started
+	offer  atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
+	direct atomic.Bool                       // a scope was started
+	scoped atomic.Bool                       // kinds of scopes were asked for
+	top    atomic.Pointer[open]
 
 	stop      chan struct{} // nil when nobody watches
 	watcher   sync.WaitGroup
 	beginning sync.Mutex // held by the watcher while it writes a begin
 
+	cut       atomic.Uint64 // not 0: no scope starts any more; spans with a lower id are truncated
 	closed    atomic.Bool
 	down      sync.Once
 	downErr   error
@@ -52,20 +54,25 @@ type Processor struct {
 	dropped   atomic.Pointer[map[string]int64]
 }
 
-var _ sdktrace.SpanProcessor = (*Processor)(nil)
+var (
+	_ sdktrace.SpanProcessor = (*Processor)(nil)
+	_ outputs.Output         = (*Processor)(nil)
+)
 
 // spanEntry is an open span.
 type spanEntry struct {
 	open
-	spanID trace.SpanID
-	span   sdktrace.ReadWriteSpan // nil once it has ended
+	epoch, step int64 // -1: unknown
+	spanID      trace.SpanID
+	span        sdktrace.ReadWriteSpan // nil once it is written
 }
 
 // NewProcessor makes a processor that writes to w. Shutdown flushes w, and
 // closes it only if the options say so. Unless they say NoBegin, it starts a
 // goroutine that Shutdown ends.
 func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
-	p := &Processor{w: w, opts: o.withDefaults(), clock: newClock()}
+	p := &Processor{w: w, opts: o.withDefaults()}
+	p.clock.set()
 	p.keys.standard = standardKeys()
 	p.lanes = dftracer.NewLanes(int64(os.Getpid()))
 	p.roots = newRoots(p.lanes)
@@ -79,7 +86,7 @@ func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
 // {host}, and a processor that writes to it. Shutdown closes the file.
 func Create(path string, o *Options) (*Processor, error) {
 	opts := o.withDefaults()
-	w, err := dftracer.Create(path, opts.Trace)
+	w, err := dftracer.Create(path, opts.trace())
 	if err != nil {
 		return nil, err
 	}
@@ -95,30 +102,37 @@ func (p *Processor) Writer() *dftracer.Writer {
 	return p.w
 }
 
-// FileStats gives the counts of the writer. Package telemetry reports them as
-// metrics.
-func (p *Processor) FileStats() spans.FileStats {
+// Attach implements outputs.Output: events get the epoch and step of the
+// training, and scopes whose context carries no parent find theirs.
+func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	if p != nil {
+		p.attached(t)
+	}
+	return outputs.Wants{Spans: true, Scopes: true, All: true}, nil
+}
+
+func (p *Processor) attached(t *outputs.Telemetry) {
+	if t.Now != nil {
+		p.clock.bound.Store(&t.Now)
+	}
+	p.offer.Store(t)
+}
+
+// progress is where the training stands, nil if nobody says.
+func (p *Processor) progress() *outputs.Progress {
+	if t := p.offer.Load(); t != nil {
+		return t.Progress
+	}
+	return nil
+}
+
+// Stats implements outputs.Output.
+func (p *Processor) Stats() outputs.Stats {
 	s := p.Writer().Stats()
-	return spans.FileStats{
+	return outputs.Stats{File: outputs.FileStats{
 		Output: "trace", Records: int64(s.Lines), Bytes: int64(s.DiskBytes), Lost: int64(s.Lost + s.Late),
 		Errors: int64(s.Errors), Blocked: s.Blocked,
-	}
-}
-
-// BindProgress makes the processor write the epoch and step of progress into
-// events. Package telemetry calls it.
-func (p *Processor) BindProgress(progress *spans.Progress) {
-	if p != nil {
-		p.progress.Store(progress)
-	}
-}
-
-// BindAmbient gives the processor the function that finds the parent of scopes
-// whose context carries none. Package telemetry calls it.
-func (p *Processor) BindAmbient(current func() trace.SpanContext) {
-	if p != nil {
-		p.ambient.Store(&current)
-	}
+	}}
 }
 
 // OnStart implements sdktrace.SpanProcessor.
@@ -126,23 +140,49 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p == nil || p.closed.Load() {
 		return
 	}
+	if p.offer.Load() == nil {
+		// A decorator that shows only the span processor was attached.
+		if t := outputs.FromContext(ctx); t != nil {
+			p.attached(t)
+		}
+	}
 	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
 	e.id = p.w.NextID()
-	at := p.progress.Load()
+	at := p.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()
+	start := s.StartTime().UnixMicro()
 	parent := p.parentOf(ctx, s.Parent())
-	e.beginBelow(parent, s.StartTime().UnixMicro())
-	tid := p.roots.begin(&e.open, parent)
-	if p.opts.NoBegin {
-		p.open.add(e)
-		return
+	if parent != nil || !s.Parent().IsRemote() {
+		parent = p.innermost(parent, start)
 	}
-	i := spans.Index(s.Name())
+	e.beginBelow(parent, start)
+	tid := p.roots.begin(&e.open, parent)
+	i := -1
+	if !p.opts.NoBegin {
+		i = spans.Index(s.Name())
+	}
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
+	if p.scoped.Load() && outputs.IsAmbient(ctx) {
+		p.enter(&e.open, parent)
+	}
 	p.open.add(e)
+	if p.closed.Load() { // Shutdown may have missed it
+		if !e.finish(&p.beginning) {
+			return
+		}
+		if e.begun && !long { // by the watcher
+			p.write(e, s, p.clock.now(), true)
+			return
+		}
+		p.roots.end(&e.open, e.start)
+		p.open.remove(e)
+		return
+	}
 	if long {
-		p.begin(&e.open, &p.keys.standard[i], tid, s.Attributes())
+		p.whileOpen(&e.open, func() {
+			p.begin(&e.open, &p.keys.standard[i], tid, e.epoch, e.step, s.Attributes())
+		})
 	}
 }
 
@@ -172,7 +212,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	e := p.open.remove(s.SpanContext().SpanID())
+	e := p.open.find(s.SpanContext().SpanID())
 	if e == nil {
 		if !p.closed.Load() {
 			p.orphans.Add(1)
@@ -180,8 +220,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		return
 	}
 	if e.finish(&p.beginning) {
-		e.span = nil // the registry may keep e for a while
-		p.write(e, s, s.EndTime().UnixMicro(), false)
+		p.write(e, s, s.EndTime().UnixMicro(), e.id < p.cut.Load())
 	}
 }
 
@@ -189,6 +228,9 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 // Shutdown, the span itself.
 func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
+	if e.ambient {
+		p.leave(&e.open, truncated)
+	}
 	end, level, parent := e.settle(end, p.latest)
 	tid := p.roots.end(&e.open, end)
 
@@ -197,6 +239,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 	args, cat, event := appendSpan(args, s, attrs)
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
+		p.truncated.Add(1)
 	}
 	if p.opts.TraceIDs {
 		args = appendIDs(args, s)
@@ -206,6 +249,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
 	}, args...)
 	p.remainingEvents(e, s, tid, level)
+	p.open.remove(e)
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: what was written so far is in
@@ -229,8 +273,10 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		if p.opts.OwnWriter { // what waits for the disk below ends with ctx too
 			defer context.AfterFunc(ctx, func() { _ = p.w.CloseContext(ctx) })()
 		}
+		p.EndScopes()
 		p.unwatch()
 		p.truncate()
+		p.settled(ctx)
 		var args []dftracer.Arg
 		if n := p.truncated.Load(); n > 0 {
 			args = append(args, dftracer.Int("spans_truncated", n))
@@ -250,61 +296,3 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	})
 	return p.downErr
 }
-
-// truncate writes what is still open, children first.
-func (p *Processor) truncate() {
-	type left struct {
-		*open
-		write func(end int64)
-		depth int
-	}
-	var all []left
-	for _, e := range p.open.allSpans() {
-		all = append(all, left{&e.open, func(end int64) {
-			p.open.remove(e.spanID)
-			p.write(e, e.span, end, true)
-		}, e.level()})
-	}
-	for _, sc := range p.open.allScopes() {
-		all = append(all, left{&sc.open, func(end int64) { sc.write(end, nil, true) }, sc.level()})
-	}
-	slices.SortFunc(all, func(a, b left) int {
-		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
-	})
-	now := p.clock.now()
-	for _, l := range all {
-		if l.finish(&p.beginning) {
-			l.write(now)
-			p.truncated.Add(1)
-		}
-	}
-}
-
-// latest is the latest end of a child that is believed.
-func (p *Processor) latest() int64 { return p.clock.now() + slack }
-
-// clock tells wall-clock microseconds by the monotonic clock, so that time
-// never goes back.
-type clock struct {
-	base time.Time
-	wall int64 // nanoseconds
-}
-
-// newClock takes the best of some readings: Go reads the wall clock before the
-// monotonic one, and a pause between the two would shift every time.
-func newClock() clock {
-	first := time.Now()
-	best, ahead := first, time.Duration(0)
-	for range 8 {
-		t := time.Now()
-		if d := t.Round(0).Sub(first.Round(0)) - t.Sub(first); d > ahead {
-			best, ahead = t, d
-		}
-	}
-	return clock{base: best, wall: best.UnixNano()}
-}
-
-func (c *clock) now() int64 { return (c.wall + int64(time.Since(c.base))) / 1000 }
-
-// at is the time of t, which time.Now gave.
-func (c *clock) at(t time.Time) int64 { return (c.wall + int64(t.Sub(c.base))) / 1000 }

@@ -24,6 +24,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // newTrace gives a processor over a new plain file.
@@ -218,14 +219,14 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	ctx, root := tp.Tracer("x").Start(context.Background(), spans.TrainingLoop)
 	ctx, inner := tp.Tracer("x").Start(ctx, "inner", trace.WithAttributes(attribute.Int("k", 1)))
-	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, 0)
+	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, outputs.ScopeStart{})
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	inner.End()
 	root.End()
-	scope.End(nil)
-	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, 0); s != nil {
+	scope.End()
+	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, outputs.ScopeStart{}); s != nil {
 		t.Error("a scope was started after Shutdown")
 	}
 	report := dftest.Check(t, path)
@@ -249,17 +250,17 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 func TestTelemetrySpans(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tel := newTelemetry(t, p)
-	ctx, app := tel.StartApplication(context.Background())
-	ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{IterationsStart: 7})
-	ectx, epoch := tel.StartEpoch(ctx, 2)
-	ictx, it := tel.StartTrainingIteration(ectx)
+	ctx, app := tel.Start(context.Background(), spans.Application)
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{IterationsStart: 7})
+	ectx, epoch := tel.Start(ctx, spans.Epoch, telemetry.Epoch(2))
+	ictx, it := tel.Start(ectx, spans.TrainingIteration)
 	it.AddEvent("checked", attribute.Int("n", 3))
-	_, fw := tel.StartForward(ictx)
-	fw.End(errors.New("overflow"))
-	it.End(nil)
-	epoch.End(nil)
-	loop.End(nil)
-	app.End(nil)
+	_, fw := tel.Start(ictx, spans.ModelForward)
+	fw.EndWith(telemetry.End{Err: errors.New("overflow")})
+	it.End()
+	epoch.End()
+	loop.End()
+	app.End()
 	if err := tel.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -302,24 +303,24 @@ func TestTracesDoNotShowInTheFile(t *testing.T) {
 	tree := func(more ...func(*telemetry.TrainingTelemetryBuilder)) (lines []string) {
 		p, path := newTrace(t, nil)
 		tel := newTelemetry(t, p, more...)
-		ctx, app := tel.StartApplication(context.Background())
-		ctx, loop := tel.StartTrainingLoop(ctx, telemetry.LoopStart{})
+		ctx, app := tel.Start(context.Background(), spans.Application)
+		ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
 		_, held := tel.StartSpan(ctx, "held")
 		traces := map[trace.TraceID]bool{}
 		for range 30 {
-			ictx, it := tel.StartTrainingIteration(ctx)
+			ictx, it := tel.Start(ctx, spans.TrainingIteration)
 			traces[it.SpanContext().TraceID()] = true
-			fctx, fw := tel.StartForward(ictx)
+			fctx, fw := tel.Start(ictx, spans.ModelForward)
 			_, op := tel.Tracer("user").Start(fctx, "op")
 			op.End()
-			fw.End(nil)
-			it.End(nil)
+			fw.End()
+			it.End()
 			_, s := tel.StartSpan(ctx, "beside")
-			s.End(nil)
+			s.End()
 		}
-		held.End(nil)
-		loop.End(nil)
-		app.End(nil)
+		held.End()
+		loop.End()
+		app.End()
 		if err := tel.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +353,7 @@ func TestTracesDoNotShowInTheFile(t *testing.T) {
 func TestEventIsWrittenAtOnce(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tel := newTelemetry(t, p)
-	_, app := tel.StartApplication(context.Background())
+	_, app := tel.Start(context.Background(), spans.Application)
 	app.AddEvent("midway")
 	if err := tel.ForceFlush(context.Background()); err != nil {
 		t.Fatal(err)
@@ -364,14 +365,14 @@ func TestEventIsWrittenAtOnce(t *testing.T) {
 	if _, ok := byName(dftest.Events(t, path))["CM:midway"]; !ok {
 		t.Error("the event is not in the file yet")
 	}
-	app.End(nil)
+	app.End()
 }
 
 // mix runs telemetry spans, plain spans and scopes nested at random.
 type mix struct {
 	tel    *telemetry.Provider
 	tracer trace.Tracer
-	kinds  []spans.ScopeKind
+	kinds  []outputs.ScopeKind
 	wg     sync.WaitGroup
 	strict bool // nothing outlives its parent
 }
@@ -382,13 +383,13 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	switch r.IntN(3) {
 	case 0:
 		c, s := m.tel.StartSpan(ctx, "custom"+strconv.Itoa(r.IntN(4)))
-		ctx, end = c, func() { s.End(nil) }
+		ctx, end = c, func() { s.End() }
 	case 1:
 		c, s := m.tracer.Start(ctx, "plain"+strconv.Itoa(r.IntN(4)))
 		ctx, end = c, func() { s.End() }
 	default:
-		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, 0)
-		ctx, end = s.Context(), func() { s.End(nil) }
+		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, outputs.ScopeStart{})
+		ctx, end = s.Context(), func() { s.End() }
 	}
 	for range r.IntN(4) {
 		if depth < 6 {
@@ -397,8 +398,8 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	}
 	if !m.strict && r.IntN(10) == 0 { // a child that may outlive this one
 		*count++
-		s := m.kinds[0].Start(ctx, nil, 0)
-		m.wg.Go(func() { s.End(nil) })
+		s := m.kinds[0].Start(ctx, nil, outputs.ScopeStart{})
+		m.wg.Go(func() { s.End() })
 	}
 	end()
 }

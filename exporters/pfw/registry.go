@@ -21,8 +21,9 @@ const (
 
 // registry knows the open spans by their span id, and the open scopes. Each
 // has a slot that its id, or its lane and depth, point to. What finds its slot
-// taken goes to a table behind a lock. A span that has ended stays in its slot
-// until another one needs it.
+// taken goes to a table behind a lock. Spans and scopes are registered until they
+// are written, so that Shutdown knows what to wait for; a written span stays in
+// its slot until another one needs it.
 type registry struct {
 	spans  [spanSlots]atomic.Pointer[spanEntry]
 	scopes [laneSlots * depthSlots]atomic.Pointer[scope]
@@ -54,7 +55,7 @@ func (r *registry) spanShard(id *trace.SpanID) *spanShard {
 // add adds an open span under its id.
 func (r *registry) add(e *spanEntry) {
 	slot := r.spanSlot(&e.spanID)
-	if old := slot.Load(); (old == nil || old.ended()) && slot.CompareAndSwap(old, e) {
+	if old := slot.Load(); (old == nil || old.state.Load() == stateWritten) && slot.CompareAndSwap(old, e) {
 		return
 	}
 	r.others.Add(1)
@@ -81,35 +82,37 @@ func (r *registry) find(id trace.SpanID) *spanEntry {
 	s := r.spanShard(&id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.open[id]
-}
-
-// remove gives a span that is about to be marked as ended, and takes it out of
-// the table.
-func (r *registry) remove(id trace.SpanID) *spanEntry {
-	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
+	if e := s.open[id]; e != nil && !e.ended() {
 		return e
 	}
+	return nil
+}
+
+// remove takes a span out that is written. It is called once for each.
+func (r *registry) remove(e *spanEntry) {
+	e.span = nil // the registry may keep e for a while
+	e.state.Store(stateWritten)
 	if r.others.Load() == 0 {
-		return nil
+		return
 	}
-	s := r.spanShard(&id)
+	s := r.spanShard(&e.spanID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.open[id]
-	if e != nil {
-		delete(s.open, id)
+	if s.open[e.spanID] == e {
+		delete(s.open, e.spanID)
 		r.others.Add(-1)
 	}
-	return e
 }
 
 // addScope adds a scope that began on a lane.
 func (r *registry) addScope(sc *scope, tid int64) {
 	i := (tid&(laneSlots-1))*depthSlots + int64(sc.depth&(depthSlots-1))
-	if slot := &r.scopes[i]; slot.Load() == nil && slot.CompareAndSwap(nil, sc) {
-		sc.slotted = int16(i + 1)
-		return
+	slot := &r.scopes[i]
+	if slot.Load() == nil {
+		sc.slotted = int16(i + 1) // before others see it
+		if slot.CompareAndSwap(nil, sc) {
+			return
+		}
 	}
 	sc.slotted = -int16(tid & (registryShards - 1))
 	s := &r.moreScopes[-sc.slotted]
@@ -142,11 +145,22 @@ func (r *registry) removeScope(sc *scope) {
 	sc.prev, sc.next = nil, nil
 }
 
-// allSpans lists the open spans.
+// holds tells whether a scope is still registered.
+func (r *registry) holds(sc *scope) bool {
+	if sc.slotted > 0 {
+		return r.scopes[sc.slotted-1].Load() == sc
+	}
+	s := &r.moreScopes[-sc.slotted]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sc.prev != nil || s.first == sc
+}
+
+// allSpans lists the spans that are open or being written.
 func (r *registry) allSpans() []*spanEntry {
 	var all []*spanEntry
 	for i := range r.spans {
-		if e := r.spans[i].Load(); e != nil && !e.ended() {
+		if e := r.spans[i].Load(); e != nil && e.state.Load() != stateWritten {
 			all = append(all, e)
 		}
 	}
@@ -161,7 +175,7 @@ func (r *registry) allSpans() []*spanEntry {
 	return all
 }
 
-// allScopes lists the open scopes.
+// allScopes lists the scopes that are open or being written.
 func (r *registry) allScopes() []*scope {
 	var all []*scope
 	for i := range r.scopes {

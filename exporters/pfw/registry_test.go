@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Spans and scopes find their parents, get their begin and are written when
@@ -31,9 +31,9 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 	}
 	kind := p.ScopeKind("compute", "deep")
 	ctx := context.Background()
-	scopes := make([]spans.Scope, depth)
+	scopes := make([]outputs.Scope, depth)
 	for i := range scopes {
-		scopes[i] = kind.Start(ctx, nil, 0)
+		scopes[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
 		ctx = scopes[i].Context()
 	}
 	for range 1000 { // until all are begun
@@ -51,7 +51,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 		parents[i].End()
 	}
 	for i := depth - 1; i >= depth/2; i-- {
-		scopes[i].End(nil)
+		scopes[i].End()
 	}
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)

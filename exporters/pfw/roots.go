@@ -12,7 +12,8 @@ const rootLanes = 8
 
 // roots holds lanes for spans without a parent. On each lies a span that never
 // ends and is never written, so that a root is a child for dftracer.Lanes,
-// which makes it cheap.
+// which makes it cheap. Most roots have no children: a root is put on its lane
+// when the first of them begins.
 type roots struct {
 	lanes *dftracer.Lanes
 	slots [rootLanes]rootSlot
@@ -21,13 +22,16 @@ type roots struct {
 type rootSlot struct {
 	busy atomic.Bool
 	base dftracer.Lane
-	_    [40]byte // keeps neighbours off this cache line
+	tid  int64
+	end  int64 // of the last root here; whoever is busy has it
+	_    [24]byte
 }
 
 func newRoots(lanes *dftracer.Lanes) *roots {
 	r := &roots{lanes: lanes}
 	for i := range r.slots {
-		r.slots[i].base, _ = lanes.Begin(dftracer.Lane{}, 0)
+		s := &r.slots[i]
+		s.base, s.tid = lanes.Begin(dftracer.Lane{}, 0)
 	}
 	return r
 }
@@ -35,6 +39,7 @@ func newRoots(lanes *dftracer.Lanes) *roots {
 // begin opens o on a lane: that of the span it lies below, or one for roots.
 func (r *roots) begin(o, below *open) (tid int64) {
 	if below != nil {
+		r.lift(below)
 		o.lane, tid = r.lanes.Begin(below.lane, o.start)
 		return tid
 	}
@@ -43,19 +48,48 @@ func (r *roots) begin(o, below *open) (tid int64) {
 		if s.busy.Load() || !s.busy.CompareAndSwap(false, true) {
 			continue
 		}
+		if s.end > o.start { // it was read before the last one here ended
+			s.busy.Store(false)
+			continue
+		}
 		o.slot = int8(i + 1)
-		o.lane, tid = r.lanes.Begin(s.base, o.start)
-		return tid
+		return s.tid
 	}
 	o.lane, tid = r.lanes.Begin(dftracer.Lane{}, o.start)
 	return tid
 }
 
-// end closes o and gives the lane to write it with.
-func (r *roots) end(o *open, end int64) (tid int64) {
-	tid = r.lanes.End(o.lane, end)
-	if o.slot > 0 {
-		r.slots[o.slot-1].busy.Store(false)
+// lift puts a root on its lane, before something begins below it.
+func (r *roots) lift(o *open) {
+	if o.slot == 0 || o.lifted() || !o.hold() {
+		return
 	}
+	defer o.release()
+	if !o.lifted() {
+		o.lane, _ = r.lanes.Begin(r.slots[o.slot-1].base, o.start)
+		o.live.Or(liftedBit)
+	}
+}
+
+// tid is the lane that an open o is on at the moment.
+func (r *roots) tid(o *open) int64 {
+	if o.slot > 0 && !o.lifted() {
+		return r.slots[o.slot-1].tid
+	}
+	return r.lanes.TID(o.lane)
+}
+
+// end closes o, which is marked as ended, and gives the lane to write it with.
+func (r *roots) end(o *open, end int64) (tid int64) {
+	if o.slot == 0 {
+		return r.lanes.End(o.lane, end)
+	}
+	s := &r.slots[o.slot-1]
+	tid = s.tid
+	if o.lifted() {
+		tid = r.lanes.End(o.lane, end)
+	}
+	s.end = end
+	s.busy.Store(false)
 	return tid
 }

@@ -3,14 +3,14 @@ package pfw
 import (
 	"context"
 	"strconv"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // kind is a category and name of scopes that go straight to the file.
@@ -29,23 +29,21 @@ type scope struct {
 	open
 	caller     // the context it was started with
 	kind       *kind
-	args       *spans.ScopeArgs
+	args       *outputs.LiveArgs
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scope       // in the registry
-	slotted    int16        // in the registry: a slot, counted from 1, or the negative shard
-
-	mu    sync.Mutex
-	extra []attribute.KeyValue
+	extra      atomic.Pointer[[]attribute.KeyValue]
 }
 
 // ScopeKind prepares scopes of a category and a name that are written without
-// being OpenTelemetry spans. Package telemetry calls it when nobody but the
-// trace file wants them.
-func (p *Processor) ScopeKind(category, name string) spans.ScopeKind {
+// being OpenTelemetry spans. Telemetry calls it when no other output
+// wants them as spans.
+func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
 	if p == nil {
 		return nil
 	}
+	p.scoped.Store(true)
 	return &kind{p: p, key: dftracer.NewKey(safeCategory(category), name), long: isLong(category, name)}
 }
 
@@ -59,77 +57,106 @@ func isLong(category, name string) bool {
 	return false
 }
 
-// Start implements spans.ScopeKind.
-func (k *kind) Start(ctx context.Context, args *spans.ScopeArgs, count int64) spans.Scope {
-	if k.p.closed.Load() {
+// Start implements outputs.ScopeKind.
+func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+	p := k.p
+	if p.cut.Load() != 0 {
 		return nil
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	long := k.long && !k.p.opts.NoBegin
+	s := &scope{caller: ctx, kind: k, args: args, count: o.Count}
+	long := k.long && !p.opts.NoBegin
 	s.begun = long
-	if tid := s.begin(k.p.clock.now()); long {
-		k.p.begin(&s.open, &k.key, tid, s.shared())
+	s.place(p.enclosing(ctx, s), p.clock.now(), o.Ambient)
+	if p.cut.Load() != 0 { // Shutdown may have missed it
+		if s.finish(&p.beginning) {
+			s.revoke(long)
+		}
+		return nil
+	}
+	if long {
+		p.whileOpen(&s.open, s.writeBegin)
 	}
 	return s
 }
 
-// shared are the arguments that the scope shares with others of its kind.
-func (s *scope) shared() []attribute.KeyValue {
+// revoke makes a scope one that was not started, unless the watcher wrote its
+// begin already.
+func (s *scope) revoke(long bool) {
+	p := s.kind.p
+	if s.begun && !long {
+		s.write(p.clock.now(), true)
+		return
+	}
+	p.roots.end(&s.open, s.start)
+	p.open.removeScope(s)
+}
+
+// place gives the scope its id, parent and lane, and registers it.
+func (s *scope) place(carried *open, start int64, ambient bool) {
+	p := s.kind.p
+	parent := p.innermost(carried, start)
+	s.id = p.w.NextID()
+	s.beginBelow(parent, start)
+	tid := p.roots.begin(&s.open, parent)
+	if ambient {
+		p.enter(&s.open, parent)
+	}
+	if !p.direct.Load() {
+		p.direct.Store(true)
+	}
+	p.open.addScope(s, tid)
+}
+
+// writeBegin writes that the scope has begun.
+func (s *scope) writeBegin() {
+	p := s.kind.p
+	args := s.current()
+	var shared []attribute.KeyValue
+	if args != nil {
+		shared = args.Attrs
+	}
+	epoch, step := p.standing(args)
+	p.begin(&s.open, &s.kind.key, p.roots.tid(&s.open), epoch, step, shared)
+}
+
+// current are the arguments that the scope shares with others of its kind.
+func (s *scope) current() *outputs.ScopeArgs {
 	if s.args == nil {
 		return nil
 	}
-	return s.args.Attrs
+	return s.args.Load()
 }
 
-// Record implements spans.ScopeKind.
-func (k *kind) Record(ctx context.Context, args *spans.ScopeArgs, count int64, start time.Time) {
-	if k.p.closed.Load() {
+// Record implements outputs.ScopeKind.
+func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
+	if k.p.cut.Load() != 0 {
 		return
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	s.begin(k.p.clock.at(start))
-	s.End(nil)
+	s.place(k.p.enclosing(ctx, s), start/1000, false)
+	s.End()
 }
 
-// begin gives the scope its place: id, parent and lane.
-func (s *scope) begin(start int64) (tid int64) {
-	p := s.kind.p
-	parent := p.enclosing(s.caller, s)
-	s.id = p.w.NextID()
-	s.epoch, s.step = p.standing(s.args)
-	s.beginBelow(parent, start)
-	tid = p.roots.begin(&s.open, parent)
-	if !p.direct.Load() {
-		p.direct.Store(true)
-	}
-	p.open.addScope(s, tid)
-	return tid
-}
+// Now implements outputs.ScopeKind.
+func (k *kind) Now() int64 { return k.p.clock.nanoseconds() }
 
-// standing is the epoch and step of what starts now.
-func (p *Processor) standing(args *spans.ScopeArgs) (epoch, step int64) {
-	at := p.progress.Load()
+// standing is the epoch and step that hold now.
+func (p *Processor) standing(args *outputs.ScopeArgs) (epoch, step int64) {
+	at := p.progress()
 	if args == nil {
 		return at.Epoch(), at.Step()
 	}
-	epoch, known := args.Epoch.Get()
-	if !known {
-		epoch = at.Epoch()
-	}
-	if step, known = args.Step.Get(); !known {
-		step = at.Step()
-	}
-	return epoch, step
+	return args.Epoch.Or(at.Epoch()), args.Step.Or(at.Step())
 }
 
-// enclosing finds the open span or scope that a new scope lies in, and notes
-// which span the scope's context has.
+// enclosing finds the open span or scope that the context of a new scope leads
+// to, nil for none, and notes which span the context has.
 func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
 	if sc, ok := ctx.(*scope); ok && sc.kind.p == p {
 		s.outer = sc.outer
@@ -158,11 +185,11 @@ func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
 
 // current is the span under which callbacks would start theirs.
 func (p *Processor) current(s *scope) *open {
-	find := p.ambient.Load()
-	if find == nil {
+	t := p.offer.Load()
+	if t == nil || t.Current == nil {
 		return nil
 	}
-	span := (*find)()
+	span := t.Current()
 	if !span.HasSpanID() {
 		return nil
 	}
@@ -176,10 +203,10 @@ func (p *Processor) current(s *scope) *open {
 	return e.alive()
 }
 
-// Note implements spans.ScopeKind.
+// Note implements outputs.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
 	p := k.p
-	if !p.closed.Load() {
+	if p.cut.Load() == 0 {
 		p.w.CM(key, strconv.FormatInt(p.clock.now(), 10))
 	}
 }

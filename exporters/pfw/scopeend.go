@@ -4,81 +4,102 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-var _ spans.Scope = (*scope)(nil)
+var _ outputs.Scope = (*scope)(nil)
 
-// Context implements spans.Scope.
+// Context implements outputs.Scope.
 func (s *scope) Context() context.Context { return s }
 
-// Set implements spans.Scope.
+// Set implements outputs.Scope.
 func (s *scope) Set(attrs []attribute.KeyValue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.extra == nil && len(attrs) == 1 {
-		s.extra = attrs[:1:1]
+	if len(attrs) == 0 || s.ended() {
 		return
 	}
-	for _, kv := range attrs {
-		s.extra = upsert(s.extra, kv)
+	for {
+		old := s.extra.Load()
+		all := attrs[:1:1] // a single attribute cannot repeat a key
+		if old != nil || len(attrs) > 1 {
+			all = nil
+			if old != nil {
+				all = append(make([]attribute.KeyValue, 0, len(*old)+len(attrs)), *old...)
+			}
+			for _, kv := range attrs {
+				all = upsert(all, kv)
+			}
+		}
+		if s.extra.CompareAndSwap(old, &all) {
+			return
+		}
 	}
 }
 
-// End implements spans.Scope.
-func (s *scope) End(err error) {
-	if !s.finish(&s.kind.p.beginning) {
+// Fail implements outputs.Scope.
+func (s *scope) Fail(err error) {
+	if s.ended() {
 		return
 	}
-	s.write(s.kind.p.clock.now(), err, false)
+	s.Set([]attribute.KeyValue{
+		attribute.String(argStatus, statusError), attribute.String(argDescription, errorText(err)),
+	})
 }
 
-func (s *scope) write(end int64, err error, truncated bool) {
+// End implements outputs.Scope.
+func (s *scope) End() {
+	if s.finish(&s.kind.p.beginning) {
+		s.write(s.kind.p.clock.now(), false)
+	}
+}
+
+// Abandon implements outputs.Scope.
+func (s *scope) Abandon() {
+	if s.finish(&s.kind.p.beginning) {
+		s.write(s.kind.p.clock.now(), true)
+	}
+}
+
+// write writes a scope that has ended. Shutdown waits for scopes that are in
+// the registry.
+func (s *scope) write(end int64, truncated bool) {
 	p := s.kind.p
+	if s.ambient {
+		p.leave(&s.open, truncated)
+	}
 	end, level, parent := s.settle(end, p.latest)
-	p.open.removeScope(s)
 	tid := p.roots.end(&s.open, end)
 
 	var stack [stackArgs]dftracer.Arg
 	args := s.appendArgs(stack[:0])
-	if err != nil {
-		args = appendStatus(args, sdktrace.Status{Code: codes.Error, Description: errorText(err)})
-	}
 	if truncated {
 		args = append(args, dftracer.Int(argTruncated, 1))
 	}
 	p.w.WriteComplete(&s.kind.key, dftracer.Span{
 		ID: s.id, TID: tid, TS: s.start, Dur: end - s.start, Level: level, Parent: parent,
 	}, args...)
+	p.open.removeScope(s)
 }
 
 // appendArgs adds the arguments of the scope; those of this one use win over
 // those of its kind.
 func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
-	s.mu.Lock()
-	extra := s.extra
-	s.mu.Unlock()
-	if s.args == nil && extra == nil {
-		dst = appendProgress(dst, s.epoch, s.step, nil)
-		if s.count > 0 {
-			dst = append(dst, dftracer.Int(argCount, s.count))
-		}
-		return dst
+	args := s.current()
+	epoch, step := s.kind.p.standing(args)
+	var shared, extra []attribute.KeyValue
+	if args != nil {
+		shared = args.Attrs
 	}
-	var shared []attribute.KeyValue
-	if s.args != nil {
-		shared = s.args.Attrs
+	if own := s.extra.Load(); own != nil {
+		extra = *own
 	}
-	if s.epoch >= 0 && !has(extra, attributes.Epoch) && !has(shared, attributes.Epoch) {
-		dst = append(dst, dftracer.Int(attributes.Epoch, s.epoch))
+	if epoch >= 0 && !has(extra, attributes.Epoch) && !has(shared, attributes.Epoch) {
+		dst = append(dst, dftracer.Int(attributes.Epoch, epoch))
 	}
-	if s.step >= 0 && !has(extra, attributes.Step) && !has(shared, attributes.Step) {
-		dst = append(dst, dftracer.Int(attributes.Step, s.step))
+	if step >= 0 && !has(extra, attributes.Step) && !has(shared, attributes.Step) {
+		dst = append(dst, dftracer.Int(attributes.Step, step))
 	}
 	if s.count > 0 && !has(extra, argCount) {
 		dst = append(dst, dftracer.Int(argCount, s.count))
@@ -95,11 +116,10 @@ func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
 	return dst
 }
 
-// upsert sets an attribute in a copy if it has to.
+// upsert sets an attribute of a slice that nobody else has.
 func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyValue {
 	for i := range attrs {
 		if attrs[i].Key == kv.Key {
-			attrs = append([]attribute.KeyValue(nil), attrs...)
 			attrs[i] = kv
 			return attrs
 		}

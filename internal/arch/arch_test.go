@@ -30,6 +30,8 @@ const otel = "go.opentelemetry.io/otel"
 
 // The first room that fits a package counts, so the deeper ones come first.
 var rooms = []room{
+	{"github.com/trainspan/trainspan", []string{"config", "exporters", "telemetry"}, []string{otel}}, // the package at the root
+	{"internal/active", nil, nil},
 	{"internal/pytext", nil, nil},
 	{"internal/spill", nil, nil},
 	{"internal/outfile", nil, nil},
@@ -40,11 +42,15 @@ var rooms = []room{
 	{"spans", []string{"attributes"}, []string{otel + "/attribute"}},
 	{"config", []string{"attributes", "spans", "internal/pytext"}, []string{"github.com/goccy/go-yaml", "github.com/caarlos0/env", "github.com/agnivade/levenshtein"}},
 	{"dftracer", []string{"dftracer", "internal/spill", "internal/outfile"}, []string{"github.com/klauspost/compress", "golang.org/x/sys"}},
-	{"telemetry", []string{"attributes", "spans", "config", "internal/delivery"}, []string{otel}},
+	{"telemetry/outputs", []string{"attributes", "spans", "config"}, []string{otel}},
+	{"telemetry/internal/dispatch", []string{"attributes", "spans", "config", "telemetry/outputs"}, []string{otel}},
+	{"telemetry/internal/segment", []string{"attributes", "spans", "config", "telemetry/outputs", "internal/delivery"}, []string{otel}},
+	{"telemetry/recorder", []string{"attributes", "spans", "config", "telemetry/outputs"}, []string{otel}},
+	{"telemetry", []string{"attributes", "spans", "config", "internal/active", "telemetry"}, []string{otel}},
 	{"callbacks", []string{"attributes", "spans", "telemetry"}, nil},
-	{"ai", []string{"attributes", "spans", "config", "telemetry"}, []string{otel}},
-	{"exporters/file", []string{"attributes", "spans", "telemetry", "internal/pytext", "internal/outfile"}, []string{otel}},
-	{"exporters/pfw", []string{"dftracer", "spans", "attributes", "internal/assemble"}, []string{otel}},
+	{"ai", []string{"attributes", "spans", "config", "internal/active", "telemetry"}, []string{otel}},
+	{"exporters/file", []string{"attributes", "spans", "telemetry/outputs", "internal/pytext", "internal/outfile"}, []string{otel}},
+	{"exporters/pfw", []string{"dftracer", "spans", "attributes", "telemetry/outputs", "internal/assemble"}, []string{otel}},
 	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery", "internal/outfile"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters", "internal/outfile"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},

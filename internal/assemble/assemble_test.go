@@ -3,6 +3,7 @@ package assemble
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -348,8 +349,15 @@ func TestRecoverFindsParents(t *testing.T) {
 	if err := h.w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(t.TempDir(), "recovered.pfw.gz")
-	if _, err := dftracer.Recover(h.path, &dftracer.RecoverOptions{Output: out}); err != nil {
+	text, err := os.ReadFile(h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "copy.pfw.gz")
+	if err := os.WriteFile(out, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dftracer.Recover(out, nil); err != nil {
 		t.Fatal(err)
 	}
 	if report := dftest.Check(t, out); report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 1 {

@@ -76,10 +76,10 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		return nil
 	}}
-	var told atomic.Int64
+	var reported atomic.Int64
 	p := delivery.New(b, &delivery.Options{
 		MaxQueue: 256, MaxBatch: 16, Delay: time.Millisecond,
-		OnLoss: func(_ delivery.Cause, n int64, _ error) { told.Add(n) },
+		OnLoss: func(_ delivery.Cause, n int64, _ error) { reported.Add(n) },
 	})
 	var wg sync.WaitGroup
 	for range 8 {
@@ -105,8 +105,8 @@ func TestConcurrentUse(t *testing.T) {
 	if s.Ended != 16000 || s.Pending != 0 || s.Exported+s.DroppedTotal() != s.Ended {
 		t.Errorf("%+v", s)
 	}
-	if told.Load() != s.DroppedTotal() {
-		t.Errorf("told %d, dropped %d", told.Load(), s.DroppedTotal())
+	if reported.Load() != s.DroppedTotal() {
+		t.Errorf("reported %d, dropped %d", reported.Load(), s.DroppedTotal())
 	}
 }
 

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ const (
 	DefaultMaxQueue        = 2048
 	DefaultMaxQueueBytes   = 64 << 20
 	DefaultMaxBatch        = 512
-	DefaultMaxBatchBytes   = 3 << 20 // gRPC servers take 4 MiB unless told otherwise
+	DefaultMaxBatchBytes   = 3 << 20 // gRPC servers take 4 MiB unless set otherwise
 	DefaultDelay           = 5 * time.Second
 	DefaultExportTimeout   = 30 * time.Second
 	DefaultRetryFor        = time.Minute
@@ -53,17 +54,17 @@ type Options struct {
 	// deadline.
 	ShutdownTimeout time.Duration
 
-	// Clean mends a span that the exporter could not take, and tells how many
-	// values it mended. It is called once for each span, off the goroutine of
+	// Clean repairs a span that the exporter could not take, and tells how many
+	// values it repaired. It is called once for each span, off the goroutine of
 	// the span except for spans of more than 64 KiB, which are cut before they
-	// fill the queue. Nil mends nothing.
+	// fill the queue. Nil repairs nothing.
 	Clean func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int)
 	// Spill keeps what cannot be delivered. Nil drops it.
 	Spill Spill
-	// OnLoss is told of dropped spans: the cause, how many since the last call
+	// OnLoss is called for dropped items with the cause, how many since the last call
 	// for this cause, and the latest error, nil for a full queue. It is never
 	// called on the goroutine of a span, nor twice at a time; every drop up to
-	// the end of Shutdown has been told when Shutdown returns.
+	// the end of Shutdown has been reported when Shutdown returns.
 	OnLoss func(cause Cause, spans int64, err error)
 	// LookupEnv finds the OTEL_BSP_* variables, which are read for exporters
 	// that are no [Tuner]. Nil reads none.
@@ -80,11 +81,24 @@ type Tuner interface {
 // Spill keeps spans that could not be delivered. Keep is called by several
 // goroutines; it gives the number of spans kept, the first ones of batch, and
 // why others were not. It must not call back into the processor. Close is
-// called once, after the last Keep.
+// called once, after the last Keep. An error of either that matches [SpillLost]
+// tells of spans that were kept before.
 type Spill interface {
 	Keep(batch []sdktrace.ReadOnlySpan) (kept int, err error)
 	Close() error
 }
+
+// SpillLost is an error about spans that a [Spill] had kept and that are gone.
+type SpillLost struct {
+	Spans int
+	Err   error
+}
+
+// Error is the text of Err, with the number.
+func (e *SpillLost) Error() string { return fmt.Sprintf("%v: %d spans are lost", e.Err, e.Spans) }
+
+// Unwrap returns Err.
+func (e *SpillLost) Unwrap() error { return e.Err }
 
 // or fills the zero fields of o from weaker options.
 func (o Options) or(weaker Options) Options {

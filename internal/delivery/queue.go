@@ -1,57 +1,287 @@
 package delivery
 
-import sdktrace "go.opentelemetry.io/otel/sdk/trace"
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
 
-// queue is a first-in first-out list bounded by number and by bytes. The zero
-// queue holds nothing; it is guarded by the processor's lock.
-type queue struct {
-	items    []item
-	head     int // items before it are taken
-	bytes    int
-	maxItems int
-	maxBytes int
+// burst is how many times MaxQueue items may wait where a spill takes what is
+// more than that as soon as it can.
+const burst = 16
+
+// largeItem is the size in bytes from which an item is cleaned before it waits.
+const largeItem = 64 << 10
+
+// Sink is where the items of a [Queue] go. Export is required, the other
+// functions may be nil. A panic of any of them counts as its error.
+type Sink[T any] struct {
+	// Unit is what the items are called in errors, as "spans".
+	Unit string
+	// Export sends a batch and may keep it no longer than the call. One call is
+	// made at a time.
+	Export func(ctx context.Context, batch []T) error
+	// Clean repairs an item that the backend could not take, and gives the number of
+	// values that it repaired.
+	Clean func(T) (T, int)
+	// Keep is the Keep of a [Spill].
+	Keep func(batch []T) (kept int, err error)
+	// Close is called once, after the last Export and Keep.
+	Close func(ctx context.Context) error
 }
 
-type item struct {
-	span  sdktrace.ReadOnlySpan
-	bytes int
+// Queue is a bounded queue of items or log records in front of one backend.
+// Make it with [NewQueue]. It is safe for concurrent use.
+type Queue[T any] struct {
+	sink   Sink[T]
+	opts   Options
+	sender *sender
+
+	wake     chan struct{} // a batch is full
+	overflow chan struct{} // the queue is nearly full
+	flushes  chan *flush
+	stop     chan struct{} // closed by Shutdown
+	work     sync.WaitGroup
+	sending  context.Context // of every attempt; cancelled before the deadline of Shutdown
+	cancel   context.CancelFunc
+	once     sync.Once
+	shutErr  error
+
+	oversize int // of the goroutine that sends: answers in a row that a request is too large
+
+	mu        sync.Mutex
+	queue     fifo[T]
+	stats     Stats
+	stopped   bool          // nothing is queued any more
+	abandoned bool          // what was pending is counted as dropped
+	reasons   [Causes]error // of the latest drop
+
+	relief sync.Mutex // held while items go from the queue to the spill
+
+	reporting sync.Mutex
+	reported  [Causes]int64
 }
 
-func (q *queue) len() int { return len(q.items) - q.head }
+// flush is a request to send everything that waits.
+type flush struct {
+	done chan struct{}
+}
 
-// put adds an item, unless it would break a bound.
-func (q *queue) put(it item) bool {
-	n := q.len()
-	if n >= q.maxItems || n > 0 && q.bytes+it.bytes > q.maxBytes {
-		return false
+// NewQueue makes a queue in front of a sink, and starts its goroutines, which
+// Shutdown ends. Options are copied; nil is none. Their Clean, Spill and
+// LookupEnv are for a [Processor] and mean nothing here.
+func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
+	var o Options
+	if options != nil {
+		o = *options
 	}
-	if q.head > 0 && len(q.items) == cap(q.items) && q.head >= n {
-		copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
+	o = o.withDefaults()
+	q := &Queue[T]{
+		sink: sink, opts: o, sender: newSender(o, sink.Keep != nil),
+		wake:     make(chan struct{}, 1),
+		overflow: make(chan struct{}, 1),
+		flushes:  make(chan *flush),
+		stop:     make(chan struct{}),
+		queue:    fifo[T]{maxItems: o.MaxQueue, maxBytes: o.MaxQueueBytes},
 	}
-	q.items = append(q.items, it)
-	q.bytes += it.bytes
-	return true
+	if sink.Keep != nil {
+		// A burst may outrun the goroutine that moves items to the spill, and
+		// what would be kept a moment later should not be dropped.
+		q.queue.maxItems = burst * o.MaxQueue
+	}
+	q.sending, q.cancel = context.WithCancel(context.Background())
+	q.work.Go(q.send)
+	if sink.Keep != nil {
+		q.work.Go(q.relieve)
+	}
+	return q
 }
 
-// take removes the oldest items, at least one if there is one, and appends
-// them to dst.
-func (q *queue) take(dst []item, maxItems, maxBytes int) []item {
-	bytes := 0
-	for q.head < len(q.items) && len(dst) < maxItems {
-		it := q.items[q.head]
-		if len(dst) > 0 && bytes+it.bytes > maxBytes {
-			break
+// Put queues an item of such an estimated size, or counts it as dropped. It
+// never waits for the backend.
+func (q *Queue[T]) Put(value T, bytes int) { q.put(value, bytes, 0) }
+
+func (q *Queue[T]) put(value T, bytes, repaired int) {
+	q.mu.Lock()
+	q.stats.Ended++
+	q.stats.Repaired += int64(repaired)
+	switch {
+	case q.stopped:
+		q.stats.Dropped[Shutdown]++
+	case !q.queue.put(item[T]{value, bytes}):
+		q.stats.Dropped[QueueFull]++
+	}
+	full := q.queue.len() >= q.opts.MaxBatch || q.queue.bytes >= q.opts.MaxBatchBytes
+	nearlyFull := q.sink.Keep != nil && q.crowded(3, 4)
+	q.mu.Unlock()
+	if full {
+		signal(q.wake)
+	}
+	if nearlyFull {
+		signal(q.overflow)
+	}
+}
+
+// crowded reports whether more than num/den of what may wait does. The lock is
+// held.
+func (q *Queue[T]) crowded(num, den int) bool {
+	return q.queue.len()*den > q.opts.MaxQueue*num || q.queue.bytes/num > q.opts.MaxQueueBytes/den
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Stats gives the counts of this moment.
+func (q *Queue[T]) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.stats
+	s.Pending = s.pending()
+	s.PendingBytes = int64(q.queue.bytes)
+	return s
+}
+
+// pending is the number of items whose fate is open.
+func (s *Stats) pending() int64 { return s.Ended - s.Exported - s.Spilled - s.DroppedTotal() }
+
+// Flush sends what waits, and returns when its fate is known or ctx is done; the
+// error is that of ctx, or tells at once that the backend has asked for a pause
+// that ends later.
+func (q *Queue[T]) Flush(ctx context.Context) error {
+	ctx, cancel := q.bounded(ctx)
+	defer cancel()
+	if end, _ := ctx.Deadline(); q.sender.health.Held() > time.Until(end) {
+		return errHeld
+	}
+	f := &flush{done: make(chan struct{})}
+	select {
+	case q.flushes <- f:
+	case <-q.stop:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Shutdown sends what waits, gives the rest to the spill or counts it as
+// dropped, closes the sink and ends the goroutines. It returns by the deadline
+// of ctx, even if the sink does not heed its own context, and much sooner if
+// the backend has long been away or asks for a pause beyond the deadline. Later
+// and concurrent calls give the same result.
+func (q *Queue[T]) Shutdown(ctx context.Context) error {
+	q.once.Do(func() { q.shutErr = q.shutdown(ctx) })
+	return q.shutErr
+}
+
+func (q *Queue[T]) shutdown(ctx context.Context) error {
+	ctx, cancel := q.bounded(ctx)
+	defer cancel()
+	q.mu.Lock()
+	q.stopped = true
+	q.mu.Unlock()
+	defer q.sender.end(q.sendingTime(ctx), q.cancel)()
+	close(q.stop)
+
+	done := make(chan error, 1)
+	go func() {
+		q.work.Wait()
+		done <- q.close(ctx)
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		q.cancel()
+		err = ctx.Err()
+	}
+	q.cancel()
+	q.abandon()
+	q.report()
+	s := q.Stats()
+	if lost := s.Dropped[Shutdown]; lost > 0 {
+		return fmt.Errorf("delivery: %d %s were not delivered before the end: %w", lost, q.sink.Unit, lastError(&s))
+	}
+	return err
+}
+
+// sendingTime is how long Shutdown may send. Some time is left for closing: a
+// twentieth, at most a quarter of a second; with a spill, which has to write what is
+// left, a quarter, at most two seconds.
+func (q *Queue[T]) sendingTime(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	left := max(0, time.Until(deadline))
+	if q.sink.Keep != nil {
+		return left - min(left/4, 2*time.Second)
+	}
+	return left - min(left/20, time.Second/4)
+}
+
+// close ends the sink.
+func (q *Queue[T]) close(ctx context.Context) error {
+	if q.sink.Close == nil {
+		return nil
+	}
+	err := guard(func() error { return q.sink.Close(ctx) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unspill(err)
+	return err
+}
+
+// abandon counts what is still pending as dropped; whatever becomes of it
+// later is not counted any more.
+func (q *Queue[T]) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.Dropped[Shutdown] += q.stats.pending()
+	q.abandoned = true
+}
+
+// bounded gives ctx a deadline if it has none.
+func (q *Queue[T]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, q.opts.ShutdownTimeout)
+}
+
+// clean repairs an item. If that fails the item goes out as it is.
+func (q *Queue[T]) clean(value T) (repaired T, n int) {
+	if q.sink.Clean == nil {
+		return value, 0
+	}
+	defer func() {
+		if recover() != nil {
+			repaired, n = value, 0
 		}
-		dst = append(dst, it)
-		bytes += it.bytes
-		q.bytes -= it.bytes
-		q.items[q.head] = item{}
-		q.head++
+	}()
+	return q.sink.Clean(value)
+}
+
+// guard turns a panic of somebody else's code into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panicked: %v", r)
+		}
+	}()
+	return f()
+}
+
+func lastError(s *Stats) error {
+	if s.LastError == nil {
+		return errUnknown
 	}
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return dst
+	return s.LastError
 }

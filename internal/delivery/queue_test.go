@@ -80,12 +80,12 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				open := make(chan struct{})
 				b := &backend{answer: func(context.Context, int, []sdktrace.ReadOnlySpan) error { <-open; return nil }}
-				var told int64
+				var reported int64
 				tc.o.OnLoss = func(c delivery.Cause, n int64, err error) {
 					if c != delivery.QueueFull || err != nil {
-						t.Errorf("told %v %v", c, err)
+						t.Errorf("reported %v %v", c, err)
 					}
-					told += n
+					reported += n
 				}
 				p := delivery.New(b, &tc.o)
 				p.OnEnd(span("first")) // occupies the sender
@@ -102,8 +102,8 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 				}
 				lost := int64(tc.n) - tc.kept
 				settled(t, p, delivery.Stats{Ended: int64(tc.n) + 1, Exported: 1 + tc.kept, Dropped: drops(delivery.QueueFull, lost)})
-				if told != lost {
-					t.Errorf("told of %d, lost %d", told, lost)
+				if reported != lost {
+					t.Errorf("reported %d, lost %d", reported, lost)
 				}
 			})
 		})

@@ -12,6 +12,7 @@ import (
 type pauses struct {
 	next  backoff.ExponentialBackOff
 	until time.Time
+	last  bool // no attempt comes after the next one
 }
 
 func newPauses(o *Options) *pauses {
@@ -23,6 +24,7 @@ func newPauses(o *Options) *pauses {
 			MaxInterval:         o.RetryMost,
 		},
 		until: time.Now().Add(o.RetryFor),
+		last:  o.RetryFor < 0,
 	}
 	p.next.Reset()
 	return p
@@ -39,6 +41,16 @@ func (p *pauses) wait(ctx context.Context, e *Error, hurry <-chan struct{}) bool
 		return false
 	}
 	return sleep(ctx, d, hurry)
+}
+
+// outlives reports whether a batch is tried again after a pause that the backend
+// asked for: once at least, however long that pause is.
+func (p *pauses) outlives(d time.Duration) bool {
+	if p.last {
+		return false
+	}
+	p.last = time.Now().Add(d).After(p.until)
+	return true
 }
 
 // sleep waits for a time, and less if hurry is closed. It reports whether ctx

@@ -57,7 +57,7 @@ func TestRetry(t *testing.T) {
 			retries: -1, least: 30 * time.Second, most: time.Minute,
 		},
 		{
-			name:   "never, if told so",
+			name:   "never, if the error says so",
 			o:      delivery.Options{RetryFor: -1},
 			answer: func(context.Context, int, []sdktrace.ReadOnlySpan) error { return retry(0) },
 			want:   delivery.Stats{Ended: 10, Dropped: drops(delivery.TimedOut, 10)},
@@ -106,12 +106,12 @@ func TestRetry(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &backend{answer: tc.answer}
-				var told delivery.Stats
+				var reported delivery.Stats
 				tc.o.OnLoss = func(c delivery.Cause, n int64, err error) {
 					if err == nil {
 						t.Error("a loss without a reason")
 					}
-					told.Dropped[c] += n
+					reported.Dropped[c] += n
 				}
 				p := delivery.New(b, &tc.o)
 				end(p, 10)
@@ -129,8 +129,8 @@ func TestRetry(t *testing.T) {
 				if got := p.Stats().Retries; tc.retries >= 0 && got != tc.retries {
 					t.Errorf("%d retries, want %d", got, tc.retries)
 				}
-				if told.Dropped != tc.want.Dropped {
-					t.Errorf("told %v, dropped %v", told.Dropped, tc.want.Dropped)
+				if reported.Dropped != tc.want.Dropped {
+					t.Errorf("reported %v, dropped %v", reported.Dropped, tc.want.Dropped)
 				}
 				if err := p.Shutdown(t.Context()); err != nil {
 					t.Fatal(err)

@@ -3,222 +3,245 @@ package delivery
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"time"
-
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 var (
+	errHeld     = errors.New("nothing is sent: the backend has asked for a pause beyond the deadline")
 	errUnknown  = errors.New("no attempt was made")
 	errNoAnswer = errors.New("the backend did not answer before the deadline of the shutdown")
 )
 
 // send is the goroutine that exports. It ends after Shutdown, when the queue
 // is empty.
-func (p *Processor) send() {
-	timer := time.NewTimer(p.opts.Delay)
+func (q *Queue[T]) send() {
+	timer := time.NewTimer(q.opts.Delay)
 	defer timer.Stop()
 	for {
 		var asked *flush
 		all, stopping := true, false
 		select {
-		case <-p.wake:
+		case <-q.wake:
 			all = false
 		case <-timer.C:
-		case asked = <-p.flushes:
-		case <-p.stop:
+		case asked = <-q.flushes:
+		case <-q.stop:
 			stopping = true
 		}
-		p.drain(all)
-		p.tell()
+		q.drain(all)
+		q.report()
 		if asked != nil {
 			close(asked.done)
 		}
 		if stopping {
 			return
 		}
-		timer.Reset(p.opts.Delay)
+		timer.Reset(q.opts.Delay)
 	}
 }
 
 // drain exports what waits now: all of it, or whole batches only. What comes
 // meanwhile is left for the next turn, so that a flush ends.
-func (p *Processor) drain(all bool) {
-	p.mu.Lock()
-	left := p.queue.len()
-	p.mu.Unlock()
+func (q *Queue[T]) drain(all bool) {
+	q.mu.Lock()
+	left := q.queue.len()
+	q.mu.Unlock()
 	for left > 0 {
-		batch := p.take(all)
+		batch := q.take(all)
 		if len(batch) == 0 {
 			break
 		}
 		left -= len(batch)
-		p.deliver(batch)
-		p.tell()
+		q.deliver(batch)
+		q.report()
 	}
 	if all { // what the other goroutine took belongs to it too
-		p.relief.Lock()
-		defer p.relief.Unlock()
+		q.relief.Lock()
+		defer q.relief.Unlock()
 	}
 }
 
 // take removes a batch from the queue; a smaller one only if partial is set.
-func (p *Processor) take(partial bool) []sdktrace.ReadOnlySpan {
-	p.mu.Lock()
-	var items []item
-	if partial || p.queue.len() >= p.opts.MaxBatch || p.queue.bytes >= p.opts.MaxBatchBytes {
-		items = p.queue.take(make([]item, 0, min(p.opts.MaxBatch, p.queue.len())), p.opts.MaxBatch, p.opts.MaxBatchBytes)
+func (q *Queue[T]) take(partial bool) []T {
+	q.mu.Lock()
+	var items []item[T]
+	if partial || q.queue.len() >= q.opts.MaxBatch || q.queue.bytes >= q.opts.MaxBatchBytes {
+		items = q.queue.take(make([]item[T], 0, min(q.opts.MaxBatch, q.queue.len())), q.opts.MaxBatch, q.opts.MaxBatchBytes)
 	}
-	p.mu.Unlock()
-	batch := make([]sdktrace.ReadOnlySpan, len(items))
+	q.mu.Unlock()
+	batch := make([]T, len(items))
 	repaired := 0
 	for i, it := range items {
-		batch[i] = it.span
-		if it.bytes <= largeSpan {
-			s, n := p.clean(it.span)
-			batch[i] = s
+		batch[i] = it.value
+		if it.bytes <= largeItem {
+			value, n := q.clean(it.value)
+			batch[i] = value
 			repaired += n
 		}
 	}
 	if repaired > 0 {
-		p.mu.Lock()
-		p.stats.Repaired += int64(repaired)
-		p.mu.Unlock()
+		q.mu.Lock()
+		q.stats.Repaired += int64(repaired)
+		q.mu.Unlock()
 	}
 	return batch
 }
 
-// deliver sees to it that the fate of a batch is settled.
-func (p *Processor) deliver(batch []sdktrace.ReadOnlySpan) {
-	e, cause, ok := p.line.Send(p.sending, func(ctx context.Context, first bool) *Error {
-		return p.attempt(ctx, batch, first)
+// deliver sees to it that the fate of a batch is settled. What is too large for
+// one request is sent in halves, down to single items, so that one huge item
+// costs no other. A backend that says the same of everything is believed: once
+// it has said it as often in a row as it takes to find one item, nothing is
+// halved any more until it takes something.
+func (q *Queue[T]) deliver(batch []T) {
+	e, cause, ok := q.sender.send(q.sending, func(ctx context.Context, first bool) *Error {
+		return q.attempt(ctx, batch, first)
 	})
+	if e != nil && e.TooLarge {
+		q.oversize++
+	} else if ok || e != nil && e.Rejected > 0 {
+		q.oversize = 0
+	}
 	switch {
 	case ok:
-		p.settle(len(batch), 0, Refused, nil)
+		q.settle(len(batch), 0, Refused, nil)
 	case e != nil && e.Rejected > 0:
 		rejected := min(e.Rejected, len(batch))
-		p.settle(len(batch)-rejected, rejected, Refused, e)
-	case e != nil && e.TooLarge && len(batch) > 1:
+		q.settle(len(batch)-rejected, rejected, Refused, e)
+	case e != nil && e.TooLarge && len(batch) > 1 && q.oversize <= bits.Len(uint(q.opts.MaxBatch)):
 		half := len(batch) / 2
-		p.deliver(batch[:half])
-		p.deliver(batch[half:])
+		q.deliver(batch[:half])
+		q.deliver(batch[half:])
 	default:
-		p.lose(batch, cause, e)
+		q.lose(batch, cause, e)
 	}
 }
 
 // attempt exports a batch once.
-func (p *Processor) attempt(ctx context.Context, batch []sdktrace.ReadOnlySpan, first bool) *Error {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.ExportTimeout)
+func (q *Queue[T]) attempt(ctx context.Context, batch []T, first bool) *Error {
+	ctx, cancel := context.WithTimeout(ctx, q.opts.ExportTimeout)
 	defer cancel()
-	e := judge(ctx, p.guard(func() error { return p.exporter.ExportSpans(ctx, batch) }))
-	if e != nil && p.sending.Err() != nil && e.Rejected == 0 {
+	e := judge(ctx, guard(func() error { return q.sink.Export(ctx, batch) }))
+	if e != nil && q.sending.Err() != nil && e.Rejected == 0 {
 		e = &Error{Err: errNoAnswer, Retry: true, NoAnswer: true}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stats.Attempts++
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.Attempts++
 	if !first {
-		p.stats.Retries++
+		q.stats.Retries++
 	}
-	if e != nil && (p.stats.LastError == nil || e.Err != errNoAnswer) {
-		p.stats.LastError = e
+	if e != nil && (q.stats.LastError == nil || e.Err != errNoAnswer) {
+		q.stats.LastError = e
 	}
 	return e
 }
 
 // lose gives a batch to the spill, or counts it as dropped. e may be nil.
-func (p *Processor) lose(batch []sdktrace.ReadOnlySpan, c Cause, e *Error) {
+func (q *Queue[T]) lose(batch []T, c Cause, e *Error) {
 	kept := 0
-	if p.opts.Spill != nil && !p.gone() {
-		err := p.guard(func() (err error) {
-			kept, err = p.opts.Spill.Keep(batch)
+	if q.sink.Keep != nil && !q.gone() {
+		err := guard(func() (err error) {
+			kept, err = q.sink.Keep(batch)
 			return err
 		})
 		if err != nil || kept < len(batch) {
 			e = &Error{Err: err}
-			p.mu.Lock()
-			p.stats.SpillErrors++
-			p.stats.LastError = e
-			p.mu.Unlock()
+			q.mu.Lock()
+			if kept < len(batch) {
+				q.stats.SpillErrors++
+			}
+			q.stats.LastError = e
+			q.unspill(err)
+			q.mu.Unlock()
 		}
 		kept = min(max(kept, 0), len(batch))
 	}
-	p.mu.Lock()
-	if !p.abandoned {
-		p.stats.Spilled += int64(kept)
+	q.mu.Lock()
+	if !q.abandoned {
+		q.stats.Spilled += int64(kept)
 	}
-	p.mu.Unlock()
-	p.settle(0, len(batch)-kept, c, e)
+	q.mu.Unlock()
+	q.settle(0, len(batch)-kept, c, e)
 }
 
-// settle counts spans whose fate is known.
-func (p *Processor) settle(exported, dropped int, c Cause, e *Error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.abandoned {
+// unspill counts items that the spill has lost. The lock is held.
+func (q *Queue[T]) unspill(err error) {
+	var lost *SpillLost
+	if errors.As(err, &lost) && !q.abandoned {
+		n := min(int64(lost.Spans), q.stats.Spilled)
+		q.stats.Spilled -= n
+		q.stats.Dropped[Unspilled] += n
+		q.reasons[Unspilled] = &Error{Err: err}
+	}
+}
+
+// settle counts items whose fate is known.
+func (q *Queue[T]) settle(exported, dropped int, c Cause, e *Error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.abandoned {
 		return
 	}
-	p.stats.Exported += int64(exported)
-	p.stats.Dropped[c] += int64(dropped)
+	q.stats.Exported += int64(exported)
+	q.stats.Dropped[c] += int64(dropped)
 	if dropped > 0 && e != nil {
-		p.reasons[c] = e
+		q.reasons[c] = e
 	}
 }
 
-func (p *Processor) gone() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.abandoned
+func (q *Queue[T]) gone() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.abandoned
 }
 
-// relieve is the goroutine that moves spans from a nearly full queue to the
+// relieve is the goroutine that moves items from a nearly full queue to the
 // spill while the other one waits for the backend.
-func (p *Processor) relieve() {
+func (q *Queue[T]) relieve() {
 	for {
 		select {
-		case <-p.stop:
+		case <-q.stop:
 			return
-		case <-p.overflow:
+		case <-q.overflow:
 		}
-		for p.relieveOnce() {
+		for q.relieveOnce() {
 		}
 	}
 }
 
 // relieveOnce moves one batch, if the queue is more than half full.
-func (p *Processor) relieveOnce() bool {
-	p.relief.Lock()
-	defer p.relief.Unlock()
-	p.mu.Lock()
-	full := p.crowded(1, 2) && !p.stopped
-	p.mu.Unlock()
+func (q *Queue[T]) relieveOnce() bool {
+	q.relief.Lock()
+	defer q.relief.Unlock()
+	q.mu.Lock()
+	full := q.crowded(1, 2) && !q.stopped
+	q.mu.Unlock()
 	if !full {
 		return false
 	}
-	batch := p.take(true)
-	p.lose(batch, QueueFull, nil)
+	batch := q.take(true)
+	q.lose(batch, QueueFull, nil)
 	return len(batch) > 0
 }
 
-// tell reports the drops that were not reported yet.
-func (p *Processor) tell() {
-	if p.opts.OnLoss == nil {
+// report reports the drops that were not reported yet.
+func (q *Queue[T]) report() {
+	if q.opts.OnLoss == nil {
 		return
 	}
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	p.mu.Lock()
-	dropped, reasons := p.stats.Dropped, p.reasons
-	p.mu.Unlock()
+	q.reporting.Lock()
+	defer q.reporting.Unlock()
+	q.mu.Lock()
+	dropped, reasons := q.stats.Dropped, q.reasons
+	q.mu.Unlock()
 	for c, n := range dropped {
-		if n > p.told[c] {
-			_ = p.guard(func() error { // a panic there must not end the sender
-				p.opts.OnLoss(Cause(c), n-p.told[c], reasons[c])
+		if n > q.reported[c] {
+			_ = guard(func() error { // a panic there must not end the sender
+				q.opts.OnLoss(Cause(c), n-q.reported[c], reasons[c])
 				return nil
 			})
-			p.told[c] = n
+			q.reported[c] = n
 		}
 	}
 }

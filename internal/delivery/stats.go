@@ -19,6 +19,8 @@ const (
 	// Shutdown: they were not delivered by the deadline of Shutdown, or ended
 	// after it.
 	Shutdown
+	// Unspilled: they were in a spill file that is gone.
+	Unspilled
 
 	// Causes is the number of causes.
 	Causes = iota
@@ -35,6 +37,8 @@ func (c Cause) String() string {
 		return "not taken in time"
 	case Shutdown:
 		return "not sent before shutdown"
+	case Unspilled:
+		return "removed from the spill directory"
 	}
 	return "unknown"
 }
@@ -51,7 +55,7 @@ type Stats struct {
 	PendingBytes int64 // estimated size of the spans that wait
 	Attempts     int64 // calls of the exporter
 	Retries      int64 // those that were not the first for their batch
-	Repaired     int64 // values that Clean mended
+	Repaired     int64 // values that Clean repaired
 	SpillErrors  int64 // batches that the spill did not keep whole
 	LastError    error // of the latest failed attempt, nil if there was none
 }

@@ -52,10 +52,10 @@ type file struct {
 	path  string // of the current part
 	part  int
 	f     *os.File
-	shut  bool        // f was closed by Close
-	id    os.FileInfo // as it was opened
-	good  int64       // committed
-	at    int64       // written
+	shut  bool     // f was closed by Close
+	id    identity // as it was opened
+	good  int64    // committed
+	at    int64    // written
 	pid   int
 }
 
@@ -74,11 +74,11 @@ func orphan(f *os.File) {
 }
 
 func newFile(path string, f *os.File, size int64) (*file, error) {
-	info, err := f.Stat()
+	id, err := identify(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &file{asked: path, path: path, f: f, id: info, good: size, at: size, pid: os.Getpid()}, nil
+	return &file{asked: path, path: path, f: f, id: id, good: size, at: size, pid: os.Getpid()}, nil
 }
 
 func newAppended(path string, f *os.File) (Output, error) {
@@ -90,18 +90,15 @@ func newAppended(path string, f *os.File) (Output, error) {
 }
 
 // ours returns an error unless the descriptor still is the file we opened.
-func (o *file) ours() (os.FileInfo, error) {
+func (o *file) ours() (identity, error) {
 	if os.Getpid() != o.pid {
-		return nil, errForked
+		return identity{}, errForked
 	}
-	info, err := o.f.Stat()
-	if err != nil {
-		return nil, err
+	id, err := identify(o.f)
+	if err == nil && !id.same(&o.id) {
+		err = errClosed
 	}
-	if !os.SameFile(info, o.id) {
-		return nil, errClosed
-	}
-	return info, nil
+	return id, err
 }
 
 func (o *file) Write(p []byte) (int, error) {
@@ -109,7 +106,7 @@ func (o *file) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if info.Size() < o.good {
+	if info.size < o.good {
 		return 0, errRemoved // emptied: writing on would leave a hole
 	}
 	n, err := o.f.WriteAt(p, o.at)
@@ -121,8 +118,9 @@ func (o *file) Commit() { o.good = o.at }
 
 func (o *file) Undo() bool {
 	o.at = o.good
-	if _, err := o.ours(); err == nil {
+	if info, err := o.ours(); err == nil && info.size > o.good {
 		// Best effort, so that a crash meanwhile leaves a clean end; Resume insists.
+		// A file that somebody emptied is not filled up with zeros.
 		_ = o.f.Truncate(o.good)
 	}
 	return true
@@ -133,9 +131,9 @@ func (o *file) Check() error {
 	if err != nil {
 		return err
 	}
-	named, err := os.Lstat(o.path)
+	named, err := identifyName(o.path)
 	switch {
-	case missing(err), err == nil && !os.SameFile(named, o.id), info.Size() < o.good:
+	case missing(err), err == nil && !named.same(&o.id), info.size < o.good:
 		return errRemoved
 	}
 	return nil // another error tells nothing; a write will
@@ -148,7 +146,7 @@ func missing(err error) bool {
 
 func (o *file) Gone() bool {
 	info, err := o.ours()
-	return err == nil && (linkCount(info) == 0 || info.Size() < o.good)
+	return err == nil && (info.links == 0 || info.size < o.good)
 }
 
 func (o *file) Resume() (fresh, gone bool, err error) {
@@ -157,12 +155,12 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		return false, false, err
 	}
 	alive := err == nil
-	named, nameErr := os.Lstat(o.path)
-	same := nameErr == nil && os.SameFile(named, o.id)
+	named, nameErr := identifyName(o.path)
+	same := nameErr == nil && named.same(&o.id)
 	switch {
-	case same && named.Size() < o.good: // emptied by somebody
+	case same && named.size < o.good: // emptied by somebody
 		return true, true, o.Next()
-	case same && o.shut && named.Size() > o.good: // somebody went on in it, or it is another file
+	case same && o.shut && named.size > o.good: // somebody went on in it, or it is another file
 		return true, false, o.Next()
 	case same && alive:
 		return false, false, o.f.Truncate(o.good)
@@ -171,7 +169,7 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		if err != nil {
 			return false, false, err
 		}
-		if now, err := f.Stat(); err != nil || !os.SameFile(now, o.id) {
+		if now, err := identify(f); err != nil || !now.same(&o.id) {
 			return false, false, errors.Join(errClosed, f.Close())
 		}
 		Lock(f)
@@ -179,7 +177,7 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		o.f, o.shut = f, false
 		return false, false, o.f.Truncate(o.good)
 	}
-	gone = alive && linkCount(info) == 0 || !alive && missing(nameErr)
+	gone = alive && info.links == 0 || !alive && missing(nameErr)
 	if err := makeDir(o.path); err != nil {
 		return false, false, err
 	}
@@ -209,7 +207,7 @@ func (o *file) Next() error {
 }
 
 func (o *file) replace(f *os.File, path string) error {
-	info, err := f.Stat()
+	id, err := identify(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -218,7 +216,7 @@ func (o *file) replace(f *os.File, path string) error {
 	} else {
 		o.drop()
 	}
-	o.f, o.shut, o.id, o.path, o.good, o.at = f, false, info, path, 0, 0
+	o.f, o.shut, o.id, o.path, o.good, o.at = f, false, id, path, 0, 0
 	return nil
 }
 
@@ -230,10 +228,24 @@ func (o *file) drop() {
 }
 
 func (o *file) Remove() error {
-	if named, err := os.Lstat(o.path); err != nil || !os.SameFile(named, o.id) {
+	if named, err := identifyName(o.path); err != nil || !named.same(&o.id) {
 		return err
 	}
 	return os.Remove(o.path)
+}
+
+// Cut shortens a file that was opened to be appended to, because what it ends
+// with is not whole.
+func Cut(out Output, size int64) error {
+	o, ok := out.(*file)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	if err := o.f.Truncate(size); err != nil {
+		return err
+	}
+	o.good, o.at = size, size
+	return nil
 }
 
 func (o *file) Size() int64  { return o.good }

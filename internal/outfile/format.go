@@ -38,6 +38,4 @@ type Format interface {
 	Gap(Gap) Block
 	// End is the end of a file.
 	End(Part) Block
-	// Pause is what a file needs when it is closed without its end, for now.
-	Pause() Block
 }

@@ -53,6 +53,9 @@ type Options struct {
 	Sync SyncPolicy
 	// Rotate, when above 0, starts the next part once a file has so many bytes.
 	Rotate int64
+	// Pause, when not nil, is what a file needs when Suspend closes it without
+	// its end.
+	Pause func() Block
 	// Unwanted, when not nil, says at the end whether to delete the file.
 	Unwanted func(Part) bool
 	// OnError is told when an outage begins and when it is over, as *Outage,
@@ -88,20 +91,24 @@ type block struct {
 // and beyond it lines are lost and counted. All methods are safe for
 // concurrent use.
 type Sink struct {
-	o    Options
-	out  Output
-	work chan struct{} // wakes the goroutine
-	done chan struct{} // closed when it has ended
+	o     Options
+	out   Output
+	work  chan struct{} // wakes the goroutine
+	alarm *time.Timer   // wakes those who wait
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed at every change, once somebody waits; may be nil
+	changed  sync.Cond // of anything that somebody waits for
+	alarmAt  time.Time // when the alarm goes off; zero is never
+	ended    bool      // the goroutine is done
 	queue    []block
+	store    []block // the memory of the queue
 	free     [][]byte
 	held     int // bytes in queue
 	limit    int // of held, at this moment
 	busy     time.Time
 	asked    uint64 // Check and Flush, numbered
 	answered uint64
+	look     bool // whether the file is still there
 	sync     bool // one that asks wants it on the disk
 	closing  bool
 	closed   time.Time
@@ -120,10 +127,11 @@ type Sink struct {
 	telling sync.Mutex // OnError is being called
 
 	// Of the goroutine only.
-	current  *current // a block that is being written
-	begun    bool     // the current file has its start
-	finished bool     // the current file has its end, another one follows
-	framing  int      // lines of the start of the file
+	current  current // the block that is being written
+	writing  bool    // there is one
+	begun    bool    // the current file has its start
+	finished bool    // the current file has its end, another one follows
+	framing  int     // lines of the start of the file
 }
 
 // outage is what is known of the current outage.
@@ -155,7 +163,11 @@ func newSink(out Output, o Options) *Sink {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Sink{o: o, out: out, work: make(chan struct{}, 1), done: make(chan struct{}), limit: min(shallow, o.Hold), path: out.Path()}
+	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), limit: min(shallow, o.Hold), path: out.Path()}
+	s.changed.L = &s.mu
+	s.alarm = time.AfterFunc(time.Hour, s.ring)
+	s.alarm.Stop()
+	return s
 }
 
 // Path is the current file.
@@ -217,12 +229,21 @@ func (s *Sink) Put(data []byte, lines, facts int) {
 	if n := len(s.free); n > 0 {
 		buf, s.free = s.free[n-1], s.free[:n-1]
 	}
+	if len(s.queue) == 0 {
+		s.queue = s.store[:0]
+	}
 	s.queue = append(s.queue, block{append(buf[:0], data...), lines, facts})
+	if len(s.queue) == 1 {
+		s.store = s.queue
+	}
 }
 
 // Admit waits until there is room for more. It reports false, and counts the
 // lines as lost, if the file has stopped and the memory for that is full.
 func (s *Sink) Admit(lines int) bool {
+	if s.Ready() {
+		return true
+	}
 	s.mu.Lock()
 	ok := s.admit(lines)
 	s.mu.Unlock()
@@ -230,13 +251,20 @@ func (s *Sink) Admit(lines int) bool {
 	return ok
 }
 
+// Ready reports whether Admit would let more in at once.
+func (s *Sink) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held < s.limit && !s.closing && !s.given
+}
+
 func (s *Sink) admit(lines int) bool {
 	for {
-		if s.given || s.closing {
+		if s.given {
 			s.lose(lines)
 			return false
 		}
-		if s.held < s.limit {
+		if s.held < s.limit || s.closing {
 			return true
 		}
 		now := time.Now()
@@ -271,24 +299,22 @@ func (s *Sink) untilStall(now time.Time) time.Duration {
 	return StallAfter - now.Sub(s.busy)
 }
 
-// pause waits for a change; the lock is held before and after.
+// pause waits for a change, or for so long; the lock is held before and after.
 func (s *Sink) pause(d time.Duration) {
-	c := s.change()
-	s.mu.Unlock()
-	t := time.NewTimer(max(d, time.Millisecond))
-	select {
-	case <-c:
-	case <-t.C:
+	at := time.Now().Add(max(d, time.Millisecond))
+	if s.alarmAt.IsZero() || at.Before(s.alarmAt) {
+		s.alarmAt = at
+		s.alarm.Reset(time.Until(at))
 	}
-	t.Stop()
-	s.mu.Lock()
+	s.changed.Wait()
 }
 
-func (s *Sink) change() <-chan struct{} {
-	if s.changed == nil {
-		s.changed = make(chan struct{})
-	}
-	return s.changed
+// ring ends the pause of all who wait.
+func (s *Sink) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alarmAt = time.Time{}
+	s.changed.Broadcast()
 }
 
 func (s *Sink) wake() {
@@ -303,6 +329,7 @@ func (s *Sink) wake() {
 func (s *Sink) Check() {
 	s.mu.Lock()
 	s.asked++
+	s.look = true
 	s.notice()
 	s.wake()
 	s.mu.Unlock()
@@ -322,53 +349,36 @@ func (s *Sink) notice() error {
 // Flush waits until what was put before is in the file, and with sync on the
 // disk. While the file fails or has stopped it returns why, and ends with the
 // context at the latest.
-func (s *Sink) Flush(ctx context.Context, sync bool) error {
+func (s *Sink) Flush(ctx context.Context, sync bool) error { return s.flush(ctx, true, sync) }
+
+// Drain is Flush that does not look whether the file is still there.
+func (s *Sink) Drain(ctx context.Context) error { return s.flush(ctx, false, false) }
+
+func (s *Sink) flush(ctx context.Context, look, sync bool) error {
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, s.ring)()
+	}
 	defer s.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	ticket := s.asked
-	s.sync = s.sync || sync
+	s.look, s.sync = s.look || look, s.sync || sync
 	s.wake()
-	for !s.given && !s.ended() && s.answered < ticket {
+	for !s.given && !s.ended && s.answered < ticket {
 		now := time.Now()
 		if s.stalled(now) {
 			break
 		}
-		if err := s.pauseFor(ctx, s.untilStall(now)); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
+		s.pause(s.untilStall(now))
 	}
-	if s.given || s.ended() {
+	if s.given || s.ended {
 		return s.result
 	}
 	return s.notice()
-}
-
-func (s *Sink) ended() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// pauseFor is pause that ends with a context.
-func (s *Sink) pauseFor(ctx context.Context, d time.Duration) error {
-	c := s.change()
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	t := time.NewTimer(max(d, time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-c:
-	case <-t.C:
-	case <-s.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
 }
 
 // Close writes what waits and the end of the file, and closes it. It ends with
@@ -377,6 +387,9 @@ func (s *Sink) pauseFor(ctx context.Context, d time.Duration) error {
 // returns the first error that lost lines or left the file incomplete; every
 // further call returns the same.
 func (s *Sink) Close(ctx context.Context) error {
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, s.ring)()
+	}
 	defer s.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -385,15 +398,17 @@ func (s *Sink) Close(ctx context.Context) error {
 	}
 	s.wake()
 	_, bounded := ctx.Deadline()
-	for !s.given && !s.ended() {
+	for !s.given && !s.ended {
 		s.notice()
-		if now := time.Now(); !bounded && s.stalled(now) && now.Sub(s.busy) >= patience {
+		if now := time.Now(); !bounded && s.stalled(now) && min(now.Sub(s.busy), now.Sub(s.closed)) >= patience {
 			s.abandon(ErrStalled)
 			break
 		}
-		if err := s.pauseFor(ctx, StallAfter); err != nil && !s.ended() {
+		if err := ctx.Err(); err != nil {
 			s.abandon(err)
+			break
 		}
+		s.pause(StallAfter)
 	}
 	return s.result
 }
@@ -403,7 +418,7 @@ func (s *Sink) Close(ctx context.Context) error {
 func (s *Sink) Abandon(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended() {
+	if !s.ended {
 		s.abandon(reason)
 	}
 }
@@ -418,7 +433,7 @@ func (s *Sink) abandon(reason error) {
 		reason = fmt.Errorf("%w (%w)", reason, bad)
 	}
 	s.result = fmt.Errorf("the file is not complete: %w; %d lines are missing", reason, s.stats.Lost)
-	s.broadcast()
+	s.changed.Broadcast()
 	s.out.Interrupt()
 	s.wake()
 }
@@ -492,11 +507,4 @@ func (s *Sink) untold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.reports) > 0
-}
-
-func (s *Sink) broadcast() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
 }

@@ -31,7 +31,7 @@ func (s *Sink) Suspend(ctx context.Context) error {
 // may be called again. The counts go on.
 func Continue(old *Sink, o Options) (*Sink, error) {
 	old.mu.Lock()
-	ok := old.leave && old.ended() && !old.given
+	ok := old.leave && old.ended && !old.given
 	old.mu.Unlock()
 	if !ok {
 		return nil, errors.New("the file was not suspended")

@@ -6,5 +6,30 @@ import "os"
 
 const noFollow, nonBlock = 0, 0
 
-// linkCount returns 1: open files cannot be deleted here.
-func linkCount(os.FileInfo) uint64 { return 1 }
+// identity tells files apart.
+type identity struct {
+	info  os.FileInfo
+	size  int64
+	links uint64 // names; open files cannot be deleted here
+}
+
+func (a *identity) same(b *identity) bool {
+	return a.info != nil && b.info != nil && os.SameFile(a.info, b.info)
+}
+
+func identify(f *os.File) (identity, error) {
+	info, err := f.Stat()
+	return identityOf(info, err)
+}
+
+func identifyName(path string) (identity, error) {
+	info, err := os.Lstat(path)
+	return identityOf(info, err)
+}
+
+func identityOf(info os.FileInfo, err error) (identity, error) {
+	if err != nil {
+		return identity{}, err
+	}
+	return identity{info, info.Size(), 1}, nil
+}

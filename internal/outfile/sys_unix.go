@@ -4,6 +4,7 @@ package outfile
 
 import (
 	"os"
+	"runtime"
 	"syscall"
 )
 
@@ -12,10 +13,34 @@ const (
 	nonBlock = syscall.O_NONBLOCK
 )
 
-// linkCount returns how many names a file has; 0 means that it was deleted.
-func linkCount(info os.FileInfo) uint64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink) //nolint:unconvert // its type differs between systems
+// identity tells files apart.
+type identity struct {
+	dev, ino uint64
+	size     int64
+	links    uint64 // names; 0 means that the file was deleted
+}
+
+func (a *identity) same(b *identity) bool { return a.dev == b.dev && a.ino == b.ino }
+
+func identify(f *os.File) (id identity, err error) {
+	var st syscall.Stat_t
+	for {
+		err = syscall.Fstat(int(f.Fd()), &st)
+		if err != syscall.EINTR {
+			break
+		}
 	}
-	return 1
+	runtime.KeepAlive(f)
+	return identityOf(&st), err
+}
+
+// identifyName is about what stands under a name, a link itself included.
+func identifyName(path string) (id identity, err error) {
+	var st syscall.Stat_t
+	err = syscall.Lstat(path, &st)
+	return identityOf(&st), err
+}
+
+func identityOf(st *syscall.Stat_t) identity {
+	return identity{uint64(st.Dev), st.Ino, st.Size, uint64(st.Nlink)} //nolint:unconvert // types differ between systems
 }

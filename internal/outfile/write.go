@@ -11,12 +11,11 @@ type current struct {
 	Block
 	off    int    // written
 	queued bool   // it is the first of the queue
-	then   func() // called with the lock when it is written
+	then   func() // if not nil, called with the lock when it is written
 }
 
 // run is the goroutine that writes.
 func (s *Sink) run() {
-	defer close(s.done)
 	defer s.end()
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
@@ -31,8 +30,8 @@ func (s *Sink) run() {
 			return
 		}
 		closing, asked, sync := s.closing, s.asked, s.sync
-		failing, check := s.err != nil, s.asked != s.answered
-		s.sync = false
+		failing, check := s.err != nil, s.look
+		s.look, s.sync = false, false
 		s.busy = time.Now()
 		s.mu.Unlock()
 
@@ -43,7 +42,7 @@ func (s *Sink) run() {
 		s.busy = time.Time{}
 		s.answered = asked
 		failing = s.err != nil
-		s.broadcast()
+		s.changed.Broadcast()
 		s.mu.Unlock()
 		s.tell()
 		if over {
@@ -104,7 +103,7 @@ func (s *Sink) next() bool {
 	if s.o.Format != nil {
 		data = s.o.Format.Encode(data)
 	}
-	return s.write(&current{Block: Block{data, b.lines, b.facts}, queued: true, then: s.pop})
+	return s.write(current{Block: Block{data, b.lines, b.facts}, queued: true})
 }
 
 // pop takes the first block off the queue. Of memory that filled up in an
@@ -118,7 +117,7 @@ func (s *Sink) pop() {
 	least := min(shallow, s.o.Hold)
 	s.limit = max(least, s.limit-len(b.data)/2)
 	if len(s.queue) == 0 {
-		s.queue, s.limit = nil, least
+		s.limit = least
 	}
 	if len(s.free) < spares && cap(b.data) <= 4*shallow {
 		s.free = append(s.free, b.data[:0])
@@ -126,14 +125,14 @@ func (s *Sink) pop() {
 }
 
 // write writes a block. If it fails, resume goes on with it.
-func (s *Sink) write(c *current) bool {
-	s.current = c
+func (s *Sink) write(c current) bool {
+	s.current, s.writing = c, true
 	return s.advance()
 }
 
 // advance writes what is left of the current block.
 func (s *Sink) advance() bool {
-	c := s.current
+	c := &s.current
 	for c.off < len(c.Data) {
 		n, err := s.out.Write(c.Data[c.off:min(len(c.Data), c.off+chunk)])
 		c.off += n
@@ -141,7 +140,7 @@ func (s *Sink) advance() bool {
 		if n > 0 {
 			s.busy = time.Now()
 			s.stats.Bytes += uint64(n)
-			s.broadcast()
+			s.changed.Broadcast()
 		}
 		given := s.given
 		s.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *Sink) advance() bool {
 		}
 	}
 	s.out.Commit()
-	s.current = nil
+	s.writing = false
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.given {
@@ -165,13 +164,15 @@ func (s *Sink) advance() bool {
 	}
 	s.part.Lines += c.Lines
 	s.part.Facts += c.Facts
-	if !c.queued {
+	if c.queued {
+		s.pop()
+	} else {
 		s.stats.Lines += uint64(c.Lines)
 	}
 	if c.then != nil {
 		c.then()
 	}
-	s.broadcast()
+	s.changed.Broadcast()
 	return true
 }
 
@@ -190,7 +191,7 @@ func (s *Sink) broken(err error) {
 		s.err = fmt.Errorf("write: %w", err)
 		s.fail(s.err, time.Now())
 	}
-	s.broadcast()
+	s.changed.Broadcast()
 	s.mu.Unlock()
 	s.tell()
 }
@@ -217,7 +218,7 @@ func (s *Sink) resume() bool {
 		if gone {
 			s.lose(s.part.Lines - s.framing)
 		}
-		s.current, s.begun, s.finished, s.framing = nil, false, false, 0
+		s.writing, s.begun, s.finished, s.framing = false, false, false, 0
 		s.part.Lines, s.part.Facts, s.part.Again = 0, 0, true
 	}
 	s.mu.Unlock()
@@ -226,7 +227,7 @@ func (s *Sink) resume() bool {
 	}
 	// The error stays until something was written after it, so that nobody
 	// takes an attempt for a success.
-	if s.current != nil && !s.advance() {
+	if s.writing && !s.advance() {
 		return false
 	}
 	s.mu.Lock()
@@ -253,7 +254,7 @@ func (s *Sink) begin() error {
 		b := s.o.Format.Begin(s.state())
 		// Set first: if writing it fails, resume goes on with it.
 		s.begun, s.framing = true, b.Lines
-		if !s.write(&current{Block: b}) {
+		if !s.write(current{Block: b}) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.err
@@ -269,12 +270,21 @@ func (s *Sink) state() Part {
 	return s.part
 }
 
+// few is how many bytes may wait when an outage is over. Once no more come, the
+// record of what is missing is the last.
+func (s *Sink) few() int {
+	if s.closing {
+		return 0
+	}
+	return min(shallow, s.o.Hold)
+}
+
 // recovered ends an outage, once the queue is shallow again: the file says what
 // is missing. It reports whether the file works.
 func (s *Sink) recovered() bool {
 	s.mu.Lock()
 	o := s.outage
-	if o == nil || s.err != nil || s.held > min(shallow, s.o.Hold) {
+	if o == nil || s.err != nil || s.held > s.few() {
 		s.mu.Unlock()
 		return true
 	}
@@ -282,7 +292,7 @@ func (s *Sink) recovered() bool {
 	s.mu.Unlock()
 	if gap.Lines > 0 && s.o.Format != nil {
 		told := func() { o.lost, o.from = o.lost-gap.Lines, gap.To }
-		if !s.write(&current{Block: s.o.Format.Gap(gap), then: told}) {
+		if !s.write(current{Block: s.o.Format.Gap(gap), then: told}) {
 			return false
 		}
 	}
@@ -306,7 +316,7 @@ func (s *Sink) rotate() bool {
 	}
 	if s.o.Format != nil {
 		s.finished = true // if writing it fails, resume goes on with it
-		if !s.write(&current{Block: s.o.Format.End(s.state())}) {
+		if !s.write(current{Block: s.o.Format.End(s.state())}) {
 			return false
 		}
 	}
@@ -366,11 +376,13 @@ func (s *Sink) finish() bool {
 	if works && s.o.Format != nil {
 		ended := false
 		end := func() bool {
-			last := s.o.Format.Pause
+			var last Block
 			if !leave {
-				last = func() Block { return s.o.Format.End(s.state()) }
+				last = s.o.Format.End(s.state())
+			} else if s.o.Pause != nil {
+				last = s.o.Pause()
 			}
-			return s.write(&current{Block: last(), then: func() { ended = true }})
+			return s.write(current{Block: last, then: func() { ended = true }})
 		}
 		works = end() || s.resume() && (ended || end()) // a new file has no end yet
 	}
@@ -409,7 +421,9 @@ func (s *Sink) end() {
 	}
 	s.mu.Lock()
 	s.busy = time.Time{}
-	s.broadcast()
+	s.ended = true
+	s.alarm.Stop()
+	s.changed.Broadcast()
 	s.mu.Unlock()
 	s.tell()
 }

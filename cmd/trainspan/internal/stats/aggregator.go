@@ -53,6 +53,7 @@ type name struct {
 	class Class
 	epoch bool // its spans are epochs
 	step  bool // its spans are training steps
+	whole bool // its spans last for all epochs; an epoch that they name is the last one
 
 	profile bool // its spans may be kernels
 	hist    Histogram
@@ -125,7 +126,7 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	a.laneOf(p, ev.TID).add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
 		if arg := &ev.Args[i]; len(arg.Key) == 5 && arg.Key == "epoch" {
-			if number := arg.Int64(); number >= 0 { // some producers write -1 for none
+			if number := arg.Int64(); number >= 0 && !n.whole { // some producers write -1 for none
 				p.epochOf(number).note(n, start, end)
 			}
 			return
@@ -168,6 +169,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		a.list = append(a.list, &name{
 			key: key, class: a.opts.Classes.Of(ev.Cat), profile: lower == profileCategory && !a.opts.Classes.NoKernels,
 			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch") || ev.Name == "DLIOBenchmark._train",
+			whole: lower == "pipeline" && ev.Name == "train" || lower == "ai_root",
 			step:  lower == "pipeline" && (ev.Name == "train.iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
 		})
 		a.self = append(a.self, 0)

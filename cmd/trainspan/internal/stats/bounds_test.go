@@ -144,6 +144,23 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
+// The scope around a training has the epoch that it ends with. It says nothing
+// of when that one was.
+func TestEpochsBelowTheTraining(t *testing.T) {
+	agg := stats.New(nil)
+	for n := range int64(2) {
+		agg.Add(complete("compute", "forward", 1, 1000*(n+1), 300, dftracer.Int("epoch", n)))
+	}
+	for _, whole := range []string{"train", "ai_root"} {
+		cat := map[string]string{"train": "pipeline", "ai_root": "ai_root"}[whole]
+		agg.Add(complete(cat, whole, 1, 0, 5000, dftracer.Int("epoch", 1)))
+	}
+	r := agg.Result()
+	if len(r.Epochs) != 2 || r.Epochs[1].Start != 2000 || r.Epochs[1].End != 2300 {
+		t.Errorf("epochs are %+v", r.Epochs)
+	}
+}
+
 func TestEqualSpansNestByLevel(t *testing.T) {
 	for _, levels := range [][2]int{{2, 1}, {1, 2}, {0, 0}} {
 		agg := stats.New(nil)

@@ -148,7 +148,7 @@ func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 // spans lie below the epoch that ctx comes from.
 func readItem(ctx context.Context, p Piece) (text []byte, err error) {
 	ctx, item := ai.Data.Item.StartContext(ctx)
-	defer func() { item.EndErr(err) }()
+	defer item.EndErr(&err)
 	if text, err = readPiece(p); err != nil {
 		return nil, err
 	}

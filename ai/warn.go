@@ -1,0 +1,47 @@
+package ai
+
+import (
+	"log/slog"
+	"os"
+	"sync/atomic"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/active"
+)
+
+// Each warning is logged once in a process.
+var warned struct {
+	noDefault, requested, unrecorded, hooks atomic.Bool
+}
+
+// warnNoProvider says that scopes are not recorded for want of a provider, if
+// there is a sign that somebody wants them: without one, a library that uses
+// the tree in a program without telemetry would be noisy.
+func warnNoProvider() {
+	active.Rest() // what changes after this is looked at the next time
+	switch {
+	case active.Providers() > 0:
+		warn(&warned.noDefault, "ai scopes are not recorded: no telemetry provider is the default one; "+
+			"call telemetry.SetDefault, or use the nodes of ai.NewTree(provider)")
+	case config.TraceRequested(os.LookupEnv):
+		warn(&warned.requested, "ai scopes are not recorded: the environment enables tracing, but the program has configured "+
+			"no telemetry provider; configure one before the first scope and make it the default")
+	}
+}
+
+// warnUnrecorded says that no output of the provider takes scopes.
+func warnUnrecorded() {
+	warn(&warned.unrecorded, "ai scopes are not recorded: the provider has no trace file, and its exporters do not ask for them; "+
+		"add a trace file, or name the scopes in the export customization")
+}
+
+func warnHooks(n *Node) {
+	warn(&warned.hooks, "ai scopes that Begin started wait for their Stop; the oldest are written as truncated",
+		"node", n.category+"/"+n.name, "limit", maxHooks)
+}
+
+func warn(once *atomic.Bool, message string, args ...any) {
+	if once.CompareAndSwap(false, true) {
+		slog.Warn(message, args...)
+	}
+}

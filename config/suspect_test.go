@@ -1,0 +1,51 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// A slip of the pen in a name or a word is told, with what was probably meant.
+func TestSuspiciousVariablesAreWarnedOf(t *testing.T) {
+	for name, value := range map[string]string{
+		"TRAINSPAN_APPLICATION_NAME": "a", "TRAINSPAN_SESSION_TAGS": "x", "DFTRACER_LOGFILE": "x", "DFTRACER_DISABLE_IO": "1",
+		"OTEL_TRACES_EXPORTER": "otpl, console", "OTEL_METRICS_EXPORTER": "prometheus,none", "OTEL_LOGS_EXPORTER": "otlp",
+		"TRAINSPAN_JOB": "x", "TRAINSPAN_ATTEMPT": "0",
+	} {
+		t.Setenv(name, value)
+	}
+	cfg, err := config.Load(config.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`TRAINSPAN_SESSION_TAGS: unknown variable, which has no effect; the nearest known one is TRAINSPAN_SESSION_TAG`,
+		`DFTRACER_LOGFILE: unknown variable, which has no effect; the nearest known one is DFTRACER_LOG_FILE`,
+		`OTEL_TRACES_EXPORTER: unknown exporter; the nearest known one is "otlp" (got "otpl")`,
+		`OTEL_TRACES_EXPORTER: this library has no such exporter, only "otlp" (got "console")`,
+	}
+	var lines []string
+	for _, w := range cfg.Warnings {
+		lines = append(lines, w.String())
+	}
+	got := strings.Join(lines, "\n")
+	for _, line := range want {
+		if strings.Count(got, line) != 1 {
+			t.Errorf("missing %s", line)
+		}
+	}
+	if len(lines) != len(want) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// Values of variables that are not ours to read are not shown.
+func TestWarningsShowNoValueOfAnUnknownVariable(t *testing.T) {
+	t.Setenv("TRAINSPAN_API_KEY", "hunter2")
+	cfg, _ := config.Load(config.LoadOptions{Partial: true})
+	if len(cfg.Warnings) != 1 || strings.Contains(cfg.Warnings[0].String(), "hunter2") {
+		t.Errorf("%v", cfg.Warnings)
+	}
+}

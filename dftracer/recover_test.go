@@ -1,0 +1,202 @@
+package dftracer_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// tornTrace returns a trace whose last part was never written: spans are open, and
+// some have children already.
+func tornTrace(t testing.TB, opts *dftracer.Options) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w, err := dftracer.NewWriter(&buf, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ts = 1744611912990000
+	long := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1}
+	w.Begin(long)
+	short := w.NextID()
+	for i := range int64(20) {
+		w.Write(&dftracer.Event{Name: "read", Cat: "io", TID: 10, TS: ts + 100 + 10*i, Dur: 5, Level: 3, Parent: int64(short)})
+		w.Write(&dftracer.Event{Name: "step", Cat: "compute", TID: 9, TS: ts + 100 + 10*i, Dur: 5, Level: 2, Parent: int64(long.ID)})
+		if i%5 == 0 {
+			_ = w.Flush()
+		}
+	}
+	_ = w.Flush()
+	data := bytes.Clone(buf.Bytes())
+	_ = w.Close()
+	return data
+}
+
+func TestRecoverLeavesNoParentOut(t *testing.T) {
+	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
+		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+		writeFile(t, path, string(tornTrace(t, &dftracer.Options{Dialect: d, Nesting: dftracer.NestingOn})))
+		if _, err := dftracer.Recover(path, nil); err != nil {
+			t.Fatal(err)
+		}
+		r := dftest.Check(t, path)
+		if r.Orphans != 0 || r.Counts["dftracer/unfinished/X"] != 1 || r.Counts["pipeline/train/X"] != 1 {
+			t.Errorf("%v: %d orphans, %v", d, r.Orphans, r.Counts)
+		}
+		for _, ev := range dftest.Events(t, path) {
+			if a, _ := ev.Arg("truncated"); ev.Name == "unfinished" && (a.Int64() != 1 || ev.Level != 2 || ev.Dur != 195) {
+				t.Errorf("%+v", ev)
+			}
+		}
+	}
+}
+
+// TestRecoverAnyCut cuts a trace at many places, most of them in its first records.
+func TestRecoverAnyCut(t *testing.T) {
+	dir := t.TempDir()
+	for name, opts := range map[string]*dftracer.Options{"members": nil, "single": {Compression: dftracer.CompressSingle}} {
+		data := tornTrace(t, opts)
+		whole := 0
+		for cut := 1; cut < len(data); cut += 3 {
+			if cut > 500 {
+				cut += 40
+			}
+			path := filepath.Join(dir, "trace.pfw.gz")
+			writeFile(t, path, string(data[:cut]))
+			if _, err := dftracer.Recover(path, nil); err != nil {
+				if whole > 0 {
+					t.Fatalf("%s cut at %d: %v", name, cut, err)
+				}
+				continue // there is no record yet
+			}
+			if whole == 0 {
+				whole = cut
+			}
+			if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() || r.Orphans > 0 {
+				t.Fatalf("%s cut at %d: %v %v, %d orphans", name, cut, err, r.Err(), r.Orphans)
+			}
+		}
+		if whole == 0 || whole > 300 {
+			t.Errorf("%s: what is cut before byte %d is not recovered", name, whole)
+		}
+	}
+}
+
+func TestRecoverFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	writeFile(t, victim, "precious")
+	real := filepath.Join(dir, "data", "trace.pfw.gz")
+	if err := os.Mkdir(filepath.Dir(real), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, real, string(tornTrace(t, nil)))
+	link := filepath.Join(dir, "trace.pfw.gz")
+	if err := os.Symlink(real, link); err != nil {
+		t.Skip(err)
+	}
+	for _, planted := range []string{link + ".recover", real + ".recover"} {
+		if err := os.Symlink(victim, planted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := dftracer.Recover(link, nil); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(victim); string(text) != "precious" {
+		t.Errorf("the planted link was followed: %.40q", text)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is no link any more: %v %v", info, err)
+	}
+	dftest.Check(t, real)
+	left, _ := filepath.Glob(filepath.Join(dir, "data", ".*"))
+	if len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestRecoverRefusesAFileInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	w, err := dftracer.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dftracer.Recover(path, nil); err == nil || !strings.Contains(err.Error(), "is writing this file") {
+		t.Errorf("recover: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	dftest.Check(t, path)
+}
+
+// TestRecoverManyOpenSpans counts the work by its memory: what was quadratic
+// copied all open spans for every member.
+func TestRecoverManyOpenSpans(t *testing.T) {
+	recovered := func(n int) (allocated uint64) {
+		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+		var buf bytes.Buffer
+		w, err := dftracer.NewWriter(&buf, &dftracer.Options{MemberSize: 16 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			ts := int64(1744611912990000 + 10*i)
+			w.Begin(&dftracer.Event{ID: w.NextID(), Name: fmt.Sprint("s", i), Cat: "c", TID: int64(i), TS: ts, Level: 1})
+			w.Write(&dftracer.Event{Name: "e", Cat: "c", TID: int64(i), TS: ts + 1, Dur: 5, Level: 1})
+		}
+		_ = w.Flush()
+		writeFile(t, path, buf.String())
+		_ = w.Close()
+		allocated = allocatedBy(func() {
+			r, err := dftracer.Recover(path, nil)
+			if err != nil || r.Closed != n {
+				t.Errorf("%+v %v", r, err)
+			}
+		})
+		dftest.Check(t, path)
+		return allocated
+	}
+	small, large := recovered(2000), recovered(16000)
+	if large > 16*small {
+		t.Errorf("8 times the spans take %d bytes, %d times those of the small one", large, large/small)
+	}
+}
+
+func TestValidateAcceptsWhatATraceSaysOfItself(t *testing.T) {
+	var buf bytes.Buffer
+	w, err := dftracer.NewWriter(&buf, &dftracer.Options{Compression: dftracer.CompressNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write(&dftracer.Event{Name: "child", Cat: "c", TID: 1, TS: 10, Dur: 5, Level: 2, Parent: 77})
+	w.SetEndArgs(dftracer.Int("events_lost", 3))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := dftracer.Validate(bytes.NewReader(buf.Bytes()), nil)
+	if err != nil || !r.OK() || r.Lost != 3 || r.Orphans != 1 {
+		t.Errorf("%v %v: lost %d, orphans %d", err, r.Err(), r.Lost, r.Orphans)
+	}
+	silent := strings.Replace(buf.String(), `,"events_lost":3`, "", 1)
+	if r, err := dftracer.Validate(strings.NewReader(silent), nil); err != nil || r.OK() {
+		t.Errorf("a trace that says nothing of losses passes: %v", err)
+	}
+}
+
+// allocatedBy returns how many bytes f allocates.
+func allocatedBy(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}

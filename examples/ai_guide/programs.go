@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/ai"
+)
+
+// batch and model stand for those of a real job.
+type (
+	batch []float64
+	model struct{ weight float64 }
+)
+
+func loadBatch(ctx context.Context, step int) batch {
+	defer ai.Data.Item.Start(ctx).End()
+	return batch{float64(step), 1}
+}
+
+func transfer(ctx context.Context, b batch) batch {
+	defer ai.Device.Transfer.Start(ctx).End()
+	return slices.Clone(b)
+}
+
+func (m *model) forward(ctx context.Context, b batch) (loss float64) {
+	defer ai.Compute.Forward.Start(ctx).End()
+	for _, x := range b {
+		loss += m.weight*x - 1
+	}
+	return loss
+}
+
+func (m *model) backward(ctx context.Context, loss float64) {
+	ctx, scope := ai.Compute.Backward.StartContext(ctx)
+	defer scope.End()
+	defer ai.Comm.AllReduce.Start(ctx).End()
+	m.weight -= 0.001 * loss
+}
+
+// loop is the complete training loop. The update at the top of the body holds
+// for the block that it is in.
+func loop(ctx context.Context) error {
+	ctx, train := ai.Pipeline.Train.StartContext(ctx)
+	defer train.End()
+	m := new(model)
+	for epoch := range ai.Pipeline.Epoch.Range(ctx, 3) {
+		for step := range ai.DataLoader.Fetch.Range(ctx, 2) {
+			ai.Update(ai.Step(step), ai.Epoch(epoch))
+			b := transfer(ctx, loadBatch(ctx, step))
+			m.backward(ctx, m.forward(ctx, b))
+		}
+	}
+	return nil
+}
+
+// profilingHook is called by a framework, which gives no place for a handle.
+type profilingHook struct{ step int }
+
+func (h *profilingHook) begin(ctx context.Context) { ai.Pipeline.Epoch.Begin(ctx) }
+
+func (h *profilingHook) end(ctx context.Context) { ai.Pipeline.Epoch.Stop(ctx) }
+
+func (h *profilingHook) beforeRun(ctx context.Context) {
+	ai.Update(ai.Step(h.step))
+	h.step++
+	ai.Compute.Begin(ctx)
+}
+
+func (h *profilingHook) afterRun(ctx context.Context) { ai.Compute.Stop(ctx) }
+
+// hooks is a framework that calls its hooks one after the other, each on a
+// goroutine of its own.
+func hooks(ctx context.Context) error {
+	call := func(hook func(context.Context)) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			hook(ctx)
+		}()
+		<-done
+	}
+	var h profilingHook
+	m := new(model)
+	call(h.begin)
+	for step := range 3 {
+		call(h.beforeRun)
+		m.backward(ctx, m.forward(ctx, batch{float64(step)}))
+		call(h.afterRun)
+	}
+	call(h.end)
+	return nil
+}
+
+// iterators shows what can be iterated over and what is recorded of it.
+func iterators(ctx context.Context) error {
+	fetch := ai.DataLoader.Fetch
+	batches := slices.Values([]batch{{1}, {2}})
+	for b := range ai.Iter(ctx, fetch, batches) {
+		transfer(ctx, b)
+	}
+	for ctx, b := range ai.IterContext(ctx, fetch, batches) { // the block is in ctx
+		transfer(ctx, b)
+	}
+	for step, b := range ai.IterSlice(ctx, fetch, []batch{{1}, {2}}) {
+		fetch.Update(ai.Step(step), ai.ImageIndex(int(b[0])))
+	}
+	fetch.Reset()
+	for range ai.Pipeline.Epoch.Range(ctx, 1, &ai.IterOptions{NoIter: true}) { // one event for each epoch
+		for range fetch.Range(ctx, 1, &ai.IterOptions{IterName: "wait", BlockName: "work"}) {
+			continue
+		}
+	}
+	for b, err := range ai.Iter2(ctx, fetch.Derive("file"), failing()) {
+		if err != nil {
+			break // its block is recorded, as failed
+		}
+		transfer(ctx, b)
+	}
+	return nil
+}
+
+func failing() iter.Seq2[batch, error] {
+	return func(yield func(batch, error) bool) {
+		_ = yield(batch{1}, nil) && yield(nil, errors.New("the file is gone"))
+	}
+}
+
+// dataset has a constructor that is recorded.
+type dataset struct{ items []batch }
+
+func newDataset(ctx context.Context) (d *dataset, err error) {
+	err = ai.Data.Item.Init().Do(ctx, func(context.Context) error {
+		d = &dataset{[]batch{{1}, {2}}}
+		return nil
+	})
+	return d, err
+}
+
+// decorators wraps functions, with and without arguments, and switches nodes.
+func decorators(ctx context.Context) error {
+	d, err := newDataset(ctx)
+	if err != nil {
+		return err
+	}
+	collate := ai.Wrap(ai.Data.Preprocess.Derive("collate"), func(b batch) batch { return b })
+	step := ai.WrapCall(ai.Compute.With(attribute.String("arg1", "value1"), attribute.Int("arg2", 2)),
+		func(ctx context.Context, b batch) (float64, error) {
+			m := new(model)
+			loss := m.forward(ctx, b)
+			m.backward(ctx, loss)
+			return loss, nil
+		})
+	for _, item := range d.items {
+		if _, err := step(ctx, collate(item)); err != nil {
+			return err
+		}
+	}
+
+	ai.Compute.Disable()
+	defer ai.Compute.Enable()
+	ai.Compute.Forward.Start(ctx).End() // not recorded
+	forced := ai.Wrap(ai.Compute.Forward.ForceOn(), func(context.Context) error { return nil })
+	if err := forced(ctx); err != nil {
+		return err
+	}
+	return ai.Comm.AllReduce.ForceOff().Do(ctx, func(context.Context) error { return nil })
+}
+
+// metadata records epochs by their ends alone, at once.
+func metadata(ctx context.Context) error {
+	m := new(model)
+	for epoch := range 2 {
+		ai.Pipeline.Epoch.NoteStart(ctx)
+		for step := range 2 {
+			ai.Update(ai.Step(step), ai.Epoch(epoch))
+			m.forward(ctx, batch{1})
+		}
+		ai.Pipeline.Epoch.NoteEnd(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package exporters
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/outfile"
+)
+
+// withLogFiles adds the files of the configuration to a logger; nil is the
+// default one with the configured level. It gives the logger back if there are
+// no files.
+func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
+	level := c.SlogLevel()
+	var handlers []slog.Handler
+	for _, f := range []struct {
+		path  string
+		level slog.Level
+	}{{c.InfoPath, slog.LevelInfo}, {c.ErrorPath, slog.LevelError}} {
+		if f.path != "" {
+			host, _ := os.Hostname() // empty is as good as any
+			path, err := outfile.Name{Path: f.path, Rank: &rank, PID: os.Getpid(), Host: host}.Expand()
+			if err != nil {
+				continue // the configuration was checked
+			}
+			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))
+		}
+	}
+	if len(handlers) == 0 {
+		return l
+	}
+	if l == nil {
+		l = slog.New(atLeast{slog.Default().Handler(), level})
+	}
+	return slog.New(slog.NewMultiHandler(append(handlers, l.Handler())...))
+}
+
+// logFile is the path of a file to which lines are added. It is open only while
+// one is written: messages are rare, and the last ones come when nobody is left
+// to close it.
+type logFile string
+
+// Write implements io.Writer.
+func (path logFile) Write(line []byte) (int, error) {
+	f, err := os.OpenFile(string(path), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.Write(line)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return n, err
+}
+
+// atLeast hides messages below a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+// Enabled implements slog.Handler.
+func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.level && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+// WithGroup implements slog.Handler.
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}

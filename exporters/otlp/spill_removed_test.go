@@ -1,0 +1,46 @@
+package otlp_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/delivery"
+)
+
+// TestSpillNoticesThatItsFolderIsGone removes it between two batches, and once
+// more before the end.
+func TestSpillNoticesThatItsFolderIsGone(t *testing.T) {
+	r := &receiver{t: t, protocol: protocols[1]}
+	dir := filepath.Join(t.TempDir(), "spill")
+	p := newPipeline(t, away(t, r, dir), &delivery.Options{MaxBatch: 10, Delay: time.Millisecond})
+	remove := func() {
+		_ = p.ForceFlush(t.Context())
+		if names, _ := files(t, dir); len(names) != 1 {
+			t.Fatalf("files: %v", names)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.record(30)
+	remove()
+	p.record(20)
+	_ = p.ForceFlush(t.Context())
+	if s := p.p.Stats(); s.Spilled != 20 || s.Dropped[delivery.Unspilled] != 30 {
+		t.Errorf("after the first removal: %+v", s)
+	}
+	e := newExporter(t, quick(r))
+	if got, err := otlp.Replay(t.Context(), dir, e); err != nil || got.InUse != 1 {
+		t.Errorf("the new file is not locked: %+v %v", got, err)
+	}
+	remove()
+	if err := p.Shutdown(t.Context()); err == nil {
+		t.Error("the end says that nothing is lost")
+	}
+	if s := p.p.Stats(); s.Spilled != 0 || s.Dropped[delivery.Unspilled] != 50 || s.DroppedTotal() != 50 {
+		t.Errorf("after the end: %+v", s)
+	}
+}

@@ -1,0 +1,133 @@
+package pfw
+
+import (
+	"cmp"
+	"context"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+var _ outputs.Output = (*Exporter)(nil)
+
+// Attach implements outputs.Output. An exporter that a telemetry builder is
+// given, by whichever of its methods, is the trace file of this process: it
+// opens the file, for the rank and attempt that telemetry knows, and then sees
+// spans, events and scopes as they happen, as a [Processor] does.
+func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	if e == nil {
+		return outputs.Wants{}, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.w
+	if w == nil {
+		var err error
+		if w, err = dftracer.Create(e.path, e.opts.traceFor(t)); err != nil {
+			return outputs.Wants{}, err
+		}
+		if len(e.opts.Cores) > 0 {
+			w.SetCoreAffinity(e.opts.Cores)
+		}
+	}
+	e.closed, e.err = false, nil
+	e.live = NewProcessor(w, &e.opts)
+	return e.live.Attach(ctx, t)
+}
+
+// traceFor are the options of the writer with what telemetry knows; what the
+// program has set wins.
+func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
+	var trace dftracer.Options
+	if o.Trace != nil {
+		trace = *o.Trace
+	}
+	id := &t.Identity
+	if trace.Rank == nil && id.Rank.IsSet() {
+		rank := id.Rank.Get()
+		trace.Rank = &rank
+	}
+	if trace.Attempt == nil && id.Attempt.IsSet() {
+		attempt := id.Attempt.Get()
+		trace.Attempt = &attempt
+	}
+	if id.RankKnown {
+		trace.WorldSize = cmp.Or(trace.WorldSize, id.WorldSize)
+	}
+	trace.JobID = cmp.Or(trace.JobID, id.Job)
+	trace.SessionTag = cmp.Or(trace.SessionTag, id.SessionTag)
+	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)
+	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
+	if trace.OnError == nil && t.Logger != nil {
+		trace.OnError = func(err error) { t.Logger.Warn("telemetry: trace file", "error", err) }
+	}
+	if trace.OnPath == nil && t.Logger != nil {
+		trace.OnPath = func(path string) { t.Logger.Info("telemetry: the trace goes to another file", "path", path) }
+	}
+	if trace.Now == nil && t.Clock != nil {
+		trace.Now = t.Clock.Now
+	}
+	return &trace
+}
+
+// Path is the file that is written, or was written before Shutdown; before the
+// exporter is attached or gets spans it is the path given to New.
+func (e *Exporter) Path() string {
+	if w := e.Writer(); w != nil {
+		return w.Path()
+	}
+	if e == nil {
+		return ""
+	}
+	return e.path
+}
+
+// Writer is the writer behind the exporter, nil while there is none.
+func (e *Exporter) Writer() *dftracer.Writer {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.live != nil {
+		return e.live.Writer()
+	}
+	return e.w
+}
+
+// OnStart implements outputs.Output.
+func (e *Exporter) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) { e.live.OnStart(ctx, s) }
+
+// OnEvent implements outputs.Output.
+func (e *Exporter) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) { e.live.OnEvent(s, ev) }
+
+// OnEnd implements outputs.Output.
+func (e *Exporter) OnEnd(s sdktrace.ReadOnlySpan) { e.live.OnEnd(s) }
+
+// ScopeKind implements outputs.Output.
+func (e *Exporter) ScopeKind(category, name string) outputs.ScopeKind {
+	return e.live.ScopeKind(category, name)
+}
+
+// EndScopes implements outputs.Output.
+func (e *Exporter) EndScopes() { e.live.EndScopes() }
+
+// Export implements outputs.Output; it asks for no records.
+func (e *Exporter) Export(*outputs.Record) error { return nil }
+
+// ReportLosses implements outputs.Output.
+func (e *Exporter) ReportLosses(lost outputs.Losses) { e.live.ReportLosses(lost) }
+
+// ForceFlush implements outputs.Output: what was written so far is in the file
+// when it returns.
+func (e *Exporter) ForceFlush(ctx context.Context) error { return e.Writer().FlushContext(ctx) }
+
+// Stats implements outputs.Output.
+func (e *Exporter) Stats() outputs.Stats {
+	if e == nil || e.live == nil {
+		return outputs.Stats{}
+	}
+	return e.live.Stats()
+}

@@ -1,0 +1,97 @@
+package pfw
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// EndScopes implements outputs.Output: it ends the scopes that are open, while the spans around them still are:
+// they are written as truncated. Spans that are open are so too when they end.
+// No scope starts from then on.
+func (p *Processor) EndScopes() {
+	if p == nil || !p.cut.CompareAndSwap(0, 1) {
+		return
+	}
+	if len(p.open.allSpans()) > 0 {
+		p.cut.Store(p.w.NextID())
+	}
+	p.end(p.openScopes())
+}
+
+// left is something that a shutdown ends.
+type left struct {
+	*open
+	write   func(end int64)
+	pending func() bool // somebody else ends it and has not written it
+	depth   int
+}
+
+// truncate writes what is still open.
+func (p *Processor) truncate() {
+	all := p.openScopes() // that were registered meanwhile
+	for _, e := range p.open.allSpans() {
+		all = append(all, left{
+			open: &e.open, depth: e.level(), pending: func() bool { return e.state.Load() == stateEnded },
+			write: func(end int64) { p.write(e, e.span, end, true) },
+		})
+	}
+	p.end(all)
+}
+
+func (p *Processor) openScopes() []left {
+	var all []left
+	for _, sc := range p.open.allScopes() {
+		all = append(all, left{
+			open: &sc.open, depth: sc.level(), pending: func() bool { return p.open.holds(sc) },
+			write: func(end int64) {
+				sc.write(end, true)
+				p.truncated.Add(1)
+			},
+		})
+	}
+	return all
+}
+
+// patienceForChildren bounds the wait for children that others are ending.
+const patienceForChildren = 100 * time.Millisecond
+
+// end ends all, children first. A child that somebody else is ending at the
+// moment keeps its parent if it is waited for.
+func (p *Processor) end(all []left) {
+	slices.SortFunc(all, func(a, b left) int {
+		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
+	})
+	now := p.clock.now()
+	deadline := time.Now().Add(patienceForChildren)
+	for _, l := range all {
+		if l.finish(&p.beginning) {
+			l.write(now)
+			continue
+		}
+		for l.pending() && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+}
+
+// patience bounds the wait for ends without a deadline.
+const patience = 10 * time.Second
+
+// settled waits for ends that others are writing: their children may be in the
+// file already.
+func (p *Processor) settled(ctx context.Context) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for wait := 10 * time.Microsecond; len(p.open.allSpans())+len(p.open.allScopes()) > 0; wait = min(2*wait, time.Millisecond) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package pfw_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Whenever Shutdown comes, what is in the file is whole: every parent that an
+// event names is there, and everything that has begun has an end.
+func TestShutdownAtAnyMoment(t *testing.T) {
+	for round := range 60 {
+		p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+		tracer := tp.Tracer("example.com/early")
+		kinds := []outputs.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				var below func(ctx context.Context, depth int)
+				below = func(ctx context.Context, depth int) {
+					if depth == 4 {
+						return
+					}
+					for i := range 2 {
+						if (g+i+depth)%3 == 0 {
+							inner, s := tracer.Start(ctx, "model_forward")
+							below(inner, depth+1)
+							s.End()
+							continue
+						}
+						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, outputs.ScopeStart{})
+						if s == nil {
+							continue
+						}
+						below(s.Context(), depth+1)
+						s.End()
+					}
+				}
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						below(context.Background(), 0)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(round%20) * 100 * time.Microsecond)
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		close(stop)
+		wg.Wait()
+		if report := dftest.Check(t, path); t.Failed() || report.Orphans+report.Open+report.Lost != 0 {
+			t.Fatalf("round %d: %d orphans, %d open, %d lost", round, report.Orphans, report.Open, report.Lost)
+		}
+	}
+}
+
+// A shutdown writes scopes before the spans around them, so that they keep
+// their parents, and says of all that they were cut.
+func TestCut(t *testing.T) {
+	p, path := newTrace(t, nil)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	ctx, outer := tp.Tracer("x").Start(context.Background(), "outer")
+	_, done := tp.Tracer("x").Start(ctx, "done")
+	done.End()
+	kind := p.ScopeKind("compute", "forward")
+	kind.Start(ctx, nil, outputs.ScopeStart{})
+	p.EndScopes()
+	p.EndScopes()
+	if s := kind.Start(ctx, nil, outputs.ScopeStart{}); s != nil {
+		t.Error("a scope was started after the cut")
+	}
+	_, after := tp.Tracer("x").Start(ctx, "after")
+	after.End()
+	outer.End()
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	events := byName(dftest.Events(t, path))
+	if f, o := events["forward"], events["outer"]; f.Parent != int64(o.ID) || f.Level != 2 {
+		t.Errorf("the scope is %+v, the span %+v", f, o)
+	}
+	for name, want := range map[string]string{"outer": "1", "forward": "1", "done": "", "after": ""} {
+		var got string
+		ev := events[name]
+		if a, ok := ev.Arg("truncated"); ok {
+			got = a.Text()
+		}
+		if got != want {
+			t.Errorf("%s is truncated %q, want %q", name, got, want)
+		}
+	}
+	if n := text(t, events["end"], "spans_truncated"); n != "2" {
+		t.Errorf("%s spans are truncated, want 2", n)
+	}
+}

@@ -1,0 +1,300 @@
+package outfile_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/outfile"
+)
+
+// gate is an io.Writer that stalls, or fails, when it is told to.
+type gate struct {
+	mu    sync.Mutex
+	data  bytes.Buffer
+	shut  chan struct{} // a write waits for it to be closed
+	err   error
+	pause time.Duration
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	shut, err, pause := g.shut, g.err, g.pause
+	g.mu.Unlock()
+	if shut != nil {
+		<-shut
+	}
+	time.Sleep(pause)
+	if err != nil {
+		return 0, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.data.Write(p)
+}
+
+func (g *gate) set(f func(*gate)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f(g)
+}
+
+func (g *gate) text() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.data.String()
+}
+
+// words is a format of readable lines.
+type words struct{}
+
+func (words) Begin(p outfile.Part) outfile.Block {
+	return outfile.Block{Data: fmt.Appendf(nil, "begin %d\n", p.Number), Lines: 1, Facts: 1}
+}
+func (words) Encode(data []byte) []byte { return data }
+func (words) Gap(g outfile.Gap) outfile.Block {
+	return outfile.Block{Data: fmt.Appendf(nil, "gap %d\n", g.Lines), Lines: 1, Facts: 1}
+}
+func (words) End(p outfile.Part) outfile.Block {
+	return outfile.Block{Data: fmt.Appendf(nil, "end lines=%d lost=%d\n", p.Lines, p.Lost), Lines: 1, Facts: 1}
+}
+
+// line is a line of 1 KiB.
+func line(n int) []byte {
+	b := fmt.Appendf(nil, "line %d ", n)
+	return append(append(b, bytes.Repeat([]byte{'x'}, 1023-len(b))...), '\n')
+}
+
+// feed writes lines as a writer does and returns how many were refused.
+func feed(s *outfile.Sink, from, n int) (refused int) {
+	for i := range n {
+		if !s.Admit(1) {
+			refused++
+			continue
+		}
+		s.Put(line(from+i), 1, 0)
+	}
+	return refused
+}
+
+// sums adds up what a text says of itself.
+func sums(text string) (lines, gaps int) {
+	for l := range strings.Lines(text) {
+		var n int
+		switch {
+		case strings.HasPrefix(l, "line "):
+			lines++
+		case strings.HasPrefix(l, "gap "):
+			_, _ = fmt.Sscanf(l, "gap %d", &n)
+			gaps += n
+		}
+	}
+	return lines, gaps
+}
+
+type told struct {
+	mu  sync.Mutex
+	all []outfile.Outage
+}
+
+func (t *told) add(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var o *outfile.Outage
+	if errors.As(err, &o) {
+		t.all = append(t.all, *o)
+	}
+}
+
+// TestStall stalls an output for half a minute: the memory takes a megabyte,
+// the calls wait 100 ms in all, the rest is lost, and all of that is told.
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, tell := &gate{}, &told{}
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}, Hold: 1 << 20, OnError: tell.add})
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(s, 0, 100)
+		if err := s.Flush(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		shut := make(chan struct{})
+		g.set(func(g *gate) { g.shut = shut })
+		start := time.Now()
+		refused := feed(s, 100, 5000)
+		if waited := time.Since(start); waited < outfile.StallAfter || waited > outfile.StallAfter+outfile.DefaultWait+50*time.Millisecond {
+			t.Errorf("the calls waited %v", waited)
+		}
+		if st := s.Stats(); refused == 0 || int(st.Lost) != refused || st.Held < 1<<20 || st.Held > 1<<20+2048 || st.Outages != 1 {
+			t.Errorf("%d refused, %+v", refused, st)
+		}
+		if err := s.Flush(t.Context(), false); !errors.Is(err, outfile.ErrStalled) {
+			t.Errorf("flush: %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		g.set(func(g *gate) { g.shut = nil })
+		close(shut)
+		synctest.Wait()
+		if err := s.Flush(t.Context(), false); err != nil {
+			t.Errorf("flush after the stall: %v", err)
+		}
+		feed(s, 6000, 100)
+		if err := s.Close(t.Context()); !errors.Is(err, outfile.ErrStalled) {
+			t.Errorf("close: %v", err)
+		}
+		lines, gaps := sums(g.text())
+		if lines != 5200-refused || gaps != refused || !strings.HasSuffix(g.text(), fmt.Sprintf("end lines=%d lost=%d\n", lines+2, refused)) {
+			t.Errorf("%d lines, %d in gaps, %d refused; the end is %q", lines, gaps, refused, g.text()[len(g.text())-40:])
+		}
+		if len(tell.all) != 2 || tell.all[0].Over || !tell.all[1].Over || tell.all[1].Lost != refused || tell.all[1].For < 30*time.Second {
+			t.Errorf("told %+v", tell.all)
+		}
+	})
+}
+
+// TestSlow writes to an output that needs 100 ms for every 64 KiB: it holds up
+// the writer, loses nothing and keeps little in memory.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{pause: 100 * time.Millisecond}
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 0
+		for i := range 4000 {
+			if !s.Admit(1) {
+				t.Fatal("a line was refused")
+			}
+			s.Put(line(i), 1, 0)
+			most = max(most, s.Stats().Held)
+		}
+		if most > 300<<10 {
+			t.Errorf("%d bytes waited", most)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if lines, gaps := sums(g.text()); lines != 4000 || gaps != 0 || s.Stats().Outages != 0 {
+			t.Errorf("%d lines, %d in gaps, %+v", lines, gaps, s.Stats())
+		}
+	})
+}
+
+// TestWaitForEver has no line refused.
+func TestWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, shut := &gate{}, make(chan struct{})
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}, Hold: 1 << 20, Wait: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.set(func(g *gate) { g.shut = shut })
+		time.AfterFunc(time.Hour, func() { g.set(func(g *gate) { g.shut = nil }); close(shut) })
+		start := time.Now()
+		if refused := feed(s, 0, 3000); refused > 0 || time.Since(start) < time.Hour {
+			t.Errorf("%d refused after %v", refused, time.Since(start))
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if lines, _ := sums(g.text()); lines != 3000 {
+			t.Errorf("%d lines", lines)
+		}
+	})
+}
+
+// TestDeadline closes a stalled output: at the deadline, or after half a minute
+// without one; and what is not in the file is lost.
+func TestDeadline(t *testing.T) {
+	for name, limit := range map[string]time.Duration{"deadline": 2 * time.Second, "none": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, shut := &gate{}, make(chan struct{})
+				s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				feed(s, 0, 10)
+				_ = s.Flush(t.Context(), false)
+				g.set(func(g *gate) { g.shut = shut })
+				feed(s, 10, 30)
+				ctx, want := context.Background(), 30*time.Second
+				if limit > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, limit)
+					defer cancel()
+					want = limit
+				}
+				start := time.Now()
+				err = s.Close(ctx)
+				if took := time.Since(start); took < want || took > want+2*time.Second {
+					t.Errorf("close took %v, want %v", took, want)
+				}
+				if !errors.Is(err, outfile.ErrStalled) || limit > 0 && !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "30 lines are missing") {
+					t.Errorf("close: %v", err)
+				}
+				if again := s.Close(context.Background()); again == nil || again.Error() != err.Error() {
+					t.Errorf("second close: %v", again)
+				}
+				if feed(s, 50, 5) != 5 || s.Stats().Lost != 35 {
+					t.Errorf("%+v", s.Stats())
+				}
+				close(shut) // the goroutine ends
+			})
+		})
+	}
+}
+
+// TestShortFailures fails for 0.3 s now and then, as some file systems do.
+func TestShortFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, tell := &gate{}, &told{}
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}, OnError: tell.add})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			g.set(func(g *gate) { g.err = errors.New("input/output error") })
+			feed(s, 100*i, 50)
+			time.Sleep(300 * time.Millisecond)
+			g.set(func(g *gate) { g.err = nil })
+			feed(s, 100*i+50, 50)
+			time.Sleep(time.Second)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if lines, gaps := sums(g.text()); lines != 2000 || gaps != 0 || s.Stats().Outages != 20 || len(tell.all) != 40 {
+			t.Errorf("%d lines, %d in gaps, %+v, told %d times", lines, gaps, s.Stats(), len(tell.all))
+		}
+	})
+}
+
+// TestLossesAtTheEnd closes an output that fails for good.
+func TestLossesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, full := &gate{}, errors.New("no space left")
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}, Hold: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(s, 0, 500)
+		_ = s.Flush(t.Context(), false)
+		g.set(func(g *gate) { g.err = full })
+		feed(s, 500, 3000)
+		if err := s.Close(t.Context()); !errors.Is(err, full) {
+			t.Errorf("close: %v", err)
+		}
+		if lines, _ := sums(g.text()); lines != 500 || s.Stats().Lost != 3000 {
+			t.Errorf("%d lines, %+v", lines, s.Stats())
+		}
+	})
+}

@@ -1,0 +1,424 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/telemetry/recorder"
+)
+
+// scopePlan decides in what form the scopes of package ai are recorded.
+type scopePlan struct {
+	control *recorder.Control
+	at      *outputs.Progress
+	direct  []Output        // that record scopes which are not OpenTelemetry spans
+	all     trace.Tracer    // not nil: some local output takes spans only
+	exports []config.Export // of the outputs that get selected spans
+	run     *segment.Run
+	now     func() int64 // nanoseconds since the Unix epoch
+
+	mu   sync.Mutex
+	last uint64
+	open map[*spanScope]uint64 // the hidden scopes, by the order of their starts
+}
+
+// started keeps a hidden scope until it ends.
+func (s *scopePlan) started(scope *spanScope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	if s.open == nil {
+		s.open = make(map[*spanScope]uint64)
+	}
+	s.open[scope] = s.last
+}
+
+func (s *scopePlan) ended(scope *spanScope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, scope)
+}
+
+// abandon ends the hidden scopes that are open, the latest first.
+func (s *scopePlan) abandon() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	open := maps.Clone(s.open)
+	s.mu.Unlock()
+	for _, scope := range slices.SortedFunc(maps.Keys(open), func(a, b *spanScope) int { return cmp.Compare(open[b], open[a]) }) {
+		scope.Abandon()
+	}
+}
+
+// placed is the context for a span that the recorder does not keep.
+func (s *scopePlan) placed(ctx context.Context, name string) context.Context {
+	return s.run.Place(ctx, -1, name, false)
+}
+
+// planScopes looks at what the outputs want.
+func (p *Provider) planScopes(customization config.Export, filters []*config.Export, run *segment.Run) {
+	plan := &scopePlan{control: p.control, at: p.progress, run: run, now: p.nanoseconds()}
+	spansOnly := false
+	i := 0
+	for out, wants := range p.hub.Outputs {
+		switch filter := filters[i]; {
+		case wants.Scopes:
+			plan.direct = append(plan.direct, out)
+		case !wants.Network && wants.Spans:
+			spansOnly = true
+		case wants.Spans || wants.Records:
+			e := customization
+			if filter != nil {
+				e = *filter
+			} else if wants.All {
+				e = config.Export{Mode: config.ExportAll}
+			}
+			plan.exports = append(plan.exports, e)
+		}
+		i++
+	}
+	if spansOnly {
+		plan.all = p.sdk.Tracer(recorder.ScopeName, trace.WithInstrumentationVersion(Version))
+	}
+	p.scopes = plan
+}
+
+// ScopeKind prepares scopes of a DFTracer category and name, as this provider
+// records them: as OpenTelemetry spans that exporters get too when the filter
+// of one asks for them, otherwise by the cheapest way that reaches every local
+// output. It is nil when nobody wants them.
+//
+// The default customization asks for none; ExportAll asks for all; a list asks
+// by "category.name", by the name alone, or by the standard span that has this
+// category and name in the table of package spans.
+func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
+	if p == nil || p.scopes == nil {
+		return nil
+	}
+	plan := p.scopes
+	named := []attribute.KeyValue{
+		attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
+	}
+	if exported, ok := plan.exportName(category, name); ok {
+		return &spanKind{plan: plan, name: exported, named: named, notes: plan.kinds(category, name)}
+	}
+	kinds := plan.kinds(category, name)
+	switch {
+	case plan.all != nil:
+		return &spanKind{plan: plan, name: fullName(category, name), named: named, hidden: plan.all, notes: kinds}
+	case len(kinds) == 0:
+		return nil
+	case len(kinds) == 1:
+		return kinds[0]
+	}
+	return kinds
+}
+
+// kinds are those of the outputs that record scopes themselves.
+func (s *scopePlan) kinds(category, name string) (all scopeKinds) {
+	for _, d := range s.direct {
+		if k := d.ScopeKind(category, name); k != nil {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// scopeKinds record a scope in several outputs, each below the one before.
+type scopeKinds []outputs.ScopeKind
+
+// Start implements outputs.ScopeKind.
+func (k scopeKinds) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+	var all scopeList
+	for _, one := range k {
+		if s := one.Start(ctx, args, o); s != nil {
+			all = append(all, s)
+			ctx = s.Context()
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// Record implements outputs.ScopeKind.
+func (k scopeKinds) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
+	for _, one := range k {
+		one.Record(ctx, args, count, start)
+	}
+}
+
+// Now implements outputs.ScopeKind.
+func (k scopeKinds) Now() int64 { return k[0].Now() }
+
+// Note implements outputs.ScopeKind.
+func (k scopeKinds) Note(ctx context.Context, key string) {
+	for _, one := range k {
+		one.Note(ctx, key)
+	}
+}
+
+// scopeList is one scope in several outputs.
+type scopeList []outputs.Scope
+
+// Context implements outputs.Scope.
+func (l scopeList) Context() context.Context { return l[len(l)-1].Context() }
+
+// Set implements outputs.Scope.
+func (l scopeList) Set(attrs []attribute.KeyValue) {
+	for _, s := range l {
+		s.Set(slices.Clone(attrs))
+	}
+}
+
+// Fail implements outputs.Scope.
+func (l scopeList) Fail(err error) {
+	for _, s := range l {
+		s.Fail(err)
+	}
+}
+
+// End implements outputs.Scope.
+func (l scopeList) End() {
+	for _, s := range slices.Backward(l) {
+		s.End()
+	}
+}
+
+// Abandon implements outputs.Scope.
+func (l scopeList) Abandon() {
+	for _, s := range slices.Backward(l) {
+		s.Abandon()
+	}
+}
+
+// exportName is the name under which exporters get such scopes, if one does.
+func (s *scopePlan) exportName(category, name string) (string, bool) {
+	for i := range s.exports {
+		if exported, ok := exportName(&s.exports[i], category, name); ok {
+			return exported, true
+		}
+	}
+	return "", false
+}
+
+func exportName(e *config.Export, category, name string) (string, bool) {
+	full := fullName(category, name)
+	mode := e.Mode
+	switch {
+	case e.UsesDefaultNames():
+		return "", false
+	case mode == config.ExportAll:
+		return full, true
+	}
+	candidates := []string{full, name}
+	for i := range spans.Count {
+		if info := spans.At(i); info.Category == category && info.Event == name {
+			candidates = append(candidates, info.Name)
+		}
+	}
+	for _, c := range candidates {
+		if slices.Contains(e.SpanNames, c) {
+			return c, mode == config.Whitelist
+		}
+	}
+	return full, mode != config.Whitelist
+}
+
+// fullName is the name of a scope as an OpenTelemetry span.
+func fullName(category, name string) string {
+	if category == name {
+		return name
+	}
+	return category + "." + name
+}
+
+// spanKind starts scopes that are OpenTelemetry spans.
+type spanKind struct {
+	plan   *scopePlan
+	name   string
+	named  []attribute.KeyValue
+	hidden trace.Tracer // not nil: exporters do not get them
+	notes  []outputs.ScopeKind
+}
+
+// Start implements outputs.ScopeKind.
+func (k *spanKind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+	if s := k.start(ctx, args, o, k.plan.now()); s != nil {
+		return s
+	}
+	return nil
+}
+
+// Record implements outputs.ScopeKind.
+func (k *spanKind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
+	if s := k.start(ctx, args, outputs.ScopeStart{Count: count}, start); s != nil {
+		s.End()
+	}
+}
+
+// Now implements outputs.ScopeKind.
+func (k *spanKind) Now() int64 { return k.plan.now() }
+
+// Note implements outputs.ScopeKind. Without a trace file it is an event of the
+// enclosing span.
+func (k *spanKind) Note(ctx context.Context, key string) {
+	for _, n := range k.notes {
+		n.Note(ctx, key)
+	}
+	if len(k.notes) > 0 {
+		return
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	trace.SpanFromContext(k.plan.control.Adopt(ctx)).AddEvent(key)
+}
+
+func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) *spanScope {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	s := &spanScope{kind: k, args: args, count: o.Count}
+	kvs := s.current()
+	started := ctx
+	if o.Ambient {
+		started = outputs.WithAmbient(ctx, true)
+	}
+	if k.hidden == nil {
+		inner, span := k.plan.control.Span(started, k.name, SpanStart{
+			Time: time.Unix(0, at), Attributes: attributes.From(slices.Concat(k.named, kvs)...),
+		}, true)
+		if span == nil {
+			return nil
+		}
+		if o.Ambient {
+			inner = outputs.WithAmbient(inner, false)
+		}
+		s.ctx, s.recorded = inner, span
+		return s
+	}
+	_, span := k.hidden.Start(k.plan.placed(segment.Hidden(k.plan.control.Adopt(started)), k.name), k.name,
+		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
+	if !span.IsRecording() {
+		return nil
+	}
+	s.ctx, s.plain = trace.ContextWithSpan(ctx, span), span
+	k.plan.started(s)
+	return s
+}
+
+// spanScope is a scope that is a span: one of the recorder, or one for span
+// processors only.
+type spanScope struct {
+	ctx      context.Context // as outputs.Scope wants it
+	kind     *spanKind
+	args     *outputs.LiveArgs
+	count    int64
+	recorded *Span
+	plain    trace.Span // if recorded is nil
+
+	mu      sync.Mutex
+	before  []attribute.KeyValue // what current gave before
+	own     []attribute.Key      // that Set was given
+	failure error
+}
+
+// Context implements outputs.Scope.
+func (s *spanScope) Context() context.Context { return s.ctx }
+
+// Set implements outputs.Scope.
+func (s *spanScope) Set(attrs []attribute.KeyValue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range attrs {
+		s.own = append(s.own, attrs[i].Key)
+	}
+	s.set(attrs)
+}
+
+func (s *spanScope) set(attrs []attribute.KeyValue) {
+	switch {
+	case len(attrs) == 0:
+	case s.recorded != nil:
+		s.recorded.SetAttributes(attrs...)
+	default:
+		s.plain.SetAttributes(attrs...)
+	}
+}
+
+// Fail implements outputs.Scope.
+func (s *spanScope) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+}
+
+// End implements outputs.Scope.
+func (s *spanScope) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.before
+	s.set(slices.DeleteFunc(s.current(), func(kv attribute.KeyValue) bool {
+		return slices.Contains(before, kv) || slices.Contains(s.own, kv.Key)
+	}))
+	if s.recorded != nil {
+		s.recorded.EndWith(End{Err: s.failure})
+		return
+	}
+	s.kind.plan.ended(s)
+	now := time.Unix(0, s.kind.plan.now())
+	if s.failure != nil {
+		s.plain.RecordError(s.failure, trace.WithTimestamp(now))
+		s.plain.SetStatus(codes.Error, recorder.ErrorText(s.failure))
+		s.failure = nil
+	}
+	s.plain.End(trace.WithTimestamp(now))
+}
+
+// Abandon implements outputs.Scope.
+func (s *spanScope) Abandon() {
+	s.Set([]attribute.KeyValue{attribute.Int("truncated", 1)})
+	s.End()
+}
+
+// current are the arguments of the scope as things stand.
+func (s *spanScope) current() []attribute.KeyValue {
+	var kvs []attribute.KeyValue
+	var epoch, step int64 = s.kind.plan.at.Epoch(), s.kind.plan.at.Step()
+	var shared []attribute.KeyValue
+	if s.args != nil {
+		if args := s.args.Load(); args != nil {
+			epoch, step = args.Epoch.Or(epoch), args.Step.Or(step)
+			shared = args.Attrs
+		}
+	}
+	if epoch >= 0 {
+		kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
+	}
+	if step >= 0 {
+		kvs = append(kvs, attribute.Int64(attributes.Step, step))
+	}
+	if s.count > 0 {
+		kvs = append(kvs, attribute.Int64("count", s.count))
+	}
+	kvs = append(kvs, shared...)
+	s.before = slices.Clone(kvs)
+	return kvs
+}

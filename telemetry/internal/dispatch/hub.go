@@ -1,0 +1,316 @@
+// Package dispatch stands between the recorder and the outputs: it keeps what
+// each output asked for, hands records on in order through a queue for each
+// output, and ends the outputs in the right order within one deadline.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// maxRecordOutputs is how many outputs can take records: a mask says which of
+// them want those of a span.
+const maxRecordOutputs = 64
+
+// Hub hands spans and records to the outputs. Attach is called before anything
+// else; after that the set of outputs does not change, and all methods are safe
+// for concurrent use. As a span processor it is what the SDK is given.
+type Hub struct {
+	log     *slog.Logger
+	all     []*attached
+	spans   []*attached // those that take spans
+	records []*attached // those that take records
+
+	ending sync.Once
+	err    error
+}
+
+var _ sdktrace.SpanProcessor = (*Hub)(nil)
+
+// New makes a hub without outputs.
+func New(log *slog.Logger) *Hub { return &Hub{log: log} }
+
+// attached is an output with what it asked for.
+type attached struct {
+	out   outputs.Output
+	wants outputs.Wants
+	only  *outputs.Selection
+	queue *queue // of records, nil if it takes none
+}
+
+// Attach attaches an output with the filter that the program gave for it, nil
+// for none; customization is that of the provider.
+func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Export, customization *outputs.Selection, t outputs.Telemetry) error {
+	if filter != nil {
+		f := *filter
+		t.Filter = &f
+	}
+	a := &attached{out: out}
+	if err := guard(func() (err error) { a.wants, err = out.Attach(ctx, &t); return err }); err != nil {
+		return fmt.Errorf("telemetry: attach %T: %w", out, err)
+	}
+	switch {
+	case filter != nil:
+		a.only = outputs.NewSelection(*filter)
+	case a.wants.All:
+		a.only = outputs.NewSelection(config.Export{Mode: config.ExportAll})
+	default:
+		a.only = customization
+	}
+	t.Selection = a.only
+	h.all = append(h.all, a)
+	if a.wants.Spans {
+		h.spans = append(h.spans, a)
+	}
+	if a.wants.Records {
+		if len(h.records) == maxRecordOutputs {
+			return fmt.Errorf("telemetry: attach %T: there are %d outputs for records already", out, maxRecordOutputs)
+		}
+		a.queue = newQueue(a, h)
+		h.records = append(h.records, a)
+	}
+	return nil
+}
+
+// Mask gives the outputs that want the records of a span, one bit for each.
+// index is spans.Index(name) where that is known, or -1.
+func (h *Hub) Mask(index int, name string) (mask uint64) {
+	for i, a := range h.records {
+		if a.only.Has(index, name) {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// Outputs gives the outputs in the order in which they were attached, with what
+// they asked for.
+func (h *Hub) Outputs(yield func(outputs.Output, outputs.Wants) bool) {
+	for _, a := range h.all {
+		if !yield(a.out, a.wants) {
+			return
+		}
+	}
+}
+
+// Networked reports whether something is sent over a network.
+func (h *Hub) Networked() bool {
+	for _, a := range h.all {
+		if a.wants.Network {
+			return true
+		}
+	}
+	return false
+}
+
+// Push queues a record for the outputs of the mask. It does not wait: the
+// caller may hold a lock, and calls Drain when it has released it. Records go
+// out in the order in which they were pushed.
+func (h *Hub) Push(r *outputs.Record, mask uint64) {
+	for i, a := range h.records {
+		if mask&(1<<i) != 0 {
+			a.queue.push(item{record: *r})
+		}
+	}
+}
+
+// DataError says that the telemetry data has a gap.
+type DataError struct {
+	Message    string
+	Attributes []attributes.Attr
+	Time       int64 // nanoseconds since the Unix epoch
+	// Once marks a report of which each output takes only the first.
+	Once bool
+	// Extension marks a report that the reference never makes.
+	Extension bool
+	// Local keeps it from outputs on a network.
+	Local bool
+	// From is the output that has the problem and does not get the report.
+	From outputs.Output
+}
+
+// PushDataError is Push for a gap in the data.
+func (h *Hub) PushDataError(e DataError) {
+	for _, a := range h.records {
+		if (e.Local && a.wants.Network) || (e.From != nil && e.From == a.out) {
+			continue
+		}
+		a.queue.push(item{gap: &e})
+	}
+}
+
+// Drain brings queued records to the outputs. No lock may be held.
+func (h *Hub) Drain() {
+	for _, a := range h.records {
+		a.queue.drain()
+	}
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	for _, a := range h.spans {
+		if a.takes(s) {
+			a.onStart(ctx, s)
+		}
+	}
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
+	for _, a := range h.spans {
+		if a.takes(s) {
+			a.onEnd(s)
+		}
+	}
+}
+
+// OnEvent hands the event of an open span on.
+func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
+	for _, a := range h.spans {
+		if a.takes(s) {
+			a.onEvent(s, e)
+		}
+	}
+}
+
+// EndScopes ends the scopes that outputs have open.
+func (h *Hub) EndScopes() {
+	for _, a := range h.all {
+		if a.wants.Scopes {
+			func() {
+				defer a.recovered()
+				a.out.EndScopes()
+			}()
+		}
+	}
+}
+
+// TakesSpans reports whether some output wants spans.
+func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
+
+func (a *attached) takes(s sdktrace.ReadOnlySpan) bool {
+	if a.wants.Selects || a.only.All() {
+		return true
+	}
+	return a.only.Has(-1, s.Name())
+}
+
+func (a *attached) onStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	defer a.recovered()
+	a.out.OnStart(ctx, s)
+}
+
+func (a *attached) onEnd(s sdktrace.ReadOnlySpan) {
+	defer a.recovered()
+	a.out.OnEnd(s)
+}
+
+func (a *attached) onEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
+	defer a.recovered()
+	a.out.OnEvent(s, e)
+}
+
+// recovered keeps a panic of an output from the program.
+func (a *attached) recovered() {
+	if p := recover(); p != nil {
+		slog.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p)
+	}
+}
+
+// ForceFlush implements sdktrace.SpanProcessor: it flushes every output, those
+// on a network side by side.
+func (h *Hub) ForceFlush(ctx context.Context) error {
+	errs := make([]error, len(h.all))
+	var wg sync.WaitGroup
+	for i, a := range h.all {
+		wg.Go(func() {
+			errs[i] = within(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) })
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Flush brings what local outputs hold back to their files.
+func (h *Hub) Flush(ctx context.Context) error {
+	var errs []error
+	for _, a := range h.all {
+		if !a.wants.Network {
+			errs = append(errs, within(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) }))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *attached) flush(ctx context.Context) error {
+	if a.queue != nil {
+		if err := a.queue.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return a.out.ForceFlush(ctx)
+}
+
+// Shutdown implements sdktrace.SpanProcessor. The provider ends the outputs
+// itself, see [Hub.End].
+func (h *Hub) Shutdown(context.Context) error { return nil }
+
+// Delivery adds up what was to be sent, by what it is.
+func (h *Hub) Delivery(add func(outputs.Delivery)) {
+	for _, a := range h.all {
+		if s := a.out.Stats(); s.Delivery.What != "" {
+			add(s.Delivery)
+		}
+	}
+}
+
+// Files gives the counts of the files that are written.
+func (h *Hub) Files(add func(outputs.FileStats)) {
+	for _, a := range h.all {
+		if s := a.out.Stats(); s.File.Output != "" {
+			add(s.File)
+		}
+	}
+}
+
+// guard turns a panic of f into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("output panicked: %v", p)
+		}
+	}()
+	return f()
+}
+
+// within runs f, guarded, and waits for it until the end of the context: a disk
+// or a network that hangs must not keep a job from ending.
+func within(ctx context.Context, failure string, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- guard(f) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		select {
+		case err := <-done: // just in time
+			return err
+		default:
+			return fmt.Errorf("telemetry: %s in time: %w", failure, ctx.Err())
+		}
+	}
+}
+
+// PushGap is PushDataError for a gap of which each output takes only the first.
+func (h *Hub) PushGap(message string, attrs []attributes.Attr, at int64) {
+	h.PushDataError(DataError{Message: message, Attributes: attrs, Time: at, Once: true})
+}

@@ -1,0 +1,182 @@
+package outputs
+
+import (
+	"context"
+	"log/slog"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/config"
+)
+
+// Output is a place that telemetry writes to. The provider calls Attach once,
+// before everything else, then the methods that the result of Attach asks for,
+// and Shutdown once at the end. Embed [None] to get methods that do nothing.
+//
+// No method is called while telemetry holds a lock, so an output may use
+// telemetry itself. A panic of a method is recovered and counts as a failure.
+type Output interface {
+	// Attach opens the output. Telemetry is what the provider offers; the
+	// pointer and its fields may be kept. An error makes ConfigureProvider
+	// fail. An output of a rank that is switched off is never attached, but
+	// its Shutdown is called.
+	Attach(ctx context.Context, t *Telemetry) (Wants, error)
+
+	// OnStart and OnEnd see every span as it starts and ends, OnEvent the
+	// events of open spans as they happen, on the goroutines that do these
+	// things, concurrently for different spans ([Wants.Spans]). The start and
+	// the end of a span may come from different goroutines.
+	OnStart(ctx context.Context, s sdktrace.ReadWriteSpan)
+	OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event)
+	OnEnd(s sdktrace.ReadOnlySpan)
+
+	// ScopeKind prepares scopes of a DFTracer category and name, which are
+	// recorded without being OpenTelemetry spans ([Wants.Scopes]). Nil means
+	// that the output does not want these. It is called concurrently.
+	ScopeKind(category, name string) ScopeKind
+
+	// EndScopes ends the scopes that are open, before Shutdown and before the
+	// spans around them are ended.
+	EndScopes()
+
+	// Export takes one record: the start, the stop, an event or an error of a
+	// span at the moment it happens ([Wants.Records]). Calls come one at a
+	// time and in order. The record is reused after the call, except for its
+	// Span and its attributes, which never change and may be kept. After five
+	// failed calls without a single success the output gets no more records.
+	Export(r *Record) error
+
+	// ReportLosses says what other outputs have lost for good, before
+	// Shutdown. Outputs on a network are not told.
+	ReportLosses(lost Losses)
+
+	// ForceFlush writes or sends what is held back, until ctx is done.
+	ForceFlush(ctx context.Context) error
+
+	// Shutdown writes or sends what is held back and closes the output, and
+	// returns by the deadline of ctx. Afterwards Stats does not change. What
+	// goes over a network ends first, side by side; then, told of what was
+	// lost there, what is local. Later calls do nothing.
+	Shutdown(ctx context.Context) error
+
+	// Stats gives the counts of this moment. It is called concurrently.
+	Stats() Stats
+}
+
+// Wants is what an output asks for when it is attached.
+type Wants struct {
+	Spans   bool // OnStart, OnEvent and OnEnd
+	Scopes  bool // ScopeKind
+	Records bool // Export
+
+	// Network marks an output whose data goes over a network: it is shut down
+	// before the local ones, and get no report of losses.
+	Network bool
+
+	// Metrics marks the output that sends metrics: it is shut down after the
+	// other outputs on a network, so that it can send what became of them.
+	Metrics bool
+
+	// Inline promises that Export returns at once or within a bound of the
+	// output's own, whatever its disk or network does: it is then called on
+	// the goroutine that records, and what was recorded is with the output
+	// when the call that recorded it returns. Export of other outputs is called
+	// on a goroutine of its own behind a bounded queue.
+	Inline bool
+
+	// Selects promises that the output applies Telemetry.Selection to spans
+	// itself. Without it, spans that are not selected are withheld.
+	Selects bool
+
+	// All asks for everything where the program gave no filter of its own.
+	// Without it an output gets what the export customization of the provider
+	// selects.
+	All bool
+}
+
+// Telemetry is what a provider offers to an output that is attached to it.
+type Telemetry struct {
+	Identity Identity
+	Clock    Clock
+	Now      func() int64 // the time of Clock in nanoseconds since the Unix epoch, at less cost
+	Logger   *slog.Logger
+
+	// Progress is where the training stands.
+	Progress *Progress
+
+	// Current is the span under which a callback without a context would
+	// start its span: the parent of a scope whose context carries none. It is
+	// invalid when there is none.
+	Current func() trace.SpanContext
+
+	// Filter is the filter that the program gave this output, nil if none.
+	Filter *config.Export
+
+	// Selection is what Filter or, without one, the provider's export
+	// customization selects; for an output that asks for All it is everything.
+	// It is set when Attach has returned, before any other method is called.
+	Selection *Selection
+
+	// Segment identifies the segment of an open long span that span exporters
+	// have open now: what starts below it hangs there. It is zero for a span
+	// that was not cut. It is nil where nothing cuts spans.
+	Segment func(trace.SpanID) trace.SpanContext
+
+	// Lost reports data that is lost for good, when it is known: what and why
+	// in a word or two, how many, and the last error.
+	Lost func(what, cause string, n int64, err error)
+}
+
+// None is an output that wants nothing and does nothing. Embed it.
+type None struct{}
+
+var _ Output = None{}
+
+// Attach implements [Output].
+func (None) Attach(context.Context, *Telemetry) (Wants, error) { return Wants{}, nil }
+
+// OnStart implements [Output].
+func (None) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// OnEvent implements [Output].
+func (None) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event) {}
+
+// OnEnd implements [Output].
+func (None) OnEnd(sdktrace.ReadOnlySpan) {}
+
+// ScopeKind implements [Output].
+func (None) ScopeKind(string, string) ScopeKind { return nil }
+
+// EndScopes implements [Output].
+func (None) EndScopes() {}
+
+// Export implements [Output].
+func (None) Export(*Record) error { return nil }
+
+// ReportLosses implements [Output].
+func (None) ReportLosses(Losses) {}
+
+// ForceFlush implements [Output].
+func (None) ForceFlush(context.Context) error { return nil }
+
+// Shutdown implements [Output].
+func (None) Shutdown(context.Context) error { return nil }
+
+// Stats implements [Output].
+func (None) Stats() Stats { return Stats{} }
+
+type telemetryKey struct{}
+
+// ContextWith gives a context that carries t. The provider starts spans with
+// it where a span processor is attached that is no [Output]: a decorator of
+// one, say, that was given to WithSpanProcessor.
+func ContextWith(ctx context.Context, t *Telemetry) context.Context {
+	return context.WithValue(ctx, telemetryKey{}, t)
+}
+
+// FromContext gives what ContextWith put into ctx, or nil.
+func FromContext(ctx context.Context) *Telemetry {
+	t, _ := ctx.Value(telemetryKey{}).(*Telemetry)
+	return t
+}

@@ -1,0 +1,28 @@
+package outputs_test
+
+import (
+	"testing"
+
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+func TestProgress(t *testing.T) {
+	var none *outputs.Progress
+	none.SetEpoch(1)
+	if none.Epoch() != -1 || none.Step() != -1 {
+		t.Error("a nil Progress knows something")
+	}
+	var p outputs.Progress
+	if p.Epoch() != -1 || p.Step() != -1 {
+		t.Error("the zero Progress knows something")
+	}
+	p.SetEpoch(0)
+	p.SetStep(41)
+	if p.Epoch() != 0 || p.Step() != 41 {
+		t.Errorf("got epoch %d step %d", p.Epoch(), p.Step())
+	}
+	p.SetEpoch(-1)
+	if p.Epoch() != -1 {
+		t.Error("a negative epoch is known")
+	}
+}

@@ -1,0 +1,53 @@
+package recorder
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/embedded"
+
+	"github.com/trainspan/trainspan/attributes"
+)
+
+// tracerProvider is another tracer provider with the rule of parents and the
+// records in front of it.
+type tracerProvider struct {
+	embedded.TracerProvider
+	rec   *Recorder
+	inner trace.TracerProvider
+}
+
+// Tracer implements trace.TracerProvider.
+func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
+}
+
+type tracer struct {
+	embedded.Tracer
+	rec   *Recorder
+	inner trace.Tracer
+}
+
+// Start implements trace.Tracer.
+func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	cfg := trace.NewSpanStartConfig(options...)
+	p := &startParams{
+		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
+		tracer: t.inner, options: options, attrs: t.rec.cleanCopy(attributes.From(cfg.Attributes()...)),
+	}
+	ctx, s, err := t.rec.begin(ctx, p)
+	if err != nil {
+		return t.inner.Start(ctx, name, options...)
+	}
+	return ctx, (*contextSpan)(s)
+}
+
+// withTime adds the start time that the recorder took.
+func withTime(options []trace.SpanStartOption, ns int64) []trace.SpanStartOption {
+	all := make([]trace.SpanStartOption, 0, len(options)+1)
+	return append(append(all, options...), trace.WithTimestamp(time.Unix(0, ns)))
+}
