@@ -60,7 +60,9 @@ func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 // One process more than files may be open: each keeps its file, and most of
 // them keep it open.
 func TestProcessesTakeTurns(t *testing.T) {
-	r := start(t, func(c *Config) { c.MaxOpenFiles = 16 })
+	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 16, 2*time.Second })
+	now := time.Now()
+	r.inner.now = func() time.Time { now = now.Add(5 * time.Second / 17); return now } // each sends every five seconds
 	const rounds = 20
 	takeTurns(t, r, 17, rounds)
 	if n := r.counter("otelcol_dftracer_files_resumed"); n > 17*rounds/2 {

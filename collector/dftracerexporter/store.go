@@ -115,9 +115,12 @@ func (s *store) get(id identity, now time.Time) (*trace, error) {
 	return t, nil
 }
 
-// victim chooses the file that is put aside: the one used longest ago, or,
-// when all were used just now, any. Were it the oldest then, too, processes
-// that take turns would each find their file just put aside.
+// silence is after how long a process counts as silent. SDKs send every few seconds.
+const silence = time.Minute
+
+// victim chooses the file that is put aside: the one used longest ago if its
+// process is silent, or else any. Were it the oldest then, too, processes that
+// take turns would each find their file just put aside.
 func (s *store) victim(now time.Time) *trace {
 	oldest := s.open[0]
 	for _, t := range s.open {
@@ -125,7 +128,7 @@ func (s *store) victim(now time.Time) *trace {
 			oldest = t
 		}
 	}
-	if now.Sub(oldest.used) > max(s.cfg.OrderWindow, time.Second) {
+	if now.Sub(oldest.used) > max(s.cfg.OrderWindow, silence) {
 		return oldest
 	}
 	return s.open[rand.IntN(len(s.open))]
