@@ -33,6 +33,7 @@ func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 	t.Helper()
 	for round := range rounds {
 		for p := range processes {
+			r.ahead.Add(int64(5*time.Second) / int64(processes)) // each sends every five seconds
 			r.send(turn(1000+p, round, round == rounds-1))
 		}
 		if n := r.open(); n > r.inner.cfg.MaxOpenFiles {
@@ -60,13 +61,29 @@ func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 // One process more than files may be open: each keeps its file, and most of
 // them keep it open.
 func TestProcessesTakeTurns(t *testing.T) {
-	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 16, 2*time.Second })
-	now := time.Now()
-	r.inner.now = func() time.Time { now = now.Add(5 * time.Second / 17); return now } // each sends every five seconds
+	r := start(t, func(c *Config) { c.MaxOpenFiles = 16 })
 	const rounds = 20
 	takeTurns(t, r, 17, rounds)
 	if n := r.counter("otelcol_dftracer_files_resumed"); n > 17*rounds/2 {
 		t.Errorf("files were opened again %d times for %d batches", n, 17*rounds)
+	}
+}
+
+// The file of a process that is silent goes first.
+func TestSilentProcessMakesRoom(t *testing.T) {
+	r := start(t, func(c *Config) { c.MaxOpenFiles = 8 })
+	for p := range 8 {
+		r.send(turn(1000+p, 0, false))
+	}
+	r.ahead.Add(int64(2 * silence))
+	for p := range 7 {
+		r.send(turn(1000+p, 1, false))
+	}
+	r.send(turn(2000, 0, false))
+	for id, tr := range r.inner.store.traces {
+		if open := id.pid != 1007; (tr.state == stateOpen) != open {
+			t.Errorf("process %d: open is %v", id.pid, !open)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,7 +104,8 @@ type harness struct {
 	inner  *tracesExporter
 	tel    *componenttest.Telemetry
 
-	stopped bool // by the test, which knows the error
+	ahead   atomic.Int64 // of the clock, nanoseconds
+	stopped bool         // by the test, which knows the error
 }
 
 func start(t testing.TB, change func(*Config)) *harness {
@@ -134,6 +136,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	r.inner = own.shared[cfg].tracesExporter
+	r.inner.now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	host := componenttest.NewNopHost()
 	if err := r.traces.Start(context.Background(), host); err != nil {
 		t.Fatal(err)

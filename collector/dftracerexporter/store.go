@@ -128,7 +128,7 @@ func (s *store) victim(now time.Time) *trace {
 			oldest = t
 		}
 	}
-	if now.Sub(oldest.used) > max(s.cfg.OrderWindow, silence) {
+	if now.Sub(oldest.used) > silence {
 		return oldest
 	}
 	return s.open[rand.IntN(len(s.open))]

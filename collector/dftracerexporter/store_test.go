@@ -74,9 +74,8 @@ func TestIdleFileIsCompleted(t *testing.T) {
 
 func TestTooManyFiles(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles = 3 })
-	now := time.Now()
-	r.inner.now = func() time.Time { now = now.Add(time.Second); return now }
 	for pid := 1; pid <= 10; pid++ {
+		r.ahead.Add(int64(time.Second))
 		r.send(batch(pid, testSpan{id: byte(pid), name: "application", end: 10}))
 		r.send(batch(1, testSpan{id: byte(100 + pid), name: "keepalive", start: int64(pid), end: int64(pid)}))
 		if n := r.open(); n > 3 {
