@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // spread writes a trace of a parent and its children with a suspension before
@@ -144,6 +145,32 @@ func TestSuspendedFileChanges(t *testing.T) {
 	}
 	if now, _ := os.ReadFile(path); string(now) != string(foreign) {
 		t.Error("the file of somebody else was changed")
+	}
+	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
+	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {
+		t.Errorf("%d events, %v", report.Events, err)
+	}
+}
+
+// So is a file that somebody has taken to write it.
+func TestSuspendedFileIsTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	var taken outfile.Output
+	w, _ := spread(t, path, nil, func(i int) {
+		if i != 2 {
+			return
+		}
+		var err error
+		if taken, err = outfile.Open(path, outfile.Append); err != nil {
+			t.Fatal(err)
+		}
+	})
+	defer taken.Close() //nolint:errcheck // nothing is written
+	if taken.Path() != path {
+		t.Fatalf("the file that was put aside is locked: %s", taken.Path())
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
 	}
 	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
 	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {

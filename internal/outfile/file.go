@@ -172,7 +172,10 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		if now, err := identify(f); err != nil || !now.same(&o.id) {
 			return false, false, errors.Join(errClosed, f.Close())
 		}
-		Lock(f)
+		if !Lock(f) && o.shut { // somebody writes it since
+			_ = f.Close()
+			return true, false, o.Next()
+		}
 		o.drop()
 		o.f, o.shut = f, false
 		return false, false, o.f.Truncate(o.good)
