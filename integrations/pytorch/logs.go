@@ -21,6 +21,9 @@ type LogReport struct {
 	// Phases counts compile phases, Unmatched begins and ends without partner,
 	// Compilations the compiled frames, Operators the nodes of their graphs.
 	Phases, Unmatched, Compilations, Operators int64
+	// Executions lists the compile ids of the graphs in the order in which they
+	// ran, where the log has it. The log has no times of these.
+	Executions []string
 	// Skipped and Defects tell what could not be read.
 	Skipped int64
 	Defects []torchtrace.Defect
@@ -30,6 +33,13 @@ type LogReport struct {
 
 func (r *LogReport) text(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: compile log, %d phases, %d compilations with %d operators\n", r.Name, r.Phases, r.Compilations, r.Operators)
+	if n := len(r.Executions); n > 0 {
+		fmt.Fprintf(b, "  %d graph executions, in this order: %s", n, strings.Join(r.Executions[:min(n, 20)], " "))
+		if n > 20 {
+			b.WriteString(" ...")
+		}
+		b.WriteByte('\n')
+	}
 	if r.Unmatched > 0 {
 		fmt.Fprintf(b, "  warning: %d phases have a begin or an end only\n", r.Unmatched)
 	}
@@ -53,10 +63,10 @@ func (im *importer) readLog(body io.Reader, name string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("pytorch: %s: %w", name, err)
+		return err
 	}
 	l.log = log
-	l.report = &LogReport{Name: name, Rank: log.Rank, Phases: log.Phases, Unmatched: log.Unmatched, Skipped: log.Skipped, Defects: log.Defects}
+	l.report = &LogReport{Name: name, Rank: log.Rank, Phases: log.Phases, Unmatched: log.Unmatched, Executions: log.Executions, Skipped: log.Skipped, Defects: log.Defects}
 	for _, c := range log.Compiles {
 		l.report.Compilations++
 		l.report.Operators += int64(len(c.Forward) + len(c.Backward) + len(c.Inference))
@@ -109,7 +119,7 @@ func (im *importer) writeLog(l *loadedLog) {
 			im.logLanes++
 			lanes[p.TID] = lane
 		}
-		im.writePhase(p, 800_000_000+lane, pid, rank, ev.HostHash)
+		im.writePhase(p, logLanes+lane, pid, rank, ev.HostHash)
 	}
 }
 

@@ -19,6 +19,9 @@ type Report struct {
 	Logs []*LogReport
 	// Refused lists the sources that are not traces, with the reason.
 	Refused []Refusal
+	// Failed lists the sources, and the parts of archives, that could not be
+	// read, or not to their end. What was read of them is in Files.
+	Failed []Failure
 	// Events counts what was written to the sink, by category.
 	Events map[string]int64
 	// Ranks describes how several ranks were put on one time axis, one entry
@@ -31,6 +34,12 @@ type Report struct {
 // Refusal is a source that was not imported.
 type Refusal struct {
 	Name, Reason string
+}
+
+// Failure is a source that could not be read as a whole.
+type Failure struct {
+	Name string
+	Err  error
 }
 
 // FileReport describes one imported trace.
@@ -63,6 +72,9 @@ type FileReport struct {
 	NamesRepaired int64
 	// Clamped counts rows that outlived their parent and were cut to it.
 	Clamped int64
+	// HalfEvents counts begins without an end and ends without a begin, which
+	// were left out.
+	HalfEvents int64
 	// Unfinished counts operators that were still running at the end.
 	Unfinished int64
 	// PythonRows counts python_function rows that were left out.
@@ -75,6 +87,8 @@ type FileReport struct {
 	BackwardTied int64
 	// SelfCPU and Device are the denominators of the percentages.
 	SelfCPU, Device time.Duration
+	// Devices says how busy each device was.
+	Devices []DeviceUse
 	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
 	// allocator: events, their sum, and events outside any operator.
 	MemoryInstants, MemoryNetBytes, MemoryUnattributed int64
@@ -82,6 +96,8 @@ type FileReport struct {
 	Compile *CompileReport
 	// ClockOffset was added to the times of this file.
 	ClockOffset time.Duration
+	// ClockDrift is the parts per million by which its times were stretched.
+	ClockDrift float64
 	// SpilledBytes went through a temporary file.
 	SpilledBytes int64
 	// Warnings, Guesses and Unknown are sentences for a person.
@@ -89,6 +105,7 @@ type FileReport struct {
 
 	hasShapes bool
 	modTime   time.Time
+	cut       error // what is wrong with the archive around a whole trace
 	others    map[string]int64
 }
 
@@ -120,6 +137,9 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 	r.Truncated, r.TruncatedAt = in.Truncated, in.TruncatedAt
 	if in.Truncated {
 		r.warn(fmt.Sprintf("the file ends early, at byte %d; what came before was imported", in.TruncatedAt))
+	}
+	if in.Cause != nil && !in.Truncated {
+		r.cut = fmt.Errorf("the archive is cut off behind the trace, so that nothing checks what was read: %w", in.Cause)
 	}
 	if in.Skipped > 0 {
 		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
@@ -155,6 +175,9 @@ func (r *Report) String() string {
 	}
 	for _, x := range r.Refused {
 		fmt.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
+	}
+	for _, x := range r.Failed {
+		fmt.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)
 	}
 	for _, g := range r.Ranks {
 		g.text(&b)
@@ -194,6 +217,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
+	r.devicesText(b)
 	if r.BackwardTied > 0 {
 		fmt.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
 	}
@@ -204,7 +228,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
 	}
 	if r.ClockOffset != 0 {
-		fmt.Fprintf(b, "  clock moved by %s\n", r.ClockOffset)
+		fmt.Fprintf(b, "  clock moved by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
 	}
 	for _, k := range sortedKeys(r.others) {
 		fmt.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])

@@ -99,7 +99,9 @@ type Info struct {
 	Skipped, SkippedBytes int64
 	Defects               []Defect
 	// Truncated reports that the stream ended inside the file, at TruncatedAt.
-	// Cause is the error of the decompressor, nil for a plain early end.
+	// Cause is the error of the decompressor, nil for a plain early end. Without
+	// Truncated the trace is whole, but the archive around it was cut behind it,
+	// so that its checksum is missing.
 	Truncated   bool
 	TruncatedAt int64
 	Cause       error
