@@ -31,6 +31,7 @@ const otel = "go.opentelemetry.io/otel"
 // The first room that fits a package counts, so the deeper ones come first.
 var rooms = []room{
 	{"internal/pytext", nil, nil},
+	{"internal/robust", nil, nil},
 	{"internal/spill", nil, nil},
 	{"internal/delivery", []string{"attributes", "spans"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"internal", []string{"*"}, []string{"*"}},
@@ -46,6 +47,8 @@ var rooms = []room{
 	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
+	{"analysis/straggler", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
+	{"analysis/compare", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }
