@@ -17,9 +17,8 @@ const (
 	// splitShare is the smallest change of level that is looked at: half of
 	// hotShare, so that a rank's level is not smeared over a finding's edge.
 	splitShare = hotShare / 2
-	// evidenceZ is how many standard errors a level must have. With some
-	// hundred ranks and ten places for an interval, 5 make one false finding in
-	// thousands of runs.
+	// evidenceZ is how many deviations a rank must lie from the middle of the
+	// others, where the deviation is known well.
 	evidenceZ = 5
 	// minRounds is how many rounds a verdict needs.
 	minRounds = 20
@@ -44,6 +43,7 @@ type analysis struct {
 	suspects []int
 	cleared  []string
 	missing  []int
+	linked   bool // roles work for each other within a step
 }
 
 // common gives per round the lower median over comparable ranks: at most half
@@ -116,9 +116,11 @@ func (a *analysis) ownPast(r int) (*noise, []float64) {
 	for s := range x {
 		x[s] = a.own.at(r, s)
 	}
-	ns := measureNoise([][]float64{x}, m, 1)
-	low := math.Inf(1)
-	for _, sg := range segments(x, ns, splitShare*a.rd.typical) {
+	low, worst := math.Inf(1), segment{level: math.Inf(-1)}
+	for _, sg := range segments(x, splitNoise(x), splitShare*a.rd.typical) {
+		if sg.level > worst.level {
+			worst = sg
+		}
 		// A quarter of the run is long enough to be how the rank usually is.
 		if 4*(sg.to-sg.from) >= m {
 			low = min(low, sg.level)
@@ -131,16 +133,32 @@ func (a *analysis) ownPast(r int) (*noise, []float64) {
 	for s := range ref {
 		ref[s] = low
 	}
-	return ns, ref
+	return changeNoise(x, worst.from, worst.to), ref
 }
 
 // replay gives by round how much shorter the step had been with other own work
 // for some ranks: the step takes as long as the slowest of them.
 func (a *analysis) replay(better map[int][]float64) []float64 {
 	rd := a.rd
+	if !a.linked {
+		return a.replayAmong(a.everyone(), better)
+	}
+	// Ranks that work for each other in turn hand a delay on: what one of a
+	// role is later than the others of that role, the step is longer.
+	out := make([]float64, rd.m())
+	for _, ranks := range rd.roles {
+		for s, g := range a.replayAmong(ranks, better) {
+			out[s] = max(out[s], g)
+		}
+	}
+	return out
+}
+
+func (a *analysis) replayAmong(ranks []int, better map[int][]float64) []float64 {
+	rd := a.rd
 	out := make([]float64, rd.m())
 	was, now := make([]float64, rd.m()), make([]float64, rd.m())
-	for r := range rd.n() {
+	for _, r := range ranks {
 		row, alt := a.own.row(r), better[r]
 		for s, v := range row {
 			x := float64(v)
@@ -265,6 +283,15 @@ func (a *analysis) excessByPhase(r int, in []bool) (excess, usual [phases]float6
 	var ref, diff []float64
 	for p := range phases {
 		ref, diff = ref[:0], diff[:0]
+		past := math.NaN()
+		if len(ranks) == 1 { // compared with its own past, as in ownPast
+			for s, use := range in {
+				if !use {
+					ref = append(ref, a.phase[p].at(r, s))
+				}
+			}
+			past, ref = levelOf(ref), ref[:0]
+		}
 		for s, use := range in {
 			x := a.phase[p].at(r, s)
 			if !use || x != x {
@@ -272,6 +299,9 @@ func (a *analysis) excessByPhase(r int, in []bool) (excess, usual [phases]float6
 			}
 			buf = column(buf, a.phase[p], ranks, s)
 			m := robust.LowerMedian(buf)
+			if past == past {
+				m = past
+			}
 			ref, diff = append(ref, m), append(diff, x-m)
 		}
 		if len(ref) == 0 {

@@ -37,6 +37,10 @@ type cell struct {
 	groups [2]groupTime
 	tokens float32
 	device [2]float32 // device time of forward and backward
+	// Of collectives of other lanes: how much of forward and backward they
+	// cover, and when the first one began, minus split, in µs.
+	covered [2]float32
+	first   int32
 }
 
 type interval struct {
@@ -50,7 +54,8 @@ type reducer struct {
 	spans  []Span
 	stack  []Span
 	leaves []interval
-	comms  []interval
+	comms  []interval // of all lanes
+	beside []interval // of other lanes
 }
 
 // tail is what is known of the last step of a rank.
@@ -68,7 +73,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 	c := cell{step: st.Number, tokens: float32(st.Tokens)}
 	t := tail{step: st.Number}
 	rd.spans = rd.spans[:0]
-	rd.comms = rd.comms[:0]
+	rd.comms, rd.beside = rd.comms[:0], rd.beside[:0]
 	var lastWorld, lastAny, lastBackward, lastOptimizer Span
 	rd.all = append(rd.all[:0], st.Spans...)
 	slices.SortFunc(rd.all, compareSpans)
@@ -84,6 +89,9 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 		}
 		if sp.Phase == Communication {
 			rd.comms = append(rd.comms, interval{sp.Start, sp.End, Communication})
+			if sp.Lane != 0 {
+				rd.beside = append(rd.beside, interval{sp.Start, sp.End, Communication})
+			}
 			d := float32(sp.End - sp.Start)
 			if sp.Group == "" {
 				c.world += d
@@ -121,7 +129,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 		lastWorld = lastAny
 	}
 	rd.flatten()
-	rd.joinComms()
+	rd.comms, rd.beside = join(rd.comms), join(rd.beside)
 
 	ends := [barriers]Span{lastWorld, lastBackward, lastOptimizer}
 	for b := barriers; b > 0; b-- {
@@ -193,17 +201,26 @@ func compareSpans(a, b Span) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
 }
 
-// joinComms makes one interval of collectives that overlap.
-func (rd *reducer) joinComms() {
-	out := rd.comms[:0]
-	for _, iv := range rd.comms {
+// join makes one interval of those that overlap; they are sorted by start.
+func join(ivs []interval) []interval {
+	out := ivs[:0]
+	for _, iv := range ivs {
 		if n := len(out); n > 0 && iv.from <= out[n-1].to {
 			out[n-1].to = max(out[n-1].to, iv.to)
 			continue
 		}
 		out = append(out, iv)
 	}
-	rd.comms = out
+	return out
+}
+
+// inside gives how much of [from, to) the intervals cover.
+func inside(ivs []interval, from, to int64) (covered int64) {
+	i, _ := slices.BinarySearchFunc(ivs, from, func(iv interval, at int64) int { return cmp.Compare(iv.to, at) })
+	for ; i < len(ivs) && ivs[i].from < to; i++ {
+		covered += min(ivs[i].to, to) - max(ivs[i].from, from)
+	}
+	return covered
 }
 
 // account adds the pieces that no collective covers to the cell's phases.
@@ -222,6 +239,14 @@ func (rd *reducer) account(c *cell) {
 			at = max(at, rd.comms[i].to)
 		}
 		c.addOwn(lf.phase, at, lf.to)
+	}
+	if len(rd.beside) > 0 {
+		c.first = int32(min(max((rd.beside[0].from-c.split)/1000, -1<<31), 1<<31-1))
+		for _, lf := range rd.leaves {
+			if lf.phase == Forward || lf.phase == Backward {
+				c.covered[lf.phase-Forward] += float32(inside(rd.beside, lf.from, lf.to))
+			}
+		}
 	}
 	for _, cm := range rd.comms {
 		if cut := min(max(c.split, cm.from), cm.to); c.split != 0 {

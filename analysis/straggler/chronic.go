@@ -151,7 +151,12 @@ func (a *analysis) hotRanks() []*hot {
 			}
 			apart = max(apart, 0.002*a.rd.typical)
 			least := max(hotShare*a.rd.typical, middle+evidenceZ*apart)
-			if h := a.hotLevels(r, ns, least); h != nil {
+			h := a.hotLevels(r, ns, least)
+			switch {
+			case h == nil:
+			case a.launches(h.cause):
+				a.suspects = append(a.suspects, r)
+			default:
 				out = append(out, h)
 			}
 		}
@@ -159,9 +164,23 @@ func (a *analysis) hotRanks() []*hot {
 	return out
 }
 
+// launches says that a phase is hidden, so that what is seen of it is the time
+// in which the host launches work: the device may make up for that.
+func (a *analysis) launches(cause string) bool {
+	if cause == CauseCompute {
+		cause = Forward.String()
+	}
+	return slices.ContainsFunc(a.rd.hides, func(p Phase) bool { return p.String() == cause })
+}
+
 // hotLevels gives the rounds in which the level of a rank is at least that.
 func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 	segs := a.levels[r]
+	// A level below a third of the rank's worst is another state than the
+	// fault: noise that happened to come before it.
+	for _, sg := range segs {
+		least = max(least, sg.level/3)
+	}
 	var h *hot
 	for i := 0; i < len(segs); i++ {
 		// Neighbouring high levels are one excursion.
@@ -174,7 +193,7 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 		if j == i {
 			continue
 		}
-		if mean := total / float64(n); mean > evidenceZ*ns.mean(n) {
+		if mean := total / float64(n); mean > ns.z*ns.mean(n) {
 			if h == nil {
 				h = &hot{rank: r, from: segs[i].from, in: make([]bool, a.rd.m())}
 			}
@@ -244,7 +263,7 @@ func (a *analysis) onset(r int, h *hot) int {
 }
 
 // rampStart fits low, a ramp, high to x, and gives the round at which the ramp
-// begins when that leaves a tenth less error than a step does.
+// begins when that leaves a fifth less error than a step does.
 func rampStart(x []float64, step int) (int, bool) {
 	// 80 places keep the search over all pairs below a millisecond; the start
 	// of a ramp is not known better than to a hundredth of the run.
@@ -278,5 +297,5 @@ func rampStart(x []float64, step int) (int, bool) {
 			}
 		}
 	}
-	return at, best < 0.9*stepError && at < step
+	return at, best < 0.8*stepError && at < step
 }

@@ -15,9 +15,7 @@ type change struct {
 // the share of a step. Of several steps upwards the first one counts as the
 // beginning.
 func (a *analysis) rise(x []float64, factor, share float64) (change, bool) {
-	m := len(x)
-	ns := measureNoise([][]float64{x}, m, 1)
-	segs := segments(x, ns, share*a.rd.typical/2)
+	segs := segments(x, splitNoise(x), share*a.rd.typical/2)
 	for i := 1; i < len(segs); i++ {
 		// Before is how it was so far, at its best.
 		before, n := math.Inf(1), segs[i].from
@@ -34,9 +32,8 @@ func (a *analysis) rise(x []float64, factor, share float64) (change, bool) {
 		}
 		from, to := segs[i].from, segs[j-1].to
 		level := total / float64(to-from)
-		// One series has no peers that would say what is usual, so the noise
-		// of both sides counts.
-		if level-before > evidenceZ*math.Sqrt(ns.means[to-from]+ns.means[n]) {
+		ns := changeNoise(x, from, to)
+		if level-before > ns.z*math.Sqrt(ns.means[to-from]+ns.means[n]) {
 			if at, ok := rampStart(smooth(x[:to]), from); ok {
 				from = at
 			}

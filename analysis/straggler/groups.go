@@ -3,13 +3,15 @@ package straggler
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // groupTransfers compares the transfer of each sub-group to that of the groups
-// like it: those whose names differ in their last number only.
+// like it: those whose names differ in their last number only,
+// among ranks of one role.
 func (a *analysis) groupTransfers() {
 	names := make([]string, len(a.s.groups)+1)
 	for name, id := range a.s.groups {
@@ -27,8 +29,8 @@ func (a *analysis) groupTransfers() {
 	}
 	families := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if len(members[name]) > 1 {
-			family := strings.TrimRight(name, "0123456789")
+		if role, ok := a.oneRole(members[name]); ok && len(members[name]) > 1 {
+			family := strings.TrimRight(name, "0123456789") + "\x00" + strconv.Itoa(role)
 			families[family] = append(families[family], name)
 		}
 	}
@@ -41,6 +43,54 @@ func (a *analysis) groupTransfers() {
 			a.compareGroups(groupFamily{names: like, series: series, members: members})
 		}
 	}
+}
+
+// oneRole gives the role that all ranks have. What ranks of different roles
+// exchange is no collective among equals: the wait for a pipeline's
+// neighbour is part of its time.
+func (a *analysis) oneRole(ranks []int) (int, bool) {
+	for _, r := range ranks {
+		if a.rd.roleOf[r] != a.rd.roleOf[ranks[0]] {
+			return 0, false
+		}
+	}
+	return a.rd.roleOf[ranks[0]], true
+}
+
+// linkedRoles says whether ranks of different roles work for each other within a
+// step, as the stages of a pipeline do: there is a sub-group of several roles.
+func (a *analysis) linkedRoles() bool {
+	if len(a.rd.roles) < 2 {
+		return false
+	}
+	role := map[uint16]int{}
+	for r := range a.rd.n() {
+		for _, id := range a.rd.groups[r] {
+			if id == 0 {
+				continue
+			}
+			if was, ok := role[id]; ok && was != a.rd.roleOf[r] {
+				return true
+			}
+			role[id] = a.rd.roleOf[r]
+		}
+	}
+	return false
+}
+
+// waitsUnseen says that ranks of different roles spend a tenth or more of the
+// step in no span, and none for what they exchange is on record: they may
+// wait for each other there.
+func (a *analysis) waitsUnseen() bool {
+	if len(a.rd.roles) < 2 || a.linkedRoles() {
+		return false
+	}
+	for _, ranks := range a.rd.roles {
+		if levelOf(a.common(a.phase[Host], ranks)) > 0.1*a.rd.typical {
+			return true
+		}
+	}
+	return false
 }
 
 // groupFamily are groups that should take the same time.
@@ -68,7 +118,6 @@ func (a *analysis) compareGroups(f groupFamily) {
 			ref[s] = robust.LowerMedian(buf)
 			over[s] = series[i][s] - ref[s]
 		}
-		ns := measureNoise([][]float64{over}, m, 1)
 		const (
 			factor = 1.5 // groups on different links differ by a few tenths
 			share  = hotShare
@@ -76,8 +125,8 @@ func (a *analysis) compareGroups(f groupFamily) {
 		usual := levelOf(ref)
 		least := max((factor-1)*usual, share*a.rd.typical)
 		from, to := -1, 0
-		for _, sg := range segments(over, ns, least/2) {
-			if sg.level > least && sg.level > evidenceZ*ns.mean(sg.to-sg.from) {
+		for _, sg := range segments(over, splitNoise(over), least/2) {
+			if sg.level > least && enough(over, sg) {
 				if from < 0 {
 					from = sg.from
 				}
@@ -90,6 +139,11 @@ func (a *analysis) compareGroups(f groupFamily) {
 		f.over = over
 		a.fileGroup(i, f, change{from, to, levelOf(series[i][from:to]), usual})
 	}
+}
+
+func enough(x []float64, sg segment) bool {
+	ns := changeNoise(x, sg.from, sg.to)
+	return sg.level > ns.z*ns.mean(sg.to-sg.from)
 }
 
 // fileGroup files group i, whose transfer takes longer. Its members reach the

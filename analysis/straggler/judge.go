@@ -111,6 +111,7 @@ func (a *analysis) withoutRounds() []int {
 }
 
 func (a *analysis) findAll() {
+	a.linked = a.linkedRoles()
 	a.work()
 	a.prepare()
 	a.chronic()
@@ -141,12 +142,15 @@ func (a *analysis) decide(v *Verdict) {
 	switch {
 	case len(a.rd.hides) > 0:
 		v.Kind, v.Reason = InsufficientEvidence, ReasonBarrierHidden
+		v.Suspects = a.realRanks(a.suspects)
 		if r, ok := a.suspect(); ok {
 			v.Suspects = []int{a.rd.ids[r]}
 		}
 	case len(a.missing) > 0 && (slices.Contains(a.remarks, ReasonMissingRank) || a.missingDrives()):
 		v.Kind, v.Reason = InsufficientEvidence, ReasonMissingRank
 		v.Suspects = a.missing
+	case a.waitsUnseen():
+		v.Kind, v.Reason = InsufficientEvidence, ReasonBarrierHidden
 	case a.allAlone():
 		v.Kind, v.Reason = InsufficientEvidence, ReasonSingleRank
 	}
@@ -173,7 +177,7 @@ func (a *analysis) fillCoverage(v *Verdict) {
 	}
 	c.FirstStep, c.LastStep = rd.steps[0], rd.steps[rd.m()-1]
 	for i := range a.noise {
-		least := max(hotShare*rd.typical, evidenceZ*a.noise[i].mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
+		least := max(hotShare*rd.typical, a.noise[i].z*a.noise[i].mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
 		c.Detectable = max(c.Detectable, least/rd.typical)
 	}
 	if a.noise != nil {

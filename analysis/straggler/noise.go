@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
@@ -12,6 +14,7 @@ import (
 // round, too, so that the mean of n rounds is worse than 1/√n suggests.
 type noise struct {
 	sd    float64
+	z     float64   // how many standard errors a level needs to be none of chance
 	means []float64 // variance of the mean of n rounds, by n
 }
 
@@ -24,6 +27,33 @@ var lags = [...]int{1, 2, 4, 8, 16, 32, 64}
 // median does not see steps and spikes, so that faults do not count as noise.
 // scale is the variance of what is judged over that of one series.
 func measureNoise(series [][]float64, m int, scale float64) *noise {
+	return measureLags(series, m, scale, lags[:])
+}
+
+// splitNoise is the noise by which one series is split, which has no peers. A
+// change of its level is in every fourth of the differences of long lags, so
+// that only short ones are used; what wanders slowly is then split, too, and
+// must be told from a fault afterwards, by changeNoise.
+func splitNoise(x []float64) *noise {
+	return measureLags([][]float64{x}, len(x), 1, lags[:4])
+}
+
+// changeNoise is the noise of one series besides a change in [from, to).
+func changeNoise(x []float64, from, to int) *noise {
+	rest := make([]float64, 0, len(x))
+	for _, part := range [][]float64{x[:from], x[from:to], x[to:]} {
+		level := levelOf(part)
+		for _, v := range part {
+			rest = append(rest, v-level)
+		}
+	}
+	return measureNoise([][]float64{rest}, len(x), 1)
+}
+
+func measureLags(series [][]float64, m int, scale float64, lags []int) *noise {
+	if m == 0 {
+		return &noise{z: evidenceZ, means: []float64{0}}
+	}
 	// Differences of lags up to a quarter of the run come from at least three
 	// independent stretches of it.
 	var v []float64 // half the variance of the difference, by lag
@@ -76,8 +106,21 @@ func measureNoise(series [][]float64, m int, scale float64) *noise {
 		}
 		out.means[n] = scale * (sill + 2*(sum-weighted/float64(n))) / float64(n)
 	}
+	// The deviation itself is an estimate, from as many independent values as
+	// there are stretches of correlated rounds in all series. Few of them, as
+	// of two ranks, need more evidence.
+	free := 1.0
+	if out.means[m] > 0 {
+		free = max(1, float64(len(series))*scale*sill/out.means[m])
+	}
+	out.z = distuv.StudentsT{Sigma: 1, Nu: free}.Quantile(1 - chance)
 	return out
 }
+
+// chance is the probability that a level of a healthy rank counts as evidence.
+// With a thousand ranks and ten places for an interval, one in a hundred runs
+// has one; it must be large and costly as well to be reported.
+const chance = 1e-6
 
 // mean gives the standard deviation of the mean of n rounds.
 func (ns *noise) mean(n int) float64 {

@@ -1,6 +1,7 @@
 package straggler
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -53,6 +54,7 @@ type rounds struct {
 	typical float64   // median of p
 	spread  float64   // of the barrier over ranks, share of typical
 	hides   []Phase   // phases that the wait hides
+	beside  bool      // compute goes on while collectives of other lanes wait
 	dropped int       // leading rounds of warm-up
 	total   float64   // sum of p
 }
@@ -197,6 +199,7 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	}
 	rd.groups = make([][2]uint16, n)
 	devices := s.haveDeviceTime(rd)
+	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
 	var roles []string
 	for k, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
@@ -242,6 +245,43 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 		}
 	}
 	return true
+}
+
+// computeGoesOn says whether ranks compute on while a collective of another
+// lane waits, as with gradients that are reduced in buckets; then what the
+// collective covers is own work. Where each layer needs the collective before
+// it, as with sharded parameters, it is not. A rank that begins its first
+// collective late ends its backward late in the first case, and with
+// all others in the second.
+func (s *State) computeGoesOn(ids []int) bool {
+	var xx, xy float64
+	var x, y []float64
+	const sample = 200 // rounds decide it
+	for n, st := range s.stepsWith(ids, atCollective) {
+		if n == sample {
+			break
+		}
+		x, y = x[:0], y[:0]
+		for _, r := range ids {
+			cells := s.ranks[r].cells
+			i, ok := slices.BinarySearchFunc(cells, st, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
+			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atBackward] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
+				continue
+			}
+			c, from := &cells[i], cells[i-1].release(atCollective)
+			x = append(x, float64(c.split+int64(c.first)*1000-from))
+			y = append(y, float64(c.release(atBackward)-from))
+		}
+		if len(x) < 2 {
+			continue
+		}
+		mx, my := robust.Median(slices.Clone(x)), robust.Median(slices.Clone(y))
+		for i := range x {
+			xx += (x[i] - mx) * (x[i] - mx)
+			xy += (x[i] - mx) * (y[i] - my)
+		}
+	}
+	return xy > xx/2 && xx > 0
 }
 
 // filler walks over the steps of one rank.
@@ -294,6 +334,11 @@ func (f *filler) add(c *cell, at int, known bool) {
 		}
 	}
 	f.comm += float64(c.comm[0])
+	if f.rd.beside {
+		before[Forward] += float64(c.covered[0])
+		before[Backward] += float64(c.covered[1])
+		f.comm -= float64(c.covered[0] + c.covered[1])
+	}
 	f.world += float64(c.world)
 	f.tokens += float64(c.tokens)
 	for i, g := range c.groups {

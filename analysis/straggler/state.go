@@ -130,7 +130,17 @@ func (s *State) insert(rs *rankState, c cell) {
 func compareCells(a, b *cell) int {
 	return cmp.Or(cmp.Compare(a.split, b.split), slices.Compare(a.before[:], b.before[:]), slices.Compare(a.after[:], b.after[:]),
 		slices.Compare(a.wait[:], b.wait[:]), slices.Compare(a.shift[:], b.shift[:]), slices.Compare(a.comm[:], b.comm[:]),
-		cmp.Compare(a.world, b.world), cmp.Compare(a.tokens, b.tokens), slices.Compare(a.device[:], b.device[:]))
+		cmp.Compare(a.world, b.world), cmp.Compare(a.tokens, b.tokens), slices.Compare(a.device[:], b.device[:]),
+		slices.Compare(a.covered[:], b.covered[:]), cmp.Compare(a.first, b.first), compareGroups(a, b))
+}
+
+func compareGroups(a, b *cell) int {
+	for i := range a.groups {
+		if c := cmp.Compare(a.groups[i].dur, b.groups[i].dur); c != 0 {
+			return c
+		}
+	}
+	return 0
 }
 
 // forget drops the oldest steps of all ranks when there are too many. The
