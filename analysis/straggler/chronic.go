@@ -193,6 +193,9 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 		if j == i {
 			continue
 		}
+		if few := a.rd.roles[a.rd.roleOf[r]]; len(few) > 1 && len(few) <= fewRanks {
+			ns = withoutFault(a.own, few, r, segs[i].from, segs[j-1].to)
+		}
 		if mean := total / float64(n); mean > ns.z*ns.mean(n) {
 			if h == nil {
 				h = &hot{rank: r, from: segs[i].from, in: make([]bool, a.rd.m())}

@@ -176,8 +176,12 @@ func (a *analysis) fillCoverage(v *Verdict) {
 		return
 	}
 	c.FirstStep, c.LastStep = rd.steps[0], rd.steps[rd.m()-1]
-	for i := range a.noise {
-		least := max(hotShare*rd.typical, a.noise[i].z*a.noise[i].mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
+	for i, ranks := range rd.roles {
+		ns := a.noise[i]
+		if len(ranks) > 1 && len(ranks) <= fewRanks {
+			ns = measureNoise(pairs(a.own, [][]int{ranks}), rd.m(), pairScale(len(ranks)))
+		}
+		least := max(hotShare*rd.typical, ns.z*ns.mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
 		c.Detectable = max(c.Detectable, least/rd.typical)
 	}
 	if a.noise != nil {
