@@ -176,6 +176,9 @@ func (a *analysis) fillCoverage(v *Verdict) {
 		return
 	}
 	c.FirstStep, c.LastStep = rd.steps[0], rd.steps[rd.m()-1]
+	if a.noise == nil {
+		return // too few steps to be judged
+	}
 	for i, ranks := range rd.roles {
 		ns := a.noise[i]
 		if len(ranks) > 1 && len(ranks) <= fewRanks {
@@ -184,9 +187,7 @@ func (a *analysis) fillCoverage(v *Verdict) {
 		least := max(hotShare*rd.typical, ns.z*ns.mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
 		c.Detectable = max(c.Detectable, least/rd.typical)
 	}
-	if a.noise != nil {
-		a.table(v)
-	}
+	a.table(v)
 }
 
 // table fills the rows that make the verdict believable.
