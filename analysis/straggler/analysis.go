@@ -96,9 +96,13 @@ func (a *analysis) prepare() {
 	for i, ranks := range rd.roles {
 		var lv []float64
 		for _, r := range ranks {
-			lv = append(lv, a.medians[r])
+			if x := a.medians[r]; x == x {
+				lv = append(lv, x)
+			}
 		}
-		a.peerMAD[i] = robust.MAD(lv)
+		if len(lv) > 0 {
+			a.peerMAD[i] = robust.MAD(lv)
+		}
 	}
 }
 

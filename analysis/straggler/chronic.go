@@ -140,7 +140,7 @@ func (a *analysis) hotRanks() []*hot {
 			// apart. Devices of one kind agree to 0.2 % of a step at best.
 			var others []float64
 			for _, q := range ranks {
-				if q != r {
+				if q != r && a.medians[q] == a.medians[q] {
 					others = append(others, a.medians[q])
 				}
 			}

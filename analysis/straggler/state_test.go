@@ -67,6 +67,25 @@ func TestUnionOfStatesIsStateOfUnion(t *testing.T) {
 	}
 }
 
+// A rank of which every other step is lost has no own work; the others are
+// judged, and the verdict is valid JSON.
+func TestRankWithHalfOfItsSteps(t *testing.T) {
+	s := job{n: 8, m: 120, faults: []fault{slow([]int{3}, straggler.Input, 0, 60, 0)}}.run()
+	st := straggler.New(nil)
+	for r := range s.steps {
+		for i := range s.steps[r] {
+			if r != 6 || i%2 == 0 {
+				st.Add(&s.steps[r][i])
+			}
+		}
+	}
+	asJSON(t, st)
+	v := st.Verdict()
+	if v.Kind != straggler.Straggler || len(v.Ranks) != 1 || v.Ranks[0] != 3 || len(v.Coverage.Missing) != 1 || v.Coverage.Missing[0] != 6 {
+		t.Errorf("missing %v: %s", v.Coverage.Missing, v.Sentence)
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	j := job{n: 4, m: 600, seed: 1, faults: []fault{slow([]int{1}, straggler.Input, 0, 40, 0)}}
 	st := straggler.New(&straggler.Options{MaxCells: 400})
