@@ -7,7 +7,7 @@ PKGS ?= ./...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e
 
-.PHONY: demo test race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo test test-long race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # and leaves its telemetry in out/demo.
@@ -16,10 +16,14 @@ demo:
 	$(GO) run ./examples/charlm -resume -epochs 3 -async-checkpoint -style mixed -out $(OUT)/demo
 	$(GO) run ./cmd/trainspan validate $(OUT)/demo
 
-# test runs every test, with the race detector where it can run.
+# test runs the tests of the root module but the long ones, with the race
+# detector where it can run; test-long runs all of them, without.
 test:
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	$(GO) test -timeout 30m $(RACE) $(PKGS)
+	$(GO) test -short -timeout 30m $(RACE) $(PKGS)
+
+test-long:
+	$(GO) test -timeout 30m $(PKGS)
 
 race: test
 
@@ -29,7 +33,7 @@ bench:
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
 # e2e builds real servers once and tests against them, then prints a table of
-# what sick backends cost; e2e-short leaves the table out. docs/e2e.md.
+# what failing backends cost; e2e-short leaves the table out. docs/e2e.md.
 e2e:
 	cd e2e && $(GO) test -count=1 -timeout 20m -v ./...
 

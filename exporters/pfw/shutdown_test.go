@@ -16,7 +16,11 @@ import (
 // Whenever Shutdown comes, what is in the file is whole: every parent that an
 // event names is there, and everything that has begun has an end.
 func TestShutdownAtAnyMoment(t *testing.T) {
-	for round := range 60 {
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
 		p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 		tracer := tp.Tracer("example.com/early")

@@ -357,6 +357,9 @@ func TestRealRanks(t *testing.T) {
 // Under the race detector the large ones are read in part: it is the importer's
 // own rules that are checked, and it runs in one goroutine.
 func TestRealTracesAreValid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every real trace, validated: make test-long")
+	}
 	for _, m := range manifest(t) {
 		if _, err := os.Stat(sharedTraces + m.File); err != nil {
 			continue
