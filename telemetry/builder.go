@@ -380,6 +380,8 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	p := &Provider{base: base, progress: new(outputs.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
 	if p.clock == nil {
 		p.clock = newSystemClock()
+	} else {
+		p.clock = calmClock{p.clock, newSystemClock()}
 	}
 	if p.timeout <= 0 {
 		p.timeout = DefaultShutdownTimeout
@@ -551,9 +553,9 @@ func (p *Provider) meter(provider metric.MeterProvider, id Identity) {
 
 func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
-		return b.logger
+		return calm(b.logger)
 	}
-	return slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()})
+	return calm(slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()}))
 }
 
 // levelHandler hides messages below a level.
