@@ -247,20 +247,24 @@ func (a *attached) onEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
 	a.out.OnEvent(s, e)
 }
 
-// recovered keeps a panic of an output from the program and counts it. The
-// first, the tenth, the hundredth and so on are logged.
+// recovered keeps a panic of an output from the program and counts it.
 func (a *attached) recovered() {
 	p := recover()
 	if p == nil {
 		return
 	}
-	n := a.panics.Add(1)
-	for power := n; power%10 == 0 || power == 1; power /= 10 {
-		if power == 1 {
-			a.log.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p, "times", n)
-			return
-		}
+	if n := a.panics.Add(1); sparse(n) {
+		a.log.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p, "times", n)
 	}
+}
+
+// sparse tells whether the nth time of something is logged: the first, the
+// tenth, the hundredth and so on.
+func sparse(n int64) bool {
+	for n%10 == 0 && n > 0 {
+		n /= 10
+	}
+	return n == 1
 }
 
 // Panics counts those of the outputs' methods other than Export.

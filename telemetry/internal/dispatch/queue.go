@@ -379,7 +379,9 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	q.mu.Unlock()
 
 	name := fmt.Sprintf("%T", q.of.out)
-	q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err)
+	if sparse(int64(failures)) {
+		q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err)
+	}
 	if report {
 		if err := q.call(&own); err != nil {
 			q.hub.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err)
