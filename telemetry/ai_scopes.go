@@ -291,7 +291,12 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(k.plan.control.Adopt(ctx)).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) *spanScope {
+func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) (scope *spanScope) {
+	defer func() { // a sampler or generator of ids of the program panicked
+		if recover() != nil {
+			scope = nil
+		}
+	}()
 	if ctx == nil {
 		ctx = context.Background()
 	}

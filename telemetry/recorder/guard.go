@@ -68,6 +68,7 @@ const (
 	warnSecondEnd
 	warnOutsideLoop
 	warnAttributes
+	warnStart
 )
 
 // warn logs a warning; one of a kind only once.

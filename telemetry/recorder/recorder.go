@@ -2,9 +2,11 @@ package recorder
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -302,7 +304,16 @@ func (r *Recorder) parentOf(c *call, carried trace.Span, p *startParams) *Span {
 	return open
 }
 
+// startOTel starts the span in OpenTelemetry. A sampler or generator of ids that
+// panics leaves a span that OpenTelemetry does not record.
 func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.otel = substitute(ctx)
+			s.data.TraceID, s.data.SpanID = s.otel.SpanContext().TraceID(), s.otel.SpanContext().SpanID()
+			r.warn(warnStart, "a span could not be started in OpenTelemetry", "span", p.name, "panic", cause)
+		}
+	}()
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = trace.ContextWithSpan(ctx, (*contextSpan)(s.parent))
 	}
@@ -323,6 +334,19 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	}
 	sc := s.otel.SpanContext()
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
+}
+
+// substitute is a span below that of the context which nobody records.
+func substitute(ctx context.Context) trace.Span {
+	var id [24]byte
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1)
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[16:], rand.Uint64()|1)
+	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(id[:16]), SpanID: trace.SpanID(id[16:])})
+	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
+		sc = sc.WithTraceID(parent.TraceID())
+	}
+	return trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), sc))
 }
 
 // otelAttributes are the attributes that the OpenTelemetry span starts with:
