@@ -399,7 +399,7 @@ func (s *spanScope) End() {
 
 // Abandon implements outputs.Scope.
 func (s *spanScope) Abandon() {
-	s.Set([]attribute.KeyValue{attribute.Int("truncated", 1)})
+	s.Set([]attribute.KeyValue{attribute.Int(attributes.Truncated, 1)})
 	s.End()
 }
 

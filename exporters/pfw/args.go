@@ -23,7 +23,7 @@ const (
 	argDroppedAttr = "otel.dropped_attributes_count"
 	argDroppedLink = "otel.dropped_links_count"
 	argDroppedEv   = "otel.dropped_events_count"
-	argTruncated   = "truncated"
+	argTruncated   = attributes.Truncated
 	argTraceID     = "trace_id"
 	argSpanID      = "span_id"
 )

@@ -3,6 +3,7 @@ package recorder
 import (
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -31,6 +32,8 @@ type otelEnd struct {
 	span *Span
 	at   int64
 	fail *failure
+	// truncated says that nobody ended it before the recording did.
+	truncated bool
 }
 
 type warning struct {
@@ -74,6 +77,9 @@ func (r *Recorder) deliver(c *call) {
 	}
 	for i := range c.ends {
 		e := &c.ends[i]
+		if e.truncated {
+			e.span.otel.SetAttributes(attribute.Int(attributes.Truncated, 1))
+		}
 		if e.fail != nil {
 			e.span.otel.SetStatus(codes.Error, e.fail.text)
 		}

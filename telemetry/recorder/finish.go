@@ -114,7 +114,7 @@ func (r *Recorder) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *f
 			Extension: s.index >= 0 && spans.At(s.index).Extension,
 		})
 	}
-	c.ends = append(c.ends, otelEnd{s, t, f})
+	c.ends = append(c.ends, otelEnd{span: s, at: t, fail: f})
 }
 
 // stopByForce stops a span that nobody ended: at the end of the job, or
@@ -173,6 +173,7 @@ func (r *Recorder) stopLocked(c *call, why error) bool {
 	}
 	for s := r.last; s != nil; s = r.last {
 		r.stopByForce(c, s, c.now, nil, nil)
+		c.ends[len(c.ends)-1].truncated = true
 	}
 	r.ended = why
 	r.off.Store(true)

@@ -369,7 +369,7 @@ func (r *Recorder) opened(c *call, s *Span, e *applicationEvents) {
 	defer r.mu.Unlock()
 	if r.ended != nil { // telemetry ended while the span was being started
 		s.state = spanEnded
-		c.ends = append(c.ends, otelEnd{s, s.data.Start, nil})
+		c.ends = append(c.ends, otelEnd{span: s, at: s.data.Start})
 		return
 	}
 	s.state = spanOpen
