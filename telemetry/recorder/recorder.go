@@ -71,8 +71,9 @@ type Recorder struct {
 // Hub is what a recorder needs of the outputs. Push and PushDataError are
 // called under the recorder's lock and do not wait; Drain is called without it.
 type Hub interface {
-	// Mask gives the outputs that want the records of a span, zero for none.
-	Mask(index int, name string) uint64
+	// Mask gives the outputs that want the records of a span that is started
+	// with ctx, zero for none.
+	Mask(ctx context.Context, index int, name string) uint64
 	Push(r *outputs.Record, mask uint64)
 	PushGap(message string, attrs []attributes.Attr, at int64)
 	Drain()
@@ -212,7 +213,7 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 	s.data.Start = t
 	s.data.StartAttributes = p.starts
 	s.ambient = p.ambient
-	s.mask = r.hub.Mask(p.index, p.name)
+	s.mask = r.hub.Mask(ctx, p.index, p.name)
 	carried := trace.SpanFromContext(ctx)
 
 	r.mu.Lock()

@@ -153,7 +153,7 @@ func TestPanics(t *testing.T) {
 		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
 		s.End()
 	}
-	if k := h.ScopeKind("a", "b"); len(k) != 0 {
+	if k := h.ScopeKinds("a", "b", outputs.Route{h.all[0].only: true}); len(k) != 0 {
 		t.Error("a kind came out of a panic")
 	}
 	h.EndScopes()

@@ -86,22 +86,27 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 	return nil
 }
 
-// Mask gives the outputs that want the records of a span, one bit for each.
-// index is spans.Index(name) where that is known, or -1.
-func (h *Hub) Mask(index int, name string) (mask uint64) {
+// Mask gives the outputs that want the records of a span that is started with
+// ctx, one bit for each. index is spans.Index(name) where that is known, or -1.
+func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
 	for i, a := range h.records {
-		if a.only.Has(index, name) {
+		if a.only.Takes(ctx, index, name) {
 			mask |= 1 << i
 		}
 	}
 	return mask
 }
 
-// Outputs gives the outputs in the order in which they were attached, with what
-// they asked for.
-func (h *Hub) Outputs(yield func(outputs.Output, outputs.Wants) bool) {
+// Attached is what an output asked for, and what it gets.
+type Attached struct {
+	outputs.Wants
+	Selection *outputs.Selection
+}
+
+// Outputs gives the outputs in the order in which they were attached.
+func (h *Hub) Outputs(yield func(outputs.Output, Attached) bool) {
 	for _, a := range h.all {
-		if !yield(a.out, a.wants) {
+		if !yield(a.out, Attached{a.wants, a.only}) {
 			return
 		}
 	}
@@ -163,7 +168,7 @@ func (h *Hub) Drain() {
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	for _, a := range h.spans {
-		if a.takes(s) {
+		if a.takes(ctx, s) {
 			a.onStart(ctx, s)
 		}
 	}
@@ -207,11 +212,11 @@ func (a *attached) everything() bool { return a.wants.Selects || a.only.All() }
 
 // takes tells whether the output gets a span that starts. The name of that
 // moment decides: who saw a start sees the end, also of a span that was renamed.
-func (a *attached) takes(s sdktrace.ReadOnlySpan) bool {
+func (a *attached) takes(ctx context.Context, s sdktrace.ReadOnlySpan) bool {
 	if a.everything() {
 		return true
 	}
-	if !a.only.Has(-1, s.Name()) {
+	if !a.only.Takes(ctx, -1, s.Name()) {
 		return false
 	}
 	a.taken.Store(s.SpanContext().SpanID(), nil)
@@ -336,10 +341,10 @@ func (a *attached) stats() outputs.Stats {
 	return a.out.Stats()
 }
 
-// ScopeKind asks the outputs that record scopes themselves.
-func (h *Hub) ScopeKind(category, name string) (kinds []outputs.ScopeKind) {
+// ScopeKinds asks the outputs that record scopes themselves, those of the route.
+func (h *Hub) ScopeKinds(category, name string, route outputs.Route) (kinds []outputs.ScopeKind) {
 	for _, a := range h.all {
-		if a.wants.Scopes {
+		if a.wants.Scopes && route[a.only] {
 			if k := a.scopeKind(category, name); k != nil {
 				kinds = append(kinds, k)
 			}
