@@ -182,9 +182,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {
 		if err == ErrDisabled || err == ErrClosed {
-			if err == ErrClosed {
-				r.warn(warnAfterEnd, "a span was started after the end of the application or after Shutdown; it is not recorded", "span", p.name)
-			}
+			r.late(p.name)
 			return ctx, nil, err
 		}
 		r.deliver(&c)
