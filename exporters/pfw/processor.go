@@ -237,6 +237,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 
 	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
+	from := len(args)
 	args, cat, event := appendSpan(args, s, attrs)
 	if truncated {
 		if p.truncated.Add(1); !has(attrs, argTruncated) {
@@ -246,6 +247,7 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 	if p.opts.TraceIDs {
 		args = appendIDs(args, s)
 	}
+	distinct(args, from, attrs)
 	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
 	p.w.WriteComplete(key, dftracer.Span{
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,

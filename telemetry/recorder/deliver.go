@@ -3,7 +3,6 @@ package recorder
 import (
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -78,7 +77,7 @@ func (r *Recorder) deliver(c *call) {
 	for i := range c.ends {
 		e := &c.ends[i]
 		if e.truncated {
-			e.span.otel.SetAttributes(attribute.Int(attributes.Truncated, 1))
+			e.span.truncate()
 		}
 		if e.fail != nil {
 			e.span.otel.SetStatus(codes.Error, e.fail.text)
