@@ -98,11 +98,11 @@ func same(a, b context.Context) (equal bool) {
 	return a == b
 }
 
-// NoteStart writes the metadata record "<name>.start" with the time of now, at
+// NoteStart writes the metadata record "<name>.start" with the time at present, at
 // once: for spans of time that are not to be an event.
 func (n *Node) NoteStart(ctx context.Context) { n.note(ctx, ".start") }
 
-// NoteEnd writes the metadata record "<name>.end" with the time of now.
+// NoteEnd writes the metadata record "<name>.end" with the time at present.
 func (n *Node) NoteEnd(ctx context.Context) { n.note(ctx, ".end") }
 
 func (n *Node) note(ctx context.Context, suffix string) {

@@ -119,7 +119,7 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 	return err
 }
 
-// Enabled tells whether the node records scopes.
+// Enabled reports whether the node records scopes.
 func (n *Node) Enabled() bool {
 	return n != nil && !n.off.Load() && n.kind(n.tree) != nil
 }

@@ -58,7 +58,7 @@ func (s Scope) Set(attrs ...attribute.KeyValue) {
 	}
 }
 
-// Recording tells whether the scope records anything.
+// Recording reports whether the scope records anything.
 func (s Scope) Recording() bool { return s.inner != nil }
 
 // Context is the context for what nests below the scope. It is nil for the

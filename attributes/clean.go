@@ -92,7 +92,7 @@ func cleanValue(v attribute.Value) (_ attribute.Value, repaired bool) {
 	return v, false
 }
 
-// fits tells whether a nested value holds valid text only, and takes the bytes
+// fits reports whether a nested value holds valid text only, and takes the bytes
 // that it needs from left. An item takes some in any case.
 func fits(v attribute.Value, left *int) bool {
 	const item = MaxValueBytes / MaxListItems

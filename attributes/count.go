@@ -49,7 +49,7 @@ func (c Count) Times(n int64) Count {
 	return Count{high, lo}
 }
 
-// IsZero tells whether the count is zero.
+// IsZero reports whether the count is zero.
 func (c Count) IsZero() bool { return c.hi == 0 && c.lo == 0 }
 
 // Int64 is the count as an int64, and whether it fits.

@@ -4,7 +4,7 @@
 // Each set is a plain struct whose Append method gives its attributes in the
 // fixed order of the one-logger record grammar:
 //
-//	loop := attributes.TrainingLoop{TrainIterationsStart: 0, TrainSamplesStart: 0}
+//	loop := attributes.TrainingLoop{TrainIterationsStart: 0}
 //	span.SetAttributes(attributes.KeyValues(loop)...)
 //
 // An attribute is an [Attr]: an OpenTelemetry key and value, plus what

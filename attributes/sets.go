@@ -4,7 +4,7 @@ package attributes
 // (TrainingLoopAttributes of the reference).
 type TrainingLoop struct {
 	TrainIterationsStart  int64      // iterations done by earlier runs of the job
-	TrainSamplesStart     int64      // samples consumed by earlier runs of the job
+	TrainSamplesStart     Opt[int64] // samples consumed by earlier runs of the job
 	TrainTokensTarget     Opt[int64] // sequence length times samples target
 	CompletedFLOPsOverall Opt[Count] // operations of the whole job so far, all ranks
 	TrainIterationsTarget Opt[int64]
@@ -14,8 +14,8 @@ type TrainingLoop struct {
 // Append implements [Set].
 func (a TrainingLoop) Append(dst []Attr) []Attr {
 	dst = append(dst,
-		Int(TrainIterationsStart, a.TrainIterationsStart),
-		Int(TrainSamplesStart, a.TrainSamplesStart))
+		Int(TrainIterationsStart, a.TrainIterationsStart))
+	dst = appendInt(dst, TrainSamplesStart, a.TrainSamplesStart)
 	dst = appendInt(dst, TrainTokensTarget, a.TrainTokensTarget)
 	dst = appendCount(dst, CompletedFloatingPointOperationsOverall, a.CompletedFLOPsOverall)
 	dst = appendInt(dst, TrainIterationsTarget, a.TrainIterationsTarget)
@@ -79,7 +79,7 @@ type TrainingTelemetry struct {
 	PerfTag  string
 	PerfTags []string // when not nil, written instead of PerfTag, as a list
 
-	GlobalBatchSize          int64
+	GlobalBatchSize          Opt[int64]
 	LogEveryNTrainIterations int64
 	MicroBatchSize           Opt[int64]
 	SeqLength                Opt[int64]
@@ -104,9 +104,8 @@ func (a TrainingTelemetry) Append(dst []Attr) []Attr {
 	} else {
 		dst = append(dst, String(PerfTag, a.PerfTag))
 	}
-	dst = append(dst,
-		Int(GlobalBatchSize, a.GlobalBatchSize),
-		Int(LogEveryNTrainIterations, a.LogEveryNTrainIterations))
+	dst = appendInt(dst, GlobalBatchSize, a.GlobalBatchSize)
+	dst = append(dst, Int(LogEveryNTrainIterations, a.LogEveryNTrainIterations))
 	dst = appendInt(dst, MicroBatchSize, a.MicroBatchSize)
 	dst = appendInt(dst, SeqLength, a.SeqLength)
 	dst = appendInt(dst, FlopsPerSample, a.FlopsPerSample)
@@ -129,9 +128,9 @@ type TrainingMetricsUpdate struct {
 	TrainIterationsStart int64
 	CurrentIteration     int64 // zero-based
 	NumIterations        int64 // iterations of this loop so far
-	TrainSamplesStart    int64
-	NumTrainSamples      int64 // samples of this process so far
-	Interval             int64 // iterations between two updates
+	TrainSamplesStart    Opt[int64]
+	NumTrainSamples      Opt[int64] // samples of this process so far
+	Interval             int64      // iterations between two updates
 
 	AvgIterationTimeSec   float64
 	MinIterationTimeSec   float64
@@ -176,9 +175,10 @@ func (a TrainingMetricsUpdate) Append(dst []Attr) []Attr {
 	dst = append(dst,
 		Int(TrainIterationsStart, a.TrainIterationsStart),
 		Int(CurrentIteration, a.CurrentIteration),
-		Int(NumIterations, a.NumIterations),
-		Int(TrainSamplesStart, a.TrainSamplesStart),
-		Int(NumTrainSamples, a.NumTrainSamples),
+		Int(NumIterations, a.NumIterations))
+	dst = appendInt(dst, TrainSamplesStart, a.TrainSamplesStart)
+	dst = appendInt(dst, NumTrainSamples, a.NumTrainSamples)
+	dst = append(dst,
 		Int(Interval, a.Interval),
 		Float(AvgIterationTimeSec, a.AvgIterationTimeSec),
 		Float(MinIterationTimeSec, a.MinIterationTimeSec),
@@ -257,7 +257,7 @@ type SaveCheckpointSuccess struct {
 	SuccessCount     int64
 
 	ProductiveTrainIterations         int64
-	ProductiveTrainSamples            int64
+	ProductiveTrainSamples            Opt[int64]
 	ProductiveTrainIterationsSec      float64
 	ProductiveValidationIterationsSec float64
 	ProductiveTrainTFLOPs             Opt[float64] // 10^12 operations done, not a rate
@@ -275,8 +275,9 @@ func (a SaveCheckpointSuccess) Append(dst []Attr) []Attr {
 		Float(FirstSuccessfulSaveCheckpointTimestamp, a.FirstSuccessSec),
 		Float(LatestSuccessfulSaveCheckpointTimestamp, a.LatestSuccessSec),
 		Int(SaveCheckpointSuccessCount, a.SuccessCount),
-		Int(ProductiveTrainIterations, a.ProductiveTrainIterations),
-		Int(ProductiveTrainSamples, a.ProductiveTrainSamples),
+		Int(ProductiveTrainIterations, a.ProductiveTrainIterations))
+	dst = appendInt(dst, ProductiveTrainSamples, a.ProductiveTrainSamples)
+	dst = append(dst,
 		Float(ProductiveTrainIterationsSec, a.ProductiveTrainIterationsSec),
 		Float(ProductiveValidationIterationsSec, a.ProductiveValidationIterationsSec))
 	dst = appendFloat(dst, ProductiveTrainTFLOPs, a.ProductiveTrainTFLOPs)

@@ -37,10 +37,9 @@ func TestSets(t *testing.T) {
 		want string // one attribute a line; + marks an extension
 	}{
 		{"TrainingLoop, required", attributes.TrainingLoop{}, `
-			train_iterations_start 0
-			train_samples_start 0`},
+			train_iterations_start 0`},
 		{"TrainingLoop, all", attributes.TrainingLoop{
-			TrainIterationsStart: 1, TrainSamplesStart: 2, TrainTokensTarget: some(3),
+			TrainIterationsStart: 1, TrainSamplesStart: some(2), TrainTokensTarget: some(3),
 			CompletedFLOPsOverall: attributes.Some(huge), TrainIterationsTarget: some(5), TrainSamplesTarget: some(6),
 		}, `
 			train_iterations_start 1
@@ -87,7 +86,6 @@ func TestSets(t *testing.T) {
 			custom_metadata []`},
 		{"TrainingTelemetry, required", attributes.TrainingTelemetry{PerfTag: "p"}, `
 			perf_tag p
-			global_batch_size 0
 			log_every_n_train_iterations 0
 			checkpoint_strategy 
 			is_train_iterations_enabled false
@@ -96,7 +94,7 @@ func TestSets(t *testing.T) {
 			is_save_checkpoint_enabled false
 			is_log_throughput_enabled false`},
 		{"TrainingTelemetry, all", attributes.TrainingTelemetry{
-			PerfTag: "not written", PerfTags: []string{"a", "b"}, GlobalBatchSize: 1, LogEveryNTrainIterations: 2,
+			PerfTag: "not written", PerfTags: []string{"a", "b"}, GlobalBatchSize: some(1), LogEveryNTrainIterations: 2,
 			MicroBatchSize: some(3), SeqLength: some(4), FlopsPerSample: some(5), TrainIterationsTarget: some(6),
 			TrainSamplesTarget: some(7), CheckpointStrategy: "sync", IsTrainIterationsEnabled: true,
 			IsValidationIterationsEnabled: true, IsTestIterationsEnabled: true, IsSaveCheckpointEnabled: true,
@@ -121,8 +119,6 @@ func TestSets(t *testing.T) {
 			train_iterations_start 0
 			current_iteration 0
 			num_iterations 0
-			train_samples_start 0
-			num_train_samples 0
 			interval 0
 			avg_iteration_time_sec 0
 			min_iteration_time_sec 0
@@ -184,12 +180,11 @@ func TestSets(t *testing.T) {
 			latest_successful_save_checkpoint_timestamp_sec 0
 			save_checkpoint_success_count 0
 			productive_train_iterations 0
-			productive_train_samples 0
 			productive_train_iterations_sec 0
 			productive_validation_iterations_sec 0`},
 		{"SaveCheckpointSuccess, all", attributes.SaveCheckpointSuccess{
 			Strategy: "async", CurrentIteration: 1, FirstSuccessSec: 2.5, LatestSuccessSec: 3.5, SuccessCount: 4,
-			ProductiveTrainIterations: 5, ProductiveTrainSamples: 6, ProductiveTrainIterationsSec: 7.5,
+			ProductiveTrainIterations: 5, ProductiveTrainSamples: some(6), ProductiveTrainIterationsSec: 7.5,
 			ProductiveValidationIterationsSec: 8.5, ProductiveTrainTFLOPs: real(9.5), Size: some(10), Directory: "/ckpt",
 			TrainingStartSec: real(11.5),
 		}, `
@@ -241,7 +236,7 @@ func TestSets(t *testing.T) {
 func fullMetrics() attributes.TrainingMetricsUpdate {
 	real := attributes.Some[float64]
 	return attributes.TrainingMetricsUpdate{
-		TrainIterationsStart: 1, CurrentIteration: 2, NumIterations: 3, TrainSamplesStart: 4, NumTrainSamples: 5, Interval: 6,
+		TrainIterationsStart: 1, CurrentIteration: 2, NumIterations: 3, TrainSamplesStart: attributes.Some[int64](4), NumTrainSamples: attributes.Some[int64](5), Interval: 6,
 		AvgIterationTimeSec: 7.5, MinIterationTimeSec: 8.5, MaxIterationTimeSec: 9.5, TotalIterationTimeSec: 10.5,
 		AvgForwardTimeSec: real(11.5), AvgBackwardTimeSec: real(12.5), AvgDataloaderTimeSec: real(13.5), AvgTFLOPS: real(14.5),
 		TrainTokens: attributes.Some[int64](15), AvgTokensPerSecond: real(16.5), LatestLoss: real(17.5), AvgBatchSize: real(18.5),

@@ -168,7 +168,7 @@ func pairs(text, name string) (*node, error) {
 	return m, nil
 }
 
-// TraceRequested tells whether the environment switches trace files on, with
+// TraceRequested reports whether the environment switches trace files on, with
 // DFTRACER_ENABLE.
 func TraceRequested(lookup func(string) (string, bool)) bool {
 	text, set := lookup("DFTRACER_ENABLE")

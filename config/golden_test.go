@@ -61,7 +61,7 @@ func load(src any) (config.Base, error) {
 // required tells of what the reference wants to be given and has a default here.
 func required(b *config.Base) error {
 	t := b.Training
-	if !b.SessionTag.IsSet() || !b.WorldSize.IsSet() || t != nil && !t.PerfTag.IsSet() && !t.PerfTags.IsSet() {
+	if !b.SessionTag.IsSet() || !b.WorldSize.IsSet() || t != nil && (!t.PerfTag.IsSet() && !t.PerfTags.IsSet() || !t.GlobalBatchSize.IsSet()) {
 		return errors.New("required by the reference")
 	}
 	return nil

@@ -6,7 +6,8 @@ import "slices"
 // updates when [Training.LogEveryNTrainIterations] is unset.
 const DefaultLogEvery = 50
 
-// Training describes the training job. GlobalBatchSize is required. An unset number means "not known".
+// Training describes the training job. An unset number means "not known", and what
+// depends on it is not reported.
 type Training struct {
 	// PerfTag names the performance-relevant shape of the job, so that like is
 	// compared with like. Set PerfTag or PerfTags, not both; without either it is

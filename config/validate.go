@@ -95,10 +95,7 @@ func (t *Training) validate(p *problems, path string) {
 		p.add(join(path, "perf_tags"), nil, "perf_tag and perf_tags exclude each other")
 	}
 	at := join(path, "global_batch_size")
-	switch n, ok := evaluate(p, at, t.GlobalBatchSize); {
-	case !t.GlobalBatchSize.IsSet():
-		p.add(at, nil, "field required: global_batch_size must be set to a positive value")
-	case ok && n <= 0:
+	if n, ok := evaluate(p, at, t.GlobalBatchSize); ok && n <= 0 {
 		p.add(at, n, "global_batch_size must be set to a positive value")
 	}
 	at = join(path, "log_every_n_train_iterations")

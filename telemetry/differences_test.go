@@ -416,3 +416,22 @@ func TestCountersBeyondInt64(t *testing.T) {
 		t.Errorf("OpenTelemetry gets %v", got)
 	}
 }
+
+// TestLoopWithoutABatchSize: what nobody knows is not reported; the loop runs.
+func TestLoopWithoutABatchSize(t *testing.T) {
+	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
+		c.Training = &config.Training{LogEveryNTrainIterations: config.Value(2)}
+	})
+	startTraining(t, j)
+	j.iteration(t, time.Second)
+	j.iteration(t, time.Second)
+	update := j.mem.events(spans.EventTrainingMetricsUpdate)
+	if len(update) != 1 || attr(update[0], "num_iterations") != "2" || attr(update[0], "num_train_samples") != "" {
+		t.Fatalf("updates: %+v", update)
+	}
+	j.iteration(t, time.Second, callbacks.IterationEnd{Samples: callbacks.Some[int64](3)})
+	j.iteration(t, time.Second, callbacks.IterationEnd{Samples: callbacks.Some[int64](4)})
+	if update = j.mem.events(spans.EventTrainingMetricsUpdate); attr(update[1], "num_train_samples") != "7" {
+		t.Errorf("updates: %+v", update)
+	}
+}

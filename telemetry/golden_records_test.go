@@ -114,7 +114,7 @@ func leaves(d *json.Decoder, path string, out *[]field) (any, error) {
 // pair is a recorded record and its counterpart, or one of them alone.
 type pair struct{ want, got *record }
 
-// alike tells whether two records are about the same thing. A start and a
+// alike reports whether two records are about the same thing. A start and a
 // complete record are not; neither are the spans of two names, and the
 // successes of two checkpoints.
 func alike(a, b *record) bool {

@@ -207,6 +207,8 @@ func required(b *config.Base) error {
 		return errors.New("session_tag is required by the reference")
 	case !b.WorldSize.IsSet():
 		return errors.New("world_size is required by the reference")
+	case t != nil && !t.GlobalBatchSize.IsSet():
+		return errors.New("global_batch_size is required by the reference")
 	case t != nil && !t.PerfTag.IsSet() && !t.PerfTags.IsSet():
 		return errors.New("perf_tag is required by the reference")
 	}

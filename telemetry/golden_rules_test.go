@@ -39,7 +39,7 @@ func (d deviation) String() string {
 }
 
 // facts are what the rules need to know of a scenario: whether it comes upon
-// the fault of the reference that a difference mends.
+// the fault of the reference that a difference repairs.
 type facts struct {
 	saveStarts    map[string]string // explicit start of a save -> now, both in ms
 	failed        int               // iterations that raised
@@ -182,7 +182,7 @@ func (d *deviation) numbers() (want, got float64, ok bool) {
 	return want, got, err1 == nil && err2 == nil
 }
 
-// less tells that a counter is lower than recorded by at most n.
+// less reports that a counter is lower than recorded by at most n.
 func (d *deviation) less(n float64) bool {
 	want, got, ok := d.numbers()
 	return ok && got < want && got >= want-n
@@ -209,7 +209,7 @@ var (
 	}
 )
 
-// fewer tells that an attribute computed from iterations shows fewer of them.
+// fewer reports that an attribute computed from iterations shows fewer of them.
 func (d *deviation) fewer() bool {
 	name := d.eventField()
 	if slices.Contains(iterationCounts, name) {

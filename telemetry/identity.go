@@ -10,7 +10,7 @@ import (
 const Version = outputs.Version
 
 // idsOf is the generator of ids for a process: a trace for the whole job if it
-// has several ranks that share something, see [JobIDs]. shared tells whether the
+// has several ranks that share something, see [JobIDs]. shared reports whether the
 // ranks of the job meet in it; a process on its own meets nobody.
 func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {
 	if id.WorldSize <= 1 {

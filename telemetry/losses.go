@@ -33,10 +33,10 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// losses remember which losses the outputs for records were told of.
+// losses remember which losses were reported to the outputs for records.
 type losses struct {
-	mu   sync.Mutex
-	told tally
+	mu       sync.Mutex
+	reported tally
 }
 
 // lost is called when an output loses something on its way to a backend. Every
@@ -45,9 +45,9 @@ type losses struct {
 func (p *Provider) lost(what, cause string, n int64, err error) {
 	p.control.Warn("data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err)
 	p.losses.mu.Lock()
-	first := p.losses.told == nil && p.control.Why() == nil
+	first := p.losses.reported == nil && p.control.Why() == nil
 	if first {
-		p.losses.told = tally{what + " " + cause: n}
+		p.losses.reported = tally{what + " " + cause: n}
 	}
 	p.losses.mu.Unlock()
 	if first {
@@ -116,11 +116,11 @@ func (p *Provider) reportRest(lost tally) {
 	p.losses.mu.Lock()
 	rest := tally{}
 	for what, n := range lost {
-		if n -= p.losses.told[what]; n > 0 {
+		if n -= p.losses.reported[what]; n > 0 {
 			rest[what] = n
 		}
 	}
-	p.losses.told = lost
+	p.losses.reported = lost
 	p.losses.mu.Unlock()
 	if len(rest) > 0 {
 		p.reportGap(rest.total(), "not delivered: "+rest.String(), true)

@@ -90,7 +90,7 @@ func (l *local) ForceFlush(context.Context) error { l.diary.note("file flushed")
 
 func (l *local) Shutdown(context.Context) error { l.diary.note("file closed"); return nil }
 
-// traceFile is a trace file that is told of drops.
+// traceFile is a trace file that gets a report of drops.
 type traceFile struct {
 	outputs.None
 	diary *diary

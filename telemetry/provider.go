@@ -101,7 +101,7 @@ func (p *Provider) Recorder() *Recorder {
 	return p.rec
 }
 
-// Enabled tells whether telemetry is recorded: the provider is configured, on
+// Enabled reports whether telemetry is recorded: the provider is configured, on
 // for this rank, not shut down and not disabled.
 func (p *Provider) Enabled() bool { return p != nil && p.control.Why() == nil }
 

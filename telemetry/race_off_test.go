@@ -2,5 +2,5 @@
 
 package telemetry_test
 
-// raceEnabled tells that the race detector is on.
+// raceEnabled reports that the race detector is on.
 const raceEnabled = false

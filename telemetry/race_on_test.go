@@ -2,6 +2,6 @@
 
 package telemetry_test
 
-// raceEnabled tells that the race detector is on, under which sync.Pool
+// raceEnabled reports that the race detector is on, under which sync.Pool
 // forgets at random.
 const raceEnabled = true

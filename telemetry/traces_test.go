@@ -243,7 +243,7 @@ func TestTracesFollowTheReportedEpoch(t *testing.T) {
 	}
 }
 
-// Events of a loop that is open belong to its segment of now, in the trace of
+// Events of a loop that is open belong to its segment at present, in the trace of
 // the iterations around them.
 func TestEventsFollowTheSegments(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()

@@ -29,14 +29,16 @@ func newConvert(a *app) *cobra.Command {
 
   v1, v2, v22  a dialect of the trace format; hashes, phases and framing follow
   chrome       one JSON array with commas, for chrome://tracing, Perfetto and
-               tools that want strict JSON; file names stand for their hashes
+               tools that want strict JSON; file names stand for their hashes, and
+               arrows lead from launches to kernels and from forward to backward
   otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
                receiver or trainspan replay; one trace per process
 
-With several traces, -o is a directory. v22 holds no level and no p_idx unless
+An output of chrome or otlp whose name ends in .gz is compressed. With several
+traces, -o is a directory. v22 holds no level and no p_idx unless
 --nesting is given, so that converting back loses the parents.`,
 		Example: `  trainspan convert old.pfw.gz --to v2 -o new.pfw.gz
-  trainspan convert trace.pfw.gz --to chrome -o trace.json
+  trainspan convert trace.pfw.gz --to chrome -o trace.json.gz
   trainspan convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
   trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl`,
 		ValidArgsFunction: traces,

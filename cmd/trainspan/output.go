@@ -3,6 +3,10 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // outputFile is a file that appears under its name only when it is complete.
@@ -29,15 +33,14 @@ func createOutput(path string, force bool) (*outputFile, error) {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
-	temp := path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := outfile.Temp(path, 0o644)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, usage("%s: its directory does not exist; make it first", path)
 	}
 	if err != nil {
 		return nil, named(path, err)
 	}
-	return &outputFile{File: f, path: path, temp: temp}, nil
+	return &outputFile{File: f, path: path, temp: f.Name()}, nil
 }
 
 // finish ends the file: under its name when err is nil, else without a trace.
@@ -61,7 +64,7 @@ func (o *outputFile) finish(err error) error {
 // named gives errors about the temporary name the name that the user knows.
 func named(path string, err error) error {
 	var at *os.PathError
-	if errors.As(err, &at) && at.Path == path+".tmp" {
+	if errors.As(err, &at) && strings.HasSuffix(at.Path, ".tmp") && filepath.Dir(at.Path) == filepath.Dir(path) {
 		return &os.PathError{Op: at.Op, Path: path, Err: at.Err}
 	}
 	var link *os.LinkError

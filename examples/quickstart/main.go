@@ -1,4 +1,5 @@
-// Quickstart records a training loop of ten steps in a trace and a JSON-lines file.
+// Quickstart records a training loop of ten steps in a trace and a JSON-lines
+// file, with every part chosen by the program.
 package main
 
 import (
@@ -14,23 +15,21 @@ import (
 
 func main() {
 	ctx := context.Background()
-	trace, err := pfw.Create("trace.pfw.gz", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	// snippet:builder
 	tel, err := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(config.Base{ApplicationName: "quickstart", SessionTag: config.Value("first"), WorldSize: config.Value(1)}).
 		WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(32)}).
 		WithExporter(file.New("telemetry.jsonl", nil)).
-		WithSpanProcessor(trace).
+		WithExporter(pfw.New("trace.pfw.gz", nil)).
 		ConfigureProvider(ctx)
+	// end:builder
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer tel.Shutdown(ctx)
 	ctx, app := tel.Start(ctx, spans.Application)
 	defer app.End()
-	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{})
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{IterationsStart: 0})
 	defer loop.End()
 	for i := range 10 {
 		_, step := tel.Start(ctx, spans.TrainingIteration)

@@ -18,7 +18,7 @@ func iteration() (begin, end, metrics *outputs.Record) {
 	begin, end = start(s), stop(s, 12_345_678)
 	loop := spanData(spans.TrainingLoop, 2)
 	metrics = event(loop, spans.EventTrainingMetricsUpdate, attributes.TrainingMetricsUpdate{
-		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: 122456 * 2048, Interval: 50,
+		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: attributes.Some[int64](122456 * 2048), Interval: 50,
 		AvgIterationTimeSec: 1.2345678901, MinIterationTimeSec: 1.0123456789, MaxIterationTimeSec: 2.3456789012, TotalIterationTimeSec: 151180.123456,
 		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attributes.Product(7e18, 122456)),
 		TotalFLOPs: attributes.Product(7e18, 122456), ThroughputPerGPU: attributes.Some(410.82268656716417),

@@ -18,7 +18,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// A backend that takes spans only, such as Jaeger, is told of by a line each
+// A backend that takes spans only, such as Jaeger, is reported by a line each
 // and not asked again; nothing fails because of it.
 func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	var asked atomic.Int64

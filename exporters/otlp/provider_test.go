@@ -72,7 +72,7 @@ func TestProviderWithOddValues(t *testing.T) {
 }
 
 // A backend that never answers costs the shutdown its deadline, and no more;
-// every span is told of, or waits in the spill directory.
+// every span is reported, or waits in the spill directory.
 func TestProviderWithSilentBackend(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		forProtocols(t, func(t *testing.T, r *receiver) {

@@ -20,7 +20,9 @@ func ExampleNew() {
 	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
 	path := filepath.Join(dir, "trace.pfw.gz")
 
+	// snippet:otel
 	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil)))
+	// end:otel
 	ctx, request := tp.Tracer("example.com/shop").Start(context.Background(), "request")
 	_, query := tp.Tracer("example.com/shop").Start(ctx, "query")
 	query.End()

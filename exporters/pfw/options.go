@@ -1,6 +1,7 @@
 package pfw
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -10,7 +11,8 @@ import (
 // value and nil are the defaults.
 type Options struct {
 	// Trace configures the writer that Create and New make. It is not looked
-	// at when a writer is given.
+	// at when a writer is given. Where its OnError and OnPath are nil, outages
+	// and other file names are logged with package log/slog.
 	Trace *dftracer.Options
 
 	// NoBegin leaves out the records that say that a span has begun. With them
@@ -45,6 +47,21 @@ const DefaultMaxParents = 1 << 16
 
 // DefaultBeginAfter is the BeginAfter of the zero Options.
 const DefaultBeginAfter = time.Second
+
+// trace is the configuration of a writer that is made here.
+func (o *Options) trace() *dftracer.Options {
+	var t dftracer.Options
+	if o.Trace != nil {
+		t = *o.Trace
+	}
+	if t.OnError == nil {
+		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err) }
+	}
+	if t.OnPath == nil {
+		t.OnPath = func(path string) { slog.Info("telemetry trace goes to another file", "path", path) }
+	}
+	return &t
+}
 
 func (o *Options) withDefaults() Options {
 	var opts Options

@@ -86,7 +86,7 @@ func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
 // {host}, and a processor that writes to it. Shutdown closes the file.
 func Create(path string, o *Options) (*Processor, error) {
 	opts := o.withDefaults()
-	w, err := dftracer.Create(path, opts.Trace)
+	w, err := dftracer.Create(path, opts.trace())
 	if err != nil {
 		return nil, err
 	}

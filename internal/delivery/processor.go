@@ -66,7 +66,7 @@ func (p *Processor) Stats() Stats {
 }
 
 // ForceFlush sends the spans that wait, and returns when their fate is known or
-// ctx is done. The error is that of ctx, or tells that spans were lost
+// ctx is done. The error is that of ctx, or reports that spans were lost
 // meanwhile.
 func (p *Processor) ForceFlush(ctx context.Context) error {
 	if p == nil {

@@ -35,7 +35,7 @@ func newSender(o Options, spills bool) *sender {
 }
 
 // send makes attempts until one settles the matter, the time for retries is
-// over, or there is no point in another one. ok tells that the last one
+// over, or there is no point in another one. ok reports that the last one
 // succeeded. Else err is the latest failure, nil if there was none, and cause
 // what the loss is to be counted as. One goroutine may send at a time.
 //

@@ -96,16 +96,6 @@ func openExisting(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Locked reports whether a process is writing the file.
-func Locked(path string) bool {
-	f, err := openExisting(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	return !Lock(f)
-}
-
 func openAsIs(path string) (Output, error) {
 	if path == Stdout {
 		return NewStream(os.Stdout), nil

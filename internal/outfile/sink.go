@@ -53,6 +53,9 @@ type Options struct {
 	Sync SyncPolicy
 	// Rotate, when above 0, starts the next part once a file has so many bytes.
 	Rotate int64
+	// Pause, when not nil, is what a file needs when Suspend closes it without
+	// its end.
+	Pause func() Block
 	// Unwanted, when not nil, says at the end whether to delete the file.
 	Unwanted func(Part) bool
 	// OnError is told when an outage begins and when it is over, as *Outage,
@@ -111,6 +114,7 @@ type Sink struct {
 	closing  bool
 	closed   time.Time
 	given    bool  // up: a deadline has passed
+	leave    bool  // the file without its end
 	err      error // of the current failure; nil while writes succeed
 	outage   *outage
 	part     Part
@@ -144,6 +148,15 @@ type outage struct {
 // New makes a Sink and writes the start of the file. An error means that this
 // failed; out is closed then.
 func New(out Output, o Options) (*Sink, error) {
+	s := newSink(out, o)
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	go s.run()
+	return s, nil
+}
+
+func newSink(out Output, o Options) *Sink {
 	if o.Hold <= 0 {
 		o.Hold = DefaultHold
 	}
@@ -159,11 +172,7 @@ func New(out Output, o Options) (*Sink, error) {
 	s.ahead = o.Now().Sub(s.made)
 	s.alarm = time.AfterFunc(time.Hour, s.ring)
 	s.alarm.Stop()
-	if err := s.begin(); err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	go s.run()
-	return s, nil
+	return s
 }
 
 // Path is the current file.

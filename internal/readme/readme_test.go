@@ -38,8 +38,8 @@ func TestSnippets(t *testing.T) {
 		}
 		return fmt.Sprintf("<!-- snippet: %s %s -->\n```go\n%s```", m[1], m[2], code)
 	})
-	if n != 4 {
-		t.Errorf("%d snippets in the README, want 4", n)
+	if n != 6 {
+		t.Errorf("%d snippets in the README, want 6", n)
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {

@@ -71,7 +71,7 @@ type Wants struct {
 	Records bool // Export
 
 	// Network marks an output whose data goes over a network: it is shut down
-	// before the local ones, and not told of losses.
+	// before the local ones, and get no report of losses.
 	Network bool
 
 	// Metrics marks the output that sends metrics: it is shut down after the

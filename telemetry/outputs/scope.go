@@ -79,7 +79,7 @@ func WithAmbient(ctx context.Context, ambient bool) context.Context {
 	return context.WithValue(ctx, ambientKey{}, ambient)
 }
 
-// IsAmbient tells whether WithAmbient marked the context.
+// IsAmbient reports whether WithAmbient marked the context.
 func IsAmbient(ctx context.Context) bool {
 	ambient, _ := ctx.Value(ambientKey{}).(bool)
 	return ambient

@@ -48,7 +48,7 @@ func NewSelection(e config.Export) *Selection {
 	return s
 }
 
-// Has tells whether the span is exported. The name decides, however the span
+// Has reports whether the span is exported. The name decides, however the span
 // was started; index is spans.Index(name) where that is known, or -1.
 func (s *Selection) Has(index int, name string) bool {
 	if index < 0 {
@@ -65,7 +65,7 @@ func (s *Selection) Has(index int, name string) bool {
 	return s.rest
 }
 
-// All tells whether everything is selected.
+// All reports whether everything is selected.
 func (s *Selection) All() bool { return s.all }
 
 // Route says of some selections whether they have a span, in place of its name:

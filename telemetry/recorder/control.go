@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -113,10 +112,10 @@ func (c *Control) Adopt(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }
 
-// silent tells whether telemetry is off for good, about which no word is lost.
+// silent reports whether telemetry is off for good, about which no word is lost.
 func (c *Control) silent() bool { return c.r.off.Load() && c.Why() == ErrDisabled }
 
-// Why tells why nothing is recorded any more, nil while it is.
+// Why reports why nothing is recorded any more, nil while it is.
 func (c *Control) Why() error {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -131,11 +130,6 @@ func (c *Control) Disable() { c.r.disable() }
 
 // Warn logs a warning.
 func (c *Control) Warn(text string, args ...any) { c.r.warn(0, text, args...) }
-
-// Repaired counts attribute values that were repaired elsewhere.
-func (c *Control) Repaired(attrs []attribute.KeyValue) []attributes.Attr {
-	return c.r.clean(attributes.From(attrs...))
-}
 
 // Training is the training configuration, nil while there is none.
 func (c *Control) Training() *config.Training { return c.r.training.Load() }

@@ -51,7 +51,7 @@ type failure struct {
 }
 
 // failureOf describes the error with which a span ends, nil for none. known
-// tells that a span below has recorded the same error.
+// reports that a span below has recorded the same error.
 func (r *Recorder) failureOf(s *Span, err error, skip int) (f *failure, known bool) {
 	if err == nil {
 		return nil, false

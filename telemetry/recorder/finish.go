@@ -41,7 +41,7 @@ func (r *Recorder) finish(s *Span, e End) error {
 	return nil
 }
 
-// finishLocked is the part of finish under the lock. known tells that an error
+// finishLocked is the part of finish under the lock. known reports that an error
 // record of the failure was written for a span below.
 func (r *Recorder) finishLocked(c *call, s *Span, e End, f *failure, known bool, v *values) (problem error, refused bool) {
 	r.mu.Lock()
@@ -158,7 +158,7 @@ const forcedTimer = "Timer for span %s was automatically stopped because the spa
 
 // Close stops every open span, the latest first, and closes the outputs.
 // Where spans or records go over a network they are flushed instead and stay
-// open until the provider's Shutdown, to be told of what got lost on the way.
+// open until the provider's Shutdown, to get a report of what was lost on the way.
 // Later calls do nothing.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r == nil {

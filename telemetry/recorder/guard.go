@@ -105,7 +105,7 @@ type logLimit struct {
 // maxCounted bounds the messages that are told apart.
 const maxCounted = 256
 
-// allow tells whether the message is to be logged now, and how often it came.
+// allow reports whether the message is to be logged now, and how often it came.
 func (l *logLimit) allow(message string) (times int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

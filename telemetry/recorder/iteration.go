@@ -31,6 +31,7 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, f *failure, v
 	st.done++
 	samples := e.Samples.Or(v.batch)
 	st.samples += samples
+	st.sized = st.sized || e.Samples.IsSet()
 	if e.Tokens.IsSet() || st.counted {
 		st.tokens += e.Tokens.Or(v.seq * samples)
 		st.counted = true
@@ -107,8 +108,8 @@ func (r *Recorder) trainingUpdate(v *values, partial bool, now int64) outputs.Ev
 		TrainIterationsStart:  st.first,
 		CurrentIteration:      st.done - 1,
 		NumIterations:         w.count,
-		TrainSamplesStart:     st.samples0,
-		NumTrainSamples:       st.samples,
+		TrainSamplesStart:     st.samplesStart(),
+		NumTrainSamples:       st.samplesOf(st.samples),
 		Interval:              v.every,
 		AvgIterationTimeSec:   w.avg(),
 		MinIterationTimeSec:   seconds(w.min),

@@ -141,7 +141,7 @@ type startParams struct {
 
 func (r *Recorder) now() int64 { return r.clock.Now().UnixNano() }
 
-// Recording tells whether anything is recorded: r is not nil, and was neither
+// Recording reports whether anything is recorded: r is not nil, and was neither
 // switched off nor closed.
 func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
 

@@ -246,7 +246,7 @@ func (r *Recorder) succeeded(c *call, s *Span, t int64, p *SaveSuccess) {
 		LatestSuccessSec:                  seconds(st.saves.latest),
 		SuccessCount:                      st.saves.succeeded,
 		ProductiveTrainIterations:         best.iterations,
-		ProductiveTrainSamples:            best.samples,
+		ProductiveTrainSamples:            st.samplesOf(best.samples),
 		ProductiveTrainIterationsSec:      seconds(best.train),
 		ProductiveValidationIterationsSec: seconds(best.validation),
 		Size:                              p.Size,
@@ -271,7 +271,7 @@ func failedSave(step, t int64, f *failure) outputs.Event {
 	return outputs.Event{Name: spans.EventSaveCheckpointFailure, Time: t, Attributes: attributes.Extend(attrs...)}
 }
 
-// savePending tells whether the outcome of a save is still to come.
+// savePending reports whether the outcome of a save is still to come.
 func (r *Recorder) savePending(step int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

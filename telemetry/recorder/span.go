@@ -75,7 +75,7 @@ func (s *Span) Parent() *Span {
 	return s.parent
 }
 
-// Active tells whether the span is open.
+// Active reports whether the span is open.
 func (s *Span) Active() bool {
 	if s == nil || s.rec == nil {
 		return false

@@ -21,6 +21,8 @@ type trainingState struct {
 	first      int64 // number of the first iteration of the loop
 	done       int64 // iterations completed, those of earlier runs included
 	samples0   int64 // samples of earlier runs
+	sized      bool  // how many samples an iteration has is known
+	counted0   bool  // samples0 is known
 	samples    int64 // samples of this loop
 	tokens     int64 // tokens of this loop
 	counted    bool  // tokens were counted one by one
@@ -61,7 +63,7 @@ func (e *extremes) add(x float64) {
 	e.last, e.min, e.max = x, min(e.min, x), max(e.max, x)
 }
 
-// timed tells whether spans of that row run a timer.
+// timed reports whether spans of that row run a timer.
 func timed(index int) bool { return index >= 0 && spans.At(index).Timed }
 
 // prepare checks the start of a standard span and moves the state.
@@ -167,6 +169,8 @@ func (r *Recorder) prepareLoop(s *Span, p *startParams, t int64, open bool) erro
 		st.newLoop()
 	}
 	st.loopStart, st.first, st.samples0 = t, start, samples0
+	st.sized = st.sized || v.batch > 0
+	st.counted0 = v.batch > 0 || start == 0 || p.loop.SamplesStart.IsSet()
 	st.done, st.validated, st.tested, st.reported = start, start, start, start
 	if v.throughput {
 		st.hasFlops = true
@@ -183,7 +187,7 @@ func (r *Recorder) prepareLoop(s *Span, p *startParams, t int64, open bool) erro
 	r.progress.SetStep(start)
 	loop := attributes.TrainingLoop{
 		TrainIterationsStart:  start,
-		TrainSamplesStart:     samples0,
+		TrainSamplesStart:     st.samplesStart(),
 		TrainIterationsTarget: iterations,
 		TrainSamplesTarget:    samples,
 	}
@@ -195,6 +199,23 @@ func (r *Recorder) prepareLoop(s *Span, p *startParams, t int64, open bool) erro
 	}
 	s.data.Attributes = loop.Append(s.data.Attributes)
 	return nil
+}
+
+// samplesStart is the number of samples of earlier runs, unset if nobody knows.
+func (st *trainingState) samplesStart() attributes.Opt[int64] {
+	if !st.counted0 {
+		return attributes.Opt[int64]{}
+	}
+	return attributes.Some(st.samples0)
+}
+
+// samplesOf is a number of samples, unset where nobody says how many an
+// iteration has.
+func (st *trainingState) samplesOf(n int64) attributes.Opt[int64] {
+	if !st.sized {
+		return attributes.Opt[int64]{}
+	}
+	return attributes.Some(n)
 }
 
 // newLoop starts the windows of a further training loop afresh: the reference

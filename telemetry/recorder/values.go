@@ -78,7 +78,7 @@ func optional(v config.Var[int]) attributes.Opt[int64] {
 	return attributes.Some(int64(v.Get()))
 }
 
-// required tells why a call that needs the training configuration cannot go on.
+// required reports why a call that needs the training configuration cannot go on.
 func (v *values) required() error {
 	if v.err != nil {
 		return v.err
@@ -98,7 +98,7 @@ var errNoTraining = &worded{
 // configEvent is the content of the update_training_telemetry_config event.
 func configEvent(t *config.Training) attributes.TrainingTelemetry {
 	a := attributes.TrainingTelemetry{
-		GlobalBatchSize:               int64(t.GlobalBatchSize.Get()),
+		GlobalBatchSize:               optional(t.GlobalBatchSize),
 		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Or(50)),
 		MicroBatchSize:                optional(t.MicroBatchSize),
 		SeqLength:                     optional(t.SeqLength),

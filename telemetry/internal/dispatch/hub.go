@@ -112,7 +112,7 @@ func (h *Hub) Outputs(yield func(outputs.Output, Attached) bool) {
 	}
 }
 
-// Networked tells whether something is sent over a network.
+// Networked reports whether something is sent over a network.
 func (h *Hub) Networked() bool {
 	for _, a := range h.all {
 		if a.wants.Network {
@@ -204,7 +204,7 @@ func (h *Hub) EndScopes() {
 	}
 }
 
-// TakesSpans tells whether some output wants spans.
+// TakesSpans reports whether some output wants spans.
 func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
 
 // everything tells that the output gets every span, or chooses itself.

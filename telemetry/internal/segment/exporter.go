@@ -58,7 +58,7 @@ type place struct {
 }
 
 // NewExporter makes the output for an exporter. segment is how long a long span
-// is delivered in one piece, zero or less for ever. first tells that it is the
+// is delivered in one piece, zero or less for ever. first reports that it is the
 // one whose segments count for the budget of a trace.
 func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
 	return &Exporter{
@@ -261,7 +261,7 @@ func (p place) links(of []sdktrace.Link) []sdktrace.Link {
 	return append(slices.Clip(of), linkTo(p.link, linkParent))
 }
 
-// cleanedSpan is a span with mended texts.
+// cleanedSpan is a span with repaired texts.
 type cleanedSpan struct {
 	sdktrace.ReadOnlySpan
 	name   string
@@ -277,14 +277,14 @@ func (c cleanedSpan) Events() []sdktrace.Event         { return c.events }
 func (c cleanedSpan) Links() []sdktrace.Link           { return c.links }
 func (c cleanedSpan) Status() sdktrace.Status          { return c.status }
 
-// cleanSpan mends what a backend could not take: text that is not UTF-8 and
+// cleanSpan repairs what a backend could not take: text that is not UTF-8 and
 // values without bounds would lose the whole batch.
 func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 	c := cleanedSpan{ReadOnlySpan: s, name: s.Name(), attrs: s.Attributes(), events: s.Events(), links: s.Links(), status: s.Status()}
-	mended := 0
+	repaired := 0
 	count := func(changed bool) {
 		if changed {
-			mended++
+			repaired++
 		}
 	}
 	var changed bool
@@ -292,33 +292,33 @@ func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 	count(changed)
 	c.status.Description, changed = attributes.CleanString(c.status.Description)
 	count(changed)
-	c.attrs = cleanAttributes(c.attrs, &mended)
+	c.attrs = cleanAttributes(c.attrs, &repaired)
 	for i, e := range c.events {
 		name, changedName := attributes.CleanString(e.Name)
-		before := mended
-		attrs := cleanAttributes(e.Attributes, &mended)
+		before := repaired
+		attrs := cleanAttributes(e.Attributes, &repaired)
 		count(changedName)
-		if mended > before {
+		if repaired > before {
 			c.events = append([]sdktrace.Event(nil), c.events...)
 			c.events[i].Name, c.events[i].Attributes = name, attrs
 		}
 	}
 	for i, l := range c.links {
-		before := mended
-		attrs := cleanAttributes(l.Attributes, &mended)
-		if mended > before {
+		before := repaired
+		attrs := cleanAttributes(l.Attributes, &repaired)
+		if repaired > before {
 			c.links = append([]sdktrace.Link(nil), c.links...)
 			c.links[i].Attributes = attrs
 		}
 	}
-	if mended == 0 {
+	if repaired == 0 {
 		return s, 0
 	}
-	return c, mended
+	return c, repaired
 }
 
-// cleanAttributes gives attrs, or a mended copy.
-func cleanAttributes(attrs []attribute.KeyValue, mended *int) []attribute.KeyValue {
+// cleanAttributes gives attrs, or a repaired copy.
+func cleanAttributes(attrs []attribute.KeyValue, repaired *int) []attribute.KeyValue {
 	out := attrs
 	for i, kv := range attrs {
 		if clean, changed := attributes.CleanKeyValue(kv); changed {
@@ -326,7 +326,7 @@ func cleanAttributes(attrs []attribute.KeyValue, mended *int) []attribute.KeyVal
 				out = append([]attribute.KeyValue(nil), attrs...)
 			}
 			out[i] = clean
-			*mended++
+			*repaired++
 		}
 	}
 	return out

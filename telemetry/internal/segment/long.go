@@ -204,7 +204,7 @@ func (f *Exporter) Rotate(now time.Time) {
 		}
 		f.advance(l, now, nil)
 	}
-	// Under the segment of now of the span above, whichever was cut first.
+	// Under the segment at present of the span above, whichever was cut first.
 	for _, l := range f.long {
 		if up := l.above; l.direct && l.from.Equal(now) && up.current.TraceID() == l.current.TraceID() {
 			l.place.parent = up.current

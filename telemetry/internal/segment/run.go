@@ -30,7 +30,7 @@ type part struct {
 	spans  atomic.Int64 // what span exporters are to get of it
 }
 
-// full tells whether the part has come to a limit; zero is no limit. The nil
+// full reports whether the part has come to a limit; zero is no limit. The nil
 // part is a trace of somebody else and never full.
 func (p *part) full(limit int64) bool { return limit > 0 && p != nil && p.spans.Load() >= limit }
 
@@ -168,7 +168,7 @@ func (r *Run) enter(key int64) {
 
 // Place chooses the trace of a span that is about to start with ctx, which
 // holds its parent, and gives the context to start it with. index is
-// spans.Index(name) or -1; root tells that the span has no parent whatever the
+// spans.Index(name) or -1; root reports that the span has no parent whatever the
 // context says.
 func (r *Run) Place(ctx context.Context, index int, name string, root bool) context.Context {
 	if r == nil {

@@ -170,7 +170,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 			key: key, class: a.opts.Classes.Of(ev.Cat), profile: lower == profileCategory && !a.opts.Classes.NoKernels,
 			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch") || ev.Name == "DLIOBenchmark._train",
 			whole: lower == "pipeline" && ev.Name == "train" || lower == "ai_root",
-			step:  lower == "pipeline" && (ev.Name == "train.iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
+			step:  lower == "pipeline" && (ev.Name == "train.iteration" || ev.Name == "iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
 		})
 		a.self = append(a.self, 0)
 	}

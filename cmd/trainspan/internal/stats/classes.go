@@ -33,7 +33,8 @@ type Classes struct {
 }
 
 // kernel reports whether an event of an imported profile is a kernel that
-// computes. Those of collectives are marked, and named in older imports.
+// computes. Imports tell its class; in older ones collectives are marked or
+// known by their name.
 func kernel(ev *dftracer.Event) bool {
 	is := false
 	for i := range ev.Args {
@@ -44,6 +45,11 @@ func kernel(ev *dftracer.Event) bool {
 			}
 		case "collective":
 			return false
+		case "class":
+			if a.Str() != "compute" {
+				return false
+			}
+			return true
 		}
 	}
 	return is && !strings.HasPrefix(ev.Name, "nccl")

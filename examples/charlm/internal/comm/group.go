@@ -26,9 +26,6 @@ func NewGroup(size int) (*Group, error) {
 	return g, nil
 }
 
-// Size is the number of ranks.
-func (g *Group) Size() int { return g.size }
-
 // Barrier returns once every rank has called it.
 func (g *Group) Barrier() { g.barrier.wait() }
 

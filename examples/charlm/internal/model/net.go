@@ -83,9 +83,6 @@ func (n *Net[T]) Init(seed uint64) {
 	}
 }
 
-// Config returns the shape of the network.
-func (n *Net[T]) Config() Config { return n.cfg }
-
 // Params is the live flat weight slice, not a copy.
 func (n *Net[T]) Params() []T { return n.params }
 

@@ -1,18 +1,10 @@
-package dftracerexporter
+package assemble
 
 import (
-	"container/list"
-
-	"go.opentelemetry.io/collector/pdata/pcommon"
+	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
 )
-
-// spanKey identifies a span among all traces.
-type spanKey struct {
-	trace pcommon.TraceID
-	span  pcommon.SpanID
-}
 
 // maxMarks bounds the events of a span that are remembered. It is above the
 // number of events that SDKs keep for a span.
@@ -21,22 +13,24 @@ const maxMarks = 256
 // mark is an event of a span that was written.
 type mark struct {
 	name string
-	time pcommon.Timestamp
+	time int64
 }
 
 // relative is what is remembered of a span after something of it was written:
 // a child, an event, or itself.
 type relative struct {
-	key        spanKey
+	key        Key
 	id         uint64
 	done       bool      // the span itself was written
+	touched    bool      // announce it
 	start, end int64     // microseconds; of its children and events until it is done
 	parent     *relative // once it is known
 	marks      []mark    // the newest events written
-	begun      *begun    // what its start event said
+	begun      *begun    // what its begin said
 	announced  int64     // the start that the file knows of a span that is open
-	touched    bool      // announce it
-	element    *list.Element
+
+	next, prev *relative // in the list that in names
+	in         *recent
 }
 
 // begun is a span as it began.
@@ -64,15 +58,10 @@ func (r *relative) depth() (n int) {
 
 func (r *relative) contains(start, end int64) bool { return r.start <= start && r.end >= end }
 
-func (r *relative) marked(m mark) bool {
-	for i := range r.marks {
-		if r.marks[i] == m {
-			return true
-		}
-	}
-	return false
-}
+// marked reports whether an event was noted.
+func (r *relative) marked(m mark) bool { return slices.Contains(r.marks, m) }
 
+// mark notes an event.
 func (r *relative) mark(m mark) {
 	if len(r.marks) >= maxMarks {
 		r.marks = append(r.marks[:0], r.marks[maxMarks/2:]...)
@@ -83,56 +72,90 @@ func (r *relative) mark(m mark) {
 // family finds spans by their keys: those that are still open and those that
 // are done, each up to a limit; what was not asked for longest is forgotten.
 type family struct {
-	limit   int
-	known   map[spanKey]*relative
-	waiting *list.List // of *relative
-	ended   *list.List // of *relative
+	limit       int
+	known       map[Key]*relative
+	open, ended recent
 }
 
 func newFamily(limit int) *family {
-	return &family{limit: limit, known: make(map[spanKey]*relative), waiting: list.New(), ended: list.New()}
+	return &family{limit: limit, known: make(map[Key]*relative)}
+}
+
+// recent is a list of relatives, the one asked for last in front.
+type recent struct {
+	first, last *relative
+	len         int
+}
+
+func (l *recent) push(r *relative) {
+	r.in, r.next, r.prev = l, l.first, nil
+	if l.first != nil {
+		l.first.prev = r
+	} else {
+		l.last = r
+	}
+	l.first = r
+	l.len++
+}
+
+// take takes a relative out of the list it is in, if any.
+func (r *relative) take() {
+	l := r.in
+	if l == nil {
+		return
+	}
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		l.first = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	} else {
+		l.last = r.prev
+	}
+	r.in, r.next, r.prev = nil, nil, nil
+	l.len--
 }
 
 // find gives what is known of a span, and keeps it from being forgotten.
-func (f *family) find(key spanKey) *relative {
+func (f *family) find(key Key) *relative {
 	r := f.known[key]
-	if r != nil && r.element != nil {
-		f.listOf(r).MoveToFront(r.element)
+	if r != nil && r.in != nil && r.prev != nil {
+		l := r.in
+		r.take()
+		l.push(r)
 	}
 	return r
 }
 
-func (f *family) listOf(r *relative) *list.List {
-	if r.done {
-		return f.ended
-	}
-	return f.waiting
-}
-
 // expect remembers a span that is to come. The one that is forgotten for it is
 // returned, or nil.
-func (f *family) expect(key spanKey, id uint64) (r, forgotten *relative) {
-	if f.waiting.Len() >= f.limit {
-		forgotten = f.waiting.Back().Value.(*relative)
-		f.forget(forgotten)
+func (f *family) expect(key Key, id uint64) (r, forgotten *relative) {
+	if f.open.len >= f.limit {
+		forgotten = f.oldestOpen()
 	}
 	r = &relative{key: key, id: id}
 	f.known[key] = r
-	r.element = f.waiting.PushFront(r)
+	f.open.push(r)
 	return r, forgotten
+}
+
+// oldestOpen forgets the open span that was not asked for longest.
+func (f *family) oldestOpen() *relative {
+	r := f.open.last
+	f.forget(r)
+	return r
 }
 
 // claim gives what was expected of a span that is about to arrive, nil if
 // nothing was. It is not forgotten before it has.
-func (f *family) claim(key spanKey) *relative {
+func (f *family) claim(key Key) *relative {
 	r := f.known[key]
 	if r == nil || r.done {
 		return nil
 	}
-	if r.element != nil {
-		f.waiting.Remove(r.element)
-		r.element = nil
-	}
+	r.take()
 	return r
 }
 
@@ -140,17 +163,21 @@ func (f *family) claim(key spanKey) *relative {
 func (f *family) arrived(r *relative) {
 	r.done, r.begun, r.touched = true, nil, false
 	f.known[r.key] = r
-	r.element = f.ended.PushFront(r)
-	if f.ended.Len() > f.limit {
-		oldest := f.ended.Back().Value.(*relative)
+	f.ended.push(r)
+	f.keepEnded(f.limit)
+}
+
+// keepEnded forgets all but so many spans that are done.
+func (f *family) keepEnded(limit int) {
+	for f.ended.len > limit {
+		oldest := f.ended.last
 		f.forget(oldest)
 		oldest.parent, oldest.marks = nil, nil
 	}
 }
 
 func (f *family) forget(r *relative) {
-	f.listOf(r).Remove(r.element)
-	r.element = nil
+	r.take()
 	if f.known[r.key] == r {
 		delete(f.known, r.key)
 	}

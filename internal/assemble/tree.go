@@ -1,28 +1,29 @@
-package dftracerexporter
+package assemble
 
 import "github.com/trainspan/trainspan/dftracer"
 
 // maxClimb bounds the way up from a span; a sender can make circles.
 const maxClimb = 1 << 12
 
-// gather takes a span and all waiting spans that hang together with it.
-func (t *trace) gather(s *span) []*span {
+// gather takes a span and all waiting spans that hang together with it. The
+// list is good until the next call.
+func (a *Assembler) gather(s *Span) []*Span {
 	top := s
 	for range maxClimb {
-		p := t.waiting[top.parent]
+		p := a.waiting[top.Parent]
 		if p == nil || p == s {
 			break
 		}
 		top = p
 	}
 	top.taken = true
-	all := []*span{top}
+	all := append(a.all[:0], top)
 	if top != s && !s.taken {
 		// Where the way up was too long or a circle, s may not be below top.
 		defer func() { s.taken = true }()
 	}
 	for i := 0; i < len(all); i++ {
-		for c := t.below[all[i].key]; c != nil; c = c.next {
+		for c := a.below[all[i].Key]; c != nil; c = c.next {
 			if !c.taken {
 				c.taken = true
 				all = append(all, c)
@@ -34,22 +35,23 @@ func (t *trace) gather(s *span) []*span {
 		all = append(all, s)
 	}
 	for _, m := range all {
-		delete(t.waiting, m.key)
-		t.leave(m)
-		t.bytes -= m.size
+		delete(a.waiting, m.Key)
+		a.leave(m)
+		a.bytes -= m.size
 	}
+	a.all = all
 	return all
 }
 
 // leave takes a span from the waiting children of its parent.
-func (t *trace) leave(s *span) {
+func (a *Assembler) leave(s *Span) {
 	switch {
 	case s.prev != nil:
 		s.prev.next = s.next
-	case t.below[s.parent] == s && s.next != nil:
-		t.below[s.parent] = s.next
-	case t.below[s.parent] == s:
-		delete(t.below, s.parent)
+	case a.below[s.Parent] == s && s.next != nil:
+		a.below[s.Parent] = s.next
+	case a.below[s.Parent] == s:
+		delete(a.below, s.Parent)
 	}
 	if s.next != nil {
 		s.next.prev = s.prev
@@ -59,17 +61,21 @@ func (t *trace) leave(s *span) {
 
 // writeFamily writes spans that hang together: first it finds their parents,
 // then their lanes.
-func (t *trace) writeFamily(all []*span) {
-	members := make(map[spanKey]*span, len(all))
+func (a *Assembler) writeFamily(all []*Span) {
+	clear(a.members)
 	for _, s := range all {
-		members[s.key] = s
-		s.self = t.family.claim(s.key)
-		if s.own = s.self != nil; !s.own {
-			s.self = &relative{key: s.key, id: t.w.NextID()}
+		if len(all) > 1 { // one span finds nothing there
+			a.members[s.Key] = s
+		}
+		s.self = a.family.claim(s.Key)
+		if s.own = s.self != nil; s.own {
+			s.cover(s.self)
+		} else {
+			s.self = &relative{key: s.Key, id: a.w.NextID()}
 		}
 	}
 	for _, s := range all {
-		t.settle(s, members)
+		a.settle(s)
 	}
 	// What was written of a span keeps a lane for it, so it is placed by itself,
 	// after what it may have to cover, and so are those above it.
@@ -78,7 +84,7 @@ func (t *trace) writeFamily(all []*span) {
 			p.own = true
 		}
 	}
-	var heads []*span
+	heads := a.heads[:0]
 	for _, s := range all {
 		if s.up == nil || s.own {
 			heads = append(heads, s)
@@ -92,46 +98,63 @@ func (t *trace) writeFamily(all []*span) {
 	for level := maxLevel(heads); level >= 0; level-- {
 		for _, s := range heads {
 			if s.level == level {
-				t.writeHead(s)
+				a.writeHead(s)
 			}
 		}
 	}
-	t.announce()
+	a.heads = heads
+	clear(a.all)
+	clear(a.heads)
+	a.announce()
+}
+
+// cover stretches a span over what was written below it, where their clocks
+// may have been read apart.
+func (s *Span) cover(r *relative) {
+	if r.end == 0 {
+		return
+	}
+	if r.start < s.Start && s.Start-r.start <= slack {
+		s.Start = r.start
+	}
+	if r.end > s.End && r.end-s.End <= slack {
+		s.End = r.end
+	}
 }
 
 // settle finds the parent of a span: the nearest ancestor that it lies within.
-func (t *trace) settle(s *span, members map[spanKey]*span) {
-	if s.parent.span.IsEmpty() {
+func (a *Assembler) settle(s *Span) {
+	if s.Parent.IsZero() {
 		return
 	}
-	key := s.parent
+	key := s.Parent
 	for range maxClimb {
-		if p := members[key]; p != nil && p != s {
-			if p.contains(s.start, s.end) && !p.circles(s) {
+		if p := a.members[key]; p != nil && p != s {
+			if p.contains(s.Start, s.End) && !p.circles(s) {
 				s.up = p
 				return
 			}
-			if p.parent.span.IsEmpty() {
+			if p.Parent.IsZero() {
 				return
 			}
-			key = p.parent
+			key = p.Parent
 			continue
 		}
-		r := t.expect(key)
-		for r != nil && r.done && !r.contains(s.start, s.end) {
+		r := a.expect(key)
+		for r != nil && r.done && !r.contains(s.Start, s.End) {
 			r = r.parent
 		}
-		if r == nil {
+		if r == nil || r == s.self {
 			return
 		}
-		if m := members[r.key]; m != nil && m.self == r {
+		if m := a.members[r.key]; m != nil && m.self == r {
 			key = r.key
 			continue
 		}
 		s.above = r
 		if !r.done {
-			r.extend(s.start, s.end)
-			t.touch(r)
+			r.extend(s.Start, s.End)
+			a.touch(r)
 		}
 		return
 	}
@@ -139,7 +162,7 @@ func (t *trace) settle(s *span, members map[spanKey]*span) {
 
 // circles tells whether s is above p already: spans of the same time may name
 // each other.
-func (p *span) circles(s *span) bool {
+func (p *Span) circles(s *Span) bool {
 	for a := p; a != nil; a = a.up {
 		if a == s {
 			return true
@@ -148,14 +171,14 @@ func (p *span) circles(s *span) bool {
 	return false
 }
 
-func depth(s *span) (n int) {
+func depth(s *Span) (n int) {
 	for p := s.up; p != nil; p = p.up {
 		n++
 	}
 	return n
 }
 
-func maxLevel(heads []*span) (n int) {
+func maxLevel(heads []*Span) (n int) {
 	for _, s := range heads {
 		n = max(n, s.level)
 	}
@@ -164,7 +187,7 @@ func maxLevel(heads []*span) (n int) {
 
 // writeHead places a span with those below it that nothing was written of, and
 // writes them.
-func (t *trace) writeHead(head *span) {
+func (a *Assembler) writeHead(head *Span) {
 	var parent uint64 // that may still come to cover the block
 	switch {
 	case head.up != nil:
@@ -174,11 +197,15 @@ func (t *trace) writeHead(head *span) {
 	case head.above != nil && !head.above.done:
 		parent = head.above.id
 	}
-	lane, covered := t.lanes.place(head.self.id, parent, head.start, head.end)
-	group := []*span{head}
-	var aside []*span // children for which there is no room beside those written before
+	lane := a.lanes.place(head.self.id, parent, head.Start, head.End)
+	if len(head.down) == 0 {
+		a.write(head, lane)
+		return
+	}
+	group := []*Span{head}
+	var aside []*Span // children for which there is no room beside those written before
 	for _, c := range head.down {
-		if overlaps(covered, c) {
+		if overlaps(a.lanes.covered, c) {
 			aside = append(aside, c)
 		} else {
 			group = append(group, c)
@@ -187,15 +214,15 @@ func (t *trace) writeHead(head *span) {
 	for i := 1; i < len(group); i++ {
 		group = append(group, group[i].down...)
 	}
-	t.writeGroup(group, lane)
+	a.writeGroup(group, lane)
 	for _, c := range aside {
-		t.writeHead(c)
+		a.writeHead(c)
 	}
 }
 
-func overlaps(runs []run, s *span) bool {
+func overlaps(runs []run, s *Span) bool {
 	for _, r := range runs {
-		if r.start < s.end && s.start < r.end || r.start == s.start || r.end == s.end {
+		if r.start < s.End && s.Start < r.end || r.start == s.Start || r.end == s.End {
 			return true
 		}
 	}
@@ -203,14 +230,10 @@ func overlaps(runs []run, s *span) bool {
 }
 
 // writeGroup writes a span on its lane and those below it there or beside.
-func (t *trace) writeGroup(group []*span, first int) {
-	if len(group) == 1 {
-		t.write(group[0], first)
-		return
-	}
+func (a *Assembler) writeGroup(group []*Span, first int) {
 	events := make([]dftracer.Event, len(group))
 	for i, s := range group {
-		events[i] = dftracer.Event{ID: s.self.id, TS: s.start, Dur: s.end - s.start, Level: s.level + 1}
+		events[i] = dftracer.Event{ID: s.self.id, TS: s.Start, Dur: s.End - s.Start, Level: s.level + 1}
 		if i > 0 {
 			events[i].Parent = int64(s.up.self.id)
 		}
@@ -234,34 +257,29 @@ func (t *trace) writeGroup(group []*span, first int) {
 	for i := range events {
 		tid := events[i].TID
 		if _, known := where[tid]; !known {
-			where[tid] = t.lanes.beside(blocks[tid].start, blocks[tid].end)
+			where[tid] = a.lanes.beside(blocks[tid].start, blocks[tid].end)
 		}
-		t.write(group[i], where[tid])
+		a.write(group[i], where[tid])
 	}
 }
 
 // write writes a span on a lane.
-func (t *trace) write(s *span, lane int) {
-	parent := dftracer.NoParent
-	switch {
-	case s.up != nil:
-		parent, s.self.parent = int64(s.up.self.id), s.up.self
-	case s.above != nil:
-		parent, s.self.parent = int64(s.above.id), s.above
+func (a *Assembler) write(s *Span, lane int) {
+	self, parent := s.self, dftracer.NoParent
+	if s.up != nil {
+		self.parent = s.up.self
+	} else {
+		self.parent = s.above
 	}
-	s.self.start, s.self.end = s.start, s.end
-	tid := t.tid(lane)
-	t.w.WriteComplete(s.name, dftracer.Span{
-		ID: s.self.id, TID: tid, TS: s.start, Dur: s.end - s.start, Parent: parent,
-	}, s.args...)
-	t.rec.spans++
-	for i := range s.events {
-		e := &s.events[i]
-		if !s.self.marked(e.mark) {
-			t.writeEvent(e, s.self.id, tid)
-			s.self.mark(e.mark)
-		}
+	if self.parent != nil {
+		parent = int64(self.parent.id)
 	}
-	t.family.arrived(s.self)
-	s.down, s.up, s.above = nil, nil, nil
+	self.start, self.end = s.Start, s.End
+	tid := a.tid(lane)
+	a.w.WriteComplete(s.Name, dftracer.Span{ID: self.id, TID: tid, TS: s.Start, Dur: s.End - s.Start, Parent: parent}, s.Args...)
+	a.counts.Spans++
+	a.writeEvents(s, tid)
+	a.family.arrived(self)
+	clear(s.down)
+	s.down, s.up, s.above = s.down[:0], nil, nil
 }

@@ -1,4 +1,4 @@
-package dftracerexporter
+package assemble
 
 import (
 	"slices"
@@ -21,6 +21,8 @@ const (
 type lanes struct {
 	all   []lane
 	homes []home // the one used longest ago first
+
+	covered []run
 }
 
 type lane struct {
@@ -41,10 +43,10 @@ type home struct {
 }
 
 // place gives the lane of the block of a span: its own when it covers its
-// children there, its parent's, or any on which there is room. covered is what
-// it lies over.
-func (l *lanes) place(id, parent uint64, start, end int64) (at int, covered []run) {
-	at = -1
+// children there, its parent's, or any on which there is room. What it lies
+// over is in l.covered until the next call.
+func (l *lanes) place(id, parent uint64, start, end int64) int {
+	at := -1
 	if own := l.homeOf(id); own >= 0 {
 		l.leave(id)
 		if l.all[own].fits(start, end, id) {
@@ -59,12 +61,12 @@ func (l *lanes) place(id, parent uint64, start, end int64) (at int, covered []ru
 	}
 	n := &l.all[at]
 	from, to := n.overlap(start, end)
-	covered = slices.Clone(n.runs[from:to])
+	l.covered = append(l.covered[:0], n.runs[from:to]...)
 	n.put(run{start, end, parent})
 	if parent != 0 {
 		l.settle(parent, at)
 	}
-	return at, covered
+	return at
 }
 
 // beside gives the lane of a block that no parent will ever cover.

@@ -1,0 +1,195 @@
+package dftracer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// TestTwoWritersOnOnePath reads every event of both over the two files.
+func TestTwoWritersOnOnePath(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "trace.pfw.gz")
+	const each = 20000
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			w, err := dftracer.Create(path, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			emit(w, each)
+			if err := w.Close(); err != nil || w.Stats().Lost != 0 {
+				t.Errorf("%v, %+v", err, w.Stats())
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	for _, name := range []string{"trace.pfw.gz", "trace.run2.pfw.gz"} {
+		n += dftest.Check(t, filepath.Join(dir, name)).Counts["compute/step/X"]
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); n != 2*each || len(files) != 2 {
+		t.Errorf("%d events in %v", n, files)
+	}
+}
+
+// TestOtherNameIsTold tells of the name that is taken, in both ways.
+func TestOtherNameIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	var told []string
+	opts := &dftracer.Options{OnPath: func(path string) { told = append(told, filepath.Base(path)) }}
+	for _, want := range []string{"trace.pfw.gz", "trace.run2.pfw.gz", "trace.run3.pfw.gz"} {
+		w, err := dftracer.Create(path, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(w.Path()) != want {
+			t.Errorf("%s, want %s", w.Path(), want)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(told) != 2 || told[1] != "trace.run3.pfw.gz" {
+		t.Errorf("told %v", told)
+	}
+}
+
+// TestCloseContextOnAStalledDisk returns although the disk never does, and
+// counts what is not on it.
+func TestCloseContextOnAStalledDisk(t *testing.T) {
+	s := &slow{gate: make(chan struct{})}
+	var mu sync.Mutex
+	var told []error
+	w, err := dftracer.NewWriter(s, &dftracer.Options{Compression: dftracer.CompressNone, StallMemory: 1 << 20, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	emit(w, 100)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.stalled.Store(true)
+	emit(w, 60000) // about 9 MB: returns although nothing is taken
+	if err := w.Flush(); !errors.Is(err, dftracer.ErrStalled) {
+		t.Errorf("flush: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := w.CloseContext(ctx); !errors.Is(err, dftracer.ErrStalled) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("close: %v", err)
+	}
+	lost := int(w.Stats().Lost)
+	close(s.gate) // the goroutine that hung ends
+	report, err := dftracer.Validate(bytes.NewReader(s.bytes()), &dftracer.ValidateOptions{AllowUnfinished: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of the block that hung nobody knows; it counts as lost.
+	n := report.Counts["compute/step/X"]
+	mu.Lock()
+	defer mu.Unlock()
+	if n < 100 || lost > 60000 || lost+n < 60100 || len(told) != 1 {
+		t.Errorf("%d events, %d lost, told %v", n, lost, told)
+	}
+}
+
+// TestFullDiskCountsEverything has a disk that is full for good.
+func TestFullDiskCountsEverything(t *testing.T) {
+	for _, compression := range []dftracer.Compression{dftracer.CompressMembers, dftracer.CompressSingle, dftracer.CompressNone} {
+		f := &flaky{}
+		w, err := dftracer.NewWriter(f, &dftracer.Options{Compression: compression, StallMemory: 64 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		emit(w, 1000)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		f.set(true)
+		for range 50 {
+			emit(w, 1000)
+			_ = w.Flush()
+		}
+		if err := w.Close(); !errors.Is(err, errDisk) {
+			t.Errorf("close: %v", err)
+		}
+		events, _ := readAll(t, bytes.NewReader(f.bytes()))
+		if got := len(events) - 6; got != 1000 || w.Stats().Lost != 50000 {
+			t.Errorf("%d: %d events, %+v", compression, got, w.Stats())
+		}
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			opts dftracer.Options
+			want int
+		}{{dftracer.Options{}, 6}, {dftracer.Options{Heartbeat: time.Second}, 65}, {dftracer.Options{Heartbeat: -1}, 0},
+			{dftracer.Options{Start: time.Now().Add(-time.Hour)}, 0}, {dftracer.Options{FlushInterval: time.Hour}, 6}} {
+			f := &flaky{}
+			w, err := dftracer.NewWriter(f, &c.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(65*time.Second + 100*time.Millisecond)
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			r, err := dftracer.Validate(bytes.NewReader(f.bytes()), nil)
+			if err != nil || !r.OK() || r.Counts["dftracer/CM/M"] != c.want {
+				t.Errorf("%+v: %v %v: %d heartbeats, want %d", c.opts, err, r.Err(), r.Counts["dftracer/CM/M"], c.want)
+			}
+			rd, err := dftracer.NewReader(bytes.NewReader(f.bytes()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := int64(0)
+			for ev := range rd.All() {
+				if key, value := ev.Meta(); ev.Name == dftracer.NameCustom && key == dftracer.KeyHeartbeat {
+					at, err := strconv.ParseInt(value, 10, 64)
+					if err != nil || at <= last || time.Now().UnixMicro()-at > 66_000_000 {
+						t.Errorf("heartbeat %q", value)
+					}
+					last = at
+				}
+			}
+		}
+	})
+}
+
+// TestDevices opens what is no regular file as it is.
+func TestDevices(t *testing.T) {
+	rank := 1
+	w, err := dftracer.Create(os.DevNull, &dftracer.Options{Rank: &rank, WorldSize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	emit(w, 10)
+	if err := w.Close(); err != nil || w.Path() != os.DevNull {
+		t.Errorf("%s: %v", w.Path(), err)
+	}
+	if _, err := os.Stat("/dev/full"); err != nil {
+		return
+	}
+	if w, err := dftracer.Create("/dev/full", nil); err == nil {
+		t.Errorf("%s takes something: %v", w.Path(), w.Close())
+	}
+}

@@ -1,0 +1,104 @@
+//go:build unix
+
+package file_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+)
+
+// TestRemovedFolder takes the file away, with all that is in it.
+func TestRemovedFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "t.jsonl")
+	var told atomic.Int64
+	e := started(t, path, &file.Options{FlushInterval: time.Hour, OnError: func(error) { told.Add(1) }})
+	for range 100 {
+		export(t, e, dataError("before"))
+	}
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	_ = e.Flush()
+	for range 50 {
+		export(t, e, dataError("after"))
+	}
+	if err := e.Shutdown(context.Background()); err == nil {
+		t.Error("the end says that nothing is lost")
+	}
+	records := decode(t, contents(t, path))
+	var lost float64
+	for _, r := range records {
+		if n, ok := r.Error.Attributes[attributes.LostRecords].(float64); ok {
+			lost += n
+		}
+	}
+	if st := e.Stats().File; len(records) != 51 || lost != 100 || st.Lost != 100 || told.Load() != 2 {
+		t.Errorf("%d records, the file tells of %v, %+v, told %d times", len(records), lost, st, told.Load())
+	}
+}
+
+// TestPipeNobodyReads exports to a pipe that takes nothing.
+func TestPipeNobodyReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	e := started(t, path, &file.Options{StallMemory: 1 << 20, OnError: func(error) {}})
+	r := event(spanData("s", 1), "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	const n = 1000
+	for range n { // 16 MB: returns although nothing is taken
+		export(t, e, r)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := e.Shutdown(ctx); !errors.Is(err, file.ErrStalled) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if st := e.Stats().File; st.Lost < n-10 || st.Lost > n || st.Outages != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestHeartbeatAndAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, compat := range []bool{false, true} {
+			path := temporary(t)
+			e := file.New(path, &file.Options{Compat: compat})
+			id := identity
+			id.Attempt, id.Job, id.SessionTag = config.Value(2), "job-7", "tag"
+			if err := attach(e, id); err != nil {
+				t.Fatal(err)
+			}
+			export(t, e, event(spanData("s", 1), "ev"))
+			time.Sleep(35*time.Second + time.Millisecond)
+			shutdown(t, e)
+			text := contents(t, path)
+			want := 3
+			if compat {
+				want = 0
+			}
+			if n := strings.Count(text, `{"type":"heartbeat","event":{"name":"heartbeat","attributes":{"session_tag":"tag","job_id":"job-7","timestamp_msec":`); n != want {
+				t.Errorf("compat %t: %d heartbeats in\n%s", compat, n, text)
+			}
+			if n := strings.Count(text, `,"rank":3,"attempt":2`); n != want+want/3 {
+				t.Errorf("compat %t: the attempt is there %d times in\n%s", compat, n, text)
+			}
+			counted(t, decode(t, text), 1+want)
+		}
+	})
+}

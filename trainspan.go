@@ -1,0 +1,202 @@
+// Package trainspan tells where the time of an AI training job goes. [Start] is
+// the front door: it reads the environment and a configuration file, fills in
+// what they leave open, and begins to record.
+//
+//	tel, err := trainspan.Start(ctx)
+//	if err != nil {
+//		log.Print(err) // the training goes on without telemetry
+//	}
+//	defer tel.Shutdown(ctx)
+//
+//	ctx, app := tel.Start(ctx, spans.Application)
+//	defer app.End()
+//
+// A program that wants to choose every part uses the builder of package
+// telemetry; a program that only has a configuration uses package exporters.
+package trainspan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// DirVariable is the environment variable that names the directory for the
+// files of a run.
+const DirVariable = "TRAINSPAN_DIR"
+
+// Option says something about the job in code. What code says wins over the
+// environment, and the environment over the configuration file.
+type Option func(*settings)
+
+type settings struct {
+	code    config.Config
+	dir     string
+	outputs []output
+	logger  *slog.Logger
+}
+
+type output struct {
+	out    telemetry.Output
+	filter []config.Export
+}
+
+// WithName names the job. Without it the configuration does, else it is the
+// name of the program's file.
+func WithName(name string) Option { return func(s *settings) { s.code.ApplicationName = name } }
+
+// WithTraining describes the training: its batch size, targets and cost. What it
+// leaves open is not known, and what depends on that is not reported.
+func WithTraining(t config.Training) Option { return func(s *settings) { s.code.Training = &t } }
+
+// WithConfig sets any field of the configuration. Options after it win.
+func WithConfig(c config.Config) Option { return func(s *settings) { s.code = c.Clone() } }
+
+// WithDir sets the directory for the files of this run. Without it the variable
+// TRAINSPAN_DIR does, else it is trainspan-runs/NAME/attempt-N/HOST-PID below
+// the working directory.
+func WithDir(dir string) Option { return func(s *settings) { s.dir = dir } }
+
+// WithOutput adds an output, with at most one filter, as
+// TrainingTelemetryBuilder.WithExporter does.
+func WithOutput(out telemetry.Output, filter ...config.Export) Option {
+	return func(s *settings) { s.outputs = append(s.outputs, output{out, filter}) }
+}
+
+// WithLogger sets where telemetry logs about itself. Without it that is slog's
+// default handler.
+func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
+
+// Start begins to record, as the environment and the file that TRAINSPAN_CONFIG
+// names say. Where they name no output, a trace (trace.pfw.gz) and JSON lines
+// (telemetry.jsonl) are written to a directory of this run, see [WithDir]; a
+// program on its own is rank 0 of 1. The provider becomes the default one of
+// package telemetry, and its tracer provider OpenTelemetry's global one.
+//
+// On an error the provider is nil, which is valid: all its methods do nothing,
+// so a job can go on without telemetry.
+func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) {
+	var s settings
+	for _, o := range options {
+		o(&s)
+	}
+	cfg, err := config.Load(config.LoadOptions{Code: s.code, Partial: true})
+	if err != nil {
+		return nil, fmt.Errorf("trainspan: %w", err)
+	}
+	cfg.ApplicationName = cmp.Or(cfg.ApplicationName, cfg.OTel.ServiceName, programName())
+	if cfg.Training == nil {
+		cfg.Training = &config.Training{}
+	}
+	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
+		return nil, fmt.Errorf("trainspan: %w", err)
+	}
+	if cfg.Enabled() {
+		if err := s.placeFiles(&cfg); err != nil {
+			return nil, fmt.Errorf("trainspan: %w", err)
+		}
+	}
+	b, made, err := exporters.NewBuilder(ctx, cfg, &exporters.Options{Logger: s.logger})
+	if err != nil {
+		return nil, fmt.Errorf("trainspan: %w", err)
+	}
+	for _, o := range s.outputs {
+		b.WithExporter(o.out, o.filter...)
+	}
+	tel, err := b.ConfigureProvider(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("trainspan: %w", errors.Join(err, made.Close(ctx)))
+	}
+	telemetry.SetDefault(tel)
+	otel.SetTracerProvider(tel.TracerProvider())
+	if made.Metrics != nil {
+		otel.SetMeterProvider(made.Metrics.MeterProvider())
+	}
+	return tel, nil
+}
+
+func programName() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "training"
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".exe")
+}
+
+// placeFiles gives the run a directory of its own and writes its files there,
+// unless the configuration says where to write or that nothing is to be written.
+func (s *settings) placeFiles(cfg *config.Config) error {
+	out := &cfg.Outputs
+	asked := out.File.Active() || out.Trace.Active() || cfg.OTLPActive() || cfg.PrometheusActive()
+	dir := s.dir
+	if dir == "" {
+		dir = os.Getenv(DirVariable)
+	}
+	if dir == "" && (asked || len(s.outputs) > 0) {
+		return nil
+	}
+	file, trace := out.File.Path == "" && out.File.Enabled.Or(true), out.Trace.Path == "" && out.Trace.Enabled.Or(true)
+	if !file && !trace {
+		return nil
+	}
+	if dir == "" {
+		var err error
+		if dir, err = runDir(cfg); err != nil {
+			return err
+		}
+	}
+	if file {
+		out.File.Path = filepath.Join(dir, "telemetry.jsonl")
+	}
+	if trace {
+		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
+	}
+	return nil
+}
+
+// runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of a
+// job share N, which the launcher counts; a program on its own takes the next
+// number.
+func runDir(cfg *config.Config) (string, error) {
+	id := outputs.Identity{}.WithDefaults(&cfg.Base, cfg.Ranks)
+	job := filepath.Join("trainspan-runs", cleanName(cfg.ApplicationName))
+	if err := os.MkdirAll(job, 0o755); err != nil {
+		return "", err
+	}
+	attempt := filepath.Join(job, fmt.Sprintf("attempt-%d", id.Attempt.Get()))
+	for n := 0; !cfg.Ranks.Attempt.IsSet() && cfg.Ranks.WorldSize.Or(1) == 1; n++ {
+		attempt = filepath.Join(job, fmt.Sprintf("attempt-%d", n))
+		err := os.Mkdir(attempt, 0o755)
+		if err == nil {
+			cfg.Ranks.Attempt = config.Value(n)
+			break
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
+	}
+	return filepath.Join(attempt, fmt.Sprintf("%s-%d", cleanName(id.Host), id.PID)), nil
+}
+
+// cleanName makes a text the name of a folder.
+func cleanName(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|{}`, r) {
+			return '_'
+		}
+		return r
+	}, text)
+	return cmp.Or(strings.Trim(name, ". "), "training")
+}

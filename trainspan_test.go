@@ -1,0 +1,114 @@
+package trainspan_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// job runs a program of one step in a folder of its own, and lists the files
+// that it leaves.
+func job(t *testing.T, options ...trainspan.Option) (files []string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	ctx := context.Background()
+	tel, err := trainspan.Start(ctx, append([]trainspan.Option{
+		trainspan.WithName("a job"), trainspan.WithLogger(slog.New(slog.DiscardHandler)),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if telemetry.Default() != tel {
+		t.Error("the provider is not the default one")
+	}
+	_, step := tel.Start(ctx, spans.TrainingIteration)
+	step.End()
+	_, own := otel.Tracer("example.com/own").Start(ctx, "own")
+	own.End()
+	if err := tel.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(dir, path)
+			files = append(files, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestDirectoryOfTheRun(t *testing.T) {
+	files := job(t)
+	if len(files) != 2 || !strings.HasPrefix(files[0], "trainspan-runs/a job/attempt-0/") {
+		t.Fatalf("files: %q", files)
+	}
+	v, err := dftracer.ValidateFile(files[1], nil)
+	if err != nil || v.Err() != nil || v.Counts["pipeline/train.iteration/X"] != 1 || v.Counts["own/own/X"] != 1 {
+		t.Errorf("trace: %v %v %v", v.Counts, err, v.Err())
+	}
+	if records, _ := os.ReadFile(files[0]); !strings.Contains(string(records), `"name":"own"`) {
+		t.Errorf("records:\n%s", records)
+	}
+}
+
+func TestEnvironmentChooses(t *testing.T) {
+	t.Setenv("TRAINSPAN_FILE_PATH", "only.jsonl")
+	if files := job(t); len(files) != 1 || files[0] != "only.jsonl" {
+		t.Errorf("files: %q", files)
+	}
+}
+
+func TestRanksOfALauncher(t *testing.T) {
+	for name, value := range map[string]string{"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "3"} {
+		t.Setenv(name, value)
+	}
+	files := job(t)
+	if len(files) != 2 || !strings.Contains(files[0], "/attempt-3/") || filepath.Base(files[0]) != "telemetry-rank1.jsonl" ||
+		filepath.Base(files[1]) != "trace-rank1.pfw.gz" {
+		t.Errorf("files: %q", files)
+	}
+}
+
+func TestDirectoryThatIsGiven(t *testing.T) {
+	t.Setenv(trainspan.DirVariable, "here")
+	t.Setenv("DFTRACER_ENABLE", "0")
+	if files := job(t); len(files) != 1 || files[0] != "here/telemetry.jsonl" {
+		t.Errorf("files: %q", files)
+	}
+}
+
+func TestRankThatIsOff(t *testing.T) {
+	t.Setenv("TRAINSPAN_ENABLE_FOR_CURRENT_RANK", "false")
+	if files := job(t); len(files) != 0 {
+		t.Errorf("files: %q", files)
+	}
+}
+
+func TestBadConfiguration(t *testing.T) {
+	t.Setenv("TRAINSPAN_WORLD_SIZE", "many")
+	tel, err := trainspan.Start(context.Background(), trainspan.WithConfig(config.Config{}))
+	if err == nil || !strings.Contains(err.Error(), "TRAINSPAN_WORLD_SIZE") || tel != nil {
+		t.Errorf("%v %v", tel, err)
+	}
+	_, sp := tel.Start(context.Background(), spans.Application) // does nothing
+	sp.End()
+}
