@@ -36,6 +36,8 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	p := &Provider{base: base, progress: new(outputs.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
 	if p.clock == nil {
 		p.clock = newSystemClock()
+	} else {
+		p.clock = calmClock{p.clock, newSystemClock()}
 	}
 	if p.timeout <= 0 {
 		p.timeout = DefaultShutdownTimeout

@@ -360,9 +360,9 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 
 func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
-		return b.logger
+		return calm(b.logger)
 	}
-	return slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()})
+	return calm(slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()}))
 }
 
 // levelHandler hides messages below a level.

@@ -64,7 +64,8 @@ type Options struct {
 	OnError func(error)
 	// OnPath is told of every further file that the Sink goes on in.
 	OnPath func(path string)
-	// Now tells the time of gaps; nil is time.Now.
+	// Now tells the time that gaps are counted from, once, in New; nil is
+	// time.Now. It is the program's, and not called under a lock of the Sink.
 	Now func() time.Time
 }
 
@@ -123,6 +124,8 @@ type Sink struct {
 	stats    Stats
 	path     string
 	result   error
+	made     time.Time     // by the system's clock
+	ahead    time.Duration // of Now before that
 
 	telling sync.Mutex // OnError is being called
 
@@ -165,6 +168,8 @@ func newSink(out Output, o Options) *Sink {
 	}
 	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), limit: min(shallow, o.Hold), path: out.Path()}
 	s.changed.L = &s.mu
+	s.made = time.Now()
+	s.ahead = o.Now().Sub(s.made)
 	s.alarm = time.AfterFunc(time.Hour, s.ring)
 	s.alarm.Stop()
 	return s
@@ -458,7 +463,7 @@ func (s *Sink) lose(lines int) {
 	if o := s.outage; o != nil {
 		o.Lost += lines
 		o.lost += lines
-		o.to = s.o.Now()
+		o.to = s.now()
 		cause = o.Cause
 	}
 	if s.first == nil {
@@ -469,6 +474,9 @@ func (s *Sink) lose(lines int) {
 	}
 }
 
+// now is the time of gaps.
+func (s *Sink) now() time.Time { return time.Now().Add(s.ahead) }
+
 var errClosedSink = errors.New("the file was closed before they were written")
 
 // fail begins an outage, unless there is one.
@@ -476,7 +484,7 @@ func (s *Sink) fail(cause error, now time.Time) {
 	if s.outage != nil {
 		return
 	}
-	at := s.o.Now()
+	at := s.now()
 	s.outage = &outage{Outage: Outage{Path: s.path, Cause: cause}, since: now, from: at, to: at}
 	s.stats.Outages++
 	told := s.outage.Outage

@@ -201,7 +201,7 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	if into != nil {
 		in = into
 	}
-	if in != nil && in != past && ctx.Value(hiddenKey{}) == nil && r.o.Exported.Has(index, name) {
+	if in != nil && in != past && ctx.Value(hiddenKey{}) == nil && r.o.Exported.Takes(ctx, index, name) {
 		in.spans.Add(1)
 	}
 	if into == nil {
