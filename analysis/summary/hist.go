@@ -1,4 +1,4 @@
-package stats
+package summary
 
 import "math/bits"
 

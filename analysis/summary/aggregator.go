@@ -1,4 +1,4 @@
-package stats
+package summary
 
 import (
 	"math"
@@ -100,6 +100,9 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	}
 	if ev.Cat == dftracer.CatDFTracer {
 		a.metadata++
+		if arg, ok := ev.Arg("attempt"); ok && ev.Name == dftracer.NameStart {
+			a.processOf(ev).attempt = arg.Int64()
+		}
 		return
 	}
 	a.events++
@@ -120,8 +123,14 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	p.events++
 	if n.class != Other {
 		a.intervals(&p.busy[n.class]).Add(start, end)
-	} else if n.profile && kernel(ev) {
-		a.intervals(&p.kernels).Add(start, end)
+	} else if n.profile {
+		switch class := device(ev); class {
+		case Other:
+		case Compute:
+			a.intervals(&p.kernels).Add(start, end)
+		default:
+			a.intervals(&p.busy[class]).Add(start, end)
+		}
 	}
 	a.laneOf(p, ev.TID).add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
@@ -151,6 +160,13 @@ func (a *Aggregator) fact(ev *dftracer.Event) {
 	}
 }
 
+func (a *Aggregator) classOf(ev *dftracer.Event) Class {
+	if body(ev.Name) {
+		return Other
+	}
+	return a.opts.Classes.Of(ev.Cat)
+}
+
 func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 	key := nameKey{ev.Cat, ev.Name}
 	if key == a.lastKey && len(a.list) > 0 {
@@ -167,7 +183,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		lower := strings.ToLower(ev.Cat)
 		a.names[key] = id
 		a.list = append(a.list, &name{
-			key: key, class: a.opts.Classes.Of(ev.Cat), profile: lower == profileCategory && !a.opts.Classes.NoKernels,
+			key: key, class: a.classOf(ev), profile: lower == profileCategory && !a.opts.Classes.NoKernels,
 			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch") || ev.Name == "DLIOBenchmark._train",
 			whole: lower == "pipeline" && ev.Name == "train" || lower == "ai_root",
 			step:  lower == "pipeline" && (ev.Name == "train.iteration" || ev.Name == "iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
@@ -189,7 +205,7 @@ func (a *Aggregator) processOf(ev *dftracer.Event) *process {
 	}
 	p := a.procs[key]
 	if p == nil {
-		p = &process{key: key, lanes: make(map[int64]*lane), epochs: make(map[int64]*epoch)}
+		p = &process{key: key, attempt: -1, lanes: make(map[int64]*lane), epochs: make(map[int64]*epoch)}
 		a.procs[key] = p
 		a.order = append(a.order, p)
 	}
@@ -217,6 +233,6 @@ func (a *Aggregator) intervals(of **Intervals) *Intervals {
 		s = &Intervals{}
 		*of = s
 	}
-	s.limit = max(a.opts.MaxIntervals/(4*len(a.order)), 64)
+	s.limit = max(a.opts.MaxIntervals/(int(classCount)*len(a.order)), 64)
 	return s
 }

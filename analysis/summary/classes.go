@@ -1,4 +1,4 @@
-package stats
+package summary
 
 import (
 	"slices"
@@ -10,49 +10,68 @@ import (
 // Class is what kind of work a category stands for.
 type Class uint8
 
-// The classes. Other is everything that is neither computing, I/O nor
-// communication, such as the spans that frame a run.
+// The classes. Other is everything that is none of the others, such as the
+// spans that frame a run. Copy is data on its way between host and device.
 const (
 	Other Class = iota
 	Compute
 	IO
 	Comm
+	Copy
+	classCount
 )
 
 // Classes assigns categories to classes. Categories are compared without
 // regard to case; one that ends in "*" stands for all that begin with it. The
 // zero Classes means DefaultClasses.
 type Classes struct {
-	Compute, IO, Comm []string
+	Compute, IO, Comm, Copy []string
 	// NoKernels leaves the kernels of imported profiles to their category.
 	// Otherwise the computing of a process that ran kernels on a device is the
 	// time of these, and not that of the host's forward and backward around
 	// them: those last while a device waits for data and for other ranks, so
-	// that nothing would ever be unoverlapped.
+	// that nothing would ever stall.
 	NoKernels bool
 }
 
-// kernel reports whether an event of an imported profile is a kernel that
-// computes. Imports tell its class; in older ones collectives are marked or
-// known by their name.
-func kernel(ev *dftracer.Event) bool {
-	is := false
+// device returns the class of a row of a device in an imported profile, and
+// Other for the rows of the host. Imports tell the class; in older ones
+// collectives are marked or known by their name.
+func device(ev *dftracer.Event) Class {
+	class := Other
 	for i := range ev.Args {
 		switch a := &ev.Args[i]; a.Key {
 		case "kind":
-			if is = a.Str() == "kernel"; !is {
-				return false
+			switch a.Str() {
+			case "kernel":
+				class = max(class, Compute)
+			case "gpu_memcpy", "gpu_memset":
+				class = Copy
+			default:
+				return Other
 			}
 		case "collective":
-			return false
+			return Comm
 		case "class":
-			if a.Str() != "compute" {
-				return false
+			switch a.Str() {
+			case "comm":
+				return Comm
+			case "copy":
+				return Copy
 			}
-			return true
 		}
 	}
-	return is && !strings.HasPrefix(ev.Name, "nccl")
+	if class == Compute && strings.HasPrefix(ev.Name, "nccl") {
+		return Comm
+	}
+	return class
+}
+
+// body reports whether the spans of a name last as long as the body of a loop
+// over an iterator: what happens in there has spans of its own, and the
+// category is that of the iterator.
+func body(name string) bool {
+	return strings.HasSuffix(name, ".block") || strings.HasSuffix(name, ".yield")
 }
 
 // profileCategory is that of everything in an imported profile.
@@ -65,6 +84,7 @@ func DefaultClasses() Classes {
 		Compute: []string{"compute", "ai_framework"},
 		IO:      []string{"dataloader", "data_loader", "data", "reader*", "checkpoint", "posix*", "stdio*", "mpiio*", "hdf5*", "storage"},
 		Comm:    []string{"comm", "mpi", "nccl*"},
+		Copy:    []string{"device"},
 	}
 }
 
@@ -87,8 +107,10 @@ func (c *Classes) Of(category string) Class {
 		return IO
 	case in(c.Comm):
 		return Comm
+	case in(c.Copy):
+		return Copy
 	}
 	return Other
 }
 
-func (c *Classes) empty() bool { return len(c.Compute)+len(c.IO)+len(c.Comm) == 0 }
+func (c *Classes) empty() bool { return len(c.Compute)+len(c.IO)+len(c.Comm)+len(c.Copy) == 0 }

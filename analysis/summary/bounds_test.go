@@ -1,4 +1,4 @@
-package stats_test
+package summary_test
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -21,7 +21,7 @@ func complete(cat, name string, tid, ts, dur int64, args ...dftracer.Arg) *dftra
 func TestSelfTimeWithLittleMemory(t *testing.T) {
 	const epochs, steps = 4, 20000
 	for _, sorted := range []bool{false, true} {
-		agg := stats.New(&stats.Options{MaxSpans: 512})
+		agg := summary.New(&summary.Options{MaxSpans: 512})
 		ts := int64(1_000_000)
 		for range epochs {
 			start := ts
@@ -48,7 +48,7 @@ func TestSelfTimeWithLittleMemory(t *testing.T) {
 }
 
 func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
-	agg := stats.New(&stats.Options{MaxIntervals: 600})
+	agg := summary.New(&summary.Options{MaxIntervals: 600})
 	rng := rand.New(rand.NewPCG(1, 2))
 	var exact, ts int64 = 0, 1_000_000
 	for range 50000 {
@@ -68,7 +68,7 @@ func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
 }
 
 func TestManyNamesAreCountedTogether(t *testing.T) {
-	agg := stats.New(&stats.Options{MaxNames: 10})
+	agg := summary.New(&summary.Options{MaxNames: 10})
 	for i := range int64(100) {
 		agg.Add(complete("compute", "kernel"+strconv.FormatInt(i, 10), 1, i*10, 5))
 	}
@@ -76,7 +76,7 @@ func TestManyNamesAreCountedTogether(t *testing.T) {
 	if len(r.Names) != 11 {
 		t.Fatalf("%d names", len(r.Names))
 	}
-	i := slices.IndexFunc(r.Names, func(s stats.NameStat) bool { return s.Name == stats.OtherNames })
+	i := slices.IndexFunc(r.Names, func(s summary.NameStat) bool { return s.Name == summary.OtherNames })
 	if i < 0 || r.Names[i].Count != 90 || r.Names[i].Self != 450 {
 		t.Errorf("%+v", r.Names)
 	}
@@ -84,7 +84,7 @@ func TestManyNamesAreCountedTogether(t *testing.T) {
 
 // The whole point: ten times the events must not take more memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	agg := stats.New(&stats.Options{MaxSpans: 2000, MaxIntervals: 10000})
+	agg := summary.New(&summary.Options{MaxSpans: 2000, MaxIntervals: 10000})
 	run := func(from, n int64) uint64 {
 		for i := from; i < from+n; i++ {
 			agg.Add(complete("compute", "forward", i%3, i*7, 5))
@@ -106,7 +106,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 }
 
 func TestAddDoesNotAllocate(t *testing.T) {
-	agg := stats.New(nil)
+	agg := summary.New(nil)
 	ev := complete("compute", "forward", 1, 0, 5, dftracer.Int("epoch", 1))
 	next := func() { ev.TS += 5; agg.Add(ev) } // touching, so that the union does not grow
 	for range 20000 {
@@ -119,7 +119,7 @@ func TestAddDoesNotAllocate(t *testing.T) {
 
 func TestEpochs(t *testing.T) {
 	epoch := func(n int64) dftracer.Arg { return dftracer.Int("epoch", n) }
-	agg := stats.New(nil)
+	agg := summary.New(nil)
 	agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dftracer.NameProcess, Cat: dftracer.CatDFTracer, PID: 9,
 		Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", "3")}})
 	for n := range int64(2) {
@@ -136,7 +136,7 @@ func TestEpochs(t *testing.T) {
 	if len(r.Epochs) != 2 {
 		t.Fatalf("%d epochs: %+v", len(r.Epochs), r.Epochs)
 	}
-	want := stats.Use{Wall: 990, Compute: 300, IO: 300, IOAlone: 200, Comm: 100, CommAlone: 100, Rest: 390}
+	want := summary.Use{Wall: 990, Compute: 300, IO: 300, IOStall: 200, Comm: 100, CommStall: 100, Idle: 390}
 	for i, e := range r.Epochs {
 		if e.Epoch != int64(i) || e.Rank != "3" || e.Steps != 1 || e.Use != want {
 			t.Errorf("%+v", e)
@@ -147,7 +147,7 @@ func TestEpochs(t *testing.T) {
 // The scope around a training has the epoch that it ends with. It says nothing
 // of when that one was.
 func TestEpochsBelowTheTraining(t *testing.T) {
-	agg := stats.New(nil)
+	agg := summary.New(nil)
 	for n := range int64(2) {
 		agg.Add(complete("compute", "forward", 1, 1000*(n+1), 300, dftracer.Int("epoch", n)))
 	}
@@ -163,7 +163,7 @@ func TestEpochsBelowTheTraining(t *testing.T) {
 
 func TestEqualSpansNestByLevel(t *testing.T) {
 	for _, levels := range [][2]int{{2, 1}, {1, 2}, {0, 0}} {
-		agg := stats.New(nil)
+		agg := summary.New(nil)
 		for i, name := range []string{"first", "second"} {
 			ev := complete("mine", name, 1, 10, 50)
 			ev.Level = levels[i]
@@ -182,9 +182,9 @@ func TestEqualSpansNestByLevel(t *testing.T) {
 }
 
 func TestClasses(t *testing.T) {
-	c := stats.DefaultClasses()
-	for cat, want := range map[string]stats.Class{"compute": stats.Compute, "COMPUTE": stats.Compute, "POSIX": stats.IO, "posix_reader": stats.IO,
-		"dataloader": stats.IO, "checkpoint": stats.IO, "comm": stats.Comm, "pipeline": stats.Other, "PP": stats.Other, "computer": stats.Other} {
+	c := summary.DefaultClasses()
+	for cat, want := range map[string]summary.Class{"compute": summary.Compute, "COMPUTE": summary.Compute, "POSIX": summary.IO, "posix_reader": summary.IO,
+		"dataloader": summary.IO, "checkpoint": summary.IO, "comm": summary.Comm, "pipeline": summary.Other, "PP": summary.Other, "computer": summary.Other} {
 		if got := c.Of(cat); got != want {
 			t.Errorf("%s is of class %d, want %d", cat, got, want)
 		}

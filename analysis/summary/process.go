@@ -1,4 +1,4 @@
-package stats
+package summary
 
 type procKey struct {
 	host string // hash
@@ -14,8 +14,11 @@ type process struct {
 	lanes      map[int64]*lane
 	lastTID    int64
 	lastLane   *lane
-	busy       [4]*Intervals // by Class
-	kernels    *Intervals    // computing on a device
+	attempt    int64                  // as its start record says it, from 0; -1 when it does not
+	number     int64                  // of its attempt, see Aggregator.number
+	beside     int64                  // how many of its attempt it runs beside
+	busy       [classCount]*Intervals // by Class
+	kernels    *Intervals             // computing on a device
 	epochs     map[int64]*epoch
 	lastEpoch  *epoch
 }

@@ -1,4 +1,4 @@
-package stats_test
+package summary_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -81,8 +81,8 @@ func reference(events []dftracer.Event) *naive {
 	return n
 }
 
-func (n *naive) use(pid, from, to int64) stats.Use {
-	u := stats.Use{Wall: to - from}
+func (n *naive) use(pid, from, to int64) summary.Use {
+	u := summary.Use{Wall: to - from}
 	for _, mask := range n.masks[pid][from:to] {
 		add := func(to *int64, yes bool) {
 			if yes {
@@ -91,10 +91,10 @@ func (n *naive) use(pid, from, to int64) stats.Use {
 		}
 		add(&u.Compute, mask&1 != 0)
 		add(&u.IO, mask&2 != 0)
-		add(&u.IOAlone, mask&3 == 2)
+		add(&u.IOStall, mask&3 == 2)
 		add(&u.Comm, mask&4 != 0)
-		add(&u.CommAlone, mask&5 == 4)
-		add(&u.Rest, mask == 0)
+		add(&u.CommStall, mask&5 == 4)
+		add(&u.Idle, mask == 0)
 	}
 	return u
 }
@@ -123,7 +123,7 @@ func TestAggregatorAgreesWithNaiveReference(t *testing.T) {
 				events := randomTrace(seed)
 				want := reference(events)
 				order(events, seed)
-				agg := stats.New(nil)
+				agg := summary.New(nil)
 				for i := range events {
 					agg.Add(&events[i])
 				}
@@ -133,7 +133,7 @@ func TestAggregatorAgreesWithNaiveReference(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, got *stats.Result, want *naive, events int) {
+func compare(t *testing.T, got *summary.Result, want *naive, events int) {
 	t.Helper()
 	if got.Events != int64(events) || len(got.Names) != len(want.total) || got.UnionError != 0 {
 		t.Fatalf("%d events, %d names, error %d", got.Events, len(got.Names), got.UnionError)

@@ -1,8 +1,8 @@
-// Package stats folds the events of traces into totals while they stream by:
+// Package summary folds the events of traces into totals while they stream by:
 // time per name with self time and percentiles, and how much of each process's
 // time went into computing, I/O and communication.
 //
-//	agg := stats.New(nil)
+//	agg := summary.New(nil)
 //	_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error {
 //		agg.Add(ev)
 //		return nil
@@ -13,4 +13,4 @@
 // exact; percentiles come from a histogram whose buckets are less than 1.6 %
 // wide. Self time and unions are exact as long as what has to be remembered
 // fits its bound, and Result tells what was given up where it does not.
-package stats
+package summary

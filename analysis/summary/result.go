@@ -1,4 +1,4 @@
-package stats
+package summary
 
 import (
 	"cmp"
@@ -38,15 +38,17 @@ type NameStat struct {
 }
 
 // Use is how a stretch of one process's time was used. Each number is a union:
-// a moment counts once, however many spans it is in.
+// a moment counts once, however many spans it is in. The stalls are what the job
+// waits for: they count while nothing was computed.
 type Use struct {
 	Wall      int64 `json:"wall_us"`
 	Compute   int64 `json:"compute_us"`
 	IO        int64 `json:"io_us"`
-	IOAlone   int64 `json:"io_unoverlapped_us"` // I/O while nothing was computed
+	IOStall   int64 `json:"io_stall_us"` // I/O while nothing was computed
 	Comm      int64 `json:"comm_us"`
-	CommAlone int64 `json:"comm_unoverlapped_us"` // communication while nothing was computed
-	Rest      int64 `json:"rest_us"`              // none of the three
+	CommStall int64 `json:"comm_stall_us"` // communication while nothing was computed
+	Copies    int64 `json:"copies_us"`     // data between host and device
+	Idle      int64 `json:"idle_us"`       // none of the four
 }
 
 // ProcessStat is one process. Rank is "" when the trace does not tell.
@@ -55,6 +57,7 @@ type ProcessStat struct {
 	Host     string `json:"host,omitempty"` // for the caller to fill in
 	PID      int64  `json:"pid"`
 	Rank     string `json:"rank,omitempty"`
+	Attempt  int64  `json:"attempt"` // of its rank, from 0
 	Label    string `json:"label,omitempty"`
 	Kernels  bool   `json:"compute_is_kernels,omitempty"` // computing is that of a device
 	Events   int64  `json:"events"`
@@ -62,18 +65,24 @@ type ProcessStat struct {
 	Start    int64  `json:"start_us"`
 	End      int64  `json:"end_us"`
 	Use
+
+	beside int64
 }
 
 // EpochStat is one epoch of one process.
 type EpochStat struct {
-	Epoch  int64  `json:"epoch"`
-	PID    int64  `json:"pid"`
-	Rank   string `json:"rank,omitempty"`
-	Events int64  `json:"events"`
-	Steps  int64  `json:"steps"`
-	Start  int64  `json:"start_us"`
-	End    int64  `json:"end_us"`
+	HostHash string `json:"host_hash,omitempty"`
+	Epoch    int64  `json:"epoch"`
+	PID      int64  `json:"pid"`
+	Rank     string `json:"rank,omitempty"`
+	Attempt  int64  `json:"attempt"`
+	Events   int64  `json:"events"`
+	Steps    int64  `json:"steps"`
+	Start    int64  `json:"start_us"`
+	End      int64  `json:"end_us"`
 	Use
+
+	beside int64
 }
 
 // Result returns the totals of what was added so far. More may be added.
@@ -81,6 +90,7 @@ func (a *Aggregator) Result() *Result {
 	r := &Result{Events: a.events, Counters: a.counters, Metadata: a.metadata,
 		Categories: []NameStat{}, Names: []NameStat{}, Processes: []ProcessStat{}, Epochs: []EpochStat{}}
 	a.nameStats(r)
+	a.number()
 	for _, p := range a.order {
 		if p.events == 0 {
 			continue
@@ -89,7 +99,7 @@ func (a *Aggregator) Result() *Result {
 			r.Start = p.start
 		}
 		r.End = max(r.End, p.end)
-		var sets [3][]interval
+		var sets unions
 		for i, s := range p.busy[Compute:] {
 			if i == 0 && p.kernels != nil {
 				s = p.kernels
@@ -99,22 +109,22 @@ func (a *Aggregator) Result() *Result {
 				r.UnionError = max(r.UnionError, s.Closed())
 			}
 		}
-		r.Processes = append(r.Processes, ProcessStat{HostHash: p.key.host, PID: p.key.pid, Rank: p.rank, Label: p.label,
+		r.Processes = append(r.Processes, ProcessStat{HostHash: p.key.host, PID: p.key.pid, Rank: p.rank, Attempt: p.number, beside: p.beside, Label: p.label,
 			Kernels: p.kernels != nil, Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: use(sets, p.start, p.end)})
 		framed := p.framed()
 		for _, e := range p.epochs {
 			if framed && !e.framed {
 				continue // only mentioned, by work ahead of an epoch for one
 			}
-			r.Epochs = append(r.Epochs, EpochStat{Epoch: e.number, PID: p.key.pid, Rank: p.rank, Events: e.events, Steps: e.steps,
+			r.Epochs = append(r.Epochs, EpochStat{HostHash: p.key.host, Epoch: e.number, PID: p.key.pid, Rank: p.rank, Attempt: p.number, beside: p.beside, Events: e.events, Steps: e.steps,
 				Start: e.start, End: e.end, Use: use(sets, e.start, e.end)})
 		}
 	}
 	slices.SortFunc(r.Processes, func(a, b ProcessStat) int {
-		return cmp.Or(byRank(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID), strings.Compare(a.HostHash, b.HostHash))
+		return cmp.Or(byRank(a.Rank, b.Rank), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.PID, b.PID), strings.Compare(a.HostHash, b.HostHash))
 	})
 	slices.SortFunc(r.Epochs, func(a, b EpochStat) int {
-		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), byRank(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start))
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), byRank(a.Rank, b.Rank), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start))
 	})
 	return r
 }
@@ -161,9 +171,9 @@ func (s *NameStat) fill(h *Histogram) {
 }
 
 // use adds up one stretch of time.
-func use(sets [3][]interval, from, to int64) Use {
+func use(sets unions, from, to int64) Use {
 	t := overlap(sets, from, to)
-	const compute, io, comm = 1, 2, 4
+	bit := func(c Class) int { return 1 << (c - 1) }
 	sum := func(with, without int) (n int64) {
 		for mask, d := range t {
 			if mask&with == with && mask&without == 0 {
@@ -172,8 +182,8 @@ func use(sets [3][]interval, from, to int64) Use {
 		}
 		return n
 	}
-	return Use{Wall: to - from, Compute: sum(compute, 0), IO: sum(io, 0), IOAlone: sum(io, compute),
-		Comm: sum(comm, 0), CommAlone: sum(comm, compute), Rest: t[0]}
+	return Use{Wall: to - from, Compute: sum(bit(Compute), 0), IO: sum(bit(IO), 0), IOStall: sum(bit(IO), bit(Compute)),
+		Comm: sum(bit(Comm), 0), CommStall: sum(bit(Comm), bit(Compute)), Copies: sum(bit(Copy), 0), Idle: t[0]}
 }
 
 // byRank orders numbers by value and puts what is no number last.

@@ -1,10 +1,10 @@
-package stats_test
+package summary_test
 
 import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -14,11 +14,11 @@ func FuzzAggregator(f *testing.F) {
 	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz"), false)
 	f.Add(make([]byte, 4096), true)
 	f.Fuzz(func(t *testing.T, data []byte, small bool) {
-		var opts stats.Options
+		var opts summary.Options
 		if small {
-			opts = stats.Options{MaxSpans: 1, MaxIntervals: 1, MaxNames: 3}
+			opts = summary.Options{MaxSpans: 1, MaxIntervals: 1, MaxNames: 3}
 		}
-		agg := stats.New(&opts)
+		agg := summary.New(&opts)
 		cats := [...]string{"compute", "POSIX", "comm", "pipeline"}
 		var total, events int64
 		for ; len(data) >= 8; data = data[8:] {
@@ -44,8 +44,8 @@ func FuzzAggregator(f *testing.F) {
 		}
 		for _, p := range r.Processes {
 			u := p.Use
-			if u.Compute > u.Wall || u.IO > u.Wall || u.Comm > u.Wall || u.IOAlone > u.IO || u.CommAlone > u.Comm ||
-				u.Rest < 0 || u.Compute+max(u.IOAlone, u.CommAlone)+u.Rest > u.Wall || u.Wall != p.End-p.Start {
+			if u.Compute > u.Wall || u.IO > u.Wall || u.Comm > u.Wall || u.IOStall > u.IO || u.CommStall > u.Comm ||
+				u.Idle < 0 || u.Compute+max(u.IOStall, u.CommStall)+u.Idle > u.Wall || u.Wall != p.End-p.Start {
 				t.Errorf("%+v", p)
 			}
 		}

@@ -1,4 +1,4 @@
-package stats
+package summary
 
 // A lane rebuilds which span encloses which on one pid and tid, from spans
 // that come in any order: children before parents, as programs write them when

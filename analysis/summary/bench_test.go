@@ -1,11 +1,11 @@
-package stats_test
+package summary_test
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -31,12 +31,12 @@ func BenchmarkAdd(b *testing.B) {
 	for name, events := range map[string][]dftracer.Event{"ends": ordered, "starts": sorted, "shuffled": shuffled} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			agg := stats.New(nil)
+			agg := summary.New(nil)
 			i := 0
 			for b.Loop() {
 				agg.Add(&events[i])
 				if i++; i == len(events) {
-					i, agg = 0, stats.New(nil)
+					i, agg = 0, summary.New(nil)
 				}
 			}
 		})

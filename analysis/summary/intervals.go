@@ -1,4 +1,4 @@
-package stats
+package summary
 
 import (
 	"cmp"
@@ -104,10 +104,13 @@ func (s *Intervals) sorted() []interval {
 // Closed returns an upper bound of the time by which the union is too long.
 func (s *Intervals) Closed() int64 { return s.closed }
 
-// overlap walks over three unions between from and to and returns, for every
+// unions has one union for each class but Other, in their order.
+type unions [classCount - 1][]interval
+
+// overlap walks over unions between from and to and returns, for every
 // combination of them (bit 0 for the first), how long just these held.
-func overlap(sets [3][]interval, from, to int64) (out [8]int64) {
-	var next [3]int
+func overlap(sets unions, from, to int64) (out [1 << len(unions{})]int64) {
+	var next [len(unions{})]int
 	for k, set := range sets {
 		next[k], _ = slices.BinarySearchFunc(set, from, func(iv interval, t int64) int {
 			if iv.end <= t {

@@ -1,9 +1,9 @@
-package stats_test
+package summary_test
 
 import (
 	"testing"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -30,25 +30,25 @@ func profiled() []dftracer.Event {
 func TestKernelsAreTheComputingOfAProfile(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
-		classes         stats.Classes
+		classes         summary.Classes
 		compute, hidden int64 // hidden is communication unoverlapped
 		kernels         bool
 	}{
-		{"default", stats.Classes{}, 50, 20, true},
-		{"categories alone", stats.Classes{Compute: []string{"compute"}, Comm: []string{"comm"}, NoKernels: true}, 100, 0, false},
-		{"the whole profile by hand", stats.Classes{Compute: []string{"PP"}, Comm: []string{"comm"}, NoKernels: true}, 100, 0, false},
+		{"default", summary.Classes{}, 50, 20, true},
+		{"categories alone", summary.Classes{Compute: []string{"compute"}, Comm: []string{"comm"}, NoKernels: true}, 100, 0, false},
+		{"the whole profile by hand", summary.Classes{Compute: []string{"PP"}, Comm: []string{"comm"}, NoKernels: true}, 100, 0, false},
 	} {
-		agg := stats.New(&stats.Options{Classes: tc.classes})
+		agg := summary.New(&summary.Options{Classes: tc.classes})
 		for _, ev := range profiled() {
 			agg.Add(&ev)
 		}
 		p := agg.Result().Processes[0]
-		if p.Compute != tc.compute || p.Comm != 30 || p.CommAlone != tc.hidden || p.Kernels != tc.kernels {
+		if p.Compute != tc.compute || p.Comm != 30 || p.CommStall != tc.hidden || p.Kernels != tc.kernels {
 			t.Errorf("%s: %+v", tc.name, p)
 		}
 	}
 	// Without kernels the host's phases are the computing.
-	agg := stats.New(nil)
+	agg := summary.New(nil)
 	for _, ev := range profiled() {
 		if k, _ := ev.Arg("kind"); k.Str() != "kernel" {
 			agg.Add(&ev)

@@ -1,4 +1,4 @@
-package stats_test
+package summary_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/ai"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
@@ -49,7 +49,7 @@ func TestEpochsOfATrainingLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	dftest.Check(t, path)
-	agg := stats.New(nil)
+	agg := summary.New(nil)
 	for _, ev := range dftest.Events(t, path) {
 		agg.Add(&ev)
 	}
