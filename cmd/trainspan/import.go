@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +21,7 @@ type importOptions struct {
 	force     bool
 	json      bool
 	quiet     bool
+	verbose   bool
 	dialect   string
 	level     string
 	budget    int
@@ -88,6 +87,7 @@ The status is 1 when a file was refused or damaged; the others are imported.`,
 	o.flags(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace the output when it exists")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no report")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print everything that is known of each file")
 	cmd.Flags().BoolVar(&o.showRules, "rules", false, "print the tables of rules and do nothing else")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
 	return cmd
@@ -192,29 +192,6 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	}
 	a.judgeImport(report)
 	return a.showImport(report, o, out != nil)
-}
-
-// showImport prints the report, beside a trace on standard output on standard error.
-func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool) error {
-	to := io.Writer(a.stdout)
-	if o.output == "-" {
-		to = a.err
-	}
-	if o.json {
-		e := json.NewEncoder(to)
-		e.SetIndent("", "  ")
-		return e.Encode(importJSON(report, o.output))
-	}
-	if o.quiet {
-		return nil
-	}
-	if _, err := report.WriteTo(to); err != nil {
-		return err
-	}
-	if written && o.output != "-" {
-		a.printf("%s written\n", o.output)
-	}
-	return nil
 }
 
 // printRules prints the tables that an import would use, those of the user first.
