@@ -344,4 +344,3 @@ func parentIn(ctx context.Context) trace.Span {
 	}
 	return carried
 }
-
