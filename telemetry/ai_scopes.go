@@ -134,6 +134,7 @@ func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
 	case recorded:
 		return &spanKind{plan: plan, name: known, named: named, route: route, notes: kinds}
 	case spansOnly:
+		route[nil] = false
 		return &spanKind{plan: plan, name: full, named: named, route: route, hidden: true, notes: kinds}
 	case len(kinds) == 0:
 		return nil
@@ -312,7 +313,7 @@ func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.
 		s.ctx, s.recorded = trace.ContextWithSpan(ctx, trace.SpanFromContext(inner)), span // without the marks
 		return s
 	}
-	_, span := k.plan.plain.Start(k.plan.placed(segment.Hidden(k.plan.control.Adopt(started)), k.name), k.name,
+	_, span := k.plan.plain.Start(k.plan.placed(k.plan.control.Adopt(started), k.name), k.name,
 		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
 	if !span.IsRecording() {
 		return nil

@@ -68,8 +68,9 @@ func (s *Selection) Has(index int, name string) bool {
 // All reports whether everything is selected.
 func (s *Selection) All() bool { return s.all }
 
-// Route says of some selections whether they have a span, in place of its name:
-// outputs may know a scope of package ai by different names.
+// Route says of selections whether they have a span, in place of its name:
+// outputs may know a scope of package ai by different names. An entry for nil
+// holds for all that have none.
 type Route map[*Selection]bool
 
 type routeKey struct{}
@@ -79,14 +80,16 @@ func WithRoute(ctx context.Context, r Route) context.Context {
 	return context.WithValue(ctx, routeKey{}, r)
 }
 
-// Takes is Has for a span that is started with ctx.
+// Takes is Has for a span that is started with ctx, which may be nil.
 func (s *Selection) Takes(ctx context.Context, index int, name string) bool {
-	if s.all {
-		return true
+	if s.all || ctx == nil {
+		return s.Has(index, name)
 	}
 	if r, ok := ctx.Value(routeKey{}).(Route); ok {
-		if takes, ok := r[s]; ok {
-			return takes
+		for _, key := range [...]*Selection{s, nil} {
+			if takes, ok := r[key]; ok {
+				return takes
+			}
 		}
 	}
 	return s.Has(index, name)

@@ -72,7 +72,7 @@ type Recorder struct {
 // called under the recorder's lock and do not wait; Drain is called without it.
 type Hub interface {
 	// Mask gives the outputs that want the records of a span that is started
-	// with ctx, zero for none.
+	// with ctx, zero for none. ctx may be nil.
 	Mask(ctx context.Context, index int, name string) uint64
 	Push(r *outputs.Record, mask uint64)
 	PushGap(message string, attrs []attributes.Attr, at int64)
@@ -211,7 +211,11 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 	s.data.Start = t
 	s.data.StartAttributes = p.starts
 	s.ambient = p.ambient
-	s.mask = r.hub.Mask(ctx, p.index, p.name)
+	if p.anyTime && p.tracer == nil { // a scope of package ai
+		s.mask = r.hub.Mask(ctx, p.index, p.name)
+	} else {
+		s.mask = r.hub.Mask(nil, p.index, p.name) //lint:ignore SA1012 no context means that no route is looked for
+	}
 	carried := trace.SpanFromContext(ctx)
 
 	r.mu.Lock()

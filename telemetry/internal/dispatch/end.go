@@ -16,6 +16,7 @@ const (
 	untilSent    = 85 // for spans and log records, side by side
 	untilMetrics = 90 // then for the metrics that say what became of these
 	untilStopped = 50 // before it all, for the ends of the spans that are open
+	untilReturn  = 90 // of the time of an output, when it is to return: it still counts what it lost
 	untilDrained = 80 // of the time of an output, for the records that wait for it
 )
 
@@ -106,8 +107,10 @@ func (h *Hub) endAll(ctx context.Context, meant func(outputs.Wants) bool) error 
 }
 
 func (a *attached) end(ctx context.Context) error {
+	own, cancel := part(ctx, untilReturn)
+	defer cancel()
 	err := within(ctx, fmt.Sprintf("output %T did not shut down", a.out), func() error {
-		return errors.Join(a.endQueue(ctx), a.out.Shutdown(ctx))
+		return errors.Join(a.endQueue(own), a.out.Shutdown(own))
 	})
 	if a.queue != nil {
 		a.queue.close()
