@@ -1,9 +1,6 @@
 package dftracer
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "encoding/binary"
 
 // maxLine is the longest line, its line feed included, that readers take.
 const maxLine = 16*1024 - 1
@@ -53,8 +50,9 @@ func (e *encoder) phase(p Phase) string {
 	return `,"ph":"` + string(rune(p.Letter())) + `"`
 }
 
-// appendSpan is append for a complete event whose names are encoded already.
-func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg) []byte {
+// appendSpan is append for a complete event whose names are encoded already, as
+// some of its arguments may be: text.
+func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg, text []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = appendUint(dst, s.ID)
 	dst = append(dst, key.head...)
@@ -77,6 +75,7 @@ func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg
 		dst = appendNesting(dst, s.Level, s.Parent)
 	}
 	dst = e.appendArgs(dst, args)
+	dst = append(dst, text...)
 	return append(dst, "}}\n"...)
 }
 
@@ -238,28 +237,7 @@ func appendNesting(dst []byte, level int, parent int64) []byte {
 
 func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 	for i := range args {
-		a := &args[i]
-		if len(a.Key) == 5 && (a.Key == "level" || a.Key == "p_idx" || a.Key == "hhash") {
-			dst = append(dst, `,"user_`...) // the format owns these three
-			dst = appendEscaped(dst, a.Key)
-			dst = append(dst, '"', ':')
-		} else {
-			dst = appendKey(dst, a.Key)
-		}
-		switch a.kind {
-		case KindInt:
-			if a.num < 10 {
-				dst = append(dst, byte('0'+a.num))
-				continue
-			}
-			dst = appendInt(dst, int64(a.num))
-		case KindString:
-			dst = appendString(dst, a.str)
-		case KindFloat:
-			dst = appendFloat(dst, math.Float64frombits(a.num))
-		default:
-			dst = a.AppendJSON(dst, e.dialect)
-		}
+		dst = appendArg(dst, &args[i], e.dialect)
 	}
 	return dst
 }

@@ -31,7 +31,11 @@ const (
 // statusError is the value of argStatus for what failed.
 const statusError = "ERROR"
 
-// stackArgs is how many arguments an event can have without an allocation.
+// stackText is how many bytes of arguments an event can have without an
+// allocation.
+const stackText = 384
+
+// stackArgs is the same for records that are made of Args.
 const stackArgs = 10
 
 // maxLinks bounds the links of one span that are written.
@@ -39,7 +43,7 @@ const maxLinks = 32
 
 // appendSpan appends what an ended span says: its attributes, status and links.
 // Those that name the event are given apart.
-func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.KeyValue) (args []dftracer.Arg, cat, event string) {
+func appendSpan(dst []byte, s sdktrace.ReadOnlySpan, attrs []attribute.KeyValue) (args []byte, cat, event string) {
 	for i := range attrs {
 		switch kv := &attrs[i]; kv.Key {
 		case AttrCategory:
@@ -56,22 +60,33 @@ func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.K
 	return appendDropped(dst, s, len(links)), cat, event
 }
 
-// appendArg converts one attribute.
-func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
+// appendArg appends one attribute.
+func appendArg(dst []byte, kv *attribute.KeyValue) []byte {
+	switch kv.Value.Type() {
+	case attribute.INT64:
+		return dftracer.AppendInt(dst, string(kv.Key), kv.Value.AsInt64())
+	case attribute.STRING:
+		return dftracer.AppendString(dst, string(kv.Key), kv.Value.AsString())
+	}
+	return dftracer.AppendArg(dst, argOf(kv))
+}
+
+// argOf converts one attribute.
+func argOf(kv *attribute.KeyValue) dftracer.Arg {
 	key := string(kv.Key)
 	switch kv.Value.Type() {
 	case attribute.INT64:
-		return append(dst, dftracer.Int(key, kv.Value.AsInt64()))
+		return dftracer.Int(key, kv.Value.AsInt64())
 	case attribute.STRING:
-		return append(dst, dftracer.String(key, kv.Value.AsString()))
+		return dftracer.String(key, kv.Value.AsString())
 	case attribute.BOOL:
-		return append(dst, dftracer.Bool(key, kv.Value.AsBool()))
+		return dftracer.Bool(key, kv.Value.AsBool())
 	case attribute.FLOAT64:
-		return append(dst, dftracer.Float(key, kv.Value.AsFloat64()))
+		return dftracer.Float(key, kv.Value.AsFloat64())
 	case attribute.EMPTY:
-		return append(dst, dftracer.Raw(key, "null"))
+		return dftracer.Raw(key, "null")
 	}
-	return append(dst, dftracer.Raw(key, compositeJSON(kv.Value)))
+	return dftracer.Raw(key, compositeJSON(kv.Value))
 }
 
 // compositeJSON is the JSON text of a value with parts. Values that JSON
@@ -86,13 +101,24 @@ func compositeJSON(v attribute.Value) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// appendProgress adds epoch and step unless attrs has them.
-func appendProgress(dst []dftracer.Arg, epoch, step int64, attrs []attribute.KeyValue) []dftracer.Arg {
-	if epoch >= 0 && !has(attrs, attributes.Epoch) {
-		dst = append(dst, dftracer.Int(attributes.Epoch, epoch))
+// missingProgress is epoch and step, -1 where they are not known or among attrs.
+func missingProgress(epoch, step int64, attrs []attribute.KeyValue) (int64, int64) {
+	if epoch >= 0 && has(attrs, attributes.Epoch) {
+		epoch = -1
 	}
-	if step >= 0 && !has(attrs, attributes.Step) {
-		dst = append(dst, dftracer.Int(attributes.Step, step))
+	if step >= 0 && has(attrs, attributes.Step) {
+		step = -1
+	}
+	return epoch, step
+}
+
+// appendProgress appends epoch and step where they are known.
+func appendProgress(dst []byte, epoch, step int64) []byte {
+	if epoch >= 0 {
+		dst = dftracer.AppendInt(dst, attributes.Epoch, epoch)
+	}
+	if step >= 0 {
+		dst = dftracer.AppendInt(dst, attributes.Step, step)
 	}
 	return dst
 }
@@ -112,21 +138,21 @@ func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg 
 		if k := attrs[i].Key; k == AttrCategory || k == AttrName {
 			continue
 		}
-		dst = appendArg(dst, &attrs[i])
+		dst = append(dst, argOf(&attrs[i]))
 	}
 	return dst
 }
 
 // appendStatus adds an explicit status.
-func appendStatus(dst []dftracer.Arg, st sdktrace.Status) []dftracer.Arg {
+func appendStatus(dst []byte, st sdktrace.Status) []byte {
 	switch st.Code {
 	case codes.Error:
-		dst = append(dst, dftracer.String(argStatus, statusError))
+		dst = dftracer.AppendString(dst, argStatus, statusError)
 		if st.Description != "" {
-			dst = append(dst, dftracer.String(argDescription, st.Description))
+			dst = dftracer.AppendString(dst, argDescription, st.Description)
 		}
 	case codes.Ok:
-		dst = append(dst, dftracer.String(argStatus, "OK"))
+		dst = dftracer.AppendString(dst, argStatus, "OK")
 	}
 	return dst
 }
@@ -138,7 +164,7 @@ type jsonLink struct {
 }
 
 // appendLinks adds the links as a JSON array.
-func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
+func appendLinks(dst []byte, links []sdktrace.Link) []byte {
 	if len(links) == 0 {
 		return dst
 	}
@@ -164,23 +190,28 @@ func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 		b.Reset()
 		_ = enc.Encode(list)
 	}
-	return append(dst, dftracer.Raw(argLinks, strings.TrimSuffix(b.String(), "\n")))
+	return dftracer.AppendArg(dst, dftracer.Raw(argLinks, strings.TrimSuffix(b.String(), "\n")))
 }
 
-// appendDropped adds the counts of what the SDK left out of the span.
-func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dftracer.Arg {
+// appendDropped adds the counts of what the SDK left out of the span. Each
+// question to an ended span copies all of it, so that those are left out whose
+// answer is known: links are dropped only where some are kept.
+func appendDropped(dst []byte, s sdktrace.ReadOnlySpan, links int) []byte {
 	if n := s.DroppedAttributes(); n > 0 {
-		dst = append(dst, dftracer.Int(argDroppedAttr, int64(n)))
+		dst = dftracer.AppendInt(dst, argDroppedAttr, int64(n))
+	}
+	if links == 0 {
+		return dst
 	}
 	if n := s.DroppedLinks() + max(links-maxLinks, 0); n > 0 {
-		dst = append(dst, dftracer.Int(argDroppedLink, int64(n)))
+		dst = dftracer.AppendInt(dst, argDroppedLink, int64(n))
 	}
 	return dst
 }
 
 // appendIDs adds the ids of the span in OpenTelemetry.
-func appendIDs(dst []dftracer.Arg, s sdktrace.ReadOnlySpan) []dftracer.Arg {
+func appendIDs(dst []byte, s sdktrace.ReadOnlySpan) []byte {
 	sc := s.SpanContext()
-	return append(dst,
-		dftracer.String(argTraceID, sc.TraceID().String()), dftracer.String(argSpanID, sc.SpanID().String()))
+	dst = dftracer.AppendString(dst, argTraceID, sc.TraceID().String())
+	return dftracer.AppendString(dst, argSpanID, sc.SpanID().String())
 }

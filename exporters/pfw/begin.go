@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -12,7 +13,14 @@ import (
 // take a begin without an end for a span that was cut short.
 func (p *Processor) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
 	level, parent := o.position()
-	args := appendProgress(nil, epoch, step, attrs)
+	var args []dftracer.Arg
+	epoch, step = missingProgress(epoch, step, attrs)
+	if epoch >= 0 {
+		args = append(args, dftracer.Int(attributes.Epoch, epoch))
+	}
+	if step >= 0 {
+		args = append(args, dftracer.Int(attributes.Step, step))
+	}
 	p.w.Begin(&dftracer.Event{
 		ID: o.id, Name: key.Name(), Cat: key.Cat(), TID: tid, TS: o.start,
 		Level: level, Parent: parent, Args: appendAttrs(args, attrs),

@@ -71,7 +71,7 @@ func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, ev *sdktrac
 		if kv.Key == "name" || kv.Key == "value" || kv.Key == argSpan {
 			kv.Key = attribute.Key("event." + string(kv.Key))
 		}
-		args = appendArg(args, &kv)
+		args = append(args, argOf(&kv))
 	}
 	w.Write(&dftracer.Event{
 		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,

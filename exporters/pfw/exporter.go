@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -169,15 +168,15 @@ func (e *Exporter) parentOf(s sdktrace.ReadOnlySpan, start, end int64) *relative
 }
 
 func (e *Exporter) write(s sdktrace.ReadOnlySpan, at dftracer.Span) {
-	var stack [stackArgs]dftracer.Arg
+	var stack [stackText]byte
 	args, cat, event := appendSpan(stack[:0], s, s.Attributes())
 	if n := s.DroppedEvents(); n > 0 {
-		args = append(args, dftracer.Int(argDroppedEv, int64(n)))
+		args = dftracer.AppendInt(args, argDroppedEv, int64(n))
 	}
 	if e.opts.TraceIDs {
 		args = appendIDs(args, s)
 	}
-	e.w.WriteComplete(e.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), at, args...)
+	e.w.WriteEncoded(e.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), at, args)
 	events := s.Events()
 	for i := range events {
 		writeEvent(e.w, at.ID, at.TID, 0, &events[i])
@@ -192,18 +191,11 @@ func (e *Exporter) unfinished(r *relative) {
 	lane := e.lanes.place(r.id, dftracer.NoParent, r.start, r.end, r.lanes)
 	args := []dftracer.Arg{dftracer.Int(argTruncated, 1)}
 	if e.opts.TraceIDs {
-		args = appendKV(args, attribute.String(argTraceID, r.key.trace.String()), attribute.String(argSpanID, r.key.span.String()))
+		args = append(args, dftracer.String(argTraceID, r.key.trace.String()), dftracer.String(argSpanID, r.key.span.String()))
 	}
 	e.w.WriteComplete(&unfinishedKey, dftracer.Span{
 		ID: r.id, TID: e.lanes.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: dftracer.NoParent,
 	}, args...)
-}
-
-func appendKV(dst []dftracer.Arg, kvs ...attribute.KeyValue) []dftracer.Arg {
-	for i := range kvs {
-		dst = appendArg(dst, &kvs[i])
-	}
-	return dst
 }
 
 // Shutdown implements sdktrace.SpanExporter. It completes the file, and closes

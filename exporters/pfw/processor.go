@@ -151,8 +151,9 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	at := p.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()
 	start := s.StartTime().UnixMicro()
-	parent := p.parentOf(ctx, s.Parent())
-	if parent != nil || !s.Parent().IsRemote() {
+	above := s.Parent()
+	parent := p.parentOf(ctx, above)
+	if parent != nil || !above.IsRemote() {
 		parent = p.innermost(parent, start)
 	}
 	e.beginBelow(parent, start)
@@ -227,7 +228,6 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 // write writes an ended span. The SDK gives either a snapshot or, at
 // Shutdown, the span itself.
 func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
-	var stack [stackArgs]dftracer.Arg
 	if e.ambient {
 		p.leave(&e.open, truncated)
 	}
@@ -235,19 +235,20 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 	tid := p.roots.end(&e.open, end)
 
 	attrs := s.Attributes()
-	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
-	args, cat, event := appendSpan(args, s, attrs)
+	var stack [stackText]byte
+	epoch, step := missingProgress(e.epoch, e.step, attrs)
+	args, cat, event := appendSpan(appendProgress(stack[:0], epoch, step), s, attrs)
 	if truncated {
-		args = append(args, dftracer.Int(argTruncated, 1))
+		args = dftracer.AppendInt(args, argTruncated, 1)
 		p.truncated.Add(1)
 	}
 	if p.opts.TraceIDs {
 		args = appendIDs(args, s)
 	}
 	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
-	p.w.WriteComplete(key, dftracer.Span{
+	p.w.WriteEncoded(key, dftracer.Span{
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
-	}, args...)
+	}, args)
 	p.remainingEvents(e, s, tid, level)
 	p.open.remove(e)
 }

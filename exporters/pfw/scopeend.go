@@ -5,7 +5,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -72,20 +71,20 @@ func (s *scope) write(end int64, truncated bool) {
 	end, level, parent := s.settle(end, p.latest)
 	tid := p.roots.end(&s.open, end)
 
-	var stack [stackArgs]dftracer.Arg
+	var stack [stackText]byte
 	args := s.appendArgs(stack[:0])
 	if truncated {
-		args = append(args, dftracer.Int(argTruncated, 1))
+		args = dftracer.AppendInt(args, argTruncated, 1)
 	}
-	p.w.WriteComplete(&s.kind.key, dftracer.Span{
+	p.w.WriteEncoded(&s.kind.key, dftracer.Span{
 		ID: s.id, TID: tid, TS: s.start, Dur: end - s.start, Level: level, Parent: parent,
-	}, args...)
+	}, args)
 	p.open.removeScope(s)
 }
 
 // appendArgs adds the arguments of the scope; those of this one use win over
 // those of its kind.
-func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
+func (s *scope) appendArgs(dst []byte) []byte {
 	args := s.current()
 	epoch, step := s.kind.p.standing(args)
 	var shared, extra []attribute.KeyValue
@@ -95,14 +94,11 @@ func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
 	if own := s.extra.Load(); own != nil {
 		extra = *own
 	}
-	if epoch >= 0 && !has(extra, attributes.Epoch) && !has(shared, attributes.Epoch) {
-		dst = append(dst, dftracer.Int(attributes.Epoch, epoch))
-	}
-	if step >= 0 && !has(extra, attributes.Step) && !has(shared, attributes.Step) {
-		dst = append(dst, dftracer.Int(attributes.Step, step))
-	}
+	epoch, step = missingProgress(epoch, step, extra)
+	epoch, step = missingProgress(epoch, step, shared)
+	dst = appendProgress(dst, epoch, step)
 	if s.count > 0 && !has(extra, argCount) {
-		dst = append(dst, dftracer.Int(argCount, s.count))
+		dst = dftracer.AppendInt(dst, argCount, s.count)
 	}
 	for i := range shared {
 		kv := &shared[i]
