@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +200,26 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	if err != nil {
 		err = r.fail(namesOf(p.index).start, err)
 	}
-	return trace.ContextWithSpan(ctx, (*contextSpan)(s)), s, err
+	return s.carrying, s, err
+}
+
+// below gives ctx with s as the span that it carries. Frameworks with hooks hold
+// one context and start everything with it: then it is the one that the start
+// of s has made.
+func (s *Span) below(ctx context.Context) context.Context {
+	if same(s.base, ctx) {
+		return s.carrying
+	}
+	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
+}
+
+// same tells whether two contexts are known to be one. Not all types of contexts
+// can be compared; pointers can, and the background is the commonest.
+func same(a, b context.Context) bool {
+	if b == context.Background() {
+		return a == b
+	}
+	return reflect.TypeOf(b).Kind() == reflect.Pointer && a == b
 }
 
 // reserve checks the start and takes the name.
@@ -303,8 +323,9 @@ func (r *Recorder) parentOf(c *call, carried trace.Span, p *startParams) *Span {
 }
 
 func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
+	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
 	if s.parent != nil && FromContext(ctx) != s.parent {
-		ctx = trace.ContextWithSpan(ctx, (*contextSpan)(s.parent))
+		ctx = s.parent.below(ctx)
 	}
 	if !p.root {
 		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
@@ -316,10 +337,12 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	switch {
 	case p.tracer != nil:
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
-	case len(kvs) == 0:
-		_, s.otel = r.tracer.Start(ctx, s.data.Name, trace.WithTimestamp(time.Unix(0, s.data.Start)))
 	default:
-		_, s.otel = r.tracer.Start(ctx, s.data.Name, trace.WithTimestamp(time.Unix(0, s.data.Start)), trace.WithAttributes(kvs...))
+		options := append(s.startOptions[:0], trace.WithTimestamp(time.Unix(0, s.data.Start)))
+		if len(kvs) > 0 {
+			options = append(options, trace.WithAttributes(kvs...))
+		}
+		_, s.otel = r.tracer.Start(ctx, s.data.Name, options...)
 	}
 	sc := s.otel.SpanContext()
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
