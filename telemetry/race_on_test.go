@@ -2,6 +2,5 @@
 
 package telemetry_test
 
-// raceEnabled tells that the race detector is on, under which sync.Pool
-// forgets at random.
+// raceEnabled tells that the race detector is on, which slows everything down.
 const raceEnabled = true

@@ -32,7 +32,7 @@ const ScopeName = "github.com/trainspan/trainspan/telemetry"
 // else's code, and are called before the lock is taken or after it is
 // released.
 type Recorder struct {
-	clock    outputs.Clock
+	now      func() int64 // nanoseconds since the Unix epoch
 	tracer   trace.Tracer
 	tracers  trace.TracerProvider
 	log      *slog.Logger
@@ -91,7 +91,7 @@ type Options struct {
 	Base     config.Base
 	Identity outputs.Identity
 	Strategy config.ErrorStrategy
-	Clock    outputs.Clock
+	Now      func() int64 // the time in nanoseconds since the Unix epoch
 	Log      *slog.Logger
 	Progress *outputs.Progress
 	Hub      Hub
@@ -102,7 +102,7 @@ type Options struct {
 // New makes a recorder and the handle that controls it.
 func New(o Options) (*Recorder, *Control) {
 	r := &Recorder{
-		clock: o.Clock, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
+		now: o.Now, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
 	}
 	r.window, r.limited = o.Base.ExplicitTimeWindow, o.Base.ExplicitTimeWindow > 0
 	if o.Base.Training != nil {
@@ -136,8 +136,6 @@ type startParams struct {
 	options []trace.SpanStartOption
 	tracer  trace.Tracer // nil: the recorder's own
 }
-
-func (r *Recorder) now() int64 { return r.clock.Now().UnixNano() }
 
 // Recording tells whether anything is recorded: r is not nil, and was neither
 // switched off nor closed.
