@@ -72,7 +72,7 @@ type Recorder struct {
 type Hub interface {
 	// Mask gives the outputs that want the records of a span, zero for none.
 	Mask(index int, name string) uint64
-	Push(r *outputs.Record, mask uint64)
+	Push(r outputs.Record, mask uint64)
 	PushGap(message string, attrs []attributes.Attr, at int64)
 	Drain()
 	// OnEvent hands the event of an open span on.
@@ -432,7 +432,7 @@ func (r *Recorder) export(c *call, s *Span, rec *outputs.Record) {
 	r.stats.Records++
 	data := s.data
 	rec.Span = &data
-	r.hub.Push(rec, s.mask)
+	r.hub.Push(*rec, s.mask)
 	c.queued = true
 }
 

@@ -48,11 +48,13 @@ type queue struct {
 	mu      sync.Mutex
 	items   []item
 	spare   []item
-	running bool          // somebody exports
+	running bool          // somebody exports, and has worked and givenUp
 	closed  bool          // nothing is taken any more
 	idle    chan struct{} // closed when nothing waits and nobody exports; nil: nobody waits for that
 	waited  time.Duration // in the present crowd
 	health  Health
+
+	worked, givenUp bool // what health says of that
 }
 
 // Health is what telemetry knows of an output for records.
@@ -211,13 +213,10 @@ func (q *queue) abandon() {
 // one exports one entry and keeps the health. Only the goroutine that runs the
 // queue calls it.
 func (q *queue) one(i *item) {
-	q.mu.Lock()
-	givenUp := q.health.GivenUp
-	if givenUp {
+	if q.givenUp {
+		q.mu.Lock()
 		q.health.Dropped++
-	}
-	q.mu.Unlock()
-	if givenUp {
+		q.mu.Unlock()
 		return
 	}
 	r := &i.record
@@ -228,14 +227,22 @@ func (q *queue) one(i *item) {
 		}
 		r = &gap
 	}
-	err := q.call(r)
-	if err == nil {
-		q.mu.Lock()
-		q.health.Delivered = true
-		q.mu.Unlock()
+	if err := q.call(r); err != nil {
+		q.failed(r, err)
 		return
 	}
-	q.failed(r, err)
+	q.delivered()
+}
+
+// delivered notes that the output has taken something.
+func (q *queue) delivered() {
+	if q.worked {
+		return
+	}
+	q.worked = true
+	q.mu.Lock()
+	q.health.Delivered = true
+	q.mu.Unlock()
 }
 
 // gap makes the record of a gap in the data, or none if the output had its one.
@@ -289,14 +296,12 @@ func (q *queue) failed(r *outputs.Record, err error) {
 		if err := q.call(&own); err != nil {
 			q.hub.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err)
 		} else {
-			q.mu.Lock()
-			q.health.Delivered = true
-			q.mu.Unlock()
+			q.delivered()
 		}
 	}
 	q.mu.Lock()
 	giveUp := failures >= maxFailures && !q.health.Delivered
-	q.health.GivenUp = giveUp
+	q.health.GivenUp, q.givenUp = giveUp, giveUp
 	q.mu.Unlock()
 	if giveUp {
 		q.hub.log.Error("telemetry output given up: it never worked", "output", name, "failures", failures)
