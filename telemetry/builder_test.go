@@ -263,8 +263,12 @@ func TestExportedIterationAllocations(t *testing.T) {
 	for range 20 {
 		least = min(least, testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) }))
 	}
-	if least > 13 {
-		t.Errorf("an iteration for a span exporter allocates %v times, want at most 13", least)
+	most := 13.0
+	if raceEnabled {
+		most++
+	}
+	if least > most {
+		t.Errorf("an iteration for a span exporter allocates %v times, want at most %v", least, most)
 	}
 }
 
