@@ -4,6 +4,6 @@
 //
 //	cd benchmarks && go run ./cmd/table
 //
-// prints docs/benchmarks.md's table in under two minutes. All ratios are from
+// prints the tables of docs/benchmarks.md in under two minutes. All ratios are from
 // one run: the cases take turns, so that a busy machine slows them all.
 package benchmarks

@@ -55,8 +55,9 @@ func (e *encoder) phase(p Phase) string {
 	return `,"ph":"` + string(rune(p.Letter())) + `"`
 }
 
-// appendSpan is append for a complete event whose names are encoded already.
-func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg) []byte {
+// appendSpan is append for a complete event whose names are encoded already, as
+// some of its arguments may be: text.
+func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg, text []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = appendUint(dst, s.ID)
 	dst = append(dst, key.head...)
@@ -79,6 +80,7 @@ func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg
 		dst = appendNesting(dst, s.Level, s.Parent)
 	}
 	dst = e.appendArgs(dst, args)
+	dst = append(dst, text...)
 	return append(dst, "}}\n"...)
 }
 
@@ -250,22 +252,24 @@ func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 		} else {
 			dst = appendKey(dst, a.Key)
 		}
-		switch a.kind {
-		case KindInt:
-			if a.num < 10 {
-				dst = append(dst, byte('0'+a.num))
-				continue
-			}
-			dst = appendInt(dst, int64(a.num))
-		case KindString:
-			dst = appendString(dst, a.str)
-		case KindFloat:
-			dst = appendFloat(dst, math.Float64frombits(a.num))
-		default:
-			dst = a.AppendJSON(dst, e.dialect)
-		}
+		dst = appendValue(dst, a, e.dialect)
 	}
 	return dst
+}
+
+func appendValue(dst []byte, a *Arg, d Dialect) []byte {
+	switch a.kind {
+	case KindInt:
+		if a.num < 10 {
+			return append(dst, byte('0'+a.num))
+		}
+		return appendInt(dst, int64(a.num))
+	case KindString:
+		return appendString(dst, a.str)
+	case KindFloat:
+		return appendFloat(dst, math.Float64frombits(a.num))
+	}
+	return a.AppendJSON(dst, d)
 }
 
 // appendKey appends a comma and the start of a member.

@@ -168,6 +168,13 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("WriteComplete: %v allocations", n)
 	}
+	if n := testing.AllocsPerRun(2000, func() {
+		var text [64]byte
+		args := dftracer.AppendString(dftracer.AppendInt(text[:0], "epoch", 1), "phase", "train")
+		w.WriteEncoded(&key, dftracer.Span{ID: w.NextID(), TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1}, args)
+	}); n != 0 {
+		t.Errorf("WriteEncoded: %v allocations", n)
+	}
 	ev := dftracer.Event{Name: "forward", Cat: "compute", TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1,
 		Args: []dftracer.Arg{dftracer.Int("epoch", 1), dftracer.String("file", "/data/\"x\"")}}
 	if n := testing.AllocsPerRun(2000, func() { w.Write(&ev) }); n != 0 {
@@ -234,4 +241,54 @@ func FuzzEncoder(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Arguments as text make the line that Args make, the long ones too, which are
+// cut.
+func TestWriteEncoded(t *testing.T) {
+	long := strings.Repeat("é\"\n", 8000)
+	key := dftracer.NewKey("compute", "forward")
+	span := dftracer.Span{ID: 7, TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1}
+	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
+		for name, args := range map[string][]dftracer.Arg{
+			"none": nil,
+			"all kinds": {
+				dftracer.Int("epoch", -3), dftracer.Int("step", 12), dftracer.String("phase", "tr\"ain"), dftracer.Float("loss", 0.25),
+				dftracer.Float("nan", math.NaN()), dftracer.Bool("ok", true), dftracer.Raw("list", `[1,{"a":null}]`),
+				dftracer.Uint("most", math.MaxUint64), dftracer.String("mine", "level"),
+			},
+			"long": {dftracer.Int("epoch", 3), dftracer.String("text", long), dftracer.Float("loss", 2)},
+		} {
+			l := newLineWriter(t, d)
+			write := func(f func()) string {
+				if err := l.w.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				l.out.Reset()
+				f()
+				if err := l.w.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				return l.out.String()
+			}
+			var text []byte
+			for _, a := range args {
+				text = dftracer.AppendArg(text, a)
+			}
+			want := write(func() { l.w.WriteComplete(&key, span, args...) })
+			if got := write(func() { l.w.WriteEncoded(&key, span, text) }); got != want || !json.Valid([]byte(got)) {
+				t.Errorf("%v, %s: %.300s\nwant %.300s", d, name, got, want)
+			}
+		}
+	}
+	for _, k := range []string{"level", "p_idx", "hhash", "a key\twith \"signs\"", "caf\xc3", strings.Repeat("long", 9)} {
+		if dftracer.Plain(k) {
+			t.Errorf("%q is plain", k)
+		}
+	}
+	if !dftracer.Plain("otel.status_code") {
+		t.Error("otel.status_code is not plain")
+	}
+	var none *dftracer.Writer
+	none.WriteEncoded(&key, span, nil)
 }

@@ -56,17 +56,59 @@ func (s *shard) filled() int {
 	return len(s.buf)
 }
 
+// blocks are the buffers that nobody fills. The one that came last is taken
+// first: it is in the processor's cache, and those at the bottom are never made
+// while the disk keeps up.
+type blocks struct {
+	count chan struct{} // holds one entry for each of them
+	mu    sync.Mutex
+	stack [][]byte // nil: not made yet
+}
+
+func (f *blocks) init(spare, most int) {
+	f.count = make(chan struct{}, most)
+	f.stack = make([][]byte, spare, most)
+	for range spare {
+		f.count <- struct{}{}
+	}
+}
+
+// take is called by those who got an entry of count.
+func (f *blocks) take() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	top := len(f.stack) - 1
+	b := f.stack[top]
+	f.stack = f.stack[:top]
+	return b
+}
+
+func (f *blocks) put(b []byte) {
+	f.mu.Lock()
+	f.stack = append(f.stack, b)
+	f.mu.Unlock()
+	f.count <- struct{}{}
+}
+
+// clear drops the buffers that nobody fills.
+func (f *blocks) clear() {
+	for len(f.count) > 0 {
+		<-f.count
+		f.take()
+	}
+}
+
 // takeFree waits for a buffer to become free: the disk is slower than the program.
 func (w *Writer) takeFree() []byte {
-	var b []byte
 	select {
-	case b = <-w.free:
+	case <-w.free.count:
 	default:
 		start := time.Now()
-		b = <-w.free
+		<-w.free.count
 		w.blocked.Add(int64(time.Since(start)))
 	}
-	if b == nil { // never used so far
+	b := w.free.take()
+	if b == nil {
 		b = newBlock()
 	}
 	return b
@@ -76,7 +118,7 @@ func (w *Writer) putFree(b []byte) {
 	if cap(b) > 2*(blockSize+blockSlack) {
 		b = newBlock()
 	}
-	w.free <- b[:0]
+	w.free.put(b[:0])
 }
 
 // sealFull hands the shard's buffer to the pump, after the facts that its

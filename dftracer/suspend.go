@@ -39,9 +39,7 @@ func (w *Writer) Suspend(ctx context.Context) error {
 	}
 	w.suspended = true
 	w.pump.zip, w.pump.fast, w.pump.small, w.pump.packed = nil, nil, nil, bytes.Buffer{}
-	for len(w.free) > 0 {
-		<-w.free
-	}
+	w.free.clear()
 	return nil
 }
 

@@ -47,7 +47,7 @@ type Writer struct {
 	block  int // a buffer this full goes to the pump
 
 	sealing sync.Mutex // keeps blocks in the order in which they were taken
-	free    chan []byte
+	free    blocks
 	blocked atomic.Int64
 	cuts    atomic.Uint64
 	late    atomic.Uint64
@@ -134,10 +134,7 @@ func allocWriter(path string, o Options) *Writer {
 	w.enc.noTIDs = o.NoTIDs
 	w.shards = make([]shard, shardCount())
 	w.mask = uint64(len(w.shards) - 1)
-	w.free = make(chan []byte, w.buffers())
-	for range spareBlocks {
-		w.free <- nil
-	}
+	w.free.init(spareBlocks, w.buffers())
 	for i := range w.shards {
 		w.shards[i].buf = newBlock()
 	}
@@ -193,17 +190,27 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 	if w == nil {
 		return
 	}
-	if s.ID == 0 {
-		s.ID = w.lastID.Add(1)
-	}
-	if s.TS < 0 || s.Dur < 0 || s.TID < 0 {
-		w.fixed.Add(1)
-	}
-	if argsSize(args) > maxLine-6*2*maxKeyPart-512 {
+	if argsSize(args) > maxArgs {
+		if s.ID == 0 {
+			s.ID = w.lastID.Add(1)
+		}
+		w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
 		w.writeLong(&Event{ID: s.ID, Name: key.name, Cat: key.cat, Type: key.typ, TID: s.TID, TS: s.TS, Dur: s.Dur,
 			Level: s.Level, Parent: s.Parent, Args: append([]Arg(nil), args...)})
 		return
 	}
+	w.complete(key, &s, args, nil)
+}
+
+// complete writes a span whose arguments, as Args or as text, fit into a line.
+func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
+	if w == nil {
+		return
+	}
+	if s.ID == 0 {
+		s.ID = w.lastID.Add(1)
+	}
+	w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
 	sh := &w.shards[uint64(s.TID)&w.mask]
 	sh.mu.Lock()
 	if sh.buf == nil {
@@ -211,13 +218,20 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 		w.late.Add(1)
 		return
 	}
-	sh.buf = w.enc.appendSpan(sh.buf, &sh.clock, key, &s, args)
+	sh.buf = w.enc.appendSpan(sh.buf, &sh.clock, key, s, args, text)
 	sh.lines++
 	sh.last = max(sh.last, s.TS+s.Dur)
 	full := len(sh.buf) >= w.block
 	sh.mu.Unlock()
 	if full {
 		w.sealFull(sh)
+	}
+}
+
+// repaired counts an event with a number that the format does not have.
+func (w *Writer) repaired(negative bool) {
+	if negative {
+		w.fixed.Add(1)
 	}
 }
 
@@ -231,9 +245,7 @@ func (w *Writer) Write(ev *Event) {
 		copied.ID = w.lastID.Add(1)
 		ev = &copied
 	}
-	if ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0 {
-		w.fixed.Add(1)
-	}
+	w.repaired(ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0)
 	if quickSize(ev) > maxLine {
 		w.writeLong(ev)
 		return

@@ -44,7 +44,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	}
 	p.hub = dispatch.New(p.log)
 	p.rec, p.control = recorder.New(recorder.Options{
-		Base: base, Identity: id, Strategy: base.ErrorStrategy, Clock: p.clock, Log: p.log,
+		Base: base, Identity: id, Strategy: base.ErrorStrategy, Now: p.nanoseconds(), Log: p.log,
 		Progress: p.progress, Hub: p.hub, Off: !base.Enabled(),
 	})
 	if !base.Enabled() {

@@ -29,6 +29,12 @@ func benchmarkConfig() config.Base {
 // inLoop gives callbacks inside a training loop.
 func inLoop(tb testing.TB, with func(*telemetry.TrainingTelemetryBuilder)) (context.Context, *callbacks.Callbacks) {
 	tb.Helper()
+	return inLoopOf(tb, context.Background(), with)
+}
+
+// inLoopOf is inLoop with a context of the program's.
+func inLoopOf(tb testing.TB, ctx context.Context, with func(*telemetry.TrainingTelemetryBuilder)) (context.Context, *callbacks.Callbacks) {
+	tb.Helper()
 	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(benchmarkConfig()).WithLogger(quietLog())
 	with(b)
 	tel, err := b.ConfigureProvider(context.Background())
@@ -40,7 +46,6 @@ func inLoop(tb testing.TB, with func(*telemetry.TrainingTelemetryBuilder)) (cont
 			tb.Error(err)
 		}
 	})
-	ctx := context.Background()
 	cb := callbacks.New(tel)
 	if _, err := cb.OnAppStart(ctx); err != nil {
 		tb.Fatal(err)

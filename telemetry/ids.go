@@ -2,18 +2,18 @@ package telemetry
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"sync"
+	"math/rand/v2"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RandomIDs makes trace and span ids from the operating system's entropy, a
-// new trace for every root span. Seeding a random generator of the program
-// does not touch it.
+// RandomIDs makes trace and span ids at random, a new trace for every root
+// span. The operating system seeds them: seeding a random generator of the
+// program does not touch them.
 func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
 
 // JobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job
@@ -48,27 +48,16 @@ func (g *idGenerator) partID(lap int, window int64, number int) (id trace.TraceI
 }
 
 type idGenerator struct {
-	job  trace.TraceID // of every root span; zero: each gets its own
-	pool sync.Pool     // of *entropy
+	job trace.TraceID // of every root span; zero: each gets its own
 }
 
-// entropy is a block of random bytes that are used up from the front.
-type entropy struct {
-	block [512]byte
-	used  int
-}
-
+// fill fills dst, a number of whole words. The generator is the runtime's own: a
+// strong one for each thread, seeded by the operating system, which no program
+// can seed.
 func (g *idGenerator) fill(dst []byte) {
-	e, _ := g.pool.Get().(*entropy)
-	if e == nil {
-		e = &entropy{used: len(e.block)}
+	for ; len(dst) >= 8; dst = dst[8:] {
+		binary.LittleEndian.PutUint64(dst, rand.Uint64())
 	}
-	if e.used+len(dst) > len(e.block) {
-		_, _ = rand.Read(e.block[:]) // never fails
-		e.used = 0
-	}
-	e.used += copy(dst, e.block[e.used:])
-	g.pool.Put(e)
 }
 
 // NewIDs implements sdktrace.IDGenerator.

@@ -16,7 +16,7 @@ const deepest = 64
 // any more: two of them overlapped without lying in each other.
 var overlapped = func() *open {
 	o := new(open)
-	o.state.Store(stateWritten)
+	o.state.Store(stateEnded)
 	return o
 }()
 

@@ -31,6 +31,10 @@ const (
 // statusError is the value of argStatus for what failed.
 const statusError = "ERROR"
 
+// stackText is how many bytes of arguments an event can have without an
+// allocation.
+const stackText = 384
+
 // stackArgs is how many arguments an event can have without an allocation.
 const stackArgs = 10
 
@@ -53,6 +57,67 @@ func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.K
 	links := s.Links()
 	dst = appendLinks(appendStatus(dst, s.Status()), links)
 	return appendDropped(dst, s, len(links)), cat, event
+}
+
+// appendText appends attributes as text. Those that name the event are given
+// apart. ok is false where a key may be one that the event has anyway, or would
+// be after its repair: then they have to be Args.
+func appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event string, ok bool) {
+	for i := range attrs {
+		switch kv := &attrs[i]; kv.Key {
+		case AttrCategory:
+			cat = kv.Value.AsString()
+		case AttrName:
+			event = kv.Value.AsString()
+		default:
+			if dst, ok = appendPlain(dst, kv); !ok {
+				return nil, "", "", false
+			}
+		}
+	}
+	return dst, cat, event, true
+}
+
+// appendPlain appends one attribute as text.
+func appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
+	key := string(kv.Key)
+	switch key {
+	case argStatus, argDescription, argLinks, argDroppedAttr, argDroppedLink, argDroppedEv, argTruncated, argTraceID, argSpanID:
+		return nil, false
+	}
+	if !dftracer.Plain(key) {
+		return nil, false
+	}
+	switch kv.Value.Type() {
+	case attribute.INT64:
+		return dftracer.AppendInt(dst, key, kv.Value.AsInt64()), true
+	case attribute.STRING:
+		return dftracer.AppendString(dst, key, kv.Value.AsString()), true
+	}
+	var one [1]dftracer.Arg
+	return dftracer.AppendArg(dst, appendArg(one[:0], kv)[0]), true
+}
+
+// missingProgress is epoch and step, -1 where they are not known or among attrs.
+func missingProgress(epoch, step int64, attrs []attribute.KeyValue) (int64, int64) {
+	if epoch >= 0 && has(attrs, attributes.Epoch) {
+		epoch = -1
+	}
+	if step >= 0 && has(attrs, attributes.Step) {
+		step = -1
+	}
+	return epoch, step
+}
+
+// appendProgressText appends epoch and step where they are known.
+func appendProgressText(dst []byte, epoch, step int64) []byte {
+	if epoch >= 0 {
+		dst = dftracer.AppendInt(dst, attributes.Epoch, epoch)
+	}
+	if step >= 0 {
+		dst = dftracer.AppendInt(dst, attributes.Step, step)
+	}
+	return dst
 }
 
 // appendArg converts one attribute.
@@ -87,10 +152,11 @@ func compositeJSON(v attribute.Value) string {
 
 // appendProgress adds epoch and step unless attrs has them.
 func appendProgress(dst []dftracer.Arg, epoch, step int64, attrs []attribute.KeyValue) []dftracer.Arg {
-	if epoch >= 0 && !has(attrs, attributes.Epoch) {
+	epoch, step = missingProgress(epoch, step, attrs)
+	if epoch >= 0 {
 		dst = append(dst, dftracer.Int(attributes.Epoch, epoch))
 	}
-	if step >= 0 && !has(attrs, attributes.Step) {
+	if step >= 0 {
 		dst = append(dst, dftracer.Int(attributes.Step, step))
 	}
 	return dst
@@ -166,10 +232,15 @@ func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 	return append(dst, dftracer.Raw(argLinks, strings.TrimSuffix(b.String(), "\n")))
 }
 
-// appendDropped adds the counts of what the SDK left out of the span.
+// appendDropped adds the counts of what the SDK left out of the span. Each
+// question to an ended span copies all of it, so that those are left out whose
+// answer is known: links are dropped only where some are kept.
 func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dftracer.Arg {
 	if n := s.DroppedAttributes(); n > 0 {
 		dst = append(dst, dftracer.Int(argDroppedAttr, int64(n)))
+	}
+	if links == 0 {
+		return dst
 	}
 	if n := s.DroppedLinks() + max(links-maxLinks, 0); n > 0 {
 		dst = append(dst, dftracer.Int(argDroppedLink, int64(n)))

@@ -42,17 +42,17 @@ type keyID struct {
 type keyTable struct {
 	standard *[spans.Count]dftracer.Key
 	recent   [recentKeys]atomic.Pointer[recentKey]
-	known    atomic.Pointer[map[keyID]*dftracer.Key]
+	all      atomic.Pointer[map[keyID]*dftracer.Key]
 	mu       sync.Mutex // of writers
 }
 
 // recentKeys is how many names are found without hashing them; a power of two.
 const recentKeys = 64
 
-// recentKey is a key with what it was found by.
+// recentKey is a key with what was asked for.
 type recentKey struct {
-	id  keyID
-	key *dftracer.Key
+	scope, name, cat, event string
+	key                     *dftracer.Key
 }
 
 // slot spreads names by what tells most of them apart.
@@ -67,30 +67,37 @@ func (t *keyTable) slot(name string) *atomic.Pointer[recentKey] {
 // find gives the key of a span of that name. cat and event are the attributes,
 // empty if the span has none.
 func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
-	index := -1
-	if cat == "" || event == "" {
-		if index = spans.Index(name); index >= 0 && event == "" {
-			return &t.standard[index]
-		}
+	slot := t.slot(name)
+	if r := slot.Load(); r != nil && r.name == name && r.scope == scope && r.cat == cat && r.event == event {
+		return r.key
 	}
-	if event != "" {
+	key, keep := t.known(scope, name, cat, event)
+	if keep {
+		slot.Store(&recentKey{strings.Clone(scope), strings.Clone(name), strings.Clone(cat), strings.Clone(event), key})
+	}
+	return key
+}
+
+// known is find without the recent names. keep tells whether the key is one of
+// those that are kept.
+func (t *keyTable) known(scope, name, cat, event string) (key *dftracer.Key, keep bool) {
+	if event == "" {
+		if index := spans.Index(name); index >= 0 {
+			return &t.standard[index], true
+		}
+	} else {
 		name = event
 	}
 	id := keyID{scope, name, false}
 	if cat != "" {
 		id = keyID{cat, name, true}
 	}
-	slot := t.slot(id.name)
-	if r := slot.Load(); r != nil && r.id == id {
-		return r.key
-	}
-	if known := t.known.Load(); known != nil {
-		if key := (*known)[id]; key != nil {
-			slot.Store(&recentKey{id, key})
-			return key
+	if all := t.all.Load(); all != nil {
+		if key := (*all)[id]; key != nil {
+			return key, true
 		}
 	}
-	return t.add(id)
+	return t.add(id), false
 }
 
 func (t *keyTable) add(id keyID) *dftracer.Key {
@@ -101,7 +108,7 @@ func (t *keyTable) add(id keyID) *dftracer.Key {
 	key := dftracer.NewKey(safeCategory(cat), id.name)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.known.Load()
+	old := t.all.Load()
 	if old != nil && len(*old) >= maxKeys {
 		return &key
 	}
@@ -112,7 +119,7 @@ func (t *keyTable) add(id keyID) *dftracer.Key {
 		}
 	}
 	next[keyID{strings.Clone(id.scope), strings.Clone(id.name), id.byCat}] = &key
-	t.known.Store(&next)
+	t.all.Store(&next)
 	return &key
 }
 

@@ -41,8 +41,7 @@ func (o *open) events() int { return int(o.live.Load() &^ liftedBit) }
 const (
 	stateOpen  = iota
 	stateHeld  // it cannot end at the moment
-	stateEnded // it is being written
-	stateWritten
+	stateEnded // it is being written, or is
 )
 
 func (o *open) ended() bool { return o.state.Load() >= stateEnded }

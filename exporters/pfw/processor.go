@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -228,32 +229,61 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 // write writes an ended span. The SDK gives either a snapshot or, at
 // Shutdown, the span itself.
 func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
-	var stack [stackArgs]dftracer.Arg
 	if e.ambient {
 		p.leave(&e.open, truncated)
 	}
 	end, level, parent := e.settle(end, p.latest)
-	tid := p.roots.end(&e.open, end)
+	at := dftracer.Span{ID: e.id, TID: p.roots.end(&e.open, end), TS: e.start, Dur: end - e.start, Level: level, Parent: parent}
+	if truncated {
+		p.truncated.Add(1)
+	}
+	if !p.writeText(e, s, &at, truncated) {
+		p.writeArgs(e, s, &at, truncated)
+	}
+	p.remainingEvents(e, s, at.TID, level)
+	p.open.remove(e)
+}
 
+// writeText writes a span whose attributes can be encoded one by one, as those
+// of nearly all spans can. It writes nothing where it returns false.
+func (p *Processor) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) bool {
+	if s.Status().Code != codes.Unset || s.DroppedAttributes() > 0 || len(s.Links()) > 0 {
+		return false
+	}
+	attrs := s.Attributes()
+	var stack [stackText]byte
+	epoch, step := missingProgress(e.epoch, e.step, attrs)
+	text, cat, event, ok := appendText(appendProgressText(stack[:0], epoch, step), attrs)
+	if !ok {
+		return false
+	}
+	if truncated {
+		text = dftracer.AppendInt(text, argTruncated, 1)
+	}
+	if p.opts.TraceIDs {
+		sc := s.SpanContext()
+		text = dftracer.AppendString(text, argTraceID, sc.TraceID().String())
+		text = dftracer.AppendString(text, argSpanID, sc.SpanID().String())
+	}
+	p.w.WriteEncoded(p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), *at, text)
+	return true
+}
+
+// writeArgs writes any span.
+func (p *Processor) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) {
+	var stack [stackArgs]dftracer.Arg
 	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
 	from := len(args)
 	args, cat, event := appendSpan(args, s, attrs)
-	if truncated {
-		if p.truncated.Add(1); !has(attrs, argTruncated) {
-			args = append(args, dftracer.Int(argTruncated, 1))
-		}
+	if truncated && !has(attrs, argTruncated) {
+		args = append(args, dftracer.Int(argTruncated, 1))
 	}
 	if p.opts.TraceIDs {
 		args = appendIDs(args, s)
 	}
 	distinct(args, from, attrs)
-	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
-	p.w.WriteComplete(key, dftracer.Span{
-		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,
-	}, args...)
-	p.remainingEvents(e, s, tid, level)
-	p.open.remove(e)
+	p.w.WriteComplete(p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), *at, args...)
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: what was written so far is in

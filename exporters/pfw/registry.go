@@ -22,8 +22,7 @@ const (
 // registry knows the open spans by their span id, and the open scopes. Each
 // has a slot that its id, or its lane and depth, point to. What finds its slot
 // taken goes to a table behind a lock. Spans and scopes are registered until they
-// are written, so that Shutdown knows what to wait for; a written span stays in
-// its slot until another one needs it.
+// are written, so that Shutdown knows what to wait for.
 type registry struct {
 	spans  [spanSlots]atomic.Pointer[spanEntry]
 	scopes [laneSlots * depthSlots]atomic.Pointer[scope]
@@ -55,7 +54,7 @@ func (r *registry) spanShard(id *trace.SpanID) *spanShard {
 // add adds an open span under its id.
 func (r *registry) add(e *spanEntry) {
 	slot := r.spanSlot(&e.spanID)
-	if old := slot.Load(); (old == nil || old.state.Load() == stateWritten) && slot.CompareAndSwap(old, e) {
+	if slot.Load() == nil && slot.CompareAndSwap(nil, e) {
 		return
 	}
 	r.others.Add(1)
@@ -90,9 +89,9 @@ func (r *registry) find(id trace.SpanID) *spanEntry {
 
 // remove takes a span out that is written. It is called once for each.
 func (r *registry) remove(e *spanEntry) {
-	e.span = nil // the registry may keep e for a while
-	e.state.Store(stateWritten)
-	if r.others.Load() == 0 {
+	e.span = nil // what began below may keep e for a while
+	if slot := r.spanSlot(&e.spanID); slot.Load() == e {
+		slot.Store(nil)
 		return
 	}
 	s := r.spanShard(&e.spanID)
@@ -102,6 +101,17 @@ func (r *registry) remove(e *spanEntry) {
 		delete(s.open, e.spanID)
 		r.others.Add(-1)
 	}
+}
+
+// holdsSpan tells whether a span is still registered.
+func (r *registry) holdsSpan(e *spanEntry) bool {
+	if r.spanSlot(&e.spanID).Load() == e {
+		return true
+	}
+	s := r.spanShard(&e.spanID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[e.spanID] == e
 }
 
 // addScope adds a scope that began on a lane.
@@ -160,7 +170,7 @@ func (r *registry) holds(sc *scope) bool {
 func (r *registry) allSpans() []*spanEntry {
 	var all []*spanEntry
 	for i := range r.spans {
-		if e := r.spans[i].Load(); e != nil && e.state.Load() != stateWritten {
+		if e := r.spans[i].Load(); e != nil {
 			all = append(all, e)
 		}
 	}

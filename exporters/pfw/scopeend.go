@@ -72,33 +72,71 @@ func (s *scope) write(end int64, truncated bool) {
 	end, level, parent := s.settle(end, p.latest)
 	tid := p.roots.end(&s.open, end)
 
-	var stack [stackArgs]dftracer.Arg
-	args := s.appendArgs(stack[:0])
-	if truncated {
-		args = append(args, dftracer.Int(argTruncated, 1))
+	at := dftracer.Span{ID: s.id, TID: tid, TS: s.start, Dur: end - s.start, Level: level, Parent: parent}
+	var text [stackText]byte
+	if text, ok := s.appendText(text[:0]); ok {
+		if truncated {
+			text = dftracer.AppendInt(text, argTruncated, 1)
+		}
+		p.w.WriteEncoded(&s.kind.key, at, text)
+	} else {
+		var stack [stackArgs]dftracer.Arg
+		args := s.appendArgs(stack[:0])
+		if truncated {
+			args = append(args, dftracer.Int(argTruncated, 1))
+		}
+		p.w.WriteComplete(&s.kind.key, at, args...)
 	}
-	p.w.WriteComplete(&s.kind.key, dftracer.Span{
-		ID: s.id, TID: tid, TS: s.start, Dur: end - s.start, Level: level, Parent: parent,
-	}, args...)
 	p.open.removeScope(s)
 }
 
-// appendArgs adds the arguments of the scope; those of this one use win over
-// those of its kind.
-func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
+// arguments are those of this use of the scope and those of its kind.
+func (s *scope) arguments() (extra, shared []attribute.KeyValue, epoch, step int64) {
 	args := s.current()
-	epoch, step := s.kind.p.standing(args)
-	var shared, extra []attribute.KeyValue
+	epoch, step = s.kind.p.standing(args)
 	if args != nil {
 		shared = args.Attrs
 	}
 	if own := s.extra.Load(); own != nil {
 		extra = *own
 	}
-	if epoch >= 0 && !has(extra, attributes.Epoch) && !has(shared, attributes.Epoch) {
+	epoch, step = missingProgress(epoch, step, extra)
+	epoch, step = missingProgress(epoch, step, shared)
+	return extra, shared, epoch, step
+}
+
+// appendText is appendArgs as text; ok is false where the keys do not allow that.
+func (s *scope) appendText(dst []byte) (text []byte, ok bool) {
+	extra, shared, epoch, step := s.arguments()
+	dst = appendProgressText(dst, epoch, step)
+	if s.count > 0 && !has(extra, argCount) {
+		dst = dftracer.AppendInt(dst, argCount, s.count)
+	}
+	for i := range shared {
+		kv := &shared[i]
+		if has(extra, kv.Key) || s.count > 0 && kv.Key == argCount {
+			continue
+		}
+		if dst, ok = appendPlain(dst, kv); !ok {
+			return nil, false
+		}
+	}
+	for i := range extra {
+		if dst, ok = appendPlain(dst, &extra[i]); !ok {
+			return nil, false
+		}
+	}
+	return dst, true
+}
+
+// appendArgs adds the arguments of the scope; those of this one use win over
+// those of its kind.
+func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
+	extra, shared, epoch, step := s.arguments()
+	if epoch >= 0 {
 		dst = append(dst, dftracer.Int(attributes.Epoch, epoch))
 	}
-	if step >= 0 && !has(extra, attributes.Step) && !has(shared, attributes.Step) {
+	if step >= 0 {
 		dst = append(dst, dftracer.Int(attributes.Step, step))
 	}
 	if s.count > 0 && !has(extra, argCount) {

@@ -30,7 +30,7 @@ func (p *Processor) truncate() {
 	all := p.openScopes() // that were registered meanwhile
 	for _, e := range p.open.allSpans() {
 		all = append(all, left{
-			open: &e.open, depth: e.level(), pending: func() bool { return e.state.Load() == stateEnded },
+			open: &e.open, depth: e.level(), pending: func() bool { return p.open.holdsSpan(e) },
 			write: func(end int64) { p.write(e, e.span, end, true) },
 		})
 	}

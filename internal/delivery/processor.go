@@ -45,9 +45,13 @@ func (p *Processor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 // OnEnd queues a sampled span, or counts it as dropped. It never waits for the
 // exporter.
 func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
-	if p == nil || !s.SpanContext().IsSampled() {
-		return
+	if p != nil && s.SpanContext().IsSampled() {
+		p.Put(s)
 	}
+}
+
+// Put is OnEnd for a span that is known to be sampled.
+func (p *Processor) Put(s sdktrace.ReadOnlySpan) {
 	size, repaired := sizeOf(s), 0
 	if size > largeItem {
 		if s, repaired = p.queue.clean(s); repaired > 0 {

@@ -55,8 +55,8 @@ func (c *Control) Scope(ctx context.Context, name string, options []StartOption)
 		return ctx, nil
 	}
 	r := c.r
-	p, err := r.standard(name, options)
-	if err != nil {
+	var p startParams
+	if err := r.standard(&p, name, options); err != nil {
 		err = r.fail(callName{"start", "Start"}, err)
 		return ctx, &Span{rec: r, index: -1, state: spanEnded, problem: err}
 	}

@@ -18,7 +18,8 @@ type call struct {
 	queued   bool  // records wait for the outputs
 	events   []otelEvent
 	ends     []otelEnd
-	reading  reading // for metrics
+	room     [1]otelEnd // for the first of ends, where a caller arranges it
+	reading  reading    // for metrics
 	warnings []warning
 }
 
@@ -82,7 +83,8 @@ func (r *Recorder) deliver(c *call) {
 		if e.fail != nil {
 			e.span.otel.SetStatus(codes.Error, e.fail.text)
 		}
-		e.span.otel.End(trace.WithTimestamp(time.Unix(0, e.at)))
+		e.span.endOptions[0] = trace.WithTimestamp(time.Unix(0, e.at))
+		e.span.otel.End(e.span.endOptions[:]...)
 	}
 	for i := range c.warnings {
 		w := &c.warnings[i]

@@ -15,14 +15,15 @@ import (
 
 // finish ends a span with everything that the end of its kind means: metrics
 // of an iteration, a loop, a save.
-func (r *Recorder) finish(s *Span, e End) error {
+func (r *Recorder) finish(s *Span, e End, used consumed) error {
 	v := r.valuesFor(s.index)
 	if s.index == indexApplication && r.ending != nil && r.Recording() && s.Active() {
 		r.ending()
 	}
 	c := call{now: r.now()}
+	c.ends = c.room[:0]
 	f, known := r.failureOf(s, e.Err, 2)
-	problem, refused := r.finishLocked(&c, s, e, f, known, &v)
+	problem, refused := r.finishLocked(&c, s, e, used, f, known, &v)
 	if refused || s.index != indexApplication {
 		r.deliver(&c)
 		if problem != nil {
@@ -43,7 +44,7 @@ func (r *Recorder) finish(s *Span, e End) error {
 
 // finishLocked is the part of finish under the lock. known reports that an error
 // record of the failure was written for a span below.
-func (r *Recorder) finishLocked(c *call, s *Span, e End, f *failure, known bool, v *values) (problem error, refused bool) {
+func (r *Recorder) finishLocked(c *call, s *Span, e End, used consumed, f *failure, known bool, v *values) (problem error, refused bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended != nil || s.state != spanOpen {
@@ -57,6 +58,7 @@ func (r *Recorder) finishLocked(c *call, s *Span, e End, f *failure, known bool,
 		return err, true
 	}
 	t = r.notBefore(s, t)
+	s.iteration.add(used)
 	problem = r.complete(c, s, t, f, v)
 	if f != nil && !s.errored && !known {
 		c.failure(s, f.event("Error in "+s.data.Name+": ", t), s.index >= 0)
@@ -69,14 +71,14 @@ func (r *Recorder) finishLocked(c *call, s *Span, e End, f *failure, known bool,
 }
 
 // finishNamed is finish for the open span of a name.
-func (r *Recorder) finishNamed(index int, e End) error {
+func (r *Recorder) finishNamed(index int, e End, used consumed) error {
 	if r == nil {
 		return ErrNotConfigured
 	}
 	s, err := r.named(index)
 	switch {
 	case err == nil:
-		return r.finish(s, e)
+		return r.finish(s, e, used)
 	case err == ErrClosed || err == ErrDisabled:
 		return err
 	case timed(index):

@@ -29,17 +29,17 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, f *failure, v
 	e := &s.iteration
 	st.productive = saturate(st.productive, d)
 	st.done++
-	samples := e.Samples.Or(v.batch)
+	samples := e.samples.Or(v.batch)
 	st.samples += samples
-	st.sized = st.sized || e.Samples.IsSet()
-	if e.Tokens.IsSet() || st.counted {
-		st.tokens += e.Tokens.Or(v.seq * samples)
+	st.sized = st.sized || e.samples.IsSet()
+	if e.tokens.IsSet() || st.counted {
+		st.tokens += e.tokens.Or(v.seq * samples)
 		st.counted = true
 	} else if v.seq != 0 {
 		st.tokens = v.seq * st.samples
 	}
-	if e.Loss.IsSet() {
-		st.loss = e.Loss
+	if e.loss.IsSet() {
+		st.loss = e.loss
 	}
 	if r.meters != nil {
 		defer func() { c.reading.iteration = st.read(d, samples, e, v) }()
@@ -68,9 +68,9 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, f *failure, v
 }
 
 // read is what metrics say of an iteration.
-func (st *trainingState) read(d, samples int64, e *IterationEnd, v *values) *iterationReading {
-	it := &iterationReading{duration: d, ranks: max(v.world, 1), samples: samples, tokens: e.Tokens.Or(v.seq * samples)}
-	it.loss, it.hasLoss = e.Loss.Get(), e.Loss.IsSet()
+func (st *trainingState) read(d, samples int64, e *consumed, v *values) *iterationReading {
+	it := &iterationReading{duration: d, ranks: max(v.world, 1), samples: samples, tokens: e.tokens.Or(v.seq * samples)}
+	it.loss, it.hasLoss = e.loss.Get(), e.loss.IsSet()
 	if v.throughput && d > 0 {
 		it.flops = attributes.Product(samples, v.flops).Float64()
 		it.throughput, it.average = st.latest, st.throughput

@@ -23,12 +23,14 @@ type EndOption interface{ end(e *ending) }
 // ending gathers the options of an end.
 type ending struct {
 	End
-	iteration IterationEnd
+	iteration consumed
 	step      int
 }
 
-func (e End) end(to *ending)          { to.End = e }
-func (e IterationEnd) end(to *ending) { to.iteration, to.End = e, End{Time: e.Time, Err: e.Err} }
+func (e End) end(to *ending) { to.End = e }
+func (e IterationEnd) end(to *ending) {
+	to.iteration, to.End = consumed{e.Loss, e.Samples, e.Tokens}, End{Time: e.Time, Err: e.Err}
+}
 func (f Finalization) end(to *ending) { to.step, to.End = f.GlobalStep, End{Time: f.Time, Err: f.Err} }
 
 func (s Start) start(r *Recorder, p *startParams) error {
@@ -81,8 +83,8 @@ func belongs(p *startParams, option string, indexes ...int) error {
 // standard gathers what the start of a standard span needs. name is that of a
 // row of the table, or spans.CheckpointSave for a save by the configured
 // strategy.
-func (r *Recorder) standard(name string, options []StartOption) (p startParams, err error) {
-	p = startParams{name: name, index: spans.Index(name)}
+func (r *Recorder) standard(p *startParams, name string, options []StartOption) error {
+	p.name, p.index = name, spans.Index(name)
 	switch {
 	case name == spans.CheckpointSave, p.index == indexSaveSync, p.index == indexSaveAsync:
 		p.values = r.values(false)
@@ -91,38 +93,39 @@ func (r *Recorder) standard(name string, options []StartOption) (p startParams, 
 			p.name, p.index = spans.CheckpointSaveAsync, indexSaveAsync
 		}
 		if name != spans.CheckpointSave && name != p.name {
-			return p, fmt.Errorf("%s cannot be started: the training configuration says %s; start spans.CheckpointSave, "+
+			return fmt.Errorf("%s cannot be started: the training configuration says %s; start spans.CheckpointSave, "+
 				"which follows the configuration", name, p.name)
 		}
 	case p.index < 0:
-		return p, fmt.Errorf("%q is not a standard span: use StartSpan for a span of your own, or a name of package spans", name)
+		return fmt.Errorf("%q is not a standard span: use StartSpan for a span of your own, or a name of package spans", name)
 	case p.index == indexTraining:
 		p.values = r.values(true)
 	}
 	if len(options) > 0 {
-		if p, err = r.with(p, options); err != nil {
-			return p, err
+		if err := r.with(p, options); err != nil {
+			return err
 		}
 	}
 	if need := neededBy(p.index); need != "" && !given(options) {
-		return p, fmt.Errorf("%s needs to know more: give a %s to its start", p.name, need)
+		return fmt.Errorf("%s needs to know more: give a %s to its start", p.name, need)
 	}
-	return p, nil
+	return nil
 }
 
 // with applies options. What they get escapes, which starts without options
 // need not pay for.
-func (r *Recorder) with(p startParams, options []StartOption) (startParams, error) {
+func (r *Recorder) with(p *startParams, options []StartOption) error {
 	own := new(startParams)
-	*own = p
+	*own = *p
 	for _, o := range options {
 		if o != nil {
 			if err := o.start(r, own); err != nil {
-				return p, err
+				return err
 			}
 		}
 	}
-	return *own, nil
+	*p = *own
+	return nil
 }
 
 // neededBy is the option without which a span cannot be started.
@@ -157,7 +160,8 @@ func (r *Recorder) StartPhase(ctx context.Context, name string, options ...Start
 		r.late(name)
 		return ctx, nil
 	}
-	p, err := r.standard(name, options)
+	var p startParams
+	err := r.standard(&p, name, options)
 	if err != nil {
 		return ctx, r.fail(namesOf(p.index).start, err)
 	}
@@ -187,12 +191,8 @@ func (r *Recorder) EndPhase(name string, options ...EndOption) error {
 		}
 	case index < 0:
 		return r.fail(callName{"end", "EndPhase"}, fmt.Errorf("%q is not a standard span", name))
-	case index == indexIteration:
-		if s, err := r.named(index); err == nil {
-			s.setIteration(e.iteration)
-		}
 	}
-	return silent(r.finishNamed(index, e.End))
+	return silent(r.finishNamed(index, e.End, e.iteration))
 }
 
 func endingOf(options []EndOption) ending {
@@ -217,5 +217,5 @@ func (r *Recorder) endFinalization(e *ending) error {
 	case s == nil:
 		return r.fail(callbackNames[indexFinalize].end, fmt.Errorf("the finalization of the checkpoint of step %d is not active", e.step))
 	}
-	return silent(r.finish(s, e.End))
+	return silent(r.finish(s, e.End, consumed{}))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ const ScopeName = "github.com/trainspan/trainspan/telemetry"
 // else's code, and are called before the lock is taken or after it is
 // released.
 type Recorder struct {
-	clock    outputs.Clock
+	now      func() int64 // nanoseconds since the Unix epoch
 	tracer   trace.Tracer
 	tracers  trace.TracerProvider
 	log      *slog.Logger
@@ -74,7 +75,7 @@ type Hub interface {
 	// Mask gives the outputs that want the records of a span that is started
 	// with ctx, zero for none. ctx may be nil.
 	Mask(ctx context.Context, index int, name string) uint64
-	Push(r *outputs.Record, mask uint64)
+	Push(r outputs.Record, mask uint64)
 	PushGap(message string, attrs []attributes.Attr, at int64)
 	Drain()
 	// OnEvent hands the event of an open span on.
@@ -93,7 +94,7 @@ type Options struct {
 	Base     config.Base
 	Identity outputs.Identity
 	Strategy config.ErrorStrategy
-	Clock    outputs.Clock
+	Now      func() int64 // the time in nanoseconds since the Unix epoch
 	Log      *slog.Logger
 	Progress *outputs.Progress
 	Hub      Hub
@@ -104,7 +105,7 @@ type Options struct {
 // New makes a recorder and the handle that controls it.
 func New(o Options) (*Recorder, *Control) {
 	r := &Recorder{
-		clock: o.Clock, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
+		now: o.Now, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
 	}
 	r.window, r.limited = o.Base.ExplicitTimeWindow, o.Base.ExplicitTimeWindow > 0
 	if o.Base.Training != nil {
@@ -138,8 +139,6 @@ type startParams struct {
 	options []trace.SpanStartOption
 	tracer  trace.Tracer // nil: the recorder's own
 }
-
-func (r *Recorder) now() int64 { return r.clock.Now().UnixNano() }
 
 // Recording reports whether anything is recorded: r is not nil, and was neither
 // switched off nor closed.
@@ -200,7 +199,26 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	if err != nil {
 		err = r.fail(namesOf(p.index).start, err)
 	}
-	return trace.ContextWithSpan(ctx, (*contextSpan)(s)), s, err
+	return s.carrying, s, err
+}
+
+// below gives ctx with s as the span that it carries. Frameworks with hooks hold
+// one context and start everything with it: then it is the one that the start
+// of s has made.
+func (s *Span) below(ctx context.Context) context.Context {
+	if same(s.base, ctx) {
+		return s.carrying
+	}
+	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
+}
+
+// same tells whether two contexts are known to be one. Not all types of contexts
+// can be compared; pointers can, and the background is the commonest.
+func same(a, b context.Context) bool {
+	if b == context.Background() {
+		return a == b
+	}
+	return reflect.TypeOf(b).Kind() == reflect.Pointer && a == b
 }
 
 // reserve checks the start and takes the name.
@@ -317,8 +335,9 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 			r.warn(warnStart, "a span could not be started in OpenTelemetry", "span", p.name, "panic", cause)
 		}
 	}()
+	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
 	if s.parent != nil && FromContext(ctx) != s.parent {
-		ctx = trace.ContextWithSpan(ctx, (*contextSpan)(s.parent))
+		ctx = s.parent.below(ctx)
 	}
 	if !p.root {
 		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
@@ -330,10 +349,12 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	switch {
 	case p.tracer != nil:
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
-	case len(kvs) == 0:
-		_, s.otel = r.tracer.Start(ctx, s.data.Name, trace.WithTimestamp(time.Unix(0, s.data.Start)))
 	default:
-		_, s.otel = r.tracer.Start(ctx, s.data.Name, trace.WithTimestamp(time.Unix(0, s.data.Start)), trace.WithAttributes(kvs...))
+		options := append(s.startOptions[:0], trace.WithTimestamp(time.Unix(0, s.data.Start)))
+		if len(kvs) > 0 {
+			options = append(options, trace.WithAttributes(kvs...))
+		}
+		_, s.otel = r.tracer.Start(ctx, s.data.Name, options...)
 	}
 	sc := s.otel.SpanContext()
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
@@ -438,7 +459,7 @@ func (r *Recorder) export(c *call, s *Span, rec *outputs.Record) {
 	r.stats.Records++
 	data := s.data
 	rec.Span = &data
-	r.hub.Push(rec, s.mask)
+	r.hub.Push(*rec, s.mask)
 	c.queued = true
 }
 

@@ -43,6 +43,13 @@ type Span struct {
 	mask    uint64       // the outputs that get its records
 	outside trace.SpanID // its parent, if that is no span of the recorder
 
+	base, carrying context.Context // it was started with, and that one with the span; see below
+
+	// The options of its start and its end in OpenTelemetry, which are not kept
+	// there: here they need no memory of their own.
+	startOptions [1]trace.SpanStartOption
+	endOptions   [1]trace.SpanEndOption
+
 	// Guarded by the recorder's lock.
 	data       outputs.SpanData
 	state      spanState
@@ -52,8 +59,8 @@ type Span struct {
 	repaired   bool  // its end lay before its start
 	inner      error // the latest error with which a span below ended
 	prev, next *Span
-	iteration  IterationEnd // of a training iteration, set before its end
-	step       int64        // of a checkpoint save
+	iteration  consumed // of a training iteration, set before its end
+	step       int64    // of a checkpoint save
 	problem    error
 }
 
@@ -173,7 +180,7 @@ func (s *Span) finish(e End) {
 			s.note(err)
 		}
 	}
-	s.note(s.rec.finish(s, e))
+	s.note(s.rec.finish(s, e, consumed{}))
 }
 
 // note keeps a problem for Err.
@@ -187,22 +194,22 @@ func (s *Span) note(err error) {
 
 // SetLoss gives the loss of a training iteration before its end.
 func (s *Span) SetLoss(loss float64) {
-	s.setIteration(IterationEnd{Loss: attributes.Some(loss)})
+	s.setIteration(consumed{loss: attributes.Some(loss)})
 }
 
 // SetSamples says how many samples a training iteration really consumed over
 // all ranks, before its end.
 func (s *Span) SetSamples(n int64) {
-	s.setIteration(IterationEnd{Samples: attributes.Some(n)})
+	s.setIteration(consumed{samples: attributes.Some(n)})
 }
 
 // SetTokens says how many tokens a training iteration really consumed over
 // all ranks, before its end.
 func (s *Span) SetTokens(n int64) {
-	s.setIteration(IterationEnd{Tokens: attributes.Some(n)})
+	s.setIteration(consumed{tokens: attributes.Some(n)})
 }
 
-func (s *Span) setIteration(e IterationEnd) {
+func (s *Span) setIteration(e consumed) {
 	if s == nil || s.rec == nil || s.index != indexIteration {
 		return
 	}
@@ -211,16 +218,22 @@ func (s *Span) setIteration(e IterationEnd) {
 	s.iteration.add(e)
 }
 
-// add sets what e says and leaves the rest.
-func (e *IterationEnd) add(more IterationEnd) {
-	if more.Loss.IsSet() {
-		e.Loss = more.Loss
+// consumed is what a training iteration says of itself.
+type consumed struct {
+	loss            attributes.Opt[float64]
+	samples, tokens attributes.Opt[int64]
+}
+
+// add sets what more says and leaves the rest.
+func (e *consumed) add(more consumed) {
+	if more.loss.IsSet() {
+		e.loss = more.loss
 	}
-	if more.Samples.IsSet() {
-		e.Samples = more.Samples
+	if more.samples.IsSet() {
+		e.samples = more.samples
 	}
-	if more.Tokens.IsSet() {
-		e.Tokens = more.Tokens
+	if more.tokens.IsSet() {
+		e.tokens = more.tokens
 	}
 }
 

@@ -125,10 +125,10 @@ func (h *Hub) Networked() bool {
 // Push queues a record for the outputs of the mask. It does not wait: the
 // caller may hold a lock, and calls Drain when it has released it. Records go
 // out in the order in which they were pushed.
-func (h *Hub) Push(r *outputs.Record, mask uint64) {
+func (h *Hub) Push(r outputs.Record, mask uint64) {
 	for i, a := range h.records {
 		if mask&(1<<i) != 0 {
-			a.queue.push(item{record: *r})
+			a.queue.push(item{record: r})
 		}
 	}
 }

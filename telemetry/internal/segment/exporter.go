@@ -113,39 +113,49 @@ func (f *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{Delivery: d}
 }
 
+// starting is a span that starts, with what is asked of it more than once: each
+// question to it takes its lock.
+type starting struct {
+	sdktrace.ReadWriteSpan
+	own, parent trace.SpanContext
+	above       trace.Span // the parent that the context has
+	long        bool
+}
+
 // OnStart implements sdktrace.SpanProcessor.
-func (f *Exporter) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	name := s.Name()
+func (f *Exporter) OnStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
+	name := span.Name()
 	index := spans.Index(name)
-	id := s.SpanContext().SpanID()
+	s := starting{span, span.SpanContext(), span.Parent(), parentIn(ctx), isLong(index)}
+	hide := !f.offer.Selection.Takes(ctx, index, name)
 	if f.counts {
-		f.run.started(s, isLong(index))
+		f.run.started(span, s.long)
 	}
 	f.mu.Lock()
 	defer f.unlock()
-	above := f.ancestorOf(ctx, s)
-	if !f.offer.Selection.Takes(ctx, index, name) {
-		f.hidden[id] = above
+	above := f.ancestorOf(&s)
+	if hide {
+		f.hidden[s.own.SpanID()] = above
 		return
 	}
-	f.add(ctx, s, isLong(index), above)
+	f.add(&s, above)
 }
 
 // add puts an exported span below its nearest exported ancestor. The lock is
 // held.
-func (f *Exporter) add(ctx context.Context, s sdktrace.ReadWriteSpan, long bool, above ancestor) {
-	own := s.SpanContext()
-	at := f.placeOf(ctx, s, above)
-	if at.link.IsValid() || at.parent.SpanID() != s.Parent().SpanID() {
+func (f *Exporter) add(s *starting, above ancestor) {
+	own := s.own
+	at := f.placeOf(s, above)
+	if at.link.IsValid() || at.parent.SpanID() != s.parent.SpanID() {
 		f.moved[own.SpanID()] = at
 	}
-	if long && own.IsSampled() && (f.segment > 0 || f.run != nil) {
+	if s.long && own.IsSampled() && (f.segment > 0 || f.run != nil) {
 		l := &longSpan{
-			span: s, current: own, part: f.run.find(own.TraceID()),
+			span: s.ReadWriteSpan, current: own, part: f.run.find(own.TraceID()),
 			above: above.long, direct: above.long != nil, place: at, from: s.StartTime(),
 		}
 		if !l.direct {
-			l.above = f.longAbove(ctx)
+			l.above = f.longAbove(s)
 		}
 		f.long[own.SpanID()] = l
 	}
@@ -153,8 +163,8 @@ func (f *Exporter) add(ctx context.Context, s sdktrace.ReadWriteSpan, long bool,
 
 // ancestorOf finds the nearest exported ancestor of a span that starts. The
 // lock is held.
-func (f *Exporter) ancestorOf(ctx context.Context, s sdktrace.ReadWriteSpan) ancestor {
-	parent := s.Parent()
+func (f *Exporter) ancestorOf(s *starting) ancestor {
+	parent := s.parent
 	if above, ok := f.hidden[parent.SpanID()]; ok {
 		if above.long != nil {
 			if in, ok := f.segmentIn(above.long, s); ok {
@@ -170,7 +180,7 @@ func (f *Exporter) ancestorOf(ctx context.Context, s sdktrace.ReadWriteSpan) anc
 		}
 		return ancestor{in, l}
 	}
-	if known := parentIn(ctx).SpanContext(); known.SpanID() == parent.SpanID() {
+	if known := s.above.SpanContext(); known.SpanID() == parent.SpanID() {
 		parent = known
 	}
 	return ancestor{parent, nil}
@@ -178,11 +188,11 @@ func (f *Exporter) ancestorOf(ctx context.Context, s sdktrace.ReadWriteSpan) anc
 
 // placeOf is the place of a span below its nearest exported ancestor or, if
 // that is in another trace, below the nearest long span. The lock is held.
-func (f *Exporter) placeOf(ctx context.Context, s sdktrace.ReadWriteSpan, above ancestor) place {
-	if !above.HasSpanID() || above.TraceID() == s.SpanContext().TraceID() {
+func (f *Exporter) placeOf(s *starting, above ancestor) place {
+	if !above.HasSpanID() || above.TraceID() == s.own.TraceID() {
 		return place{parent: above.SpanContext}
 	}
-	if l := f.longAbove(ctx); l != nil {
+	if l := f.longAbove(s); l != nil {
 		if in, ok := f.segmentIn(l, s); ok {
 			return place{in, above.SpanContext}
 		}
@@ -190,10 +200,10 @@ func (f *Exporter) placeOf(ctx context.Context, s sdktrace.ReadWriteSpan, above 
 	return place{link: above.SpanContext}
 }
 
-// longAbove is the nearest long span that is open above the span that starts
-// with ctx, or nil. The lock is held.
-func (f *Exporter) longAbove(ctx context.Context) *longSpan {
-	for s := parentIn(ctx); s != nil; {
+// longAbove is the nearest long span that is open above a span that starts, or
+// nil. The lock is held.
+func (f *Exporter) longAbove(of *starting) *longSpan {
+	for s := of.above; s != nil; {
 		if l := f.long[s.SpanContext().SpanID()]; l != nil {
 			return l
 		}
@@ -208,17 +218,17 @@ func (f *Exporter) longAbove(ctx context.Context) *longSpan {
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (f *Exporter) OnEnd(s sdktrace.ReadOnlySpan) {
+	own := s.SpanContext()
 	if f.counts {
-		f.run.ended(s.SpanContext().SpanID())
+		f.run.ended(own.SpanID())
 	}
-	if s := f.end(s); s != nil {
-		f.queue.OnEnd(s)
+	if s := f.end(s, own.SpanID()); s != nil && own.IsSampled() {
+		f.queue.Put(s)
 	}
 }
 
 // end is an ended span as it is exported, nil if it is not.
-func (f *Exporter) end(s sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
-	id := s.SpanContext().SpanID()
+func (f *Exporter) end(s sdktrace.ReadOnlySpan, id trace.SpanID) sdktrace.ReadOnlySpan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, left := f.hidden[id]; left {

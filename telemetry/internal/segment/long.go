@@ -154,11 +154,12 @@ func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
 // segmentIn is the segment of a long span to which a span belongs that starts
 // in some trace, and whether there is one in that trace. If the long span has
 // not come as far as that part of the run yet, it has then. The lock is held.
-func (f *Exporter) segmentIn(l *longSpan, s sdktrace.ReadOnlySpan) (trace.SpanContext, bool) {
-	id := s.SpanContext().TraceID()
-	if l.current.TraceID() != id {
-		f.enter(l, f.run.find(id), s.StartTime())
+func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool) {
+	id := s.own.TraceID()
+	if l.current.TraceID() == id {
+		return l.current, true
 	}
+	f.enter(l, f.run.find(id), s.StartTime())
 	for _, sc := range [...]trace.SpanContext{l.current, l.before, l.span.SpanContext()} {
 		if sc.TraceID() == id {
 			return sc, true
