@@ -18,7 +18,7 @@
 // Lanes gives out the tid of spans so that tools which nest by containment
 // show the truth. A Reader gives the events of a file one by one, Scan reads
 // the members of a large file in parallel, Validate checks a whole trace and
-// Recover mends the file of a process that was killed.
+// Recover repairs the file of a process that was killed.
 //
 // The package knows nothing of OpenTelemetry and starts no goroutine before a
 // Writer or a Scan does.

@@ -11,13 +11,13 @@ import (
 // framer makes the start and the end of files and the records of gaps. Its
 // methods are called by the sink, on one goroutine.
 type framer struct {
-	w     *Writer
-	pump  *pump
-	clock clock
-	line  []byte
-	text  []byte
-	lines int
-	facts int
+	w        *Writer
+	pump     *pump
+	clock    clock
+	line     []byte
+	text     []byte
+	lines    int
+	metadata int
 
 	single bool         // one gzip stream for all that is in a file
 	zip    *gzip.Writer // of it
@@ -104,13 +104,13 @@ func (f *framer) add(ev Event) {
 	f.line = line
 	f.lines++
 	if ev.Phase == PhaseMetadata {
-		f.facts++
+		f.metadata++
 	}
 }
 
 // block hands out what was added, in the form in which it goes into the file.
 func (f *framer) block(last bool) outfile.Block {
-	b := outfile.Block{Data: f.text, Lines: f.lines, Facts: f.facts}
+	b := outfile.Block{Data: f.text, Lines: f.lines, Metadata: f.metadata}
 	f.pump.bytes.Add(uint64(len(f.text)))
 	switch {
 	case f.w.opts.Compression == CompressNone:
@@ -132,6 +132,6 @@ func (f *framer) block(last bool) outfile.Block {
 		f.pump.members.Add(1)
 		b.Data = f.packed.Bytes()
 	}
-	f.text, f.lines, f.facts = f.text[:0], 0, 0
+	f.text, f.lines, f.metadata = f.text[:0], 0, 0
 	return b
 }

@@ -78,7 +78,7 @@ func (f *framer) footer(p outfile.Part) {
 	d := f.w.opts.Dialect
 	n := p.Lines
 	if d == V22 {
-		n -= p.Facts // metadata has no id there and does not count
+		n -= p.Metadata // metadata has no id there and does not count
 	}
 	args := []Arg{Int("num_events", int64(n))}
 	if p.Lost > 0 {

@@ -155,5 +155,5 @@ func (w *Writer) Begin(ev *Event) {
 		return w.enc.appendMetadata(dst, ev, true)
 	})
 	w.cuts.Add(uint64(cuts))
-	w.appendLine(&w.facts, line, 0)
+	w.appendLine(&w.metadata, line, 0)
 }

@@ -21,11 +21,11 @@ const (
 
 // job is one order to the pump.
 type job struct {
-	op    op
-	buf   []byte
-	lines int
-	facts bool // lines are metadata
-	done  chan struct{}
+	op       op
+	buf      []byte
+	lines    int
+	metadata bool // lines are metadata
+	done     chan struct{}
 }
 
 const (
@@ -50,7 +50,7 @@ type pump struct {
 	fast   *gzip.Writer
 	small  *gzip.Writer
 	packed bytes.Buffer
-	member struct{ bytes, lines, facts int } // put into the open member so far
+	member struct{ bytes, lines, metadata int } // put into the open member so far
 
 	bytes   atomic.Uint64 // of text
 	waiting atomic.Int64  // lines in the open member
@@ -88,7 +88,7 @@ func newPump(w *Writer, sink func(outfile.Options) (*outfile.Sink, error), buffe
 	}
 	if w.opts.RemoveEmpty {
 		o.Unwanted = func(last outfile.Part) bool {
-			return last.Number == 0 && last.Lost == 0 && last.Lines-last.Facts < minEvents
+			return last.Number == 0 && last.Lost == 0 && last.Lines-last.Metadata < minEvents
 		}
 	}
 	// The start of the file is written here, so that even a process that dies
@@ -101,7 +101,7 @@ func (p *pump) run() {
 	for j := range p.jobs {
 		switch j.op {
 		case opData:
-			p.feed(j.buf, j.lines, j.facts)
+			p.feed(j.buf, j.lines, j.metadata)
 			if j.buf != nil {
 				p.w.putFree(j.buf)
 			}
@@ -122,17 +122,17 @@ func (p *pump) run() {
 
 // feed takes whole lines. When the file has stopped and memory is full they are
 // dropped here, before they are compressed.
-func (p *pump) feed(text []byte, lines int, metadata bool) {
+func (p *pump) feed(text []byte, lines int, isMeta bool) {
 	if len(text) == 0 || !p.sink.Admit(lines) {
 		return
 	}
-	facts := 0
-	if metadata {
-		facts = lines
+	metadata := 0
+	if isMeta {
+		metadata = lines
 	}
 	p.bytes.Add(uint64(len(text)))
 	if p.zip == nil {
-		p.sink.Put(text, lines, facts)
+		p.sink.Put(text, lines, metadata)
 		return
 	}
 	hurry := len(p.jobs) >= backlog
@@ -146,7 +146,7 @@ func (p *pump) feed(text []byte, lines int, metadata bool) {
 	_, _ = p.zip.Write(text) // into memory
 	p.member.bytes += len(text)
 	p.member.lines += lines
-	p.member.facts += facts
+	p.member.metadata += metadata
 	p.waiting.Store(int64(p.member.lines))
 	if p.member.bytes >= p.w.opts.MemberSize || hurry && p.zip != p.fast {
 		p.endMember()
@@ -160,9 +160,9 @@ func (p *pump) endMember() {
 		return
 	}
 	_ = p.zip.Close()
-	p.sink.Put(p.packed.Bytes(), m.lines, m.facts)
+	p.sink.Put(p.packed.Bytes(), m.lines, m.metadata)
 	p.members.Add(1)
-	p.member.bytes, p.member.lines, p.member.facts = 0, 0, 0
+	p.member.bytes, p.member.lines, p.member.metadata = 0, 0, 0
 	p.waiting.Store(0)
 	if p.packed.Cap() > maxPacked {
 		p.packed = bytes.Buffer{}

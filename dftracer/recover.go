@@ -20,7 +20,7 @@ var ErrInUse = errors.New("a process is writing this file; wait for its end")
 
 // RecoverOptions configures Recover. The zero value, and nil, are ready for use.
 type RecoverOptions struct {
-	// Output is where the mended trace goes; "" replaces the file itself.
+	// Output is where the repaired trace goes; "" replaces the file itself.
 	Output string
 	// OnBad is called for every line that is no valid record. Such lines are
 	// kept in members that are whole and left out where text is written anew.
@@ -47,11 +47,11 @@ type RecoverReport struct {
 	DamagedAt int64
 }
 
-// Recover mends the trace of a process that was killed: it cuts the file to
+// Recover repairs the trace of a process that was killed: it cuts the file to
 // its last whole line, closes the spans that were open according to their
 // begin records with the argument truncated:1, and appends the end event with
 // recovered:1 and the closing bracket. A complete trace is left alone. The
-// mended trace is written beside the file and then renamed, so that Recover
+// repaired trace is written beside the file and then renamed, so that Recover
 // itself can be interrupted. A file that a Writer has open is refused where the
 // file system has locks. Parents that were never written, because they had not
 // run for long, get an event named unfinished around their children.
@@ -119,7 +119,7 @@ func (r *recovery) run() (RecoverReport, error) {
 	defer os.Remove(temp.Name()) //nolint:errcheck // gone after the rename
 	r.temp, r.sink.w = temp, temp
 	r.out = bufio.NewWriterSize(&r.sink, 256<<10)
-	err = r.mend()
+	err = r.repair()
 	if err == nil {
 		err = r.out.Flush()
 	}
@@ -133,7 +133,7 @@ func (r *recovery) run() (RecoverReport, error) {
 	return r.report, os.Rename(temp.Name(), target)
 }
 
-func (r *recovery) mend() error {
+func (r *recovery) repair() error {
 	var magic [2]byte
 	if _, err := r.f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return err

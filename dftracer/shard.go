@@ -121,7 +121,7 @@ func (w *Writer) putFree(b []byte) {
 	w.free.put(b[:0])
 }
 
-// sealFull hands the shard's buffer to the pump, after the facts that its
+// sealFull hands the shard's buffer to the pump, after the metadata that its
 // lines may refer to. Another goroutine may have done so already.
 func (w *Writer) sealFull(s *shard) {
 	w.sealing.Lock()
@@ -129,7 +129,7 @@ func (w *Writer) sealFull(s *shard) {
 	if s.filled() < w.block {
 		return
 	}
-	if s == &w.facts {
+	if s == &w.metadata {
 		w.sealFacts()
 		return
 	}
@@ -142,8 +142,8 @@ func (w *Writer) sealFull(s *shard) {
 func (w *Writer) sealAll() {
 	w.sealing.Lock()
 	defer w.sealing.Unlock()
-	// The facts go first into the file but are taken last, so that no event
-	// can be ahead of the facts it refers to. Shards are sent one by one
+	// The metadata go first into the file but are taken last, so that no event
+	// can be ahead of the metadata it refers to. Shards are sent one by one
 	// because there may be fewer spare buffers than shards.
 	for i := range w.shards {
 		s := &w.shards[i]
@@ -158,11 +158,11 @@ func (w *Writer) sealAll() {
 }
 
 func (w *Writer) sealFacts() {
-	if w.facts.filled() == 0 {
+	if w.metadata.filled() == 0 {
 		return
 	}
-	buf, n := w.facts.take(w.takeFree())
-	w.pump.jobs <- job{buf: buf, lines: n, facts: true}
+	buf, n := w.metadata.take(w.takeFree())
+	w.pump.jobs <- job{buf: buf, lines: n, metadata: true}
 }
 
 // retireShards makes later writes fail. Lines that slipped in after the last
@@ -178,9 +178,9 @@ func (w *Writer) retireShards() {
 	for i := range w.shards {
 		events = append(events, last(&w.shards[i]))
 	}
-	facts := last(&w.facts)
-	facts.facts = true
-	w.pump.jobs <- facts
+	metadata := last(&w.metadata)
+	metadata.metadata = true
+	w.pump.jobs <- metadata
 	for _, j := range events {
 		w.pump.jobs <- j
 	}

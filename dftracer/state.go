@@ -10,7 +10,7 @@ import (
 type traceState struct {
 	dialect  Dialect
 	lines    int // records
-	facts    int // of them metadata
+	metadata int // of them metadata
 	opened   bool
 	closed   bool // "]" was seen
 	ended    bool // the end event was seen
@@ -67,7 +67,7 @@ func (s *traceState) note(ev *Event, d Dialect) {
 		s.host = ev.HostHash
 	}
 	if ev.Phase == PhaseMetadata {
-		s.facts++
+		s.metadata++
 		if s.pid == 0 {
 			s.pid, s.tid = ev.PID, ev.TID
 		}
@@ -205,7 +205,7 @@ func (s *traceState) closing() (text []byte, closed, invented int) {
 	if !s.ended {
 		n := s.lines + heads + len(open) + len(unfinished)
 		if s.dialect == V22 {
-			n -= s.facts
+			n -= s.metadata
 		}
 		args := []Arg{Int("num_events", int64(n)), Int("recovered", 1), Int("truncated_spans", int64(len(open)))}
 		if len(unfinished) > 0 {

@@ -41,10 +41,10 @@ type Writer struct {
 	path   string
 	lastID atomic.Uint64
 
-	shards []shard // of events, by lane
-	facts  shard   // of metadata, stored ahead of the events that refer to it
-	mask   uint64
-	block  int // a buffer this full goes to the pump
+	shards   []shard // of events, by lane
+	metadata shard   // of metadata, stored ahead of the events that refer to it
+	mask     uint64
+	block    int // a buffer this full goes to the pump
 
 	sealing sync.Mutex // keeps blocks in the order in which they were taken
 	free    blocks
@@ -138,7 +138,7 @@ func allocWriter(path string, o Options) *Writer {
 	for i := range w.shards {
 		w.shards[i].buf = newBlock()
 	}
-	w.facts.buf = newBlock()
+	w.metadata.buf = newBlock()
 	return w
 }
 
@@ -296,7 +296,7 @@ func (w *Writer) appendLine(sh *shard, line []byte, end int64) {
 
 func (w *Writer) shardOf(ev *Event) *shard {
 	if ev.Phase == PhaseMetadata {
-		return &w.facts
+		return &w.metadata
 	}
 	return &w.shards[uint64(ev.TID)&w.mask]
 }

@@ -142,7 +142,7 @@ func TestSpill(t *testing.T) {
 }
 
 // TestNoAnswer has backends that are not there, or accept the connection and
-// never answer: nothing hangs, and every span is told of.
+// never answer: nothing hangs, and every span gets a report of.
 func TestNoAnswer(t *testing.T) {
 	dead, err := servers.FreeAddress()
 	if err != nil {

@@ -43,7 +43,7 @@ type relay struct {
 	refused, zipped int
 }
 
-// admit notes a request and tells whether it may pass.
+// admit notes a request and reports whether it may pass.
 func (r *relay) admit(key string, zipped bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +183,7 @@ func address(j *servers.JaegerServer, protocol string) string {
 }
 
 // loseDemo runs the demo into an exporter whose backend takes nothing, and
-// checks that every span is told of as lost. It gives the counts by cause.
+// checks that every span gets a report of as lost. It gives the counts by cause.
 func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 	t.Helper()
 	w, r := &witness{}, &reports{}

@@ -56,7 +56,7 @@ func traceOptions(t *config.Trace) *dftracer.Options {
 	return o
 }
 
-// fileEvents are what the log is told of a file.
+// fileEvents are what the log gets a report of a file.
 func fileEvents(log *slog.Logger, output string) (onError func(error), onPath func(string)) {
 	onError = func(err error) { log.Warn("telemetry file", "output", output, "error", err) }
 	onPath = func(path string) { log.Info("telemetry goes to another file", "output", output, "path", path) }

@@ -211,13 +211,13 @@ func (p *eventPrinter) record(path string, ev *dftracer.Event) {
 }
 
 // rankTracker knows the ranks of the processes of one file, as far as it was read.
-type rankTracker struct{ fileFacts }
+type rankTracker struct{ fileMetadata }
 
 // newRankTracker begins with what a first look at the file found, if there was one.
-func newRankTracker(facts *fileFacts) *rankTracker {
-	t := &rankTracker{fileFacts{ranks: make(map[procKey]string)}}
-	if facts != nil {
-		t.fileFacts = *facts
+func newRankTracker(metadata *fileMetadata) *rankTracker {
+	t := &rankTracker{fileMetadata{ranks: make(map[procKey]string)}}
+	if metadata != nil {
+		t.fileMetadata = *metadata
 	}
 	return t
 }

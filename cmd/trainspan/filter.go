@@ -28,7 +28,7 @@ type filter struct {
 	names          []*regexp.Regexp
 	epochs, steps  []numbers
 	window         window
-	files          map[string]*fileFacts // what a first look at the files found
+	files          map[string]*fileMetadata // what a first look at the files found
 	relFrom, relTo time.Duration
 	hasFrom, hasTo bool // relative to the start
 	narrow         bool
@@ -37,8 +37,8 @@ type filter struct {
 // numbers is a range of whole numbers, both ends included.
 type numbers struct{ from, to int64 }
 
-// fileFacts is what some filters must know of a file beforehand.
-type fileFacts struct {
+// fileMetadata is what some filters must know of a file beforehand.
+type fileMetadata struct {
 	start int64 // of the first span; 0 without one
 	host  string
 	ranks map[procKey]string
@@ -78,22 +78,22 @@ func (q *filter) prepare(ctx context.Context, files []string) (err error) {
 		return err
 	}
 	q.narrow = len(ranks)+len(q.epochs)+len(q.steps)+len(q.categories)+len(q.names) > 0
-	q.files = make(map[string]*fileFacts)
+	q.files = make(map[string]*fileMetadata)
 	if len(ranks) == 0 && !q.hasFrom && !q.hasTo {
 		return nil
 	}
 	var start int64
 	for _, path := range files {
-		facts := look(ctx, path, len(ranks) > 0)
-		q.files[path] = facts
-		if facts.start > 0 && (start == 0 || facts.start < start) {
-			start = facts.start
+		metadata := look(ctx, path, len(ranks) > 0)
+		q.files[path] = metadata
+		if metadata.start > 0 && (start == 0 || metadata.start < start) {
+			start = metadata.start
 		}
 	}
 	if len(ranks) > 0 {
 		q.ranks = make(map[string]bool)
-		for _, facts := range q.files {
-			for _, rank := range facts.ranks {
+		for _, metadata := range q.files {
+			for _, rank := range metadata.ranks {
 				if n, err := strconv.ParseInt(rank, 10, 64); err == nil && within(ranks, n) {
 					q.ranks[rank] = true
 				}
@@ -153,7 +153,7 @@ func (q *filter) times() error {
 // all reports whether nothing is left out.
 func (q *filter) all() bool { return !q.narrow && q.window.all() }
 
-// has reports whether an event of a file counts. Facts always do.
+// has reports whether an event of a file counts. Metadata always do.
 func (q *filter) has(path string, ev *dftracer.Event) bool {
 	if ev.Phase == dftracer.PhaseMetadata {
 		return true
@@ -183,11 +183,11 @@ func (q *filter) hasRank(path string, ev *dftracer.Event) bool {
 	if q.ranks == nil {
 		return true
 	}
-	facts := q.files[path]
-	return q.ranks[facts.ranks[facts.key(ev)]]
+	metadata := q.files[path]
+	return q.ranks[metadata.ranks[metadata.key(ev)]]
 }
 
-func (f *fileFacts) key(ev *dftracer.Event) procKey {
+func (f *fileMetadata) key(ev *dftracer.Event) procKey {
 	if ev.HostHash == "" {
 		return procKey{f.host, ev.PID}
 	}
@@ -196,32 +196,32 @@ func (f *fileFacts) key(ev *dftracer.Event) procKey {
 
 // look reads a file for what filters must know beforehand. What is wrong with
 // it is told when it is read for good.
-func look(ctx context.Context, path string, ranks bool) *fileFacts {
-	facts := &fileFacts{ranks: make(map[procKey]string)}
+func look(ctx context.Context, path string, ranks bool) *fileMetadata {
+	metadata := &fileMetadata{ranks: make(map[procKey]string)}
 	if stat, err := os.Stat(path); err == nil && !ranks {
 		if info := readIndex(path, stat); info != nil {
-			facts.start = info.Start
-			return facts
+			metadata.start = info.Start
+			return metadata
 		}
 	}
 	var mu sync.Mutex
 	note := func(ev *dftracer.Event) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if facts.host == "" {
-			facts.host = ev.HostHash
+		if metadata.host == "" {
+			metadata.host = ev.HostHash
 		}
-		if facts.first == nil || ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart {
-			key := facts.key(ev)
-			facts.first = &key
+		if metadata.first == nil || ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart {
+			key := metadata.key(ev)
+			metadata.first = &key
 		}
 		switch {
 		case ev.Phase == dftracer.PhaseMetadata:
 			if key, value := ev.Meta(); ev.Name == dftracer.NameProcess && key == "rank" {
-				facts.ranks[facts.key(ev)], facts.ranked = value, true
+				metadata.ranks[metadata.key(ev)], metadata.ranked = value, true
 			}
-		case ev.Cat != dftracer.CatDFTracer && (facts.start == 0 || ev.TS < facts.start):
-			facts.start = ev.TS
+		case ev.Cat != dftracer.CatDFTracer && (metadata.start == 0 || ev.TS < metadata.start):
+			metadata.start = ev.TS
 		}
 		return nil
 	}
@@ -231,10 +231,10 @@ func look(ctx context.Context, path string, ranks bool) *fileFacts {
 		_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, note)
 	}
 	// The same as withRank: the first process is the one that wrote the file.
-	if rank := runs.RankOf(path); rank >= 0 && !facts.ranked && facts.first != nil {
-		facts.ranks[*facts.first] = strconv.Itoa(rank)
+	if rank := runs.RankOf(path); rank >= 0 && !metadata.ranked && metadata.first != nil {
+		metadata.ranks[*metadata.first] = strconv.Itoa(rank)
 	}
-	return facts
+	return metadata
 }
 
 // parseNumbers reads lists such as 3 and 5-7.

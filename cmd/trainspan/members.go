@@ -12,14 +12,14 @@ import (
 
 // member is one gzip member of a trace.
 type member struct {
-	Offset int64 `json:"offset"` // in the file
-	Size   int64 `json:"size"`   // compressed
-	Text   int64 `json:"text"`   // decompressed
-	Lines  int64 `json:"lines"`  // that end in it
-	Events int64 `json:"events"` // spans among them
-	Facts  int64 `json:"facts"`  // metadata records among them
-	Start  int64 `json:"start_us,omitempty"`
-	End    int64 `json:"end_us,omitempty"`
+	Offset   int64 `json:"offset"`   // in the file
+	Size     int64 `json:"size"`     // compressed
+	Text     int64 `json:"text"`     // decompressed
+	Lines    int64 `json:"lines"`    // that end in it
+	Events   int64 `json:"events"`   // spans among them
+	Metadata int64 `json:"metadata"` // metadata records among them
+	Start    int64 `json:"start_us,omitempty"`
+	End      int64 `json:"end_us,omitempty"`
 }
 
 // chunk is text of whole lines on its way to a parser.
@@ -90,7 +90,7 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 	}
 	for i := range w.members {
 		if m := &w.members[i]; i < len(parts) {
-			m.Lines, m.Events, m.Facts, m.Start, m.End = parts[i].Lines, parts[i].Events, parts[i].Facts, parts[i].Start, parts[i].End
+			m.Lines, m.Events, m.Metadata, m.Start, m.End = parts[i].Lines, parts[i].Events, parts[i].Metadata, parts[i].Start, parts[i].End
 		}
 	}
 	return total, w.members, nil
@@ -113,7 +113,7 @@ func countPart(parts []member, at int, t *tally) []member {
 		m.End = max(m.End, t.End)
 	}
 	m.Events += t.Events
-	m.Facts += t.Metadata
+	m.Metadata += t.Metadata
 	return parts
 }
 

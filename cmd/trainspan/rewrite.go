@@ -33,15 +33,15 @@ func newRewriter(w *dftracer.Writer, from *survey, base uint64) *rewriter {
 // firstID returns a number above every id that a new trace gives to its own
 // records when it takes over those of the given traces.
 func firstID(all ...*survey) uint64 {
-	facts := 0
+	metadata := 0
 	for _, s := range all {
-		facts += s.facts
+		metadata += s.metadata
 	}
-	if facts > 100_000 {
+	if metadata > 100_000 {
 		return 1 << 40 // names may have to be written more than once
 	}
 	n := uint64(1000)
-	for n < uint64(facts)+200 {
+	for n < uint64(metadata)+200 {
 		n *= 10
 	}
 	return n

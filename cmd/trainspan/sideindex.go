@@ -171,7 +171,7 @@ func missing(t *tally, info *fileInfo) []string {
 	if !t.ended {
 		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")
 	}
-	if t.mended {
+	if t.repaired {
 		out = append(out, "what the program would have written after it was killed; the trace was recovered")
 	}
 	if t.Lost > 0 {

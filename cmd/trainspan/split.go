@@ -31,7 +31,7 @@ func newSplit(a *app) *cobra.Command {
 		Use:   "split FILE -o DIRECTORY",
 		Short: "Cut a trace into several",
 		Long: `Cuts a trace by process, epoch, category or time. Each piece is a complete trace
-with the names, ranks and other facts of the whole. A span belongs to the piece in
+with the names, ranks and other metadata of the whole. A span belongs to the piece in
 which it starts; except by process its parent may be in another one, and the pieces
 say so by a trace.part record. Spans without an epoch go to a piece of their own.`,
 		Example: `  trainspan split job.pfw.gz -o ranks/
@@ -67,13 +67,13 @@ type splitPiece struct {
 }
 
 type splitter struct {
-	a      *app
-	o      *splitOptions
-	from   *survey
-	stem   string
-	pieces map[string]*splitPiece
-	order  []*splitPiece
-	facts  []dftracer.Event
+	a        *app
+	o        *splitOptions
+	from     *survey
+	stem     string
+	pieces   map[string]*splitPiece
+	order    []*splitPiece
+	metadata []dftracer.Event
 }
 
 func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
@@ -127,7 +127,7 @@ func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
 	return nil
 }
 
-// take passes one event on to its piece. Facts go to all of them.
+// take passes one event on to its piece. Metadata go to all of them.
 func (s *splitter) take(ev *dftracer.Event) error {
 	if ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata {
 		return nil
@@ -143,10 +143,10 @@ func (s *splitter) take(ev *dftracer.Event) error {
 		for _, p := range s.order {
 			s.share(p, ev)
 		}
-		if len(s.facts) < 1<<14 && len(ev.Name) > 0 && !isHashRecord(ev.Name) {
+		if len(s.metadata) < 1<<14 && len(ev.Name) > 0 && !isHashRecord(ev.Name) {
 			kept := *ev
 			kept.Args = cloneArgs(ev.Args)
-			s.facts = append(s.facts, kept)
+			s.metadata = append(s.metadata, kept)
 		}
 		return nil
 	}
@@ -255,8 +255,8 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 	if s.o.by != "process" || s.from.filter != nil {
 		p.out.CM(dftracer.KeyPart, fmt.Sprint(len(s.order)))
 	}
-	for i := range s.facts {
-		s.share(p, &s.facts[i])
+	for i := range s.metadata {
+		s.share(p, &s.metadata[i])
 	}
 	return p, nil
 }

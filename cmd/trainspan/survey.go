@@ -17,16 +17,16 @@ const noFlush = time.Hour
 
 // survey is what a first pass finds out about a trace that is written anew.
 type survey struct {
-	path    string
-	filter  *filter // what of it is asked for; nil is everything
-	hashes  *dftracer.Hashes
-	dialect dftracer.Dialect
-	host    string // hash in the first record
-	maxID   uint64
-	facts   int
-	events  int64
-	procs   map[procKey]bool
-	ranks   map[procKey]string
+	path     string
+	filter   *filter // what of it is asked for; nil is everything
+	hashes   *dftracer.Hashes
+	dialect  dftracer.Dialect
+	host     string // hash in the first record
+	maxID    uint64
+	metadata int
+	events   int64
+	procs    map[procKey]bool
+	ranks    map[procKey]string
 
 	first      procKey // the process of the first record
 	rankByName bool    // only the name of the file says the rank
@@ -61,12 +61,12 @@ func (s *survey) note(ev *dftracer.Event) {
 	if s.host == "" {
 		s.host = ev.HostHash
 	}
-	if s.facts+int(s.events) == 0 {
+	if s.metadata+int(s.events) == 0 {
 		s.first = s.key(ev)
 	}
 	s.maxID = max(s.maxID, ev.ID)
 	if ev.Phase == dftracer.PhaseMetadata {
-		s.facts++
+		s.metadata++
 		if id, _, _, ok := eventOf(ev); ok && (len(s.eventCounts) < maxEventSpans || s.eventCounts[id] > 0) {
 			if s.eventCounts == nil {
 				s.eventCounts = make(map[uint64]int32)

@@ -22,11 +22,11 @@ type tally struct {
 	firstBad  string
 	ended     bool // an end record was seen
 	part      bool // continues another file
-	mended    bool // by recover
+	repaired  bool // by recover
 	aligned   bool // every member ends on a line end
 
-	facts   bool // metadata was seen, so that the dialect is sure
-	dialect dftracer.Dialect
+	metadata bool // metadata was seen, so that the dialect is sure
+	dialect  dftracer.Dialect
 
 	procs    map[procKey]*procTally
 	order    []procKey
@@ -111,8 +111,8 @@ func (t *tally) framing(ev *dftracer.Event) {
 		t.version = text("version")
 	case dftracer.NameEnd:
 		t.ended = true
-		_, mended := ev.Arg("recovered")
-		t.mended = t.mended || mended
+		_, repaired := ev.Arg("recovered")
+		t.repaired = t.repaired || repaired
 		if a, ok := ev.Arg("events_lost"); ok {
 			t.Lost = max(t.Lost, a.Int64())
 		}
@@ -121,7 +121,7 @@ func (t *tally) framing(ev *dftracer.Event) {
 
 func (t *tally) fact(ev *dftracer.Event) {
 	t.Metadata++
-	t.facts = true
+	t.metadata = true
 	key, value := ev.Meta()
 	switch ev.Name {
 	case dftracer.NameHostHash, dftracer.NameFileHash, dftracer.NameStringHash:
@@ -193,9 +193,9 @@ func (t *tally) merge(c *tally) {
 	if c.Torn {
 		t.Torn, t.cause = true, c.cause
 	}
-	t.ended, t.part, t.mended = t.ended || c.ended, t.part || c.part, t.mended || c.mended
-	if c.facts && !t.facts {
-		t.facts, t.dialect = true, c.dialect
+	t.ended, t.part, t.repaired = t.ended || c.ended, t.part || c.part, t.repaired || c.repaired
+	if c.metadata && !t.metadata {
+		t.metadata, t.dialect = true, c.dialect
 	}
 	if c.version != "" {
 		t.program, t.version = c.program, c.version

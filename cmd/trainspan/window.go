@@ -41,7 +41,7 @@ func parseMoment(text string) (time.Time, bool) {
 }
 
 // scanMembers reads the members that can hold something of the window. Those
-// in which no span ends hold the facts.
+// in which no span ends hold the metadata.
 func (a *app) scanMembers(ctx context.Context, info *fileInfo, w window, bar *progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
 	f, err := os.Open(info.Path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *app) scanMembers(ctx context.Context, info *fileInfo, w window, bar *pr
 	var parts []io.Reader
 	bar.file(info.Path, info.Events)
 	for _, m := range info.Members {
-		if m.Events == 0 || m.Facts > 0 || m.Start < w.to && m.End >= w.from {
+		if m.Events == 0 || m.Metadata > 0 || m.Start < w.to && m.End >= w.from {
 			parts = append(parts, io.NewSectionReader(f, m.Offset, m.Size))
 		}
 	}

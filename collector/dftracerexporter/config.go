@@ -158,7 +158,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) acknowledgesWritten() bool { return strings.EqualFold(c.Acknowledge, acknowledges[1]) }
 
-// plain tells whether files are not compressed.
+// plain reports whether files are not compressed.
 func (c *Config) plain() bool {
 	return strings.EqualFold(c.Compression, "none") || c.Compression == "" && strings.HasSuffix(c.FileName, ".pfw")
 }

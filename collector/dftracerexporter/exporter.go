@@ -216,9 +216,9 @@ func (e *tracesExporter) surveyLogs(ctx context.Context, rl plog.ResourceLogs) (
 	return events, first
 }
 
-// facts writes what the resource says as metadata of the file, except for command
+// describe writes what the resource says as metadata of the file, except for command
 // lines, which can hold secrets.
-func facts(t *trace, res pcommon.Resource) {
+func describe(t *trace, res pcommon.Resource) {
 	for key, v := range res.Attributes().All() {
 		switch key {
 		case "process.command_args", "process.command_line", "process.command":

@@ -26,7 +26,7 @@ type folded struct {
 	event, span string // names
 }
 
-// foldable tells whether a span stands for an event of its parent.
+// foldable reports whether a span stands for an event of its parent.
 func foldable(src ptrace.Span, scope string) (f folded, ok bool) {
 	if scope != oneLoggerScope || src.ParentSpanID().IsEmpty() || src.EndTimestamp() > src.StartTimestamp() {
 		return f, false

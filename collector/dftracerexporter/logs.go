@@ -27,7 +27,7 @@ func eventName(lr plog.LogRecord) string {
 	return text(lr.Attributes(), "", "event.name")
 }
 
-// isEvent tells whether a log record is an event of a span.
+// isEvent reports whether a log record is an event of a span.
 func isEvent(lr plog.LogRecord) bool {
 	return !lr.SpanID().IsEmpty() && !lr.TraceID().IsEmpty() && eventName(lr) != ""
 }

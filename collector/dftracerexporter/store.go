@@ -256,7 +256,7 @@ func (s *store) create(t *trace, a arrival) error {
 	if number > 0 {
 		w.CM(dftracer.KeyPart, strconv.Itoa(number))
 	}
-	facts(t, a.res)
+	describe(t, a.res)
 	if t.id.anonymous {
 		s.log.Warn("spans come without process.pid and service.instance.id: processes of the same host, service and rank share a file",
 			zap.String("file", w.Path()))

@@ -91,7 +91,7 @@ type Exporter struct {
 	buf     []byte
 	lines   int               // in buf
 	records int64             // encoded
-	gaps    []outfile.Gap     // that no record tells of yet
+	gaps    []outfile.Gap     // that no record reports yet
 	now     func() int64      // nanoseconds since the Unix epoch
 	pending *outputs.SpanData // the start that is held back, as the span is now
 	stop    chan struct{}
@@ -156,7 +156,7 @@ func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Want
 	return outputs.Wants{Records: true, Inline: true}, e.start(t)
 }
 
-// reports gives the functions that are told of outages and of other paths.
+// reports gives the functions that get reports of outages and of other paths.
 func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(string)) {
 	if log == nil {
 		log = slog.Default()
@@ -184,7 +184,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
-	missing := mend(out)
+	missing := repair(out)
 	if e.now = t.Now; e.now == nil {
 		e.now = func() int64 { return time.Now().UnixNano() }
 	}
@@ -223,7 +223,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 // Export implements outputs.Output. It waits for a file that is slow, and
 // no longer than a second for one that has stopped. An error means that the
 // exporter is not started, or that the record makes no sense. What becomes of
-// records that the file does not take is told by [Options.OnError] and [Stats],
+// records that the file does not take is reported by [Options.OnError] and [Stats],
 // and in the file once it works again.
 func (e *Exporter) Export(r *outputs.Record) error {
 	e.mu.Lock()
@@ -233,7 +233,7 @@ func (e *Exporter) Export(r *outputs.Record) error {
 		e.take(r)
 		e.mu.Unlock()
 		if e.options.FlushInterval < 0 {
-			e.wait(func() { _ = sink.Drain(context.Background()) }) // OnError is told
+			e.wait(func() { _ = sink.Drain(context.Background()) }) // OnError is called
 		}
 		return nil
 	}
@@ -260,7 +260,7 @@ func (e *Exporter) wait(f func()) {
 	e.blocked.Add(int64(time.Since(start)))
 }
 
-// check tells whether a record can be taken.
+// check reports whether a record can be taken.
 func (e *Exporter) check(r *outputs.Record) error {
 	if !e.open {
 		return errors.New("file: exporter is not started, or is shut down already")
@@ -316,7 +316,7 @@ func (e *Exporter) lose(r *outputs.Record) {
 	}
 }
 
-// append encodes one record and tells whether it is one to write soon.
+// append encodes one record and reports whether it is one to write soon.
 func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 	if e.options.Compat {
 		e.appendCompat(r)
@@ -371,7 +371,7 @@ func (e *Exporter) appendCompat(r *outputs.Record) {
 	e.encoded()
 }
 
-// holds tells whether the start that is held back is that of a span.
+// holds reports whether the start that is held back is that of a span.
 func (e *Exporter) holds(s *outputs.SpanData) bool {
 	return e.pending != nil && e.pending.SpanID == s.SpanID
 }

@@ -30,13 +30,13 @@ func open(path string, id outputs.Identity, add bool) (out outfile.Output, asked
 	return out, asked, err
 }
 
-// maxTail is how far back mend looks for the beginning of the last line.
+// maxTail is how far back repair looks for the beginning of the last line.
 const maxTail = 4 << 20
 
-// mend takes the torn last line off a file that is appended to, so that no half
+// repair takes the torn last line off a file that is appended to, so that no half
 // line stands before new ones. A last line that is whole, or that is none of
-// ours, is left alone; then mend tells that a line end is missing.
-func mend(out outfile.Output) (missing bool) {
+// ours, is left alone; then repair reports that a line end is missing.
+func repair(out outfile.Output) (missing bool) {
 	size := out.Size()
 	if size == 0 {
 		return false

@@ -78,7 +78,7 @@ func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	return key
 }
 
-// known is find without the recent names. keep tells whether the key is one of
+// known is find without the recent names. keep reports whether the key is one of
 // those that are kept.
 func (t *keyTable) known(scope, name, cat, event string) (key *dftracer.Key, keep bool) {
 	if event == "" {

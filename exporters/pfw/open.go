@@ -74,7 +74,7 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 }
 
 // slack is how far, in microseconds, the clocks behind the times of parent and
-// child may disagree. Such times are mended; larger differences are taken for
+// child may disagree. Such times are repaired; larger differences are taken for
 // explicit times and left as they are.
 const slack = 10_000
 

@@ -103,7 +103,7 @@ func (r *registry) remove(e *spanEntry) {
 	}
 }
 
-// holdsSpan tells whether a span is still registered.
+// holdsSpan reports whether a span is still registered.
 func (r *registry) holdsSpan(e *spanEntry) bool {
 	if r.spanSlot(&e.spanID).Load() == e {
 		return true
@@ -155,7 +155,7 @@ func (r *registry) removeScope(sc *scope) {
 	sc.prev, sc.next = nil, nil
 }
 
-// holds tells whether a scope is still registered.
+// holds reports whether a scope is still registered.
 func (r *registry) holds(sc *scope) bool {
 	if sc.slotted > 0 {
 		return r.scopes[sc.slotted-1].Load() == sc

@@ -47,7 +47,7 @@ func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
 	return &kind{p: p, key: dftracer.NewKey(safeCategory(category), name), long: isLong(category, name)}
 }
 
-// isLong tells whether a standard span of that category and name is a long one.
+// isLong reports whether a standard span of that category and name is a long one.
 func isLong(category, name string) bool {
 	for i := range spans.Count {
 		if info := spans.At(i); info.Category == category && info.Event == name {

@@ -157,7 +157,7 @@ func (in *instance) end(proc int) int64 {
 	return 0
 }
 
-// doubt tells why a fit is no evidence, "" when it is.
+// doubt reports why a fit is no evidence, "" when it is.
 func (f *fit) doubt(pts []point, tolerance int64, anchored bool) string {
 	switch {
 	case f.n < minShared:

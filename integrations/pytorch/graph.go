@@ -78,7 +78,7 @@ type Ops struct {
 	// Level is the level around the operators, zero for none. An operator that
 	// starts inside another one of the same Ops is one level deeper.
 	Level int
-	// GradEnabled tells whether gradients are recorded and becomes grad_enabled.
+	// GradEnabled reports whether gradients are recorded and becomes grad_enabled.
 	GradEnabled bool
 	// Epoch, Step, ImageIndex and ImageSize (in bytes) are written when positive,
 	// as epoch, step, image_idx and image_size.

@@ -200,7 +200,7 @@ func (p *process) resolve(dev, link *row, linked bool) error {
 	return p.device.Add(dev)
 }
 
-// deviceCollective tells whether a kernel is a collective and which: by its
+// deviceCollective reports whether a kernel is a collective and which: by its
 // own arguments, else by the rows that enclose its launch, else by its name.
 func (p *process) deviceCollective(dev, link *row, linked bool) (collective, bool) {
 	name := p.names.of(dev)

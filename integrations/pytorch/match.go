@@ -27,7 +27,7 @@ type rankCollective struct {
 type instance struct {
 	first   *rankCollective
 	members []member
-	// anchored tells that a number or a step paired it, and not the order alone.
+	// anchored reports that a number or a step paired it, and not the order alone.
 	anchored bool
 }
 

@@ -110,7 +110,7 @@ func clash(ranked []*process, a, b []int, opts *Options) bool {
 	return false
 }
 
-// fits tells why two files cannot show the same stretch of one job, and how
+// fits reports why two files cannot show the same stretch of one job, and how
 // many step numbers they share.
 func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	if p.world > 0 && q.world > 0 && p.world != q.world {

@@ -21,7 +21,7 @@ func Leave() { providers.Add(-1) }
 // Providers is how many there are.
 func Providers() int64 { return providers.Load() }
 
-// Quiet tells whether nothing has changed since Rest. It costs one load.
+// Quiet reports whether nothing has changed since Rest. It costs one load.
 func Quiet() bool { return quiet.Load() }
 
 // Rest makes Quiet true until the next Enter. Look at Providers after it.

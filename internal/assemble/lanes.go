@@ -143,7 +143,7 @@ func (n *lane) overlap(start, end int64) (from, to int) {
 	return from, max(from, to)
 }
 
-// fits tells whether a span can lie on the lane: over its children or where
+// fits reports whether a span can lie on the lane: over its children or where
 // nothing is.
 func (n *lane) fits(start, end int64, id uint64) bool {
 	from, to := n.overlap(start, end)

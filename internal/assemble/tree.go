@@ -160,7 +160,7 @@ func (a *Assembler) settle(s *Span) {
 	}
 }
 
-// circles tells whether s is above p already: spans of the same time may name
+// circles reports whether s is above p already: spans of the same time may name
 // each other.
 func (p *Span) circles(s *Span) bool {
 	for a := p; a != nil; a = a.up {

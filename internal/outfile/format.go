@@ -4,19 +4,19 @@ import "time"
 
 // Block is what a [Format] adds to a file.
 type Block struct {
-	Data  []byte // valid until the Format is called again
-	Lines int
-	Facts int // of them metadata
+	Data     []byte // valid until the Format is called again
+	Lines    int
+	Metadata int // of them metadata
 }
 
 // Part is the state of a file.
 type Part struct {
-	Number int    // of the part, from 0
-	Lines  int    // in the file
-	Facts  int    // of them metadata
-	Lost   uint64 // lines, so far and in all parts
-	Last   bool   // for End: no other part follows
-	Again  bool   // for Begin: it takes the place of a file that vanished
+	Number   int    // of the part, from 0
+	Lines    int    // in the file
+	Metadata int    // of them metadata
+	Lost     uint64 // lines, so far and in all parts
+	Last     bool   // for End: no other part follows
+	Again    bool   // for Begin: it takes the place of a file that vanished
 }
 
 // Gap is lines that are missing.

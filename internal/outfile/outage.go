@@ -12,7 +12,7 @@ type stalledError struct{}
 
 func (stalledError) Error() string { return "the file takes nothing" }
 
-// Outage is an error that tells of a time in which a file could not be
+// Outage is an error for a time in which a file could not be
 // written. It is reported when that time begins and when it is over.
 type Outage struct {
 	Path  string

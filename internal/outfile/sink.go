@@ -58,11 +58,11 @@ type Options struct {
 	Pause func() Block
 	// Unwanted, when not nil, says at the end whether to delete the file.
 	Unwanted func(Part) bool
-	// OnError is told when an outage begins and when it is over, as *Outage,
+	// OnError is called when an outage begins and when it is over, as *Outage,
 	// and of other errors. It may be called by any goroutine that uses the Sink
 	// and by its own, without a lock of the Sink.
 	OnError func(error)
-	// OnPath is told of every further file that the Sink goes on in.
+	// OnPath gets a report of every further file that the Sink goes on in.
 	OnPath func(path string)
 	// Now tells the time that gaps are counted from, once, in New; nil is
 	// time.Now. It is the program's, and not called under a lock of the Sink.
@@ -82,8 +82,8 @@ type Stats struct {
 
 // block is a queued [Block].
 type block struct {
-	data         []byte
-	lines, facts int
+	data            []byte
+	lines, metadata int
 }
 
 // Sink writes blocks to an Output in the order in which they come, on a
@@ -141,7 +141,7 @@ type Sink struct {
 type outage struct {
 	Outage
 	since, from, to time.Time
-	lost            int // lines that no record tells of yet
+	lost            int // lines that no record reports yet
 	waited          time.Duration
 }
 
@@ -215,7 +215,7 @@ func (s *Sink) stalled(now time.Time) bool {
 
 // Put appends a block of whole lines, which it copies. It never waits: ask
 // Admit before making one.
-func (s *Sink) Put(data []byte, lines, facts int) {
+func (s *Sink) Put(data []byte, lines, metadata int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.given || s.closing {
@@ -227,7 +227,7 @@ func (s *Sink) Put(data []byte, lines, facts int) {
 	defer s.wake()
 	if n := len(s.queue) - 1; n > 0 && len(s.queue[n].data)+len(data) <= chunk { // the first is being written
 		b := &s.queue[n]
-		b.data, b.lines, b.facts = append(b.data, data...), b.lines+lines, b.facts+facts
+		b.data, b.lines, b.metadata = append(b.data, data...), b.lines+lines, b.metadata+metadata
 		return
 	}
 	var buf []byte
@@ -237,7 +237,7 @@ func (s *Sink) Put(data []byte, lines, facts int) {
 	if len(s.queue) == 0 {
 		s.queue = s.store[:0]
 	}
-	s.queue = append(s.queue, block{append(buf[:0], data...), lines, facts})
+	s.queue = append(s.queue, block{append(buf[:0], data...), lines, metadata})
 	if len(s.queue) == 1 {
 		s.store = s.queue
 	}
@@ -491,7 +491,7 @@ func (s *Sink) fail(cause error, now time.Time) {
 	s.reports = append(s.reports, &told)
 }
 
-// tell calls OnError with what is to be told, in order and without the lock.
+// tell calls OnError with what is to be reported, in order and without the lock.
 func (s *Sink) tell() {
 	for s.untold() && s.telling.TryLock() {
 		for {

@@ -55,14 +55,14 @@ func (g *gate) text() string {
 type words struct{}
 
 func (words) Begin(p outfile.Part) outfile.Block {
-	return outfile.Block{Data: fmt.Appendf(nil, "begin %d\n", p.Number), Lines: 1, Facts: 1}
+	return outfile.Block{Data: fmt.Appendf(nil, "begin %d\n", p.Number), Lines: 1, Metadata: 1}
 }
 func (words) Encode(data []byte) []byte { return data }
 func (words) Gap(g outfile.Gap) outfile.Block {
-	return outfile.Block{Data: fmt.Appendf(nil, "gap %d\n", g.Lines), Lines: 1, Facts: 1}
+	return outfile.Block{Data: fmt.Appendf(nil, "gap %d\n", g.Lines), Lines: 1, Metadata: 1}
 }
 func (words) End(p outfile.Part) outfile.Block {
-	return outfile.Block{Data: fmt.Appendf(nil, "end lines=%d lost=%d\n", p.Lines, p.Lost), Lines: 1, Facts: 1}
+	return outfile.Block{Data: fmt.Appendf(nil, "end lines=%d lost=%d\n", p.Lines, p.Lost), Lines: 1, Metadata: 1}
 }
 
 // line is a line of 1 KiB.

@@ -103,7 +103,7 @@ func (s *Sink) next() bool {
 	if s.o.Format != nil {
 		data = s.o.Format.Encode(data)
 	}
-	return s.write(current{Block: Block{data, b.lines, b.facts}, queued: true})
+	return s.write(current{Block: Block{data, b.lines, b.metadata}, queued: true})
 }
 
 // pop takes the first block off the queue. Of memory that filled up in an
@@ -163,7 +163,7 @@ func (s *Sink) advance() bool {
 		return false
 	}
 	s.part.Lines += c.Lines
-	s.part.Facts += c.Facts
+	s.part.Metadata += c.Metadata
 	if c.queued {
 		s.pop()
 	} else {
@@ -219,7 +219,7 @@ func (s *Sink) resume() bool {
 			s.lose(s.part.Lines - s.framing)
 		}
 		s.writing, s.begun, s.finished, s.framing = false, false, false, 0
-		s.part.Lines, s.part.Facts, s.part.Again = 0, 0, true
+		s.part.Lines, s.part.Metadata, s.part.Again = 0, 0, true
 	}
 	s.mu.Unlock()
 	if moved {

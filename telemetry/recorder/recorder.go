@@ -212,7 +212,7 @@ func (s *Span) below(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }
 
-// same tells whether two contexts are known to be one. Not all types of contexts
+// same reports whether two contexts are known to be one. Not all types of contexts
 // can be compared; pointers can, and the background is the commonest.
 func same(a, b context.Context) bool {
 	if b == context.Background() {

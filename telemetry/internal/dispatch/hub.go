@@ -207,10 +207,10 @@ func (h *Hub) EndScopes() {
 // TakesSpans reports whether some output wants spans.
 func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
 
-// everything tells that the output gets every span, or chooses itself.
+// everything reports that the output gets every span, or chooses itself.
 func (a *attached) everything() bool { return a.wants.Selects || a.only.All() }
 
-// takes tells whether the output gets a span that starts. The name of that
+// takes reports whether the output gets a span that starts. The name of that
 // moment decides: who saw a start sees the end, also of a span that was renamed.
 func (a *attached) takes(ctx context.Context, s sdktrace.ReadOnlySpan) bool {
 	if a.everything() {
@@ -223,7 +223,7 @@ func (a *attached) takes(ctx context.Context, s sdktrace.ReadOnlySpan) bool {
 	return true
 }
 
-// took tells whether the output got the start of a span.
+// took reports whether the output got the start of a span.
 func (a *attached) took(s sdktrace.ReadOnlySpan, ends bool) (ok bool) {
 	if a.everything() {
 		return true
@@ -263,7 +263,7 @@ func (a *attached) recovered() {
 	}
 }
 
-// sparse tells whether the nth time of something is logged: the first, the
+// sparse reports whether the nth time of something is logged: the first, the
 // tenth, the hundredth and so on.
 func sparse(n int64) bool {
 	for n%10 == 0 && n > 0 {
