@@ -53,6 +53,8 @@ var rooms = []room{
 	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery", "internal/outfile"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
 	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters", "internal/outfile"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
+	{"analysis/run", []string{"dftracer", "spans", "attributes", "internal/spill"}, []string{"github.com/klauspost/compress"}},
+	{"analysis/goodput", []string{"analysis/run", "spans", "internal/spill"}, nil},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }

@@ -1,0 +1,185 @@
+package goodput
+
+import "github.com/trainspan/trainspan/analysis/run"
+
+// Process is what is known of one process: one attempt of one rank.
+type Process struct {
+	Rank    int
+	Attempt int // counted from 1
+
+	// Start is when the attempt began. Spans that begin earlier move it.
+	Start int64
+
+	// End is when the application ended properly, run.NoEnd when it did not.
+	End int64
+
+	// LastSeen is the last sign of life: a record or a heartbeat.
+	LastSeen int64
+
+	// Heartbeats says that LastSeen is more than the time of the last record.
+	Heartbeats bool
+
+	// Dropped counts spans that are known to be missing.
+	Dropped int64
+}
+
+// attempt is the time of one process, divided. It holds all that the rules
+// need, for any question about any moment, and none of the spans.
+type attempt struct {
+	Process
+	stop int64 // End, or LastSeen
+
+	names      []Category // by what, below firstIteration
+	segs       []seg      // without gaps from Start to stop
+	overlaps   []overlapped
+	iterations []iteration // by start
+	loops      []loop      // by start
+	saves      []save      // by time
+
+	missingEnds int // spans that a sibling closed
+	unnumbered  int // iterations without a number
+	local       bool
+	standard    bool // there are spans of the standard vocabulary besides the application
+	digest      uint64
+}
+
+// seg is a stretch of time up to the start of the next one.
+type seg struct {
+	start int64
+	what  what
+}
+
+type overlapped struct {
+	from, to int64
+	what     what
+}
+
+// iteration is one training_single_iteration.
+type iteration struct {
+	number     int64 // run.Unknown when there is none
+	start, end int64 // end is run.NoEnd when it never finished
+	own        int64 // its own time in all
+	loop       int32 // index of its loop, -1 when it is in none
+}
+
+func (it *iteration) finished(asOf int64) bool { return it.end != run.NoEnd && it.end <= asOf }
+
+// loop is one training_loop.
+type loop struct {
+	start int64
+	from  int64 // the first iteration that it will run, run.Unknown
+	given bool  // from was written down, not concluded
+}
+
+// save is a checkpoint that is known to hold every iteration up to a number.
+type save struct {
+	time, through int64
+}
+
+// finishLoops finds the first iteration of loops that do not say it, and the
+// global numbers of iterations that the program counts from 0 in each loop or
+// not at all. Nothing is guessed: what no record says stays unknown.
+func (a *attempt) finishLoops(loads []save) {
+	type seen struct {
+		lowest            int64
+		numbered, without int
+	}
+	per := make([]seen, len(a.loops))
+	for i := range per {
+		per[i].lowest = run.NoEnd
+	}
+	for i := range a.iterations {
+		it := &a.iterations[i]
+		p := &per[it.loop]
+		if it.number < 0 {
+			p.without++
+			continue
+		}
+		p.numbered++
+		p.lowest = min(p.lowest, it.number)
+	}
+	for i := range a.loops {
+		lp, p := &a.loops[i], &per[i]
+		if lp.given {
+			continue
+		}
+		switch step := lastLoad(loads, a.loops, i); {
+		case step >= 0 && p.numbered > 0 && p.lowest == step+1:
+			lp.from = step + 1 // the writer means the last step in the checkpoint
+		case step >= 0:
+			lp.from = step
+		case p.numbered > 0 && p.lowest > 0:
+			lp.from = p.lowest
+		}
+	}
+	next := make([]int64, len(a.loops))
+	for i := range a.iterations {
+		it := &a.iterations[i]
+		lp, p := &a.loops[it.loop], &per[it.loop]
+		switch {
+		case p.numbered == 0 && lp.from >= 0:
+			it.number = lp.from + next[it.loop]
+			next[it.loop]++
+		case it.number < 0:
+			a.unnumbered++
+		case lp.from > 0 && p.lowest == 0:
+			it.number += lp.from
+			a.local = true
+		}
+	}
+}
+
+// lastLoad is the step of the last checkpoint loaded before loop i and after
+// the loop before it, or run.Unknown.
+func lastLoad(loads []save, loops []loop, i int) int64 {
+	at, step := int64(-1)<<63, run.Unknown
+	for _, l := range loads {
+		if l.time <= loops[i].start && l.time >= at && (i == 0 || l.time >= loops[i-1].start) {
+			at, step = l.time, l.through
+		}
+	}
+	return step
+}
+
+// sum is a digest of the timeline, to tell a copy from another timeline.
+func (a *attempt) sum() uint64 {
+	h := newHash()
+	h.add(a.Start, a.stop, a.End, a.LastSeen, int64(len(a.segs)), int64(len(a.iterations)))
+	for _, s := range a.segs {
+		h.add(s.start)
+		if n, ok := s.what.iteration(); ok {
+			h.add(int64(n))
+		} else {
+			h.text(string(a.names[s.what]))
+		}
+	}
+	for i := range a.iterations {
+		it := &a.iterations[i]
+		h.add(it.number, it.start, it.end)
+	}
+	for i := range a.loops {
+		h.add(a.loops[i].start, a.loops[i].from)
+	}
+	for _, s := range a.saves {
+		h.add(s.time, s.through)
+	}
+	return uint64(h)
+}
+
+// hash is FNV-1a over 64-bit words.
+type hash uint64
+
+func newHash() hash { return 14695981039346656037 }
+
+func (h *hash) add(values ...int64) {
+	for _, v := range values {
+		*h = (*h ^ hash(uint64(v))) * 1099511628211
+		*h ^= *h >> 29
+	}
+}
+
+func (h *hash) text(s string) {
+	for i := range len(s) {
+		*h = (*h ^ hash(s[i])) * 1099511628211
+	}
+}

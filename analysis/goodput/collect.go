@@ -1,0 +1,68 @@
+package goodput
+
+import (
+	"sync"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Account is the ledger of one job.
+type Account struct {
+	Job    *run.Job
+	Ledger *Ledger
+}
+
+// Collect reads the files of a set and makes the ledger of each job in it.
+// The memory that it needs grows with the number of iterations, not of spans.
+func Collect(set *run.Set) ([]Account, error) {
+	c := &collection{builders: make(map[*run.Process]*Builder)}
+	jobs, err := set.Read(c.open)
+	if err != nil {
+		return nil, err
+	}
+	var out []Account
+	for _, j := range jobs {
+		l := &Ledger{}
+		l.Expect(j.Ranks)
+		for _, p := range j.Processes {
+			a := c.builders[p].done
+			a.Rank, a.Attempt = p.Rank, p.Attempt
+			l.add(a)
+		}
+		out = append(out, Account{Job: j, Ledger: l})
+	}
+	return out, nil
+}
+
+// collection makes a timeline of each process of a set.
+type collection struct {
+	mu       sync.Mutex
+	builders map[*run.Process]*Builder
+}
+
+func (c *collection) open(p *run.Process) run.Sink {
+	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.builders[p] = s.Builder
+	return s
+}
+
+// sink hands what a file says to a builder.
+type sink struct {
+	*Builder
+	from *run.Process
+}
+
+func (s *sink) Event(e *run.Event) {
+	if e.Name == spans.EventSaveCheckpointSuccess && e.Through >= 0 {
+		s.Saved(e.Time, e.Through)
+	}
+}
+
+func (s *sink) Close() error {
+	p := s.from
+	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
+	return s.finish()
+}

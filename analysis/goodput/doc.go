@@ -1,0 +1,21 @@
+// Package goodput keeps the ledger of a training job: how much of the wall
+// time trained the model, and what took the rest.
+//
+// Each nanosecond of each rank is in exactly one [Category]. The sum is the
+// wall time, always; nothing is estimated, clamped or scaled to make it so.
+// What no span explains is shown as [Other].
+//
+// A [Ledger] is made from the spans of a job's processes and answers questions
+// about any window and any moment, live or in hindsight:
+//
+//	b := goodput.NewBuilder(goodput.Process{Rank: 0, Attempt: 1, Start: start, End: end, LastSeen: end})
+//	b.Span(&span) // for each, in any order
+//	var ledger goodput.Ledger
+//	ledger.Add(b)
+//	report := ledger.Report(goodput.Query{})
+//	fmt.Println(report.Ratio(), report.Categories[goodput.DataWait])
+//
+// [Live] keeps the same books while a job runs, span by span.
+//
+// The rules are in docs/goodput.md.
+package goodput

@@ -1,0 +1,174 @@
+package goodput
+
+import (
+	"math"
+	"time"
+)
+
+// Basis is what figures need beyond the ledger. Zero fields mean "unknown";
+// the figures that need them are then unknown too.
+type Basis struct {
+	// Queue is how long the job waited for its resources, all attempts together.
+	Queue time.Duration
+
+	// Ideal is the iteration time to measure step-based goodput with. Zero
+	// takes the shortest own time of any iteration.
+	Ideal time.Duration
+
+	// Devices and PeakFLOPs are the accelerators of the whole job and what one
+	// can do in a second: the dense figure of the data type in use.
+	Devices   int
+	PeakFLOPs float64
+
+	// ModelFLOPs is what one iteration of the whole job needs, forward and
+	// backward, without recomputation: see [FLOPsPerToken]. HardwareFLOPs is
+	// what it executes, with recomputation.
+	ModelFLOPs    float64
+	HardwareFLOPs float64
+}
+
+// Figure is one number that follows from a report.
+type Figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"` // seconds where the name ends so, else a ratio; 0 when unknown
+	Known bool    `json:"known"`
+	Note  string  `json:"note"` // under which conditions it holds, or what is missing
+}
+
+// The names of figures.
+const (
+	FigureGoodput          = "goodput"
+	FigureETTR             = "ettr"
+	FigureRuntimeGoodput   = "runtime_goodput"
+	FigureClusterReadiness = "cluster_readiness_ratio"
+	FigureStepGoodput      = "step_goodput"
+	FigureSlowdown         = "slowdown_seconds"
+	FigureMTTF             = "mttf_seconds"
+	FigureYoung            = "young_interval_seconds"
+	FigureSaxena           = "availability_interval_seconds"
+	FigureMFU              = "mfu"
+	FigureHFU              = "hfu"
+	FigureUsefulFLOPs      = "useful_flops_ratio"
+)
+
+// FLOPsPerToken is what a decoder-only transformer needs for one token of
+// training: 6N + 12LHQT with N parameters, L layers, H heads of dimension Q
+// and T tokens in a sequence. A causal mask is not discounted; of a mixture of
+// experts only the active parameters count. Executed is the same when every
+// activation is computed again: 8N + 16LHQT.
+func FLOPsPerToken(parameters float64, layers, heads, headDim, sequence int) (model, executed float64) {
+	attention := float64(layers) * float64(heads) * float64(headDim) * float64(sequence)
+	return 6*parameters + 12*attention, 8*parameters + 16*attention
+}
+
+// Figures are the ratios that others use, from the same totals. They are
+// means over ranks, over the window of the report.
+func (r *Report) Figures(b Basis) []Figure {
+	n := float64(max(len(r.Ranks), 1))
+	sec := func(c Category) float64 { return float64(r.Categories[c]) / n / 1e9 }
+	wall := float64(r.Wall) / 1e9
+	var out []Figure
+	give := func(name string, above, below float64, note string) {
+		f := Figure{Name: name, Note: note}
+		if f.Value = above / below; below > 0 && !math.IsNaN(f.Value) && !math.IsInf(f.Value, 0) {
+			f.Known = true
+		} else {
+			f.Value, f.Note = 0, "unknown: there is no time or count to divide by"
+		}
+		out = append(out, f)
+	}
+	unknown := func(name, why string) { out = append(out, Figure{Name: name, Note: "unknown: " + why}) }
+
+	productive, down := sec(Productive), sec(Downtime)
+	give(FigureGoodput, productive, wall, "productive time of the wall time")
+	queued := "queue time given"
+	if b.Queue == 0 {
+		queued = "queue time unknown and left out"
+	}
+	give(FigureETTR, productive, wall+b.Queue.Seconds(), "productive time of wall and queue time; "+queued)
+	if r.Iterations.HasSaves {
+		give(FigureRuntimeGoodput, productive-float64(r.Iterations.AtRiskTime)/n/1e9, wall-down,
+			"saved progress of the time in which the job ran")
+	} else {
+		unknown(FigureRuntimeGoodput, "no record says which checkpoint was saved")
+	}
+	give(FigureClusterReadiness,
+		wall-sec(LostWork)-sec(Stall)-sec(Init)-sec(CheckpointLoad)-down-sec(CheckpointSave), wall-down,
+		"data wait, warm-up and validation count as good here")
+	r.steps(b, wall, productive, give, unknown)
+	r.failures(n, wall-down-sec(Unobserved)-sec(Absent), give, unknown)
+	r.flops(b, wall, productive, give, unknown)
+	return out
+}
+
+type giver func(name string, above, below float64, note string)
+
+// steps adds the figures that measure kept iterations with an ideal time.
+func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
+	ideal, note := b.Ideal.Seconds(), "kept iterations times the given ideal time"
+	if ideal == 0 {
+		ideal, note = float64(r.Iterations.Shortest)/1e9, "kept iterations times the shortest of them"
+	}
+	if ideal == 0 {
+		unknown(FigureStepGoodput, "no finished iteration")
+		unknown(FigureSlowdown, "no finished iteration")
+		return
+	}
+	worth := float64(r.Iterations.Kept) * ideal
+	give(FigureStepGoodput, worth, wall, note)
+	give(FigureSlowdown, productive-worth, 1, "productive time beyond "+note)
+}
+
+// failures adds what follows from how often the job failed.
+func (r *Report) failures(ranks, observed float64, give giver, unknown func(name, why string)) {
+	failed := 0
+	for _, d := range r.Disruptions {
+		if !d.Proper {
+			failed++
+		}
+	}
+	if failed == 0 {
+		unknown(FigureMTTF, "nothing failed")
+		unknown(FigureYoung, "nothing failed")
+		unknown(FigureSaxena, "nothing failed")
+		return
+	}
+	mttf := observed / float64(failed)
+	give(FigureMTTF, mttf, 1, "time the job ran by failures; planned stops are none")
+	if r.Saves == 0 {
+		unknown(FigureYoung, "no save was seen")
+		unknown(FigureSaxena, "no save was seen")
+		return
+	}
+	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(r.Saves)
+	restart := 0.0
+	for _, d := range r.Disruptions {
+		restart += float64(d.Down+d.Init+d.Reload) / ranks / 1e9 / float64(len(r.Disruptions))
+	}
+	give(FigureYoung, math.Sqrt(2*save*mttf), 1, "between checkpoints; a suggestion, for losses that are small")
+	give(FigureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, with the time of a restart; a suggestion")
+}
+
+// flops adds the use of the accelerators.
+func (r *Report) flops(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
+	peak := float64(b.Devices) * b.PeakFLOPs
+	if peak <= 0 {
+		for _, name := range []string{FigureMFU, FigureHFU, FigureUsefulFLOPs} {
+			unknown(name, "devices and their peak were not given")
+		}
+		return
+	}
+	kept := float64(r.Iterations.Kept)
+	if b.ModelFLOPs <= 0 {
+		unknown(FigureMFU, "the FLOPs of an iteration were not given")
+		unknown(FigureUsefulFLOPs, "the FLOPs of an iteration were not given")
+	} else {
+		give(FigureMFU, kept*b.ModelFLOPs, peak*productive, "of productive time, without recomputation, against the given peak")
+		give(FigureUsefulFLOPs, kept*b.ModelFLOPs, peak*wall, "of the wall time: goodput times MFU")
+	}
+	if b.HardwareFLOPs <= 0 {
+		unknown(FigureHFU, "the FLOPs executed in an iteration were not given")
+		return
+	}
+	give(FigureHFU, kept*b.HardwareFLOPs, peak*productive, "of productive time, with recomputation; compare runs by MFU")
+}

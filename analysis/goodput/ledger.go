@@ -1,0 +1,126 @@
+package goodput
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// Ledger holds the timelines of all processes of a job and answers questions
+// about any stretch of time. The zero value is an empty ledger. Its methods
+// may be called concurrently only while nothing is added.
+type Ledger struct {
+	ranks    map[int]*rank
+	expected int // ranks that the job should have, 0 when that is not known
+}
+
+// rank is the attempts of one rank, by number.
+type rank struct {
+	id       int
+	attempts []*attempt
+	rivals   []*attempt // other processes with the number of one of them
+}
+
+// Add takes the timeline of a process. The same timeline twice counts once;
+// two different ones for the same rank and attempt are two writers: one of
+// them counts, always the same, and the report says so. The builder must not
+// be used afterwards. An error means that the temporary file of a very large
+// process could not be used; the ledger is then as before.
+func (l *Ledger) Add(b *Builder) error {
+	if err := b.finish(); err != nil {
+		return err
+	}
+	l.add(b.done)
+	return nil
+}
+
+func (l *Ledger) add(a *attempt) {
+	if l.ranks == nil {
+		l.ranks = make(map[int]*rank)
+	}
+	r := l.ranks[a.Rank]
+	if r == nil {
+		r = &rank{id: a.Rank}
+		l.ranks[a.Rank] = r
+	}
+	at, found := slices.BinarySearchFunc(r.attempts, a, func(x, y *attempt) int { return cmp.Compare(x.Attempt, y.Attempt) })
+	if !found {
+		r.attempts = slices.Insert(r.attempts, at, a)
+		return
+	}
+	have := r.attempts[at]
+	if have.digest == a.digest || slices.ContainsFunc(r.rivals, func(x *attempt) bool { return x.Attempt == a.Attempt && x.digest == a.digest }) {
+		return
+	}
+	if a.better(have) {
+		r.attempts[at], a = a, have
+	}
+	r.rivals = append(r.rivals, a)
+}
+
+// better reports whether a, not b, is to stand for their rank and attempt.
+func (a *attempt) better(b *attempt) bool {
+	return cmp.Or(
+		cmp.Compare(len(a.iterations), len(b.iterations)),
+		cmp.Compare(a.stop-a.Start, b.stop-b.Start),
+		cmp.Compare(a.digest, b.digest)) > 0
+}
+
+// Expect says how many ranks the job has, so that missing ones are listed.
+func (l *Ledger) Expect(ranks int) { l.expected = max(l.expected, ranks) }
+
+// Merge adds what another ledger knows. The result is that of a ledger that
+// was given everything itself. Timelines are shared, not copied: they never
+// change.
+func (l *Ledger) Merge(o *Ledger) {
+	for _, id := range o.rankIDs() {
+		for _, a := range o.ranks[id].attempts {
+			l.add(a)
+		}
+		for _, a := range o.ranks[id].rivals {
+			l.add(a)
+		}
+	}
+	l.Expect(o.expected)
+}
+
+func (l *Ledger) rankIDs() []int {
+	ids := make([]int, 0, len(l.ranks))
+	for id := range l.ranks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Bounds are the start of the job and the last sign of life of any process,
+// zero when nothing was added.
+func (l *Ledger) Bounds() (start, end int64) {
+	first := true
+	for _, r := range l.ranks {
+		for _, a := range r.attempts {
+			if first || a.Start < start {
+				start = a.Start
+			}
+			if first || a.stop > end {
+				end = a.stop
+			}
+			first = false
+		}
+	}
+	return start, end
+}
+
+// startBefore is the start of the job as known at a moment.
+func (l *Ledger) startBefore(asOf int64) (start int64, ok bool) {
+	start = run.NoEnd
+	for _, r := range l.ranks {
+		for _, a := range r.attempts {
+			if a.Start < asOf && a.Start < start {
+				start, ok = a.Start, true
+			}
+		}
+	}
+	return start, ok
+}

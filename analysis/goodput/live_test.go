@@ -1,0 +1,368 @@
+package goodput_test
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// play tells a Live what happened in one process, in the order of time, and
+// leaves it as the process did: closed, or dead.
+func play(t *testing.T, p *process, dir string) *goodput.Live {
+	t.Helper()
+	l, err := goodput.NewLive(goodput.LiveOptions{Rank: p.Rank, Attempt: p.Attempt, Start: p.Start, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type moment struct {
+		at    int64
+		kind  int // ends, then saves, then starts
+		order int
+		do    func()
+	}
+	var all []moment
+	handles := make(map[uint64]goodput.Handle)
+	for i := range p.spans {
+		s := &p.spans[i]
+		all = append(all, moment{s.Start, 2, i, func() {
+			handles[s.ID] = l.Start(&goodput.LiveSpan{
+				Parent: handles[s.Parent], Name: s.Name, Cat: s.Cat, Time: s.Start, Step: s.Step, First: s.First, Background: s.Background,
+			})
+		}})
+		if s.End != run.NoEnd && s.End <= p.LastSeen {
+			all = append(all, moment{s.End, 0, -i, func() { l.End(handles[s.ID], s.End) }})
+		}
+	}
+	for i, s := range p.saves {
+		if s[0] <= p.LastSeen {
+			all = append(all, moment{s[0], 1, i, func() { l.Saved(s[0], s[1]) }})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.order, b.order))
+	})
+	for _, m := range all {
+		m.do()
+	}
+	last := l.Alive
+	if p.End != run.NoEnd {
+		last = l.Close
+	}
+	if err := last(p.LastSeen); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// processes are those of a scenario.
+func (s *scenario) processes() (out []process) {
+	at := func(t int64) int64 { return (s.EpochMS + t) * ms }
+	for _, a := range s.Attempts {
+		rec, list := s.of(a.Rank, a.Attempt)
+		p := process{Process: goodput.Process{Rank: a.Rank, Attempt: a.Attempt, Start: at(rec.Start), End: run.NoEnd, LastSeen: at(rec.LastSeen)}}
+		if rec.End != nil {
+			p.End = at(*rec.End)
+		}
+		for _, sp := range list {
+			out := run.Span{ID: sp.ID, Name: sp.Name, Start: at(sp.Start), End: run.NoEnd, Background: sp.Attributes.Background,
+				Step: number(sp.Attributes.Iteration, run.Unknown), First: number(sp.Attributes.First, run.Unknown)}
+			if sp.Parent != nil {
+				out.Parent = *sp.Parent
+			}
+			if sp.End != nil {
+				out.End = at(*sp.End)
+			}
+			p.spans = append(p.spans, out)
+			if sp.Name == "checkpoint_save_sync" && sp.End != nil {
+				p.saves = append(p.saves, [2]int64{out.End, out.Step})
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TestLiveScenarios: what the ledger says while a job runs, and after
+// restarts, is what is right in the end.
+func TestLiveScenarios(t *testing.T) {
+	dirs := []string{"testdata/scenarios"}
+	if _, err := os.Stat("../../../shared/golden/goodput"); err == nil {
+		dirs = goldenDirs(t)
+	}
+	for _, dir := range dirs {
+		for _, path := range scenarioFiles(t, dir) {
+			s := readScenario(t, path)
+			list := s.processes()
+			if len(list) == 0 || slices.ContainsFunc(list, func(p process) bool { return p.Rank > 0 }) {
+				continue
+			}
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+				state := t.TempDir()
+				var l *goodput.Live
+				for i := range list {
+					l = play(t, &list[i], state)
+				}
+				last := list[len(list)-1].LastSeen
+				have := l.Snapshot(last)
+				var ledger = s.ledger()
+				want := ledger.Report(goodput.Query{To: last, AsOf: last})
+				if have.Wall != want.Wall {
+					t.Errorf("wall %d, offline %d", have.Wall, want.Wall)
+				}
+				for _, d := range diffTotals("live", have.Categories, inMS(want.Categories)) {
+					t.Error(d)
+				}
+				if atRisk := want.Iterations.AtRiskTime; want.Iterations.HasSaves && !sameNS(have.AtRisk, atRisk/ms) {
+					t.Errorf("at risk %d, offline %d", have.AtRisk, atRisk)
+				}
+				if have.Late != 0 || have.LostWorkUnknown || have.Rough {
+					t.Errorf("%+v", have)
+				}
+			})
+		}
+	}
+}
+
+func inMS(t goodput.Totals) map[string]int64 {
+	out := make(map[string]int64)
+	for c, ns := range t {
+		out[string(c)] = ns / ms
+	}
+	return out
+}
+
+// TestLiveIsOffline: of random jobs whose records say what they must.
+func TestLiveIsOffline(t *testing.T) {
+	seeds(t, 200, func(t *testing.T, r *rand.Rand) {
+		jobs := slices.DeleteFunc(randomJob(r), func(p process) bool { return p.Rank > 0 })
+		dir := t.TempDir()
+		var last *goodput.Live
+		for i := range jobs {
+			p := &jobs[i]
+			if i > 0 {
+				p.Start = max(p.Start, jobs[i-1].LastSeen) // one clock
+			}
+			p.LastSeen = max(p.LastSeen, p.Start)
+			if p.End != run.NoEnd {
+				p.End = p.LastSeen
+			}
+			p.spans = slices.DeleteFunc(p.spans, func(s run.Span) bool {
+				// What has no end, or begins before its parent, or an
+				// iteration in an iteration, is for the offline ledger.
+				return s.Name == "training_single_iteration" && s.Step < 0 || s.Start < p.Start || s.Start >= p.LastSeen || s.Name == "stray" ||
+					s.End == run.NoEnd && s.Name != "application" && s.Name != "training_loop"
+			})
+			for k := range p.spans {
+				if s := &p.spans[k]; s.Name == "training_loop" && s.First < 0 {
+					s.First = 0
+				}
+			}
+			last = play(t, p, dir)
+		}
+		to := jobs[len(jobs)-1].LastSeen
+		have := last.Snapshot(to)
+		want := ledgerOf(jobs, nil, false).Report(goodput.Query{To: to, AsOf: to})
+		if have.Rough {
+			return
+		}
+		for _, d := range diffTotals("live", have.Categories, inMS(want.Categories)) {
+			t.Error(d)
+		}
+	})
+}
+
+func TestLiveWindow(t *testing.T) {
+	l, err := goodput.NewLive(goodput.LiveOptions{Start: 1000 * sec, Resolution: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int64(1000 * sec)
+	unknown := goodput.LiveSpan{Step: run.Unknown, First: run.Unknown}
+	open := func(name string, parent goodput.Handle) goodput.Handle {
+		s := unknown
+		s.Name, s.Parent, s.Time = name, parent, at
+		if name == "training_loop" {
+			s.First = 0
+		}
+		return l.Start(&s)
+	}
+	app := open("application", 0)
+	loop := open("training_loop", app)
+	step := func(wait, work int64) {
+		load := open("data_loading", loop)
+		at += wait * sec
+		l.End(load, at)
+		it := open("training_single_iteration", loop)
+		at += work * sec
+		l.End(it, at)
+		if err := l.Alive(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(1, 14) // the first compiles
+	for range 10 {
+		step(1, 4)
+	}
+	for range 10 {
+		step(6, 4)
+	}
+	from, totals := l.Window(at, 100*time.Second)
+	if from != at-100*sec {
+		t.Errorf("the window is %d s long", (at-from)/sec)
+	}
+	want(t, "window", totals, goodput.Totals{goodput.Productive: 40 * sec, goodput.DataWait: 60 * sec})
+	_, totals = l.Window(at, time.Hour)
+	want(t, "all", totals, goodput.Totals{goodput.Productive: 84 * sec, goodput.DataWait: 71 * sec, goodput.Warmup: 10 * sec})
+	l.End(loop, at)
+	s := unknown
+	s.Name, s.Parent, s.Time, s.First = "training_loop", app, at, 19 // two iterations back
+	loop = l.Start(&s)
+	_, totals = l.Window(at, 100*time.Second)
+	want(t, "after a roll-back", totals, goodput.Totals{goodput.Productive: 32 * sec, goodput.LostWork: 8 * sec, goodput.DataWait: 60 * sec})
+	s.Name, s.Parent, s.First = "training_single_iteration", loop, run.Unknown
+	l.Start(&s)
+	at += 30 * sec // it hangs
+	_, totals = l.Window(at, 30*time.Second)
+	want(t, "hanging", totals, goodput.Totals{goodput.Productive: 4 * sec, goodput.Stall: 26 * sec})
+}
+
+// TestLiveRestarts: totals survive restarts, and so does what they undo.
+func TestLiveRestarts(t *testing.T) {
+	dir := t.TempDir()
+	unknown := goodput.LiveSpan{Step: run.Unknown, First: run.Unknown}
+	at := int64(1000 * sec)
+	attempt := func(first, n int64, saves ...int64) *goodput.Live {
+		l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := unknown
+		s.Name, s.Time, s.First = "training_loop", at, first
+		loop := l.Start(&s)
+		for i := range n {
+			s := unknown
+			s.Name, s.Time, s.Parent = "training_single_iteration", at, loop
+			h := l.Start(&s)
+			at += sec
+			l.End(h, at)
+			if slices.Contains(saves, first+i) {
+				l.Saved(at, first+i)
+			}
+		}
+		if err := l.Alive(at); err != nil {
+			t.Fatal(err)
+		}
+		at += 10 * sec
+		return l
+	}
+	attempt(0, 10000, 3999, 4999)
+	attempt(5000, 3000, 6999)
+	attempt(7000, 10)
+	l := attempt(4000, 100)
+	snap := l.Snapshot(at - 10*sec)
+	want(t, "restarts", snap.Categories, goodput.Totals{
+		goodput.Productive: 4100 * sec, goodput.LostWork: 9010 * sec, goodput.Downtime: 30 * sec,
+	})
+	if snap.Attempt != 4 || snap.Committed != 7000*sec || snap.LostWorkUnknown {
+		t.Errorf("%+v", snap)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "goodput-rank0.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "goodput-rank0.json is damaged") {
+		t.Errorf("a damaged state: %v", err)
+	}
+	if l.Snapshot(at+sec).Wall != sec {
+		t.Error("without the state there is no ledger")
+	}
+}
+
+func TestLiveNil(t *testing.T) {
+	var l *goodput.Live
+	l.End(l.Start(&goodput.LiveSpan{}), 1)
+	l.Saved(1, 1)
+	if l.Alive(1) != nil || l.Close(1) != nil || len(l.Snapshot(1).Categories) != 0 {
+		t.Error("a nil Live does something")
+	}
+}
+
+// liveLoop prepares a Live in its training loop and gives a function that
+// tells it of one iteration: six spans.
+func liveLoop(tb testing.TB) func() {
+	l, err := goodput.NewLive(goodput.LiveOptions{Start: 1000})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	at := int64(1000)
+	app := l.Start(&goodput.LiveSpan{Name: "application", Time: at, Step: run.Unknown, First: run.Unknown})
+	loop := l.Start(&goodput.LiveSpan{Name: "training_loop", Parent: app, Time: at, Step: run.Unknown})
+	n := int64(0)
+	span := func(name string, parent goodput.Handle) {
+		h := l.Start(&goodput.LiveSpan{Name: name, Parent: parent, Time: at, Step: run.Unknown, First: run.Unknown})
+		at += 1000
+		l.End(h, at)
+	}
+	return func() {
+		span("data_loading", loop)
+		it := l.Start(&goodput.LiveSpan{Name: "training_single_iteration", Parent: loop, Time: at, Step: n, First: run.Unknown})
+		for _, name := range [...]string{"model_forward", "model_backward", "optimizer_update", "audit"} {
+			span(name, it)
+		}
+		l.End(it, at)
+		n++
+	}
+}
+
+func TestLiveAllocatesNothing(t *testing.T) {
+	step := liveLoop(t)
+	step()
+	if n := testing.AllocsPerRun(20000, step); n != 0 {
+		t.Errorf("%v allocations for an iteration", n)
+	}
+}
+
+// BenchmarkLive is the cost of one span, its start and its end.
+func BenchmarkLive(b *testing.B) {
+	step := liveLoop(b)
+	step()
+	b.ReportAllocs()
+	for b.Loop() {
+		step()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/6, "ns/span")
+}
+
+// BenchmarkLiveEnd is the cost of the end of a span, nested as they are in
+// training.
+func BenchmarkLiveEnd(b *testing.B) {
+	l, err := goodput.NewLive(goodput.LiveOptions{Start: 1000})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var handles [8]goodput.Handle
+	at, spent, n := int64(1000), time.Duration(0), 0
+	for b.Loop() {
+		parent := goodput.Handle(0)
+		for i := range handles {
+			parent = l.Start(&goodput.LiveSpan{Name: "training_loop", Parent: parent, Time: at, Step: run.Unknown})
+			handles[i] = parent
+		}
+		start := time.Now()
+		for i := len(handles) - 1; i >= 0; i-- {
+			at += 10
+			l.End(handles[i], at)
+		}
+		spent += time.Since(start)
+		n += len(handles)
+	}
+	b.ReportMetric(float64(spent.Nanoseconds())/float64(n), "ns/end")
+}

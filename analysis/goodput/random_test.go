@@ -1,0 +1,457 @@
+package goodput_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// process is one process of a random job.
+type process struct {
+	goodput.Process
+	spans []run.Span
+	saves [][2]int64
+}
+
+func (p *process) builder(r *rand.Rand, twice bool) *goodput.Builder {
+	b := goodput.NewBuilder(p.Process)
+	order := make([]int, 0, 2*len(p.spans))
+	for i := range p.spans {
+		order = append(order, i)
+		if twice && r.IntN(3) == 0 {
+			order = append(order, i)
+		}
+	}
+	if r != nil {
+		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	for _, i := range order {
+		b.Span(&p.spans[i])
+	}
+	for _, s := range p.saves {
+		b.Saved(s[0], s[1])
+	}
+	return b
+}
+
+// randomJob makes a job of several ranks and attempts with spans that nest,
+// overlap, run in the background, or have no end.
+func randomJob(r *rand.Rand) []process {
+	var out []process
+	start := int64(1e15)
+	saved := int64(-1)
+	attempts := 1 + r.IntN(4)
+	for n := 1; n <= attempts; n++ {
+		killed := n < attempts || r.IntN(2) == 0
+		var last int64
+		for rank := range 1 + r.IntN(3) {
+			p := process{Process: goodput.Process{
+				Rank: rank, Attempt: n, Start: start + r.Int64N(3e9), End: run.NoEnd, Heartbeats: r.IntN(2) == 0,
+			}}
+			p.LastSeen = p.Start + r.Int64N(60e9)
+			if !killed || r.IntN(8) == 0 {
+				p.End = p.LastSeen
+			}
+			p.fill(r, saved+1)
+			last = max(last, p.LastSeen)
+			out = append(out, p)
+		}
+		for _, s := range out[len(out)-1].saves {
+			if s[0] < last && r.IntN(3) > 0 {
+				saved = max(saved, s[1])
+			}
+		}
+		start = last + r.Int64N(20e9) - r.Int64N(2)*1e9*r.Int64N(4)
+	}
+	return out
+}
+
+func (p *process) fill(r *rand.Rand, first int64) {
+	id := uint64(0)
+	stop := p.LastSeen
+	add := func(parent uint64, name string, from, to int64, change func(*run.Span)) uint64 {
+		id++
+		s := run.Span{ID: id, Parent: parent, Name: name, Start: from, End: to, Step: run.Unknown, First: run.Unknown}
+		if to > stop || r.IntN(200) == 0 {
+			s.End = run.NoEnd
+		}
+		if change != nil {
+			change(&s)
+		}
+		if from < stop {
+			p.spans = append(p.spans, s)
+		}
+		return s.ID
+	}
+	appEnd := run.NoEnd
+	if p.End != run.NoEnd {
+		appEnd = p.End
+	}
+	app := add(0, "application", p.Start, appEnd, nil)
+	at := p.Start
+	for _, name := range []string{"distributed_code_initialization", "model_initialization"} {
+		d := r.Int64N(3e9)
+		add(app, name, at, at+d, nil)
+		at += d
+	}
+	for at < stop {
+		loop := add(app, "training_loop", at, appEnd, func(s *run.Span) {
+			s.First = first
+			if r.IntN(6) == 0 {
+				s.First = run.Unknown
+			}
+		})
+		for i := first; at < stop && (i < first+20 || r.IntN(10) > 0); i++ {
+			at += r.Int64N(2) * r.Int64N(1e9)
+			load := r.Int64N(5e8)
+			add(loop, "data_loading", at, at+load, nil)
+			at += load
+			d := 1e9 + r.Int64N(2e9)
+			step := add(loop, "training_single_iteration", at, at+d, func(s *run.Span) { s.Step = i })
+			add(step, "model_forward", at, at+d/3, nil)
+			switch r.IntN(10) {
+			case 0:
+				add(loop, "data_loading", at+d/4, at+d/2, nil)
+			case 1:
+				add(loop, "validation_loop", at+d/3, at+d+r.Int64N(1e9), nil)
+			case 2:
+				add(step, fmt.Sprint("custom", r.IntN(3)), at+d/2, at+d*3/4, nil)
+			case 3:
+				add(app, "upload", at, at+r.Int64N(5e9), func(s *run.Span) { s.Background = true })
+			case 4:
+				add(loop, "checkpoint_save_sync", at+d, at+2*d, func(s *run.Span) { s.Step = i })
+				p.saves = append(p.saves, [2]int64{at + 2*d, i})
+				at += d
+			case 5:
+				add(step, "training_single_iteration", at+d/8, at+d/4, nil)
+			case 6:
+				add(uint64(r.IntN(int(id)+3)), "stray", at-r.Int64N(1e9), at+d, nil)
+			}
+			at += d
+		}
+		first = max(0, first+r.Int64N(10)-5)
+		if r.IntN(2) == 0 {
+			break
+		}
+	}
+}
+
+func mustAdd(l *goodput.Ledger, b *goodput.Builder) {
+	if err := l.Add(b); err != nil {
+		panic(err)
+	}
+}
+
+func ledgerOf(jobs []process, r *rand.Rand, twice bool) *goodput.Ledger {
+	var l goodput.Ledger
+	order := make([]int, len(jobs))
+	for i := range order {
+		order[i] = i
+	}
+	if r != nil {
+		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	for _, i := range order {
+		mustAdd(&l, jobs[i].builder(r, twice))
+		if twice && r.IntN(3) == 0 {
+			mustAdd(&l, jobs[i].builder(r, twice))
+		}
+	}
+	return &l
+}
+
+func seeds(t *testing.T, n int, fn func(t *testing.T, r *rand.Rand)) {
+	for seed := range uint64(n) {
+		if fn(t, rand.New(rand.NewPCG(seed, 7))); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func checkSums(t *testing.T, rep *goodput.Report) {
+	t.Helper()
+	if sum := rep.Categories.Sum(); sum != rep.Wall*int64(len(rep.Ranks)) {
+		t.Errorf("the sum is %d, the wall time %d times %d", sum, len(rep.Ranks), rep.Wall)
+	}
+	attempts := int64(0)
+	for _, a := range rep.Attempts {
+		attempts += a.Categories.Sum()
+	}
+	for _, rr := range rep.Ranks {
+		if rr.Categories.Sum() != rep.Wall {
+			t.Errorf("rank %d has %d of %d", rr.Rank, rr.Categories.Sum(), rep.Wall)
+		}
+		for c, v := range rr.Categories {
+			if v < 0 {
+				t.Errorf("%s is %d", c, v)
+			}
+		}
+	}
+	for c, v := range rep.Overlapped {
+		if v < 0 {
+			t.Errorf("%s overlaps %d", c, v)
+		}
+	}
+	if rep.AnyProductive > rep.Wall || rep.AllProductive > rep.AnyProductive || rep.AllProductive < 0 {
+		t.Errorf("all %d, any %d, wall %d", rep.AllProductive, rep.AnyProductive, rep.Wall)
+	}
+}
+
+func bounds(jobs []process) (from, to int64) {
+	from, to = jobs[0].Start, jobs[0].LastSeen
+	for i := range jobs {
+		from, to = min(from, jobs[i].Start), max(to, jobs[i].LastSeen)
+	}
+	return from, to
+}
+
+func TestSumIsTheWallTime(t *testing.T) {
+	seeds(t, 300, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		l := ledgerOf(jobs, nil, false)
+		checkSums(t, l.Report(goodput.Query{}))
+		from, to := bounds(jobs)
+		for range 5 {
+			a := from + r.Int64N(to-from+1)
+			b := a + r.Int64N(to-from+10e9)
+			asOf := a + r.Int64N(b-a+1)
+			ex := from + r.Int64N(to-from+1)
+			checkSums(t, l.Report(goodput.Query{From: a, To: b, AsOf: b}))
+			checkSums(t, l.Report(goodput.Query{From: a, To: b, AsOf: asOf, Exclude: []goodput.Interval{{From: ex, To: ex + 5e9}, {From: ex + 3e9, To: ex + 6e9}}}))
+		}
+	})
+}
+
+func TestOrderIsIrrelevant(t *testing.T) {
+	seeds(t, 150, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		_, to := bounds(jobs)
+		for _, q := range []goodput.Query{{}, {AsOf: to - 10e9, To: to - 10e9}} {
+			one, two := ledgerOf(jobs, nil, false).Report(q), ledgerOf(jobs, r, true).Report(q)
+			if !reflect.DeepEqual(one, two) {
+				t.Errorf("shuffled and repeated:\n%+v\n%+v", one, two)
+			}
+		}
+	})
+}
+
+// TestLargeProcess: sorting with the help of a file changes nothing.
+func TestLargeProcess(t *testing.T) {
+	seeds(t, 5, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		var l goodput.Ledger
+		for i := range jobs {
+			b := goodput.NewBuilder(jobs[i].Process)
+			goodput.SetRowLimit(b, 10)
+			for _, k := range r.Perm(len(jobs[i].spans)) {
+				b.Span(&jobs[i].spans[k])
+			}
+			for _, s := range jobs[i].saves {
+				b.Saved(s[0], s[1])
+			}
+			mustAdd(&l, b)
+		}
+		if one, two := ledgerOf(jobs, nil, false).Report(goodput.Query{}), l.Report(goodput.Query{}); !reflect.DeepEqual(one, two) {
+			t.Errorf("with a file:\n%+v\n%+v", one, two)
+		}
+	})
+}
+
+func TestBackgroundChangesNothing(t *testing.T) {
+	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		one := ledgerOf(jobs, nil, false).Report(goodput.Query{})
+		for i := range jobs {
+			p := &jobs[i]
+			for k := range 3 {
+				at := p.Start + r.Int64N(p.LastSeen-p.Start+1)
+				p.spans = append(p.spans, run.Span{
+					ID: 1e6 + uint64(k), Parent: uint64(r.IntN(len(p.spans) + 2)), Name: "beside", Start: at, End: at + r.Int64N(9e9),
+					Step: run.Unknown, First: run.Unknown, Background: true,
+				})
+			}
+		}
+		two := ledgerOf(jobs, nil, false).Report(goodput.Query{})
+		one.Overlapped, two.Overlapped = nil, nil
+		for i := range one.Ranks {
+			one.Ranks[i].Overlapped, two.Ranks[i].Overlapped = nil, nil
+		}
+		if !reflect.DeepEqual(one, two) {
+			t.Errorf("with background spans:\n%+v\n%+v", one, two)
+		}
+	})
+}
+
+func TestWindowsAddUp(t *testing.T) {
+	seeds(t, 150, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		l := ledgerOf(jobs, nil, false)
+		from, to := bounds(jobs)
+		cut := from + r.Int64N(to-from+1)
+		asOf := to - r.Int64N(to-from+1)/2
+		for _, asOf := range []int64{0, asOf} {
+			whole := l.Report(goodput.Query{From: from, To: to, AsOf: asOf})
+			left := l.Report(goodput.Query{From: from, To: cut, AsOf: asOf})
+			right := l.Report(goodput.Query{From: cut, To: to, AsOf: asOf})
+			if cut == from {
+				continue
+			}
+			for _, part := range []func(*goodput.Report) goodput.Totals{
+				func(r *goodput.Report) goodput.Totals { return r.Categories },
+				func(r *goodput.Report) goodput.Totals { return r.Overlapped },
+			} {
+				sum := goodput.Totals{}
+				for _, rep := range []*goodput.Report{left, right} {
+					for c, v := range part(rep) {
+						sum[c] += v
+					}
+				}
+				if !reflect.DeepEqual(sum, part(whole)) {
+					t.Errorf("%v and %v are %v", part(left), part(right), part(whole))
+				}
+			}
+			if left.AllProductive+right.AllProductive != whole.AllProductive {
+				t.Error("all_productive does not add up")
+			}
+		}
+	})
+}
+
+func TestMerge(t *testing.T) {
+	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		whole := ledgerOf(jobs, nil, false)
+		parts := make([]*goodput.Ledger, 3)
+		for i := range parts {
+			parts[i] = &goodput.Ledger{}
+		}
+		for i := range jobs {
+			mustAdd(parts[r.IntN(3)], jobs[i].builder(r, false))
+			if r.IntN(3) == 0 {
+				mustAdd(parts[r.IntN(3)], jobs[i].builder(r, false))
+			}
+		}
+		r.Shuffle(3, func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+		var merged goodput.Ledger
+		for _, p := range parts {
+			merged.Merge(p)
+		}
+		if one, two := whole.Report(goodput.Query{}), merged.Report(goodput.Query{}); !reflect.DeepEqual(one, two) {
+			t.Errorf("merged:\n%+v\n%+v", one, two)
+		}
+	})
+}
+
+// TestPartition compares the sweep with the rule as it is written, applied to
+// every stretch between two moments at which anything begins or ends.
+func TestPartition(t *testing.T) {
+	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
+		jobs := randomJob(r)
+		p := &jobs[0]
+		p.End = p.LastSeen
+		p.spans = slices.DeleteFunc(p.spans, func(s run.Span) bool {
+			return s.End == run.NoEnd && s.Name != "application" && s.Name != "training_loop"
+		})
+		for i := range p.spans { // no usual time, no fate: only the partition
+			p.spans[i].Step = run.Unknown
+			p.spans[i].End = min(p.spans[i].End, p.End)
+			if p.spans[i].Name == "training_loop" {
+				p.spans[i].First = run.Unknown
+			}
+		}
+		var l goodput.Ledger
+		mustAdd(&l, p.builder(r, true))
+		rep := l.Report(goodput.Query{})
+		have := goodput.Totals{}
+		for c, v := range rep.Categories {
+			if c == goodput.Warmup {
+				c = goodput.Productive
+			}
+			have[c] += v
+		}
+		if w := byTheRule(p, rep.From); !reflect.DeepEqual(have, w) {
+			t.Errorf("%v, by the rule %v", have, w)
+		}
+	})
+}
+
+func byTheRule(p *process, start int64) goodput.Totals {
+	rank := map[string]int{
+		"model_initialization": 1, "distributed_code_initialization": 1, "checkpoint_save_sync": 2, "validation_loop": 4,
+		"training_single_iteration": 6, "data_loading": 7, "application": 8, "training_loop": 8,
+	}
+	of := func(s *run.Span) (int, goodput.Category) {
+		switch s.Name {
+		case "model_initialization", "distributed_code_initialization":
+			return 1, goodput.Init
+		case "checkpoint_save_sync":
+			return 2, goodput.CheckpointSave
+		case "validation_loop":
+			return 4, goodput.Validation
+		case "training_single_iteration":
+			return 6, goodput.Productive
+		case "data_loading":
+			return 7, goodput.DataWait
+		case "application", "training_loop":
+			return rank[s.Name], goodput.Other
+		}
+		return 5, "custom." + goodput.Category(s.Name)
+	}
+	byID := make(map[uint64]*run.Span)
+	cuts := []int64{start, p.End}
+	for i := range p.spans {
+		s := &p.spans[i]
+		byID[s.ID] = s
+		cuts = append(cuts, max(s.Start, start), min(s.End, p.End))
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	var aside func(s *run.Span) bool // in the background, or below what is
+	aside = func(s *run.Span) bool {
+		parent := byID[s.Parent]
+		return s.Background || parent != nil && parent != s && parent.Start <= s.Start && parent.End > s.Start && aside(parent)
+	}
+	out := goodput.Totals{}
+	for k := 0; k+1 < len(cuts); k++ {
+		from, to := cuts[k], cuts[k+1]
+		if to > p.End {
+			break
+		}
+		open := func(s *run.Span) bool { return s.Start <= from && s.End > from }
+		var best *run.Span
+		bestRank, bestCat := 9, goodput.Other
+		for i := range p.spans {
+			s := &p.spans[i]
+			if !open(s) || aside(s) {
+				continue
+			}
+			leaf := true
+			for j := range p.spans {
+				c := &p.spans[j]
+				if c.Parent == s.ID && c.ID != s.ID && open(c) && !aside(c) && c.Start >= s.Start {
+					leaf = false
+				}
+			}
+			if !leaf {
+				continue
+			}
+			n, c := of(s)
+			if s.Name == "model_forward" {
+				n, c = 6, goodput.Productive
+				if parent := byID[s.Parent]; parent != nil && open(parent) {
+					n, c = of(parent)
+				}
+			}
+			if n < bestRank || n == bestRank && best != nil && (s.Start > best.Start || s.Start == best.Start && s.ID > best.ID) {
+				best, bestRank, bestCat = s, n, c
+			}
+		}
+		out[bestCat] += to - from
+	}
+	return out
+}

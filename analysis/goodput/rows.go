@@ -1,0 +1,254 @@
+package goodput
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/spill"
+)
+
+// row is a span as the sweep needs it.
+type row struct {
+	id, parent uint64
+	start, end int64
+	number     int64 // step of an iteration, first iteration of a loop
+	thread     int64
+	what       what
+	kind       kind
+	role       role
+	background bool
+	nested     bool
+}
+
+type role uint8
+
+const (
+	roleNone role = iota
+	roleLoop
+	rolePhase // initializations and loads, one after the other
+	roleIteration
+)
+
+const (
+	rowsPerBlock = 1 << 13
+	rowsInMemory = 1 << 20 // 56 MiB; what is beyond goes to a temporary file
+	sorterMemory = 32 << 20
+)
+
+// rowStore keeps rows and gives them back by start, those of one moment
+// together. A process with more rows than memory should hold is sorted with
+// the help of a temporary file.
+type rowStore struct {
+	limit  int // 0 means rowsInMemory
+	blocks [][]row
+	n      int
+	sorter *spill.Sorter[row]
+	err    error
+	batch  []row
+}
+
+func (s *rowStore) add(r row) {
+	if s.limit == 0 {
+		s.limit = rowsInMemory
+	}
+	if s.sorter == nil && s.n >= s.limit {
+		s.sorter = spill.New(spill.Codec[row]{
+			Key:    func(r *row) spill.Key { return spill.Key{First: r.start} },
+			Append: appendRow, Decode: decodeRow,
+		}, sorterMemory, "")
+		for _, b := range s.blocks {
+			for i := range b {
+				s.spill(b[i])
+			}
+		}
+		s.blocks = nil
+	}
+	if s.sorter != nil {
+		s.spill(r)
+		return
+	}
+	if s.n%rowsPerBlock == 0 {
+		s.blocks = append(s.blocks, make([]row, 0, rowsPerBlock))
+	}
+	last := &s.blocks[len(s.blocks)-1]
+	*last = append(*last, r)
+	s.n++
+}
+
+func (s *rowStore) spill(r row) {
+	if s.err == nil {
+		s.err = s.sorter.Add(&r)
+	}
+}
+
+// all returns a function that gives the rows of one moment after the other,
+// in an order that depends on nothing but what they say, and nil at the end.
+// The rows are valid until the next call.
+func (s *rowStore) all() func() []row {
+	next := s.inMemory()
+	if s.sorter != nil {
+		it := s.sorter.Iter()
+		next = func() *row {
+			r := it.Next()
+			if r == nil && it.Err() != nil {
+				s.err = errors.Join(s.err, it.Err())
+			}
+			return r
+		}
+	}
+	ahead := next()
+	return func() []row {
+		if ahead == nil {
+			return nil
+		}
+		s.batch = append(s.batch[:0], *ahead)
+		for ahead = next(); ahead != nil && ahead.start == s.batch[0].start; ahead = next() {
+			s.batch = append(s.batch, *ahead)
+		}
+		if len(s.batch) > 1 {
+			slices.SortFunc(s.batch, func(x, y row) int { return compare(&x, &y) })
+			s.batch = unite(s.batch)
+		}
+		return s.batch
+	}
+}
+
+// inMemory returns a function that gives the rows of the blocks by start.
+func (s *rowStore) inMemory() func() *row {
+	type key struct {
+		start int64
+		at    int32
+	}
+	keys := make([]key, 0, s.n)
+	sorted := true
+	for b := range s.blocks {
+		for i := range s.blocks[b] {
+			k := key{s.blocks[b][i].start, int32(len(keys))}
+			sorted = sorted && (len(keys) == 0 || keys[len(keys)-1].start <= k.start)
+			keys = append(keys, k)
+		}
+	}
+	if !sorted {
+		slices.SortFunc(keys, func(a, b key) int { return cmp.Compare(a.start, b.start) })
+	}
+	i := 0
+	return func() *row {
+		if i == len(keys) {
+			return nil
+		}
+		at := keys[i].at
+		i++
+		return &s.blocks[at/rowsPerBlock][at%rowsPerBlock]
+	}
+}
+
+// close gives the memory and the file back.
+func (s *rowStore) close() error {
+	s.blocks = nil
+	if s.sorter != nil {
+		s.err = errors.Join(s.err, s.sorter.Close())
+	}
+	return s.err
+}
+
+// compare orders the rows of one moment. Where files have no parents, what
+// encloses comes first.
+func compare(a, b *row) int {
+	if a.nested && b.nested && a.end != b.end {
+		return cmp.Compare(b.end, a.end)
+	}
+	if c := cmp.Compare(a.id, b.id); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.parent, b.parent),
+		cmp.Compare(a.end, b.end), cmp.Compare(b.number, a.number))
+}
+
+// unite makes one row of those with the same id: a span and the note of its
+// begin, or a span that was read twice.
+func unite(rows []row) []row {
+	out := rows[:0]
+	for i := range rows {
+		r := &rows[i]
+		if n := len(out); n > 0 && r.id != 0 && out[n-1].id == r.id {
+			last := &out[n-1]
+			last.end = min(last.end, r.end) // one that is known, not run.NoEnd
+			last.number = max(last.number, r.number)
+			last.thread = max(last.thread, r.thread)
+			last.background = last.background || r.background
+			if last.parent == 0 || r.parent != 0 && r.parent < last.parent {
+				last.parent = r.parent
+			}
+			continue
+		}
+		out = append(out, *r)
+	}
+	return out
+}
+
+func appendRow(dst []byte, r *row) []byte {
+	flags := byte(0)
+	if r.background {
+		flags |= 1
+	}
+	if r.nested {
+		flags |= 2
+	}
+	if r.end == run.NoEnd {
+		flags |= 4
+	}
+	dst = append(dst, flags, byte(r.kind), byte(r.role))
+	dst = binary.AppendVarint(dst, int64(r.what))
+	dst = binary.AppendUvarint(dst, r.id)
+	dst = binary.AppendUvarint(dst, r.parent)
+	dst = binary.AppendVarint(dst, r.start)
+	if r.end != run.NoEnd {
+		dst = binary.AppendVarint(dst, r.end-r.start)
+	}
+	dst = binary.AppendVarint(dst, r.number)
+	return binary.AppendVarint(dst, r.thread)
+}
+
+var errRow = errors.New("goodput: a stored span is damaged")
+
+func decodeRow(src []byte, r *row) error {
+	if len(src) < 3 {
+		return errRow
+	}
+	flags := src[0]
+	*r = row{background: flags&1 != 0, nested: flags&2 != 0, kind: kind(src[1]), role: role(src[2]), end: run.NoEnd}
+	src = src[3:]
+	ok := true
+	signed := func() int64 {
+		v, n := binary.Varint(src)
+		if n <= 0 {
+			ok = false
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	unsigned := func() uint64 {
+		v, n := binary.Uvarint(src)
+		if n <= 0 {
+			ok = false
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	r.what = what(signed())
+	r.id, r.parent = unsigned(), unsigned()
+	r.start = signed()
+	if flags&4 == 0 {
+		r.end = r.start + signed()
+	}
+	r.number, r.thread = signed(), signed()
+	if !ok {
+		return errRow
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+package goodput_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+const sec = 1_000_000_000
+
+// job builds small ledgers: one process after the other, times in seconds.
+type job struct {
+	ledger goodput.Ledger
+	b      *goodput.Builder
+	id     uint64
+}
+
+func (j *job) process(rank, attempt int, start, end, seen float64) {
+	j.flush()
+	p := goodput.Process{Rank: rank, Attempt: attempt, Start: ns(start), End: run.NoEnd, LastSeen: ns(seen), Heartbeats: true}
+	if end >= 0 {
+		p.End = ns(end)
+	}
+	j.b = goodput.NewBuilder(p)
+}
+
+func (j *job) flush() {
+	if j.b != nil {
+		if err := j.ledger.Add(j.b); err != nil {
+			panic(err)
+		}
+		j.b = nil
+	}
+}
+
+func (j *job) report(q goodput.Query) *goodput.Report {
+	j.flush()
+	return j.ledger.Report(q)
+}
+
+func ns(s float64) int64 { return int64(math.Round(s * sec)) }
+
+// span adds a span and gives its id; a negative end means that it has none.
+func (j *job) span(parent uint64, name string, start, end float64, change ...func(*run.Span)) uint64 {
+	j.id++
+	s := run.Span{ID: j.id, Parent: parent, Name: name, Start: ns(start), End: run.NoEnd, Step: run.Unknown, First: run.Unknown}
+	if end >= 0 {
+		s.End = ns(end)
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	j.b.Span(&s)
+	return s.ID
+}
+
+func (j *job) step(loop uint64, n int64, start, end float64) uint64 {
+	return j.span(loop, "training_single_iteration", start, end, func(s *run.Span) { s.Step = n })
+}
+
+func (j *job) loop(app uint64, first int64, start, end float64) uint64 {
+	return j.span(app, "training_loop", start, end, func(s *run.Span) { s.First = first })
+}
+
+func want(t *testing.T, what string, have, want goodput.Totals) {
+	t.Helper()
+	for c, v := range have {
+		if want[c] != v {
+			t.Errorf("%s %s: %.3f s, want %.3f", what, c, float64(v)/sec, float64(want[c])/sec)
+		}
+	}
+	for c, v := range want {
+		if _, ok := have[c]; !ok && v != 0 {
+			t.Errorf("%s %s is missing, want %.3f s", what, c, float64(v)/sec)
+		}
+	}
+}
+
+func flag(rep *goodput.Report, k goodput.FlagKind) *goodput.Flag {
+	if i := slices.IndexFunc(rep.Flags, func(f goodput.Flag) bool { return f.Kind == k }); i >= 0 {
+		return &rep.Flags[i]
+	}
+	return nil
+}
+
+// TestDisruptionCost is the worked example of docs/goodput.md.
+func TestDisruptionCost(t *testing.T) {
+	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
+	rep := s.ledger().Report(goodput.Query{})
+	if len(rep.Disruptions) != 1 {
+		t.Fatalf("%d disruptions", len(rep.Disruptions))
+	}
+	d := rep.Disruptions[0]
+	have := []int64{int64(d.Iterations), d.LostWork, d.Stretch, d.Down, d.Init, d.Reload, d.Warmup, d.Total, int64(d.After), int64(d.Next)}
+	if w := []int64{14, 27e9, 14e8, 90e9, 25e9, 12e9, 20e9, 1754e8, 1, 2}; !slices.Equal(have, w) {
+		t.Errorf("the disruption is %v, want %v", have, w)
+	}
+	if it := rep.Iterations; it.Kept != 120 || it.Lost != 14 || it.AtRisk != 20 || it.AtRiskTime != 40e9 || it.Saved != 99 || it.Shortest != 2e9 {
+		t.Errorf("iterations: %+v", it)
+	}
+	for _, f := range rep.Figures(goodput.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 13e11}) {
+		w, ok := map[string]float64{
+			"goodput": 240 / 559.3, "ettr": 240 / 559.3, "cluster_readiness_ratio": 368.3 / 469.3, "runtime_goodput": 200 / 469.3,
+			"step_goodput": 240 / 559.3, "slowdown_seconds": 0, "mttf_seconds": 469.3,
+			"young_interval_seconds":        math.Sqrt(2 * 3 * 469.3),
+			"availability_interval_seconds": 3 + math.Sqrt(2*(469.3+127)*3+9),
+			"mfu":                           0.25, "hfu": 0.325, "useful_flops_ratio": 60 / 559.3,
+		}[f.Name]
+		if !ok || !f.Known || math.Abs(f.Value-w) > 1e-9 || f.Note == "" {
+			t.Errorf("%+v, want %v", f, w)
+		}
+	}
+	for _, f := range rep.Figures(goodput.Basis{Queue: 559300 * time.Millisecond}) {
+		if f.Name == "ettr" && math.Abs(f.Value-240/559.3/2) > 1e-9 {
+			t.Errorf("with as much queue time, ettr is %v", f.Value)
+		}
+		if f.Name == "mfu" && f.Known {
+			t.Error("mfu is known without a peak")
+		}
+	}
+}
+
+func TestFLOPsPerToken(t *testing.T) {
+	model, executed := goodput.FLOPsPerToken(1e9, 10, 8, 64, 2048)
+	if attention := 10.0 * 8 * 64 * 2048; model != 6e9+12*attention || executed != 8e9+16*attention {
+		t.Errorf("%v, %v", model, executed)
+	}
+}
+
+func TestRollbackInOneProcess(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 100, 100)
+	app := j.span(0, "application", 0, 100)
+	first := j.loop(app, 0, 0, 50)
+	for i := range int64(10) {
+		j.step(first, i, float64(5*i), float64(5*i+5))
+	}
+	second := j.loop(app, 6, 50, 100)
+	for i := range int64(10) {
+		j.step(second, 6+i, float64(50+5*i), float64(55+5*i))
+	}
+	rep := j.report(goodput.Query{})
+	want(t, "rollback", rep.Categories, goodput.Totals{goodput.Productive: 80 * sec, goodput.LostWork: 20 * sec})
+	if len(rep.Disruptions) != 1 || rep.Disruptions[0].Iterations != 4 || rep.Disruptions[0].LostWork != 20*sec || rep.Disruptions[0].Total != 20*sec {
+		t.Errorf("%+v", rep.Disruptions)
+	}
+}
+
+// TestLocalSteps: a program that counts from 0 again has lost what its loop or
+// its checkpoint says, and nothing is said to be lost where neither does.
+func TestLocalSteps(t *testing.T) {
+	build := func(first, load int64) *goodput.Report {
+		var j job
+		j.process(0, 1, 0, -1, 50)
+		loop := j.loop(j.span(0, "application", 0, -1), 0, 0, -1)
+		for i := range int64(10) {
+			j.step(loop, i, float64(5*i), float64(5*i+5))
+		}
+		j.process(0, 2, 60, 90, 90)
+		app := j.span(0, "application", 60, 90)
+		if load >= 0 {
+			j.span(app, "checkpoint_load", 60, 60, func(s *run.Span) { s.Step = load })
+		}
+		loop = j.loop(app, first, 60, 90)
+		for i := range int64(6) {
+			j.step(loop, i, float64(60+5*i), float64(65+5*i))
+		}
+		return j.report(goodput.Query{})
+	}
+	for name, c := range map[string]struct {
+		first, load  int64
+		lost         int64
+		local, known bool
+	}{
+		"loop says":       {8, -1, 10, true, true},
+		"checkpoint says": {-1, 7, 15, true, true},
+		"from the start":  {0, -1, 50, false, true},
+		"nobody says":     {-1, -1, 0, false, false},
+	} {
+		rep := build(c.first, c.load)
+		if rep.Categories[goodput.LostWork] != c.lost*sec {
+			t.Errorf("%s: %d s lost, want %d", name, rep.Categories[goodput.LostWork]/sec, c.lost)
+		}
+		if (flag(rep, goodput.LocalSteps) != nil) != c.local || (flag(rep, goodput.LostWorkUnknown) == nil) != c.known {
+			t.Errorf("%s: flags %+v", name, rep.Flags)
+		}
+		if rep.Categories.Sum() != 90*sec {
+			t.Errorf("%s: %d ns in all", name, rep.Categories.Sum())
+		}
+	}
+}
+
+func TestConcurrentLeaves(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 60, 60)
+	app := j.span(0, "application", 0, 60)
+	loop := j.loop(app, 0, 0, 60)
+	step := j.step(loop, 0, 0, 30)
+	j.span(step, "model_forward", 0, 10)
+	j.span(step, "data_loading", 10, 12)    // waits inside the iteration
+	j.span(loop, "data_loading", 15, 20)    // prefetch behind it
+	j.span(loop, "validation_loop", 22, 25) // holds it up
+	j.span(step, "checkpoint_save_async", 24, 26)
+	j.span(step, "all_reduce", 27, 29, func(s *run.Span) { s.Cat = "comm" })
+	read := j.span(loop, "data_loading", 40, 45)
+	j.span(read, "read", 41, 44, func(s *run.Span) { s.Cat = "POSIX" })
+	j.span(app, "upload", 42, 50, func(s *run.Span) { s.Background = true })
+	j.span(loop, "audit", 50, 60)
+	j.span(loop, "audit", 55, 58)
+	rep := j.report(goodput.Query{})
+	want(t, "sum", rep.Categories, goodput.Totals{
+		goodput.Productive: 24 * sec, goodput.DataWait: 7 * sec, goodput.Validation: 2 * sec, goodput.CheckpointSave: 2 * sec,
+		goodput.Category("custom.audit"): 10 * sec, goodput.Other: 15 * sec,
+	})
+	want(t, "overlapped", rep.Overlapped, goodput.Totals{
+		goodput.Productive: 2 * sec, goodput.DataWait: 5 * sec, goodput.Validation: 1 * sec,
+		goodput.Category("custom.upload"): 8 * sec, goodput.Category("custom.audit"): 3 * sec,
+	})
+}
+
+// TestThreads: what runs on another thread than the training loop is set aside.
+func TestThreads(t *testing.T) {
+	var j job
+	on := func(thread int64) func(*run.Span) { return func(s *run.Span) { s.Thread = thread } }
+	j.process(0, 1, 0, 10, 10)
+	app := j.span(0, "application", 0, 10, on(1))
+	loop := j.span(app, "training_loop", 0, 10, on(2))
+	j.span(loop, "training_single_iteration", 0, 10, on(2))
+	upload := j.span(app, "upload", 2, 6, on(3))
+	j.span(upload, "compress", 3, 4)
+	rep := j.report(goodput.Query{})
+	want(t, "sum", rep.Categories, goodput.Totals{goodput.Productive: 10 * sec})
+	want(t, "overlapped", rep.Overlapped, goodput.Totals{"custom.upload": 3 * sec, "custom.compress": sec})
+}
+
+// TestMissingEnds: what must have ended when the next thing began does not
+// last until the end of the process.
+func TestMissingEnds(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 30, 30)
+	app := j.span(0, "application", 0, 30)
+	j.span(app, "distributed_code_initialization", 0, -1)
+	j.span(app, "model_initialization", 4, -1)
+	loop := j.loop(app, 0, 10, 30)
+	j.step(loop, 0, 10, 15)
+	j.step(loop, 1, 15, -1)
+	j.step(loop, 2, 20, 25)
+	j.step(loop, 3, 25, 30)
+	rep := j.report(goodput.Query{})
+	want(t, "sum", rep.Categories, goodput.Totals{goodput.Init: 10 * sec, goodput.Productive: 15 * sec, goodput.LostWork: 5 * sec})
+	if f := flag(rep, goodput.MissingEnds); f == nil || f.Value != 3 {
+		t.Errorf("flags %+v", rep.Flags)
+	}
+}
+
+func TestClockSkew(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, -1, 50)
+	j.step(j.loop(j.span(0, "application", 0, -1), 0, 0, -1), 0, 0, 50)
+	j.process(0, 2, 40, 80, 80)
+	j.step(j.loop(j.span(0, "application", 40, 80), 1, 40, 80), 1, 40, 80)
+	rep := j.report(goodput.Query{})
+	if rep.Wall != 80*sec || rep.Categories.Sum() != 80*sec {
+		t.Errorf("wall %d, sum %d", rep.Wall, rep.Categories.Sum())
+	}
+	if f := flag(rep, goodput.ClockSkew); f == nil || f.Value != 10*sec || f.Attempt != 2 {
+		t.Errorf("flags %+v", rep.Flags)
+	}
+}
+
+func TestHonesty(t *testing.T) {
+	var j job
+	j.process(1, 1, 0, -1, 100)
+	loop := j.loop(j.span(0, "application", 0, -1), 0, 0, -1)
+	j.step(loop, 0, 0, 1)
+	j.step(loop, 1, 1, 2)
+	j.step(loop, 2, 2, 3)
+	j.step(loop, 3, 3, 4)
+	j.step(loop, 4, 4, 100)
+	j.ledger.Expect(2)
+	rep := j.report(goodput.Query{})
+	for _, w := range []goodput.Flag{
+		{Kind: goodput.LongIteration, Rank: 1, Attempt: 1, Value: 4},
+		{Kind: goodput.MissingRank, Rank: 0},
+		{Kind: goodput.NoEnd, Rank: 1, Attempt: 1},
+	} {
+		if !slices.Contains(rep.Flags, w) {
+			t.Errorf("%+v is missing in %+v", w, rep.Flags)
+		}
+	}
+	if flag(rep, goodput.NoHeartbeat) != nil || flag(rep, goodput.TwoWriters) != nil {
+		t.Errorf("flags %+v", rep.Flags)
+	}
+}
+
+func TestTwoWriters(t *testing.T) {
+	make := func(order ...float64) *goodput.Report {
+		var j job
+		for _, end := range order {
+			j.id = 0
+			j.process(0, 1, 0, end, end)
+			j.step(j.loop(j.span(0, "application", 0, end), 0, 0, end), 0, 0, end)
+		}
+		return j.report(goodput.Query{})
+	}
+	for _, order := range [][]float64{{10, 20}, {20, 10}, {20, 20, 10, 10, 20}} {
+		rep := make(order...)
+		if rep.Wall != 20*sec || rep.Categories[goodput.Productive] != 20*sec {
+			t.Errorf("%v: wall %d", order, rep.Wall)
+		}
+		if f := flag(rep, goodput.TwoWriters); f == nil || f.Value != 1 {
+			t.Errorf("%v: %+v", order, rep.Flags)
+		}
+	}
+	if f := flag(make(10, 10), goodput.TwoWriters); f != nil {
+		t.Error("the same timeline twice is two writers")
+	}
+}
+
+// TestRanksComeAndGo: a rank that joins late, one that is not started again,
+// and one that ends before the others.
+func TestRanksComeAndGo(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, -1, 40)
+	j.span(0, "application", 0, -1)
+	j.process(0, 2, 60, 100, 100)
+	j.span(0, "application", 60, 100)
+	j.process(1, 1, 5, -1, 42)
+	j.span(0, "application", 5, -1)
+	j.process(2, 2, 61, 90, 90)
+	j.span(0, "application", 61, 90)
+	rep := j.report(goodput.Query{To: ns(110), AsOf: ns(110)})
+	for rank, w := range []goodput.Totals{
+		{goodput.Other: 80 * sec, goodput.Downtime: 20 * sec, goodput.Unobserved: 10 * sec},
+		{goodput.Absent: 45 * sec, goodput.Other: 37 * sec, goodput.Downtime: 18 * sec, goodput.Unobserved: 10 * sec},
+		{goodput.Absent: 71 * sec, goodput.Other: 29 * sec, goodput.Unobserved: 10 * sec},
+	} {
+		want(t, "rank", rep.Ranks[rank].Categories, w)
+	}
+}

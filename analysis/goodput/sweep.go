@@ -1,0 +1,244 @@
+package goodput
+
+// sweep divides the time of one process among the spans that are open. Spans
+// are opened and closed in the order of time; advance says how far time went.
+//
+// The open spans form trees. Only leaves count: the own time of a span is what
+// none of its children covers. Of several leaves the one with the first kind
+// wins, and of the same kind the one that started last; the others overlap.
+type sweep struct {
+	now    int64
+	nodes  []node  // by slot
+	free   []int32 // slots to use again
+	heap   []int32 // leaves that may win, the best first; some are stale
+	opened uint64  // spans opened so far
+	count  int     // spans open now
+	top    int32   // the winner, or none
+
+	// emit gets the stretches of time in order; overlap gets those of leaves
+	// that did not win, when they end.
+	emit    func(from, to int64, w what)
+	overlap func(from, to int64, w what)
+}
+
+const none int32 = -1
+
+// what is what a stretch of time belongs to: a category of the attempt's
+// table, or an iteration.
+type what int32
+
+// gap is the time in which no span is open.
+const gap what = -1
+
+// iterations are numbered from here.
+const firstIteration what = 1 << 16
+
+func (w what) iteration() (int, bool) { return int(w - firstIteration), w >= firstIteration }
+
+type node struct {
+	seq    uint64 // order of opening; zero when the slot is free
+	what   what
+	rank   kind // whose place it takes among leaves
+	aside  bool // beside the training: it never wins
+	open   bool
+	queued bool  // in the heap
+	kids   int32 // open children that count for this node
+	up     int32 // slot of the parent, or none
+	upSeq  uint64
+	loses  int64 // since when it is a leaf that does not win
+}
+
+// notLosing is the loses of a node that is no leaf, or wins.
+const notLosing = int64(-1) << 63
+
+func (s *sweep) reset(at int64) {
+	s.now, s.top, s.count, s.opened = at, none, 0, 0
+	s.nodes, s.free, s.heap = s.nodes[:0], s.free[:0], s.heap[:0]
+}
+
+// advance gives the time up to t to the winner.
+func (s *sweep) advance(t int64) {
+	if t <= s.now {
+		return
+	}
+	w := gap
+	if s.top != none {
+		w = s.nodes[s.top].what
+	}
+	s.emit(s.now, t, w)
+	s.now = t
+}
+
+// start opens a span at the present time and returns its slot. Link it to its
+// parent, then call settle once all spans of this moment are open.
+func (s *sweep) start(w what, rank kind, aside bool) int32 {
+	var slot int32
+	if n := len(s.free); n > 0 {
+		slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		slot = int32(len(s.nodes))
+		s.nodes = append(s.nodes, node{})
+	}
+	s.opened++
+	s.count++
+	queued := s.nodes[slot].queued
+	s.nodes[slot] = node{seq: s.opened, what: w, rank: rank, aside: aside, open: true, queued: queued, up: none, loses: notLosing}
+	s.leaf(slot)
+	return slot
+}
+
+// under makes parent the parent of child.
+func (s *sweep) under(child, parent int32) {
+	c, p := &s.nodes[child], &s.nodes[parent]
+	c.up, c.upSeq = parent, p.seq
+	if c.aside && !p.aside {
+		return // set aside: for the parent it does not exist
+	}
+	p.kids++
+	if p.kids == 1 {
+		s.noLeaf(parent)
+	}
+}
+
+// end closes a span at the present time.
+func (s *sweep) end(slot int32) {
+	n := &s.nodes[slot]
+	if n.kids == 0 {
+		s.noLeaf(slot)
+	}
+	n.open = false
+	s.count--
+	up, upSeq := n.up, n.upSeq
+	if up != none && s.nodes[up].open && s.nodes[up].seq == upSeq && !(n.aside && !s.nodes[up].aside) {
+		p := &s.nodes[up]
+		p.kids--
+		if p.kids == 0 {
+			s.leaf(up)
+		}
+	}
+	if !n.queued {
+		s.free = append(s.free, slot)
+	}
+}
+
+// leaf takes note that an open span has no open child.
+func (s *sweep) leaf(slot int32) {
+	n := &s.nodes[slot]
+	n.loses = s.now
+	if n.aside || n.queued {
+		return
+	}
+	n.queued = true
+	s.push(slot)
+}
+
+// noLeaf takes note that a span is no leaf any longer.
+func (s *sweep) noLeaf(slot int32) {
+	n := &s.nodes[slot]
+	if n.loses != notLosing && n.loses < s.now {
+		s.overlap(n.loses, s.now, n.what)
+	}
+	n.loses = notLosing
+}
+
+// settle finds the winner once all spans of this moment were opened and closed.
+func (s *sweep) settle() {
+	for len(s.heap) > 0 {
+		slot := s.heap[0]
+		n := &s.nodes[slot]
+		if n.open && n.kids == 0 {
+			break
+		}
+		s.pop()
+		n.queued = false
+		if !n.open {
+			s.free = append(s.free, slot)
+		}
+	}
+	if len(s.heap) > 2*s.count+64 {
+		s.compact()
+	}
+	top := none
+	if len(s.heap) > 0 {
+		top = s.heap[0]
+	}
+	if s.top != none && s.top != top {
+		if n := &s.nodes[s.top]; n.open && n.kids == 0 {
+			n.loses = s.now // it lost to another
+		}
+	}
+	s.top = top
+	if top != none {
+		if n := &s.nodes[top]; n.loses != notLosing {
+			if n.loses < s.now {
+				s.overlap(n.loses, s.now, n.what)
+			}
+			n.loses = notLosing
+		}
+	}
+}
+
+// compact drops what is stale from the heap.
+func (s *sweep) compact() {
+	keep := s.heap[:0]
+	for _, slot := range s.heap {
+		n := &s.nodes[slot]
+		if n.open && n.kids == 0 {
+			keep = append(keep, slot)
+			continue
+		}
+		n.queued = false
+		if !n.open {
+			s.free = append(s.free, slot)
+		}
+	}
+	s.heap = keep
+	for i := len(s.heap)/2 - 1; i >= 0; i-- {
+		s.down(i)
+	}
+}
+
+// before reports whether leaf a wins over leaf b.
+func (s *sweep) before(a, b int32) bool {
+	x, y := &s.nodes[a], &s.nodes[b]
+	if x.rank != y.rank {
+		return x.rank < y.rank
+	}
+	return x.seq > y.seq
+}
+
+func (s *sweep) push(slot int32) {
+	s.heap = append(s.heap, slot)
+	for i := len(s.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !s.before(s.heap[i], s.heap[up]) {
+			break
+		}
+		s.heap[i], s.heap[up] = s.heap[up], s.heap[i]
+		i = up
+	}
+}
+
+func (s *sweep) pop() {
+	n := len(s.heap) - 1
+	s.heap[0] = s.heap[n]
+	s.heap = s.heap[:n]
+	s.down(0)
+}
+
+func (s *sweep) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(s.heap) {
+			return
+		}
+		if c+1 < len(s.heap) && s.before(s.heap[c+1], s.heap[c]) {
+			c++
+		}
+		if !s.before(s.heap[c], s.heap[i]) {
+			return
+		}
+		s.heap[i], s.heap[c] = s.heap[c], s.heap[i]
+		i = c
+	}
+}

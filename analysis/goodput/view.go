@@ -1,0 +1,372 @@
+package goodput
+
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// view is what was known of a job at a moment.
+type view struct {
+	asOf  int64
+	start int64 // of the job
+	end   int64 // the last sign of life of any rank
+	ranks []rankView
+	last  int // number of the latest attempt
+}
+
+type rankView struct {
+	*rank
+	attempts []attemptView
+	finish   int64 // since when it is at its proper end, or run.NoEnd
+}
+
+// attemptView is an attempt as known at the moment of its view.
+type attemptView struct {
+	*attempt
+	from, to int64 // the part of the wall time that is this attempt's
+	over     bool  // it will do nothing more
+	later    int64 // the lowest first iteration of any later attempt, run.NoEnd without one
+	floor    []int64
+	usual    int64 // run.Unknown without one
+	own      bool  // usual is from this attempt
+	counted  int   // iterations behind usual
+	warmup   int64
+	partial  map[int]int64 // own time so far of iterations that have not finished
+}
+
+// see makes a view of the ledger.
+func (l *Ledger) see(asOf int64) *view {
+	v := &view{asOf: asOf}
+	start, ok := l.startBefore(asOf)
+	if !ok {
+		return v
+	}
+	v.start, v.end = start, start
+	lowest := make(map[int]int64)
+	for _, id := range l.rankIDs() {
+		rv := rankView{rank: l.ranks[id]}
+		for _, a := range l.ranks[id].attempts {
+			if a.Start >= asOf {
+				continue
+			}
+			rv.attempts = append(rv.attempts, attemptView{
+				attempt: a, from: a.Start, to: min(a.stop, asOf), over: a.End <= asOf,
+				later: run.NoEnd, usual: run.Unknown,
+			})
+			v.last = max(v.last, a.Attempt)
+			v.end = max(v.end, min(a.stop, asOf))
+			low, ok := lowest[a.Attempt]
+			if !ok {
+				low = run.NoEnd
+			}
+			for _, lp := range a.loops {
+				if lp.start < asOf && lp.from >= 0 {
+					low = min(low, lp.from)
+				}
+			}
+			lowest[a.Attempt] = low
+		}
+		if len(rv.attempts) == 0 {
+			continue // nobody knew of it
+		}
+		rv.place()
+		v.ranks = append(v.ranks, rv)
+	}
+	v.link(lowest)
+	v.measure()
+	return v
+}
+
+// place gives each attempt its part of the time. Where an attempt begins
+// before the last sign of life of an earlier one, a clock was set back: the
+// time both claim is the later one's.
+func (r *rankView) place() {
+	next := int64(run.NoEnd)
+	for i := len(r.attempts) - 1; i >= 0; i-- {
+		a := &r.attempts[i]
+		a.to = max(min(a.to, next), a.from)
+		if next <= a.from {
+			a.from, a.to = next, next
+		}
+		next = min(next, a.from)
+	}
+	r.finish = run.NoEnd
+	if n := len(r.attempts); n > 0 && r.attempts[n-1].over {
+		r.finish = r.attempts[n-1].to
+	}
+}
+
+// link finds what later attempts undid.
+func (v *view) link(lowest map[int]int64) {
+	numbers := make([]int, 0, len(lowest))
+	for n := range lowest {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	later := make(map[int]int64, len(numbers))
+	low := int64(run.NoEnd)
+	for i := len(numbers) - 1; i >= 0; i-- {
+		later[numbers[i]] = low
+		low = min(low, lowest[numbers[i]])
+	}
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			a := &v.ranks[i].attempts[k]
+			a.over = a.over || a.Attempt < v.last
+			a.later = later[a.Attempt]
+			a.floor = make([]int64, len(a.loops))
+			low := a.later
+			for j := len(a.loops) - 1; j >= 0; j-- {
+				a.floor[j] = low
+				if lp := &a.loops[j]; lp.start < v.asOf && lp.from >= 0 {
+					low = min(low, lp.from)
+				}
+			}
+		}
+	}
+}
+
+// measure finds the usual time of each attempt and what follows from it.
+func (v *view) measure() {
+	var all []int64
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			a := &v.ranks[i].attempts[k]
+			if a.usual, a.counted = a.median(v.asOf); a.counted > 0 {
+				a.own = true
+				all = append(all, a.usual)
+			}
+		}
+	}
+	for i := range v.ranks {
+		var same []int64
+		for k := range v.ranks[i].attempts {
+			if a := &v.ranks[i].attempts[k]; a.own {
+				same = append(same, a.usual)
+			}
+		}
+		if len(same) == 0 {
+			same = all
+		}
+		fallback, _ := median(same)
+		for k := range v.ranks[i].attempts {
+			a := &v.ranks[i].attempts[k]
+			if !a.own && len(same) > 0 {
+				a.usual = fallback
+			}
+			a.unfinished(v.asOf)
+			if len(a.iterations) > 0 && a.iterations[0].start < v.asOf && a.usual >= 0 {
+				a.warmup = max(0, a.ownTime(0)-a.usual)
+			}
+		}
+	}
+}
+
+// median is the median own time of the finished iterations but the first.
+func (a *attemptView) median(asOf int64) (usual int64, n int) {
+	var own []int64
+	for i := range a.iterations {
+		if i > 0 && a.iterations[i].finished(asOf) {
+			own = append(own, a.iterations[i].own)
+		}
+	}
+	return median(own)
+}
+
+// median sorts values and gives the middle one, or the mean of the two.
+func median(values []int64) (int64, int) {
+	n := len(values)
+	if n == 0 {
+		return run.Unknown, 0
+	}
+	slices.Sort(values)
+	if n%2 == 1 {
+		return values[n/2], n
+	}
+	return values[n/2-1] + (values[n/2]-values[n/2-1])/2, n
+}
+
+// unfinished measures the iterations that had not ended at asOf.
+func (a *attemptView) unfinished(asOf int64) {
+	for i := range a.iterations {
+		it := &a.iterations[i]
+		if it.start >= asOf || it.finished(asOf) {
+			continue
+		}
+		if a.partial == nil {
+			a.partial = make(map[int]int64)
+		}
+		a.partial[i] = 0
+	}
+	if len(a.partial) == 0 {
+		return
+	}
+	for k := range a.segs {
+		if a.segs[k].start >= asOf {
+			break
+		}
+		if n, ok := a.segs[k].what.iteration(); ok {
+			if had, ok := a.partial[n]; ok {
+				a.partial[n] = had + min(a.segEnd(k), asOf) - a.segs[k].start
+			}
+		}
+	}
+}
+
+// ownTime is the own time of an iteration as known.
+func (a *attemptView) ownTime(i int) int64 {
+	if own, ok := a.partial[i]; ok {
+		return own
+	}
+	return a.iterations[i].own
+}
+
+// lost reports whether an iteration does not count.
+func (a *attemptView) lost(i int) bool {
+	it := &a.iterations[i]
+	if _, ok := a.partial[i]; ok && a.over {
+		return true
+	}
+	return it.number >= 0 && a.floor[it.loop] <= it.number
+}
+
+// parts are the lengths into which the own time of an iteration falls, in
+// this order: what warmed up, what the iteration did, what it stood still.
+func (a *attemptView) parts(i int) (warmup, work, stall int64) {
+	own := a.ownTime(i)
+	if a.usual < 0 {
+		return 0, own, 0
+	}
+	if i == 0 {
+		return a.warmup, own - a.warmup, 0
+	}
+	if _, ok := a.partial[i]; ok && own > a.usual {
+		return 0, a.usual, own - a.usual
+	}
+	return 0, own, 0
+}
+
+// each calls fn with the stretches of the attempt between two moments, in
+// order and without gaps. The iteration is -1 where there is none.
+func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, iteration int)) {
+	from, to = max(from, a.from), min(to, a.to)
+	if from >= to {
+		return
+	}
+	var used map[int]int64
+	special := func(n int) bool { _, ok := a.partial[n]; return n == 0 || ok }
+	k := 0
+	if len(a.partial) == 0 && a.warmup == 0 {
+		k = max(0, a.segAt(from))
+	}
+	for ; k < len(a.segs) && a.segs[k].start < to; k++ {
+		s, e := a.segs[k].start, min(a.segEnd(k), to)
+		n, isIteration := a.segs[k].what.iteration()
+		if !isIteration {
+			if s = max(s, from); s < e {
+				fn(s, e, a.names[a.segs[k].what], -1)
+			}
+			continue
+		}
+		work := Productive
+		if a.lost(n) {
+			work = LostWork
+		}
+		if !special(n) {
+			if s = max(s, from); s < e {
+				fn(s, e, work, n)
+			}
+			continue
+		}
+		if used == nil {
+			used = make(map[int]int64)
+		}
+		warm, did, _ := a.parts(n)
+		at := s
+		for _, p := range [...]struct {
+			until int64
+			c     Category
+		}{{warm, Warmup}, {warm + did, work}, {run.NoEnd, Stall}} {
+			end := e
+			if p.until != run.NoEnd {
+				end = min(e, s+p.until-used[n])
+			}
+			if end > at {
+				if x, y := max(at, from), end; x < y {
+					fn(x, y, p.c, n)
+				}
+				at = end
+			}
+		}
+		used[n] += e - s
+	}
+}
+
+// segAt is the index of the stretch that holds a moment.
+func (a *attemptView) segAt(t int64) int {
+	i, found := slices.BinarySearchFunc(a.segs, t, func(s seg, t int64) int {
+		switch {
+		case s.start < t:
+			return -1
+		case s.start > t:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		return i
+	}
+	return i - 1
+}
+
+// each calls fn with the stretches of a rank between two moments of the job,
+// in order and without gaps, with the attempt to which they belong; before the
+// first there is none.
+func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Category, attempt, iteration int)) {
+	emit := func(x, y int64, c Category, attempt int) {
+		if x, y = max(x, from), min(y, to); x < y {
+			fn(x, y, c, attempt, -1)
+		}
+	}
+	at := v.start
+	for i := range r.attempts {
+		a := &r.attempts[i]
+		if a.from > at {
+			c := Downtime
+			if i == 0 {
+				c = Absent
+			}
+			emit(at, a.from, c, i-1)
+		}
+		a.each(from, to, func(x, y int64, c Category, iteration int) { fn(x, y, c, i, iteration) })
+		at = max(at, a.to)
+	}
+	last := len(r.attempts) - 1
+	if last >= 0 && r.finish == run.NoEnd && r.attempts[last].Attempt < v.last {
+		// The job was started again, and this rank did not come back.
+		until := max(at, v.startAfter(r.attempts[last].Attempt))
+		emit(at, until, Downtime, last)
+		at = until
+		emit(at, max(v.end, at), Absent, last)
+		at = max(v.end, at)
+	}
+	if r.finish != run.NoEnd {
+		emit(at, max(v.end, at), Absent, last)
+		at = max(v.end, at)
+	}
+	emit(at, to, Unobserved, last)
+}
+
+// startAfter is when the first process of any later attempt began.
+func (v *view) startAfter(attempt int) int64 {
+	start := v.end
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			if a := &v.ranks[i].attempts[k]; a.Attempt > attempt {
+				start = min(start, a.from)
+			}
+		}
+	}
+	return start
+}

@@ -1,0 +1,327 @@
+package goodput
+
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// walk feeds the rows of one process to a sweep and fills its attempt.
+type walk struct {
+	sweep
+	a       *attempt
+	threads []int64
+	byID    map[uint64]int32 // open spans
+	live    []liveRow        // by slot
+	ends    []ending         // a heap, the earliest first
+	waiting []int32          // open spans without an end that a sibling may close
+	stacks  map[int64][]int32
+}
+
+// liveRow is an open span.
+type liveRow struct {
+	row
+	seq    uint64
+	up     int32
+	ends   int64 // when it ends as far as is known
+	aside  bool
+	result kind // compute counts as the iteration around it
+	iter   what
+}
+
+type ending struct {
+	at   int64
+	slot int32
+	seq  uint64
+}
+
+func newWalk(a *attempt, threads []int64) *walk {
+	w := &walk{a: a, threads: threads, byID: make(map[uint64]int32), stacks: make(map[int64][]int32)}
+	w.emit = func(from, _ int64, what what) { a.extend(from, what) }
+	w.overlap = func(from, to int64, what what) {
+		if what != gap && what != whatOther {
+			a.overlaps = append(a.overlaps, overlapped{from, to, what})
+		}
+	}
+	return w
+}
+
+const whatOther = what(kindOther)
+
+// extend adds a stretch that begins at from and lasts to the next one.
+func (a *attempt) extend(from int64, w what) {
+	if w == gap {
+		w = whatOther
+	}
+	if n := len(a.segs); n > 0 && a.segs[n-1].what == w {
+		return
+	}
+	a.segs = append(a.segs, seg{from, w})
+}
+
+// run divides the time of the attempt among rows. It is given those of one
+// moment after the other.
+func (w *walk) run(next func() []row) {
+	a := w.a
+	w.reset(a.Start)
+	rows := next()
+	for {
+		t := a.stop
+		if rows != nil {
+			t = min(t, rows[0].start)
+		}
+		if len(w.ends) > 0 {
+			t = min(t, w.ends[0].at)
+		}
+		w.advance(t)
+		if t >= a.stop {
+			break
+		}
+		for len(w.ends) > 0 && w.ends[0].at <= t {
+			e := w.popEnd()
+			if w.live[e.slot].seq == e.seq {
+				w.close(e.slot)
+			}
+		}
+		if rows != nil && rows[0].start == t {
+			w.openAll(rows)
+			rows = next()
+		}
+		w.settle()
+	}
+	for ; rows != nil; rows = next() { // at the very end, or after it
+		for i := range rows {
+			w.note(&rows[i])
+		}
+	}
+	for slot := range w.live {
+		if l := &w.live[slot]; l.seq != 0 && w.nodes[slot].kids == 0 {
+			w.noLeaf(int32(slot))
+		}
+	}
+	for k := range a.segs {
+		if n, ok := a.segs[k].what.iteration(); ok {
+			a.iterations[n].own += a.segEnd(k) - a.segs[k].start
+		}
+	}
+	slices.SortFunc(a.overlaps, func(x, y overlapped) int { return int(min(max(x.from-y.from, -1), 1)) })
+}
+
+// segEnd is where the k-th stretch ends.
+func (a *attempt) segEnd(k int) int64 {
+	if k+1 < len(a.segs) {
+		return a.segs[k+1].start
+	}
+	return a.stop
+}
+
+// openAll opens the spans of one moment, parents first.
+func (w *walk) openAll(rows []row) {
+	if len(rows) == 1 {
+		w.open(&rows[0])
+		return
+	}
+	done := make([]bool, len(rows))
+	byID := make(map[uint64]int, len(rows))
+	for i := range rows {
+		byID[rows[i].id] = i
+	}
+	var visit func(i int)
+	visit = func(i int) {
+		if done[i] {
+			return
+		}
+		done[i] = true
+		if p, ok := byID[rows[i].parent]; ok {
+			visit(p)
+		}
+		w.open(&rows[i])
+	}
+	for i := range rows {
+		visit(i)
+	}
+}
+
+// open opens one span, unless it has no length.
+func (w *walk) open(r *row) {
+	w.closeSiblings(r)
+	iter := w.note(r)
+	if r.end <= r.start {
+		return
+	}
+	up := w.parentOf(r)
+	l := liveRow{row: *r, up: up, ends: r.end, result: r.kind, iter: r.what}
+	var parent *liveRow
+	if up != none {
+		parent = &w.live[up]
+	}
+	switch {
+	case r.kind == kindIteration:
+		l.iter = iter
+	case r.kind == kindCompute:
+		l.result, l.iter = kindIteration, what(kindIteration)
+		if parent != nil && parent.result != kindOther {
+			l.result, l.iter = parent.result, parent.iter
+		}
+	case r.kind == kindDetail:
+		l.result, l.iter = kindOther, whatOther
+		if parent != nil {
+			l.result, l.iter = parent.result, parent.iter
+		}
+	}
+	beside, known := w.beside(r)
+	l.aside = r.background || beside || parent != nil && parent.aside && (beside || !known)
+	if l.ends == run.NoEnd && parent != nil {
+		l.ends = parent.ends
+	}
+	slot := w.start(l.iter, l.result, l.aside)
+	l.seq = w.nodes[slot].seq
+	for int(slot) >= len(w.live) {
+		w.live = append(w.live, liveRow{})
+	}
+	w.live[slot] = l
+	if up != none {
+		w.under(slot, up)
+	}
+	if r.id != 0 {
+		w.byID[r.id] = slot
+	}
+	if r.nested {
+		w.stacks[r.thread] = append(w.stacks[r.thread], slot)
+	}
+	if r.end == run.NoEnd && (r.role == roleIteration || r.role == rolePhase) {
+		w.waiting = append(w.waiting, slot)
+	}
+	if l.ends < w.a.stop {
+		w.pushEnd(ending{l.ends, slot, l.seq})
+	}
+}
+
+// beside reports whether a span ran on another thread than the training.
+func (w *walk) beside(r *row) (beside, known bool) {
+	if r.thread == 0 || len(w.threads) == 0 {
+		return false, false
+	}
+	return r.kind != kindOther && !slices.Contains(w.threads, r.thread), true
+}
+
+// parentOf finds the open span that encloses a row.
+func (w *walk) parentOf(r *row) int32 {
+	if !r.nested {
+		if slot, ok := w.byID[r.parent]; ok && r.parent != 0 && r.parent != r.id {
+			return slot
+		}
+		return none
+	}
+	stack := w.stacks[r.thread]
+	for len(stack) > 0 && !w.isOpen(stack[len(stack)-1]) {
+		stack = stack[:len(stack)-1]
+	}
+	w.stacks[r.thread] = stack
+	for i := len(stack) - 1; i >= 0 && i >= len(stack)-64; i-- {
+		if l := &w.live[stack[i]]; w.isOpen(stack[i]) && l.nested && l.thread == r.thread && l.ends >= r.end {
+			return stack[i]
+		}
+	}
+	return none
+}
+
+func (w *walk) isOpen(slot int32) bool { return w.live[slot].seq != 0 }
+
+// closeSiblings closes what must have ended when r began: an iteration when
+// the next one begins, an initialization or a load when the next phase does.
+// Their ends were not recorded.
+func (w *walk) closeSiblings(r *row) {
+	if len(w.waiting) == 0 || r.role == roleNone || r.background {
+		return
+	}
+	keep := w.waiting[:0]
+	for _, slot := range w.waiting {
+		l := &w.live[slot]
+		switch {
+		case l.seq == 0 || l.end != run.NoEnd || l.role != roleIteration && l.role != rolePhase:
+			// It has ended, and its slot may be another's.
+		case l.parent == r.parent && l.start < r.start && l.thread == r.thread &&
+			(l.role == rolePhase || r.role == roleIteration):
+			w.a.missingEnds++
+			w.closeTree(slot)
+		default:
+			keep = append(keep, slot)
+		}
+	}
+	w.waiting = keep
+}
+
+// closeTree closes a span and what has no end of its own below it.
+func (w *walk) closeTree(slot int32) {
+	for i := range w.live {
+		if l := &w.live[i]; l.seq != 0 && l.end == run.NoEnd && l.up == slot && int32(i) != slot {
+			w.closeTree(int32(i))
+		}
+	}
+	w.close(slot)
+}
+
+func (w *walk) close(slot int32) {
+	l := &w.live[slot]
+	if s, ok := w.byID[l.id]; ok && s == slot {
+		delete(w.byID, l.id)
+	}
+	l.seq = 0
+	w.end(slot)
+}
+
+// note records what is more than a stretch of time: loops and iterations.
+func (w *walk) note(r *row) what {
+	a := w.a
+	switch r.role {
+	case roleLoop:
+		a.loops = append(a.loops, loop{start: r.start, from: r.number, given: r.number >= 0})
+	case roleIteration:
+		if len(a.loops) == 0 {
+			a.loops = append(a.loops, loop{start: r.start, from: run.Unknown})
+		}
+		a.iterations = append(a.iterations, iteration{
+			number: r.number, start: r.start, end: r.end, loop: int32(len(a.loops) - 1),
+		})
+		return firstIteration + what(len(a.iterations)-1)
+	}
+	return r.what
+}
+
+func (w *walk) pushEnd(e ending) {
+	h := append(w.ends, e)
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if h[up].at <= h[i].at {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+	w.ends = h
+}
+
+func (w *walk) popEnd() ending {
+	h := w.ends
+	first := h[0]
+	n := len(h) - 1
+	h[0] = h[n]
+	h = h[:n]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= n {
+			break
+		}
+		if c+1 < n && h[c+1].at < h[c].at {
+			c++
+		}
+		if h[i].at <= h[c].at {
+			break
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+	w.ends = h
+	return first
+}

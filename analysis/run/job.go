@@ -1,0 +1,122 @@
+package run
+
+// Job is one logical job: all attempts of all ranks with one session tag.
+type Job struct {
+	ID         string // of the launcher, empty when it is not known
+	SessionTag string // empty when it is not known
+	Ranks      int    // how many it should have, 0 when that is not known
+
+	// Processes are those of the training, by rank, attempt and start.
+	Processes []*Process
+
+	// Helpers are processes that only serve one of those, such as workers of
+	// a data loader. No ledger counts them.
+	Helpers []*Process
+}
+
+// Process is what is known of one process of a job: one attempt of one rank.
+// Its fields are complete once [Set.Read] has returned; Rank and Attempt may
+// change until then, the times are final when its [Sink] is closed.
+type Process struct {
+	Rank      int
+	RankKnown bool // a record or the file's name said it
+
+	// Attempt counts from 1, also where the launcher counts from 0.
+	Attempt      int
+	AttemptKnown bool // a record said it; otherwise it follows from the order in time
+
+	Host       string // name or, where no record says it, hash
+	PID        int64
+	ParentPID  int64 // 0 when it is not known
+	JobID      string
+	SessionTag string
+	WorldSize  int // 0 when it is not known
+
+	Start    int64 // the earliest time of any record, nanoseconds since the epoch
+	End      int64 // when the application ended properly, or NoEnd
+	LastSeen int64 // the latest time of any record or heartbeat
+
+	Heartbeats bool  // there was one
+	Spans      int64 // delivered, copies included
+	Dropped    int64 // spans that the files say are missing
+
+	// Training says that there was a training loop, an iteration or another
+	// span that only the training itself has.
+	Training bool
+
+	Sources []string // the files
+	Torn    bool     // one of them ends in the middle of a record
+	Bad     int      // lines that are no record
+
+	appStart, appEnd int64  // of the application span, Unknown when there is none
+	fileEnd          int64  // of the end record, Unknown when there is none
+	digest           uint64 // of what its spans are, in any order
+}
+
+func newProcess() *Process {
+	return &Process{End: NoEnd, Start: NoEnd, LastSeen: Unknown, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown}
+}
+
+// Event is something that happened at a moment.
+type Event struct {
+	Name string // of package spans, or the program's own
+	Time int64  // nanoseconds since the epoch
+	Span uint64 // the ID of its span, zero when it is not known
+
+	// Step is the step that the event names, Unknown without one. Through is,
+	// for a checkpoint that was saved, the last iteration that it holds.
+	Step, Through int64
+}
+
+// Sink takes what one process recorded. Its methods are called one at a time.
+type Sink interface {
+	// Span is called for each span, in any order. A span whose begin was
+	// recorded may come twice, open and then ended, with the same ID. It is
+	// valid during the call; its strings stay valid.
+	Span(*Span)
+
+	// Event is called for each event, in any order.
+	Event(*Event)
+
+	// Close is called once, after the last call and when the times of the
+	// process are known.
+	Close() error
+}
+
+// FileError says why a file was left out.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// seen widens the time in which the process gave signs of life.
+func (p *Process) seen(t int64) {
+	if t < earliest || t == NoEnd {
+		return
+	}
+	p.Start, p.LastSeen = min(p.Start, t), max(p.LastSeen, t)
+}
+
+// finish settles the times after the last record.
+func (p *Process) finish() {
+	if p.LastSeen == Unknown {
+		p.Start, p.LastSeen = 0, 0
+		return
+	}
+	switch {
+	case p.appEnd != Unknown:
+		p.End = p.appEnd
+	case p.fileEnd != Unknown:
+		p.End = p.fileEnd
+	}
+	if p.appStart != Unknown {
+		// What the files say of the time before the application, such as when
+		// they were opened, is not part of the attempt.
+		p.Start = p.appStart
+	}
+}

@@ -1,0 +1,268 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// Read reads all files once and puts the jobs together. It calls open for
+// each process that it meets, gives the sink what the process recorded, and
+// closes it. Several processes are read at a time: open must be safe for
+// concurrent use, a sink need not be. A nil sink is not allowed.
+//
+// What a process wrote both as a trace and as JSON lines is taken from the
+// trace; the lines add what only they say. Files that turn out to be
+// unreadable are left out and listed in Skipped.
+func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
+	r := &reading{set: s, open: open}
+	workers := s.workers()
+	r.each(workers, len(s.records), func(i int) { r.lines(s.records[i]) })
+	r.each(workers, len(s.traces), func(i int) { r.traces(s.traces[i]) })
+	if r.err != nil {
+		return nil, fmt.Errorf("run: %w", r.err)
+	}
+	for _, g := range s.traces {
+		g.extra = nil
+	}
+	return assemble(r.procs), nil
+}
+
+func (s *Set) workers() int {
+	if s.Workers > 0 {
+		return s.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+type reading struct {
+	set  *Set
+	open func(*Process) Sink
+
+	mu    sync.Mutex
+	procs []*Process
+	err   error // of sinks
+}
+
+// each runs do for 0 to n-1 on several goroutines.
+func (r *reading) each(workers, n int, do func(int)) {
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(workers, n) {
+		wait.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
+
+func (r *reading) skip(path string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set.Skipped = append(r.set.Skipped, &FileError{path, err})
+}
+
+func (r *reading) add(err error, procs ...*Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.procs = append(r.procs, procs...)
+	r.err = errors.Join(r.err, err)
+}
+
+// lines reads a file of JSON lines. Processes that have a trace too are kept
+// until it is read.
+func (r *reading) lines(path string) {
+	list, err := readRecords(path)
+	if err != nil {
+		r.skip(path, err)
+		return
+	}
+	for _, x := range list {
+		if g := x.twin(r.set.traces); g != nil && r.attach(g, x) {
+			continue
+		}
+		sink := r.open(x.proc)
+		for i := range x.spans {
+			sink.Span(&x.spans[i])
+		}
+		for i := range x.events {
+			sink.Event(&x.events[i])
+		}
+		x.proc.finish()
+		r.add(sink.Close(), x.proc)
+	}
+}
+
+func (r *reading) attach(g *group, x *records) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.spans = nil
+	if g.extra == nil {
+		g.extra = x
+		return true
+	}
+	g.extra.events = append(g.extra.events, x.events...)
+	g.extra.proc.Sources = append(g.extra.proc.Sources, x.proc.Sources...)
+	g.extra.proc.identify(x.proc)
+	return true
+}
+
+func (r *reading) traces(g *group) {
+	procs, err := r.set.readTraces(g, r.open)
+	var unreadable *dftracer.LineError
+	if err != nil && len(procs) == 0 && !errors.As(err, &unreadable) {
+		r.skip(g.paths[0], err)
+		return
+	}
+	r.add(err, procs...)
+}
+
+// assemble makes jobs of processes and gives the numbers that no record says.
+func assemble(procs []*Process) []*Job {
+	slices.SortFunc(procs, byTime)
+	type ident struct{ id, tag string }
+	jobs := make(map[ident]*Job)
+	var order []*Job
+	var rest []*Process
+	for _, p := range procs {
+		key := ident{p.JobID, p.SessionTag}
+		if p.SessionTag != "" {
+			key.id = "" // a restart may have another id at the launcher
+		}
+		if key == (ident{}) {
+			rest = append(rest, p)
+			continue
+		}
+		j := jobs[key]
+		if j == nil {
+			j = &Job{ID: p.JobID, SessionTag: p.SessionTag}
+			jobs[key] = j
+			order = append(order, j)
+		}
+		j.add(p)
+	}
+	if len(rest) > 0 {
+		// What does not say to which job it belongs is of the only one there
+		// is, or a job of its own.
+		if len(order) != 1 {
+			order = append(order, &Job{})
+		}
+		for _, p := range rest {
+			order[len(order)-1].add(p)
+		}
+	}
+	for _, j := range order {
+		j.settle()
+	}
+	return order
+}
+
+// byTime orders processes by start, and those that began together by
+// whatever tells them apart.
+func byTime(a, b *Process) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
+		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
+}
+
+func (j *Job) add(p *Process) {
+	j.Ranks = max(j.Ranks, p.WorldSize)
+	if j.ID == "" {
+		j.ID = p.JobID
+	}
+	j.Processes = append(j.Processes, p)
+}
+
+// unite makes one process of those that are copies of each other.
+func (j *Job) unite() {
+	out := j.Processes[:0]
+	for _, p := range j.Processes {
+		i := slices.IndexFunc(out, func(o *Process) bool { return p.copies(o) })
+		if i < 0 {
+			out = append(out, p)
+			continue
+		}
+		out[i].Sources = append(out[i].Sources, p.Sources...)
+	}
+	j.Processes = out
+}
+
+func (p *Process) copies(o *Process) bool {
+	return p.Start == o.Start && p.LastSeen == o.LastSeen && p.End == o.End && p.PID == o.PID && p.Host == o.Host &&
+		p.RankKnown == o.RankKnown && p.Rank == o.Rank && p.digest == o.digest
+}
+
+// settle tells the training processes from their helpers and numbers them.
+func (j *Job) settle() {
+	slices.SortStableFunc(j.Processes, byTime)
+	j.unite()
+	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
+	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
+		helper := trains && !p.Training || p.Spans == 0 && !p.Training
+		if helper {
+			j.Helpers = append(j.Helpers, p)
+		}
+		return helper
+	})
+	j.number()
+	slices.SortStableFunc(j.Processes, func(a, b *Process) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Start, b.Start))
+	})
+}
+
+// number gives ranks and attempts to processes whose records do not say them.
+// Processes come by start. Those without a rank that run at the same time are
+// different ranks; a process that begins when the one before of its rank has
+// given its last sign of life is the next attempt.
+func (j *Job) number() {
+	last := make(map[int]*Process) // by rank
+	highest := 0
+	for _, p := range j.Processes {
+		if !p.RankKnown {
+			p.Rank = 0
+			for last[p.Rank] != nil && last[p.Rank].LastSeen > p.Start {
+				p.Rank++
+			}
+		}
+		before := last[p.Rank]
+		if !p.AttemptKnown {
+			switch {
+			case before == nil:
+				p.Attempt = max(1, j.running(p))
+			case p.Start < before.LastSeen:
+				p.Attempt = before.Attempt // both at once: two writers
+			default:
+				p.Attempt = max(before.Attempt+1, j.running(p))
+			}
+		}
+		highest = max(highest, p.Attempt)
+		if before == nil || p.LastSeen > before.LastSeen {
+			last[p.Rank] = p
+		}
+	}
+}
+
+// running is the latest attempt that began before p and had a sign of life
+// after p began, 0 without one.
+func (j *Job) running(p *Process) int {
+	n := 0
+	for _, o := range j.Processes {
+		if o == p {
+			break
+		}
+		if o.LastSeen > p.Start {
+			n = max(n, o.Attempt)
+		}
+	}
+	return n
+}

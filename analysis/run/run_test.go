@@ -1,0 +1,227 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// sink keeps what a process recorded.
+type sink struct {
+	spans  []run.Span
+	events []run.Event
+	closed int
+}
+
+func (s *sink) Span(sp *run.Span)   { s.spans = append(s.spans, *sp) }
+func (s *sink) Event(ev *run.Event) { s.events = append(s.events, *ev) }
+func (s *sink) Close() error        { s.closed++; return nil }
+
+type read struct {
+	jobs  []*run.Job
+	sinks map[*run.Process]*sink
+	set   *run.Set
+}
+
+func readAll(t *testing.T, paths ...string) *read {
+	t.Helper()
+	set, err := run.Open(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	r := &read{sinks: make(map[*run.Process]*sink), set: set}
+	r.jobs, err = set.Read(func(p *run.Process) run.Sink {
+		mu.Lock()
+		defer mu.Unlock()
+		s := &sink{}
+		r.sinks[p] = s
+		return s
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, s := range r.sinks {
+		if s.closed != 1 {
+			t.Errorf("the sink of %v was closed %d times", p.Sources, s.closed)
+		}
+	}
+	return r
+}
+
+func files(t *testing.T, content map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range content {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const base = 1704067200000000 // microseconds
+
+// process is a trace: a start, an application if it trains, and more lines.
+func process(pid int, from, to int64, start string, more ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[\n"+`{"id":1,"name":"start","cat":"dftracer","pid":%d,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1%s}}`+"\n", pid, base+from, start)
+	for i, m := range more {
+		m = strings.ReplaceAll(m, "PID", fmt.Sprint(pid))
+		m = strings.ReplaceAll(m, "TO", fmt.Sprint(base+to))
+		m = strings.ReplaceAll(m, "FROM", fmt.Sprint(base+from))
+		m = strings.ReplaceAll(m, "LEN", fmt.Sprint(to-from))
+		b.WriteString(strings.ReplaceAll(m, "ID", fmt.Sprint(i+2)) + "\n")
+	}
+	return b.String()
+}
+
+const (
+	app   = `{"id":ID,"name":"ai_root","cat":"ai_root","pid":PID,"tid":1,"ts":FROM,"dur":LEN,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`
+	fetch = `{"id":ID,"name":"fetch.iter","cat":"dataloader","pid":PID,"tid":1,"ts":FROM,"dur":LEN,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`
+	beat  = `{"id":ID,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"heartbeat","value":"TO"}}`
+	begin = `{"id":90,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","level":1,"p_idx":-1,"name":"span.begin","value":"ai_root","begin_id":9,"begin_cat":"ai_root","begin_ts":FROM}}`
+	lost  = `{"id":91,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"events.lost","value":"7"}}`
+	saved = `{"id":92,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"save_checkpoint_success","value":"TO","span":9,"current_iteration":30%s}}`
+)
+
+func describe(j *run.Job) (out []string) {
+	for _, p := range j.Processes {
+		out = append(out, fmt.Sprintf("r%d a%d pid%d", p.Rank, p.Attempt, p.PID))
+	}
+	return out
+}
+
+func TestJobs(t *testing.T) {
+	r := readAll(t, files(t, map[string]string{
+		"x/1.pfw": process(11, 0, 100, `,"session_tag":"x","job_id":"7","attempt":0,"rank":0`, app),
+		"x/2.pfw": process(12, 200, 300, `,"session_tag":"x","job_id":"8","attempt":1,"rank":0`, app),
+		"x/3.pfw": process(13, 1, 90, `,"session_tag":"x","rank":1`, app), // no attempt number
+		"x/4.pfw": process(14, 201, 290, `,"session_tag":"x","rank":1`, app),
+		"x/5.pfw": process(15, 202, 295, `,"session_tag":"x","rank":2`, app), // not in the first attempt
+		"x/6.pfw": process(16, 205, 295, `,"session_tag":"x"`, fetch),        // a worker
+		"y/1.pfw": process(21, 0, 100, `,"job_id":"9"`, app),
+		"readme":  "hello",
+	}))
+	if len(r.jobs) != 2 || len(r.set.Skipped) != 1 {
+		t.Fatalf("%d jobs, skipped %v", len(r.jobs), r.set.Skipped)
+	}
+	slices.SortFunc(r.jobs, func(a, b *run.Job) int { return strings.Compare(b.SessionTag, a.SessionTag) })
+	x, y := r.jobs[0], r.jobs[1]
+	if have, want := describe(x), []string{"r0 a1 pid11", "r0 a2 pid12", "r1 a1 pid13", "r1 a2 pid14", "r2 a2 pid15"}; !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+	if len(x.Helpers) != 1 || x.Helpers[0].PID != 16 || x.SessionTag != "x" || y.ID != "9" {
+		t.Errorf("%+v, %+v", x, y)
+	}
+}
+
+// TestWithoutNames: nothing says job, rank or attempt; the times do.
+func TestWithoutNames(t *testing.T) {
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw": process(1, 0, 100, "", app), "b.pfw": process(2, 5, 95, "", app),
+		"c.pfw": process(3, 200, 300, "", app), "d.pfw": process(4, 205, 290, "", app),
+	}))
+	if len(r.jobs) != 1 {
+		t.Fatalf("%d jobs", len(r.jobs))
+	}
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a2 pid3", "r1 a1 pid2", "r1 a2 pid4"}; !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	killed := process(1, 0, 500, "", begin, beat, lost)
+	for name, c := range map[string]struct {
+		text     string
+		end      int64 // microseconds, -1 for none
+		seen     int64
+		beats    bool
+		dropped  int64
+		bad      int
+		spans    int
+		torn     bool
+		training bool
+	}{
+		"ended":     {process(1, 0, 500, "", app), 500, 500, false, 0, 0, 1, false, true},
+		"killed":    {killed, -1, 500, true, 7, 0, 1, false, true},
+		"recovered": {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200090000,"dur":0,"ph":"X","args":{"hhash":"h","recovered":1}}` + "\n]", -1, 500, true, 7, 0, 1, false, true},
+		"closed":    {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h"}}` + "\n]", 600, 600, true, 7, 0, 1, false, true},
+		"rotated":   {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","continued":1}}` + "\n]", -1, 600, true, 7, 0, 1, false, true},
+		"cut":       {killed[:len(killed)-30], -1, 500, true, 0, 0, 1, true, true},
+		"relative":  {process(1, 0, 500, "", app, strings.ReplaceAll(fetch, "FROM", "77")), 500, 500, false, 0, 1, 1, false, true},
+		"truncated": {process(1, 0, 500, "", strings.Replace(app, `"p_idx":-1`, `"p_idx":-1,"truncated":1`, 1)), -1, 500, false, 0, 0, 1, false, true},
+	} {
+		r := readAll(t, files(t, map[string]string{"a.pfw": c.text}))
+		p := r.jobs[0].Processes[0]
+		end := int64(-1)
+		if p.End != run.NoEnd {
+			end = p.End/1000 - base
+		}
+		if end != c.end || p.LastSeen/1000-base != c.seen || p.Heartbeats != c.beats || p.Dropped != c.dropped ||
+			p.Bad != c.bad || len(r.sinks[p].spans) != c.spans || p.Torn != c.torn || p.Training != c.training || p.Start/1000 != base {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+func TestSavedCheckpoints(t *testing.T) {
+	r := readAll(t, files(t, map[string]string{"a.pfw": process(1, 0, 500, "", app,
+		fmt.Sprintf(saved, ""), fmt.Sprintf(saved, `,"productive_train_iterations":31`))}))
+	ev := r.sinks[r.jobs[0].Processes[0]].events
+	if len(ev) != 2 || ev[0].Step != 30 || ev[0].Through != 29 || ev[1].Through != 30 || ev[0].Span != 9 || ev[0].Time != (base+500)*1000 {
+		t.Errorf("%+v", ev)
+	}
+}
+
+func TestJSONLines(t *testing.T) {
+	const ms = base / 1000
+	line := func(format string, args ...any) string { return fmt.Sprintf(format, args...) + "\n" }
+	text := line(`{"type":"start","id":"5d0c","name":"application","start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}},"count":1,"pid":4}`, ms) +
+		line(`{"type":"event","span_id":"5d0c","event":{"name":"one_logger_initialization","attributes":{"world_size":8,"session_tag":"s","rank":3,"x":[NaN,-Infinity,"NaN\"I"],"timestamp_msec":%d}},"count":2,"pid":4}`, ms) +
+		line(`{"type":"complete","id":"77","name":"training_loop","attributes":{"train_iterations_start":100,"duration_msec":20},"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}},"count":3,"pid":4}`, ms+5, ms+25) +
+		line(`{"type":"stop","id":"78","name":"lost start","attributes":{"duration_msec":4},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}},"count":4,"pid":4}`, ms+30) +
+		line(`{"type":"heartbeat","event":{"name":"heartbeat","attributes":{"job_id":"j","timestamp_msec":%d}},"count":5,"pid":4}`, ms+40) +
+		line(`{"type":"nonsense","count":6,"pid":4}`) + line(`{"type":"start","id":`)
+	r := readAll(t, files(t, map[string]string{"a.jsonl": text}))
+	j := r.jobs[0]
+	p := j.Processes[0]
+	if j.SessionTag != "s" || j.ID != "j" || j.Ranks != 8 || p.Rank != 3 || !p.RankKnown || !p.Heartbeats || p.Bad != 2 || p.End != run.NoEnd || p.LastSeen != (ms+40)*1e6 {
+		t.Errorf("%+v %+v", j, p)
+	}
+	want := []run.Span{
+		{Name: "application", Start: ms * 1e6, End: run.NoEnd, Step: -1, First: -1},
+		{Name: "training_loop", Start: (ms + 5) * 1e6, End: (ms + 25) * 1e6, Step: -1, First: 100},
+		{Name: "lost start", Start: (ms + 26) * 1e6, End: (ms + 30) * 1e6, Step: -1, First: -1},
+	}
+	have := r.sinks[p].spans
+	for i := range have {
+		if have[i].ID == 0 || !have[i].Nested {
+			t.Errorf("%+v", have[i])
+		}
+		have[i].ID, have[i].Nested = 0, false
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("%+v\nwant %+v", have, want)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	if _, err := run.Open(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("no such folder: %v", err)
+	}
+	dir := files(t, map[string]string{"a.txt": "hello"})
+	if _, err := run.Open(dir); err == nil || !strings.Contains(err.Error(), "no trace file") {
+		t.Errorf("nothing in it: %v", err)
+	}
+}

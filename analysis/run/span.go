@@ -1,0 +1,44 @@
+package run
+
+import "math"
+
+// NoEnd is the End of a span whose end was not recorded.
+const NoEnd int64 = math.MaxInt64
+
+// Unknown stands for a number that the records do not give.
+const Unknown int64 = -1
+
+// Span is one span of one process, from whatever file it came.
+//
+// Times are integer nanoseconds since the Unix epoch on the clock of its
+// process. Set Step and First to Unknown where there is no number: zero is a
+// step.
+type Span struct {
+	// ID is unique in its process, never zero. Parent is the ID of the
+	// enclosing span, zero for a root and for a parent that is not known.
+	ID, Parent uint64
+
+	// Name is the standard name (package spans) where both vocabularies have
+	// one, otherwise the name in the file. Cat is the DFTracer category, empty
+	// in JSON lines.
+	Name, Cat string
+
+	Start, End int64 // End is NoEnd when it was not recorded
+
+	// Step is the zero-based number of a training iteration, or the step of
+	// the checkpoint that is saved or loaded.
+	Step int64
+
+	// First is train_iterations_start of a training loop.
+	First int64
+
+	// Thread is the thread or lane, zero when it is not known.
+	Thread int64
+
+	// Background marks a span that runs beside the training thread.
+	Background bool
+
+	// Nested says that the file has no parents: the parent is the innermost
+	// open span of the same thread that encloses this one.
+	Nested bool
+}

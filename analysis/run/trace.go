@@ -1,0 +1,478 @@
+package run
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"io"
+	"math"
+	"strconv"
+	"sync"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Arguments of records that this package reads.
+const (
+	argStep       = "step"
+	argIteration  = "current_iteration"
+	argFirst      = "train_iterations_start"
+	argProductive = "productive_train_iterations"
+	argBackground = "background"
+	argTruncated  = "truncated"
+	argAttempt    = "attempt"
+	argJobID      = "job_id"
+	argSession    = "session_tag"
+	argRank       = "rank"
+	argWorldSize  = "world_size"
+	argNode       = "node_name"
+)
+
+// keyHeartbeat is the metadata of a sign of life: its value is the time in
+// microseconds.
+const keyHeartbeat = "heartbeat"
+
+type catName struct{ cat, name string }
+
+// standard gives the standard name of each pair of DFTracer category and name.
+var standard = func() map[catName]string {
+	m := make(map[catName]string)
+	for _, info := range spans.All() {
+		m[catName{info.Category, info.Event}] = info.Name
+	}
+	return m
+}()
+
+// training are the spans that only the process that trains has.
+func training(name string) bool {
+	info, ok := spans.Lookup(name)
+	return ok && info.Name != spans.DataLoading && info.Name != spans.Application
+}
+
+// traceReader turns trace files into spans and events, process by process.
+type traceReader struct {
+	open  func(*Process) Sink
+	group *group
+	procs map[procKey]*traceProcess
+	order []*traceProcess
+	hosts map[string]string
+	scale int64 // nanoseconds of one unit of time
+	// workers is how many goroutines parse a file.
+	workers int
+	span    Span
+	event   Event
+	last    *traceProcess
+}
+
+type procKey struct {
+	host string
+	pid  int64
+}
+
+type traceProcess struct {
+	*Process
+	key  procKey
+	sink Sink
+}
+
+// readTraces reads the files of one group and gives their processes.
+func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
+	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale}
+	if len(s.traces) == 1 {
+		t.workers = s.workers()
+	}
+	var failed error
+	for _, path := range g.paths {
+		failed = errors.Join(failed, t.file(path))
+	}
+	if x := g.extra; x != nil && len(t.order) > 0 {
+		t.order[0].supplement(x)
+	}
+	var out []*Process
+	for _, p := range t.order {
+		p.finish()
+		if name, ok := t.hosts[p.key.host]; ok {
+			p.Host = name
+		}
+		failed = errors.Join(failed, p.sink.Close())
+		out = append(out, p.Process)
+	}
+	return out, failed
+}
+
+// supplement adds what only the JSON lines of the same process say.
+func (p *traceProcess) supplement(x *records) {
+	from := x.proc
+	p.Sources = append(p.Sources, from.Sources...)
+	p.Heartbeats = p.Heartbeats || from.Heartbeats
+	p.identify(from)
+	if p.appEnd == Unknown && p.fileEnd == Unknown && from.appEnd != Unknown {
+		p.appEnd = from.appEnd
+	}
+	p.seen(from.LastSeen)
+	for i := range x.events {
+		p.sink.Event(&x.events[i])
+	}
+}
+
+// identify takes over what p does not know itself.
+func (p *Process) identify(o *Process) {
+	if !p.RankKnown && o.RankKnown {
+		p.Rank, p.RankKnown = o.Rank, true
+	}
+	if !p.AttemptKnown && o.AttemptKnown {
+		p.Attempt, p.AttemptKnown = o.Attempt, true
+	}
+	if p.Host == "" {
+		p.Host = o.Host
+	}
+	if p.JobID == "" {
+		p.JobID = o.JobID
+	}
+	if p.SessionTag == "" {
+		p.SessionTag = o.SessionTag
+	}
+	p.WorldSize = max(p.WorldSize, o.WorldSize)
+}
+
+// file reads one file. A job that is a single file is parsed by several
+// goroutines; the sink still gets one call at a time.
+func (t *traceReader) file(path string) error {
+	touched := make(map[*traceProcess]bool)
+	t.last = nil
+	take := func(ev *dftracer.Event) {
+		p := t.process(ev)
+		if !touched[p] {
+			touched[p] = true
+			p.Sources = append(p.Sources, path)
+		}
+		t.take(p, ev)
+	}
+	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers}
+	st, err := t.read(path, opts, take)
+	for p := range touched {
+		p.Torn = p.Torn || st.Torn
+		p.Bad += st.Bad
+	}
+	return err
+}
+
+func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(*dftracer.Event)) (dftracer.ReadStats, error) {
+	if t.workers > 1 {
+		var mu sync.Mutex
+		return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			take(ev)
+			return nil
+		})
+	}
+	r, err := dftracer.OpenReader(path, opts)
+	if err != nil {
+		return dftracer.ReadStats{}, err
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		ev, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return r.Stats(), nil
+		}
+		if err != nil {
+			return r.Stats(), err
+		}
+		take(ev)
+	}
+}
+
+func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
+	if p := t.last; p != nil && p.key.pid == ev.PID && p.key.host == ev.HostHash {
+		return p
+	}
+	key := procKey{ev.HostHash, ev.PID}
+	p := t.procs[key]
+	if p == nil {
+		p = &traceProcess{Process: newProcess(), key: key}
+		p.PID, p.Host = ev.PID, ev.HostHash
+		if len(t.order) == 0 && t.group.rank >= 0 {
+			p.Rank, p.RankKnown = t.group.rank, true
+		}
+		p.sink = t.open(p.Process)
+		t.procs[key] = p
+		t.order = append(t.order, p)
+	}
+	t.last = p
+	return p
+}
+
+func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
+	switch {
+	case ev.Phase == dftracer.PhaseMetadata:
+		t.metadata(p, ev)
+	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
+		p.seen(ev.TS * t.scale)
+		p.identity(ev)
+	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameEnd:
+		t.end(p, ev)
+	case ev.Phase == dftracer.PhaseComplete:
+		t.complete(p, ev)
+	case ev.TS > 0:
+		p.seen(ev.TS * t.scale)
+	}
+}
+
+// identity reads who the process is from the arguments of a record.
+func (p *Process) identity(ev *dftracer.Event) {
+	for i := range ev.Args {
+		a := &ev.Args[i]
+		switch a.Key {
+		case argAttempt:
+			p.Attempt, p.AttemptKnown = int(a.Int64())+1, true
+		case argJobID:
+			p.JobID = a.Text()
+		case argSession:
+			p.SessionTag = a.Text()
+		case argRank:
+			p.Rank, p.RankKnown = int(a.Int64()), true
+		case argWorldSize:
+			p.WorldSize = max(p.WorldSize, int(a.Int64()))
+		case argNode:
+			p.Host = a.Text()
+		case "ppid":
+			p.ParentPID = a.Int64()
+		}
+	}
+}
+
+// end reads the last record of a file.
+func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
+	proper := true
+	for i := range ev.Args {
+		a := &ev.Args[i]
+		switch a.Key {
+		case "recovered", "continued":
+			proper = false
+		case "events_lost", "spans_lost", "spans_unfinished":
+			p.Dropped += a.Int64()
+		}
+	}
+	if _, recovered := ev.Arg("recovered"); recovered {
+		return // written later, by somebody else
+	}
+	at := ev.End() * t.scale
+	p.seen(at)
+	if proper {
+		p.fileEnd = max(p.fileEnd, at)
+	}
+}
+
+func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
+	key, value := ev.Meta()
+	switch ev.Name {
+	case dftracer.NameHostHash:
+		t.hosts[value] = key
+	case dftracer.NameProcess:
+		if n, err := strconv.Atoi(value); err == nil && key == argRank {
+			p.Rank, p.RankKnown = n, true
+		}
+	case dftracer.NameCustom:
+		t.custom(p, ev, key, value)
+	}
+}
+
+func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value string) {
+	switch key {
+	case keyHeartbeat:
+		if us, err := strconv.ParseInt(value, 10, 64); err == nil {
+			p.seen(us * 1000)
+			p.Heartbeats = true
+		}
+		return
+	case dftracer.KeyEventsLost:
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			p.Dropped += n
+		}
+		return
+	case dftracer.KeySpanBegin:
+		t.begin(p, ev, value)
+		return
+	}
+	id, ok := ev.Arg("span")
+	us, err := strconv.ParseInt(value, 10, 64)
+	if !ok || err != nil {
+		return
+	}
+	e := &t.event
+	*e = Event{Name: key, Time: us * 1000, Span: id.Uint64(), Step: Unknown, Through: Unknown}
+	p.seen(e.Time)
+	productive := Unknown
+	for i := range ev.Args {
+		a := &ev.Args[i]
+		switch a.Key {
+		case argIteration:
+			e.Step = a.Int64()
+		case argProductive:
+			productive = a.Int64()
+		}
+	}
+	e.through(productive)
+	if key == spans.EventOneLoggerInitialization {
+		p.identity(ev)
+	}
+	p.sink.Event(e)
+}
+
+// through says which iterations a saved checkpoint holds: those that were
+// productive when it was saved or, without that, those before its step.
+func (e *Event) through(productive int64) {
+	if e.Name != spans.EventSaveCheckpointSuccess {
+		return
+	}
+	switch {
+	case productive >= 0:
+		e.Through = productive - 1
+	case e.Step >= 0:
+		e.Through = e.Step - 1
+	}
+}
+
+// begin reads the note that a span has begun.
+func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
+	s := &t.span
+	*s = Span{Name: name, End: NoEnd, Step: Unknown, First: Unknown, Thread: ev.TID}
+	if cat, ok := ev.Arg("begin_cat"); ok {
+		s.Cat = cat.Text()
+		s.Name = standardName(s.Cat, name)
+	}
+	for i := range ev.Args {
+		a := &ev.Args[i]
+		switch a.Key {
+		case "begin_id":
+			s.ID = a.Uint64()
+		case "begin_ts":
+			s.Start = a.Int64() * t.scale
+		default:
+			s.argument(a)
+		}
+	}
+	if s.ID == 0 || s.Start < earliest {
+		return
+	}
+	if ev.Parent > 0 {
+		s.Parent = uint64(ev.Parent)
+	}
+	t.deliver(p, s)
+}
+
+func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
+	if !t.believable(ev.TS) || !t.believable(ev.End()) {
+		p.Bad++ // a time relative to something that the file does not say
+		return
+	}
+	s := &t.span
+	*s = Span{
+		ID: ev.ID, Name: standardName(ev.Cat, ev.Name), Cat: ev.Cat, Start: ev.TS * t.scale, End: ev.End() * t.scale,
+		Step: Unknown, First: Unknown, Thread: ev.TID,
+	}
+	truncated := false
+	for i := range ev.Args {
+		if a := &ev.Args[i]; a.Key == argTruncated {
+			truncated = a.Int64() != 0
+		} else {
+			s.argument(a)
+		}
+	}
+	switch {
+	case ev.Parent > 0:
+		s.Parent = uint64(ev.Parent)
+	case ev.Level == 0 && ev.Parent == dftracer.NoParent:
+		s.Nested = true
+	}
+	if s.ID == 0 {
+		s.ID = contentID(s)
+	}
+	p.seen(s.End)
+	if truncated {
+		s.End = NoEnd
+	}
+	t.deliver(p, s)
+}
+
+// earliest is the first moment, in nanoseconds, that is taken for the time of
+// a record: the year 2000. Some producers write times that are relative.
+const earliest = 946684800e9
+
+func (t *traceReader) believable(ts int64) bool {
+	return ts <= math.MaxInt64/t.scale && ts*t.scale >= earliest
+}
+
+// argument takes what an argument says of a span.
+func (s *Span) argument(a *dftracer.Arg) {
+	switch a.Key {
+	case argStep:
+		if s.Name == spans.TrainingSingleIteration {
+			s.Step = a.Int64()
+		}
+	case argIteration:
+		s.Step = a.Int64()
+	case argFirst:
+		s.First = a.Int64()
+	case argBackground:
+		s.Background = a.Int64() != 0
+	}
+}
+
+// contentID is an ID for a span without one: the same for a copy of it.
+func contentID(s *Span) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, s.Cat+"\x00"+s.Name+"\x00")
+	var b []byte
+	for _, v := range [...]int64{s.Start, s.End, s.Thread} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	_, _ = h.Write(b)
+	return h.Sum64() | 1<<63
+}
+
+// standardName is the standard name of an event, or its own.
+func standardName(cat, name string) string {
+	if s, ok := standard[catName{cat, name}]; ok {
+		return s
+	}
+	return name
+}
+
+// deliver gives a span to the sink.
+func (t *traceReader) deliver(p *traceProcess, s *Span) {
+	p.take(s)
+	p.sink.Span(s)
+}
+
+// take notes what a span says of its process.
+func (p *Process) take(s *Span) {
+	p.Spans++
+	p.digest ^= (s.ID*0x9e3779b97f4a7c15 + uint64(s.Start)) * 0xff51afd7ed558ccd
+	p.seen(s.Start)
+	p.seen(s.End)
+	switch {
+	case s.Name == spans.Application:
+		if p.appStart == Unknown || s.Start < p.appStart {
+			p.appStart = s.Start
+		}
+		if s.End != NoEnd {
+			p.appEnd = max(p.appEnd, s.End)
+		}
+		p.Training = true
+	case s.Name == spans.CheckpointSaveFinalization:
+		s.Background = true // it lasts while the checkpoint is written behind the training
+	case !p.Training && training(s.Name):
+		p.Training = true
+	}
+	if s.Name != spans.TrainingSingleIteration && !isCheckpoint(s.Name) {
+		s.Step = Unknown
+	}
+}
+
+func isCheckpoint(name string) bool {
+	return name == spans.CheckpointLoad || name == spans.CheckpointSaveSync || name == spans.CheckpointSaveAsync || name == spans.CheckpointSaveFinalization
+}
