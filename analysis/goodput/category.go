@@ -115,15 +115,15 @@ func kindOf(s *run.Span) kind {
 		return kindLoad
 	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization:
 		return kindSave
-	case spans.TrainingSingleIteration:
+	case spans.TrainingIteration:
 		return kindIteration
 	case spans.DataLoading:
 		return kindData
 	case spans.ModelForward, spans.ZeroGrad, spans.ModelBackward, spans.OptimizerUpdate:
 		return kindCompute
-	case spans.ValidationLoop, spans.ValidationSingleIteration:
+	case spans.ValidationLoop, spans.ValidationIteration:
 		return kindValidation
-	case spans.TestingLoop, spans.TestingSingleIteration:
+	case spans.TestingLoop, spans.TestingIteration:
 		return kindTesting
 	}
 	if s.Cat == "" {

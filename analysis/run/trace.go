@@ -410,7 +410,7 @@ func (t *traceReader) believable(ts int64) bool {
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Name == spans.TrainingSingleIteration {
+		if s.Name == spans.TrainingIteration {
 			s.Step = a.Int64()
 		}
 	case argIteration:
@@ -468,7 +468,7 @@ func (p *Process) take(s *Span) {
 	case !p.Training && training(s.Name):
 		p.Training = true
 	}
-	if s.Name != spans.TrainingSingleIteration && !isCheckpoint(s.Name) {
+	if s.Name != spans.TrainingIteration && !isCheckpoint(s.Name) {
 		s.Step = Unknown
 	}
 }

@@ -33,6 +33,7 @@ var rooms = []room{
 	{"github.com/trainspan/trainspan", []string{"config", "exporters", "telemetry"}, []string{otel}}, // the package at the root
 	{"internal/active", nil, nil},
 	{"internal/pytext", nil, nil},
+	{"internal/robust", nil, nil},
 	{"internal/spill", nil, nil},
 	{"internal/outfile", nil, nil},
 	{"internal/delivery", []string{"attributes", "spans"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
@@ -55,6 +56,8 @@ var rooms = []room{
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
 	{"analysis/run", []string{"dftracer", "spans", "attributes", "internal/spill"}, []string{"github.com/klauspost/compress"}},
 	{"analysis/goodput", []string{"analysis/run", "spans", "internal/spill"}, nil},
+	{"analysis/straggler", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
+	{"analysis/compare", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }

@@ -1,0 +1,165 @@
+package compare_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/compare"
+)
+
+// steady makes a run of quiet noise around ms.
+func steady(name string, seed uint64, ms float64, n int) *compare.Run {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	r := &compare.Run{Name: name, WorldSize: 8, Phases: map[string][]float64{}}
+	for range n {
+		r.Periods = append(r.Periods, ms*1e6*math.Exp(0.005*rng.NormFloat64()))
+		r.Phases["forward"] = append(r.Phases["forward"], 70e6*math.Exp(0.01*rng.NormFloat64()))
+		r.Phases["input"] = append(r.Phases["input"], 5e6*math.Exp(0.1*rng.NormFloat64()))
+		r.Phases["optimizer"] = append(r.Phases["optimizer"], 10e6*math.Exp(0.1*rng.NormFloat64()))
+	}
+	return r
+}
+
+func TestKindsAndExitCodes(t *testing.T) {
+	base := steady("base", 1, 250, 200)
+	tests := []struct {
+		name string
+		next *compare.Run
+		opt  *compare.Options
+		kind compare.Kind
+		exit int
+	}{
+		{"itself", base, nil, compare.NoDifference, 0},
+		{"another of the same", steady("new", 2, 250, 200), nil, compare.NoDifference, 0},
+		{"5 % slower", steady("new", 3, 262.5, 200), nil, compare.Slower, 3},
+		{"5 % slower, 10 % allowed", steady("new", 3, 262.5, 200), &compare.Options{FailOver: 0.1}, compare.Slower, 0},
+		{"5 % faster", steady("new", 4, 237.5, 200), nil, compare.Faster, 0},
+		{"2 % slower with a wide margin", steady("new", 5, 255, 200), &compare.Options{Margin: 0.05}, compare.NoDifference, 0},
+		{"too few steps", steady("new", 6, 250, 39), nil, compare.NotComparable, 4},
+		{"no steps", &compare.Run{Name: "new"}, nil, compare.NotComparable, 4},
+		{"another world size", func() *compare.Run { r := steady("new", 7, 250, 200); r.WorldSize = 16; return r }(), nil, compare.NotComparable, 4},
+		{"a rank is missing", func() *compare.Run { r := steady("new", 7, 250, 200); r.Missing = []int{3}; return r }(), nil, compare.NotComparable, 4},
+		{"another phase", func() *compare.Run {
+			r := steady("new", 7, 250, 200)
+			r.Phases["checkpoint"] = r.Periods
+			return r
+		}(), nil, compare.NotComparable, 4},
+		{"a period of zero", func() *compare.Run { r := steady("new", 7, 250, 200); r.Periods[100] = 0; return r }(), nil, compare.NotComparable, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := compare.Runs(base, tt.next, tt.opt)
+			if r.Kind != tt.kind || r.ExitCode() != tt.exit {
+				t.Errorf("got %s, exit code %d; want %s, %d: %s", r.Kind, r.ExitCode(), tt.kind, tt.exit, r.Sentence)
+			}
+			if (r.Kind == compare.NotComparable) != (len(r.Reasons) > 0) {
+				t.Errorf("%s with reasons %q", r.Kind, r.Reasons)
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestPausesAreSeenByTheMean(t *testing.T) {
+	a, b := steady("base", 1, 250, 400), steady("new", 2, 250, 400)
+	for s := 5; s < 400; s += 10 {
+		b.Periods[s] += 250e6
+	}
+	r := compare.Runs(a, b, nil)
+	if r.Kind != compare.Slower || math.Abs(r.Median.Change) > 0.01 || math.Abs(r.Mean.Change-0.1) > 0.01 {
+		t.Errorf("got %s, median %s, mean %s", r.Kind, r.Median, r.Mean)
+	}
+	if !strings.Contains(r.Sentence, "pauses") {
+		t.Errorf("the sentence does not say where the time is: %s", r.Sentence)
+	}
+}
+
+func TestPhasesNameTheChange(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 260, 200)
+	for s := range b.Phases["forward"] {
+		b.Phases["forward"][s] += 10e6
+	}
+	r := compare.Runs(a, b, nil)
+	if len(r.Phases) != 3 || r.Phases[0].Phase != "forward" || !r.Phases[0].Sure {
+		t.Fatalf("got %+v", r.Phases)
+	}
+	if c := r.Phases[0].Change; math.Abs(c.Change-0.04) > 0.004 || c.Low > 0.04 || c.High < 0.04 {
+		t.Errorf("forward changed by %s of a step, want 4 %%", c)
+	}
+	for _, p := range r.Phases[1:] {
+		if p.Sure {
+			t.Errorf("%s is called changed: %s", p.Phase, p.Change)
+		}
+	}
+}
+
+func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
+	var base []*compare.Run
+	for i, ms := range []float64{245, 250, 255, 248, 252} {
+		base = append(base, steady(fmt.Sprint("base", i), uint64(i), ms, 200))
+	}
+	// 2.5 % slower than the middle: one pair calls that slower, the set knows better.
+	next := steady("new", 77, 256.25, 200)
+	if k := compare.Runs(base[1], next, nil).Kind; k != compare.Slower {
+		t.Errorf("one pair: %s", k)
+	}
+	if r := compare.Against(base, next, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
+		t.Errorf("the set: %s, %s", r.Kind, r.Median)
+	}
+	if r := compare.Against(base, steady("new", 78, 290, 200), nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
+		t.Errorf("16 %% slower: %s, %s", r.Kind, r.Median)
+	}
+	if r := compare.Against(nil, next, nil); r.Kind != compare.NotComparable {
+		t.Errorf("no base run: %s", r.Kind)
+	}
+}
+
+func TestGoodputIsReportedApart(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 250, 200)
+	a.Goodput, b.Goodput = 0.95, 0.70
+	r := compare.Runs(a, b, nil)
+	if r.Kind != compare.NoDifference || r.Goodput == nil || *r.Goodput != [2]float64{0.95, 0.70} {
+		t.Errorf("got %s, goodput %v", r.Kind, r.Goodput)
+	}
+}
+
+func TestSameSeedSameAnswer(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 252, 200)
+	x, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 5}))
+	y, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 5}))
+	z, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 6}))
+	if string(x) != string(y) || string(x) == string(z) {
+		t.Error("the answer does not follow from the seed")
+	}
+}
+
+func TestMarkdownHoldsTogether(t *testing.T) {
+	a, b := steady("main|1", 1, 250, 200), steady("pr\n2", 2, 262, 200)
+	a.Goodput, b.Goodput = 0.95, 0.9
+	md := compare.Runs(a, b, nil).Markdown()
+	rows := 0
+	for l := range strings.Lines(md) {
+		if strings.HasPrefix(l, "|") {
+			rows++
+			if n := strings.Count(strings.ReplaceAll(l, `\|`, ""), "|"); n != 5 {
+				t.Errorf("%d bars in %q", n, l)
+			}
+		}
+	}
+	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || strings.Contains(md, "pr\n2") {
+		t.Errorf("got %d rows:\n%s", rows, md)
+	}
+}
+
+func ExampleRuns() {
+	base, next := steady("main", 1, 250, 200), steady("branch", 2, 260, 200)
+	r := compare.Runs(base, next, &compare.Options{FailOver: 0.03})
+	fmt.Println(r.Kind, r.ExitCode())
+	// Output: slower 3
+}

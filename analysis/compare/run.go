@@ -1,0 +1,90 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// Run is what is compared of one run. Fields that are empty or zero are not
+// known and are not compared.
+type Run struct {
+	Name      string
+	WorldSize int
+	Batch     int64     // samples of all ranks per step
+	Tokens    int64     // tokens of all ranks per step
+	Model     string    // a tag
+	Missing   []int     // ranks without data
+	Periods   []float64 // nanoseconds of each step, in order; what package straggler calls the period
+	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
+	Phases  map[string][]float64
+	Goodput float64 // share of the wall time that trained, 0 … 1
+}
+
+// minSteps is how many steps of a run can be compared: fewer than ten blocks of
+// four say nothing about how steps hang together.
+const minSteps = 40
+
+// usable gives the steps [from, len) after the warm-up: leading steps above 1.25
+// times the usual one, at most a tenth, as in package straggler.
+func (r *Run) usable() int {
+	typical := robust.Median(slices.Clone(r.Periods))
+	from := 0
+	for from < len(r.Periods)/10 && r.Periods[from] > 1.25*typical {
+		from++
+	}
+	return from
+}
+
+// differences gives the reasons why two runs cannot be compared.
+func differences(a, b *Run) []string {
+	var out []string
+	differ := func(what string, x, y any, known bool) {
+		if known && x != y {
+			out = append(out, fmt.Sprintf("%s: %v and %v", what, x, y))
+		}
+	}
+	differ("world size", a.WorldSize, b.WorldSize, a.WorldSize != 0 && b.WorldSize != 0)
+	differ("batch", a.Batch, b.Batch, a.Batch != 0 && b.Batch != 0)
+	differ("model", a.Model, b.Model, a.Model != "" && b.Model != "")
+	differ("ranks without data", fmt.Sprint(a.Missing), fmt.Sprint(b.Missing), true)
+	// Tokens of a step vary with the data; 1 % is the effect that is looked for.
+	if a.Tokens != 0 && b.Tokens != 0 && 100*max(a.Tokens-b.Tokens, b.Tokens-a.Tokens) > min(a.Tokens, b.Tokens) {
+		out = append(out, fmt.Sprintf("tokens per step: %d and %d", a.Tokens, b.Tokens))
+	}
+	if len(a.Phases) > 0 && len(b.Phases) > 0 {
+		differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
+	}
+	for _, r := range []*Run{a, b} {
+		n := len(r.Periods)
+		if n > 0 {
+			n -= r.usable()
+		}
+		if n < minSteps {
+			out = append(out, fmt.Sprintf("%s has %d steps after its warm-up, at least %d are needed", r.Name, n, minSteps))
+		}
+		for p, x := range r.Phases {
+			if len(x) != len(r.Periods) {
+				out = append(out, fmt.Sprintf("%s has %d steps of %s, and %d periods", r.Name, len(x), p, len(r.Periods)))
+			}
+		}
+		if slices.ContainsFunc(r.Periods, func(p float64) bool { return !(p > 0) }) {
+			out = append(out, r.Name+" has periods that are not above 0")
+		}
+	}
+	return out
+}
+
+// phases gives the phases that take any time.
+func (r *Run) phases() []string {
+	var out []string
+	for p, x := range r.Phases {
+		if slices.ContainsFunc(x, func(v float64) bool { return v > 0 }) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

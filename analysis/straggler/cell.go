@@ -1,0 +1,266 @@
+package straggler
+
+import (
+	"cmp"
+	"slices"
+)
+
+// barrier is where in a step all ranks leave together.
+type barrier uint8
+
+const (
+	atCollective barrier = iota // the end of the last collective
+	atBackward                  // the end of the last backward: it contains the wait
+	atOptimizer                 // the end of the optimizer: the host waits for the device there
+	barriers
+)
+
+// groupTime is the time in the collectives of one sub-group.
+type groupTime struct {
+	id  uint16 // 0: none
+	dur float32
+}
+
+// cell is one step of one rank, reduced to what every choice of the barrier
+// needs. Durations are nanoseconds; float32 keeps seven digits of them, more
+// than clocks have.
+type cell struct {
+	step   int64
+	split  int64             // own clock: the end of the last collective, else of backward, else of the optimizer
+	before [phases]float32   // own work in the step before the split, by phase; [Host] is not used
+	after  [phases]float32   // and after it
+	shift  [barriers]int32   // release of each barrier minus split, in µs
+	has    [barriers]bool    // which barriers the step has
+	wait   [barriers]float32 // duration of the waiting span
+	comm   [2]float32        // time covered by collectives before and after the split
+	world  float32           // time in collectives of all ranks
+	groups [2]groupTime
+	tokens float32
+	device [2]float32 // device time of forward and backward
+	// Of collectives of other lanes: how much of forward and backward they
+	// cover, and when the first one began, minus split, in µs.
+	covered [2]float32
+	first   int32
+}
+
+type interval struct {
+	from, to int64
+	phase    Phase
+}
+
+// reducer turns the spans of a step into a cell. Its buffers are reused.
+type reducer struct {
+	all    []Span
+	spans  []Span
+	stack  []Span
+	leaves []interval
+	comms  []interval // of all lanes
+	beside []interval // of other lanes
+}
+
+// tail is what is known of the last step of a rank.
+type tail struct {
+	step     int64
+	done     bool  // the step has a barrier
+	started  int   // spans that were started before the wait
+	waiting  bool  // a span that never ended waits for the others
+	open     Phase // the phase of the innermost span that never ended
+	openSpan bool
+	lastEnd  int64 // own clock: the end of the last span that ended, or the start of the open one
+}
+
+func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
+	c := cell{step: st.Number, tokens: float32(st.Tokens)}
+	t := tail{step: st.Number}
+	rd.spans = rd.spans[:0]
+	rd.comms, rd.beside = rd.comms[:0], rd.beside[:0]
+	var lastWorld, lastAny, lastBackward, lastOptimizer Span
+	rd.all = append(rd.all[:0], st.Spans...)
+	slices.SortFunc(rd.all, compareSpans)
+	for _, sp := range rd.all {
+		t.lastEnd = max(t.lastEnd, sp.Start, sp.End)
+		if sp.End <= sp.Start {
+			t.openSpan, t.open = true, sp.Phase
+			t.waiting = t.waiting || sp.Phase == Communication
+			if sp.Phase != Communication {
+				t.started++
+			}
+			continue
+		}
+		if sp.Phase == Communication {
+			rd.comms = append(rd.comms, interval{sp.Start, sp.End, Communication})
+			if sp.Lane != 0 {
+				rd.beside = append(rd.beside, interval{sp.Start, sp.End, Communication})
+			}
+			d := float32(sp.End - sp.Start)
+			if sp.Group == "" {
+				c.world += d
+				if sp.End > lastWorld.End {
+					lastWorld = sp
+				}
+			} else {
+				c.addGroup(group(sp.Group), d)
+			}
+			if sp.End > lastAny.End {
+				lastAny = sp
+			}
+			continue
+		}
+		if sp.Lane != 0 {
+			continue
+		}
+		t.started++
+		switch sp.Phase {
+		case Forward:
+			c.device[0] += float32(sp.Device)
+		case Backward:
+			c.device[1] += float32(sp.Device)
+			if sp.End > lastBackward.End {
+				lastBackward = sp
+			}
+		case Optimizer:
+			if sp.End > lastOptimizer.End {
+				lastOptimizer = sp
+			}
+		}
+		rd.spans = append(rd.spans, sp)
+	}
+	if lastWorld.End == 0 {
+		lastWorld = lastAny
+	}
+	rd.flatten()
+	rd.comms, rd.beside = join(rd.comms), join(rd.beside)
+
+	ends := [barriers]Span{lastWorld, lastBackward, lastOptimizer}
+	for b := barriers; b > 0; b-- {
+		if ends[b-1].End != 0 {
+			c.split = ends[b-1].End
+		}
+	}
+	for b, sp := range ends {
+		if sp.End != 0 {
+			c.has[b] = true
+			c.shift[b] = int32(min(max((sp.End-c.split)/1000, -1<<31), 1<<31-1))
+			c.wait[b] = float32(sp.End - sp.Start)
+		}
+	}
+	t.done = c.has[atCollective] || c.has[atOptimizer]
+	if t.openSpan {
+		c.has = [barriers]bool{} // it is not known what of the step the open span would have held
+	}
+	rd.account(&c)
+	return c, t
+}
+
+func (c *cell) addGroup(id uint16, d float32) {
+	for i := range c.groups {
+		if g := &c.groups[i]; g.id == id || g.id == 0 {
+			g.id = id
+			g.dur += d
+			return
+		}
+	}
+}
+
+// release gives the moment of a barrier on the rank's own clock.
+func (c *cell) release(b barrier) int64 { return c.split + int64(c.shift[b])*1000 }
+
+// flatten cuts the spans of the training thread into pieces in which exactly
+// one of them is the innermost.
+func (rd *reducer) flatten() {
+	rd.stack, rd.leaves = rd.stack[:0], rd.leaves[:0]
+	var at int64
+	until := func(to int64) {
+		for n := len(rd.stack); n > 0 && at < to; n = len(rd.stack) {
+			top := rd.stack[n-1]
+			if end := min(top.End, to); end > at {
+				rd.leaves = append(rd.leaves, interval{at, end, top.Phase})
+				at = end
+			}
+			if top.End <= at {
+				rd.stack = rd.stack[:n-1]
+			}
+		}
+		at = max(at, to)
+	}
+	for _, sp := range rd.spans {
+		until(sp.Start)
+		rd.stack = append(rd.stack, sp)
+	}
+	if len(rd.spans) > 0 {
+		last := int64(0)
+		for _, sp := range rd.stack {
+			last = max(last, sp.End)
+		}
+		until(last)
+	}
+}
+
+// compareSpans sorts by start, the outer span first.
+func compareSpans(a, b Span) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
+}
+
+// join makes one interval of those that overlap; they are sorted by start.
+func join(ivs []interval) []interval {
+	out := ivs[:0]
+	for _, iv := range ivs {
+		if n := len(out); n > 0 && iv.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, iv.to)
+			continue
+		}
+		out = append(out, iv)
+	}
+	return out
+}
+
+// inside gives how much of [from, to) the intervals cover.
+func inside(ivs []interval, from, to int64) (covered int64) {
+	i, _ := slices.BinarySearchFunc(ivs, from, func(iv interval, at int64) int { return cmp.Compare(iv.to, at) })
+	for ; i < len(ivs) && ivs[i].from < to; i++ {
+		covered += min(ivs[i].to, to) - max(ivs[i].from, from)
+	}
+	return covered
+}
+
+// account adds the pieces that no collective covers to the cell's phases.
+func (rd *reducer) account(c *cell) {
+	next := 0
+	for _, lf := range rd.leaves {
+		for next > 0 && rd.comms[next-1].to > lf.from {
+			next--
+		}
+		for next < len(rd.comms) && rd.comms[next].to <= lf.from {
+			next++
+		}
+		at := lf.from
+		for i := next; i < len(rd.comms) && rd.comms[i].from < lf.to; i++ {
+			c.addOwn(lf.phase, at, rd.comms[i].from)
+			at = max(at, rd.comms[i].to)
+		}
+		c.addOwn(lf.phase, at, lf.to)
+	}
+	if len(rd.beside) > 0 {
+		c.first = int32(min(max((rd.beside[0].from-c.split)/1000, -1<<31), 1<<31-1))
+		for _, lf := range rd.leaves {
+			if lf.phase == Forward || lf.phase == Backward {
+				c.covered[lf.phase-Forward] += float32(inside(rd.beside, lf.from, lf.to))
+			}
+		}
+	}
+	for _, cm := range rd.comms {
+		if cut := min(max(c.split, cm.from), cm.to); c.split != 0 {
+			c.comm[0] += float32(cut - cm.from)
+			c.comm[1] += float32(cm.to - cut)
+		}
+	}
+}
+
+func (c *cell) addOwn(p Phase, from, to int64) {
+	if p >= phases || from >= to {
+		return
+	}
+	cut := min(max(c.split, from), to)
+	c.before[p] += float32(cut - from)
+	c.after[p] += float32(to - cut)
+}

@@ -1,0 +1,236 @@
+package straggler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Verdict judges what the State holds. It changes nothing but may forget the
+// oldest steps; more steps can be added afterwards.
+func (s *State) Verdict() *Verdict {
+	s.trim()
+	a := &analysis{s: s, opt: s.opt}
+	v := &Verdict{Version: 1}
+	a.coverage(v)
+	a.judge(v)
+	a.describe(v)
+	return v
+}
+
+func (a *analysis) coverage(v *Verdict) {
+	s := a.s
+	c := &v.Coverage
+	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
+		rs := s.ranks[r]
+		c.Disputed += rs.disputed
+		if len(rs.cells) > 0 {
+			c.Seen++
+		}
+		c.Expected = max(c.Expected, r+1)
+	}
+	c.Expected = max(c.Expected, s.opt.WorldSize)
+	c.Forgotten = s.forgot
+	for r := range c.Expected {
+		if rs := s.ranks[r]; rs == nil || len(rs.cells) == 0 {
+			c.Missing = append(c.Missing, r)
+		}
+	}
+	a.missing = c.Missing
+}
+
+func (a *analysis) judge(v *Verdict) {
+	lost, lostAt := a.s.lost()
+	insufficient := func(reason string) {
+		v.Finding = Finding{Kind: InsufficientEvidence, ToStep: -1}
+		v.Reason = reason
+	}
+	switch rd, spread := a.s.build(); {
+	case v.Coverage.Seen < 2:
+		insufficient(ReasonSingleRank)
+	case rd == nil:
+		insufficient(ReasonNoBarrier)
+		if spread < 1e9 {
+			v.Coverage.BarrierSpread = spread
+		} else if !a.s.anySteps() {
+			insufficient(ReasonTooFewSteps)
+		}
+	case rd.m() < minRounds:
+		a.rd = rd
+		insufficient(ReasonTooFewSteps)
+	default:
+		a.rd = rd
+		a.missing = a.withoutRounds()
+		v.Coverage.Missing = a.missing
+		a.findAll()
+		a.decide(v)
+	}
+	if len(lost) > 0 {
+		// Nothing costs more than a job that stands still.
+		if v.Kind != InsufficientEvidence && v.Kind != Healthy {
+			v.Others = append([]Finding{v.Finding}, v.Others...)
+		}
+		v.Finding = Finding{Kind: RankLost, Ranks: lost, FromStep: lostAt, ToStep: -1}
+		v.Reason, v.Suspects, v.Cleared = "", nil, nil
+	}
+	v.Reasons = a.remarks
+	if a.rd != nil {
+		a.fillCoverage(v)
+	}
+}
+
+// anySteps says whether some rank has two barriers, so that there is a period.
+func (s *State) anySteps() bool {
+	for _, rs := range s.ranks {
+		n := 0
+		for i := range rs.cells {
+			if rs.cells[i].has != [barriers]bool{} {
+				n++
+			}
+		}
+		if n >= 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutRounds gives the ranks that are not among those judged.
+func (a *analysis) withoutRounds() []int {
+	expected := max(a.s.opt.WorldSize, slices.Max(a.rd.ids)+1)
+	for r := range a.s.ranks {
+		expected = max(expected, r+1)
+	}
+	var out []int
+	for r := range expected {
+		if !slices.Contains(a.rd.ids, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (a *analysis) findAll() {
+	a.linked = a.linkedRoles()
+	a.work()
+	a.prepare()
+	a.chronic()
+	a.spikes()
+	a.input()
+	a.transfers()
+	a.slowdown()
+	for _, p := range []Phase{Input, Transfer, Forward, Backward, Optimizer, Checkpoint, Host} {
+		if !slices.Contains(a.rd.hides, p) {
+			a.cleared = append(a.cleared, p.String())
+		}
+	}
+}
+
+// decide makes the largest finding the verdict, or says why there is none.
+func (a *analysis) decide(v *Verdict) {
+	slices.SortStableFunc(a.findings, func(x, y Finding) int { return cmp.Compare(y.Cost, x.Cost) })
+	if len(a.findings) > 0 {
+		v.Finding, v.Others = a.findings[0], a.findings[1:]
+		for _, f := range a.findings {
+			a.cleared = slices.DeleteFunc(a.cleared, func(p string) bool { return p == f.Cause })
+		}
+		v.Cleared = a.cleared
+		return
+	}
+	v.Finding = Finding{Kind: Healthy, ToStep: -1}
+	v.Cleared = a.cleared
+	switch {
+	case len(a.rd.hides) > 0:
+		v.Kind, v.Reason = InsufficientEvidence, ReasonBarrierHidden
+		v.Suspects = a.realRanks(a.suspects)
+		if r, ok := a.suspect(); ok {
+			v.Suspects = []int{a.rd.ids[r]}
+		}
+	case len(a.missing) > 0 && (slices.Contains(a.remarks, ReasonMissingRank) || a.missingDrives()):
+		v.Kind, v.Reason = InsufficientEvidence, ReasonMissingRank
+		v.Suspects = a.missing
+	case a.waitsUnseen():
+		v.Kind, v.Reason = InsufficientEvidence, ReasonBarrierHidden
+	case a.allAlone():
+		v.Kind, v.Reason = InsufficientEvidence, ReasonSingleRank
+	}
+}
+
+// allAlone says that no rank has another one of its role to be compared with.
+func (a *analysis) allAlone() bool {
+	return !slices.ContainsFunc(a.rd.roles, func(ranks []int) bool { return len(ranks) > 1 })
+}
+
+func (a *analysis) remark(reason string) {
+	if !slices.Contains(a.remarks, reason) {
+		a.remarks = append(a.remarks, reason)
+	}
+}
+
+func (a *analysis) fillCoverage(v *Verdict) {
+	c, rd := &v.Coverage, a.rd
+	c.Steps, c.Warmup, c.BarrierSpread = rd.m(), rd.dropped, rd.spread
+	c.Barrier = [...]string{"collective", "backward", "optimizer"}[rd.barrier]
+	v.StepTime = rd.typical / 1e6
+	if rd.m() == 0 {
+		return
+	}
+	c.FirstStep, c.LastStep = rd.steps[0], rd.steps[rd.m()-1]
+	for i := range a.noise {
+		least := max(hotShare*rd.typical, a.noise[i].z*a.noise[i].mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
+		c.Detectable = max(c.Detectable, least/rd.typical)
+	}
+	if a.noise != nil {
+		a.table(v)
+	}
+}
+
+// table fills the rows that make the verdict believable.
+func (a *analysis) table(v *Verdict) {
+	rd := a.rd
+	last := make([]int, rd.n())
+	for s := range rd.m() {
+		who, top := -1, 0.0
+		for r := range rd.n() {
+			if x := a.own.at(r, s); x > top {
+				who, top = r, x
+			}
+		}
+		if who >= 0 {
+			last[who]++
+		}
+	}
+	short := a.shortest(rd.wait, a.everyone())
+	x := make([]float64, rd.m())
+	row := func(m matrix, r int) float64 {
+		for s := range x {
+			x[s] = m.at(r, s)
+		}
+		return levelOf(x) / 1e6
+	}
+	for r, id := range rd.ids {
+		info := a.s.ranks[id].info
+		out := RankRow{Rank: id, Host: info.Host, Role: info.Role, Own: row(rd.own, r), Excess: a.medians[r] / 1e6,
+			Phases: map[string]float64{}, Last: float64(last[r]) / float64(rd.m())}
+		for p := range phases {
+			if !slices.Contains(rd.hides, p) {
+				out.Phases[p.String()] = row(rd.phase[p], r)
+			}
+		}
+		for s := range x {
+			x[s] = rd.wait.at(r, s) - short[s]
+		}
+		out.Wait = levelOf(x) / 1e6
+		v.Ranking = append(v.Ranking, out)
+	}
+}
+
+func (a *analysis) hosts(ranks []int) []string {
+	var out []string
+	for _, r := range ranks {
+		if rs := a.s.ranks[r]; rs != nil && rs.info.Host != "" && !slices.Contains(out, rs.info.Host) {
+			out = append(out, rs.info.Host)
+		}
+	}
+	return out
+}
