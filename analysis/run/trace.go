@@ -27,6 +27,10 @@ const (
 	argRank       = "rank"
 	argWorldSize  = "world_size"
 	argNode       = "node_name"
+	argTokens     = "tokens"
+	argSamples    = "samples"
+	argGroup      = "pg"
+	argGroupSize  = "group_size"
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
@@ -419,6 +423,16 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.First = a.Int64()
 	case argBackground:
 		s.Background = a.Int64() != 0
+	case argTokens:
+		s.Tokens = a.Int64()
+	case argSamples:
+		if s.Tokens == 0 {
+			s.Tokens = a.Int64()
+		}
+	case argGroup:
+		s.Group = a.Text()
+	case argGroupSize:
+		s.GroupSize = int(a.Int64())
 	}
 }
 

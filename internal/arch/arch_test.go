@@ -56,6 +56,7 @@ var rooms = []room{
 	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
 	{"analysis/run", []string{"dftracer", "spans", "attributes", "internal/spill"}, []string{"github.com/klauspost/compress"}},
 	{"analysis/goodput", []string{"analysis/run", "spans", "internal/spill"}, nil},
+	{"analysis/straggler/fromrun", []string{"analysis/run", "analysis/straggler", "spans"}, nil},
 	{"analysis/straggler", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
 	{"analysis/compare", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
 	{"cmd", []string{"*"}, []string{"*"}},
