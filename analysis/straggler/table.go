@@ -100,6 +100,9 @@ func (t *Table) Communication(rank, step int) (wait, transfer float64) {
 	return t.rd.wait.at(rank, step) - transfer, transfer
 }
 
+// Tokens is the work of a rank, NaN where it is not recorded.
+func (t *Table) Tokens(rank, step int) float64 { return t.rd.tokens.at(rank, step) }
+
 // hidden is the time in a span that holds work and the wait alike.
 func (t *Table) hidden(rank, step int) float64 {
 	if t.rd.barrier == atCollective {

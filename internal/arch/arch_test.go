@@ -59,6 +59,7 @@ var rooms = []room{
 	{"analysis/straggler/fromrun", []string{"analysis/run", "analysis/straggler", "spans"}, nil},
 	{"analysis/straggler", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
 	{"analysis/compare", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
+	{"report", []string{"analysis", "spans"}, nil},
 	{"cmd", []string{"*"}, []string{"*"}},
 	{"examples", []string{"*"}, []string{"*"}},
 }
