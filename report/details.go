@@ -173,6 +173,7 @@ func (d *detailer) of(j *run.Job) *details {
 	slices.SortFunc(out.slowest, func(a, b SlowSpan) int {
 		return cmp.Or(cmp.Compare(b.Duration-b.Usual, a.Duration-a.Usual), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Name, b.Name))
 	})
+	out.slowest = alike(out.slowest)
 	out.slowest = out.slowest[:min(len(out.slowest), topTable)]
 	for _, c := range points {
 		out.checkpoints = append(out.checkpoints, *c)
@@ -180,6 +181,37 @@ func (d *detailer) of(j *run.Job) *details {
 	slices.SortFunc(out.checkpoints, func(a, b Checkpoint) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Step, b.Step))
 	})
+	return out
+}
+
+// alike keeps the slowest of the spans of one name that several ranks had in
+// the same step, or in the same second where the step is not known: one cause.
+func alike(list []SlowSpan) []SlowSpan {
+	type key struct {
+		name    string
+		attempt int
+		at      int64
+	}
+	first := make(map[key]int)
+	type of struct{ row, rank int }
+	counted := make(map[of]bool)
+	out := list[:0]
+	for _, s := range list {
+		k := key{name: s.Name, attempt: s.Attempt, at: s.Step}
+		if s.Step < 0 {
+			k.at = -s.Start / 1e9
+		}
+		i, seen := first[k]
+		if !seen {
+			first[k] = len(out)
+			out = append(out, s)
+			continue
+		}
+		if s.Rank != out[i].Rank && !counted[of{i, s.Rank}] {
+			counted[of{i, s.Rank}] = true
+			out[i].Alike++
+		}
+	}
 	return out
 }
 

@@ -48,9 +48,9 @@ type Verdict struct {
 	RankCost float64 `json:"straggler_cost,omitempty"`
 	// Next are actions, the one that gains most first.
 	Next []string `json:"next,omitempty"`
-	// Sure is high, medium or low: how far the records can be trusted.
-	Sure string `json:"sure"`
-	// Doubts are the reasons why Sure is not high.
+	// Confidence is high, medium or low: how far the records can be trusted.
+	Confidence string `json:"confidence"`
+	// Doubts are the reasons why Confidence is not high.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
@@ -127,6 +127,7 @@ type SlowSpan struct {
 	Start    int64  `json:"start_ns"`
 	Duration int64  `json:"duration_ns"`
 	Usual    int64  `json:"usual_ns"` // the mean of its name
+	Alike    int    `json:"alike"`    // such spans of other ranks at the same step or second
 }
 
 // Quality is what is known of the records themselves.

@@ -74,7 +74,7 @@ func TestFaultyJob(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	text := strings.Join(screen(t, r), "\n")
 	for _, want := range []string{
-		"Rank 3 (node-a0)", "input", "The largest loss is downtime", "1 disruption lost 39 steps", "Sureness medium",
+		"Rank 3 (node-a0)", "input", "The largest loss is downtime", "1 disruption lost 39 steps", "Confidence medium",
 		"39 steps lost", "compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
@@ -109,7 +109,7 @@ func TestFaultyJob(t *testing.T) {
 		t.Errorf("%d saves, %d in the background: %+v", saves, async, r.Checkpoints)
 	}
 	for _, s := range r.Slowest {
-		if s.Duration <= s.Usual {
+		if s.Duration <= s.Usual || s.Alike > 7 {
 			t.Errorf("not slow: %+v", s)
 		}
 	}
@@ -170,9 +170,9 @@ func TestJSON(t *testing.T) {
 		Version int
 		Goodput float64
 		Verdict struct {
-			Sentence  string
-			Sure      string
-			Straggler struct{ Ranks []int }
+			Sentence   string
+			Confidence string
+			Straggler  struct{ Ranks []int }
 		}
 		Ledger struct {
 			Categories map[string]int64 `json:"categories_ns"`
@@ -186,7 +186,7 @@ func TestJSON(t *testing.T) {
 	for _, ns := range back.Ledger.Categories {
 		sum += ns
 	}
-	if back.Version != report.Version || sum != 8*back.Ledger.Wall || back.Verdict.Sure != "medium" || !slices.Equal(back.Verdict.Straggler.Ranks, []int{3}) || back.Goodput < 0.5 {
+	if back.Version != report.Version || sum != 8*back.Ledger.Wall || back.Verdict.Confidence != "medium" || !slices.Equal(back.Verdict.Straggler.Ranks, []int{3}) || back.Goodput < 0.5 {
 		t.Errorf("%+v", back)
 	}
 }
@@ -201,7 +201,7 @@ func TestOneRank(t *testing.T) {
 	if strings.Contains(text, "insufficient") || strings.Contains(text, "RANKS") || r.ExitCode() != 0 || r.Series.Heat != nil {
 		t.Errorf("exit code %d\n%s", r.ExitCode(), text)
 	}
-	if r.Verdict.Sure != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
+	if r.Verdict.Confidence != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
 		t.Errorf("%+v %+v", r.Verdict, r.Steps)
 	}
 }

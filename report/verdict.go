@@ -16,7 +16,7 @@ const worth = 0.01
 // conclude writes the verdict.
 func (r *Report) conclude() {
 	v := &r.Verdict
-	v.Sure, v.Doubts = sure(r)
+	v.Confidence, v.Doubts = confidence(r)
 	v.Next = r.next()
 	var out []string
 	if r.Goodput == nil {
@@ -41,9 +41,9 @@ func (r *Report) conclude() {
 	if len(v.Next) > 0 {
 		out = append(out, "Next: "+v.Next[0]+".")
 	}
-	text := "The records are complete: sureness " + v.Sure + "."
+	text := "Confidence " + v.Confidence + ": the records are complete."
 	if len(v.Doubts) > 0 {
-		text = "Sureness " + v.Sure + ": " + strings.Join(v.Doubts, "; ") + "."
+		text = "Confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; ") + "."
 	}
 	v.Sentence = strings.Join(append(out, text), " ")
 }
@@ -153,8 +153,8 @@ func (r *Report) figure(name string) float64 {
 	return 0
 }
 
-// sure says how far the records can be trusted, and why not further.
-func sure(r *Report) (string, []string) {
+// confidence says how far the records can be trusted, and why not further.
+func confidence(r *Report) (string, []string) {
 	rank := 0 // 0 high, 1 medium, 2 low
 	var why []string
 	doubt := func(n int, text string) {

@@ -61,6 +61,7 @@ const words = name => name.replace(/^custom\./, "").replaceAll("_", " ");
 function ms(v) {
   if (v == null) return "unknown";
   const a = Math.abs(v);
+  if (a < .005) return "0 ms";
   if (a >= 1e4) return time(v * 1e6);
   return (a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : v.toFixed(2)) + " ms";
 }
@@ -119,10 +120,13 @@ function chart(box, spec) {
   const shown = element("div", {class: "readout", role: "status"}), full = [spec.x[0], spec.x[1]];
   const opts = {
     width: box.clientWidth || 900, height: spec.height || 260, legend: {show: false}, padding: [8, 12, 0, 0],
-    scales: {x: {time: false, range: (u, lo, hi) => lo == null || lo === hi ? full : [Math.max(lo, full[0]), Math.min(hi, full[1])]}, y: {range: spec.y}},
+    scales: {
+      x: {time: false, auto: false, min: full[0], max: full[1], range: (u, lo, hi) => lo == null || !(hi - lo > 0) ? full : [Math.max(lo, full[0]), Math.min(hi, full[1])]},
+      y: {range: spec.y, dir: spec.rows ? -1 : 1}, // rows are read from top to bottom
+    },
     axes: [axis(spec.xAxis), axis({size: 74, ...spec.yAxis})],
     series: [{}, ...spec.series],
-    cursor: {drag: {x: true, y: false}, y: !!spec.rows, points: {show: !spec.paint && !spec.noPoints}, sync: spec.sync ? {key: spec.sync} : undefined},
+    cursor: {drag: {x: true, y: false}, y: !!spec.rows, points: {show: !spec.paint && !spec.noPoints}, bind: {dblclick: u => () => u.setScale("x", {min: full[0], max: full[1]})}, sync: spec.sync ? {key: spec.sync} : undefined},
     hooks: {
       setCursor: [u => {
         const {idx, left, top} = u.cursor;
@@ -193,7 +197,7 @@ const charts = {
     const list = [...new Set(S.attempts.map(a => a.attempt))].sort((a, b) => a - b), row = new Map(list.map((a, i) => [a, i]));
     const end = S.time_ns.at(-1) / 1e9, n = list.length;
     return chart(box, {
-      label: `Timeline of ${n} attempts`, height: Math.min(70 + 34 * n, 420), x: [0, end], y: [n - .4, -.6], sync: "time", rows: n,
+      label: `Timeline of ${n} attempts`, height: Math.min(70 + 34 * n, 420), x: [0, end], y: [-.6, n - .4], sync: "time", rows: n,
       data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
       keys: 101, keyAt: i => end * i / 100,
       xAxis: {values: (u, v) => v.map(seconds)},
@@ -271,7 +275,7 @@ const charts = {
     const excess = (r, c) => { const v = raw.charCodeAt(r * cols + c); return v === 255 ? "at least " + ms(h.scale_ms) : ms(v / 255 * h.scale_ms); };
     const rank = r => many > 1 ? `${h.first_rank[r]} to ${(h.first_rank[r + 1] ?? h.first_rank[r] + many) - 1}` : h.first_rank[r];
     const u = chart(box, {
-      label: "Heat map of the excess of each rank in each step", height: Math.min(Math.max(60 + rows * 14, 130), 480), x: [-.5, cols - .5], y: [rows - .5, -.5], rows,
+      label: "Heat map of the excess of each rank in each step", height: Math.min(Math.max(60 + rows * 14, 130), 480), x: [-.5, cols - .5], y: [-.5, rows - .5], rows,
       data: [[0, cols - 1], [null, null]], series: [{}], keys: cols, keyAt: i => i,
       xAxis: {values: (u, v) => v.map(i => whole(i) && h.first_step[i] != null ? h.first_step[i] : ""), grid: {show: false}, label: "step", labelSize: 20, labelFont: "12px system-ui, sans-serif"},
       yAxis: {values: (u, v) => v.map(i => whole(i) && h.first_rank[i] != null ? "rank " + h.first_rank[i] : ""), grid: {show: false}, ...(rows <= 16 ? {splits: () => h.first_rank.map((_, i) => i)} : {})},
@@ -304,7 +308,7 @@ const charts = {
     const l = S.lanes, n = l.ranks.length, tall = Math.min(Math.max(70 + n * 20, 130), 900), slow = new Set(data.slow);
     const ends = l.ranks.map((_, i) => l.parts.reduce((t, p) => t + Math.max(p.ms[i] || 0, 0), 0)), end = Math.max(...ends, l.period_ms);
     return chart(box, {
-      label: `What each rank did in step ${l.step}`, height: tall, x: [0, end], y: [n - .4, -.6], rows: n, keys: 101, keyAt: i => end * i / 100,
+      label: `What each rank did in step ${l.step}`, height: tall, x: [0, end], y: [-.6, n - .4], rows: n, keys: 101, keyAt: i => end * i / 100,
       data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
       xAxis: {values: (u, v) => v.map(ms)},
       yAxis: {splits: () => l.ranks.map((_, i) => i), values: (u, v) => v.map(i => (slow.has(l.ranks[i]) ? "▶ " : "") + "rank " + l.ranks[i]), grid: {show: false}},
@@ -361,6 +365,9 @@ const charts = {
 function attempts(u, c, list) {
   c.strokeStyle = c.fillStyle = css("--fg");
   c.font = 12 * ratio() + "px system-ui, sans-serif";
+  c.textAlign = "left";
+  c.textBaseline = "alphabetic";
+  c.lineWidth = ratio();
   c.setLineDash([4 * ratio(), 4 * ratio()]);
   for (let i = 1; i < list.length; i++) {
     if (list[i] === list[i - 1]) continue;
