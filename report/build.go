@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
@@ -23,6 +24,11 @@ func Build(j *Job) *Report {
 	if j.details != nil {
 		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
 	}
+	// The ledger and the steps are independent, and of a large job each takes
+	// seconds.
+	r.Series = &Series{}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Series.time(j, led) })
 	tables := make([]*straggler.Table, len(j.Attempts))
 	for i := range j.Attempts {
 		tables[i] = j.Attempts[i].State.Table()
@@ -33,7 +39,8 @@ func Build(j *Job) *Report {
 	s := timeline(j, tables)
 	r.Steps = s.steps()
 	r.Quality = quality(j, led)
-	r.Series = series(j, led, tables, s, r.Verdict.Attempt)
+	wait.Wait()
+	series(j, r.Series, tables, s, r.Verdict.Attempt)
 	r.conclude()
 	return r
 }

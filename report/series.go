@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
@@ -108,9 +110,7 @@ type Part struct {
 	Time Numbers `json:"ms"`
 }
 
-func series(j *Job, led *goodput.Report, tables []*straggler.Table, s *steps, attempt int) *Series {
-	out := &Series{}
-	out.time(j, led)
+func series(j *Job, out *Series, tables []*straggler.Table, s *steps, attempt int) {
 	out.Steps = s.series()
 	for i, t := range tables {
 		if t != nil && len(t.Ranks) > 1 && len(t.Steps) > 0 && t.Barrier != "" && j.Attempts[i].Number == attempt {
@@ -118,7 +118,6 @@ func series(j *Job, led *goodput.Report, tables []*straggler.Table, s *steps, at
 			out.Lanes = lanes(t, attempt)
 		}
 	}
-	return out
 }
 
 // time asks the ledger for each bin.
@@ -135,10 +134,27 @@ func (s *Series) time(j *Job, led *goodput.Report) {
 	edge := func(i int64) int64 {
 		return led.From + int64(float64(led.Wall)*float64(i)/float64(bins))
 	}
+	// The questions are independent of each other; only what is kept of the
+	// answers is held.
+	answers := make([]*goodput.Report, bins)
+	var wait sync.WaitGroup
+	next := make(chan int64)
+	for range min(int64(runtime.GOMAXPROCS(0)), bins) {
+		wait.Go(func() {
+			for i := range next {
+				rep := j.Ledger.Report(goodput.Query{From: edge(i), To: edge(i + 1), AsOf: goodput.Final})
+				answers[i] = &goodput.Report{Categories: rep.Categories, Attempts: rep.Attempts}
+			}
+		})
+	}
 	for i := range bins {
-		from, to := edge(i), edge(i+1)
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	for i, rep := range answers {
+		from, to := edge(int64(i)), edge(int64(i)+1)
 		s.Time = append(s.Time, from-led.From)
-		rep := j.Ledger.Report(goodput.Query{From: from, To: to, AsOf: goodput.Final})
 		all := float64(max(rep.Categories.Sum(), 1))
 		for c, ns := range rep.Categories {
 			if s.Ledger[c] == nil {
