@@ -2,11 +2,13 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
 )
 
@@ -163,6 +165,10 @@ func quality(j *Job, led *goodput.Report) Quality {
 	}
 	q.Files = len(files)
 	for _, f := range j.Skipped {
+		if errors.Is(f, run.ErrForeign) {
+			q.Foreign++
+			continue
+		}
 		q.Skipped = append(q.Skipped, f.Error())
 	}
 	for i := range j.Attempts {

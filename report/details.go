@@ -154,9 +154,15 @@ func (d *detailer) of(j *run.Job) *details {
 			}
 		}
 		nth := make(map[string]int)
+		var before *save
 		for _, sv := range slices.SortedFunc(maps.Values(s.saves), func(a, b save) int {
-			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
+			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(b.step, a.step), cmp.Compare(a.name, b.name))
 		}) {
+			// What is recorded twice, by a framework and by the program, is one.
+			if before != nil && sv.start >= before.start && sv.end <= before.end && sv.background == before.background {
+				continue
+			}
+			before = &sv
 			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad}
 			if sv.step < 0 {
 				nth[sv.name]++

@@ -135,6 +135,7 @@ type Quality struct {
 	Files    int      `json:"files"`
 	Spans    int64    `json:"spans"`
 	Helpers  int      `json:"helper_processes"`
+	Foreign  int      `json:"foreign_files"` // that are no telemetry, such as checkpoints
 	Skipped  []string `json:"skipped_files,omitempty"`
 	BadLines int      `json:"bad_lines"`
 	Torn     int      `json:"torn_files"`

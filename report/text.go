@@ -143,7 +143,7 @@ func (s *screen) attempts(r *Report) {
 	slices.SortStableFunc(costly, func(a, b goodput.Disruption) int { return cmp.Compare(b.Total, a.Total) })
 	for i := range costly[:min(len(costly), 3)] {
 		d := &costly[i]
-		s.line("  after %d: %s lost; %s a rank: work %s, down %s, init %s, load %s, warm-up %s", d.After, plural(d.Iterations, "step"),
+		s.line("  after %d: %s lost, %s: work %s, down %s, init %s, load %s, warm-up %s", d.After, plural(d.Iterations, "step"),
 			duration(d.Total/ranks), duration((d.LostWork+d.Stall+d.Stretch)/ranks), duration(d.Down/ranks), duration(d.Init/ranks), duration(d.Reload/ranks), duration(d.Warmup/ranks))
 	}
 	s.more(len(costly)-3, "disruption")

@@ -50,8 +50,8 @@ var (
 	partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
 )
 
-// errForeign is why files are skipped that are no telemetry.
-var errForeign = errors.New("neither a trace nor JSON lines of this format")
+// ErrForeign is why files are skipped that are no telemetry at all.
+var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
 
 // Open finds the telemetry files among paths, which are files or folders.
 // Folders are searched with all folders below them. Files are told by what is
@@ -183,7 +183,7 @@ func kindOf(path string) (fileKind, error) {
 	text = text[:n]
 	if n == 0 {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = errForeign
+			err = ErrForeign
 		}
 		return 0, err
 	}
@@ -197,7 +197,7 @@ func kindOf(path string) (fileKind, error) {
 			return isRecords, nil
 		}
 	}
-	return 0, errForeign
+	return 0, ErrForeign
 }
 
 // header reads who wrote a trace.

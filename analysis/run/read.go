@@ -223,9 +223,12 @@ func (j *Job) settle() {
 // number gives ranks and attempts to processes whose records do not say them.
 // Processes come by start. Those without a rank that run at the same time are
 // different ranks; a process that begins when the one before of its rank has
-// given its last sign of life is the next attempt.
+// given its last sign of life is the next attempt. So is one that says the
+// number of another that had ended before: somebody started it again by hand,
+// and no launcher counted.
 func (j *Job) number() {
 	last := make(map[int]*Process) // by rank
+	said := make(map[[2]int]bool)  // ranks and attempts of records
 	highest := 0
 	for _, p := range j.Processes {
 		if !p.RankKnown {
@@ -235,7 +238,13 @@ func (j *Job) number() {
 			}
 		}
 		before := last[p.Rank]
-		if !p.AttemptKnown {
+		again := false
+		if p.AttemptKnown {
+			key := [2]int{p.Rank, p.Attempt}
+			again = said[key]
+			said[key] = true
+		}
+		if !p.AttemptKnown || again {
 			switch {
 			case before == nil:
 				p.Attempt = max(1, j.running(p))

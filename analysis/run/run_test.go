@@ -225,3 +225,16 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("nothing in it: %v", err)
 	}
 }
+
+// TestStartedByHand: nobody counted the attempts, so that all say the first.
+func TestStartedByHand(t *testing.T) {
+	const same = `,"attempt":0,"rank":%d`
+	r := readAll(t, files(t, map[string]string{
+		"1.pfw": process(11, 0, 100, fmt.Sprintf(same, 0), app), "2.pfw": process(12, 1, 90, fmt.Sprintf(same, 1), app),
+		"3.pfw": process(13, 200, 300, fmt.Sprintf(same, 0), app), "4.pfw": process(14, 201, 290, fmt.Sprintf(same, 1), app),
+		"5.pfw": process(15, 400, 500, fmt.Sprintf(same, 0), app), "6.pfw": process(16, 450, 480, fmt.Sprintf(same, 0), app),
+	}))
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid11", "r0 a2 pid13", "r0 a3 pid15", "r0 a3 pid16", "r1 a1 pid12", "r1 a2 pid14"}; !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+}
