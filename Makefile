@@ -7,7 +7,7 @@ PKGS ?= ./...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e report/browser
 
-.PHONY: demo pictures test race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo demo-faults pictures test race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -16,6 +16,12 @@ demo:
 	$(GO) run ./examples/charlm -resume -epochs 3 -async-checkpoint -style mixed -out $(OUT)/demo
 	$(GO) run ./cmd/trainspan validate $(OUT)/demo
 	$(GO) run ./cmd/trainspan report $(OUT)/demo --html $(OUT)/demo/report.html
+
+# demo-faults trains four ranks, one of them slow in its data loader, kills all
+# of them once and resumes. Its report must name the rank, the cause and the loss.
+demo-faults:
+	$(GO) run ./examples/charlm/ranks -out $(OUT)/demo-faults
+	$(GO) run ./cmd/trainspan report $(OUT)/demo-faults --html $(OUT)/demo-faults/report.html
 
 # pictures opens the page of a faulty job in Chromium, checks it, and leaves its
 # pictures in out/pictures.
