@@ -12,12 +12,6 @@ import (
 	"github.com/trainspan/trainspan/report"
 )
 
-// The exit statuses of verdicts.
-const (
-	statusSlow    = 3 // slower, or a rank holds the others up
-	statusUnknown = 4 // the records do not suffice, or runs cannot be compared
-)
-
 type reportOptions struct {
 	json  bool
 	html  string
