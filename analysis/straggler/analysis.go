@@ -68,13 +68,7 @@ func (a *analysis) prepare() {
 	for i, ranks := range rd.roles {
 		var ref []float64
 		if len(ranks) > 1 {
-			// The excess has the noise of the rank and that of the reference,
-			// a median of the others; of two ranks all of the other's.
-			scale := 0.5 * (1 + math.Pi/2/float64(len(ranks)))
-			if len(ranks) == 2 {
-				scale = 1
-			}
-			a.noise[i] = measureNoise(pairs(a.own, [][]int{ranks}), m, scale)
+			a.noise[i] = rankNoise(a.own, ranks)
 			ref = a.common(a.own, ranks)
 		} else {
 			a.noise[i], ref = a.ownPast(ranks[0])
@@ -102,9 +96,13 @@ func (a *analysis) prepare() {
 	for i, ranks := range rd.roles {
 		var lv []float64
 		for _, r := range ranks {
-			lv = append(lv, a.medians[r])
+			if x := a.medians[r]; x == x {
+				lv = append(lv, x)
+			}
 		}
-		a.peerMAD[i] = robust.MAD(lv)
+		if len(lv) > 0 {
+			a.peerMAD[i] = robust.MAD(lv)
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func (a *analysis) hotRanks() []*hot {
 			// apart. Devices of one kind agree to 0.2 % of a step at best.
 			var others []float64
 			for _, q := range ranks {
-				if q != r {
+				if q != r && a.medians[q] == a.medians[q] {
 					others = append(others, a.medians[q])
 				}
 			}
@@ -176,10 +176,10 @@ func (a *analysis) launches(cause string) bool {
 // hotLevels gives the rounds in which the level of a rank is at least that.
 func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 	segs := a.levels[r]
-	// A level below a third of the rank's worst is another state than the
+	// A level below half of the rank's worst is another state than the
 	// fault: noise that happened to come before it.
 	for _, sg := range segs {
-		least = max(least, sg.level/3)
+		least = max(least, sg.level/2)
 	}
 	var h *hot
 	for i := 0; i < len(segs); i++ {
@@ -192,6 +192,9 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 		}
 		if j == i {
 			continue
+		}
+		if few := a.rd.roles[a.rd.roleOf[r]]; len(few) > 1 && len(few) <= fewRanks {
+			ns = withoutFault(a.own, few, r, segs[i].from, segs[j-1].to)
 		}
 		if mean := total / float64(n); mean > ns.z*ns.mean(n) {
 			if h == nil {
@@ -263,7 +266,8 @@ func (a *analysis) onset(r int, h *hot) int {
 }
 
 // rampStart fits low, a ramp, high to x, and gives the round at which the ramp
-// begins when that leaves a fifth less error than a step does.
+// begins when that is clearly the better explanation: a ratio of likelihoods of
+// e^7.5, as much as noise that is correlated over some rounds needs.
 func rampStart(x []float64, step int) (int, bool) {
 	// 80 places keep the search over all pairs below a millisecond; the start
 	// of a ramp is not known better than to a hundredth of the run.
@@ -297,5 +301,5 @@ func rampStart(x []float64, step int) (int, bool) {
 			}
 		}
 	}
-	return at, best < 0.8*stepError && at < step
+	return at, float64(len(x))*math.Log(stepError/best) > 15 && at < step
 }

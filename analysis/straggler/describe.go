@@ -15,7 +15,7 @@ func (a *analysis) describe(v *Verdict) {
 	}
 	v.Needed = needed[v.Reason]
 	v.Next = next(v)
-	v.Sentence = sentence(v)
+	v.Sentence = sentence(v, a.opt.MinCost)
 }
 
 var needed = map[string]string{
@@ -76,7 +76,7 @@ func rankList(ranks []int) string {
 	return b.String()
 }
 
-func sentence(v *Verdict) string {
+func sentence(v *Verdict, least float64) string {
 	f := &v.Finding
 	who := rankList(f.Ranks)
 	if len(v.Hosts) > 0 && len(v.Hosts) <= 2 {
@@ -96,8 +96,8 @@ func sentence(v *Verdict) string {
 	}
 	switch f.Kind {
 	case Healthy:
-		return fmt.Sprintf("No rank and no phase costs %.0f %% of the time in %d steps of %d ranks; a rank slow throughout would be seen from %.1f %% on.",
-			2.0, v.Coverage.Steps, v.Coverage.Seen, 100*v.Coverage.Detectable)
+		return fmt.Sprintf("No rank and no phase costs %.1f %% of the time in %d steps of %d ranks; a rank slow throughout would be seen from %.1f %% on.",
+			100*least, v.Coverage.Steps, v.Coverage.Seen, 100*v.Coverage.Detectable)
 	case InsufficientEvidence:
 		out := "The records do not say whether a rank is slow (" + strings.ReplaceAll(v.Reason, "_", " ") + ")."
 		if len(v.Suspects) > 0 {

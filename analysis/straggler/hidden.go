@@ -134,18 +134,3 @@ func (a *analysis) missingDrives() bool {
 	// little: three standard errors do.
 	return ok && beta[0] < -0.3 && beta[0] < -3*se[0]
 }
-
-// hiddenGrowth gives the rise of the period that no visible phase explains:
-// with a suspect, that is how late the suspect has become.
-func (a *analysis) hiddenGrowth() (change, bool) {
-	rd := a.rd
-	x := slices.Clone(rd.p)
-	everyone := a.everyone()
-	var buf []float64
-	for s := range x {
-		buf = column(buf, rd.own, everyone, s)
-		x[s] -= slices.Max(append(buf, 0))
-	}
-	// 3 % of a step: half again what is asked of a visible rank.
-	return a.rise(x, 1.01, 0.03)
-}

@@ -3,6 +3,7 @@ package straggler
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -103,7 +104,9 @@ func (a *analysis) withoutRounds() []int {
 	}
 	var out []int
 	for r := range expected {
-		if !slices.Contains(a.rd.ids, r) {
+		// A rank without two releases in a row has no own work to be judged.
+		i := slices.Index(a.rd.ids, r)
+		if i < 0 || !slices.ContainsFunc(a.rd.own.row(i), func(x float32) bool { return x == x }) {
 			out = append(out, r)
 		}
 	}
@@ -176,13 +179,18 @@ func (a *analysis) fillCoverage(v *Verdict) {
 		return
 	}
 	c.FirstStep, c.LastStep = rd.steps[0], rd.steps[rd.m()-1]
-	for i := range a.noise {
-		least := max(hotShare*rd.typical, a.noise[i].z*a.noise[i].mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
+	if a.noise == nil {
+		return // too few steps to be judged
+	}
+	for i, ranks := range rd.roles {
+		ns := a.noise[i]
+		if len(ranks) > 1 && len(ranks) <= fewRanks {
+			ns = measureNoise(pairs(a.own, [][]int{ranks}), rd.m(), pairScale(len(ranks)))
+		}
+		least := max(hotShare*rd.typical, ns.z*ns.mean(rd.m()), evidenceZ*max(a.peerMAD[i], 0.002*rd.typical))
 		c.Detectable = max(c.Detectable, least/rd.typical)
 	}
-	if a.noise != nil {
-		a.table(v)
-	}
+	a.table(v)
 }
 
 // table fills the rows that make the verdict believable.
@@ -206,11 +214,11 @@ func (a *analysis) table(v *Verdict) {
 		for s := range x {
 			x[s] = m.at(r, s)
 		}
-		return levelOf(x) / 1e6
+		return orZero(levelOf(x) / 1e6)
 	}
 	for r, id := range rd.ids {
 		info := a.s.ranks[id].info
-		out := RankRow{Rank: id, Host: info.Host, Role: info.Role, Own: row(rd.own, r), Excess: a.medians[r] / 1e6,
+		out := RankRow{Rank: id, Host: info.Host, Role: info.Role, Own: row(rd.own, r), Excess: orZero(a.medians[r] / 1e6),
 			Phases: map[string]float64{}, Last: float64(last[r]) / float64(rd.m())}
 		for p := range phases {
 			if !slices.Contains(rd.hides, p) {
@@ -220,9 +228,17 @@ func (a *analysis) table(v *Verdict) {
 		for s := range x {
 			x[s] = rd.wait.at(r, s) - short[s]
 		}
-		out.Wait = levelOf(x) / 1e6
+		out.Wait = orZero(levelOf(x) / 1e6)
 		v.Ranking = append(v.Ranking, out)
 	}
+}
+
+// orZero is what JSON can hold of a rank that has no value.
+func orZero(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return x
 }
 
 func (a *analysis) hosts(ranks []int) []string {

@@ -50,6 +50,47 @@ func changeNoise(x []float64, from, to int) *noise {
 	return measureNoise([][]float64{rest}, len(x), 1)
 }
 
+// fewRanks is how many ranks of a role are too few for a fault of one of them to
+// be lost among the differences of neighbours.
+const fewRanks = 4
+
+// rankNoise is the noise of the ranks of a role. Where they are few, it is for
+// splitting only, as splitNoise.
+func rankNoise(x matrix, ranks []int) *noise {
+	use := lags[:]
+	if len(ranks) <= fewRanks {
+		use = lags[:4]
+	}
+	return measureLags(pairs(x, [][]int{ranks}), x.m, pairScale(len(ranks)), use)
+}
+
+// withoutFault is the noise of few ranks besides a fault of one in [from, to).
+func withoutFault(x matrix, ranks []int, r, from, to int) *noise {
+	series := pairs(x, [][]int{ranks})
+	for i, d := range series {
+		if ranks[i] != r && ranks[i+1] != r {
+			continue
+		}
+		for _, part := range [][]float64{d[:from], d[from:to], d[to:]} {
+			level := levelOf(part)
+			for s := range part {
+				part[s] -= level
+			}
+		}
+	}
+	return measureNoise(series, x.m, pairScale(len(ranks)))
+}
+
+// pairScale is the variance of the excess of a rank over that of the difference
+// of two: the excess has the noise of the rank and that of the reference, a
+// median of all; of two ranks all of the other's.
+func pairScale(ranks int) float64 {
+	if ranks == 2 {
+		return 1
+	}
+	return 0.5 * (1 + math.Pi/2/float64(ranks))
+}
+
 func measureLags(series [][]float64, m int, scale float64, lags []int) *noise {
 	if m == 0 {
 		return &noise{z: evidenceZ, means: []float64{0}}
