@@ -7,7 +7,7 @@ PKGS ?= ./...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e report/browser
 
-.PHONY: demo demo-faults pictures test race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo demo-faults pictures test test-long race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -29,10 +29,14 @@ pictures:
 	mkdir -p $(OUT)/pictures
 	cd report/browser && TRAINSPAN_SCREENSHOTS=$(abspath $(OUT))/pictures $(GO) test -count=1 ./...
 
-# test runs every test, with the race detector where it can run.
+# test runs the tests of the root module but the long ones, with the race
+# detector where it can run; test-long runs all of them, without.
 test:
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	$(GO) test -timeout 30m $(RACE) $(PKGS)
+	$(GO) test -short -timeout 30m $(RACE) $(PKGS)
+
+test-long:
+	$(GO) test -timeout 30m $(PKGS)
 
 race: test
 
@@ -42,7 +46,7 @@ bench:
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
 # e2e builds real servers once and tests against them, then prints a table of
-# what sick backends cost; e2e-short leaves the table out. docs/e2e.md.
+# what failing backends cost; e2e-short leaves the table out. docs/e2e.md.
 e2e:
 	cd e2e && $(GO) test -count=1 -timeout 20m -v ./...
 

@@ -98,6 +98,9 @@ const (
 	Epoch = "epoch"
 	Step  = "step"
 
+	// Truncated is 1 on what was still open when the recording ended.
+	Truncated = "truncated"
+
 	IterationThroughputPerGPULast = "train_iteration_throughput_per_gpu_last"
 	IterationThroughputPerGPUMin  = "train_iteration_throughput_per_gpu_min"
 	IterationThroughputPerGPUMax  = "train_iteration_throughput_per_gpu_max"

@@ -1,8 +1,10 @@
 package dftracer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // maxLine is the longest line, its line feed included, that readers take.
@@ -240,9 +242,11 @@ func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 	for i := range args {
 		a := &args[i]
 		if len(a.Key) == 5 && (a.Key == "level" || a.Key == "p_idx" || a.Key == "hhash") {
-			dst = append(dst, `,"user_`...) // the format owns these three
-			dst = appendEscaped(dst, a.Key)
-			dst = append(dst, '"', ':')
+			key := userPrefix + a.Key // the format owns these three
+			for holds(args, key) {
+				key = userPrefix + key
+			}
+			dst = appendKey(dst, key)
 		} else {
 			dst = appendKey(dst, a.Key)
 		}
@@ -270,7 +274,7 @@ func appendKey(dst []byte, key string) []byte {
 	if cap(dst)-n < len(key)+12 || len(key) > 32 {
 		dst = append(dst, ',', '"')
 		dst = appendEscaped(dst, key)
-		return append(dst, '"', ':')
+		return distinctKey(append(dst, '"', ':'), n)
 	}
 	// Eight bytes at a time without a call: keys are short.
 	b := dst[n : n+len(key)+12]
@@ -287,10 +291,24 @@ func appendKey(dst []byte, key string) []byte {
 	for ; i < len(key); i++ {
 		if !plain[key[i]] {
 			dst = escapeFrom(dst[:n+2], key, i)
-			return append(dst, '"', ':')
+			return distinctKey(append(dst, '"', ':'), n)
 		}
 		b[i+2] = key[i]
 	}
 	b[i+2], b[i+3] = '"', ':'
 	return dst[:n+len(key)+4]
+}
+
+// distinctKey renames the argument that begins at dst[n:] if the line has one of
+// that name: two keys may be equal once they are repaired.
+func distinctKey(dst []byte, n int) []byte {
+	if !bytes.Contains(dst[n:], []byte("\uFFFD")) {
+		return dst
+	}
+	_, args, _ := bytes.Cut(dst[bytes.LastIndexByte(dst[:n], '\n')+1:n], []byte(`,"args":{`))
+	for len(args) > 0 && bytes.Contains(args, dst[n:]) {
+		dst = slices.Insert(dst, n+2, []byte(userPrefix)...)
+		args = dst[n-len(args) : n]
+	}
+	return dst
 }

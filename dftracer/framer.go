@@ -34,7 +34,7 @@ func newFramer(w *Writer, p *pump) (*framer, error) {
 		level = levelSmall
 	}
 	var err error
-	f.zip, err = gzip.NewWriterLevel(&f.packed, level)
+	f.zip, err = gzip.NewWriterLevel(&f.packed, level) // of a resumed file: another member
 	return f, err
 }
 
@@ -77,6 +77,16 @@ func (f *framer) Gap(g outfile.Gap) outfile.Block {
 func (f *framer) End(p outfile.Part) outfile.Block {
 	f.footer(p)
 	return f.block(true)
+}
+
+// Pause is outfile.Options.Pause: the end of a gzip member.
+func (f *framer) Pause() outfile.Block {
+	if !f.single {
+		return outfile.Block{}
+	}
+	f.packed.Reset()
+	_ = f.zip.Close() // into memory
+	return outfile.Block{Data: f.packed.Bytes()}
 }
 
 // add encodes a record.

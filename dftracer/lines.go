@@ -18,7 +18,8 @@ type lineSource struct {
 	buf        []byte
 	start, end int // unread part of buf
 	err        error
-	skipping   bool // inside a line that is too long
+	skipping   bool         // inside a line that is too long
+	stop       func() error // nil is never; its error ends the text
 }
 
 // next returns a line without its line feed, valid until the next call.
@@ -49,6 +50,11 @@ func (s *lineSource) next() ([]byte, error) {
 }
 
 func (s *lineSource) fill() {
+	if s.stop != nil {
+		if s.err = s.stop(); s.err != nil {
+			return
+		}
+	}
 	if s.start > 0 {
 		copy(s.buf, s.buf[s.start:s.end])
 		s.end -= s.start

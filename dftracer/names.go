@@ -146,6 +146,7 @@ func (w *Writer) Begin(ev *Event) {
 		String("begin_cat", ev.Cat), Int("begin_ts", ev.TS))
 	rec := Event{Phase: PhaseMetadata, Type: ev.Type, Name: NameCustom, Cat: CatDFTracer, PID: ev.PID, TID: ev.TID,
 		Level: ev.Level, Parent: ev.Parent, HostHash: ev.HostHash, Args: append(args, ev.Args...)}
+	Distinct(rec.Args, len(args), len(rec.Args), userPrefix)
 	if w.enc.hasID(PhaseMetadata) {
 		rec.ID = w.lastID.Add(1)
 	}

@@ -65,6 +65,9 @@ func (s *traceState) expect(ev *Event) {
 // is around its children, and ends where the last of them does. They are on
 // lanes of their own.
 func (s *traceState) unfinished() []Event {
+	if s.part {
+		return nil
+	}
 	for _, b := range s.open { // will be written, and may have such a parent too
 		ev := b.event
 		ev.Dur = max(s.lastTS-ev.TS, 0)

@@ -19,8 +19,24 @@ var (
 type parser struct {
 	intern  interner
 	scratch []byte
-	slow    int // lines that took the general way
+	slow    int  // lines that took the general way
+	seen    keys // of the line that was parsed last; set by the fast way only
 }
+
+// keys says which members a record has.
+type keys uint16
+
+const (
+	hasID keys = 1 << iota
+	hasName
+	hasCat
+	hasPID
+	hasTID
+	hasTS
+	hasDur
+	hasArgs // with something in them
+	hasHost
+)
 
 // parse fills ev from one line without its line feed. Args reuse ev's memory.
 func (p *parser) parse(line []byte, ev *Event) error {
@@ -43,6 +59,7 @@ func (p *parser) fast(b []byte, ev *Event) bool {
 		return false
 	}
 	i := 1
+	p.seen = 0
 	for {
 		key, next := plainString(b, i)
 		if next < 0 || next >= len(b) || b[next] != ':' {
@@ -52,18 +69,25 @@ func (p *parser) fast(b []byte, ev *Event) bool {
 		ok := false
 		switch string(key) {
 		case "id":
+			p.seen |= hasID
 			ev.ID, i, ok = digits(b, i)
 		case "name":
+			p.seen |= hasName
 			ev.Name, i, ok = p.str(b, i)
 		case "cat":
+			p.seen |= hasCat
 			ev.Cat, i, ok = p.str(b, i)
 		case "pid":
+			p.seen |= hasPID
 			ev.PID, i, ok = posInt(b, i)
 		case "tid":
+			p.seen |= hasTID
 			ev.TID, i, ok = posInt(b, i)
 		case "ts":
+			p.seen |= hasTS
 			ev.TS, i, ok = posInt(b, i)
 		case "dur":
+			p.seen |= hasDur
 			ev.Dur, i, ok = posInt(b, i)
 		case "ph":
 			ev.Phase, i, ok = phaseAt(b, i)
@@ -101,6 +125,7 @@ func (p *parser) fastArgs(b []byte, i int, ev *Event) (int, bool) {
 	if b[i] == '}' {
 		return i + 1, true
 	}
+	p.seen |= hasArgs
 	for {
 		key, next := plainString(b, i)
 		if next < 0 || next+1 >= len(b) || b[next] != ':' {
@@ -112,6 +137,7 @@ func (p *parser) fastArgs(b []byte, i int, ev *Event) (int, bool) {
 		if len(key) == 5 {
 			switch string(key) {
 			case "hhash":
+				p.seen |= hasHost
 				ev.HostHash, i, ok = p.hashText(b, i)
 				goto next
 			case "level":
@@ -123,7 +149,9 @@ func (p *parser) fastArgs(b []byte, i int, ev *Event) (int, bool) {
 				goto next
 			case "p_idx":
 				if b[i] == '-' {
-					_, i, ok = posInt(b, i+1)
+					var n int64
+					n, i, ok = posInt(b, i+1)
+					ok = ok && n > 0 // -0 is 0
 					ev.Parent = NoParent
 				} else {
 					ev.Parent, i, ok = posInt(b, i)

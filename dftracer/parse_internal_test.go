@@ -42,6 +42,7 @@ func FuzzParse(f *testing.F) {
 		`{"ph":"X","args":{"a":-0,"b":1e400,"c":[1],"d":"\ud800\udc00","e":-1,"f":-9223372036854775808,"g":-9223372036854775809}}`,
 		`{"ph":3,"id":18446744073709551616,"args":{"p_idx":-5,"level":2147483648,"hhash":0}}`,
 		`{"ph":"A","args":{"x":1.,"y":.5,"z":+1}}`,
+		`{"ph":"X","args":{"p_idx":-0}}`,
 		`{"ph":"M","ph":"X","name":"a\/b","args":{},"args":{"t":true,"n":null,"f":false}}`,
 	} {
 		f.Add([]byte(s))

@@ -57,7 +57,7 @@ type pump struct {
 	members atomic.Uint64
 }
 
-func newPump(w *Writer, out outfile.Output, buffers int) (*pump, error) {
+func newPump(w *Writer, sink func(outfile.Options) (*outfile.Sink, error), buffers int) (*pump, error) {
 	p := &pump{w: w, jobs: make(chan job, buffers+16)}
 	if w.opts.Compression == CompressMembers {
 		small, fast := w.opts.Level, w.opts.Level
@@ -81,7 +81,7 @@ func newPump(w *Writer, out outfile.Output, buffers int) (*pump, error) {
 	}
 	o := outfile.Options{
 		Format: format, Hold: w.opts.StallMemory, Wait: w.opts.StallWait, Sync: outfile.SyncPolicy(w.opts.Sync),
-		Rotate: w.opts.RotateSize, OnPath: w.opts.OnPath, Now: w.opts.Now,
+		Rotate: w.opts.RotateSize, Pause: format.Pause, OnPath: w.opts.OnPath, Now: w.opts.Now,
 	}
 	if on := w.opts.OnError; on != nil {
 		o.OnError = func(err error) { on(fmt.Errorf("dftracer: %w", err)) }
@@ -93,7 +93,7 @@ func newPump(w *Writer, out outfile.Output, buffers int) (*pump, error) {
 	}
 	// The start of the file is written here, so that even a process that dies
 	// at once leaves a trace.
-	p.sink, err = outfile.New(out, o)
+	p.sink, err = sink(o)
 	return p, err
 }
 

@@ -34,6 +34,10 @@ type ReaderOptions struct {
 	Workers int
 	// Ordered makes Scan give the events in file order, one at a time.
 	Ordered bool
+	// Stop, when not nil, is asked for every few hundred KiB of text whether to
+	// go on; its error ends the reading and is returned. Scan asks from several
+	// goroutines at once. The Err method of a context fits.
+	Stop func() error
 }
 
 // ReadStats says what was read.
@@ -45,6 +49,10 @@ type ReadStats struct {
 	Slow   int   // lines in an unusual form, read by the general parser
 	Torn   bool  // the file ends in the middle of a member or of a line
 	Cause  error // what ended a torn gzip stream
+	// DamagedAt is where a torn file is damaged first, in bytes of the file:
+	// the beginning of the gzip member or of the half line. Only Scan knows it;
+	// it is 0 in a file that is not torn.
+	DamagedAt int64
 	// Dialect is a guess from the records; it is right for files that have any.
 	Dialect Dialect
 	// First holds the first bad lines, at most 100.
@@ -100,7 +108,7 @@ func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	rd.lines.r = text
+	rd.lines.r, rd.lines.stop = text, rd.opts.Stop
 	return rd, nil
 }
 

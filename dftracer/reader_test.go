@@ -269,7 +269,7 @@ func TestTornEverywhere(t *testing.T) {
 		if err != nil || !v.OK() {
 			t.Fatalf("cut at %d: %v %v", n, err, v.Err())
 		}
-		if records := v.Events + v.Metadata - v.Counts["dftracer/unfinished/X"]; records != len(got)+1 && records != len(got) { // the end may have survived
+		if records := v.Events + v.Metadata - report.Unfinished; records != len(got)+1 && records != len(got) { // the end may have survived
 			t.Fatalf("cut at %d: %d records after recovery of %d", n, records, len(got))
 		}
 	}
@@ -301,15 +301,18 @@ func TestDamagedMember(t *testing.T) {
 		whole += len(events)
 	}
 	st, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(*dftracer.Event) error { return nil })
-	if err != nil || !st.Torn || st.Events < whole || st.Events >= 3008 {
+	if err != nil || !st.Torn || st.DamagedAt != int64(len(parts[0])) || st.Events < whole || st.Events >= 3008 {
 		t.Errorf("%v, %+v, %d events are in whole members", err, st, whole)
 	}
 	report, err := dftracer.Recover(path, nil)
 	if err != nil || report.Clean || report.Lines < whole {
 		t.Errorf("%v %+v", err, report)
 	}
-	v, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowMissingParents: true})
-	if err != nil || !v.OK() || v.Events+v.Metadata != report.Lines {
+	if report.DamagedAt != int64(len(parts[0])) {
+		t.Errorf("damaged at %d, the member begins at %d", report.DamagedAt, len(parts[0]))
+	}
+	v, err := dftracer.ValidateFile(path, nil)
+	if err != nil || !v.OK() || v.Orphans != 0 || v.Events+v.Metadata != report.Lines+report.Unfinished {
 		t.Errorf("%v %v %+v", err, v.Err(), report)
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
+// ErrInUse is why a file is not recovered that a process is writing.
+var ErrInUse = errors.New("a process is writing this file; wait for its end")
+
 // RecoverOptions configures Recover. The zero value, and nil, are ready for use.
 type RecoverOptions struct {
 	// Output is where the mended trace goes; "" replaces the file itself.
@@ -22,6 +25,10 @@ type RecoverOptions struct {
 	// OnBad is called for every line that is no valid record. Such lines are
 	// kept in members that are whole and left out where text is written anew.
 	OnBad func(*LineError)
+	// Stop, when not nil, is asked now and then whether to go on; its error ends
+	// the recovery, which then changes nothing, and is returned. The Err method
+	// of a context fits.
+	Stop func() error
 }
 
 // RecoverReport says what Recover found and did.
@@ -33,6 +40,11 @@ type RecoverReport struct {
 	CutBytes int64   // bytes of the file that were given up
 	Salvaged int     // records taken out of a torn last member
 	Closed   int     // open spans closed with truncated:1
+	// Unfinished is how many spans had children but no record of their own. Each
+	// is now an event named unfinished around its children.
+	Unfinished int
+	// DamagedAt is the first byte of the file that was given up; -1 when none was.
+	DamagedAt int64
 }
 
 // Recover mends the trace of a process that was killed: it cuts the file to
@@ -48,7 +60,7 @@ func Recover(path string, opts *RecoverOptions) (RecoverReport, error) {
 	if opts != nil {
 		o = *opts
 	}
-	r := &recovery{opts: o, path: path}
+	r := &recovery{opts: o, path: path, report: RecoverReport{DamagedAt: -1}}
 	report, err := r.run()
 	if err != nil {
 		err = fmt.Errorf("dftracer: recover %s: %w", path, err)
@@ -63,6 +75,9 @@ type recovery struct {
 	size    int64
 	changed time.Time
 	out     *bufio.Writer
+	sink    tally    // below out
+	temp    *os.File // below sink
+	endAt   int64    // where the part with the end event begins in it
 	gzip    bool
 	state   traceState
 	parser  parser
@@ -88,7 +103,7 @@ func (r *recovery) run() (RecoverReport, error) {
 		return r.report, errors.New("file is empty")
 	}
 	if !outfile.Lock(f) {
-		return r.report, errors.New("a process is writing this file; wait for its end")
+		return r.report, ErrInUse
 	}
 	target := r.opts.Output
 	if target == "" {
@@ -102,7 +117,8 @@ func (r *recovery) run() (RecoverReport, error) {
 		return r.report, err
 	}
 	defer os.Remove(temp.Name()) //nolint:errcheck // gone after the rename
-	r.out = bufio.NewWriterSize(temp, 256<<10)
+	r.temp, r.sink.w = temp, temp
+	r.out = bufio.NewWriterSize(&r.sink, 256<<10)
 	err = r.mend()
 	if err == nil {
 		err = r.out.Flush()
@@ -144,6 +160,9 @@ func (r *recovery) mend() error {
 		r.report.Clean = true
 		return nil
 	}
+	if r.state.complete() {
+		return r.insertUnfinished()
+	}
 	return r.finish()
 }
 
@@ -158,15 +177,21 @@ func (r *recovery) mendMembers() error {
 	for off := int64(0); off < r.size; {
 		n, err := r.checkMember(off)
 		if err == nil {
+			ended := r.state.ended
 			if _, err := r.readMember(off, nil); err != nil {
 				return err
 			}
+			r.ending(ended)
 			if _, err := io.Copy(r.out, io.NewSectionReader(r.f, off, n)); err != nil {
 				return err
 			}
 			off += n
 			continue
 		}
+		if stop := r.stopped(); stop != nil {
+			return stop
+		}
+		r.damaged(off)
 		next, ferr := find.next(off + 1)
 		if ferr != nil {
 			return ferr
@@ -228,10 +253,17 @@ func (r *recovery) checkMember(off int64) (int64, error) {
 	if err := m.next(); err != nil {
 		return 0, err
 	}
-	if _, err := io.Copy(io.Discard, m); err != nil {
-		return 0, err
+	for {
+		if err := r.stopped(); err != nil {
+			return 0, err
+		}
+		switch _, err := io.CopyN(io.Discard, m, 1<<20); {
+		case errors.Is(err, io.EOF):
+			return m.consumed(), nil
+		case err != nil:
+			return 0, err
+		}
 	}
-	return m.consumed(), nil
 }
 
 // readMember notes the lines of one member, copies the whole ones to w when
@@ -243,7 +275,7 @@ func (r *recovery) readMember(off int64, w io.Writer) (int64, error) {
 	if err := m.next(); err != nil {
 		return 0, err
 	}
-	src := lineSource{r: m, buf: r.buf}
+	src := lineSource{r: m, buf: r.buf, stop: r.opts.Stop}
 	err := r.readLines(&src, w)
 	r.buf = src.buf
 	if errors.Is(err, io.EOF) {
@@ -305,7 +337,8 @@ func (r *recovery) bad(err error) {
 
 // mendPlain copies the file up to its last whole line.
 func (r *recovery) mendPlain() error {
-	src := lineSource{r: io.NewSectionReader(r.f, 0, r.size)}
+	at := int64(0)
+	src := lineSource{r: io.NewSectionReader(r.f, 0, r.size), stop: r.opts.Stop}
 	for {
 		line, err := src.next()
 		if errors.Is(err, errLongLine) {
@@ -320,20 +353,45 @@ func (r *recovery) mendPlain() error {
 				}
 				_, _ = r.out.Write(rest)
 			} else {
-				r.report.CutBytes += int64(len(rest))
+				r.cut(at, int64(len(rest)))
 			}
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
+		ended := r.state.ended
 		if r.note(line) {
+			r.ending(ended)
 			_, _ = r.out.Write(line) // bufio keeps the error for Flush
 			_ = r.out.WriteByte('\n')
 		} else {
-			r.report.CutBytes += int64(len(line)) + 1
+			r.cut(at, int64(len(line))+1)
 		}
+		at += int64(len(line)) + 1
 	}
+}
+
+// cut counts bytes of plain text that are given up.
+func (r *recovery) cut(at, n int64) {
+	if n > 0 {
+		r.damaged(at)
+		r.report.CutBytes += n
+	}
+}
+
+func (r *recovery) damaged(at int64) {
+	if r.report.DamagedAt < 0 {
+		r.report.DamagedAt = at
+	}
+}
+
+// stopped is why to stop, if that was asked for.
+func (r *recovery) stopped() error {
+	if r.opts.Stop == nil {
+		return nil
+	}
+	return r.opts.Stop()
 }
 
 // finish appends what closes the trace.
@@ -363,7 +421,7 @@ func (r *recovery) finishInto(l *lazyWriter) error {
 }
 
 func (r *recovery) closing() []byte {
-	text, closed := r.state.closing()
-	r.report.Closed = closed
+	text, closed, unfinished := r.state.closing()
+	r.report.Closed, r.report.Unfinished = closed, unfinished
 	return text
 }

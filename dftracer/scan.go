@@ -37,7 +37,7 @@ func scanFile(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStat
 	if err != nil {
 		return ReadStats{}, nil, fmt.Errorf("dftracer: %w", err)
 	}
-	s := &scan{f: f, size: info.Size(), fn: fn, quit: make(chan struct{})}
+	s := &scan{f: f, size: info.Size(), fn: fn, last: -1, quit: make(chan struct{})}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -62,9 +62,11 @@ type scan struct {
 
 	join Reader // parses the lines that lie across pieces
 	tail []byte // text before the next piece that has no line feed yet
+	last int64  // where the last gzip member begins; -1 in plain text
 
-	once sync.Once
-	quit chan struct{}
+	ended bool // fn returned an error and is not called again
+	once  sync.Once
+	quit  chan struct{}
 }
 
 // piece is a part of the file and what a worker found in it.
@@ -134,7 +136,7 @@ func (s *scan) run() error {
 	var err error
 	for p := range inOrder {
 		if e := s.collect(p); e != nil && err == nil {
-			err = e
+			err, s.ended = e, true
 			s.cancel()
 		}
 	}
@@ -162,7 +164,7 @@ func (s *scan) work(p *piece, rd *Reader, m *members) {
 		return
 	}
 	rd.opts = ReaderOptions{NoHashes: true}
-	rd.lines = lineSource{r: src, buf: rd.lines.buf}
+	rd.lines = lineSource{r: src, buf: rd.lines.buf, stop: s.opts.Stop}
 	rd.stats = ReadStats{}
 	slow := rd.parser.slow
 	out := &batch{}
@@ -260,11 +262,12 @@ func (s *scan) collect(p *piece) error {
 				failed = s.joinFirst(p)
 			}
 			for i := range b.events {
-				if failed == nil {
+				if failed == nil && !s.ended {
 					failed = s.fn(&b.events[i])
 				}
 			}
 			if failed != nil {
+				s.ended = true
 				s.cancel()
 			}
 		}
@@ -285,7 +288,7 @@ func (s *scan) collect(p *piece) error {
 
 // joinFirst parses the line made of the tail so far and the piece's first text.
 func (s *scan) joinFirst(p *piece) error {
-	if !p.whole {
+	if !p.whole || s.ended {
 		return nil
 	}
 	line := append(s.tail, p.first...)
@@ -329,14 +332,24 @@ func (s *scan) add(p *piece) {
 	s.stats.Bad += p.stats.Bad
 	s.stats.Bytes += p.stats.Bytes
 	s.stats.Slow += p.stats.Slow
+	if p.gzip {
+		s.last = p.off
+	}
 	if p.stats.Torn {
-		s.stats.Torn, s.stats.Cause = true, p.stats.Cause
+		s.torn(p.off, p.stats.Cause)
 		p.tail, s.tail = nil, nil // half a line
 	}
 	if p.stats.Events > 0 {
 		s.stats.Dialect = p.stats.Dialect
 	}
 	s.tail = append(s.tail, p.tail...)
+}
+
+func (s *scan) torn(at int64, cause error) {
+	if !s.stats.Torn {
+		s.stats.DamagedAt = at
+	}
+	s.stats.Torn, s.stats.Cause = true, cause
 }
 
 // finishTail looks at what follows the last line feed of the file.
@@ -346,7 +359,11 @@ func (s *scan) finishTail() error {
 		return nil
 	}
 	if s.join.parser.parse(line, &s.join.event) != nil {
-		s.stats.Torn = true
+		at := s.size - int64(len(s.tail))
+		if s.last >= 0 {
+			at = s.last
+		}
+		s.torn(at, nil)
 		return nil
 	}
 	return s.single(line, s.stats.Lines+1)

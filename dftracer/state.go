@@ -28,6 +28,7 @@ type traceState struct {
 	seen     idSet             // of the events
 	parents  map[uint64]*absent
 	heads    []string // names of the first records
+	part     bool     // of a rotated trace: parents may be in another one
 }
 
 // begun is a span that is open according to its begin record.
@@ -78,6 +79,8 @@ func (s *traceState) note(ev *Event, d Dialect) {
 			s.begin(b)
 			s.lastTS = max(s.lastTS, b.TS)
 			s.lastID = max(s.lastID, b.ID)
+		} else if key, _ := ev.Meta(); ev.Name == NameCustom && key == KeyPart {
+			s.part = true
 		}
 		return
 	}
@@ -169,25 +172,12 @@ func BeginOf(ev *Event) (Event, bool) {
 
 // closing returns the lines that end the trace: open spans, innermost first,
 // the end event and the bracket.
-func (s *traceState) closing() ([]byte, int) {
+func (s *traceState) closing() (text []byte, closed, invented int) {
 	if s.complete() {
-		return nil, 0
+		return nil, 0, 0
 	}
 	unfinished := s.unfinished()
-	bare := s.bare || s.host == ""
-	nest := NestingOff
-	if s.nested {
-		nest = NestingOn
-	}
-	enc := newEncoder(s.dialect, bare, nest, Process{PID: int(s.pid)})
-	var c clock
-	var text []byte
-	add := func(ev *Event) {
-		if !bare {
-			ev.HostHash = cmp.Or(ev.HostHash, s.host)
-		}
-		text, _ = appendFitting(text, ev, func(dst []byte, ev *Event) []byte { return enc.append(dst, &c, ev) })
-	}
+	add, enc := s.encoder(&text)
 	heads := 0
 	for _, ev := range s.missingHeads() {
 		if enc.hasID(ev.Phase) {
@@ -226,5 +216,22 @@ func (s *traceState) closing() ([]byte, int) {
 	if s.opened && !s.closed {
 		text = append(text, ']')
 	}
-	return text, len(open)
+	return text, len(open), len(unfinished)
+}
+
+// encoder returns a function that appends a record in the form of the trace.
+func (s *traceState) encoder(text *[]byte) (func(*Event), *encoder) {
+	bare := s.bare || s.host == ""
+	nest := NestingOff
+	if s.nested {
+		nest = NestingOn
+	}
+	enc := newEncoder(s.dialect, bare, nest, Process{PID: int(s.pid)})
+	var c clock
+	return func(ev *Event) {
+		if !bare {
+			ev.HostHash = cmp.Or(ev.HostHash, s.host)
+		}
+		*text, _ = appendFitting(*text, ev, func(dst []byte, ev *Event) []byte { return enc.append(dst, &c, ev) })
+	}, enc
 }

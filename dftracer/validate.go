@@ -1,14 +1,11 @@
 package dftracer
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/internal/spill"
 )
@@ -19,63 +16,26 @@ type ValidateOptions struct {
 	// such as that of a running or killed process.
 	AllowUnfinished bool
 	// AllowMissingParents accepts a p_idx that names no event of the trace.
-	// Parts of a rotated trace, recovered traces and those that say themselves
-	// that events were lost are always allowed that.
+	// Parts of a rotated trace, and traces that say themselves that events were
+	// lost, are always allowed that.
 	AllowMissingParents bool
 	// AllowOutliving accepts events that end after, or begin before, their parent.
 	AllowOutliving bool
-	// AllowForeign accepts what other producers do: repeated ids, missing
-	// framing, events of one lane that overlap partially.
+	// AllowForeign accepts what other producers and their tools do: repeated
+	// and missing ids, parents that were never written, framing that is missing,
+	// repeated or in the middle, as merged traces have it, commas between
+	// records, blank and long lines, arguments without hhash, events of one lane
+	// that overlap partially. Every record still has to be strict JSON with the
+	// right types.
 	AllowForeign bool
 	// Memory bounds the bytes held to compare events with each other, 32 MiB
 	// when zero. What does not fit is sorted in temporary files in TempDir, the
 	// system's own when empty: about 60 bytes per event.
 	Memory  int64
 	TempDir string
-}
-
-// Problem is one defect of a trace.
-type Problem struct {
-	Line int // counted from 1; 0 when it concerns the whole trace
-	Text string
-}
-
-// String returns the problem on one line.
-func (p Problem) String() string {
-	if p.Line == 0 {
-		return p.Text
-	}
-	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
-}
-
-// Report is the result of Validate.
-type Report struct {
-	Dialect  Dialect
-	Lines    int // physical lines, an unfinished last one included
-	Events   int // complete events and counters
-	Metadata int
-	Lanes    int            // different pairs of pid and tid that have events
-	Open     int            // spans begun and not ended
-	Orphans  int            // events whose parent is not in the trace
-	Lost     int            // events that the trace itself says are missing
-	Counts   map[string]int // "cat/name/ph" to the number of records
-	Count    int            // of problems; Problems has the first 100
-	Problems []Problem
-}
-
-// OK reports whether there was no problem.
-func (r *Report) OK() bool { return r.Count == 0 }
-
-// Err returns nil or an error that names the first problems.
-func (r *Report) Err() error {
-	if r.OK() {
-		return nil
-	}
-	text := make([]string, 0, 10)
-	for _, p := range r.Problems[:min(len(r.Problems), 10)] {
-		text = append(text, p.String())
-	}
-	return fmt.Errorf("dftracer: %d problems: %s", r.Count, strings.Join(text, "; "))
+	// Stop, when not nil, is asked now and then whether to go on; its error ends
+	// the validation and is returned. The Err method of a context fits.
+	Stop func() error
 }
 
 // Validate reads a whole trace, plain or gzip, and reports everything in it
@@ -95,12 +55,12 @@ func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
 	if err != nil {
 		return v.report, fmt.Errorf("dftracer: validate: %w", err)
 	}
-	src := lineSource{r: text}
+	src := lineSource{r: text, stop: v.opts.Stop}
 	for v.failed == nil {
 		line, err := src.next()
 		if errors.Is(err, errLongLine) {
 			v.report.Lines++
-			v.problem("%v", err)
+			v.problem("line is too long", "%v", err)
 			continue
 		}
 		if err != nil {
@@ -112,13 +72,14 @@ func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
 				return v.report, err
 			}
 			if st.Torn {
-				v.whole("the gzip stream is damaged or cut: %v", st.Cause)
+				v.whole("the gzip stream is damaged or cut", "the gzip stream is damaged or cut: %v", st.Cause)
 			}
 			break
 		}
 		v.line(line, true)
 	}
 	v.finish()
+	v.report.sortGroups()
 	if v.failed != nil {
 		return v.report, fmt.Errorf("dftracer: validate: %w", v.failed)
 	}
@@ -149,99 +110,7 @@ type validator struct {
 	opened bool
 	closed bool
 	ended  bool
-	loose  bool // a part of a rotated trace, or recovered
-}
-
-func (v *validator) problem(format string, args ...any) { v.add(v.report.Lines, format, args...) }
-
-func (v *validator) whole(format string, args ...any) { v.add(0, format, args...) }
-
-func (v *validator) add(line int, format string, args ...any) {
-	v.report.Count++
-	if len(v.report.Problems) < maxFirst {
-		v.report.Problems = append(v.report.Problems, Problem{line, fmt.Sprintf(format, args...)})
-	}
-}
-
-func (v *validator) line(line []byte, finished bool) {
-	v.report.Lines++
-	switch string(line) {
-	case "[":
-		if v.report.Lines != 1 {
-			v.problem("opening bracket is not the first line")
-		}
-		v.opened = true
-		return
-	case "]":
-		v.closed = true
-		if finished && !v.opts.AllowForeign {
-			v.problem("closing bracket is not the end of the trace")
-		}
-		return
-	}
-	switch {
-	case v.closed:
-		v.problem("something follows the closing bracket")
-	case !finished:
-		v.problem("the last record has no line feed")
-	case len(line) > maxLine:
-		v.problem("line has %d bytes", len(line))
-	case len(bytes.TrimSpace(line)) == 0:
-		v.problem("line is empty")
-		return
-	}
-	if !json.Valid(line) {
-		v.problem("not valid JSON: %.80q", line)
-		return
-	}
-	v.types(line)
-	if err := v.parser.parse(line, &v.event); err != nil {
-		v.problem("%v", err)
-		return
-	}
-	v.record(&v.event, line)
-}
-
-// types checks what the parser is lenient about.
-func (v *validator) types(line []byte) {
-	var rec struct {
-		ID, TS, Dur, Type json.RawMessage
-		PID               json.RawMessage `json:"pid"`
-		TID               json.RawMessage `json:"tid"`
-		Ph                json.RawMessage
-		Name, Cat         *string
-		Args              map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(line, &rec); err != nil {
-		v.problem("%v", err)
-		return
-	}
-	for _, n := range [...]struct {
-		key string
-		raw json.RawMessage
-	}{{"id", rec.ID}, {"ts", rec.TS}, {"dur", rec.Dur}, {"pid", rec.PID}, {"tid", rec.TID}, {"type", rec.Type}} {
-		if n.raw == nil {
-			continue
-		}
-		if _, next, ok := digits(n.raw, 0); !ok || next != len(n.raw) {
-			v.problem("%s is %s, not an integer above or equal to 0", n.key, n.raw)
-		}
-	}
-	for _, n := range [...]struct {
-		key     string
-		missing bool
-	}{{"name", rec.Name == nil}, {"cat", rec.Cat == nil}, {"pid", rec.PID == nil}, {"tid", rec.TID == nil}} {
-		if n.missing {
-			v.problem("%s is missing", n.key)
-		}
-	}
-	complete := string(rec.Ph) == `"X"` || string(rec.Ph) == "1"
-	if complete && (rec.TS == nil || rec.Dur == nil || rec.ID == nil) {
-		v.problem("id, ts or dur of a complete event is missing")
-	}
-	if len(rec.Args) > 0 && rec.Args["hhash"] == nil {
-		v.problem("args have no hhash")
-	}
+	loose  bool // a part of a rotated trace
 }
 
 func (v *validator) record(ev *Event, line []byte) {
@@ -250,8 +119,8 @@ func (v *validator) record(ev *Event, line []byte) {
 	if len(v.heads) < 8 {
 		v.heads = append(v.heads, ev.Name)
 	}
-	if v.ended {
-		v.problem("%s follows the end event", ev.Name)
+	if v.ended && !v.opts.AllowForeign {
+		v.problem("record after the end event", "%s follows the end event", ev.Name)
 	}
 	if ev.Phase != PhaseComplete {
 		v.define(&known{kind: defFact, id: ev.ID, line: v.report.Lines})
@@ -260,14 +129,16 @@ func (v *validator) record(ev *Event, line []byte) {
 	}
 	v.report.Events++
 	framing := ev.Cat == CatDFTracer && (ev.Name == NameStart || ev.Name == NameEnd)
+	if !framing {
+		v.report.Spans++
+	}
 	if framing && ev.Name == NameEnd {
 		v.ended = true
 		_, part := ev.Arg("continued")
-		_, mended := ev.Arg("recovered")
 		if a, ok := ev.Arg(argLost); ok { // the sum of what the gaps say, and what no gap could say
 			v.report.Lost = max(v.report.Lost, int(a.Int64()))
 		}
-		v.loose = v.loose || part || mended
+		v.loose = v.loose || part
 	}
 	delete(v.open, ev.ID)
 	k := known{kind: defSpan, id: ev.ID, parent: ev.Parent, line: v.report.Lines, start: ev.TS, end: ev.End(), level: ev.Level}
@@ -281,6 +152,7 @@ func (v *validator) record(ev *Event, line []byte) {
 func (v *validator) fact(ev *Event) {
 	if ev.Phase != PhaseMetadata {
 		v.report.Events++
+		v.report.Counters++
 		return
 	}
 	v.report.Metadata++
@@ -321,14 +193,14 @@ func (v *validator) finish() {
 func (v *validator) framing() {
 	brackets := v.report.Dialect != V22
 	if brackets && !v.opened {
-		v.whole("the first line is not an opening bracket")
+		v.whole("the first line is not an opening bracket", "the first line is not an opening bracket")
 	}
 	if !v.opts.AllowUnfinished {
 		if !v.ended {
-			v.whole("there is no end event")
+			v.whole("there is no end event", "there is no end event")
 		}
 		if brackets && !v.closed {
-			v.whole("there is no closing bracket")
+			v.whole("there is no closing bracket", "there is no closing bracket")
 		}
 	}
 	want := []string{NameHostHash, NameThreadName}
@@ -341,7 +213,7 @@ func (v *validator) framing() {
 	}
 	withArgs = append(slices.Clone(withArgs), NameStringHash, NameStringHash, NameStart)
 	if !hasPrefix(v.heads, withArgs) && !hasPrefix(v.heads, append(slices.Clone(want), NameStart)) {
-		v.whole("the first records are %v", v.heads)
+		v.whole("unexpected first records", "the first records are %v", v.heads)
 	}
 }
 

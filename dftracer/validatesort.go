@@ -95,32 +95,57 @@ func (v *validator) place(k *known, at lane) {
 
 // findings counts problems and keeps those of the first lines.
 type findings struct {
-	count int
-	first []Problem
+	count  int
+	first  []Problem
+	groups []ProblemGroup // in the order they came; there are few
 }
 
-func (f *findings) add(line int, format string, args ...any) {
+func (f *findings) add(line int, rule, format string, args ...any) {
 	f.count++
+	at := slices.IndexFunc(f.groups, func(g ProblemGroup) bool { return g.Rule == rule })
+	if at < 0 {
+		at = len(f.groups)
+		f.groups = append(f.groups, ProblemGroup{Rule: rule})
+	}
+	g := &f.groups[at]
+	if g.Count++; g.Count == 1 || line < g.First.Line {
+		g.First = Problem{line, rule, fmt.Sprintf(format, args...)}
+	}
 	if len(f.first) == maxFirst && line >= f.first[maxFirst-1].Line {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.first, line+1, func(p Problem, line int) int { return cmp.Compare(p.Line, line) })
-	f.first = slices.Insert(f.first, at, Problem{line, fmt.Sprintf(format, args...)})
+	at, _ = slices.BinarySearchFunc(f.first, line+1, func(p Problem, line int) int { return cmp.Compare(p.Line, line) })
+	f.first = slices.Insert(f.first, at, Problem{line, rule, fmt.Sprintf(format, args...)})
 	f.first = f.first[:min(len(f.first), maxFirst)]
 }
 
 // append adds findings behind what is known already.
 func (v *validator) append(f findings) {
-	v.report.Count += f.count
+	v.count(f)
 	v.report.Problems = append(v.report.Problems, f.first[:min(len(f.first), maxFirst-len(v.report.Problems))]...)
 }
 
 // insert adds findings where their lines belong.
 func (v *validator) insert(f findings) {
-	v.report.Count += f.count
+	v.count(f)
 	all := append(v.report.Problems, f.first...)
 	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	v.report.Problems = all[:min(len(all), maxFirst)]
+}
+
+func (v *validator) count(f findings) {
+	v.report.Count += f.count
+	for _, g := range f.groups {
+		v.report.group(g)
+	}
+}
+
+// asked reports whether to go on, now and then.
+func (v *validator) asked(n *int) bool {
+	if *n++; *n&0xffff == 0 && v.opts.Stop != nil && v.failed == nil {
+		v.failed = v.opts.Stop()
+	}
+	return v.failed == nil
 }
 
 // relatives looks for ids that were used twice and for spans that do not fit
@@ -129,19 +154,20 @@ func (v *validator) relatives() (twice, parents findings) {
 	it := v.known.Iter()
 	var p known
 	defined := false
-	for k := it.Next(); k != nil; k = it.Next() {
+	n := 0
+	for k := it.Next(); k != nil && v.asked(&n); k = it.Next() {
 		switch {
 		case k.kind != refParent:
 			if defined && p.id == k.id && !v.opts.AllowForeign {
-				twice.add(k.line, "id %d is used twice", k.id)
+				twice.add(k.line, "id is used twice", "id %d is used twice", k.id)
 			}
 			p, defined = *k, true
 		case defined && p.id == uint64(k.parent) && p.kind == defSpan:
 			v.fits(&parents, k, &p)
 		case !v.open[uint64(k.parent)]:
 			v.report.Orphans++
-			if !v.loose && !v.opts.AllowMissingParents {
-				parents.add(k.line, "p_idx %d names no event", k.parent)
+			if !v.loose && !v.opts.AllowMissingParents && !v.opts.AllowForeign {
+				parents.add(k.line, "p_idx names no event", "p_idx %d names no event", k.parent)
 			}
 		}
 	}
@@ -155,18 +181,18 @@ func (v *validator) fits(to *findings, s, p *known) {
 		return
 	}
 	if !v.opts.AllowOutliving && (s.start < p.start || s.end > p.end) {
-		to.add(s.line, "event %d [%d, %d] is not inside its parent %d [%d, %d]", s.id, s.start, s.end, p.id, p.start, p.end)
+		to.add(s.line, "span is not inside its parent", "event %d [%d, %d] is not inside its parent %d [%d, %d]", s.id, s.start, s.end, p.id, p.start, p.end)
 	}
 	if s.level > 0 && p.level > 0 && s.level != p.level+1 {
-		to.add(s.line, "event %d has level %d, its parent %d has level %d", s.id, s.level, p.id, p.level)
+		to.add(s.line, "level does not fit the parent", "event %d has level %d, its parent %d has level %d", s.id, s.level, p.id, p.level)
 	}
 }
 
 // overlaps looks for spans of one lane that neither nest nor follow each other.
 func (v *validator) overlaps() (found findings) {
 	tids := make([]int64, len(v.lanes))
-	for l, n := range v.lanes {
-		tids[n] = l.tid
+	for l, at := range v.lanes {
+		tids[at] = l.tid
 	}
 	type open struct {
 		id         uint64
@@ -175,7 +201,8 @@ func (v *validator) overlaps() (found findings) {
 	var stack []open
 	last := uint32(0)
 	it := v.placed.Iter()
-	for s := it.Next(); s != nil; s = it.Next() {
+	n := 0
+	for s := it.Next(); s != nil && v.asked(&n); s = it.Next() {
 		if s.lane != last {
 			stack, last = stack[:0], s.lane
 		}
@@ -184,7 +211,7 @@ func (v *validator) overlaps() (found findings) {
 		}
 		if len(stack) > 0 && s.end > stack[len(stack)-1].end {
 			o := stack[len(stack)-1]
-			found.add(s.line, "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.id, o.start, o.end, tids[s.lane])
+			found.add(s.line, "spans of a lane overlap partially", "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.id, o.start, o.end, tids[s.lane])
 		}
 		stack = append(stack, open{s.id, s.start, s.end})
 	}

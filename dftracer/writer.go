@@ -56,13 +56,14 @@ type Writer struct {
 	pump  *pump
 	names names
 
-	closing sync.Mutex
-	closed  bool
-	endArgs atomic.Pointer[[]Arg]
-	end     atomic.Pointer[time.Time] // nil until SetEnd
-	stop    chan struct{}
-	flusher sync.WaitGroup
-	err     error
+	closing   sync.Mutex
+	closed    bool
+	suspended bool
+	endArgs   atomic.Pointer[[]Arg]
+	end       atomic.Pointer[time.Time] // nil until SetEnd
+	stop      chan struct{}
+	flusher   sync.WaitGroup
+	err       error
 }
 
 // Create makes the file at path and writes the start of a trace to it. The
@@ -109,6 +110,20 @@ func NewWriter(w io.Writer, opts *Options) (*Writer, error) {
 }
 
 func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
+	w := allocWriter(path, o)
+	w.names.seed(o.Dialect, o.Process)
+	err := w.start(func(o outfile.Options) (*outfile.Sink, error) { return outfile.New(out, o) })
+	if err != nil {
+		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
+	}
+	if o.Rank != nil {
+		w.SetRank(*o.Rank)
+	}
+	return w, nil
+}
+
+// allocWriter makes a Writer that is not started.
+func allocWriter(path string, o Options) *Writer {
 	w := &Writer{
 		enc:   newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
 		opts:  o,
@@ -119,8 +134,7 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 	w.enc.noTIDs = o.NoTIDs
 	w.shards = make([]shard, shardCount())
 	w.mask = uint64(len(w.shards) - 1)
-	buffers := len(w.shards) + 1 + spareBlocks
-	w.free = make(chan []byte, buffers)
+	w.free = make(chan []byte, w.buffers())
 	for range spareBlocks {
 		w.free <- nil
 	}
@@ -128,20 +142,22 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 		w.shards[i].buf = newBlock()
 	}
 	w.facts.buf = newBlock()
-	w.names.seed(o.Dialect, o.Process)
+	return w
+}
 
-	pump, err := newPump(w, out, buffers)
+func (w *Writer) buffers() int { return len(w.shards) + 1 + spareBlocks }
+
+// start starts the goroutines, one of them the sink's.
+func (w *Writer) start(sink func(outfile.Options) (*outfile.Sink, error)) error {
+	pump, err := newPump(w, sink, w.buffers())
 	if err != nil {
-		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
+		return err
 	}
 	w.pump = pump
 	go pump.run()
 	w.flusher.Add(1)
 	go w.flushRegularly()
-	if o.Rank != nil {
-		w.SetRank(*o.Rank)
-	}
-	return w, nil
+	return nil
 }
 
 // Path returns the file that Create made, which may have another name than the
@@ -416,6 +432,15 @@ func (w *Writer) close(ctx context.Context) {
 	if w.closed {
 		return
 	}
+	w.drain()
+	if err := w.pump.sink.Close(ctx); err != nil {
+		w.err = fmt.Errorf("dftracer: close %s: %w", w.pump.sink.Path(), err)
+	}
+}
+
+// drain hands everything to the sink, makes later writes fail and stops the
+// goroutines but that of the sink.
+func (w *Writer) drain() {
 	w.closed = true
 	close(w.stop)
 	w.flusher.Wait()
@@ -424,9 +449,6 @@ func (w *Writer) close(ctx context.Context) {
 	done := make(chan struct{})
 	w.pump.jobs <- job{op: opClose, done: done}
 	<-done
-	if err := w.pump.sink.Close(ctx); err != nil {
-		w.err = fmt.Errorf("dftracer: close %s: %w", w.pump.sink.Path(), err)
-	}
 }
 
 // minEvents is how many events, start and end included, the reference wants

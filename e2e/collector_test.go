@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -170,6 +173,29 @@ func readLogs(path string) (map[logKey]bool, error) {
 	return all, lines.Err()
 }
 
+// served looks for the metrics by which one sees that trace files are complete.
+func served(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // only read
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{"\notelcol_dftracer_lost_lines 0\n", "\notelcol_dftracer_spans_written "} {
+		if !strings.Contains(string(text), want) {
+			return fmt.Errorf("the Collector does not serve %q", want)
+		}
+	}
+	return nil
+}
+
 // traceIn is the one trace file of a folder.
 func traceIn(t *testing.T, dir string) string {
 	t.Helper()
@@ -220,6 +246,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 	if err := tel.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, func() error { return served(t.Context(), c.Metrics) })
 	c.Stop()
 	path := traceIn(t, dir)
 	if report, err := dftracer.ValidateFile(path, nil); err != nil || !report.OK() {

@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"github.com/trainspan/trainspan/telemetry/recorder"
@@ -23,10 +24,10 @@ import (
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
 	control *recorder.Control
+	hub     *dispatch.Hub
 	at      *outputs.Progress
-	direct  []Output        // that record scopes which are not OpenTelemetry spans
-	all     trace.Tracer    // not nil: some local output takes spans only
-	exports []config.Export // of the outputs that get selected spans
+	plain   trace.Tracer // of spans that the recorder does not keep
+	outputs []scopeOutput
 	run     *segment.Run
 	now     func() int64 // nanoseconds since the Unix epoch
 
@@ -70,30 +71,26 @@ func (s *scopePlan) placed(ctx context.Context, name string) context.Context {
 	return s.run.Place(ctx, -1, name, false)
 }
 
+// scopeOutput is an output and the scopes that it gets.
+type scopeOutput struct {
+	dispatch.Attached
+	export config.Export
+}
+
 // planScopes looks at what the outputs want.
 func (p *Provider) planScopes(customization config.Export, filters []*config.Export, run *segment.Run) {
-	plan := &scopePlan{control: p.control, at: p.progress, run: run, now: p.nanoseconds()}
-	spansOnly := false
+	plan := &scopePlan{control: p.control, hub: p.hub, at: p.progress, run: run, now: p.nanoseconds(),
+		plain: p.sdk.Tracer(recorder.ScopeName, trace.WithInstrumentationVersion(Version))}
 	i := 0
-	for out, wants := range p.hub.Outputs {
-		switch filter := filters[i]; {
-		case wants.Scopes:
-			plan.direct = append(plan.direct, out)
-		case !wants.Network && wants.Spans:
-			spansOnly = true
-		case wants.Spans || wants.Records:
-			e := customization
-			if filter != nil {
-				e = *filter
-			} else if wants.All {
-				e = config.Export{Mode: config.ExportAll}
-			}
-			plan.exports = append(plan.exports, e)
+	for _, a := range p.hub.Outputs {
+		o := scopeOutput{a, customization}
+		if filters[i] != nil {
+			o.export = *filters[i]
+		} else if a.All {
+			o.export = config.Export{Mode: config.ExportAll}
 		}
+		plan.outputs = append(plan.outputs, o)
 		i++
-	}
-	if spansOnly {
-		plan.all = p.sdk.Tracer(recorder.ScopeName, trace.WithInstrumentationVersion(Version))
 	}
 	p.scopes = plan
 }
@@ -103,40 +100,48 @@ func (p *Provider) planScopes(customization config.Export, filters []*config.Exp
 // of one asks for them, otherwise by the cheapest way that reaches every local
 // output. It is nil when nobody wants them.
 //
-// The default customization asks for none; ExportAll asks for all; a list asks
-// by "category.name", by the name alone, or by the standard span that has this
+// Each output gets the scopes that its own filter asks for. The default
+// customization asks for none; ExportAll asks for all; a list asks by
+// "category.name", by the name alone, or by the standard span that has this
 // category and name in the table of package spans.
 func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
 	if p == nil || p.scopes == nil {
 		return nil
 	}
 	plan := p.scopes
+	full := fullName(category, name)
+	known, route := full, outputs.Route{}
+	recorded, spansOnly := false, false
+	for i := range plan.outputs {
+		o := &plan.outputs[i]
+		exported, ok := exportName(&o.export, category, name)
+		route[o.Selection] = ok
+		switch {
+		case !ok || o.Scopes:
+		case !o.Network && o.Spans:
+			spansOnly = true
+		case o.Spans || o.Records:
+			if recorded = true; exported != full {
+				known = exported
+			}
+		}
+	}
+	kinds := scopeKinds(plan.hub.ScopeKinds(category, name, route))
 	named := []attribute.KeyValue{
 		attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
 	}
-	if exported, ok := plan.exportName(category, name); ok {
-		return &spanKind{plan: plan, name: exported, named: named, notes: plan.kinds(category, name)}
-	}
-	kinds := plan.kinds(category, name)
 	switch {
-	case plan.all != nil:
-		return &spanKind{plan: plan, name: fullName(category, name), named: named, hidden: plan.all, notes: kinds}
+	case recorded:
+		return &spanKind{plan: plan, name: known, named: named, route: route, notes: kinds}
+	case spansOnly:
+		route[nil] = false
+		return &spanKind{plan: plan, name: full, named: named, route: route, hidden: true, notes: kinds}
 	case len(kinds) == 0:
 		return nil
 	case len(kinds) == 1:
 		return kinds[0]
 	}
 	return kinds
-}
-
-// kinds are those of the outputs that record scopes themselves.
-func (s *scopePlan) kinds(category, name string) (all scopeKinds) {
-	for _, d := range s.direct {
-		if k := d.ScopeKind(category, name); k != nil {
-			all = append(all, k)
-		}
-	}
-	return all
 }
 
 // scopeKinds record a scope in several outputs, each below the one before.
@@ -208,16 +213,7 @@ func (l scopeList) Abandon() {
 	}
 }
 
-// exportName is the name under which exporters get such scopes, if one does.
-func (s *scopePlan) exportName(category, name string) (string, bool) {
-	for i := range s.exports {
-		if exported, ok := exportName(&s.exports[i], category, name); ok {
-			return exported, true
-		}
-	}
-	return "", false
-}
-
+// exportName is the name by which a filter asks for such scopes.
 func exportName(e *config.Export, category, name string) (string, bool) {
 	full := fullName(category, name)
 	mode := e.Mode
@@ -254,7 +250,8 @@ type spanKind struct {
 	plan   *scopePlan
 	name   string
 	named  []attribute.KeyValue
-	hidden trace.Tracer // not nil: exporters do not get them
+	route  outputs.Route // the outputs that get them
+	hidden bool          // the recorder and exporters do not get them
 	notes  []outputs.ScopeKind
 }
 
@@ -291,30 +288,32 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(k.plan.control.Adopt(ctx)).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) *spanScope {
+func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) (scope *spanScope) {
+	defer func() { // a sampler or generator of ids of the program panicked
+		if recover() != nil {
+			scope = nil
+		}
+	}()
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	s := &spanScope{kind: k, args: args, count: o.Count}
 	kvs := s.current()
-	started := ctx
+	started := outputs.WithRoute(ctx, k.route)
 	if o.Ambient {
-		started = outputs.WithAmbient(ctx, true)
+		started = outputs.WithAmbient(started, true)
 	}
-	if k.hidden == nil {
+	if !k.hidden {
 		inner, span := k.plan.control.Span(started, k.name, SpanStart{
 			Time: time.Unix(0, at), Attributes: attributes.From(slices.Concat(k.named, kvs)...),
 		}, true)
 		if span == nil {
 			return nil
 		}
-		if o.Ambient {
-			inner = outputs.WithAmbient(inner, false)
-		}
-		s.ctx, s.recorded = inner, span
+		s.ctx, s.recorded = trace.ContextWithSpan(ctx, trace.SpanFromContext(inner)), span // without the marks
 		return s
 	}
-	_, span := k.hidden.Start(k.plan.placed(segment.Hidden(k.plan.control.Adopt(started)), k.name), k.name,
+	_, span := k.plan.plain.Start(k.plan.placed(k.plan.control.Adopt(started), k.name), k.name,
 		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
 	if !span.IsRecording() {
 		return nil
@@ -394,7 +393,7 @@ func (s *spanScope) End() {
 
 // Abandon implements outputs.Scope.
 func (s *spanScope) Abandon() {
-	s.Set([]attribute.KeyValue{attribute.Int("truncated", 1)})
+	s.Set([]attribute.KeyValue{attribute.Int(attributes.Truncated, 1)})
 	s.End()
 }
 

@@ -182,7 +182,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 	defer close(release)
 	cfg := base()
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).
-		WithSpanExporter(&stuck{release: release}).WithShutdownTimeout(50 * time.Millisecond).
+		WithSpanExporter(&stuck{release: release}).WithShutdownTimeout(time.Second).
 		ConfigureProvider(context.Background())
 	if err != nil {
 		t.Fatal(err)

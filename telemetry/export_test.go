@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Rotate cuts the long spans of a provider as its background goroutine does.
@@ -24,3 +25,6 @@ func (p *Provider) Held() (n int) {
 	}
 	return n
 }
+
+// Files gives the counts of the files that a provider writes.
+func (p *Provider) Files(add func(outputs.FileStats)) { p.hub.Files(add) }

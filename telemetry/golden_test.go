@@ -1,6 +1,8 @@
 package telemetry_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
@@ -46,8 +49,11 @@ func TestGolden(t *testing.T) {
 			}
 			seen[abs] = true
 			n++
-			t.Run(filepath.Base(dir), func(t *testing.T) { golden(t, dir, false) })
-			t.Run(filepath.Base(dir)+" with a backend", func(t *testing.T) { golden(t, dir, true) })
+			t.Run(filepath.Base(dir), func(t *testing.T) { golden(t, dir, nil) })
+			t.Run(filepath.Base(dir)+" with a backend", func(t *testing.T) { golden(t, dir, kept{tracetest.NewInMemoryExporter()}) })
+			t.Run(filepath.Base(dir)+" with a backend that fails to close", func(t *testing.T) {
+				golden(t, dir, failsToClose{tracetest.NewInMemoryExporter()})
+			})
 			return nil
 		})
 		if err != nil {
@@ -60,6 +66,12 @@ func TestGolden(t *testing.T) {
 	t.Logf("%d scenarios", n)
 }
 
+// failsToClose is an exporter whose end is an error: never the outcome of a
+// callback.
+type failsToClose struct{ *tracetest.InMemoryExporter }
+
+func (failsToClose) Shutdown(context.Context) error { return errors.New("the connection is gone") }
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -67,14 +79,14 @@ func exists(path string) bool {
 
 // golden replays one scenario. A backend that takes all spans changes when the
 // file is closed, and nothing that is in it.
-func golden(t *testing.T, dir string, backend bool) {
+func golden(t *testing.T, dir string, backend sdktrace.SpanExporter) {
 	s, want, err := loadScenario(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newReplay(t, s)
-	if backend {
-		r.builder.WithSpanExporter(kept{tracetest.NewInMemoryExporter()})
+	if backend != nil {
+		r.builder.WithSpanExporter(backend)
 	}
 	r.run()
 	c := &comparison{t: t, r: r, s: s, want: want, facts: factsOf(s, want), used: map[string]int{}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -23,7 +24,12 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if how := os.Getenv(deathVariable); how != "" {
+		dyingJob(how, os.Getenv(deathVariable+"_DIR"))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func quietLog() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 

@@ -272,7 +272,7 @@ func TestASenderThatHangs(t *testing.T) {
 	l := &local{diary: &diary{}}
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(base()).
 		WithExporter(&hanging{postman: postman{diary: l.diary, limit: 1000}, release: release}).WithExporter(l).
-		WithShutdownTimeout(50 * time.Millisecond).ConfigureProvider(t.Context())
+		WithShutdownTimeout(time.Second).ConfigureProvider(t.Context())
 	check(t, err)
 	if err := tel.Shutdown(context.Background()); err == nil || !strings.Contains(err.Error(), "hanging did not shut down in time") {
 		t.Errorf("shutdown: %v", err)

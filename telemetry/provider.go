@@ -170,22 +170,32 @@ func (p *Provider) ForceFlush(ctx context.Context) error {
 }
 
 // Shutdown stops the spans that are still open, writes and sends everything,
-// and closes every output. It takes at most the shutdown timeout, whatever
-// stalls and even if ctx is cancelled already. Later and concurrent calls give
-// the same result; callbacks after it do nothing.
+// and closes every output. It returns by the deadline of ctx, and after the
+// shutdown timeout at the latest, whatever stalls. A context that is done
+// already says nothing of the time that is left, as in a program that was
+// interrupted: Shutdown then has the whole timeout. Later and concurrent calls
+// give the same result; callbacks after it do nothing.
 func (p *Provider) Shutdown(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
 	return p.life.end(func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+		ctx, cancel := p.deadline(ctx)
 		defer cancel()
 		if p.sdk != nil {
 			active.Leave()
 		}
-		p.control.StopAll()
-		return errors.Join(p.finish(ctx), p.health.close())
+		return errors.Join(p.hub.StopAll(ctx, p.control.StopAll), p.finish(ctx), p.health.close())
 	})
+}
+
+// deadline gives a context with the time that Shutdown has.
+func (p *Provider) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	at := time.Now().Add(p.timeout)
+	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && end.Before(at) {
+		at = end
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), at)
 }
 
 // finish ends, once, all outputs.
@@ -194,11 +204,7 @@ func (p *Provider) finish(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 		if p.sdk == nil {
-			var errs []error
-			for _, out := range p.unused {
-				errs = append(errs, out.Shutdown(ctx))
-			}
-			return errors.Join(errs...)
+			return dispatch.Discard(ctx, p.unused)
 		}
 		return errors.Join(p.hub.End(ctx, p.reportLosses), p.sdk.Shutdown(ctx))
 	})

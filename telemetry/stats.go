@@ -13,7 +13,7 @@ type outputHealth = dispatch.Health
 type Stats struct {
 	recorder.Stats
 
-	ExporterFailures int64 // failed exports of records
+	ExporterFailures int64 // failed exports of records, and other methods of outputs that panicked
 	DroppedRecords   int64 // records that outputs did not get, because they fell behind or were given up
 
 	// Delivery to OpenTelemetry exporters, added up over all of them. At every
@@ -51,7 +51,7 @@ func (p *Provider) Stats() Stats {
 	if p == nil {
 		return Stats{}
 	}
-	s := Stats{Stats: p.control.Stats(), Outputs: p.hub.Health()}
+	s := Stats{Stats: p.control.Stats(), Outputs: p.hub.Health(), ExporterFailures: p.hub.Panics()}
 	for i := range s.Outputs {
 		s.ExporterFailures += int64(s.Outputs[i].Failures)
 		s.DroppedRecords += s.Outputs[i].Dropped

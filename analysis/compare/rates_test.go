@@ -41,6 +41,9 @@ func between(rng *rand.Rand) float64 { return math.Exp(0.003 * rng.NormFloat64()
 // TestRates compares 400 pairs of equal runs and, with -v, 200 with a change of
 // 2 % and of 3 % each, and prints what was found.
 func TestRates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("400 pairs of runs: make test-long")
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	alarms := 0
 	for _, change := range []float64{0, 0.02, 0.03} {
@@ -77,6 +80,9 @@ func TestRates(t *testing.T) {
 // TestRatesOfSets does the same for one run against ten, with a deviation of 1 %
 // between runs, which a pair cannot see.
 func TestRatesOfSets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("400 sets of runs: make test-long")
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	alarms, found := 0, 0
 	loose := func() float64 { return math.Exp(0.01 * rng.NormFloat64()) }

@@ -65,7 +65,7 @@ func (s *scenario) trace(t *testing.T, path string, a attemptRecord, list []scen
 		switch at := sp.Attributes; {
 		case at.First != nil:
 			ev.Args = append(ev.Args, dftracer.Int("train_iterations_start", *at.First))
-		case at.Iteration != nil && sp.Name == spans.TrainingIteration:
+		case at.Iteration != nil && sp.Name == "training_single_iteration":
 			ev.Args = append(ev.Args, dftracer.Int("step", *at.Iteration))
 		case at.Iteration != nil:
 			ev.Args = append(ev.Args, dftracer.Int("current_iteration", *at.Iteration))

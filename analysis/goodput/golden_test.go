@@ -341,6 +341,42 @@ func TestGolden(t *testing.T) {
 	t.Logf("%d scenarios, %d answers", files, figures)
 }
 
+// TestDiffNotices: a figure that is off by a millisecond does not pass.
+func TestDiffNotices(t *testing.T) {
+	for name, change := range map[string]func(r *right){
+		"wall":       func(r *right) { r.Wall++ },
+		"category":   func(r *right) { r.Categories["init"]-- },
+		"one more":   func(r *right) { r.Categories["custom.x"] = 1 },
+		"one less":   func(r *right) { delete(r.Categories, "downtime") },
+		"goodput":    func(r *right) { *r.Goodput += 1e-5 },
+		"attempt":    func(r *right) { r.Attempts[1].Categories["init"]++ },
+		"overlapped": func(r *right) { r.Overlapped = map[string]int64{"data_wait": 1} },
+		"excluded":   func(r *right) { r.Excluded++ },
+	} {
+		s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
+		rep := s.ledger().Report(s.query(s.Queries[0], &s.Right[0], false))
+		if d := diff(rep, &s.Right[0]); d != nil {
+			t.Fatal(d)
+		}
+		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
+			t.Errorf("%s: nobody noticed", name)
+		}
+	}
+	for name, change := range map[string]func(r *right){
+		"all":      func(r *right) { *r.AllProductive++ },
+		"any":      func(r *right) { *r.AnyProductive-- },
+		"ranks":    func(r *right) { r.Ranks++ },
+		"per rank": func(r *right) { r.PerRank[1].Categories["absent"]++ },
+		"rank ms":  func(r *right) { r.RankMS["absent"]++ },
+	} {
+		s := readScenario(t, "testdata/scenarios/52_two_ranks_skew.json")
+		rep := s.ledger().Report(s.query(query{}, &s.Right[0], false))
+		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
+			t.Errorf("%s: nobody noticed", name)
+		}
+	}
+}
+
 // TestScenarios replays the recorded jobs that come with the package.
 func TestScenarios(t *testing.T) {
 	for _, path := range scenarioFiles(t, "testdata/scenarios") {

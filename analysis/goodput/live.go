@@ -81,6 +81,7 @@ type LiveSpan struct {
 	// training loop: run.Unknown where it is not known.
 	Step, First int64
 
+	// Background marks what runs beside the training thread: it is set aside.
 	Background bool
 }
 

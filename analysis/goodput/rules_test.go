@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
 )
 
 const sec = 1_000_000_000
@@ -340,5 +341,42 @@ func TestRanksComeAndGo(t *testing.T) {
 		{goodput.Absent: 71 * sec, goodput.Other: 29 * sec, goodput.Unobserved: 10 * sec},
 	} {
 		want(t, "rank", rep.Ranks[rank].Categories, w)
+	}
+}
+
+// TestEveryStandardSpan: each has a category of its own kind, under both of
+// its names; none is taken for a span of the program's own.
+func TestEveryStandardSpan(t *testing.T) {
+	want := map[string]goodput.Category{
+		"application": goodput.Other, "training_loop": goodput.Other, "epoch": goodput.Other,
+		"checkpoint_load": goodput.CheckpointLoad, "data_loading": goodput.DataWait, "model_initialization": goodput.Init,
+		"training_single_iteration": goodput.Productive, "model_forward": goodput.Productive, "zero_grad": goodput.Productive,
+		"model_backward": goodput.Productive, "optimizer_update": goodput.Productive,
+		"validation_loop": goodput.Validation, "validation_single_iteration": goodput.Validation,
+		"testing_loop": goodput.Testing, "TESTING_SINGLE_ITERATION": goodput.Testing,
+		"distributed_code_initialization": goodput.Init, "data_loader_initialization": goodput.Init, "optimizer_initialization": goodput.Init,
+		"checkpoint_save_sync": goodput.CheckpointSave, "checkpoint_save_async": goodput.CheckpointSave, "checkpoint_save_finalization": goodput.CheckpointSave,
+	}
+	for _, info := range spans.All() {
+		var j job
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, info.Name, 0, 10)
+		rep := j.report(goodput.Query{})
+		if w := want[info.Name]; w == "" || rep.Categories[w] != 10*sec {
+			t.Errorf("%s: %v, want %s", info.Name, rep.Categories, w)
+		}
+	}
+	for name, w := range map[[2]string]goodput.Category{
+		{"comm", "all_reduce"}: goodput.Productive, {"data", "preprocess"}: goodput.DataWait, {"dataloader", "fetch"}: goodput.DataWait,
+		{"checkpoint", "restart.block"}: goodput.CheckpointLoad, {"checkpoint", "capture.x"}: goodput.CheckpointSave,
+		{"pipeline", "evaluate.block"}: goodput.Validation, {"pipeline", "test.block"}: goodput.Testing, {"pipeline", "epoch"}: goodput.Other,
+		{"compute", "other.init"}: goodput.Init, {"POSIX", "read"}: goodput.Other, {"app", "audit"}: "custom.audit",
+	} {
+		var j job
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, name[1], 0, 10, func(s *run.Span) { s.Cat = name[0] })
+		if rep := j.report(goodput.Query{}); rep.Categories[w] != 10*sec {
+			t.Errorf("%v: %v, want %s", name, rep.Categories, w)
+		}
 	}
 }

@@ -94,8 +94,12 @@ func Open(paths ...string) (*Set, error) {
 // sniffSize is how much of a file is looked at to tell what it is.
 const sniffSize = 64 << 10
 
-// sniffEvents bounds the search for the start record of a trace.
-const sniffEvents = 4096
+// sniffEvents bounds the search for the start record of a trace, and
+// sniffMore what is read behind it: the other records about the process.
+const (
+	sniffEvents = 4096
+	sniffMore   = 64
+)
 
 func (s *Set) sniff(path string) {
 	kind, err := kindOf(path)
@@ -208,7 +212,8 @@ func header(path string) (*group, error) {
 	}
 	defer r.Close() //nolint:errcheck // only read
 	g := &group{paths: []string{path}, start: Unknown, rank: rankOf(path), scale: 1000}
-	for range sniffEvents {
+	left := sniffEvents
+	for ; left > 0; left-- {
 		ev, err := r.Next()
 		if err != nil {
 			break
@@ -217,6 +222,7 @@ func header(path string) (*group, error) {
 		case ev.Phase != dftracer.PhaseMetadata && ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
 			if g.start == Unknown || ev.TS < g.start {
 				g.start, g.pid, g.host = ev.TS, ev.PID, ev.HostHash
+				left = min(left, sniffMore)
 			}
 		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameCustom:
 			switch key, value := ev.Meta(); key {

@@ -223,13 +223,14 @@ func (j *Job) settle() {
 // number gives ranks and attempts to processes whose records do not say them.
 // Processes come by start. Those without a rank that run at the same time are
 // different ranks; a process that begins when the one before of its rank has
-// given its last sign of life is the next attempt. So is one that says the
-// number of another that had ended before: somebody started it again by hand,
-// and no launcher counted.
+// given its last sign of life is the next attempt.
+//
+// Where a launcher does not count, every attempt records the same number. Two
+// of one rank with one number that follow each other are such: then the
+// recorded numbers of the job say nothing, and the times count.
 func (j *Job) number() {
 	last := make(map[int]*Process) // by rank
-	said := make(map[[2]int]bool)  // ranks and attempts of records
-	highest := 0
+	trusted := true
 	for _, p := range j.Processes {
 		if !p.RankKnown {
 			p.Rank = 0
@@ -237,28 +238,47 @@ func (j *Job) number() {
 				p.Rank++
 			}
 		}
+		if before := last[p.Rank]; before != nil && p.AttemptKnown && before.AttemptKnown &&
+			p.Attempt <= before.Attempt && p.Start >= before.LastSeen {
+			trusted = false
+		}
+		if before := last[p.Rank]; before == nil || p.LastSeen > before.LastSeen {
+			last[p.Rank] = p
+		}
+	}
+	clear(last)
+	for _, p := range j.Processes {
+		p.AttemptKnown = p.AttemptKnown && trusted
 		before := last[p.Rank]
-		again := false
-		if p.AttemptKnown {
-			key := [2]int{p.Rank, p.Attempt}
-			again = said[key]
-			said[key] = true
+		if !p.AttemptKnown {
+			p.Attempt = j.attemptOf(p, before)
 		}
-		if !p.AttemptKnown || again {
-			switch {
-			case before == nil:
-				p.Attempt = max(1, j.running(p))
-			case p.Start < before.LastSeen:
-				p.Attempt = before.Attempt // both at once: two writers
-			default:
-				p.Attempt = max(before.Attempt+1, j.running(p))
-			}
-		}
-		highest = max(highest, p.Attempt)
 		if before == nil || p.LastSeen > before.LastSeen {
 			last[p.Rank] = p
 		}
 	}
+	// A rank may be the first to start in an attempt that is not its first.
+	for _, p := range j.Processes {
+		if p.AttemptKnown {
+			continue
+		}
+		for _, o := range j.Processes {
+			if middle := p.Start + (p.LastSeen-p.Start)/2; o.Start <= middle && o.LastSeen > middle {
+				p.Attempt = max(p.Attempt, o.Attempt)
+			}
+		}
+	}
+}
+
+// attemptOf infers the attempt of p, which comes after another of its rank.
+func (j *Job) attemptOf(p, before *Process) int {
+	switch {
+	case before == nil:
+		return max(1, j.running(p))
+	case p.Start < before.LastSeen:
+		return before.Attempt // both at once: two writers
+	}
+	return max(before.Attempt+1, j.running(p))
 }
 
 // running is the latest attempt that began before p and had a sign of life

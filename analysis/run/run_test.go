@@ -140,6 +140,25 @@ func TestWithoutNames(t *testing.T) {
 	}
 }
 
+// TestLauncherDoesNotCount: every attempt says that it is the first.
+func TestLauncherDoesNotCount(t *testing.T) {
+	first := `,"session_tag":"x","attempt":0,"rank":%d`
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw": process(1, 0, 100, fmt.Sprintf(first, 0), app), "b.pfw": process(2, 200, 300, fmt.Sprintf(first, 0), app),
+		"c.pfw": process(3, 195, 310, fmt.Sprintf(first, 1), app), // first of its attempt, and not in the one before
+		"d.pfw": process(4, 400, 500, fmt.Sprintf(first, 0), app), "e.pfw": process(5, 401, 500, fmt.Sprintf(first, 1), app),
+	}))
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a2 pid2", "r0 a3 pid4", "r1 a2 pid3", "r1 a3 pid5"}; !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+	r = readAll(t, files(t, map[string]string{ // at the same time: two writers, which the ledger reports
+		"a.pfw": process(1, 0, 100, fmt.Sprintf(first, 0), app), "b.pfw": process(2, 20, 120, fmt.Sprintf(first, 0), app),
+	}))
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a1 pid2"}; !slices.Equal(have, want) || !r.jobs[0].Processes[0].AttemptKnown {
+		t.Errorf("%v, want %v", have, want)
+	}
+}
+
 func TestTimes(t *testing.T) {
 	killed := process(1, 0, 500, "", begin, beat, lost)
 	for name, c := range map[string]struct {
@@ -213,6 +232,31 @@ func TestJSONLines(t *testing.T) {
 	}
 	if !slices.Equal(have, want) {
 		t.Errorf("%+v\nwant %+v", have, want)
+	}
+}
+
+// TestTraceAndLines: what a process wrote twice counts once, and what only the
+// lines say is added.
+func TestTraceAndLines(t *testing.T) {
+	const ms = base / 1000
+	event := func(name, more string) string {
+		return fmt.Sprintf(`{"type":"event","span_id":"5d0c","event":{"name":%q,"attributes":{%s"timestamp_msec":%d}},"count":2,"pid":1,"rank":0}`+"\n", name, more, ms+1)
+	}
+	lines := fmt.Sprintf(`{"type":"start","id":"5d0c","name":"application","start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}},"count":1,"pid":1,"rank":0,"attempt":4}`+"\n", ms) +
+		event("save_checkpoint_success", `"current_iteration":30,`) + event("only here", "")
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw": process(1, 0, 5000, "", app, fmt.Sprintf(saved, "")), "a.jsonl": lines,
+	}))
+	if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
+		t.Fatalf("%+v", r.jobs)
+	}
+	p := r.jobs[0].Processes[0]
+	var names []string
+	for _, ev := range r.sinks[p].events {
+		names = append(names, ev.Name)
+	}
+	if !slices.Equal(names, []string{"save_checkpoint_success", "only here"}) || p.Attempt != 5 || len(p.Sources) != 2 || len(r.sinks[p].spans) != 1 {
+		t.Errorf("%v %+v", names, p)
 	}
 }
 

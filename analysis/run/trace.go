@@ -76,8 +76,9 @@ type procKey struct {
 
 type traceProcess struct {
 	*Process
-	key  procKey
-	sink Sink
+	key    procKey
+	sink   Sink
+	events map[string]bool // names of the events that the trace has
 }
 
 // readTraces reads the files of one group and gives their processes.
@@ -116,7 +117,9 @@ func (p *traceProcess) supplement(x *records) {
 	}
 	p.seen(from.LastSeen)
 	for i := range x.events {
-		p.sink.Event(&x.events[i])
+		if !p.events[x.events[i].Name] {
+			p.sink.Event(&x.events[i])
+		}
 	}
 }
 
@@ -196,7 +199,7 @@ func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
 	key := procKey{ev.HostHash, ev.PID}
 	p := t.procs[key]
 	if p == nil {
-		p = &traceProcess{Process: newProcess(), key: key}
+		p = &traceProcess{Process: newProcess(), key: key, events: make(map[string]bool)}
 		p.PID, p.Host = ev.PID, ev.HostHash
 		if len(t.order) == 0 && t.group.rank >= 0 {
 			p.Rank, p.RankKnown = t.group.rank, true
@@ -322,6 +325,9 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	e.through(productive)
 	if key == spans.EventOneLoggerInitialization {
 		p.identity(ev)
+	}
+	if len(p.events) < 1024 {
+		p.events[key] = true
 	}
 	p.sink.Event(e)
 }

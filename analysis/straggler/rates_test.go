@@ -125,6 +125,9 @@ func (sc scenario) outcome(v *straggler.Verdict) string {
 // TestRates runs each scenario with several seeds and prints the rates that
 // docs/stragglers.md shows. TRAINSPAN_STRAGGLER_SEEDS is the number of seeds.
 func TestRates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scenarios with many seeds: make test-long")
+	}
 	seeds := 4
 	fmt.Sscan(os.Getenv("TRAINSPAN_STRAGGLER_SEEDS"), &seeds)
 	totals := map[string]int{}

@@ -56,7 +56,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 		dst = append(dst, ':')
 		dst = value.AppendJSON(dst, dftracer.V2)
 	}
-	return append(dst, "}}"...)
+	return c.flows(append(dst, "}}"...), ev)
 }
 
 // named replaces a hash by the name behind it.

@@ -117,7 +117,7 @@ func (a *app) showComparison(r *compare.Result) {
 	if g := r.Goodput; g != nil {
 		t.add("goodput", fmt.Sprintf("%.1f %%", 100*g[0]), fmt.Sprintf("%.1f %%", 100*g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
-	t.write(a.stdout, a.paint(a.stdout))
+	t.write(a.stdout, a.paint(a.stdout), a.width())
 }
 
 // parsePercent reads 3% or 0.03.

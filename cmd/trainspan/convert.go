@@ -16,6 +16,7 @@ type convertOptions struct {
 	to, output  string
 	nesting     bool
 	force, json bool
+	filter      filter
 }
 
 var convertWords = []string{"v1", "v2", "v22", "chrome", "otlp"}
@@ -29,14 +30,16 @@ func newConvert(a *app) *cobra.Command {
 
   v1, v2, v22  a dialect of the trace format; hashes, phases and framing follow
   chrome       one JSON array with commas, for chrome://tracing, Perfetto and
-               tools that want strict JSON; file names stand for their hashes
+               tools that want strict JSON; file names stand for their hashes, and
+               arrows lead from launches to kernels and from forward to backward
   otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
                receiver or trainspan replay; one trace per process
 
-With several traces, -o is a directory. v22 holds no level and no p_idx unless
+An output of chrome or otlp whose name ends in .gz is compressed. With several
+traces, -o is a directory. v22 holds no level and no p_idx unless
 --nesting is given, so that converting back loses the parents.`,
 		Example: `  trainspan convert old.pfw.gz --to v2 -o new.pfw.gz
-  trainspan convert trace.pfw.gz --to chrome -o trace.json
+  trainspan convert trace.pfw.gz --to chrome -o trace.json.gz
   trainspan convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
   trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl`,
 		ValidArgsFunction: traces,
@@ -51,6 +54,7 @@ With several traces, -o is a directory. v22 holds no level and no p_idx unless
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
 	words(cmd, "to", convertWords...)
+	o.filter.flags(f)
 	return cmd
 }
 
@@ -79,21 +83,28 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 	if err != nil {
 		return err
 	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
 	bar := a.startProgress("convert", append(slices.Clone(files), files...))
 	defer bar.finish()
 	all := make([]converted, 0, len(files))
-	for i, path := range files {
-		s, err := a.survey(ctx, path, bar)
+	err = a.each(ctx, files, func(path string) error {
+		s, err := a.survey(ctx, path, &o.filter, bar)
 		if err != nil {
 			return err
 		}
-		n, err := a.convertOne(ctx, s, outputs[i], o, bar)
-		if err != nil {
-			return err
+		output := outputs[slices.Index(files, path)]
+		n, err := a.convertOne(ctx, s, output, o, bar)
+		if err == nil {
+			all = append(all, converted{path, output, n})
 		}
-		all = append(all, converted{path, outputs[i], n})
-	}
+		return err
+	})
 	bar.finish()
+	if err != nil {
+		return err
+	}
 	if o.json {
 		return a.printJSON(all)
 	}
@@ -155,6 +166,9 @@ func (a *app) convertOne(ctx context.Context, s *survey, output string, o *conve
 	out, err := a.createTrace(output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
+	}
+	if s.filter != nil {
+		out.CM(dftracer.KeyPart, "1") // parents may be left out
 	}
 	r := newRewriter(out.Writer, s, firstID(s))
 	var n int64

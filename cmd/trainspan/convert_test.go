@@ -139,8 +139,8 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 	if out != "29 spans sent, 1 file finished\n" {
 		t.Errorf("output %q", out)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
+		t.Errorf("a converted file is the user's: %v", left)
 	}
 	if len(back.spans) != 29 || back.attrs["service.name"] != "train" || back.attrs["host.name"] != "node1" || back.header.Get("X-Key") != "secret" {
 		t.Fatalf("%d spans, resource %v", len(back.spans), back.attrs)
@@ -176,7 +176,7 @@ func TestReplayOfABackendThatIsAway(t *testing.T) {
 	file := filepath.Join(dir, "x.otlp.jsonl")
 	want(t, "convert", smallTrace(t), "--to", "otlp", "-o", file)
 	status, _, stderr := cli(t, "replay", dir, "--endpoint", "http://127.0.0.1:1", "--retry", "0s")
-	if status != statusUse || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "127.0.0.1:1") {
+	if status != statusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans left") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if _, err := os.Stat(file); err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +17,21 @@ import (
 )
 
 type importOptions struct {
-	output  string
-	force   bool
-	json    bool
-	quiet   bool
-	dialect string
-	level   string
-	budget  int
-	job     string
-	rank    int64
-	epoch   int64
-	memory  int64
+	output    string
+	force     bool
+	json      bool
+	quiet     bool
+	verbose   bool
+	dialect   string
+	level     string
+	budget    int
+	job       string
+	rank      int64
+	epoch     int64
+	memory    int64
+	rule      []string
+	ruleFile  string
+	showRules bool
 	pytorch.Options
 	otlp otlpFlags
 }
@@ -38,9 +43,12 @@ func (o *importOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.PythonStacks, "python-stacks", false, "also import the rows of Python functions")
 	f.BoolVar(&o.NoInference, "no-inference", false, "leave out events that are guesses")
 	f.BoolVar(&o.NoAlignment, "no-alignment", false, "keep the clocks of the ranks as they are")
+	f.DurationVar(&o.MaxSkew, "max-skew", 10*time.Minute, "by how much the clocks of ranks may differ at most")
+	f.StringArrayVar(&o.rule, "rule", nil, `rule for names, such as "kernel comm.all_reduce ^mylib::"; may be given several times`)
+	f.StringVar(&o.ruleFile, "rule-file", "", "file with one rule per line; --rules prints the built-in ones in its format")
 	f.StringVar(&o.Host, "host", "", "host name for traces that carry none")
 	f.Int64Var(&o.rank, "rank", -1, "rank of a trace that does not know its own")
-	f.Int64Var(&o.epoch, "epoch", 0, "epoch to put on every event")
+	f.Int64Var(&o.epoch, "epoch", -1, "epoch to put on every event (-1: none)")
 	f.Int64Var(&o.memory, "memory", 64, "MiB to use for sorting; the rest goes to a temporary file")
 	f.StringVar(&o.level, "span-level", "annotation", "how deep OTLP spans go: step, phase, annotation, op or kernel")
 	f.IntVar(&o.budget, "span-budget", 10000, "most OTLP spans; -1 for no limit")
@@ -61,6 +69,9 @@ tar of ranks, and TORCH_TRACE logs) and writes one trace, sends OTLP spans, or b
 Several ranks are put on one time axis. A directory stands for the profiler files in
 it. The report tells what was skipped, guessed and cannot be known.
 
+Rules say which annotations and operators become events of the AI categories, and what
+kind of work a kernel is. --rules prints them; --rule and --rule-file put others first.
+
 OTLP spans are sent when --otlp-endpoint or OTEL_EXPORTER_OTLP_ENDPOINT is set.
 The status is 1 when a file was refused or damaged; the others are imported.`,
 		Example: `  trainspan import profiler/ -o run.pfw.gz
@@ -76,6 +87,8 @@ The status is 1 when a file was refused or damaged; the others are imported.`,
 	o.flags(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace the output when it exists")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no report")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print everything that is known of each file")
+	cmd.Flags().BoolVar(&o.showRules, "rules", false, "print the tables of rules and do nothing else")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
 	return cmd
 }
@@ -93,8 +106,19 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	if o.memory < 1 {
 		return nil, nil, usage("--memory %d: give at least 1 MiB", o.memory)
 	}
+	rules, err := o.rules()
+	if err != nil {
+		return nil, nil, err
+	}
 	opts := o.Options
-	opts.Dialect, opts.Memory, opts.Epoch = d, o.memory<<20, o.epoch
+	opts.Dialect, opts.Memory = d, o.memory<<20
+	if o.epoch >= 0 {
+		opts.Epoch, opts.HasEpoch = o.epoch, true
+	}
+	if len(rules.Rows) > 0 {
+		opts.Rules = append(rules.Rows, pytorch.DefaultRules()...)
+	}
+	opts.DeviceRules = rules.Kernels
 	if o.rank >= 0 {
 		opts.Rank = &o.rank
 	}
@@ -110,9 +134,17 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 }
 
 func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) error {
+	if o.showRules {
+		return o.printRules(a)
+	}
 	paths, err := importPaths(args)
 	if err != nil {
 		return err
+	}
+	if o.output != "" && o.output != "-" {
+		if err := checkOutput(o.output, o.force, paths); err != nil {
+			return err
+		}
 	}
 	opts, shutdown, err := o.settings(ctx, a.lookup)
 	if err != nil {
@@ -128,37 +160,72 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	if len(sources) == 0 {
 		return usage("%s: no profiler file is here; name the directory that PyTorch writes to", strings.Join(args, ", "))
 	}
-	var sink pytorch.Sink
 	var out *traceFile
 	if o.output != "" {
-		if out, err = a.createTrace(o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1}); err != nil {
-			return err
+		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
+			out, err = a.createTrace(o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1, Start: start})
+			if err != nil {
+				return nil, err
+			}
+			return out.Writer, nil
 		}
-		sink = out.Writer
 	}
 	bar := a.startSpinner("import")
-	report, err := pytorch.Import(ctx, sink, sources, opts)
+	report, err := pytorch.Import(ctx, nil, sources, opts)
 	bar.finish()
-	if stop := shutdown(context.WithoutCancel(ctx)); err == nil {
-		err = stop
+	// Spans that did not arrive are no reason to lose the trace.
+	var undelivered *pytorch.SpanError
+	if errors.As(err, &undelivered) {
+		err = nil
+	}
+	if stop := shutdown(context.WithoutCancel(ctx)); stop != nil && undelivered == nil {
+		a.problem("spans were not delivered: %s", explain(stop))
 	}
 	if out != nil {
 		err = out.finish(err)
 	}
 	if err != nil {
+		for _, x := range report.Failed[:max(len(report.Failed)-1, 0)] {
+			a.problem("%s: %s", x.Name, explain(x.Err))
+		}
 		return importError(err)
 	}
 	a.judgeImport(report)
-	if o.json {
-		return a.printJSON(importJSON(report, o.output))
+	return a.showImport(report, o, out != nil)
+}
+
+// printRules prints the tables that an import would use, those of the user first.
+func (o *importOptions) printRules(a *app) error {
+	t, err := o.rules()
+	if err != nil {
+		return err
 	}
-	if !o.quiet {
-		a.printf("%s", report)
-		if out != nil {
-			a.printf("%s written\n", o.output)
-		}
+	t.Rows = append(t.Rows, pytorch.DefaultRules()...)
+	t.Kernels = append(t.Kernels, pytorch.DefaultDeviceRules()...)
+	_, err = t.WriteTo(a.stdout)
+	return err
+}
+
+// rules reads the rules of the flags and of the file.
+func (o *importOptions) rules() (pytorch.RuleTable, error) {
+	t, err := pytorch.ParseRules(strings.NewReader(strings.Join(o.rule, "\n")))
+	if err != nil {
+		return t, usage("--rule: %v", err)
 	}
-	return nil
+	if o.ruleFile == "" {
+		return t, nil
+	}
+	f, err := os.Open(o.ruleFile)
+	if err != nil {
+		return t, err
+	}
+	defer f.Close()
+	more, err := pytorch.ParseRules(f)
+	if err != nil {
+		return t, usage("--rule-file %s: %v", o.ruleFile, err)
+	}
+	t.Rows, t.Kernels = append(t.Rows, more.Rows...), append(t.Kernels, more.Kernels...)
+	return t, nil
 }
 
 // importPaths expands globs and leaves directories to the importer.
@@ -193,6 +260,9 @@ func importPaths(args []string) ([]string, error) {
 func (a *app) judgeImport(r *pytorch.Report) {
 	for _, x := range r.Refused {
 		a.problem("%s: not imported: %s", x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
+	}
+	for _, x := range r.Failed {
+		a.problem("%s: %s", x.Name, explain(x.Err))
 	}
 	for _, f := range r.Files {
 		if f.Skipped > 0 {

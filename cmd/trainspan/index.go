@@ -40,20 +40,24 @@ func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
 	all := make([]written, 0, len(files))
 	bar := a.startProgress("index", files)
 	defer bar.finish()
-	for _, path := range files {
+	err = a.each(ctx, files, func(path string) error {
 		info, err := a.inspect(ctx, path, false, bar)
 		if err != nil {
 			return err
 		}
 		if info.Damaged != "" {
-			a.problem("%s: damaged: %s; the index covers what can be read, trainspan recover mends the file", path, info.Damaged)
+			a.problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file", path, info.DamagedAt, info.Damaged)
 		}
 		if err := writeIndex(info); err != nil {
 			return err
 		}
 		all = append(all, written{path, path + indexSuffix, len(info.Members), info.Events})
-	}
+		return nil
+	})
 	bar.finish()
+	if err != nil {
+		return err
+	}
 	if asJSON {
 		return a.printJSON(all)
 	}

@@ -12,48 +12,61 @@ import (
 
 func newInfo(a *app) *cobra.Command {
 	var asJSON, noIndex bool
+	var q filter
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Tell what is in a trace and what is missing",
 		Long: `Shows for each trace: dialect, size, gzip members, time span, processes with
 their ranks, how many events each category has, and what a complete trace would
-have besides. It uses the index beside a trace when there is a fresh one.
+have besides. It uses the index beside a trace when there is a fresh one and the
+whole trace is asked about. Events are spans; the start and end records count as
+metadata. JSON lines of native telemetry are read too.
 
 The status is 1 when a trace is damaged or holds lines that are no records.`,
 		Example: `  trainspan info trace.pfw.gz
   trainspan info out/ --json | jq '.[] | select(.missing)'`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.info(cmd.Context(), args, asJSON, !noIndex)
+			return a.info(cmd.Context(), args, &q, asJSON, !noIndex)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with one object per file")
 	cmd.Flags().BoolVar(&noIndex, "no-index", false, "read the trace even when it has a fresh index")
+	q.flags(cmd.Flags())
 	return cmd
 }
 
-func (a *app) info(ctx context.Context, args []string, asJSON, useIndex bool) error {
+func (a *app) info(ctx context.Context, args []string, q *filter, asJSON, useIndex bool) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
+	if err := q.prepare(ctx, files); err != nil {
+		return err
+	}
 	bar := a.startProgress("info", files)
 	infos := make([]*fileInfo, 0, len(files))
-	for _, path := range files {
-		info, err := a.inspect(ctx, path, useIndex, bar)
-		if err != nil {
-			bar.finish()
-			return err
+	err = a.each(ctx, files, func(path string) error {
+		inspect := func() (*fileInfo, error) { return a.inspect(ctx, path, useIndex, bar) }
+		if !q.all() || isRecords(path) {
+			inspect = func() (*fileInfo, error) { return a.inspectPart(ctx, path, q, bar) }
 		}
-		infos = append(infos, info)
-	}
+		info, err := inspect()
+		if err == nil {
+			infos = append(infos, info)
+		}
+		return err
+	})
 	bar.finish()
+	if err != nil {
+		return err
+	}
 	for _, info := range infos {
 		if info.BadLines > 0 {
 			a.problem("%s: %s not a record; trainspan validate lists them", info.Path, plural(info.BadLines, "line"))
 		}
 		if info.Damaged != "" {
-			a.problem("%s: damaged: %s; trainspan recover mends it", info.Path, info.Damaged)
+			a.problem("%s: damaged at byte %d: %s; trainspan recover repairs it", info.Path, info.DamagedAt, info.Damaged)
 		}
 	}
 	if asJSON {
@@ -77,6 +90,9 @@ func (a *app) showInfo(f *fileInfo) {
 	stored := "plain text, " + size(f.FileSize)
 	if f.Compression == "gzip" {
 		stored = fmt.Sprintf("gzip, %s, %s of %s text", plural(len(f.Members), "member"), size(f.FileSize), size(f.Text))
+	}
+	if f.Part {
+		stored = "a part of it, as asked for"
 	}
 	line("format", "%s, %s", f.Dialect, stored)
 	if f.Events > 0 {

@@ -66,7 +66,7 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 	})
 	w := &walker{src: &meter{r: f}, emit: func(c *chunk) error {
 		if ctx.Err() != nil {
-			return usage("%s: interrupted", path)
+			return ctx.Err()
 		}
 		c.result = make(chan *tally, 1)
 		order <- c
@@ -84,6 +84,9 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 	total.Text, total.aligned = w.total, !w.across
 	if w.cause != nil {
 		total.torn(w.cause)
+		total.damagedAt = w.damagedAt
+	} else if total.Torn {
+		total.damagedAt = w.lastLine
 	}
 	for i := range w.members {
 		if m := &w.members[i]; i < len(parts) {

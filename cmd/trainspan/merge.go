@@ -14,6 +14,7 @@ type mergeOptions struct {
 	output, dialect string
 	force, json     bool
 	nesting         bool
+	filter          filter
 }
 
 func newMerge(a *app) *cobra.Command {
@@ -24,7 +25,8 @@ func newMerge(a *app) *cobra.Command {
 		Long: `Writes the events of several traces, such as those of the ranks of a job or the
 parts of a rotated trace, into one. Ids are renumbered so that each is unique, and
 so are processes of different hosts that have the same pid. The traces come one
-after the other, each in its own order; viewers and analyzers do not mind.
+after the other, each in its own order; viewers and analyzers do not mind. A trace
+that cannot be read is told about and left out.
 
 The dialect is that of the first trace unless --dialect says otherwise.`,
 		Example: `  trainspan merge out/rank-*.pfw.gz -o job.pfw.gz
@@ -41,6 +43,7 @@ The dialect is that of the first trace unless --dialect says otherwise.`,
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON object with the counts")
 	words(cmd, "dialect", dialectWords...)
+	o.filter.flags(f)
 	return cmd
 }
 
@@ -60,15 +63,21 @@ func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
 			return err
 		}
 	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
 	bar := a.startProgress("merge", append(slices.Clone(files), files...))
 	defer bar.finish()
 	surveys := make([]*survey, 0, len(files))
-	for _, path := range files {
-		s, err := a.survey(ctx, path, bar)
-		if err != nil {
-			return err
+	err = a.each(ctx, files, func(path string) error {
+		s, err := a.survey(ctx, path, &o.filter, bar)
+		if err == nil {
+			surveys = append(surveys, s)
 		}
-		surveys = append(surveys, s)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	opts := dftracer.Options{Dialect: surveys[0].dialect}
 	if o.dialect != "" {
@@ -82,12 +91,19 @@ func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
 		return err
 	}
 	if o.json {
-		return a.printJSON(map[string]any{"output": o.output, "files": files, "events": n, "dialect": opts.Dialect.String()})
+		return a.printJSON(map[string]any{"output": o.output, "files": names(surveys), "events": n, "dialect": opts.Dialect.String()})
 	}
 	if o.output != "-" {
-		a.printf("%s: %s of %s\n", o.output, plural(n, "event"), plural(len(files), "trace"))
+		a.printf("%s: %s of %s\n", o.output, plural(n, "event"), plural(len(surveys), "trace"))
 	}
 	return nil
+}
+
+func names(surveys []*survey) (out []string) {
+	for _, s := range surveys {
+		out = append(out, s.path)
+	}
+	return out
 }
 
 // writeMerged writes the traces one after the other.
@@ -105,6 +121,9 @@ func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOption
 	out, err := a.createTrace(o.output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
+	}
+	if !o.filter.all() {
+		out.CM(dftracer.KeyPart, "1") // parents may be left out
 	}
 	pids := distinctPIDs(surveys)
 	base, end := firstID(surveys...), int64(0)

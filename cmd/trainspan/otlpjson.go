@@ -18,6 +18,8 @@ type otlpFormat struct {
 	extra uint64
 	procs map[procKey]*otlpProcess
 	order []*otlpProcess
+
+	waiting map[uint64]*spanEvents
 }
 
 // otlpProcess gathers the spans of one line.
@@ -33,13 +35,14 @@ type otlpProcess struct {
 const lineSpans = 512
 
 func newOTLPFormat(s *survey) *otlpFormat {
-	return &otlpFormat{from: s, procs: make(map[procKey]*otlpProcess)}
+	return &otlpFormat{from: s, procs: make(map[procKey]*otlpProcess), waiting: make(map[uint64]*spanEvents)}
 }
 
 func (o *otlpFormat) begin(dst []byte) []byte { return dst }
 func (o *otlpFormat) count() int64            { return o.n }
 
 func (o *otlpFormat) end(dst []byte) []byte {
+	dst = o.rest(dst)
 	for _, p := range o.order {
 		dst = p.line(dst)
 	}
@@ -47,9 +50,17 @@ func (o *otlpFormat) end(dst []byte) []byte {
 }
 
 func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
-	if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
+	switch {
+	case ev.Phase == dftracer.PhaseMetadata:
+		return o.note(dst, ev)
+	case ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer:
 		return dst
 	}
+	return o.span(dst, ev)
+}
+
+// write appends a span to its process, and the line of that when it is full.
+func (o *otlpFormat) write(dst []byte, ev *dftracer.Event, events *spanEvents) []byte {
 	o.n++
 	p := o.process(ev)
 	id := ev.ID
@@ -60,7 +71,7 @@ func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	if p.n > 0 {
 		p.spans = append(p.spans, ',')
 	}
-	p.span(ev, id, o.from)
+	p.span(ev, id, o.from, events)
 	if p.n++; p.n == lineSpans {
 		dst = p.line(dst)
 	}
@@ -98,7 +109,7 @@ func (p *otlpProcess) line(dst []byte) []byte {
 	return append(dst, "]}]}]}\n"...)
 }
 
-func (p *otlpProcess) span(ev *dftracer.Event, id uint64, from *survey) {
+func (p *otlpProcess) span(ev *dftracer.Event, id uint64, from *survey, events *spanEvents) {
 	b := p.spans
 	b = append(b, `{"traceId":"`...)
 	b = append(b, p.trace...)
@@ -118,15 +129,19 @@ func (p *otlpProcess) span(ev *dftracer.Event, id uint64, from *survey) {
 	attrs := make([]dftracer.Arg, 0, 2+len(ev.Args))
 	attrs = append(attrs, dftracer.String("dftracer.cat", ev.Cat), dftracer.Int("thread.id", ev.TID))
 	chrome := chromeFormat{from: from}
+	var extras otlpExtras
 	for i := range ev.Args {
 		arg := ev.Args[i]
+		if extras.take(&arg) {
+			continue
+		}
 		if isHashKey(arg.Key) {
 			_, arg = chrome.named(arg.Key, &arg)
 		}
 		attrs = append(attrs, arg)
 	}
 	b = appendAttributes(b, attrs)
-	p.spans = append(b, '}')
+	p.spans = append(extras.append(b, events), '}')
 }
 
 // appendID appends a span id: the event's id mixed with its process, never zero

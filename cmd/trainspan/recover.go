@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -16,39 +19,42 @@ func newRecover(a *app) *cobra.Command {
 	var o recoverOptions
 	cmd := &cobra.Command{
 		Use:   "recover FILE...",
-		Short: "Mend the traces of programs that were killed",
+		Short: "Repair the traces of programs that were killed",
 		Long: `Cuts each trace to its last whole line, closes the spans that were open with
-"truncated":1, and writes the end. What is in damaged gzip members is saved as far
+"truncated":1, puts a span named unfinished around children whose parent was never
+written, and writes the end. What is in damaged gzip members is saved as far
 as it can be read. A complete trace is left alone. Without -o the trace itself is
-replaced, in one step; do not mend the trace of a program that still runs.`,
+replaced, in one step; the trace of a program that still runs is refused.`,
 		Example: `  trainspan recover trace.pfw.gz
-  trainspan recover trace.pfw.gz -o mended.pfw.gz
+  trainspan recover trace.pfw.gz -o repaired.pfw.gz
   trainspan recover 'out/*.pfw.gz' --json`,
 		ValidArgsFunction: traces,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.recover(args, &o)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.recover(cmd.Context(), args, &o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "write the mended trace to this file and keep the old one")
+	f.StringVarP(&o.output, "output", "o", "", "write the repaired trace to this file and keep the old one")
 	f.BoolVar(&o.force, "force", false, "replace the file of -o when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per file")
 	return cmd
 }
 
-// mended is the JSON of the recover command about one file.
-type mended struct {
-	File     string `json:"file"`
-	Output   string `json:"output"`
-	Clean    bool   `json:"clean"`
-	Lines    int    `json:"lines"`
-	Bad      int    `json:"bad_lines"`
-	CutBytes int64  `json:"cut_bytes"`
-	Salvaged int    `json:"salvaged"`
-	Closed   int    `json:"closed_spans"`
+// repaired is the JSON of the recover command about one file.
+type repaired struct {
+	File       string `json:"file"`
+	Output     string `json:"output"`
+	Clean      bool   `json:"clean"`
+	Lines      int    `json:"lines"`
+	Bad        int    `json:"bad_lines"`
+	CutBytes   int64  `json:"cut_bytes"`
+	CutAt      int64  `json:"cut_at"` // first byte that was given up; -1 when none was
+	Salvaged   int    `json:"salvaged"`
+	Closed     int    `json:"closed_spans"`
+	Unfinished int    `json:"unfinished_spans"`
 }
 
-func (a *app) recover(args []string, o *recoverOptions) error {
+func (a *app) recover(ctx context.Context, args []string, o *recoverOptions) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
@@ -61,20 +67,24 @@ func (a *app) recover(args []string, o *recoverOptions) error {
 			return err
 		}
 	}
-	all := make([]mended, 0, len(files))
-	for _, path := range files {
-		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output})
+	all := make([]repaired, 0, len(files))
+	err = a.each(ctx, files, func(path string) error {
+		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output, Stop: ctx.Err})
 		if err != nil {
-			if r.Lines == 0 && !isSystem(err) {
+			if r.Lines == 0 && !isSystem(err) && !errors.Is(err, dftracer.ErrInUse) && ctx.Err() == nil {
 				return badData("%s: not a trace: it holds no record; nothing was changed", path)
 			}
 			return err
 		}
-		m := mended{path, path, r.Clean, r.Lines, r.Bad, r.CutBytes, r.Salvaged, r.Closed}
+		m := repaired{path, path, r.Clean, r.Lines, r.Bad, r.CutBytes, r.DamagedAt, r.Salvaged, r.Closed, r.Unfinished}
 		if o.output != "" {
 			m.Output = o.output
 		}
 		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if o.json {
 		return a.printJSON(all)
@@ -82,10 +92,17 @@ func (a *app) recover(args []string, o *recoverOptions) error {
 	for i := range all {
 		m := &all[i]
 		if m.Clean {
-			a.printf("%s: complete, %s; nothing to mend\n", m.File, plural(m.Lines, "record"))
+			a.printf("%s: complete, %s; nothing to repair\n", m.File, plural(m.Lines, "record"))
 			continue
 		}
-		a.printf("%s: %s kept, %s closed, %s cut off\n", m.Output, plural(m.Lines, "record"), plural(m.Closed, "open span"), size(m.CutBytes))
+		a.printf("%s: %s kept, %s closed", m.Output, plural(m.Lines, "record"), plural(m.Closed, "open span"))
+		if m.Unfinished > 0 {
+			a.printf(", %s marked unfinished", plural(m.Unfinished, "span"))
+		}
+		if m.CutBytes > 0 {
+			a.printf(", %s given up from byte %d on", size(m.CutBytes), m.CutAt)
+		}
+		a.printf("\n")
 	}
 	return nil
 }

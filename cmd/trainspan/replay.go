@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"time"
@@ -76,13 +75,16 @@ func newReplay(a *app) *cobra.Command {
 	var o otlpFlags
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "replay DIRECTORY...",
+		Use:   "replay DIRECTORY|FILE...",
 		Short: "Send spilled OTLP spans to a receiver",
 		Long: `Sends the spans of the *.otlp.jsonl files of each directory to an OTLP receiver
-and deletes every file that it took in full. Such files are left by exporters whose
-receiver was away, and made by trainspan convert --to otlp. Files that a running
-program is writing are left alone. The status is 1 when spans are left.`,
+and deletes every file of an exporter (spans-*.otlp.jsonl) that it took in full.
+Such files are left by exporters whose receiver was away. Other files, such as
+those of trainspan convert --to otlp, and files that are named one by one, are
+sent and never changed. Files that a running program is writing are left alone.
+The status is 1 when spans are left.`,
 		Example: `  trainspan replay /var/spool/job --endpoint http://localhost:4318
+  trainspan replay trace.otlp.jsonl --endpoint http://localhost:4318
   trainspan replay spill/ --endpoint https://collector:4317 --protocol grpc --header api-key=$KEY
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 trainspan replay spill/`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -98,18 +100,20 @@ program is writing are left alone. The status is 1 when spans are left.`,
 	return cmd
 }
 
-func (a *app) replay(ctx context.Context, dirs []string, o *otlpFlags, asJSON bool) error {
-	if len(dirs) == 0 {
+func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON bool) error {
+	if len(paths) == 0 {
 		return usage("no directory is given; name the one that holds the *.otlp.jsonl files")
 	}
-	for _, dir := range dirs {
-		info, err := os.Stat(dir)
+	isDir := make(map[string]bool)
+	for _, path := range paths {
+		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() {
-			return usage("%s: is not a directory; name the one that holds the *.otlp.jsonl files", dir)
+		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, spillSuffix)) {
+			return usage("%s: is neither a directory nor a *%s file; name one of these", path, spillSuffix)
 		}
+		isDir[path] = info.IsDir()
 	}
 	exp, err := o.exporter(ctx, a.lookup)
 	if err != nil {
@@ -119,42 +123,61 @@ func (a *app) replay(ctx context.Context, dirs []string, o *otlpFlags, asJSON bo
 		return usage("no receiver is given; add --endpoint http://HOST:4318 or set OTEL_EXPORTER_OTLP_ENDPOINT")
 	}
 	var sum otlp.ReplayResult
-	var failed error
-	for _, dir := range dirs {
-		r, err := otlp.Replay(ctx, dir, exp)
+	var failed []error
+	for _, path := range paths {
+		send := otlp.ReplayFile
+		if isDir[path] {
+			send = otlp.Replay
+		}
+		r, err := send(ctx, path, exp)
 		sum.Files += r.Files
+		sum.Kept += r.Kept
 		sum.Sent += r.Sent
 		sum.Rejected += r.Rejected
 		sum.Left += r.Left
 		sum.Broken += r.Broken
 		sum.InUse += r.InUse
-		failed = errors.Join(failed, err)
+		if err != nil {
+			failed = append(failed, err)
+		}
 	}
-	if err := exp.Shutdown(context.WithoutCancel(ctx)); failed == nil {
-		failed = err
+	if err := exp.Shutdown(context.WithoutCancel(ctx)); err != nil && len(failed) == 0 {
+		failed = append(failed, err)
 	}
 	if asJSON {
-		if err := a.printJSON(map[string]int{"files": sum.Files, "sent": sum.Sent, "rejected": sum.Rejected, "left": sum.Left,
-			"broken_lines": sum.Broken, "files_in_use": sum.InUse}); err != nil {
-			return err
-		}
+		err = a.printJSON(map[string]int{"files": sum.Files, "files_kept": sum.Kept, "sent": sum.Sent, "rejected": sum.Rejected, "left": sum.Left,
+			"broken_lines": sum.Broken, "files_in_use": sum.InUse})
 	} else {
 		a.printf("%s sent, %s finished\n", plural(sum.Sent, "span"), plural(sum.Files, "file"))
 	}
-	if failed != nil {
-		return failed
+	a.judgeReplay(&sum)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	for _, x := range failed {
+		if isSystem(x) && sum.Sent+sum.Left == 0 {
+			return x
+		}
+		a.problem("%s", explain(x))
+	}
+	return err
+}
+
+// judgeReplay tells about what was not sent.
+func (a *app) judgeReplay(sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
 		a.problem("%s rejected by the receiver and gone", plural(sum.Rejected, "span"))
 	}
 	if sum.Left > 0 {
-		a.problem("%s left in the directory; replay again later", plural(sum.Left, "span"))
+		a.problem("%s left to send; replay again later", plural(sum.Left, "span"))
 	}
 	if sum.Broken > 0 {
-		a.problem("%s cannot be read and stay in the directory", plural(sum.Broken, "line"))
+		a.problem("%s cannot be read and left where they are", plural(sum.Broken, "line"))
 	}
 	if sum.InUse > 0 {
 		a.note("%s in use by a running program was left alone", plural(sum.InUse, "file"))
 	}
-	return nil
+	if sum.Kept > 0 {
+		a.note("%s that no exporter made was kept; a second replay sends it again", plural(sum.Kept, "file"))
+	}
 }

@@ -153,17 +153,16 @@ func (r *rewriter) rehash(text string) (dftracer.Hash, bool) {
 // pass scans a trace that was surveyed and calls fn with every event.
 func (a *app) pass(ctx context.Context, s *survey, bar *progress, fn func(*dftracer.Event) error) error {
 	bar.file(s.path, s.events)
-	n := 0
-	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{Ordered: true, NoHashes: true}, func(ev *dftracer.Event) error {
-		if n++; n&0xfff == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	if s.rankByName {
+		fn = withRank(s.path, fn)
+	}
+	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{Ordered: true, NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.step()
+		if s.filter != nil && !s.filter.has(s.path, ev) {
+			return nil
+		}
 		return fn(ev)
 	})
 	bar.endFile()
-	if ctx.Err() != nil {
-		return usage("%s: interrupted", s.path)
-	}
 	return err
 }

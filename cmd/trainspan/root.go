@@ -58,16 +58,19 @@ const rootLong = `trainspan reads, checks and converts the traces of training jo
 files (.pfw, .pfw.gz) and what PyTorch's profiler and compiler write.
 
 Files may be given as names, as globs ("out/*.pfw.gz") or as directories, which
-stand for every trace in them.
+stand for every trace in them. A file that cannot be used does not keep the others
+from being used.
 
 Exit status: 0 all is well; 1 the data has problems, which are told on standard
-error; 2 wrong use, or a file that cannot be read or written.`
+error; 2 wrong use, interrupted, nothing that could be read, or an output that
+cannot be written.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trainspan",
 		Short:         "Read, check and convert traces of training jobs",
 		Long:          rootLong,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
@@ -83,12 +86,13 @@ func newRoot(a *app) *cobra.Command {
 		},
 		SuggestionsMinimumDistance: 2,
 	}
+	root.SetVersionTemplate("trainspan {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&a.noBar, "no-progress", false, "no progress bar, even on a terminal")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newSummary(a), newInfo(a), newValidate(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
+		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
 		newRecover(a), newConvert(a), newReplay(a), newIndex(a),
 		newReport(a), newCompare(a),
 	)

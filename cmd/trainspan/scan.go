@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -12,19 +11,12 @@ import (
 // It is an error when the file is no trace at all.
 func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
 	bar.file(path, knownEvents(path, bar))
-	seen := 0
-	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error {
-		if seen++; seen&0xfff == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Ordered: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.step()
 		return fn(ev)
 	})
 	bar.endFile()
 	if err != nil {
-		if ctx.Err() != nil {
-			return st, hashes, fmt.Errorf("%s: interrupted", path)
-		}
 		return st, hashes, err
 	}
 	return st, hashes, a.judge(path, &st)
@@ -48,6 +40,9 @@ func knownEvents(path string, bar *progress) int64 {
 // judge tells about what was skipped.
 func (a *app) judge(path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
+		if isRecords(path) {
+			return badData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them", path)
+		}
 		why := ""
 		switch {
 		case st.Lines == 0 && !st.Torn:
@@ -65,7 +60,7 @@ func (a *app) judge(path string, st *dftracer.ReadStats) error {
 		a.problem("%s: %s skipped, first %v; trainspan validate lists them", path, plural(st.Bad, "line"), &st.First[0])
 	}
 	if st.Torn {
-		a.problem("%s: the file is damaged or cut off; what can be read was used, trainspan recover mends it", path)
+		a.problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it", path, st.DamagedAt)
 	}
 	return nil
 }

@@ -48,7 +48,9 @@ type fileInfo struct {
 	Open        []string         `json:"open_spans,omitempty"`
 	Missing     []string         `json:"missing,omitempty"`
 	Damaged     string           `json:"damaged,omitempty"`
-	Aligned     bool             `json:"line_aligned"` // every member ends on a line end
+	DamagedAt   int64            `json:"damaged_at,omitempty"` // byte of the file
+	Part        bool             `json:"part,omitempty"`       // filters left something out
+	Aligned     bool             `json:"line_aligned"`         // every member ends on a line end
 	Members     []member         `json:"members"`
 }
 
@@ -74,14 +76,50 @@ func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *prog
 		}
 	}
 	t, members, err := walk(ctx, path, bar)
+	if errors.Is(err, errNoTrace) {
+		return nil, badData("%s: %v", path, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if t.Events+t.Metadata+t.Counters == 0 {
 		return nil, a.judge(path, &dftracer.ReadStats{Lines: int(t.Lines), Torn: t.Torn, First: firstBad(t)})
 	}
+	t.rankByName(path)
 	info := describe(t, members)
 	info.Path, info.FileSize, info.FileTime = path, stat.Size(), stat.ModTime().UnixNano()
+	return info, nil
+}
+
+// inspectPart returns what filters leave of a trace, and what is in JSON lines.
+func (a *app) inspectPart(ctx context.Context, path string, q *filter, bar *progress) (*fileInfo, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	t := newTally()
+	t.ended = true
+	hashes, err := a.read(ctx, path, q, bar, func(ev *dftracer.Event) error {
+		t.add(ev)
+		t.forget()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for key := range t.procs {
+		if name, ok := hashes.Host(key.host); ok {
+			t.names[key.host] = name
+		}
+	}
+	info := describe(t, nil)
+	info.Path, info.FileSize, info.FileTime, info.Part = path, stat.Size(), stat.ModTime().UnixNano(), !q.all()
+	if info.Part {
+		info.Processes = slices.DeleteFunc(info.Processes, func(p processInfo) bool { return p.Events == 0 })
+	}
+	if isRecords(path) {
+		info.Dialect = "JSON lines"
+	}
 	return info, nil
 }
 
@@ -116,6 +154,7 @@ func describe(t *tally, members []member) *fileInfo {
 		info.Open = append(info.Open, ev.Cat+"/"+ev.Name)
 	}
 	slices.Sort(info.Open)
+	info.DamagedAt = t.damagedAt
 	if t.Torn {
 		info.Damaged = "cut off inside a record"
 		if t.cause != "" {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ type splitOptions struct {
 	every       time.Duration
 	dir         string
 	force, json bool
+	filter      filter
 }
 
 var splitWords = []string{"process", "epoch", "category", "time"}
@@ -46,6 +49,7 @@ say so by a trace.part record. Spans without an epoch go to a piece of their own
 	f.BoolVar(&o.force, "force", false, "replace pieces that exist")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per piece")
 	words(cmd, "by", splitWords...)
+	o.filter.flags(f)
 	return cmd
 }
 
@@ -87,10 +91,13 @@ func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
 	case !strings.Contains(" "+strings.Join(splitWords, " ")+" ", " "+o.by+" "):
 		return usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
 	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
 	bar := a.startProgress("split", []string{files[0], files[0]})
 	defer bar.finish()
 	s := &splitter{a: a, o: o, pieces: make(map[string]*splitPiece)}
-	if s.from, err = a.survey(ctx, files[0], bar); err != nil {
+	if s.from, err = a.survey(ctx, files[0], &o.filter, bar); err != nil {
 		return err
 	}
 	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(files[0]), ".gz"), ".pfw")
@@ -203,14 +210,22 @@ func (s *splitter) sharedPID(key procKey) bool {
 	return false
 }
 
-// fileName makes a word fit for the name of a file.
+// fileName makes a word fit for the name of a file. Words that had to be changed
+// for that get a number, so that no two become the same.
 func fileName(s string) string {
-	return strings.Map(func(r rune) rune {
+	const most = 80
+	fit := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' {
 			return r
 		}
 		return '_'
 	}, s)
+	if fit == s && len(s) <= most {
+		return s
+	}
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, s) // never fails
+	return fmt.Sprintf("%s-%08x", fit[:min(len(fit), most)], h.Sum32())
 }
 
 // piece returns the piece of an event and begins it when it is the first.
@@ -237,7 +252,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 	p.r.piece = name
 	s.pieces[name] = p
 	s.order = append(s.order, p)
-	if s.o.by != "process" {
+	if s.o.by != "process" || s.from.filter != nil {
 		p.out.CM(dftracer.KeyPart, fmt.Sprint(len(s.order)))
 	}
 	for i := range s.facts {

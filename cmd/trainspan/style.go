@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -53,11 +55,14 @@ func terminal(w io.Writer) bool {
 type table struct {
 	heads []string // a leading "<" puts a column to the left
 	rows  [][]string
+	drop  []string // heads of columns that go first where there is no room
+	empty bool     // columns in which no row has anything go as well
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-func (t *table) write(w io.Writer, p painter) {
+// write prints the table, no wider than a number of characters; 0 is any.
+func (t *table) write(w io.Writer, p painter, most int) {
 	width := make([]int, len(t.heads))
 	left := make([]bool, len(t.heads))
 	heads := make([]string, len(t.heads))
@@ -70,9 +75,14 @@ func (t *table) write(w io.Writer, p painter) {
 			width[i] = max(width[i], utf8.RuneCountInString(c))
 		}
 	}
+	shown := t.fit(heads, width, left, most)
 	line := func(row []string) string {
 		var b strings.Builder
 		for i, c := range row {
+			if !shown[i] {
+				continue
+			}
+			c = shorten(c, width[i])
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
 			b.WriteString("  ")
 			if left[i] {
@@ -87,6 +97,59 @@ func (t *table) write(w io.Writer, p painter) {
 	for _, row := range t.rows {
 		_, _ = fmt.Fprintln(w, line(row))
 	}
+}
+
+// narrowest is how far a column of words is cut.
+const narrowest = 16
+
+// fit decides which columns are shown, and cuts those of words.
+func (t *table) fit(heads []string, width []int, left []bool, most int) []bool {
+	shown := make([]bool, len(heads))
+	total := 0
+	for i := range heads {
+		shown[i] = !t.empty || len(t.rows) == 0 || slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "-" && row[i] != "" })
+		if shown[i] {
+			total += width[i] + 2
+		}
+	}
+	cut := func(floor int) {
+		for i := range heads {
+			if over := total - most; over > 0 && left[i] && shown[i] && width[i] > floor {
+				over = min(over, width[i]-floor)
+				width[i], total = width[i]-over, total-over
+			}
+		}
+	}
+	if most <= 0 {
+		return shown
+	}
+	cut(2 * narrowest)
+	for _, name := range t.drop {
+		if i := slices.Index(heads, name); total > most && i >= 0 && shown[i] {
+			shown[i] = false
+			total -= width[i] + 2
+		}
+	}
+	cut(narrowest)
+	return shown
+}
+
+// width is how many characters fit on a line of standard output: those of the
+// terminal, or COLUMNS. 0 is as many as there are.
+func (a *app) width() int {
+	if a.lookup != nil {
+		if v, _ := a.lookup("COLUMNS"); v != "" {
+			if n, err := strconv.Atoi(v); err == nil && n > 0 {
+				return max(n, 40)
+			}
+		}
+	}
+	if f, ok := a.stdout.w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return max(n, 40)
+		}
+	}
+	return 0
 }
 
 // printf writes to standard output, which remembers its error.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -14,22 +14,22 @@ type summaryOptions struct {
 	top     int
 	sort    string
 	json    bool
-	from    string
-	to      string
-	classes stats.Classes
+	filter  filter
+	classes summary.Classes
 }
 
 func newSummary(a *app) *cobra.Command {
 	var o summaryOptions
-	def := stats.DefaultClasses()
+	def := summary.DefaultClasses()
 	cmd := &cobra.Command{
 		Use:   "summary FILE...",
 		Short: "Tell where the time went",
-		Long: `Adds up the time of one or several traces of a job.
+		Long: `Adds up the time of one or several traces of a job, or of JSON lines.
 
-Per rank and per epoch: how long something was computed, how long I/O and
-communication took, and how much of these did not overlap with computing. Each
-moment counts once there, however many spans it is in.
+Per rank and per epoch: how long something was computed, how long I/O,
+communication and copies took, and the stalls: how long there was I/O or
+communication while nothing was computed. Idle is none of the four. Each moment
+counts once there, however many spans it is in. The attempts of a rank add up.
 
 A rank with kernels in its PyTorch profile computes while one of these runs, those
 of collectives aside; with --compute the categories alone decide.
@@ -38,14 +38,13 @@ Per category and name: how often, the time in all, the time without the spans
 that ran inside on the same lane (self), and how it is spread. Percentiles are
 exact to 1.6 %.
 
---from and --to look at the spans that start in a stretch of time. With an index
-(trainspan index) only the gzip members of that time are read.
-
-Memory does not grow with the size of the traces.`,
+With an index (trainspan index), --from and --to read only the gzip members of
+that time. Memory does not grow with the size of the traces.`,
 		Example: `  trainspan summary trace.pfw.gz
   trainspan summary 'out/trace-*.pfw.gz' --top 50
-  trainspan summary out/ --json | jq '.processes[] | {rank, io_unoverlapped_us}'
-  trainspan summary trace.pfw.gz --from '2026-11-21 01:04:47' --to '2026-11-21 01:04:48'
+  trainspan summary out/ --json | jq '.processes[] | {rank, io_stall_us}'
+  trainspan summary trace.pfw.gz --from +10m --to +11m
+  trainspan summary out/ --rank 0-3 --epoch 2
   trainspan summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,11 +56,11 @@ Memory does not grow with the size of the traces.`,
 	f.IntVar(&o.top, "top", 25, "how many names to show; 0 shows all")
 	f.StringVar(&o.sort, "sort", "self", "order of the names: self, total, count, mean, p99 or name")
 	f.BoolVar(&o.json, "json", false, "print JSON with everything, times in microseconds")
-	f.StringVar(&o.from, "from", "", "leave out spans that start before this time (UTC)")
-	f.StringVar(&o.to, "to", "", "leave out spans that start at this time or later")
 	f.StringSliceVar(&o.classes.Compute, "compute", def.Compute, "categories that are computing")
 	f.StringSliceVar(&o.classes.IO, "io", def.IO, "categories that are I/O")
 	f.StringSliceVar(&o.classes.Comm, "comm", def.Comm, "categories that are communication")
+	f.StringSliceVar(&o.classes.Copy, "copy", def.Copy, "categories that are copies between host and device")
+	o.filter.flags(f)
 	words(cmd, "sort", sortWords...)
 	return cmd
 }
@@ -69,7 +68,7 @@ Memory does not grow with the size of the traces.`,
 // fileSummary is the JSON of the summary command.
 type fileSummary struct {
 	Files []string `json:"files"`
-	*stats.Result
+	*summary.Result
 }
 
 func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) error {
@@ -80,37 +79,36 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	if !ok {
 		return usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
-	span, err := parseWindow(o.from, o.to)
-	if err != nil {
-		return err
-	}
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
-	agg := stats.New(&stats.Options{Classes: o.classes})
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
+	agg := summary.New(&summary.Options{Classes: o.classes})
 	hosts := make(map[string]string)
 	bar := a.startProgress("summary", files)
-	for _, path := range files {
+	err = a.each(ctx, files, func(path string) error {
 		agg.NextFile()
-		hashes, err := a.scanWindow(ctx, path, span, bar, func(ev *dftracer.Event) error {
+		hashes, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error {
 			agg.Add(ev)
 			if ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameHostHash {
-				hosts[ev.HostHash] = ""
+				hosts[ev.HostHash], _ = ev.Meta()
 			}
 			return nil
 		})
-		if err != nil {
-			bar.finish()
-			return err
-		}
 		for hash := range hosts {
 			if name, ok := hashes.Host(hash); ok {
 				hosts[hash] = name
 			}
 		}
-	}
+		return err
+	})
 	bar.finish()
+	if err != nil {
+		return err
+	}
 	res := agg.Result()
 	for i := range res.Processes {
 		p := &res.Processes[i]

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/stats"
+	"github.com/trainspan/trainspan/analysis/summary"
 )
 
-func (a *app) showSummary(files []string, r *stats.Result, o *summaryOptions) {
+func (a *app) showSummary(files []string, r *summary.Result, o *summaryOptions) {
 	p := a.paint(a.stdout)
 	what := files[0]
 	if len(files) > 1 {
@@ -20,6 +20,9 @@ func (a *app) showSummary(files []string, r *stats.Result, o *summaryOptions) {
 		return
 	}
 	a.printf("%s, from %s\n", micros(float64(r.End-r.Start)), moment(r.Start))
+	if slices.ContainsFunc(files, isRecords) {
+		a.printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
+	}
 	a.showUse(r, p)
 	a.showEpochs(r, p)
 	a.showNames("Categories", r.Categories, len(r.Categories), p)
@@ -39,7 +42,7 @@ func (a *app) showSummary(files []string, r *stats.Result, o *summaryOptions) {
 
 const maxRows = 64
 
-func useCells(u stats.Use) []string {
+func useCells(u *summary.Use) []string {
 	cell := func(us int64) string {
 		if us == 0 {
 			return "-"
@@ -47,40 +50,53 @@ func useCells(u stats.Use) []string {
 		return micros(float64(us))
 	}
 	return []string{micros(float64(u.Wall)), cell(u.Compute), percent(u.Compute, u.Wall),
-		cell(u.IO), cell(u.IOAlone), cell(u.Comm), cell(u.CommAlone), cell(u.Rest)}
+		cell(u.IO), cell(u.IOStall), cell(u.Comm), cell(u.CommStall), cell(u.Copies), cell(u.Idle)}
 }
 
-var useHeads = []string{"wall", "compute", "of wall", "I/O", "unoverlapped", "comm", "unoverlapped", "none of these"}
+var useHeads = []string{"wall", "compute", "of wall", "I/O", "I/O stall", "comm", "comm stall", "copies", "idle"}
 
-func (a *app) showUse(r *stats.Result, p painter) {
+// usePriority is the order in which columns go where a terminal is narrow.
+var usePriority = []string{"events", "lanes", "pid", "I/O", "comm", "copies", "of wall", "steps"}
+
+func (a *app) showUse(r *summary.Result, p painter) {
 	a.printf("\n%s\n", p.head("Time of each rank"))
-	t := table{heads: append([]string{"<rank", "pid", "lanes", "events"}, useHeads...)}
-	var mean stats.Use
-	for i := range r.Processes {
+	attempts := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Attempt > 0 })
+	first := []string{"<rank"}
+	if attempts {
+		first = append(first, "attempt")
+	}
+	t := table{heads: slices.Concat(first, []string{"pid", "lanes", "events"}, useHeads), drop: usePriority, empty: true}
+	for i := range r.Processes[:min(len(r.Processes), maxRows)] {
 		x := &r.Processes[i]
-		addUse(&mean, &x.Use)
-		if i < maxRows {
-			rank := x.Rank
-			if rank == "" {
-				rank = "?"
-			}
-			t.add(append([]string{rank, fmt.Sprint(x.PID), count(x.Lanes), count(x.Events)}, useCells(x.Use)...)...)
+		row := []string{x.Rank}
+		if x.Rank == "" {
+			row[0] = "?"
 		}
+		if attempts {
+			row = append(row, fmt.Sprint(x.Attempt))
+		}
+		row = append(row, fmt.Sprint(x.PID), count(x.Lanes), count(x.Events))
+		t.add(append(row, useCells(&x.Use)...)...)
 	}
-	if n := int64(len(r.Processes)); n > 1 {
-		t.add(append([]string{"mean", "", "", ""}, useCells(divUse(mean, n))...)...)
+	if len(r.Processes) > 1 {
+		mean, _ := r.Mean()
+		t.add(slices.Concat([]string{"mean"}, make([]string, len(first)+2), useCells(&mean))...)
 	}
-	t.write(a.stdout, p)
-	if slices.ContainsFunc(r.Processes, func(x stats.ProcessStat) bool { return x.Kernels }) {
-		a.printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes that of the host instead\n")
+	t.write(a.stdout, p, a.width())
+	if attempts {
+		a.printf("  the mean is that of the ranks; the attempts of a rank add up\n")
+	}
+	if slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Kernels }) {
+		a.printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes\n  that of the host instead\n")
 	}
 	if len(r.Processes) > maxRows {
 		a.printf("  %s more are in --json and in the mean\n", count(len(r.Processes)-maxRows))
 	}
 }
 
-func (a *app) showEpochs(r *stats.Result, p painter) {
-	if len(r.Epochs) == 0 {
+func (a *app) showEpochs(r *summary.Result, p painter) {
+	means := r.EpochMeans()
+	if len(means) == 0 {
 		return
 	}
 	title := "Epochs"
@@ -88,28 +104,18 @@ func (a *app) showEpochs(r *stats.Result, p painter) {
 		title = "Epochs, mean over ranks"
 	}
 	a.printf("\n%s\n", p.head(title))
-	t := table{heads: append([]string{"epoch", "ranks", "steps", "events"}, useHeads...)}
-	rows := 0
-	for i := 0; i < len(r.Epochs); {
-		var sum stats.Use
-		var n, steps, events int64
-		number := r.Epochs[i].Epoch
-		for ; i < len(r.Epochs) && r.Epochs[i].Epoch == number; i++ {
-			e := &r.Epochs[i]
-			addUse(&sum, &e.Use)
-			n, steps, events = n+1, max(steps, e.Steps), events+e.Events
-		}
-		if rows++; rows <= maxRows {
-			t.add(append([]string{count(number), count(n), count(steps), count(events)}, useCells(divUse(sum, n))...)...)
-		}
+	t := table{heads: append([]string{"epoch", "ranks", "steps", "events"}, useHeads...), drop: append([]string{"ranks"}, usePriority...), empty: true}
+	for i := range means[:min(len(means), maxRows)] {
+		e := &means[i]
+		t.add(append([]string{count(e.Epoch), count(e.Ranks), count(e.Steps), count(e.Events)}, useCells(&e.Use)...)...)
 	}
-	t.write(a.stdout, p)
-	if rows > maxRows {
-		a.printf("  %s more are in --json\n", count(rows-maxRows))
+	t.write(a.stdout, p, a.width())
+	if len(means) > maxRows {
+		a.printf("  %s more are in --json\n", count(len(means)-maxRows))
 	}
 }
 
-func (a *app) showNames(title string, list []stats.NameStat, n int, p painter) {
+func (a *app) showNames(title string, list []summary.NameStat, n int, p painter) {
 	a.printf("\n%s\n", p.head(title))
 	var self int64
 	for i := range list {
@@ -119,7 +125,7 @@ func (a *app) showNames(title string, list []stats.NameStat, n int, p painter) {
 	if len(list) > 0 && list[0].Name == "" {
 		heads = append(heads[:1], heads[2:]...)
 	}
-	t := table{heads: heads}
+	t := table{heads: heads, drop: []string{"p50", "mean", "of self", "max", "p99", "category"}}
 	for i := range list[:n] {
 		s := &list[i]
 		row := []string{shorten(s.Category, 24)}
@@ -131,7 +137,7 @@ func (a *app) showNames(title string, list []stats.NameStat, n int, p painter) {
 		t.add(append(row, count(s.Count), micros(float64(s.Total)), micros(float64(s.Self)), percent(s.Self, self),
 			micros(s.Mean), micros(float64(s.P50)), micros(float64(s.P99)), micros(float64(s.Max)))...)
 	}
-	t.write(a.stdout, p)
+	t.write(a.stdout, p, a.width())
 }
 
 // printable keeps control characters of names away from the terminal.
@@ -142,19 +148,4 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-func addUse(sum, u *stats.Use) {
-	sum.Wall += u.Wall
-	sum.Compute += u.Compute
-	sum.IO += u.IO
-	sum.IOAlone += u.IOAlone
-	sum.Comm += u.Comm
-	sum.CommAlone += u.CommAlone
-	sum.Rest += u.Rest
-}
-
-func divUse(u stats.Use, n int64) stats.Use {
-	return stats.Use{Wall: u.Wall / n, Compute: u.Compute / n, IO: u.IO / n, IOAlone: u.IOAlone / n,
-		Comm: u.Comm / n, CommAlone: u.CommAlone / n, Rest: u.Rest / n}
 }

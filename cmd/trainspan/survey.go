@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -15,28 +17,43 @@ const noFlush = time.Hour
 
 // survey is what a first pass finds out about a trace that is written anew.
 type survey struct {
-	path      string
-	hashes    *dftracer.Hashes
-	dialect   dftracer.Dialect
-	host      string // hash in the first record
-	maxID     uint64
-	facts     int
-	events    int64
-	procs     map[procKey]bool
-	ranks     map[procKey]string
-	start     dftracer.Event
-	startTime int64
-	endTime   int64
+	path    string
+	filter  *filter // what of it is asked for; nil is everything
+	hashes  *dftracer.Hashes
+	dialect dftracer.Dialect
+	host    string // hash in the first record
+	maxID   uint64
+	facts   int
+	events  int64
+	procs   map[procKey]bool
+	ranks   map[procKey]string
+
+	first      procKey // the process of the first record
+	rankByName bool    // only the name of the file says the rank
+
+	eventCounts map[uint64]int32 // of the spans that have events
+	start       dftracer.Event
+	startTime   int64
+	endTime     int64
 }
 
 // survey reads a trace once and tells what is wrong with it.
-func (a *app) survey(ctx context.Context, path string, bar *progress) (*survey, error) {
+func (a *app) survey(ctx context.Context, path string, q *filter, bar *progress) (*survey, error) {
 	s := &survey{path: path, procs: make(map[procKey]bool), ranks: make(map[procKey]string)}
+	if !q.all() {
+		s.filter = q
+	}
 	st, hashes, err := a.scan(ctx, path, bar, func(ev *dftracer.Event) error {
+		if s.filter != nil && !q.has(path, ev) {
+			return nil
+		}
 		s.note(ev)
 		return nil
 	})
 	s.hashes, s.dialect = hashes, st.Dialect
+	if rank := runs.RankOf(path); rank >= 0 && len(s.ranks) == 0 {
+		s.ranks[s.first], s.rankByName = strconv.Itoa(rank), true
+	}
 	return s, err
 }
 
@@ -44,9 +61,18 @@ func (s *survey) note(ev *dftracer.Event) {
 	if s.host == "" {
 		s.host = ev.HostHash
 	}
+	if s.facts+int(s.events) == 0 {
+		s.first = s.key(ev)
+	}
 	s.maxID = max(s.maxID, ev.ID)
 	if ev.Phase == dftracer.PhaseMetadata {
 		s.facts++
+		if id, _, _, ok := eventOf(ev); ok && (len(s.eventCounts) < maxEventSpans || s.eventCounts[id] > 0) {
+			if s.eventCounts == nil {
+				s.eventCounts = make(map[uint64]int32)
+			}
+			s.eventCounts[id]++
+		}
 		if key, value := ev.Meta(); ev.Name == dftracer.NameProcess && key == "rank" {
 			s.ranks[s.key(ev)] = value
 		}

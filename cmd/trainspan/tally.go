@@ -2,7 +2,9 @@ package main
 
 import (
 	"maps"
+	"strconv"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -15,12 +17,13 @@ type tally struct {
 	Categories                 map[string]int64
 	Torn                       bool
 
-	cause    string
-	firstBad string
-	ended    bool // an end record was seen
-	part     bool // continues another file
-	mended   bool // by recover
-	aligned  bool // every member ends on a line end
+	cause     string
+	damagedAt int64 // byte of the file
+	firstBad  string
+	ended     bool // an end record was seen
+	part      bool // continues another file
+	mended    bool // by recover
+	aligned   bool // every member ends on a line end
 
 	facts   bool // metadata was seen, so that the dialect is sure
 	dialect dftracer.Dialect
@@ -145,6 +148,29 @@ func (t *tally) fact(ev *dftracer.Event) {
 			t.begun[b.ID] = b
 		}
 	}
+}
+
+// rankByName gives the first process the rank that the name of the file says,
+// unless a record says one.
+func (t *tally) rankByName(path string) {
+	rank := runs.RankOf(path)
+	if rank < 0 || len(t.order) == 0 {
+		return
+	}
+	for _, p := range t.procs {
+		if p.Rank != "" {
+			return
+		}
+	}
+	t.procs[t.order[0]].Rank = strconv.Itoa(rank)
+}
+
+// forget drops what only merge needs.
+func (t *tally) forget() {
+	for _, id := range t.finished {
+		delete(t.begun, id)
+	}
+	t.finished = t.finished[:0]
 }
 
 // merge adds what a chunk has. Chunks come in the order of the file.

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
 )
@@ -33,6 +36,25 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 		}
 		to = file
 	}
+	var zip *gzip.Writer
+	if strings.HasSuffix(output, ".gz") {
+		zip = gzip.NewWriter(to)
+		to = zip
+	}
+	n, err := a.writeText(ctx, s, format, to, bar)
+	if zip != nil {
+		if closeErr := zip.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	if file != nil {
+		err = file.finish(err)
+	}
+	return n, err
+}
+
+// writeText writes what a format makes of a trace.
+func (a *app) writeText(ctx context.Context, s *survey, format textFormat, to io.Writer, bar *progress) (int64, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	buf := format.begin(nil)
 	err := a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
@@ -46,9 +68,6 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 	if err == nil {
 		_, _ = w.Write(format.end(buf)) // Flush returns its error
 		err = w.Flush()
-	}
-	if file != nil {
-		err = file.finish(err)
 	}
 	return format.count(), err
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ type validateOptions struct {
 	dftracer.ValidateOptions
 	json, quiet bool
 	show        int
+	showSet     bool
 }
 
 func newValidate(a *app) *cobra.Command {
@@ -23,7 +26,9 @@ func newValidate(a *app) *cobra.Command {
 		Short: "Check traces against every rule of the format",
 		Long: `Checks that every line is strict JSON with the right types, the framing, the
 order of the first records, that ids are unique and parents exist, that spans
-lie inside their parents and do not overlap partially on a lane.
+lie inside their parents and do not overlap partially on a lane. Problems are grouped
+by the rule they break, each with its count and its first line; --show lists single
+ones. Of JSON lines it checks that each is a record.
 
 The status is 0 when every trace is in order and 1 when one is not. Memory does
 not grow with the number of events: large traces are sorted in temporary files,
@@ -34,6 +39,7 @@ about 60 bytes per event, in the directory that TMPDIR names.`,
   trainspan validate out/ --json | jq '.[] | select(.ok | not)'`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.showSet = cmd.Flags().Changed("show")
 			return a.validate(cmd.Context(), args, &o)
 		},
 	}
@@ -41,8 +47,8 @@ about 60 bytes per event, in the directory that TMPDIR names.`,
 	f.BoolVar(&o.AllowUnfinished, "unfinished", false, "accept a trace without end, such as that of a running job")
 	f.BoolVar(&o.AllowMissingParents, "missing-parents", false, "accept parents that are not in the trace")
 	f.BoolVar(&o.AllowOutliving, "outliving", false, "accept spans that are not inside their parent")
-	f.BoolVar(&o.AllowForeign, "foreign", false, "accept what other producers do: repeated ids, no framing, overlaps")
-	f.IntVar(&o.show, "show", 10, "how many problems to show of a trace, at most 100")
+	f.BoolVar(&o.AllowForeign, "foreign", false, "accept what other producers and their tools do: repeated ids, no or repeated framing, overlaps, unknown parents")
+	f.IntVar(&o.show, "show", 10, "list this many problems of a trace, at most 100")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing about traces that are in order")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per file")
 	return cmd
@@ -55,19 +61,35 @@ type verdict struct {
 	Dialect  string         `json:"dialect"`
 	Lines    int            `json:"lines"`
 	Events   int            `json:"events"`
+	Counters int            `json:"counters"`
 	Metadata int            `json:"metadata"`
 	Lanes    int            `json:"lanes"`
 	Open     int            `json:"open_spans"`
 	Orphans  int            `json:"orphans"`
 	Lost     int            `json:"events_lost"`
 	Count    int            `json:"problem_count"`
+	Groups   []problemGroup `json:"groups"`
 	Problems []problemLine  `json:"problems"`
 	Counts   map[string]int `json:"counts"`
+}
+
+type problemGroup struct {
+	Rule  string `json:"rule"`
+	Count int    `json:"count"`
+	Line  int    `json:"first_line,omitempty"`
+	Text  string `json:"first"`
 }
 
 type problemLine struct {
 	Line int    `json:"line,omitempty"`
 	Text string `json:"text"`
+}
+
+// checked is what became of one file.
+type checked struct {
+	dftracer.Report
+	dialect string
+	err     error
 }
 
 func (a *app) validate(ctx context.Context, args []string, o *validateOptions) error {
@@ -78,11 +100,10 @@ func (a *app) validate(ctx context.Context, args []string, o *validateOptions) e
 	if err != nil {
 		return err
 	}
+	o.Stop = ctx.Err
 	bar := a.startProgress("validate", files)
-	reports := make([]dftracer.Report, len(files))
+	results := make([]checked, len(files))
 	done := make([]chan struct{}, len(files))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range done {
 		done[i] = make(chan struct{})
 	}
@@ -90,79 +111,153 @@ func (a *app) validate(ctx context.Context, args []string, o *validateOptions) e
 	advance.Go(func() error {
 		for i, path := range files {
 			bar.file(path, 1)
-			select {
-			case <-done[i]:
-			case <-gctx.Done():
-				return nil
-			}
+			<-done[i]
 			bar.endFile()
 		}
 		return nil
 	})
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, path := range files {
-		group.Go(func() (err error) {
-			if err := gctx.Err(); err != nil {
-				return usage("interrupted before %s was checked", path)
-			}
-			reports[i], err = dftracer.ValidateFile(path, &o.ValidateOptions)
-			close(done[i])
-			return err
+		group.Go(func() error {
+			defer close(done[i])
+			results[i] = a.check(ctx, path, o)
+			return nil
 		})
 	}
-	err = group.Wait()
-	_ = advance.Wait() // it returns none
+	_ = group.Wait() // errors are in the results
+	_ = advance.Wait()
 	bar.finish()
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return a.showVerdicts(files, reports, o)
+	return a.showVerdicts(ctx, files, results, o)
 }
 
-func (a *app) showVerdicts(files []string, reports []dftracer.Report, o *validateOptions) error {
-	bad := 0
-	all := make([]verdict, 0, len(files))
-	p := a.paint(a.stdout)
-	for i := range reports {
-		r := &reports[i]
-		if r.Events+r.Metadata == 0 {
-			r.Count++
-			r.Problems = append([]dftracer.Problem{{Text: "not a trace: there is no record in it"}}, r.Problems...)
+// check validates one file.
+func (a *app) check(ctx context.Context, path string, o *validateOptions) (c checked) {
+	if err := ctx.Err(); err != nil {
+		c.err = err
+		return c
+	}
+	if isRecords(path) {
+		return checkRecords(ctx, path)
+	}
+	c.Report, c.err = dftracer.ValidateFile(path, &o.ValidateOptions)
+	c.dialect = c.Dialect.String()
+	if c.err != nil && !isSystem(c.err) { // not even the first bytes could be read
+		c.add("not a trace", "not a trace: %v", c.err)
+		c.err = nil
+	} else if c.err == nil && c.Events+c.Metadata == 0 {
+		c.add("not a trace", "not a trace: there is no record in it")
+	}
+	return c
+}
+
+// add counts a problem of the whole file.
+func (c *checked) add(rule, format string, args ...any) {
+	p := dftracer.Problem{Rule: rule, Text: fmt.Sprintf(format, args...)}
+	c.Count++
+	c.Problems = append([]dftracer.Problem{p}, c.Problems...)
+	c.Groups = append([]dftracer.ProblemGroup{{Rule: rule, Count: 1, First: p}}, c.Groups...)
+}
+
+// checkRecords looks whether every line of a file of JSON lines is a record.
+func checkRecords(ctx context.Context, path string) (c checked) {
+	c.dialect = "JSON lines"
+	procs, err := readRecords(ctx, path, func(ev *dftracer.Event) error {
+		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
+			c.Spans++
+			if _, open := ev.Arg("truncated"); open {
+				c.Open++
+			}
 		}
-		if !r.OK() {
-			bad++
+		return nil
+	})
+	var known *statusError
+	switch {
+	case errors.As(err, &known):
+		c.add("no records", "not a file of JSON lines: no line is a record")
+	case err != nil:
+		c.err = err
+	}
+	for _, p := range procs {
+		if p.Bad > 0 {
+			c.add("not a record", "%s that are no records", plural(p.Bad, "line"))
+		}
+		if p.Torn {
+			c.add("cut off", "the last record is cut off")
+		}
+	}
+	return c
+}
+
+func (a *app) showVerdicts(ctx context.Context, files []string, results []checked, o *validateOptions) error {
+	all := make([]verdict, 0, len(files))
+	at := 0
+	err := a.each(ctx, files, func(path string) error {
+		c := &results[at]
+		at++
+		if c.err != nil {
+			return c.err
+		}
+		if !c.OK() {
+			a.problems++
 		}
 		if o.json {
-			all = append(all, verdictOf(files[i], r, o.show))
-			continue
+			all = append(all, verdictOf(path, c, o.show))
+		} else {
+			a.showVerdict(path, c, o)
 		}
-		if r.OK() {
-			if !o.quiet {
-				a.printf("%s: %s, %s, %s, %s\n", files[i], p.good("ok"), r.Dialect, plural(r.Events, "event"), plural(r.Lanes, "lane"))
-			}
-			continue
-		}
-		a.printf("%s: %s\n", files[i], p.bad(plural(r.Count, "problem")))
-		shown := r.Problems[:min(len(r.Problems), o.show)]
-		for _, x := range shown {
-			a.printf("  %s\n", printable(x.String()))
-		}
-		if len(shown) < r.Count {
-			a.printf("  and %s more\n", count(r.Count-len(shown)))
-		}
+		return nil
+	})
+	if err != nil || !o.json {
+		return err
 	}
-	if o.json {
-		if err := a.printJSON(all); err != nil {
-			return err
-		}
-	}
-	a.problems += bad
-	return nil
+	return a.printJSON(all)
 }
 
-func verdictOf(file string, r *dftracer.Report, show int) verdict {
-	v := verdict{File: file, OK: r.OK(), Dialect: r.Dialect.String(), Lines: r.Lines, Events: r.Events, Metadata: r.Metadata,
-		Lanes: r.Lanes, Open: r.Open, Orphans: r.Orphans, Lost: r.Lost, Count: r.Count, Counts: r.Counts, Problems: []problemLine{}}
-	for _, x := range r.Problems[:min(len(r.Problems), show)] {
+func (a *app) showVerdict(path string, c *checked, o *validateOptions) {
+	p := a.paint(a.stdout)
+	if c.OK() {
+		if !o.quiet {
+			a.printf("%s: %s, %s, %s\n", path, p.good("ok"), c.dialect, c.numbers())
+		}
+		return
+	}
+	a.printf("%s: %s, %s\n", path, p.bad(plural(c.Count, "problem")), c.numbers())
+	if !o.showSet {
+		t := table{heads: []string{"count", "<problem", "<first"}}
+		for _, g := range c.Groups {
+			t.add(count(g.Count), g.Rule, shorten(printable(g.First.String()), 100))
+		}
+		t.write(a.stdout, p, a.width())
+		return
+	}
+	shown := c.Problems[:min(len(c.Problems), o.show)]
+	for _, x := range shown {
+		a.printf("  %s\n", printable(x.String()))
+	}
+	if len(shown) < c.Count {
+		a.printf("  and %s more\n", count(c.Count-len(shown)))
+	}
+}
+
+// numbers counts what is in a trace as info does: spans, samples, and metadata
+// with the start and end records.
+func (c *checked) numbers() string {
+	return plural(c.Spans, "event") + ", " + plural(c.Counters, "sample") + ", " + plural(c.metadata(), "metadata record")
+}
+
+func (c *checked) metadata() int { return c.Metadata + max(c.Events-c.Spans-c.Counters, 0) }
+
+func verdictOf(file string, c *checked, show int) verdict {
+	v := verdict{File: file, OK: c.OK(), Dialect: c.dialect, Lines: c.Lines, Events: c.Spans, Counters: c.Counters, Metadata: c.metadata(),
+		Lanes: c.Lanes, Open: c.Open, Orphans: c.Orphans, Lost: c.Lost, Count: c.Count, Counts: c.Counts, Groups: []problemGroup{}, Problems: []problemLine{}}
+	for _, g := range c.Groups {
+		v.Groups = append(v.Groups, problemGroup{g.Rule, g.Count, g.First.Line, g.First.Text})
+	}
+	for _, x := range c.Problems[:min(len(c.Problems), show)] {
 		v.Problems = append(v.Problems, problemLine{x.Line, x.Text})
 	}
 	return v

@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 
 	"github.com/klauspost/compress/gzip"
 )
+
+var errNoTrace = errors.New("not a trace: a line is longer than 64 MiB")
 
 // walker cuts a file into members and chunks.
 type walker struct {
@@ -21,20 +24,27 @@ type walker struct {
 	total   int64 // bytes of text
 	across  bool  // a line lies across members
 	cause   error // why the file is damaged
+
+	damagedAt int64 // byte of the file
+	lastLine  int64 // byte of the file where the last member or unfinished line begins
 }
 
 func (w *walker) run() error {
 	w.buf = bufio.NewReaderSize(w.src, 64<<10)
 	magic, _ := w.buf.Peek(2)
 	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		if _, err := w.text(w.buf, -1); err != nil {
-			return err
+		n, err := w.text(w.buf, -1)
+		w.damagedAt = n - int64(len(w.carry))
+		w.lastLine = w.damagedAt
+		if err != nil {
+			return w.damaged(err, -1)
 		}
 		return w.last(-1)
 	}
 	var z *gzip.Reader
 	for at := 0; ; at++ {
 		offset := w.at()
+		w.damagedAt = offset
 		if _, err := w.buf.Peek(1); errors.Is(err, io.EOF) {
 			return w.last(at - 1)
 		}
@@ -50,6 +60,7 @@ func (w *walker) run() error {
 		z.Multistream(false)
 		w.across = w.across || len(w.carry) > 0
 		n, err := w.text(z, at)
+		w.lastLine = offset
 		w.members = append(w.members, member{Offset: offset, Size: w.at() - offset, Text: n})
 		if err != nil {
 			return w.damaged(err, at)
@@ -64,8 +75,7 @@ func (w *walker) at() int64 { return w.src.n - int64(w.buf.Buffered()) }
 // damaged ends the walk where the compression is broken.
 func (w *walker) damaged(err error, at int) error {
 	var path *os.PathError
-	var stopped *statusError
-	if errors.As(err, &path) || errors.As(err, &stopped) {
+	if errors.As(err, &path) || errors.Is(err, context.Canceled) || errors.Is(err, errNoTrace) {
 		return err
 	}
 	w.cause = err
@@ -109,7 +119,7 @@ func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 		case err != nil:
 			return n, err
 		case len(w.carry) > 64<<20:
-			return n, errors.New("not a trace: a line is longer than 64 MiB")
+			return n, errNoTrace
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,14 +66,27 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	if o.output == "" && opts.Spans == nil {
 		return usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
-	var sink pytorch.Sink
 	if o.output != "" {
-		w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, OnPath: func(path string) { a.note("writing %s", path) }})
-		if err != nil {
-			return err
+		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
+			return usage("%s: its directory does not exist; make it first", o.output)
 		}
-		sink = w
-		defer func() { err = errors.Join(err, w.Close()) }()
+		var trace *dftracer.Writer
+		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
+			if trace != nil {
+				return trace, nil
+			}
+			w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, Start: start, OnPath: func(path string) { a.note("writing %s", path) }})
+			if err != nil {
+				return nil, err
+			}
+			trace = w
+			return trace, nil
+		}
+		defer func() {
+			if trace != nil {
+				err = errors.Join(err, trace.Close())
+			}
+		}()
 	}
 	defer func() {
 		if stop := shutdown(context.WithoutCancel(ctx)); err == nil {
@@ -81,7 +95,8 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	}()
 	wo.Import = opts
 	wo.OnFile = func(path string, report *pytorch.Report, err error) {
-		if err != nil {
+		var undelivered *pytorch.SpanError
+		if err != nil && !errors.As(err, &undelivered) {
 			a.problem("%s: not imported: %s", path, explain(err))
 			return
 		}
@@ -94,7 +109,7 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 		}
 		a.printf("%s: %s\n", path, plural(n, "event"))
 	}
-	w, err := pytorch.NewWatcher(dir, sink, &wo)
+	w, err := pytorch.NewWatcher(dir, nil, &wo)
 	if err != nil {
 		return err
 	}

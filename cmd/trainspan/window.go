@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -18,35 +17,16 @@ type window struct{ from, to int64 }
 
 func (w window) all() bool { return w == window{} }
 
-// has reports whether a record counts: a span that starts in the window, and
-// every fact.
+// has reports whether a span starts in the window.
 func (w window) has(ev *dftracer.Event) bool {
-	return w.all() || ev.Phase == dftracer.PhaseMetadata || ev.TS >= w.from && ev.TS < w.to
+	return w.all() || ev.TS >= w.from && ev.TS < w.to
 }
 
-// parseWindow reads the flags --from and --to.
-func parseWindow(from, to string) (w window, err error) {
-	if from == "" && to == "" {
-		return w, nil
+func (w window) check(q *filter) error {
+	if !w.all() && w.from >= w.to {
+		return usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
 	}
-	w.to = math.MaxInt64
-	for _, flag := range [...]struct {
-		name, text string
-		value      *int64
-	}{{"--from", from, &w.from}, {"--to", to, &w.to}} {
-		if flag.text == "" {
-			continue
-		}
-		t, ok := parseMoment(flag.text)
-		if !ok {
-			return w, usage("%s %s: give a time such as 2026-11-21T01:04:47Z or 2026-11-21 01:04:47.5", flag.name, flag.text)
-		}
-		*flag.value = t.UnixMicro()
-	}
-	if w.from >= w.to {
-		return w, usage("--from %s is not before --to %s; swap them", from, to)
-	}
-	return w, nil
+	return nil
 }
 
 // parseMoment reads a time as people, RFC 3339 and this program write it.
@@ -58,26 +38,6 @@ func parseMoment(text string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// scanWindow is scan for a stretch of time. With a fresh index, members that
-// lie outside are not even read.
-func (a *app) scanWindow(ctx context.Context, path string, w window, bar *progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
-	filtered := func(ev *dftracer.Event) error {
-		if !w.has(ev) {
-			return nil
-		}
-		return fn(ev)
-	}
-	if !w.all() {
-		if stat, err := os.Stat(path); err == nil {
-			if info := readIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
-				return a.scanMembers(ctx, info, w, bar, filtered)
-			}
-		}
-	}
-	_, hashes, err := a.scan(ctx, path, bar, filtered)
-	return hashes, err
 }
 
 // scanMembers reads the members that can hold something of the window. Those
@@ -95,17 +55,14 @@ func (a *app) scanMembers(ctx context.Context, info *fileInfo, w window, bar *pr
 			parts = append(parts, io.NewSectionReader(f, m.Offset, m.Size))
 		}
 	}
-	r, err := dftracer.NewReader(io.MultiReader(parts...), nil)
+	r, err := dftracer.NewReader(io.MultiReader(parts...), &dftracer.ReaderOptions{Stop: ctx.Err})
 	if err != nil {
 		return nil, err
 	}
-	for n := 0; ; n++ {
+	for {
 		ev, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
-		}
-		if err == nil && n&0xfff == 0 && ctx.Err() != nil {
-			err = usage("%s: interrupted", info.Path)
 		}
 		if err == nil {
 			err = fn(ev)

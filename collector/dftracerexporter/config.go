@@ -21,11 +21,15 @@ import (
 const (
 	defaultFileName    = "trace-{rank}-{host}-{pid}.pfw.gz"
 	defaultMaxFiles    = 64
+	defaultMaxProcs    = 4096
 	defaultIdleTimeout = 10 * time.Minute
 	defaultOrderWindow = 2 * time.Second
 	defaultMaxWaiting  = 8192
 	defaultMaxParents  = 16384
 )
+
+// stallMemory is how much of a file waits in memory while the disk fails.
+const stallMemory = 4 << 20
 
 // Config is the configuration of the exporter. What the factory gives as the
 // default lacks nothing but the directory.
@@ -55,9 +59,13 @@ type Config struct {
 	// disk; 0 is never. It needs compression.
 	RotateSize int64 `mapstructure:"rotate_size"`
 
-	// MaxOpenFiles bounds the files that are open at once. The one that was
-	// not written to for longest is completed to make room.
+	// MaxOpenFiles bounds the files that are open at once. To make room one is
+	// closed for now; it is opened again when its process sends something.
 	MaxOpenFiles int `mapstructure:"max_open_files"`
+	// MaxProcesses bounds the processes that are known at once, their files
+	// open or not. The file of the one that was silent for longest is completed
+	// to make room.
+	MaxProcesses int `mapstructure:"max_processes"`
 	// IdleTimeout completes a file to which nothing was written for so long; 0 is never.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 
@@ -69,6 +77,15 @@ type Config struct {
 	// MaxParents bounds, per process, the spans still open that children have
 	// named, and the finished spans that are remembered.
 	MaxParents int `mapstructure:"max_parents"`
+
+	// Acknowledge says when a batch is taken: received (default), when it is in
+	// memory, or written, when it is in the file. The latter leaves out the
+	// order window and makes each batch a gzip member.
+	Acknowledge string `mapstructure:"acknowledge"`
+
+	// FoldOneLogger makes spans with which NVIDIA's one-logger exporter doubles
+	// events into events of their span again.
+	FoldOneLogger bool `mapstructure:"fold_one_logger_events"`
 
 	// TraceIDs adds the arguments trace_id, span_id and parent_span_id.
 	TraceIDs bool `mapstructure:"trace_ids"`
@@ -89,6 +106,9 @@ func createDefaultConfig() component.Config {
 		MemberSize:      dftracer.DefaultMemberSize,
 		FlushInterval:   dftracer.DefaultFlushInterval,
 		MaxOpenFiles:    defaultMaxFiles,
+		MaxProcesses:    defaultMaxProcs,
+		Acknowledge:     acknowledges[0],
+		FoldOneLogger:   true,
 		IdleTimeout:     defaultIdleTimeout,
 		OrderWindow:     defaultOrderWindow,
 		MaxWaitingSpans: defaultMaxWaiting,
@@ -102,6 +122,7 @@ var (
 	dialects     = []string{dftracer.V1.String(), dftracer.V2.String(), dftracer.V22.String()}
 	compressions = []string{"", "members", "single", "none"} // in the order of dftracer.Compression
 	syncs        = []string{"never", "on_close", "always"}   // in the order of dftracer.SyncPolicy
+	acknowledges = []string{"received", "written"}
 	placeholders = []string{"{host}", "{pid}", "{rank}", "{service}"}
 	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
 )
@@ -125,6 +146,8 @@ func (c *Config) Validate() error {
 	bad(c.RotateSize < 0, "rotate_size is %d, below 0", c.RotateSize)
 	bad(c.RotateSize > 0 && c.plain(), "rotate_size needs compression, file_name %q is plain text", c.FileName)
 	bad(c.MaxOpenFiles < 1, "max_open_files is %d, below 1", c.MaxOpenFiles)
+	bad(c.MaxProcesses < c.MaxOpenFiles, "max_processes is %d, below max_open_files %d", c.MaxProcesses, c.MaxOpenFiles)
+	bad(c.Acknowledge != "" && indexFold(acknowledges, c.Acknowledge) < 0, "acknowledge %q is not one of %s", c.Acknowledge, strings.Join(acknowledges, ", "))
 	bad(c.IdleTimeout < 0, "idle_timeout is %v, below 0", c.IdleTimeout)
 	bad(c.OrderWindow < 0, "order_window is %v, below 0", c.OrderWindow)
 	bad(c.IdleTimeout > 0 && c.IdleTimeout < c.OrderWindow, "idle_timeout %v is shorter than order_window %v", c.IdleTimeout, c.OrderWindow)
@@ -132,6 +155,8 @@ func (c *Config) Validate() error {
 	bad(c.MaxParents < 1, "max_parents is %d, below 1", c.MaxParents)
 	return errors.Join(errs...)
 }
+
+func (c *Config) acknowledgesWritten() bool { return strings.EqualFold(c.Acknowledge, acknowledges[1]) }
 
 // plain tells whether files are not compressed.
 func (c *Config) plain() bool {
@@ -175,6 +200,7 @@ func (c *Config) options() dftracer.Options {
 		Sync:          dftracer.SyncPolicy(max(indexFold(syncs, c.Sync), 0)),
 		RotateSize:    c.RotateSize,
 		Existing:      dftracer.ExistingFail,
+		StallMemory:   stallMemory,
 		Heartbeat:     -1, // this process says nothing of the lives of others
 	}
 }

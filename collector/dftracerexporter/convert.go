@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -24,11 +24,7 @@ const (
 	argDroppedAttr = "otel.dropped_attributes_count"
 	argDroppedLink = "otel.dropped_links_count"
 	argDroppedEv   = "otel.dropped_events_count"
-	argTruncated   = "truncated"
-	argTraceID     = "trace_id"
-	argSpanID      = "span_id"
 	argParentID    = "parent_span_id"
-	argSpan        = "span" // of an event's record: the id of its span in the file
 )
 
 // maxLinks bounds the links of one span that are written.
@@ -43,53 +39,26 @@ const (
 	flagRemote      = 0x200
 )
 
-// span is a span on its way to the file.
-type span struct {
-	key        spanKey
-	parent     spanKey // empty span id for a root
-	name       *dftracer.Key
-	start, end int64 // microseconds
-	args       []dftracer.Arg
-	events     []event
-	size       int // bytes of memory, roughly
-
-	next, prev *span // brothers that wait, too
-
-	// What gather and settle find out.
-	taken bool
-	up    *span // its parent when that waits too
-	self  *relative
-	above *relative // its parent when that does not wait
-	down  []*span
-	own   bool // placed by itself: something of it was written before
-	level int
-}
-
-// event is an event of a span. Its first arguments are name, value and span.
-type event struct {
-	mark mark
-	args []dftracer.Arg
-}
-
-func (s *span) contains(start, end int64) bool { return s.start <= start && s.end >= end }
-
 // micros are microseconds since the epoch. Times beyond what a signed number
 // holds, which a broken sender could give, are its largest.
 func micros(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64) / 1000) }
 
+// keyOf is a span's key for the assembler.
+func keyOf(trace pcommon.TraceID, span pcommon.SpanID) assemble.Key {
+	return assemble.Key{Trace: trace, Span: span}
+}
+
 // newSpan converts a span. The strings are those of the batch.
-func newSpan(src ptrace.Span, scope string, k keys, ids bool) *span {
-	s := &span{
-		key:   spanKey{src.TraceID(), src.SpanID()},
-		start: micros(src.StartTimestamp()),
-		args:  make([]dftracer.Arg, 0, src.Attributes().Len()+4),
-		size:  256,
+func (t *trace) newSpan(src ptrace.Span, scope string) *assemble.Span {
+	s := &assemble.Span{
+		Key:   keyOf(src.TraceID(), src.SpanID()),
+		Start: micros(src.StartTimestamp()), End: micros(src.EndTimestamp()),
 	}
-	s.end = max(s.start, micros(src.EndTimestamp()))
 	remote := src.Flags()&flagKnowsRemote != 0 && src.Flags()&flagRemote != 0
-	if p := src.ParentSpanID(); !p.IsEmpty() && !remote && p != s.key.span {
-		s.parent = spanKey{s.key.trace, p}
+	if p := src.ParentSpanID(); !p.IsEmpty() && !remote {
+		s.Parent = keyOf(src.TraceID(), p)
 	}
+	args := make([]dftracer.Arg, 0, src.Attributes().Len()+4)
 	var cat, name string
 	for key, v := range src.Attributes().All() {
 		switch key {
@@ -98,57 +67,42 @@ func newSpan(src ptrace.Span, scope string, k keys, ids bool) *span {
 		case spans.AttrName:
 			name = v.AsString()
 		default:
-			s.add(arg(key, v))
+			args = append(args, arg(key, v))
 		}
 	}
-	s.name = k.find(scope, src.Name(), cat, name)
-	s.status(src.Status())
-	s.links(src)
+	s.Name = t.names.Find(scope, src.Name(), cat, name)
+	args = appendStatus(args, src.Status())
+	args = appendLinks(args, src)
 	if n := src.DroppedAttributesCount(); n > 0 {
-		s.add(dftracer.Int(argDroppedAttr, int64(n)))
+		args = append(args, dftracer.Int(argDroppedAttr, int64(n)))
 	}
 	if n := src.DroppedEventsCount(); n > 0 {
-		s.add(dftracer.Int(argDroppedEv, int64(n)))
+		args = append(args, dftracer.Int(argDroppedEv, int64(n)))
 	}
-	if ids {
-		s.add(dftracer.String(argTraceID, s.key.trace.String()))
-		s.add(dftracer.String(argSpanID, s.key.span.String()))
+	if t.cfg.TraceIDs {
+		args = append(args, dftracer.String(assemble.ArgTraceID, src.TraceID().String()), dftracer.String(assemble.ArgSpanID, src.SpanID().String()))
 		if p := src.ParentSpanID(); !p.IsEmpty() {
-			s.add(dftracer.String(argParentID, p.String()))
+			args = append(args, dftracer.String(argParentID, p.String()))
 		}
 	}
+	s.Args = args
 	for _, ev := range src.Events().All() {
-		e := newEvent(ev.Name(), ev.Timestamp(), ev.Attributes())
-		s.size += 64 + argsSize(e.args)
-		s.events = append(s.events, e)
+		s.Events = append(s.Events, newEvent(ev.Name(), ev.Timestamp(), ev.Attributes()))
 	}
 	return s
 }
 
-func (s *span) add(a dftracer.Arg) {
-	s.args = append(s.args, a)
-	s.size += argSize(a)
-}
-
-func argSize(a dftracer.Arg) int { return 48 + len(a.Key) + len(a.Str()) }
-
-func argsSize(args []dftracer.Arg) (n int) {
-	for _, a := range args {
-		n += argSize(a)
-	}
-	return n
-}
-
-func (s *span) status(st ptrace.Status) {
+func appendStatus(dst []dftracer.Arg, st ptrace.Status) []dftracer.Arg {
 	switch st.Code() {
 	case ptrace.StatusCodeError:
-		s.add(dftracer.String(argStatus, "ERROR"))
+		dst = append(dst, dftracer.String(argStatus, "ERROR"))
 		if st.Message() != "" {
-			s.add(dftracer.String(argDescription, bounded(st.Message())))
+			dst = append(dst, dftracer.String(argDescription, bounded(st.Message())))
 		}
 	case ptrace.StatusCodeOk:
-		s.add(dftracer.String(argStatus, "OK"))
+		dst = append(dst, dftracer.String(argStatus, "OK"))
 	}
+	return dst
 }
 
 type jsonLink struct {
@@ -157,7 +111,7 @@ type jsonLink struct {
 	Attributes map[string]any `json:"attributes,omitempty"`
 }
 
-func (s *span) links(src ptrace.Span) {
+func appendLinks(dst []dftracer.Arg, src ptrace.Span) []dftracer.Arg {
 	all := src.Links()
 	list := make([]jsonLink, 0, min(all.Len(), maxLinks))
 	for i := range min(all.Len(), maxLinks) {
@@ -176,24 +130,19 @@ func (s *span) links(src ptrace.Span) {
 			}
 			b, _ = marshal(list)
 		}
-		s.add(dftracer.Raw(argLinks, b))
+		dst = append(dst, dftracer.Raw(argLinks, b))
 	}
 	if n := int64(src.DroppedLinksCount()) + int64(max(all.Len()-maxLinks, 0)); n > 0 {
-		s.add(dftracer.Int(argDroppedLink, n))
+		dst = append(dst, dftracer.Int(argDroppedLink, n))
 	}
+	return dst
 }
 
-// newEvent converts an event of a span. Attributes called like the record's own
-// arguments get a prefix.
-func newEvent(name string, at pcommon.Timestamp, attrs pcommon.Map) event {
-	e := event{mark: mark{name, at}, args: make([]dftracer.Arg, 0, attrs.Len()+3)}
-	e.args = append(e.args, dftracer.String("name", name),
-		dftracer.String("value", strconv.FormatInt(micros(at), 10)), dftracer.Int(argSpan, 0))
+// newEvent converts an event of a span.
+func newEvent(name string, at pcommon.Timestamp, attrs pcommon.Map) assemble.Event {
+	e := assemble.Event{Name: name, Time: int64(min(uint64(at), math.MaxInt64)), Args: make([]dftracer.Arg, 0, attrs.Len())}
 	for key, v := range attrs.All() {
-		if key == "name" || key == "value" || key == argSpan {
-			key = "event." + key
-		}
-		e.args = append(e.args, arg(key, v))
+		e.Args = append(e.Args, arg(key, v))
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package dftracerexporter
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -19,24 +20,28 @@ func TestReadmeNamesEverySetting(t *testing.T) {
 	}
 }
 
-func TestMetadataNamesEveryMetric(t *testing.T) {
-	source, err := os.ReadFile("telemetry.go")
-	if err != nil {
-		t.Fatal(err)
+// What mdatagen made is of this metadata.yaml. "make -C collector generated"
+// compares every byte, where the tool can be had.
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
+	read := func(path string) string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
 	}
-	metadata, err := os.ReadFile("metadata.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, part := range strings.Split(string(source), `= counter("`)[1:] {
-		n++
-		name, _, _ := strings.Cut(part, `"`)
-		if !strings.Contains(string(metadata), "dftracer_"+name+":\n") {
-			t.Errorf("metadata.yaml does not have %s", name)
+	metrics := regexp.MustCompile(`(?m)^    (dftracer_\w+):\n      enabled: true\n      description: (.*)\n`)
+	code, doc := read("internal/metadata/generated_telemetry.go"), read("documentation.md")
+	all := metrics.FindAllStringSubmatch(read("metadata.yaml"), -1)
+	for _, m := range all {
+		if !strings.Contains(code, `"otelcol_`+m[1]+`"`) || !strings.Contains(code, m[2]) {
+			t.Errorf("the code does not have %s: %s", m[1], m[2])
+		}
+		if !strings.Contains(doc, "### otelcol_"+m[1]+"\n\n"+m[2]) {
+			t.Errorf("documentation.md does not have %s: %s", m[1], m[2])
 		}
 	}
-	if n != 9 || !strings.Contains(string(metadata), "dftracer_open_files:") {
-		t.Errorf("%d counters found in the source", n)
+	if n := strings.Count(doc, "### otelcol_"); n != len(all) || n == 0 {
+		t.Errorf("documentation.md has %d metrics, metadata.yaml %d", n, len(all))
 	}
 }

@@ -11,7 +11,10 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+
+	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 )
 
 // tracesExporter writes the files of all processes. The traces and the logs
@@ -19,23 +22,30 @@ import (
 type tracesExporter struct {
 	cfg    *Config
 	log    *zap.Logger
-	in     *instruments
+	in     *metadata.TelemetryBuilder
 	now    func() time.Time
 	store  *store
 	starts sync.Once
 	stops  sync.Once
 	stop   chan struct{}
+	work   context.Context // of the worker
+	abort  context.CancelFunc
 	worker sync.WaitGroup
 	err    error
 }
 
 func newTracesExporter(cfg *Config, set component.TelemetrySettings) (*tracesExporter, error) {
-	in, err := newInstruments(set.MeterProvider)
+	in, err := metadata.NewTelemetryBuilder(set)
 	if err != nil {
 		return nil, err
 	}
 	e := &tracesExporter{cfg: cfg, log: set.Logger, in: in, now: time.Now, stop: make(chan struct{})}
+	e.work, e.abort = context.WithCancel(context.Background())
 	e.store = newStore(cfg, set.Logger, in)
+	// An alert needs the series before there is reason for one.
+	for _, c := range []metric.Int64Counter{in.DftracerLostLines, in.DftracerFileOutages, in.DftracerUnfinishedSpans} {
+		c.Add(context.Background(), 0)
+	}
 	return e, nil
 }
 
@@ -52,7 +62,7 @@ func (e *tracesExporter) Start(context.Context, component.Host) error {
 				case <-e.stop:
 					return
 				case <-ticker.C:
-					e.store.tick(e.now())
+					e.store.tick(e.work, e.now())
 				}
 			}
 		})
@@ -60,35 +70,45 @@ func (e *tracesExporter) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// Shutdown writes everything and completes the files.
-func (e *tracesExporter) Shutdown(context.Context) error {
+// Shutdown writes everything and completes the files. It ends with ctx: files
+// that cannot be completed by then are in the error.
+func (e *tracesExporter) Shutdown(ctx context.Context) error {
 	e.stops.Do(func() {
+		defer e.abort()
+		defer context.AfterFunc(ctx, e.abort)()
 		close(e.stop)
 		e.worker.Wait()
-		e.err = e.store.close()
+		e.err = e.store.close(ctx)
+		e.in.Shutdown()
 	})
 	return e.err
 }
 
 // pushTraces takes a batch. What could not be taken is in the error.
-func (e *tracesExporter) pushTraces(_ context.Context, td ptrace.Traces) error {
+func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error {
 	failed := ptrace.NewTraces()
 	var errs []error
 	now := e.now()
 	for _, rs := range td.ResourceSpans().All() {
-		if spansOf(rs) == 0 {
+		n, first := survey(rs)
+		if n == 0 {
 			continue
 		}
-		err := e.store.with(rs.Resource(), now, func(t *trace) {
-			for _, ss := range rs.ScopeSpans().All() {
-				scope := ss.Scope().Name()
-				for _, src := range ss.Spans().All() {
-					t.add(newSpan(src, scope, t.keys, e.cfg.TraceIDs), now)
+		err := e.store.with(arrival{rs.Resource(), timeOf(first), now}, func(t *trace) error {
+			if !e.cfg.acknowledgesWritten() {
+				t.addSpans(rs, now)
+				if e.cfg.OrderWindow == 0 {
+					t.asm.WriteAll()
 				}
+				return nil
 			}
-			if e.cfg.OrderWindow == 0 {
-				t.writeUntil(now)
+			// What the disk does not take now is not taken into memory either.
+			if err := t.w.FlushContext(ctx); err != nil {
+				return err
 			}
+			t.addSpans(rs, now)
+			t.asm.WriteAll()
+			return t.w.FlushContext(ctx)
 		})
 		if err != nil {
 			rs.CopyTo(failed.ResourceSpans().AppendEmpty())
@@ -101,34 +121,57 @@ func (e *tracesExporter) pushTraces(_ context.Context, td ptrace.Traces) error {
 	return consumererror.NewTraces(errors.Join(errs...), failed)
 }
 
-func spansOf(rs ptrace.ResourceSpans) (n int) {
+// survey counts the spans of a resource and finds the earliest start, 0 if none has one.
+func survey(rs ptrace.ResourceSpans) (n int, first pcommon.Timestamp) {
 	for _, ss := range rs.ScopeSpans().All() {
-		n += ss.Spans().Len()
+		for _, s := range ss.Spans().All() {
+			n++
+			if at := s.StartTimestamp(); at != 0 && (first == 0 || at < first) {
+				first = at
+			}
+		}
 	}
-	return n
+	return n, first
+}
+
+// timeOf is the time of a timestamp, zero if there is none.
+func timeOf(t pcommon.Timestamp) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros(t))
+}
+
+// addSpans takes the spans of one resource.
+func (t *trace) addSpans(rs ptrace.ResourceSpans, now time.Time) {
+	var events []folded
+	for _, ss := range rs.ScopeSpans().All() {
+		scope := ss.Scope().Name()
+		for _, src := range ss.Spans().All() {
+			if f, ok := foldable(src, scope); ok && t.cfg.FoldOneLogger {
+				events = append(events, f)
+			} else {
+				t.asm.Add(t.newSpan(src, scope), now)
+			}
+		}
+	}
+	// After the spans, which bring the same events.
+	for i := range events {
+		t.fold(&events[i])
+	}
 }
 
 // pushLogs takes the log records that are events of spans and leaves the others.
 func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 	failed := plog.NewLogs()
 	var errs []error
-	var ignored int64
 	now := e.now()
 	for _, rl := range ld.ResourceLogs().All() {
-		events := 0
-		for _, sl := range rl.ScopeLogs().All() {
-			for _, lr := range sl.LogRecords().All() {
-				if isEvent(lr) {
-					events++
-				} else {
-					ignored++
-				}
-			}
-		}
+		events, first := e.surveyLogs(ctx, rl)
 		if events == 0 {
 			continue
 		}
-		err := e.store.with(rl.Resource(), now, func(t *trace) {
+		err := e.store.with(arrival{rl.Resource(), timeOf(first), now}, func(t *trace) error {
 			for _, sl := range rl.ScopeLogs().All() {
 				for _, lr := range sl.LogRecords().All() {
 					if isEvent(lr) {
@@ -136,19 +179,41 @@ func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 					}
 				}
 			}
+			if e.cfg.acknowledgesWritten() {
+				return t.w.FlushContext(ctx)
+			}
+			return nil
 		})
 		if err != nil {
 			rl.CopyTo(failed.ResourceLogs().AppendEmpty())
 			errs = append(errs, err)
 		}
 	}
-	if ignored > 0 {
-		e.in.ignored.Add(ctx, ignored)
-	}
 	if len(errs) == 0 {
 		return nil
 	}
 	return consumererror.NewLogs(errors.Join(errs...), failed)
+}
+
+// surveyLogs counts the records that are events, and finds the earliest.
+func (e *tracesExporter) surveyLogs(ctx context.Context, rl plog.ResourceLogs) (events int, first pcommon.Timestamp) {
+	var ignored int64
+	for _, sl := range rl.ScopeLogs().All() {
+		for _, lr := range sl.LogRecords().All() {
+			if !isEvent(lr) {
+				ignored++
+				continue
+			}
+			events++
+			if at := timestamp(lr); at != 0 && (first == 0 || at < first) {
+				first = at
+			}
+		}
+	}
+	if ignored > 0 {
+		e.in.DftracerIgnoredLogs.Add(ctx, ignored)
+	}
+	return events, first
 }
 
 // facts writes what the resource says as metadata of the file, except for command

@@ -8,24 +8,17 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
-)
 
-// Stability of the signals.
-const (
-	tracesStability = component.StabilityLevelBeta
-	logsStability   = component.StabilityLevelAlpha
+	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 )
-
-// componentType is the name of the exporter in a configuration.
-var componentType = component.MustNewType("dftracer")
 
 // NewFactory gives the factory of the exporter "dftracer" for traces and logs.
 // The traces and the logs pipelines of one configuration share their files.
 func NewFactory() exporter.Factory {
 	f := &factory{shared: make(map[*Config]*shared)}
-	return exporter.NewFactory(componentType, createDefaultConfig,
-		exporter.WithTraces(f.traces, tracesStability),
-		exporter.WithLogs(f.logs, logsStability))
+	return exporter.NewFactory(metadata.Type, createDefaultConfig,
+		exporter.WithTraces(f.traces, metadata.TracesStability),
+		exporter.WithLogs(f.logs, metadata.LogsStability))
 }
 
 // factory knows the exporters by their configuration.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 )
@@ -101,6 +103,9 @@ type harness struct {
 	logs   exporter.Logs
 	inner  *tracesExporter
 	tel    *componenttest.Telemetry
+
+	ahead   atomic.Int64 // of the clock, nanoseconds
+	stopped bool         // by the test, which knows the error
 }
 
 func start(t testing.TB, change func(*Config)) *harness {
@@ -118,7 +123,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	tel := componenttest.NewTelemetry()
-	set := exportertest.NewNopSettings(componentType)
+	set := exportertest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	r := &harness{t: t, dir: cfg.Directory, tel: tel}
 	// What the factory would share, kept to look inside.
@@ -131,6 +136,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	r.inner = own.shared[cfg].tracesExporter
+	r.inner.now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	host := componenttest.NewNopHost()
 	if err := r.traces.Start(context.Background(), host); err != nil {
 		t.Fatal(err)
@@ -160,10 +166,13 @@ func (r *harness) sendLogs(ld plog.Logs) {
 }
 
 // settle writes what waits, as if the order window were over.
-func (r *harness) settle() { r.inner.store.tick(time.Now().Add(2 * time.Hour)) }
+func (r *harness) settle() { r.inner.store.tick(context.Background(), time.Now().Add(2*time.Hour)) }
 
 func (r *harness) stop() {
 	r.t.Helper()
+	if r.stopped {
+		return
+	}
 	if err := r.traces.Shutdown(context.Background()); err != nil {
 		r.t.Error(err)
 	}

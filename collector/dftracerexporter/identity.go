@@ -19,6 +19,7 @@ type identity struct {
 	host, service, instance string
 	pid, rank               int
 	ranked                  bool // rank is known
+	anonymous               bool // nothing tells it from others of its host, service and rank
 }
 
 // identify reads who the spans of a resource are of. A process id is made up
@@ -30,7 +31,7 @@ func identify(attrs pcommon.Map) identity {
 		service:  text(attrs, unknown, "service.name"),
 		instance: text(attrs, "", "service.instance.id", "container.id", "k8s.pod.uid"),
 	}
-	rank, ok := number(attrs, "training.rank", "rank")
+	rank, ok := number(attrs, "training.rank", "torch.rank", "rank")
 	if ok && rank >= 0 {
 		id.rank, id.ranked = int(rank), true
 	}
@@ -40,6 +41,7 @@ func identify(attrs pcommon.Map) identity {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id.host + "\x00" + id.service + "\x00" + id.instance + "\x00" + strconv.Itoa(id.rank)))
+	id.anonymous = id.instance == ""
 	id.pid = int(h.Sum32()&0x3fffffff) | 0x40000000 // above any real one
 	return id
 }
@@ -64,6 +66,18 @@ func (id *identity) process(attrs pcommon.Map) dftracer.Process {
 		PID: id.pid, PPID: int(parent), Host: id.host, Exec: exec, Command: command,
 		Dir: text(attrs, "/", "process.working_directory"),
 	}
+}
+
+// job adds what the start event says of the job.
+func (id *identity) job(attrs pcommon.Map, opts *dftracer.Options) {
+	if id.ranked {
+		opts.Rank = &id.rank
+	}
+	if n, ok := number(attrs, "training.attempt"); ok && n >= 0 {
+		attempt := int(n)
+		opts.Attempt = &attempt
+	}
+	opts.SessionTag = bounded(text(attrs, "", "training.session_tag"))
 }
 
 // text is the first of the attributes that is there and not empty.

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -31,58 +32,25 @@ func isEvent(lr plog.LogRecord) bool {
 	return !lr.SpanID().IsEmpty() && !lr.TraceID().IsEmpty() && eventName(lr) != ""
 }
 
-// addLog writes an event of a span that may still be open.
-func (t *trace) addLog(scope string, lr plog.LogRecord) {
-	at := lr.Timestamp()
-	if at == 0 {
-		at = lr.ObservedTimestamp()
+// timestamp is when a record's event was, or was seen.
+func timestamp(lr plog.LogRecord) pcommon.Timestamp {
+	if at := lr.Timestamp(); at != 0 {
+		return at
 	}
-	key := spanKey{lr.TraceID(), lr.SpanID()}
-	name := eventName(lr)
-	if s := t.waiting[key]; s != nil {
-		t.joinSpan(s, newEvent(name, at, lr.Attributes()))
-		return
-	}
-	r := t.expect(key)
-	if name == spans.EventSpanStart && !r.done && r.begun == nil && t.begin(r, scope, at, lr.Attributes()) {
-		return
-	}
-	e := newEvent(name, at, lr.Attributes())
-	if r.marked(e.mark) {
-		return // the span brought it
-	}
-	r.mark(e.mark)
-	tid := t.pid
-	if lane := t.lanes.homeOf(r.id); lane >= 0 {
-		tid = t.tid(lane)
-	}
-	if !r.done {
-		us := micros(at)
-		r.extend(us, us)
-		t.touch(r)
-		t.announce()
-	}
-	t.writeEvent(&e, r.id, tid)
+	return lr.ObservedTimestamp()
 }
 
-// joinSpan adds an event to a span that has not been written yet.
-func (t *trace) joinSpan(s *span, e event) {
-	for i := range s.events {
-		if s.events[i].mark == e.mark {
-			return
-		}
+// addLog writes an event of a span that may still be open.
+func (t *trace) addLog(scope string, lr plog.LogRecord) {
+	at, key, name := timestamp(lr), keyOf(lr.TraceID(), lr.SpanID()), eventName(lr)
+	if name == spans.EventSpanStart && t.begin(key, scope, at, lr.Attributes()) {
+		return // the span says the same
 	}
-	if e.mark.name == spans.EventSpanStart {
-		return // the span says it all
-	}
-	size := 64 + argsSize(e.args)
-	s.events = append(s.events, e)
-	s.size += size
-	t.bytes += size
+	t.asm.AddEvent(key, newEvent(name, at, lr.Attributes()))
 }
 
 // begin writes that a span has begun, if the record says which.
-func (t *trace) begin(r *relative, scope string, at pcommon.Timestamp, attrs pcommon.Map) bool {
+func (t *trace) begin(key assemble.Key, scope string, at pcommon.Timestamp, attrs pcommon.Map) bool {
 	name := text(attrs, "", logSpanName)
 	if name == "" {
 		return false
@@ -100,27 +68,11 @@ func (t *trace) begin(r *relative, scope string, at pcommon.Timestamp, attrs pco
 			args = append(args, arg(key, v))
 		}
 	}
-	us := micros(at)
-	parent := dftracer.NoParent
-	if id, ok := spanID(text(attrs, "", logParentSpan)); ok && id != r.key.span {
-		p := t.expect(spanKey{r.key.trace, id})
-		if !p.done || p.contains(us, us) {
-			r.parent, parent = p, int64(p.id)
-		}
-		if !p.done {
-			p.extend(us, us)
-		}
+	var parent assemble.Key
+	if id, ok := spanID(text(attrs, "", logParentSpan)); ok {
+		parent = assemble.Key{Trace: key.Trace, Span: id}
 	}
-	if r.element == nil {
-		return true // expecting the parent made it forgotten: the limit is 1
-	}
-	lane := t.lanes.keep(r.id, us)
-	r.begun = &begun{key: t.keys.find(scope, name, cat, event), start: us}
-	r.extend(us, us)
-	t.w.Begin(&dftracer.Event{
-		ID: r.id, Name: r.begun.key.Name(), Cat: r.begun.key.Cat(), TID: t.tid(lane), TS: us, Parent: parent, Args: args,
-	})
-	t.rec.begins++
+	t.asm.Begin(key, parent, t.names.Find(scope, name, cat, event), micros(at), args...)
 	return true
 }
 

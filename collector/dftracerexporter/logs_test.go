@@ -2,7 +2,6 @@ package dftracerexporter
 
 import (
 	"context"
-	"strconv"
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -114,34 +113,6 @@ func TestStartOfASpan(t *testing.T) {
 		wantParent(t, ev, "train.iteration", "train")
 		wantParent(t, ev, "train", "ai_root")
 	})
-}
-
-// An event is remembered to leave out its repetition, but not without end.
-func TestManyEventsOfOneSpan(t *testing.T) {
-	r := start(t, nil)
-	const events = 5000
-	for i := range events / 100 {
-		r.sendLogs(logsOf(42, func(list plog.LogRecordSlice) {
-			for j := range 100 {
-				addRecord(list, 2, "tick", int64(20+100*i+j), map[string]any{"n": strconv.Itoa(j)})
-			}
-		}))
-	}
-	if n := len(r.only().family.known[spanKey{traceID(), idOf(2)}].marks); n > maxMarks {
-		t.Errorf("%d events are remembered", n)
-	}
-	td := batch(42, testSpan{id: 2, name: "training_loop", start: 10, end: 100 + events})
-	span := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
-	for i := events - 128; i < events; i++ { // what an SDK keeps
-		e := span.Events().AppendEmpty()
-		e.SetName("tick")
-		e.SetTimestamp(at(int64(20 + i)))
-	}
-	r.send(td)
-	_, report := r.finished()
-	if n := report.Counts["dftracer/CM/M"]; n != events+4+1 {
-		t.Errorf("%d CM records, want %d", n, events+4+1)
-	}
 }
 
 func TestLogsAfterShutdown(t *testing.T) {

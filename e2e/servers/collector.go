@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,29 +32,33 @@ func Collector(ctx context.Context, root string) (string, error) {
 // CollectorServer is a running Collector.
 type CollectorServer struct {
 	GRPC, HTTP string // addresses of the OTLP receivers
+	Metrics    string // address that serves its own metrics
 
 	process *Process
 }
 
 // StartCollector runs the program at path with configuration files, of which
 // later ones win, and waits until it is ready. The files get the addresses to
-// listen on from the variables OTLP_GRPC, OTLP_HTTP and HEALTH, and others from
-// env. The caller stops it; it ends with ctx too.
+// listen on from the variables OTLP_GRPC, OTLP_HTTP, HEALTH and METRICS_PORT, and
+// others from env. The caller stops it; it ends with ctx too.
 func StartCollector(ctx context.Context, path string, configs, env []string) (*CollectorServer, error) {
-	var at [3]string
+	var at [4]string
 	for i := range at {
 		var err error
 		if at[i], err = FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
-	c := &CollectorServer{GRPC: at[0], HTTP: at[1]}
+	c := &CollectorServer{GRPC: at[0], HTTP: at[1], Metrics: at[3]}
+	_, metrics, err := net.SplitHostPort(at[3])
+	if err != nil {
+		return nil, err
+	}
 	var args []string
 	for _, file := range configs {
 		args = append(args, "--config", "file:"+file)
 	}
-	env = append([]string{"OTLP_GRPC=" + at[0], "OTLP_HTTP=" + at[1], "HEALTH=" + at[2]}, env...)
-	var err error
+	env = append([]string{"OTLP_GRPC=" + at[0], "OTLP_HTTP=" + at[1], "HEALTH=" + at[2], "METRICS_PORT=" + metrics}, env...)
 	if c.process, err = start(ctx, env, path, args...); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ type Options struct {
 
 	// OnError is called when an outage of the file begins and when it is over,
 	// with an error that matches *Outage. It may be called on any goroutine and
-	// must not call the exporter. Nil logs a warning with package log/slog.
+	// must not call the exporter. Nil logs a warning, with the logger of the
+	// telemetry that the exporter is attached to.
 	OnError func(error)
 	// OnPath is called when the records go to another file than the one asked
 	// for, at the start and later. It must not call the exporter. Nil logs it.
@@ -91,6 +92,7 @@ type Exporter struct {
 	lines   int               // in buf
 	records int64             // encoded
 	gaps    []outfile.Gap     // that no record tells of yet
+	now     func() int64      // nanoseconds since the Unix epoch
 	pending *outputs.SpanData // the start that is held back, as the span is now
 	stop    chan struct{}
 	done    chan struct{}
@@ -117,12 +119,6 @@ func New(path string, options *Options) *Exporter {
 	}
 	if o.Compat {
 		o.Heartbeat = -1
-	}
-	if o.OnError == nil {
-		o.OnError = func(err error) { slog.Warn("telemetry records", "error", err) }
-	}
-	if o.OnPath == nil {
-		o.OnPath = func(path string) { slog.Info("telemetry records go to another file", "path", path, "asked", e.path) }
 	}
 	return e
 }
@@ -154,13 +150,29 @@ func (e *Exporter) Stats() outputs.Stats {
 }
 
 // Attach implements outputs.Output: it opens the file. An exporter can be
-// attached again after its Shutdown. Records carry the attempt of the identity, and heartbeats its
-// job and session tag too.
+// attached again after its Shutdown. Records carry the attempt of the identity,
+// and heartbeats its job and session tag too.
 func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, e.start(t.Identity)
+	return outputs.Wants{Records: true, Inline: true}, e.start(t)
 }
 
-func (e *Exporter) start(id outputs.Identity) error {
+// reports gives the functions that are told of outages and of other paths.
+func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(string)) {
+	if log == nil {
+		log = slog.Default()
+	}
+	if onError = e.options.OnError; onError == nil {
+		onError = func(err error) { log.Warn("telemetry records", "error", err) }
+	}
+	if onPath = e.options.OnPath; onPath == nil {
+		onPath = func(path string) { log.Info("telemetry records go to another file", "path", path, "asked", e.path) }
+	}
+	return onError, onPath
+}
+
+func (e *Exporter) start(t *outputs.Telemetry) error {
+	id := t.Identity
+	onError, onPath := e.reports(t.Logger)
 	e.life.Lock()
 	defer e.life.Unlock()
 	e.mu.Lock()
@@ -173,17 +185,21 @@ func (e *Exporter) start(id outputs.Identity) error {
 		return fmt.Errorf("file: %w", err)
 	}
 	missing := mend(out)
+	if e.now = t.Now; e.now == nil {
+		e.now = func() int64 { return time.Now().UnixNano() }
+	}
 	sink, err := outfile.New(out, outfile.Options{
+		Now:    func() time.Time { return time.Unix(0, e.now()) },
 		Format: format{e}, Hold: e.options.StallMemory, Wait: e.options.StallWait,
-		OnError:  func(err error) { e.options.OnError(fmt.Errorf("file: %w", err)) },
-		OnPath:   e.options.OnPath,
+		OnError:  func(err error) { onError(fmt.Errorf("file: %w", err)) },
+		OnPath:   onPath,
 		Unwanted: func(p outfile.Part) bool { return p.Lines == 0 && p.Lost == 0 && out.Size() == 0 },
 	})
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
 	if got := out.Path(); got != asked && got != "" {
-		e.options.OnPath(got)
+		onPath(got)
 	}
 	var attempt *int
 	if id.Attempt.IsSet() {

@@ -5,6 +5,7 @@ package file_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // TestRemovedFolder takes the file away, with all that is in it.
@@ -99,6 +101,22 @@ func TestHeartbeatAndAttempt(t *testing.T) {
 				t.Errorf("compat %t: the attempt is there %d times in\n%s", compat, n, text)
 			}
 			counted(t, decode(t, text), 1+want)
+		}
+	})
+}
+
+// A heartbeat has the time of the telemetry's clock.
+func TestHeartbeatFollowsTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := temporary(t)
+		e := file.New(path, nil)
+		if _, err := e.Attach(context.Background(), &outputs.Telemetry{Identity: identity, Now: func() int64 { return base }}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		shutdown(t, e)
+		if text := contents(t, path); !strings.Contains(text, fmt.Sprintf(`"timestamp_msec":%d`, base/1e6)) {
+			t.Errorf("the heartbeat has another time: %s", text)
 		}
 	})
 }

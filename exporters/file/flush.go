@@ -46,10 +46,11 @@ func ticker(every time.Duration) (<-chan time.Time, func()) {
 }
 
 func (e *Exporter) heartbeat() {
+	now := e.now() // the program's clock, which may use telemetry
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open {
-		e.buf = e.enc.heartbeat(e.buf, time.Now().UnixNano())
+		e.buf = e.enc.heartbeat(e.buf, now)
 		e.encoded()
 	}
 }

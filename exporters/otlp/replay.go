@@ -3,11 +3,14 @@ package otlp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -15,9 +18,10 @@ import (
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
-// ReplayResult counts what [Replay] did.
+// ReplayResult counts what [Replay] and [ReplayFile] did.
 type ReplayResult struct {
-	Files    int // files that were sent in full, and deleted
+	Files    int // files that were sent in full
+	Kept     int // of them those that no exporter made; they are still there
 	Sent     int // spans that the receiver took
 	Rejected int // spans of batches that it took except for these; they are gone
 	Left     int // spans that are still in the directory
@@ -26,12 +30,15 @@ type ReplayResult struct {
 }
 
 // Replay sends the spans that a spill directory keeps, file by file, and
-// deletes each file when the receiver took all of it; of a file that was sent
-// in part the rest is kept. Files that a living process is still writing are
-// left alone. A receiver that is away is tried again for as long as the
-// exporter's Config says; Replay then stops with its error. A batch that the
-// receiver refuses stays and does not keep the others. Spans may arrive twice
+// deletes each file of an exporter when the receiver took all of it; of a file
+// that was sent in part the rest is kept. Files that a living process is still
+// writing are left alone, and files with other names than an exporter gives are
+// sent and kept as they are. A receiver that is away is tried again for as long
+// as the exporter's Config says; Replay then stops with its error. A batch that
+// the receiver refuses stays and does not keep the others. Spans may arrive twice
 // when a receiver took them but could not say so.
+//
+// Memory is bounded by the longest line; lines above 64 MiB count as broken.
 func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error) {
 	var r ReplayResult
 	if to == nil {
@@ -43,7 +50,7 @@ func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error)
 	}
 	var refused error
 	for _, f := range files {
-		stop, err := r.file(ctx, f.path, to)
+		stop, err := r.file(ctx, f.path, to, !strings.HasPrefix(filepath.Base(f.path), spillPrefix))
 		if err != nil && refused == nil {
 			refused = fmt.Errorf("otlp: replay %s: %w", f.path, err)
 		}
@@ -54,10 +61,32 @@ func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error)
 	return r, refused
 }
 
-// file sends one file. It reports whether to go on is useless.
-func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter) (stop bool, first error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
+// ReplayFile is [Replay] for one file, which it never changes: what is left of
+// it when the receiver takes only a part is sent again by the next one.
+func ReplayFile(ctx context.Context, path string, to *Exporter) (ReplayResult, error) {
+	var r ReplayResult
+	if to == nil {
+		return r, errors.New("otlp: replay: there is no exporter to send to")
+	}
+	_, err := r.file(ctx, path, to, true)
+	if err != nil {
+		err = fmt.Errorf("otlp: replay %s: %w", path, err)
+	}
+	return r, err
+}
+
+// maxReplayLine bounds the memory that a line may take.
+const maxReplayLine = 64 << 20
+
+// file sends one file. It reports whether to go on is useless. A file to keep
+// is only read.
+func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep bool) (stop bool, first error) {
+	mode := os.O_RDWR
+	if keep {
+		mode = os.O_RDONLY
+	}
+	f, err := os.OpenFile(path, mode, 0)
+	if errors.Is(err, os.ErrNotExist) && !keep {
 		return false, nil
 	}
 	if err != nil {
@@ -71,40 +100,162 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter) (sto
 	if changed(f, path) { // another replay was faster
 		return false, nil
 	}
-	var rest bytes.Buffer
-	lines := bufio.NewReaderSize(f, 1<<20)
+	rest := &remainder{path: path, from: f, frozen: keep}
+	defer rest.discard()
+	lines := replayLines{r: bufio.NewReaderSize(f, 1<<20)}
+	left := false
 	for {
-		line, err := lines.ReadBytes('\n')
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			keep := stop
-			if !stop {
-				var failed error
-				keep, stop, failed = r.line(ctx, text, to)
-				if failed != nil && first == nil {
-					first = failed
-				}
-			} else if spans, err := readJSON(text); err == nil {
-				r.Left += countSpans(spans)
-			} else {
-				r.Broken++
-			}
-			if keep {
-				rest.Write(text)
-				rest.WriteByte('\n')
-			}
+		text, n, err := lines.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return stop, errors.Join(first, err)
 		}
-		if errors.Is(err, io.EOF) {
-			break
+		stays := false
+		switch trimmed := bytes.TrimSpace(text); {
+		case text == nil && n > 0:
+			r.Broken++
+			stays, first = true, cmp.Or(first, fmt.Errorf("a line is longer than %d MiB", maxReplayLine>>20))
+		case len(trimmed) == 0:
+		case stop: // nothing more is sent
+			stays = true
+			r.count(trimmed)
+		default:
+			var failed error
+			stays, stop, failed = r.line(ctx, trimmed, to)
+			first = cmp.Or(first, failed)
+		}
+		left = left || stays
+		if failed := rest.take(n, stays); failed != nil {
+			return stop, errors.Join(first, failed)
 		}
 		if err != nil {
-			return stop, err
+			break
 		}
 	}
-	if rest.Len() == 0 {
+	switch {
+	case !left:
 		r.Files++
+		if keep {
+			r.Kept++
+			return stop, first
+		}
 		return stop, errors.Join(first, os.Remove(path))
+	case keep:
+		return stop, first
 	}
-	return stop, errors.Join(first, replace(path, rest.Bytes()))
+	return stop, errors.Join(first, rest.replace())
+}
+
+// count counts the spans of a line that is not sent.
+func (r *ReplayResult) count(text []byte) {
+	if spans, err := readJSON(text); err == nil {
+		r.Left += countSpans(spans)
+	} else {
+		r.Broken++
+	}
+}
+
+// replayLines cuts a file into lines.
+type replayLines struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+// next returns a line, valid until the next call, and how many bytes of the
+// file it takes. Of a line that is too long only the bytes are counted. io.EOF
+// comes with the last one.
+func (l *replayLines) next() (text []byte, n int64, err error) {
+	l.buf = l.buf[:0]
+	long := false
+	for {
+		part, err := l.r.ReadSlice('\n')
+		n += int64(len(part))
+		if long = long || len(l.buf)+len(part) > maxReplayLine; !long {
+			l.buf = append(l.buf, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if long {
+			l.buf = nil
+			return nil, n, err
+		}
+		return l.buf, n, err
+	}
+}
+
+// remainder is what stays of a file that is sent. It makes a file of its own only
+// once something of the old one goes.
+type remainder struct {
+	path   string
+	from   *os.File
+	frozen bool // the old file is not touched
+
+	to    *os.File
+	out   *bufio.Writer
+	at    int64 // what was taken of the old file
+	split bool  // something of it goes
+}
+
+// take says what becomes of the next n bytes.
+func (r *remainder) take(n int64, stays bool) error {
+	at := r.at
+	r.at += n
+	if r.frozen || n == 0 || stays && !r.split {
+		return nil
+	}
+	if !r.split {
+		r.split = true
+		if err := r.copy(0, at); err != nil {
+			return err
+		}
+	}
+	if !stays {
+		return nil
+	}
+	return r.copy(at, n)
+}
+
+func (r *remainder) copy(at, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if r.to == nil {
+		f, err := outfile.Temp(r.path, 0o600)
+		if err != nil {
+			return err
+		}
+		r.to, r.out = f, bufio.NewWriterSize(f, 256<<10)
+	}
+	_, err := io.Copy(r.out, io.NewSectionReader(r.from, at, n))
+	return err
+}
+
+// replace puts what stays in the place of the old file.
+func (r *remainder) replace() error {
+	if r.to == nil {
+		return nil // all of it
+	}
+	err := r.out.Flush()
+	if err == nil {
+		err = r.to.Sync()
+	}
+	err = errors.Join(err, r.to.Close())
+	if err == nil {
+		err = os.Rename(r.to.Name(), r.path)
+	}
+	if err != nil {
+		_ = os.Remove(r.to.Name()) // the old file is still there
+	}
+	r.to = nil
+	return err
+}
+
+// discard gives up a remainder that was not put in place.
+func (r *remainder) discard() {
+	if r.to != nil {
+		_ = r.to.Close()
+		_ = os.Remove(r.to.Name()) // the old file is still there
+	}
 }
 
 // changed reports whether path no longer names f.
@@ -191,21 +342,4 @@ func halve(spans []*tracepb.ResourceSpans, n int) (a, b []*tracepb.ResourceSpans
 		}
 	}
 	return a, b
-}
-
-// replace puts a file with other content in the place of path.
-func replace(path string, content []byte) error {
-	f, err := outfile.Temp(path, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the old file is still there
-	}
-	return err
 }

@@ -20,6 +20,10 @@ import (
 // one batch.
 const spillSuffix = ".otlp.jsonl"
 
+// spillPrefix begins the names of files that exporters made. Others belong to
+// somebody else, and nothing deletes them.
+const spillPrefix = "spans-"
+
 var errSpillFull = errors.New("the spill directory is full")
 
 // spill writes batches to files of a directory, up to a bound for all files of
@@ -131,7 +135,7 @@ func (s *spill) begin() error {
 		return r
 	}, host)
 	s.made++
-	name := fmt.Sprintf("spans-%s-%d-%d-%d%s", host, os.Getpid(), time.Now().UnixNano(), s.made, spillSuffix)
+	name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", host, os.Getpid(), time.Now().UnixNano(), s.made, spillSuffix)
 	f, err := os.OpenFile(filepath.Join(s.dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err

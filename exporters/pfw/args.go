@@ -23,7 +23,7 @@ const (
 	argDroppedAttr = "otel.dropped_attributes_count"
 	argDroppedLink = "otel.dropped_links_count"
 	argDroppedEv   = "otel.dropped_events_count"
-	argTruncated   = "truncated"
+	argTruncated   = attributes.Truncated
 	argTraceID     = "trace_id"
 	argSpanID      = "span_id"
 )
@@ -50,9 +50,8 @@ func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.K
 			dst = appendArg(dst, kv)
 		}
 	}
-	dst = appendStatus(dst, s.Status())
 	links := s.Links()
-	dst = appendLinks(dst, links)
+	dst = appendLinks(appendStatus(dst, s.Status()), links)
 	return appendDropped(dst, s, len(links)), cat, event
 }
 
@@ -183,4 +182,18 @@ func appendIDs(dst []dftracer.Arg, s sdktrace.ReadOnlySpan) []dftracer.Arg {
 	sc := s.SpanContext()
 	return append(dst,
 		dftracer.String(argTraceID, sc.TraceID().String()), dftracer.String(argSpanID, sc.SpanID().String()))
+}
+
+// distinct renames the attributes of a span, which begin at args[from:], whose
+// keys are those of arguments that follow them: trace_id becomes user_trace_id.
+func distinct(args []dftracer.Arg, from int, attrs []attribute.KeyValue) {
+	to := from + len(attrs)
+	for i := range attrs {
+		if k := attrs[i].Key; k == AttrCategory || k == AttrName {
+			to--
+		}
+	}
+	if to < len(args) {
+		dftracer.Distinct(args, from, to, "user_")
+	}
 }

@@ -23,7 +23,7 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w := e.w
-	if w == nil {
+	if w == nil || e.path != "" { // a builder that was corrected attaches again
 		var err error
 		if w, err = dftracer.Create(e.path, e.opts.traceFor(t)); err != nil {
 			return outputs.Wants{}, err
@@ -32,6 +32,7 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 			w.SetCoreAffinity(e.opts.Cores)
 		}
 	}
+	e.use(w)
 	e.closed, e.err = false, nil
 	e.live = NewProcessor(w, &e.opts)
 	return e.live.Attach(ctx, t)

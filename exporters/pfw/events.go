@@ -3,7 +3,6 @@ package pfw
 import (
 	"strconv"
 
-	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -66,13 +65,11 @@ func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, ev *sdktrac
 	args := append(stack[:0],
 		dftracer.String("name", ev.Name), dftracer.String("value", strconv.FormatInt(ev.Time.UnixMicro(), 10)),
 		dftracer.Int(argSpan, int64(id)))
+	ours := len(args)
 	for i := range ev.Attributes {
-		kv := ev.Attributes[i]
-		if kv.Key == "name" || kv.Key == "value" || kv.Key == argSpan {
-			kv.Key = attribute.Key("event." + string(kv.Key))
-		}
-		args = appendArg(args, &kv)
+		args = appendArg(args, &ev.Attributes[i])
 	}
+	dftracer.Distinct(args, ours, len(args), "event.")
 	w.Write(&dftracer.Event{
 		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
 		TID: tid, Level: below(level), Parent: int64(id), Args: args,

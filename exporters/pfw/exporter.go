@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"sync"
+	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 )
 
 // Exporter is a trace file. A telemetry builder is given one with any of
@@ -33,6 +33,7 @@ import (
 //
 // It has to remember spans for that, see Options.MaxParents; a child that
 // comes after its parent was forgotten gets an "unfinished" parent of its own.
+// A span that is exported twice is written once.
 //
 // The methods are safe for concurrent use. A [Processor] shows more of a
 // program that is killed and does not lose spans when it is busy.
@@ -40,14 +41,19 @@ type Exporter struct {
 	path string
 	opts Options
 
-	mu     sync.Mutex
-	w      *dftracer.Writer // nil until there is something to write
-	live   *Processor       // once it is attached to telemetry
-	keys   keyTable
-	family *family
-	lanes  endLanes
-	closed bool
-	err    error
+	mu      sync.Mutex
+	w       *dftracer.Writer // nil until there is something to write
+	live    *Processor       // once it is attached to telemetry
+	asm     *assemble.Assembler
+	keys    keyTable
+	closed  bool
+	started bool // the trace begins with its first span and ends with Shutdown
+	err     error
+
+	// Memory of one batch, used again.
+	spans  []assemble.Span
+	args   []dftracer.Arg
+	events []assemble.Event
 }
 
 var _ sdktrace.SpanExporter = (*Exporter)(nil)
@@ -65,23 +71,53 @@ func New(path string, o *Options) *Exporter {
 // the options say so.
 func NewExporter(w *dftracer.Writer, o *Options) *Exporter {
 	e := newExporter(o)
-	e.w = w
+	e.use(w)
 	return e
 }
 
 func newExporter(o *Options) *Exporter {
-	opts := o.withDefaults()
-	e := &Exporter{opts: opts, family: newFamily(opts.MaxParents)}
+	e := &Exporter{opts: o.withDefaults()}
 	e.keys.standard = standardKeys()
-	e.lanes = endLanes{first: int64(os.Getpid()), waiting: func(id uint64) bool {
-		_, expected := e.family.expected[id]
-		return expected
-	}}
 	return e
 }
 
+func (e *Exporter) use(w *dftracer.Writer) {
+	e.w = w
+	e.asm = assemble.New(w, assemble.Options{
+		TID: int64(os.Getpid()), MaxWaiting: maxBatch, MaxParents: e.opts.MaxParents,
+		TraceIDs: e.opts.TraceIDs, NoBegin: e.opts.NoBegin,
+	})
+}
+
+// create makes the file. Its first spans have begun before that, and the trace
+// begins with the earliest.
+func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
+	o := e.opts.trace()
+	e.started = o.Start.IsZero()
+	if e.started {
+		o.Start = batch[0].StartTime()
+		for _, s := range batch {
+			if s.StartTime().Before(o.Start) {
+				o.Start = s.StartTime()
+			}
+		}
+		if o.Heartbeat == 0 {
+			o.Heartbeat = dftracer.DefaultHeartbeat // the process is alive
+		}
+	}
+	w, err := dftracer.Create(e.path, o)
+	if err == nil {
+		e.use(w)
+	}
+	return err
+}
+
+// maxBatch is how many spans are put together at once.
+const maxBatch = 4096
+
 // ExportSpans implements sdktrace.SpanExporter. It waits for the disk only if
-// that is slower than the program.
+// that is slower than the program. All spans are written when it returns, so
+// it may be called with one span as well as with many.
 func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
 	if e == nil {
 		return nil
@@ -92,118 +128,71 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		return e.err
 	}
 	if e.w == nil {
-		if e.w, e.err = dftracer.Create(e.path, e.opts.trace()); e.err != nil {
+		if e.err = e.create(batch); e.err != nil {
 			return e.err
 		}
 	}
-	// A batch is in the order of ends. Where ends are equal, the one that began
-	// later is the child.
-	ordered := slices.Clone(batch)
-	slices.SortStableFunc(ordered, func(a, b sdktrace.ReadOnlySpan) int {
-		if c := a.EndTime().Compare(b.EndTime()); c != 0 {
-			return c
-		}
-		return b.StartTime().Compare(a.StartTime())
-	})
-	for _, s := range ordered {
-		e.export(s)
+	for len(batch) > 0 {
+		n := min(len(batch), maxBatch)
+		e.write(batch[:n])
+		batch = batch[n:]
 	}
 	return nil
 }
 
-func (e *Exporter) export(s sdktrace.ReadOnlySpan) {
-	start, end := s.StartTime().UnixMicro(), s.EndTime().UnixMicro()
-	end = max(start, end)
-	sc := s.SpanContext()
-	self := e.family.find(spanKey{sc.TraceID(), sc.SpanID()})
-	var below []int
-	switch {
-	case self == nil || self.done: // a span exported twice gets two ids
-		self = &relative{key: spanKey{sc.TraceID(), sc.SpanID()}, id: e.w.NextID()}
-	default:
-		below = self.lanes
-		// The clocks of parent and child may have been read apart.
-		if self.start < start && start-self.start <= slack {
-			start = self.start
-		}
-		if self.end > end && self.end-end <= slack {
-			end = self.end
+// write writes spans, which hang together or not.
+func (e *Exporter) write(batch []sdktrace.ReadOnlySpan) {
+	if cap(e.spans) < len(batch) {
+		e.spans = make([]assemble.Span, len(batch))
+	}
+	e.args, e.events = e.args[:0], e.events[:0]
+	spans := e.spans[:len(batch)]
+	for i, s := range batch {
+		e.convert(&spans[i], s)
+		if len(batch) == 1 {
+			e.asm.Write(&spans[i])
+		} else {
+			e.asm.Add(&spans[i], time.Time{})
 		}
 	}
-	parent := e.parentOf(s, start, end)
-	self.parent = parent
-	self.start, self.end = start, end
-	parentID := dftracer.NoParent
-	if parent != nil {
-		parentID = int64(parent.id)
-	}
-	lane := e.lanes.place(self.id, parentID, start, end, below)
-	if parent != nil && !parent.done {
-		parent.born(lane, start, end)
-	}
-	e.family.arrived(self)
-	e.write(s, dftracer.Span{
-		ID: self.id, TID: e.lanes.tid(lane), TS: start, Dur: end - start, Parent: parentID,
-	})
+	e.asm.WriteAll()
+	// What was written must not be kept alive.
+	clear(e.args)
+	clear(e.events)
 }
 
-// parentOf finds the ancestor that a span is written under, nil for a root.
-func (e *Exporter) parentOf(s sdktrace.ReadOnlySpan, start, end int64) *relative {
-	sc := s.Parent()
-	if !sc.HasSpanID() || sc.IsRemote() {
-		return nil
+// convert makes dst what s is.
+func (e *Exporter) convert(dst *assemble.Span, s sdktrace.ReadOnlySpan) {
+	sc, parent := s.SpanContext(), s.Parent()
+	dst.Key = assemble.Key{Trace: sc.TraceID(), Span: sc.SpanID()}
+	dst.Parent = assemble.Key{}
+	if parent.HasSpanID() && !parent.IsRemote() {
+		dst.Parent = assemble.Key{Trace: parent.TraceID(), Span: parent.SpanID()}
 	}
-	key := spanKey{sc.TraceID(), sc.SpanID()}
-	r := e.family.find(key)
-	if r == nil {
-		var forgotten *relative
-		if r, forgotten = e.family.expect(key, e.w.NextID()); forgotten != nil {
-			e.unfinished(forgotten)
-		}
-		return r
-	}
-	for r != nil && r.done && (r.start > start || r.end < end) {
-		r = r.parent
-	}
-	return r
-}
+	dst.Start, dst.End = s.StartTime().UnixMicro(), s.EndTime().UnixMicro()
 
-func (e *Exporter) write(s sdktrace.ReadOnlySpan, at dftracer.Span) {
-	var stack [stackArgs]dftracer.Arg
-	args, cat, event := appendSpan(stack[:0], s, s.Attributes())
+	from := len(e.args)
+	args, cat, event := appendSpan(e.args, s, s.Attributes())
 	if n := s.DroppedEvents(); n > 0 {
 		args = append(args, dftracer.Int(argDroppedEv, int64(n)))
 	}
 	if e.opts.TraceIDs {
 		args = appendIDs(args, s)
 	}
-	e.w.WriteComplete(e.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), at, args...)
+	e.args, dst.Args = args, args[from:len(args):len(args)]
+	dst.Name = e.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
+
 	events := s.Events()
+	from = len(e.events)
 	for i := range events {
-		writeEvent(e.w, at.ID, at.TID, 0, &events[i])
+		ev := &events[i]
+		first := len(e.args)
+		for j := range ev.Attributes {
+			e.args = appendArg(e.args, &ev.Attributes[j])
+		}
+		e.events = append(e.events, assemble.Event{Name: ev.Name, Time: ev.Time.UnixNano(), Args: e.args[first:len(e.args):len(e.args)]})
 	}
-}
-
-// unfinishedKey is the name of a parent that did not come.
-var unfinishedKey = dftracer.NewKey(noScope, "unfinished")
-
-// unfinished writes a parent that did not come.
-func (e *Exporter) unfinished(r *relative) {
-	lane := e.lanes.place(r.id, dftracer.NoParent, r.start, r.end, r.lanes)
-	args := []dftracer.Arg{dftracer.Int(argTruncated, 1)}
-	if e.opts.TraceIDs {
-		args = appendKV(args, attribute.String(argTraceID, r.key.trace.String()), attribute.String(argSpanID, r.key.span.String()))
-	}
-	e.w.WriteComplete(&unfinishedKey, dftracer.Span{
-		ID: r.id, TID: e.lanes.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: dftracer.NoParent,
-	}, args...)
-}
-
-func appendKV(dst []dftracer.Arg, kvs ...attribute.KeyValue) []dftracer.Arg {
-	for i := range kvs {
-		dst = appendArg(dst, &kvs[i])
-	}
-	return dst
+	dst.Events = e.events[from:len(e.events):len(e.events)]
 }
 
 // Shutdown implements sdktrace.SpanExporter. It completes the file, and closes
@@ -224,13 +213,12 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 		return e.err
 	}
 	e.closed = true
-	lost := 0
-	for el := e.family.waiting.Back(); el != nil; el = el.Prev() {
-		e.unfinished(el.Value.(*relative))
-		lost++
+	e.asm.Finish()
+	if n := e.asm.Counts().Unfinished; n > 0 {
+		e.w.SetEndArgs(dftracer.Int("spans_unfinished", n))
 	}
-	if lost > 0 {
-		e.w.SetEndArgs(dftracer.Int("spans_unfinished", int64(lost)))
+	if e.started {
+		e.w.SetEnd(time.Now())
 	}
 	last := e.w.FlushContext
 	if e.opts.OwnWriter {

@@ -193,6 +193,41 @@ func TestExporterConcurrently(t *testing.T) {
 	}
 }
 
+// The file is made when the first spans have ended, and yet the trace begins
+// with the first of them. A span that comes twice is written once, and one that
+// is open has a record by which Recover closes it.
+func TestExporterTraceBeginsWithItsFirstSpan(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	e := pfw.New(path, nil)
+	list := tree(rand.New(rand.NewPCG(3, 0)), 50)
+	first := list[0].StartTime
+	for _, s := range list {
+		if s.StartTime.Before(first) {
+			first = s.StartTime
+		}
+	}
+	batch := list[:len(list)-1].Snapshots() // the last root does not end
+	for range 2 {
+		if err := e.ExportSpans(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.Check(t, path)
+	if want := len(batch) + int(report.Counts["otel/unfinished/X"]) + 2; report.Events != want {
+		t.Errorf("%d events, want %d", report.Events, want)
+	}
+	ev := byName(dftest.Events(t, path))
+	if ev["start"].TS != first.UnixMicro() || ev["end"].TS < ev["start"].TS {
+		t.Errorf("the trace lasts from %d to %d", ev["start"].TS, ev["end"].TS)
+	}
+	if n := report.Counts["otel/unfinished/X"]; n != 1 || ev["CM:span.begin"].Name == "" {
+		t.Error("there is no record of the open span")
+	}
+}
+
 func TestExporterWithoutSpansMakesNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	e := pfw.New(path, nil)

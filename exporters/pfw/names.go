@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -15,12 +16,6 @@ const (
 	AttrCategory = spans.AttrCategory
 	AttrName     = spans.AttrName
 )
-
-// noScope is the category of spans without an instrumentation scope.
-const noScope = "otel"
-
-// sdkScope is what the SDK calls a tracer without a name.
-const sdkScope = "go.opentelemetry.io/otel/sdk/tracer"
 
 // maxKeys bounds the names that are kept in encoded form. A program that makes
 // up a name for every span gets its names encoded every time.
@@ -101,7 +96,7 @@ func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 func (t *keyTable) add(id keyID) *dftracer.Key {
 	cat := id.scope
 	if !id.byCat {
-		cat = lastWord(cat)
+		cat = assemble.LastWord(cat)
 	}
 	key := dftracer.NewKey(safeCategory(cat), id.name)
 	t.mu.Lock()
@@ -121,24 +116,5 @@ func (t *keyTable) add(id keyID) *dftracer.Key {
 	return &key
 }
 
-// lastWord is the last word of an instrumentation scope such as
-// "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp".
-func lastWord(full string) string {
-	scope := strings.TrimRight(full, "/.:")
-	if i := strings.LastIndexAny(scope, "/.: "); i >= 0 {
-		scope = scope[i+1:]
-	}
-	if scope == "" || full == sdkScope {
-		return noScope
-	}
-	return scope
-}
-
-// safeCategory keeps spans out of the category of the format's own records,
-// which analyzers leave out.
-func safeCategory(cat string) string {
-	if strings.EqualFold(cat, dftracer.CatDFTracer) {
-		return cat + ".app"
-	}
-	return cat
-}
+// safeCategory keeps spans out of the category of the format's own records.
+func safeCategory(cat string) string { return assemble.SafeCategory(cat) }

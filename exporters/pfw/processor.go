@@ -45,7 +45,7 @@ type Processor struct {
 	watcher   sync.WaitGroup
 	beginning sync.Mutex // held by the watcher while it writes a begin
 
-	cut       atomic.Uint64 // not 0: no scope starts any more; spans with a lower id are truncated
+	cut       atomic.Bool // no scope starts any more
 	closed    atomic.Bool
 	down      sync.Once
 	downErr   error
@@ -144,6 +144,7 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 		// A decorator that shows only the span processor was attached.
 		if t := outputs.FromContext(ctx); t != nil {
 			p.attached(t)
+			p.scoped.Store(true) // nobody asks it for kinds of scopes
 		}
 	}
 	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
@@ -220,7 +221,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		return
 	}
 	if e.finish(&p.beginning) {
-		p.write(e, s, s.EndTime().UnixMicro(), e.id < p.cut.Load())
+		p.write(e, s, s.EndTime().UnixMicro(), p.cut.Load() && has(s.Attributes(), argTruncated))
 	}
 }
 
@@ -236,14 +237,17 @@ func (p *Processor) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, trun
 
 	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
+	from := len(args)
 	args, cat, event := appendSpan(args, s, attrs)
 	if truncated {
-		args = append(args, dftracer.Int(argTruncated, 1))
-		p.truncated.Add(1)
+		if p.truncated.Add(1); !has(attrs, argTruncated) {
+			args = append(args, dftracer.Int(argTruncated, 1))
+		}
 	}
 	if p.opts.TraceIDs {
 		args = appendIDs(args, s)
 	}
+	distinct(args, from, attrs)
 	key := p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
 	p.w.WriteComplete(key, dftracer.Span{
 		ID: e.id, TID: tid, TS: e.start, Dur: end - e.start, Level: level, Parent: parent,

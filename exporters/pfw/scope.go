@@ -60,7 +60,7 @@ func isLong(category, name string) bool {
 // Start implements outputs.ScopeKind.
 func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
 	p := k.p
-	if p.cut.Load() != 0 {
+	if p.cut.Load() {
 		return nil
 	}
 	if ctx == nil {
@@ -70,7 +70,7 @@ func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.Scop
 	long := k.long && !p.opts.NoBegin
 	s.begun = long
 	s.place(p.enclosing(ctx, s), p.clock.now(), o.Ambient)
-	if p.cut.Load() != 0 { // Shutdown may have missed it
+	if p.cut.Load() { // Shutdown may have missed it
 		if s.finish(&p.beginning) {
 			s.revoke(long)
 		}
@@ -132,7 +132,7 @@ func (s *scope) current() *outputs.ScopeArgs {
 
 // Record implements outputs.ScopeKind.
 func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
-	if k.p.cut.Load() != 0 {
+	if k.p.cut.Load() {
 		return
 	}
 	if ctx == nil {
@@ -206,7 +206,7 @@ func (p *Processor) current(s *scope) *open {
 // Note implements outputs.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
 	p := k.p
-	if p.cut.Load() == 0 {
+	if !p.cut.Load() {
 		p.w.CM(key, strconv.FormatInt(p.clock.now(), 10))
 	}
 }

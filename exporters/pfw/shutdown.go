@@ -7,15 +7,12 @@ import (
 	"time"
 )
 
-// EndScopes implements outputs.Output: it ends the scopes that are open, while the spans around them still are:
-// they are written as truncated. Spans that are open are so too when they end.
-// No scope starts from then on.
+// EndScopes implements outputs.Output: it ends the scopes that are open, while
+// the spans around them still are. They are written as truncated. No scope
+// starts from then on.
 func (p *Processor) EndScopes() {
-	if p == nil || !p.cut.CompareAndSwap(0, 1) {
+	if p == nil || !p.cut.CompareAndSwap(false, true) {
 		return
-	}
-	if len(p.open.allSpans()) > 0 {
-		p.cut.Store(p.w.NextID())
 	}
 	p.end(p.openScopes())
 }

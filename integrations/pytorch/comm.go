@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
@@ -14,6 +15,7 @@ type collective struct {
 	coll                string // the word PyTorch uses
 	dtype               string
 	pg, pgDesc          string
+	members             string // ranks of the group, or what stands for them
 	groupSize           int64
 	inElems, outElems   int64
 	inBytes, outBytes   int64
@@ -164,6 +166,7 @@ func number(s string) int64 {
 
 // fromArgs takes what record_param_comms and the kernels linked to it carry.
 func (c *collective) fromArgs(args kineto.Args) {
+	first, stride := int64(-1), int64(-1)
 	args.Each(func(key, raw []byte) bool {
 		switch string(key) {
 		case "Collective name":
@@ -180,6 +183,13 @@ func (c *collective) fromArgs(args kineto.Args) {
 			c.pg = kineto.UnquoteText(raw)
 		case "Process Group Description":
 			c.pgDesc = kineto.UnquoteText(raw)
+		case "Process Group Ranks":
+			// The profiler cuts long lists, and its spaces come and go.
+			c.members = strings.ReplaceAll(kineto.UnquoteText(raw), " ", "")
+		case "Global rank start":
+			first = number(string(raw))
+		case "Global rank stride":
+			stride = number(string(raw))
 		case "Seq":
 			c.seq = number(string(raw))
 		case "Src Rank":
@@ -191,6 +201,9 @@ func (c *collective) fromArgs(args kineto.Args) {
 		}
 		return true
 	})
+	if c.members == "" && first >= 0 && stride > 0 && c.groupSize > 0 {
+		c.members = fmt.Sprintf("%d+%d*%d", first, stride, c.groupSize)
+	}
 	if size := dtypeSize(c.dtype); size > 0 {
 		if c.inElems >= 0 {
 			c.inBytes = c.inElems * size
@@ -204,7 +217,7 @@ func (c *collective) fromArgs(args kineto.Args) {
 // encode and decodeCollective carry a collective through a spilled row.
 func (c *collective) encode() string {
 	b := make([]byte, 0, 128)
-	for _, s := range [...]string{c.op, c.coll, c.dtype, c.pg, c.pgDesc} {
+	for _, s := range [...]string{c.op, c.coll, c.dtype, c.pg, c.pgDesc, c.members} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
@@ -223,7 +236,7 @@ func (c *collective) encode() string {
 
 func decodeCollective(s string) collective {
 	d := rowReader{b: []byte(s)}
-	c := collective{op: d.str(), coll: d.str(), dtype: d.str(), pg: d.str(), pgDesc: d.str()}
+	c := collective{op: d.str(), coll: d.str(), dtype: d.str(), pg: d.str(), pgDesc: d.str(), members: d.str()}
 	c.groupSize, c.inElems, c.outElems = d.int(), d.int(), d.int()
 	c.inBytes, c.outBytes, c.seq, c.src, c.dst = d.int(), d.int(), d.int(), d.int(), d.int()
 	if d.bad || len(d.b) != 1 {

@@ -12,14 +12,15 @@ import (
 // be known.
 type CompileReport struct {
 	// Regions has one entry per compiled code object and direction.
-	Regions []*RegionReport
+	Regions []*RegionReport `json:"regions,omitempty"`
 	// CacheLookup is the host time of guard checks, Compiling that of
 	// compilation inside the window.
-	CacheLookup, Compiling time.Duration
+	CacheLookup time.Duration `json:"cache_lookup_ns"`
+	Compiling   time.Duration `json:"compiling_ns"`
 	// UnknownOverloads counts operators whose overload the trace does not tell.
-	UnknownOverloads int64
+	UnknownOverloads int64 `json:"unknown_overloads,omitempty"`
 	// Backward reports that compiled backward graphs are in the trace.
-	Backward bool
+	Backward bool `json:"backward"`
 
 	byKey map[regionKey]*RegionReport
 }
@@ -27,14 +28,17 @@ type CompileReport struct {
 // RegionReport describes the calls of one compiled code object.
 type RegionReport struct {
 	// ID is the compile id, or "CompiledFunction" where the trace has none.
-	ID string
+	ID string `json:"id"`
 	// Backward tells the direction.
-	Backward bool
+	Backward bool `json:"backward"`
 	// Kind is "per-op", "inductor", "cuda graph" or "unknown".
-	Kind string
+	Kind string `json:"kind"`
 	// Calls counts entries, Ops the operators that became events, Kernels the
 	// fused kernels, Launches the graph launches.
-	Calls, Ops, Kernels, Launches int64
+	Calls    int64 `json:"calls"`
+	Ops      int64 `json:"operators"`
+	Kernels  int64 `json:"kernels"`
+	Launches int64 `json:"launches"`
 
 	graphCalls bool // has "## Call CompiledFxGraph" rows
 	triton     bool

@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 
-// devices writes the rows of all device lanes.
-func (e *emitter) devices(ctx context.Context) error {
+// deviceRows writes the rows of all device lanes, in order of time.
+func (e *emitter) deviceRows(ctx context.Context) error {
 	it := e.p.device.Iter()
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -20,11 +20,14 @@ func (e *emitter) devices(ctx context.Context) error {
 			return it.Err()
 		}
 		name := e.p.names.of(r)
-		tid, overlaps := e.p.devLanes[r.lane].place(r.start, r.end)
-		if overlaps {
+		tid, part := e.p.devLanes[r.lane].place(r.start, r.end)
+		if part > 0 {
 			e.p.report.DeviceOverlaps++
+			e.nameLane(tid, e.p.devLanes[r.lane].name(part))
 		}
 		e.devTID = tid
+		e.class = e.p.classOf(r)
+		e.busy(r)
 		e.deviceEvent(r, name)
 		ai := ""
 		switch r.kind {
@@ -44,7 +47,7 @@ func (e *emitter) devices(ctx context.Context) error {
 
 func (e *emitter) onDevice(cat, name string, r *row) {
 	e.begin(cat, name, e.devTID, r.start, r.end)
-	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset {
+	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset || r.kind == kineto.KindDevice {
 		e.ev.Type = dftracer.TypeCUDA
 	}
 }
@@ -59,7 +62,7 @@ func (e *emitter) deviceEvent(r *row, name string) {
 	e.known("device_id", r.b)
 	e.known("stream", r.c)
 	work := dur
-	if r.kind == kineto.KindGPUAnnotation || r.kind == kineto.KindSync {
+	if !r.works() {
 		work = 0
 	}
 	e.args = append(e.args,
@@ -69,10 +72,16 @@ func (e *emitter) deviceEvent(r *row, name string) {
 		dftracer.Int("input_size", 0),
 		dftracer.Float("total_cpu_percent", 0),
 		dftracer.Float("total_device_percent", percent(work, e.p.totalDevice)))
-	if r.kind != kineto.KindGPUAnnotation && r.kind != kineto.KindSync {
+	if r.works() {
 		e.us("device_us", dur)
+		if e.class != ClassCompute {
+			e.str("class", e.class.String())
+		}
 	}
 	e.str("kind", r.kind.String())
+	if r.kind == kineto.KindDevice || r.kind == kineto.KindDeviceRange {
+		e.text("category", r.extra)
+	}
 	if r.kind == kineto.KindKernel && r.extra != "" {
 		e.int("collective", 1)
 	}
@@ -85,7 +94,7 @@ func (e *emitter) deviceEvent(r *row, name string) {
 			e.str("op", op)
 		}
 		e.us("launch_delay_us", max(r.start-r.launch, 0))
-	} else if r.kind != kineto.KindGPUAnnotation && r.kind != kineto.KindSync {
+	} else if r.works() {
 		e.int("unlinked", 1)
 	}
 	e.exact(r.start, dur)
@@ -155,12 +164,22 @@ func (e *emitter) deviceComm(r *row) string {
 	if r.flags&flagLinked != 0 {
 		e.us("host_launch_us", r.launchEnd-r.launch)
 	}
-	if w, ok := e.p.waits[r.seq]; ok {
-		e.us("wait_us", max(w.wait, 0))
-		e.int("last_rank", w.lastRank)
-	}
+	e.waited(&c, r.seq)
 	e.common(r.step, true)
 	return "comm." + name
+}
+
+// waited adds what the other ranks tell about a collective.
+func (e *emitter) waited(c *collective, row int64) {
+	w, ok := e.p.waits[row]
+	if !ok {
+		return
+	}
+	e.us("wait_us", max(w.wait, 0))
+	e.known("last_rank", w.lastRank)
+	if c.groupSize > int64(w.ranks) {
+		e.int("ranks_compared", int64(w.ranks))
+	}
 }
 
 func (e *emitter) commArgs(c *collective) {
@@ -179,29 +198,40 @@ func (e *emitter) commArgs(c *collective) {
 	e.known("dst", c.dst)
 }
 
-// hostCollective writes the comm event of a collective that the host runs
-// itself: the row of its backend, else the dispatcher's. With a device
-// collective in the trace the kernels are the transfers.
+// hostCollective writes the comm event of a collective that the host runs itself.
 func (e *emitter) hostCollective(s *sweep, f *frame) {
-	if e.p.hasComm || f.comm == nil || f.comm.op == "" {
-		return
-	}
-	if len(s.stack) > 1 && s.stack[len(s.stack)-2].comm != nil && (!e.p.hasGloo || s.stack[len(s.stack)-2].isBackendRow()) {
-		return // the enclosing row stands for it
-	}
-	if e.p.hasGloo && !f.isBackendRow() {
-		return
-	}
-	if f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
+	if !e.p.isHostCollective(s, f) {
 		return
 	}
 	e.nested("comm", f.comm.op, f)
 	e.commArgs(f.comm)
 	e.str("clock", "host")
+	e.waited(f.comm, f.r.seq)
 	e.common(f.step, true)
 }
 
-func (f *frame) isBackendRow() bool {
-	word, ok := commAnnotation(f.name)
-	return ok && commOp(word) != "" && !strings.HasPrefix(f.name, "nccl:")
+// isHostCollective reports whether a host row stands for a collective: the row
+// of a backend that works on the host, else, in a trace without any such row and
+// without collectives on a device, the dispatcher's.
+func (p *process) isHostCollective(s *sweep, f *frame) bool {
+	if f.comm == nil || f.comm.op == "" || f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
+		return false
+	}
+	var up *frame
+	if len(s.stack) > 1 && s.stack[len(s.stack)-2].comm != nil {
+		up = &s.stack[len(s.stack)-2]
+	}
+	if p.hasGloo {
+		return f.isBackendRow() && (up == nil || !up.isBackendRow())
+	}
+	return !p.hasComm && up == nil // else the enclosing row stands for it
+}
+
+func (f *frame) isBackendRow() bool { return hostBackendRow(f.name) }
+
+// hostBackendRow reports whether a row is that of a backend that runs
+// collectives on the host.
+func hostBackendRow(name string) bool {
+	word, ok := commAnnotation(name)
+	return ok && commOp(word) != "" && (strings.HasPrefix(name, "gloo:") || strings.HasPrefix(name, "mpi:") || strings.HasPrefix(name, "ucc:"))
 }

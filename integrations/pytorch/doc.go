@@ -39,10 +39,13 @@
 // its launch; the second sweep writes the events. Only steps, lanes, distinct
 // names, and the collectives of each rank stay in memory. The totals behind the
 // percentages are appended as CM records (pytorch.total_self_cpu_us,
-// pytorch.total_device_us).
+// pytorch.total_device_us). All files of an import share one temporary file.
 //
-// Several ranks are put on one time axis: their collectives are matched by
-// process group and order, clocks that differ by more than Options.MinSkew are
-// moved so that collectives end together, and every comm event tells how long
-// its rank waited and which rank came last.
+// Several ranks are put on one time axis by evidence: files of one job and
+// window, collectives paired inside their process group, and a robust fit of
+// the difference and the drift of each clock. Clocks that differ by more than
+// Options.MinSkew are moved so that collectives end together, and comm events
+// tell how long their rank waited and, where the clocks can tell, which rank
+// came last. Where the evidence is weak nothing is moved, and the RankReport
+// says why.
 package pytorch

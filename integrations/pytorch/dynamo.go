@@ -69,7 +69,7 @@ func (e *emitter) dynamo(f *frame, name string) {
 
 // dynamoArgs adds what places an event in its compiled code, and writes it.
 func (e *emitter) dynamoArgs(f *frame) {
-	e.text("compile_id", e.p.names.text[f.region])
+	e.text("compile_id", e.p.names.text[f.compiledBy()])
 	e.text("cache_key", e.p.names.text[f.graph])
 	if f.backward {
 		e.str("phase", "backward")
@@ -81,6 +81,15 @@ func (e *emitter) dynamoArgs(f *frame) {
 	}
 	e.exact(f.r.start, f.r.end-f.r.start)
 	e.common(f.step, true)
+}
+
+// compiledBy is the compilation of a row: in backward, which names none, that of
+// its forward.
+func (f *frame) compiledBy() uint32 {
+	if f.region == 0 && f.backward {
+		return f.fwdRegion
+	}
+	return f.region
 }
 
 // containerEvent writes a region, a compiled function or a graph call.
@@ -193,7 +202,7 @@ func (e *emitter) function(s *sweep, f *frame, rr *RegionReport, op string) {
 	base, overload, _ := strings.Cut(op, ".")
 	source := "trace"
 	if overload == "" {
-		overload = e.p.graphs.overload(e.container(s), e.p.names.text[f.region], e.p.names.text[f.graph], f.backward, base, rr.Kind == "per-op")
+		overload = e.p.graphs.overload(e.container(s), e.p.names.text[f.compiledBy()], e.p.names.text[f.graph], f.backward, base, rr.Kind == "per-op")
 		source = "compile log"
 	}
 	name := "function." + base

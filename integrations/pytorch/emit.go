@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // emitter turns the rows of one process into events.
@@ -18,12 +19,27 @@ type emitter struct {
 	nextID func() uint64
 	spans  *spanWriter
 	counts map[string]int64
+	jobs   map[jobKey]*job
+	// tids that have a name.
+	laneNamed map[int64]bool
 	// Events of category PP, which are most.
-	profiler int64
-	devTID   int64 // of the device row being written
+	profiler   int64
+	ids        idRuns
+	devTID     int64       // of the device row being written
+	class      DeviceClass // of the same
+	devices    map[int64]*busyDevice
+	lastBusy   *busyDevice
+	lastDevice int64
 
-	onHost, ties     interface{ Next() *row }
-	pending, nextTie *row
+	hasEpoch bool // the event being written has its own
+	// Device time launched before the ends of frames, of inferred stretches of
+	// forward, and of backward: each is asked in order of time.
+	ofFrames, ofForward, ofStarts, ofEnds launchSum
+
+	onHost  *spill.Iter[share]
+	pending *share
+	ties    *spill.Iter[row]
+	nextTie *row
 
 	hostHash string
 	ev       dftracer.Event
@@ -45,7 +61,14 @@ func (e *emitter) run(ctx context.Context) error {
 	if c := p.report.Compile; c != nil {
 		c.settle()
 	}
+	for _, l := range []*launchSum{&e.ofFrames, &e.ofForward, &e.ofStarts, &e.ofEnds} {
+		l.p = p
+	}
 	e.framing()
+	e.root()
+	for range p.tied {
+		e.ids.add(e.nextID())
+	}
 	it := p.onHost.Iter()
 	e.onHost = it
 	e.pending = it.Next()
@@ -61,9 +84,13 @@ func (e *emitter) run(ctx context.Context) error {
 	if e.inferBwd {
 		e.backwards()
 	}
-	if err := e.devices(ctx); err != nil {
+	if err := e.deviceRows(ctx); err != nil {
 		return err
 	}
+	if err := cmp.Or(e.ofFrames.err(), e.ofForward.err(), e.ofStarts.err(), e.ofEnds.err()); err != nil {
+		return err
+	}
+	p.report.Devices = e.use()
 	e.totals()
 	e.counts["PP"] += e.profiler
 	if c := p.report.Compile; c != nil {
@@ -74,19 +101,27 @@ func (e *emitter) run(ctx context.Context) error {
 
 // micros turns a time of the file into microseconds since 1970.
 func (e *emitter) micros(t int64) int64 {
-	t += e.p.base + e.p.offset
+	return max(floorMicros(e.p.wall(t)), 0)
+}
+
+func floorMicros(t int64) int64 {
 	m := t / 1000
 	if t%1000 < 0 {
 		m--
 	}
-	return max(m, 0)
+	return m
 }
 
 // begin starts an event that spans [start, end] in file time.
 func (e *emitter) begin(cat, name string, tid, start, end int64) {
 	ts := e.micros(start)
+	e.beginAt(cat, name, tid, ts, max(e.micros(end)-ts, 0))
+}
+
+// beginAt starts an event at ts, in microseconds since 1970.
+func (e *emitter) beginAt(cat, name string, tid, ts, dur int64) {
 	e.ev = dftracer.Event{
-		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, Name: name, Cat: cat, PID: e.p.pid, TID: tid, TS: ts, Dur: max(e.micros(end)-ts, 0),
+		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, Name: name, Cat: cat, PID: e.p.pid, TID: tid, TS: ts, Dur: dur,
 		HostHash: e.hostHash, Parent: dftracer.NoParent,
 	}
 	e.args = e.args[:0]
@@ -131,7 +166,7 @@ func (e *emitter) common(step int32, source bool) {
 	if e.p.rank >= 0 {
 		e.int("rank", e.p.rank)
 	}
-	if e.opts.Epoch > 0 {
+	if (e.opts.Epoch > 0 || e.opts.HasEpoch) && !e.hasEpoch {
 		e.int("epoch", e.opts.Epoch)
 	}
 	if n, ok := e.p.stepNumber(step); ok {
@@ -144,7 +179,7 @@ func (e *emitter) common(step int32, source bool) {
 }
 
 func (e *emitter) write() {
-	e.ev.Args = e.args
+	e.ev.Args, e.hasEpoch = e.args, false
 	if e.ev.ID == 0 && e.ev.Phase == dftracer.PhaseComplete {
 		e.ev.ID = e.nextID()
 	}
@@ -159,7 +194,7 @@ func (e *emitter) write() {
 // exact adds the digits below a microsecond that ts and dur cannot hold.
 func (e *emitter) exact(start, dur int64) {
 	if e.p.nanos {
-		e.int("ts_ns", start+e.p.base+e.p.offset)
+		e.int("ts_ns", e.p.wall(start))
 		e.int("dur_ns", dur)
 	}
 }
@@ -168,13 +203,16 @@ func (e *emitter) push(s *sweep, f *frame) error {
 	if e.tieUp(f); f.id == 0 {
 		f.id = e.nextID()
 	}
-	for e.pending != nil && e.pending.ord <= f.ord {
-		if e.pending.ord == f.ord {
-			f.devSelf += e.pending.end - e.pending.start
+	for e.pending != nil && e.pending.of <= f.ord {
+		if e.pending.of == f.ord {
+			f.devSelf += e.pending.time
 		}
 		e.pending = e.onHost.Next()
 	}
 	f.devTotal = f.devSelf
+	if f.phase = f.isPhase(); f.phase {
+		f.launched = e.ofFrames.until(f.r.start)
+	}
 	e.forwards(s, f)
 	e.spans.open(e.p, s, f)
 	return nil
@@ -185,13 +223,20 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 	if len(s.stack) > 1 {
 		up = &s.stack[len(s.stack)-2]
 	}
+	if f.phase {
+		f.launched = e.ofFrames.until(f.r.end) - f.launched
+		f.devTotal = max(f.devTotal, f.launched)
+	}
 	e.profilerEvent(f, up)
 	isStep := false
 	if n, ok := stepNumber(f.name); ok && f.r.kind == kineto.KindUserAnnotation {
 		isStep = true
 		if !e.opts.NoSteps {
-			e.nested("pipeline", "train.iteration", f)
+			e.nested("pipeline", e.p.stepName(), f)
 			e.int("step", n)
+			if f.launched > 0 {
+				e.us("device_us", f.launched)
+			}
 			e.common(-1, true)
 		}
 	}
@@ -282,14 +327,27 @@ func (e *emitter) ruleEvent(s *sweep, f *frame) {
 		}
 	}
 	e.nested(rule.Cat, rule.Name, f)
-	if rule.Arg != "" {
-		e.text(rule.Arg, e.p.rules.group(f.rule-1, f.name))
-	}
-	if f.devTotal > 0 {
-		e.us("device_us", f.devTotal)
+	e.ruleArg(f, rule)
+	if f.launched > 0 {
+		e.us("device_us", f.launched)
 	}
 	e.str("annotation", f.name)
 	e.common(f.step, true)
+}
+
+// ruleArg adds the argument that a rule finds in the name. An epoch is a number,
+// and stands instead of that of the options.
+func (e *emitter) ruleArg(f *frame, rule *Rule) {
+	if rule.Arg == "" {
+		return
+	}
+	text := e.p.rules.group(f.rule-1, f.name)
+	if rule.Arg != "epoch" {
+		e.text(rule.Arg, text)
+	} else if n, ok := kineto.ParseInt([]byte(text)); ok {
+		e.int("epoch", n)
+		e.hasEpoch = true
+	}
 }
 
 // point attributes an allocator event to the innermost row around it, or
@@ -326,6 +384,7 @@ func (e *emitter) point(s *sweep, r *row) error {
 	}
 	e.int("is_remote", 0)
 	e.int("input_size", 0)
+	e.args = append(e.args, dftracer.Float("total_cpu_percent", 0), dftracer.Float("total_device_percent", 0))
 	e.int("unattributed", 1)
 	if r.launch > 0 {
 		e.int("total_allocated", r.launch)
@@ -347,13 +406,7 @@ func (e *emitter) framing() {
 		e.meta(dftracer.NameProcess, 0, dftracer.String("name", "rank"), dftracer.String("value", rank))
 		e.meta(dftracer.NameProcessName, 0, dftracer.String("name", "Rank "+rank), dftracer.String("value", dftracer.NameProcessName))
 	}
-	for _, l := range p.devLanes {
-		name := "GPU " + strconv.FormatInt(l.device, 10) + " stream " + strconv.FormatInt(l.stream, 10)
-		if l.annotation {
-			name += " annotations"
-		}
-		e.meta(dftracer.NameThreadName, l.tid, dftracer.String("name", name), dftracer.String("value", dftracer.NameThreadName))
-	}
+	e.nameLanes()
 }
 
 func (e *emitter) meta(name string, tid int64, args ...dftracer.Arg) {
@@ -378,7 +431,10 @@ func (e *emitter) totals() {
 	if p.report.Backend != "" {
 		cm("backend", p.report.Backend)
 	}
-	if p.offset != 0 {
-		cm("clock_offset_us", strconv.FormatFloat(float64(p.offset)/1000, 'f', -1, 64))
+	if d := p.report.ClockOffset; d != 0 {
+		cm("clock_offset_us", strconv.FormatFloat(float64(d)/1000, 'f', -1, 64))
+	}
+	if d := p.report.ClockDrift; d != 0 {
+		cm("clock_drift_ppm", strconv.FormatFloat(d, 'f', 3, 64))
 	}
 }

@@ -43,7 +43,7 @@ func (l *linker) sequenced(p *process, f *frame) error {
 		return nil
 	}
 	r := &l.out
-	*r = row{c: f.r.c, ord: f.ord, step: f.step, lane: f.r.lane, start: f.r.start, end: f.r.end, name: f.r.name, text: f.r.text}
+	*r = row{c: f.r.c, ord: f.ord, step: f.step, lane: f.r.lane, region: f.region, start: f.r.start, end: f.r.end, name: f.r.name, text: f.r.text}
 	if f.r.launch != 0 {
 		r.flags = flagBackward
 	}
@@ -51,18 +51,18 @@ func (l *linker) sequenced(p *process, f *frame) error {
 }
 
 // pairUp finds the forward operator of every backward operator and keeps both
-// in the order in which the events are written. The event of the forward
-// operator gets its id here: backward may be written first.
+// in the order in which the events are written. The forward operator gets a
+// number here, which becomes an id later: backward may be written first.
 func (p *process) pairUp() error {
 	if len(p.fwdThreads) > 1 {
 		p.report.cannot("which forward operator one of backward belongs to: several threads ran forward and their sequence numbers are the same")
 	}
 	it := p.pairs.Iter()
 	var fwd, out row
-	have, alone, id := false, false, uint64(0)
+	have, alone, number := false, false, int64(-1)
 	for r := it.Next(); r != nil; r = it.Next() {
 		if !have || fwd.c != r.c {
-			have, alone, id = r.flags&flagBackward == 0, true, 0
+			have, alone, number = r.flags&flagBackward == 0, true, -1
 			fwd = *r
 			continue
 		}
@@ -75,15 +75,16 @@ func (p *process) pairUp() error {
 		if fwd.flags&flagBackward != 0 || !alone {
 			continue
 		}
-		if id == 0 {
-			id = p.nextID()
-			out = row{ord: fwd.ord, c: fwd.c, corr: int64(id), step: -1}
+		if number < 0 {
+			number = p.tied
+			p.tied++
+			out = row{ord: fwd.ord, c: fwd.c, corr: number, step: -1}
 			if err := p.ties.Add(&out); err != nil {
 				return err
 			}
 		}
 		p.report.BackwardTied++
-		out = row{flags: flagBackward, ord: r.ord, c: r.c, corr: int64(id), launch: fwd.ord, step: fwd.step, op: fwd.name, text: fwd.text}
+		out = row{flags: flagBackward, ord: r.ord, c: r.c, corr: number, launch: fwd.ord, step: fwd.step, region: fwd.region, op: fwd.name, text: fwd.text}
 		if err := p.ties.Add(&out); err != nil {
 			return err
 		}
@@ -101,7 +102,10 @@ func (e *emitter) tieUp(f *frame) {
 	if r == nil || r.ord != f.ord {
 		return
 	}
-	f.tie = &tie{seq: r.c - 1, id: uint64(r.corr), backward: r.flags&flagBackward != 0, ord: r.launch, step: r.step}
+	f.tie = &tie{seq: r.c - 1, id: e.ids.of(r.corr), backward: r.flags&flagBackward != 0, ord: r.launch, step: r.step}
+	if f.tie.backward && r.region != 0 {
+		f.fwdRegion = r.region
+	}
 	if !f.tie.backward {
 		f.id = f.tie.id
 	} else if f.tie.name = r.text; r.op != 0 {

@@ -136,30 +136,6 @@ func TestSpansOfBackwardLinkToForward(t *testing.T) {
 	}
 }
 
-func TestRealBackwardIsTied(t *testing.T) {
-	// All rows with a forward thread in these files; where the profiler drew
-	// arrows, they start at the same rows.
-	for file, want := range map[string]int64{
-		"rocm_mi250_minitoy_train.json.gz":                            8,
-		"norm_layers_fwd_bwd_memory_mi300.json.gz":                    102,
-		"v100_ns_resolution_absolute_ts_torch2.4dev.pt.trace.json.gz": 1810,
-		"cpu_gpu_memory_torch1.9_nw0.pt.trace.json.gz":                1068,
-		"ddp_v100_2gpu_compiled_eager_memory_torch2.0dev.json.gz":     20,
-		"resnet_gpu_param_torch2.1dev.json.gz":                        4320,
-		"ddp_a100_16gpu_inductor_cudagraph_torch2.1dev.json.gz":       690,
-	} {
-		c, rep := loadPaths(t, nil, shared(t, file))
-		if got := rep.Files[0].BackwardTied; got != want {
-			t.Errorf("%s: %d backward operators tied, want %d", file, got, want)
-		}
-		for _, e := range c.events {
-			if arg(e, "recompute") != "" {
-				t.Fatalf("%s: %s is a recompute, and nothing is checkpointed here", file, e.Name)
-			}
-		}
-	}
-}
-
 // Activation checkpointing runs forward again inside backward, where autograd
 // records it under its own numbers.
 func TestRecomputeIsPartOfBackward(t *testing.T) {

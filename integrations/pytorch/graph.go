@@ -1,8 +1,10 @@
 package pytorch
 
 import (
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -69,17 +71,28 @@ func NodeName(kind NodeKind, target, moduleType string) string {
 type Ops struct {
 	// Sink takes the events; nil turns recording off.
 	Sink Sink
-	// PID is the process, zero for the sink's own. TID is the lane; events that
-	// overlap without nesting belong on lanes of their own.
+	// PID is the process, zero for the sink's own. TID is the lane, zero for that
+	// of the process itself; events that overlap without nesting belong on lanes
+	// of their own.
 	PID, TID int64
+	// Level is the level around the operators, zero for none. An operator that
+	// starts inside another one of the same Ops is one level deeper.
+	Level int
 	// GradEnabled tells whether gradients are recorded and becomes grad_enabled.
 	GradEnabled bool
-	// Epoch and Step are written when positive.
-	Epoch, Step int64
+	// Epoch, Step, ImageIndex and ImageSize (in bytes) are written when positive,
+	// as epoch, step, image_idx and image_size.
+	Epoch, Step, ImageIndex, ImageSize int64
+	// Name names the graph, as the argument name, empty for none.
+	Name string
+	// Disabled turns recording off without taking the sink away.
+	Disabled bool
 	// CompileID names the compiled region, empty for none.
 	CompileID string
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
+
+	open atomic.Int64 // operators that run
 }
 
 // Node is an operator whose name is made once. The zero Node records nothing.
@@ -103,14 +116,15 @@ func (n Node) Name() string { return n.name }
 type Scope struct {
 	node  Node
 	start time.Time
+	level int
 }
 
 // Start begins a run.
 func (n Node) Start() Scope {
-	if n.ops == nil {
+	if n.ops == nil || n.ops.Disabled {
 		return Scope{}
 	}
-	return Scope{node: n, start: n.ops.now()}
+	return Scope{node: n, start: n.ops.now(), level: n.ops.Level + int(n.ops.open.Add(1))}
 }
 
 func (o *Ops) now() time.Time {
@@ -123,7 +137,7 @@ func (o *Ops) now() time.Time {
 // opEvent keeps an event and its arguments in one reusable piece.
 type opEvent struct {
 	ev   dftracer.Event
-	args [4]dftracer.Arg
+	args [8]dftracer.Arg
 }
 
 var opEvents = sync.Pool{New: func() any { return new(opEvent) }}
@@ -134,23 +148,35 @@ func (s Scope) End() {
 	if o == nil {
 		return
 	}
+	o.open.Add(-1)
 	// The monotonic clock gives the length, so that it is never negative.
 	start := s.start.UnixNano()
 	end := start + int64(o.now().Sub(s.start))
 	e := opEvents.Get().(*opEvent)
 	args := append(e.args[:0], dftracer.Bool("grad_enabled", o.GradEnabled))
-	if o.Epoch > 0 {
-		args = append(args, dftracer.Int("epoch", o.Epoch))
+	for _, a := range [...]struct {
+		key   string
+		value int64
+	}{{"epoch", o.Epoch}, {"step", o.Step}, {"image_idx", o.ImageIndex}, {"image_size", o.ImageSize}} {
+		if a.value > 0 {
+			args = append(args, dftracer.Int(a.key, a.value))
+		}
 	}
-	if o.Step > 0 {
-		args = append(args, dftracer.Int("step", o.Step))
+	if o.Name != "" {
+		args = append(args, dftracer.String("name", o.Name))
 	}
 	if o.CompileID != "" {
 		args = append(args, dftracer.String("compile_id", o.CompileID))
 	}
+	tid := o.TID
+	if tid == 0 {
+		if tid = o.PID; tid == 0 {
+			tid = int64(os.Getpid())
+		}
+	}
 	ts := start / 1000
 	e.ev = dftracer.Event{
-		Phase: dftracer.PhaseComplete, Name: s.node.name, Cat: "dynamo", PID: o.PID, TID: o.TID, TS: ts, Dur: max(end/1000-ts, 0), Parent: dftracer.NoParent,
+		Phase: dftracer.PhaseComplete, Name: s.node.name, Cat: "dynamo", PID: o.PID, TID: tid, Level: s.level, TS: ts, Dur: max(end/1000-ts, 0), Parent: dftracer.NoParent,
 		Args: args,
 	}
 	o.Sink.Write(&e.ev)

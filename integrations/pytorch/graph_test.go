@@ -64,3 +64,28 @@ func ExampleOps() {
 	fmt.Println(sink.events[0].Cat, sink.events[0].Name)
 	// Output: dynamo function.relu.default
 }
+
+func TestOpsHaveTIDLevelAndAttributes(t *testing.T) {
+	c := &capture{}
+	ops := &pytorch.Ops{Sink: c, PID: 7, Level: 3, ImageIndex: 4, ImageSize: 4096, Name: "encoder"}
+	outer := ops.Node(pytorch.CallModule, "fc", "Linear").Start()
+	ops.Node(pytorch.CallFunction, "mm.default", "").Start().End()
+	outer.End()
+	ops.Node(pytorch.CallFunction, "relu.default", "").Start().End()
+	for name, level := range map[string]int{"fc.Linear_fc": 4, "function.mm.default": 5, "function.relu.default": 4} {
+		e := c.one(t, "dynamo", name)
+		if e.Level != level || e.TID != 7 || arg(e, "image_idx") != "4" || arg(e, "image_size") != "4096" || arg(e, "name") != "encoder" {
+			t.Errorf("%s: level %d, tid %d, %v", name, e.Level, e.TID, e.Args)
+		}
+	}
+	ops.Disabled = true
+	ops.Node(pytorch.CallFunction, "sin.default", "").Start().End()
+	if len(c.events) != 3 {
+		t.Error("a disabled graph records")
+	}
+	c = &capture{}
+	(&pytorch.Ops{Sink: c}).Node(pytorch.CallFunction, "sin.default", "").Start().End()
+	if e := c.events[0]; e.TID <= 0 {
+		t.Errorf("no tid: %+v", e)
+	}
+}

@@ -10,6 +10,8 @@ import (
 // by cache key. A nil index knows nothing.
 type graphIndex struct {
 	byID, byKey map[string]*torchtrace.Compile
+	// backward lists the compilations of the process with a backward graph.
+	backward []*torchtrace.Compile
 }
 
 // indexGraphs indexes the logs for a process of the given rank, -1 when
@@ -22,6 +24,9 @@ func indexGraphs(logs []*torchtrace.Log, rank int64) *graphIndex {
 		for _, c := range l.Compiles {
 			if own {
 				g.byID[c.ID] = c
+				if len(c.Backward) > 0 {
+					g.backward = append(g.backward, c)
+				}
 			}
 			for _, key := range c.CacheKeys {
 				g.byKey[key] = c
@@ -51,8 +56,18 @@ func (g *graphIndex) find(id, key string) *torchtrace.Compile {
 // graph that is it; with several the order decides, which holds only where
 // every node is a row of its own.
 func (g *graphIndex) overload(call *frame, id, key string, backward bool, op string, perOp bool) string {
+	if g == nil || call == nil {
+		return ""
+	}
 	c := g.find(id, key)
-	if c == nil || call == nil {
+	if c == nil && backward {
+		// Rows of backward name no compilation.
+		if len(g.backward) != 1 {
+			return g.agreed(op)
+		}
+		c = g.backward[0]
+	}
+	if c == nil {
 		return ""
 	}
 	if call.used == nil {
@@ -75,6 +90,20 @@ func (g *graphIndex) overload(call *frame, id, key string, backward bool, op str
 		return list[k]
 	}
 	return ""
+}
+
+// agreed returns the overload of op on which all backward graphs agree.
+func (g *graphIndex) agreed(op string) string {
+	found := ""
+	for _, c := range g.backward {
+		for _, o := range c.Overloads(op, true) {
+			if found != "" && o != found {
+				return ""
+			}
+			found = o
+		}
+	}
+	return found
 }
 
 // kernelNodes returns the graph nodes that a fused kernel stands for.

@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,15 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+	"github.com/trainspan/trainspan/internal/spill"
 )
 
 // Import reads sources and writes their events to sink, which may be nil when
-// only spans are wanted. A source of another kind is left out and reported; it
-// is an error (a *kineto.RefusedError) only when nothing else was there to
-// import. Damage inside a trace is reported and not an error.
+// only spans are wanted. Sources are independent: one of another kind, or one
+// that cannot be read, is left out and reported; it is an error (a
+// *kineto.RefusedError for one of another kind) only when nothing else was there
+// to import. Damage inside a trace is reported and not an error. Spans that were
+// not delivered are a *SpanError, after all events went to the sink.
 //
 // The report is returned with an error too and holds what was found until then.
 func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*Report, error) {
@@ -27,28 +31,35 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	if err != nil {
 		return &Report{}, err
 	}
-	im := &importer{opts: &o, rules: rules, sink: sink, report: &Report{Events: map[string]int64{}}}
+	deviceRules, err := compileDeviceRules(o.DeviceRules)
+	if err != nil {
+		return &Report{}, err
+	}
+	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, store: spill.NewStore(o.TempDir), sink: sink, report: &Report{Events: map[string]int64{}}}
 	defer im.close()
-	if im.sink == nil {
-		im.sink = discard{}
-	}
-	if s, ok := sink.(interface{ Dialect() dftracer.Dialect }); ok {
-		o.Dialect = s.Dialect()
-	}
-	im.nextID = idsOf(im.sink)
 	for _, src := range sources {
 		if err := im.read(ctx, src, len(sources) > 1); err != nil {
 			return im.report, err
 		}
 	}
 	if len(im.procs) == 0 && len(im.logs) == 0 {
-		if im.refused != nil {
-			return im.report, im.refused
+		if err := cmp.Or(im.refused, im.failed); err != nil {
+			return im.report, err
 		}
 		return im.report, errors.New("pytorch: nothing to import")
 	}
 	return im.report, im.write(ctx)
 }
+
+// SpanError is the error of an import whose events are all in the sink but
+// whose spans were not all delivered.
+type SpanError struct{ Err error }
+
+// Error implements error.
+func (e *SpanError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the exporter's error.
+func (e *SpanError) Unwrap() error { return e.Err }
 
 type discard struct{}
 
@@ -64,14 +75,16 @@ func idsOf(sink Sink) func() uint64 {
 
 // importer holds one import.
 type importer struct {
-	opts    *Options
-	rules   *ruleSet
-	sink    Sink
-	nextID  func() uint64
-	report  *Report
-	procs   []*process
-	logs    []*loadedLog
-	refused error
+	opts            *Options
+	rules           *ruleSet
+	deviceRules     *deviceRules
+	sink            Sink
+	nextID          func() uint64
+	report          *Report
+	procs           []*process
+	logs            []*loadedLog
+	store           *spill.Store
+	refused, failed error
 	// logLanes counts the lanes given to threads of compile logs.
 	logLanes int64
 }
@@ -88,12 +101,16 @@ func (im *importer) close() {
 	for _, p := range im.procs {
 		p.close()
 	}
+	_ = im.store.Close() // nothing in it is needed any more
 }
 
-// read scans one source. With several, each leaves memory when it is done.
+// read scans one source. With several, each leaves memory when it is done. What
+// is wrong with a source is reported, and the others go on; the error is that of
+// ctx.
 func (im *importer) read(ctx context.Context, src Source, several bool) error {
 	if src.Open == nil {
-		return fmt.Errorf("pytorch: source %q cannot be opened", src.Name)
+		im.fail(src.Name, errors.New("the source cannot be opened"))
+		return nil
 	}
 	f, err := src.Open()
 	var refused *kineto.RefusedError
@@ -102,22 +119,52 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("pytorch: %w", err)
+		im.fail(src.Name, err)
+		return nil
 	}
 	defer f.Close()
+	// A pipe may wait for its writer for ever.
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+	before := len(im.procs)
 	err = kineto.Walk(f, src.Name, func(m kineto.Member) error {
 		body := bufio.NewReaderSize(m.Body, 4096)
 		head, _ := body.Peek(64)
+		var err error
 		if torchtrace.IsLog(head) {
-			return im.readLog(body, m.Name)
+			err = im.readLog(body, m.Name)
+		} else {
+			err = im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
 		}
-		return im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
+		if err != nil && ctx.Err() == nil {
+			// The other members of an archive may be whole.
+			im.fail(m.Name, err)
+			return nil
+		}
+		return err
 	})
-	if errors.As(err, &refused) {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused):
 		im.refuse(src.Name, err)
-		return nil
+	case err != nil && !im.truncatedSince(before):
+		im.fail(src.Name, err)
 	}
-	return err
+	return nil
+}
+
+// truncatedSince reports whether a trace read since then says itself that its
+// file ends early.
+func (im *importer) truncatedSince(before int) bool {
+	return len(im.procs) > before && im.procs[len(im.procs)-1].report.Truncated
+}
+
+// fail reports a source, or a part of one, that could not be read.
+func (im *importer) fail(name string, err error) {
+	im.report.Failed = append(im.report.Failed, Failure{Name: name, Err: err})
+	if im.failed == nil {
+		im.failed = fmt.Errorf("pytorch: %s: %w", name, err)
+	}
 }
 
 func (im *importer) refuse(name string, err error) {
@@ -128,39 +175,42 @@ func (im *importer) refuse(name string, err error) {
 }
 
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
-	p := newProcess(name, im.opts, im.rules, im.opts.Memory)
+	p := newProcess(name, im.opts, im.rules, im.store, im.opts.Memory)
+	p.deviceRules = im.deviceRules.fork()
 	p.report.modTime = mod
-	p.nextID = im.nextID
 	err := p.scan(ctx, body)
+	if err == nil {
+		err = p.link(ctx)
+	}
+	if err == nil && flush {
+		err = p.flush()
+	}
 	var refused *kineto.RefusedError
-	switch {
-	case errors.As(err, &refused):
+	if err != nil {
 		p.close()
-		im.refuse(name, err)
-		return nil
-	case err != nil:
-		p.close()
-		return fmt.Errorf("pytorch: %s: %w", name, err)
+		if errors.As(err, &refused) {
+			im.refuse(name, err)
+			return nil
+		}
+		return err
 	}
 	im.procs = append(im.procs, p)
 	im.report.Files = append(im.report.Files, p.report)
-	if err := p.link(ctx); err != nil {
-		return fmt.Errorf("pytorch: %s: %w", name, err)
-	}
-	if flush {
-		if err := p.flush(); err != nil {
-			return fmt.Errorf("pytorch: %s: %w", name, err)
-		}
+	if p.report.cut != nil {
+		im.fail(name, p.report.cut)
 	}
 	return nil
 }
 
 func (im *importer) write(ctx context.Context) error {
 	im.identify()
-	for _, group := range windows(im.procs) {
+	for _, group := range windows(im.procs, im.opts) {
 		if rep := alignRanks(group, im.opts); rep != nil {
 			im.report.Ranks = append(im.report.Ranks, rep)
 		}
+	}
+	if err := im.begin(); err != nil {
+		return err
 	}
 	logs := make([]*torchtrace.Log, 0, len(im.logs))
 	for _, l := range im.logs {
@@ -170,10 +220,11 @@ func (im *importer) write(ctx context.Context) error {
 	if spans != nil {
 		im.report.Spans = spans.report
 	}
+	frames := jobs(im.procs)
 	for _, p := range im.procs {
 		p.graphs = indexGraphs(logs, p.rank)
 		spans.process(p)
-		e := &emitter{p: p, opts: im.opts, sink: im.sink, nextID: im.nextID, spans: spans, counts: im.report.Events}
+		e := &emitter{p: p, opts: im.opts, sink: im.sink, nextID: im.nextID, spans: spans, counts: im.report.Events, jobs: frames}
 		if err := e.run(ctx); err != nil {
 			return fmt.Errorf("pytorch: %s: %w", p.name, err)
 		}
@@ -185,10 +236,38 @@ func (im *importer) write(ctx context.Context) error {
 		im.writeLog(l)
 	}
 	if spans != nil && spans.report.Err != nil {
-		return spans.report.Err
+		return &SpanError{Err: spans.report.Err}
 	}
 	return nil
 }
+
+// begin opens the sink.
+func (im *importer) begin() error {
+	if im.opts.Begin != nil {
+		start := time.Time{}
+		if first := im.earliest(); first > 0 {
+			start = time.Unix(0, first)
+		}
+		sink, err := im.opts.Begin(start)
+		if err != nil {
+			return &sinkError{err}
+		}
+		im.sink = sink
+	}
+	if im.sink == nil {
+		im.sink = discard{}
+	}
+	if s, ok := im.sink.(interface{ Dialect() dftracer.Dialect }); ok {
+		im.opts.Dialect = s.Dialect()
+	}
+	im.nextID = idsOf(im.sink)
+	return nil
+}
+
+// sinkError is the error of a sink that did not open, which is not that of a file.
+type sinkError struct{ error }
+
+func (e *sinkError) Unwrap() error { return e.error }
 
 // identify settles hosts and process ids once all files are known: two
 // processes of unknown hosts must not look like one.
@@ -221,8 +300,7 @@ func compareRanks(a, b int64) int {
 func (p *process) finishReport() {
 	r := p.report
 	r.PID, r.Host = p.pid, p.host
-	shift := p.base + p.offset
-	r.Start, r.End = time.Unix(0, p.window[0]+shift), time.Unix(0, p.window[1]+shift)
+	r.Start, r.End = time.Unix(0, p.wall(p.window[0])), time.Unix(0, p.wall(p.window[1]))
 	r.SelfCPU, r.Device = time.Duration(p.totalSelf), time.Duration(p.totalDevice)
 	for _, s := range p.sorters() {
 		r.SpilledBytes += s.Spilled()
@@ -244,6 +322,9 @@ func (p *process) finishReport() {
 	}
 	if r.DeviceUnlinked > 0 {
 		r.cannot(fmt.Sprintf("what launched %d device rows: the launch is a graph replay or before the window", r.DeviceUnlinked))
+	}
+	if r.HalfEvents > 0 {
+		r.warn(fmt.Sprintf("%d events have a begin or an end only and were left out", r.HalfEvents))
 	}
 	if r.Clamped > 0 {
 		r.warn(fmt.Sprintf("%d rows outlived the row around them and were cut to it", r.Clamped))

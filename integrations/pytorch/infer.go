@@ -1,6 +1,8 @@
 package pytorch
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
@@ -26,6 +28,9 @@ func (e *emitter) moduleForward(s *sweep, f *frame) {
 	e.int("inferred", 1)
 	e.str("rule", moduleRule)
 	e.str("module", strings.TrimPrefix(f.name, "nn.Module: "))
+	if f.launched > 0 {
+		e.us("device_us", f.launched)
+	}
 	e.p.report.guess("compute.forward: " + moduleRule)
 	e.common(f.step, true)
 }
@@ -65,7 +70,9 @@ func (e *emitter) closeForward(limit int64) {
 		return
 	}
 	e.fwdOpen = false
-	e.inferred("forward", envelope{start: e.fwd.start, end: min(e.fwd.end, max(limit, e.fwd.start)), lane: e.fwd.lane, step: e.fwd.step}, "operators with a sequence number before a backward")
+	v := envelope{start: e.fwd.start, end: min(e.fwd.end, max(limit, e.fwd.start)), lane: e.fwd.lane, step: e.fwd.step}
+	before := e.ofForward.until(v.start)
+	e.inferred("forward", v, e.ofForward.until(v.end)-before, "operators with a sequence number before a backward")
 }
 
 func (e *emitter) endLane(*sweep, uint32) error {
@@ -78,21 +85,56 @@ func (e *emitter) endLane(*sweep, uint32) error {
 
 // backwards writes the envelopes of the autograd engine.
 func (e *emitter) backwards() {
-	for _, v := range e.p.envelopes {
-		e.inferred("backward", v, "envelope of the autograd engine, pauses under a millisecond bridged")
+	envs := e.p.envelopes
+	before := make([]int64, len(envs))
+	byEnd := make([]int, len(envs))
+	for i := range envs {
+		before[i], byEnd[i] = e.ofStarts.until(envs[i].start), i
+	}
+	// Threads of several devices run backward side by side.
+	slices.SortFunc(byEnd, func(a, b int) int { return cmp.Compare(envs[a].end, envs[b].end) })
+	for _, i := range byEnd {
+		before[i] = e.ofEnds.until(envs[i].end) - before[i]
+	}
+	for i, v := range envs {
+		e.inferred("backward", v, before[i], "envelope of the autograd engine, pauses under a millisecond bridged")
 	}
 }
 
-func (e *emitter) inferred(name string, v envelope, rule string) {
+// inferred writes a stretch of forward or backward; device is the device time
+// launched in it.
+func (e *emitter) inferred(name string, v envelope, device int64, rule string) {
 	e.p.report.guess("compute." + name + ": " + rule)
 	// A lane of its own: an envelope may cut through annotations.
-	tid := 700_000_000 + 2*int64(v.lane)
+	tid := inferredLanes + 2*int64(v.lane)
 	if name == "backward" {
 		tid++
 	}
+	e.nameLane(tid, name+", inferred")
 	e.begin("compute", name, tid, v.start, v.end)
 	e.int("inferred", 1)
 	e.str("rule", rule)
-	e.spans.phase(e.p, "compute."+name, &v)
+	if device > 0 {
+		e.us("device_us", device)
+	}
+	e.spans.phase(e.p, "compute."+name, &v, device)
 	e.common(v.step, true)
+}
+
+// isPhase reports whether a row stands for a phase, which owns what all threads
+// launch in it.
+func (f *frame) isPhase() bool {
+	if f.rule > 0 || isModuleFrame(f) {
+		return true
+	}
+	if f.r.kind != kineto.KindUserAnnotation {
+		return false
+	}
+	_, step := stepNumber(f.name)
+	return step
+}
+
+// hasPhases reports whether anything will ask for the device time of a phase.
+func (p *process) hasPhases() bool {
+	return len(p.steps) > 0 || len(p.envelopes) > 0 || p.moduleFrames || len(p.rules.seen) > 0
 }

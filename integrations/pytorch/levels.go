@@ -19,6 +19,9 @@ const (
 var levelNames = [...]string{"annotation", "step", "phase", "annotation", "op", "kernel"}
 
 // String returns the word used on a command line.
+// MarshalText gives the words of String.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]

@@ -33,6 +33,12 @@ func (l *linker) push(s *sweep, f *frame) error {
 		l.counts[lvl]++
 	}
 	p.noteCompile(f)
+	if p.isHostCollective(s, f) {
+		p.addCollective(f.comm, &f.r, f.step, true)
+		if !slices.Contains(p.hostComm, f.r.lane) && len(p.hostComm) < 64 {
+			p.hostComm = append(p.hostComm, f.r.lane)
+		}
+	}
 	p.moduleFrames = p.moduleFrames || isModuleFrame(f)
 	if f.engine && (len(s.stack) < 2 || !s.stack[len(s.stack)-2].engine) {
 		l.engine(s, f)
@@ -120,7 +126,7 @@ func (p *process) link(ctx context.Context) error {
 // counts something else.
 func (p *process) joinDevices(ctx context.Context) error {
 	it := p.join.Iter()
-	var link, time row
+	var link row
 	have := false
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -136,7 +142,7 @@ func (p *process) joinDevices(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := p.resolve(r, &link, have && link.corr == r.corr && r.corr != 0, &time); err != nil {
+		if err := p.resolve(r, &link, have && link.corr == r.corr && r.corr != 0); err != nil {
 			return err
 		}
 	}
@@ -144,13 +150,13 @@ func (p *process) joinDevices(ctx context.Context) error {
 		return err
 	}
 	p.join.Close()
-	return p.collectCollectives(ctx)
+	p.sortCollectives()
+	return nil
 }
 
-// resolve gives a device row what its launch knows. time is room for the row
-// that takes its duration to the operator.
-func (p *process) resolve(dev, link *row, linked bool, time *row) error {
-	counted := dev.kind != kineto.KindGPUAnnotation && dev.kind != kineto.KindSync
+// resolve gives a device row what its launch knows.
+func (p *process) resolve(dev, link *row, linked bool) error {
+	counted := dev.works()
 	lvl := levelKernel
 	if linked {
 		dev.flags |= flagLinked | link.flags&(flagBackward|flagBare)
@@ -170,6 +176,7 @@ func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 		if c, ok := p.deviceCollective(dev, link, linked); ok {
 			dev.extra = c.encode()
 			lvl = levelAnnotation
+			p.addCollective(&c, dev, dev.step, false)
 		} else {
 			dev.extra = ""
 		}
@@ -179,9 +186,15 @@ func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 	}
 	p.levelCounts[lvl]++
 	if linked && counted {
-		*time = row{ord: dev.ord, start: dev.start, end: dev.end, step: -1}
-		if err := p.onHost.Add(time); err != nil {
+		part := &p.part // a local one would be allocated for every row
+		*part = share{of: dev.ord, time: dev.end - dev.start}
+		if err := p.onHost.Add(part); err != nil {
 			return err
+		}
+		if part.of = dev.launch; p.hasPhases() {
+			if err := p.launches.Add(part); err != nil {
+				return err
+			}
 		}
 	}
 	return p.device.Add(dev)
@@ -191,8 +204,8 @@ func (p *process) resolve(dev, link *row, linked bool, time *row) error {
 // own arguments, else by the rows that enclose its launch, else by its name.
 func (p *process) deviceCollective(dev, link *row, linked bool) (collective, bool) {
 	name := p.names.of(dev)
-	word, isComm := commKernel(name)
-	if !isComm && dev.extra == "" {
+	rule := p.deviceRules.match(dev, name)
+	if dev.extra == "" && (rule == nil || rule.Class != ClassComm) {
 		return collective{}, false
 	}
 	c := newCollective()
@@ -202,8 +215,11 @@ func (p *process) deviceCollective(dev, link *row, linked bool) (collective, boo
 	if dev.extra != "" {
 		c.fromArgs(kineto.Args(dev.extra))
 	}
-	if c.op == "" && c.coll == "" {
-		c.op, c.coll = commOp(word), word
+	if c.op == "" && c.coll == "" || rule != nil && rule.Op != "" && !c.transfer {
+		op, word := kernelOp(rule, name)
+		if op != "" || c.coll == "" {
+			c.op, c.coll = op, word
+		}
 	}
 	return c, true
 }

@@ -16,20 +16,33 @@ const maxPhases = 1 << 20
 // LogReport describes one TORCH_TRACE log.
 type LogReport struct {
 	// Name is the file. Rank is -1 when the log does not tell.
-	Name string
-	Rank int64
+	Name string `json:"name"`
+	Rank int64  `json:"rank"`
 	// Phases counts compile phases, Unmatched begins and ends without partner,
 	// Compilations the compiled frames, Operators the nodes of their graphs.
-	Phases, Unmatched, Compilations, Operators int64
+	Phases       int64 `json:"phases"`
+	Unmatched    int64 `json:"unmatched_phases,omitempty"`
+	Compilations int64 `json:"compilations"`
+	Operators    int64 `json:"operators"`
+	// Executions lists the compile ids of the graphs in the order in which they
+	// ran, where the log has it. The log has no times of these.
+	Executions []string `json:"executions,omitempty"`
 	// Skipped and Defects tell what could not be read.
-	Skipped int64
-	Defects []torchtrace.Defect
+	Skipped int64               `json:"skipped"`
+	Defects []torchtrace.Defect `json:"defects,omitempty"`
 	// Warnings are sentences for a person.
-	Warnings []string
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func (r *LogReport) text(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: compile log, %d phases, %d compilations with %d operators\n", r.Name, r.Phases, r.Compilations, r.Operators)
+	if n := len(r.Executions); n > 0 {
+		fmt.Fprintf(b, "  %d graph executions, in this order: %s", n, strings.Join(r.Executions[:min(n, 20)], " "))
+		if n > 20 {
+			b.WriteString(" ...")
+		}
+		b.WriteByte('\n')
+	}
 	if r.Unmatched > 0 {
 		fmt.Fprintf(b, "  warning: %d phases have a begin or an end only\n", r.Unmatched)
 	}
@@ -53,10 +66,10 @@ func (im *importer) readLog(body io.Reader, name string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("pytorch: %s: %w", name, err)
+		return err
 	}
 	l.log = log
-	l.report = &LogReport{Name: name, Rank: log.Rank, Phases: log.Phases, Unmatched: log.Unmatched, Skipped: log.Skipped, Defects: log.Defects}
+	l.report = &LogReport{Name: name, Rank: log.Rank, Phases: log.Phases, Unmatched: log.Unmatched, Executions: log.Executions, Skipped: log.Skipped, Defects: log.Defects}
 	for _, c := range log.Compiles {
 		l.report.Compilations++
 		l.report.Operators += int64(len(c.Forward) + len(c.Backward) + len(c.Inference))
@@ -109,7 +122,7 @@ func (im *importer) writeLog(l *loadedLog) {
 			im.logLanes++
 			lanes[p.TID] = lane
 		}
-		im.writePhase(p, 800_000_000+lane, pid, rank, ev.HostHash)
+		im.writePhase(p, logLanes+lane, pid, rank, ev.HostHash)
 	}
 }
 

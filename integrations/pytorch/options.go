@@ -2,10 +2,8 @@ package pytorch
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,49 +30,6 @@ type Source struct {
 	Open func() (io.ReadCloser, error)
 	// ModTime helps to place a trace whose time base is missing. Zero is unknown.
 	ModTime time.Time
-}
-
-// Files returns the sources behind paths: a file stands for itself, a directory
-// for the traces and logs in it (and not below it), in the order of their names.
-// A folder of TORCH_COMPILE_DEBUG or of tlparse is a source that an import refuses.
-func Files(paths ...string) ([]Source, error) {
-	var out []Source
-	for _, p := range paths {
-		fi, err := os.Stat(p)
-		if err != nil {
-			return nil, fmt.Errorf("pytorch: %w", err)
-		}
-		if !fi.IsDir() {
-			out = append(out, fileSource(p, fi))
-			continue
-		}
-		entries, err := os.ReadDir(p)
-		if err != nil {
-			return nil, fmt.Errorf("pytorch: %w", err)
-		}
-		if why := compileDir(p, entries); why != nil {
-			out = append(out, refusedSource(p, why))
-			continue
-		}
-		before := len(out)
-		for _, e := range entries {
-			fi, err := e.Info()
-			if err != nil || !fi.Mode().IsRegular() {
-				continue
-			}
-			if path := filepath.Join(p, e.Name()); traceName(e.Name()) || compileLog(path) {
-				out = append(out, fileSource(path, fi))
-			}
-		}
-		if len(out) == before {
-			out = append(out, compileDirsIn(p, entries)...)
-		}
-	}
-	return out, nil
-}
-
-func fileSource(path string, fi os.FileInfo) Source {
-	return Source{Name: path, ModTime: fi.ModTime(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 }
 
 // traceName reports whether a name in a directory looks like a trace or a log.
@@ -121,9 +76,17 @@ func compileLog(path string) bool {
 // Options adjust an import. The zero value, and nil, import everything that
 // the profiler's own summary would show and the AI categories on top.
 type Options struct {
+	// Begin, when set, opens the sink when all sources are read, and the one
+	// handed to Import is not used. start is the first moment of what will be
+	// written, zero when nothing has a time; a trace that is written afterwards
+	// begins there.
+	Begin func(start time.Time) (Sink, error)
 	// Rules is the table of AI categories, DefaultRules() when nil; an empty
 	// slice turns it off.
 	Rules []Rule
+	// DeviceRules tell what kind of work a kernel is. They come before those of
+	// DefaultDeviceRules, which stay.
+	DeviceRules []DeviceRule
 	// PythonStacks also imports python_function rows, which are most of a
 	// trace taken with with_stack.
 	PythonStacks bool
@@ -135,8 +98,9 @@ type Options struct {
 	StarSteps bool
 	// DeviceCopies also makes device.transfer events of copies inside one device.
 	DeviceCopies bool
-	// Epoch is put on every event when it is positive.
-	Epoch int64
+	// Epoch is put on every event when it is positive, or when HasEpoch is set.
+	Epoch    int64
+	HasEpoch bool
 	// Rank is used for a single trace that does not know its own.
 	Rank *int64
 	// Host is the host name of traces that carry none. Empty means
@@ -154,6 +118,9 @@ type Options struct {
 	// MinSkew is the clock difference below which ranks are taken to share a
 	// clock, 50 microseconds when zero.
 	MinSkew time.Duration
+	// MaxSkew is by how much clocks may differ at most, ten minutes when zero:
+	// files whose profiler windows are further apart are not compared.
+	MaxSkew time.Duration
 	// Spans, when set, also turns the import into OpenTelemetry spans.
 	Spans *SpanOptions
 }
@@ -168,6 +135,9 @@ func (o *Options) resolved() Options {
 	}
 	if out.MinSkew <= 0 {
 		out.MinSkew = 50 * time.Microsecond
+	}
+	if out.MaxSkew <= 0 {
+		out.MaxSkew = 10 * time.Minute
 	}
 	return out
 }

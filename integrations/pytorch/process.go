@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"cmp"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,19 +15,24 @@ import (
 
 // process is one imported trace: what one rank wrote in one profiler window.
 type process struct {
-	name   string
-	opts   *Options
-	report *FileReport
-	names  *names
-	rules  *ruleSet
+	name        string
+	opts        *Options
+	report      *FileReport
+	names       *names
+	rules       *ruleSet
+	deviceRules *deviceRules
 
 	pid         int64
 	rank, world int64 // -1 unknown
 	host        string
+	hostKnown   bool   // the file names its host
+	job         string // as far as the file names it
+	groupRanks  map[string]string
+	groups      map[string]string // interned
 	deviceType  int64
 	deviceNames map[int64]string
 	base        int64 // added to the times of the file
-	offset      int64 // added on top to align the clocks of the ranks
+	clock       clock // puts the times of the ranks on one axis
 	nanos       bool  // times have digits below a microsecond
 
 	lanes    []lane
@@ -39,16 +45,22 @@ type process struct {
 	window    [2]int64
 	hasWindow bool
 
-	host1  *spill.Sorter[row] // host rows and instants by lane
-	join   *spill.Sorter[row] // launches and device rows by correlation
-	device *spill.Sorter[row] // device rows, resolved, by lane
-	onHost *spill.Sorter[row] // device time by ordinal of the launch
-	pairs  *spill.Sorter[row] // operators of forward and backward by sequence number
-	ties   *spill.Sorter[row] // the same, resolved, by ordinal
-	nextID func() uint64
+	host1       *spill.Sorter[row]   // host rows and instants by lane
+	join        *spill.Sorter[row]   // launches and device rows by correlation
+	device      *spill.Sorter[row]   // device rows, resolved, by lane
+	onHost      *spill.Sorter[share] // device time by ordinal of the launch
+	pairs       *spill.Sorter[row]   // operators of forward and backward by sequence number
+	ties        *spill.Sorter[row]   // the same, resolved, by ordinal
+	launches    *spill.Sorter[share] // device time by launch
+	part        share
+	tied        int64 // forward operators with a backward
+	first, last int64 // of all rows, in times of the file
+	threadNames map[[2]int64]string
+	hostComm    []uint32 // lanes with collectives that the host runs
 
 	fwdThreads []int64 // threads whose forward has a backward here, two at most
 
+	beginEnd   beginEnd
 	counters   map[string]*int64
 	recent     [16]recent
 	nextRecent int
@@ -96,24 +108,22 @@ type devLane struct {
 // one stream overlap without nesting.
 const devParts = 5
 
-// place returns the thread id for a row such that rows under one id nest.
-// Rows come in order of their start, longer ones first.
-func (l *devLane) place(start, end int64) (tid int64, overlaps bool) {
-	last := 0
-	for i := range l.open {
-		last = i
-		st := l.open[i]
+// place returns the thread id for a row such that rows under one id nest, and
+// the part of the lane, 0 for the lane itself. Rows come in order of their
+// start, longer ones first.
+func (l *devLane) place(start, end int64) (tid int64, part int) {
+	for part = range l.open {
+		st := l.open[part]
 		for len(st) > 0 && st[len(st)-1] <= start {
 			st = st[:len(st)-1]
 		}
-		l.open[i] = st
+		l.open[part] = st
 		if len(st) == 0 || st[len(st)-1] >= end {
 			break
 		}
-		overlaps = true
 	}
-	l.open[last] = append(l.open[last], end)
-	return l.tid + int64(last)*100_000, overlaps
+	l.open[part] = append(l.open[part], end)
+	return l.tid + int64(part)*100_000, part
 }
 
 // step is one ProfilerStep#N window on the host.
@@ -130,25 +140,43 @@ type envelope struct {
 	step       int32
 }
 
-func newProcess(name string, opts *Options, rules *ruleSet, share int64) *process {
+func newProcess(name string, opts *Options, rules *ruleSet, store *spill.Store, memory int64) *process {
 	p := &process{
 		name: name, opts: opts, rules: rules.fork(), rank: -1, world: -1,
-		names:   newNames(int(max(share/4, 1<<20))),
+		names:   newNames(int(max(memory/4, 1<<20))),
 		laneIDs: map[laneKey]uint32{}, devIDs: map[devKey]uint32{}, pidRows: map[int64]int64{}, counters: map[string]*int64{},
+		first: math.MaxInt64, last: math.MinInt64,
 		deviceType: 1, deviceNames: map[int64]string{},
 	}
 	p.report = &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1}
-	p.host1 = spill.New(rowCodec(laneOrder), int(share/2), opts.TempDir)
-	p.join = spill.New(rowCodec(correlationOrder), int(share*3/16), opts.TempDir)
-	p.device = spill.New(rowCodec(laneOrder), int(share/8), opts.TempDir)
-	p.onHost = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
-	p.pairs = spill.New(rowCodec(bySequence), int(share/16), opts.TempDir)
-	p.ties = spill.New(rowCodec(ordinalOrder), int(share/16), opts.TempDir)
+	// What stays until the events are written shares one file over all ranks.
+	p.host1 = spill.NewIn(rowCodec(laneOrder), int(memory*7/16), store)
+	p.join = spill.New(rowCodec(correlationOrder), int(memory*3/16), opts.TempDir)
+	p.device = spill.NewIn(rowCodec(timeOrder), int(memory/8), store)
+	p.onHost = spill.NewIn(shareCodec(), int(memory/16), store)
+	p.pairs = spill.New(rowCodec(bySequence), int(memory/16), opts.TempDir)
+	p.ties = spill.NewIn(rowCodec(ordinalOrder), int(memory/16), store)
+	p.launches = spill.NewIn(shareCodec(), int(memory/16), store)
 	return p
 }
 
-func (p *process) sorters() []*spill.Sorter[row] {
-	return []*spill.Sorter[row]{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties}
+// wall turns a time of the file into nanoseconds since 1970 on the common axis.
+func (p *process) wall(t int64) int64 {
+	if p.clock.drift == 0 { // nearly always; small enough to be inlined
+		return t + p.base + p.clock.offset
+	}
+	return p.clock.at(t + p.base)
+}
+
+// sorter is what all sorters have in common.
+type sorter interface {
+	Flush() error
+	Close() error
+	Spilled() int64
+}
+
+func (p *process) sorters() []sorter {
+	return []sorter{p.host1, p.join, p.device, p.onHost, p.pairs, p.ties, p.launches}
 }
 
 func (p *process) close() {
@@ -223,7 +251,7 @@ func (p *process) finishLanes() {
 			l.tid = l.laneKey.tid
 		} else {
 			// Another namespace (python rows at pid 0, overhead at pid -1).
-			l.tid = 900_000_000 + int64(i)
+			l.tid = otherLanes + int64(i)
 		}
 	}
 }

@@ -1,146 +1,75 @@
 package pytorch
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
-
-// maxCollectives bounds how many collectives of one rank are matched with
-// those of the others.
-const maxCollectives = 1 << 20
-
-// rankCollective is a collective of one rank, times with the base added.
-type rankCollective struct {
-	key        collectiveKey
-	start, end int64
-	seq        int64 // of the row, to find it again
-	symmetric  bool
-}
-
-// collectiveKey names a collective across ranks: its process group, operation
-// and position.
-type collectiveKey struct {
-	pg, op  string
-	ordinal int64
-}
 
 // commWait is what only the other ranks tell about a collective.
 type commWait struct {
 	wait     int64 // ns until the last rank arrived
-	lastRank int64
+	lastRank int64 // -1 when the axis is not good enough to tell
+	ranks    int   // ranks that were compared
 }
 
-// collectCollectives lists the collectives of the process in order of start.
-func (p *process) collectCollectives(ctx context.Context) error {
-	if p.hasComm {
-		it := p.device.Iter()
-		for n := 0; len(p.collectives) < maxCollectives; n++ {
-			if n&0xfff == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r := it.Next()
-			if r == nil {
-				break
-			}
-			if r.kind != kineto.KindKernel || r.extra == "" {
-				continue
-			}
-			c := decodeCollective(r.extra)
-			p.addCollective(&c, r)
-		}
-		if err := it.Err(); err != nil {
-			return err
-		}
-	}
-	slices.SortFunc(p.collectives, func(a, b rankCollective) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.seq, b.seq))
-	})
-	next := map[collectiveKey]int64{}
-	for i := range p.collectives {
-		k := &p.collectives[i].key
-		if k.ordinal >= 0 {
-			continue
-		}
-		k.ordinal = 0
-		group := collectiveKey{pg: k.pg}
-		k.ordinal = next[group]
-		next[group]++
-	}
-	return nil
-}
-
-func (p *process) addCollective(c *collective, r *row) {
-	key := collectiveKey{pg: c.pg, op: c.op, ordinal: -1}
-	if c.seq >= 0 && c.op != "send" && c.op != "receive" {
-		key.ordinal = c.seq
-	}
-	p.collectives = append(p.collectives, rankCollective{
-		key: key, start: r.start + p.base, end: r.end + p.base, seq: r.seq, symmetric: c.symmetric(),
-	})
-}
-
-// RankReport says how the ranks of a job were put on one time axis.
+// RankReport says how the ranks of one profiler window were put on one time
+// axis. Its slices with one entry per rank are in the order of Ranks.
 type RankReport struct {
-	// Ranks lists the ranks in the order of the files.
-	Ranks []int64
-	// Matched counts collectives found on every rank.
-	Matched int
-	// Offsets were added to each rank's times; Estimated is what the ends of
-	// the collectives said, also where it was too small to act on.
-	Offsets, Estimated []time.Duration
+	// Ranks lists the ranks, lowest first.
+	Ranks []int64 `json:"ranks"`
+	// Matched counts collectives found on at least two ranks.
+	Matched int `json:"matched_collectives"`
+	// Inconsistent counts those of them whose ends are too far apart, so that
+	// nobody's wait was derived from them.
+	Inconsistent int `json:"inconsistent_collectives"`
+	// Offsets were added to each rank's times in the middle of its window;
+	// Estimated is what the ends of the collectives say, also where it was too
+	// small to act on.
+	Offsets   []time.Duration `json:"offsets_ns"`
+	Estimated []time.Duration `json:"estimated_offsets_ns"`
+	// Drifts is how many microseconds per second each clock runs too slow.
+	Drifts []float64 `json:"drifts_ppm"`
+	// Residuals is by how much the ends of the collectives still differ, as a
+	// robust standard deviation.
+	Residuals []time.Duration `json:"residuals_ns"`
+	// Confidence says how sure the place of each rank is, Reasons why a rank
+	// was left where it is.
+	Confidence []Confidence `json:"confidence"`
+	Reasons    []string     `json:"reasons"`
 	// EndSpread is the largest difference between the ends of one collective
 	// over the ranks after alignment, StartSpread the same for starts.
-	EndSpread, StartSpread time.Duration
+	EndSpread   time.Duration `json:"end_spread_ns"`
+	StartSpread time.Duration `json:"start_spread_ns"`
 	// Collectives has one entry per matched collective, in order of time, at
 	// most ten thousand.
-	Collectives []CollectiveSkew
+	Collectives []CollectiveSkew `json:"collectives,omitempty"`
 	// Note is a sentence when ranks could not be aligned.
-	Note string
+	Note string `json:"note,omitempty"`
 }
 
-// CollectiveSkew describes one collective over all ranks.
+// CollectiveSkew describes one collective over the ranks that were compared.
 type CollectiveSkew struct {
 	// Op is the operation, Group its process group, "" when not recorded.
-	Op, Group string
+	Op    string `json:"op"`
+	Group string `json:"group,omitempty"`
+	// GroupSize is the number of ranks in the group, -1 when unknown; Ranks is
+	// how many of them were compared.
+	GroupSize int64 `json:"group_size"`
+	Ranks     int   `json:"ranks_compared"`
 	// Start is the first arrival.
-	Start time.Time
+	Start time.Time `json:"start"`
 	// StartSpread is how long the first rank waited for the last, EndSpread the
 	// residual skew of the clocks.
-	StartSpread, EndSpread time.Duration
-	// LastRank arrived last.
-	LastRank int64
+	StartSpread time.Duration `json:"start_spread_ns"`
+	EndSpread   time.Duration `json:"end_spread_ns"`
+	// LastRank arrived last among those compared, -1 when the next to last
+	// came so close that the clocks cannot tell.
+	LastRank int64 `json:"last_rank"`
 }
 
 const maxSkews = 10_000
-
-// windows groups the traces that belong together: the first of every rank, the
-// second of every rank, and so on. Traces without a rank stand alone.
-func windows(procs []*process) [][]*process {
-	var out [][]*process
-	byRank := map[int64][]*process{}
-	for _, p := range procs {
-		if p.rank >= 0 {
-			byRank[p.rank] = append(byRank[p.rank], p)
-		}
-	}
-	for _, rank := range sortedRanks(byRank) {
-		list := byRank[rank]
-		slices.SortStableFunc(list, func(a, b *process) int { return cmp.Compare(a.window[0]+a.base, b.window[0]+b.base) })
-		for i, p := range list {
-			if i == len(out) {
-				out = append(out, nil)
-			}
-			out[i] = append(out[i], p)
-		}
-	}
-	return out
-}
 
 // alignRanks matches the collectives of the processes, moves their clocks when
 // they differ, and fills in who waited for whom.
@@ -148,129 +77,89 @@ func alignRanks(procs []*process, opts *Options) *RankReport {
 	if len(procs) < 2 {
 		return nil
 	}
-	rep := &RankReport{Offsets: make([]time.Duration, len(procs)), Estimated: make([]time.Duration, len(procs))}
+	n := len(procs)
+	rep := &RankReport{
+		Offsets: make([]time.Duration, n), Estimated: make([]time.Duration, n), Drifts: make([]float64, n), Residuals: make([]time.Duration, n),
+		Confidence: make([]Confidence, n), Reasons: make([]string, n),
+	}
 	for _, p := range procs {
 		rep.Ranks = append(rep.Ranks, p.rank)
 	}
-	index := make([]map[collectiveKey]int, len(procs))
-	for i, p := range procs {
-		index[i] = make(map[collectiveKey]int, len(p.collectives))
-		for k, c := range p.collectives {
-			if _, dup := index[i][c.key]; !dup {
-				index[i][c.key] = k
-			}
-		}
-	}
-	var matched [][]int // per collective, its index on every rank
-	for k, c := range procs[0].collectives {
-		if index[0][c.key] != k {
-			continue
-		}
-		at := make([]int, len(procs))
-		ok := true
-		for i := range procs {
-			if at[i], ok = index[i][c.key]; !ok {
-				break
-			}
-		}
-		if ok {
-			matched = append(matched, at)
-		}
-	}
-	rep.Matched = len(matched)
-	if len(matched) == 0 {
-		rep.Note = "no collective is on every rank: the clocks were left as they are"
-		return rep
-	}
-	estimate(procs, matched, rep)
-	if !opts.NoAlignment && rep.Note == "" {
-		for i, p := range procs {
-			if d := rep.Estimated[i]; d.Abs() > opts.MinSkew {
-				rep.Offsets[i] = d
-				p.offset = int64(d)
-				p.report.ClockOffset = d
-				p.report.guess(fmt.Sprintf("the clock was moved by %s so that collectives end together", d))
-			}
-		}
-	}
-	skews(procs, matched, rep)
+	all, ambiguous := matchCollectives(procs)
+	rep.Matched = len(all)
+	al := newAligner(procs, all)
+	al.run()
+	al.bridge()
+	al.apply(opts, rep)
+	al.skews(rep)
+	rep.Note = al.note(ambiguous)
 	return rep
 }
 
-// estimate takes the median difference of the ends of symmetric collectives to
-// those of the first rank.
-func estimate(procs []*process, matched [][]int, rep *RankReport) {
-	for i := 1; i < len(procs); i++ {
-		var diffs []int64
-		for _, at := range matched {
-			if ref := procs[0].collectives[at[0]]; ref.symmetric {
-				diffs = append(diffs, ref.end-procs[i].collectives[at[i]].end)
-			}
-		}
-		if len(diffs) == 0 {
-			rep.Note = "no collective that ends at one moment on all ranks: the clocks were left as they are"
-			return
-		}
-		slices.Sort(diffs)
-		rep.Estimated[i] = time.Duration(diffs[len(diffs)/2])
-	}
-}
-
-func skews(procs []*process, matched [][]int, rep *RankReport) {
-	for _, p := range procs {
-		p.waits = make(map[int64]commWait, len(matched))
-	}
-	for _, at := range matched {
-		first := procs[0].collectives[at[0]]
-		sk := CollectiveSkew{Op: first.key.op, Group: first.key.pg}
-		minStart, maxStart := first.start+procs[0].offset, first.start+procs[0].offset
-		minEnd, maxEnd := first.end+procs[0].offset, first.end+procs[0].offset
-		sk.LastRank = rankOf(procs, 0)
-		for i := 1; i < len(procs); i++ {
-			c := procs[i].collectives[at[i]]
-			start, end := c.start+procs[i].offset, c.end+procs[i].offset
-			if start > maxStart {
-				maxStart, sk.LastRank = start, rankOf(procs, i)
-			}
-			minStart = min(minStart, start)
-			minEnd, maxEnd = min(minEnd, end), max(maxEnd, end)
-		}
-		sk.Start = time.Unix(0, minStart)
-		sk.StartSpread, sk.EndSpread = time.Duration(maxStart-minStart), time.Duration(maxEnd-minEnd)
-		rep.StartSpread, rep.EndSpread = max(rep.StartSpread, sk.StartSpread), max(rep.EndSpread, sk.EndSpread)
-		for i, p := range procs {
-			c := p.collectives[at[i]]
-			p.waits[c.seq] = commWait{wait: maxStart - c.start - p.offset, lastRank: sk.LastRank}
-		}
-		if len(rep.Collectives) < maxSkews {
-			rep.Collectives = append(rep.Collectives, sk)
+// note sums up what kept ranks apart.
+func (al *aligner) note(ambiguous int) string {
+	placed, axes := 0, map[int]bool{}
+	for _, p := range al.places {
+		if p.confidence != ConfidenceNone {
+			placed++
+			axes[p.axis] = true
 		}
 	}
-}
-
-// rankOf returns the rank of a process, its position when it has none.
-func rankOf(procs []*process, i int) int64 {
-	if procs[i].rank >= 0 {
-		return procs[i].rank
+	var notes []string
+	if ambiguous > 0 {
+		notes = append(notes, fmt.Sprintf("%d collectives name a process group that is smaller than the ranks that have it; its ranks are not recorded", ambiguous))
 	}
-	return int64(i)
+	switch {
+	case placed == 0 && len(al.all) == 0:
+		notes = append(notes, "no collective is on two ranks: the clocks were left as they are")
+	case placed == 0:
+		notes = append(notes, "the evidence is too weak to compare clocks: they were left as they are")
+	case len(axes) > 1:
+		notes = append(notes, fmt.Sprintf("the ranks fall apart into %d sets without collectives in common; times compare inside a set only", len(axes)))
+	}
+	return strings.Join(notes, "; ")
 }
 
 func (r *RankReport) text(b *strings.Builder) {
-	fmt.Fprintf(b, "ranks %v: %d collectives on all of them\n", r.Ranks, r.Matched)
+	fmt.Fprintf(b, "ranks %v: %d collectives in common\n", r.Ranks, r.Matched)
 	if r.Note != "" {
 		fmt.Fprintf(b, "  %s\n", r.Note)
 	}
 	for i, d := range r.Estimated {
-		fmt.Fprintf(b, "  rank %d: clock differs by %s, moved by %s\n", r.Ranks[i], -d, r.Offsets[i])
+		switch r.Confidence[i] {
+		case ConfidenceNone:
+			fmt.Fprintf(b, "  rank %d: not moved: %s\n", r.Ranks[i], r.Reasons[i])
+		case ConfidenceReference:
+			fmt.Fprintf(b, "  rank %d: its clock is the reference\n", r.Ranks[i])
+		default:
+			fmt.Fprintf(b, "  rank %d: clock differs by %s%s, moved by %s; confidence %s, residual %s\n", r.Ranks[i], -d, driftText(-r.Drifts[i]), r.Offsets[i], r.Confidence[i], r.Residuals[i])
+		}
 	}
-	fmt.Fprintf(b, "  arrivals spread by up to %s, ends by up to %s\n", r.StartSpread, r.EndSpread)
-	last := map[int64]int{}
+	if len(r.Collectives) > 0 {
+		fmt.Fprintf(b, "  arrivals spread by up to %s, ends by up to %s\n", r.StartSpread, r.EndSpread)
+	}
+	if r.Inconsistent > 0 {
+		fmt.Fprintf(b, "  %d collectives end too far apart to tell who waited\n", r.Inconsistent)
+	}
+	last, close, partial := map[int64]int{}, 0, 0
 	for _, c := range r.Collectives {
+		if c.GroupSize > int64(c.Ranks) {
+			partial++
+		}
+		if c.LastRank < 0 {
+			close++
+			continue
+		}
 		last[c.LastRank]++
 	}
 	for _, rank := range sortedRanks(last) {
 		fmt.Fprintf(b, "  rank %d arrived last %d times\n", rank, last[rank])
+	}
+	if close > 0 {
+		fmt.Fprintf(b, "  %d times the last two came too close together to tell them apart\n", close)
+	}
+	if partial > 0 {
+		fmt.Fprintf(b, "  %d collectives have ranks that were not imported, which may have come later\n", partial)
 	}
 }
 

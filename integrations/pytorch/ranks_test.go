@@ -45,7 +45,7 @@ func TestRanksOnOneAxis(t *testing.T) {
 	for i, want := range []struct {
 		last   int64
 		spread time.Duration
-	}{{1, 200 * time.Microsecond}, {0, 300 * time.Microsecond}, {0, 0}} {
+	}{{1, 200 * time.Microsecond}, {0, 300 * time.Microsecond}, {-1, 0}} {
 		if s := r.Collectives[i]; s.LastRank != want.last || s.StartSpread.Round(time.Microsecond) != want.spread {
 			t.Errorf("collective %d: %+v", i, s)
 		}

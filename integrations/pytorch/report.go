@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,81 +15,116 @@ import (
 // cannot be known from the files.
 type Report struct {
 	// Files has one entry per trace, in the order of import.
-	Files []*FileReport
+	Files []*FileReport `json:"files"`
 	// Logs has one entry per TORCH_TRACE log.
-	Logs []*LogReport
+	Logs []*LogReport `json:"logs,omitempty"`
 	// Refused lists the sources that are not traces, with the reason.
-	Refused []Refusal
+	Refused []Refusal `json:"refused,omitempty"`
+	// Failed lists the sources, and the parts of archives, that could not be
+	// read, or not to their end. What was read of them is in Files.
+	Failed []Failure `json:"failed,omitempty"`
 	// Events counts what was written to the sink, by category.
-	Events map[string]int64
+	Events map[string]int64 `json:"events"`
 	// Ranks describes how several ranks were put on one time axis, one entry
 	// per profiler window that they share; empty for one rank.
-	Ranks []*RankReport
+	Ranks []*RankReport `json:"ranks,omitempty"`
 	// Spans says what was exported and left out, nil when none were asked for.
-	Spans *SpanReport
+	Spans *SpanReport `json:"spans,omitempty"`
 }
 
 // Refusal is a source that was not imported.
 type Refusal struct {
-	Name, Reason string
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Failure is a source that could not be read as a whole.
+type Failure struct {
+	Name string `json:"name"`
+	Err  error  `json:"-"`
+}
+
+// MarshalJSON gives the error as text.
+func (f Failure) MarshalJSON() ([]byte, error) {
+	return json.Marshal(Refusal{f.Name, f.Err.Error()})
 }
 
 // FileReport describes one imported trace.
 type FileReport struct {
 	// Name is the file, or file and tar entry.
-	Name string
+	Name string `json:"name"`
 	// Counts holds the events of the file by "category/phase", "-" standing
 	// for no category.
-	Counts map[string]int64
+	Counts map[string]int64 `json:"counts"`
 	// Events and Bytes count what was read, decompressed.
-	Events, Bytes int64
+	Events int64 `json:"events"`
+	Bytes  int64 `json:"bytes"`
 	// Era and BaseSource say how the times were read.
-	Era        kineto.Era
-	BaseSource string
+	Era        kineto.Era `json:"era"`
+	BaseSource string     `json:"base_source"`
 	// Start and End bound the profiler window on the wall clock.
-	Start, End time.Time
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
 	// Rank and World are -1 when unknown. RankSource says where Rank is from.
-	Rank, World         int64
-	RankSource, Backend string
-	PID                 int64
-	Host                string
+	Rank       int64  `json:"rank"`
+	World      int64  `json:"world_size"`
+	RankSource string `json:"rank_source,omitempty"`
+	Backend    string `json:"backend,omitempty"`
+	PID        int64  `json:"pid"`
+	Host       string `json:"host"`
 	// Steps counts ProfilerStep windows.
-	Steps int64
+	Steps int64 `json:"steps"`
 	// Skipped, SkippedBytes and Defects tell what could not be read.
-	Skipped, SkippedBytes int64
-	Defects               []kineto.Defect
-	Truncated             bool
-	TruncatedAt           int64
+	Skipped      int64           `json:"skipped"`
+	SkippedBytes int64           `json:"skipped_bytes"`
+	Defects      []kineto.Defect `json:"defects,omitempty"`
+	Truncated    bool            `json:"truncated"`
+	TruncatedAt  int64           `json:"truncated_at,omitempty"`
 	// NamesRepaired counts distinct names with control or non-UTF-8 bytes.
-	NamesRepaired int64
+	NamesRepaired int64 `json:"names_repaired,omitempty"`
 	// Clamped counts rows that outlived their parent and were cut to it.
-	Clamped int64
+	Clamped int64 `json:"clamped,omitempty"`
+	// HalfEvents counts begins without an end and ends without a begin, which
+	// were left out.
+	HalfEvents int64 `json:"half_events,omitempty"`
 	// Unfinished counts operators that were still running at the end.
-	Unfinished int64
+	Unfinished int64 `json:"unfinished,omitempty"`
 	// PythonRows counts python_function rows that were left out.
-	PythonRows int64
+	PythonRows int64 `json:"python_rows,omitempty"`
 	// DeviceRows counts kernels, copies and memsets; DeviceUnlinked those
 	// whose launch is not in the trace.
 	// DeviceOverlaps those that overlap another of their stream without nesting.
-	DeviceRows, DeviceUnlinked, DeviceOverlaps int64
+	DeviceRows     int64 `json:"device_rows"`
+	DeviceUnlinked int64 `json:"device_rows_without_launch"`
+	DeviceOverlaps int64 `json:"device_rows_overlapping,omitempty"`
 	// BackwardTied counts backward operators whose forward operator is known.
-	BackwardTied int64
+	BackwardTied int64 `json:"backward_operators_tied"`
 	// SelfCPU and Device are the denominators of the percentages.
-	SelfCPU, Device time.Duration
+	SelfCPU time.Duration `json:"self_cpu_ns"`
+	Device  time.Duration `json:"device_ns"`
+	// Devices says how busy each device was.
+	Devices []DeviceUse `json:"devices,omitempty"`
 	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
 	// allocator: events, their sum, and events outside any operator.
-	MemoryInstants, MemoryNetBytes, MemoryUnattributed int64
+	MemoryInstants     int64 `json:"memory_events,omitempty"`
+	MemoryNetBytes     int64 `json:"memory_net_bytes,omitempty"`
+	MemoryUnattributed int64 `json:"memory_events_outside_operators,omitempty"`
 	// Compile describes torch.compile in the file, nil when there is none.
-	Compile *CompileReport
+	Compile *CompileReport `json:"compile,omitempty"`
 	// ClockOffset was added to the times of this file.
-	ClockOffset time.Duration
+	ClockOffset time.Duration `json:"clock_offset_ns"`
+	// ClockDrift is the parts per million by which its times were stretched.
+	ClockDrift float64 `json:"clock_drift_ppm"`
 	// SpilledBytes went through a temporary file.
-	SpilledBytes int64
+	SpilledBytes int64 `json:"spilled_bytes,omitempty"`
 	// Warnings, Guesses and Unknown are sentences for a person.
-	Warnings, Guesses, Unknown []string
+	Warnings []string `json:"warnings,omitempty"`
+	Guesses  []string `json:"guesses,omitempty"`
+	Unknown  []string `json:"cannot_be_known,omitempty"`
 
 	hasShapes bool
 	modTime   time.Time
+	cut       error // what is wrong with the archive around a whole trace
 	others    map[string]int64
 }
 
@@ -120,6 +156,9 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 	r.Truncated, r.TruncatedAt = in.Truncated, in.TruncatedAt
 	if in.Truncated {
 		r.warn(fmt.Sprintf("the file ends early, at byte %d; what came before was imported", in.TruncatedAt))
+	}
+	if in.Cause != nil && !in.Truncated {
+		r.cut = fmt.Errorf("the archive is cut off behind the trace, so that nothing checks what was read: %w", in.Cause)
 	}
 	if in.Skipped > 0 {
 		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
@@ -155,6 +194,9 @@ func (r *Report) String() string {
 	}
 	for _, x := range r.Refused {
 		fmt.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
+	}
+	for _, x := range r.Failed {
+		fmt.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)
 	}
 	for _, g := range r.Ranks {
 		g.text(&b)
@@ -194,6 +236,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
+	r.devicesText(b)
 	if r.BackwardTied > 0 {
 		fmt.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
 	}
@@ -204,7 +247,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
 	}
 	if r.ClockOffset != 0 {
-		fmt.Fprintf(b, "  clock moved by %s\n", r.ClockOffset)
+		fmt.Fprintf(b, "  clock moved by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
 	}
 	for _, k := range sortedKeys(r.others) {
 		fmt.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])

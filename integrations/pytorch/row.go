@@ -43,6 +43,19 @@ const (
 	flagExtern               // an extern kernel of a compiled graph
 )
 
+// works reports whether a device row is work, and not a stretch around work or
+// a wait for it.
+func (r *row) works() bool {
+	switch r.kind {
+	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindDevice:
+		return true
+	}
+	return false
+}
+
+// timeOrder is that of starts, longer rows first, over all lanes.
+func timeOrder(r *row) spill.Key { return spill.Key{First: r.start, Second: -r.end} }
+
 // rowOrder is one of the orders that rows are sorted in.
 type rowOrder func(r *row) spill.Key
 

@@ -33,9 +33,9 @@ type Rule struct {
 func DefaultRules() []Rule {
 	return []Rule{
 		{Pattern: `(?i)activation.?checkpoint|CheckpointFunction|utils/checkpoint`, Ops: true},
-		{Pattern: `^Optimizer\.step#(.+)\.step$`, Ops: true, Cat: "compute", Name: "step", Arg: "optimizer", Outermost: true},
+		{Pattern: `^Optimizer\.step#(?P<optimizer>.+)\.step$`, Ops: true, Cat: "compute", Name: "step", Arg: "optimizer", Outermost: true},
 		{Pattern: `^## optimizer ##$|^\[pl\].*optimizer_step$`, Cat: "compute", Name: "step", Outermost: true},
-		{Pattern: `^enumerate\(DataLoader\)#(.+)\.__next__$`, Ops: true, Cat: "dataloader", Name: "fetch.iter", Arg: "loader", Outermost: true},
+		{Pattern: `^enumerate\(DataLoader\)#(?P<loader>.+)\.__next__$`, Ops: true, Cat: "dataloader", Name: "fetch.iter", Arg: "loader", Outermost: true},
 		{Pattern: `^## (load_batch|wait_for_batch) ##$|^\[pl\].*dataloader_next$`, Cat: "dataloader", Name: "fetch.iter", Outermost: true},
 		{Pattern: `(?i)(save|write).*checkpoint|checkpoint.*(save|write)|^\[pl\].*ModelCheckpoint`, Cat: "checkpoint", Name: "capture", Outermost: true},
 		{Pattern: `(?i)(load|restore|resume).*checkpoint|checkpoint.*(load|restore|resume)`, Cat: "checkpoint", Name: "restart", Outermost: true},
@@ -43,6 +43,7 @@ func DefaultRules() []Rule {
 		{Pattern: `^\[pl\].*test_step$|(?i)^(##\s*)?test\b`, Cat: "pipeline", Name: "test", Outermost: true},
 		{Pattern: `^DistributedDataParallel\.forward$|^FullyShardedDataParallel\.forward$`, Ops: true, Cat: "compute", Name: "forward", Outermost: true},
 		{Pattern: `^(##\s*)?(model_)?forward\b|^\[pl\].*training_step$`, Cat: "compute", Name: "forward", Outermost: true},
+		{Pattern: `(?i)^(?:##\s*)?epoch[\s_#:-]*(?P<epoch>\d+)\b`, Cat: "pipeline", Name: "epoch.block", Arg: "epoch", Outermost: true},
 		{Pattern: `^(##\s*)?backward\b|^\[pl\].*backward$`, Cat: "compute", Name: "backward", Outermost: true},
 	}
 }
@@ -56,6 +57,8 @@ type ruleSet struct {
 	// Verdicts by name id, 1 + index of the rule, -1 for none; one list for
 	// annotations, one for operators.
 	annotation, op []int16
+	// The same by name, over all files.
+	knownAnnotations, knownOps verdictCache
 }
 
 func compileRules(rules []Rule) (*ruleSet, error) {
@@ -65,7 +68,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	if len(rules) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d rules, at most 1000 are allowed", len(rules))
 	}
-	rs := &ruleSet{rules: rules, res: make([]*regexp.Regexp, len(rules)), seen: map[string]bool{}}
+	rs := &ruleSet{rules: rules, res: make([]*regexp.Regexp, len(rules)), seen: map[string]bool{}, knownAnnotations: verdictCache{}, knownOps: verdictCache{}}
 	for i, r := range rules {
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
@@ -81,17 +84,16 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 
 // fork returns a set with the same rules and no memory, for another file.
 func (rs *ruleSet) fork() *ruleSet {
-	return &ruleSet{rules: rs.rules, res: rs.res, seen: map[string]bool{}}
+	return &ruleSet{rules: rs.rules, res: rs.res, seen: map[string]bool{}, knownAnnotations: rs.knownAnnotations, knownOps: rs.knownOps}
 }
 
 // match returns 1 + the index of the rule for a row, or 0.
 func (rs *ruleSet) match(r *row, name string) int {
-	var list *[]int16
+	list, known := &rs.annotation, rs.knownAnnotations
 	switch r.kind {
 	case kineto.KindUserAnnotation:
-		list = &rs.annotation
 	case kineto.KindCPUOp:
-		list = &rs.op
+		list, known = &rs.op, rs.knownOps
 	default:
 		return 0
 	}
@@ -101,20 +103,31 @@ func (rs *ruleSet) match(r *row, name string) int {
 	if r.name != 0 && (*list)[r.name] != 0 {
 		return max(int((*list)[r.name]), 0)
 	}
-	found := -1
-	for i := range rs.rules {
-		if (r.kind == kineto.KindUserAnnotation || rs.rules[i].Ops) && rs.res[i].MatchString(name) {
-			if rs.rules[i].Name != "" {
-				found = i + 1
-				rs.seen[rs.rules[i].Cat+"/"+rs.rules[i].Name] = true
-			}
-			break
-		}
+	found, ok := known[name]
+	if !ok {
+		found = rs.ask(r.kind, name)
+		known.put(name, found)
+	}
+	if found > 0 {
+		rs.seen[rs.rules[found-1].Cat+"/"+rs.rules[found-1].Name] = true
 	}
 	if r.name != 0 {
-		(*list)[r.name] = int16(found)
+		(*list)[r.name] = found
 	}
-	return max(found, 0)
+	return max(int(found), 0)
+}
+
+// ask runs the patterns: 1 + the index of the rule, -1 for none.
+func (rs *ruleSet) ask(kind kineto.Kind, name string) int16 {
+	for i := range rs.rules {
+		if (kind == kineto.KindUserAnnotation || rs.rules[i].Ops) && rs.res[i].MatchString(name) {
+			if rs.rules[i].Name == "" {
+				break
+			}
+			return int16(i + 1)
+		}
+	}
+	return -1
 }
 
 // group returns the first group of rule i in name.

@@ -42,7 +42,7 @@ func TestDefaultRules(t *testing.T) {
 	} {
 		text := fmt.Sprintf(`{"traceEvents":[{"ph":"X","cat":%q,"name":%q,"pid":1,"tid":1,"ts":1778000000000000,"dur":9,"args":{}}]}`, tc.kind, tc.name)
 		c := &capture{}
-		if _, err := importBytes(t.Context(), c, nil, "x.json", []byte(text)); err != nil {
+		if _, err := importBytes(t.Context(), c, &pytorch.Options{NoInference: true}, "x.json", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		got := ""
@@ -63,7 +63,7 @@ func TestOutermostRowCounts(t *testing.T) {
 		fmt.Sprintf(row, "forward", 0, 100), fmt.Sprintf(row, "DistributedDataParallel.forward", 10, 50), fmt.Sprintf(row, "## forward ##", 200, 10),
 	}, ",") + `]}`
 	c := &capture{}
-	if _, err := importBytes(t.Context(), c, nil, "x.json", []byte(text)); err != nil {
+	if _, err := importBytes(t.Context(), c, &pytorch.Options{NoInference: true}, "x.json", []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.pick("compute", "forward"); len(got) != 2 || got[0].Dur != 100 || got[1].Dur != 10 {

@@ -1,10 +1,10 @@
 package pytorch
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
@@ -26,12 +26,18 @@ func (p *process) scan(ctx context.Context, src io.Reader) error {
 		if err != nil {
 			return err
 		}
-		kind := ev.Kind()
 		p.countEvent(&ev)
-		if err := p.keep(&ev, kind, n, &rw); err != nil {
+		whole := &ev
+		if ev.Phase == 'B' || ev.Phase == 'E' {
+			if whole = p.pair(&ev); whole == nil {
+				continue
+			}
+		}
+		if err := p.keep(whole, whole.Kind(), n, &rw); err != nil {
 			return err
 		}
 	}
+	p.report.HalfEvents += int64(p.beginEnd.n)
 	return p.finishScan(r.Info())
 }
 
@@ -82,6 +88,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	if !ev.HasTS {
 		return nil
 	}
+	p.first, p.last = min(p.first, ev.TS), max(p.last, ev.End())
 	*rw = row{seq: seq, start: ev.TS, end: ev.End(), kind: kind, step: -1, ord: -1}
 	switch kind {
 	case kineto.KindWindow:
@@ -102,7 +109,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 			p.report.PythonRows++
 			return nil
 		}
-	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindGPUAnnotation:
+	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindGPUAnnotation, kineto.KindDevice, kineto.KindDeviceRange:
 		return p.keepDevice(ev, rw)
 	case kineto.KindSync:
 		if !p.hostSync(ev) {
@@ -113,6 +120,13 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 			return nil
 		}
 		p.report.unknownCategory(string(ev.Cat))
+		if onDevice(ev) {
+			rw.kind = kineto.KindDevice
+			if bytes.HasSuffix(ev.Cat, []byte("_range")) || bytes.HasSuffix(ev.Cat, []byte("annotation")) {
+				rw.kind = kineto.KindDeviceRange
+			}
+			return p.keepDevice(ev, rw)
+		}
 	}
 	rw.name, rw.text = p.names.intern(ev.Name())
 	switch kind {
@@ -121,11 +135,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 		p.opArgs(ev, rw)
 	case kineto.KindRuntime, kineto.KindDriver:
 		p.runtimeArgs(ev, rw)
-		if len(ev.Cat) > 4 && string(ev.Cat[:4]) == "mtia" {
-			p.deviceType = 19
-		} else if len(ev.Cat) > 3 && string(ev.Cat[:3]) == "xpu" {
-			p.deviceType = 12
-		}
+		p.noteDeviceType(ev.Cat)
 	}
 	rw.lane = p.laneOf(ev.PID, ev.TID)
 	if kind != kineto.KindInstant && kind != kineto.KindOverhead && ev.PID.Num >= 0 && ev.PID.IsNum {
@@ -143,9 +153,7 @@ func (p *process) noteAnnotation(rw *row) {
 	if n, ok := stepNumber(name); ok && len(p.steps) < 1<<20 {
 		p.steps = append(p.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
 	}
-	if word, ok := commAnnotation(name); ok && !strings.HasPrefix(name, "nccl:") && commOp(word) != "" {
-		p.hasGloo = true
-	}
+	p.hasGloo = p.hasGloo || hostBackendRow(name)
 	p.rules.match(rw, name)
 }
 
@@ -155,17 +163,51 @@ func (p *process) hostSync(ev *kineto.Event) bool {
 	return !device && ev.PID.IsNum && ev.PID.Num > 64
 }
 
+// onDevice reports whether a row of a category without a name here stands on a
+// device: its arguments say so, or its process is the number of one.
+func onDevice(ev *kineto.Event) bool {
+	is := false
+	ev.Args.Each(func(key, _ []byte) bool {
+		switch string(key) {
+		case "device", "stream", "Device Id", "Stream Id", "device_id", "stream_id":
+			is = true
+		}
+		return !is
+	})
+	return is
+}
+
+// deviceTypes are the kinds of device, as PyTorch numbers them, by the
+// beginning of a category.
+var deviceTypes = []struct {
+	prefix string
+	number int64
+}{{"mtia", 19}, {"xpu", 12}, {"hpu", 15}, {"privateuse1", 20}}
+
+func (p *process) noteDeviceType(cat []byte) {
+	for _, t := range deviceTypes {
+		if len(cat) > len(t.prefix) && string(cat[:len(t.prefix)]) == t.prefix {
+			p.deviceType = t.number
+			return
+		}
+	}
+}
+
 func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 	rw.name, rw.text = p.names.intern(ev.Name())
+	if rw.kind == kineto.KindDevice || rw.kind == kineto.KindDeviceRange {
+		p.noteDeviceType(ev.Cat)
+		rw.extra, _ = kineto.Clean(ev.Cat)
+	}
 	device, stream := int64(-1), int64(-1)
 	haveStream := false
 	rw.a = -1
 	comm := false
 	ev.Args.Each(func(key, raw []byte) bool {
 		switch string(key) {
-		case "device":
+		case "device", "Device Id", "device_id":
 			device, _ = kineto.ParseInt(raw)
-		case "stream":
+		case "stream", "Stream Id", "stream_id":
 			stream, haveStream = kineto.ParseInt(raw)
 		case "correlation":
 			rw.corr, _ = kineto.ParseInt(raw)
@@ -192,16 +234,15 @@ func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 		}
 	}
 	rw.b, rw.c = device, stream
-	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: rw.kind == kineto.KindGPUAnnotation || rw.kind == kineto.KindSync})
+	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: !rw.works()})
 	if rw.kind == kineto.KindKernel {
-		if _, ok := commKernel(p.names.of(rw)); ok || comm {
-			p.hasComm = true
-			if comm {
-				rw.extra = string(ev.Args)
-			}
+		rule := p.deviceRules.match(rw, p.names.of(rw))
+		if comm = comm && (rule == nil || rule.Class == ClassComm); comm {
+			rw.extra = string(ev.Args)
 		}
+		p.hasComm = p.hasComm || comm || rule != nil && rule.Class == ClassComm
 	}
-	if rw.kind != kineto.KindGPUAnnotation && rw.kind != kineto.KindSync {
+	if rw.works() {
 		p.totalDevice += ev.Dur
 		p.report.DeviceRows++
 	}
@@ -288,6 +329,10 @@ func (p *process) runtimeArgs(ev *kineto.Event, rw *row) {
 }
 
 func (p *process) metadata(ev *kineto.Event) {
+	if string(ev.RawName()) == "thread_name" {
+		p.noteThread(ev)
+		return
+	}
 	if string(ev.RawName()) != "process_labels" || !ev.PID.IsNum {
 		return
 	}

@@ -3,6 +3,7 @@ package pytorch
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
@@ -23,8 +24,8 @@ func (p *process) finishScan(in *kineto.Info) error {
 	})
 	p.report.Steps = int64(len(p.steps))
 	p.report.NamesRepaired = p.names.clean
-	if !p.hasWindow && in.HasTS {
-		p.window = [2]int64{in.MinTS, in.MaxTS}
+	if !p.hasWindow && p.hasRows() {
+		p.window = [2]int64{p.first, p.last}
 	}
 	return nil
 }
@@ -87,6 +88,7 @@ func (p *process) setIdentity(in *kineto.Info) {
 			p.world = v
 		}
 		r.Backend, _ = d.Text("backend")
+		p.groupRanks = groupRanks(d)
 	}
 	if p.rank < 0 && p.opts.Rank != nil {
 		p.rank, r.RankSource = *p.opts.Rank, "the caller"
@@ -99,7 +101,12 @@ func (p *process) setIdentity(in *kineto.Info) {
 	}
 	r.Rank, r.World = p.rank, p.world
 	if raw, ok := in.Member("host_name"); ok {
-		p.host = kineto.UnquoteText(raw)
+		p.host, p.hostKnown = kineto.UnquoteText(raw), true
+	}
+	for _, key := range [...]string{"PT_PROFILER_JOB_NAME", "PT_PROFILER_JOB_VERSION", "PT_PROFILER_JOB_ATTEMPT_INDEX"} {
+		if raw, ok := in.Member(key); ok {
+			p.job += kineto.UnquoteText(raw) + "\x00"
+		}
 	}
 	if raw, ok := in.Member("deviceProperties"); ok {
 		kineto.Elements(raw, func(e []byte) bool {
@@ -111,4 +118,30 @@ func (p *process) setIdentity(in *kineto.Info) {
 			return true
 		})
 	}
+}
+
+// groupRanks lists the ranks of the process groups that a file describes, by
+// name. A name that stands for several groups is left out.
+func groupRanks(info kineto.Args) map[string]string {
+	out := map[string]string{}
+	info.Each(func(key, raw []byte) bool {
+		if string(key) != "pg_config" {
+			return true
+		}
+		kineto.Elements(raw, func(e []byte) bool {
+			name, ok := kineto.Args(e).Text("pg_name")
+			ranks, have := kineto.Args(e).Raw("ranks")
+			if !ok || !have || len(ranks) > 1<<16 {
+				return true
+			}
+			text := strings.Join(strings.Fields(strings.Trim(string(ranks), `"`)), "")
+			if held, twice := out[name]; twice && held != text {
+				text = ""
+			}
+			out[name] = text
+			return true
+		})
+		return false
+	})
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,12 +43,26 @@ type SpanOptions struct {
 // SpanReport says which spans were exported.
 type SpanReport struct {
 	// Asked and Used are levels; Used is lower when the budget did not reach.
-	Asked, Used Level
+	Asked Level `json:"asked_level"`
+	Used  Level `json:"used_level"`
 	// Exported counts spans. LeftOut counts rows that became none, by level.
-	Exported int64
-	LeftOut  map[string]int64
+	Exported int64            `json:"exported"`
+	LeftOut  map[string]int64 `json:"left_out,omitempty"`
 	// Err is the first error of the exporter.
-	Err error
+	Err error `json:"-"`
+}
+
+// MarshalJSON gives the error as text.
+func (r *SpanReport) MarshalJSON() ([]byte, error) {
+	type plain SpanReport
+	out := struct {
+		*plain
+		Error string `json:"error,omitempty"`
+	}{plain: (*plain)(r)}
+	if r.Err != nil {
+		out.Error = r.Err.Error()
+	}
+	return json.Marshal(out)
 }
 
 func (r *SpanReport) text(b *strings.Builder) {
@@ -137,10 +152,10 @@ func (w *spanWriter) process(p *process) {
 	instance := p.host + "/" + strconv.FormatInt(p.pid, 10)
 	if p.rank >= 0 {
 		instance += "/" + strconv.FormatInt(p.rank, 10)
-		attrs = append(attrs, attribute.Int64("torch.rank", p.rank))
+		attrs = append(attrs, attribute.Int64("torch.rank", p.rank), attribute.Int64("training.rank", p.rank))
 	}
 	if p.world >= 0 {
-		attrs = append(attrs, attribute.Int64("torch.world_size", p.world))
+		attrs = append(attrs, attribute.Int64("torch.world_size", p.world), attribute.Int64("training.world_size", p.world))
 	}
 	attrs = append(attrs, attribute.String("service.instance.id", instance))
 	if w.opts.Job != "" {
@@ -184,7 +199,7 @@ func (w *spanWriter) context(step int32, id trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: tid, SpanID: id, TraceFlags: trace.FlagsSampled})
 }
 
-func (w *spanWriter) time(p *process, t int64) time.Time { return time.Unix(0, t+p.base+p.offset) }
+func (w *spanWriter) time(p *process, t int64) time.Time { return time.Unix(0, p.wall(t)) }
 
 // open decides whether a host row becomes a span.
 func (w *spanWriter) open(p *process, s *sweep, f *frame) {
@@ -269,9 +284,13 @@ func (w *spanWriter) step(p *process, step int32, a []attribute.KeyValue) []attr
 }
 
 // phase exports an inferred stretch of forward or backward.
-func (w *spanWriter) phase(p *process, name string, v *envelope) {
+func (w *spanWriter) phase(p *process, name string, v *envelope, device int64) {
 	if w == nil || w.max < levelPhase {
 		return
+	}
+	attrs := []attribute.KeyValue{attribute.Bool("inferred", true)}
+	if device > 0 {
+		attrs = append(attrs, attribute.Float64("pytorch.device_time_total_us", float64(device)/1000))
 	}
 	space := byte(4)
 	if strings.HasSuffix(name, "backward") {
@@ -280,7 +299,7 @@ func (w *spanWriter) phase(p *process, name string, v *envelope) {
 	w.emit(p, tracetest.SpanStub{
 		Name: name, SpanContext: w.context(v.step, w.spanID(space, v.start^int64(v.lane)<<40)), Parent: w.context(v.step, w.rootID(v.step)),
 		StartTime: w.time(p, v.start), EndTime: w.time(p, v.end),
-		Attributes: w.step(p, v.step, []attribute.KeyValue{attribute.Bool("inferred", true)}),
+		Attributes: w.step(p, v.step, attrs),
 	})
 }
 

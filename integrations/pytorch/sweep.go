@@ -31,10 +31,12 @@ type frame struct {
 
 	own, parent   container // what the row is, and what it stands in
 	region, graph uint32    // names of compile id and cache key
+	fwdRegion     uint32    // of the forward that a backward belongs to
 	backward      bool
 	compiling     bool // under a dynamo_timed row
 	engine        bool // under the autograd engine
 	checkpoint    bool // under activation checkpointing, in backward
+	phase         bool // owns what is launched inside it; known while writing
 	recompute     bool // an operator of forward, run again in backward
 	tie           *tie
 	node          int64
@@ -45,6 +47,9 @@ type frame struct {
 	childDur int64
 	// Device time launched from here, alone and with everything below.
 	devSelf, devTotal int64
+	// Device time that any thread launched during a phase; until its end, that
+	// launched before.
+	launched int64
 	// Allocator bytes on the host and on devices.
 	hostMemSelf, hostMem, devMemSelf, devMem int64
 
@@ -166,6 +171,7 @@ func (s *sweep) push(r *row) {
 		up = &s.stack[n-1]
 		f.level = up.level + 1
 		f.parent, f.region, f.graph = up.own, up.region, up.graph
+		f.fwdRegion = up.fwdRegion
 		f.backward, f.compiling, f.engine, f.comm = up.backward, up.compiling, up.engine, up.comm
 		if f.r.end > up.r.end {
 			f.clamped = f.r.end - up.r.end

@@ -237,12 +237,17 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	src := Source{Name: c.path, ModTime: c.modTime, Open: opener(c.path)}
 	rep, err := Import(ctx, w.sink, []Source{src}, w.opts.Import)
 	entry.State = stateDone
-	if err != nil && ctx.Err() != nil && rep.written() == 0 {
+	var noSink *sinkError
+	if err != nil && (ctx.Err() != nil && rep.written() == 0 || errors.As(err, &noSink)) {
 		// Stopped before the first event: nothing keeps a later import from it.
 		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))
 	}
-	if err != nil {
+	var spans *SpanError
+	if errors.As(err, &spans) {
+		// The events are in the sink: another import would double them.
+		entry.Error = err.Error()
+	} else if err != nil {
 		entry.State, entry.Error = stateFailed, err.Error()
 		var refused *kineto.RefusedError
 		if errors.As(err, &refused) {
@@ -252,8 +257,8 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	w.state.put(key, entry)
 	delete(w.seen, c.name)
 	if saveErr := w.state.save(w.opts.StateFile); saveErr != nil {
-		return err == nil, saveErr
+		return entry.State == stateDone, saveErr
 	}
 	w.report(c.path, rep, err)
-	return err == nil, nil
+	return entry.State == stateDone, nil
 }

@@ -88,7 +88,7 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 	if !slices.Equal(*done, []string{"w.1778000000000000001.pt.trace.json", "w.1778000000000000002.pt.trace.json.gz"}) {
 		t.Errorf("order %q", *done)
 	}
-	if n := len(c.pick("pipeline", "")); n != 2 {
+	if n := len(c.pick("pipeline", "train.iteration")); n != 2 {
 		t.Errorf("%d steps from two files", n)
 	}
 
@@ -188,5 +188,33 @@ func TestWatcherBadState(t *testing.T) {
 	}
 	if _, err := pytorch.NewWatcher(filepath.Join(dir, "absent"), &capture{}, nil); err == nil {
 		t.Error("a directory that does not exist is watched")
+	}
+}
+
+// A sink that does not open is no fault of the file.
+func TestWatchEndsWhenTheSinkDoesNotOpen(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "w.1778000000000000001.pt.trace.json", small(0))
+	boom := errors.New("no room")
+	open := false
+	c := &capture{}
+	opts := &pytorch.WatchOptions{Import: &pytorch.Options{Begin: func(time.Time) (pytorch.Sink, error) {
+		if !open {
+			return nil, boom
+		}
+		return c, nil
+	}}}
+	w, err := pytorch.NewWatcher(dir, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan(t, w, 0)
+	if _, err := w.Scan(t.Context()); !errors.Is(err, boom) {
+		t.Errorf("error %v", err)
+	}
+	open = true
+	scan(t, w, 1)
+	if len(c.pick("PP", "")) != 2 {
+		t.Error("the file is not imported later")
 	}
 }

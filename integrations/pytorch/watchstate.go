@@ -110,10 +110,6 @@ func (s *watchState) unchanged(c candidate) bool {
 	return ok && e.Size == c.size && e.ModTime == c.modTime.UnixNano()
 }
 
-func opener(path string) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return os.Open(path) }
-}
-
 // fingerprint hashes the size, the first and the last 64 KiB of a file.
 func fingerprint(path string, size int64) (string, error) {
 	f, err := os.Open(path)

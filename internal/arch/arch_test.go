@@ -12,56 +12,61 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/trainspan/trainspan/"
 
-// room says what the packages at and below a folder may import: folders of
+// row says what the packages at and below a folder may import: folders of
 // this module, and modules outside the standard library. "*" is anything.
-type room struct {
+type row struct {
 	folder  string
 	own     []string
 	outside []string
 }
 
-const otel = "go.opentelemetry.io/otel"
-
-// The first room that fits a package counts, so the deeper ones come first.
-var rooms = []room{
-	{"github.com/trainspan/trainspan", []string{"config", "exporters", "telemetry"}, []string{otel}}, // the package at the root
-	{"internal/active", nil, nil},
-	{"internal/pytext", nil, nil},
-	{"internal/robust", nil, nil},
-	{"internal/spill", nil, nil},
-	{"internal/outfile", nil, nil},
-	{"internal/delivery", []string{"attributes", "spans"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
-	{"internal", []string{"*"}, []string{"*"}},
-	{"attributes", nil, []string{otel + "/attribute"}},
-	{"spans", []string{"attributes"}, []string{otel + "/attribute"}},
-	{"config", []string{"attributes", "spans", "internal/pytext"}, []string{"github.com/goccy/go-yaml", "github.com/caarlos0/env", "github.com/agnivade/levenshtein"}},
-	{"dftracer", []string{"dftracer", "internal/spill", "internal/outfile"}, []string{"github.com/klauspost/compress", "golang.org/x/sys"}},
-	{"telemetry/outputs", []string{"attributes", "spans", "config"}, []string{otel}},
-	{"telemetry/internal/dispatch", []string{"attributes", "spans", "config", "telemetry/outputs"}, []string{otel}},
-	{"telemetry/internal/segment", []string{"attributes", "spans", "config", "telemetry/outputs", "internal/delivery"}, []string{otel}},
-	{"telemetry/recorder", []string{"attributes", "spans", "config", "telemetry/outputs"}, []string{otel}},
-	{"telemetry", []string{"attributes", "spans", "config", "internal/active", "telemetry"}, []string{otel}},
-	{"callbacks", []string{"attributes", "spans", "telemetry"}, nil},
-	{"ai", []string{"attributes", "spans", "config", "internal/active", "telemetry"}, []string{otel}},
-	{"exporters/file", []string{"attributes", "spans", "telemetry/outputs", "internal/pytext", "internal/outfile"}, []string{otel}},
-	{"exporters/pfw", []string{"dftracer", "spans", "attributes", "telemetry/outputs"}, []string{otel}},
-	{"exporters/otlp", []string{"config", "attributes", "spans", "telemetry", "internal/delivery", "internal/outfile"}, []string{otel, "go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf", "github.com/cenkalti/backoff"}},
-	{"exporters", []string{"attributes", "spans", "config", "telemetry", "dftracer", "exporters", "internal/outfile"}, []string{otel, "golang.org/x/sys", "github.com/prometheus/client_golang"}},
-	{"integrations/pytorch", []string{"dftracer", "spans", "attributes", "integrations/pytorch", "internal/spill"}, []string{otel, "github.com/klauspost/compress"}},
-	{"analysis/run", []string{"dftracer", "spans", "attributes", "internal/spill"}, []string{"github.com/klauspost/compress"}},
-	{"analysis/goodput", []string{"analysis/run", "spans", "internal/spill"}, nil},
-	{"analysis/straggler/fromrun", []string{"analysis/run", "analysis/straggler", "spans"}, nil},
-	{"analysis/straggler", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
-	{"analysis/compare", []string{"internal/robust"}, []string{"gonum.org/v1/gonum"}},
-	{"report", []string{"analysis", "spans"}, nil},
-	{"cmd", []string{"*"}, []string{"*"}},
-	{"examples", []string{"*"}, []string{"*"}},
+// plan reads the table of docs/architecture.md, the longest folders first.
+func plan(t *testing.T) (rows []row) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 3 || !strings.HasPrefix(line, "| ") || strings.HasPrefix(cells[0], "| ---") || strings.HasPrefix(cells[0], "| package") {
+			if len(rows) > 0 {
+				break
+			}
+			continue
+		}
+		r := row{folder: strings.Trim(strings.TrimPrefix(cells[0], "| "), "`")}
+		if r.folder == "the root" {
+			r.folder = strings.TrimSuffix(module, "/")
+		}
+		own, outside, _ := strings.Cut(strings.TrimSuffix(cells[2], " |"), "; ")
+		switch own {
+		case "anything":
+			r.own, r.outside = []string{"*"}, []string{"*"}
+		case "nothing":
+		default:
+			r.own = strings.Split(own, ", ")
+		}
+		for module := range strings.SplitSeq(outside, ", ") {
+			if rest, ok := strings.CutPrefix(module, "otel"); ok {
+				module = "go.opentelemetry.io/otel" + rest
+			}
+			r.outside = append(r.outside, module)
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) < 20 {
+		t.Fatalf("the table has %d rows", len(rows))
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return len(b.folder) - len(a.folder) })
+	return rows
 }
 
 type listed struct {
@@ -105,17 +110,20 @@ func TestImportsFollowThePlan(t *testing.T) {
 	if len(all) < 8 {
 		t.Fatalf("only %d packages were listed", len(all))
 	}
+	rows, used := plan(t), map[string]bool{}
 	for _, p := range all {
 		path := strings.TrimPrefix(p.ImportPath, module)
-		var in *room
-		for i := range rooms {
-			if below(path, []string{rooms[i].folder}) {
-				in = &rooms[i]
+		var in *row
+		for i := range rows {
+			if below(path, []string{rows[i].folder}) {
+				in = &rows[i]
 				break
 			}
 		}
-		if in == nil {
-			t.Errorf("%s has no room in the plan: give it one here and in docs/architecture.md", path)
+		if in != nil {
+			used[in.folder] = true
+		} else {
+			t.Errorf("%s has no row in the table of docs/architecture.md", path)
 			continue
 		}
 		for _, i := range p.Imports {
@@ -130,6 +138,11 @@ func TestImportsFollowThePlan(t *testing.T) {
 					t.Errorf("%s imports %s, which the plan does not allow", path, i)
 				}
 			}
+		}
+	}
+	for _, r := range rows {
+		if !used[r.folder] {
+			t.Errorf("no package is in the row %s of docs/architecture.md", r.folder)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // Output is where a [Sink] puts bytes. Only one goroutine at a time uses it,
@@ -51,6 +52,7 @@ type file struct {
 	path  string // of the current part
 	part  int
 	f     *os.File
+	shut  bool     // f was closed by Close
 	id    identity // as it was opened
 	good  int64    // committed
 	at    int64    // written
@@ -116,8 +118,9 @@ func (o *file) Commit() { o.good = o.at }
 
 func (o *file) Undo() bool {
 	o.at = o.good
-	if _, err := o.ours(); err == nil {
+	if info, err := o.ours(); err == nil && info.size > o.good {
 		// Best effort, so that a crash meanwhile leaves a clean end; Resume insists.
+		// A file that somebody emptied is not filled up with zeros.
 		_ = o.f.Truncate(o.good)
 	}
 	return true
@@ -130,10 +133,15 @@ func (o *file) Check() error {
 	}
 	named, err := identifyName(o.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !named.same(&o.id), info.size < o.good:
+	case missing(err), err == nil && !named.same(&o.id), info.size < o.good:
 		return errRemoved
 	}
 	return nil // another error tells nothing; a write will
+}
+
+// missing reports whether an error says that there is no such file.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func (o *file) Gone() bool {
@@ -152,6 +160,8 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 	switch {
 	case same && named.size < o.good: // emptied by somebody
 		return true, true, o.Next()
+	case same && o.shut && named.size > o.good: // somebody went on in it, or it is another file
+		return true, false, o.Next()
 	case same && alive:
 		return false, false, o.f.Truncate(o.good)
 	case same: // the descriptor is gone, not the file
@@ -162,12 +172,15 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		if now, err := identify(f); err != nil || !now.same(&o.id) {
 			return false, false, errors.Join(errClosed, f.Close())
 		}
-		Lock(f)
-		orphan(o.f)
-		o.f = f
+		if !Lock(f) && o.shut { // somebody writes it since
+			_ = f.Close()
+			return true, false, o.Next()
+		}
+		o.drop()
+		o.f, o.shut = f, false
 		return false, false, o.f.Truncate(o.good)
 	}
-	gone = alive && info.links == 0 || !alive && errors.Is(nameErr, fs.ErrNotExist)
+	gone = alive && info.links == 0 || !alive && missing(nameErr)
 	if err := makeDir(o.path); err != nil {
 		return false, false, err
 	}
@@ -204,10 +217,17 @@ func (o *file) replace(f *os.File, path string) error {
 	if _, err := o.ours(); err == nil {
 		_ = o.f.Close() // what was written to the old file is beyond help when that fails
 	} else {
+		o.drop()
+	}
+	o.f, o.shut, o.id, o.path, o.good, o.at = f, false, id, path, 0, 0
+	return nil
+}
+
+// drop gives up a descriptor that somebody closed.
+func (o *file) drop() {
+	if !o.shut {
 		orphan(o.f)
 	}
-	o.f, o.id, o.path, o.good, o.at = f, id, path, 0, 0
-	return nil
 }
 
 func (o *file) Remove() error {
@@ -244,8 +264,9 @@ func (o *file) Sync() error {
 
 func (o *file) Close() error {
 	if _, err := o.ours(); err != nil {
-		orphan(o.f)
+		o.drop()
 		return err
 	}
+	o.shut = true
 	return o.f.Close()
 }

@@ -53,6 +53,9 @@ type Options struct {
 	Sync SyncPolicy
 	// Rotate, when above 0, starts the next part once a file has so many bytes.
 	Rotate int64
+	// Pause, when not nil, is what a file needs when Suspend closes it without
+	// its end.
+	Pause func() Block
 	// Unwanted, when not nil, says at the end whether to delete the file.
 	Unwanted func(Part) bool
 	// OnError is told when an outage begins and when it is over, as *Outage,
@@ -61,7 +64,8 @@ type Options struct {
 	OnError func(error)
 	// OnPath is told of every further file that the Sink goes on in.
 	OnPath func(path string)
-	// Now tells the time of gaps; nil is time.Now.
+	// Now tells the time that gaps are counted from, once, in New; nil is
+	// time.Now. It is the program's, and not called under a lock of the Sink.
 	Now func() time.Time
 }
 
@@ -110,6 +114,7 @@ type Sink struct {
 	closing  bool
 	closed   time.Time
 	given    bool  // up: a deadline has passed
+	leave    bool  // the file without its end
 	err      error // of the current failure; nil while writes succeed
 	outage   *outage
 	part     Part
@@ -119,6 +124,8 @@ type Sink struct {
 	stats    Stats
 	path     string
 	result   error
+	made     time.Time     // by the system's clock
+	ahead    time.Duration // of Now before that
 
 	telling sync.Mutex // OnError is being called
 
@@ -141,6 +148,15 @@ type outage struct {
 // New makes a Sink and writes the start of the file. An error means that this
 // failed; out is closed then.
 func New(out Output, o Options) (*Sink, error) {
+	s := newSink(out, o)
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	go s.run()
+	return s, nil
+}
+
+func newSink(out Output, o Options) *Sink {
 	if o.Hold <= 0 {
 		o.Hold = DefaultHold
 	}
@@ -152,13 +168,11 @@ func New(out Output, o Options) (*Sink, error) {
 	}
 	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), limit: min(shallow, o.Hold), path: out.Path()}
 	s.changed.L = &s.mu
+	s.made = time.Now()
+	s.ahead = o.Now().Sub(s.made)
 	s.alarm = time.AfterFunc(time.Hour, s.ring)
 	s.alarm.Stop()
-	if err := s.begin(); err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	go s.run()
-	return s, nil
+	return s
 }
 
 // Path is the current file.
@@ -449,7 +463,7 @@ func (s *Sink) lose(lines int) {
 	if o := s.outage; o != nil {
 		o.Lost += lines
 		o.lost += lines
-		o.to = s.o.Now()
+		o.to = s.now()
 		cause = o.Cause
 	}
 	if s.first == nil {
@@ -460,6 +474,9 @@ func (s *Sink) lose(lines int) {
 	}
 }
 
+// now is the time of gaps.
+func (s *Sink) now() time.Time { return time.Now().Add(s.ahead) }
+
 var errClosedSink = errors.New("the file was closed before they were written")
 
 // fail begins an outage, unless there is one.
@@ -467,7 +484,7 @@ func (s *Sink) fail(cause error, now time.Time) {
 	if s.outage != nil {
 		return
 	}
-	at := s.o.Now()
+	at := s.now()
 	s.outage = &outage{Outage: Outage{Path: s.path, Cause: cause}, since: now, from: at, to: at}
 	s.stats.Outages++
 	told := s.outage.Outage

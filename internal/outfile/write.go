@@ -203,12 +203,18 @@ func (s *Sink) resume() bool {
 	s.mu.Lock()
 	if err != nil {
 		s.stats.Errors++
+		if s.err == nil {
+			s.err = fmt.Errorf("open again: %w", err)
+		}
 		s.mu.Unlock()
 		return false
 	}
 	moved := s.path != path
 	s.path = path
 	if fresh {
+		if s.outage == nil { // it vanished while it was suspended
+			s.fail(errRemoved, time.Now())
+		}
 		if gone {
 			s.lose(s.part.Lines - s.framing)
 		}
@@ -357,7 +363,8 @@ func (s *Sink) finish() bool {
 	s.mu.Lock()
 	works := s.err == nil && len(s.queue) == 0
 	again := len(s.queue) > 0 && time.Since(s.closed) < StallAfter
-	s.part.Last = true
+	leave := s.leave
+	s.part.Last = !leave
 	given := s.given
 	s.mu.Unlock()
 	if given {
@@ -369,7 +376,13 @@ func (s *Sink) finish() bool {
 	if works && s.o.Format != nil {
 		ended := false
 		end := func() bool {
-			return s.write(current{Block: s.o.Format.End(s.state()), then: func() { ended = true }})
+			var last Block
+			if !leave {
+				last = s.o.Format.End(s.state())
+			} else if s.o.Pause != nil {
+				last = s.o.Pause()
+			}
+			return s.write(current{Block: last, then: func() { ended = true }})
 		}
 		works = end() || s.resume() && (ended || end()) // a new file has no end yet
 	}
@@ -387,7 +400,7 @@ func (s *Sink) finish() bool {
 // end closes the output and settles the result.
 func (s *Sink) end() {
 	s.mu.Lock()
-	given, part := s.given, s.part
+	given, leave, part := s.given, s.leave, s.part
 	s.loseQueue()
 	if !given {
 		for _, err := range []error{s.first, s.err, s.other} {
@@ -401,7 +414,7 @@ func (s *Sink) end() {
 	if err := s.out.Close(); err != nil && !given {
 		s.settle(fmt.Errorf("close: %w", err))
 	}
-	if !given && s.o.Unwanted != nil && s.o.Unwanted(part) {
+	if !given && !leave && s.o.Unwanted != nil && s.o.Unwanted(part) {
 		if err := s.out.Remove(); err != nil {
 			s.settle(err)
 		}

@@ -74,24 +74,3 @@ func region(path, name string) (string, error) {
 	}
 	return strings.Join(lines, "\n") + "\n", nil
 }
-
-var link = regexp.MustCompile(`\]\(([a-z][^):#]*)(#[^)]*)?\)`)
-
-// TestLinks checks that the pages that the documents point at are there.
-func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
-				t.Errorf("%s points at %s, which is not there", filepath.Base(page), m[1])
-			}
-		}
-	}
-}

@@ -7,10 +7,8 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 )
 
@@ -36,15 +34,15 @@ type Key struct {
 // Close removes its file.
 type Sorter[T any] struct {
 	codec Codec[T]
-	dir   string
+	store *Store
+	own   bool // the store goes with the sorter
 	limit int
 	chunks
 	added [][]entry // of the rows in memory, as they came
 	held  int       // rows in memory
 	order []uint32  // their numbers in order, once sorted
 	spare []uint32  // for merging
-	file  *os.File
-	size  int64
+	size  int64     // written to the store
 	runs  []run
 	count int64
 	buf   []byte
@@ -57,7 +55,15 @@ type run struct{ off, end int64 }
 // its file into dir, the system's temporary directory when empty. The file is
 // made only when it is needed.
 func New[T any](codec Codec[T], limit int, dir string) *Sorter[T] {
-	return &Sorter[T]{codec: codec, dir: dir, limit: max(limit, 1024)}
+	s := NewIn(codec, limit, NewStore(dir))
+	s.own = true
+	return s
+}
+
+// NewIn is New with a store that other sorters may share and that the caller
+// closes once all of them are done.
+func NewIn[T any](codec Codec[T], limit int, store *Store) *Sorter[T] {
+	return &Sorter[T]{codec: codec, store: store, limit: max(limit, 1024)}
 }
 
 // Len returns the number of rows added.
@@ -98,45 +104,36 @@ func (s *Sorter[T]) write() error {
 	if s.held == 0 {
 		return nil
 	}
-	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "trainspan-sort-*")
-		if err != nil {
-			return fmt.Errorf("spill: %w", err)
-		}
-		s.file = f
-		// The name is not needed; without it a crash leaves nothing behind.
-		_ = os.Remove(f.Name())
+	w, start, err := s.store.next()
+	if err != nil {
+		return err
 	}
 	s.sort()
-	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 64<<10)
-	start := s.size
+	end := start
 	for _, i := range s.order {
 		stored := s.stored(s.entry(i).at)
 		w.Write(stored)
-		s.size += int64(len(stored))
+		end += int64(len(stored))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("spill: %w", err)
 	}
-	s.runs = append(s.runs, run{start, s.size})
+	s.runs = append(s.runs, run{start, end})
+	s.store.size = end
+	s.size += end - start
 	s.order, s.held = s.order[:0], 0
 	s.reset()
 	return nil
 }
 
-// Close gives up the rows and the file. It may be called more than once.
+// Close gives up the rows, and the file unless it is shared. It may be called
+// more than once.
 func (s *Sorter[T]) Close() error {
 	s.chunks, s.added, s.order, s.spare, s.runs, s.held = chunks{}, nil, nil, nil, nil, 0
-	if s.file == nil {
+	if !s.own {
 		return nil
 	}
-	f := s.file
-	s.file = nil
-	defer os.Remove(f.Name()) // a system that could not remove an open file
-	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("spill: %w", err)
-	}
-	return nil
+	return s.store.Close()
 }
 
 // Iter returns an iterator over all rows added so far, in order. Adding rows
@@ -145,7 +142,7 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s}
 	for i, r := range s.runs {
-		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.end-r.off), 32<<10)}
+		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.store.file, r.off, r.end-r.off), int(min(r.end-r.off, 32<<10)))}
 		it.push(c)
 	}
 	if len(s.order) > 0 {

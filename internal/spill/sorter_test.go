@@ -98,3 +98,51 @@ func TestSorterReportsABadDirectory(t *testing.T) {
 		t.Fatal("no error for a directory that does not exist")
 	}
 }
+
+// Sorters that share a store need one file, and closing one leaves the rows of
+// the others.
+func TestSortersShareAStore(t *testing.T) {
+	dir := t.TempDir()
+	store := spill.NewStore(dir)
+	codec := spill.Codec[int64]{
+		Key:    func(v *int64) spill.Key { return spill.Key{First: *v} },
+		Append: func(dst []byte, v *int64) []byte { return binary.AppendVarint(dst, *v) },
+		Decode: func(src []byte, v *int64) error { *v, _ = binary.Varint(src); return nil },
+	}
+	var sorters []*spill.Sorter[int64]
+	for range 5 {
+		sorters = append(sorters, spill.NewIn(codec, 2048, store))
+	}
+	for i := range int64(2000) {
+		for k, s := range sorters {
+			v := (i*7919+int64(k))%2000*10 + int64(k)
+			if err := s.Add(&v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := sorters[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for k, s := range sorters[1:] {
+		if s.Spilled() == 0 {
+			t.Fatal("nothing was spilled")
+		}
+		it, n, last := s.Iter(), 0, int64(-1)
+		for v := it.Next(); v != nil; v = it.Next() {
+			if *v < last || *v%10 != int64(k+1) {
+				t.Fatalf("sorter %d gives %d after %d", k+1, *v, last)
+			}
+			n, last = n+1, *v
+		}
+		if n != 2000 || it.Err() != nil {
+			t.Errorf("sorter %d: %d rows, %v", k+1, n, it.Err())
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

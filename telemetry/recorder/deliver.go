@@ -31,6 +31,8 @@ type otelEnd struct {
 	span *Span
 	at   int64
 	fail *failure
+	// truncated says that nobody ended it before the recording did.
+	truncated bool
 }
 
 type warning struct {
@@ -74,6 +76,9 @@ func (r *Recorder) deliver(c *call) {
 	}
 	for i := range c.ends {
 		e := &c.ends[i]
+		if e.truncated {
+			e.span.truncate()
+		}
 		if e.fail != nil {
 			e.span.otel.SetStatus(codes.Error, e.fail.text)
 		}

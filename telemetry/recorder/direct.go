@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -69,13 +70,25 @@ func (r *Recorder) addEvent(s *Span, name string, attrs []attributes.Attr, at ti
 // recordError is Error for handles.
 func (r *Recorder) recordError(s *Span, message string, cause error, at time.Time, extra []attribute.KeyValue) {
 	f := r.describe(cause, 2)
-	f.attrs = r.clean(attributes.AppendKeyValues(f.attrs, extra))
+	f.attrs = r.withExtra(f.attrs, extra)
 	_ = r.record(s, "", at, true, func(c *call, t int64) {
 		c.failure(s, f.event(message, t), false)
 		if s.parent != nil {
 			s.parent.inner = cause
 		}
 	})
+}
+
+// withExtra adds the program's attributes of an error. Those with a key of ours
+// get the prefix "user_".
+func (r *Recorder) withExtra(attrs []attributes.Attr, extra []attribute.KeyValue) []attributes.Attr {
+	for _, a := range r.cleanCopy(attributes.From(extra...)) {
+		for a.Key == attributes.ErrorMessage || has(attrs, a.Key) {
+			a.Key = "user_" + a.Key
+		}
+		attrs = append(attrs, a)
+	}
+	return attrs
 }
 
 var errNotRunning = errors.New("Cannot add an event to a span that is not running.")
@@ -180,9 +193,11 @@ func (r *Recorder) cleanCopy(attrs []attributes.Attr) []attributes.Attr {
 	if len(attrs) == 0 || r == nil {
 		return nil
 	}
-	own := make([]attributes.Attr, 0, len(attrs))
+	// Cleaned first: two keys may be equal once they are repaired.
+	all := r.clean(slices.Clone(attrs))
+	own := all[:0]
 next:
-	for _, a := range attrs {
+	for _, a := range all {
 		for i := range own {
 			if own[i].Key == a.Key {
 				own[i] = a
@@ -195,7 +210,7 @@ next:
 		}
 		own = append(own, a)
 	}
-	return r.clean(own)
+	return own
 }
 
 // off turns "telemetry is disabled" into no error at all: it is what the user

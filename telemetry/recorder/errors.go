@@ -3,6 +3,7 @@ package recorder
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 
@@ -77,10 +78,21 @@ func (r *Recorder) describe(err error, skip int) *failure {
 	return f
 }
 
-// sameError is errors.Is, also for errors whose methods panic.
+// sameError is errors.Is, also for errors whose methods panic. Errors that Go
+// cannot compare, such as lists, are the same if type and text are.
 func sameError(err, inner error) (same bool) {
 	defer func() { _ = recover() }()
-	return errors.Is(err, inner)
+	if errors.Is(err, inner) {
+		return true
+	}
+	kind := reflect.TypeOf(inner)
+	for !kind.Comparable() && err != nil {
+		if reflect.TypeOf(err) == kind {
+			return err.Error() == inner.Error()
+		}
+		err = errors.Unwrap(err)
+	}
+	return false
 }
 
 // attributes are those of an error event in the grammar's order: message, then

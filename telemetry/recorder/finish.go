@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/spans"
@@ -114,7 +117,23 @@ func (r *Recorder) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *f
 			Extension: s.index >= 0 && spans.At(s.index).Extension,
 		})
 	}
-	c.ends = append(c.ends, otelEnd{s, t, f})
+	c.ends = append(c.ends, otelEnd{span: s, at: t, fail: f})
+}
+
+// truncate marks a span in OpenTelemetry that the end of the recording stopped.
+// An attribute of the program's with that key gets the prefix "user_".
+func (s *Span) truncate() {
+	s.rec.mu.Lock()
+	i := slices.IndexFunc(s.data.Attributes, func(a attributes.Attr) bool { return a.Key == attributes.Truncated })
+	var before []attribute.KeyValue
+	if i >= 0 {
+		before = attributes.AppendOTel(nil, s.data.Attributes[i:i+1])
+	}
+	s.rec.mu.Unlock()
+	for _, kv := range before {
+		s.otel.SetAttributes(attribute.KeyValue{Key: "user_" + kv.Key, Value: kv.Value})
+	}
+	s.otel.SetAttributes(attribute.Int(attributes.Truncated, 1))
 }
 
 // stopByForce stops a span that nobody ended: at the end of the job, or
@@ -173,6 +192,7 @@ func (r *Recorder) stopLocked(c *call, why error) bool {
 	}
 	for s := r.last; s != nil; s = r.last {
 		r.stopByForce(c, s, c.now, nil, nil)
+		c.ends[len(c.ends)-1].truncated = true
 	}
 	r.ended = why
 	r.off.Store(true)

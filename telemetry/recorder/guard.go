@@ -68,7 +68,22 @@ const (
 	warnSecondEnd
 	warnOutsideLoop
 	warnAttributes
+	warnStart
 )
+
+// late warns of a start after the end. A program that switched telemetry off
+// hears nothing.
+func (r *Recorder) late(span string) {
+	if r == nil || r.logged.kinds.Load()&warnAfterEnd != 0 {
+		return
+	}
+	r.mu.Lock()
+	closed := r.ended == ErrClosed
+	r.mu.Unlock()
+	if closed {
+		r.warn(warnAfterEnd, "a span was started after the end of the application or after Shutdown; it is not recorded", "span", span)
+	}
+}
 
 // warn logs a warning; one of a kind only once.
 func (r *Recorder) warn(kind uint32, text string, args ...any) {

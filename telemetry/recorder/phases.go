@@ -154,6 +154,7 @@ func given(options []StartOption) bool {
 // strategy; a recorder that is off gives none.
 func (r *Recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
 	if !r.Recording() {
+		r.late(name)
 		return ctx, nil
 	}
 	p, err := r.standard(name, options)

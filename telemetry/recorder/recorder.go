@@ -2,9 +2,11 @@ package recorder
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,8 +71,9 @@ type Recorder struct {
 // Hub is what a recorder needs of the outputs. Push and PushDataError are
 // called under the recorder's lock and do not wait; Drain is called without it.
 type Hub interface {
-	// Mask gives the outputs that want the records of a span, zero for none.
-	Mask(index int, name string) uint64
+	// Mask gives the outputs that want the records of a span that is started
+	// with ctx, zero for none. ctx may be nil.
+	Mask(ctx context.Context, index int, name string) uint64
 	Push(r *outputs.Record, mask uint64)
 	PushGap(message string, attrs []attributes.Attr, at int64)
 	Drain()
@@ -179,9 +182,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {
 		if err == ErrDisabled || err == ErrClosed {
-			if err == ErrClosed {
-				r.warn(warnAfterEnd, "a span was started after the end of the application or after Shutdown; it is not recorded", "span", p.name)
-			}
+			r.late(p.name)
 			return ctx, nil, err
 		}
 		r.deliver(&c)
@@ -210,7 +211,11 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 	s.data.Start = t
 	s.data.StartAttributes = p.starts
 	s.ambient = p.ambient
-	s.mask = r.hub.Mask(p.index, p.name)
+	if p.anyTime && p.tracer == nil { // a scope of package ai
+		s.mask = r.hub.Mask(ctx, p.index, p.name)
+	} else {
+		s.mask = r.hub.Mask(nil, p.index, p.name) //lint:ignore SA1012 no context means that no route is looked for
+	}
 	carried := trace.SpanFromContext(ctx)
 
 	r.mu.Lock()
@@ -302,7 +307,16 @@ func (r *Recorder) parentOf(c *call, carried trace.Span, p *startParams) *Span {
 	return open
 }
 
+// startOTel starts the span in OpenTelemetry. A sampler or generator of ids that
+// panics leaves a span that OpenTelemetry does not record.
 func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.otel = substitute(ctx)
+			s.data.TraceID, s.data.SpanID = s.otel.SpanContext().TraceID(), s.otel.SpanContext().SpanID()
+			r.warn(warnStart, "a span could not be started in OpenTelemetry", "span", p.name, "panic", cause)
+		}
+	}()
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = trace.ContextWithSpan(ctx, (*contextSpan)(s.parent))
 	}
@@ -325,6 +339,19 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
 }
 
+// substitute is a span below that of the context which nobody records.
+func substitute(ctx context.Context) trace.Span {
+	var id [24]byte
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1)
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[16:], rand.Uint64()|1)
+	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(id[:16]), SpanID: trace.SpanID(id[16:])})
+	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
+		sc = sc.WithTraceID(parent.TraceID())
+	}
+	return trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), sc))
+}
+
 // otelAttributes are the attributes that the OpenTelemetry span starts with:
 // those of the record and, for backends that get the span, where the training
 // stands.
@@ -345,7 +372,7 @@ func (r *Recorder) opened(c *call, s *Span, e *applicationEvents) {
 	defer r.mu.Unlock()
 	if r.ended != nil { // telemetry ended while the span was being started
 		s.state = spanEnded
-		c.ends = append(c.ends, otelEnd{s, s.data.Start, nil})
+		c.ends = append(c.ends, otelEnd{span: s, at: s.data.Start})
 		return
 	}
 	s.state = spanOpen

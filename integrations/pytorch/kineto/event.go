@@ -52,6 +52,14 @@ func (ev *Event) Name() []byte {
 // End returns TS plus Dur.
 func (ev *Event) End() int64 { return ev.TS + ev.Dur }
 
+// Clone returns a copy that stays valid.
+func (ev *Event) Clone() *Event {
+	c := *ev
+	c.Cat, c.Flow, c.Args, c.rawName, c.scratch = bytes.Clone(ev.Cat), bytes.Clone(ev.Flow), bytes.Clone(ev.Args), bytes.Clone(ev.rawName), nil
+	c.PID.Text, c.TID.Text = bytes.Clone(ev.PID.Text), bytes.Clone(ev.TID.Text)
+	return &c
+}
+
 // Clean returns b as valid UTF-8 text without control characters, and whether
 // anything had to be replaced by U+FFFD or a space.
 func Clean(b []byte) (string, bool) {

@@ -40,6 +40,9 @@ var eraNames = [...]string{
 }
 
 // String returns a short description.
+// MarshalText gives the words of String.
+func (e Era) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
 func (e Era) String() string {
 	if int(e) < len(eraNames) {
 		return eraNames[e]
@@ -69,9 +72,10 @@ type TopMember struct {
 // Defect is one damaged place of a file.
 type Defect struct {
 	// Offset and End bound the skipped bytes in the decompressed stream.
-	Offset, End int64
+	Offset int64 `json:"offset"`
+	End    int64 `json:"end"`
 	// Reason says what was wrong.
-	Reason string
+	Reason string `json:"reason"`
 }
 
 // String formats the defect for a report.
@@ -99,7 +103,9 @@ type Info struct {
 	Skipped, SkippedBytes int64
 	Defects               []Defect
 	// Truncated reports that the stream ended inside the file, at TruncatedAt.
-	// Cause is the error of the decompressor, nil for a plain early end.
+	// Cause is the error of the decompressor, nil for a plain early end. Without
+	// Truncated the trace is whole, but the archive around it was cut behind it,
+	// so that its checksum is missing.
 	Truncated   bool
 	TruncatedAt int64
 	Cause       error

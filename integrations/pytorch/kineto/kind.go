@@ -25,11 +25,16 @@ const (
 	KindFlow
 	KindMetadata
 	KindCounter
+	// KindDevice is work on a device under a category of its maker, such as
+	// mtia_ccp_events; KindDeviceRange is a stretch around such work, such as
+	// cuda_profiler_range.
+	KindDevice
+	KindDeviceRange
 )
 
 var kindNames = [...]string{
 	"other", "cpu_op", "user_annotation", "gpu_user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime",
-	"cuda_driver", "cuda_sync", "cuda_event", "instant", "python_function", "overhead", "trace", "flow", "metadata", "counter",
+	"cuda_driver", "cuda_sync", "cuda_event", "instant", "python_function", "overhead", "trace", "flow", "metadata", "counter", "device", "device_range",
 }
 
 // String returns the modern category word of the kind.
@@ -42,7 +47,7 @@ func (k Kind) String() string {
 
 // Device reports whether events of this kind describe work on a device.
 func (k Kind) Device() bool {
-	return k == KindKernel || k == KindMemcpy || k == KindMemset || k == KindGPUAnnotation
+	return k == KindKernel || k == KindMemcpy || k == KindMemset || k == KindGPUAnnotation || k == KindDevice || k == KindDeviceRange
 }
 
 // Kind classifies the event by phase and category. Operators and annotations
@@ -90,8 +95,15 @@ func (ev *Event) Kind() Kind {
 		return KindOverhead
 	case "Trace":
 		return KindWindow
+	case "cuda_profiler_range":
+		return KindDeviceRange
+	case "mtia_ccp_events", "hpu_op":
+		return KindDevice
 	case "":
 		if string(ev.PID.Text) == "CPU functions" {
+			if legacyAnnotation(ev.rawName) {
+				return KindUserAnnotation
+			}
 			return KindCPUOp
 		}
 		if string(ev.PID.Text) == "CUDA functions" {

@@ -71,6 +71,9 @@ func (r *Reader) Next(ev *Event) error {
 				return nil
 			}
 		case stateDone:
+			if errors.Is(r.readErr, io.ErrUnexpectedEOF) {
+				r.info.Cause = r.readErr
+			}
 			r.err = io.EOF
 		}
 	}

@@ -25,12 +25,34 @@ type Member struct {
 // Walk calls fn with every trace in src, which may be plain, gzip (of one or
 // many members), tar, or tar of gzip: the first bytes decide, never the name.
 // Directories and entries of a tar that do not end in .json, .json.gz or .gz are
-// passed over. fn need not read a body to its end. The first error ends the walk.
+// passed over. fn need not read a body to its end; Walk reads the rest of a
+// compressed one for its checksum. The first error ends the walk.
 func Walk(src io.Reader, name string, fn func(Member) error) error {
-	return walk(src, name, fn, 0)
+	return (&walker{fn: fn}).walk(src, name, 0)
 }
 
-func walk(src io.Reader, name string, fn func(Member) error, depth int) error {
+// walker holds one Walk.
+type walker struct {
+	fn func(Member) error
+	// seen is the error that a body gave to fn, which knows of it then.
+	seen error
+}
+
+// witness remembers the error of a body.
+type witness struct {
+	w *walker
+	r io.Reader
+}
+
+func (b *witness) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err != nil && err != io.EOF {
+		b.w.seen = err
+	}
+	return n, err
+}
+
+func (w *walker) walk(src io.Reader, name string, depth int) error {
 	br := bufio.NewReaderSize(src, 64<<10)
 	head, err := br.Peek(512)
 	if err != nil && err != io.EOF && !damaged(err) {
@@ -43,27 +65,60 @@ func walk(src io.Reader, name string, fn func(Member) error, depth int) error {
 			return fmt.Errorf("kineto: %s: %w", name, err)
 		}
 		defer zr.Close()
-		return walk(zr, name, fn, depth+1)
+		if err := w.walk(zr, name, depth+1); err != nil {
+			return err
+		}
+		return w.rest(zr, name)
 	case len(head) >= 262 && string(head[257:262]) == "ustar" && depth < 3:
-		return walkTar(br, name, fn, depth)
+		return w.walkTar(br, name, depth)
 	}
-	return fn(Member{Name: name, Body: br})
+	return w.fn(Member{Name: name, Body: &witness{w, br}})
 }
 
-func walkTar(src io.Reader, name string, fn func(Member) error, depth int) error {
-	tr := tar.NewReader(src)
+// rest reads what is left of a gzip stream, for the sake of its checksum: a
+// trace ends before it. Damage that fn has met is left to it.
+func (w *walker) rest(zr *gzip.Reader, name string) error {
+	switch _, err := io.Copy(io.Discard, zr); {
+	case err == nil, errors.Is(err, gzip.ErrHeader): // something else behind the last member
+		return nil
+	case errors.Is(err, gzip.ErrChecksum):
+		return fmt.Errorf("kineto: %s: the checksum is wrong, so that what was read may be damaged: %w", name, err)
+	case w.seen != nil && damaged(err):
+		return nil
+	case damaged(err):
+		return fmt.Errorf("kineto: %s: the compressed file is cut off or damaged: %w", name, err)
+	default:
+		return fmt.Errorf("kineto: %s: %w", name, err)
+	}
+}
+
+// counter counts the bytes that were read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (w *walker) walkTar(src io.Reader, name string, depth int) error {
+	at := &counter{r: src}
+	tr := tar.NewReader(at)
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("kineto: %s: %w", name, err)
+			return fmt.Errorf("kineto: %s: the archive ends early or is damaged at byte %d: %w", name, at.n, err)
 		}
 		if h.Typeflag != tar.TypeReg || !traceEntry(h.Name) {
 			continue
 		}
-		if err := walk(tr, name+":"+h.Name, fn, depth+1); err != nil {
+		if err := w.walk(tr, name+":"+h.Name, depth+1); err != nil {
 			return err
 		}
 	}

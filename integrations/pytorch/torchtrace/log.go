@@ -32,9 +32,9 @@ type Log struct {
 // Defect is a broken record.
 type Defect struct {
 	// Offset is the position of the record in the decompressed log.
-	Offset int64
+	Offset int64 `json:"offset"`
 	// Reason says what was wrong.
-	Reason string
+	Reason string `json:"reason"`
 }
 
 // String formats the defect for a report.

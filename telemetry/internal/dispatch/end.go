@@ -15,6 +15,9 @@ import (
 const (
 	untilSent    = 85 // for spans and log records, side by side
 	untilMetrics = 90 // then for the metrics that say what became of these
+	untilStopped = 50 // before it all, for the ends of the spans that are open
+	untilReturn  = 90 // of the time of an output, when it is to return: it still counts what it lost
+	untilDrained = 80 // of the time of an output, for the records that wait for it
 )
 
 // End ends, once, every output before the deadline of ctx, which it must have:
@@ -23,16 +26,45 @@ const (
 func (h *Hub) End(ctx context.Context, losses func() outputs.Losses) error {
 	h.ending.Do(func() {
 		remote := h.endRemote(ctx)
-		if lost := losses(); len(lost) > 0 {
-			for _, a := range h.all {
-				if !a.wants.Network {
-					_ = within(ctx, "losses were not reported", func() error { a.out.ReportLosses(lost); return nil })
-				}
-			}
-		}
+		h.reportLosses(ctx, losses)
 		h.err = errors.Join(remote, h.endAll(ctx, func(w outputs.Wants) bool { return !w.Network }))
 	})
 	return h.err
+}
+
+// StopAll ends the open spans with stop, which an output may hold up: it takes
+// at most half of the time that there is.
+func (h *Hub) StopAll(ctx context.Context, stop func()) error {
+	ctx, cancel := part(ctx, untilStopped)
+	defer cancel()
+	return within(ctx, "open spans were not ended", func() error {
+		stop()
+		return nil
+	})
+}
+
+// reportLosses tells the local outputs, side by side, what was lost. One that
+// does not answer leaves half of the time that is left to the others.
+func (h *Hub) reportLosses(ctx context.Context, losses func() outputs.Losses) {
+	telling, cancel := part(ctx, 50)
+	defer cancel()
+	_ = within(telling, "losses were not reported", func() error {
+		lost := losses()
+		if len(lost) == 0 {
+			return nil
+		}
+		var wg sync.WaitGroup
+		for _, a := range h.all {
+			if !a.wants.Network {
+				wg.Go(func() {
+					defer a.recovered()
+					a.out.ReportLosses(lost)
+				})
+			}
+		}
+		wg.Wait()
+		return nil
+	})
 }
 
 // endRemote ends what goes over the network. Metrics are sent twice: beside
@@ -75,21 +107,49 @@ func (h *Hub) endAll(ctx context.Context, meant func(outputs.Wants) bool) error 
 }
 
 func (a *attached) end(ctx context.Context) error {
+	own, cancel := part(ctx, untilReturn)
+	defer cancel()
 	err := within(ctx, fmt.Sprintf("output %T did not shut down", a.out), func() error {
-		if q := a.queue; q != nil {
-			_ = q.wait(ctx) // what is left is counted below
-			q.close()
-			if q.done != nil {
-				<-q.done
-			}
-		}
-		return a.out.Shutdown(ctx)
+		return errors.Join(a.endQueue(own), a.out.Shutdown(own))
 	})
 	if a.queue != nil {
 		a.queue.close()
 		a.queue.abandon()
 	}
 	return err
+}
+
+// endQueue waits for the records that wait, and leaves the output time for its
+// Shutdown.
+func (a *attached) endQueue(ctx context.Context) error {
+	q := a.queue
+	if q == nil {
+		return nil
+	}
+	waiting, cancel := part(ctx, untilDrained)
+	defer cancel()
+	err := q.wait(waiting)
+	q.close()
+	if err != nil {
+		return fmt.Errorf("telemetry: %d records were not taken in time: %w", q.abandon(), err)
+	}
+	if q.done != nil {
+		<-q.done
+	}
+	return nil
+}
+
+// Discard ends outputs that were never attached, side by side.
+func Discard(ctx context.Context, outs []outputs.Output) error {
+	errs := make([]error, len(outs))
+	var wg sync.WaitGroup
+	for i, out := range outs {
+		wg.Go(func() {
+			errs[i] = within(ctx, fmt.Sprintf("output %T did not shut down", out), func() error { return out.Shutdown(ctx) })
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // part gives a context that ends when so many percent of the time are over.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -45,6 +46,10 @@ type attached struct {
 	wants outputs.Wants
 	only  *outputs.Selection
 	queue *queue // of records, nil if it takes none
+	log   *slog.Logger
+
+	panics atomic.Int64 // of its methods other than Export
+	taken  sync.Map     // ids of open spans, where the name of a span decides
 }
 
 // Attach attaches an output with the filter that the program gave for it, nil
@@ -54,7 +59,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 		f := *filter
 		t.Filter = &f
 	}
-	a := &attached{out: out}
+	a := &attached{out: out, log: h.log}
 	if err := guard(func() (err error) { a.wants, err = out.Attach(ctx, &t); return err }); err != nil {
 		return fmt.Errorf("telemetry: attach %T: %w", out, err)
 	}
@@ -81,22 +86,27 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 	return nil
 }
 
-// Mask gives the outputs that want the records of a span, one bit for each.
-// index is spans.Index(name) where that is known, or -1.
-func (h *Hub) Mask(index int, name string) (mask uint64) {
+// Mask gives the outputs that want the records of a span that is started with
+// ctx, one bit for each. index is spans.Index(name) where that is known, or -1.
+func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
 	for i, a := range h.records {
-		if a.only.Has(index, name) {
+		if a.only.Takes(ctx, index, name) {
 			mask |= 1 << i
 		}
 	}
 	return mask
 }
 
-// Outputs gives the outputs in the order in which they were attached, with what
-// they asked for.
-func (h *Hub) Outputs(yield func(outputs.Output, outputs.Wants) bool) {
+// Attached is what an output asked for, and what it gets.
+type Attached struct {
+	outputs.Wants
+	Selection *outputs.Selection
+}
+
+// Outputs gives the outputs in the order in which they were attached.
+func (h *Hub) Outputs(yield func(outputs.Output, Attached) bool) {
 	for _, a := range h.all {
-		if !yield(a.out, a.wants) {
+		if !yield(a.out, Attached{a.wants, a.only}) {
 			return
 		}
 	}
@@ -158,7 +168,7 @@ func (h *Hub) Drain() {
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	for _, a := range h.spans {
-		if a.takes(s) {
+		if a.takes(ctx, s) {
 			a.onStart(ctx, s)
 		}
 	}
@@ -167,7 +177,7 @@ func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 // OnEnd implements sdktrace.SpanProcessor.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 	for _, a := range h.spans {
-		if a.takes(s) {
+		if a.took(s, true) {
 			a.onEnd(s)
 		}
 	}
@@ -176,7 +186,7 @@ func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 // OnEvent hands the event of an open span on.
 func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
 	for _, a := range h.spans {
-		if a.takes(s) {
+		if a.took(s, false) {
 			a.onEvent(s, e)
 		}
 	}
@@ -197,11 +207,34 @@ func (h *Hub) EndScopes() {
 // TakesSpans reports whether some output wants spans.
 func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
 
-func (a *attached) takes(s sdktrace.ReadOnlySpan) bool {
-	if a.wants.Selects || a.only.All() {
+// everything tells that the output gets every span, or chooses itself.
+func (a *attached) everything() bool { return a.wants.Selects || a.only.All() }
+
+// takes tells whether the output gets a span that starts. The name of that
+// moment decides: who saw a start sees the end, also of a span that was renamed.
+func (a *attached) takes(ctx context.Context, s sdktrace.ReadOnlySpan) bool {
+	if a.everything() {
 		return true
 	}
-	return a.only.Has(-1, s.Name())
+	if !a.only.Takes(ctx, -1, s.Name()) {
+		return false
+	}
+	a.taken.Store(s.SpanContext().SpanID(), nil)
+	return true
+}
+
+// took tells whether the output got the start of a span.
+func (a *attached) took(s sdktrace.ReadOnlySpan, ends bool) (ok bool) {
+	if a.everything() {
+		return true
+	}
+	id := s.SpanContext().SpanID()
+	if ends {
+		_, ok = a.taken.LoadAndDelete(id)
+	} else {
+		_, ok = a.taken.Load(id)
+	}
+	return ok
 }
 
 func (a *attached) onStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
@@ -219,11 +252,32 @@ func (a *attached) onEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
 	a.out.OnEvent(s, e)
 }
 
-// recovered keeps a panic of an output from the program.
+// recovered keeps a panic of an output from the program and counts it.
 func (a *attached) recovered() {
-	if p := recover(); p != nil {
-		slog.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p)
+	p := recover()
+	if p == nil {
+		return
 	}
+	if n := a.panics.Add(1); sparse(n) {
+		a.log.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p, "times", n)
+	}
+}
+
+// sparse tells whether the nth time of something is logged: the first, the
+// tenth, the hundredth and so on.
+func sparse(n int64) bool {
+	for n%10 == 0 && n > 0 {
+		n /= 10
+	}
+	return n == 1
+}
+
+// Panics counts those of the outputs' methods other than Export.
+func (h *Hub) Panics() (n int64) {
+	for _, a := range h.all {
+		n += a.panics.Load()
+	}
+	return n
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: it flushes every output, those
@@ -267,7 +321,7 @@ func (h *Hub) Shutdown(context.Context) error { return nil }
 // Delivery adds up what was to be sent, by what it is.
 func (h *Hub) Delivery(add func(outputs.Delivery)) {
 	for _, a := range h.all {
-		if s := a.out.Stats(); s.Delivery.What != "" {
+		if s := a.stats(); s.Delivery.What != "" {
 			add(s.Delivery)
 		}
 	}
@@ -276,10 +330,32 @@ func (h *Hub) Delivery(add func(outputs.Delivery)) {
 // Files gives the counts of the files that are written.
 func (h *Hub) Files(add func(outputs.FileStats)) {
 	for _, a := range h.all {
-		if s := a.out.Stats(); s.File.Output != "" {
+		if s := a.stats(); s.File.Output != "" {
 			add(s.File)
 		}
 	}
+}
+
+func (a *attached) stats() outputs.Stats {
+	defer a.recovered()
+	return a.out.Stats()
+}
+
+// ScopeKinds asks the outputs that record scopes themselves, those of the route.
+func (h *Hub) ScopeKinds(category, name string, route outputs.Route) (kinds []outputs.ScopeKind) {
+	for _, a := range h.all {
+		if a.wants.Scopes && route[a.only] {
+			if k := a.scopeKind(category, name); k != nil {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
+}
+
+func (a *attached) scopeKind(category, name string) outputs.ScopeKind {
+	defer a.recovered()
+	return a.out.ScopeKind(category, name)
 }
 
 // guard turns a panic of f into an error.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,11 @@ const (
 	crowded = 1 << 14
 	most    = 1 << 16
 
-	// patience is how long calls wait for a crowded output in all, until it
-	// has caught up.
-	patience = 100 * time.Millisecond
+	// patience is how long calls wait for a crowded output in all, until it has
+	// caught up. Calls wait for an inline output, whose own bound holds, as long
+	// as it takes something within inlinePatience.
+	patience       = 100 * time.Millisecond
+	inlinePatience = 2 * time.Second
 )
 
 // item is one entry of a queue: a record, or a gap in the data whose record
@@ -37,7 +40,7 @@ type item struct {
 }
 
 // queue holds the records for one output until they are exported, in order,
-// one at a time: on the goroutine that records for an output that never waits
+// one at a time: on a goroutine that records for an output that never waits
 // (Wants.Inline), on a goroutine of the queue's own for others.
 type queue struct {
 	hub  *Hub
@@ -45,14 +48,25 @@ type queue struct {
 	wake chan struct{} // nil for an inline output
 	done chan struct{} // closed when the goroutine has ended
 
-	mu      sync.Mutex
-	items   []item
-	spare   []item
-	running bool          // somebody exports
-	closed  bool          // nothing is taken any more
-	idle    chan struct{} // closed when nothing waits and nobody exports; nil: nobody waits for that
-	waited  time.Duration // in the present crowd
-	health  Health
+	mu       sync.Mutex
+	items    []item
+	spare    []item
+	running  bool   // somebody exports
+	closed   bool   // nothing is taken any more
+	gone     bool   // what waited at the deadline was counted as dropped
+	pushed   uint64 // entries that were taken
+	exported uint64 // those of them that were dealt with
+	waiters  []waiter
+	waited   time.Duration // in the present crowd
+	missed   int64         // records dropped since the output was last told
+	behind   bool          // the log was told of the present drops
+	health   Health
+}
+
+// waiter waits until so many entries have been dealt with.
+type waiter struct {
+	entries uint64
+	ready   chan struct{}
 }
 
 // Health is what telemetry knows of an output for records.
@@ -83,64 +97,117 @@ func (q *queue) run() {
 	}
 }
 
+// push takes an entry, unless the output is gone or far behind.
 func (q *queue) push(i item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.health.GivenUp || len(q.items) >= most {
+	if q.closed || q.health.GivenUp {
 		q.health.Dropped++
 		return
 	}
+	if q.backlog() >= most {
+		q.health.Dropped++
+		q.missed++
+		return
+	}
 	q.items = append(q.items, i)
+	q.pushed++
 }
 
-// drain has what waits exported. It waits only for an output with a goroutine
-// of its own that has fallen far behind, and for a bounded time.
+// backlog is how many entries are not dealt with. The lock is held.
+func (q *queue) backlog() int { return int(q.pushed - q.exported) }
+
+// drain has what waits exported. It waits only for an output that has fallen
+// far behind, and for a bounded time.
 func (q *queue) drain() {
 	if q.wake == nil {
 		q.export()
-		return
+	} else {
+		q.rouse()
 	}
 	q.mu.Lock()
-	waiting, left := len(q.items), patience-q.waited
-	if waiting == 0 || q.closed {
-		q.mu.Unlock()
+	crowd := q.backlog() >= crowded && !q.closed && q.waited < patience
+	first := q.missed > 0 && !q.behind
+	q.behind = q.behind || first
+	q.mu.Unlock()
+	if first {
+		q.hub.log.Error("telemetry output does not keep up: records are dropped", "output", fmt.Sprintf("%T", q.of.out))
+	}
+	if crowd {
+		q.waitInCrowd()
+	}
+}
+
+// rouse wakes the goroutine that exports.
+func (q *queue) rouse() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 || q.closed {
 		return
 	}
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
-	if waiting < crowded || left <= 0 {
-		q.mu.Unlock()
-		return
-	}
-	idle := q.whenIdle()
+}
+
+// waitInCrowd waits until there is room again, or the output takes too long.
+func (q *queue) waitInCrowd() {
+	q.mu.Lock()
+	ready := q.when(q.pushed - crowded/2)
+	left, before := patience-q.waited, q.exported
 	q.mu.Unlock()
+	if q.wake == nil {
+		left = inlinePatience
+	}
 	start := time.Now()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
+	for {
+		select {
+		case <-ready:
+			return
+		case <-timer.C:
+		}
 		q.mu.Lock()
+		moved := q.exported > before
+		before = q.exported
+		if moved && q.wake == nil {
+			q.mu.Unlock()
+			timer.Reset(left)
+			continue
+		}
 		q.waited += time.Since(start)
 		q.mu.Unlock()
+		return
 	}
 }
 
-// whenIdle gives a channel that is closed when everything was exported. The
-// lock is held.
-func (q *queue) whenIdle() <-chan struct{} {
-	if q.idle == nil {
-		q.idle = make(chan struct{})
-		if len(q.items) == 0 && !q.running {
-			close(q.idle)
-			idle := q.idle
-			q.idle = nil
-			return idle
-		}
+// when gives a channel that is closed once so many entries have been dealt
+// with. The lock is held.
+func (q *queue) when(entries uint64) <-chan struct{} {
+	ready := make(chan struct{})
+	if q.exported >= entries {
+		close(ready)
+	} else {
+		q.waiters = append(q.waiters, waiter{entries, ready})
 	}
-	return q.idle
+	return ready
+}
+
+// advance counts entries as dealt with. The lock is held.
+func (q *queue) advance(n uint64) {
+	q.exported += n
+	if len(q.waiters) == 0 {
+		return
+	}
+	q.waiters = slices.DeleteFunc(q.waiters, func(w waiter) bool {
+		if q.exported < w.entries {
+			return false
+		}
+		close(w.ready)
+		return true
+	})
 }
 
 // export exports what waits, unless somebody does: that one goes on with what
@@ -152,35 +219,47 @@ func (q *queue) export() {
 		return
 	}
 	q.running = true
+	var rest []item // of the batch, the current entry first
+	finished := false
+	defer func() { // the lock is held, or the goroutine was ended by Export
+		if !finished {
+			q.mu.Lock()
+			if len(rest) > 0 && !q.gone {
+				q.advance(1)
+				q.items = append(slices.Clone(rest[1:]), q.items...)
+			}
+		}
+		q.running = false
+		q.mu.Unlock()
+	}()
 	for len(q.items) > 0 {
 		batch := q.items
 		q.items, q.spare = q.spare[:0], nil
-		q.mu.Unlock()
-		for i := range batch {
-			q.one(&batch[i])
+		for rest = batch; len(rest) > 0 && !q.gone; rest = rest[1:] {
+			q.one(&rest[0])
+			if !q.gone {
+				q.advance(1)
+			}
 		}
 		clear(batch)
-		q.mu.Lock()
 		if cap(batch) <= crowded {
 			q.spare = batch[:0]
 		}
+		if q.backlog() == 0 {
+			q.waited = 0
+		}
 	}
-	q.running, q.waited = false, 0
-	if q.idle != nil {
-		close(q.idle)
-		q.idle = nil
-	}
-	q.mu.Unlock()
+	finished = true
 }
 
 // wait waits until everything that was pushed before has been exported.
 func (q *queue) wait(ctx context.Context) error {
-	q.drain()
 	q.mu.Lock()
-	idle := q.whenIdle()
+	ready := q.when(q.pushed)
 	q.mu.Unlock()
+	q.drain()
 	select {
-	case <-idle:
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -200,24 +279,23 @@ func (q *queue) close() {
 	}
 }
 
-// abandon counts what still waits as dropped.
-func (q *queue) abandon() {
+// abandon counts what was not exported as dropped, the record included that the
+// output has not given back.
+func (q *queue) abandon() (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.health.Dropped += int64(len(q.items))
-	q.items = nil
+	n := q.backlog()
+	q.gone, q.items = true, nil
+	q.health.Dropped += int64(n)
+	q.advance(uint64(n))
+	return n
 }
 
-// one exports one entry and keeps the health. Only the goroutine that runs the
-// queue calls it.
+// one exports one entry and keeps the health. The lock is held, but not while
+// the output works. Only the goroutine that runs the queue calls it.
 func (q *queue) one(i *item) {
-	q.mu.Lock()
-	givenUp := q.health.GivenUp
-	if givenUp {
+	if q.health.GivenUp {
 		q.health.Dropped++
-	}
-	q.mu.Unlock()
-	if givenUp {
 		return
 	}
 	r := &i.record
@@ -228,20 +306,37 @@ func (q *queue) one(i *item) {
 		}
 		r = &gap
 	}
+	q.mu.Unlock()
 	err := q.call(r)
-	if err == nil {
-		q.mu.Lock()
-		q.health.Delivered = true
-		q.mu.Unlock()
+	if err != nil {
+		q.failed(r, err)
+	}
+	q.mu.Lock()
+	if err != nil || q.gone {
 		return
 	}
-	q.failed(r, err)
+	q.health.Delivered = true
+	if q.missed > 0 && q.backlog() < crowded {
+		q.caughtUp(r.Event.Time)
+	}
+}
+
+// caughtUp reports to an output that works again how many records it did not
+// get. The lock is held.
+func (q *queue) caughtUp(at int64) {
+	n := q.missed
+	q.missed, q.behind = 0, false
+	q.items = append(q.items, item{gap: &DataError{
+		Message:    fmt.Sprintf("%d records are missing: the output did not keep up", n),
+		Attributes: attributes.Extend(attributes.Int(attributes.LostRecords, n)),
+		Time:       at, Extension: true,
+	}})
+	q.pushed++
 }
 
 // gap makes the record of a gap in the data, or none if the output had its one.
+// The lock is held.
 func (q *queue) gap(e *DataError) (outputs.Record, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if e.Once {
 		if q.health.DataErrorReported {
 			return outputs.Record{}, false
@@ -284,7 +379,9 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	q.mu.Unlock()
 
 	name := fmt.Sprintf("%T", q.of.out)
-	q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err)
+	if sparse(int64(failures)) {
+		q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err)
+	}
 	if report {
 		if err := q.call(&own); err != nil {
 			q.hub.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err)

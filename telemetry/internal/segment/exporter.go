@@ -124,7 +124,7 @@ func (f *Exporter) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	f.mu.Lock()
 	defer f.unlock()
 	above := f.ancestorOf(ctx, s)
-	if ctx.Value(hiddenKey{}) != nil || !f.offer.Selection.Has(index, name) {
+	if !f.offer.Selection.Takes(ctx, index, name) {
 		f.hidden[id] = above
 		return
 	}

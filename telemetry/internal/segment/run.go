@@ -201,7 +201,7 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	if into != nil {
 		in = into
 	}
-	if in != nil && in != past && ctx.Value(hiddenKey{}) == nil && r.o.Exported.Has(index, name) {
+	if in != nil && in != past && r.o.Exported.Takes(ctx, index, name) {
 		in.spans.Add(1)
 	}
 	if into == nil {
@@ -344,9 +344,3 @@ func parentIn(ctx context.Context) trace.Span {
 	}
 	return carried
 }
-
-type hiddenKey struct{}
-
-// Hidden marks the context in which a span is started that no exporter gets: a
-// scope of package ai for outputs that want everything.
-func Hidden(ctx context.Context) context.Context { return context.WithValue(ctx, hiddenKey{}, true) }

@@ -1,0 +1,109 @@
+package summary
+
+import (
+	"cmp"
+	"slices"
+)
+
+// number gives processes the number of their attempt where no record says it:
+// of those of one rank, one that begins when the one before has ended is the
+// next attempt. One that runs at the same time is another process of the rank.
+// Processes without a rank are different ones.
+func (a *Aggregator) number() {
+	byTime := slices.Clone(a.order)
+	slices.SortStableFunc(byTime, func(x, y *process) int { return cmp.Compare(x.start, y.start) })
+	last := make(map[string]*process)
+	for _, p := range byTime {
+		if p.events == 0 {
+			continue
+		}
+		p.number, p.beside = max(p.attempt, 0), 0
+		before := last[p.rank]
+		if before != nil && p.rank != "" {
+			if p.attempt < 0 {
+				p.number = before.number
+				if p.start >= before.end {
+					p.number++
+				}
+			}
+			if p.number == before.number {
+				p.beside = before.beside + 1
+			}
+		}
+		last[p.rank] = p
+	}
+}
+
+// rankKey tells ranks apart. The attempts of a rank are one; without a rank each
+// process is one, and so is each that runs beside another of its rank.
+type rankKey struct {
+	rank, host  string
+	pid, beside int64
+}
+
+func rankOf(rank, host string, pid, beside int64) rankKey {
+	if rank != "" {
+		return rankKey{rank: rank, beside: beside}
+	}
+	return rankKey{host: host, pid: pid}
+}
+
+// Mean returns the time of a rank, in the mean over all ranks, and how many ranks
+// there are. What a rank did in several attempts adds up.
+func (r *Result) Mean() (mean Use, ranks int64) {
+	seen := make(map[rankKey]bool)
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		mean.add(&p.Use)
+		seen[rankOf(p.Rank, p.HostHash, p.PID, p.beside)] = true
+	}
+	ranks = int64(len(seen))
+	return mean.over(ranks), ranks
+}
+
+// EpochMean is one epoch in the mean over the ranks that have it.
+type EpochMean struct {
+	Epoch, Ranks  int64
+	Steps, Events int64 // steps of the rank with the most, events of all
+	Use
+}
+
+// EpochMeans returns the epochs in their order. What a rank did for an epoch in
+// several attempts adds up.
+func (r *Result) EpochMeans() []EpochMean {
+	var out []EpochMean
+	for i := 0; i < len(r.Epochs); {
+		m := EpochMean{Epoch: r.Epochs[i].Epoch}
+		steps := make(map[rankKey]int64)
+		for ; i < len(r.Epochs) && r.Epochs[i].Epoch == m.Epoch; i++ {
+			e := &r.Epochs[i]
+			m.Use.add(&e.Use)
+			m.Events += e.Events
+			steps[rankOf(e.Rank, e.HostHash, e.PID, e.beside)] += e.Steps
+		}
+		for _, n := range steps {
+			m.Steps = max(m.Steps, n)
+		}
+		m.Ranks = int64(len(steps))
+		m.Use = m.Use.over(m.Ranks)
+		out = append(out, m)
+	}
+	return out
+}
+
+func (u *Use) add(o *Use) {
+	u.Wall += o.Wall
+	u.Compute += o.Compute
+	u.IO += o.IO
+	u.IOStall += o.IOStall
+	u.Comm += o.Comm
+	u.CommStall += o.CommStall
+	u.Copies += o.Copies
+	u.Idle += o.Idle
+}
+
+func (u Use) over(n int64) Use {
+	n = max(n, 1)
+	return Use{Wall: u.Wall / n, Compute: u.Compute / n, IO: u.IO / n, IOStall: u.IOStall / n,
+		Comm: u.Comm / n, CommStall: u.CommStall / n, Copies: u.Copies / n, Idle: u.Idle / n}
+}

@@ -1,0 +1,103 @@
+package summary_test
+
+import (
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/summary"
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// feed adds the spans of a process that lasts from start for dur, half of it
+// computing.
+func feed(agg *summary.Aggregator, pid int64, rank string, start, dur int64, facts ...dftracer.Arg) {
+	agg.NextFile()
+	host := "h"
+	if rank != "" {
+		agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dftracer.NameProcess, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host,
+			Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", rank)}})
+	}
+	agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, Name: dftracer.NameStart, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host, TS: start, Args: facts})
+	for _, ev := range []dftracer.Event{
+		{Cat: "pipeline", Name: "epoch.block", TS: start, Dur: dur, Args: []dftracer.Arg{dftracer.Int("epoch", 0)}},
+		{Cat: "compute", Name: "forward", TS: start, Dur: dur / 2},
+	} {
+		ev.Phase, ev.PID, ev.TID, ev.HostHash = dftracer.PhaseComplete, pid, pid, host
+		agg.Add(&ev)
+	}
+}
+
+// Attempts of a rank add up; they are no ranks of their own.
+func TestAttemptsAreNotRanks(t *testing.T) {
+	agg := summary.New(nil)
+	feed(agg, 10, "0", 1000, 100)
+	feed(agg, 11, "1", 1000, 100)
+	feed(agg, 20, "0", 5000, 300)
+	feed(agg, 21, "1", 5000, 300)
+	r := agg.Result()
+	mean, ranks := r.Mean()
+	if ranks != 2 || mean.Wall != 400 || mean.Compute != 200 || mean.Idle != 200 {
+		t.Errorf("%d ranks, %+v", ranks, mean)
+	}
+	for i, want := range []int64{0, 1, 0, 1} {
+		if p := r.Processes[i]; p.Attempt != want || p.Rank != []string{"0", "0", "1", "1"}[i] {
+			t.Errorf("process %d: rank %s, attempt %d", i, p.Rank, p.Attempt)
+		}
+	}
+	if e := r.EpochMeans(); len(e) != 1 || e[0].Ranks != 2 || e[0].Wall != 400 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// What the start record says wins; processes of a rank that run side by side,
+// and processes without a rank, are ones of their own.
+func TestWhatIsAnAttempt(t *testing.T) {
+	agg := summary.New(nil)
+	feed(agg, 10, "0", 1000, 100, dftracer.Int("attempt", 4))
+	feed(agg, 11, "0", 5000, 100)
+	feed(agg, 12, "0", 5050, 500)
+	feed(agg, 13, "", 1000, 100)
+	feed(agg, 14, "", 9000, 100)
+	r := agg.Result()
+	for i, want := range []int64{4, 5, 5, 0, 0} {
+		if p := r.Processes[i]; p.Attempt != want {
+			t.Errorf("pid %d has attempt %d, want %d", p.PID, p.Attempt, want)
+		}
+	}
+	if mean, ranks := r.Mean(); ranks != 4 || mean.Wall != (200+500+100+100)/4 {
+		t.Errorf("%d ranks, %+v", ranks, mean)
+	}
+	if again := agg.Result(); again.Processes[1].Attempt != 5 {
+		t.Errorf("a second result has attempt %d", again.Processes[1].Attempt)
+	}
+}
+
+// The body of a loop over a loader is not loading.
+func TestBodiesOfIteratorsAreNoIO(t *testing.T) {
+	agg := summary.New(nil)
+	for step := range int64(10) {
+		at := 1000 + step*10_200
+		agg.Add(complete("dataloader", "fetch.iter", 1, at, 200))
+		agg.Add(complete("dataloader", "fetch.block", 1, at+200, 10_000))
+		agg.Add(complete("dataloader", "loop.yield", 1, at+200, 10_000))
+	}
+	p := agg.Result().Processes[0]
+	if p.IO != 2000 || p.IOStall != 2000 || p.Idle != 100_000 {
+		t.Errorf("%+v", p.Use)
+	}
+}
+
+// Copies are a class of their own, on devices and between them and the host.
+func TestCopies(t *testing.T) {
+	kind := func(k string) dftracer.Arg { return dftracer.String("kind", k) }
+	agg := summary.New(nil)
+	agg.Add(complete("device", "transfer", 1, 1000, 10))
+	agg.Add(complete("PP", "Memcpy HtoD", 2, 1020, 10, kind("gpu_memcpy"), dftracer.String("class", "copy")))
+	agg.Add(complete("PP", "Memset", 2, 1030, 10, kind("gpu_memset")))
+	agg.Add(complete("PP", "symm_mem_copy", 2, 1040, 10, kind("gpu_memcpy"), dftracer.String("class", "comm")))
+	agg.Add(complete("PP", "gemm", 2, 1050, 10, kind("kernel"), dftracer.String("class", "compute")))
+	agg.Add(complete("PP", "cudaMemcpyAsync", 1, 1000, 60, kind("cuda_runtime"), dftracer.String("class", "copy")))
+	p := agg.Result().Processes[0]
+	if want := (summary.Use{Wall: 60, Compute: 10, Comm: 10, CommStall: 10, Copies: 30, Idle: 10}); p.Use != want {
+		t.Errorf("%+v, want %+v", p.Use, want)
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+type eventsOptions struct {
+	json, csv bool
+	metadata  bool
+	limit     int64
+	filter    filter
+}
+
+func newEvents(a *app) *cobra.Command {
+	var o eventsOptions
+	cmd := &cobra.Command{
+		Use:   "events FILE...",
+		Short: "Print the events of a trace, one per line",
+		Long: `Prints every event of one or several traces, or of JSON lines, on a line of its
+own, in the order of the file: when it began, how long it took, the rank, category
+and name, and its arguments. --json prints a JSON object per line, --csv a table
+with a first line of names; their times are microseconds, since 1970 where they
+are moments. Memory does not grow with the size of the traces.`,
+		Example: `  trainspan events trace.pfw.gz --category 'checkpoint*' --rank 0
+  trainspan events trace.pfw.gz --from +10m --to +10m5s
+  trainspan events out/ --name forward --json | jq .dur_us
+  trainspan events trace.pfw.gz --csv > trace.csv`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.events(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.json, "json", false, "print a JSON object per line")
+	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")
+	f.BoolVar(&o.metadata, "metadata", false, "print metadata records and the framing too")
+	f.Int64Var(&o.limit, "limit", 0, "end after this many events; 0 is all")
+	o.filter.flags(f)
+	return cmd
+}
+
+// errEnough ends a reading that has found all that was asked for.
+var errEnough = errors.New("enough")
+
+// eventPrinter prints events in one of the forms.
+type eventPrinter struct {
+	w     *bufio.Writer
+	csv   *csv.Writer
+	o     *eventsOptions
+	ranks *rankTracker
+	buf   []byte
+	row   []string
+	n     int64
+}
+
+var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
+
+func (a *app) events(ctx context.Context, args []string, o *eventsOptions) error {
+	if o.json && o.csv {
+		return usage("--json and --csv: choose one")
+	}
+	if o.limit < 0 {
+		return usage("--limit %d: give 0 or more", o.limit)
+	}
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
+	p := &eventPrinter{w: bufio.NewWriterSize(a.stdout, 64<<10), o: o}
+	if o.csv {
+		p.csv = csv.NewWriter(p.w)
+		_ = p.csv.Write(eventColumns) // the writer keeps its error
+	}
+	bar := a.startProgress("events", files)
+	err = a.each(ctx, files, func(path string) error {
+		if o.limit > 0 && p.n >= o.limit {
+			return nil
+		}
+		p.ranks = newRankTracker(o.filter.files[path])
+		_, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error { return p.take(path, ev) })
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		return err
+	})
+	bar.finish()
+	if p.csv != nil {
+		p.csv.Flush()
+	}
+	if flushed := p.w.Flush(); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+func (p *eventPrinter) take(path string, ev *dftracer.Event) error {
+	p.ranks.note(ev)
+	if (ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer) && !p.o.metadata {
+		return nil
+	}
+	switch {
+	case p.o.json:
+		p.json(path, ev)
+	case p.o.csv:
+		p.record(path, ev)
+	default:
+		p.text(ev)
+	}
+	if p.n++; p.n == p.o.limit {
+		return errEnough
+	}
+	return nil
+}
+
+// text prints an event for people.
+func (p *eventPrinter) text(ev *dftracer.Event) {
+	b := time.UnixMicro(ev.TS).UTC().AppendFormat(p.buf[:0], "2006-01-02 15:04:05.000000")
+	if ev.Phase == dftracer.PhaseMetadata {
+		b = append(b[:0], "                          "...)
+	}
+	b = fmt.Appendf(b, "  %10s", micros(float64(ev.Dur)))
+	if rank := p.ranks.of(ev); rank != "" {
+		b = fmt.Appendf(b, "  rank %-3s", rank)
+	} else {
+		b = fmt.Appendf(b, "  pid %d", ev.PID)
+	}
+	b = fmt.Appendf(b, "  %s/%s", printable(ev.Cat), printable(ev.Name))
+	for i := range ev.Args {
+		b = fmt.Appendf(b, " %s=%s", printable(ev.Args[i].Key), printable(ev.Args[i].Text()))
+	}
+	p.buf = append(b, '\n')
+	_, _ = p.w.Write(p.buf) // Flush returns its error
+}
+
+func (p *eventPrinter) json(path string, ev *dftracer.Event) {
+	b := append(p.buf[:0], `{"file":`...)
+	b = appendText(b, path)
+	b = append(b, `,"ts_us":`...)
+	b = strconv.AppendInt(b, ev.TS, 10)
+	b = append(b, `,"dur_us":`...)
+	b = strconv.AppendInt(b, ev.Dur, 10)
+	b = append(b, `,"ph":`...)
+	b = appendText(b, ev.Phase.String())
+	if rank := p.ranks.of(ev); rank != "" {
+		b = append(b, `,"rank":`...)
+		b = appendText(b, rank)
+	}
+	b = append(b, `,"pid":`...)
+	b = strconv.AppendInt(b, ev.PID, 10)
+	b = append(b, `,"tid":`...)
+	b = strconv.AppendInt(b, ev.TID, 10)
+	b = append(b, `,"cat":`...)
+	b = appendText(b, ev.Cat)
+	b = append(b, `,"name":`...)
+	b = appendText(b, ev.Name)
+	b = append(b, `,"id":`...)
+	b = strconv.AppendUint(b, ev.ID, 10)
+	if ev.Parent > 0 {
+		b = append(b, `,"parent":`...)
+		b = strconv.AppendInt(b, ev.Parent, 10)
+	}
+	b = append(b, `,"args":`...)
+	b = appendArgs(b, ev.Args)
+	p.buf = append(b, "}\n"...)
+	_, _ = p.w.Write(p.buf) // Flush returns its error
+}
+
+// appendArgs appends arguments as a JSON object.
+func appendArgs(dst []byte, args []dftracer.Arg) []byte {
+	dst = append(dst, '{')
+	for i := range args {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(dst, args[i].Key)
+		dst = append(dst, ':')
+		dst = args[i].AppendJSON(dst, dftracer.V2)
+	}
+	return append(dst, '}')
+}
+
+func (p *eventPrinter) record(path string, ev *dftracer.Event) {
+	number := func(key string) string {
+		if arg, ok := ev.Arg(key); ok {
+			return arg.Text()
+		}
+		return ""
+	}
+	parent := ""
+	if ev.Parent > 0 {
+		parent = strconv.FormatInt(ev.Parent, 10)
+	}
+	p.buf = appendArgs(p.buf[:0], ev.Args)
+	p.row = append(p.row[:0], path, strconv.FormatInt(ev.TS, 10), strconv.FormatInt(ev.Dur, 10), ev.Phase.String(), p.ranks.of(ev),
+		strconv.FormatInt(ev.PID, 10), strconv.FormatInt(ev.TID, 10), ev.Cat, ev.Name, number("epoch"), number("step"),
+		strconv.FormatUint(ev.ID, 10), parent, string(p.buf))
+	_ = p.csv.Write(p.row) // the writer keeps its error
+}
+
+// rankTracker knows the ranks of the processes of one file, as far as it was read.
+type rankTracker struct{ fileFacts }
+
+// newRankTracker begins with what a first look at the file found, if there was one.
+func newRankTracker(facts *fileFacts) *rankTracker {
+	t := &rankTracker{fileFacts{ranks: make(map[procKey]string)}}
+	if facts != nil {
+		t.fileFacts = *facts
+	}
+	return t
+}
+
+func (t *rankTracker) note(ev *dftracer.Event) {
+	if t.host == "" {
+		t.host = ev.HostHash
+	}
+	if ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameProcess {
+		if key, value := ev.Meta(); key == "rank" {
+			t.ranks[t.key(ev)] = value
+		}
+	}
+}
+
+// of returns the rank of an event's process, "" when it is not known.
+func (t *rankTracker) of(ev *dftracer.Event) string { return t.ranks[t.key(ev)] }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// flow is one end of an arrow between two events of an imported profile.
+type flow struct {
+	cat string
+	out bool // the arrow starts here
+	key int64
+}
+
+// flowsOf lists the arrows at an event: from a launch to what it started on a
+// device, and from an operator of forward to that of backward.
+func flowsOf(ev *dftracer.Event) (list [2]flow, n int) {
+	if ev.Cat != "PP" || ev.Phase != dftracer.PhaseComplete {
+		return list, 0
+	}
+	var launch, device, tied, backward bool
+	var correlation, seq int64
+	for i := range ev.Args {
+		switch a := &ev.Args[i]; a.Key {
+		case "kind":
+			switch a.Str() {
+			case "cuda_runtime", "cuda_driver":
+				launch = launches(ev.Name)
+			case "kernel", "gpu_memcpy", "gpu_memset", "device":
+				device = true
+			}
+		case "correlation":
+			correlation = a.Int64()
+		case "seq":
+			tied, seq = true, a.Int64()
+		case "fwd_id":
+			backward = true
+		}
+	}
+	if correlation != 0 && (launch || device) {
+		list[n] = flow{cat: "ac2g", out: launch, key: correlation}
+		n++
+	}
+	if tied {
+		list[n] = flow{cat: "fwdbwd", out: !backward, key: seq}
+		n++
+	}
+	return list, n
+}
+
+// launches reports whether a call of a runtime starts work on a device, as
+// opposed to waiting for it or asking about it.
+func launches(name string) bool {
+	for _, word := range [...]string{"Launch", "Memcpy", "Memset", "Enqueue", "Append"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// flows draws the arrows at an event. Their numbers tell processes apart and
+// stay exact in readers that hold numbers as doubles.
+func (c *chromeFormat) flows(dst []byte, ev *dftracer.Event) []byte {
+	list, n := flowsOf(ev)
+	for _, f := range list[:n] {
+		phase := "f"
+		if f.out {
+			phase = "s"
+		}
+		dst = c.head(dst, &dftracer.Event{Name: f.cat, Cat: f.cat, PID: ev.PID, TID: ev.TID}, phase)
+		if !f.out {
+			dst = append(dst, `,"bp":"e"`...)
+		}
+		dst = append(dst, `,"ts":`...)
+		dst = strconv.AppendInt(dst, ev.TS, 10)
+		dst = append(dst, `,"id":`...)
+		dst = strconv.AppendUint(dst, c.process(ev)<<32|uint64(f.key)&(1<<32-1), 10)
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+// process numbers a process in 20 bits.
+func (c *chromeFormat) process(ev *dftracer.Event) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(strconv.AppendInt([]byte(ev.HostHash), ev.PID, 10)) // never fails
+	return h.Sum64() >> 44
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+)
+
+// showImport prints the report, beside a trace on standard output on standard
+// error: one table, or with --verbose everything that is known of each file.
+func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool) error {
+	to := io.Writer(a.stdout)
+	if o.output == "-" {
+		to = a.err
+	}
+	switch {
+	case o.json:
+		e := json.NewEncoder(to)
+		e.SetIndent("", "  ")
+		return e.Encode(struct {
+			Output string `json:"output,omitempty"`
+			*pytorch.Report
+		}{o.output, report})
+	case o.quiet:
+		return nil
+	case o.verbose:
+		if _, err := report.WriteTo(to); err != nil {
+			return err
+		}
+	default:
+		a.importTable(to, report)
+	}
+	if written && o.output != "-" {
+		var n int64
+		for cat, k := range report.Events {
+			if cat != dftracer.CatDFTracer {
+				n += k
+			}
+		}
+		a.printf("%s written to %s\n", plural(n, "event"), o.output)
+	}
+	return nil
+}
+
+// importTable writes one row for each file, then how the ranks lie on one axis.
+func (a *app) importTable(to io.Writer, r *pytorch.Report) {
+	p := a.paint(to)
+	t := table{
+		heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock moved", "remarks"},
+		empty: true,
+		drop:  []string{"remarks", "host", "comm", "events", "steps", "window"},
+	}
+	remarks := 0
+	for _, f := range r.Files {
+		var comm, exposed, idle time.Duration
+		for _, d := range f.Devices {
+			comm, exposed, idle = comm+d.Comm, exposed+d.ExposedComm, idle+d.Idle
+		}
+		n := len(f.Warnings) + len(f.Unknown)
+		remarks += n
+		t.add(printable(entryName(f.Name)), known(f.Rank), known(f.Steps), count(f.Events), span(f.End.Sub(f.Start)), span(f.SelfCPU),
+			span(f.Device), span(comm), span(exposed), span(idle), moved(f.ClockOffset), remarksOf(n))
+	}
+	t.write(to, p, a.width())
+	for _, l := range r.Logs {
+		_, _ = fmt.Fprintf(to, "%s: a compile log, %s of %s\n", l.Name, plural(l.Compilations, "compilation"), plural(l.Operators, "operator"))
+	}
+	for _, g := range r.Ranks {
+		a.rankLines(to, g)
+	}
+	if s := r.Spans; s != nil {
+		_, _ = fmt.Fprintf(to, "%s sent, down to level %s\n", plural(s.Exported, "span"), s.Used)
+	}
+	if remarks > 0 {
+		_, _ = fmt.Fprintf(to, "%s about what is damaged, or cannot be known: -v prints them\n", plural(remarks, "remark"))
+	}
+}
+
+// rankLines says how sure the common axis is.
+func (a *app) rankLines(to io.Writer, g *pytorch.RankReport) {
+	if g.Note != "" {
+		_, _ = fmt.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
+		return
+	}
+	by := map[pytorch.Confidence]int{}
+	var order []pytorch.Confidence
+	for _, c := range g.Confidence {
+		if by[c]++; by[c] == 1 {
+			order = append(order, c)
+		}
+	}
+	var parts []string
+	for _, c := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", by[c], c))
+	}
+	_, _ = fmt.Fprintf(to, "%s on one axis by %s in common (%s); their ends differ by %s at most\n",
+		plural(len(g.Ranks), "rank"), plural(g.Matched, "collective"), strings.Join(parts, ", "), span(g.EndSpread))
+	for i, reason := range g.Reasons {
+		if reason != "" && i < len(g.Ranks) {
+			_, _ = fmt.Fprintf(to, "  rank %d: %s\n", g.Ranks[i], reason)
+		}
+	}
+}
+
+// entryName is the last part of a name, which may be an entry of an archive.
+func entryName(name string) string {
+	if _, entry, ok := strings.Cut(name, ".tar.gz:"); ok {
+		name = entry
+	}
+	return shorten(filepath.Base(name), 48)
+}
+
+func known(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return count(n)
+}
+
+func remarksOf(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return count(n)
+}
+
+func span(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return micros(float64(d) / 1e3)
+}
+
+func moved(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return micros(float64(d) / 1e3)
+}

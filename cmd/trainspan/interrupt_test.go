@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// An interrupt ends every command that reads, with nothing half written.
+func TestInterruptEndsEveryCommand(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace.pfw.gz")
+	if err := makeTrace([]string{trace}); err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(dir, "torn.pfw.gz")
+	data, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(torn, data[:len(data)-30], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tested := map[string]bool{"completion": true, "help": true, "watch": true /* ends well */}
+	out := filepath.Join(dir, "out")
+	for _, line := range []string{
+		"summary TRACE", "summary TRACE --from +1ms", "info TRACE", "info TRACE --rank 0", "validate TRACE TORN", "events TRACE", "slowest TRACE", "steps TRACE",
+		"index TRACE", "recover TORN", "merge TRACE TORN -o OUT.pfw.gz", "split TRACE -o OUT", "convert TRACE --to v1 -o OUT.pfw.gz",
+		"convert TRACE --to chrome -o OUT.json.gz", "convert TRACE --to otlp -o OUT.otlp.jsonl", "open TRACE --no-browser --port 0",
+		"replay DIR --endpoint http://127.0.0.1:1", "import PROFILE -o OUT.pfw.gz",
+	} {
+		args := strings.Fields(strings.NewReplacer("TRACE", trace, "TORN", torn, "OUT", out, "DIR", dir, "PROFILE", filepath.Join(dir, "p.json")).Replace(line))
+		tested[args[0]] = true
+		if err := os.WriteFile(filepath.Join(dir, "p.json"), []byte(profile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := listing(t, dir)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		var stdout, stderr bytes.Buffer
+		status := run(ctx, args, streams{out: &stdout, err: &stderr})
+		if args[0] == "replay" { // has nothing to send
+			continue
+		}
+		if status != statusUse || !strings.Contains(stderr.String(), "interrupted") {
+			t.Errorf("%s: status %d, %s", line, status, stderr.String())
+		}
+		if after := listing(t, dir); !slices.Equal(before, after) {
+			t.Errorf("%s: left %v", line, after)
+		}
+	}
+	for _, cmd := range newRoot(&app{}).Commands() {
+		if !tested[cmd.Name()] {
+			t.Errorf("%s is not tested", cmd.Name())
+		}
+	}
+}
+
+func listing(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		out = append(out, e.Name())
+	}
+	return out
+}

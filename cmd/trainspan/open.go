@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/spf13/cobra"
+)
+
+type openOptions struct {
+	noBrowser bool
+	once      bool
+	port      int
+	viewer    string
+	filter    filter
+}
+
+func newOpen(a *app) *cobra.Command {
+	var o openOptions
+	cmd := &cobra.Command{
+		Use:   "open FILE",
+		Short: "Show a trace in Perfetto",
+		Long: `Serves a trace on this computer's loopback and opens Perfetto's page with it in the
+browser, or prints the link with --no-browser. The page is loaded from the internet;
+the trace is not sent there, the page in the browser fetches it from here. It ends
+on an interrupt (Ctrl-C), or with --once when the page has fetched the trace.
+
+Perfetto's page may fetch from port 9001 only; another one is for other viewers.`,
+		Example: `  trainspan open trace.pfw.gz
+  trainspan open trace.pfw.gz --from +10m --to +11m --rank 0
+  trainspan open trace.pfw.gz --no-browser --once`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.open(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.noBrowser, "no-browser", false, "print the link and open nothing")
+	f.BoolVar(&o.once, "once", false, "end when the trace was fetched")
+	f.IntVar(&o.port, "port", 9001, "port on 127.0.0.1; 0 takes a free one")
+	f.StringVar(&o.viewer, "viewer", "https://ui.perfetto.dev", "page to open, and the only one that may fetch the trace")
+	o.filter.flags(f)
+	return cmd
+}
+
+func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	if len(files) != 1 {
+		return usage("open takes one trace, not %d; merge them first", len(files))
+	}
+	viewer, err := url.Parse(o.viewer)
+	if err != nil || viewer.Host == "" {
+		return usage("--viewer %s: give the address of a page such as https://ui.perfetto.dev", o.viewer)
+	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
+	s, err := a.survey(ctx, files[0], &o.filter, nil)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	if err != nil {
+		return usage("port %d on 127.0.0.1 cannot be had: %v; end what uses it", o.port, err)
+	}
+	// What a page somewhere may not know is not served to it either.
+	h := &traceServer{a: a, ctx: ctx, trace: s, origin: viewer.Scheme + "://" + viewer.Host, host: l.Addr().String(), fetched: make(chan error, 1)}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(l) }) // ends with the Shutdown below
+	defer served.Wait()
+	defer server.Close() //nolint:errcheck // ends what is still sent
+
+	link := fmt.Sprintf("%s/#!/?url=http://%s/trace.json", o.viewer, l.Addr())
+	a.printf("%s\n", link)
+	if a.stdout.err != nil {
+		return a.stdout.err
+	}
+	if !o.noBrowser {
+		if err := browse(link); err != nil {
+			a.note("no browser could be started (%v); open the link yourself", err)
+		}
+	}
+	if !o.once {
+		a.note("serving %s; Ctrl-C ends it", s.path)
+		<-ctx.Done()
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err = <-h.fetched:
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(stop))
+}
+
+// traceServer serves one trace, as Chrome's JSON, to one page.
+type traceServer struct {
+	a       *app
+	ctx     context.Context //nolint:containedctx // of the command
+	trace   *survey
+	origin  string
+	host    string
+	fetched chan error
+
+	mu sync.Mutex // one at a time
+}
+
+// ServeHTTP implements http.Handler.
+func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Access-Control-Allow-Origin", t.origin)
+	head.Set("Access-Control-Allow-Private-Network", "true")
+	head.Set("Vary", "Origin")
+	switch {
+	case r.Host != t.host: // another name for this address: somebody rebinds it
+		http.Error(w, "not here", http.StatusForbidden)
+	case r.URL.Path != "/trace.json":
+		http.NotFound(w, r)
+	case r.Method == http.MethodOptions:
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodHead:
+		head.Set("Content-Type", "application/json")
+	case r.Method != http.MethodGet:
+		http.Error(w, "GET only", http.StatusMethodNotAllowed)
+	default:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		head.Set("Content-Type", "application/json")
+		head.Set("Cache-Control", "no-store")
+		err := t.send(w, r)
+		if err != nil && r.Context().Err() == nil {
+			t.a.note("%s", explain(err))
+		}
+		if err == nil {
+			select {
+			case t.fetched <- nil:
+			default:
+			}
+		}
+	}
+}
+
+// send writes the trace, compressed if the page knows gzip.
+func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	defer context.AfterFunc(r.Context(), cancel)()
+	format := &chromeFormat{from: t.trace}
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_, err := t.a.writeText(ctx, t.trace, format, w, nil)
+		return err
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if _, err := t.a.writeText(ctx, t.trace, format, z, nil); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// browse opens a link with what the system has for that.
+func browse(link string) error {
+	name, args := "xdg-open", []string{link}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
+	}
+	cmd := exec.Command(name, args...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}

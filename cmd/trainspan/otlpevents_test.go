@@ -1,0 +1,70 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// What OpenTelemetry has fields for comes back as such: the status of a span, its
+// events wherever the trace has them, and links.
+func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	w, err := dftracer.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ts = 1_700_000_000_000_000
+	event := func(span uint64, name, value string, args ...dftracer.Arg) {
+		w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer, Parent: int64(span),
+			Args: append([]dftracer.Arg{dftracer.String("name", name), dftracer.String("value", value), dftracer.Int("span", int64(span))}, args...)})
+	}
+	failed, fine := w.NextID(), w.NextID()
+	event(failed, "exception", "1700000000000005", dftracer.String("exception.type", "OOM"), dftracer.Int("n", 3))
+	w.Write(&dftracer.Event{ID: failed, Name: "forward", Cat: "compute", TS: ts, Dur: 10, Level: 1, Args: []dftracer.Arg{
+		dftracer.Int("epoch", 2), dftracer.String("otel.status_code", "ERROR"), dftracer.String("otel.status_description", "out of memory"),
+		dftracer.Raw("otel.links", `[{"trace_id":"0102030405060708090a0b0c0d0e0f10","span_id":"0102030405060708","attributes":{"why":"before","k":2}}]`)}})
+	event(failed, "late", "1700000000000009")
+	event(failed, "otel.dropped_events_count", "7")
+	w.Write(&dftracer.Event{ID: fine, Name: "step", Cat: "compute", TS: ts + 20, Dur: 10, Level: 1, Args: []dftracer.Arg{dftracer.String("otel.status_code", "OK")}})
+	w.CM("mine", "no event")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back := newReceiver(t)
+	out := filepath.Join(t.TempDir(), "x.otlp.jsonl")
+	want(t, "convert", path, "--to", "otlp", "-o", out)
+	want(t, "replay", out, "--endpoint", back.URL)
+	byName := map[string]*tracepb.Span{}
+	for _, sp := range back.spans {
+		byName[sp.GetName()] = sp
+	}
+	sp := byName["forward"]
+	if len(back.spans) != 2 || sp == nil || byName["step"].GetStatus().GetCode() != tracepb.Status_STATUS_CODE_OK {
+		t.Fatalf("%v", back.spans)
+	}
+	if st := sp.GetStatus(); st.GetCode() != tracepb.Status_STATUS_CODE_ERROR || st.GetMessage() != "out of memory" {
+		t.Errorf("status %v", st)
+	}
+	ev := sp.GetEvents()
+	if len(ev) != 2 || ev[0].GetName() != "exception" || ev[0].GetTimeUnixNano() != (ts+5)*1000 || ev[1].GetName() != "late" || len(ev[1].GetAttributes()) != 0 {
+		t.Fatalf("events %v", ev)
+	}
+	if a := ev[0].GetAttributes(); len(a) != 2 || a[0].GetValue().GetStringValue() != "OOM" || a[1].GetValue().GetIntValue() != 3 {
+		t.Errorf("attributes %v", a)
+	}
+	if l := sp.GetLinks(); len(l) != 1 || len(l[0].GetTraceId()) != 16 || l[0].GetSpanId()[7] != 8 || len(l[0].GetAttributes()) != 2 {
+		t.Errorf("links %v", l)
+	}
+	if sp.GetDroppedEventsCount() != 7 || len(byName["step"].GetEvents()) != 0 {
+		t.Errorf("%d dropped", sp.GetDroppedEventsCount())
+	}
+	for _, a := range sp.GetAttributes() {
+		if a.GetKey() == "otel.status_code" || a.GetKey() == "otel.links" {
+			t.Errorf("attribute %s is there too", a.GetKey())
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// each runs fn for one file after the other. A file that fails is told about and
+// does not keep the others from being used; it is an error when none is left.
+
+func (a *app) each(ctx context.Context, files []string, fn func(path string) error) error {
+	var failed []error
+	for _, path := range files {
+		err := fn(path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	var last error
+	if len(failed) == len(files) {
+		failed, last = failed[:len(failed)-1], failed[len(failed)-1]
+	}
+	for _, err := range failed {
+		a.problem("%s", explain(err))
+	}
+	return last
+}
+
+// read calls fn with the events of a file that a filter lets through, in the
+// order of the file. With a fresh index, members that lie outside of its time are
+// not even read.
+func (a *app) read(ctx context.Context, path string, q *filter, bar *progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+	filtered := fn
+	if !q.all() {
+		filtered = func(ev *dftracer.Event) error {
+			if !q.has(path, ev) {
+				return nil
+			}
+			return fn(ev)
+		}
+	}
+	filtered = withRank(path, filtered)
+	if isRecords(path) {
+		return nil, a.scanRecords(ctx, path, bar, filtered)
+	}
+	if !q.window.all() {
+		if stat, err := os.Stat(path); err == nil {
+			if info := readIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
+				return a.scanMembers(ctx, info, q.window, bar, filtered)
+			}
+		}
+	}
+	_, hashes, err := a.scan(ctx, path, bar, filtered)
+	return hashes, err
+}
+
+// withRank puts a record of the rank that the name of a file says in front of its
+// events. What a later record of the same process says wins.
+func withRank(path string, fn func(*dftracer.Event) error) func(*dftracer.Event) error {
+	rank := runs.RankOf(path)
+	if rank < 0 || isRecords(path) {
+		return fn
+	}
+	first := true
+	return func(ev *dftracer.Event) error {
+		if first {
+			first = false
+			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
+				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", strconv.Itoa(rank))}})
+			if err != nil {
+				return err
+			}
+		}
+		return fn(ev)
+	}
+}
+
+// isRecords reports whether a file holds the JSON lines of native telemetry.
+func isRecords(path string) bool {
+	name := strings.TrimSuffix(path, ".gz")
+	return strings.HasSuffix(name, ".jsonl") && !strings.HasSuffix(name, spillSuffix)
+}
+
+// spillSuffix ends the names of files with OTLP spans.
+const spillSuffix = ".otlp.jsonl"
+
+// scanRecords is scan for JSON lines.
+func (a *app) scanRecords(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) error {
+	bar.file(path, 1)
+	defer bar.endFile()
+	procs, err := readRecords(ctx, path, fn)
+	if err != nil {
+		return err
+	}
+	for _, p := range procs {
+		if p.Bad > 0 {
+			a.problem("%s: %s skipped that are no records", path, plural(p.Bad, "line"))
+		}
+		if p.Torn {
+			a.problem("%s: the file is cut off inside a record; what is before was used", path)
+		}
+	}
+	return nil
+}
+
+// readRecords gives the spans of a file of JSON lines as events, one process after
+// the other, each after its rank and its start.
+func readRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*runs.Process, error) {
+	set, err := runs.Open(path)
+	if err == nil && len(set.Skipped) > 0 {
+		err = set.Skipped[0].Err
+	}
+	if err != nil {
+		if isSystem(err) {
+			return nil, err
+		}
+		return nil, badData("%s: no JSON lines of native telemetry are in it", path)
+	}
+	set.Workers = 1
+	var failed error
+	jobs, err := set.Read(func(p *runs.Process) runs.Sink {
+		return &recordSink{proc: p, ctx: ctx, fn: fn, failed: &failed, ids: make(map[uint64]uint64)}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil && len(set.Skipped) > 0 {
+		err = set.Skipped[0]
+	}
+	var all []*runs.Process
+	for _, j := range jobs {
+		all = append(append(all, j.Processes...), j.Helpers...)
+	}
+	return all, err
+}
+
+// recordSink turns the spans of a process into events.
+type recordSink struct {
+	proc   *runs.Process
+	ctx    context.Context //nolint:containedctx // of one call
+	fn     func(*dftracer.Event) error
+	failed *error
+	ids    map[uint64]uint64 // small numbers, in which parents fit
+	begun  bool
+	event  dftracer.Event
+}
+
+func (s *recordSink) give(ev *dftracer.Event) {
+	if *s.failed == nil {
+		*s.failed = s.ctx.Err()
+	}
+	if *s.failed != nil {
+		return
+	}
+	ev.PID, ev.HostHash = s.proc.PID, s.proc.Host
+	*s.failed = s.fn(ev)
+}
+
+func (s *recordSink) fact(name, key, value string) {
+	s.give(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: name, Parent: dftracer.NoParent,
+		Args: []dftracer.Arg{dftracer.String("name", key), dftracer.String("value", value)}})
+}
+
+func (s *recordSink) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	s.fact(dftracer.NameHostHash, s.proc.Host, s.proc.Host)
+	if s.proc.RankKnown {
+		s.fact(dftracer.NameProcess, "rank", strconv.Itoa(s.proc.Rank))
+	}
+	if s.proc.AttemptKnown {
+		s.give(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: dftracer.NameStart, TS: s.proc.Start / 1000,
+			Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.Int("attempt", int64(s.proc.Attempt-1))}})
+	}
+}
+
+func (s *recordSink) number(id uint64) uint64 {
+	n := s.ids[id]
+	if n == 0 {
+		n = uint64(len(s.ids) + 1)
+		s.ids[id] = n
+	}
+	return n
+}
+
+// Span implements runs.Sink.
+func (s *recordSink) Span(sp *runs.Span) {
+	s.begin()
+	ev := &s.event
+	*ev = dftracer.Event{Phase: dftracer.PhaseComplete, ID: s.number(sp.ID), Name: sp.Name, Cat: sp.Cat, TID: sp.Thread, TS: sp.Start / 1000,
+		Parent: dftracer.NoParent, Args: ev.Args[:0]}
+	if info, ok := spans.Lookup(sp.Name); ok {
+		ev.Cat, ev.Name = info.Category, info.Event
+	}
+	if ev.Cat == "" {
+		ev.Cat = "native"
+	}
+	if sp.Parent != 0 {
+		ev.Parent = int64(s.number(sp.Parent))
+	}
+	if sp.Step != runs.Unknown {
+		ev.Args = append(ev.Args, dftracer.Int("step", sp.Step))
+	}
+	end := sp.End
+	if end == runs.NoEnd {
+		end = max(s.proc.LastSeen, sp.Start)
+		ev.Args = append(ev.Args, dftracer.Int("truncated", 1))
+	}
+	ev.Dur = end/1000 - ev.TS
+	s.give(ev)
+}
+
+// Event implements runs.Sink: events without length are not shown.
+func (s *recordSink) Event(*runs.Event) {}
+
+// Close implements runs.Sink.
+func (s *recordSink) Close() error { return nil }

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+type slowestOptions struct {
+	top       int
+	all, json bool
+	filter    filter
+}
+
+func newSlowest(a *app) *cobra.Command {
+	var o slowestOptions
+	cmd := &cobra.Command{
+		Use:   "slowest FILE...",
+		Short: "List the longest spans",
+		Long: `Lists the spans that took longest, with the time when each began, its rank, epoch
+and step. What frames a run is left out unless --all is given: the application,
+loops, epochs and bodies of iterators.`,
+		Example: `  trainspan slowest trace.pfw.gz
+  trainspan slowest out/ --category dataloader --top 5
+  trainspan slowest out/ --name forward --rank 3 --json`,
+		ValidArgsFunction: traces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.slowest(cmd.Context(), args, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.top, "top", 20, "how many spans")
+	f.BoolVar(&o.all, "all", false, "also what frames the run")
+	f.BoolVar(&o.json, "json", false, "print a JSON array")
+	o.filter.flags(f)
+	return cmd
+}
+
+// slowSpan is one span of the slowest command.
+type slowSpan struct {
+	File     string `json:"file"`
+	Start    int64  `json:"start_us"`
+	After    int64  `json:"after_us"` // since the first span of the files
+	Dur      int64  `json:"dur_us"`
+	Rank     string `json:"rank,omitempty"`
+	PID      int64  `json:"pid"`
+	Epoch    *int64 `json:"epoch,omitempty"`
+	Step     *int64 `json:"step,omitempty"`
+	Category string `json:"category"`
+	Name     string `json:"name"`
+
+	order int64 // in which it was read
+}
+
+// slowHeap has the shortest span first; of equal ones the latest.
+type slowHeap []slowSpan
+
+func (h slowHeap) Len() int           { return len(h) }
+func (h slowHeap) Less(i, j int) bool { return longer(&h[j], &h[i]) }
+func (h slowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *slowHeap) Push(x any)        { *h = append(*h, x.(slowSpan)) }
+
+// Pop implements heap.Interface.
+func (h *slowHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func longer(a, b *slowSpan) bool {
+	return a.Dur > b.Dur || a.Dur == b.Dur && a.order < b.order
+}
+
+// frames reports whether a span lasts as long as others inside of it by nature.
+func frames(ev *dftracer.Event) bool {
+	cat := strings.ToLower(ev.Cat)
+	return cat == "ai_root" || cat == "pp" && strings.HasPrefix(ev.Name, "ProfilerStep") || strings.HasSuffix(ev.Name, ".block") || strings.HasSuffix(ev.Name, ".yield") ||
+		cat == "pipeline" && !strings.HasSuffix(ev.Name, "iteration")
+}
+
+func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) error {
+	if o.top < 1 {
+		return usage("--top %d: give 1 or more", o.top)
+	}
+	files, err := expand(args)
+	if err != nil {
+		return err
+	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
+	var list slowHeap
+	var first, n int64
+	bar := a.startProgress("slowest", files)
+	err = a.each(ctx, files, func(path string) error {
+		ranks := newRankTracker(o.filter.files[path])
+		_, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error {
+			ranks.note(ev)
+			if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
+				return nil
+			}
+			if first == 0 || ev.TS < first {
+				first = ev.TS
+			}
+			if !o.all && frames(ev) {
+				return nil
+			}
+			n++
+			s := slowSpan{Dur: ev.Dur, order: n}
+			if len(list) == o.top && !longer(&s, &list[0]) {
+				return nil
+			}
+			s.File, s.Start, s.PID, s.Category, s.Name, s.Rank = path, ev.TS, ev.PID, ev.Cat, ev.Name, ranks.of(ev)
+			s.Epoch, s.Step = numberOf(ev, "epoch"), numberOf(ev, "step")
+			if len(list) == o.top {
+				heap.Pop(&list)
+			}
+			heap.Push(&list, s)
+			return nil
+		})
+		return err
+	})
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(list, func(x, y slowSpan) int {
+		if longer(&x, &y) {
+			return -1
+		}
+		return 1
+	})
+	for i := range list {
+		list[i].After = list[i].Start - first
+	}
+	if o.json {
+		return a.printJSON(append([]slowSpan{}, list...))
+	}
+	a.showSlowest(list, len(files) > 1)
+	return nil
+}
+
+// numberOf is a numeric argument of an event, nil without it.
+func numberOf(ev *dftracer.Event, key string) *int64 {
+	arg, ok := ev.Arg(key)
+	if !ok {
+		return nil
+	}
+	n := arg.Int64()
+	return &n
+}
+
+func (a *app) showSlowest(list []slowSpan, several bool) {
+	t := table{heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, drop: []string{"start", "file", "epoch"}, empty: true}
+	cell := func(n *int64) string {
+		if n == nil {
+			return "-"
+		}
+		return count(*n)
+	}
+	for i := range list {
+		s := &list[i]
+		file := ""
+		if several {
+			file = s.File
+		}
+		t.add(micros(float64(s.Dur)), moment(s.Start), "+"+micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), shorten(printable(s.Category), 24), shorten(printable(s.Name), 56), file)
+	}
+	if len(list) == 0 {
+		a.printf("There are no such spans in the trace, or in this part of it.\n")
+		return
+	}
+	t.write(a.stdout, a.paint(a.stdout), a.width())
+}

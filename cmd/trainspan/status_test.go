@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"bytes"
+	"context"
+)
+
+// statusCases has a command line for each row of the table in docs/cli.md.
+var statusCases = map[string][]string{
+	"0 all is well":          {"summary GOOD", "validate GOOD", "info GOOD", "merge GOOD -o OUT.pfw.gz", "index GOOD"},
+	"1 a trace is not valid": {"validate LOOSE", "validate GOOD LOOSE"},
+	"1 a file is no trace":   {"summary TEXT", "info TEXT", "validate TEXT", "events EMPTY", "recover TEXT", "merge TEXT -o OUT2.pfw.gz"},
+	"1 a trace is damaged or cut off; what can be read was used": {"summary TORN", "info TORN", "validate TORN", "events TORN", "convert TORN --to v2 -o OUT3.pfw.gz"},
+	"1 lines had to be skipped":                                  {"summary LINES", "info LINES", "steps LINES", "merge LINES -o OUT4.pfw.gz"},
+	"1 one of several files cannot be used; the others were":     {"summary GOOD TEXT", "info GOOD EMPTY", "merge GOOD TEXT -o OUT5.pfw.gz", "slowest TEXT GOOD"},
+	"1 a file was refused by `import`":                           {"import PROFILE TEXTJSON -o OUT6.pfw.gz"},
+	"1 spans are left to replay":                                 {"replay SPANS --endpoint http://127.0.0.1:1 --retry 0s"},
+	"2 the command was used wrongly":                             {"summary", "nonsense", "events GOOD --limit x", "split GOOD TORN -o DIR", "replay GOOD", "summary GOOD --sort size"},
+	"2 there is no such file, or none can be read":               {"summary NONE", "info NONE", "validate NONE", "replay NONE --endpoint http://127.0.0.1:1", "recover NONE"},
+	"2 an output is there already, or cannot be written":         {"merge GOOD -o TORN", "convert GOOD --to v1 -o NONE/x.pfw.gz", "split GOOD -o TEXT"},
+	"2 the command was interrupted":                              {"interrupted summary GOOD", "interrupted merge GOOD -o OUT7.pfw.gz"},
+}
+
+var statusRow = regexp.MustCompile(`(?m)^\| ([012]) \| (.*) \|$`)
+
+// Each row of the page is true.
+func TestExitStatusOfEachRow(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := filepath.Join(dir, "good.pfw.gz")
+	if err := makeTrace([]string{good}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = `{"id":1,"name":"forward","cat":"compute","pid":1,"tid":1,"ts":5,"dur":2,"ph":"X","args":{"hhash":"ab"}}` + "\n"
+	spans := filepath.Join(dir, "x.otlp.jsonl")
+	want(t, "convert", good, "--to", "otlp", "-o", spans)
+	names := strings.NewReplacer("TEXTJSON", file("text.json", "no profile"), "GOOD", good, "TEXT", file("text.pfw", "Dear diary\n"), "EMPTY", file("empty.pfw", ""),
+		"TORN", file("torn.pfw.gz", string(data[:len(data)-30])), "LINES", file("lines.pfw", line+"nonsense\n"), "LOOSE", file("loose.pfw", line),
+		"PROFILE", file("profile.json", profile), "SPANS", spans, "OUT", filepath.Join(dir, "out"), "NONE", filepath.Join(dir, "none"), "DIR", filepath.Join(dir, "pieces"))
+	rows := statusRow.FindAllStringSubmatch(string(page), -1)
+	if len(rows) != len(statusCases) {
+		t.Errorf("the page has %d rows, there are cases for %d", len(rows), len(statusCases))
+	}
+	for _, row := range rows {
+		cases := statusCases[row[1]+" "+row[2]]
+		if len(cases) == 0 {
+			t.Errorf("no case for the row %q", row[2])
+		}
+		for _, c := range cases {
+			ctx, cancel := context.WithCancel(context.Background())
+			c, interrupted := strings.CutPrefix(c, "interrupted ")
+			if interrupted {
+				cancel()
+			}
+			var stdout, stderr bytes.Buffer
+			status := run(ctx, strings.Fields(names.Replace(c)), streams{out: &stdout, err: &stderr})
+			cancel()
+			if got := string(rune('0' + status)); got != row[1] {
+				t.Errorf("%s: status %s, the page says %s: %s%s", c, got, row[1], stdout.String(), stderr.String())
+			}
+		}
+	}
+}

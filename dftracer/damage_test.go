@@ -1,0 +1,180 @@
+package dftracer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// killed is the trace of a process that was killed while a span was open of
+// which children had ended: neither its end nor a begin record is there.
+func killed(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	w, err := dftracer.NewWriter(&text, fixed(dftracer.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ts = 1744611912990000
+	outer := w.NextID()
+	w.Begin(&dftracer.Event{ID: outer, Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1})
+	lost, early := w.NextID(), w.NextID()
+	w.Write(&dftracer.Event{Name: "fetch", Cat: "data", TID: 9, TS: ts + 10, Dur: 5, Level: 3, Parent: int64(lost)})
+	w.Write(&dftracer.Event{Name: "fetch", Cat: "data", TID: 9, TS: ts + 20, Dur: 7, Level: 3, Parent: int64(lost)})
+	w.Write(&dftracer.Event{ID: early, Name: "step", Cat: "compute", TID: 9, TS: ts + 30, Dur: 9, Level: 2, Parent: int64(outer)})
+	w.Write(&dftracer.Event{Name: "late", Cat: "compute", TID: 9, TS: ts + 31, Dur: 2, Level: 3, Parent: int64(early)})
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	out := text.String()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Every p_idx of a recovered trace names an event, also where the span itself
+// was never written.
+func TestRecoverLeavesNoOrphans(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "trace.pfw")
+		text := []byte(killed(t))
+		if packed {
+			text = members(text)
+		}
+		writeFile(t, path, string(text))
+		report, err := dftracer.Recover(path, nil)
+		if err != nil || report.Closed != 1 || report.Unfinished != 1 || report.DamagedAt != -1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		v, err := dftracer.ValidateFile(path, nil)
+		if err != nil || !v.OK() || v.Orphans != 0 || v.Counts["dftracer/unfinished/X"] != 1 {
+			t.Errorf("%v, %v, %d orphans", err, v.Err(), v.Orphans)
+		}
+		_, err = dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
+			if ev.Name == "unfinished" && (ev.Dur != 17 || ev.Parent != dftracer.NoParent || ev.TID == 9) {
+				t.Errorf("%+v", ev)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The parents of one part of a rotated trace may be in another one.
+func TestRecoverInventsNothingInAPart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.2.pfw")
+	text := killed(t)
+	at := strings.Index(text, `{"id":6,`)
+	part := `{"id":900,"name":"CM","cat":"dftracer","pid":7,"tid":7,"ph":"M","args":{"hhash":"a","name":"trace.part","value":"2"}}` + "\n"
+	writeFile(t, path, text[:at]+part+text[at:])
+	if report, err := dftracer.Recover(path, nil); err != nil || report.Unfinished != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A recovery that is stopped leaves the file as it was, and nothing beside it.
+func TestRecoverStops(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"a.pfw": []byte(killed(t)), "a.pfw.gz": members([]byte(killed(t)))} {
+		path := filepath.Join(dir, name)
+		writeFile(t, path, string(text))
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := dftracer.Recover(path, &dftracer.RecoverOptions{Stop: ctx.Err}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
+			t.Errorf("%s was changed, %v", name, err)
+		}
+		for what, err := range map[string]error{
+			"validate": func() error {
+				_, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{Stop: ctx.Err})
+				return err
+			}(),
+			"scan": func() error {
+				_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(*dftracer.Event) error { return nil })
+				return err
+			}(),
+		} {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s of %s: %v", what, name, err)
+			}
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// The checksum of a member decides, even if its text reads well.
+func TestGzipChecksumIsChecked(t *testing.T) {
+	data := members(stepsText(t, 50))
+	data[len(data)-6] ^= 1
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	writeFile(t, path, string(data))
+	st, err := dftracer.Scan(path, nil, func(*dftracer.Event) error { return nil })
+	if err != nil || !st.Torn || !errors.Is(st.Cause, gzip.ErrChecksum) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if r, err := dftracer.ValidateFile(path, nil); err != nil || r.OK() {
+		t.Errorf("%v, %v", r.OK(), err)
+	}
+}
+
+// What the merge tools of other producers write.
+func TestForeignTraces(t *testing.T) {
+	const rec = `{"id":1,"name":"read","cat":"POSIX","pid":1,"tid":2,"ts":1744611912990000,"dur":5,"ph":"X","args":{"ret":3,"p_idx":77}}`
+	const end = `{"id":2,"name":"end","cat":"dftracer","pid":1,"tid":2,"ts":1744611912990009,"dur":0,"ph":"X","args":{"num_events":1}}`
+	const bare = `{"name":"x","cat":"c","pid":1,"tid":2,"ts":1744611912990000,"dur":5,"ph":"X"}`
+	long := `{"id":3,"name":"` + strings.Repeat("x", 17<<10) + `","cat":"c","pid":1,"tid":2,"ts":1744611912990000,"dur":5,"ph":"X"}`
+	for name, text := range map[string]string{
+		"merged":       "[\n" + rec + "\n" + end + "\n" + rec + "\n" + end + "\n]",
+		"concatenated": "[\n" + rec + "\n]\n[\n" + rec + "\n]\n",
+		"joined":       "[\n" + rec + "\n][\n" + rec + "\n]",
+		"commas":       "[\n" + rec + ",\n" + rec + "\n]\n",
+		"blanks":       "  " + rec + "\n\n" + rec + "\n",
+		"no ids":       bare + "\n" + bare,
+		"long":         long + "\n",
+	} {
+		r, err := dftracer.Validate(strings.NewReader(text), &dftracer.ValidateOptions{AllowForeign: true})
+		if err != nil || !r.OK() {
+			t.Errorf("%s: %v, %v", name, err, r.Err())
+		}
+		if r, err := dftracer.Validate(strings.NewReader(text), nil); err != nil || r.OK() {
+			t.Errorf("%s: a strict validation finds nothing, %v", name, err)
+		}
+	}
+	r, err := dftracer.Validate(strings.NewReader(strings.Replace(rec, `"dur":5`, `"dur":"5"`, 1)), &dftracer.ValidateOptions{AllowForeign: true})
+	if err != nil || r.Count != 1 {
+		t.Errorf("a duration as text is accepted: %v, %v", err, r.Err())
+	}
+}
+
+func TestProblemsAreGrouped(t *testing.T) {
+	r, err := dftracer.Validate(strings.NewReader(brokenTrace(500)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, line := 0, 0
+	for _, g := range r.Groups {
+		n += g.Count
+		if g.First.Line < line || g.First.Text == "" || g.First.Rule != g.Rule {
+			t.Errorf("%+v", g)
+		}
+		line = g.First.Line
+	}
+	if n != r.Count || len(r.Groups) < 5 || len(r.Groups) > 20 {
+		t.Errorf("%d problems in %d groups, %d in all", n, len(r.Groups), r.Count)
+	}
+}

@@ -1,0 +1,33 @@
+package dftracer_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// After an error of its own fn is not called again.
+func TestScanEndsWithTheErrorOfFn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	text := stepsText(t, 4000)
+	var all []byte
+	for range 8 {
+		all = append(all, members(text)...)
+	}
+	writeFile(t, path, string(all))
+	enough := errors.New("enough")
+	for range 20 {
+		n := 0
+		_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true, Workers: 4}, func(*dftracer.Event) error {
+			if n++; n >= 700 {
+				return enough
+			}
+			return nil
+		})
+		if n != 700 || !errors.Is(err, enough) {
+			t.Fatalf("fn was called %d times, %v", n, err)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package pytorch
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
+
+// DeviceClass is what kind of work a device row is.
+type DeviceClass uint8
+
+// The classes. Copies between host and device, inside and between devices, and
+// memsets are ClassCopy; what moves data for a collective is ClassComm.
+const (
+	ClassCompute DeviceClass = iota
+	ClassComm
+	ClassCopy
+	classCount
+)
+
+var classNames = [...]string{"compute", "comm", "copy"}
+
+// String returns the word of rule files and of the argument class.
+func (c DeviceClass) String() string {
+	if int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return classNames[0]
+}
+
+// DeviceRule tells the class of a kernel by its name. The first rule whose
+// pattern matches decides; a kernel without one computes.
+type DeviceRule struct {
+	// Pattern is a regular expression on the kernel's name.
+	Pattern string
+	Class   DeviceClass
+	// Op is the collective of a ClassComm rule, such as all_reduce. When it is
+	// empty the trace tells, or the kernel's name.
+	Op string
+}
+
+// DefaultDeviceRules returns a fresh copy of the built-in table: NCCL and RCCL,
+// symmetric memory and NVLS, DeepEP, NVSHMEM, MSCCL, oneCCL, HCCL, the
+// all-reduces that vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER and
+// TransformerEngine bring along, and what is named after a collective.
+func DefaultDeviceRules() []DeviceRule {
+	comm := func(op, pattern string) DeviceRule {
+		return DeviceRule{Class: ClassComm, Op: op, Pattern: pattern}
+	}
+	return []DeviceRule{
+		// Inductor names what it fuses, also after the collective that comes before.
+		{Class: ClassCompute, Pattern: `^triton_`},
+		comm("", `^ncclx?(Symk?)?(Dev)?Kernel|^nccl\w*Kernel`),
+		comm("", `^(void )?mscclpp::|^(void )?mscclKernel|^(void )?msccl`),
+		comm("barrier", `\bdeep_ep::\w*(::\w+)*::barrier\b`),
+		{Class: ClassCompute, Pattern: `\bdeep_ep::(layout::)?get_dispatch_layout`},
+		comm("all_to_all", `\bdeep_ep::`),
+		comm("barrier", `\b(barrier|put_signal|wait_signal|get_signal)_kernel\b|stream_write_value32|nvshmem\w*(barrier|sync)`),
+		comm("", `\bmultimem_|_multimem_|_nvls_?`),
+		comm("", `\bnvshmem|\broc_?shmem|\brocshmem`),
+		comm("all_reduce", `\bcross_device_reduce|\bquickreduce::|allreduce_prototype`),
+		comm("", `\b[kK]?userbuffers_`),
+		{Class: ClassCompute, Pattern: `(?i)gemm|matmul`},
+		comm("all_reduce", `(?i)all_?reduce`),
+		comm("all_gather", `(?i)all_?gather`),
+		comm("reduce_scatter", `(?i)reduce_?scatter`),
+		comm("all_to_all", `(?i)all_?to_?all|alltoall|moe_?a2a`),
+		comm("", `(?i)\bone_?ccl|\bccl(_|::)|\boneapi::ccl`),
+		comm("", `^hcom_|^hccl|\bxccl`),
+		{Class: ClassCopy, Pattern: `(?i)^mem(cpy|set)\b`},
+	}
+}
+
+// deviceHints are in the name of every kernel, in lower case, to which one of the
+// default rules gives another class than computing. Looking for them first
+// saves running all patterns over the long names of templates.
+var deviceHints = []string{
+	"ccl", "deep_ep", "barrier", "signal", "value32", "nvshmem", "shmem", "multimem", "nvls", "cross_device", "quickreduce", "userbuffers",
+	"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter", "alltoall", "allto_all", "all_to", "a2a", "hcom", "memcpy", "memset",
+}
+
+func hinted(name string) bool {
+	lower := strings.ToLower(name)
+	return slices.ContainsFunc(deviceHints, func(hint string) bool { return strings.Contains(lower, hint) })
+}
+
+// deviceRules is the compiled table with the verdict for every name seen.
+type deviceRules struct {
+	rules []DeviceRule
+	res   []*regexp.Regexp
+	own   int // rules of the user, which come first
+	// verdicts by name id, 2 + index of the rule, 1 for none, 0 for not asked.
+	verdicts []int16
+	known    verdictCache
+}
+
+// verdictCache keeps verdicts by name over the files of an import: ranks have
+// the same names, and patterns are slow on long ones. One import uses it in one
+// goroutine.
+type verdictCache map[string]int16
+
+// maxVerdicts bounds the names in a cache.
+const maxVerdicts = 1 << 14
+
+func (c verdictCache) put(name string, verdict int16) {
+	if len(c) < maxVerdicts {
+		c[name] = verdict
+	}
+}
+
+func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
+	rules := append(append([]DeviceRule(nil), own...), DefaultDeviceRules()...)
+	if len(own) > 1000 {
+		return nil, fmt.Errorf("pytorch: %d device rules, at most 1000 are allowed", len(own))
+	}
+	d := &deviceRules{rules: rules, res: make([]*regexp.Regexp, len(rules)), own: len(own), known: verdictCache{}}
+	for i, r := range rules {
+		re, err := regexp.Compile(r.Pattern)
+		if err != nil {
+			return nil, fmt.Errorf("pytorch: device rule %d: %w", i, err)
+		}
+		if r.Class >= classCount {
+			return nil, fmt.Errorf("pytorch: device rule %d (%s): no such class", i, r.Pattern)
+		}
+		d.res[i] = re
+	}
+	return d, nil
+}
+
+func (d *deviceRules) fork() *deviceRules {
+	return &deviceRules{rules: d.rules, res: d.res, own: d.own, known: d.known}
+}
+
+// match returns the rule for a kernel, nil when there is none.
+func (d *deviceRules) match(r *row, name string) *DeviceRule {
+	for int(r.name) >= len(d.verdicts) {
+		d.verdicts = append(d.verdicts, 0)
+	}
+	if r.name != 0 && d.verdicts[r.name] != 0 {
+		if v := d.verdicts[r.name]; v > 1 {
+			return &d.rules[v-2]
+		}
+		return nil
+	}
+	verdict, ok := d.known[name]
+	if !ok {
+		verdict = d.ask(name)
+		d.known.put(name, verdict)
+	}
+	if r.name != 0 {
+		d.verdicts[r.name] = verdict
+	}
+	if verdict > 1 {
+		return &d.rules[verdict-2]
+	}
+	return nil
+}
+
+// ask runs the patterns.
+func (d *deviceRules) ask(name string) int16 {
+	list := d.res
+	if !hinted(name) {
+		list = list[:d.own]
+	}
+	for i, re := range list {
+		if re.MatchString(name) {
+			return int16(i + 2)
+		}
+	}
+	return 1
+}
+
+// classOf returns the class of a device row. A kernel that the trace itself
+// calls a collective is one.
+func (p *process) classOf(r *row) DeviceClass {
+	switch r.kind {
+	case kineto.KindMemcpy, kineto.KindMemset:
+		return ClassCopy
+	case kineto.KindKernel:
+		if r.extra != "" {
+			return ClassComm
+		}
+	}
+	if rule := p.deviceRules.match(r, p.names.of(r)); rule != nil && (rule.Class != ClassComm || r.kind != kineto.KindKernel) {
+		return rule.Class
+	}
+	return ClassCompute
+}
+
+// opWords finds a collective inside the name of a kernel.
+var opWords = []struct{ word, op string }{
+	{"reduce_scatter", "reduce_scatter"}, {"reducescatter", "reduce_scatter"},
+	{"all_reduce", "all_reduce"}, {"allreduce", "all_reduce"},
+	{"all_gather", "all_gather"}, {"allgather", "all_gather"},
+	{"all_to_all", "all_to_all"}, {"alltoall", "all_to_all"},
+	{"broadcast", "bcast"}, {"barrier", "barrier"},
+}
+
+// kernelOp returns the collective that a kernel's name tells, and its word.
+func kernelOp(rule *DeviceRule, name string) (op, word string) {
+	if w, ok := commKernel(name); ok {
+		word = w
+		op = commOp(w)
+	} else {
+		word = shortName(name)
+		lower := strings.ToLower(name)
+		for _, m := range opWords {
+			if strings.Contains(lower, m.word) {
+				op = m.op
+				break
+			}
+		}
+	}
+	if rule != nil && rule.Op != "" {
+		op = rule.Op
+	}
+	return op, word
+}
+
+// shortName cuts return type, namespaces, template and parameters off a
+// kernel's name: void deep_ep::intranode::dispatch<8, 768>(int4*) gives dispatch.
+func shortName(name string) string {
+	name = strings.TrimPrefix(name, "void ")
+	name = strings.ReplaceAll(name, "(anonymous namespace)::", "")
+	if i := strings.IndexAny(name, "<("); i > 0 {
+		name = name[:i]
+	}
+	if i := strings.LastIndex(name, "::"); i >= 0 {
+		name = name[i+2:]
+	}
+	return name
+}

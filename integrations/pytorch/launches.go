@@ -1,0 +1,64 @@
+package pytorch
+
+import (
+	"encoding/binary"
+
+	"github.com/trainspan/trainspan/internal/spill"
+)
+
+// A phase owns the device work that any thread of its process launched inside
+// it: backward runs on threads of autograd's own.
+
+// share is device time and what it belongs to: the moment of its launch, or the
+// number of the row that launched it.
+type share struct{ of, time int64 }
+
+func shareCodec() spill.Codec[share] {
+	return spill.Codec[share]{
+		Key: func(s *share) spill.Key { return spill.Key{First: s.of} },
+		Append: func(dst []byte, s *share) []byte {
+			return binary.AppendVarint(binary.AppendVarint(dst, s.of), s.time)
+		},
+		Decode: func(src []byte, s *share) error {
+			d := rowReader{b: src}
+			if s.of, s.time = d.int(), d.int(); d.bad {
+				return errRow
+			}
+			return nil
+		},
+	}
+}
+
+// launchSum adds up device time by launch. Asked for times that do not go
+// back, it reads the launches once.
+type launchSum struct {
+	p    *process
+	it   *spill.Iter[share]
+	next *share
+	at   int64 // of the last question
+	sum  int64
+}
+
+// until returns the device time, in nanoseconds, launched before t.
+func (l *launchSum) until(t int64) int64 {
+	if l.p == nil || l.p.launches.Len() == 0 {
+		return 0
+	}
+	if l.it == nil || t < l.at {
+		l.it, l.sum = l.p.launches.Iter(), 0
+		l.next = l.it.Next()
+	}
+	l.at = t
+	for l.next != nil && l.next.of < t {
+		l.sum += l.next.time
+		l.next = l.it.Next()
+	}
+	return l.sum
+}
+
+func (l *launchSum) err() error {
+	if l.it == nil {
+		return nil
+	}
+	return l.it.Err()
+}

@@ -1,0 +1,117 @@
+package pytorch
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// RuleTable is both tables of rules: which annotations and operators become AI
+// events, and what kind of work a kernel is.
+type RuleTable struct {
+	Rows    []Rule
+	Kernels []DeviceRule
+}
+
+// ParseRules reads rules, one per line:
+//
+//	annotation compute.forward  ^my_forward$
+//	operator   compute.gemm     ^mylib::gemm
+//	annotation none             ^forward_hooks$
+//	kernel     comm.all_reduce  ^mylib::ring_reduce
+//	kernel     copy             ^mylib::stage
+//
+// The second word is the category and the name of the event, or the class of a
+// kernel (compute, comm, copy) with the collective; the rest of the line is a
+// regular expression. A named group, (?P<optimizer>.+), becomes an argument.
+// Empty lines and lines that begin with # are passed over.
+func ParseRules(r io.Reader) (RuleTable, error) {
+	var t RuleTable
+	s := bufio.NewScanner(r)
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if err := t.add(line); err != nil {
+			return RuleTable{}, fmt.Errorf("pytorch: rules, line %d: %w", n, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return RuleTable{}, fmt.Errorf("pytorch: rules: %w", err)
+	}
+	return t, nil
+}
+
+func (t *RuleTable) add(line string) error {
+	kind, rest := nextWord(line)
+	what, pattern := nextWord(rest)
+	if pattern == "" {
+		return fmt.Errorf("%q: give a kind (annotation, operator, kernel), what it is, and a regular expression", line)
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	cat, name, _ := strings.Cut(what, ".")
+	switch kind {
+	case "kernel":
+		for i, word := range classNames {
+			if word == cat && (name == "" || DeviceClass(i) == ClassComm) {
+				t.Kernels = append(t.Kernels, DeviceRule{Pattern: pattern, Class: DeviceClass(i), Op: name})
+				return nil
+			}
+		}
+		return fmt.Errorf("%q: a kernel is compute, copy, comm or comm with a collective, such as comm.all_reduce", what)
+	case "annotation", "operator":
+		rule := Rule{Pattern: pattern, Ops: kind == "operator", Cat: cat, Name: name, Outermost: true}
+		if what == "none" {
+			rule.Cat = ""
+		} else if name == "" {
+			return fmt.Errorf("%q: give category and name, such as compute.forward, or none", what)
+		}
+		for _, group := range re.SubexpNames() {
+			if group != "" {
+				rule.Arg = group
+				break
+			}
+		}
+		t.Rows = append(t.Rows, rule)
+		return nil
+	}
+	return fmt.Errorf("%q: a rule begins with annotation, operator or kernel", kind)
+}
+
+func nextWord(s string) (word, rest string) {
+	s = strings.TrimSpace(s)
+	if i := strings.IndexAny(s, " \t"); i >= 0 {
+		return s[:i], strings.TrimSpace(s[i:])
+	}
+	return s, ""
+}
+
+// WriteTo writes the rules as ParseRules reads them.
+func (t RuleTable) WriteTo(w io.Writer) (int64, error) {
+	var b strings.Builder
+	for _, r := range t.Rows {
+		kind, what := "annotation", "none"
+		if r.Ops {
+			kind = "operator"
+		}
+		if r.Name != "" {
+			what = r.Cat + "." + r.Name
+		}
+		fmt.Fprintf(&b, "%-10s  %-22s  %s\n", kind, what, r.Pattern)
+	}
+	for _, r := range t.Kernels {
+		what := r.Class.String()
+		if r.Op != "" {
+			what += "." + r.Op
+		}
+		fmt.Fprintf(&b, "%-10s  %-22s  %s\n", "kernel", what, r.Pattern)
+	}
+	n, err := io.WriteString(w, b.String())
+	return int64(n), err
+}

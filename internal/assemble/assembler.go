@@ -1,0 +1,278 @@
+package assemble
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// Arguments that the assembler adds.
+const (
+	ArgTruncated = "truncated" // of a span that did not end
+	ArgTraceID   = "trace_id"
+	ArgSpanID    = "span_id"
+	ArgSpan      = "span" // of an event's record: the id of its span in the file
+)
+
+const (
+	// maxWaitingBytes bounds the memory of the spans that wait.
+	maxWaitingBytes = 16 << 20
+	// slack is how far, in microseconds, the clocks behind the times of parent
+	// and child may disagree: a parent that comes after its child and misses it
+	// by less is stretched to cover it.
+	slack = 10_000
+)
+
+// Options configures an Assembler. The zero value of MaxWaiting and MaxParents
+// is 1; a caller has defaults of its own.
+type Options struct {
+	TID        int64 // of the first lane; the others follow
+	MaxWaiting int   // spans that wait at once; above, the oldest is written
+	MaxParents int   // open spans, and finished ones, that are remembered
+	TraceIDs   bool  // trace_id and span_id for parents that never came
+	NoBegin    bool  // no records of open spans, by which Recover closes them
+	LiveEvents bool  // AddEvent will be called: remember the events that spans bring
+}
+
+// Counts says what was written since they were taken last.
+type Counts struct {
+	Spans, Events, Begins int64
+	Duplicates            int64 // spans left out because they had come before
+	Unfinished            int64 // parents written without having come
+}
+
+// Assembler writes the spans of one process. It is not safe for concurrent use.
+type Assembler struct {
+	w      *dftracer.Writer
+	o      Options
+	counts Counts
+
+	family  *family
+	lanes   lanes
+	waiting map[Key]*Span
+	below   map[Key]*Span // the first of the waiting children of a span
+	queue   []queued      // of waiting spans, by arrival
+	bytes   int
+	touched []*relative // open spans that something was written of
+
+	nameless uint64 // spans without an id
+
+	// Memory that is used again.
+	members map[Key]*Span
+	all     []*Span
+	heads   []*Span
+	args    []dftracer.Arg
+}
+
+type queued struct {
+	span *Span
+	at   time.Time
+}
+
+// New makes an Assembler that writes to w and does not close it.
+func New(w *dftracer.Writer, o Options) *Assembler {
+	o.MaxWaiting, o.MaxParents = max(o.MaxWaiting, 1), max(o.MaxParents, 1)
+	return &Assembler{
+		w: w, o: o, family: newFamily(o.MaxParents),
+		waiting: make(map[Key]*Span), below: make(map[Key]*Span), members: make(map[Key]*Span),
+	}
+}
+
+// Counts returns the counts and sets them to zero.
+func (a *Assembler) Counts() Counts {
+	c := a.counts
+	a.counts = Counts{}
+	return c
+}
+
+// Waiting is how many spans wait.
+func (a *Assembler) Waiting() int { return len(a.waiting) }
+
+// admit readies a span. A span that came before is left out: senders repeat a
+// batch when they did not hear that it was taken.
+func (a *Assembler) admit(s *Span) bool {
+	s.reset()
+	if s.Key.IsZero() { // against the specification, but a span all the same
+		a.nameless++
+		s.Key = Key{}
+		binary.BigEndian.PutUint64(s.Key.Span[:], a.nameless)
+	}
+	if s.Parent == s.Key {
+		s.Parent = Key{}
+	}
+	if r := a.family.find(s.Key); r != nil && r.done || a.waiting[s.Key] != nil {
+		a.counts.Duplicates++
+		return false
+	}
+	return true
+}
+
+// Write writes a span at once, after those that wait.
+func (a *Assembler) Write(s *Span) {
+	a.WriteAll()
+	if a.admit(s) {
+		s.taken = true
+		a.all = append(a.all[:0], s)
+		a.writeFamily(a.all)
+	}
+}
+
+// Add takes a span that came at now, and writes others if too many wait.
+func (a *Assembler) Add(s *Span, now time.Time) {
+	if !a.admit(s) {
+		return
+	}
+	s.measure()
+	a.waiting[s.Key] = s
+	if !s.Parent.IsZero() {
+		if s.next = a.below[s.Parent]; s.next != nil {
+			s.next.prev = s
+		}
+		a.below[s.Parent] = s
+	}
+	a.queue = append(a.queue, queued{s, now})
+	a.bytes += s.size
+	for len(a.queue) > a.o.MaxWaiting || a.bytes > maxWaitingBytes {
+		a.writeOldest()
+	}
+}
+
+// WriteUntil writes the spans that came by that time, with all that hangs
+// together with them.
+func (a *Assembler) WriteUntil(at time.Time) {
+	for len(a.queue) > 0 && (a.queue[0].span.taken || !a.queue[0].at.After(at)) {
+		a.writeOldest()
+	}
+}
+
+// WriteAll writes all spans that wait.
+func (a *Assembler) WriteAll() {
+	for len(a.queue) > 0 {
+		a.writeOldest()
+	}
+}
+
+// writeOldest writes the span that waits longest, its relatives among the
+// waiting spans included.
+func (a *Assembler) writeOldest() {
+	s := a.queue[0].span
+	a.queue[0] = queued{}
+	if a.queue = a.queue[1:]; len(a.queue) == 0 {
+		a.queue = nil
+	}
+	if !s.taken {
+		a.writeFamily(a.gather(s))
+	}
+}
+
+// Finish writes everything, what is known of spans that did not end included.
+func (a *Assembler) Finish() {
+	a.WriteAll()
+	a.finish(0)
+}
+
+// Shrink writes everything that waits and forgets all but the newest so many
+// open and as many finished spans, for a file that is put aside.
+func (a *Assembler) Shrink(keep int) {
+	a.WriteAll()
+	a.finish(keep)
+	a.family.keepEnded(keep)
+	a.members, a.all, a.heads, a.args = make(map[Key]*Span), nil, nil, nil
+	a.waiting, a.below = make(map[Key]*Span), make(map[Key]*Span)
+}
+
+// Resume makes the assembler go on with another writer of the same file.
+func (a *Assembler) Resume(w *dftracer.Writer) { a.w = w }
+
+// finish writes all but the newest so many open spans as unfinished.
+func (a *Assembler) finish(keep int) {
+	var open []*relative
+	for a.family.open.len > keep {
+		open = append(open, a.family.oldestOpen())
+	}
+	// A parent ends no sooner than its children.
+	slices.SortStableFunc(open, func(x, y *relative) int { return y.depth() - x.depth() })
+	for _, r := range open {
+		a.unfinished(r)
+	}
+}
+
+// unfinishedKey is the name of a parent that did not come.
+var unfinishedKey = dftracer.NewKey(noScope, "unfinished")
+
+// unfinished writes a span that did not end, as far as it is known, around its
+// children.
+func (a *Assembler) unfinished(r *relative) {
+	key := &unfinishedKey
+	if r.begun != nil {
+		key = r.begun.key
+		r.extend(r.begun.start, r.begun.start)
+	} else if r.end == 0 {
+		a.lanes.leave(r.id) // nothing was ever written below it
+		return
+	}
+	parent := dftracer.NoParent
+	var above uint64
+	if p := r.parent; p != nil {
+		parent = int64(p.id)
+		if !p.done {
+			above = p.id
+			p.extend(r.start, r.end)
+		} else if !p.contains(r.start, r.end) {
+			parent = dftracer.NoParent
+		}
+	}
+	args := append(a.args[:0], dftracer.Int(ArgTruncated, 1))
+	if a.o.TraceIDs {
+		args = append(args, dftracer.String(ArgTraceID, hex.EncodeToString(r.key.Trace[:])),
+			dftracer.String(ArgSpanID, hex.EncodeToString(r.key.Span[:])))
+	}
+	lane := a.lanes.place(r.id, above, r.start, r.end)
+	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
+	a.args = args
+	a.counts.Unfinished++
+}
+
+func (a *Assembler) tid(lane int) int64 { return a.o.TID + int64(max(lane, 0)) }
+
+// expect gives what is known of a span, from now on.
+func (a *Assembler) expect(key Key) *relative {
+	if r := a.family.find(key); r != nil {
+		return r
+	}
+	r, forgotten := a.family.expect(key, a.w.NextID())
+	if forgotten != nil {
+		a.unfinished(forgotten)
+	}
+	return r
+}
+
+func (a *Assembler) touch(r *relative) {
+	if !r.touched && !a.o.NoBegin {
+		r.touched = true
+		a.touched = append(a.touched, r)
+	}
+}
+
+// announce writes begin records of the open spans that something was written
+// of, so that Recover can close them should this process be killed.
+func (a *Assembler) announce() {
+	for i, r := range a.touched {
+		a.touched[i] = nil
+		waits := r.touched && r.in != nil && r.begun == nil
+		r.touched = false
+		if !waits || r.announced != 0 && r.announced <= r.start {
+			continue
+		}
+		r.announced = r.start
+		a.w.Begin(&dftracer.Event{
+			ID: r.id, Name: unfinishedKey.Name(), Cat: unfinishedKey.Cat(), TID: a.tid(a.lanes.homeOf(r.id)), TS: r.start,
+			Parent: dftracer.NoParent,
+		})
+		a.counts.Begins++
+	}
+	a.touched = a.touched[:0]
+}

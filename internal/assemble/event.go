@@ -1,0 +1,104 @@
+package assemble
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// AddEvent takes an event of a span that may be open, may wait or may have been
+// written. Its record is written at once unless the span waits.
+func (a *Assembler) AddEvent(key Key, e Event) {
+	if s := a.waiting[key]; s != nil {
+		for i := range s.Events {
+			if s.Events[i].mark() == e.mark() {
+				return
+			}
+		}
+		s.Events = append(s.Events, e)
+		s.size += e.size()
+		a.bytes += e.size()
+		return
+	}
+	r := a.expect(key)
+	if r.marked(e.mark()) {
+		return // the span brought it
+	}
+	r.mark(e.mark())
+	tid := a.tid(a.lanes.homeOf(r.id))
+	if !r.done {
+		at := e.Time / 1000
+		r.extend(at, at)
+		a.touch(r)
+		a.announce()
+	}
+	a.writeEvent(&e, r.id, tid)
+}
+
+// Begin says that a span has begun, for one that may last: name, parent (zero
+// if it is not known) and start in microseconds. It does nothing if that is
+// known or the span has come.
+func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args ...dftracer.Arg) {
+	if a.waiting[key] != nil {
+		return
+	}
+	r := a.expect(key)
+	if r.done || r.begun != nil {
+		return
+	}
+	above := dftracer.NoParent
+	if !parent.IsZero() && parent != key {
+		p := a.expect(parent)
+		if !p.done || p.contains(start, start) {
+			r.parent, above = p, int64(p.id)
+		}
+		if !p.done {
+			p.extend(start, start)
+		}
+	}
+	if r.in == nil {
+		return // expecting the parent made it forgotten: the limit is 1
+	}
+	lane := a.lanes.keep(r.id, start)
+	r.begun = &begun{key: name, start: start}
+	r.extend(start, start)
+	a.w.Begin(&dftracer.Event{
+		ID: r.id, Name: name.Name(), Cat: name.Cat(), TID: a.tid(lane), TS: start, Parent: above, Args: args,
+	})
+	a.counts.Begins++
+}
+
+// writeEvents writes the events of a span that were not written before it.
+func (a *Assembler) writeEvents(s *Span, tid int64) {
+	written := slices.Clone(s.self.marks)
+	for i := range s.Events {
+		e := &s.Events[i]
+		if slices.Contains(written, e.mark()) {
+			continue
+		}
+		a.writeEvent(e, s.self.id, tid)
+		if a.o.LiveEvents {
+			s.self.mark(e.mark())
+		}
+	}
+}
+
+// writeEvent writes an event as a metadata record. Arguments called like the
+// record's own get a prefix.
+func (a *Assembler) writeEvent(e *Event, id uint64, tid int64) {
+	args := append(a.args[:0],
+		dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10)), dftracer.Int(ArgSpan, int64(id)))
+	for _, arg := range e.Args {
+		if arg.Key == "name" || arg.Key == "value" || arg.Key == ArgSpan {
+			arg.Key = "event." + arg.Key
+		}
+		args = append(args, arg)
+	}
+	a.w.Write(&dftracer.Event{
+		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
+		TID: tid, Parent: int64(id), Args: args,
+	})
+	a.args = args
+	a.counts.Events++
+}

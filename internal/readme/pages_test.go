@@ -1,0 +1,174 @@
+package readme
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// page is one document, with its name below the root.
+type page struct {
+	name, text string
+}
+
+// pages returns the README files and all pages of docs.
+func pages(t *testing.T) []page {
+	t.Helper()
+	var all []page
+	for _, pattern := range []string{"README.md", "docs/*.md", "*/README.md", "*/*/README.md"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, page{filepath.ToSlash(rel), string(text)})
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d pages", len(all))
+	}
+	return all
+}
+
+var (
+	fence   = regexp.MustCompile("(?s)```(\\w*)\n(.*?)```")
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkTo  = regexp.MustCompile(`\]\(([^)\s:#]*)(#[^)\s]*)?\)`)
+	makes   = regexp.MustCompile(`\bmake (?:-C (\S+) )?([a-z][a-z0-9-]*)`)
+	quoted  = regexp.MustCompile("`([^`\n]+)`")
+)
+
+// prose is a page without its blocks of code.
+func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
+
+// commands returns the lines of the shell blocks, without prompts and comments.
+func (p page) commands() (lines []string) {
+	for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
+		if block[1] != "sh" && block[1] != "bash" && block[1] != "" {
+			continue
+		}
+		for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+			line, _, _ = strings.Cut(line, " #")
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// anchor is what GitHub makes of a heading.
+func anchor(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, strings.TrimSpace(text))
+}
+
+// TestLinks checks that what the documents point at is there, headings included.
+func TestLinks(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, m := range linkTo.FindAllStringSubmatch(p.prose(), -1) {
+			target := filepath.Join(root, filepath.Dir(p.name), m[1])
+			if m[1] == "" {
+				target = filepath.Join(root, p.name)
+			}
+			info, err := os.Stat(target)
+			if err != nil {
+				t.Errorf("%s points at %s, which is not there", p.name, m[1])
+				continue
+			}
+			if m[2] == "" || info.IsDir() || !strings.HasSuffix(target, ".md") {
+				continue
+			}
+			text, err := os.ReadFile(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
+				found = found || "#"+anchor(h[1]) == m[2]
+			}
+			if !found {
+				t.Errorf("%s points at %s%s, which has no such heading", p.name, m[1], m[2])
+			}
+		}
+	}
+}
+
+// TestMakeTargets checks the targets that the pages name.
+func TestMakeTargets(t *testing.T) {
+	n := 0
+	for _, p := range pages(t) {
+		mentions := strings.Join(p.commands(), "\n")
+		for _, m := range quoted.FindAllStringSubmatch(p.prose(), -1) {
+			mentions += "\n" + m[1]
+		}
+		for _, m := range makes.FindAllStringSubmatch(mentions, -1) {
+			file, err := os.ReadFile(filepath.Join(root, m[1], "Makefile"))
+			if err != nil {
+				file, err = os.ReadFile(filepath.Join(root, filepath.Dir(p.name), m[1], "Makefile"))
+			}
+			if err != nil {
+				t.Errorf("%s: %s: there is no Makefile", p.name, m[0])
+				continue
+			}
+			n++
+			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(m[2]) + `:`).Match(file) {
+				t.Errorf("%s: %s: there is no such target", p.name, m[0])
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d targets were found", n)
+	}
+}
+
+var fileName = regexp.MustCompile(`^[\w.-]+(/[\w.*-]+)+/?$`)
+
+// TestFilesAndFolders checks the paths of this repository that the pages name.
+func TestFilesAndFolders(t *testing.T) {
+	folders := map[string]bool{}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		folders[e.Name()] = e.IsDir()
+	}
+	n := 0
+	for _, p := range pages(t) {
+		for _, m := range quoted.FindAllStringSubmatch(p.prose(), -1) {
+			name := strings.TrimPrefix(m[1], "./")
+			first, _, _ := strings.Cut(name, "/")
+			// What a run leaves behind is not there yet.
+			if !fileName.MatchString(name) || !folders[first] || first == "out" || first == "bin" {
+				continue
+			}
+			n++
+			found, err := filepath.Glob(filepath.Join(root, name))
+			beside, _ := filepath.Glob(filepath.Join(root, filepath.Dir(p.name), name))
+			if err != nil || len(found)+len(beside) == 0 {
+				t.Errorf("%s names %s, which is not there", p.name, m[1])
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d paths were found", n)
+	}
+}

@@ -1,0 +1,157 @@
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// hangs is an output one of whose methods does not return before release.
+type hangs struct {
+	outputs.None
+	wants   outputs.Wants
+	in      string
+	release chan struct{}
+}
+
+func (h *hangs) hang(in string) {
+	if h.in == in {
+		<-h.release
+	}
+}
+
+func (h *hangs) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return h.wants, nil
+}
+func (h *hangs) Export(*outputs.Record) error     { h.hang("Export"); return nil }
+func (h *hangs) OnEnd(sdktrace.ReadOnlySpan)      { h.hang("OnEnd") }
+func (h *hangs) EndScopes()                       { h.hang("EndScopes") }
+func (h *hangs) ReportLosses(outputs.Losses)      { h.hang("ReportLosses") }
+func (h *hangs) ForceFlush(context.Context) error { h.hang("ForceFlush"); return nil }
+func (h *hangs) Shutdown(context.Context) error   { h.hang("Shutdown"); return nil }
+
+// withHanging runs a job in which a method of an output hangs, on a clock of
+// its own, so that times are exact.
+func withHanging(t *testing.T, in string, wants outputs.Wants, run func(*testing.T, *telemetry.Provider, *memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &hangs{wants: wants, in: in, release: make(chan struct{})}
+		mem := &memory{}
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
+			WithExporter(h).WithExporter(mem).WithShutdownTimeout(3 * time.Second).ConfigureProvider(context.Background())
+		check(t, err)
+		run(t, tel, mem)
+		close(h.release)
+		_ = tel.Shutdown(context.Background())
+		synctest.Wait()
+		if mem.shutdown != 1 {
+			t.Errorf("%s: the other output was shut down %d times", in, mem.shutdown)
+		}
+	})
+}
+
+// Whatever an output hangs in, Shutdown keeps its deadline: that of its context
+// or, where that has none or is done, the shutdown timeout.
+func TestShutdownWhateverHangs(t *testing.T) {
+	all := outputs.Wants{Spans: true, Scopes: true, Records: true, All: true}
+	for _, in := range []string{"Export", "OnEnd", "EndScopes", "ReportLosses", "ForceFlush", "Shutdown"} {
+		for _, network := range []bool{false, true} {
+			wants := all
+			wants.Network = network
+			withHanging(t, in, wants, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
+				_, _ = tel.StartSpan(context.Background(), "open")
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				start := time.Now()
+				_ = tel.Shutdown(ctx)
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("%s: Shutdown took %v", in, took)
+				}
+			})
+		}
+	}
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, ctx := range []context.Context{context.Background(), done} {
+		withHanging(t, "Shutdown", all, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
+			start := time.Now()
+			if err := tel.Shutdown(ctx); err == nil {
+				t.Error("an output that did not shut down is no error")
+			}
+			if took := time.Since(start); took != 3*time.Second {
+				t.Errorf("Shutdown took %v", took)
+			}
+		})
+	}
+}
+
+// The end of the application waits for outputs that hang for one shutdown
+// timeout, together with the Shutdown that follows, and is no error: telemetry
+// that cannot be written is not the training's.
+func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
+	for _, in := range []string{"Export", "ReportLosses", "ForceFlush", "Shutdown"} {
+		for _, network := range []bool{false, true} {
+			wants := outputs.Wants{Records: true, Network: network}
+			withHanging(t, in, wants, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
+				cb := callbacks.New(tel)
+				started(t)(cb.OnAppStart(context.Background()))
+				start := time.Now()
+				check(t, cb.OnAppEnd(context.Background()))
+				_ = tel.Shutdown(context.Background())
+				limit := 3 * time.Second
+				if network { // the files are flushed before that
+					limit += limit / 10
+				}
+				if took := time.Since(start); took > limit {
+					t.Errorf("%s, network %v: it took %v", in, network, took)
+				}
+			})
+		}
+	}
+}
+
+// An output whose Export hangs for ever costs calls 100 ms in all, its losses
+// are counted, and the other outputs miss nothing.
+func TestOutputThatHangsForEver(t *testing.T) {
+	withHanging(t, "Export", outputs.Wants{Records: true}, func(t *testing.T, tel *telemetry.Provider, mem *memory) {
+		start := time.Now()
+		for range 40_000 {
+			_, s := tel.StartSpan(context.Background(), "x")
+			s.End()
+		}
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("calls waited %v", took)
+		}
+		_ = tel.Shutdown(context.Background())
+		s := tel.Stats()
+		if len(mem.all()) != 80_000 || s.DroppedRecords != 80_000 || s.Outputs[0].Dropped != 80_000 {
+			t.Errorf("the other output has %d records, %d are lost, by the output's own count %d", len(mem.all()), s.DroppedRecords, s.Outputs[0].Dropped)
+		}
+	})
+}
+
+// errorsAtClose fails to close.
+type errorsAtClose struct{ memory }
+
+func (*errorsAtClose) Shutdown(context.Context) error { return fmt.Errorf("disk full") }
+
+// What goes wrong when outputs are closed is never the outcome of OnAppEnd.
+func TestOnAppEndGivesNoErrorsOfOutputs(t *testing.T) {
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
+		WithExporter(&errorsAtClose{}).ConfigureProvider(context.Background())
+	check(t, err)
+	cb := callbacks.New(tel)
+	started(t)(cb.OnAppStart(context.Background()))
+	check(t, cb.OnAppEnd(context.Background()))
+	if err := tel.Shutdown(context.Background()); err == nil {
+		t.Error("Shutdown says nothing of it")
+	}
+}

@@ -1,0 +1,53 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// The log handler and the clock are the program's. A panic of theirs must not
+// reach the training loop, and must not end what telemetry is doing.
+
+// calmHandler is a handler whose panics lose a message and nothing else.
+type calmHandler struct{ slog.Handler }
+
+func calm(l *slog.Logger) *slog.Logger {
+	if _, ok := l.Handler().(calmHandler); ok {
+		return l
+	}
+	return slog.New(calmHandler{l.Handler()})
+}
+
+func (h calmHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
+	defer func() { _ = recover() }()
+	return h.Handler.Enabled(ctx, level)
+}
+
+func (h calmHandler) Handle(ctx context.Context, r slog.Record) error {
+	defer func() { _ = recover() }()
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h calmHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return calmHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h calmHandler) WithGroup(name string) slog.Handler {
+	return calmHandler{h.Handler.WithGroup(name)}
+}
+
+// calmClock is a clock that tells the system's time where the program's panics.
+type calmClock struct {
+	Clock
+	system systemClock
+}
+
+func (c calmClock) Now() (now time.Time) {
+	defer func() {
+		if recover() != nil {
+			now = c.system.Now()
+		}
+	}()
+	return c.Clock.Now()
+}

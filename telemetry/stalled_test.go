@@ -1,0 +1,160 @@
+//go:build unix
+
+package telemetry_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// pipe makes a pipe and holds it open, so that writers do not wait for a
+// reader. Nobody reads it.
+func pipe(t *testing.T, name string) (path string, reader *os.File) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	check(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return path, f
+}
+
+// stalledJob writes its trace and its JSON lines to pipes.
+func stalledJob(t *testing.T) (tel *telemetry.Provider, trace, lines *os.File) {
+	t.Helper()
+	tracePath, trace := pipe(t, "trace.pfw")
+	linesPath, lines := pipe(t, "records.jsonl")
+	quiet := func(error) {}
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
+		WithExporter(pfw.New(tracePath, &pfw.Options{Trace: &dftracer.Options{StallMemory: 1 << 20, OnError: quiet}})).
+		WithExporter(file.New(linesPath, &file.Options{StallMemory: 1 << 20, OnError: quiet})).
+		ConfigureProvider(context.Background())
+	check(t, err)
+	return tel, trace, lines
+}
+
+// text is long enough to fill a pipe and its memory with a few thousand spans.
+var text = strings.Repeat("long ", 100)
+
+func fill(tel *telemetry.Provider, n int) {
+	for range n {
+		_, s := tel.StartSpan(context.Background(), "step")
+		s.AddEvent(text)
+		s.End()
+	}
+}
+
+// fileStats gives the counts of the trace and of the records.
+func fileStats(tel *telemetry.Provider) (trace, records outputs.FileStats) {
+	tel.Files(func(f outputs.FileStats) {
+		if f.Output == "trace" {
+			trace = f
+		} else {
+			records = f
+		}
+	})
+	return trace, records
+}
+
+// Two files that take nothing hold up no call for ever, and Shutdown returns by
+// its deadline: both would hang here, because nobody reads the pipes. What is
+// lost is counted.
+func TestStalledFiles(t *testing.T) {
+	tel, _, _ := stalledJob(t)
+	ctx, app := tel.Start(context.Background(), "application")
+	_ = ctx
+	const n = 4000
+	fill(tel, n)
+	within, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := tel.Shutdown(within); err == nil {
+		t.Error("files that are not complete are no error")
+	}
+	app.End() // after the end: nothing
+	trace, records := fileStats(tel)
+	if trace.Lost < n || records.Lost < 2*n || trace.Errors+trace.Lost == 0 {
+		t.Errorf("trace %+v\nrecords %+v", trace, records)
+	}
+	before := tel.Stats()
+	fill(tel, 10)
+	if after := tel.Stats(); after.Records != before.Records {
+		t.Error("something is recorded after the end")
+	}
+}
+
+// OnAppEnd on such files returns, and is no error.
+func TestOnAppEndWithStalledFiles(t *testing.T) {
+	tracePath, _ := pipe(t, "trace.pfw")
+	linesPath, _ := pipe(t, "records.jsonl")
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
+		WithExporter(pfw.New(tracePath, nil)).WithExporter(file.New(linesPath, nil)).
+		WithShutdownTimeout(500 * time.Millisecond).ConfigureProvider(context.Background())
+	check(t, err)
+	cb := callbacks.New(tel)
+	started(t)(cb.OnAppStart(context.Background()))
+	fill(tel, 500)
+	check(t, cb.OnAppEnd(context.Background()))
+	if err := tel.Shutdown(context.Background()); err == nil {
+		t.Error("Shutdown says nothing of what is missing")
+	}
+}
+
+// After a stall all that was held in memory is written, and the file says what
+// is missing: what it holds and what it says was lost add up.
+func TestFilesAfterAStall(t *testing.T) {
+	tel, trace, lines := stalledJob(t)
+	const n = 4000
+	fill(tel, n)
+	traceText, linesText := readAll(trace), readAll(lines)
+	for tel.ForceFlush(context.Background()) != nil { // until both files take something again
+		time.Sleep(time.Millisecond)
+	}
+	fill(tel, 1)
+	_ = tel.Shutdown(context.Background()) // says what was lost
+	tr, re := fileStats(tel)
+	gotTrace, gotLines := traceText(), linesText()
+	spansRead := strings.Count(gotLines, `{"type":"stop"`) + strings.Count(gotLines, `{"type":"start"`) + strings.Count(gotLines, `{"type":"event"`)
+	if want := int64(3 * (n + 1)); int64(spansRead)+re.Lost != want || re.Lost == 0 {
+		t.Errorf("records: %d are there, %d are lost, of %d", spansRead, re.Lost, want)
+	}
+	if !strings.Contains(gotLines, "records are missing") {
+		t.Error("the JSON lines do not say what is missing")
+	}
+	if tr.Lost == 0 || !strings.Contains(gotTrace, "lost") {
+		t.Errorf("the trace does not say what is missing: %+v", tr)
+	}
+}
+
+// readAll reads a pipe from now on, and gives what came until it is called.
+func readAll(f *os.File) func() string {
+	const last = "\x00"
+	text := make(chan string, 1)
+	go func() {
+		var b strings.Builder
+		for buf := make([]byte, 1<<16); !strings.HasSuffix(b.String(), last); {
+			n, err := f.Read(buf)
+			if b.Write(buf[:n]); err != nil {
+				break
+			}
+		}
+		text <- b.String()
+	}()
+	return func() string {
+		_, _ = f.WriteString(last)
+		return <-text
+	}
+}
