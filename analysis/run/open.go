@@ -29,6 +29,11 @@ type Set struct {
 	// Workers is how many files are read at a time; 0 means one per processor.
 	Workers int
 
+	// Stop, when not nil, is asked now and then while files are read, from
+	// several goroutines. Its error ends Read, which returns it: give it a
+	// context's Err. It must go on to return an error once it has.
+	Stop func() error
+
 	traces  []*group // trace files, those of one process together
 	records []string // files of JSON lines
 }

@@ -1,12 +1,14 @@
 package run_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -282,3 +284,33 @@ func TestStartedByHand(t *testing.T) {
 		t.Errorf("%v, want %v", have, want)
 	}
 }
+
+// TestStop: reading ends soon after somebody asks for it.
+func TestStop(t *testing.T) {
+	var more []string
+	for range 20_000 {
+		more = append(more, fetch)
+	}
+	set, err := run.Open(files(t, map[string]string{"a.pfw": process(11, 0, 100, "", more...), "b.pfw": process(12, 0, 100, "", more...)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("stop")
+	var asked, spans atomic.Int64
+	set.Stop = func() error {
+		if asked.Add(1) < 3 {
+			return nil
+		}
+		return stop
+	}
+	_, err = set.Read(func(*run.Process) run.Sink { return counting{&spans} })
+	if !errors.Is(err, stop) || spans.Load() == 0 || spans.Load() > 20_000 {
+		t.Errorf("%v after %d spans", err, spans.Load())
+	}
+}
+
+type counting struct{ n *atomic.Int64 }
+
+func (c counting) Span(*run.Span)   { c.n.Add(1) }
+func (c counting) Event(*run.Event) {}
+func (c counting) Close() error     { return nil }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 		Example: `  trainspan compare out/base out/new
   trainspan compare out/base out/new --fail-over 3%
   trainspan compare nightly/*/ out/new --markdown >> "$SUMMARY"`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, &o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.compare(cmd.Context(), args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.failOver, "fail-over", "0%", "the change from which on a slower run is status 3")
@@ -47,7 +48,7 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 	return cmd
 }
 
-func (a *app) compare(args []string, o *compareOptions) error {
+func (a *app) compare(ctx context.Context, args []string, o *compareOptions) error {
 	if len(args) < 2 {
 		return usage("compare needs a base run and a new one; name two directories")
 	}
@@ -67,7 +68,7 @@ func (a *app) compare(args []string, o *compareOptions) error {
 	}
 	runs := make([]*compare.Run, len(args))
 	for i, dir := range args {
-		j, err := a.readJob([]string{dir})
+		j, err := a.readJob(ctx, []string{dir})
 		if err != nil {
 			return err
 		}

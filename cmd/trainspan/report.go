@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ do not suffice to say.`,
   trainspan report out/demo --html report.html
   trainspan report out/demo --json | jq .verdict
   trainspan report out/job --check`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.report(args, &o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, &o) },
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON with everything")
@@ -49,8 +50,8 @@ do not suffice to say.`,
 	return cmd
 }
 
-func (a *app) report(args []string, o *reportOptions) error {
-	j, err := a.readJob(args)
+func (a *app) report(ctx context.Context, args []string, o *reportOptions) error {
+	j, err := a.readJob(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (a *app) report(args []string, o *reportOptions) error {
 }
 
 // readJob reads the largest job below some paths.
-func (a *app) readJob(args []string) (*report.Job, error) {
+func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	if len(args) == 0 {
 		return nil, usage("no directory is given; name that of a job, such as out/demo")
 	}
@@ -83,6 +84,7 @@ func (a *app) readJob(args []string) (*report.Job, error) {
 	if err != nil {
 		return nil, usage("%s", strings.TrimPrefix(explain(err), "run: "))
 	}
+	set.Stop = ctx.Err
 	found, err := report.Read(set)
 	if err != nil {
 		return nil, err
