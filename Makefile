@@ -5,16 +5,29 @@ FUZZTIME ?= 10s
 PKGS ?= ./...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e
+NESTED = benchmarks collector/dftracerexporter e2e report/browser
 
-.PHONY: demo test test-long race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo demo-faults pictures test test-long race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
-# and leaves its telemetry in out/demo.
+# leaves its telemetry in out/demo, and reports what it ran.
 demo:
 	$(GO) run ./examples/charlm -fresh -epochs 1 -out $(OUT)/demo
 	$(GO) run ./examples/charlm -resume -epochs 3 -async-checkpoint -style mixed -out $(OUT)/demo
 	$(GO) run ./cmd/trainspan validate $(OUT)/demo
+	$(GO) run ./cmd/trainspan report $(OUT)/demo --html $(OUT)/demo/report.html
+
+# demo-faults trains four ranks, one of them slow in its data loader, kills all
+# of them once and resumes. Its report must name the rank, the cause and the loss.
+demo-faults:
+	$(GO) run ./examples/charlm/ranks -out $(OUT)/demo-faults
+	$(GO) run ./cmd/trainspan report $(OUT)/demo-faults --html $(OUT)/demo-faults/report.html
+
+# pictures opens the page of a faulty job in Chromium, checks it, and leaves its
+# pictures in out/pictures.
+pictures:
+	mkdir -p $(OUT)/pictures
+	cd report/browser && TRAINSPAN_SCREENSHOTS=$(abspath $(OUT))/pictures $(GO) test -count=1 ./...
 
 # test runs the tests of the root module but the long ones, with the race
 # detector where it can run; test-long runs all of them, without.

@@ -28,6 +28,7 @@ func checkExporters(p *problems, name, key, text string) {
 // nothing here.
 var otherVariables = []string{
 	FileVariable, dftracerFileVariable, attemptVariable, jobVariable,
+	"TRAINSPAN_DIR", // of the front door, package trainspan
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
 	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR", "DFTRACER_DISABLE_IO", "DFTRACER_DISABLE_POSIX", "DFTRACER_DISABLE_STDIO",
 	"DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",

@@ -29,6 +29,11 @@ type Set struct {
 	// Workers is how many files are read at a time; 0 means one per processor.
 	Workers int
 
+	// Stop, when not nil, is asked now and then while files are read, from
+	// several goroutines. Its error ends Read, which returns it: give it a
+	// context's Err. It must go on to return an error once it has.
+	Stop func() error
+
 	traces  []*group // trace files, those of one process together
 	records []string // files of JSON lines
 }
@@ -50,8 +55,8 @@ var (
 	partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
 )
 
-// errForeign is why files are skipped that are no telemetry.
-var errForeign = errors.New("neither a trace nor JSON lines of this format")
+// ErrForeign is why files are skipped that are no telemetry at all.
+var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
 
 // Open finds the telemetry files among paths, which are files or folders.
 // Folders are searched with all folders below them. Files are told by what is
@@ -187,7 +192,7 @@ func kindOf(path string) (fileKind, error) {
 	text = text[:n]
 	if n == 0 {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = errForeign
+			err = ErrForeign
 		}
 		return 0, err
 	}
@@ -201,7 +206,7 @@ func kindOf(path string) (fileKind, error) {
 			return isRecords, nil
 		}
 	}
-	return 0, errForeign
+	return 0, ErrForeign
 }
 
 // header reads who wrote a trace.

@@ -24,6 +24,9 @@ func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 	workers := s.workers()
 	r.each(workers, len(s.records), func(i int) { r.lines(s.records[i]) })
 	r.each(workers, len(s.traces), func(i int) { r.traces(s.traces[i]) })
+	if err := s.stopped(); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
 	if r.err != nil {
 		return nil, fmt.Errorf("run: %w", r.err)
 	}
@@ -38,6 +41,13 @@ func (s *Set) workers() int {
 		return s.Workers
 	}
 	return runtime.GOMAXPROCS(0)
+}
+
+func (s *Set) stopped() error {
+	if s.Stop == nil {
+		return nil
+	}
+	return s.Stop()
 }
 
 type reading struct {
@@ -56,7 +66,9 @@ func (r *reading) each(workers, n int, do func(int)) {
 	for range min(workers, n) {
 		wait.Go(func() {
 			for i := range next {
-				do(i)
+				if r.set.stopped() == nil {
+					do(i)
+				}
 			}
 		})
 	}

@@ -232,6 +232,12 @@ func (rec *record) span(s *Span) {
 	if s.Step == Unknown {
 		s.Step = integer(rec.Attributes, argStep)
 	}
+	s.Tokens = max(integer(rec.Attributes, argTokens), 0)
+	if s.Tokens == 0 {
+		s.Tokens = max(integer(rec.Attributes, argSamples), 0)
+	}
+	s.Group, _ = rec.Attributes[argGroup].(string)
+	s.GroupSize = int(max(integer(rec.Attributes, argGroupSize), 0))
 }
 
 func (p *recordProcess) start(rec *record) {
@@ -285,7 +291,7 @@ const maxKnown = 1 << 20
 
 func (p *recordProcess) close(id string, s, end *Span) {
 	s.End = max(end.End, s.Start)
-	s.Step, s.First = max(s.Step, end.Step), max(s.First, end.First)
+	s.Step, s.First, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Tokens, end.Tokens)
 	if len(p.known) < maxKnown {
 		p.known[id] = s.Start
 	}

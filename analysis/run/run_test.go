@@ -1,12 +1,14 @@
 package run_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -269,3 +271,46 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("nothing in it: %v", err)
 	}
 }
+
+// TestStartedByHand: nobody counted the attempts, so that all say the first.
+func TestStartedByHand(t *testing.T) {
+	const same = `,"attempt":0,"rank":%d`
+	r := readAll(t, files(t, map[string]string{
+		"1.pfw": process(11, 0, 100, fmt.Sprintf(same, 0), app), "2.pfw": process(12, 1, 90, fmt.Sprintf(same, 1), app),
+		"3.pfw": process(13, 200, 300, fmt.Sprintf(same, 0), app), "4.pfw": process(14, 201, 290, fmt.Sprintf(same, 1), app),
+		"5.pfw": process(15, 400, 500, fmt.Sprintf(same, 0), app), "6.pfw": process(16, 450, 480, fmt.Sprintf(same, 0), app),
+	}))
+	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid11", "r0 a2 pid13", "r0 a3 pid15", "r0 a3 pid16", "r1 a1 pid12", "r1 a2 pid14"}; !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+}
+
+// TestStop: reading ends soon after somebody asks for it.
+func TestStop(t *testing.T) {
+	var more []string
+	for range 20_000 {
+		more = append(more, fetch)
+	}
+	set, err := run.Open(files(t, map[string]string{"a.pfw": process(11, 0, 100, "", more...), "b.pfw": process(12, 0, 100, "", more...)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("stop")
+	var asked, spans atomic.Int64
+	set.Stop = func() error {
+		if asked.Add(1) < 3 {
+			return nil
+		}
+		return stop
+	}
+	_, err = set.Read(func(*run.Process) run.Sink { return counting{&spans} })
+	if !errors.Is(err, stop) || spans.Load() == 0 || spans.Load() > 20_000 {
+		t.Errorf("%v after %d spans", err, spans.Load())
+	}
+}
+
+type counting struct{ n *atomic.Int64 }
+
+func (c counting) Span(*run.Span)   { c.n.Add(1) }
+func (c counting) Event(*run.Event) {}
+func (c counting) Close() error     { return nil }

@@ -32,6 +32,15 @@ type Span struct {
 	// First is train_iterations_start of a training loop.
 	First int64
 
+	// Tokens is how many tokens or samples the process worked on in a training
+	// iteration, zero when that is not known.
+	Tokens int64
+
+	// Group is the process group of a collective, and GroupSize how many ranks
+	// it has. Empty and zero mean that the record does not say.
+	Group     string
+	GroupSize int
+
 	// Thread is the thread or lane, zero when it is not known.
 	Thread int64
 

@@ -27,6 +27,10 @@ const (
 	argRank       = "rank"
 	argWorldSize  = "world_size"
 	argNode       = "node_name"
+	argTokens     = "tokens"
+	argSamples    = "samples"
+	argGroup      = "pg"
+	argGroupSize  = "group_size"
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
@@ -52,12 +56,14 @@ func training(name string) bool {
 
 // traceReader turns trace files into spans and events, process by process.
 type traceReader struct {
-	open  func(*Process) Sink
-	group *group
-	procs map[procKey]*traceProcess
-	order []*traceProcess
-	hosts map[string]string
-	scale int64 // nanoseconds of one unit of time
+	open    func(*Process) Sink
+	group   *group
+	procs   map[procKey]*traceProcess
+	order   []*traceProcess
+	hosts   map[string]string
+	scale   int64 // nanoseconds of one unit of time
+	stopped func() error
+	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
 	span    Span
@@ -79,7 +85,7 @@ type traceProcess struct {
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale}
+	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
 	}
@@ -168,7 +174,7 @@ func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(
 			mu.Lock()
 			defer mu.Unlock()
 			take(ev)
-			return nil
+			return t.goOn()
 		})
 	}
 	r, err := dftracer.OpenReader(path, opts)
@@ -185,7 +191,19 @@ func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(
 			return r.Stats(), err
 		}
 		take(ev)
+		if err := t.goOn(); err != nil {
+			return r.Stats(), err
+		}
 	}
+}
+
+// goOn asks every few thousand events whether reading is to go on.
+func (t *traceReader) goOn() error {
+	if t.read4k++; t.read4k < 4096 {
+		return nil
+	}
+	t.read4k = 0
+	return t.stopped()
 }
 
 func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
@@ -425,6 +443,16 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.First = a.Int64()
 	case argBackground:
 		s.Background = a.Int64() != 0
+	case argTokens:
+		s.Tokens = a.Int64()
+	case argSamples:
+		if s.Tokens == 0 {
+			s.Tokens = a.Int64()
+		}
+	case argGroup:
+		s.Group = a.Text()
+	case argGroupSize:
+		s.GroupSize = int(a.Int64())
 	}
 }
 

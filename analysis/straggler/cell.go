@@ -15,6 +15,8 @@ const (
 	barriers
 )
 
+var barrierNames = [barriers]string{"collective", "backward", "optimizer"}
+
 // groupTime is the time in the collectives of one sub-group.
 type groupTime struct {
 	id  uint16 // 0: none

@@ -173,7 +173,7 @@ func (a *analysis) remark(reason string) {
 func (a *analysis) fillCoverage(v *Verdict) {
 	c, rd := &v.Coverage, a.rd
 	c.Steps, c.Warmup, c.BarrierSpread = rd.m(), rd.dropped, rd.spread
-	c.Barrier = [...]string{"collective", "backward", "optimizer"}[rd.barrier]
+	c.Barrier = barrierNames[rd.barrier]
 	v.StepTime = rd.typical / 1e6
 	if rd.m() == 0 {
 		return

@@ -422,7 +422,7 @@ func (rd *rounds) finish() {
 	var buf, p []float64
 	for s := range m {
 		buf = column(buf, rd.period, everyone, s)
-		if len(buf) < 2 || float64(len(buf)) < minRanks*float64(n) {
+		if len(buf) < min(2, n) || float64(len(buf)) < minRanks*float64(n) {
 			continue
 		}
 		keep = append(keep, s)

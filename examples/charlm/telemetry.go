@@ -59,7 +59,7 @@ func describeJob(cfg *config.Config, opts options) error {
 		cfg.ApplicationName = "charlm"
 	}
 	setDefault(&cfg.SessionTag, filepath.Base(out))
-	setDefault(&cfg.WorldSize, opts.replicas)
+	setDefault(&cfg.WorldSize, 1) // the replicas are goroutines of this one rank
 	if cfg.Training == nil {
 		cfg.Training = &config.Training{}
 	}

@@ -1,0 +1,157 @@
+package fromrun_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+func write(t *testing.T, dir string, a jobgen.Attempt) {
+	t.Helper()
+	if _, err := jobgen.Write(dir, &a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func attempts(t *testing.T, dir string) []fromrun.Attempt {
+	t.Helper()
+	set, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fromrun.New()
+	jobs, err := set.Read(c.Open)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	return c.Attempts(jobs[0])
+}
+
+func TestVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		a     jobgen.Attempt
+		kind  straggler.Kind
+		rank  int
+		cause string
+	}{
+		"healthy":      {jobgen.Attempt{Ranks: 4, Steps: 60}, straggler.Healthy, -1, ""},
+		"input":        {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, straggler.Straggler, 2, "input"},
+		"compute":      {jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, straggler.Straggler, 5, "compute"},
+		"optimizer":    {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, straggler.Straggler, 1, "optimizer"},
+		"more work":    {jobgen.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, straggler.UnevenWork, 3, "work"},
+		"hidden":       {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, straggler.InsufficientEvidence, -1, ""},
+		"alone":        {jobgen.Attempt{Ranks: 1, Steps: 60}, straggler.InsufficientEvidence, -1, ""},
+		"missing rank": {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, straggler.InsufficientEvidence, -1, ""},
+		"all killed":   {jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true}, straggler.Healthy, -1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, c.a)
+			all := attempts(t, dir)
+			if len(all) != 1 || all[0].Number != 1 || all[0].Late != 0 {
+				t.Fatalf("%+v", all)
+			}
+			v := all[0].State.Verdict()
+			if v.Kind != c.kind || c.cause != "" && (v.Cause != c.cause || !slices.Equal(v.Ranks, []int{c.rank})) {
+				t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+			}
+			if v.Coverage.Expected != c.a.Ranks {
+				t.Errorf("expected %d ranks: %+v", c.a.Ranks, v.Coverage)
+			}
+		})
+	}
+}
+
+func TestAttempts(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true})
+	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 80, Number: 1, First: 40, Slow: 1, Extra: [4]float64{20}})
+	all := attempts(t, dir)
+	if len(all) != 2 || all[1].Number != 2 || all[1].Iterations[0].Step != 40 || len(all[1].Iterations) != 80 || len(all[0].Iterations) != 59 {
+		t.Fatalf("%+v", all)
+	}
+	a, b := all[0].State.Verdict(), all[1].State.Verdict()
+	if a.Kind != straggler.Healthy || b.Kind != straggler.Straggler || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
+		t.Errorf("%s\n%s", a.Sentence, b.Sentence)
+	}
+}
+
+// TestOrderOfLines: the order of lines and copies of files change nothing.
+func TestOrderOfLines(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, jobgen.Attempt{Ranks: 2, Steps: 50, Plain: true, Slow: 1, Extra: [4]float64{0, 0, 9}})
+	want := attempts(t, dir)[0].State.Verdict()
+	files, err := filepath.Glob(filepath.Join(dir, "*.pfw"))
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for i, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.SplitAfter(text, []byte("\n"))
+		r.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+		if err := os.WriteFile(f, bytes.Join(lines, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("copy%d.pfw", i)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have := attempts(t, dir)[0].State.Verdict()
+	if have.Sentence != want.Sentence || have.Kind != straggler.Straggler || have.Coverage.Disputed != 0 {
+		t.Errorf("%s\nwant %s", have.Sentence, want.Sentence)
+	}
+}
+
+// TestManySteps: what a process hands on early is what it hands on at the end.
+func TestManySteps(t *testing.T) {
+	feed := func(sink run.Sink, n int) {
+		id := uint64(1)
+		span := func(name, cat string, from, to, step int64) {
+			id++
+			sink.Span(&run.Span{ID: id, Name: name, Cat: cat, Start: from, End: to, Step: step, First: run.Unknown, Thread: 1})
+		}
+		at := int64(1e18)
+		for i := range int64(n) {
+			span("data_loading", "dataloader", at, at+100, run.Unknown)
+			span("model_forward", "compute", at+100, at+300, run.Unknown)
+			span("all_reduce", "comm", at+300, at+500, run.Unknown)
+			span("training_single_iteration", "pipeline", at+100, at+600, i)
+			at += 600
+		}
+		if err := sink.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const steps = 200_000 // 800,000 spans: more than wait at a time
+	c := fromrun.New()
+	j := &run.Job{Ranks: 1}
+	p := &run.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+	feed(c.Open(p), steps)
+	j.Processes = append(j.Processes, p)
+	a := c.Attempts(j)[0]
+	if len(a.Iterations) != steps || a.Late != 0 {
+		t.Fatalf("%d iterations, %d late", len(a.Iterations), a.Late)
+	}
+	for i, it := range a.Iterations {
+		if it.Step != int64(i) || it.End-it.Start != 500 {
+			t.Fatalf("iteration %d: %+v", i, it)
+		}
+	}
+	tab := a.State.Table()
+	if len(tab.Steps) != steps-1 || tab.Period[7] != 600 || tab.Phase(straggler.Input, 0, 7) != 100 || tab.Own(0, 7) != 400 {
+		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(straggler.Input, 0, 7), tab.Own(0, 7))
+	}
+}

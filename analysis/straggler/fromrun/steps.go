@@ -1,0 +1,259 @@
+package fromrun
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/spans"
+)
+
+const (
+	// maxRows is how many spans of a process wait until they are put in order.
+	// Up to here the order of a file is irrelevant. It is about 40,000 steps,
+	// 28 MB.
+	maxRows = 500_000
+	// keepRows is how many of them stay when the earlier ones are handed on:
+	// spans are written when they end, so that a file is nearly in order.
+	keepRows = maxRows / 8
+)
+
+// row is what is kept of a span.
+type row struct {
+	id         uint64
+	start, end int64 // end is run.NoEnd without one
+	number     int64 // of an iteration
+	tokens     int64
+	parent     uint64
+	thread     int64
+	group      uint16 // index of the name
+	phase      straggler.Phase
+	iteration  bool
+}
+
+// sink makes steps of the spans of one process.
+type sink struct {
+	proc       *run.Process
+	rows       []row
+	groups     []string // of collectives, as recorded; 0 is none
+	sizes      []int
+	index      map[string]uint16
+	state      *straggler.State
+	iterations []Iteration
+	until      int64 // steps that ended before were handed on
+	late       int64
+	decided    bool
+	counted    bool // the numbers of iterations are of no use
+	last       int64
+	step       straggler.Step
+}
+
+func newSink(p *run.Process) *sink {
+	return &sink{proc: p, state: straggler.New(nil), groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), until: math.MinInt64, last: -1}
+}
+
+// Span takes a span.
+func (s *sink) Span(sp *run.Span) {
+	iteration := sp.Name == spans.TrainingIteration
+	phase, ok := phaseOf(sp)
+	if !ok && !iteration || sp.Background && phase != straggler.Communication {
+		return
+	}
+	if sp.Start < s.until {
+		s.late++
+		return
+	}
+	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, tokens: sp.Tokens, parent: sp.Parent, thread: sp.Thread, phase: phase, iteration: iteration}
+	if phase == straggler.Communication && !iteration {
+		r.group = s.group(sp)
+	}
+	s.rows = append(s.rows, r)
+	if len(s.rows) >= maxRows {
+		s.handOn(keepRows, false)
+	}
+}
+
+// Event has nothing that a step is made of.
+func (s *sink) Event(*run.Event) {}
+
+// Close hands on the rest.
+func (s *sink) Close() error {
+	s.handOn(0, true)
+	s.rows = nil
+	return nil
+}
+
+func (s *sink) group(sp *run.Span) uint16 {
+	name := sp.Group
+	if name == "" && (sp.Name == "send" || sp.Name == "receive" || sp.Name == "recv") {
+		name = "point to point" // two ranks, not all of them
+	}
+	if name == "" {
+		return 0
+	}
+	i, ok := s.index[name]
+	if !ok && len(s.groups) < math.MaxUint16 {
+		i = uint16(len(s.groups))
+		s.groups, s.sizes = append(s.groups, name), append(s.sizes, sp.GroupSize)
+		s.index[name] = i
+	}
+	return i
+}
+
+// groupName is the name of a group of fewer ranks than the job has.
+func (s *sink) groupName(i uint16) string {
+	if n := s.sizes[i]; n > 0 && n == s.proc.WorldSize {
+		return ""
+	}
+	return s.groups[i]
+}
+
+// collectives are the names of collectives in spans without a category.
+var collectives = map[string]bool{
+	"all_reduce": true, "allreduce": true, "all_gather": true, "allgather": true, "reduce_scatter": true, "all_to_all": true,
+	"alltoall": true, "broadcast": true, "bcast": true, "barrier": true, "reduce": true, "gather": true, "scatter": true,
+}
+
+// phaseOf says what a rank does during a span.
+func phaseOf(sp *run.Span) (straggler.Phase, bool) {
+	switch sp.Name {
+	case spans.DataLoading:
+		return straggler.Input, true
+	case spans.ModelForward:
+		return straggler.Forward, true
+	case spans.ModelBackward:
+		return straggler.Backward, true
+	case spans.OptimizerUpdate, spans.ZeroGrad:
+		return straggler.Optimizer, true
+	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync:
+		return straggler.Checkpoint, true
+	case spans.DistributedInit:
+		return 0, false
+	}
+	switch sp.Cat {
+	case "comm":
+		return straggler.Communication, !strings.HasSuffix(sp.Name, ".init")
+	case "device":
+		return straggler.Transfer, true
+	case "dataloader":
+		return straggler.Input, strings.HasPrefix(sp.Name, "fetch")
+	case "":
+		return straggler.Communication, collectives[sp.Name]
+	}
+	return 0, false
+}
+
+// handOn makes steps of all spans but the latest few.
+func (s *sink) handOn(keep int, end bool) {
+	s.sort()
+	cut := len(s.rows) - keep
+	if cut <= 0 && !end {
+		return
+	}
+	var its []row
+	for i := range s.rows {
+		if r := &s.rows[i]; r.iteration && (r.end != run.NoEnd || end) {
+			its = append(its, *r)
+		}
+	}
+	if !end {
+		// Whole steps only, that end before what stays begins.
+		limit := s.rows[cut].start
+		n := 0
+		for n < len(its) && its[n].end <= limit {
+			n++
+		}
+		if n == 0 {
+			s.rows = slices.Delete(s.rows, 0, cut) // no steps at all: what waits is of none
+			return
+		}
+		its = its[:n]
+	}
+	s.number(its)
+	next := 0
+	for i := range its {
+		next = s.emit(&its[i], next)
+	}
+	if end {
+		s.tail(next)
+		return
+	}
+	s.until = its[len(its)-1].end
+	s.rows = slices.Delete(s.rows, 0, next)
+}
+
+// sort puts the spans in order and drops copies, and the begin of spans whose
+// end was recorded.
+func (s *sink) sort() {
+	slices.SortFunc(s.rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
+	})
+	s.rows = slices.CompactFunc(s.rows, func(a, b row) bool { return a.id == b.id && a.start == b.start && a.phase == b.phase })
+}
+
+// number gives each iteration its number: the recorded one, unless it does not
+// rise, as where the program counts anew in each epoch.
+func (s *sink) number(its []row) {
+	if !s.decided {
+		s.decided = true
+		last := int64(-1)
+		for i := range its {
+			s.counted = s.counted || its[i].number <= last
+			last = its[i].number
+		}
+	}
+	for i := range its {
+		if s.counted || its[i].number <= s.last {
+			its[i].number = s.last + 1
+		}
+		s.last = its[i].number
+	}
+}
+
+// emit hands on one step with the spans from index next that begin before its
+// end, and returns the index of the first one that does not.
+func (s *sink) emit(it *row, next int) int {
+	s.step = straggler.Step{Number: it.number, Tokens: it.tokens, Spans: s.step.Spans[:0]}
+	for ; next < len(s.rows) && s.rows[next].start < it.end; next++ {
+		s.take(&s.rows[next], it)
+	}
+	s.state.Add(&s.step)
+	if it.end != run.NoEnd {
+		s.iterations = append(s.iterations, Iteration{Step: it.number, Start: it.start, End: it.end})
+	}
+	return next
+}
+
+func (s *sink) take(r *row, it *row) {
+	if r.iteration {
+		return
+	}
+	sp := straggler.Span{Phase: r.phase, Start: r.start, End: r.end, Group: s.groupName(r.group)}
+	if r.end == run.NoEnd {
+		sp.End = 0
+	}
+	if it != nil && r.thread != it.thread && r.thread != 0 && r.parent != it.id {
+		sp.Lane = 1
+	}
+	s.step.Spans = append(s.step.Spans, sp)
+}
+
+// tail hands on what a process that did not end properly did after its last
+// iteration: the step in which it, or the job, was lost.
+func (s *sink) tail(next int) {
+	if s.proc.End != run.NoEnd || len(s.iterations) == 0 {
+		return
+	}
+	s.step = straggler.Step{Number: s.last + 1, Spans: s.step.Spans[:0]}
+	began := false
+	for ; next < len(s.rows); next++ {
+		began = began || s.rows[next].phase != straggler.Checkpoint
+		s.take(&s.rows[next], nil)
+	}
+	if began {
+		s.state.Add(&s.step)
+	}
+}

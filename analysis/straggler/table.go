@@ -1,0 +1,117 @@
+package straggler
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Table is the steps of a run as a verdict sees them: what each rank did
+// between two releases of the barrier. Times are nanoseconds; NaN is not known.
+// The warm-up and steps that too few ranks recorded are left out.
+type Table struct {
+	Ranks []int
+	Steps []int64
+	// Period is the time of each step, the median over the ranks.
+	Period []float64
+	// Barrier is where the ranks leave together, as in [Coverage]. It is empty
+	// when there is no such place: one rank, or ranks that do not agree.
+	Barrier string
+
+	rd     *rounds
+	excess matrix
+}
+
+// Table gives the steps that the State holds, nil where no step has a barrier
+// of any kind.
+func (s *State) Table() *Table {
+	s.trim()
+	rd, _ := s.build()
+	t := &Table{}
+	if rd != nil {
+		t.Barrier = barrierNames[rd.barrier]
+	} else if rd = s.alone(); rd == nil {
+		return nil
+	}
+	t.rd, t.Ranks, t.Steps, t.Period = rd, rd.ids, rd.steps, rd.p
+	t.excess = newMatrix(rd.n(), rd.m())
+	a := &analysis{rd: rd}
+	for _, ranks := range rd.roles {
+		ref := a.common(rd.own, ranks)
+		for _, r := range ranks {
+			for i, v := range rd.own.row(r) {
+				t.excess.set(r, i, float64(v)-ref[i])
+			}
+		}
+	}
+	return t
+}
+
+// alone makes the rounds of ranks that do not leave any barrier together, such
+// as a single one: from the end of one step to that of the next.
+func (s *State) alone() *rounds {
+	ids := slices.Sorted(maps.Keys(s.ranks))
+	for b := range barriers {
+		with := s.ranksWith(ids, b)
+		if len(with) == 0 || float64(len(with)) < minRanks*float64(len(ids)) {
+			continue
+		}
+		rd := &rounds{barrier: b, ids: with, spread: math.Inf(1)}
+		s.fill(rd, s.stepsWith(with, b))
+		return rd
+	}
+	return nil
+}
+
+// Own is the time in which a rank neither communicated nor waited. Ranks and
+// steps are given by their index.
+func (t *Table) Own(rank, step int) float64 { return t.rd.own.at(rank, step) + t.hidden(rank, step) }
+
+// Excess is how much longer the own work of a rank took than the lower median
+// over the ranks with the same role.
+func (t *Table) Excess(rank, step int) float64 { return t.excess.at(rank, step) }
+
+// Phase is the part of the own work that a phase took. Where the wait for other
+// ranks lies inside a span with work, it is part of that phase.
+func (t *Table) Phase(p Phase, rank, step int) float64 {
+	if p >= phases {
+		return math.NaN()
+	}
+	v := t.rd.phase[p].at(rank, step)
+	if p == Backward && t.rd.barrier == atBackward || p == Optimizer && t.rd.barrier == atOptimizer {
+		v += t.hidden(rank, step)
+	}
+	return v
+}
+
+// Communication splits the waiting collective of a step: the transfer, which is
+// the shortest time that a rank spends in it, and the wait of a rank for others
+// beyond it. Both are NaN where no collective was recorded.
+func (t *Table) Communication(rank, step int) (wait, transfer float64) {
+	if t.rd.barrier != atCollective {
+		return math.NaN(), math.NaN()
+	}
+	transfer = math.Inf(1)
+	for r := range t.Ranks {
+		if v := t.rd.wait.at(r, step); v < transfer {
+			transfer = v
+		}
+	}
+	return t.rd.wait.at(rank, step) - transfer, transfer
+}
+
+// Tokens is the work of a rank, NaN where it is not recorded.
+func (t *Table) Tokens(rank, step int) float64 { return t.rd.tokens.at(rank, step) }
+
+// hidden is the time in a span that holds work and the wait alike.
+func (t *Table) hidden(rank, step int) float64 {
+	if t.rd.barrier == atCollective {
+		return 0
+	}
+	return t.rd.wait.at(rank, step)
+}
+
+// Phases are those that own work is split into.
+func Phases() []Phase {
+	return []Phase{Input, Transfer, Forward, Backward, Optimizer, Checkpoint, Host}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+func makeJob(t *testing.T, dir string, a jobgen.Attempt) string {
+	t.Helper()
+	if _, err := jobgen.Write(dir, &a); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func call(args ...string) (code int, out, problems string) {
+	var o, e bytes.Buffer
+	code = run(context.Background(), args, streams{in: strings.NewReader(""), out: &o, err: &e})
+	return code, o.String(), e.String()
+}
+
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	slow := makeJob(t, filepath.Join(dir, "slow"), jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}})
+	fine := makeJob(t, filepath.Join(dir, "fine"), jobgen.Attempt{Ranks: 4, Steps: 80})
+	hidden := makeJob(t, filepath.Join(dir, "hidden"), jobgen.Attempt{Ranks: 4, Steps: 80, NoComm: true})
+	page := filepath.Join(dir, "report.html")
+	for _, c := range []struct {
+		args []string
+		code int
+		out  string
+		err  string
+	}{
+		{[]string{"report", slow}, 0, "Rank 2 (node-a0)", ""},
+		{[]string{"report", slow, "--check"}, 3, "input", ""},
+		{[]string{"report", fine, "--check", "--html", page}, 0, "No rank", ""},
+		{[]string{"report", hidden, "--check"}, 4, "do not say", ""},
+		{[]string{"report", slow, "--json", "--check"}, 3, `"version": 1`, ""},
+		{[]string{"report"}, 2, "", "no directory"},
+		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
+		{[]string{"report", page}, 2, "", "no trace file"},
+		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},
+	} {
+		code, out, problems := call(c.args...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
+			t.Errorf("%v: status %d, want %d\n%s\n%s", c.args, code, c.code, out, problems)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !bytes.Contains(text, []byte("<!doctype html>")) {
+		t.Errorf("%v: %.100s", err, text)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".report-*")); err != nil || left != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestReportOfTwoJobs(t *testing.T) {
+	dir := t.TempDir()
+	makeJob(t, filepath.Join(dir, "a"), jobgen.Attempt{Ranks: 2, Steps: 30, Tag: "small"})
+	makeJob(t, filepath.Join(dir, "b"), jobgen.Attempt{Ranks: 4, Steps: 60, Tag: "large", Start: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)})
+	code, out, problems := call("report", dir, "--json")
+	var r struct {
+		Tag   string `json:"session_tag"`
+		Ranks []any  `json:"ranks"`
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Tag != "large" || len(r.Ranks) != 4 || !strings.Contains(problems, `"small"`) {
+		t.Errorf("status %d, %v, %+v\n%s", code, err, r, problems)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	base := makeJob(t, filepath.Join(dir, "base"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 1})
+	same := makeJob(t, filepath.Join(dir, "same"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 2})
+	slow := makeJob(t, filepath.Join(dir, "slow"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 3, Scale: 1.05})
+	other := makeJob(t, filepath.Join(dir, "other"), jobgen.Attempt{Ranks: 2, Steps: 120, Seed: 4})
+	for _, c := range []struct {
+		args []string
+		code int
+		out  string
+		err  string
+	}{
+		{[]string{"compare", base, same, "--fail-over", "3%"}, 0, "step, median", ""},
+		{[]string{"compare", base, slow, "--fail-over", "3%"}, 3, "slower", ""},
+		{[]string{"compare", base, slow, "--fail-over", "0.08"}, 0, "slower", ""},
+		{[]string{"compare", slow, base}, 0, "faster", ""},
+		{[]string{"compare", base, slow, "--markdown"}, 3, "| median step |", ""},
+		{[]string{"compare", base, slow, "--json"}, 3, `"kind": "slower"`, ""},
+		{[]string{"compare", base, other}, 4, "world size", ""},
+		{[]string{"compare", base}, 2, "", "two directories"},
+		{[]string{"compare", base, same, "--fail-over", "much"}, 2, "", "3%"},
+		{[]string{"compare", base, same, "--margin", "0"}, 2, "", "margin"},
+		{[]string{"compare", base, same, "--json", "--markdown"}, 2, "", "choose one"},
+		{[]string{"compare", base, filepath.Join(dir, "none")}, 2, "", "none"},
+	} {
+		code, out, problems := call(c.args...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
+			t.Errorf("%v: status %d, want %d\n%s\n%s", c.args, code, c.code, out, problems)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/report"
+)
+
+// asProgram makes the test binary be the program itself, which starts itself.
+const asProgram = "CHARLM_RANKS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestFaultsAreFound: the report of a real job names what was done to it.
+func TestFaultsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a job of four processes takes ten seconds")
+	}
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text.go")
+	if err := os.WriteFile(text, []byte(strings.Repeat("package p // the model learns this by heart\n", 400)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	// The delay is far beyond what a busy machine adds to a step.
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-out", out, "-text", text, "-steps", "52", "-save-every", "20", "-kill-at", "33", "-delay", "150ms", "-pause", "500ms")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	set, err := run.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := report.Read(set)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	r := report.Build(jobs[0])
+	v := r.Verdict.Rank
+	if v == nil || v.Kind != straggler.Straggler || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
+		t.Errorf("the slow rank: %+v", v)
+	}
+	if len(r.Attempts) != 2 || r.Attempts[0].Ended || !r.Attempts[1].Ended || r.Attempts[1].FirstStep != 20 || r.Attempts[1].LastStep != 51 {
+		t.Errorf("attempts: %+v", r.Attempts)
+	}
+	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations == 0 || d[0].Iterations > 14 || d[0].LostWork <= 0 || d[0].Down <= 0 {
+		t.Errorf("disruptions: %+v", d)
+	}
+	for _, want := range []string{"Rank 2", "input", "1 disruption lost"} {
+		if !strings.Contains(r.Verdict.Sentence, want) {
+			t.Errorf("%q is not in: %s", want, r.Verdict.Sentence)
+		}
+	}
+}
+
+func TestSum(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var wait sync.WaitGroup
+	for rank := range 3 {
+		wait.Go(func() {
+			r, err := join(rank, 3, listener, listener.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer r.close()
+			for round := range 3 {
+				x := []float32{float32(rank), 1, float32(round)}
+				if err := r.sum(x); err != nil || !slices.Equal(x, []float32{3, 3, float32(3 * round)}) {
+					t.Errorf("rank %d: %v, %v", rank, x, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}

@@ -1,0 +1,204 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler"
+)
+
+// Build answers for a job all that can be answered. It may be called again when
+// the job has not changed; a Job is not safe for concurrent use.
+func Build(j *Job) *Report {
+	led := j.Ledger.Report(goodput.Query{})
+	r := &Report{
+		Version: Version, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
+		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(goodput.Basis{}), func(f goodput.Figure) bool { return !f.Known }),
+	}
+	if g := led.Ratio(); !math.IsNaN(g) {
+		r.Goodput = &g
+	}
+	if j.details != nil {
+		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
+	}
+	// The ledger and the steps are independent, and of a large job each takes
+	// seconds.
+	r.Series = &Series{}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Series.time(j, led) })
+	tables := make([]*straggler.Table, len(j.Attempts))
+	for i := range j.Attempts {
+		tables[i] = j.Attempts[i].State.Table()
+	}
+	r.attempts(j)
+	r.chooseVerdict(j)
+	r.ranks(j)
+	s := timeline(j, tables)
+	r.Steps = s.steps()
+	r.Quality = quality(j, led)
+	wait.Wait()
+	series(j, r.Series, tables, s, r.Verdict.Attempt)
+	r.conclude()
+	return r
+}
+
+func losses(led *goodput.Report) []Loss {
+	out := []Loss{}
+	all := float64(max(led.Categories.Sum(), 1))
+	for c, ns := range led.Categories {
+		if c != goodput.Productive && ns != 0 {
+			out = append(out, Loss{Category: c, Time: ns, Share: float64(ns) / all})
+		}
+	}
+	slices.SortFunc(out, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Category, b.Category))
+	})
+	return out
+}
+
+func (r *Report) attempts(j *Job) {
+	for _, a := range r.Ledger.Attempts {
+		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
+		if all := a.Categories.Sum(); all > 0 {
+			out.Goodput = float64(a.Categories[goodput.Productive]) / float64(all)
+		}
+		for i := range j.Attempts {
+			st := &j.Attempts[i]
+			if st.Number != a.Attempt {
+				continue
+			}
+			if n := len(st.Iterations); n > 0 {
+				out.FirstStep, out.LastStep = st.Iterations[0].Step, st.Iterations[n-1].Step
+			}
+			out.Straggler = st.State.Verdict()
+		}
+		r.Attempts = append(r.Attempts, out)
+	}
+}
+
+// chooseVerdict takes the finding about ranks that costs most time of the whole
+// job; where there is none, the verdict on the longest attempt.
+func (r *Report) chooseVerdict(j *Job) {
+	var wall float64
+	for i := range r.Attempts {
+		wall += float64(r.Attempts[i].Stop - r.Attempts[i].Start)
+	}
+	weight := func(a *Attempt) (found bool, cost, length float64) {
+		v := a.Straggler
+		length = float64(a.Stop-a.Start) / max(wall, 1)
+		found = v.Kind != straggler.Healthy && v.Kind != straggler.InsufficientEvidence
+		cost = v.Cost * length
+		return found, cost, length
+	}
+	var best *Attempt
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Straggler == nil {
+			continue
+		}
+		if best == nil {
+			best = a
+			continue
+		}
+		bf, bc, bl := weight(best)
+		f, c, l := weight(a)
+		if f && !bf || f == bf && (f && c > bc || !f && l > bl) {
+			best = a
+		}
+	}
+	if best == nil {
+		return
+	}
+	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
+	// The cost of a finding is a share of the time of steps; of the ledger it
+	// can be no more than what was spent in them.
+	for i := range r.Ledger.Attempts {
+		if a := &r.Ledger.Attempts[i]; a.Attempt == best.Number {
+			inSteps := a.Categories[goodput.Productive] + a.Categories[goodput.LostWork] + a.Categories[goodput.DataWait] + a.Categories[goodput.CheckpointSave]
+			r.Verdict.RankCost = best.Straggler.Cost * float64(inSteps) / float64(max(r.Ledger.Categories.Sum(), 1))
+		}
+	}
+}
+
+func (r *Report) ranks(j *Job) {
+	rows := make(map[int]*straggler.RankRow)
+	if v := r.Verdict.Rank; v != nil {
+		for i := range v.Ranking {
+			rows[v.Ranking[i].Rank] = &v.Ranking[i]
+		}
+	}
+	hosts := make(map[int]string)
+	for _, p := range j.Job.Processes {
+		hosts[p.Rank] = p.Host
+	}
+	for i := range r.Ledger.Ranks {
+		led := &r.Ledger.Ranks[i]
+		out := Rank{Rank: led.Rank, Host: hosts[led.Rank]}
+		if all := led.Categories.Sum(); all > 0 {
+			out.Goodput = float64(led.Categories[goodput.Productive]) / float64(all)
+		}
+		if row := rows[led.Rank]; row != nil {
+			out.Compared, out.Own, out.Excess, out.Wait, out.Last, out.Phases = true, row.Own, row.Excess, row.Wait, row.Last, row.Phases
+		}
+		r.Ranks = append(r.Ranks, out)
+	}
+}
+
+func quality(j *Job, led *goodput.Report) Quality {
+	q := Quality{Helpers: len(j.Job.Helpers)}
+	files := make(map[string]bool)
+	for _, p := range append(slices.Clone(j.Job.Processes), j.Job.Helpers...) {
+		for _, f := range p.Sources {
+			files[f] = true
+		}
+		q.Spans += p.Spans
+		q.BadLines += p.Bad
+		q.Dropped += p.Dropped
+		if p.Torn {
+			q.Torn++
+		}
+	}
+	q.Files = len(files)
+	for _, f := range j.Skipped {
+		if errors.Is(f, run.ErrForeign) {
+			q.Foreign++
+			continue
+		}
+		q.Skipped = append(q.Skipped, f.Error())
+	}
+	for i := range j.Attempts {
+		q.Late += j.Attempts[i].Late
+	}
+	q.Remarks = remarks(led)
+	return q
+}
+
+// tokensOf gives the tokens of all ranks in a usual step, 0 when any is unknown.
+func tokensOf(t *straggler.Table) int64 {
+	if t == nil || len(t.Steps) == 0 {
+		return 0
+	}
+	var sum float64
+	for rank := range t.Ranks {
+		var of []float64
+		for i := range t.Steps {
+			if v := t.Tokens(rank, i); v == v {
+				of = append(of, v)
+			}
+		}
+		if len(of) == 0 {
+			return 0
+		}
+		var total float64
+		for _, v := range of {
+			total += v
+		}
+		sum += total / float64(len(of))
+	}
+	return int64(math.Round(sum))
+}

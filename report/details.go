@@ -1,0 +1,234 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
+)
+
+const (
+	maxSaves = 20_000 // of a process; one a minute for two weeks
+	maxNames = 256    // of spans of a process
+	topSpans = 6      // of each name and process
+	topTable = 24     // of the report
+)
+
+// details are what a report shows besides the ledger and the steps.
+type details struct {
+	checkpoints []Checkpoint
+	slowest     []SlowSpan
+	spans       int64
+}
+
+// detailer collects the details of all processes of a set.
+type detailer struct {
+	mu    sync.Mutex
+	procs map[*run.Process]*detailSink
+}
+
+func newDetailer() *detailer { return &detailer{procs: make(map[*run.Process]*detailSink)} }
+
+func (d *detailer) open(p *run.Process) run.Sink {
+	s := &detailSink{names: make(map[string]*nameStat), saves: make(map[uint64]save)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.procs[p] = s
+	return s
+}
+
+// save is one span of a checkpoint.
+type save struct {
+	name       string
+	step       int64
+	start, end int64
+	background bool
+}
+
+// nameStat is what is known of the spans of one name.
+type nameStat struct {
+	count int64
+	total int64
+	top   []slow // the longest first
+}
+
+type slow struct {
+	id         uint64
+	start, dur int64
+	step       int64
+}
+
+type detailSink struct {
+	names map[string]*nameStat
+	saves map[uint64]save
+}
+
+// Event has nothing that is shown.
+func (*detailSink) Event(*run.Event) {}
+
+// Close has nothing to end.
+func (*detailSink) Close() error { return nil }
+
+// Span takes a span. One without an end is not measured.
+func (d *detailSink) Span(s *run.Span) {
+	if s.End == run.NoEnd {
+		return
+	}
+	switch s.Name {
+	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization, spans.CheckpointLoad:
+		if len(d.saves) < maxSaves {
+			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background}
+		}
+	}
+	if info, ok := spans.Lookup(s.Name); ok && info.Long {
+		return
+	}
+	n := d.names[s.Name]
+	if n == nil {
+		if len(d.names) >= maxNames {
+			return
+		}
+		n = &nameStat{}
+		d.names[s.Name] = n
+	}
+	n.add(slow{id: s.ID, start: s.Start, dur: s.End - s.Start, step: s.Step})
+}
+
+func (n *nameStat) add(s slow) {
+	n.count++
+	n.total += s.dur
+	if len(n.top) == topSpans && s.dur <= n.top[topSpans-1].dur {
+		return
+	}
+	if slices.ContainsFunc(n.top, func(o slow) bool { return o.id == s.id && o.start == s.start }) {
+		return // a copy
+	}
+	if len(n.top) == topSpans {
+		n.top = n.top[:topSpans-1]
+	}
+	at, _ := slices.BinarySearchFunc(n.top, s.dur, func(o slow, dur int64) int { return cmp.Compare(dur, o.dur) })
+	n.top = slices.Insert(n.top, at, s)
+}
+
+// of puts the details of a job together.
+func (d *detailer) of(j *run.Job) *details {
+	out := &details{}
+	usual := make(map[string]*nameStat)
+	for _, p := range j.Processes {
+		s := d.procs[p]
+		if s == nil {
+			continue
+		}
+		out.spans += p.Spans
+		for name, n := range s.names {
+			u := usual[name]
+			if u == nil {
+				u = &nameStat{}
+				usual[name] = u
+			}
+			u.count += n.count
+			u.total += n.total
+		}
+	}
+	type key struct {
+		attempt int
+		step    int64
+		load    bool
+		nth     int // of those without a step
+	}
+	points := make(map[key]*Checkpoint)
+	for _, p := range j.Processes {
+		s := d.procs[p]
+		if s == nil {
+			continue
+		}
+		for name, n := range s.names {
+			mean := usual[name].total / usual[name].count
+			for _, t := range n.top {
+				if t.dur > mean {
+					out.slowest = append(out.slowest, SlowSpan{Name: name, Rank: p.Rank, Attempt: p.Attempt, Step: t.step, Start: t.start, Duration: t.dur, Usual: mean})
+				}
+			}
+		}
+		nth := make(map[string]int)
+		var before *save
+		for _, sv := range slices.SortedFunc(maps.Values(s.saves), func(a, b save) int {
+			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(b.step, a.step), cmp.Compare(a.name, b.name))
+		}) {
+			// What is recorded twice, by a framework and by the program, is one.
+			if before != nil && sv.start >= before.start && sv.end <= before.end && sv.background == before.background {
+				continue
+			}
+			before = &sv
+			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad}
+			if sv.step < 0 {
+				nth[sv.name]++
+				k.nth = nth[sv.name]
+			}
+			c := points[k]
+			if c == nil {
+				c = &Checkpoint{Attempt: p.Attempt, Step: sv.step, Load: k.load, Start: sv.start}
+				points[k] = c
+			}
+			c.add(p.Rank, &sv)
+		}
+	}
+	slices.SortFunc(out.slowest, func(a, b SlowSpan) int {
+		return cmp.Or(cmp.Compare(b.Duration-b.Usual, a.Duration-a.Usual), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Name, b.Name))
+	})
+	out.slowest = alike(out.slowest)
+	out.slowest = out.slowest[:min(len(out.slowest), topTable)]
+	for _, c := range points {
+		out.checkpoints = append(out.checkpoints, *c)
+	}
+	slices.SortFunc(out.checkpoints, func(a, b Checkpoint) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Step, b.Step))
+	})
+	return out
+}
+
+// alike keeps the slowest of the spans of one name that several ranks had in
+// the same step, or in the same second where the step is not known: one cause.
+func alike(list []SlowSpan) []SlowSpan {
+	type key struct {
+		name    string
+		attempt int
+		at      int64
+	}
+	first := make(map[key]int)
+	type of struct{ row, rank int }
+	counted := make(map[of]bool)
+	out := list[:0]
+	for _, s := range list {
+		k := key{name: s.Name, attempt: s.Attempt, at: s.Step}
+		if s.Step < 0 {
+			k.at = -s.Start / 1e9
+		}
+		i, seen := first[k]
+		if !seen {
+			first[k] = len(out)
+			out = append(out, s)
+			continue
+		}
+		if s.Rank != out[i].Rank && !counted[of{i, s.Rank}] {
+			counted[of{i, s.Rank}] = true
+			out[i].Alike++
+		}
+	}
+	return out
+}
+
+func (c *Checkpoint) add(rank int, s *save) {
+	c.Start = min(c.Start, s.start)
+	took := s.end - s.start
+	if s.background || s.name == spans.CheckpointSaveFinalization {
+		c.Background = max(c.Background, took)
+		return
+	}
+	if took > c.Blocking {
+		c.Blocking, c.Slowest = took, rank
+	}
+}

@@ -1,0 +1,145 @@
+package report
+
+import (
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/straggler"
+)
+
+// Version is that of the JSON form. It changes when a field changes its meaning
+// or goes; new fields may come at any time.
+const Version = 1
+
+// Report is what can be said of a job. Times are integer nanoseconds where the
+// name ends in ns, and milliseconds where it ends in ms; moments are counted
+// from the Unix epoch.
+type Report struct {
+	Version    int    `json:"version"`
+	Name       string `json:"name,omitempty"`
+	JobID      string `json:"job_id,omitempty"`
+	SessionTag string `json:"session_tag,omitempty"`
+
+	Verdict Verdict `json:"verdict"`
+
+	// Goodput is the part of the rank time that trained the model, 0 to 1;
+	// nil when there was no time at all.
+	Goodput     *float64         `json:"goodput"`
+	Losses      []Loss           `json:"losses"` // all categories but productive, the largest first
+	Ledger      *goodput.Report  `json:"ledger"` // docs/goodput.md
+	Figures     []goodput.Figure `json:"figures"`
+	Attempts    []Attempt        `json:"attempts"`
+	Ranks       []Rank           `json:"ranks"` // by rank
+	Steps       Steps            `json:"steps"`
+	Checkpoints []Checkpoint     `json:"checkpoints,omitempty"`
+	Slowest     []SlowSpan       `json:"slowest_spans,omitempty"`
+	Quality     Quality          `json:"data_quality"`
+	Series      *Series          `json:"series,omitempty"`
+}
+
+// Verdict is the answer in short.
+type Verdict struct {
+	// Sentence says it all: goodput, the largest loss, the slow rank and its
+	// cause, what to do next and how sure this is.
+	Sentence string `json:"sentence"`
+	// Rank is the finding about ranks, of the attempt that it costs most.
+	Rank *straggler.Verdict `json:"straggler,omitempty"`
+	// Attempt is the one that Rank is about.
+	Attempt int `json:"straggler_attempt,omitempty"`
+	// RankCost is the share of all rank time that the finding costs.
+	RankCost float64 `json:"straggler_cost,omitempty"`
+	// Next are actions, the one that gains most first.
+	Next []string `json:"next,omitempty"`
+	// Confidence is high, medium or low: how far the records can be trusted.
+	Confidence string `json:"confidence"`
+	// Doubts are the reasons why Confidence is not high.
+	Doubts []string `json:"doubts,omitempty"`
+}
+
+// Loss is time that did not train the model.
+type Loss struct {
+	Category goodput.Category `json:"category"`
+	Time     int64            `json:"time_ns"` // of all ranks together
+	Share    float64          `json:"share"`   // of the time of all ranks
+}
+
+// Attempt is one attempt of the job.
+type Attempt struct {
+	Number    int                `json:"attempt"`
+	Start     int64              `json:"start_ns"`
+	Stop      int64              `json:"stop_ns"` // the end or the last sign of life
+	Ended     bool               `json:"ended"`   // properly, on every rank
+	Ranks     int                `json:"ranks"`
+	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
+	LastStep  int64              `json:"last_step"`
+	Goodput   float64            `json:"goodput"`
+	Straggler *straggler.Verdict `json:"straggler,omitempty"`
+}
+
+// Rank is one rank. Own, Excess, Wait and Last are medians over the steps of the
+// attempt that the verdict is about; they are absent (Compared false) when
+// ranks could not be compared.
+type Rank struct {
+	Rank     int                `json:"rank"`
+	Host     string             `json:"host,omitempty"`
+	Goodput  float64            `json:"goodput"`
+	Compared bool               `json:"compared"`
+	Own      float64            `json:"own_ms,omitempty"`    // work of its own in a step
+	Excess   float64            `json:"excess_ms,omitempty"` // beyond that of the other ranks
+	Wait     float64            `json:"wait_ms,omitempty"`   // for other ranks
+	Last     float64            `json:"last_share,omitempty"`
+	Phases   map[string]float64 `json:"phases_ms,omitempty"`
+}
+
+// Steps are the times of training steps, all attempts together, without the
+// warm-up of each.
+type Steps struct {
+	Count  int     `json:"count"`
+	Median float64 `json:"median_ms"`
+	P99    float64 `json:"p99_ms"`
+	Max    float64 `json:"max_ms"`
+	MaxAt  int64   `json:"max_step"`
+	// Trend is the median of the last quarter over that of the first, less 1.
+	Trend float64 `json:"trend"`
+	// Phases are the mean over ranks and steps, in ms.
+	Phases map[string]float64 `json:"phases_ms,omitempty"`
+	// Wait and Transfer split the waiting collective, mean over ranks and
+	// steps; nil where none was recorded.
+	Wait     *float64 `json:"wait_ms,omitempty"`
+	Transfer *float64 `json:"transfer_ms,omitempty"`
+}
+
+// Checkpoint is one checkpoint that was saved or loaded, by all ranks.
+type Checkpoint struct {
+	Attempt    int   `json:"attempt"`
+	Step       int64 `json:"step"` // -1 when it is not recorded
+	Load       bool  `json:"load,omitempty"`
+	Start      int64 `json:"start_ns"`      // of the first rank
+	Blocking   int64 `json:"blocking_ns"`   // of the rank that it held up longest
+	Slowest    int   `json:"slowest_rank"`  // which
+	Background int64 `json:"background_ns"` // behind the training, of the slowest rank
+}
+
+// SlowSpan is a span that took much longer than others of its name.
+type SlowSpan struct {
+	Name     string `json:"name"`
+	Rank     int    `json:"rank"`
+	Attempt  int    `json:"attempt"`
+	Step     int64  `json:"step"` // -1 when it is not recorded
+	Start    int64  `json:"start_ns"`
+	Duration int64  `json:"duration_ns"`
+	Usual    int64  `json:"usual_ns"` // the mean of its name
+	Alike    int    `json:"alike"`    // such spans of other ranks at the same step or second
+}
+
+// Quality is what is known of the records themselves.
+type Quality struct {
+	Files    int      `json:"files"`
+	Spans    int64    `json:"spans"`
+	Helpers  int      `json:"helper_processes"`
+	Foreign  int      `json:"foreign_files"` // that are no telemetry, such as checkpoints
+	Skipped  []string `json:"skipped_files,omitempty"`
+	BadLines int      `json:"bad_lines"`
+	Torn     int      `json:"torn_files"`
+	Dropped  int64    `json:"spans_dropped"`
+	Late     int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
+	Remarks  []string `json:"remarks,omitempty"`
+}

@@ -1,0 +1,262 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/report"
+)
+
+func write(t testing.TB, dir string, a jobgen.Attempt) time.Time {
+	t.Helper()
+	end, err := jobgen.Write(dir, &a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+func read(t testing.TB, dir string) *report.Job {
+	t.Helper()
+	set, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := report.Read(set)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	return jobs[0]
+}
+
+// faulty writes a job whose rank 3 is slow in its data loader from step 60 on,
+// that is killed in step 239, and goes on at 200 after three seconds.
+func faulty(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	a := jobgen.Attempt{Ranks: 8, Steps: 240, Save: 50, Killed: true, Slow: 3, Extra: [4]float64{14}, SlowAt: 60}
+	end := write(t, dir, a)
+	a.Number, a.First, a.Start, a.Steps, a.Killed, a.Async, a.SlowAt = 1, 200, end.Add(3*time.Second), 300, false, true, 0
+	write(t, dir, a)
+	return dir
+}
+
+func screen(t testing.TB, r *report.Report) []string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := report.Text(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) > 60 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, l := range lines {
+		if utf8.RuneCountInString(l) > 100 {
+			t.Errorf("%d letters: %s", utf8.RuneCountInString(l), l)
+		}
+	}
+	return lines
+}
+
+func TestFaultyJob(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	text := strings.Join(screen(t, r), "\n")
+	for _, want := range []string{
+		"Rank 3 (node-a0)", "input", "The largest loss is downtime", "1 disruption lost 39 steps", "Confidence medium",
+		"39 steps lost", "compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != straggler.Straggler || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
+		t.Errorf("%+v, exit code %d", v, r.ExitCode())
+	}
+	if len(r.Attempts) != 2 || r.Attempts[0].LastStep != 238 || r.Attempts[0].Straggler.FromStep < 40 || r.Attempts[1].FirstStep != 200 {
+		t.Errorf("attempts %+v", r.Attempts)
+	}
+	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations != 39 || d[0].Down/8 < 29e8 {
+		t.Errorf("disruptions %+v", d)
+	}
+	if len(r.Ranks) != 8 || r.Ranks[3].Excess < 12 || r.Ranks[3].Wait > 2 || r.Ranks[2].Wait < 12 {
+		t.Errorf("ranks %+v", r.Ranks)
+	}
+	if s := r.Steps; s.Count < 530 || math.Abs(s.Median-67) > 3 || s.Transfer == nil || math.Abs(*s.Transfer-6) > 1 || math.Abs(s.Phases["backward"]-26) > 1 {
+		t.Errorf("steps %+v", s)
+	}
+	saves, async := 0, 0
+	for _, c := range r.Checkpoints {
+		if !c.Load {
+			saves++
+		}
+		if c.Background > 0 {
+			async++
+		}
+	}
+	if saves != 10 || async != 6 {
+		t.Errorf("%d saves, %d in the background: %+v", saves, async, r.Checkpoints)
+	}
+	for _, s := range r.Slowest {
+		if s.Duration <= s.Usual || s.Alike > 7 {
+			t.Errorf("not slow: %+v", s)
+		}
+	}
+}
+
+func TestSeries(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	s := r.Series
+	for i := range len(s.Time) - 1 {
+		var sum float64
+		for _, x := range s.Ledger {
+			sum += x[i]
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("bin %d: %v", i, sum)
+		}
+	}
+	if s.Heat == nil || len(s.Heat.Cells) != len(s.Heat.Ranks)*len(s.Heat.Steps) || len(s.Heat.Ranks) != 8 {
+		t.Fatalf("heat %+v", s.Heat)
+	}
+	row := func(rank int) (sum int) {
+		n := len(s.Heat.Steps)
+		for _, c := range s.Heat.Cells[rank*n : (rank+1)*n] {
+			sum += int(c)
+		}
+		return sum / n
+	}
+	if row(3) < 150 || row(2) > 40 {
+		t.Errorf("rank 3 %d, rank 2 %d", row(3), row(2))
+	}
+	if s.Lanes == nil || s.Lanes.Ranks[0] != 3 {
+		t.Fatalf("lanes %+v", s.Lanes)
+	}
+	// In one step each rank is as long as the step: own work, wait, transfer.
+	for i := range s.Lanes.Ranks {
+		var sum float64
+		for _, p := range s.Lanes.Parts {
+			sum += p.Time[i]
+		}
+		if math.Abs(sum-s.Lanes.Period) > 0.5 {
+			t.Errorf("rank %d: %v of %v ms", s.Lanes.Ranks[i], sum, s.Lanes.Period)
+		}
+	}
+	if n := len(s.Steps.Median); n != r.Steps.Count || len(s.Steps.Wait) != n || len(s.Steps.Phases["forward"]) != n {
+		t.Errorf("%d points of %d steps", n, r.Steps.Count)
+	}
+}
+
+// TestJSON: the form is versioned, can be read back, and holds no number that
+// JSON does not know.
+func TestJSON(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	var out bytes.Buffer
+	if err := report.JSON(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	var back struct {
+		Version int
+		Goodput float64
+		Verdict struct {
+			Sentence   string
+			Confidence string
+			Straggler  struct{ Ranks []int }
+		}
+		Ledger struct {
+			Categories map[string]int64 `json:"categories_ns"`
+			Wall       int64            `json:"wall_ns"`
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, ns := range back.Ledger.Categories {
+		sum += ns
+	}
+	if back.Version != report.Version || sum != 8*back.Ledger.Wall || back.Verdict.Confidence != "medium" || !slices.Equal(back.Verdict.Straggler.Ranks, []int{3}) || back.Goodput < 0.5 {
+		t.Errorf("%+v", back)
+	}
+}
+
+// TestOneRank: a job of one rank has nobody to be compared with, and that is
+// no fault of it.
+func TestOneRank(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, jobgen.Attempt{Ranks: 1, Steps: 60, Save: 20})
+	r := report.Build(read(t, dir))
+	text := strings.Join(screen(t, r), "\n")
+	if strings.Contains(text, "insufficient") || strings.Contains(text, "RANKS") || r.ExitCode() != 0 || r.Series.Heat != nil {
+		t.Errorf("exit code %d\n%s", r.ExitCode(), text)
+	}
+	if r.Verdict.Confidence != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
+		t.Errorf("%+v %+v", r.Verdict, r.Steps)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		a    jobgen.Attempt
+		want int
+	}{
+		"healthy": {jobgen.Attempt{Ranks: 4, Steps: 80}, 0},
+		"slow":    {jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 9}}, 3},
+		"hidden":  {jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 0, 20}, NoComm: true}, 4},
+		"short":   {jobgen.Attempt{Ranks: 4, Steps: 8}, 4},
+		"missing": {jobgen.Attempt{Ranks: 4, Steps: 80, Skip: map[int]bool{1: true}, Slow: 1, Extra: [4]float64{20}}, 4},
+	} {
+		dir := t.TempDir()
+		write(t, dir, c.a)
+		r := report.Build(read(t, dir))
+		screen(t, r)
+		if have := r.ExitCode(); have != c.want {
+			t.Errorf("%s: %d, want %d: %s", name, have, c.want, r.Verdict.Sentence)
+		}
+	}
+}
+
+// TestBuildTwice: an answer does not change what it is about.
+func TestBuildTwice(t *testing.T) {
+	j := read(t, faulty(t))
+	if a, b := report.Build(j), report.Build(j); !reflect.DeepEqual(a.Verdict, b.Verdict) || !reflect.DeepEqual(a.Series, b.Series) {
+		t.Error("the second answer is another one")
+	}
+}
+
+func TestComparable(t *testing.T) {
+	runOf := func(name string, a jobgen.Attempt) *compare.Run {
+		dir := t.TempDir()
+		write(t, dir, a)
+		return report.Comparable(read(t, dir), name)
+	}
+	base := runOf("base", jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 1})
+	if base.WorldSize != 4 || base.Tokens != 4*2048 || len(base.Periods) < 140 || len(base.Phases["input"]) != len(base.Periods) || base.Goodput < 0.5 {
+		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
+	}
+	for name, c := range map[string]struct {
+		a    jobgen.Attempt
+		want compare.Kind
+	}{
+		"same":   {jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 2}, compare.NoDifference},
+		"slower": {jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 3, Extra: [4]float64{5}}, compare.Slower},
+		"larger": {jobgen.Attempt{Ranks: 5, Steps: 150, Seed: 4}, compare.NotComparable},
+		"other":  {jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 5, Weights: map[int]float64{0: 1.5, 1: 1.5, 2: 1.5, 3: 1.5}}, compare.NotComparable},
+		"short":  {jobgen.Attempt{Ranks: 4, Steps: 20, Seed: 6}, compare.NotComparable},
+	} {
+		if r := compare.Runs(base, runOf(name, c.a), nil); r.Kind != c.want {
+			t.Errorf("%s: %s", name, r.Sentence)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/analysis/straggler"
+)
+
+// communication is how the time in collectives is called beside the phases.
+const communication = "communication"
+
+// steps are all steps of a job in the order in which they were run. Times are
+// nanoseconds; NaN is not known.
+type steps struct {
+	number   []int64
+	attempt  []int
+	period   []float64
+	phases   map[string][]float64 // mean over the ranks
+	wait     []float64
+	transfer []float64
+}
+
+// timeline puts the steps of all attempts one after the other. An attempt whose
+// steps hold no known spans counts from one iteration to the next.
+func timeline(j *Job, tables []*straggler.Table) *steps {
+	s := &steps{phases: make(map[string][]float64)}
+	for i, t := range tables {
+		a := &j.Attempts[i]
+		if t == nil {
+			for k := 1; k < len(a.Iterations); k++ {
+				s.number = append(s.number, a.Iterations[k].Step)
+				s.attempt = append(s.attempt, a.Number)
+				s.period = append(s.period, float64(a.Iterations[k].End-a.Iterations[k-1].End))
+				s.wait, s.transfer = append(s.wait, math.NaN()), append(s.transfer, math.NaN())
+			}
+			continue
+		}
+		s.number = append(s.number, t.Steps...)
+		s.period = append(s.period, t.Period...)
+		for k := range t.Steps {
+			s.attempt = append(s.attempt, a.Number)
+			wait, transfer := mean(len(t.Ranks), func(r int) float64 { w, _ := t.Communication(r, k); return w }), math.NaN()
+			if len(t.Ranks) > 0 {
+				_, transfer = t.Communication(0, k)
+			}
+			s.wait, s.transfer = append(s.wait, wait), append(s.transfer, transfer)
+		}
+		for _, p := range straggler.Phases() {
+			name := p.String()
+			x := s.phases[name]
+			for len(x) < len(s.number)-len(t.Steps) {
+				x = append(x, math.NaN())
+			}
+			for k := range t.Steps {
+				x = append(x, mean(len(t.Ranks), func(r int) float64 { return t.Phase(p, r, k) }))
+			}
+			s.phases[name] = x
+		}
+	}
+	for name, x := range s.phases {
+		for len(x) < len(s.number) {
+			x = append(x, math.NaN())
+		}
+		s.phases[name] = x
+		if !slices.ContainsFunc(x, func(v float64) bool { return v > 0 }) {
+			delete(s.phases, name)
+		}
+	}
+	return s
+}
+
+// mean of what is known of n values, NaN for none.
+func mean(n int, at func(int) float64) float64 {
+	sum, count := 0.0, 0
+	for i := range n {
+		if v := at(i); v == v {
+			sum, count = sum+v, count+1
+		}
+	}
+	if count == 0 {
+		return math.NaN()
+	}
+	return sum / float64(count)
+}
+
+func meanOf(x []float64) float64 { return mean(len(x), func(i int) float64 { return x[i] }) }
+
+// quantile is the value that the share q of x does not exceed; x is sorted.
+func quantile(x []float64, q float64) float64 {
+	return x[min(max(int(math.Ceil(q*float64(len(x))))-1, 0), len(x)-1)]
+}
+
+func (s *steps) steps() Steps {
+	out := Steps{Count: len(s.period), MaxAt: -1}
+	if out.Count == 0 {
+		return out
+	}
+	sorted := slices.Sorted(slices.Values(s.period))
+	at := slices.Index(s.period, sorted[len(sorted)-1])
+	out.Median, out.P99 = quantile(sorted, 0.5)/1e6, quantile(sorted, 0.99)/1e6
+	out.Max, out.MaxAt = s.period[at]/1e6, s.number[at]
+	// A quarter of fewer than 40 steps is moved by single ones.
+	if n := len(s.period) / 4; n >= 10 {
+		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))
+		out.Trend = quantile(last, 0.5)/quantile(first, 0.5) - 1
+	}
+	for name, x := range s.phases {
+		if out.Phases == nil {
+			out.Phases = make(map[string]float64)
+		}
+		out.Phases[name] = meanOf(x) / 1e6
+	}
+	if w, t := meanOf(s.wait)/1e6, meanOf(s.transfer)/1e6; w == w && t == t {
+		out.Wait, out.Transfer = &w, &t
+	}
+	return out
+}
+
+// Comparable gives what package compare needs of a job.
+func Comparable(j *Job, name string) *compare.Run {
+	tables := make([]*straggler.Table, len(j.Attempts))
+	var tokens int64
+	var missing []int
+	for i := range j.Attempts {
+		tables[i] = j.Attempts[i].State.Table()
+		tokens = max(tokens, tokensOf(tables[i]))
+	}
+	rep := Build(j)
+	missing = rep.Ledger.Missing
+	s := timeline(j, tables)
+	out := &compare.Run{Name: name, WorldSize: max(j.Job.Ranks, len(rep.Ranks)), Tokens: tokens, Missing: missing, Phases: make(map[string][]float64)}
+	if rep.Goodput != nil {
+		out.Goodput = *rep.Goodput
+	}
+	keep := func(x []float64) []float64 {
+		y := make([]float64, 0, len(x))
+		for i, v := range x {
+			if s.period[i] > 0 {
+				y = append(y, max(v, 0)) // NaN becomes NaN: below
+			}
+		}
+		for i, v := range y {
+			if v != v {
+				y[i] = 0
+			}
+		}
+		return y
+	}
+	out.Periods = keep(s.period)
+	for name, x := range s.phases {
+		out.Phases[name] = keep(x)
+	}
+	if slices.ContainsFunc(s.wait, func(v float64) bool { return v == v }) {
+		both := make([]float64, len(s.wait))
+		for i := range both {
+			both[i] = s.wait[i] + s.transfer[i]
+		}
+		out.Phases[communication] = keep(both)
+	}
+	return out
+}

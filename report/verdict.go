@@ -1,0 +1,226 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/straggler"
+)
+
+// worth is the share of the time from which on a loss or a finding is worth a
+// word: what a person would not look into is left to the table.
+const worth = 0.01
+
+// conclude writes the verdict.
+func (r *Report) conclude() {
+	v := &r.Verdict
+	v.Confidence, v.Doubts = confidence(r)
+	v.Next = r.next()
+	var out []string
+	if r.Goodput == nil {
+		out = append(out, "The records hold no time.")
+	} else {
+		out = append(out, fmt.Sprintf("%s of %s on %s trained the model.", percent(*r.Goodput), duration(r.Ledger.Wall), plural(len(r.Ranks), "rank")))
+	}
+	if len(r.Losses) > 0 && r.Losses[0].Share >= worth {
+		l := &r.Losses[0]
+		out = append(out, fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), percent(l.Share), duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+	}
+	if d := r.disruptions(); d != "" {
+		out = append(out, d)
+	}
+	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != straggler.InsufficientEvidence) {
+		text := v.Rank.Sentence
+		if len(r.Attempts) > 1 {
+			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
+		}
+		out = append(out, text)
+	}
+	if len(v.Next) > 0 {
+		out = append(out, "Next: "+v.Next[0]+".")
+	}
+	text := "Confidence " + v.Confidence + ": the records are complete."
+	if len(v.Doubts) > 0 {
+		text = "Confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; ") + "."
+	}
+	v.Sentence = strings.Join(append(out, text), " ")
+}
+
+func perRank(n int) string {
+	if n > 1 {
+		return " of each rank's time"
+	}
+	return ""
+}
+
+func words(c goodput.Category) string {
+	if c.IsCustom() {
+		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
+	}
+	return strings.ReplaceAll(string(c), "_", " ")
+}
+
+// disruptions sums up what restarts cost.
+func (r *Report) disruptions() string {
+	var total, down int64
+	lost, n := 0, 0
+	for i := range r.Ledger.Disruptions {
+		d := &r.Ledger.Disruptions[i]
+		if d.Proper && d.Iterations == 0 {
+			continue
+		}
+		n++
+		total, down, lost = total+d.Total, down+d.Down, lost+d.Iterations
+	}
+	if n == 0 {
+		return ""
+	}
+	ranks := int64(max(len(r.Ranks), 1))
+	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime.", strings.ToUpper(plural(n, "disruption")[:1])+plural(n, "disruption")[1:],
+		plural(lost, "step"), duration(total/ranks), perRank(int(ranks)), duration(down/ranks))
+}
+
+// actions are what reduces a loss.
+var actions = map[goodput.Category]string{
+	goodput.LostWork:       "save checkpoints more often",
+	goodput.Warmup:         "cache what is compiled in the first step of an attempt",
+	goodput.Init:           "see which initialization takes longest in the table of slow spans, and cache what it builds",
+	goodput.CheckpointLoad: "load checkpoints from faster storage, or in parallel",
+	goodput.CheckpointSave: "save checkpoints asynchronously, or less often",
+	goodput.DataWait:       "give the data loader more workers or prefetch more",
+	goodput.Validation:     "validate less often or on fewer batches",
+	goodput.Testing:        "test less often or on fewer batches",
+	goodput.Stall:          "find what the last step waited for before the attempt ended",
+	goodput.Downtime:       "read the end of the log of the attempt that stopped, and restart sooner",
+	goodput.Unobserved:     "find out when the job really ended: its last attempt has no proper end",
+	goodput.Absent:         "start all ranks together and end them together",
+	goodput.Other:          "record spans around what happens outside the training steps: it is in no span that says for what",
+}
+
+// next lists what to do, the action that gains most first.
+func (r *Report) next() []string {
+	type action struct {
+		text  string
+		gains float64
+	}
+	var list []action
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && (v.Kind != straggler.InsufficientEvidence || len(r.Ranks) > 1) {
+		gains := r.Verdict.RankCost
+		if v.Kind == straggler.RankLost {
+			gains = 1 // the job stands still
+		}
+		list = append(list, action{v.Next, gains})
+	}
+	for _, l := range r.Losses {
+		if l.Share < worth {
+			break
+		}
+		text := actions[l.Category]
+		if l.Category == goodput.LostWork {
+			if f := r.figure(goodput.FigureYoung); f > 0 {
+				text += fmt.Sprintf(" (Young's rule suggests every %s)", duration(int64(f*1e9)))
+			}
+		}
+		if l.Category.IsCustom() {
+			text = "look into the spans " + words(l.Category)
+		}
+		list = append(list, action{text, l.Share})
+	}
+	slices.SortStableFunc(list, func(a, b action) int {
+		switch {
+		case a.gains > b.gains:
+			return -1
+		case a.gains < b.gains:
+			return 1
+		}
+		return 0
+	})
+	var out []string
+	for _, a := range list[:min(len(list), 4)] {
+		out = append(out, a.text)
+	}
+	return out
+}
+
+func (r *Report) figure(name string) float64 {
+	for i := range r.Figures {
+		if r.Figures[i].Name == name {
+			return r.Figures[i].Value
+		}
+	}
+	return 0
+}
+
+// confidence says how far the records can be trusted, and why not further.
+func confidence(r *Report) (string, []string) {
+	rank := 0 // 0 high, 1 medium, 2 low
+	var why []string
+	doubt := func(n int, text string) {
+		rank = max(rank, n)
+		if !slices.Contains(why, text) {
+			why = append(why, text)
+		}
+	}
+	for i := range r.Ledger.Flags {
+		f := &r.Ledger.Flags[i]
+		switch f.Kind {
+		case goodput.MissingRank:
+			doubt(2, plural(len(r.Ledger.Missing), "rank")+" reported nothing")
+		case goodput.TwoWriters:
+			doubt(2, "several processes say they are the same rank")
+		case goodput.LostWorkUnknown:
+			doubt(2, "no record says with which step an attempt went on")
+		case goodput.NoIterations:
+			doubt(2, "an attempt has no training steps")
+		case goodput.NoHeartbeat:
+			doubt(1, "an attempt ended without a sign of life after its last record")
+		case goodput.SpansDropped:
+			doubt(1, "spans were dropped")
+		case goodput.ClockSkew:
+			doubt(1, "clocks of attempts overlap")
+		case goodput.ResumeInferred:
+			doubt(1, "where an attempt went on was concluded")
+		case goodput.MissingEnds:
+			doubt(1, "spans lack their ends")
+		}
+	}
+	q := &r.Quality
+	if len(q.Skipped) > 0 {
+		doubt(1, plural(len(q.Skipped), "file")+" left out")
+	}
+	if q.Torn > 0 {
+		doubt(0, plural(q.Torn, "file")+" cut off")
+	}
+	if q.BadLines > 0 {
+		doubt(1, plural(q.BadLines, "line")+" unreadable")
+	}
+	if q.Late > 0 {
+		doubt(1, plural(int(q.Late), "span")+" out of order")
+	}
+	if v := r.Verdict.Rank; v != nil && v.Coverage.Disputed > 0 {
+		doubt(2, "two records of the same rank and step differ")
+	}
+	return [...]string{"high", "medium", "low"}[rank], why
+}
+
+// ExitCode is for CI: 0 when no rank holds the others up, 3 when a finding of
+// package straggler costs time, 4 when the records do not suffice to say.
+// A job of one rank has no other to hold up.
+func (r *Report) ExitCode() int {
+	v := r.Verdict.Rank
+	if v == nil || r.Goodput == nil || r.Steps.Count == 0 {
+		return 4
+	}
+	code := 0
+	for i := range r.Attempts {
+		if s := r.Attempts[i].Straggler; s != nil && s.Kind != straggler.InsufficientEvidence {
+			code = max(code, s.ExitCode())
+		}
+	}
+	if code == 0 && v.Kind == straggler.InsufficientEvidence && (v.Reason != straggler.ReasonSingleRank || r.Ledger.Missing != nil) {
+		return 4
+	}
+	return code
+}
