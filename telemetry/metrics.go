@@ -33,7 +33,7 @@ func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
 		return c
 	}
 	productive := time("training.productive.time", "Time of completed training iterations")
-	total := time("training.time", "Time since the start of the first training loop")
+	total := time("training.loop.time", "Time since the start of the first training loop")
 	open, err := meter.Int64ObservableUpDownCounter("telemetry.spans.open", metric.WithUnit("{span}"),
 		metric.WithDescription("Telemetry spans that are open"))
 	keep(err)

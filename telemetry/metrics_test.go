@@ -81,7 +81,7 @@ func TestMetrics(t *testing.T) {
 		"training.loss":                          1.5,
 		"training.checkpoint.duration{blocking}": 1, "training.checkpoint.duration{background}": 5,
 		"training.checkpoint.saves{success}": 1, "training.checkpoint.saves{failure}": 1,
-		"training.productive.time": 4, "training.time": 10,
+		"training.productive.time": 4, "training.loop.time": 10,
 		"telemetry.spans.open": 2, "telemetry.exporter.failures": 0,
 	} {
 		if v, ok := got[name]; !ok || v < want*(1-1e-9) || v > want*(1+1e-9) {

@@ -1,0 +1,235 @@
+// Package ledger keeps the goodput ledger of a rank while it trains: how much of
+// the time so far trained the model, and what took the rest.
+//
+//	books := ledger.New(ledger.Options{Dir: runDir, Meter: meterProvider})
+//	tel, err := telemetry.NewTrainingTelemetryBuilder()….WithExporter(books).ConfigureProvider(ctx)
+//	…
+//	fmt.Println(books.Snapshot().Ratio())
+//
+// The rules are those of analysis/goodput, which makes the same ledger from the
+// files of a job.
+package ledger
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Options say what becomes of the ledger. The zero Options keep it in memory.
+type Options struct {
+	// Dir is the directory of the run, the same for all its attempts. The state
+	// is kept there, so that an attempt takes back the work that it does again,
+	// and counts the time between. Empty means that an attempt knows nothing of
+	// those before it.
+	Dir string
+
+	// Interval is how often the state is written; zero means 10 s. What a killed
+	// attempt did after it was written last is not known to the next one.
+	Interval time.Duration
+
+	// Meter gets the metrics; nil means none.
+	Meter metric.MeterProvider
+
+	// Windows are the lengths of time for which training.goodput.window.ratio
+	// is reported in whole seconds; nil means five minutes and
+	// one hour.
+	Windows []time.Duration
+}
+
+// Output is an output of a provider that keeps the ledger. It sees every span
+// and scope, whatever the export customization says. It is to be attached once.
+// All methods are safe for concurrent use.
+type Output struct {
+	outputs.None
+	opts Options
+	at   atomic.Pointer[books]
+
+	stop    chan struct{}
+	stopped sync.Once
+	done    chan struct{}
+	metrics metric.Registration
+	err     error // of the last state
+}
+
+// books are the ledger of an attached output.
+type books struct {
+	live      *goodput.Live
+	telemetry *outputs.Telemetry
+
+	mu   sync.Mutex
+	open map[trace.SpanID]goodput.Handle
+}
+
+// New makes an output.
+func New(o Options) *Output {
+	if o.Interval <= 0 {
+		o.Interval = 10 * time.Second
+	}
+	if o.Windows == nil {
+		o.Windows = []time.Duration{5 * time.Minute, time.Hour}
+	}
+	return &Output{opts: o, stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Snapshot is the ledger of this moment; nil for an output that is not attached.
+func (o *Output) Snapshot() *goodput.Snapshot {
+	b := o.at.Load()
+	if b == nil {
+		return nil
+	}
+	return b.live.Snapshot(b.telemetry.Now())
+}
+
+// Attach implements outputs.Output. A state of earlier attempts that cannot be
+// read is logged: the ledger begins anew.
+func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	lo := goodput.LiveOptions{Rank: t.Identity.Rank.Get(), Start: t.Now(), Dir: o.opts.Dir}
+	lo.History = 2 * time.Hour
+	for _, w := range o.opts.Windows {
+		lo.History = max(lo.History, w)
+	}
+	if t.Identity.Attempt.IsSet() {
+		lo.Attempt = t.Identity.Attempt.Get() + 1
+	}
+	live, err := goodput.NewLive(lo)
+	if err != nil {
+		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts", "error", err)
+	}
+	b := &books{live: live, telemetry: t, open: make(map[trace.SpanID]goodput.Handle)}
+	if o.opts.Meter != nil {
+		if o.metrics, err = observe(o.opts, b); err != nil {
+			t.Logger.Warn("the goodput ledger has no metrics", "error", err)
+		}
+	}
+	o.at.Store(b)
+	go o.keep(b)
+	return outputs.Wants{Spans: true, Scopes: true, Selects: true, All: true}, nil
+}
+
+// keep writes the state from time to time.
+func (o *Output) keep(b *books) {
+	defer close(o.done)
+	tick := time.NewTicker(o.opts.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-o.stop:
+			return
+		case <-tick.C:
+			err := b.live.Alive(b.telemetry.Now())
+			if err != nil && o.err == nil {
+				b.telemetry.Logger.Warn("the goodput ledger could not be written", "dir", o.opts.Dir, "error", err)
+			}
+			o.err = err
+		}
+	}
+}
+
+// OnStart implements outputs.Output.
+func (o *Output) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	b := o.at.Load()
+	if b == nil {
+		return
+	}
+	start := goodput.LiveSpan{Name: s.Name(), Time: s.StartTime().UnixNano(), Step: -1, First: -1}
+	start.Background = start.Name == spans.CheckpointSaveFinalization
+	// Others need no attributes, and asking for them copies them.
+	if start.Name == spans.TrainingIteration || start.Name == spans.TrainingLoop || spans.Index(start.Name) < 0 {
+		describe(&start, s.Attributes())
+	}
+	parent := s.Parent().SpanID()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	start.Parent = b.open[parent]
+	if in, _ := ctx.Value(b).(*scope); in != nil && in.outer == parent {
+		start.Parent = in.handle // the scope lies between the two
+	}
+	b.open[s.SpanContext().SpanID()] = b.live.Start(&start)
+}
+
+// describe takes from the attributes what the ledger asks for.
+func describe(s *goodput.LiveSpan, attrs []attribute.KeyValue) {
+	for i := range attrs {
+		kv := &attrs[i]
+		switch kv.Key {
+		case attributes.CurrentIteration:
+			s.Step = kv.Value.AsInt64()
+		case attributes.Step:
+			if s.Name == spans.TrainingIteration && s.Step < 0 {
+				s.Step = kv.Value.AsInt64()
+			}
+		case attributes.TrainIterationsStart:
+			s.First = kv.Value.AsInt64()
+		case attributes.DFTracerCategory:
+			s.Cat = kv.Value.AsString()
+		case "background":
+			s.Background = kv.Value.AsBool() || kv.Value.AsInt64() != 0
+		}
+	}
+}
+
+// OnEnd implements outputs.Output.
+func (o *Output) OnEnd(s sdktrace.ReadOnlySpan) {
+	b := o.at.Load()
+	if b == nil {
+		return
+	}
+	id := s.SpanContext().SpanID()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, ok := b.open[id]
+	if !ok {
+		return
+	}
+	delete(b.open, id)
+	b.live.End(h, s.EndTime().UnixNano())
+}
+
+// OnEvent implements outputs.Output: a saved checkpoint commits iterations.
+func (o *Output) OnEvent(_ sdktrace.ReadOnlySpan, e sdktrace.Event) {
+	b := o.at.Load()
+	if b == nil || e.Name != spans.EventSaveCheckpointSuccess {
+		return
+	}
+	through := int64(-1)
+	for _, kv := range e.Attributes {
+		switch kv.Key {
+		case attributes.ProductiveTrainIterations:
+			b.live.Saved(e.Time.UnixNano(), kv.Value.AsInt64()-1)
+			return
+		case attributes.CurrentIteration:
+			through = kv.Value.AsInt64() - 1
+		}
+	}
+	b.live.Saved(e.Time.UnixNano(), through)
+}
+
+// Shutdown implements outputs.Output: it writes the state as that of an attempt
+// that has ended.
+func (o *Output) Shutdown(context.Context) (err error) {
+	o.stopped.Do(func() {
+		b := o.at.Load()
+		if b == nil {
+			return
+		}
+		close(o.stop)
+		<-o.done
+		if o.metrics != nil { // what sends them was shut down before
+			_ = o.metrics.Unregister()
+		}
+		err = b.live.Close(b.telemetry.Now())
+	})
+	return err
+}

@@ -1,0 +1,240 @@
+package ledger_test
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/ledger"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// clock is moved by the test.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	c.now = c.now.Add(d)
+	c.mu.Unlock()
+}
+
+// train is an attempt that runs steps from first to last, saves a checkpoint
+// after every fifth, and loses time in most of the ways there are.
+func train(t *testing.T, tel *telemetry.Provider, c *clock, first, last int, beforeEnd func()) {
+	t.Helper()
+	ctx := context.Background()
+	tree := ai.NewTree(tel)
+	cb := callbacks.New(tel)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, err := cb.OnAppStart(ctx)
+	check(err)
+	_, init := tel.Start(ctx, spans.ModelInit)
+	c.pass(700 * time.Millisecond)
+	init.End()
+	if first > 0 {
+		_, load := tel.Start(ctx, spans.CheckpointLoad)
+		c.pass(300 * time.Millisecond)
+		load.End()
+	}
+	ctx, err = cb.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: first})
+	check(err)
+	for i := first; i <= last; i++ {
+		step, err := cb.OnTrainingSingleIterationStart(ctx)
+		check(err)
+		_, wait := tel.Start(step, spans.DataLoading)
+		c.pass(20 * time.Millisecond)
+		wait.End()
+		forward := tree.Compute.Forward.Start(step)
+		c.pass(50 * time.Millisecond)
+		forward.End()
+		fetch := tree.DataLoader.Fetch.Start(step)
+		c.pass(5 * time.Millisecond)
+		fetch.End()
+		_, own := tel.StartSpan(step, "tokenize", attribute.Int("n", i))
+		c.pass(3 * time.Millisecond)
+		own.End()
+		check(cb.OnTrainingSingleIterationEnd(step))
+		c.pass(2 * time.Millisecond)
+		if i%5 == 4 {
+			_, err := cb.OnSaveCheckpointStart(ctx, callbacks.SaveStart{GlobalStep: i + 1})
+			check(err)
+			c.pass(40 * time.Millisecond)
+			check(cb.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{GlobalStep: i + 1}))
+			check(cb.OnSaveCheckpointEnd(ctx))
+		}
+	}
+	check(cb.OnTrainEnd(ctx))
+	beforeEnd()
+	check(cb.OnAppEnd(ctx))
+}
+
+// The ledger that a provider keeps while it runs is the one that its trace gives
+// afterwards, over two attempts of which the second takes work back.
+func TestLiveIsOffline(t *testing.T) {
+	dir := t.TempDir()
+	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	var last *ledger.Output
+	reader := sdkmetric.NewManualReader()
+	metrics := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	var collected metricdata.ResourceMetrics
+	for attempt, steps := range [][2]int{{0, 12}, {10, 24}} {
+		o := ledger.Options{Dir: dir}
+		if attempt == 1 {
+			o.Meter = metrics
+		}
+		last = ledger.New(o)
+		if last.Snapshot() != nil {
+			t.Error("an output that is not attached has a ledger")
+		}
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithClock(c).
+			WithBaseConfig(config.Base{ApplicationName: "job", SessionTag: config.Value("one"), WorldSize: config.Value(1)}).
+			WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(8)}).
+			WithRanks(config.Ranks{Attempt: config.Value(attempt), Job: "job-7"}).
+			WithExporter(pfw.New(filepath.Join(dir, "trace.pfw.gz"), nil)).
+			WithExporter(last).
+			ConfigureProvider(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		train(t, tel, c, steps[0], steps[1], func() {
+			if err := reader.Collect(context.Background(), &collected); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := tel.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if attempt == 0 {
+			c.pass(4 * time.Second)
+		}
+	}
+	set, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := goodput.Collect(set)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d jobs, %v", len(all), err)
+	}
+	want, got := all[0].Ledger.Report(goodput.Query{}), last.Snapshot()
+	if want.Categories[goodput.LostWork] == 0 || want.Categories[goodput.Downtime] == 0 || want.Categories["custom.tokenize"] == 0 {
+		t.Errorf("the job shows too little: %v", want.Categories)
+	}
+	if d := got.Wall - want.Wall; max(d, -d) > 1e6 || got.Categories.Sum() != got.Wall {
+		t.Errorf("wall %d, offline %d, sum %d", got.Wall, want.Wall, got.Categories.Sum())
+	}
+	for _, categories := range []goodput.Totals{want.Categories, got.Categories} {
+		for k := range categories {
+			if d := got.Categories[k] - want.Categories[k]; max(d, -d) > 1e6 {
+				t.Errorf("%s: live %v, offline %v", k, time.Duration(got.Categories[k]), time.Duration(want.Categories[k]))
+			}
+		}
+	}
+	if got.Committed == 0 || got.Late > 0 || got.LostWorkUnknown {
+		t.Errorf("%+v", got)
+	}
+	t.Logf("%.1f %% of %v: %v", 100*got.Ratio(), time.Duration(got.Wall), got.Categories)
+
+	found := map[string]int{}
+	for _, scope := range collected.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Gauge[float64]:
+				found[m.Name] = len(d.DataPoints)
+			case metricdata.Sum[float64]:
+				found[m.Name] = len(d.DataPoints)
+				if m.Name == "training.time" && d.IsMonotonic {
+					t.Error("training.time may not be a counter: a resume takes work back")
+				}
+			}
+		}
+	}
+	if found["training.goodput.ratio"] != 1 || found["training.time.committed"] != 1 || found["training.goodput.window.ratio"] != 2 || found["training.time"] < 6 {
+		t.Errorf("metrics: %v", found)
+	}
+}
+
+// A span costs no allocation more than with an output that does nothing.
+func TestLedgerAllocatesNothing(t *testing.T) {
+	var got []float64
+	for _, out := range []outputs.Output{idle{}, ledger.New(ledger.Options{})} {
+		tel, err := telemetry.NewTrainingTelemetryBuilder().
+			WithBaseConfig(config.Base{ApplicationName: "job", SessionTag: config.Value("one"), WorldSize: config.Value(1)}).
+			WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(8)}).
+			WithExporter(out).ConfigureProvider(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tel.Shutdown(context.Background()) //nolint:errcheck // nothing is written
+		got = append(got, testing.AllocsPerRun(2000, func() {
+			_, s := tel.Start(t.Context(), spans.ModelForward)
+			s.End()
+		}))
+	}
+	if got[1] > got[0] {
+		t.Errorf("%.0f allocations with the ledger, %.0f without", got[1], got[0])
+	}
+}
+
+// What the ledger adds to the start and end of a span, beside an output that
+// looks at spans and does nothing.
+func BenchmarkSpans(b *testing.B) {
+	for _, out := range []struct {
+		name string
+		make func() outputs.Output
+	}{
+		{"nothing", func() outputs.Output { return idle{} }},
+		{"ledger", func() outputs.Output { return ledger.New(ledger.Options{}) }},
+	} {
+		b.Run(out.name, func(b *testing.B) {
+			tel, err := telemetry.NewTrainingTelemetryBuilder().
+				WithBaseConfig(config.Base{ApplicationName: "job", SessionTag: config.Value("one"), WorldSize: config.Value(1)}).
+				WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(8)}).
+				WithExporter(out.make()).ConfigureProvider(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer tel.Shutdown(context.Background()) //nolint:errcheck // nothing is written
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, s := tel.Start(ctx, spans.ModelForward)
+				s.End()
+			}
+		})
+	}
+}
+
+type idle struct{ outputs.None }
+
+func (idle) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Spans: true, All: true, Selects: true}, nil
+}

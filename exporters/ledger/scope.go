@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// scopeKind counts scopes of a category and name.
+type scopeKind struct {
+	b         *books
+	cat, name string
+}
+
+// ScopeKind implements outputs.Output.
+func (o *Output) ScopeKind(category, name string) outputs.ScopeKind {
+	b := o.at.Load()
+	if b == nil {
+		return nil
+	}
+	return &scopeKind{b, category, name}
+}
+
+// scope is an open scope.
+type scope struct {
+	b      *books
+	ctx    context.Context
+	outer  trace.SpanID // the span that its context has
+	handle goodput.Handle
+}
+
+// Start implements outputs.ScopeKind.
+func (k *scopeKind) Start(ctx context.Context, _ *outputs.LiveArgs, _ outputs.ScopeStart) outputs.Scope {
+	s := &scope{b: k.b}
+	s.handle = k.start(ctx, s, k.Now())
+	s.ctx = context.WithValue(ctx, k.b, s)
+	return s
+}
+
+// start begins a scope below what its context or, without one, the callbacks
+// have open.
+func (k *scopeKind) start(ctx context.Context, s *scope, at int64) goodput.Handle {
+	b := k.b
+	start := goodput.LiveSpan{Name: k.name, Cat: k.cat, Time: at, Step: -1, First: -1}
+	s.outer = trace.SpanContextFromContext(ctx).SpanID()
+	if !s.outer.IsValid() && b.telemetry.Current != nil {
+		s.outer = b.telemetry.Current().SpanID()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	start.Parent = b.open[s.outer]
+	if in, _ := ctx.Value(b).(*scope); in != nil && in.outer == s.outer {
+		start.Parent = in.handle
+	}
+	return b.live.Start(&start)
+}
+
+// Record implements outputs.ScopeKind.
+func (k *scopeKind) Record(ctx context.Context, _ *outputs.LiveArgs, _, start int64) {
+	var s scope
+	k.b.live.End(k.start(ctx, &s, start), k.Now())
+}
+
+// Now implements outputs.ScopeKind.
+func (k *scopeKind) Now() int64 { return k.b.telemetry.Now() }
+
+// Note implements outputs.ScopeKind.
+func (*scopeKind) Note(context.Context, string) {}
+
+func (s *scope) Context() context.Context { return s.ctx }
+func (s *scope) Set([]attribute.KeyValue) {}
+func (s *scope) Fail(error)               {}
+func (s *scope) End()                     { s.b.live.End(s.handle, s.b.telemetry.Now()) }
+func (s *scope) Abandon()                 { s.End() }
