@@ -51,6 +51,7 @@ type Live struct {
 	late     int64
 	lateness int64
 	ring     ring
+	file     stateFile
 }
 
 // LiveOptions say whose ledger it is.
@@ -110,8 +111,8 @@ type liveStep struct {
 const maxOpen = 1<<20 - 2
 
 // NewLive begins the ledger of an attempt. An error means that the state of
-// earlier attempts cannot be read; the Live that comes with it works, and
-// knows nothing of them.
+// earlier attempts cannot be read; the Live that comes with it works, knows
+// nothing of them, and leaves their file as it is: it writes no state.
 func NewLive(o LiveOptions) (*Live, error) {
 	if o.Resolution <= 0 {
 		o.Resolution = 10 * time.Second
@@ -130,6 +131,9 @@ func NewLive(o LiveOptions) (*Live, error) {
 	l.s.reset(o.Start)
 	l.s.emit, l.s.overlap = l.emit, func(_, _ int64, _ what) {}
 	err := l.load()
+	if err != nil {
+		l.opts.Dir = ""
+	}
 	if l.opts.Attempt <= 0 {
 		l.opts.Attempt = 1
 		if n := len(l.earlier); n > 0 {
@@ -369,7 +373,7 @@ func (l *Live) Alive(t int64) error {
 	l.ring.note(l)
 	st := l.state()
 	l.mu.Unlock()
-	return l.opts.save(st)
+	return l.file.save(&l.opts, st, false)
 }
 
 // Close ends the attempt properly and writes the state. Later calls of any
@@ -388,5 +392,5 @@ func (l *Live) Close(t int64) error {
 	l.ring.note(l)
 	st := l.state()
 	l.mu.Unlock()
-	return l.opts.save(st)
+	return l.file.save(&l.opts, st, true)
 }

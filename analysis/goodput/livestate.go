@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/analysis/run"
 )
@@ -115,10 +116,12 @@ func (l *Live) load() error {
 	if l.opts.Dir == "" {
 		return nil
 	}
-	text, err := os.ReadFile(l.opts.path())
+	info, err := os.Stat(l.opts.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	l.file.ours = info
+	text, err := os.ReadFile(l.opts.path())
 	if err != nil {
 		return fmt.Errorf("goodput: read the state of earlier attempts: %w", err)
 	}
@@ -178,10 +181,23 @@ func (l *Live) state() *liveState {
 	return st
 }
 
+// stateFile is the file of the state.
+type stateFile struct {
+	mu   sync.Mutex
+	ours os.FileInfo // as it was read or written last; nil: there was none
+	last bool        // the end of the attempt was written
+}
+
 // save replaces the file at once, so that a kill leaves the old or the new one.
-func (o *LiveOptions) save(st *liveState) error {
+// A file that somebody else has put there is left alone.
+func (s *stateFile) save(o *LiveOptions, st *liveState, end bool) error {
 	if st == nil {
 		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last {
+		return nil // a state from before the end
 	}
 	text, err := json.Marshal(st)
 	if err != nil {
@@ -190,16 +206,23 @@ func (o *LiveOptions) save(st *liveState) error {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return fmt.Errorf("goodput: %w", err)
 	}
+	// Removed is no reason to stop; somebody else's is.
+	if now, err := os.Stat(o.path()); err == nil && (s.ours == nil || !os.SameFile(now, s.ours)) {
+		return fmt.Errorf("goodput: another process writes %s: give each run a directory and each process a rank of its own", o.path())
+	}
 	f, err := os.CreateTemp(o.Dir, ".goodput-*")
 	if err != nil {
 		return fmt.Errorf("goodput: %w", err)
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
+	err = errors.Join(err, f.Chmod(0o644))
+	info, statErr := f.Stat()
+	if err = errors.Join(err, statErr, f.Close()); err == nil {
 		err = os.Rename(f.Name(), o.path())
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("goodput: %w", err), os.Remove(f.Name()))
 	}
+	s.ours, s.last = info, end
 	return nil
 }

@@ -12,6 +12,8 @@ package ledger
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +58,8 @@ type Output struct {
 	opts Options
 	at   atomic.Pointer[books]
 
+	attached atomic.Bool
+
 	stop    chan struct{}
 	stopped sync.Once
 	done    chan struct{}
@@ -95,17 +99,24 @@ func (o *Output) Snapshot() *goodput.Snapshot {
 // Attach implements outputs.Output. A state of earlier attempts that cannot be
 // read is logged: the ledger begins anew.
 func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	if o.attached.Swap(true) {
+		return outputs.Wants{}, errors.New("ledger: the output was attached before: make one for each provider with ledger.New")
+	}
 	lo := goodput.LiveOptions{Rank: t.Identity.Rank.Get(), Start: t.Now(), Dir: o.opts.Dir}
 	lo.History = 2 * time.Hour
 	for _, w := range o.opts.Windows {
 		lo.History = max(lo.History, w)
+	}
+	if lo.Dir != "" && t.Identity.WorldSize > 1 && !t.Identity.RankKnown {
+		t.Logger.Warn("the goodput ledger is not kept for the next attempt: nothing gives the rank of this process; set RANK or WithRanks", "dir", lo.Dir)
+		lo.Dir = ""
 	}
 	if t.Identity.Attempt.IsSet() {
 		lo.Attempt = t.Identity.Attempt.Get() + 1
 	}
 	live, err := goodput.NewLive(lo)
 	if err != nil {
-		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts", "error", err)
+		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts, and is not kept for the next one", "error", err)
 	}
 	b := &books{live: live, telemetry: t, open: make(map[trace.SpanID]goodput.Handle)}
 	if o.opts.Meter != nil {
@@ -217,19 +228,28 @@ func (o *Output) OnEvent(_ sdktrace.ReadOnlySpan, e sdktrace.Event) {
 }
 
 // Shutdown implements outputs.Output: it writes the state as that of an attempt
-// that has ended.
-func (o *Output) Shutdown(context.Context) (err error) {
+// that has ended, and does not wait for a disk longer than ctx.
+func (o *Output) Shutdown(ctx context.Context) (err error) {
 	o.stopped.Do(func() {
 		b := o.at.Load()
 		if b == nil {
 			return
 		}
-		close(o.stop)
-		<-o.done
 		if o.metrics != nil { // what sends them was shut down before
 			_ = o.metrics.Unregister()
 		}
-		err = b.live.Close(b.telemetry.Now())
+		close(o.stop)
+		end := b.telemetry.Now()
+		closed := make(chan error, 1)
+		go func() {
+			<-o.done
+			closed <- b.live.Close(end)
+		}()
+		select {
+		case err = <-closed:
+		case <-ctx.Done():
+			err = fmt.Errorf("ledger: the state was not written in time to %s: %w", o.opts.Dir, ctx.Err())
+		}
 	})
 	return err
 }

@@ -2,7 +2,9 @@ package ledger_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -237,4 +239,86 @@ type idle struct{ outputs.None }
 
 func (idle) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
 	return outputs.Wants{Spans: true, All: true, Selects: true}, nil
+}
+
+func provider(t *testing.T, out *ledger.Output, ranks config.Ranks, world int) (*telemetry.Provider, error) {
+	t.Helper()
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "job", SessionTag: config.Value("one"), WorldSize: config.Value(world)}).
+		WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(8)}).
+		WithRanks(ranks).WithExporter(out).ConfigureProvider(t.Context())
+	if err == nil {
+		t.Cleanup(func() { _ = tel.Shutdown(context.Background()) })
+	}
+	return tel, err
+}
+
+// An output belongs to one provider.
+func TestAttachedTwice(t *testing.T) {
+	out := ledger.New(ledger.Options{})
+	if _, err := provider(t, out, config.Ranks{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider(t, out, config.Ranks{}, 1); err == nil || !strings.Contains(err.Error(), "attached before") {
+		t.Errorf("the second time: %v", err)
+	}
+}
+
+// A state that cannot be read, and one that another process writes, stay as they are.
+func TestStatesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "goodput-rank0.json")
+	if err := os.WriteFile(path, []byte("damaged"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tel, err := provider(t, ledger.New(ledger.Options{Dir: dir}), config.Ranks{Rank: config.Value(0)}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tel.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "damaged" {
+		t.Errorf("the state is now %.60s", text)
+	}
+
+	dir = t.TempDir()
+	path = filepath.Join(dir, "goodput-rank0.json")
+	first, second := ledger.New(ledger.Options{Dir: dir}), ledger.New(ledger.Options{Dir: dir})
+	a, err := provider(t, first, config.Ranks{Rank: config.Value(0)}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := provider(t, second, config.Ranks{Rank: config.Value(0)}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Shutdown(t.Context())
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = b.Shutdown(t.Context())
+	if err := second.Shutdown(t.Context()); err != nil {
+		t.Errorf("a later Shutdown: %v", err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != string(want) {
+		t.Error("the second process replaced the state of the first")
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o044 != 0o044 {
+		t.Errorf("%v, %v: others cannot read it", info, err)
+	}
+}
+
+// Processes whose ranks nobody gave would all write the state of rank 0.
+func TestUnknownRank(t *testing.T) {
+	dir := t.TempDir()
+	tel, err := provider(t, ledger.New(ledger.Options{Dir: dir}), config.Ranks{}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tel.Shutdown(t.Context())
+	if files, _ := os.ReadDir(dir); len(files) > 0 {
+		t.Errorf("%v", files)
+	}
 }
