@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
@@ -165,7 +166,8 @@ func quality(j *Job, led *goodput.Report) Quality {
 	}
 	q.Files = len(files)
 	for _, f := range j.Skipped {
-		if errors.Is(f, run.ErrForeign) {
+		// A file with the name of a trace was to be one.
+		if errors.Is(f, run.ErrForeign) && !strings.HasSuffix(f.Path, ".pfw") && !strings.HasSuffix(f.Path, ".pfw.gz") {
 			q.Foreign++
 			continue
 		}

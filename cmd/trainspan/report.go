@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +54,11 @@ do not suffice to say.`,
 }
 
 func (a *app) report(ctx context.Context, args []string, o *reportOptions) error {
+	if o.html != "" {
+		if err := checkPage(o.html); err != nil {
+			return err
+		}
+	}
 	j, err := a.readJob(ctx, args)
 	if err != nil {
 		return err
@@ -98,6 +106,33 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	}
 	found[0].Name = strings.Join(args, " ")
 	return found[0], nil
+}
+
+// checkPage refuses to replace anything but a page: the name of a trace is one
+// word away.
+func checkPage(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return usage("%s", err)
+	case !info.Mode().IsRegular():
+		return usage("%s is no file: name one after --html", path)
+	case info.Size() == 0:
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return usage("%s", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	const begin = "<!doctype html>"
+	text := make([]byte, len(begin))
+	if n, _ := io.ReadFull(f, text); !strings.EqualFold(string(text[:n]), begin) {
+		return usage("%s is there and is no page: name another file after --html", path)
+	}
+	return nil
 }
 
 // writeHTML replaces the file only when all of the new one is there.

@@ -32,7 +32,10 @@ func TestReport(t *testing.T) {
 	slow := makeJob(t, filepath.Join(dir, "slow"), jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}})
 	fine := makeJob(t, filepath.Join(dir, "fine"), jobgen.Attempt{Ranks: 4, Steps: 80})
 	hidden := makeJob(t, filepath.Join(dir, "hidden"), jobgen.Attempt{Ranks: 4, Steps: 80, NoComm: true})
-	page := filepath.Join(dir, "report.html")
+	page, notes := filepath.Join(dir, "report.html"), filepath.Join(dir, "notes.pfw")
+	if err := os.WriteFile(notes, []byte("a trace"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -48,6 +51,9 @@ func TestReport(t *testing.T) {
 		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
 		{[]string{"report", page}, 2, "", "no trace file"},
 		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},
+		{[]string{"report", fine, "--html", page}, 0, "No rank", ""}, // an earlier page may be replaced
+		{[]string{"report", fine, "--html", notes}, 2, "", "is no page"},
+		{[]string{"report", fine, "--html", dir}, 2, "", "is no file"},
 	} {
 		code, out, problems := call(c.args...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
