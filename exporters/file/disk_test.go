@@ -171,8 +171,19 @@ func half(e *file.Exporter, path string) error {
 	if err := e.Flush(); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("Flush: %w", err)
 	}
-	if now, err := os.Stat(path); err != nil || now.Size() != info.Size() {
-		return fmt.Errorf("half a line is in the file: %w", err)
+	// A retry in the background may just have written a part, which it takes back.
+	for tries := 0; ; tries++ {
+		now, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if now.Size() == info.Size() {
+			break
+		}
+		if tries == 1000 {
+			return fmt.Errorf("half a line stays in the file: %d bytes, %d before", now.Size(), info.Size())
+		}
+		time.Sleep(time.Millisecond)
 	}
 	if err := e.Shutdown(context.Background()); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("Shutdown: %w", err)
