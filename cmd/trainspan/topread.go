@@ -15,9 +15,9 @@ import (
 	"github.com/trainspan/trainspan/report"
 )
 
-// topShare is how many times the processor time of a reading passes before the
-// next one: a share of one core of at most 1/(1+topShare).
-const topShare = 4
+// topShare is how many times the processor time of a reading passes from its
+// begin to that of the next: top uses at most this part of one core.
+const topShare = 5
 
 // topReader reads a job again and again. Its readings come one at a time.
 type topReader struct {
@@ -56,10 +56,15 @@ func (t *topReader) read(ctx context.Context, force bool) topReading {
 		t.seen = seen
 	}
 	out.took = t.now().Sub(out.at)
-	// Where the processor time is not known, and where files come over a slow
-	// network, the time counts.
-	out.rest = max(t.interval, topShare*(cpuTime()-cpu), out.took)
+	out.rest = t.pause(out.took, cpuTime()-cpu)
 	return out
+}
+
+// pause is how long to wait after a reading that took some time, and some
+// processor time of all cores. Where that is not known, and where files come over
+// a slow network, the time counts: it reads for half of it at most.
+func (t *topReader) pause(took, cpu time.Duration) time.Duration {
+	return max(t.interval, topShare*cpu-took, took)
 }
 
 func (t *topReader) job(ctx context.Context, files int, out *topReading) {
