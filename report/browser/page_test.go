@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -187,20 +186,17 @@ func TestPage(t *testing.T) {
 	if out == "" {
 		out = t.TempDir()
 	}
-	for _, theme := range []string{"light", "dark"} {
-		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
-		if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"light", "dark"} {
+		theme(t, ctx, name)
 		open(t, ctx, address)
 		colours := eval[map[string]int](t, ctx, pictures)
 		for _, chart := range []string{"timeline", "ledger", "steps", "heat", "lanes", "comm", "saves"} {
 			if colours[chart] < 2 {
-				t.Errorf("%s: %s has not drawn: %d colours", theme, chart, colours[chart])
+				t.Errorf("%s: %s has not drawn: %d colours", name, chart, colours[chart])
 			}
 		}
-		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (theme == "dark") == strings.Contains(background, "255") {
-			t.Errorf("%s: background %s", theme, background)
+		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (name == "dark") == strings.Contains(background, "255") {
+			t.Errorf("%s: background %s", name, background)
 		}
 		if title := eval[string](t, ctx, `document.title`); !strings.Contains(title, "slow rank") {
 			t.Errorf("title %q", title)
@@ -212,7 +208,7 @@ func TestPage(t *testing.T) {
 		if _, err := png.Decode(bytes.NewReader(shot)); err != nil {
 			t.Error(err)
 		}
-		if err := os.WriteFile(filepath.Join(out, "report-"+theme+".png"), shot, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(out, "report-"+name+".png"), shot, 0o600); err != nil {
 			t.Error(err)
 		}
 	}
