@@ -103,11 +103,18 @@ func (x *terminalOf) end() {
 	if !reflect.DeepEqual(x.before, after) {
 		x.t.Errorf("the terminal has other settings than before: %+v, %+v", x.before, after)
 	}
-	for deadline := time.Now().Add(time.Minute); x.screen.Mode()&vt10x.ModeAltScreen != 0 || !x.screen.CursorVisible(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !x.givenBack(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			x.t.Fatalf("the terminal was not given back:\n%s", x.screen)
 		}
 	}
+}
+
+// givenBack says whether the terminal shows what it showed before, and the cursor.
+func (x *terminalOf) givenBack() bool {
+	x.screen.Lock()
+	defer x.screen.Unlock()
+	return x.screen.Mode()&vt10x.ModeAltScreen == 0 && x.screen.CursorVisible()
 }
 
 // TestTopOnATerminal: the screen follows a directory that is empty at first,

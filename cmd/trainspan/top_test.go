@@ -97,6 +97,14 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	if strings.Contains(got, "↑↓") || len(lines) != 60 {
 		t.Errorf("%d lines, of which none is out of sight:\n%s", len(lines), got)
 	}
+	// On a narrow screen the times are not cut off by a long name.
+	m.reader.paths = []string{"/shared/runs/of/the/team/2026-11-20/large-model/out/job-with-a-long-name"}
+	update(m, tea.WindowSizeMsg{Width: 80, Height: 24})
+	if got := screenOf(t, m)[0]; !strings.Contains(got, "next 12:00:06") || !strings.Contains(got, "…") {
+		t.Error(got)
+	}
+	m.reader.paths = []string{"out/job"}
+	update(m, tea.WindowSizeMsg{Width: 100, Height: 60})
 	// The same files again, then none that can be read: the report stays.
 	update(m, topReading{at: noon.Add(10 * time.Second), same: true})
 	if got := screenOf(t, m)[0]; !strings.Contains(got, "read 12:00:01") || !strings.Contains(got, "nothing new at 12:00:10") {

@@ -176,7 +176,8 @@ func (m *topModel) View() tea.View {
 // status is the first line: what is shown and of when.
 func (m *topModel) status() string {
 	const clock = "15:04:05"
-	parts := []string{m.reader.name()}
+	const rest = len("  ·  read 12:00:00 · records up to 12:00:00 · nothing new at 12:00:00")
+	parts := []string{shorten(m.reader.name(), max(m.width-rest, 12))}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	wrong := m.last != nil && m.last.err != nil
 	if wrong {
