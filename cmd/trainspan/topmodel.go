@@ -169,7 +169,7 @@ func (m *topModel) View() tea.View {
 		lines = append(lines, m.keys(first, len(body)))
 	}
 	v := tea.NewView(strings.Join(lines, "\n"))
-	v.AltScreen, v.WindowTitle = true, "trainspan top "+m.reader.name()
+	v.AltScreen, v.WindowTitle = true, "trainspan top "+printable(m.reader.name())
 	return v
 }
 
@@ -216,14 +216,9 @@ func (m *topModel) keys(first, all int) string {
 	return m.paint.dim(m.fit(line))
 }
 
-// fit cuts a line to the screen, and takes out what would move the cursor.
+// fit cuts a line to the screen.
 func (m *topModel) fit(line string) string {
-	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, line)
+	line = printable(line)
 	if utf8.RuneCountInString(line) <= m.width {
 		return line
 	}

@@ -228,6 +228,15 @@ func TestReading(t *testing.T) {
 	if n := eval[int](t, ctx, `[...document.querySelectorAll(".chart[tabindex='0'][aria-labelledby] canvas[aria-label]")].length`); n < 7 {
 		t.Errorf("%d charts can be reached with the keyboard and have a name", n)
 	}
+	for what, query := range map[string]string{
+		"tables that scroll and cannot be reached with the keyboard": ".scroll:not([tabindex][role=region][aria-label])",
+		"heads of tables that do not say of what":                    "th:not([scope])",
+		"charts without a name":                                      ".chart:not([aria-labelledby])",
+	} {
+		if n := eval[int](t, ctx, fmt.Sprintf("document.querySelectorAll(%q).length", query)); n > 0 {
+			t.Errorf("%d %s", n, what)
+		}
+	}
 	press(t, ctx, "steps", kb.ArrowRight, kb.ArrowRight)
 	keyed := status("steps")
 	if !strings.Contains(keyed, "Attempt 1, step") || !strings.Contains(keyed, "backward") {
@@ -254,5 +263,26 @@ func TestReading(t *testing.T) {
 	}
 	for _, b := range bad() {
 		t.Error(b)
+	}
+}
+
+// TestNarrow: on a small screen nothing but tables scrolls sideways, and the
+// charts are drawn as wide as there is room.
+func TestNarrow(t *testing.T) {
+	ctx := browser(t)
+	address := writePage(t)
+	for _, width := range []int64{360, 640, 900} {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 800)); err != nil {
+			t.Fatal(err)
+		}
+		open(t, ctx, address)
+		if wide := eval[int64](t, ctx, `document.documentElement.scrollWidth`); wide > width {
+			t.Errorf("the page is %d wide on a screen of %d", wide, width)
+		}
+		for chart, colours := range eval[map[string]int](t, ctx, pictures) {
+			if colours < 2 {
+				t.Errorf("%d: %s has not drawn", width, chart)
+			}
+		}
 	}
 }

@@ -104,7 +104,7 @@ function table(box, title, heads, rows) {
   element("summary", {}, d, title);
   d.addEventListener("toggle", () => {
     if (!d.open || d.childElementCount > 1) return;
-    const t = element("table", {}, element("div", {class: "scroll", tabindex: "0"}, d)), head = element("tr", {}, element("thead", {}, t)), body = element("tbody", {}, t);
+    const t = element("table", {}, element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title}, d)), head = element("tr", {}, element("thead", {}, t)), body = element("tbody", {}, t);
     for (const h of heads) element("th", {scope: "col"}, head, h);
     for (const row of rows()) {
       const r = element("tr", {}, body);
