@@ -58,6 +58,8 @@ func (a *app) top(ctx context.Context, args []string, interval time.Duration) er
 	if f, ok := a.in.(*os.File); ok && terminal(f) { // otherwise it opens the terminal itself
 		options = append(options, tea.WithInput(f))
 	}
+	// Version 2 of Bubble Tea: version 1 asks the terminal for its colours, and
+	// waits for the answer, at the start of every command that it is linked into.
 	_, err := tea.NewProgram(m, options...).Run()
 	if errors.Is(err, context.Canceled) { // an interrupt is a way to end it
 		return nil
