@@ -62,7 +62,7 @@ type traceReader struct {
 	order   []*traceProcess
 	hosts   map[string]string
 	paths   map[string]string // of files, by hash
-	scale   int64 // nanoseconds of one unit of time
+	scale   int64             // nanoseconds of one unit of time
 	stopped func() error
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.

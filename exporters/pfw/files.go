@@ -157,7 +157,7 @@ func (f *file) Record(ctx context.Context, c outputs.FileCall) {
 		ctx = context.Background()
 	}
 	// It has ended and nothing can have been started below it, so it needs no
-	// place in the registry, and is no garbage.
+	// place in the registry.
 	var s scope
 	s.id = p.w.NextID()
 	start := c.Start / 1000
