@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -153,24 +155,30 @@ func (f *file) Record(ctx context.Context, c outputs.FileCall) {
 		f.add(&c, now)
 		return
 	}
+	at := p.leaf(ctx, c.Start/1000, now)
+	var text [stackText]byte
+	p.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
+}
+
+// leaf is the place of something that has ended, below which nothing can have
+// been started: it is in the registry at no time.
+func (p *Processor) leaf(ctx context.Context, start, end int64) dftracer.Span {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	// It has ended and nothing can have been started below it, so it needs no
-	// place in the registry.
-	var s scope
-	s.id = p.w.NextID()
-	start := c.Start / 1000
-	parent := p.innermost(p.enclosing(ctx, &s), start)
-	for parent != nil && parent.start > start+crossing { // it began during the call, elsewhere
+	var outer trace.SpanID
+	parent := p.innermost(p.enclosing(ctx, &outer), start)
+	for parent != nil && parent.start > start+crossing { // it began meanwhile, elsewhere
 		parent = parent.above()
 	}
-	s.beginBelow(parent, start)
-	p.roots.begin(&s.open, parent)
-	end, level, above := s.settle(max(now, s.start), p.latest)
-	at := dftracer.Span{ID: s.id, TID: p.roots.end(&s.open, end), TS: s.start, Dur: end - s.start, Level: level, Parent: above}
-	var text [stackText]byte
-	p.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
+	if parent != nil {
+		start = max(start, parent.start)
+	}
+	end = max(end, start)
+	at := dftracer.Span{ID: p.w.NextID(), TS: start, Dur: end - start}
+	at.TID = p.roots.leaf(parent, start, end)
+	at.Level, at.Parent = under(parent, end)
+	return at
 }
 
 func (f *file) appendCall(dst []byte, c *outputs.FileCall) []byte {
