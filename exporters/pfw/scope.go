@@ -132,15 +132,19 @@ func (s *scope) current() *outputs.ScopeArgs {
 
 // Record implements outputs.ScopeKind.
 func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
-	if k.p.cut.Load() {
+	p := k.p
+	if p.cut.Load() {
 		return
 	}
-	if ctx == nil {
-		ctx = context.Background()
+	at := p.leaf(ctx, start/1000, p.clock.now())
+	s := scope{kind: k, args: args, count: count} // for its arguments only
+	var text [stackText]byte
+	if text, ok := s.appendText(text[:0]); ok {
+		p.w.WriteEncoded(&k.key, at, text)
+		return
 	}
-	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	s.place(k.p.enclosing(ctx, &s.outer), start/1000, false)
-	s.End()
+	var stack [stackArgs]dftracer.Arg
+	p.w.WriteComplete(&k.key, at, s.appendArgs(stack[:0])...)
 }
 
 // Now implements outputs.ScopeKind.
