@@ -53,15 +53,19 @@ func Example_adapter() {
 	// snippet:adapter
 	cb, cut := callbacks.New(tel), errors.New("the loop was left in the middle")
 	t.onStart = func() { cb.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: 0}) }
-	t.onStep = func(_ int, loss float64) error {
-		return cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(loss)})
-	}
 	t.onEnd = func() { cb.OnTrainEnd(ctx) }
+	inStep, whole := false, false
+	t.onStep = func(_ int, loss float64) error {
+		inStep = false
+		cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(loss)})
+		return nil // an error of telemetry must not end the training
+	}
 	watched := func(yield func(int) bool) {
-		whole := false
 		defer func() { // the trainer returned an error or panicked
-			if !whole {
+			if inStep {
 				cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Err: cut})
+			}
+			if !whole {
 				cb.OnTrainEnd(ctx, callbacks.End{Err: cut})
 			}
 		}()
@@ -69,7 +73,7 @@ func Example_adapter() {
 		for batch := range data {
 			cb.OnDataLoadingEnd(ctx)
 			cb.OnTrainingSingleIterationStart(ctx)
-			if !yield(batch) {
+			if inStep = true; !yield(batch) {
 				return
 			}
 			cb.OnDataLoadingStart(ctx)

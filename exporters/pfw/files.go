@@ -163,11 +163,14 @@ func (f *file) Record(ctx context.Context, c outputs.FileCall) {
 // leaf is the place of something that has ended, below which nothing can have
 // been started: it is in the registry at no time.
 func (p *Processor) leaf(ctx context.Context, start, end int64) dftracer.Span {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	var outer trace.SpanID
-	parent := p.innermost(p.enclosing(ctx, &outer), start)
+	var parent *open
+	if ctx == nil {
+		parent = p.current(&outer)
+	} else {
+		parent = p.enclosing(ctx, &outer)
+	}
+	parent = p.innermost(parent, start)
 	for parent != nil && parent.start > start+crossing { // it began meanwhile, elsewhere
 		parent = parent.above()
 	}
