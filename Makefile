@@ -65,6 +65,7 @@ nested:
 	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	cd report/browser && $(GO) test ./...
 	$(MAKE) -C collector test
+	cd integrations/gomlx && $(GO) test ./...
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:

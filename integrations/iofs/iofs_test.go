@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
 	"github.com/trainspan/trainspan/spans"
@@ -442,5 +443,55 @@ func TestAggregate(t *testing.T) {
 	}
 	if n != calls || sum != 10*calls || least != 5 || most != 15 || failed != 1 || len(events) > 6 {
 		t.Errorf("%d calls, %d bytes, %d to %d, %d failed, %d events", n, sum, least, most, failed, len(events))
+	}
+}
+
+// The configuration's variables have their meaning.
+func TestEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	check(t, os.Mkdir(data, 0o700))
+	for _, path := range []string{filepath.Join(data, "a"), filepath.Join(dir, "b")} {
+		check(t, os.WriteFile(path, []byte("text"), 0o600))
+	}
+	for name, c := range map[string]struct {
+		environ []string
+		want    string // the names of the events
+	}{
+		"all":       {nil, "close close fread open64 open64 read read read read stat stat"},
+		"DATA_DIR":  {[]string{"DFTRACER_DATA_DIR=/nowhere:" + data}, "close fread open64 read read stat"},
+		"IO":        {[]string{"DFTRACER_DISABLE_IO=1"}, ""},
+		"POSIX":     {[]string{"DFTRACER_DISABLE_POSIX=1"}, "fread"},
+		"STDIO":     {[]string{"DFTRACER_DISABLE_STDIO=1"}, "close close open64 open64 read read read read stat stat"},
+		"aggregate": {[]string{"TRAINSPAN_TRACE_AGGREGATE_IO=1", "DFTRACER_DATA_DIR=" + data}, "close fread open64 read stat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trace := filepath.Join(t.TempDir(), "trace.pfw")
+			cfg, err := config.Load(config.LoadOptions{LookupEnv: config.Environ(append(c.environ,
+				"DFTRACER_LOG_FILE="+trace, "TRAINSPAN_SESSION_TAG=x", "TRAINSPAN_WORLD_SIZE=1", "TRAINSPAN_APPLICATION_NAME=x"))})
+			check(t, err)
+			b, _, err := exporters.NewBuilder(context.Background(), cfg, nil)
+			check(t, err)
+			tel, err := b.ConfigureProvider(context.Background())
+			check(t, err)
+			files := iofs.New(tel)
+			for _, path := range []string{filepath.Join(data, "a"), filepath.Join(dir, "b")} {
+				if _, err := files.ReadFile(path); err != nil {
+					t.Error(err)
+				}
+			}
+			_, _ = files.Reader(bufio.NewReader(strings.NewReader("x")), filepath.Join(data, "a")).Read(make([]byte, 1))
+			var names []string
+			for _, e := range (&job{t: t, tel: tel, path: trace}).events() {
+				names = append(names, e.Name)
+			}
+			slices.Sort(names)
+			if got := strings.Join(slices.Compact(append([]string(nil), names...)), " "); name == "aggregate" && got == c.want {
+				return // a second may have begun meanwhile
+			}
+			if got := strings.Join(names, " "); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
 	}
 }

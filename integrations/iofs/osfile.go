@@ -45,7 +45,7 @@ func (f *Files) Stat(name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// ReadFile is os.ReadFile. It is recorded as the open64, reads and close that
+// ReadFile is os.ReadFile. It is recorded as the open64, stat, reads and close that
 // it consists of.
 func (f *Files) ReadFile(name string) ([]byte, error) {
 	file, err := f.Open(name)
