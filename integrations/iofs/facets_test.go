@@ -21,7 +21,6 @@ type (
 	readAt struct{ s *bytes.Reader }
 	sends  struct{ s *bytes.Reader }
 	closes struct{ n *int }
-	lists  struct{}
 	takes  struct{ b *bytes.Buffer }
 	atW    struct{ b *bytes.Buffer }
 	sized  struct{}
@@ -31,7 +30,6 @@ func (x seeks) Seek(o int64, w int) (int64, error)     { return x.s.Seek(o, w) }
 func (x readAt) ReadAt(p []byte, o int64) (int, error) { return x.s.ReadAt(p, o) }
 func (x sends) WriteTo(w io.Writer) (int64, error)     { return x.s.WriteTo(w) }
 func (x closes) Close() error                          { *x.n++; return nil }
-func (lists) ReadDir(int) ([]fs.DirEntry, error)       { return nil, io.EOF }
 func (x takes) ReadFrom(r io.Reader) (int64, error)    { return x.b.ReadFrom(r) }
 func (x atW) WriteAt(p []byte, _ int64) (int, error)   { return x.b.Write(p) }
 func (sized) Size() int64                              { return 7 }

@@ -40,7 +40,6 @@ type job struct {
 	t    testing.TB
 	tel  *telemetry.Provider
 	path string
-	done bool
 }
 
 func newJob(t testing.TB, o pfw.FileOptions) *job {
