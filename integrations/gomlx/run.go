@@ -1,6 +1,7 @@
 package gomlxspan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,6 @@ func (r *Run) Attach(loop *train.Loop) {
 	if r == nil || loop == nil || !r.tel.Enabled() {
 		return
 	}
-	r.loop, r.trainer = loop, loop.Trainer
 	const first, name = train.Priority(math.MinInt), "trainspan"
 	loop.OnStart(name, first, func(loop *train.Loop, _ train.Dataset) error {
 		r.start(loop)
@@ -150,7 +150,7 @@ func (r *Run) Context() context.Context {
 // start is the start of a run of the loop.
 func (r *Run) start(loop *train.Loop) {
 	r.endLoop(errUnfinished) // an earlier one that nobody ended
-	r.loop = loop
+	r.loop, r.trainer = loop, loop.Trainer
 	s := &r.state
 	s.done, s.epochs, s.looping, r.stopped = loop.StartStep, loop.EndStep < 0, true, false
 	start := callbacks.TrainStart{IterationsStart: loop.StartStep}
@@ -213,20 +213,13 @@ func (r *Run) endLoop(err error) {
 	s := &r.state
 	if s.inStep {
 		s.inStep = false
-		_ = r.cb.OnTrainingSingleIterationEnd(r.ctx, callbacks.IterationEnd{Err: cmpErr(err, errUnfinished)})
+		_ = r.cb.OnTrainingSingleIterationEnd(r.ctx, callbacks.IterationEnd{Err: cmp.Or(err, errUnfinished)})
 	}
 	r.endEpoch(err)
 	if s.looping {
 		s.looping = false
 		_ = r.cb.OnTrainEnd(r.ctx, callbacks.End{Err: err})
 	}
-}
-
-func cmpErr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 func (r *Run) endEpoch(err error) {
