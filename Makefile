@@ -6,7 +6,7 @@ FUZZTIME ?= 10s
 PKGS ?= ./... ./cmd/trainspan/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e report/browser
+NESTED = benchmarks collector/dftracerexporter e2e integrations/gomlx report/browser
 
 .PHONY: demo demo-faults pictures test test-long race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
 
@@ -65,6 +65,7 @@ nested:
 	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	cd report/browser && $(GO) test ./...
 	$(MAKE) -C collector test
+	cd integrations/gomlx && $(GO) test ./...
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:

@@ -100,6 +100,7 @@ func (r *Report) answer(j *Job, tables []*straggler.Table) *steps {
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
+	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
 	r.conclude()
 	return s
