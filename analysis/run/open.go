@@ -34,6 +34,13 @@ type Set struct {
 	// context's Err. It must go on to return an error once it has.
 	Stop func() error
 
+	// Event, when not nil, is given each event of the trace files, metadata
+	// and framing included, before anything is made of it. Those of one process
+	// come one at a time, those of several from several goroutines. The event is
+	// valid during the call; its strings stay valid. The last of the Sources
+	// of the process is the file that it is read from.
+	Event func(*Process, *dftracer.Event)
+
 	traces  []*group // trace files, those of one process together
 	records []string // files of JSON lines
 }

@@ -63,6 +63,7 @@ type traceReader struct {
 	hosts   map[string]string
 	scale   int64 // nanoseconds of one unit of time
 	stopped func() error
+	raw     func(*Process, *dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
@@ -85,7 +86,7 @@ type traceProcess struct {
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped}
+	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped, raw: s.Event}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
 	}
@@ -155,6 +156,9 @@ func (t *traceReader) file(path string) error {
 		if !touched[p] {
 			touched[p] = true
 			p.Sources = append(p.Sources, path)
+		}
+		if t.raw != nil {
+			t.raw(p.Process, ev)
 		}
 		t.take(p, ev)
 	}

@@ -1,0 +1,49 @@
+package dataset
+
+import (
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+)
+
+// groupRows is how many rows a row group has: what statistics are kept of, and
+// what an engine gives to one of its threads.
+const groupRows = 1 << 17
+
+// tableFile is a Parquet file that is being written.
+type tableFile[T any] struct {
+	file *os.File
+	*parquet.GenericWriter[T]
+}
+
+// createTable begins a file, sorted by the given columns.
+func createTable[T any](path, job string, sorted ...string) (*tableFile[T], error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // data to be read by others
+	if err != nil {
+		return nil, err
+	}
+	var columns []parquet.SortingColumn
+	for _, name := range sorted {
+		columns = append(columns, parquet.Ascending(name))
+	}
+	return &tableFile[T]{f, parquet.NewGenericWriter[T](f,
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.MaxRowsPerRowGroup(groupRows),
+		parquet.SortingWriterConfig(parquet.SortingColumns(columns...)),
+		parquet.KeyValueMetadata("trainspan.schema", Version),
+		parquet.KeyValueMetadata("trainspan.run", job),
+		parquet.CreatedBy("trainspan", "", ""),
+	)}, nil
+}
+
+// close ends the file; err is why it is not complete, if it is not.
+func (t *tableFile[T]) close(err error) error {
+	if err == nil {
+		err = t.Close()
+	}
+	if closeErr := t.file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
