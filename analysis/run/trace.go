@@ -63,7 +63,7 @@ type traceReader struct {
 	hosts   map[string]string
 	scale   int64 // nanoseconds of one unit of time
 	stopped func() error
-	raw     func(*Process, *dftracer.Event)
+	events  func(*Process) func(*dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
@@ -81,12 +81,13 @@ type traceProcess struct {
 	*Process
 	key    procKey
 	sink   Sink
+	raw    func(*dftracer.Event)
 	events map[string]bool // names of the events that the trace has
 }
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped, raw: s.Event}
+	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped, events: s.Events}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
 	}
@@ -157,8 +158,8 @@ func (t *traceReader) file(path string) error {
 			touched[p] = true
 			p.Sources = append(p.Sources, path)
 		}
-		if t.raw != nil {
-			t.raw(p.Process, ev)
+		if p.raw != nil {
+			p.raw(ev)
 		}
 		t.take(p, ev)
 	}
@@ -223,6 +224,9 @@ func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
 			p.Rank, p.RankKnown = t.group.rank, true
 		}
 		p.sink = t.open(p.Process)
+		if t.events != nil {
+			p.raw = t.events(p.Process)
+		}
 		t.procs[key] = p
 		t.order = append(t.order, p)
 	}

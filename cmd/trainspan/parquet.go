@@ -93,14 +93,17 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *f
 		return errors.Join(failed, ctx.Err())
 	}
 	all := q.all()
-	set.Event = func(p *runs.Process, ev *dftracer.Event) {
-		if !all && !q.has(p.Sources[len(p.Sources)-1], ev) {
-			return
-		}
-		if err := rows.Add(p, ev); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			failed = errors.Join(failed, err)
+	set.Events = func(p *runs.Process) func(*dftracer.Event) {
+		to := rows.Process(p)
+		return func(ev *dftracer.Event) {
+			if !all && !q.has(p.Sources[len(p.Sources)-1], ev) {
+				return
+			}
+			if err := to.Add(ev); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = err
+			}
 		}
 	}
 	accounts, err := goodput.Collect(set)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -15,12 +16,18 @@ import (
 //
 //	go test -run '^$' -bench Parquet -benchtime 3x ./cmd/trainspan -args -events=2000000
 func BenchmarkParquet(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "job.pfw.gz")
-	n := float64(writeJob(b, path, *benchEvents))
+	traces := b.TempDir()
+	n := 0.0
+	for rank := range 8 {
+		n += float64(writeRank(b, filepath.Join(traces, "trace-"+strconv.Itoa(rank)+"-of-8.pfw.gz"), rank, *benchEvents/8))
+	}
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true}, func(*dftracer.Event) error { return nil }); err != nil {
-				b.Fatal(err)
+			for rank := range 8 {
+				path := filepath.Join(traces, "trace-"+strconv.Itoa(rank)+"-of-8.pfw.gz")
+				if _, err := dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true}, func(*dftracer.Event) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 		b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "events/s")
@@ -30,14 +37,14 @@ func BenchmarkParquet(b *testing.B) {
 		lake := filepath.Join(b.TempDir(), "lake")
 		for b.Loop() {
 			var out, errs bytes.Buffer
-			args := []string{"convert", path, "--to", "parquet", "-o", lake, "--force"}
+			args := []string{"convert", traces, "--to", "parquet", "-o", lake, "--force"}
 			if status := run(context.Background(), args, streams{out: &out, err: &errs}); status != 0 {
 				b.Fatalf("status %d: %s", status, errs.String())
 			}
 		}
 		b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		b.ReportMetric(float64(bytesBelow(b, lake))/n, "B/event")
-		b.ReportMetric(float64(bytesBelow(b, filepath.Dir(path)))/n, "pfw.gz-B/event")
+		b.ReportMetric(float64(bytesBelow(b, traces))/n, "pfw.gz-B/event")
 		b.ReportMetric(peakMemory(), "peak-MB")
 	})
 }

@@ -65,12 +65,3 @@ func (b *batch) finish() []event {
 	}
 	return b.rows
 }
-
-// fileName is the name of a file, or the hash that stands for it.
-func (b *Builder) fileName(id uint64) string {
-	hash := *b.files.at(id)
-	if name, ok := b.hashes[hash]; ok {
-		return name
-	}
-	return hash
-}

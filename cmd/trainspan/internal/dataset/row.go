@@ -110,32 +110,52 @@ func decodeRow(src []byte, r *row) error {
 	return nil
 }
 
-// table numbers what many rows share, from 1.
+// table numbers what many rows share, from 1. Its Builder's lock guards it.
 type table[K comparable] struct {
 	ids  map[K]uint64
 	list []K
-	last K
-	id   uint64
 }
 
-func newTable[K comparable]() *table[K] { return &table[K]{ids: make(map[K]uint64)} }
-
 func (t *table[K]) of(k K) uint64 {
-	if t.id != 0 && k == t.last {
-		return t.id
-	}
 	id, ok := t.ids[k]
 	if !ok {
+		if t.ids == nil {
+			t.ids = make(map[K]uint64)
+		}
 		t.list = append(t.list, k)
 		id = uint64(len(t.list))
 		t.ids[k] = id
 	}
-	t.last, t.id = k, id
 	return id
 }
 
 // at gives what a number stands for.
 func (t *table[K]) at(id uint64) *K { return &t.list[id-1] }
+
+// cache is what one process has asked a table for.
+type cache[K comparable] struct {
+	ids  map[K]uint64
+	last K
+	id   uint64
+}
+
+func (c *cache[K]) of(b *Builder, t *table[K], k K) uint64 {
+	if c.id != 0 && k == c.last {
+		return c.id
+	}
+	id, ok := c.ids[k]
+	if !ok {
+		b.mu.Lock()
+		id = t.of(k)
+		b.mu.Unlock()
+		if c.ids == nil {
+			c.ids = make(map[K]uint64)
+		}
+		c.ids[k] = id
+	}
+	c.last, c.id = k, id
+	return id
+}
 
 // spanName is what spans of one kind share.
 type spanName struct {

@@ -20,7 +20,7 @@ type event struct {
 	Epoch     *int64 `parquet:"epoch,dict"`
 	Step      *int64 `parquet:"step,dict"`
 	ID        int64  `parquet:"id,optional,delta"`
-	Parent    int64  `parquet:"parent,optional,dict"`
+	Parent    int64  `parquet:"parent,optional,delta"`
 	OuterCat  string `parquet:"outer_cat,optional,dict"`
 	OuterName string `parquet:"outer_name,optional,dict"`
 	Group     string `parquet:"pg,optional,dict"`

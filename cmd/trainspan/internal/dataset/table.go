@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -19,6 +20,9 @@ type tableFile[T any] struct {
 
 // createTable begins a file, sorted by the given columns.
 func createTable[T any](path, job string, sorted ...string) (*tableFile[T], error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // data to be read by others
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // data to be read by others
 	if err != nil {
 		return nil, err
@@ -30,6 +34,8 @@ func createTable[T any](path, job string, sorted ...string) (*tableFile[T], erro
 	return &tableFile[T]{f, parquet.NewGenericWriter[T](f,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(groupRows),
+		// Nobody looks for a range of these, and strings are dear to compare.
+		parquet.SkipPageBounds("args"), parquet.SkipPageBounds("outer_cat"), parquet.SkipPageBounds("outer_name"), parquet.SkipPageBounds("host"),
 		parquet.SortingWriterConfig(parquet.SortingColumns(columns...)),
 		parquet.KeyValueMetadata("trainspan.schema", Version),
 		parquet.KeyValueMetadata("trainspan.run", job),
@@ -37,13 +43,20 @@ func createTable[T any](path, job string, sorted ...string) (*tableFile[T], erro
 	)}, nil
 }
 
-// close ends the file; err is why it is not complete, if it is not.
-func (t *tableFile[T]) close(err error) error {
+// close ends the file and returns its size; err is why it is not complete, if it
+// is not.
+func (t *tableFile[T]) close(err error) (size int64, _ error) {
 	if err == nil {
 		err = t.Close()
+	}
+	if err == nil {
+		var info os.FileInfo
+		if info, err = t.file.Stat(); err == nil {
+			size = info.Size()
+		}
 	}
 	if closeErr := t.file.Close(); err == nil {
 		err = closeErr
 	}
-	return err
+	return size, err
 }

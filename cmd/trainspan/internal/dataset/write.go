@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/run"
@@ -19,8 +22,11 @@ import (
 // RanksPerFolder is how many ranks share a folder of events.
 const RanksPerFolder = 128
 
-// partName is the one file of a folder.
-const partName = "part-0.parquet"
+// partRows is how many rows a file has before the next rank gets another one.
+const partRows = 1 << 20
+
+// partName is the name of a file of a folder.
+func partName(n int) string { return "part-" + strconv.Itoa(n) + ".parquet" }
 
 // Job is what is written as one run.
 type Job struct {
@@ -49,32 +55,56 @@ type identity struct {
 type folder struct {
 	group int64 // first rank, -1 for processes without one
 	hour  int64
-	ranks map[int64][]*process // by rank
+	ranks map[int64][]*Process // by rank
 }
 
 // Write puts the tables of a job below dir, which exists: events/run=NAME and
 // ledger/run=NAME, which do not. What it wrote before an error stays.
 func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error) {
 	var out Written
+	var mu sync.Mutex
+	count := func(into *int64, n, size int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		*into += n
+		out.Bytes += size
+	}
+	if err := b.flush(); err != nil {
+		return out, err
+	}
+	b.rows.Merge() // sorts what is in memory, before several read it
+	var ledger errgroup.Group
+	if j.Ledger != nil {
+		ledger.Go(func() error {
+			n, size, err := writeLedger(ctx, filepath.Join(dir, LedgerDir(j.Name), partName(0)), j)
+			count(&out.Ledger, n, size)
+			return err
+		})
+	}
+	var err error
 	for _, f := range b.folders(j) {
 		path := filepath.Join(dir, EventsDir(j.Name), "ranks="+f.label(), "hour="+hourLabel(f.hour))
-		n, size, err := b.events(ctx, path, j, f)
-		if err != nil {
-			return out, fmt.Errorf("dataset: %w", err)
+		// The next hour needs the spans that are open at the end of this one.
+		files, ctx := errgroup.WithContext(ctx)
+		files.SetLimit(runtime.GOMAXPROCS(0))
+		for i, ranks := range b.parts(f) {
+			files.Go(func() error {
+				n, size, err := b.events(ctx, filepath.Join(path, partName(i)), j, f, ranks)
+				count(&out.Events, n, size)
+				return err
+			})
 		}
-		out.Events += n
-		out.Bytes += size
+		if err = files.Wait(); err != nil {
+			break
+		}
 		out.Folders++
 	}
-	if j.Ledger == nil {
-		return out, nil
+	if ledgerErr := ledger.Wait(); err == nil {
+		err = ledgerErr
 	}
-	n, size, err := writeLedger(ctx, filepath.Join(dir, LedgerDir(j.Name)), j)
 	if err != nil {
 		return out, fmt.Errorf("dataset: %w", err)
 	}
-	out.Ledger = n
-	out.Bytes += size
 	return out, nil
 }
 
@@ -101,7 +131,7 @@ func (b *Builder) folders(j *Job) []*folder {
 		for hour := range proc.places {
 			k := key{group, hour}
 			if found[k] == nil {
-				found[k] = &folder{group: group, hour: hour, ranks: make(map[int64][]*process)}
+				found[k] = &folder{group: group, hour: hour, ranks: make(map[int64][]*Process)}
 			}
 			found[k].ranks[rank] = append(found[k].ranks[rank], proc)
 		}
@@ -129,18 +159,30 @@ func (f *folder) label() string {
 
 func hourLabel(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format("2006-01-02-15") }
 
-// events writes the file of one folder.
-func (b *Builder) events(ctx context.Context, dir string, j *Job, f *folder) (n, size int64, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // data to be read by others
-		return 0, 0, err
+// parts divides the ranks of a folder among its files.
+func (b *Builder) parts(f *folder) (parts [][]int64) {
+	rows := int64(0)
+	for _, rank := range slices.Sorted(maps.Keys(f.ranks)) {
+		if len(parts) == 0 || rows >= partRows {
+			parts, rows = append(parts, nil), 0
+		}
+		last := &parts[len(parts)-1]
+		*last = append(*last, rank)
+		for _, p := range f.ranks[rank] {
+			rows += b.places[p.places[f.hour]]
+		}
 	}
-	path := filepath.Join(dir, partName)
+	return parts
+}
+
+// events writes a file with the rows of some ranks of a folder.
+func (b *Builder) events(ctx context.Context, path string, j *Job, f *folder, ranks []int64) (n, size int64, err error) {
 	t, err := createTable[event](path, j.Name, "rank", "ts_us")
 	if err != nil {
 		return 0, 0, err
 	}
 	q := startQueue(t)
-	for _, rank := range slices.Sorted(maps.Keys(f.ranks)) {
+	for _, rank := range ranks {
 		if err == nil {
 			var rows int64
 			rows, err = b.rank(ctx, q, f.ranks[rank], f.hour, rank >= 0)
@@ -150,21 +192,15 @@ func (b *Builder) events(ctx context.Context, dir string, j *Job, f *folder) (n,
 	if queueErr := q.close(); err == nil {
 		err = queueErr
 	}
-	if err = t.close(err); err != nil {
-		return n, 0, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return n, 0, err
-	}
-	return n, info.Size(), nil
+	size, err = t.close(err)
+	return n, size, err
 }
 
 // rank hands on the rows of the processes of one rank in an hour.
-func (b *Builder) rank(ctx context.Context, q *queue, procs []*process, hour int64, known bool) (n int64, err error) {
+func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int64, known bool) (n int64, err error) {
 	places := make([]uint32, len(procs))
 	who := make(map[uint32]*identity, len(procs))
-	of := make(map[uint32]*process, len(procs))
+	of := make(map[uint32]*Process, len(procs))
 	for i, p := range procs {
 		at := p.places[hour]
 		places[i], of[at], who[at] = at, p, identify(p.Process, known)
@@ -198,11 +234,7 @@ func identify(p *run.Process, known bool) *identity {
 }
 
 // writeLedger writes the stretches of a job.
-func writeLedger(ctx context.Context, dir string, j *Job) (n, size int64, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // data to be read by others
-		return 0, 0, err
-	}
-	path := filepath.Join(dir, partName)
+func writeLedger(ctx context.Context, path string, j *Job) (n, size int64, err error) {
 	t, err := createTable[stretch](path, j.Name, "rank", "start_ns")
 	if err != nil {
 		return 0, 0, err
@@ -231,12 +263,6 @@ func writeLedger(ctx context.Context, dir string, j *Job) (n, size int64, err er
 	if err == nil {
 		err = flush()
 	}
-	if err = t.close(err); err != nil {
-		return n, 0, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return n, 0, err
-	}
-	return n, info.Size(), nil
+	size, err = t.close(err)
+	return n, size, err
 }
