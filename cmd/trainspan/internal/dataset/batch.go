@@ -7,12 +7,13 @@ const batchRows = 4096
 type batch struct {
 	rows    []event
 	numbers []int64
+	texts   []string
 	args    []byte
 	lengths []int // of the arguments of each row
 }
 
 func newBatch() *batch {
-	return &batch{rows: make([]event, 0, batchRows), numbers: make([]int64, 0, 2*batchRows), lengths: make([]int, 0, batchRows)}
+	return &batch{rows: make([]event, 0, batchRows), numbers: make([]int64, 0, 2*batchRows), texts: make([]string, batchRows), lengths: make([]int, 0, batchRows)}
 }
 
 func (b *batch) full() bool { return len(b.rows) == batchRows }
@@ -42,10 +43,10 @@ func (b *batch) add(from *Builder, who *identity, r *row, outer uint64) {
 	}
 	if outer != 0 {
 		o := from.names.at(outer)
-		e.OuterCat, e.OuterName = o.cat, o.name
+		e.OuterCat, e.OuterName = &o.cat, &o.name
 	}
 	if r.group != 0 {
-		e.Group = *from.groups.at(r.group)
+		e.Group = from.groups.at(r.group)
 	}
 	if r.file != 0 {
 		e.File = from.fileName(r.file)
@@ -60,7 +61,8 @@ func (b *batch) finish() []event {
 	all := string(b.args)
 	for i, n := range b.lengths {
 		if n > 0 {
-			b.rows[i].Args, all = all[:n], all[n:]
+			b.texts[i], all = all[:n], all[n:]
+			b.rows[i].Args = &b.texts[i]
 		}
 	}
 	return b.rows

@@ -82,10 +82,10 @@ func (b *Builder) newPlace() uint32 {
 }
 
 // fileName is the name of a file, or the hash that stands for it.
-func (b *Builder) fileName(id uint64) string {
-	hash := *b.files.at(id)
-	if name, ok := b.hashes[hash]; ok {
-		return name
+func (b *Builder) fileName(id uint64) *string {
+	hash := b.files.at(id)
+	if name, ok := b.hashes[*hash]; ok {
+		return &name
 	}
 	return hash
 }

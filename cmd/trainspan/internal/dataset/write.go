@@ -43,11 +43,11 @@ type Written struct {
 	Bytes   int64
 }
 
-// identity is what the rows of a process have in common.
+// identity is what the rows of a process have in common; nil is not known.
 type identity struct {
-	rank    *int32 // nil is unknown
-	attempt int32
-	host    string
+	rank    *int32
+	attempt *int32
+	host    *string
 	pid     int64
 }
 
@@ -225,7 +225,14 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 }
 
 func identify(p *run.Process, known bool) *identity {
-	who := &identity{attempt: int32(max(p.Attempt, 0)), host: p.Host, pid: p.PID}
+	who := &identity{pid: p.PID}
+	if p.Attempt > 0 {
+		attempt := int32(p.Attempt)
+		who.attempt = &attempt
+	}
+	if p.Host != "" {
+		who.host = &p.Host
+	}
 	if known {
 		rank := int32(p.Rank)
 		who.rank = &rank
