@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) report/browser
 
-.PHONY: demo demo-faults pictures test test-long race bench e2e e2e-short duckdb collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo demo-faults pictures test test-long race bench e2e e2e-short duckdb collector nested fuzz fmt lint vet tidy api release clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -96,6 +96,14 @@ tidy:
 	$(GO) mod tidy -diff
 	@dir=$$(mktemp -d) && trap 'rm -r '$$dir EXIT && cd cmd/trainspan && cp go.mod $$dir/go.mod && cp go.sum $$dir/go.sum && \
 	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod
+
+# api compares the exported API with that of release/api-base; release builds the
+# archives of VERSION. docs/releasing.md.
+api:
+	$(MAKE) -C release api
+
+release:
+	$(MAKE) -C release archives
 
 clean:
 	rm -rf $(OUT) bin
