@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +44,7 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	set, err := runs.Open(withFolders(args, files)...)
+	set, err := runs.Open(withRecords(args, files)...)
 	if err != nil {
 		return badData("%s", strings.TrimPrefix(explain(err), "run: "))
 	}
@@ -71,15 +73,22 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	return nil
 }
 
-// withFolders returns the files, but folders as they are, so that what lies beside
-// the traces of a job counts as it does in a report.
-func withFolders(args, files []string) (paths []string) {
+// withRecords adds the JSON lines that lie in folders, so that they count in the
+// ledger as they do in a report.
+func withRecords(args, files []string) []string {
+	paths := slices.Clone(files)
 	for _, arg := range args {
-		if info, err := os.Stat(arg); err == nil && info.IsDir() {
-			paths = append(paths, arg)
+		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+			continue
 		}
+		_ = filepath.WalkDir(arg, func(path string, d fs.DirEntry, err error) error { // expand has reported its errors
+			if err == nil && !d.IsDir() && isRecords(path) && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+			return nil
+		})
 	}
-	return append(paths, files...)
+	return paths
 }
 
 // collectRows reads a set once, for the ledger of each job and for the events that

@@ -23,6 +23,10 @@ func TestParquetRuns(t *testing.T) {
 	writeJob(t, other, 300)
 	lake := filepath.Join(dir, "lake")
 	run1 := filepath.Join(lake, "events", "run=a%2F1")
+	// Beside the traces lies what is none.
+	if err := os.WriteFile(filepath.Join(dir, "notes.jsonl"), []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		args   string
 		status int
@@ -39,6 +43,8 @@ func TestParquetRuns(t *testing.T) {
 		{"OTHER", statusUse, "already there"},
 		{"OTHER --run a/1 --force", statusOK, "301 events"},
 		{"OTHER --run b --category comm", statusOK, "0 rows of the ledger"},
+		{"DIR --run c --rank 0", statusOK, "run=c, 402 events"},
+		{"DIR --run d --rank 1", statusUse, "no process of that rank"},
 	} {
 		args := []string{"convert", "--to", "parquet"}
 		if !strings.Contains(tc.args, "-o") {
@@ -58,7 +64,7 @@ func TestParquetRuns(t *testing.T) {
 	if bytesBelow(t, run1) == 0 {
 		t.Error("the first run is gone")
 	}
-	if got := listing(t, dir); !slices.Equal(got, []string{"lake", "other.pfw.gz", "trace.pfw.gz"}) {
+	if got := listing(t, dir); !slices.Equal(got, []string{"lake", "notes.jsonl", "other.pfw.gz", "trace.pfw.gz"}) {
 		t.Errorf("left %v", got)
 	}
 	if got := listing(t, lake); !slices.Equal(got, []string{"events", "ledger"}) {
