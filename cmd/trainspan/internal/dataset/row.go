@@ -31,13 +31,6 @@ type number struct {
 	known bool
 }
 
-func (n number) pointer() *int64 {
-	if !n.known {
-		return nil
-	}
-	return &n.value
-}
-
 // key orders the rows of one place: by start, of those that start together the
 // longest first, of those over the same time the outermost.
 func (r *row) key() spill.Key {
