@@ -13,16 +13,16 @@ import (
 )
 
 // Collector gives the path of the distribution trainspan-collector, bin/ below
-// the root of the repository. If it is not there it is built as collector/
-// says, which takes a minute or more; ctx bounds it.
+// the root of the repository. If it is not there, or older than the list of its
+// parts, it is built as collector/ says, which takes a minute or more; ctx bounds it.
 func Collector(ctx context.Context, root string) (string, error) {
-	path := filepath.Join(root, "bin", "trainspan-collector")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	dir := filepath.Join(root, "collector")
-	if _, err := os.Stat(filepath.Join(dir, "builder.yaml")); err != nil {
+	path, dir := filepath.Join(root, "bin", "trainspan-collector"), filepath.Join(root, "collector")
+	parts, err := os.Stat(filepath.Join(dir, "builder.yaml"))
+	if err != nil {
 		return "", fmt.Errorf("servers: %w", err)
+	}
+	if built, err := os.Stat(path); err == nil && built.ModTime().After(parts.ModTime()) {
+		return path, nil
 	}
 	out, err := exec.CommandContext(ctx, "make", "-C", dir, "collector").CombinedOutput()
 	if err != nil {
