@@ -64,6 +64,7 @@ type traceReader struct {
 	paths   map[string]string // of files, by hash
 	scale   int64             // nanoseconds of one unit of time
 	stopped func() error
+	events  func(*Process) func(*dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
@@ -81,13 +82,17 @@ type traceProcess struct {
 	*Process
 	key    procKey
 	sink   Sink
+	raw    func(*dftracer.Event)
 	events map[string]bool // names of the events that the trace has
 	files  map[string]*fileUse
 }
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string), scale: g.scale, stopped: s.stopped}
+	t := &traceReader{
+		open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
+		scale: g.scale, stopped: s.stopped, events: s.Events,
+	}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
 	}
@@ -159,6 +164,9 @@ func (t *traceReader) file(path string) error {
 			touched[p] = true
 			p.Sources = append(p.Sources, path)
 		}
+		if p.raw != nil {
+			p.raw(ev)
+		}
 		t.take(p, ev)
 	}
 	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers}
@@ -222,6 +230,9 @@ func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
 			p.Rank, p.RankKnown = t.group.rank, true
 		}
 		p.sink = t.open(p.Process)
+		if t.events != nil {
+			p.raw = t.events(p.Process)
+		}
 		t.procs[key] = p
 		t.order = append(t.order, p)
 	}
