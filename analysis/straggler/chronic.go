@@ -15,6 +15,7 @@ type hot struct {
 	in       []bool    // the rounds of its levels
 	level    float64   // mean excess of those
 	fixed    []float64 // own work with the reference in those rounds
+	unseen   float64   // excess in the span that hides the wait
 	cause    string
 }
 
@@ -78,14 +79,19 @@ func (a *analysis) fileChronic(group []*hot, gain []float64) {
 	var ranks []int
 	ev := &Evidence{}
 	var ex []float64
+	unseen := make([]float64, len(gain))
 	for _, h := range group {
 		from, to = min(from, h.from), max(to, h.to)
 		ranks = append(ranks, h.rank)
 		for s, in := range h.in {
 			if x := a.excess.at(h.rank, s); in && x == x {
-				ex = append(ex, x)
+				ex = append(ex, x+h.unseen)
+				unseen[s] = max(unseen[s], h.unseen)
 			}
 		}
+	}
+	for s, x := range unseen {
+		gain[s] += x
 	}
 	ev.Affected, ev.Last = a.cameLast(ranks, from, to)
 	ev.Excess = robust.Median(ex) / 1e6
@@ -223,8 +229,50 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 		}
 	}
 	h.level /= float64(max(n, 1))
-	h.cause = cause(a.excessByPhase(r, h.in))
+	excess, usual := a.excessByPhase(r, h.in)
+	h.cause = cause(excess, usual)
+	if h.cause == Forward.String() {
+		h.unseen = a.unseen(h)
+		// What backward takes without the transfer is not known, so that the
+		// factors cannot be compared. A fifth of the excess is no part of the other.
+		switch f := excess[Forward]; {
+		case h.unseen > 4*f:
+			h.cause = Backward.String()
+		case h.unseen > f/4:
+			h.cause = CauseCompute
+		}
+	}
 	return h
+}
+
+// unseen gives by how much a rank that is slow in forward is slow in backward as
+// well, where backward hides the wait. The last rank to begin it waits for
+// nobody, so that the shortest backward of all is without wait. When it
+// becomes longer together with the rank's forward, it is the same fault.
+func (a *analysis) unseen(h *hot) float64 {
+	if a.rd.barrier != atBackward || len(a.rd.hides) == 0 {
+		return 0
+	}
+	var with, without []float64
+	short := a.shortest(a.rd.wait, a.everyone())
+	for s, in := range h.in {
+		if in {
+			with = append(with, a.rd.wait.at(h.rank, s))
+		} else {
+			without = append(without, short[s])
+		}
+	}
+	if len(without) < minSegment {
+		a.remark(ReasonBarrierHidden) // how it was before is not known
+		return 0
+	}
+	// As much as any level of a rank needs, by size and by noise.
+	over := levelOf(with) - levelOf(without)
+	ns := changeNoise(short, h.from, h.to)
+	if over > hotShare*a.rd.typical && over > ns.z*math.Hypot(ns.mean(len(with)), ns.mean(len(without))) {
+		return over
+	}
+	return 0
 }
 
 // dropVictims leaves out ranks whose excess lies in no recorded span while a

@@ -101,6 +101,15 @@ type groupFamily struct {
 	over    []float64 // of the group that is looked at, over the others
 }
 
+// largest gives the number of ranks of the largest group.
+func (f groupFamily) largest() int {
+	n := 0
+	for _, name := range f.names {
+		n = max(n, len(f.members[name]))
+	}
+	return n
+}
+
 func (a *analysis) compareGroups(f groupFamily) {
 	like, series := f.names, f.series
 	m := a.rd.m()
@@ -134,6 +143,12 @@ func (a *analysis) compareGroups(f groupFamily) {
 			}
 		}
 		if from < 0 {
+			continue
+		}
+		if len(a.missing) > 0 && len(f.members[like[i]]) < f.largest() {
+			// A member may be among the ranks without data: then the shortest
+			// time of the others may be a wait for it.
+			a.remark(ReasonMissingRank)
 			continue
 		}
 		f.over = over
