@@ -200,7 +200,12 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 			continue
 		}
 		if few := a.rd.roles[a.rd.roleOf[r]]; len(few) > 1 && len(few) <= fewRanks {
-			ns = withoutFault(a.own, few, r, segs[i].from, segs[j-1].to)
+			begin, to := segs[i].from, segs[j-1].to
+			up, ok := a.risesSlowly(r, begin, to)
+			if ok {
+				begin = up.from
+			}
+			ns = withoutFault(a.own, few, r, begin, to, up)
 		}
 		if mean := total / float64(n); mean > ns.z*ns.mean(n) {
 			if h == nil {
@@ -297,57 +302,28 @@ func (a *analysis) dropVictims(all []*hot) []*hot {
 // by segments where it is half way; a ramp that explains the excess clearly
 // better than a step says where it began.
 func (a *analysis) onset(r int, h *hot) int {
-	if h.from == 0 {
-		return 0
+	up, ok := a.risesSlowly(r, h.from, h.to)
+	if !ok {
+		return h.from
 	}
-	row := make([]float64, h.to)
+	for s := up.from; s < h.from; s++ {
+		h.in[s] = true
+	}
+	return up.from
+}
+
+// risesSlowly finds the ramp of a rank's excess up to its level in [from, to).
+func (a *analysis) risesSlowly(r, from, to int) (ramp, bool) {
+	if from == 0 {
+		return ramp{}, false
+	}
+	row := make([]float64, to)
 	for s := range row {
 		row[s] = a.excess.at(r, s)
 	}
-	if at, ok := rampStart(smooth(row), h.from); ok {
-		for s := at; s < h.from; s++ {
-			h.in[s] = true
-		}
-		return at
+	up, ok := findRamp(smooth(row), from)
+	if !ok || up.by <= 0 {
+		return ramp{}, false
 	}
-	return h.from
-}
-
-// rampStart fits low, a ramp, high to x, and gives the round at which the ramp
-// begins when that is clearly the better explanation: a ratio of likelihoods of
-// e^7.5, as much as noise that is correlated over some rounds needs.
-func rampStart(x []float64, step int) (int, bool) {
-	// 80 places keep the search over all pairs below a millisecond; the start
-	// of a ramp is not known better than to a hundredth of the run.
-	grid := max(1, len(x)/80)
-	errorOf := func(t0, t1 int) float64 {
-		// Least squares of y = a + b·u, u = 0 … 1 along the ramp.
-		var n, su, sy, suu, suy, syy float64
-		for s, y := range x {
-			u := 0.0
-			switch {
-			case s >= t1:
-				u = 1
-			case s > t0:
-				u = float64(s-t0) / float64(t1-t0)
-			}
-			n, su, sy, suu, suy, syy = n+1, su+u, sy+y, suu+u*u, suy+u*y, syy+y*y
-		}
-		cuu, cuy, cyy := suu-su*su/n, suy-su*sy/n, syy-sy*sy/n
-		if cuu <= 0 {
-			return cyy
-		}
-		return cyy - cuy*cuy/cuu
-	}
-	stepError := errorOf(step-1, step)
-	best, at := stepError, step
-	for t0 := 0; t0 <= step; t0 += grid {
-		// A ramp shorter than a segment is a step.
-		for t1 := t0 + minSegment; t1 <= len(x); t1 += grid {
-			if e := errorOf(t0, t1); e < best {
-				best, at = e, t0
-			}
-		}
-	}
-	return at, float64(len(x))*math.Log(stepError/best) > 15 && at < step
+	return up, true
 }

@@ -29,7 +29,8 @@ func (a *analysis) groupTransfers() {
 	}
 	families := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if role, ok := a.oneRole(members[name]); ok && len(members[name]) > 1 {
+		// A group of one says nothing, unless its other ranks are without data.
+		if role, ok := a.oneRole(members[name]); ok && (len(members[name]) > 1 || len(a.missing) > 0) {
 			family := strings.TrimRight(name, "0123456789") + "\x00" + strconv.Itoa(role)
 			families[family] = append(families[family], name)
 		}

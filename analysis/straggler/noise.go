@@ -99,12 +99,22 @@ func rankNoise(x matrix, ranks []int) *noise {
 	return measureLags(pairs(x, [][]int{ranks}), x.m, pairScale(len(ranks)), use)
 }
 
-// withoutFault is the noise of few ranks besides a fault of one in [from, to).
-func withoutFault(x matrix, ranks []int, r, from, to int) *noise {
+// withoutFault is the noise of few ranks besides a fault of one in [from, to),
+// which rises slowly where up has a height.
+func withoutFault(x matrix, ranks []int, r, from, to int, up ramp) *noise {
 	series := pairs(x, [][]int{ranks})
 	for i, d := range series {
-		if ranks[i] != r && ranks[i+1] != r {
+		sign := 0.0
+		switch r {
+		case ranks[i]:
+			sign = -1
+		case ranks[i+1]:
+			sign = 1
+		default:
 			continue
+		}
+		for s := range d[:to] {
+			d[s] -= sign * up.by * up.at(s)
 		}
 		withoutChange(d, from, to)
 	}
