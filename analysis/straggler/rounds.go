@@ -90,13 +90,13 @@ func (s *State) build() (best *rounds, spread float64) {
 			continue
 		}
 		st := s.stepsWith(with, b)
-		sp := s.spread(with, st, b)
+		sp := s.spread(with, st, b, 1)
 		// A barrier of a later kind hides more. It must be clearly better.
 		if sp < spread/2 && !(choice != barriers && spread < 0.002) {
 			choice, spread, steps, ranks = b, sp, st, with
 		}
 	}
-	if choice == barriers || spread > maxSpread {
+	if choice == barriers || spread > maxSpread && !s.together(ranks, steps, choice, spread) {
 		return nil, spread
 	}
 	rd := &rounds{barrier: choice, ids: ranks, spread: spread}
@@ -140,35 +140,37 @@ func (s *State) stepsWith(ids []int, b barrier) []int64 {
 	return out
 }
 
-// spread gives the median over rounds of how far the ranks' periods lie apart,
-// as a share of the median period.
-func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
+// spread gives the median of how far the ranks lie apart in the time that they
+// take for so many rounds, as a share of a round.
+func (s *State) spread(ids []int, steps []int64, b barrier, rounds int) float64 {
 	at := make([]int, len(ids))
-	prev := make([]int64, len(ids))
-	had := make([]bool, len(ids))
+	// The latest releases of each rank, by round modulo their number; 0 is none.
+	past := make([][]int64, len(ids))
+	for k := range past {
+		past[k] = make([]int64, rounds)
+	}
 	var spreads, periods, d, buf []float64
-	for _, st := range steps {
+	for i, st := range steps {
 		d = d[:0]
 		for k, r := range ids {
 			cells := s.ranks[r].cells
 			for at[k] < len(cells) && cells[at[k]].step < st {
 				at[k]++
 			}
-			ok := at[k] < len(cells) && cells[at[k]].step == st && cells[at[k]].has[b]
-			if ok {
-				e := cells[at[k]].release(b)
-				if had[k] {
-					d = append(d, float64(e-prev[k]))
+			var e int64
+			if at[k] < len(cells) && cells[at[k]].step == st && cells[at[k]].has[b] {
+				e = cells[at[k]].release(b)
+				if from := past[k][i%rounds]; from != 0 {
+					d = append(d, float64(e-from))
 				}
-				prev[k] = e
 			}
-			had[k] = ok
+			past[k][i%rounds] = e
 		}
 		if len(d) < 2 {
 			continue
 		}
 		buf = append(buf[:0], d...)
-		periods = append(periods, robust.Median(buf))
+		periods = append(periods, robust.Median(buf)/float64(rounds))
 		// With two or three ranks the MAD is blind for one of them.
 		if len(d) < 4 {
 			spreads = append(spreads, slices.Max(d)-slices.Min(d))
@@ -180,6 +182,18 @@ func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
 		return math.Inf(1)
 	}
 	return robust.Median(spreads) / robust.Median(periods)
+}
+
+// together says whether ranks that are further apart than maxSpread leave a
+// barrier nevertheless. Where steps are short and processors few, a rank is let
+// go when the scheduler has a slice for it, milliseconds after the others. That
+// comes anew in each round, while ranks that nothing holds together
+// drift apart: over ten rounds they are three times as far apart as over one.
+func (s *State) together(ids []int, steps []int64, b barrier, once float64) bool {
+	const rounds = 10
+	often := s.spread(ids, steps, b, rounds)
+	// Half way between one and three, on a scale of ratios.
+	return often < math.Sqrt(3)*once && often/rounds <= maxSpread
 }
 
 // fill computes every rank's rounds. What a rank did in a step without the
