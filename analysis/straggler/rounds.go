@@ -213,7 +213,7 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	}
 	rd.groups = make([][2]uint16, n)
 	devices := s.haveDeviceTime(rd)
-	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
+	rd.beside = rd.barrier == atCollective && !devices && s.computeGoesOn(rd.ids)
 	var roles []string
 	for k, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
@@ -248,13 +248,14 @@ func (rd *rounds) all() []*matrix {
 // haveDeviceTime says whether all ranks know how long the device worked in the
 // phases that the barrier would hide.
 func (s *State) haveDeviceTime(rd *rounds) bool {
-	if rd.barrier == atCollective {
-		return false // the host's time is complete
-	}
 	for _, r := range rd.ids {
 		cells := s.ranks[r].cells
 		c := &cells[len(cells)/2]
-		if c.device[1] == 0 || rd.barrier == atOptimizer && c.device[0] == 0 {
+		if c.device[1] == 0 || rd.barrier != atBackward && c.device[0] == 0 {
+			return false
+		}
+		// The host's time is complete where it waits for the collective itself.
+		if rd.barrier == atCollective && c.first == 0 {
 			return false
 		}
 	}
@@ -329,6 +330,15 @@ func (f *filler) add(c *cell, at int, known bool) {
 	b := f.rd.barrier
 	var launched, device float64
 	switch b {
+	case atCollective:
+		if f.devices {
+			// The device runs collectives as well: what it did between them is
+			// own work, and the host's forward and backward are launches. What
+			// a collective covers is in no rank's own work, but a rank that is
+			// late waits less in it by as much as it is late.
+			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
+			after[Forward], after[Backward] = 0, 0
+		}
 	case atBackward:
 		before[Backward] -= float64(c.wait[b])
 		if f.devices {
