@@ -213,7 +213,7 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	}
 	rd.groups = make([][2]uint16, n)
 	devices := s.haveDeviceTime(rd)
-	rd.beside = rd.barrier == atCollective && !devices && s.computeGoesOn(rd.ids)
+	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
 	var roles []string
 	for k, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
@@ -225,6 +225,7 @@ func (s *State) fill(rd *rounds, steps []int64) {
 		}
 	}
 	rd.setRoles(roles)
+	rd.wholeGroups()
 	rd.hides = nil
 	if !devices {
 		switch rd.barrier {
@@ -266,7 +267,7 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 // lane waits, as with gradients that are reduced in buckets; then what the
 // collective covers is own work. Where each layer needs the collective before
 // it, as with sharded parameters, it is not. A rank that begins its first
-// collective late ends its backward late in the first case, and with
+// collective late begins its last one late in the first case, and with
 // all others in the second.
 func (s *State) computeGoesOn(ids []int) bool {
 	var xx, xy float64
@@ -280,12 +281,12 @@ func (s *State) computeGoesOn(ids []int) bool {
 		for _, r := range ids {
 			cells := s.ranks[r].cells
 			i, ok := slices.BinarySearchFunc(cells, st, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
-			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atBackward] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
+			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atCollective] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
 				continue
 			}
 			c, from := &cells[i], cells[i-1].release(atCollective)
 			x = append(x, float64(c.split+int64(c.first)*1000-from))
-			y = append(y, float64(c.release(atBackward)-from))
+			y = append(y, float64(c.release(atCollective)-from)-float64(c.wait[atCollective]))
 		}
 		if len(x) < 2 {
 			continue
@@ -332,10 +333,7 @@ func (f *filler) add(c *cell, at int, known bool) {
 	switch b {
 	case atCollective:
 		if f.devices {
-			// The device runs collectives as well: what it did between them is
-			// own work, and the host's forward and backward are launches. What
-			// a collective covers is in no rank's own work, but a rank that is
-			// late waits less in it by as much as it is late.
+			// The host's forward and backward are launches.
 			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
 			after[Forward], after[Backward] = 0, 0
 		}
@@ -357,11 +355,17 @@ func (f *filler) add(c *cell, at int, known bool) {
 			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
 		}
 	}
-	f.comm += float64(c.comm[0])
-	if f.rd.beside {
+	switch {
+	case f.rd.beside && f.devices:
+		// What the device computes under the earlier collectives is in no span:
+		// only the last one of the step is waited for.
+		f.comm += float64(c.wait[b])
+	case f.rd.beside:
 		before[Forward] += float64(c.covered[0])
 		before[Backward] += float64(c.covered[1])
-		f.comm -= float64(c.covered[0] + c.covered[1])
+		f.comm += float64(c.comm[0] - c.covered[0] - c.covered[1])
+	default:
+		f.comm += float64(c.comm[0])
 	}
 	f.world += float64(c.world)
 	f.tokens += float64(c.tokens)
@@ -416,6 +420,25 @@ func (f *filler) store(c *cell, i int, extra float64) {
 	}
 	if f.tokens > 0 {
 		rd.tokens.set(k, i, f.tokens)
+	}
+}
+
+// wholeGroups makes collectives of all ranks of those in a group that all ranks
+// are in: profiles name the group, and not always its size.
+func (rd *rounds) wholeGroups() {
+	for g := range rd.group {
+		id := rd.groups[0][g]
+		if id == 0 || slices.ContainsFunc(rd.groups, func(of [2]uint16) bool { return of[g] != id }) {
+			continue
+		}
+		for r := range rd.ids {
+			for s := range rd.m() {
+				if v := rd.group[g].at(r, s); v == v {
+					rd.world.set(r, s, rd.world.at(r, s)+v)
+				}
+			}
+			rd.groups[r][g] = 0
+		}
 	}
 }
 
