@@ -55,8 +55,11 @@ type rounds struct {
 	spread  float64   // of the barrier over ranks, share of typical
 	hides   []Phase   // phases that the wait hides
 	beside  bool      // compute goes on while collectives of other lanes wait
-	dropped int       // leading rounds of warm-up
-	total   float64   // sum of p
+	// prefetch: it does so for a while, as where the parameters of a layer are
+	// gathered while the one before it computes.
+	prefetch bool
+	dropped  int     // leading rounds of warm-up
+	total    float64 // sum of p
 }
 
 func (rd *rounds) n() int { return len(rd.ids) }
@@ -213,7 +216,11 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	}
 	rd.groups = make([][2]uint16, n)
 	devices := s.haveDeviceTime(rd)
-	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
+	if rd.barrier == atCollective {
+		var streams bool
+		rd.beside, streams = s.computeGoesOn(rd.ids)
+		rd.prefetch = streams && !rd.beside
+	}
 	var roles []string
 	for k, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
@@ -269,7 +276,9 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 // it, as with sharded parameters, it is not. A rank that begins its first
 // collective late begins its last one late in the first case, and with
 // all others in the second.
-func (s *State) computeGoesOn(ids []int) bool {
+//
+// streams says whether there are collectives of other lanes at all.
+func (s *State) computeGoesOn(ids []int) (goesOn, streams bool) {
 	var xx, xy float64
 	var x, y []float64
 	const sample = 200 // rounds decide it
@@ -297,7 +306,7 @@ func (s *State) computeGoesOn(ids []int) bool {
 			xy += (x[i] - mx) * (y[i] - my)
 		}
 	}
-	return xy > xx/2 && xx > 0
+	return xy > xx/2 && xx > 0, xx > 0
 }
 
 // filler walks over the steps of one rank.
