@@ -150,12 +150,18 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 	return out
 }
 
-// host gives the host of a rank in this attempt, empty where it is not known.
+// host gives the host of a rank in this attempt, empty where it is not known,
+// and where all ranks run on one: then it tells none from another.
 func (a *AttemptVerdict) host(rank int) string {
-	for i := range a.Verdict.Ranking {
-		if row := &a.Verdict.Ranking[i]; row.Rank == rank {
-			return row.Host
+	rows := a.Verdict.Ranking
+	for i := range rows {
+		if rows[i].Rank != rank {
+			continue
 		}
+		if !slices.ContainsFunc(rows, func(row RankRow) bool { return row.Host != rows[i].Host }) {
+			return ""
+		}
+		return rows[i].Host
 	}
 	if len(a.Verdict.Ranks) == 1 && a.Verdict.Ranks[0] == rank && len(a.Verdict.Hosts) == 1 {
 		return a.Verdict.Hosts[0] // too few steps for a table
@@ -222,11 +228,7 @@ func (rc *Recurrence) describe() string {
 	if len(rc.Ranks) > 1 {
 		was, rank = "were"+was[3:], "a rank"
 	}
-	in := "attempt"
-	if len(rc.Attempts) > 1 {
-		in += "s"
-	}
-	in += " " + strings.Trim(strings.ReplaceAll(fmt.Sprint(rc.Attempts), " ", ", "), "[]")
+	in := fmt.Sprintf("%d of %d attempts (%s)", len(rc.Attempts), rc.Judged, strings.Trim(strings.ReplaceAll(fmt.Sprint(rc.Attempts), " ", ", "), "[]"))
 	who := capital(rankList(rc.Ranks))
 	switch {
 	case rc.Blame == BlameHost && len(rc.Attempts) > 1:
@@ -240,5 +242,5 @@ func (rc *Recurrence) describe() string {
 	if rc.Host != "" {
 		on = ", each time on host " + rc.Host
 	}
-	return fmt.Sprintf("%s %s in %s of %d%s.", who, was, in, rc.Judged, on)
+	return fmt.Sprintf("%s %s in %s%s.", who, was, in, on)
 }

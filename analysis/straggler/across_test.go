@@ -34,15 +34,16 @@ func TestAcross(t *testing.T) {
 	}{
 		{"slow once", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "c", "d")}, "", nil, "", nil, ""},
 		{"the same rank on the same host", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "c", "d"), onHosts(3, slowRank(2), "a", "b", "c", "d")},
-			straggler.BlameEither, []int{2}, "c", []int{1, 3}, "attempts 1, 3 of 3, each time on host c"},
+			straggler.BlameEither, []int{2}, "c", []int{1, 3}, "2 of 3 attempts (1, 3), each time on host c."},
 		{"hosts are not known", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "", "", "", ""), onHosts(2, slowRank(2), "", "", "", "")},
-			straggler.BlameEither, []int{2}, "", []int{1, 2}, "attempts 1, 2 of 2."},
+			straggler.BlameEither, []int{2}, "", []int{1, 2}, "2 of 2 attempts (1, 2)."},
 		{"the rank moved and stayed slow", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, slowRank(2), "a", "b", "e", "d")},
 			straggler.BlameRank, []int{2}, "", []int{1, 2}, "different hosts"},
 		{"the host stayed slow with another rank", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, slowRank(0), "c", "a", "b", "d")},
 			straggler.BlameHost, []int{0, 2}, "c", []int{1, 2}, "it is the host, not a rank"},
 		{"the rank moved and was fine", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "e", "d")},
 			straggler.BlameHost, []int{2}, "c", []int{1}, "not on another host"},
+		{"all on one host", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "a", "a", "a"), onHosts(2, slowRank(1), "a", "a", "a", "a")}, "", nil, "", nil, ""},
 		{"slow, then lost", []straggler.AttemptVerdict{onHosts(2, lost, "a", "b", "c", "d"), onHosts(1, slowRank(1), "a", "b", "c", "d")},
 			straggler.BlameEither, []int{1}, "b", []int{1, 2}, "slow or lost"},
 	}
