@@ -61,7 +61,7 @@ func (c *Collector) Attempts(j *run.Job) []Attempt {
 			a = &Attempt{Number: p.Attempt, State: straggler.New(&straggler.Options{WorldSize: j.Ranks})}
 			byNumber[p.Attempt] = a
 		}
-		info := straggler.Rank{Host: p.Host, Role: s.role}
+		info := straggler.Rank{Host: p.Host}
 		if p.Heartbeats {
 			info.LastSeen = p.LastSeen
 		}
