@@ -252,8 +252,8 @@ func (ns *noise) jumps(x []float64, at int) bool {
 		}
 	}
 	sd := math.Sqrt(max(v, 0)) / float64(n)
-	// A median of normal values varies by a quarter more than their mean.
-	return levelOf(x[at:at+n])-levelOf(x[at-n:at]) > sudden*1.25*sd && sd > 0
+	sm := smooth(x) // spikes are none of the level
+	return (sum(sm[at:at+n])-sum(sm[at-n:at]))/float64(n) > sudden*sd && sd > 0
 }
 
 // pairs gives the differences of neighbours among comparable ranks: what all
