@@ -41,6 +41,9 @@ type process struct {
 // beginAfter is how long a span is open before its begin is written.
 const beginAfter = time.Second
 
+// rootCategory is that of the root of the tree of nodes.
+const rootCategory = "ai_root"
+
 // newProcess opens the trace file of a ring. A live one belongs to a process
 // that still runs.
 func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
@@ -191,7 +194,7 @@ func (p *process) take(r *ring.Record) {
 		if n != nil {
 			n.update(r.Epoch, r.Value, nil)
 		}
-		if n == nil || n.above == nil {
+		if n == nil || n.key.Cat() == rootCategory && !n.off {
 			p.places.set(r.Start, r.Epoch, r.Value)
 		}
 	case ring.KindUpdate:

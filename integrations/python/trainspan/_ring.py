@@ -317,29 +317,23 @@ def _build():
         """Nanoseconds since the epoch, by the clock of the spans."""
         return clock() + offset
 
-    def name(name, cat, variant=0):
-        """The id of a name. Variants of a name have ids of their own."""
+    def name(name, cat, variant=0, above=0):
+        """The id of a name. Variants of a name have ids of their own; above is the
+        node that it lies below, for update and switch."""
         key = (name, cat, variant)
         n = known.get(key)
         if n is None:
+            n = 1
             try:
                 with lock:
                     n = known.get(key)
                     if n is None:
                         n = lasting() if cat in _LASTING else short()
-                        add_line({"n": n, "name": str(name), "cat": str(cat)}, True)
+                        add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
                         known[key], named[n] = n, key
             except Exception:
-                n = n or 1
+                pass
         return n
-
-    def tree(n, above):
-        """Says that the node n lies below another one, for update and switch."""
-        try:
-            with lock:
-                add_line({"n": n, "above": above}, True)
-        except Exception:
-            pass
 
     def push(n, at):
         if not ready():
@@ -476,22 +470,24 @@ def _build():
             pass
         return False
 
-    def enter(n):
-        """What starts a span n and gives nothing: the cheapest way."""
-        def enter(self=None):
+    def enter(n, value=None):
+        """A function that starts a span n and gives the value."""
+
+        def enter():
             try:
                 s = local.s
                 s[1][n] = t = clock()
                 s.append((t, n, s))
             except Exception:
                 start(n)
-            return self
+            return value
 
         return enter
 
     def leave(n):
-        """The __exit__ for enter."""
-        def leave(self, kind, error, trace):
+        """A function that ends the innermost span n, with the arguments of __exit__."""
+
+        def leave(kind=None, error=None, trace=None):
             try:
                 t1 = clock()
                 s = local.s
@@ -509,9 +505,12 @@ def _build():
 
         return leave
 
-    def wrap(n, f):
-        """f inside a span n."""
+    def wrap(n, f, node):
+        """f inside a span n, unless the node is off."""
+
         def call(*args, **kwargs):
+            if node.off:
+                return f(*args, **kwargs)
             try:
                 s = local.s
                 s[1][n] = t = clock()
@@ -519,16 +518,27 @@ def _build():
                 s.append(token)
             except Exception:
                 token = start(n)
-            failed = FAILED
+                t, _, s = token or (0, 0, None)
             try:
                 value = f(*args, **kwargs)
-                failed = 0
+            except BaseException:
+                if token is not None:
+                    finish(token[2], token, clock(), None, n | FAILED)
+                raise
+            try:
+                t1 = clock()
+                top = s.pop()
+                if top is token:
+                    pack(buf, take(), t, t1, s[0], len(s), n)
+                    return value
+                s.append(top)
+            except StopIteration:
+                late(t, t1, s, n)
                 return value
-            finally:
-                if failed:
-                    stop(n, None, True)
-                else:
-                    end(token)
+            except Exception:
+                pass
+            end(token)
+            return value
 
         return call
 
@@ -552,13 +562,24 @@ def _build():
             add_line({"t": thread, "tid": int(tid), "lane": True})
         return thread
 
-    def span(n, t, t1, args=None, value=0):
-        """A span of this thread that is over, by the clock of the ring, with a count."""
+    def counted(n, t, token, count):
+        """Ends an element of an iterator that began at t or with a token."""
         try:
-            s = local.s
-            write(n, t, t1, s[0], len(s), args, value)
+            t1 = clock()
+            s = local.s if token is None else token[2]
+            depth = len(s)
+            if token is not None:
+                depth = find(s, token, 0)
+                if not depth:
+                    return
+                n |= remove(s, depth)
+            write(n, t, t1, s[0], depth, None, count)
         except Exception:
             pass
+
+    def switch(n, to):
+        """Says that a node and those below it are switched on or off, for update."""
+        mark(STATE, n, None, 0, to)
 
     def mark(kind, n, args=None, epoch=-1, step=-1):
         try:
@@ -634,10 +655,10 @@ def _build():
 
 
 _made = _build()
-(enabled, now, name, tree, start, end, stop, drop, inside, enter, leave, wrap, event, span, mark, point, position, meta, call, configure, close) = (
-    _made[key]
-    for key in "enabled now name tree start end stop drop inside enter leave wrap event span mark point position meta call configure close".split()
-)
+_names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
+close clock wanted""".split()
+(enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
+ close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
-del _made
+del _made, _names
