@@ -572,7 +572,7 @@ def _build():
                 depth = find(s, token, 0)
                 if not depth:
                     return
-                n |= remove(s, depth)
+                n, t = n | remove(s, depth), token[0]
             write(n, t, t1, s[0], depth, None, count)
         except Exception:
             pass
