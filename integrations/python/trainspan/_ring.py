@@ -623,10 +623,16 @@ def _build():
 
     def configure(path, force=False):
         """Says where the ring goes without `trainspan run`."""
-        nonlocal log, on
-        log = path
+        nonlocal log, on, wanted
+        log = log or path if force else path
         if force and not opened:
-            on = True
+            on = wanted = enable is None or wanted
+
+    def disable():
+        """Records nothing from now on."""
+        nonlocal on, wanted, take
+        on = wanted = False
+        take = exhausted
 
     def close():
         """Says that the process ends in good order, as far as it can tell."""
@@ -656,9 +662,9 @@ def _build():
 
 _made = _build()
 _names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
-close clock wanted""".split()
+disable close clock wanted""".split()
 (enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
- close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
+ disable, close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
 del _made, _names
