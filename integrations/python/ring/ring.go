@@ -49,6 +49,7 @@ type Ring struct {
 	holes   []hole
 	chains  chains
 	batch   []byte
+	late    [slotSize]byte
 	record  Record
 	stats   Stats
 	settle  time.Duration

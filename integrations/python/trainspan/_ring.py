@@ -265,15 +265,20 @@ def _build():
 
     def slot():
         """A slot, where the quick way found none."""
-        was = take
-        try:
-            return was()
-        except StopIteration:
-            pass
-        with lock:
-            if take is was and ready():
-                grow()
-        return take()
+        for _ in range(100):  # other threads may fill a region before this one runs again
+            was = take
+            try:
+                return was()
+            except StopIteration:
+                pass
+            with lock:
+                if not ready():
+                    break
+                if take is was:
+                    grow()
+        if words is not None:
+            words[35] += 1
+        raise OSError("no slot")
 
     def ready():
         """Whether there is a ring. The first call opens it, once there is a place."""
@@ -288,7 +293,7 @@ def _build():
         try:
             data = encode(values)
         except ValueError:  # not a number
-            data = encode({k: str(v) if isinstance(v, float) else v for k, v in values.items()})
+            data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
         data = data.encode("utf-8", "replace")
         if len(data) > MAX_TEXT:
             data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]}).encode("utf-8", "replace")
