@@ -26,6 +26,7 @@ func (r *Ring) Read(take func(*Record)) (n int, err error) {
 	}
 	for {
 		last := load(r.head, atActivations)
+		r.refused = int64(min(load(r.head, atRefused), 1<<48))
 		if r.next.activation > last+1 || last > 1<<50 {
 			return 0, errChanged
 		}

@@ -52,6 +52,7 @@ type Ring struct {
 	late    [slotSize]byte
 	record  Record
 	stats   Stats
+	refused int64 // slots that the writer found no space for
 	settle  time.Duration
 	ended   bool
 }
@@ -195,6 +196,7 @@ func (r *Ring) Metas() []Meta {
 func (r *Ring) Stats() Stats {
 	s := r.stats
 	s.Bad += r.side.bad
+	s.Lost += r.refused
 	return s
 }
 
