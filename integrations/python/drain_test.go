@@ -253,7 +253,7 @@ def work():
     for i in range(200):
         a = _ring.start(n); b = _ring.start(m); c = _ring.start(n)
         _ring.end(a); _ring.end(_ring.start(m)); _ring.end(c); _ring.end(b)
-        d = _ring.start(m); _ring.end(_ring.start(n), samples=7); _ring.drop(d)
+        d = _ring.start(m); _ring.end(_ring.start(n)); _ring.drop(d)
 def rows():
     for i in ai.dataloader.fetch.iter(range(3)):
         with ai.data.item:

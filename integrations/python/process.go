@@ -224,14 +224,7 @@ func (p *process) take(r *ring.Record) {
 // span takes a span that ended.
 func (p *process) span(t *thread, n *node, r *ring.Record) {
 	n.over(t, r.Start)
-	count := r.Value
-	if r.Samples {
-		count = 0
-	}
-	args := p.arguments(n, r.Start, count, r.Args)
-	if r.Samples {
-		args = append(args, dftracer.Int("samples", r.Value))
-	}
+	args := p.arguments(n, r.Start, r.Value, r.Args)
 	if r.Failed {
 		args = append(args, dftracer.String("otel.status_code", "ERROR"))
 	}

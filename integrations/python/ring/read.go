@@ -255,7 +255,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	r.stats.Slots++
 	word := binary.LittleEndian.Uint64(b[atWord:])
 	kind, flags := Kind(word>>32), byte(word>>40)
-	if kind >= kinds || word>>(40+flagBits) != 0 {
+	if kind >= kinds || word>>42 != 0 {
 		r.stats.Bad++
 		return
 	}
@@ -266,7 +266,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 		return
 	}
 	rec := &r.record
-	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0, Samples: flags&flagSamples != 0}
+	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0}
 	rec.Thread = r.side.threads[binary.LittleEndian.Uint32(b[atThread:])]
 	rec.Name = r.side.names[uint32(word)]
 	rec.Depth = int(binary.LittleEndian.Uint32(b[atDepth:])) - 1

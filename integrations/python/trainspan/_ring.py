@@ -36,7 +36,6 @@ MAX_TEXT = 16384
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP = (k << 32 for k in range(1, 10))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
 FAILED = 1 << 41  # flag: ended with an exception
-SAMPLES = 1 << 42  # flag: its count is one of samples
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
@@ -352,7 +351,7 @@ def _build():
                 with lock:
                     n = known.get(key)
                     if n is None:
-                        n = lasting() if cat in _LASTING and not str(name).endswith(".iteration") else short()
+                        n = lasting() if cat in _LASTING else short()
                         add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
                         known[key], named[n] = n, key
             except Exception:
@@ -391,15 +390,15 @@ def _build():
         except Exception:
             return None
 
-    def end(token, args=None, n=None, at=None, samples=0):
+    def end(token, args=None, n=None, at=None):
         """Ends a span, with arguments, by another name if n is given, and at a time
-        before if that is. Samples are cheaper than an argument."""
+        before if that is."""
         if token is None:
             return
         try:
             t1 = clock()
             t, w, s = token
-            if args is None and n is None and at is None and not samples:
+            if args is None and n is None and at is None:
                 top = s.pop()
                 if top is token:
                     pack(buf, take(), t, t1, s[0], len(s), w)
@@ -410,7 +409,7 @@ def _build():
             return
         except Exception:
             return
-        finish(s, token, t1 if at is None else at - offset, args, n or w, samples)
+        finish(s, token, t1 if at is None else at - offset, args, n or w)
 
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
@@ -452,13 +451,12 @@ def _build():
             s.pop()
         return 0
 
-    def finish(s, token, t1, args, w, samples=0):
+    def finish(s, token, t1, args, w):
         try:
             i = find(s, token, w & ~FAILED)
             if i:
                 t = entry(s[i])[0]
-                w |= remove(s, i)
-                write(w | SAMPLES if samples else w, t, t1, s[0], i, args, samples)
+                write(w | remove(s, i), t, t1, s[0], i, args)
         except Exception:
             pass
 
@@ -609,17 +607,10 @@ def _build():
         itself. With n it holds for the spans of that node and those below it."""
         nonlocal placed
         try:
-            if inferred:
-                if placed:
-                    return
-            else:
-                placed = True
-            epoch = -1 if epoch is None else epoch if epoch >= 0 else -2
-            step = -1 if step is None else step if step >= 0 else -2
-            s = local.s
-            pack_more(buf, take(), clock(), 0, s[0], len(s), epoch, step, n | POSITION)
-        except (AttributeError, StopIteration):
-            mark(POSITION, n, None, epoch, step)
+            if inferred and placed:
+                return
+            placed = placed or not inferred
+            mark(POSITION, n, None, *(-1 if v is None else max(int(v), -2) for v in (epoch, step)))
         except Exception:
             pass
 
