@@ -112,7 +112,8 @@ func (b *Builder) finish() error {
 		a.stop = a.LastSeen
 	}
 	a.stop = max(a.stop, a.Start)
-	newWalk(a, b.threads).run(b.rows.all())
+	t := &timeline{}
+	newWalk(a, t, b.threads).run(b.rows.all())
 	if err := b.rows.close(); err != nil {
 		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
 	}
@@ -120,8 +121,9 @@ func (b *Builder) finish() error {
 		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
 	})
 	a.saves = slices.Compact(b.saves)
-	a.finishLoops(b.loads)
-	a.digest = a.sum()
+	a.finishLoops(t.iterations, b.loads)
+	a.digest = a.sum(t)
+	a.packed = t.pack()
 	b.done = a
 	return nil
 }

@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -13,6 +14,9 @@ type view struct {
 	end   int64 // the last sign of life of any rank
 	ranks []rankView
 	last  int // number of the latest attempt
+
+	opener opener
+	spare  []timeline // of the rank that was visited last
 }
 
 type rankView struct {
@@ -24,6 +28,7 @@ type rankView struct {
 // attemptView is an attempt as known at the moment of its view.
 type attemptView struct {
 	*attempt
+	timeline       // open while its rank is visited
 	from, to int64 // the part of the wall time that is this attempt's
 	over     bool  // it will do nothing more
 	later    int64 // the lowest first iteration of any later attempt, run.NoEnd without one
@@ -31,6 +36,7 @@ type attemptView struct {
 	usual    int64 // run.Unknown without one
 	own      bool  // usual is from this attempt
 	counted  int   // iterations behind usual
+	first    int64 // own time of the first iteration, run.Unknown without one
 	warmup   int64
 	partial  map[int]int64 // own time so far of iterations that have not finished
 }
@@ -76,6 +82,31 @@ func (l *Ledger) see(asOf int64) *view {
 	v.link(lowest)
 	v.measure()
 	return v
+}
+
+// visit goes through the ranks with their timelines open, one after the other.
+func (v *view) visit() iter.Seq[*rankView] {
+	return func(yield func(*rankView) bool) {
+		for i := range v.ranks {
+			r := &v.ranks[i]
+			for len(v.spare) < len(r.attempts) {
+				v.spare = append(v.spare, timeline{})
+			}
+			for k := range r.attempts {
+				a, t := &r.attempts[k], &v.spare[k]
+				// What comes from a file was opened when it was read.
+				_ = v.opener.open(&a.packed, len(a.names), len(a.loops), t)
+				a.timeline = *t
+			}
+			more := yield(r)
+			for k := range r.attempts {
+				r.attempts[k].timeline = timeline{}
+			}
+			if !more {
+				return
+			}
+		}
+	}
 }
 
 // place gives each attempt its part of the time. Where an attempt begins
@@ -129,13 +160,17 @@ func (v *view) link(lowest map[int]int64) {
 
 // measure finds the usual time of each attempt and what follows from it.
 func (v *view) measure() {
-	var all []int64
-	for i := range v.ranks {
-		for k := range v.ranks[i].attempts {
-			a := &v.ranks[i].attempts[k]
-			if a.usual, a.counted = a.median(v.asOf); a.counted > 0 {
+	var all, buf []int64
+	for r := range v.visit() {
+		for k := range r.attempts {
+			a := &r.attempts[k]
+			if a.usual, a.counted = a.median(v.asOf, &buf); a.counted > 0 {
 				a.own = true
 				all = append(all, a.usual)
+			}
+			a.unfinished(v.asOf)
+			if a.first = run.Unknown; len(a.iterations) > 0 && a.iterations[0].start < v.asOf {
+				a.first = a.ownTime(0)
 			}
 		}
 	}
@@ -155,22 +190,22 @@ func (v *view) measure() {
 			if !a.own && len(same) > 0 {
 				a.usual = fallback
 			}
-			a.unfinished(v.asOf)
-			if len(a.iterations) > 0 && a.iterations[0].start < v.asOf && a.usual >= 0 {
-				a.warmup = max(0, a.ownTime(0)-a.usual)
+			if a.first >= 0 && a.usual >= 0 {
+				a.warmup = max(0, a.first-a.usual)
 			}
 		}
 	}
 }
 
 // median is the median own time of the finished iterations but the first.
-func (a *attemptView) median(asOf int64) (usual int64, n int) {
-	var own []int64
+func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
+	own := (*buf)[:0]
 	for i := range a.iterations {
 		if i > 0 && a.iterations[i].finished(asOf) {
 			own = append(own, a.iterations[i].own)
 		}
 	}
+	*buf = own
 	return median(own)
 }
 
@@ -208,7 +243,7 @@ func (a *attemptView) unfinished(asOf int64) {
 		}
 		if n, ok := a.segs[k].what.iteration(); ok {
 			if had, ok := a.partial[n]; ok {
-				a.partial[n] = had + min(a.segEnd(k), asOf) - a.segs[k].start
+				a.partial[n] = had + min(a.segEnd(k, a.stop), asOf) - a.segs[k].start
 			}
 		}
 	}
@@ -261,7 +296,7 @@ func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, i
 		k = max(0, a.segAt(from))
 	}
 	for ; k < len(a.segs) && a.segs[k].start < to; k++ {
-		s, e := a.segs[k].start, min(a.segEnd(k), to)
+		s, e := a.segs[k].start, min(a.segEnd(k, a.stop), to)
 		n, isIteration := a.segs[k].what.iteration()
 		if !isIteration {
 			if s = max(s, from); s < e {
