@@ -229,8 +229,8 @@ func (a *analysis) stepAt(round int) int64 {
 func (s *State) firstStep() int64 {
 	first := int64(math.MaxInt64)
 	for _, rs := range s.ranks {
-		if len(rs.cells) > 0 {
-			first = min(first, rs.cells[0].step)
+		if rs.steps.n > 0 {
+			first = min(first, rs.steps.blocks[0].first)
 		}
 	}
 	return first

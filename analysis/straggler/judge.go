@@ -25,7 +25,7 @@ func (a *analysis) coverage(v *Verdict) {
 	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
 		rs := s.ranks[r]
 		c.Disputed += rs.disputed
-		if len(rs.cells) > 0 {
+		if rs.steps.n > 0 {
 			c.Seen++
 		}
 		c.Expected = max(c.Expected, r+1)
@@ -33,7 +33,7 @@ func (a *analysis) coverage(v *Verdict) {
 	c.Expected = max(c.Expected, s.opt.WorldSize)
 	c.Forgotten = s.forgot
 	for r := range c.Expected {
-		if rs := s.ranks[r]; rs == nil || len(rs.cells) == 0 {
+		if rs := s.ranks[r]; rs == nil || rs.steps.n == 0 {
 			c.Missing = append(c.Missing, r)
 		}
 	}
@@ -84,13 +84,13 @@ func (a *analysis) judge(v *Verdict) {
 func (s *State) anySteps() bool {
 	for _, rs := range s.ranks {
 		n := 0
-		for i := range rs.cells {
-			if rs.cells[i].has != [barriers]bool{} {
+		for c := range rs.steps.all() {
+			if c.has != [barriers]bool{} {
 				n++
 			}
-		}
-		if n >= 2 {
-			return true
+			if n >= 2 {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,8 +1,6 @@
 package straggler
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -48,6 +46,7 @@ type rounds struct {
 	world  matrix         // time in collectives of all ranks
 	group  [2]matrix      // time in collectives of sub-groups
 	groups [][2]uint16    // and which, by rank
+	names  []string       // of those groups, by number
 	tokens matrix
 
 	p       []float64 // median period over ranks, by round
@@ -71,117 +70,6 @@ const minRanks = 0.8
 // (microseconds); 3 % is the size of the findings themselves.
 const maxSpread = 0.03
 
-// build makes the rounds of the barrier at which the ranks agree best, or nil
-// when there is none. spread says how well the best one did.
-func (s *State) build() (best *rounds, spread float64) {
-	var ids []int
-	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
-		if len(s.ranks[r].cells) > 0 {
-			ids = append(ids, r)
-		}
-	}
-	spread = math.Inf(1)
-	choice := barriers
-	var steps []int64
-	var ranks []int
-	for b := range barriers {
-		with := s.ranksWith(ids, b)
-		if len(with) < 2 || float64(len(with)) < minRanks*float64(len(ids)) {
-			continue
-		}
-		st := s.stepsWith(with, b)
-		sp := s.spread(with, st, b)
-		// A barrier of a later kind hides more. It must be clearly better.
-		if sp < spread/2 && !(choice != barriers && spread < 0.002) {
-			choice, spread, steps, ranks = b, sp, st, with
-		}
-	}
-	if choice == barriers || spread > maxSpread {
-		return nil, spread
-	}
-	rd := &rounds{barrier: choice, ids: ranks, spread: spread}
-	s.fill(rd, steps)
-	return rd, spread
-}
-
-func (s *State) ranksWith(ids []int, b barrier) []int {
-	var out []int
-	for _, r := range ids {
-		k := 0
-		for i := range s.ranks[r].cells {
-			if s.ranks[r].cells[i].has[b] {
-				k++
-			}
-		}
-		if k >= 2 {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// stepsWith gives the steps at which most ranks have the barrier.
-func (s *State) stepsWith(ids []int, b barrier) []int64 {
-	count := map[int64]int{}
-	for _, r := range ids {
-		for i := range s.ranks[r].cells {
-			if c := &s.ranks[r].cells[i]; c.has[b] {
-				count[c.step]++
-			}
-		}
-	}
-	var out []int64
-	for st, k := range count {
-		if float64(k) >= minRanks*float64(len(ids)) {
-			out = append(out, st)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// spread gives the median over rounds of how far the ranks' periods lie apart,
-// as a share of the median period.
-func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
-	at := make([]int, len(ids))
-	prev := make([]int64, len(ids))
-	had := make([]bool, len(ids))
-	var spreads, periods, d, buf []float64
-	for _, st := range steps {
-		d = d[:0]
-		for k, r := range ids {
-			cells := s.ranks[r].cells
-			for at[k] < len(cells) && cells[at[k]].step < st {
-				at[k]++
-			}
-			ok := at[k] < len(cells) && cells[at[k]].step == st && cells[at[k]].has[b]
-			if ok {
-				e := cells[at[k]].release(b)
-				if had[k] {
-					d = append(d, float64(e-prev[k]))
-				}
-				prev[k] = e
-			}
-			had[k] = ok
-		}
-		if len(d) < 2 {
-			continue
-		}
-		buf = append(buf[:0], d...)
-		periods = append(periods, robust.Median(buf))
-		// With two or three ranks the MAD is blind for one of them.
-		if len(d) < 4 {
-			spreads = append(spreads, slices.Max(d)-slices.Min(d))
-		} else {
-			spreads = append(spreads, 2*robust.MAD(d))
-		}
-	}
-	if len(periods) == 0 {
-		return math.Inf(1)
-	}
-	return robust.Median(spreads) / robust.Median(periods)
-}
-
 // fill computes every rank's rounds. What a rank did in a step without the
 // barrier belongs to the round that is under way.
 func (s *State) fill(rd *rounds, steps []int64) {
@@ -191,21 +79,25 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	}
 	n, m := len(rd.ids), max(len(steps)-1, 0)
 	rd.steps = steps[min(1, len(steps)):]
-	for _, x := range rd.all() {
-		*x = newMatrix(n, m)
-		for i := range x.v {
-			x.v[i] = float32(math.NaN())
-		}
-	}
+	rd.allocate(n, m, s.occurs(rd.ids))
 	rd.groups = make([][2]uint16, n)
+	rd.names = []string{""}
+	numbers := map[string]uint16{}
 	devices := s.haveDeviceTime(rd)
 	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
 	var roles []string
 	for k, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
-		f := filler{rd: rd, rank: k, devices: devices}
-		for i := range s.ranks[r].cells {
-			c := &s.ranks[r].cells[i]
+		f := filler{rd: rd, rank: k, devices: devices, ids: []uint16{0}}
+		for _, name := range s.ranks[r].names {
+			id, ok := numbers[name]
+			if !ok && len(rd.names) < 1<<16 {
+				id = uint16(len(rd.names))
+				numbers[name], rd.names = id, append(rd.names, name)
+			}
+			f.ids = append(f.ids, id)
+		}
+		for c := range s.ranks[r].steps.all() {
 			at, known := index[c.step]
 			f.add(c, at, known)
 		}
@@ -223,6 +115,60 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	rd.finish()
 }
 
+// occurrence says which of the optional parts of a cell any step has.
+type occurrence struct {
+	phase  [phases]bool
+	group  [2]bool
+	tokens bool
+}
+
+func (s *State) occurs(ids []int) (o occurrence) {
+	for _, r := range ids {
+		for c := range s.ranks[r].steps.all() {
+			for p := range phases {
+				o.phase[p] = o.phase[p] || c.before[p] != 0 || c.after[p] != 0
+			}
+			for g := range c.groups {
+				o.group[g] = o.group[g] || c.groups[g].id != 0
+			}
+			o.tokens = o.tokens || c.tokens != 0
+		}
+	}
+	return o
+}
+
+// allocate makes the matrices, all NaN. Those of what does not occur share one:
+// what is stored in them is the same.
+func (rd *rounds) allocate(n, m int, o occurrence) {
+	empty := func() matrix {
+		x := newMatrix(n, m)
+		for i := range x.v {
+			x.v[i] = float32(math.NaN())
+		}
+		return x
+	}
+	var zero, none matrix
+	or := func(has bool, shared *matrix) matrix {
+		if has {
+			return empty()
+		}
+		if shared.v == nil {
+			*shared = empty()
+		}
+		return *shared
+	}
+	rd.period, rd.own, rd.wait, rd.world = empty(), empty(), empty(), empty()
+	for p := range rd.phase {
+		// Launches that the device makes up for are in forward and backward.
+		has := o.phase[p] || Phase(p) == Host || rd.barrier != atCollective
+		rd.phase[p] = or(has, &zero)
+	}
+	for g := range rd.group {
+		rd.group[g] = or(o.group[g], &none)
+	}
+	rd.tokens = or(o.tokens, &none)
+}
+
 func (rd *rounds) all() []*matrix {
 	out := []*matrix{&rd.period, &rd.own, &rd.wait, &rd.world, &rd.group[0], &rd.group[1], &rd.tokens}
 	for p := range rd.phase {
@@ -238,8 +184,7 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 		return false // the host's time is complete
 	}
 	for _, r := range rd.ids {
-		cells := s.ranks[r].cells
-		c := &cells[len(cells)/2]
+		c := s.ranks[r].steps.middle()
 		if c.device[1] == 0 || rd.barrier == atOptimizer && c.device[0] == 0 {
 			return false
 		}
@@ -254,24 +199,33 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 // collective late ends its backward late in the first case, and with
 // all others in the second.
 func (s *State) computeGoesOn(ids []int) bool {
-	var xx, xy float64
-	var x, y []float64
 	const sample = 200 // rounds decide it
-	for n, st := range s.stepsWith(ids, atCollective) {
-		if n == sample {
-			break
-		}
-		x, y = x[:0], y[:0]
-		for _, r := range ids {
-			cells := s.ranks[r].cells
-			i, ok := slices.BinarySearchFunc(cells, st, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
-			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atBackward] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
+	steps := s.stepsWith(ids)[atCollective]
+	steps = steps[:min(len(steps), sample)]
+	if len(steps) == 0 {
+		return false
+	}
+	var x, y [sample][]float64
+	for _, r := range ids {
+		var before cell
+		for c := range s.ranks[r].steps.all() {
+			if c.step > steps[len(steps)-1] {
+				break
+			}
+			was := before
+			before = *c
+			n, ok := slices.BinarySearch(steps, c.step)
+			if !ok || was.step != c.step-1 || !c.has[atBackward] || c.first == 0 || !was.has[atCollective] {
 				continue
 			}
-			c, from := &cells[i], cells[i-1].release(atCollective)
-			x = append(x, float64(c.split+int64(c.first)*1000-from))
-			y = append(y, float64(c.release(atBackward)-from))
+			from := was.release(atCollective)
+			x[n] = append(x[n], float64(c.split+c.first-from))
+			y[n] = append(y[n], float64(c.release(atBackward)-from))
 		}
+	}
+	var xx, xy float64
+	for n := range steps {
+		x, y := x[n], y[n]
 		if len(x) < 2 {
 			continue
 		}
@@ -289,6 +243,7 @@ type filler struct {
 	rd      *rounds
 	rank    int
 	devices bool
+	ids     []uint16 // numbers of the rank's sub-groups among all
 
 	open    bool // a release was seen, and what came after it is in acc
 	from    int  // its index, -1 for the first step of all
@@ -342,7 +297,7 @@ func (f *filler) add(c *cell, at int, known bool) {
 	f.world += float64(c.world)
 	f.tokens += float64(c.tokens)
 	for i, g := range c.groups {
-		f.group[i].id = max(f.group[i].id, g.id)
+		f.group[i].id = max(f.group[i].id, f.ids[g.id])
 		f.group[i].dur += g.dur
 	}
 	for p := range phases {
@@ -441,14 +396,19 @@ func (rd *rounds) finish() {
 		steps[i] = rd.steps[s]
 	}
 	if len(keep) < m {
+		done := map[*float32]bool{}
 		for _, x := range rd.all() {
-			y := newMatrix(n, len(keep))
-			for r := range n {
-				for i, s := range keep {
-					y.v[r*y.m+i] = x.v[r*x.m+s]
+			// In place: what is kept moves to the front.
+			if first := &x.v[0]; !done[first] {
+				done[first] = true
+				to := x.v[:0]
+				for r := range n {
+					for _, s := range keep {
+						to = append(to, x.v[r*m+s])
+					}
 				}
 			}
-			*x = y
+			x.m, x.v = len(keep), x.v[:n*len(keep)]
 		}
 	}
 	rd.steps, rd.typical = steps, typical

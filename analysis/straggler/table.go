@@ -51,13 +51,13 @@ func (s *State) Table() *Table {
 // as a single one: from the end of one step to that of the next.
 func (s *State) alone() *rounds {
 	ids := slices.Sorted(maps.Keys(s.ranks))
-	for b := range barriers {
-		with := s.ranksWith(ids, b)
+	for b, with := range s.ranksWith(ids) {
+		b := barrier(b)
 		if len(with) == 0 || float64(len(with)) < minRanks*float64(len(ids)) {
 			continue
 		}
 		rd := &rounds{barrier: b, ids: with, spread: math.Inf(1)}
-		s.fill(rd, s.stepsWith(with, b))
+		s.fill(rd, s.stepsWith(with)[b])
 		return rd
 	}
 	return nil
