@@ -32,11 +32,7 @@ func Build(j *Job) *Report {
 	r.Series = &Series{}
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Series.time(j, led) })
-	tables := make([]*straggler.Table, len(j.Attempts))
-	for i := range j.Attempts {
-		tables[i] = j.Attempts[i].State.Table()
-	}
-	r.attempts(j)
+	tables := r.attempts(j)
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)
@@ -62,7 +58,12 @@ func losses(led *goodput.Report) []Loss {
 	return out
 }
 
-func (r *Report) attempts(j *Job) {
+// attempts adds what is said of each attempt, and gives the steps of each.
+func (r *Report) attempts(j *Job) []*straggler.Table {
+	verdicts, tables := make([]*straggler.Verdict, len(j.Attempts)), make([]*straggler.Table, len(j.Attempts))
+	for i := range j.Attempts {
+		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
+	}
 	for _, a := range r.Ledger.Attempts {
 		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
 		if all := a.Categories.Sum(); all > 0 {
@@ -76,10 +77,11 @@ func (r *Report) attempts(j *Job) {
 			if n := len(st.Iterations); n > 0 {
 				out.FirstStep, out.LastStep = st.Iterations[0].Step, st.Iterations[n-1].Step
 			}
-			out.Straggler = st.State.Verdict()
+			out.Straggler = verdicts[i]
 		}
 		r.Attempts = append(r.Attempts, out)
 	}
+	return tables
 }
 
 // chooseVerdict takes the finding about ranks that costs most time of the whole

@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -51,7 +52,7 @@ func (t *timeline) pack() packed {
 		}
 		p.append(5, len(part))
 	}
-	return packed{data: slices.Clip(p.out), segs: len(t.segs), overlaps: len(t.overlaps), iterations: len(t.iterations)}
+	return packed{data: bytes.Clone(p.out), segs: len(t.segs), overlaps: len(t.overlaps), iterations: len(t.iterations)}
 }
 
 // length is that of the iteration, -1 without an end.

@@ -65,6 +65,7 @@ var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
 func Open(paths ...string) (*Set, error) {
 	s := &Set{}
 	seen := make(map[string]bool)
+	var files []string
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 			switch {
@@ -81,7 +82,7 @@ func Open(paths ...string) (*Set, error) {
 			}
 			if abs, err := filepath.Abs(p); err == nil && !seen[abs] {
 				seen[abs] = true
-				s.sniff(p)
+				files = append(files, p)
 			}
 			return nil
 		})
@@ -89,6 +90,7 @@ func Open(paths ...string) (*Set, error) {
 			return nil, fmt.Errorf("run: %w", err)
 		}
 	}
+	s.sniff(files)
 	s.join()
 	if len(s.traces)+len(s.records) == 0 {
 		return nil, fmt.Errorf("run: no trace file and no JSON lines in %s", strings.Join(paths, ", "))
@@ -106,20 +108,25 @@ const (
 	sniffMore   = 64
 )
 
-func (s *Set) sniff(path string) {
-	kind, err := kindOf(path)
-	if err == nil && kind == isTrace {
-		var g *group
-		if g, err = header(path); err == nil {
-			s.traces = append(s.traces, g)
-			return
+// sniff looks into files, several at a time, and notes them in their order.
+func (s *Set) sniff(paths []string) {
+	groups, errs := make([]*group, len(paths)), make([]error, len(paths))
+	inParallel(s.workers(), len(paths), func(i int) {
+		var kind fileKind
+		if kind, errs[i] = kindOf(paths[i]); errs[i] == nil && kind == isTrace {
+			groups[i], errs[i] = header(paths[i])
+		}
+	})
+	for i, path := range paths {
+		switch {
+		case errs[i] != nil:
+			s.Skipped = append(s.Skipped, &FileError{path, errs[i]})
+		case groups[i] != nil:
+			s.traces = append(s.traces, groups[i])
+		default:
+			s.records = append(s.records, path)
 		}
 	}
-	if err != nil {
-		s.Skipped = append(s.Skipped, &FileError{path, err})
-		return
-	}
-	s.records = append(s.records, path)
 }
 
 // join puts the files of one process together: copies of a trace, and the

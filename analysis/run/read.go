@@ -61,14 +61,20 @@ type reading struct {
 
 // each runs do for 0 to n-1 on several goroutines.
 func (r *reading) each(workers, n int, do func(int)) {
+	inParallel(workers, n, func(i int) {
+		if r.set.stopped() == nil {
+			do(i)
+		}
+	})
+}
+
+func inParallel(workers, n int, do func(int)) {
 	var wait sync.WaitGroup
 	next := make(chan int)
 	for range min(workers, n) {
 		wait.Go(func() {
 			for i := range next {
-				if r.set.stopped() == nil {
-					do(i)
-				}
+				do(i)
 			}
 		})
 	}

@@ -28,7 +28,9 @@ const (
 type analysis struct {
 	s   *State
 	opt Options
-	rd  *rounds
+	rd  *rounds // what is judged
+	// built are the rounds that there are, be they too few to be judged.
+	built *rounds
 
 	own      matrix // own work, per token where tokens are known
 	phase    [phases]matrix

@@ -10,13 +10,25 @@ import (
 // Verdict judges what the State holds. It changes nothing but may forget the
 // oldest steps; more steps can be added afterwards.
 func (s *State) Verdict() *Verdict {
+	v, _ := s.verdict()
+	return v
+}
+
+// Judge gives the verdict and the table that it was made of. It takes half the
+// time of Verdict and Table; the same holds as for these.
+func (s *State) Judge() (*Verdict, *Table) {
+	v, rd := s.verdict()
+	return v, s.tableOf(rd)
+}
+
+func (s *State) verdict() (*Verdict, *rounds) {
 	s.trim()
 	a := &analysis{s: s, opt: s.opt}
 	v := &Verdict{Version: 1}
 	a.coverage(v)
 	a.judge(v)
 	a.describe(v)
-	return v
+	return v, a.built
 }
 
 func (a *analysis) coverage(v *Verdict) {
@@ -46,7 +58,9 @@ func (a *analysis) judge(v *Verdict) {
 		v.Finding = Finding{Kind: InsufficientEvidence, ToStep: -1}
 		v.Reason = reason
 	}
-	switch rd, spread := a.s.build(); {
+	rd, spread := a.s.build()
+	a.built = rd
+	switch {
 	case v.Coverage.Seen < 2:
 		insufficient(ReasonSingleRank)
 	case rd == nil:

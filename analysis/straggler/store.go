@@ -1,6 +1,7 @@
 package straggler
 
 import (
+	"bytes"
 	"cmp"
 	"iter"
 	"slices"
@@ -171,6 +172,7 @@ func (st *store) middle() cell {
 type packing struct {
 	cols  [cellColumns][blockCells]int64
 	cells [blockCells]cell
+	buf   []byte
 }
 
 // block packs at least one and at most blockCells steps.
@@ -182,11 +184,11 @@ func (p *packing) block(cells []cell) block {
 			p.cols[k][i] = v
 		}
 	}
-	var out []byte
+	p.buf = p.buf[:0]
 	for k := range p.cols {
-		out = columns.Append(out, p.cols[k][:len(cells)])
+		p.buf = columns.Append(p.buf, p.cols[k][:len(cells)])
 	}
-	return block{first: cells[0].step, last: cells[len(cells)-1].step, n: len(cells), data: slices.Clip(out)}
+	return block{first: cells[0].step, last: cells[len(cells)-1].step, n: len(cells), data: bytes.Clone(p.buf)}
 }
 
 // open gives the steps of a block, until the next call.

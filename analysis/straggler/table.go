@@ -18,8 +18,11 @@ type Table struct {
 	// when there is no such place: one rank, or ranks that do not agree.
 	Barrier string
 
-	rd     *rounds
-	excess matrix
+	rd  *rounds
+	ref [][]float64 // own work that is usual, by role
+	// transfer is the shortest time in the waiting collective by step, nil
+	// without one.
+	transfer []float64
 }
 
 // Table gives the steps that the State holds, nil where no step has a barrier
@@ -27,6 +30,10 @@ type Table struct {
 func (s *State) Table() *Table {
 	s.trim()
 	rd, _ := s.build()
+	return s.tableOf(rd)
+}
+
+func (s *State) tableOf(rd *rounds) *Table {
 	t := &Table{}
 	if rd != nil {
 		t.Barrier = barrierNames[rd.barrier]
@@ -34,15 +41,12 @@ func (s *State) Table() *Table {
 		return nil
 	}
 	t.rd, t.Ranks, t.Steps, t.Period = rd, rd.ids, rd.steps, rd.p
-	t.excess = newMatrix(rd.n(), rd.m())
 	a := &analysis{rd: rd}
 	for _, ranks := range rd.roles {
-		ref := a.common(rd.own, ranks)
-		for _, r := range ranks {
-			for i, v := range rd.own.row(r) {
-				t.excess.set(r, i, float64(v)-ref[i])
-			}
-		}
+		t.ref = append(t.ref, a.common(rd.own, ranks))
+	}
+	if rd.barrier == atCollective {
+		t.transfer = a.shortest(rd.wait, a.everyone())
 	}
 	return t
 }
@@ -69,7 +73,9 @@ func (t *Table) Own(rank, step int) float64 { return t.rd.own.at(rank, step) + t
 
 // Excess is how much longer the own work of a rank took than the lower median
 // over the ranks with the same role.
-func (t *Table) Excess(rank, step int) float64 { return t.excess.at(rank, step) }
+func (t *Table) Excess(rank, step int) float64 {
+	return t.rd.own.at(rank, step) - t.ref[t.rd.roleOf[rank]][step]
+}
 
 // Phase is the part of the own work that a phase took. Where the wait for other
 // ranks lies inside a span with work, it is part of that phase.
@@ -88,16 +94,10 @@ func (t *Table) Phase(p Phase, rank, step int) float64 {
 // the shortest time that a rank spends in it, and the wait of a rank for others
 // beyond it. Both are NaN where no collective was recorded.
 func (t *Table) Communication(rank, step int) (wait, transfer float64) {
-	if t.rd.barrier != atCollective {
+	if t.transfer == nil {
 		return math.NaN(), math.NaN()
 	}
-	transfer = math.Inf(1)
-	for r := range t.Ranks {
-		if v := t.rd.wait.at(r, step); v < transfer {
-			transfer = v
-		}
-	}
-	return t.rd.wait.at(rank, step) - transfer, transfer
+	return t.rd.wait.at(rank, step) - t.transfer[step], t.transfer[step]
 }
 
 // Tokens is the work of a rank, NaN where it is not recorded.

@@ -46,11 +46,10 @@ type Iteration struct {
 	Start, End int64
 }
 
-// Attempts gives the steps of a job by attempt, once the set has been read. The
-// steps of a job can be asked for once.
+// Attempts gives the steps of a job by attempt, once the set has been read.
 func (c *Collector) Attempts(j *run.Job) []Attempt {
 	byNumber := make(map[int]*Attempt)
-	first := make(map[int]int) // rank of Iterations
+	first, lowest := make(map[int]int), make(map[int][]byte) // rank of Iterations, and these
 	for _, p := range j.Processes {
 		s := c.of[p]
 		if s == nil {
@@ -67,10 +66,12 @@ func (c *Collector) Attempts(j *run.Job) []Attempt {
 		}
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
-		if r, any := first[p.Attempt]; len(s.iterations) > 0 && (!any || p.Rank < r) {
-			first[p.Attempt], a.Iterations = p.Rank, s.iterations
+		if r, any := first[p.Attempt]; len(s.packed) > 0 && (!any || p.Rank < r) {
+			first[p.Attempt], lowest[p.Attempt] = p.Rank, s.packed
 		}
-		delete(c.of, p)
+	}
+	for number, packed := range lowest {
+		byNumber[number].Iterations = openIterations(packed)
 	}
 	var out []Attempt
 	for _, a := range slices.SortedFunc(maps.Values(byNumber), func(a, b *Attempt) int { return cmp.Compare(a.Number, b.Number) }) {

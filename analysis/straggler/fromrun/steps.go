@@ -43,7 +43,8 @@ type sink struct {
 	index      map[string]uint16
 	state      *straggler.State
 	iterations []Iteration
-	until      int64 // steps that ended before were handed on
+	packed     []byte // the iterations, once all are there
+	until      int64  // steps that ended before were handed on
 	late       int64
 	decided    bool
 	counted    bool // the numbers of iterations are of no use
@@ -83,6 +84,8 @@ func (s *sink) Event(*run.Event) {}
 func (s *sink) Close() error {
 	s.handOn(0, true)
 	s.rows = nil
+	s.state.Pack()
+	s.packed, s.iterations = packIterations(s.packed, s.iterations), nil
 	return nil
 }
 
