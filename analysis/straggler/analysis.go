@@ -201,9 +201,14 @@ func (a *analysis) add(f Finding, gain []float64, from, to int) bool {
 		return false
 	}
 	f.Slowdown = 1 / (1 - min(f.gain, 0.999))
-	f.FromStep, f.ToStep = a.stepAt(from), -1
+	// What follows the barrier in a step is in the round that ends with the next.
+	late := 0
+	if (f.Cause == Optimizer.String() || f.Cause == Checkpoint.String()) && a.rd.barrier != atOptimizer {
+		late = 1
+	}
+	f.FromStep, f.ToStep = a.stepAt(max(from-late, 0)), -1
 	if to < a.rd.m() {
-		f.ToStep = a.rd.steps[to]
+		f.ToStep = a.rd.steps[max(to-late, 0)]
 	}
 	if f.Evidence != nil {
 		f.Evidence.Interval = to - from

@@ -32,11 +32,11 @@ func (s *State) build() (best *rounds, spread float64) {
 		}
 		b := barrier(b)
 		st := s.stepsWith(with)[b]
-		if sp := s.spread(with, st, b); sp < spread/2 {
+		if sp := s.spread(with, st, b, 1); sp < spread/2 {
 			choice, spread, steps, ranks = b, sp, st, with
 		}
 	}
-	if choice == barriers || spread > maxSpread {
+	if choice == barriers || spread > maxSpread && !s.together(ranks, steps, choice, spread) {
 		return nil, spread
 	}
 	rd := &rounds{barrier: choice, ids: ranks, spread: spread}
@@ -92,17 +92,22 @@ func (s *State) stepsWith(ids []int) (out [barriers][]int64) {
 	return out
 }
 
-// spread gives the median over rounds of how far the ranks' periods lie apart,
-// as a share of the median period.
-func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
+// spread gives the median of how far the ranks lie apart in the time that they
+// take for so many rounds, as a share of a round.
+func (s *State) spread(ids []int, steps []int64, b barrier, rounds int) float64 {
 	period := newMatrix(len(ids), len(steps))
+	type release struct {
+		round int // and one
+		at    int64
+	}
+	past := make([]release, rounds) // the latest ones, by round modulo their number
 	for i, r := range ids {
 		row := period.row(i)
 		for k := range row {
 			row[k] = float32(math.NaN())
 		}
-		k, at := 0, -1 // at is the index of the last release
-		var release int64
+		clear(past)
+		k := 0
 		for c := range s.ranks[r].steps.all() {
 			for k < len(steps) && steps[k] < c.step {
 				k++
@@ -110,11 +115,11 @@ func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
 			if k == len(steps) || steps[k] != c.step || !c.has[b] {
 				continue
 			}
-			e := c.release(b)
-			if at >= 0 && at == k-1 {
-				row[k] = float32(e - release)
+			e, from := c.release(b), &past[k%rounds]
+			if from.round > 0 && from.round == k+1-rounds {
+				row[k] = float32(e - from.at)
 			}
-			at, release = k, e
+			*from = release{k + 1, e}
 		}
 	}
 	all := make([]int, len(ids))
@@ -127,7 +132,7 @@ func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
 			continue
 		}
 		buf = append(buf[:0], d...)
-		periods = append(periods, robust.Median(buf))
+		periods = append(periods, robust.Median(buf)/float64(rounds))
 		// With two or three ranks the MAD is blind for one of them.
 		if len(d) < 4 {
 			spreads = append(spreads, slices.Max(d)-slices.Min(d))
@@ -139,4 +144,16 @@ func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
 		return math.Inf(1)
 	}
 	return robust.Median(spreads) / robust.Median(periods)
+}
+
+// together says whether ranks that are further apart than maxSpread leave a
+// barrier nevertheless. Where steps are short and processors few, a rank is let
+// go when the scheduler has a slice for it, milliseconds after the others. That
+// comes anew in each round, while ranks that nothing holds together
+// drift apart: over ten rounds they are three times as far apart as over one.
+func (s *State) together(ids []int, steps []int64, b barrier, once float64) bool {
+	const rounds = 10
+	often := s.spread(ids, steps, b, rounds)
+	// Half way between one and three, on a scale of ratios.
+	return often < math.Sqrt(3)*once && often/rounds <= maxSpread
 }

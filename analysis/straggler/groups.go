@@ -26,7 +26,8 @@ func (a *analysis) groupTransfers() {
 	}
 	families := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if role, ok := a.oneRole(members[name]); ok && len(members[name]) > 1 {
+		// A group of one says nothing, unless its other ranks are without data.
+		if role, ok := a.oneRole(members[name]); ok && (len(members[name]) > 1 || len(a.missing) > 0) {
 			family := strings.TrimRight(name, "0123456789") + "\x00" + strconv.Itoa(role)
 			families[family] = append(families[family], name)
 		}
@@ -98,6 +99,15 @@ type groupFamily struct {
 	over    []float64 // of the group that is looked at, over the others
 }
 
+// largest gives the number of ranks of the largest group.
+func (f groupFamily) largest() int {
+	n := 0
+	for _, name := range f.names {
+		n = max(n, len(f.members[name]))
+	}
+	return n
+}
+
 func (a *analysis) compareGroups(f groupFamily) {
 	like, series := f.names, f.series
 	m := a.rd.m()
@@ -131,6 +141,12 @@ func (a *analysis) compareGroups(f groupFamily) {
 			}
 		}
 		if from < 0 {
+			continue
+		}
+		if len(a.missing) > 0 && len(f.members[like[i]]) < f.largest() {
+			// A member may be among the ranks without data: then the shortest
+			// time of the others may be a wait for it.
+			a.remark(ReasonMissingRank)
 			continue
 		}
 		f.over = over

@@ -124,8 +124,12 @@ func (a *analysis) missingDrives() bool {
 	if levelOf(short) > 0.3*rd.typical {
 		return true
 	}
-	if _, rises := a.rise(short, 1.2, 0.015); rises {
-		return true
+	// Any rise is reason enough to abstain, also one that noise might explain.
+	segs := segments(short, splitNoise(short), 0.015*rd.typical)
+	for i := 1; i < len(segs); i++ {
+		if segs[i].level > 1.2*segs[i-1].level {
+			return true
+		}
 	}
 	x, y := centred(top), centred(short)
 	beta, se, ok := leastSquares(mat.NewDense(len(x), 1, x), y)

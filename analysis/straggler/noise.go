@@ -40,14 +40,49 @@ func splitNoise(x []float64) *noise {
 
 // changeNoise is the noise of one series besides a change in [from, to).
 func changeNoise(x []float64, from, to int) *noise {
-	rest := make([]float64, 0, len(x))
-	for _, part := range [][]float64{x[:from], x[from:to], x[to:]} {
+	rest := slices.Clone(x)
+	withoutChange(rest, from, to)
+	return measureNoise([][]float64{rest}, len(x), 1)
+}
+
+// withoutChange takes the levels before, in and after [from, to) out of x, and
+// gives the three parts the noise of the loudest: what takes longer varies more,
+// and with a quiet part beside a loud one far rounds differ more than
+// neighbours do, which would look like correlation.
+func withoutChange(x []float64, from, to int) {
+	parts := [][]float64{x[:from], x[from:to], x[to:]}
+	var sds [3]float64
+	for i, part := range parts {
 		level := levelOf(part)
-		for _, v := range part {
-			rest = append(rest, v-level)
+		for s := range part {
+			part[s] -= level
+		}
+		sds[i] = neighbourSD(part)
+	}
+	loudest := slices.Max(sds[:])
+	for i, part := range parts {
+		// A part too short to have a deviation of its own keeps what it has.
+		if sds[i] > 0 && len(part) >= minSegment {
+			for s := range part {
+				part[s] *= loudest / sds[i]
+			}
 		}
 	}
-	return measureNoise([][]float64{rest}, len(x), 1)
+}
+
+// neighbourSD is the deviation of x by the differences of neighbours, 0 where
+// there are none.
+func neighbourSD(x []float64) float64 {
+	var buf []float64
+	for s := 1; s < len(x); s++ {
+		if d := x[s] - x[s-1]; d == d {
+			buf = append(buf, math.Abs(d))
+		}
+	}
+	if len(buf) == 0 {
+		return 0
+	}
+	return robust.Sigma * robust.Median(buf) / math.Sqrt2
 }
 
 // fewRanks is how many ranks of a role are too few for a fault of one of them to
@@ -64,19 +99,24 @@ func rankNoise(x matrix, ranks []int) *noise {
 	return measureLags(pairs(x, [][]int{ranks}), x.m, pairScale(len(ranks)), use)
 }
 
-// withoutFault is the noise of few ranks besides a fault of one in [from, to).
-func withoutFault(x matrix, ranks []int, r, from, to int) *noise {
+// withoutFault is the noise of few ranks besides a fault of one in [from, to),
+// which rises slowly where up has a height.
+func withoutFault(x matrix, ranks []int, r, from, to int, up ramp) *noise {
 	series := pairs(x, [][]int{ranks})
 	for i, d := range series {
-		if ranks[i] != r && ranks[i+1] != r {
+		sign := 0.0
+		switch r {
+		case ranks[i]:
+			sign = -1
+		case ranks[i+1]:
+			sign = 1
+		default:
 			continue
 		}
-		for _, part := range [][]float64{d[:from], d[from:to], d[to:]} {
-			level := levelOf(part)
-			for s := range part {
-				part[s] -= level
-			}
+		for s := range d[:to] {
+			d[s] -= sign * up.by * up.at(s)
 		}
+		withoutChange(d, from, to)
 	}
 	return measureNoise(series, x.m, pairScale(len(ranks)))
 }
