@@ -36,16 +36,34 @@ func Collect(set *run.Set, others ...func(*run.Process) run.Sink) ([]Account, er
 	}
 	var out []Account
 	for _, j := range jobs {
-		l := &Ledger{}
-		l.Expect(j.Ranks)
-		for _, p := range j.Processes {
-			a := c.builders[p].done
-			a.Rank, a.Attempt = p.Rank, p.Attempt
-			l.add(a)
-		}
-		out = append(out, Account{Job: j, Ledger: l})
+		out = append(out, Account{Job: j, Ledger: LedgerOf(j, func(p *run.Process) *Builder { return c.builders[p] })})
 	}
 	return out, nil
+}
+
+// LedgerOf makes the ledger of a job whose processes were closed sinks of
+// [OpenSink]; of gives the builder of each. It can be asked for again, also
+// where the processes have other numbers then.
+func LedgerOf(j *run.Job, of func(*run.Process) *Builder) *Ledger {
+	l := &Ledger{}
+	l.Expect(j.Ranks)
+	for _, p := range j.Processes {
+		b := of(p)
+		if b == nil || b.done == nil {
+			continue
+		}
+		a := *b.done
+		a.Rank, a.Attempt = p.Rank, p.Attempt
+		l.add(&a)
+	}
+	return l
+}
+
+// OpenSink makes a sink that builds the timeline of a process, for
+// [run.Set.Read] and [LedgerOf].
+func OpenSink(p *run.Process) (run.Sink, *Builder) {
+	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	return s, s.Builder
 }
 
 // collection makes a timeline of each process of a set.
@@ -55,10 +73,10 @@ type collection struct {
 }
 
 func (c *collection) open(p *run.Process) run.Sink {
-	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	s, b := OpenSink(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.builders[p] = s.Builder
+	c.builders[p] = b
 	return s
 }
 

@@ -110,3 +110,14 @@ func AppendBool(dst []byte, v bool) []byte {
 	}
 	return append(dst, 0)
 }
+
+// Fixed takes eight bytes, the lowest first.
+func (r *Reader) Fixed() uint64 {
+	if len(r.src) < 8 {
+		r.Fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.src)
+	r.src = r.src[8:]
+	return v
+}

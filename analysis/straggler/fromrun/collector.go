@@ -13,19 +13,19 @@ import (
 // Collector takes the steps of all processes of a set.
 type Collector struct {
 	mu sync.Mutex
-	of map[*run.Process]*sink
+	of map[*run.Process]*Steps
 }
 
 // New makes an empty Collector.
-func New() *Collector { return &Collector{of: make(map[*run.Process]*sink)} }
+func New() *Collector { return &Collector{of: make(map[*run.Process]*Steps)} }
 
 // Open makes the sink of a process, for [run.Set.Read]. It may be called
 // concurrently.
 func (c *Collector) Open(p *run.Process) run.Sink {
-	s := newSink(p)
+	s, steps := OpenSink(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of[p] = s
+	c.of[p] = steps
 	return s
 }
 
@@ -48,10 +48,17 @@ type Iteration struct {
 
 // Attempts gives the steps of a job by attempt, once the set has been read.
 func (c *Collector) Attempts(j *run.Job) []Attempt {
+	return Attempts(j, func(p *run.Process) *Steps { return c.of[p] })
+}
+
+// Attempts gives the steps of a job by attempt; of gives those of each process,
+// nil where there are none. It can be asked for again, also where the processes
+// have other numbers then.
+func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 	byNumber := make(map[int]*Attempt)
 	first, lowest := make(map[int]int), make(map[int][]byte) // rank of Iterations, and these
 	for _, p := range j.Processes {
-		s := c.of[p]
+		s := of(p)
 		if s == nil {
 			continue
 		}

@@ -36,24 +36,36 @@ type row struct {
 
 // sink makes steps of the spans of one process.
 type sink struct {
+	*Steps
 	proc       *run.Process
 	rows       []row
 	groups     []string // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
-	state      *straggler.State
 	iterations []Iteration
-	packed     []byte // the iterations, once all are there
-	until      int64  // steps that ended before were handed on
-	late       int64
+	until      int64 // steps that ended before were handed on
 	decided    bool
 	counted    bool // the numbers of iterations are of no use
 	last       int64
 	step       straggler.Step
 }
 
+// Steps are those of one process, once its sink is closed.
+type Steps struct {
+	state  *straggler.State // as those of rank 0: its number is known last
+	packed []byte           // the iterations
+	late   int64
+}
+
+// OpenSink makes a sink that takes the steps of a process, for [run.Set.Read]
+// and [Attempts].
+func OpenSink(p *run.Process) (run.Sink, *Steps) {
+	s := newSink(p)
+	return s, s.Steps
+}
+
 func newSink(p *run.Process) *sink {
-	return &sink{proc: p, state: straggler.New(nil), groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), until: math.MinInt64, last: -1}
+	return &sink{Steps: &Steps{state: straggler.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
