@@ -1,7 +1,6 @@
 package goodput
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -16,21 +15,9 @@ type Account struct {
 
 // Collect reads the files of a set and makes the ledger of each job in it.
 // The memory that it needs grows with the number of iterations, not of spans.
-//
-// The files are read once: sinks of others, where they are given, get what the
-// ledger gets, after it.
-func Collect(set *run.Set, others ...func(*run.Process) run.Sink) ([]Account, error) {
+func Collect(set *run.Set) ([]Account, error) {
 	c := &collection{builders: make(map[*run.Process]*Builder)}
-	jobs, err := set.Read(func(p *run.Process) run.Sink {
-		if len(others) == 0 {
-			return c.open(p)
-		}
-		all := sinks{c.open(p)}
-		for _, open := range others {
-			all = append(all, open(p))
-		}
-		return all
-	})
+	jobs, err := set.Read(c.open)
 	if err != nil {
 		return nil, err
 	}
@@ -96,27 +83,4 @@ func (s *sink) Close() error {
 	p := s.from
 	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
 	return s.finish()
-}
-
-// sinks hands everything to several.
-type sinks []run.Sink
-
-func (all sinks) Span(s *run.Span) {
-	for _, to := range all {
-		to.Span(s)
-	}
-}
-
-func (all sinks) Event(e *run.Event) {
-	for _, to := range all {
-		to.Event(e)
-	}
-}
-
-func (all sinks) Close() error {
-	var err error
-	for _, to := range all {
-		err = errors.Join(err, to.Close())
-	}
-	return err
 }

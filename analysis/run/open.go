@@ -41,7 +41,8 @@ type Set struct {
 // group is the trace files of one process, or a file with several.
 type group struct {
 	paths []string
-	host  string // hash
+	same  map[string][]string // files with the same bytes as one of paths: they are not read
+	host  string              // hash
 	pid   int64
 	start int64 // of the start record, Unknown without one
 	rank  int   // -1 when unknown
@@ -54,6 +55,10 @@ var (
 	rankName = regexp.MustCompile(`(?i)(?:^|[-_.])(?:rank[-_]?(\d+)|trace-(\d+)-of-(\d+))(?:[-_.]|$)`)
 	partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
 )
+
+// ErrNothing is what [Open] returns with an empty Set when no file is telemetry:
+// its Skipped says what is there instead.
+var ErrNothing = errors.New("no trace file and no JSON lines")
 
 // ErrForeign is why files are skipped that are no telemetry at all.
 var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
@@ -93,7 +98,7 @@ func Open(paths ...string) (*Set, error) {
 	s.sniff(files)
 	s.join()
 	if len(s.traces)+len(s.records) == 0 {
-		return nil, fmt.Errorf("run: no trace file and no JSON lines in %s", strings.Join(paths, ", "))
+		return s, fmt.Errorf("run: %w in %s", ErrNothing, strings.Join(paths, ", "))
 	}
 	return s, nil
 }
@@ -135,7 +140,7 @@ func (s *Set) join() {
 	var out []*group
 	for _, g := range s.traces {
 		if i := slices.IndexFunc(out, func(o *group) bool { return !g.part && !o.part && g.copies(o) }); i >= 0 {
-			out[i].paths = append(out[i].paths, g.paths...)
+			out[i].addCopy(g.paths[0])
 			continue
 		}
 		out = append(out, g)
@@ -155,6 +160,51 @@ func (s *Set) join() {
 			continue
 		}
 		s.traces = append(s.traces, g) // the first part is missing
+	}
+}
+
+// addCopy adds another file of the same process.
+func (g *group) addCopy(path string) {
+	for _, have := range g.paths {
+		if sameBytes(have, path) {
+			if g.same == nil {
+				g.same = make(map[string][]string)
+			}
+			g.same[have] = append(g.same[have], path)
+			return
+		}
+	}
+	g.paths = append(g.paths, path)
+}
+
+// sameBytes compares two files; what cannot be read is not the same.
+func sameBytes(a, b string) bool {
+	x, errX := os.Open(a)
+	if errX != nil {
+		return false
+	}
+	defer x.Close() //nolint:errcheck // only read
+	y, errY := os.Open(b)
+	if errY != nil {
+		return false
+	}
+	defer y.Close() //nolint:errcheck // only read
+	infoX, errX := x.Stat()
+	infoY, errY := y.Stat()
+	if errX != nil || errY != nil || infoX.Size() != infoY.Size() {
+		return false
+	}
+	bufX, bufY := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errX := io.ReadFull(x, bufX)
+		m, errY := io.ReadFull(y, bufY)
+		if n != m || !bytes.Equal(bufX[:n], bufY[:m]) {
+			return false
+		}
+		if errX != nil || errY != nil {
+			atEnd := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+			return atEnd(errX) && atEnd(errY)
+		}
 	}
 }
 

@@ -224,3 +224,9 @@ func (s *State) mergeRank(r int, from *rankState) {
 		s.insert(to, c)
 	}
 }
+
+// Len is how many steps the State holds, those of each rank counted.
+func (s *State) Len() int {
+	s.Pack()
+	return s.cells
+}

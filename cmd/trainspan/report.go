@@ -88,15 +88,11 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	if len(args) == 0 {
 		return nil, usage("no directory is given; name that of a job, such as out/demo")
 	}
-	set, err := jobs.Open(args...)
-	if err != nil {
-		return nil, usage("%s", strings.TrimPrefix(explain(err), "run: "))
-	}
-	set.Stop = ctx.Err
-	found, err := report.Read(set)
+	state, err := a.load(ctx, args)
 	if err != nil {
 		return nil, err
 	}
+	found := state.Jobs()
 	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
 		return nil, badData("%s: no process that trains is in these files", strings.Join(args, ", "))
 	}
@@ -104,8 +100,21 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it",
 			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes))
 	}
-	found[0].Name = strings.Join(args, " ")
 	return found[0], nil
+}
+
+// load reads traces, JSON lines and digests.
+func (a *app) load(ctx context.Context, args []string) (*report.State, error) {
+	state, err := report.Load(ctx.Err, args...)
+	switch {
+	case err == nil:
+		return state, nil
+	case ctx.Err() != nil:
+		return nil, err
+	case errors.Is(err, jobs.ErrNothing), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return nil, usage("%s", strings.TrimPrefix(explain(err), "run: "))
+	}
+	return nil, badData("%s", strings.TrimPrefix(err.Error(), "report: "))
 }
 
 // checkPage refuses to replace anything but a page: the name of a trace is one
