@@ -63,7 +63,14 @@ func (r *Reader) Small(most int) int {
 }
 
 // Count takes the number of things that follow, of at least so many bytes each.
-func (r *Reader) Count(least int) int { return r.Small(len(r.src) / max(least, 1)) }
+func (r *Reader) Count(least int) int {
+	v := r.Uint()
+	if v > uint64(len(r.src)/max(least, 1)) {
+		r.Fail()
+		return 0
+	}
+	return int(v)
+}
 
 // Bytes takes a slice with its length. It is a part of what is read.
 func (r *Reader) Bytes() []byte {
