@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -38,6 +39,13 @@ func Build(j *Job) *Report {
 	s := timeline(j, tables)
 	r.Steps = s.steps()
 	r.Quality = quality(j, led)
+	for i, t := range tables {
+		if t != nil && t.Per > 1 {
+			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
+				"so that first steps are exact to a window and single late steps are not judged; the totals of the ledger are exact, warm-up and percentiles nearly",
+				j.Attempts[i].Number, t.Per))
+		}
+	}
 	wait.Wait()
 	series(j, r.Series, tables, s, r.Verdict.Attempt)
 	r.conclude()

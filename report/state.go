@@ -132,10 +132,36 @@ func (all sinks) Close() error {
 	return failed
 }
 
+// MaxRankSteps is how many steps, those of each rank counted, a job may have for
+// its digests to keep each of them: 40 to 80 bytes each make 8 GB at most.
+const MaxRankSteps = 100_000_000
+
+// JobSteps is about how many steps all ranks of the largest job have, also those
+// of other parts: the steps of its longest process times its world size.
+func (s *State) JobSteps() (n int64) {
+	for _, p := range s.procs {
+		n = max(n, int64(p.steps.Len())*int64(max(p.proc.WorldSize, 1)))
+	}
+	return n
+}
+
+// Window replaces steps by windows of [straggler.WindowSteps], which take less
+// than four bytes a step: see [goodput.Builder.Window] and
+// [straggler.State.Window]. A report then says what is no longer exact.
+func (s *State) Window() error {
+	for _, p := range s.procs {
+		if err := p.ledger.Window(); err != nil {
+			return err
+		}
+		p.steps.Window()
+	}
+	return nil
+}
+
 // Processes is how many processes the State has, copies included.
 func (s *State) Processes() int { return len(s.procs) }
 
-// RankSteps is how many steps they made, each of its own.
+// RankSteps is how many steps they made, those of each counted.
 func (s *State) RankSteps() (n int64) {
 	for _, p := range s.procs {
 		n += int64(p.steps.Len())

@@ -58,7 +58,15 @@ type iteration struct {
 	start, end int64 // end is run.NoEnd when it never finished
 	own        int64 // its own time in all
 	loop       int32 // index of its loop, -1 when it is in none
+
+	// more is how many that follow a window holds besides the first one; mid and
+	// least are then the median and the shortest own time of all.
+	more       int32
+	mid, least int64
 }
+
+// count is how many iterations it stands for.
+func (it *iteration) count() int { return int(it.more) + 1 }
 
 func (it *iteration) finished(asOf int64) bool { return it.end != run.NoEnd && it.end <= asOf }
 

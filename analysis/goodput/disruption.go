@@ -133,7 +133,7 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 				sums[d] = s
 			}
 			_, work, stall := a.parts(x)
-			s.n, s.work, s.stall = s.n+1, s.work+work, s.stall+stall
+			s.n, s.work, s.stall = s.n+a.iterations[x].count(), s.work+work, s.stall+stall
 			s.from = min(s.from, a.iterations[x].start)
 		}
 		for d, s := range sums {

@@ -145,7 +145,7 @@ func (a *attemptView) flagLong(v *view, rank int, out []Flag) []Flag {
 	}
 	n := 0
 	for i := range a.iterations {
-		if a.iterations[i].start >= v.asOf || a.ownTime(i)-a.warmupOf(i) <= longFactor*a.usual {
+		if a.iterations[i].start >= v.asOf || (a.ownTime(i)-a.warmupOf(i))/int64(a.iterations[i].count()) <= longFactor*a.usual {
 			continue
 		}
 		if n++; n <= maxLong {

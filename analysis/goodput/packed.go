@@ -49,8 +49,11 @@ func (t *timeline) pack() packed {
 			p.cols[0][i], p.cols[1][i], p.cols[2][i], p.cols[4][i] = it.number, it.start, it.length(), int64(it.loop)
 			// The own time is the length less the data and saves inside, mostly nothing.
 			p.cols[3][i] = it.length() - it.own
+			if p.cols[5][i], p.cols[6][i], p.cols[7][i] = int64(it.more), 0, 0; it.more > 0 {
+				p.cols[6][i], p.cols[7][i] = it.mid, it.mid-it.least
+			}
 		}
-		p.append(5, len(part))
+		p.append(iterationColumns, len(part))
 	}
 	return packed{data: bytes.Clone(p.out), segs: len(t.segs), overlaps: len(t.overlaps), iterations: len(t.iterations)}
 }
@@ -63,8 +66,11 @@ func (it *iteration) length() int64 {
 	return it.end - it.start
 }
 
+// iterationColumns is how many numbers an iteration has.
+const iterationColumns = 8
+
 type packer struct {
-	cols [5][packBlock]int64
+	cols [iterationColumns][packBlock]int64
 	last int64 // the iteration of the stretch before
 	out  []byte
 }
@@ -90,7 +96,7 @@ func (p *packer) append(columnCount, n int) {
 
 // opener unpacks timelines into buffers that it uses again.
 type opener struct {
-	cols [5][packBlock]int64
+	cols [iterationColumns][packBlock]int64
 }
 
 // open fills t, which is empty or was opened before. An error means that the
@@ -112,11 +118,19 @@ func (o *opener) open(p *packed, names, loops int, t *timeline) error {
 		}
 	}
 	for left := p.iterations; left > 0 && r.Err() == nil; {
-		n := o.read(r, 5, &left)
+		n := o.read(r, iterationColumns, &left)
 		for i := range n {
 			it := iteration{number: o.cols[0][i], start: o.cols[1][i], own: o.cols[2][i] - o.cols[3][i], loop: int32(o.cols[4][i])}
 			if it.end = it.start + o.cols[2][i]; o.cols[2][i] < 0 {
 				it.end = run.NoEnd
+			}
+			it.mid, it.least = it.own, it.own
+			if more := o.cols[5][i]; more != 0 {
+				it.more, it.mid, it.least = int32(more), o.cols[6][i], o.cols[6][i]-o.cols[7][i]
+				if more < 0 || more >= WindowSteps {
+					r.Fail()
+					break
+				}
 			}
 			if it.loop < 0 || o.cols[4][i] >= int64(loops) {
 				r.Fail()

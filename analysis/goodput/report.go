@@ -305,19 +305,19 @@ func (v *view) count(rep *Report, r *rankView, windows []Interval) {
 			_, open := a.partial[x]
 			switch {
 			case a.lost(x):
-				n.Lost++
+				n.Lost += it.count()
 				continue
 			case open:
 				n.Unfinished++
 			default:
-				n.Kept++
-				if own := it.own; own > 0 && (out.Shortest == 0 || own < out.Shortest) {
+				n.Kept += it.count()
+				if own := it.least; own > 0 && (out.Shortest == 0 || own < out.Shortest) {
 					out.Shortest = own
 				}
 			}
 			if it.number > out.Saved || it.number < 0 {
 				_, work, _ := a.parts(x)
-				n.AtRisk++
+				n.AtRisk += it.count()
 				out.AtRiskTime += work
 			}
 		}

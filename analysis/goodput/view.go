@@ -202,7 +202,9 @@ func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
 	own := (*buf)[:0]
 	for i := range a.iterations {
 		if i > 0 && a.iterations[i].finished(asOf) {
-			own = append(own, a.iterations[i].own)
+			for range a.iterations[i].count() {
+				own = append(own, a.iterations[i].mid)
+			}
 		}
 	}
 	*buf = own

@@ -12,6 +12,9 @@ import (
 // when there is none. spread says how well the best one did. All steps are
 // packed.
 func (s *State) build() (best *rounds, spread float64) {
+	if s.windowed {
+		return s.buildWindows()
+	}
 	var ids []int
 	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
 		if s.ranks[r].steps.n > 0 {

@@ -13,7 +13,7 @@ import (
 // but its options. It packs the steps.
 func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	s.Pack()
-	dst = columns.AppendBool(dst, s.forgot)
+	dst = columns.AppendBool(columns.AppendBool(dst, s.windowed), s.forgot)
 	dst = binary.AppendVarint(dst, s.oldest)
 	dst = binary.AppendUvarint(dst, uint64(s.opt.WorldSize))
 	dst = binary.AppendUvarint(dst, uint64(len(s.ranks)))
@@ -47,6 +47,15 @@ func (rs *rankState) append(dst []byte) []byte {
 		b := &rs.steps.blocks[i]
 		dst = columns.AppendBytes(binary.AppendUvarint(dst, uint64(b.n)), b.data)
 	}
+	w := &rs.windows
+	dst = binary.AppendUvarint(dst, uint64(w.n))
+	if w.n > 0 {
+		dst = columns.AppendBool(binary.AppendUvarint(dst, uint64(w.barrier)), w.devices)
+		for _, name := range w.groups {
+			dst = columns.AppendBytes(dst, name)
+		}
+		dst = columns.AppendBytes(dst, w.data)
+	}
 	return dst
 }
 
@@ -55,7 +64,7 @@ func (rs *rankState) append(dst []byte) []byte {
 func (s *State) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	out := New(&s.opt)
-	out.forgot, out.oldest = r.Bool(), r.Int()
+	out.windowed, out.forgot, out.oldest = r.Bool(), r.Bool(), r.Int()
 	const most = 1<<31 - 1
 	out.SetWorldSize(r.Small(most))
 	var p packing
@@ -98,7 +107,30 @@ func (rs *rankState) read(r *columns.Reader, p *packing) bool {
 		rs.steps.blocks = append(rs.steps.blocks, b)
 		rs.steps.n += b.n
 	}
-	return r.Err() == nil
+	return rs.windows.read(r) && r.Err() == nil
+}
+
+func (w *windows) read(r *columns.Reader) bool {
+	if w.n = r.Small(blockCells * max(r.Len(), 1)); w.n == 0 {
+		return true
+	}
+	w.barrier, w.devices = barrier(r.Small(int(barriers)-1)), r.Bool()
+	for g := range w.groups {
+		w.groups[g] = r.String()
+	}
+	w.data = append([]byte(nil), r.Bytes()...)
+	// A block of windows has two bytes for each column at least.
+	if r.Err() != nil || w.n > blockCells*(len(w.data)/(2*windowColumns)+1) {
+		return false
+	}
+	list := w.open()
+	for i := range list {
+		const most = 1 << 50 // far beyond any step, far from the end of an int64
+		if id := list[i][wID]; id < 0 || id > most || i > 0 && id <= list[i-1][wID] || list[i][wCount] < 1 {
+			return false
+		}
+	}
+	return list != nil
 }
 
 // check opens a block of a file and completes it.

@@ -27,8 +27,34 @@ func (s *State) verdict() (*Verdict, *rounds) {
 	v := &Verdict{Version: 1}
 	a.coverage(v)
 	a.judge(v)
+	a.inSteps(v)
 	a.describe(v)
 	return v, a.built
+}
+
+// inSteps counts steps where windows were counted.
+func (a *analysis) inSteps(v *Verdict) {
+	if a.rd == nil || a.rd.per == 0 {
+		return
+	}
+	per := int(a.rd.per)
+	v.Coverage.WindowSteps = per
+	v.Coverage.Steps *= per
+	v.Coverage.Warmup *= per
+	v.Coverage.LastStep += int64(per - 1)
+	for _, f := range append([]*Finding{&v.Finding}, pointers(v.Others)...) {
+		if f.Evidence != nil {
+			f.Evidence.Affected *= per
+			f.Evidence.Interval *= per
+		}
+	}
+}
+
+func pointers(list []Finding) (out []*Finding) {
+	for i := range list {
+		out = append(out, &list[i])
+	}
+	return out
 }
 
 func (a *analysis) coverage(v *Verdict) {

@@ -12,6 +12,7 @@ func (s *State) AddRank(rank int, info Rank, from *State) {
 	if rank < 0 || from == nil || from == s {
 		return
 	}
+	from = s.alike(from)
 	s.rank(rank).describe(info)
 	if from.forgot {
 		s.oldest, s.forgot = max(s.oldest, from.oldest), true

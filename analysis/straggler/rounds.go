@@ -49,13 +49,15 @@ type rounds struct {
 	names  []string       // of those groups, by number
 	tokens matrix
 
-	p       []float64 // median period over ranks, by round
-	typical float64   // median of p
-	spread  float64   // of the barrier over ranks, share of typical
-	hides   []Phase   // phases that the wait hides
-	beside  bool      // compute goes on while collectives of other lanes wait
-	dropped int       // leading rounds of warm-up
-	total   float64   // sum of p
+	p       []float64    // median period over ranks, by round
+	typical float64      // median of p
+	spread  float64      // of the barrier over ranks, share of typical
+	hides   []Phase      // phases that the wait hides
+	beside  bool         // compute goes on while collectives of other lanes wait
+	dropped int          // leading rounds of warm-up
+	per     int64        // steps of a round, 0 for one
+	sketch  [][4]float64 // of the periods in a window: median, 90th, 99th percentile, longest
+	total   float64      // sum of p
 }
 
 func (rd *rounds) n() int { return len(rd.ids) }
@@ -73,6 +75,20 @@ const maxSpread = 0.03
 // fill computes every rank's rounds. What a rank did in a step without the
 // barrier belongs to the round that is under way.
 func (s *State) fill(rd *rounds, steps []int64) {
+	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
+	devices := s.fillRows(rd, steps)
+	var roles []string
+	for _, r := range rd.ids {
+		roles = append(roles, s.ranks[r].info.Role)
+	}
+	rd.setRoles(roles)
+	rd.setHides(devices)
+	rd.finish()
+}
+
+// fillRows fills the matrices, and says whether device time stands for what the
+// barrier would hide.
+func (s *State) fillRows(rd *rounds, steps []int64) (devices bool) {
 	index := make(map[int64]int, len(steps))
 	for i, st := range steps {
 		index[st] = i
@@ -80,39 +96,49 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	n, m := len(rd.ids), max(len(steps)-1, 0)
 	rd.steps = steps[min(1, len(steps)):]
 	rd.allocate(n, m, s.occurs(rd.ids))
-	rd.groups = make([][2]uint16, n)
-	rd.names = []string{""}
-	numbers := map[string]uint16{}
-	devices := s.haveDeviceTime(rd)
-	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
-	var roles []string
+	numbers := rd.numberGroups(s)
+	devices = s.haveDeviceTime(rd)
 	for k, r := range rd.ids {
-		roles = append(roles, s.ranks[r].info.Role)
 		f := filler{rd: rd, rank: k, devices: devices, ids: []uint16{0}}
 		for _, name := range s.ranks[r].names {
-			id, ok := numbers[name]
-			if !ok && len(rd.names) < 1<<16 {
-				id = uint16(len(rd.names))
-				numbers[name], rd.names = id, append(rd.names, name)
-			}
-			f.ids = append(f.ids, id)
+			f.ids = append(f.ids, numbers[name])
 		}
 		for c := range s.ranks[r].steps.all() {
 			at, known := index[c.step]
 			f.add(c, at, known)
 		}
 	}
-	rd.setRoles(roles)
-	rd.hides = nil
-	if !devices {
-		switch rd.barrier {
-		case atBackward:
-			rd.hides = []Phase{Backward}
-		case atOptimizer:
-			rd.hides = []Phase{Forward, Backward, Optimizer}
+	return devices
+}
+
+// numberGroups numbers the sub-groups of all ranks from 1.
+func (rd *rounds) numberGroups(s *State) map[string]uint16 {
+	rd.groups = make([][2]uint16, rd.n())
+	rd.names = []string{""}
+	numbers := map[string]uint16{}
+	for _, r := range rd.ids {
+		for _, name := range s.ranks[r].names {
+			if _, ok := numbers[name]; !ok && len(rd.names) < 1<<16 {
+				numbers[name] = uint16(len(rd.names))
+				rd.names = append(rd.names, name)
+			}
 		}
 	}
-	rd.finish()
+	return numbers
+}
+
+// setHides notes the phases that the wait hides.
+func (rd *rounds) setHides(devices bool) {
+	rd.hides = nil
+	if devices {
+		return
+	}
+	switch rd.barrier {
+	case atBackward:
+		rd.hides = []Phase{Backward}
+	case atOptimizer:
+		rd.hides = []Phase{Forward, Backward, Optimizer}
+	}
 }
 
 // occurrence says which of the optional parts of a cell any step has.
@@ -394,6 +420,12 @@ func (rd *rounds) finish() {
 	steps := make([]int64, len(keep))
 	for i, s := range keep {
 		steps[i] = rd.steps[s]
+	}
+	if rd.sketch != nil {
+		for i, s := range keep {
+			rd.sketch[i] = rd.sketch[s]
+		}
+		rd.sketch = rd.sketch[:len(keep)]
 	}
 	if len(keep) < m {
 		done := map[*float32]bool{}

@@ -1,6 +1,7 @@
 package straggler
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -18,16 +19,19 @@ type State struct {
 	newest int64 // the largest step of any rank
 	oldest int64 // steps before this one were forgotten
 	forgot bool
+
+	windowed bool // most steps are in windows
 }
 
 type rankState struct {
 	info Rank
 	// names are those of the sub-groups, in the order in which the rank met
 	// them: cells number them from 1.
-	names []string
-	steps store
-	last  tail
-	any   bool
+	names   []string
+	steps   store
+	windows windows
+	last    tail
+	any     bool
 	// disputed counts steps that came twice and differed, as from two writers.
 	disputed int
 }
@@ -181,6 +185,7 @@ func (s *State) Merge(other *State) {
 	if other == nil || other == s {
 		return
 	}
+	other = s.alike(other)
 	if other.forgot {
 		s.oldest, s.forgot = max(s.oldest, other.oldest), true
 	}
@@ -195,6 +200,24 @@ func (s *State) Merge(other *State) {
 	}
 }
 
+// alike windows s or a copy of other where only one of them has windows.
+func (s *State) alike(other *State) *State {
+	if s.windowed == other.windowed {
+		return other
+	}
+	if !s.windowed && s.cells == 0 {
+		s.windowed = true
+	}
+	if other.windowed {
+		s.Window()
+		return other
+	}
+	all := New(&other.opt)
+	all.Merge(other)
+	all.Window()
+	return all
+}
+
 // mergeRank adds the steps of a rank. Those of a rank that has none yet are
 // taken over as they are packed.
 func (s *State) mergeRank(r int, from *rankState) {
@@ -204,10 +227,19 @@ func (s *State) mergeRank(r int, from *rankState) {
 	if from.any {
 		to.addTail(from.last)
 	}
+	if to.windows.n == 0 {
+		to.windows = from.windows
+	} else if from.windows.n > 0 && !bytes.Equal(to.windows.data, from.windows.data) {
+		// Two writers: the windows of one count, always of the same.
+		to.disputed++
+		if bytes.Compare(from.windows.data, to.windows.data) > 0 {
+			to.windows = from.windows
+		}
+	}
 	if from.steps.n == 0 {
 		return
 	}
-	if to.steps.n == 0 && len(to.names) == 0 {
+	if to.steps.n == 0 && (len(to.names) == 0 || slices.Equal(to.names, from.names)) {
 		to.names, to.steps = slices.Clone(from.names), store{blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
 		s.cells += to.steps.n
 		s.newest = max(s.newest, to.steps.blocks[len(to.steps.blocks)-1].last)
@@ -225,8 +257,15 @@ func (s *State) mergeRank(r int, from *rankState) {
 	}
 }
 
-// Len is how many steps the State holds, those of each rank counted.
+// Len is how many steps the State holds, those of each rank counted, those in
+// windows as well.
 func (s *State) Len() int {
 	s.Pack()
-	return s.cells
+	n := s.cells
+	for _, rs := range s.ranks {
+		for _, w := range rs.windows.open() {
+			n += int(w[wCount])
+		}
+	}
+	return n
 }

@@ -17,6 +17,9 @@ type Table struct {
 	// Barrier is where the ranks leave together, as in [Coverage]. It is empty
 	// when there is no such place: one rank, or ranks that do not agree.
 	Barrier string
+	// Per is how many steps an entry of Steps stands for: 1, or [WindowSteps],
+	// where Steps holds the first of each window and all else is of its mean step.
+	Per int64
 
 	rd  *rounds
 	ref [][]float64 // own work that is usual, by role
@@ -40,7 +43,7 @@ func (s *State) tableOf(rd *rounds) *Table {
 	} else if rd = s.alone(); rd == nil {
 		return nil
 	}
-	t.rd, t.Ranks, t.Steps, t.Period = rd, rd.ids, rd.steps, rd.p
+	t.rd, t.Ranks, t.Steps, t.Period, t.Per = rd, rd.ids, rd.steps, rd.p, max(rd.per, 1)
 	a := &analysis{rd: rd}
 	for _, ranks := range rd.roles {
 		t.ref = append(t.ref, a.common(rd.own, ranks))
@@ -54,6 +57,9 @@ func (s *State) tableOf(rd *rounds) *Table {
 // alone makes the rounds of ranks that do not leave any barrier together, such
 // as a single one: from the end of one step to that of the next.
 func (s *State) alone() *rounds {
+	if s.windowed {
+		return s.fromWindows()
+	}
 	ids := slices.Sorted(maps.Keys(s.ranks))
 	for b, with := range s.ranksWith(ids) {
 		b := barrier(b)
@@ -65,6 +71,17 @@ func (s *State) alone() *rounds {
 		return rd
 	}
 	return nil
+}
+
+// Sketch is how the periods of the steps of a window are spread: the median, the
+// 90th and 99th percentile and the longest. Without windows all are the period.
+func (t *Table) Sketch(step int) (median, p90, p99, longest float64) {
+	if t.rd.sketch == nil {
+		p := t.Period[step]
+		return p, p, p, p
+	}
+	s := t.rd.sketch[step]
+	return s[0], s[1], s[2], s[3]
 }
 
 // Own is the time in which a rank neither communicated nor waited. Ranks and

@@ -4,11 +4,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/report"
 )
 
 type digestOptions struct {
-	output string
-	force  bool
+	output  string
+	force   bool
+	windows bool
 }
 
 func newDigest(a *app) *cobra.Command {
@@ -22,6 +25,11 @@ rank, and totals by name, without the spans; about 60 bytes for each step of
 each rank. It is made where the files are, by whatever starts jobs there;
 "trainspan report" takes digests in place of traces, and says the same.
 
+Of a job with more than 100 million steps, those of each rank counted, the
+digest holds windows of 100 steps in place of most steps, with less than 4 bytes
+for a step of a rank; --windows does so for any job. Totals stay exact; the
+report says what does not.
+
 All files of one process belong in one digest. Digests may be given too: the
 output is then the digest of all.`,
 		Example: `  trainspan digest /local/traces -o /shared/digests/$(hostname).digest
@@ -31,6 +39,7 @@ output is then the digest of all.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "file to write")
+	f.BoolVar(&o.windows, "windows", false, "hold windows of 100 steps in place of steps, whatever the size")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	return cmd
 }
@@ -48,6 +57,11 @@ func (a *app) digest(ctx context.Context, args []string, o *digestOptions) error
 	state, err := a.load(ctx, args)
 	if err != nil {
 		return err
+	}
+	if o.windows || state.JobSteps() > report.MaxRankSteps {
+		if err := state.Window(); err != nil {
+			return err
+		}
 	}
 	out, err := createOutput(o.output, o.force)
 	if err != nil {

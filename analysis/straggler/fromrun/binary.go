@@ -37,5 +37,15 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	return nil
 }
 
-// Len is how many steps there are.
+// Len is how many steps there are, those in windows as well.
 func (s *Steps) Len() int { return s.state.Len() }
+
+// Window replaces steps by windows: see [straggler.State.Window].
+func (s *Steps) Window() {
+	if s.state.Window(); !s.state.Windowed() || s.state.Table() == nil {
+		return // without windows the steps of a report come from the iterations
+	}
+	if list := openIterations(s.packed); len(list) > 2 {
+		s.packed = packIterations(nil, []Iteration{list[0], list[len(list)-1]})
+	}
+}
