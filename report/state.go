@@ -146,14 +146,17 @@ func (s *State) JobSteps() (n int64) {
 }
 
 // Window replaces steps by windows of [straggler.WindowSteps], which take less
-// than four bytes a step: see [goodput.Builder.Window] and
+// than four bytes a step: see [goodput.Builder.Windows] and
 // [straggler.State.Window]. A report then says what is no longer exact.
 func (s *State) Window() error {
-	for _, p := range s.procs {
-		if err := p.ledger.Window(); err != nil {
+	for i, p := range s.procs {
+		w := *p // other States may share it
+		var err error
+		if w.ledger, err = p.ledger.Windows(); err != nil {
 			return err
 		}
-		p.steps.Window()
+		w.steps = p.steps.Windows()
+		s.procs[i] = &w
 	}
 	return nil
 }

@@ -14,26 +14,25 @@ const WindowSteps = 100
 // window.
 const windowOutlier = 1.5
 
-// Window replaces iterations by windows of up to [WindowSteps] that follow each
+// Windows gives the same process with windows in place of iterations: of up to [WindowSteps] that follow each
 // other, about 40 bytes a window. All sums stay exact; what is not is the order
 // in which the time of a window was spent, and the median of iterations, which is
 // that of the windows' medians. Windows end where a saved checkpoint does, so
 // that what a resume from it undoes is exact, too. The first iteration, those
 // without an end or a number and those far longer than usual stay as they are.
-// The builder takes no more spans afterwards.
-func (b *Builder) Window() error {
+// Neither builder takes more spans.
+func (b *Builder) Windows() (*Builder, error) {
 	if err := b.finish(); err != nil {
-		return err
+		return nil, err
 	}
-	a := *b.done // others may hold it
+	a := *b.done
 	var t timeline
 	var o opener
 	if err := o.open(&a.packed, len(a.names), len(a.loops), &t); err != nil {
-		return err
+		return nil, err
 	}
 	a.packed = t.windows(&a).pack()
-	b.done = &a
-	return nil
+	return &Builder{done: &a}, nil
 }
 
 // windows gives the timeline with windows.

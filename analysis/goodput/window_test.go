@@ -60,7 +60,8 @@ func TestWindows(t *testing.T) {
 			for attempt, from := range []int64{0, 3000} {
 				b := steady(rank, attempt+1, from, from+3100, 1e15+int64(attempt)*4e11, r)
 				if window {
-					if err := b.Window(); err != nil {
+					var err error
+					if b, err = b.Windows(); err != nil {
 						t.Fatal(err)
 					}
 				}

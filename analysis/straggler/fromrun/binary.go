@@ -40,12 +40,17 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 // Len is how many steps there are, those in windows as well.
 func (s *Steps) Len() int { return s.state.Len() }
 
-// Window replaces steps by windows: see [straggler.State.Window].
-func (s *Steps) Window() {
-	if s.state.Window(); !s.state.Windowed() || s.state.Table() == nil {
-		return // without windows the steps of a report come from the iterations
+// Windows gives the same with windows in place of steps: see
+// [straggler.State.Window].
+func (s *Steps) Windows() *Steps {
+	out := &Steps{state: straggler.New(nil), packed: s.packed, late: s.late}
+	out.state.Merge(s.state)
+	out.state.Window()
+	if out.state.Table() == nil {
+		return out // without windows the steps of a report come from the iterations
 	}
 	if list := openIterations(s.packed); len(list) > 2 {
-		s.packed = packIterations(nil, []Iteration{list[0], list[len(list)-1]})
+		out.packed = packIterations(nil, []Iteration{list[0], list[len(list)-1]})
 	}
+	return out
 }
