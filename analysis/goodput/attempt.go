@@ -150,15 +150,7 @@ func lastLoad(loads []save, loops []loop, i int) int64 {
 // sum is a digest of the timeline, to tell a copy from another timeline.
 func (a *attempt) sum(t *timeline) uint64 {
 	h := newHash()
-	h.add(a.Start, a.stop, a.End, a.LastSeen, int64(len(t.segs)), int64(len(t.iterations)))
-	for _, s := range t.segs {
-		h.add(s.start)
-		if n, ok := s.what.iteration(); ok {
-			h.add(int64(n))
-		} else {
-			h.text(string(a.names[s.what]))
-		}
-	}
+	h.add(a.Start, a.stop, a.End, a.LastSeen, int64(t.segs.n), int64(len(t.iterations)), int64(t.hash))
 	for i := range t.iterations {
 		it := &t.iterations[i]
 		h.add(it.number, it.start, it.end)

@@ -38,10 +38,10 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	for _, s := range a.saves {
 		dst = binary.AppendVarint(binary.AppendVarint(dst, s.time), s.through)
 	}
-	for _, n := range [...]int{a.packed.segs, a.packed.overlaps, a.packed.iterations} {
-		dst = binary.AppendUvarint(dst, uint64(n))
+	for _, r := range [...]*rows{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
+		dst = columns.AppendBytes(binary.AppendUvarint(dst, uint64(r.n)), r.data)
 	}
-	return columns.AppendBytes(dst, a.packed.data), nil
+	return dst, nil
 }
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The builder takes no
@@ -70,14 +70,16 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	for range r.Count(2) {
 		a.saves = append(a.saves, save{r.Int(), r.Int()})
 	}
-	// A block of 256 takes at least two bytes for each column.
-	for _, to := range [...]*int{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
-		*to = r.Small(packBlock * max(r.Len(), 1))
+	for _, to := range [...]*rows{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
+		to.n = r.Small(packBlock * max(r.Len(), 1))
+		to.data = append([]byte(nil), r.Bytes()...)
+		// A block of 256 takes at least two bytes for each of three columns.
+		if to.n > packBlock*(len(to.data)/(2*segColumns)+1) {
+			r.Fail()
+		}
 	}
-	a.packed.data = append([]byte(nil), r.Bytes()...)
 	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxCustom+1 {
-		var o opener
-		if o.open(&a.packed, len(a.names), len(a.loops), &timeline{}) == nil {
+		if a.packed.sound(len(a.names), len(a.loops)) {
 			*b = Builder{done: a}
 			return nil
 		}

@@ -112,7 +112,7 @@ func (b *Builder) finish() error {
 		a.stop = a.LastSeen
 	}
 	a.stop = max(a.stop, a.Start)
-	t := &timeline{}
+	t := &timeline{names: b.table, hash: newHash()}
 	newWalk(a, t, b.threads).run(b.rows.all())
 	if err := b.rows.close(); err != nil {
 		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)

@@ -153,8 +153,13 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 // fetched is the start of the data loading that ends where an iteration
 // starts, or that start.
 func (a *attemptView) fetched(start int64) int64 {
-	if k := a.segAt(start - 1); k >= 0 && a.segEnd(k, a.stop) == start && a.segs[k].what == what(kindData) {
-		return a.segs[k].start
+	for s, end := range a.packed.stretches(a.stop) {
+		if end >= start {
+			if end == start && s.what == what(kindData) {
+				return s.start
+			}
+			break
+		}
 	}
 	return start
 }

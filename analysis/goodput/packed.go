@@ -2,60 +2,165 @@ package goodput
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/columns"
 )
 
-// timeline is what an attempt has very many of. It is kept packed, about 25
-// bytes an iteration, and opened for one rank at a time.
-type timeline struct {
-	segs       []seg // without gaps from the start of the attempt to its stop
-	overlaps   []overlapped
-	iterations []iteration // by start
-}
-
-// packed is a timeline as columns.
+// packed is what an attempt has very many of, as columns: 15 to 35 bytes an
+// iteration. Stretches and overlaps are gone through block by block; iterations
+// are opened for one rank at a time.
 type packed struct {
-	data                       []byte
-	segs, overlaps, iterations int
+	segs       rows // without gaps from the start of the attempt to its stop
+	overlaps   rows
+	iterations rows // by start
 }
 
-// packBlock is how many values share a unit and a width.
+// rows are packed rows of integers.
+type rows struct {
+	data []byte
+	n    int
+}
+
+// packBlock is how many rows share a unit and a width.
 const packBlock = 256
 
-// pack keeps what is in t.
-func (t *timeline) pack() packed {
-	var p packer
-	for part := range slices.Chunk(t.segs, packBlock) {
-		for i := range part {
-			p.what(i, part[i].what)
-			p.cols[2][i] = part[i].start
-		}
-		p.append(3, len(part))
+// The columns of each kind of row.
+const (
+	segColumns       = 3
+	overlapColumns   = 4
+	iterationColumns = 8
+)
+
+// rowPacker packs rows as they come.
+type rowPacker struct {
+	rows
+	cols [][packBlock]int64
+	held int
+}
+
+func (p *rowPacker) add(values ...int64) {
+	if p.cols == nil {
+		p.cols = make([][packBlock]int64, len(values))
 	}
-	p.last = 0
-	for part := range slices.Chunk(t.overlaps, packBlock) {
-		for i := range part {
-			p.what(i, part[i].what)
-			p.cols[2][i], p.cols[3][i] = part[i].from, part[i].to-part[i].from
-		}
-		p.append(4, len(part))
+	for c, v := range values {
+		p.cols[c][p.held] = v
 	}
-	for part := range slices.Chunk(t.iterations, packBlock) {
-		for i := range part {
-			it := &part[i]
-			p.cols[0][i], p.cols[1][i], p.cols[2][i], p.cols[4][i] = it.number, it.start, it.length(), int64(it.loop)
-			// The own time is the length less the data and saves inside, mostly nothing.
-			p.cols[3][i] = it.length() - it.own
-			if p.cols[5][i], p.cols[6][i], p.cols[7][i] = int64(it.more), 0, 0; it.more > 0 {
-				p.cols[6][i], p.cols[7][i] = it.mid, it.mid-it.least
+	p.n++
+	if p.held++; p.held == packBlock {
+		p.flush()
+	}
+}
+
+func (p *rowPacker) flush() {
+	for c := range p.cols {
+		p.data = columns.Append(p.data, p.cols[c][:p.held])
+	}
+	p.held = 0
+}
+
+func (p *rowPacker) done() rows {
+	p.flush()
+	return rows{bytes.Clone(p.data), p.n}
+}
+
+// blocks gives the columns of one block after the other and how many rows it
+// has. Damaged bytes end it early.
+func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
+	return func(yield func([][packBlock]int64, int) bool) {
+		src := columns.NewReader(r.data)
+		cols := make([][packBlock]int64, columnCount)
+		for left := r.n; left > 0; {
+			n := min(left, packBlock)
+			for c := range cols {
+				src.Column(cols[c][:n])
 			}
+			if src.Err() != nil || !yield(cols, n) {
+				return
+			}
+			left -= n
 		}
-		p.append(iterationColumns, len(part))
 	}
-	return packed{data: bytes.Clone(p.out), segs: len(t.segs), overlaps: len(t.overlaps), iterations: len(t.iterations)}
+}
+
+// timeline packs the stretches of an attempt as they are found.
+type timeline struct {
+	segs, overlaps rowPacker
+	iterations     []iteration
+	last           seg // not packed yet: it ends where the next begins
+	any            bool
+	hash           hash // of the stretches
+	names          []Category
+	number         [2]int64 // the last iteration in segs and in overlaps
+}
+
+// extend adds a stretch that begins at from and lasts to the next one.
+func (t *timeline) extend(from int64, w what) {
+	if w == gap {
+		w = whatOther
+	}
+	if t.any && t.last.what == w {
+		return
+	}
+	t.close(from)
+	t.last, t.any = seg{from, w}, true
+}
+
+// close ends the last stretch.
+func (t *timeline) close(at int64) {
+	if !t.any {
+		return
+	}
+	n, isIteration := t.last.what.iteration()
+	t.hash.add(t.last.start)
+	if isIteration {
+		t.iterations[n].own += at - t.last.start
+		t.hash.add(int64(n))
+	} else {
+		t.hash.text(string(t.names[t.last.what]))
+	}
+	kind, number := split(t.last.what, &t.number[0])
+	t.segs.add(kind, number, t.last.start)
+}
+
+func (t *timeline) overlap(o overlapped) {
+	kind, number := split(o.what, &t.number[1])
+	t.overlaps.add(kind, number, o.from, o.to-o.from)
+}
+
+// split makes two columns of what a stretch is in: 0 for an iteration or its
+// category and one, and the iteration, which is that of the row before where
+// there is none.
+func split(w what, last *int64) (kind, number int64) {
+	if n, ok := w.iteration(); ok {
+		*last = int64(n)
+		return 0, *last
+	}
+	return int64(w) + 1, *last
+}
+
+func joined(kind, number int64) what {
+	if kind == 0 {
+		return firstIteration + what(number)
+	}
+	return what(kind - 1)
+}
+
+// pack ends the timeline at stop.
+func (t *timeline) pack() packed {
+	var its rowPacker
+	for i := range t.iterations {
+		it := &t.iterations[i]
+		var mid, least int64
+		if it.more > 0 {
+			mid, least = it.mid, it.mid-it.least
+		}
+		// The own time is the length less the data and saves inside, mostly nothing.
+		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least)
+	}
+	return packed{segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done()}
 }
 
 // length is that of the iteration, -1 without an end.
@@ -66,102 +171,86 @@ func (it *iteration) length() int64 {
 	return it.end - it.start
 }
 
-// iterationColumns is how many numbers an iteration has.
-const iterationColumns = 8
-
-type packer struct {
-	cols [iterationColumns][packBlock]int64
-	last int64 // the iteration of the stretch before
-	out  []byte
-}
-
-// what splits what a stretch is in two columns: 0 for an iteration or its
-// category and one, and the iteration, which is that of the stretch before where
-// there is none.
-func (p *packer) what(i int, w what) {
-	if n, ok := w.iteration(); ok {
-		p.last = int64(n)
-		p.cols[0][i] = 0
-	} else {
-		p.cols[0][i] = int64(w) + 1
-	}
-	p.cols[1][i] = p.last
-}
-
-func (p *packer) append(columnCount, n int) {
-	for c := range columnCount {
-		p.out = columns.Append(p.out, p.cols[c][:n])
-	}
-}
-
-// opener unpacks timelines into buffers that it uses again.
-type opener struct {
-	cols [iterationColumns][packBlock]int64
-}
-
-// open fills t, which is empty or was opened before. An error means that the
-// bytes are damaged, which only those of a file can be.
-func (o *opener) open(p *packed, names, loops int, t *timeline) error {
-	r := columns.NewReader(p.data)
-	t.segs, t.overlaps, t.iterations = t.segs[:0], t.overlaps[:0], t.iterations[:0]
-	for left := p.segs; left > 0 && r.Err() == nil; {
-		n := o.read(r, 3, &left)
-		for i := range n {
-			t.segs = append(t.segs, seg{start: o.cols[2][i], what: o.what(r, i, names, p.iterations)})
+// stretches gives the stretches in order, each with its end; the last one ends
+// at stop.
+func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
+	return func(yield func(seg, int64) bool) {
+		var last seg
+		any := false
+		for cols, n := range p.segs.blocks(segColumns) {
+			for i := range n {
+				s := seg{start: cols[2][i], what: joined(cols[0][i], cols[1][i])}
+				if any && !yield(last, s.start) {
+					return
+				}
+				last, any = s, true
+			}
+		}
+		if any {
+			yield(last, stop)
 		}
 	}
-	for left := p.overlaps; left > 0 && r.Err() == nil; {
-		n := o.read(r, 4, &left)
-		for i := range n {
-			from := o.cols[2][i]
-			t.overlaps = append(t.overlaps, overlapped{from: from, to: from + o.cols[3][i], what: o.what(r, i, names, p.iterations)})
+}
+
+// hidden gives the stretches that lost to others.
+func (p *packed) hidden() iter.Seq[overlapped] {
+	return func(yield func(overlapped) bool) {
+		for cols, n := range p.overlaps.blocks(overlapColumns) {
+			for i := range n {
+				if !yield(overlapped{from: cols[2][i], to: cols[2][i] + cols[3][i], what: joined(cols[0][i], cols[1][i])}) {
+					return
+				}
+			}
 		}
 	}
-	for left := p.iterations; left > 0 && r.Err() == nil; {
-		n := o.read(r, iterationColumns, &left)
+}
+
+// open appends the iterations to dst.
+func (p *packed) open(dst []iteration) []iteration {
+	dst = slices.Grow(dst, p.iterations.n)
+	for cols, n := range p.iterations.blocks(iterationColumns) {
 		for i := range n {
-			it := iteration{number: o.cols[0][i], start: o.cols[1][i], own: o.cols[2][i] - o.cols[3][i], loop: int32(o.cols[4][i])}
-			if it.end = it.start + o.cols[2][i]; o.cols[2][i] < 0 {
+			it := iteration{number: cols[0][i], start: cols[1][i], own: cols[2][i] - cols[3][i], loop: int32(cols[4][i])}
+			if it.end = it.start + cols[2][i]; cols[2][i] < 0 {
 				it.end = run.NoEnd
 			}
 			it.mid, it.least = it.own, it.own
-			if more := o.cols[5][i]; more != 0 {
-				it.more, it.mid, it.least = int32(more), o.cols[6][i], o.cols[6][i]-o.cols[7][i]
-				if more < 0 || more >= WindowSteps {
-					r.Fail()
-					break
-				}
+			if it.more = int32(cols[5][i]); it.more > 0 {
+				it.mid, it.least = cols[6][i], cols[6][i]-cols[7][i]
 			}
-			if it.loop < 0 || o.cols[4][i] >= int64(loops) {
-				r.Fail()
-				break
-			}
-			t.iterations = append(t.iterations, it)
+			dst = append(dst, it)
 		}
 	}
-	return r.Err()
+	return dst
 }
 
-func (o *opener) read(r *columns.Reader, columnCount int, left *int) int {
-	n := min(*left, packBlock)
-	for c := range columnCount {
-		r.Column(o.cols[c][:n])
+// sound says whether what comes from a file is whole, and names nothing that is
+// not there.
+func (p *packed) sound(names, loops int) bool {
+	good := func(kind, number int64) bool {
+		return kind == 0 && number >= 0 && number < int64(p.iterations.n) || kind > 0 && kind <= int64(names)
 	}
-	*left -= n
-	if r.Err() != nil {
-		return 0
+	seen := 0
+	for cols, n := range p.segs.blocks(segColumns) {
+		for i := range n {
+			if good(cols[0][i], cols[1][i]) {
+				seen++
+			}
+		}
 	}
-	return n
-}
-
-func (o *opener) what(r *columns.Reader, i, names, iterations int) what {
-	kind, n := o.cols[0][i], o.cols[1][i]
-	switch {
-	case kind == 0 && n >= 0 && n < int64(iterations):
-		return firstIteration + what(n)
-	case kind > 0 && kind <= int64(names):
-		return what(kind - 1)
+	for cols, n := range p.overlaps.blocks(overlapColumns) {
+		for i := range n {
+			if good(cols[0][i], cols[1][i]) {
+				seen++
+			}
+		}
 	}
-	r.Fail()
-	return whatOther
+	for cols, n := range p.iterations.blocks(iterationColumns) {
+		for i := range n {
+			if cols[4][i] >= 0 && cols[4][i] < int64(loops) && cols[5][i] >= 0 && cols[5][i] < WindowSteps {
+				seen++
+			}
+		}
+	}
+	return seen == p.segs.n+p.overlaps.n+p.iterations.n
 }

@@ -237,7 +237,7 @@ func (f *filler) finish() {
 func (r *rankView) hidden(w Interval, into Totals) {
 	for k := range r.attempts {
 		a := &r.attempts[k]
-		for _, o := range a.overlaps {
+		for o := range a.packed.hidden() {
 			from, to := max(o.from, w.From, a.from), min(o.to, w.To, a.to)
 			if from >= to {
 				continue

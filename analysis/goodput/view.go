@@ -15,8 +15,7 @@ type view struct {
 	ranks []rankView
 	last  int // number of the latest attempt
 
-	opener opener
-	spare  []timeline // of the rank that was visited last
+	spare [][]iteration // of the rank that was visited last
 }
 
 type rankView struct {
@@ -28,17 +27,17 @@ type rankView struct {
 // attemptView is an attempt as known at the moment of its view.
 type attemptView struct {
 	*attempt
-	timeline       // open while its rank is visited
-	from, to int64 // the part of the wall time that is this attempt's
-	over     bool  // it will do nothing more
-	later    int64 // the lowest first iteration of any later attempt, run.NoEnd without one
-	floor    []int64
-	usual    int64 // run.Unknown without one
-	own      bool  // usual is from this attempt
-	counted  int   // iterations behind usual
-	first    int64 // own time of the first iteration, run.Unknown without one
-	warmup   int64
-	partial  map[int]int64 // own time so far of iterations that have not finished
+	iterations []iteration // open while its rank is visited
+	from, to   int64       // the part of the wall time that is this attempt's
+	over       bool        // it will do nothing more
+	later      int64       // the lowest first iteration of any later attempt, run.NoEnd without one
+	floor      []int64
+	usual      int64 // run.Unknown without one
+	own        bool  // usual is from this attempt
+	counted    int   // iterations behind usual
+	first      int64 // own time of the first iteration, run.Unknown without one
+	warmup     int64
+	partial    map[int]int64 // own time so far of iterations that have not finished
 }
 
 // see makes a view of the ledger.
@@ -84,23 +83,21 @@ func (l *Ledger) see(asOf int64) *view {
 	return v
 }
 
-// visit goes through the ranks with their timelines open, one after the other.
+// visit goes through the ranks with their iterations open, one after the other.
 func (v *view) visit() iter.Seq[*rankView] {
 	return func(yield func(*rankView) bool) {
 		for i := range v.ranks {
 			r := &v.ranks[i]
 			for len(v.spare) < len(r.attempts) {
-				v.spare = append(v.spare, timeline{})
+				v.spare = append(v.spare, nil)
 			}
 			for k := range r.attempts {
-				a, t := &r.attempts[k], &v.spare[k]
-				// What comes from a file was opened when it was read.
-				_ = v.opener.open(&a.packed, len(a.names), len(a.loops), t)
-				a.timeline = *t
+				v.spare[k] = r.attempts[k].packed.open(v.spare[k][:0])
+				r.attempts[k].iterations = v.spare[k]
 			}
 			more := yield(r)
 			for k := range r.attempts {
-				r.attempts[k].timeline = timeline{}
+				r.attempts[k].iterations = nil
 			}
 			if !more {
 				return
@@ -239,13 +236,13 @@ func (a *attemptView) unfinished(asOf int64) {
 	if len(a.partial) == 0 {
 		return
 	}
-	for k := range a.segs {
-		if a.segs[k].start >= asOf {
+	for s, end := range a.packed.stretches(a.stop) {
+		if s.start >= asOf {
 			break
 		}
-		if n, ok := a.segs[k].what.iteration(); ok {
+		if n, ok := s.what.iteration(); ok {
 			if had, ok := a.partial[n]; ok {
-				a.partial[n] = had + min(a.segEnd(k, a.stop), asOf) - a.segs[k].start
+				a.partial[n] = had + min(end, asOf) - s.start
 			}
 		}
 	}
@@ -293,16 +290,16 @@ func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, i
 	}
 	var used map[int]int64
 	special := func(n int) bool { _, ok := a.partial[n]; return n == 0 || ok }
-	k := 0
-	if len(a.partial) == 0 && a.warmup == 0 {
-		k = max(0, a.segAt(from))
-	}
-	for ; k < len(a.segs) && a.segs[k].start < to; k++ {
-		s, e := a.segs[k].start, min(a.segEnd(k, a.stop), to)
-		n, isIteration := a.segs[k].what.iteration()
+	for stretch, e := range a.packed.stretches(a.stop) {
+		s := stretch.start
+		if s >= to {
+			break
+		}
+		e = min(e, to)
+		n, isIteration := stretch.what.iteration()
 		if !isIteration {
 			if s = max(s, from); s < e {
-				fn(s, e, a.names[a.segs[k].what], -1)
+				fn(s, e, a.names[stretch.what], -1)
 			}
 			continue
 		}
@@ -338,23 +335,6 @@ func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, i
 		}
 		used[n] += e - s
 	}
-}
-
-// segAt is the index of the stretch that holds a moment.
-func (a *attemptView) segAt(t int64) int {
-	i, found := slices.BinarySearchFunc(a.segs, t, func(s seg, t int64) int {
-		switch {
-		case s.start < t:
-			return -1
-		case s.start > t:
-			return 1
-		}
-		return 0
-	})
-	if found {
-		return i
-	}
-	return i - 1
 }
 
 // each calls fn with the stretches of a rank between two moments of the job,

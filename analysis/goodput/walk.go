@@ -41,24 +41,13 @@ func newWalk(a *attempt, t *timeline, threads []int64) *walk {
 	w.emit = func(from, _ int64, what what) { t.extend(from, what) }
 	w.overlap = func(from, to int64, what what) {
 		if what != gap && what != whatOther {
-			t.overlaps = append(t.overlaps, overlapped{from, to, what})
+			t.overlap(overlapped{from, to, what})
 		}
 	}
 	return w
 }
 
 const whatOther = what(kindOther)
-
-// extend adds a stretch that begins at from and lasts to the next one.
-func (t *timeline) extend(from int64, w what) {
-	if w == gap {
-		w = whatOther
-	}
-	if n := len(t.segs); n > 0 && t.segs[n-1].what == w {
-		return
-	}
-	t.segs = append(t.segs, seg{from, w})
-}
 
 // run divides the time of the attempt among rows. It is given those of one
 // moment after the other.
@@ -100,19 +89,7 @@ func (w *walk) run(next func() []row) {
 			w.noLeaf(int32(slot))
 		}
 	}
-	for k := range w.t.segs {
-		if n, ok := w.t.segs[k].what.iteration(); ok {
-			w.t.iterations[n].own += w.t.segEnd(k, a.stop) - w.t.segs[k].start
-		}
-	}
-}
-
-// segEnd is where the k-th stretch ends, stop for the last one.
-func (t *timeline) segEnd(k int, stop int64) int64 {
-	if k+1 < len(t.segs) {
-		return t.segs[k+1].start
-	}
-	return stop
+	w.t.close(a.stop)
 }
 
 // openAll opens the spans of one moment, parents first.

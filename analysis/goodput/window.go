@@ -14,8 +14,8 @@ const WindowSteps = 100
 // window.
 const windowOutlier = 1.5
 
-// Windows gives the same process with windows in place of iterations: of up to [WindowSteps] that follow each
-// other, about 40 bytes a window. All sums stay exact; what is not is the order
+// Windows gives the same process with windows in place of iterations: of up to
+// [WindowSteps] that follow each other, about 40 bytes a window. All sums stay exact; what is not is the order
 // in which the time of a window was spent, and the median of iterations, which is
 // that of the windows' medians. Windows end where a saved checkpoint does, so
 // that what a resume from it undoes is exact, too. The first iteration, those
@@ -26,20 +26,16 @@ func (b *Builder) Windows() (*Builder, error) {
 		return nil, err
 	}
 	a := *b.done
-	var t timeline
-	var o opener
-	if err := o.open(&a.packed, len(a.names), len(a.loops), &t); err != nil {
-		return nil, err
-	}
-	a.packed = t.windows(&a).pack()
+	a.packed = a.windows()
 	return &Builder{done: &a}, nil
 }
 
 // windows gives the timeline with windows.
-func (t *timeline) windows(a *attempt) *timeline {
+func (a *attempt) windows() packed {
+	all := a.packed.open(nil)
 	var own []int64
-	for i := range t.iterations {
-		own = append(own, t.iterations[i].own)
+	for i := range all {
+		own = append(own, all[i].own)
 	}
 	usual, _ := median(own)
 	ends := make(map[int64]bool) // numbers after which a window ends
@@ -49,35 +45,35 @@ func (t *timeline) windows(a *attempt) *timeline {
 	for _, l := range a.loops {
 		ends[l.from-1] = true
 	}
-	out := &timeline{}
-	place := make([]int32, len(t.iterations)) // the new index of each
-	for i := range t.iterations {
-		it := t.iterations[i]
+	out := &timeline{names: a.names}
+	place := make([]int32, len(all)) // the new index of each
+	for i, it := range all {
 		n := len(out.iterations)
-		if i > 1 && it.follows(&t.iterations[i-1], usual) && t.iterations[i-1].plain(usual) && !ends[it.number-1] && it.number%WindowSteps != 0 {
+		if i > 1 && it.follows(&all[i-1], usual) && all[i-1].plain(usual) && !ends[it.number-1] && it.number%WindowSteps != 0 {
 			n--
 			last := &out.iterations[n]
-			last.end, last.own, last.more, last.least = it.end, last.own+it.own, last.more+1, min(last.least, it.own)
+			last.end, last.more, last.least = it.end, last.more+1, min(last.least, it.own)
 		} else {
 			out.iterations = append(out.iterations, it)
 		}
 		place[i] = int32(n)
 	}
-	first := 0 // of t.iterations, for the medians
+	first := 0 // of all, for the medians
 	for n := range out.iterations {
 		w := &out.iterations[n]
-		if count := int(w.more) + 1; count > 1 {
+		if w.count() > 1 {
 			own = own[:0]
-			for _, it := range t.iterations[first : first+count] {
+			for _, it := range all[first : first+w.count()] {
 				own = append(own, it.own)
 			}
 			w.mid, _ = median(own)
 		}
-		first += int(w.more) + 1
+		w.own = 0 // its stretches add it up
+		first += w.count()
 	}
-	out.replaceSegs(t, place, a.stop)
-	out.replaceOverlaps(t, place)
-	return out
+	out.replaceStretches(a, place)
+	out.replaceOverlaps(a, place)
+	return out.pack()
 }
 
 // plain says that an iteration may be in a window.
@@ -90,9 +86,9 @@ func (it *iteration) follows(before *iteration, usual int64) bool {
 	return it.plain(usual) && it.number == before.number+1 && it.loop == before.loop && it.start >= before.end
 }
 
-// replaceSegs adds up what each window holds. The stretches of a window lie from
-// its first iteration to its last.
-func (t *timeline) replaceSegs(from *timeline, place []int32, stop int64) {
+// replaceStretches adds up what each window holds. The stretches of a window lie
+// from its first iteration to its last.
+func (t *timeline) replaceStretches(a *attempt, place []int32) {
 	type sum struct {
 		what what
 		ns   int64
@@ -106,18 +102,22 @@ func (t *timeline) replaceSegs(from *timeline, place []int32, stop int64) {
 		}
 		sums, window = sums[:0], -1
 	}
-	// last is where each window has its last stretch.
-	last := make(map[int32]int)
-	for k, s := range from.segs {
-		if n, ok := s.what.iteration(); ok && t.iterations[place[n]].more > 0 {
+	last := make([]int, len(t.iterations)) // where each window has its last stretch
+	k := 0
+	for s := range a.packed.stretches(a.stop) {
+		if n, ok := s.what.iteration(); ok {
 			last[place[n]] = k
 		}
+		k++
 	}
-	for k, s := range from.segs {
+	k = -1
+	for s, end := range a.packed.stretches(a.stop) {
+		k++
 		w := s.what
 		if n, ok := w.iteration(); ok {
-			w = firstIteration + what(place[n])
-			if at := place[n]; t.iterations[at].more > 0 && window != at {
+			at := place[n]
+			w = firstIteration + what(at)
+			if t.iterations[at].more > 0 && window != at {
 				flush()
 				window, start = at, s.start
 			}
@@ -131,34 +131,33 @@ func (t *timeline) replaceSegs(from *timeline, place []int32, stop int64) {
 			i = len(sums)
 			sums = append(sums, sum{what: w})
 		}
-		sums[i].ns += from.segEnd(k, stop) - s.start
+		sums[i].ns += end - s.start
 		if last[window] == k {
 			flush()
 		}
 	}
 	flush()
+	t.close(a.stop)
 }
 
 // replaceOverlaps adds up what windows hide.
-func (t *timeline) replaceOverlaps(from *timeline, place []int32) {
+func (t *timeline) replaceOverlaps(a *attempt, place []int32) {
+	var list []overlapped
 	sums := make(map[what]int) // index of an iteration's
-	for _, o := range from.overlaps {
-		n, ok := o.what.iteration()
-		if !ok {
-			t.overlaps = append(t.overlaps, o)
-			continue
+	for o := range a.packed.hidden() {
+		if n, ok := o.what.iteration(); ok {
+			o.what = firstIteration + what(place[n])
+			if i, found := sums[o.what]; found {
+				list[i].to += o.to - o.from
+				continue
+			}
+			if t.iterations[place[n]].more > 0 {
+				sums[o.what] = len(list)
+			}
 		}
-		o.what = firstIteration + what(place[n])
-		if t.iterations[place[n]].more == 0 {
-			t.overlaps = append(t.overlaps, o)
-			continue
-		}
-		i, found := sums[o.what]
-		if !found {
-			sums[o.what] = len(t.overlaps)
-			t.overlaps = append(t.overlaps, o)
-			continue
-		}
-		t.overlaps[i].to += o.to - o.from
+		list = append(list, o)
+	}
+	for _, o := range list {
+		t.overlap(o)
 	}
 }
