@@ -75,6 +75,16 @@ func (s *steps) quantile(q float64) float64 {
 func timeline(j *Job, tables []*straggler.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
 	windows := slices.ContainsFunc(tables, func(t *straggler.Table) bool { return t != nil && t.Per > 1 })
+	all := 0
+	for i, t := range tables {
+		if t != nil {
+			all += len(t.Steps)
+		} else {
+			all += len(j.Attempts[i].Iterations)
+		}
+	}
+	s.number, s.attempt = make([]int64, 0, all), make([]int, 0, all)
+	s.period, s.wait, s.transfer = make([]float64, 0, all), make([]float64, 0, all), make([]float64, 0, all)
 	for i, t := range tables {
 		a := &j.Attempts[i]
 		if t == nil {
@@ -110,6 +120,12 @@ func timeline(j *Job, tables []*straggler.Table) *steps {
 		for _, p := range straggler.Phases() {
 			name := p.String()
 			x := s.phases[name]
+			if !slices.ContainsFunc(tables, func(t *straggler.Table) bool { return t != nil && t.Has(p) }) {
+				continue
+			}
+			if x == nil {
+				x = make([]float64, 0, all)
+			}
 			for len(x) < len(s.number)-len(t.Steps) {
 				x = append(x, math.NaN())
 			}

@@ -59,10 +59,13 @@ type iteration struct {
 	own        int64 // its own time in all
 	loop       int32 // index of its loop, -1 when it is in none
 
-	// more is how many that follow a window holds besides the first one; mid and
-	// least are then the median and the shortest own time of all.
-	more       int32
-	mid, least int64
+	// more is how many that follow a window holds besides the first one.
+	more int32
+}
+
+// sketch is how long the iterations of a window took.
+type sketch struct {
+	mid, least int64 // own time: the median and the shortest
 }
 
 // count is how many iterations it stands for.

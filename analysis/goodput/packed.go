@@ -89,7 +89,8 @@ func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
 type timeline struct {
 	segs, overlaps rowPacker
 	iterations     []iteration
-	last           seg // not packed yet: it ends where the next begins
+	sketches       []sketch // of each iteration, nil where none is a window
+	last           seg      // not packed yet: it ends where the next begins
 	any            bool
 	hash           hash // of the stretches
 	names          []Category
@@ -155,7 +156,7 @@ func (t *timeline) pack() packed {
 		it := &t.iterations[i]
 		var mid, least int64
 		if it.more > 0 {
-			mid, least = it.mid, it.mid-it.least
+			mid, least = t.sketches[i].mid, t.sketches[i].mid-t.sketches[i].least
 		}
 		// The own time is the length less the data and saves inside, mostly nothing.
 		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least)
@@ -205,8 +206,9 @@ func (p *packed) hidden() iter.Seq[overlapped] {
 	}
 }
 
-// open appends the iterations to dst.
-func (p *packed) open(dst []iteration) []iteration {
+// open appends the iterations to dst. The sketches are nil where none is a
+// window.
+func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 	dst = slices.Grow(dst, p.iterations.n)
 	for cols, n := range p.iterations.blocks(iterationColumns) {
 		for i := range n {
@@ -214,14 +216,23 @@ func (p *packed) open(dst []iteration) []iteration {
 			if it.end = it.start + cols[2][i]; cols[2][i] < 0 {
 				it.end = run.NoEnd
 			}
-			it.mid, it.least = it.own, it.own
-			if it.more = int32(cols[5][i]); it.more > 0 {
-				it.mid, it.least = cols[6][i], cols[6][i]-cols[7][i]
+			if it.more = int32(cols[5][i]); it.more > 0 && sketches == nil {
+				sketches = make([]sketch, 0, p.iterations.n)
+				for _, before := range dst {
+					sketches = append(sketches, sketch{before.own, before.own})
+				}
+			}
+			if sketches != nil {
+				sk := sketch{it.own, it.own}
+				if it.more > 0 {
+					sk = sketch{cols[6][i], cols[6][i] - cols[7][i]}
+				}
+				sketches = append(sketches, sk)
 			}
 			dst = append(dst, it)
 		}
 	}
-	return dst
+	return dst, sketches
 }
 
 // sound says whether what comes from a file is whole, and names nothing that is

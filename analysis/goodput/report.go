@@ -311,7 +311,7 @@ func (v *view) count(rep *Report, r *rankView, windows []Interval) {
 				n.Unfinished++
 			default:
 				n.Kept += it.count()
-				if own := it.least; own > 0 && (out.Shortest == 0 || own < out.Shortest) {
+				if own := a.sketch(x).least; own > 0 && (out.Shortest == 0 || own < out.Shortest) {
 					out.Shortest = own
 				}
 			}

@@ -28,6 +28,7 @@ type rankView struct {
 type attemptView struct {
 	*attempt
 	iterations []iteration // open while its rank is visited
+	sketches   []sketch    // as well
 	from, to   int64       // the part of the wall time that is this attempt's
 	over       bool        // it will do nothing more
 	later      int64       // the lowest first iteration of any later attempt, run.NoEnd without one
@@ -92,12 +93,13 @@ func (v *view) visit() iter.Seq[*rankView] {
 				v.spare = append(v.spare, nil)
 			}
 			for k := range r.attempts {
-				v.spare[k] = r.attempts[k].packed.open(v.spare[k][:0])
-				r.attempts[k].iterations = v.spare[k]
+				a := &r.attempts[k]
+				v.spare[k], a.sketches = a.packed.open(v.spare[k][:0])
+				a.iterations = v.spare[k]
 			}
 			more := yield(r)
 			for k := range r.attempts {
-				r.attempts[k].iterations = nil
+				r.attempts[k].iterations, r.attempts[k].sketches = nil, nil
 			}
 			if !more {
 				return
@@ -200,7 +202,7 @@ func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
 	for i := range a.iterations {
 		if i > 0 && a.iterations[i].finished(asOf) {
 			for range a.iterations[i].count() {
-				own = append(own, a.iterations[i].mid)
+				own = append(own, a.sketch(i).mid)
 			}
 		}
 	}
@@ -219,6 +221,14 @@ func median(values []int64) (int64, int) {
 		return values[n/2], n
 	}
 	return values[n/2-1] + (values[n/2]-values[n/2-1])/2, n
+}
+
+// sketch is how long the iterations of a window took, or the one that it is.
+func (a *attemptView) sketch(i int) sketch {
+	if a.sketches == nil {
+		return sketch{a.iterations[i].own, a.iterations[i].own}
+	}
+	return a.sketches[i]
 }
 
 // unfinished measures the iterations that had not ended at asOf.

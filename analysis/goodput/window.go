@@ -32,7 +32,7 @@ func (b *Builder) Windows() (*Builder, error) {
 
 // windows gives the timeline with windows.
 func (a *attempt) windows() packed {
-	all := a.packed.open(nil)
+	all, _ := a.packed.open(nil)
 	var own []int64
 	for i := range all {
 		own = append(own, all[i].own)
@@ -52,7 +52,7 @@ func (a *attempt) windows() packed {
 		if i > 1 && it.follows(&all[i-1], usual) && all[i-1].plain(usual) && !ends[it.number-1] && it.number%WindowSteps != 0 {
 			n--
 			last := &out.iterations[n]
-			last.end, last.more, last.least = it.end, last.more+1, min(last.least, it.own)
+			last.end, last.more = it.end, last.more+1
 		} else {
 			out.iterations = append(out.iterations, it)
 		}
@@ -61,13 +61,12 @@ func (a *attempt) windows() packed {
 	first := 0 // of all, for the medians
 	for n := range out.iterations {
 		w := &out.iterations[n]
-		if w.count() > 1 {
-			own = own[:0]
-			for _, it := range all[first : first+w.count()] {
-				own = append(own, it.own)
-			}
-			w.mid, _ = median(own)
+		own = own[:0]
+		for _, it := range all[first : first+w.count()] {
+			own = append(own, it.own)
 		}
+		mid, _ := median(own)
+		out.sketches = append(out.sketches, sketch{mid: mid, least: own[0]})
 		w.own = 0 // its stretches add it up
 		first += w.count()
 	}

@@ -70,25 +70,39 @@ func (s *State) ranksWith(ids []int) (out [barriers][]int) {
 
 // stepsWith gives the steps at which most ranks have a barrier of each kind.
 func (s *State) stepsWith(ids []int) (out [barriers][]int64) {
-	count := map[int64]*[barriers]int32{}
+	type counted struct {
+		step int64
+		with [barriers]int32
+	}
+	// Ranks make the same steps, so that the lists of all are hardly longer than
+	// that of one.
+	var list, merged []counted
 	for _, r := range ids {
+		merged = merged[:0]
+		i := 0
 		for c := range s.ranks[r].steps.all() {
-			k := count[c.step]
-			if k == nil {
-				k = new([barriers]int32)
-				count[c.step] = k
+			for ; i < len(list) && list[i].step < c.step; i++ {
+				merged = append(merged, list[i])
+			}
+			k := counted{step: c.step}
+			if i < len(list) && list[i].step == c.step {
+				k = list[i]
+				i++
 			}
 			for b, has := range c.has {
 				if has {
-					k[b]++
+					k.with[b]++
 				}
 			}
+			merged = append(merged, k)
 		}
+		merged = append(merged, list[i:]...)
+		list, merged = merged, list
 	}
-	for _, st := range slices.Sorted(maps.Keys(count)) {
-		for b, k := range count[st] {
+	for _, st := range list {
+		for b, k := range st.with {
 			if k > 0 && float64(k) >= minRanks*float64(len(ids)) {
-				out[b] = append(out[b], st)
+				out[b] = append(out[b], st.step)
 			}
 		}
 	}

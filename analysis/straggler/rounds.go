@@ -89,10 +89,6 @@ func (s *State) fill(rd *rounds, steps []int64) {
 // fillRows fills the matrices, and says whether device time stands for what the
 // barrier would hide.
 func (s *State) fillRows(rd *rounds, steps []int64) (devices bool) {
-	index := make(map[int64]int, len(steps))
-	for i, st := range steps {
-		index[st] = i
-	}
 	n, m := len(rd.ids), max(len(steps)-1, 0)
 	rd.steps = steps[min(1, len(steps)):]
 	rd.allocate(n, m, s.occurs(rd.ids))
@@ -103,9 +99,12 @@ func (s *State) fillRows(rd *rounds, steps []int64) (devices bool) {
 		for _, name := range s.ranks[r].names {
 			f.ids = append(f.ids, numbers[name])
 		}
+		at := 0
 		for c := range s.ranks[r].steps.all() {
-			at, known := index[c.step]
-			f.add(c, at, known)
+			for at < len(steps) && steps[at] < c.step {
+				at++
+			}
+			f.add(c, at, at < len(steps) && steps[at] == c.step)
 		}
 	}
 	return devices

@@ -107,6 +107,18 @@ func (t *Table) Phase(p Phase, rank, step int) float64 {
 	return v
 }
 
+// Has says whether any step has a phase. Where the wait lies inside a span with
+// work, the phase of that span counts as had.
+func (t *Table) Has(p Phase) bool {
+	if p >= phases {
+		return false
+	}
+	if p == Backward && t.rd.barrier == atBackward || p == Optimizer && t.rd.barrier == atOptimizer {
+		return true
+	}
+	return slices.ContainsFunc(t.rd.phase[p].v, func(v float32) bool { return v > 0 })
+}
+
 // Communication splits the waiting collective of a step: the transfer, which is
 // the shortest time that a rank spends in it, and the wait of a rank for others
 // beyond it. Both are NaN where no collective was recorded.
