@@ -1,7 +1,6 @@
 package fromrun
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -23,7 +22,7 @@ func packIterations(dst []byte, list []Iteration) []byte {
 			dst = columns.Append(dst, cols[c][:len(part)])
 		}
 	}
-	return bytes.Clone(dst)
+	return dst
 }
 
 // readIterations calls fn with each of them.

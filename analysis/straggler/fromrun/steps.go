@@ -1,6 +1,7 @@
 package fromrun
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -13,9 +14,9 @@ import (
 
 const (
 	// maxRows is how many spans of a process wait until they are put in order.
-	// Up to here the order of a file is irrelevant. It is about 40,000 steps,
-	// 28 MB.
-	maxRows = 500_000
+	// Up to here the order of a file is irrelevant. It is about 20,000 steps,
+	// 18 MB.
+	maxRows = 250_000
 	// keepRows is how many of them stay when the earlier ones are handed on:
 	// spans are written when they end, so that a file is nearly in order.
 	keepRows = maxRows / 8
@@ -42,8 +43,9 @@ type sink struct {
 	groups     []string // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
-	iterations []Iteration
-	until      int64 // steps that ended before were handed on
+	iterations []Iteration // not packed yet
+	any        bool        // there was one
+	until      int64       // steps that ended before were handed on
 	decided    bool
 	counted    bool // the numbers of iterations are of no use
 	last       int64
@@ -97,7 +99,7 @@ func (s *sink) Close() error {
 	s.handOn(0, true)
 	s.rows = nil
 	s.state.Pack()
-	s.packed, s.iterations = packIterations(s.packed, s.iterations), nil
+	s.packed, s.iterations = bytes.Clone(packIterations(s.packed, s.iterations)), nil
 	return nil
 }
 
@@ -237,7 +239,11 @@ func (s *sink) emit(it *row, next int) int {
 	}
 	s.state.Add(&s.step)
 	if it.end != run.NoEnd {
+		s.any = true
 		s.iterations = append(s.iterations, Iteration{Step: it.number, Start: it.start, End: it.end})
+		if len(s.iterations) == iterationBlock {
+			s.packed, s.iterations = packIterations(s.packed, s.iterations), s.iterations[:0]
+		}
 	}
 	return next
 }
@@ -259,7 +265,7 @@ func (s *sink) take(r *row, it *row) {
 // tail hands on what a process that did not end properly did after its last
 // iteration: the step in which it, or the job, was lost.
 func (s *sink) tail(next int) {
-	if s.proc.End != run.NoEnd || len(s.iterations) == 0 {
+	if s.proc.End != run.NoEnd || !s.any {
 		return
 	}
 	s.step = straggler.Step{Number: s.last + 1, Spans: s.step.Spans[:0]}
