@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/run"
@@ -17,6 +18,58 @@ import (
 // Build answers for a job all that can be answered. It may be called again when
 // the job has not changed; a Job is not safe for concurrent use.
 func Build(j *Job) *Report {
+	r := begin(j)
+	// The ledger and the steps are independent, and of a large job each takes
+	// seconds.
+	r.Series = &Series{}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Series.time(j, r.Ledger) })
+	tables, s := r.answer(j)
+	wait.Wait()
+	series(j, r.Series, tables, s, r.Verdict.Attempt)
+	return r
+}
+
+// Alive is how long after its last sign of life an attempt counts as running in
+// [Live]: three of the heartbeats that a rank writes every ten seconds.
+const Alive = 30 * time.Second
+
+// Live is Build for a job that may still be running at the moment now,
+// nanoseconds since the Unix epoch. The last attempt is Running when it has no
+// end and gave a sign of life less than [Alive] before now, and that its end
+// is not recorded then is no defect. There is no Series: it takes most of the
+// time.
+func Live(j *Job, now int64) *Report {
+	r := begin(j)
+	running := -1 // the number of the attempt
+	if len(r.Ledger.Attempts) > 0 {
+		last := slices.MaxFunc(r.Ledger.Attempts, func(a, b goodput.AttemptReport) int { return cmp.Compare(a.Attempt, b.Attempt) })
+		if !last.Ended && now-last.Stop < int64(Alive) {
+			running = last.Attempt
+		}
+	}
+	r.Ledger.Flags = slices.DeleteFunc(r.Ledger.Flags, func(f goodput.Flag) bool {
+		return f.Attempt == running && (f.Kind == goodput.NoEnd || f.Kind == goodput.NoHeartbeat)
+	})
+	// Files are written at different moments: a rank whose newest records are
+	// older than those of the others has not stopped. Its others must have been
+	// seen to wait.
+	for i := range j.Attempts {
+		for _, p := range j.Job.Processes {
+			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
+				a.State.SetRank(p.Rank, straggler.Rank{LastSeen: p.LastSeen})
+			}
+		}
+	}
+	r.answer(j)
+	for i := range r.Attempts {
+		r.Attempts[i].Running = r.Attempts[i].Number == running
+	}
+	return r
+}
+
+// begin makes a report with what the ledger says.
+func begin(j *Job) *Report {
 	led := j.Ledger.Report(goodput.Query{})
 	r := &Report{
 		Version: Version, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
@@ -28,17 +81,17 @@ func Build(j *Job) *Report {
 	if j.details != nil {
 		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
 	}
-	// The ledger and the steps are independent, and of a large job each takes
-	// seconds.
-	r.Series = &Series{}
-	var wait sync.WaitGroup
-	wait.Go(func() { r.Series.time(j, led) })
+	return r
+}
+
+// answer adds all but the Series, and gives the steps of each attempt.
+func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
-	r.Quality = quality(j, led)
+	r.Quality = quality(j, r.Ledger)
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
 			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
@@ -46,10 +99,8 @@ func Build(j *Job) *Report {
 				j.Attempts[i].Number, t.Per))
 		}
 	}
-	wait.Wait()
-	series(j, r.Series, tables, s, r.Verdict.Attempt)
 	r.conclude()
-	return r
+	return tables, s
 }
 
 func losses(led *goodput.Report) []Loss {

@@ -37,8 +37,9 @@ const (
 // maxPart bounds the memory of a part of a digest, when it is unpacked.
 const maxPart = 1 << 30
 
-// ErrNoDigest is why a file is not read as a digest.
-var ErrNoDigest = errors.New("not a digest")
+// ErrDigest is why a file is not read as a digest: it is none, damaged, cut off
+// or of another version.
+var ErrDigest = errors.New("the digest cannot be read")
 
 // IsDigest says whether a file begins like a digest.
 func IsDigest(path string) bool {
@@ -125,14 +126,14 @@ func ReadDigest(r io.Reader) (*State, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	magic := make([]byte, len(digestMagic))
 	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != digestMagic {
-		return nil, ErrNoDigest
+		return nil, errNoDigest
 	}
 	version, err := binary.ReadUvarint(in)
 	if err != nil {
 		return nil, errCut
 	}
 	if version != DigestVersion {
-		return nil, fmt.Errorf("the digest has version %d, this is version %d: make it again with this version", version, DigestVersion)
+		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again with this version", ErrDigest, version, DigestVersion)
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPart), zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -156,7 +157,7 @@ func ReadDigest(r io.Reader) (*State, error) {
 			return nil, cut(err)
 		}
 		if body, err = z.DecodeAll(packed.Bytes(), body[:0]); err != nil {
-			return nil, fmt.Errorf("the digest is damaged: %w", err)
+			return nil, fmt.Errorf("%w: %w", errDamagedDigest, err)
 		}
 		b := columns.NewReader(body)
 		switch {
@@ -184,8 +185,9 @@ func ReadDigest(r io.Reader) (*State, error) {
 }
 
 var (
-	errCut           = errors.New("the digest is cut off: make it again, or copy all of it")
-	errDamagedDigest = errors.New("the digest is damaged: make it again")
+	errNoDigest      = fmt.Errorf("%w: it is none", ErrDigest)
+	errCut           = fmt.Errorf("%w: it is cut off; make it again, or copy all of it", ErrDigest)
+	errDamagedDigest = fmt.Errorf("%w: it is damaged; make it again", ErrDigest)
 )
 
 // cut tells an end that comes too early from other failures.

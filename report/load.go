@@ -18,7 +18,7 @@ import (
 // digest is damaged: what a digest lacks nothing else says.
 func Load(stop func() error, paths ...string) (*State, error) {
 	set, err := run.Open(paths...)
-	if err != nil && !errors.Is(err, run.ErrNothing) {
+	if err != nil && !errors.Is(err, run.ErrNoTelemetry) {
 		return nil, err
 	}
 	var digests []string

@@ -65,8 +65,9 @@ type Loss struct {
 type Attempt struct {
 	Number    int                `json:"attempt"`
 	Start     int64              `json:"start_ns"`
-	Stop      int64              `json:"stop_ns"` // the end or the last sign of life
-	Ended     bool               `json:"ended"`   // properly, on every rank
+	Stop      int64              `json:"stop_ns"`           // the end or the last sign of life
+	Ended     bool               `json:"ended"`             // properly, on every rank
+	Running   bool               `json:"running,omitempty"` // see [Live]
 	Ranks     int                `json:"ranks"`
 	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
 	LastStep  int64              `json:"last_step"`

@@ -200,16 +200,14 @@ func (s *steps) steps() Steps {
 
 // Comparable gives what package compare needs of a job.
 func Comparable(j *Job, name string) *compare.Run {
-	tables := make([]*straggler.Table, len(j.Attempts))
+	rep := begin(j)
+	tables, s := rep.answer(j)
 	var tokens int64
 	var missing []int
-	for i := range j.Attempts {
-		tables[i] = j.Attempts[i].State.Table()
+	for i := range tables {
 		tokens = max(tokens, tokensOf(tables[i]))
 	}
-	rep := Build(j)
 	missing = rep.Ledger.Missing
-	s := timeline(j, tables)
 	out := &compare.Run{Name: name, WorldSize: max(j.Job.Ranks, len(rep.Ranks)), Tokens: tokens, Missing: missing, Phases: make(map[string][]float64)}
 	if rep.Goodput != nil {
 		out.Goodput = *rep.Goodput

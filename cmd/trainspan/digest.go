@@ -54,9 +54,9 @@ func (a *app) digest(ctx context.Context, args []string, o *digestOptions) error
 	if err := checkOutput(o.output, o.force, args); err != nil {
 		return err
 	}
-	state, err := a.load(ctx, args)
+	state, err := report.Load(ctx.Err, args...)
 	if err != nil {
-		return err
+		return a.unreadable(ctx, err)
 	}
 	if o.windows || state.JobSteps() > report.MaxRankSteps {
 		if err := state.Window(); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -88,13 +87,12 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	if len(args) == 0 {
 		return nil, usage("no directory is given; name that of a job, such as out/demo")
 	}
-	state, err := a.load(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	found := state.Jobs()
-	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
-		return nil, badData("%s: no process that trains is in these files", strings.Join(args, ", "))
+	found, err := findJobs(ctx, args)
+	switch {
+	case errors.Is(err, errNoProcess):
+		return nil, badData("%s: %w", strings.Join(args, ", "), err)
+	case err != nil:
+		return nil, a.unreadable(ctx, err)
 	}
 	for _, other := range found[1:] {
 		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it",
@@ -103,18 +101,31 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	return found[0], nil
 }
 
-// load reads traces, JSON lines and digests.
-func (a *app) load(ctx context.Context, args []string) (*report.State, error) {
-	state, err := report.Load(ctx.Err, args...)
+// unreadable says why telemetry or digests could not be read.
+func (a *app) unreadable(ctx context.Context, err error) error {
 	switch {
-	case err == nil:
-		return state, nil
 	case ctx.Err() != nil:
-		return nil, err
-	case errors.Is(err, jobs.ErrNothing), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return nil, usage("%s", strings.TrimPrefix(explain(err), "run: "))
+		return err
+	case errors.Is(err, report.ErrDigest):
+		return badData("%s", strings.TrimPrefix(err.Error(), "report: "))
 	}
-	return nil, badData("%s", strings.TrimPrefix(err.Error(), "report: "))
+	return usage("%s", strings.TrimPrefix(explain(err), "run: "))
+}
+
+// errNoProcess is why nothing can be said of files that hold records.
+var errNoProcess = errors.New("no process that trains is in these files")
+
+// findJobs reads all jobs below some paths, the largest first.
+func findJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
+	state, err := report.Load(ctx.Err, paths...)
+	if err != nil {
+		return nil, err
+	}
+	found := state.Jobs()
+	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
+		return nil, errNoProcess
+	}
+	return found, nil
 }
 
 // checkPage refuses to replace anything but a page: the name of a trace is one
