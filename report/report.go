@@ -46,6 +46,8 @@ type Verdict struct {
 	Attempt int `json:"straggler_attempt,omitempty"`
 	// RankCost is the share of all rank time that the finding costs.
 	RankCost float64 `json:"straggler_cost,omitempty"`
+	// Across is what comes back in several attempts, the most frequent first.
+	Across []straggler.Recurrence `json:"straggler_across,omitempty"`
 	// Next are actions, the one that gains most first.
 	Next []string `json:"next,omitempty"`
 	// Confidence is high, medium or low: how far the records can be trusted.

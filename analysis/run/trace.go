@@ -6,7 +6,9 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -31,6 +33,13 @@ const (
 	argSamples    = "samples"
 	argGroup      = "pg"
 	argGroupSize  = "group_size"
+	argRole       = "role"
+	argStage      = "pipeline_stage"
+	argPPRank     = "pp_rank"
+	argExperts    = "expert_group"
+	argDevice     = "device_us"
+	argDeviceComm = "device_comm_us"
+	catComm       = "comm"
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
@@ -434,7 +443,7 @@ func (t *traceReader) believable(ts int64) bool {
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Name == spans.TrainingIteration {
+		if s.Name == spans.TrainingIteration || s.Cat == catComm {
 			s.Step = a.Int64()
 		}
 	case argIteration:
@@ -453,7 +462,46 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.Group = a.Text()
 	case argGroupSize:
 		s.GroupSize = int(a.Int64())
+	case argDevice:
+		s.Device = nanoseconds(a)
+	case argDeviceComm:
+		s.DeviceComm = nanoseconds(a)
+	case argRole, argStage, argPPRank, argExperts:
+		if hasRole(s.Name) {
+			s.addRole(a.Key, a.Text())
+		}
 	}
+}
+
+// nanoseconds reads a number of microseconds, which may have a fraction.
+func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 1000)) }
+
+// hasRole says whether a span is one that says what its rank does; on others,
+// which are many, these arguments may mean anything.
+func hasRole(name string) bool {
+	return name == spans.TrainingIteration || name == spans.TrainingLoop || name == spans.Application
+}
+
+// addRole adds one part of the role. The parts are put in order by their
+// words, because the order of arguments says nothing.
+func (s *Span) addRole(key, value string) {
+	if value == "" {
+		return
+	}
+	part := value
+	switch key {
+	case argStage, argPPRank:
+		part = "stage " + value
+	case argExperts:
+		part = "expert group " + value
+	}
+	if s.Role == "" {
+		s.Role = part
+		return
+	}
+	parts := append(strings.Split(s.Role, ", "), part)
+	slices.Sort(parts)
+	s.Role = strings.Join(slices.Compact(parts), ", ")
 }
 
 // contentID is an ID for a span without one: the same for a copy of it.
@@ -502,7 +550,7 @@ func (p *Process) take(s *Span) {
 	case !p.Training && training(s.Name):
 		p.Training = true
 	}
-	if s.Name != spans.TrainingIteration && !isCheckpoint(s.Name) {
+	if s.Name != spans.TrainingIteration && s.Cat != catComm && !isCheckpoint(s.Name) {
 		s.Step = Unknown
 	}
 }

@@ -197,7 +197,13 @@ func (a *analysis) share(gain []float64, from, to int) float64 {
 func (a *analysis) add(f Finding, gain []float64, from, to int) bool {
 	f.gain = a.share(gain, from, to)
 	f.Cost = f.gain * sum(a.rd.p[from:to]) / a.rd.total
-	if f.gain < a.opt.MinCost || to < a.rd.m() && f.Cost < a.opt.MinCost/2 {
+	least := a.opt.MinCost
+	if a.rd.prefetch && len(f.Ranks) > 0 && (f.Cause == CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String()) {
+		// A rank that is ahead waits in each collective for as long as it is
+		// ahead and computes on, so that a small excess counts several times.
+		least *= 2
+	}
+	if f.gain < least || to < a.rd.m() && f.Cost < a.opt.MinCost/2 {
 		return false
 	}
 	f.Slowdown = 1 / (1 - min(f.gain, 0.999))

@@ -191,6 +191,7 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 	for i := 0; i < len(segs); i++ {
 		// Neighbouring high levels are one excursion.
 		j, n, total := i, 0, 0.0
+		at, jumps := 0, false
 		for j < len(segs) && segs[j].level > least {
 			n += segs[j].to - segs[j].from
 			total += segs[j].level * float64(segs[j].to-segs[j].from)
@@ -206,8 +207,9 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 				begin = up.from
 			}
 			ns = withoutFault(a.own, few, r, begin, to, up)
+			at, jumps = begin, true
 		}
-		if mean := total / float64(n); mean > ns.z*ns.mean(n) {
+		if mean := total / float64(n); mean > ns.z*ns.mean(n) || jumps && ns.jumps(a.excessOf(r), at) {
 			if h == nil {
 				h = &hot{rank: r, from: segs[i].from, in: make([]bool, a.rd.m())}
 			}
@@ -312,16 +314,20 @@ func (a *analysis) onset(r int, h *hot) int {
 	return up.from
 }
 
+func (a *analysis) excessOf(r int) []float64 {
+	row := make([]float64, a.rd.m())
+	for s := range row {
+		row[s] = a.excess.at(r, s)
+	}
+	return row
+}
+
 // risesSlowly finds the ramp of a rank's excess up to its level in [from, to).
 func (a *analysis) risesSlowly(r, from, to int) (ramp, bool) {
 	if from == 0 {
 		return ramp{}, false
 	}
-	row := make([]float64, to)
-	for s := range row {
-		row[s] = a.excess.at(r, s)
-	}
-	up, ok := findRamp(smooth(row), from)
+	up, ok := findRamp(smooth(a.excessOf(r)[:to]), from)
 	if !ok || up.by <= 0 {
 		return ramp{}, false
 	}

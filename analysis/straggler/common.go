@@ -41,7 +41,7 @@ func (a *analysis) rise(x []float64, factor, share float64) (change, bool) {
 			}
 		}
 		ns := changeNoise(rest, begin, to)
-		if level-before > ns.z*math.Sqrt(ns.means[to-from]+ns.means[n]) {
+		if level-before > ns.z*math.Sqrt(ns.means[to-from]+ns.means[n]) || ns.jumps(x, begin) {
 			return change{begin, to, level, before}, true
 		}
 	}

@@ -135,6 +135,6 @@ func (a *analysis) missingDrives() bool {
 	beta, se, ok := leastSquares(mat.NewDense(len(x), 1, x), y)
 	// What all ranks share makes the other rank follow the slowest by a third
 	// to a half, so that the slope is no -1. Abstaining without need costs
-	// little: three standard errors do.
-	return ok && beta[0] < -0.3 && beta[0] < -3*se[0]
+	// little: two standard errors do.
+	return ok && beta[0] < -0.2 && beta[0] < -2*se[0]
 }

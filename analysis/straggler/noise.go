@@ -16,6 +16,7 @@ type noise struct {
 	sd    float64
 	z     float64   // how many standard errors a level needs to be none of chance
 	means []float64 // variance of the mean of n rounds, by n
+	apart []float64 // mean square of the difference of two rounds, by their distance
 }
 
 // lags of the structure function. They are powers of two, because correlation
@@ -177,7 +178,20 @@ func measureLags(series [][]float64, m int, scale float64, lags []int) *noise {
 			cov[j] = prevC + (c-prevC)*float64(j-prevK)/float64(k-prevK)
 		}
 	}
-	out := &noise{sd: math.Sqrt(sill * scale), means: make([]float64, m+1)}
+	out := &noise{sd: math.Sqrt(sill * scale), means: make([]float64, m+1), apart: make([]float64, 2*sideRounds)}
+	for i, prev, at := 0, 0.0, 0; i < len(ks); i++ {
+		for k := at + 1; k <= ks[i] && k < len(out.apart); k++ {
+			from := prev
+			if i == 0 {
+				from = v[0]
+			}
+			out.apart[k] = 2 * scale * (from + (v[i]-from)*float64(k-at)/float64(ks[i]-at))
+		}
+		prev, at = v[i], ks[i]
+		for k := at + 1; k < len(out.apart); k++ {
+			out.apart[k] = 2 * scale * sill
+		}
+	}
 	// var(mean of n) = (c0 + 2 Σ (1-k/n) c_k) / n, by running sums.
 	var sum, weighted float64
 	for n := 1; n <= m; n++ {
@@ -210,6 +224,36 @@ func (ns *noise) mean(n int) float64 {
 		return 0
 	}
 	return math.Sqrt(max(ns.means[n], 0))
+}
+
+// sideRounds is how many rounds on either side of a sudden change are compared:
+// twice the shortest level.
+const sideRounds = 2 * minSegment
+
+// sudden is how many deviations the rounds after a change must lie from those
+// before it. Six would be one chance in a thousand million; what is left is for
+// the deviation, which is an estimate.
+const sudden = 7
+
+// jumps says whether x rises at a round by more than noise does at once. Noise
+// that wanders does so slowly, so that a sudden change is evidence where the
+// level itself is none.
+func (ns *noise) jumps(x []float64, at int) bool {
+	n := min(sideRounds, at, len(x)-at)
+	if n < minSegment || len(ns.apart) == 0 {
+		return false
+	}
+	// The variance of the difference of two means side by side, from the mean
+	// squares of the differences of rounds alone.
+	var v float64
+	for i := range n {
+		for j := range n {
+			v += ns.apart[n+j-i] - ns.apart[max(i-j, j-i)]
+		}
+	}
+	sd := math.Sqrt(max(v, 0)) / float64(n)
+	sm := smooth(x) // spikes are none of the level
+	return (sum(sm[at:at+n])-sum(sm[at-n:at]))/float64(n) > sudden*sd && sd > 0
 }
 
 // pairs gives the differences of neighbours among comparable ranks: what all

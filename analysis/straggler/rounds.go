@@ -49,15 +49,18 @@ type rounds struct {
 	names  []string       // of those groups, by number
 	tokens matrix
 
-	p       []float64    // median period over ranks, by round
-	typical float64      // median of p
-	spread  float64      // of the barrier over ranks, share of typical
-	hides   []Phase      // phases that the wait hides
-	beside  bool         // compute goes on while collectives of other lanes wait
-	dropped int          // leading rounds of warm-up
-	per     int64        // steps of a round, 0 for one
-	sketch  [][4]float64 // of the periods in a window: median, 90th, 99th percentile, longest
-	total   float64      // sum of p
+	p       []float64 // median period over ranks, by round
+	typical float64   // median of p
+	spread  float64   // of the barrier over ranks, share of typical
+	hides   []Phase   // phases that the wait hides
+	beside  bool      // compute goes on while collectives of other lanes wait
+	// prefetch: it does so for a while, as where the parameters of a layer are
+	// gathered while the one before it computes.
+	prefetch bool
+	dropped  int          // leading rounds of warm-up
+	per      int64        // steps of a round, 0 for one
+	sketch   [][4]float64 // of the periods in a window: median, 90th, 99th percentile, longest
+	total    float64      // sum of p
 }
 
 func (rd *rounds) n() int { return len(rd.ids) }
@@ -75,15 +78,25 @@ const maxSpread = 0.03
 // fill computes every rank's rounds. What a rank did in a step without the
 // barrier belongs to the round that is under way.
 func (s *State) fill(rd *rounds, steps []int64) {
-	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
+	s.setLanes(rd)
 	devices := s.fillRows(rd, steps)
 	var roles []string
 	for _, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
 	}
 	rd.setRoles(roles)
+	rd.wholeGroups()
 	rd.setHides(devices)
 	rd.finish()
+}
+
+// setLanes notes what collectives of other lanes mean.
+func (s *State) setLanes(rd *rounds) {
+	if rd.barrier == atCollective {
+		var streams bool
+		rd.beside, streams = s.computeGoesOn(rd.ids)
+		rd.prefetch = streams && !rd.beside
+	}
 }
 
 // fillRows fills the matrices, and says whether device time stands for what the
@@ -205,12 +218,13 @@ func (rd *rounds) all() []*matrix {
 // haveDeviceTime says whether all ranks know how long the device worked in the
 // phases that the barrier would hide.
 func (s *State) haveDeviceTime(rd *rounds) bool {
-	if rd.barrier == atCollective {
-		return false // the host's time is complete
-	}
 	for _, r := range rd.ids {
 		c := s.ranks[r].steps.middle()
-		if c.device[1] == 0 || rd.barrier == atOptimizer && c.device[0] == 0 {
+		if c.device[1] == 0 || rd.barrier != atBackward && c.device[0] == 0 {
+			return false
+		}
+		// The host's time is complete where it waits for the collective itself.
+		if rd.barrier == atCollective && c.first == 0 {
 			return false
 		}
 	}
@@ -221,14 +235,16 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 // lane waits, as with gradients that are reduced in buckets; then what the
 // collective covers is own work. Where each layer needs the collective before
 // it, as with sharded parameters, it is not. A rank that begins its first
-// collective late ends its backward late in the first case, and with
+// collective late begins its last one late in the first case, and with
 // all others in the second.
-func (s *State) computeGoesOn(ids []int) bool {
+//
+// streams says whether there are collectives of other lanes at all.
+func (s *State) computeGoesOn(ids []int) (goesOn, streams bool) {
 	const sample = 200 // rounds decide it
 	steps := s.stepsWith(ids)[atCollective]
 	steps = steps[:min(len(steps), sample)]
 	if len(steps) == 0 {
-		return false
+		return false, false
 	}
 	var x, y [sample][]float64
 	for _, r := range ids {
@@ -240,12 +256,12 @@ func (s *State) computeGoesOn(ids []int) bool {
 			was := before
 			before = *c
 			n, ok := slices.BinarySearch(steps, c.step)
-			if !ok || was.step != c.step-1 || !c.has[atBackward] || c.first == 0 || !was.has[atCollective] {
+			if !ok || was.step != c.step-1 || !c.has[atCollective] || c.first == 0 || !was.has[atCollective] {
 				continue
 			}
 			from := was.release(atCollective)
 			x[n] = append(x[n], float64(c.split+c.first-from))
-			y[n] = append(y[n], float64(c.release(atBackward)-from))
+			y[n] = append(y[n], float64(c.release(atCollective)-from-c.wait[atCollective]))
 		}
 	}
 	var xx, xy float64
@@ -260,7 +276,7 @@ func (s *State) computeGoesOn(ids []int) bool {
 			xy += (x[i] - mx) * (y[i] - my)
 		}
 	}
-	return xy > xx/2 && xx > 0
+	return xy > xx/2 && xx > 0, xx > 0
 }
 
 // filler walks over the steps of one rank.
@@ -295,6 +311,12 @@ func (f *filler) add(c *cell, at int, known bool) {
 	b := f.rd.barrier
 	var launched, device float64
 	switch b {
+	case atCollective:
+		if f.devices {
+			// The host's forward and backward are launches.
+			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
+			after[Forward], after[Backward] = 0, 0
+		}
 	case atBackward:
 		before[Backward] -= float64(c.wait[b])
 		if f.devices {
@@ -313,11 +335,17 @@ func (f *filler) add(c *cell, at int, known bool) {
 			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
 		}
 	}
-	f.comm += float64(c.comm[0])
-	if f.rd.beside {
+	switch {
+	case f.rd.beside && f.devices:
+		// What the device computes under the earlier collectives is in no span:
+		// only the last one of the step is waited for.
+		f.comm += float64(c.wait[b])
+	case f.rd.beside:
 		before[Forward] += float64(c.covered[0])
 		before[Backward] += float64(c.covered[1])
-		f.comm -= float64(c.covered[0] + c.covered[1])
+		f.comm += float64(c.comm[0] - c.covered[0] - c.covered[1])
+	default:
+		f.comm += float64(c.comm[0])
 	}
 	f.world += float64(c.world)
 	f.tokens += float64(c.tokens)
@@ -372,6 +400,25 @@ func (f *filler) store(c *cell, i int, extra float64) {
 	}
 	if f.tokens > 0 {
 		rd.tokens.set(k, i, f.tokens)
+	}
+}
+
+// wholeGroups makes collectives of all ranks of those in a group that all ranks
+// are in: profiles name the group, and not always its size.
+func (rd *rounds) wholeGroups() {
+	for g := range rd.group {
+		id := rd.groups[0][g]
+		if id == 0 || slices.ContainsFunc(rd.groups, func(of [2]uint16) bool { return of[g] != id }) {
+			continue
+		}
+		for r := range rd.ids {
+			for s := range rd.m() {
+				if v := rd.group[g].at(r, s); v == v {
+					rd.world.set(r, s, rd.world.at(r, s)+v)
+				}
+			}
+			rd.groups[r][g] = 0
+		}
 	}
 }
 

@@ -136,10 +136,10 @@ func (s *State) windowRank(r int) {
 	steps := s.stepsWith(rd.ids)[b]
 	rs.windows.devices = s.fillRows(rd, steps)
 	rs.windows.barrier = b
-	covered := make(map[int64][2]int64)
+	covered := make(map[int64][3]int64)
 	for c := range rs.steps.all() {
-		if c.covered != [2]int64{} {
-			covered[c.step] = c.covered
+		if sum := [3]int64{c.covered[0], c.covered[1], c.comm[0] + c.comm[1]}; sum != [3]int64{} {
+			covered[c.step] = sum
 		}
 	}
 	var out []window
@@ -186,7 +186,7 @@ func (s *State) windowRank(r int) {
 }
 
 // window sums up the rounds [from, to) of a single rank.
-func (rd *rounds) window(from, to int, covered map[int64][2]int64, replaced map[int64]bool) (w window, ok bool) {
+func (rd *rounds) window(from, to int, covered map[int64][3]int64, replaced map[int64]bool) (w window, ok bool) {
 	var periods []float64
 	for i := from; i < to; i++ {
 		if p := rd.period.at(0, i); p == p {
@@ -224,9 +224,10 @@ func (rd *rounds) window(from, to int, covered map[int64][2]int64, replaced map[
 		for g := range rd.group {
 			w[wGroup+g] += whole(rd.group[g].at(0, i))
 		}
-		for k, v := range covered[rd.steps[i]] {
-			w[wCovered+k] += v
-		}
+		by := covered[rd.steps[i]]
+		w[wCovered] += by[0]
+		w[wCovered+1] += by[1]
+		w[wComm] += by[2]
 		for p := range rd.phase {
 			w[wPhase+p] += whole(rd.phase[p].at(0, i))
 		}
@@ -259,7 +260,7 @@ func (s *State) fromWindows() *rounds {
 		}
 	}
 	rd := &rounds{barrier: b, ids: ids, steps: steps, per: WindowSteps}
-	rd.beside = b == atCollective && s.computeGoesOn(ids)
+	s.setLanes(rd)
 	all := occurrence{tokens: true, group: [2]bool{true, true}}
 	for p := range all.phase {
 		all.phase[p] = true
@@ -282,7 +283,7 @@ func (s *State) fromWindows() *rounds {
 			if !ok || w[wCount] == 0 {
 				continue
 			}
-			rd.addWindow(k, i, &w)
+			rd.addWindow(k, i, &w, rs.windows.devices)
 			sketches[i]++
 			for q := range rd.sketch[i] {
 				rd.sketch[i][q] += float64(w[wMedian+q])
@@ -296,24 +297,31 @@ func (s *State) fromWindows() *rounds {
 		rd.steps[i] *= WindowSteps
 	}
 	rd.setRoles(roles)
+	rd.wholeGroups()
 	rd.setHides(devices)
 	rd.finish()
 	return rd
 }
 
-func (rd *rounds) addWindow(k, i int, w *window) {
+func (rd *rounds) addWindow(k, i int, w *window, devices bool) {
 	mean := func(v int64) float64 { return float64(v) / float64(w[wCount]) }
-	own, host := mean(w[wOwn]), mean(w[wPhase+int(Host)])
+	own := mean(w[wOwn])
+	if rd.beside && devices {
+		// Only the last collective of a step is waited for: see filler.add.
+		own += mean(w[wComm] - w[wWait])
+	}
+	var inPhases float64
 	for p := Host + 1; p < phases; p++ {
 		v := mean(w[wPhase+int(p)])
-		if rd.beside && (p == Forward || p == Backward) {
+		if rd.beside && !devices && (p == Forward || p == Backward) {
 			c := mean(w[wCovered+int(p-Forward)])
 			v += c
 			own += c
 		}
+		inPhases += v
 		rd.phase[p].set(k, i, v)
 	}
-	rd.phase[Host].set(k, i, host)
+	rd.phase[Host].set(k, i, own-inPhases)
 	rd.own.set(k, i, own)
 	rd.period.set(k, i, mean(w[wPeriod]))
 	rd.wait.set(k, i, mean(w[wWait]))
