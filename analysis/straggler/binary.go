@@ -67,10 +67,11 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	out.windowed, out.forgot, out.oldest = r.Bool(), r.Bool(), r.Int()
 	const most = 1<<31 - 1
 	out.SetWorldSize(r.Small(most))
-	var p packing
+	p := takePacking()
+	defer p.giveBack()
 	for range r.Count(8) {
 		rank := r.Small(most)
-		if rs := out.rank(rank); !rs.read(r, &p) {
+		if rs := out.rank(rank); !rs.read(r, p) {
 			return fmt.Errorf("straggler: a state: %w", columns.ErrDamaged)
 		} else if n := len(rs.steps.blocks); n > 0 {
 			out.cells += rs.steps.n

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/internal/columns"
 )
@@ -52,8 +53,9 @@ func (st *store) add(c *cell) (more, disputed int) {
 		return st.n - before, 0
 	}
 	if b := len(st.blocks); b == 0 || st.loose[0].step > st.blocks[b-1].last {
-		var p packing
+		p := takePacking()
 		st.blocks = append(st.blocks, p.block(st.loose[:blockCells]))
+		p.giveBack()
 		st.loose = st.loose[:copy(st.loose, st.loose[blockCells:])]
 		return st.n - before, 0
 	}
@@ -84,7 +86,8 @@ func (st *store) pack() (disputed int) {
 	first, last := st.loose[0].step, st.loose[len(st.loose)-1].step
 	from, _ := slices.BinarySearchFunc(st.blocks, first, func(b block, step int64) int { return cmp.Compare(b.last, step) })
 	to := from
-	var p packing
+	p := takePacking()
+	defer p.giveBack()
 	var all []cell
 	for ; to < len(st.blocks) && st.blocks[to].first <= last; to++ {
 		all = append(all, p.open(&st.blocks[to])...)
@@ -130,7 +133,8 @@ func (st *store) cut(step int64) {
 	if len(st.blocks) == 0 || st.blocks[0].first >= step {
 		return
 	}
-	var p packing
+	p := takePacking()
+	defer p.giveBack()
 	cells := p.open(&st.blocks[0])
 	k := slices.IndexFunc(cells, func(c cell) bool { return c.step >= step })
 	st.n -= k
@@ -141,7 +145,8 @@ func (st *store) cut(step int64) {
 // store is packed.
 func (st *store) all() iter.Seq[*cell] {
 	return func(yield func(*cell) bool) {
-		p := new(packing)
+		p := takePacking()
+		defer p.giveBack()
 		for i := range st.blocks {
 			cells := p.open(&st.blocks[i])
 			for k := range cells {
@@ -155,7 +160,8 @@ func (st *store) all() iter.Seq[*cell] {
 
 // ends gives the first and the last step of a packed store that has any.
 func (st *store) ends() (first, last cell) {
-	var p packing
+	p := takePacking()
+	defer p.giveBack()
 	first = p.open(&st.blocks[0])[0]
 	cells := p.open(&st.blocks[len(st.blocks)-1])
 	return first, cells[len(cells)-1]
@@ -163,7 +169,8 @@ func (st *store) ends() (first, last cell) {
 
 // middle gives a step from the middle of a packed store that has any.
 func (st *store) middle() cell {
-	var p packing
+	p := takePacking()
+	defer p.giveBack()
 	cells := p.open(&st.blocks[len(st.blocks)/2])
 	return cells[len(cells)/2]
 }
@@ -174,6 +181,13 @@ type packing struct {
 	cells [blockCells]cell
 	buf   []byte
 }
+
+// packings are 37 KB each, of which a block needs one for microseconds.
+var packings = sync.Pool{New: func() any { return new(packing) }}
+
+func takePacking() *packing { return packings.Get().(*packing) }
+
+func (p *packing) giveBack() { packings.Put(p) }
 
 // block packs at least one and at most blockCells steps.
 func (p *packing) block(cells []cell) block {

@@ -164,7 +164,8 @@ func (s *State) windowRank(r int) {
 	for g, id := range rd.groups[0] {
 		rs.windows.groups[g] = rd.names[id]
 	}
-	var p packing
+	p := takePacking()
+	defer p.giveBack()
 	var kept []cell
 	var blocks []block
 	n := 0
