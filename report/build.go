@@ -91,6 +91,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
+	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {

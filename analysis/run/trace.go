@@ -70,8 +70,10 @@ type traceReader struct {
 	procs   map[procKey]*traceProcess
 	order   []*traceProcess
 	hosts   map[string]string
-	scale   int64 // nanoseconds of one unit of time
+	paths   map[string]string // of files, by hash
+	scale   int64             // nanoseconds of one unit of time
 	stopped func() error
+	events  func(*Process) func(*dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
@@ -89,12 +91,17 @@ type traceProcess struct {
 	*Process
 	key    procKey
 	sink   Sink
+	raw    func(*dftracer.Event)
 	events map[string]bool // names of the events that the trace has
+	files  map[string]*fileUse
 }
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped}
+	t := &traceReader{
+		open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
+		scale: g.scale, stopped: s.stopped, events: s.Events,
+	}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
 	}
@@ -108,6 +115,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error)
 	var out []*Process
 	for _, p := range t.order {
 		p.finish()
+		t.nameFiles(p)
 		if name, ok := t.hosts[p.key.host]; ok {
 			p.Host = name
 		}
@@ -164,6 +172,9 @@ func (t *traceReader) file(path string) error {
 		if !touched[p] {
 			touched[p] = true
 			p.Sources = append(append(p.Sources, path), t.group.same[path]...)
+		}
+		if p.raw != nil {
+			p.raw(ev)
 		}
 		t.take(p, ev)
 	}
@@ -228,6 +239,9 @@ func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
 			p.Rank, p.RankKnown = t.group.rank, true
 		}
 		p.sink = t.open(p.Process)
+		if t.events != nil {
+			p.raw = t.events(p.Process)
+		}
 		t.procs[key] = p
 		t.order = append(t.order, p)
 	}
@@ -248,6 +262,7 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 		t.complete(p, ev)
 	case ev.TS > 0:
 		p.seen(ev.TS * t.scale)
+		t.fileCall(p, ev)
 	}
 }
 
@@ -301,6 +316,10 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 	switch ev.Name {
 	case dftracer.NameHostHash:
 		t.hosts[value] = key
+	case dftracer.NameFileHash:
+		if len(t.paths) < 1<<17 {
+			t.paths[value] = key
+		}
 	case dftracer.NameProcess:
 		if n, err := strconv.Atoi(value); err == nil && key == argRank {
 			p.Rank, p.RankKnown = n, true
@@ -402,6 +421,7 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 		p.Bad++ // a time relative to something that the file does not say
 		return
 	}
+	t.fileCall(p, ev)
 	s := &t.span
 	*s = Span{
 		ID: ev.ID, Name: standardName(ev.Cat, ev.Name), Cat: ev.Cat, Start: ev.TS * t.scale, End: ev.End() * t.scale,
