@@ -28,7 +28,24 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	for _, text := range p.Sources {
 		dst = columns.AppendBytes(dst, text)
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(p.Files)))
+	for i := range p.Files {
+		u := &p.Files[i]
+		dst = binary.AppendVarint(columns.AppendBytes(dst, u.Path), u.Failed)
+		for _, t := range u.transfers() {
+			for _, v := range t.numbers() {
+				dst = binary.AppendVarint(dst, *v)
+			}
+		}
+	}
 	return dst, nil
+}
+
+// transfers are the parts of u in the order in which they are stored.
+func (u *FileUse) transfers() [3]*Transfer { return [...]*Transfer{&u.Read, &u.Written, &u.Other} }
+
+func (t *Transfer) numbers() [6]*int64 {
+	return [...]*int64{&t.Calls, &t.Bytes, &t.Time, &t.Least, &t.Most, &t.Longest}
 }
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler].
@@ -54,6 +71,15 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 	p.digest = r.Fixed()
 	for range r.Count(1) {
 		p.Sources = append(p.Sources, r.String())
+	}
+	for range r.Count(20) {
+		u := FileUse{Path: r.String(), Failed: r.Int()}
+		for _, t := range u.transfers() {
+			for _, v := range t.numbers() {
+				*v = r.Int()
+			}
+		}
+		p.Files = append(p.Files, u)
 	}
 	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 {
 		return fmt.Errorf("run: a process: %w", columns.ErrDamaged)
