@@ -27,8 +27,8 @@ type grpcService struct {
 	r *Receiver
 }
 
-// serviceDesc is the service with another code for broken requests: OTLP wants
-// InvalidArgument, the library says Internal.
+// serviceDesc is the service with a decoder of our own: OTLP wants
+// InvalidArgument for broken requests, the library says Internal.
 func serviceDesc() *grpc.ServiceDesc {
 	desc := collectorpb.TraceService_ServiceDesc
 	desc.Methods = []grpc.MethodDesc{{MethodName: desc.Methods[0].MethodName, Handler: export}}
@@ -36,15 +36,31 @@ func serviceDesc() *grpc.ServiceDesc {
 }
 
 func export(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the library's order
-	s, r := service.(grpcService), &collectorpb.ExportTraceServiceRequest{}
-	if err := decode(r); err != nil {
+	s, raw, req := service.(grpcService), &rawMessage{}, &collectorpb.ExportTraceServiceRequest{}
+	if err := decode(raw); err != nil {
 		s.r.refused.Add(1)
-		if status.Code(err) == codes.Internal {
-			err = status.Error(codes.InvalidArgument, status.Convert(err).Message())
-		}
 		return nil, err
 	}
-	return s.Export(ctx, r)
+	if err := proto.Unmarshal(raw.body, req); err != nil {
+		s.r.refused.Add(1)
+		return nil, status.Error(codes.InvalidArgument, broken(err).Error())
+	}
+	return s.Export(ctx, req)
+}
+
+// rawMessage is a request that is not decoded yet.
+type rawMessage struct{ body []byte }
+
+// rawCodec leaves requests as they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+
+func (rawCodec) Unmarshal(body []byte, v any) error {
+	v.(*rawMessage).body = body
+	return nil
 }
 
 // Export implements the service.

@@ -94,7 +94,7 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 	}
 	r := &Receiver{o: o, sink: sink, listen: l, slots: make(chan struct{}, o.MaxConcurrent), served: make(chan struct{})}
 	r.rate = rate{perSecond: float64(o.MaxRate), tokens: rateBurst * float64(o.MaxRate)}
-	r.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(o.MaxBody))
+	r.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(o.MaxBody), grpc.ForceServerCodec(rawCodec{}))
 	r.grpc.RegisterService(serviceDesc(), grpcService{r: r})
 	r.server = &http.Server{
 		Handler: r, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
