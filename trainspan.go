@@ -37,6 +37,14 @@ import (
 // files of a run.
 const DirVariable = "TRAINSPAN_DIR"
 
+// RunVariable is the environment variable by which a program learns that it runs
+// under trainspan run, and under which one.
+const RunVariable = "TRAINSPAN_RUN"
+
+// attrRecorded is a resource attribute that says so to the receiver of that
+// trainspan run: the spans are in files that the program writes by itself.
+const attrRecorded = "trainspan.recorded"
+
 // Option says something about the job in code. What code says wins over the
 // environment, and the environment over the configuration file.
 type Option func(*settings)
@@ -162,6 +170,9 @@ func (s *settings) placeFiles(cfg *config.Config) error {
 	}
 	if trace {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
+		if above := os.Getenv(RunVariable); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
+			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
+		}
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ type Run struct {
 	Forward *Forward `json:"forward,omitempty"`
 	Python  *Python  `json:"python,omitempty"`
 
+	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
 	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
 }
 
@@ -92,7 +93,8 @@ type OTLP struct {
 	Requests int64  `json:"requests"`
 	Spans    int64  `json:"spans"`
 	Own      int64  `json:"own"`     // spans of processes that write files themselves
-	Refused  int64  `json:"refused"` // requests
+	Rejected int64  `json:"rejected"` // spans for which there was no room
+	Refused  int64  `json:"refused"`  // requests
 }
 
 // Forward is what became of the spans that were to be sent on.
