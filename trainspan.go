@@ -172,9 +172,24 @@ func (s *settings) placeFiles(cfg *config.Config) error {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
 		if above := os.Getenv(RunVariable); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
 			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
+			receiverOnly(&out.OTLP)
 		}
 	}
 	return nil
+}
+
+// receiverOnly sends spans alone where the only address is that of the receiver
+// of trainspan run, which takes nothing else.
+func receiverOnly(o *config.OTLP) {
+	if o.Endpoint != "" {
+		return
+	}
+	if o.LogsEndpoint == "" && !o.Logs.IsSet() {
+		o.Logs = config.Value(false)
+	}
+	if o.MetricsEndpoint == "" && !o.Metrics.IsSet() {
+		o.Metrics = config.Value(false)
+	}
 }
 
 // runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of a
