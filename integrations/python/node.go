@@ -25,15 +25,20 @@ type node struct {
 // cellThreads is for how many threads a ring tells what they started last.
 const cellThreads = 16
 
-// node gives the node of a name.
-func (p *process) node(n *ring.Name) *node {
-	d := p.nodes[n.ID]
-	if d == nil {
-		d = &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1}
-		p.nodes[n.ID] = d
+// node gives the node of a name, with those above it.
+func (p *process) node(n *ring.Name) *node { return p.nodeBelow(n, 0) }
+
+// maxTree bounds how deep the tree of nodes may be.
+const maxTree = 64
+
+func (p *process) nodeBelow(n *ring.Name, depth int) *node {
+	if d := p.nodes[n.ID]; d != nil {
+		return d
 	}
-	if n.Above != 0 && d.above == nil && n.Above != n.ID {
-		if a := p.nodes[n.Above]; a != nil && !a.under(d) {
+	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1}
+	p.nodes[n.ID] = d // before those above it: ids may go round in circles
+	if above := p.ring.Name(n.Above); above != nil && depth < maxTree {
+		if a := p.nodeBelow(above, depth+1); !a.under(d) {
 			d.above = a
 			a.below = append(a.below, d)
 			d.off, d.epoch, d.step, d.args = a.off, a.epoch, a.step, a.args

@@ -49,8 +49,10 @@ type Ring struct {
 	holes   []hole
 	chains  chains
 	batch   []byte
+	late    [slotSize]byte
 	record  Record
 	stats   Stats
+	refused int64 // slots that the writer found no space for
 	settle  time.Duration
 	ended   bool
 }
@@ -170,6 +172,9 @@ func (r *Ring) Forks() int { return int(min(r.forks, 1<<20)) }
 // Python is the version of the interpreter, as sys.hexversion.
 func (r *Ring) Python() uint64 { return r.python }
 
+// Name gives an entry of the table of names, or nil.
+func (r *Ring) Name(id uint32) *Name { return r.side.names[id] }
+
 // Who is what the process said about itself when it opened the ring.
 func (r *Ring) Who() Who { return r.side.who }
 
@@ -191,6 +196,7 @@ func (r *Ring) Metas() []Meta {
 func (r *Ring) Stats() Stats {
 	s := r.stats
 	s.Bad += r.side.bad
+	s.Lost += r.refused
 	return s
 }
 

@@ -265,15 +265,20 @@ def _build():
 
     def slot():
         """A slot, where the quick way found none."""
-        was = take
-        try:
-            return was()
-        except StopIteration:
-            pass
-        with lock:
-            if take is was and ready():
-                grow()
-        return take()
+        for _ in range(100):  # other threads may fill a region before this one runs again
+            was = take
+            try:
+                return was()
+            except StopIteration:
+                pass
+            with lock:
+                if not ready():
+                    break
+                if take is was:
+                    grow()
+        if words is not None:
+            words[35] += 1
+        raise OSError("no slot")
 
     def ready():
         """Whether there is a ring. The first call opens it, once there is a place."""
@@ -288,7 +293,7 @@ def _build():
         try:
             data = encode(values)
         except ValueError:  # not a number
-            data = encode({k: str(v) if isinstance(v, float) else v for k, v in values.items()})
+            data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
         data = data.encode("utf-8", "replace")
         if len(data) > MAX_TEXT:
             data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]}).encode("utf-8", "replace")
@@ -317,31 +322,29 @@ def _build():
         """Nanoseconds since the epoch, by the clock of the spans."""
         return clock() + offset
 
-    def name(name, cat, variant=0):
-        """The id of a name. Variants of a name have ids of their own."""
-        key = (name, cat, variant)
-        n = known.get(key)
+    def name(name, cat, variant=0, above=0):
+        """The id of a name. Variants of a name have ids of their own; above is the
+        node that it lies below, for update and switch."""
+        try:
+            key = (name, cat, variant)
+            n = known.get(key)
+        except TypeError:
+            key = (str(name), str(cat), 0)
+            n = known.get(key)
         if n is None:
+            n = 1
             try:
                 with lock:
                     n = known.get(key)
                     if n is None:
                         n = lasting() if cat in _LASTING else short()
-                        add_line({"n": n, "name": str(name), "cat": str(cat)}, True)
+                        add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
                         known[key], named[n] = n, key
             except Exception:
-                n = n or 1
+                pass
         return n
 
-    def tree(n, above):
-        """Says that the node n lies below another one, for update and switch."""
-        try:
-            with lock:
-                add_line({"n": n, "above": above}, True)
-        except Exception:
-            pass
-
-    def push(n, at):
+    def push(n, at, args):
         if not ready():
             return None
         s = local.s
@@ -351,16 +354,16 @@ def _build():
         token = (t, n, s)
         s.append(token)
         if n >= LASTING:
-            write(n | BEGIN, t, 0, s[0], len(s) - 1)
+            write(n | BEGIN, t, 0, s[0], len(s) - 1, args)
         return token
 
-    def start(n, at=None):
+    def start(n, at=None, args=None):
         """Starts a span of this thread, now or at a time before; gives what end
-        wants."""
+        wants. Arguments are kept of spans that have a begin slot."""
         if not on:
             return None
         try:
-            if at is None:
+            if at is None and args is None:
                 s = local.s
                 s[1][n] = t = clock()
                 token = (t, n, s)
@@ -369,7 +372,7 @@ def _build():
         except Exception:
             pass
         try:
-            return push(n, at)
+            return push(n, at, args)
         except Exception:
             return None
 
@@ -476,22 +479,24 @@ def _build():
             pass
         return False
 
-    def enter(n):
-        """What starts a span n and gives nothing: the cheapest way."""
-        def enter(self=None):
+    def enter(n, value=None):
+        """A function that starts a span n and gives the value."""
+
+        def enter():
             try:
                 s = local.s
                 s[1][n] = t = clock()
                 s.append((t, n, s))
             except Exception:
                 start(n)
-            return self
+            return value
 
         return enter
 
     def leave(n):
-        """The __exit__ for enter."""
-        def leave(self, kind, error, trace):
+        """A function that ends the innermost span n, with the arguments of __exit__."""
+
+        def leave(kind=None, error=None, trace=None):
             try:
                 t1 = clock()
                 s = local.s
@@ -509,9 +514,12 @@ def _build():
 
         return leave
 
-    def wrap(n, f):
-        """f inside a span n."""
+    def wrap(n, f, node):
+        """f inside a span n, unless the node is off."""
+
         def call(*args, **kwargs):
+            if node.off:
+                return f(*args, **kwargs)
             try:
                 s = local.s
                 s[1][n] = t = clock()
@@ -519,16 +527,27 @@ def _build():
                 s.append(token)
             except Exception:
                 token = start(n)
-            failed = FAILED
+                t, _, s = token or (0, 0, None)
             try:
                 value = f(*args, **kwargs)
-                failed = 0
+            except BaseException:
+                if token is not None:
+                    finish(token[2], token, clock(), None, n | FAILED)
+                raise
+            try:
+                t1 = clock()
+                top = s.pop()
+                if top is token:
+                    pack(buf, take(), t, t1, s[0], len(s), n)
+                    return value
+                s.append(top)
+            except StopIteration:
+                late(t, t1, s, n)
                 return value
-            finally:
-                if failed:
-                    stop(n, None, True)
-                else:
-                    end(token)
+            except Exception:
+                pass
+            end(token)
+            return value
 
         return call
 
@@ -552,13 +571,24 @@ def _build():
             add_line({"t": thread, "tid": int(tid), "lane": True})
         return thread
 
-    def span(n, t, t1, args=None, value=0):
-        """A span of this thread that is over, by the clock of the ring, with a count."""
+    def counted(n, t, token, count):
+        """Ends an element of an iterator that began at t or with a token."""
         try:
-            s = local.s
-            write(n, t, t1, s[0], len(s), args, value)
+            t1 = clock()
+            s = local.s if token is None else token[2]
+            depth = len(s)
+            if token is not None:
+                depth = find(s, token, 0)
+                if not depth:
+                    return
+                n, t = n | remove(s, depth), token[0]
+            write(n, t, t1, s[0], depth, None, count)
         except Exception:
             pass
+
+    def switch(n, to):
+        """Says that a node and those below it are switched on or off, for update."""
+        mark(STATE, n, None, 0, to)
 
     def mark(kind, n, args=None, epoch=-1, step=-1):
         try:
@@ -602,10 +632,16 @@ def _build():
 
     def configure(path, force=False):
         """Says where the ring goes without `trainspan run`."""
-        nonlocal log, on
-        log = path
+        nonlocal log, on, wanted
+        log = log or path if force else path
         if force and not opened:
-            on = True
+            on = wanted = enable is None or wanted
+
+    def disable():
+        """Records nothing from now on."""
+        nonlocal on, wanted, take
+        on = wanted = False
+        take = exhausted
 
     def close():
         """Says that the process ends in good order, as far as it can tell."""
@@ -634,10 +670,10 @@ def _build():
 
 
 _made = _build()
-(enabled, now, name, tree, start, end, stop, drop, inside, enter, leave, wrap, event, span, mark, point, position, meta, call, configure, close) = (
-    _made[key]
-    for key in "enabled now name tree start end stop drop inside enter leave wrap event span mark point position meta call configure close".split()
-)
+_names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
+disable close clock wanted""".split()
+(enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
+ disable, close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
-del _made
+del _made, _names
