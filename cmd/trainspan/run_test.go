@@ -56,7 +56,7 @@ type started struct {
 
 // clean is an environment without a launcher.
 func clean(dir string, more ...string) []string {
-	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(), "GORACE=atexit_sleep_ms=0"}
+	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0"}
 	return append(env, more...)
 }
 
@@ -68,8 +68,15 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 		t.Fatal(err)
 	}
 	s := &started{Cmd: exec.Command(filepath.Join(bin, "trainspan"), append([]string{"run"}, args...)...), t: t, dir: dir}
-	s.Dir, s.Env = dir, clean(bin)
+	s.Dir, s.Env = dir, append(clean(bin), "TMPDIR="+t.TempDir())
 	s.Cmd.Stderr = &s.err
+	t.Cleanup(func() { // of those whose telemetry process is killed
+		for _, left := range rundir.FindLeft(dir) {
+			for _, folder := range left.Folders {
+				_ = os.RemoveAll(folder)
+			}
+		}
+	})
 	return s
 }
 
@@ -536,6 +543,112 @@ func TestRunIsKilled(t *testing.T) {
 	}
 	for _, path := range traces {
 		dftest.Check(t, path)
+	}
+}
+
+// When all of trainspan run is killed, the job goes on recording, and an import of
+// the directory brings it in.
+func TestRunAndItsTelemetryAreKilled(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := t.TempDir()
+	const program = `
+from trainspan.dftracer.logger import ai
+import sys
+@ai.compute.forward
+def forward(): pass
+for i in range(10): forward()
+print("ready", flush=True)
+open("go").read()
+for i in range(10): forward()
+open("result", "w").write("went on")
+`
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := prepare(t, dir, "--", python, "train.py")
+	s.begin()
+	s.expect("ready")
+	helper := helperOf(t, s.Process.Pid)
+	r, at := theRun(t, dir)
+	for _, pid := range []int{s.Process.Pid, helper} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(s.Path, args...)
+		cmd.Dir, cmd.Env = dir, s.Env
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if out, status := run("import", at); status != 1 || !strings.Contains(out, "still writes it") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the job", func() bool {
+		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, path := range list {
+			if to, err := os.Readlink(path); err == nil && to == dir {
+				return false
+			}
+		}
+		return true
+	})
+	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on" {
+		t.Errorf("the job wrote %q, %v", text, err)
+	}
+	if out, status := run("import", filepath.Join(dir, rundir.Root)); status != 0 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
+	found := 0
+	for _, path := range traces {
+		if filepath.Base(path) != "resources.pfw.gz" {
+			found += forwards(t, path)
+		}
+	}
+	if found != 20 {
+		t.Errorf("%d spans are in %v", found, traces)
+	}
+	for _, folder := range filepath.SplitList(r.Ring) {
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("%s is left", folder)
+		}
+	}
+}
+
+// forwards counts the forward spans of a trace that may be cut off.
+func forwards(t *testing.T, path string) (n int) {
+	t.Helper()
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			return n
+		}
+		if ev.Phase == dftracer.PhaseComplete && ev.Name == "forward" {
+			n++
+		}
 	}
 }
 
