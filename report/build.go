@@ -37,6 +37,7 @@ func Build(j *Job) *Report {
 		tables[i] = j.Attempts[i].State.Table()
 	}
 	r.attempts(j)
+	r.outcomes(starts(j.Skipped, j.Job.SessionTag))
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)

@@ -39,6 +39,7 @@ func Text(w io.Writer, r *Report) error {
 	s.ranks(r)
 	s.steps(r)
 	s.checkpoints(r)
+	s.evidence(r)
 	s.quality(r)
 	if _, err := io.WriteString(w, strings.Join(s.lines[:min(len(s.lines), maxLines)], "\n")+"\n"); err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -130,6 +131,9 @@ func (s *screen) attempts(r *Report) {
 		end := "no proper end"
 		if a.Ended {
 			end = "ended"
+		}
+		if a.Outcome != "" {
+			end = a.Outcome
 		}
 		steps := "none"
 		if a.FirstStep >= 0 {
