@@ -71,6 +71,7 @@ type Attempt struct {
 	Stop      int64              `json:"stop_ns"`           // the end or the last sign of life
 	Ended     bool               `json:"ended"`             // properly, on every rank
 	Outcome   string             `json:"outcome,omitempty"` // how its command ended, where trainspan run saw it end badly
+	Running   bool               `json:"running,omitempty"` // see [Live]
 	Ranks     int                `json:"ranks"`
 	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
 	LastStep  int64              `json:"last_step"`
