@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +17,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
@@ -819,6 +824,74 @@ func TestRunReceivesOTLP(t *testing.T) {
 	}
 	if strings.Contains(s.err.String(), "telemetry lost") {
 		t.Errorf("it says %s", s.err.String())
+	}
+}
+
+// What is received goes on to the user's backend, with its headers, counted.
+func TestRunForwards(t *testing.T) {
+	var spans atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var req collectorpb.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &req) != nil || r.Header.Get("Authorization") != "token" || r.URL.Path != "/v1/traces" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		for _, rs := range req.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				spans.Add(int64(len(ss.GetSpans())))
+			}
+		}
+	}))
+	defer backend.Close()
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--forward", backend.URL, "--", "sh", "-c", "runjob send http 5; runjob train 3 0")
+	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_HEADERS=authorization=token")
+	if status := s.finish(); status != 0 {
+		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	r, _ := theRun(t, dir)
+	if f := r.Forward; f == nil || f.Lost != 0 || f.Sent != f.Spans || f.Sent != r.OTLP.Spans || f.Sent != spans.Load() || f.Sent <= 6 {
+		t.Errorf("run.json says %+v of %+v, the backend got %d", r.Forward, r.OTLP, spans.Load())
+	}
+	backend.Close()
+	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 spans were not sent on") {
+		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+}
+
+// Profiler files of this start are imported, those of earlier ones are not.
+func TestRunImportsProfiles(t *testing.T) {
+	dir := t.TempDir()
+	const profile = `{"schemaVersion":1,"traceEvents":[
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","pid":100,"tid":100,"ts":1778000000000000,"dur":1000,"args":{"External id":1}},
+{"ph":"X","cat":"cpu_op","name":"aten::add","pid":100,"tid":100,"ts":1778000000000100,"dur":10,"args":{"External id":2}}
+],"traceName":"x"}`
+	prof := filepath.Join(dir, "prof")
+	if err := os.Mkdir(prof, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(prof, "old.pt.trace.json")
+	for n, path := range []string{old, filepath.Join(dir, "new")} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, profile, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if past := time.Now().Add(-time.Hour); os.Chtimes(old, past, past) != nil {
+		t.Fatal("the date of a file cannot be set")
+	}
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json")
+	if status := s.finish(); status != 0 || s.err.Len() != 0 {
+		t.Fatalf("status %d: %s", status, s.err.String())
+	}
+	_, at := theRun(t, dir)
+	counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts
+	if counts["pipeline/train.iteration/X"] != 1 {
+		t.Errorf("counts are %v", counts)
+	}
+	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
+		t.Errorf("%v were left in the directory of the profiler", left)
 	}
 }
 
