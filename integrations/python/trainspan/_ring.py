@@ -400,19 +400,9 @@ def _build():
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
         try:
-            t1 = clock()
-            s = local.s
-            top = s.pop()
-            if top[1] is n and args is None and failed is None:
-                pack(buf, take(), top[0], t1, s[0], len(s), n)
-                return
-            s.append(top)
-        except StopIteration:
-            late(top[0], t1, s, n)
-            return
+            finish(local.s, None, clock(), args, n if failed is None else n | FAILED)
         except Exception:
-            return
-        finish(s, None, t1, args, n if failed is None else n | FAILED)
+            pass
 
     def late(t, t1, s, w):
         """Writes a span for which the quick way found no slot."""
@@ -479,10 +469,13 @@ def _build():
             pass
         return False
 
-    def enter(n, value=None):
-        """A function that starts a span n and gives the value."""
+    def enter(n, value=None, note=()):
+        """A function that starts a span n and gives the value. With metadata=True it
+        writes metadata of the name note instead."""
 
-        def enter():
+        def enter(metadata=False):
+            if metadata:
+                return mark(NOTE, name(*note), None, 0, 0)
             try:
                 s = local.s
                 s[1][n] = t = clock()
@@ -493,10 +486,13 @@ def _build():
 
         return enter
 
-    def leave(n):
-        """A function that ends the innermost span n, with the arguments of __exit__."""
+    def leave(n, note=()):
+        """A function that ends the innermost span n, with the arguments of __exit__ or
+        metadata as for enter."""
 
-        def leave(kind=None, error=None, trace=None):
+        def leave(kind=None, error=None, trace=None, metadata=False):
+            if metadata or kind is True:
+                return mark(NOTE, name(*note), None, 0, 0)
             try:
                 t1 = clock()
                 s = local.s
@@ -527,25 +523,12 @@ def _build():
                 s.append(token)
             except Exception:
                 token = start(n)
-                t, _, s = token or (0, 0, None)
             try:
                 value = f(*args, **kwargs)
             except BaseException:
                 if token is not None:
                     finish(token[2], token, clock(), None, n | FAILED)
                 raise
-            try:
-                t1 = clock()
-                top = s.pop()
-                if top is token:
-                    pack(buf, take(), t, t1, s[0], len(s), n)
-                    return value
-                s.append(top)
-            except StopIteration:
-                late(t, t1, s, n)
-                return value
-            except Exception:
-                pass
             end(token)
             return value
 
@@ -670,10 +653,9 @@ def _build():
 
 
 _made = _build()
-_names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
-disable close clock wanted""".split()
-(enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
- disable, close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
+for _name in """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
+disable close clock wanted""".split():
+    globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
-del _made, _names
+del _made, _name

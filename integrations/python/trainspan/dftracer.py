@@ -40,10 +40,6 @@ def get_time_scale():
     return 1e6
 
 
-def get_default_args(func):
-    return {k: p.default for k, p in inspect.signature(func).parameters.items() if p.default is not p.empty}
-
-
 class TagType:
     KEY, VALUE, IGNORE = range(3)
 
@@ -127,7 +123,7 @@ class DFTracerAI:
 
     # Functions in slots: a with statement finds them as if they were methods, and
     # each node has its own, which know their span.
-    __slots__ = ("__enter__", "__exit__", "cat", "name", "off", "_n", "_above", "_children", "_loops", "_extra", "__dict__", "__weakref__")
+    __slots__ = ("__enter__", "__exit__", "start", "stop", "cat", "name", "off", "_n", "_above", "_children", "_loops", "_extra", "__dict__", "__weakref__")
 
     def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None, _variant=0):
         self.cat, self.name = str(cat), str(name or cat)
@@ -141,14 +137,16 @@ class DFTracerAI:
     def _set(self, on):
         self.off = not (on and DFTRACER_ENABLE)
         if self.off:
-            self.__enter__, self.__exit__ = itertools.repeat(self).__next__, _nothing
-        elif self._extra:
-            self.__enter__, self.__exit__ = _ring.enter(self._n, self), self._leave
-        else:
-            self.__enter__, self.__exit__ = _ring.enter(self._n, self), _ring.leave(self._n)
+            self.__enter__, self.__exit__, self.start, self.stop = itertools.repeat(self).__next__, _nothing, _nothing, _nothing
+            return
+        self.start = self.__enter__ = _ring.enter(self._n, self, (self.name + ".start", self.cat, "note"))
+        self.stop = self.__exit__ = self._leave if self._extra else _ring.leave(self._n, (self.name + ".end", self.cat, "note"))
 
-    def _leave(self, kind=None, error=None, trace=None):
-        _ring.stop(self._n, dict(self._extra), kind)
+    def _leave(self, kind=None, error=None, trace=None, metadata=False):
+        if metadata or kind is True:
+            _ring.leave(self._n, (self.name + ".end", self.cat, "note"))(True)
+        else:
+            _ring.stop(self._n, dict(self._extra), kind)
 
     def _child(self, attr, name):
         child = self._children.get(attr)
@@ -183,18 +181,6 @@ class DFTracerAI:
 
         call.__trainspan__ = self._n
         return call
-
-    def start(self, metadata=False):
-        if not metadata:
-            self.__enter__()
-        elif not self.off:
-            _ring.mark(_ring.NOTE, _ring.name(self.name + ".start", self.cat, "note"), None, 0, 0)
-
-    def stop(self, metadata=False):
-        if not metadata:
-            self.__exit__()
-        elif not self.off:
-            _ring.mark(_ring.NOTE, _ring.name(self.name + ".end", self.cat, "note"), None, 0, 0)
 
     def iter(self, iterator, *, include_block=True, include_iter=True, iter_name=None, block_name=None):
         names = (include_iter and (iter_name or get_iter_handle_name(self.name)), include_block and (block_name or get_iter_block_name(self.name)))
@@ -393,13 +379,22 @@ class dft_fn:
             return func
         n = _ring.name(name or func.__qualname__, self._cat)
         try:
-            names = [p for p in inspect.signature(func).parameters if p in _KEYS]
-            bind = inspect.signature(func).bind if names else None
+            signature = inspect.signature(func)
+            names = [key for key in _KEYS if key in signature.parameters]
         except (TypeError, ValueError):
-            bind = None
-        if bind is None and not self._arguments:
+            names = []
+        if not names and not self._arguments:
             return _wrap(n, func, self)
-        own = self._arguments
+
+        def arguments(args, kwargs):
+            given = dict(self._arguments)
+            try:
+                found = signature.bind(*args, **kwargs)
+                found.apply_defaults()
+                given.update((key, found.arguments[key]) for key in names if found.arguments[key] is not None)
+            except Exception:
+                pass
+            return given
 
         @functools.wraps(func)
         def call(*args, **kwargs):
@@ -408,14 +403,7 @@ class dft_fn:
                 return func(*args, **kwargs)
             finally:
                 if token is not None:
-                    given = dict(own)
-                    try:
-                        found = bind(*args, **kwargs)
-                        found.apply_defaults()
-                        given.update((key, found.arguments[key]) for key in names if found.arguments[key] is not None)
-                    except Exception:
-                        pass
-                    _ring.end(token, given or None)
+                    _ring.end(token, arguments(args, kwargs))
 
         call.__trainspan__ = n
         return call
