@@ -52,6 +52,7 @@ func Screen(r *Report, columns int) []string {
 	s.ranks(r)
 	s.steps(r)
 	s.checkpoints(r)
+	s.io(r.IO)
 	s.evidence(r)
 	s.quality(r)
 	return s.lines
