@@ -152,7 +152,6 @@ class DFTracerAI:
         child = self._children.get(attr)
         if child is None:
             child = self._children[attr] = DFTracerAI(self.cat, name, _above=self)
-            child.off or not self.off or child._set(False)
         return child
 
     def __call__(self, fn=None, *, enable=None, epoch=None, step=None, image_idx=None, image_size=None, args=None):
