@@ -18,6 +18,7 @@ type thread struct {
 	number uint32
 	levels []level // by depth, from 1
 	known  []began // spans whose begin was written
+	ends   []int64 // of the last spans, by depth
 	lanes  []lane
 }
 
@@ -39,6 +40,7 @@ type span struct {
 	id         uint64
 	start, end int64 // nanoseconds
 	thread     *thread
+	aside      bool // it began before the span before it ended
 	level      int
 	args       []dftracer.Arg
 }
@@ -54,6 +56,9 @@ type began struct {
 func (t *thread) reach(depth int) {
 	for len(t.levels) <= depth {
 		t.levels = append(t.levels, level{})
+	}
+	for len(t.ends) <= depth {
+		t.ends = append(t.ends, 0)
 	}
 }
 
@@ -89,8 +94,10 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 			s.args = both(l.args, s.args)
 		}
 	}
+	s.aside = s.start/1000 < t.ends[depth]/1000
+	t.ends[depth] = max(t.ends[depth], s.end)
 	s.id = l.id
-	if i := t.began(s.node, s.start); i >= 0 {
+	if i := t.began(s.start); i >= 0 {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
@@ -204,7 +211,7 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	l := &t.levels[depth]
 	waiting := slices.Clone(l.waiting)
 	s.id = l.id
-	if i := t.began(s.node, s.start); i >= 0 {
+	if i := t.began(s.start); i >= 0 {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
@@ -223,9 +230,9 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	}
 }
 
-func (t *thread) began(n *node, start int64) int {
+func (t *thread) began(start int64) int {
 	for i := range t.known {
-		if t.known[i].node == n && t.known[i].start == start {
+		if t.known[i].start == start {
 			return i
 		}
 	}
@@ -257,7 +264,7 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 		}
 		number++
 		open.id = p.settle(t, depth)
-		if t.began(open.node, open.start) < 0 {
+		if t.began(open.start) < 0 {
 			t.known = append(t.known, open)
 			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: both(p.arguments(open.node, open.start, 0, nil), l.args)}, parent))
 		}

@@ -351,7 +351,7 @@ def _build():
                 with lock:
                     n = known.get(key)
                     if n is None:
-                        n = lasting() if cat in _LASTING else short()
+                        n = lasting() if cat in _LASTING and not str(name).endswith(".iteration") else short()
                         add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
                         known[key], named[n] = n, key
             except Exception:
@@ -411,6 +411,23 @@ def _build():
             return
         finish(s, token, t1 if at is None else at - offset, args, n or w)
 
+    def finished(token, count):
+        """Ends a span of this thread, with a count."""
+        try:
+            t1 = clock()
+            t, w, s = token
+            top = s.pop()
+            if top is token:
+                pack_more(buf, take(), t, t1, s[0], len(s), 0, count, w)
+                return
+            s.append(top)
+        except StopIteration:
+            late(t, t1, s, w)
+            return
+        except Exception:
+            return
+        finish(s, token, t1, None, w)
+
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
         try:
@@ -455,7 +472,9 @@ def _build():
         try:
             i = find(s, token, w & ~FAILED)
             if i:
-                t = entry(s[i])[0]
+                t, was, _ = entry(s[i])
+                if was < NAMES and was != w & ~FAILED:
+                    s[1][was] = 0  # ended by another name
                 write(w | remove(s, i), t, t1, s[0], i, args)
         except Exception:
             pass
@@ -607,8 +626,14 @@ def _build():
         itself. With n it holds for the spans of that node and those below it."""
         nonlocal placed
         try:
-            if inferred and placed:
+            if inferred:
+                if not placed:
+                    s = local.s
+                    pack_more(buf, take(), clock(), 0, s[0], len(s), epoch, step, POSITION)
                 return
+        except Exception:
+            pass
+        try:
             placed = placed or not inferred
             mark(POSITION, n, None, *(-1 if v is None else max(int(v), -2) for v in (epoch, step)))
         except Exception:
@@ -667,7 +692,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end finished stop drop inside enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):
