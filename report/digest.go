@@ -100,6 +100,10 @@ func (s *State) appendHeader(dst []byte) []byte {
 		dst = columns.AppendBytes(columns.AppendBytes(dst, f.Path), f.Err.Error())
 		dst = columns.AppendBool(dst, errors.Is(f.Err, run.ErrForeign))
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.starts)))
+	for i := range s.starts {
+		dst = columns.AppendBytes(dst, s.starts[i].text())
+	}
 	return dst
 }
 
@@ -209,6 +213,11 @@ func (s *State) readHeader(r *columns.Reader) bool {
 			f.Err = run.ErrForeign
 		}
 		s.skipped = append(s.skipped, f)
+	}
+	for range r.Count(1) {
+		if st, ok := parseStart([]byte(r.String())); ok {
+			s.starts = append(s.starts, st)
+		}
 	}
 	return r.Err() == nil && r.Len() == 0
 }

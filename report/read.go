@@ -13,6 +13,7 @@ type Job struct {
 	Ledger   *goodput.Ledger
 	Attempts []fromrun.Attempt
 	Skipped  []*run.FileError // files that were left out, by path
+	starts   []start          // how its commands ended, in the order of time
 
 	details *details
 }

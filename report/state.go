@@ -22,6 +22,7 @@ type State struct {
 	names   []string // where the files lie, sorted
 	procs   []*process
 	skipped []*run.FileError
+	starts  []start // what run.json files say
 }
 
 // process is what is kept of one.
@@ -50,7 +51,7 @@ func Collect(set *run.Set) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{skipped: slices.Clone(set.Skipped)}
+	s := &State{skipped: slices.Clone(set.Skipped), starts: readStarts(set.Skipped)}
 	for _, p := range procs {
 		s.procs = append(s.procs, of[p])
 	}
@@ -66,6 +67,7 @@ func (s *State) Merge(o *State) {
 	}
 	s.procs = append(s.procs, o.procs...)
 	s.skipped = append(s.skipped, o.skipped...)
+	s.starts = append(s.starts, o.starts...)
 }
 
 // Jobs puts the processes together, the job with the most processes first. More
@@ -90,6 +92,7 @@ func (s *State) Jobs() []*Job {
 			Name: joinNames(s.names), Job: j, Skipped: skipped,
 			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }),
 			Attempts: fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps }),
+			starts:   startsOf(s.starts, j.SessionTag),
 			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
 		})
 	}

@@ -53,6 +53,7 @@ func Screen(r *Report, columns int) []string {
 	s.steps(r)
 	s.checkpoints(r)
 	s.io(r.IO)
+	s.evidence(r)
 	s.quality(r)
 	return s.lines
 }
@@ -179,10 +180,12 @@ func (s *screen) attempts(r *Report) {
 		a := &list[i]
 		end := "no proper end"
 		switch {
-		case a.Ended:
-			end = "ended"
 		case a.Running:
 			end = "running"
+		case a.Outcome != "":
+			end = a.Outcome
+		case a.Ended:
+			end = "ended"
 		}
 		steps := "none"
 		if a.FirstStep >= 0 {

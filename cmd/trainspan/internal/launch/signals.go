@@ -1,0 +1,133 @@
+//go:build unix
+
+package launch
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// passed are the signals that are passed on: all that a launcher or a person may
+// send to a job and that have no part in job control, which is the terminal's
+// affair and reaches the whole process group.
+var passed = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGXCPU, syscall.SIGIO, sigPwr,
+}
+
+// sigMinRT and sigMaxRT are the real-time signals that programs may use.
+const (
+	sigPwr   = syscall.Signal(30)
+	sigMinRT = syscall.Signal(35)
+	sigMaxRT = syscall.Signal(64)
+)
+
+// Passed lists the signals that are passed on. Those that this process was
+// started to ignore are not among them: the command ignores them as well, as
+// under nohup.
+func Passed() []os.Signal {
+	var list []os.Signal
+	add := func(s syscall.Signal) {
+		if !signal.Ignored(s) {
+			list = append(list, s)
+		}
+	}
+	for _, s := range passed {
+		add(s)
+	}
+	for s := sigMinRT; s <= sigMaxRT; s++ {
+		add(s)
+	}
+	return list
+}
+
+const (
+	// answering is how long the telemetry process may take to say whether it got
+	// a signal too, on a machine that is busy.
+	answering = 3 * time.Second
+	// heardBefore is how old its word may be: it may get a signal first.
+	heardBefore = time.Second
+	// together is for how long its word holds for more of the same: the system
+	// makes one of signals that come together, here or there.
+	together = 100 * time.Millisecond
+)
+
+// Settle is how long the telemetry process lets signals come in that were sent
+// before it was asked for them.
+const Settle = 50 * time.Millisecond
+
+// relay passes signals on to the command, each once. A signal that went to the
+// whole process group, as that of Ctrl-C does, has reached the command already.
+// The telemetry process is in the same group and tells of each that it gets.
+type relay struct {
+	ask     func(number int)
+	said    chan Message    // Signal or Answered, in order
+	deaf    <-chan struct{} // closed when nobody tells any more
+	lately  map[syscall.Signal]word
+	asked   int
+	pending []syscall.Signal // from before the command was there
+}
+
+// word is that a signal went to the group.
+type word struct {
+	at   time.Time
+	used bool
+}
+
+func (w *word) holds() bool {
+	if w.used {
+		return time.Since(w.at) < together
+	}
+	return time.Since(w.at) < heardBefore
+}
+
+func newRelay(deaf <-chan struct{}, ask func(int)) *relay {
+	return &relay{ask: ask, said: make(chan Message, 64), deaf: deaf, lately: make(map[syscall.Signal]word)}
+}
+
+// reached reports whether the command with that number has got the signal without us.
+func (r *relay) reached(s syscall.Signal, pid int) bool {
+	if group, err := syscall.Getpgid(pid); err != nil || group != syscall.Getpgrp() {
+		return false // it moved to a group of its own
+	}
+	r.asked++
+	r.ask(r.asked)
+	timeout := time.NewTimer(answering)
+	defer timeout.Stop()
+	for {
+		if w, ok := r.lately[s]; ok && w.holds() {
+			r.lately[s] = word{time.Now(), true}
+			return true
+		}
+		select {
+		case m := <-r.said:
+			switch {
+			case m.Signal != 0:
+				r.lately[m.Signal] = word{at: time.Now()}
+			case m.Answered == r.asked:
+				return false
+			}
+		case <-r.deaf:
+			return fromTerminal(s)
+		case <-timeout.C:
+			return false
+		}
+	}
+}
+
+// fromTerminal guesses whether a signal came from the keyboard: nobody but the
+// terminal's foreground group gets such.
+func fromTerminal(s syscall.Signal) bool {
+	if s != syscall.SIGINT && s != syscall.SIGQUIT {
+		return false
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close() //nolint:errcheck // only asked
+	group, err := foreground(tty)
+	return err == nil && group == syscall.Getpgrp()
+}
