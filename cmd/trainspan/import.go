@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -298,5 +297,5 @@ func importError(err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return &statusError{status: statusData, err: fmt.Errorf("%w", err)}
+	return badData("%w; see %s", err, see.Profile)
 }
