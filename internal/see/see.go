@@ -54,6 +54,12 @@ const (
 	Browser     = page + "perfetto-shows-nothing"
 )
 
+// Python.
+const (
+	Python      = page + "a-python-process-is-not-recorded"
+	PythonCalls = page + "callbacks-of-a-python-program-are-not-replayed"
+)
+
 // The report.
 const (
 	Remarks = page + "remarks-on-the-data"
