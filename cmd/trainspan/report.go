@@ -108,7 +108,7 @@ func (a *app) unreadable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, report.ErrDigest):
-		return badData("%s", strings.TrimPrefix(err.Error(), "report: "))
+		return badData("%s; see "+see.Damaged, strings.TrimPrefix(err.Error(), "report: "))
 	}
 	return usage("%s", strings.TrimPrefix(explain(err), "run: "))
 }
