@@ -54,10 +54,12 @@ const (
 	Browser     = page + "perfetto-shows-nothing"
 )
 
-// Python.
+// Jobs in other languages, and trainspan run.
 const (
 	Python      = page + "a-python-process-is-not-recorded"
 	PythonCalls = page + "callbacks-of-a-python-program-are-not-replayed"
+	Receiver    = page + "the-otlp-receiver-takes-no-spans"
+	Run         = page + "trainspan-run-records-less-than-expected"
 )
 
 // The report.
