@@ -29,6 +29,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -102,30 +103,30 @@ func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) 
 	}
 	cfg, err := config.Load(config.LoadOptions{Code: s.code, Partial: true})
 	if err != nil {
-		return nil, fmt.Errorf("trainspan: %w", err)
+		return nil, failed(err)
 	}
 	cfg.ApplicationName = cmp.Or(cfg.ApplicationName, cfg.OTel.ServiceName, programName())
 	if cfg.Training == nil {
 		cfg.Training = &config.Training{}
 	}
 	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
-		return nil, fmt.Errorf("trainspan: %w", err)
+		return nil, failed(err)
 	}
 	if cfg.Enabled() {
 		if err := s.placeFiles(&cfg); err != nil {
-			return nil, fmt.Errorf("trainspan: %w", err)
+			return nil, failed(err)
 		}
 	}
 	b, made, err := exporters.NewBuilder(ctx, cfg, &exporters.Options{Logger: s.logger})
 	if err != nil {
-		return nil, fmt.Errorf("trainspan: %w", err)
+		return nil, failed(err)
 	}
 	for _, o := range s.outputs {
 		b.WithExporter(o.out, o.filter...)
 	}
 	tel, err := b.ConfigureProvider(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("trainspan: %w", errors.Join(err, made.Close(ctx)))
+		return nil, failed(errors.Join(err, made.Close(ctx)))
 	}
 	telemetry.SetDefault(tel)
 	otel.SetTracerProvider(tel.TracerProvider())
@@ -134,6 +135,9 @@ func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) 
 	}
 	return tel, nil
 }
+
+// failed says where to read on about an error of Start.
+func failed(err error) error { return fmt.Errorf("trainspan: %w; see %s", err, see.Start) }
 
 func programName() string {
 	path, err := os.Executable()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Each warning is logged once in a process.
@@ -42,6 +43,6 @@ func warnHooks(n *Node) {
 
 func warn(once *atomic.Bool, message string, args ...any) {
 	if once.CompareAndSwap(false, true) {
-		slog.Warn(message, args...)
+		slog.Warn(message, append(args, "see", see.Scopes)...)
 	}
 }

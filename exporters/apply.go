@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -119,7 +120,7 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	own.Logger = withLogFiles(own.Logger, &cfg.Logger, cfg.Ranks.Rank.Or(0))
 	o = &own
 	for _, w := range cfg.Warnings {
-		o.logger().Warn("telemetry configuration: " + w.String())
+		o.logger().Warn("telemetry configuration: "+w.String(), "see", see.Variable)
 	}
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).

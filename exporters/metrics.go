@@ -13,6 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -36,7 +37,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	}
 	res, err := telemetry.NewResource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
 	if err != nil {
-		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err)
+		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err, "see", see.Undescribed)
 	}
 	m := &Metrics{}
 	options := []sdkmetric.Option{sdkmetric.WithResource(otlp.ValidResource(res))}

@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // dialects are those of package dftracer; the configuration was checked.
@@ -60,7 +61,7 @@ func traceOptions(t *config.Trace) *dftracer.Options {
 
 // fileEvents are what the log gets a report of a file.
 func fileEvents(log *slog.Logger, output string) (onError func(error), onPath func(string)) {
-	onError = func(err error) { log.Warn("telemetry file", "output", output, "error", err) }
+	onError = func(err error) { log.Warn("telemetry file", "output", output, "error", err, "see", see.File) }
 	onPath = func(path string) { log.Info("telemetry goes to another file", "output", output, "path", path) }
 	return onError, onPath
 }

@@ -102,6 +102,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 		}
 	}
 	r.conclude()
+	r.Quality.See = r.sections()
 	return tables, s
 }
 

@@ -173,4 +173,5 @@ type Quality struct {
 	Dropped  int64    `json:"spans_dropped"`
 	Late     int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
 	Remarks  []string `json:"remarks,omitempty"`
+	See      []string `json:"see,omitempty"` // sections of the documentation about these, and about missing evidence
 }

@@ -292,4 +292,7 @@ func (s *screen) quality(r *Report) {
 		}
 		s.say("%s", m)
 	}
+	for _, section := range q.See {
+		s.say("see %s", section)
+	}
 }

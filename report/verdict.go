@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // worth is the share of the time from which on a loss or a finding is worth a
@@ -206,6 +207,17 @@ func confidence(r *Report) (string, []string) {
 		doubt(2, "two records of the same rank and step differ")
 	}
 	return [...]string{"high", "medium", "low"}[rank], why
+}
+
+// sections name what the documentation says about what the records lack.
+func (r *Report) sections() (out []string) {
+	if q := &r.Quality; len(q.Remarks)+len(q.Skipped)+len(r.Verdict.Doubts) > 0 {
+		out = append(out, see.Remarks)
+	}
+	if v := r.Verdict.Rank; v != nil && v.Kind == straggler.InsufficientEvidence && len(r.Ranks) > 1 {
+		out = append(out, see.NoRank)
+	}
+	return out
 }
 
 // ExitCode is for CI: 0 when no rank holds the others up, 3 when a finding of

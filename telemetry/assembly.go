@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
@@ -57,7 +58,7 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 		return p, nil
 	}
 	if len(b.outputs) == 0 {
-		p.log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter")
+		p.log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter", "see", see.NothingRecorded)
 	}
 	if err := p.attach(ctx, b, id); err != nil {
 		return nil, err
@@ -102,8 +103,8 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	if ids == nil {
 		var shared bool
 		if ids, shared = idsOf(id); !shared && b.spanExporters > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
-			p.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; " +
-				"set TRAINSPAN_JOB to a text that all ranks share and no other run has")
+			p.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; "+
+				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", see.TracePerRank)
 		}
 	}
 	run := b.run(p, id, ids, selected)
@@ -182,7 +183,7 @@ func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	}
 	res, err := NewResource(ctx, id, tags, b.resource)
 	if err != nil {
-		p.log.Warn("telemetry could not describe the process in full", "error", err)
+		p.log.Warn("telemetry could not describe the process in full", "error", err, "see", see.Undescribed)
 	}
 	sampler := b.sampler
 	if sampler == nil {
@@ -203,6 +204,6 @@ func (p *Provider) meter(provider metric.MeterProvider, id Identity) {
 	var observed error
 	p.health, observed = p.observe(m)
 	if err = errors.Join(err, observed); err != nil {
-		p.log.Warn("telemetry could not make all of its metrics", "error", err)
+		p.log.Warn("telemetry could not make all of its metrics", "error", err, "see", see.Metrics)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -43,7 +44,7 @@ type losses struct {
 // loss is logged, the first one is reported to the other outputs too; the rest
 // is reported to them at the end.
 func (p *Provider) lost(what, cause string, n int64, err error) {
-	p.control.Warn("data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err)
+	p.control.Warn("data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", see.Delivery)
 	p.losses.mu.Lock()
 	first := p.losses.reported == nil && p.control.Why() == nil
 	if first {
@@ -106,7 +107,7 @@ func (p *Provider) reportLosses() outputs.Losses {
 		if lostMetrics > 0 {
 			args = append(args, "metric_exports", lostMetrics)
 		}
-		p.log.Warn("telemetry lost data on its way to OpenTelemetry backends", args...)
+		p.log.Warn("telemetry lost data on its way to OpenTelemetry backends", append(args, "see", see.Delivery)...)
 	}
 	return all
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"syscall"
 
+	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // The exit statuses.
@@ -88,6 +90,9 @@ func explain(err error) string {
 	text := err.Error()
 	for _, prefix := range [...]string{"dftracer: ", "pytorch: ", "otlp: "} {
 		text = strings.TrimPrefix(text, prefix)
+	}
+	if errors.Is(err, jobs.ErrNoTelemetry) {
+		text += "; see " + see.NoTraining
 	}
 	return text
 }

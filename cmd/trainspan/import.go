@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 type importOptions struct {
@@ -190,14 +190,14 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 		err = nil
 	}
 	if stop := shutdown(context.WithoutCancel(ctx)); stop != nil && undelivered == nil {
-		a.problem("spans were not delivered: %s", explain(stop))
+		a.problem("spans were not delivered: %s; see "+see.Delivery, explain(stop))
 	}
 	if out != nil {
 		err = out.finish(err)
 	}
 	if err != nil {
 		for _, x := range report.Failed[:max(len(report.Failed)-1, 0)] {
-			a.problem("%s: %s", x.Name, explain(x.Err))
+			a.problem("%s: %s; see "+see.Profile, x.Name, explain(x.Err))
 		}
 		return importError(err)
 	}
@@ -270,21 +270,21 @@ func importPaths(args []string) ([]string, error) {
 // judgeImport tells about what was not imported.
 func (a *app) judgeImport(r *pytorch.Report) {
 	for _, x := range r.Refused {
-		a.problem("%s: not imported: %s", x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
+		a.problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
 	}
 	for _, x := range r.Failed {
-		a.problem("%s: %s", x.Name, explain(x.Err))
+		a.problem("%s: %s; see "+see.Profile, x.Name, explain(x.Err))
 	}
 	for _, f := range r.Files {
 		if f.Skipped > 0 {
-			a.problem("%s: %s of damaged text skipped", f.Name, size(f.SkippedBytes))
+			a.problem("%s: %s of damaged text skipped; see "+see.Profile, f.Name, size(f.SkippedBytes))
 		}
 		if f.Truncated {
-			a.problem("%s: cut off at byte %d; the events before are imported", f.Name, f.TruncatedAt)
+			a.problem("%s: cut off at byte %d; the events before are imported; see "+see.Profile, f.Name, f.TruncatedAt)
 		}
 	}
 	if s := r.Spans; s != nil && s.Err != nil {
-		a.problem("spans were not delivered: %v", s.Err)
+		a.problem("spans were not delivered: %v; see "+see.Delivery, s.Err)
 	}
 }
 
@@ -297,5 +297,5 @@ func importError(err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return &statusError{status: statusData, err: fmt.Errorf("%w", err)}
+	return badData("%w; see %s", err, see.Profile)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // importLeft writes what the rings hold that a trainspan run has left behind
@@ -27,7 +28,7 @@ func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) 
 	var errs []error
 	for _, left := range rundir.FindLeft(paths...) {
 		if left.Run.State == rundir.Running && processLives(left.Run.PID) {
-			a.problem("%s: is being recorded; import what is left when that has ended", left.Dir)
+			a.problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, left.Dir)
 			done = true
 			continue
 		}
@@ -39,7 +40,7 @@ func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) 
 		var rings []string
 		for _, path := range all {
 			if pid := writerOf(path); processLives(pid) {
-				a.problem("%s: process %d still writes it; import it when that has ended", path, pid)
+				a.problem("%s: process %d still writes it; import it when that has ended; see "+see.InUse, path, pid)
 			} else {
 				rings = append(rings, path)
 			}

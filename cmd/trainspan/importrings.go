@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // importRings writes what the rings of Python processes hold that are among the
@@ -60,10 +61,10 @@ func onlyRings(paths []string) error {
 
 func (a *app) judgeRings(st *python.Stats) {
 	if st.Lost > 0 {
-		a.problem("%s lost before they were read", plural(st.Lost, "record"))
+		a.problem("%s lost before they were read; see "+see.Python, plural(st.Lost, "record"))
 	}
 	if st.Bad > 0 {
-		a.problem("%s left out that cannot be true", plural(st.Bad, "record"))
+		a.problem("%s left out that cannot be true; see "+see.Damaged, plural(st.Bad, "record"))
 	}
 }
 

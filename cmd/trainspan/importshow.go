@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // showImport prints the report, beside a trace on standard output on standard
@@ -78,7 +79,7 @@ func (a *app) importTable(to io.Writer, r *pytorch.Report) {
 		_, _ = fmt.Fprintf(to, "%s sent, down to level %s\n", plural(s.Exported, "span"), s.Used)
 	}
 	if remarks > 0 {
-		_, _ = fmt.Fprintf(to, "%s about what is damaged, or cannot be known: -v prints them\n", plural(remarks, "remark"))
+		_, _ = fmt.Fprintf(to, "%s about what is damaged, or cannot be known: -v prints them; see "+see.Profile+"\n", plural(remarks, "remark"))
 	}
 }
 

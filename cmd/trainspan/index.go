@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 func newIndex(a *app) *cobra.Command {
@@ -46,7 +48,7 @@ func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
 			return err
 		}
 		if info.Damaged != "" {
-			a.problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file", path, info.DamagedAt, info.Damaged)
+			a.problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file; see "+see.Damaged, path, info.DamagedAt, info.Damaged)
 		}
 		if err := writeIndex(info); err != nil {
 			return err

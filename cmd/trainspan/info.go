@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 func newInfo(a *app) *cobra.Command {
@@ -63,10 +65,10 @@ func (a *app) info(ctx context.Context, args []string, q *filter, asJSON, useInd
 	}
 	for _, info := range infos {
 		if info.BadLines > 0 {
-			a.problem("%s: %s not a record; trainspan validate lists them", info.Path, plural(info.BadLines, "line"))
+			a.problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, info.Path, plural(info.BadLines, "line"))
 		}
 		if info.Damaged != "" {
-			a.problem("%s: damaged at byte %d: %s; trainspan recover repairs it", info.Path, info.DamagedAt, info.Damaged)
+			a.problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+see.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
 	}
 	if asJSON {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // lake is a directory of runs as Parquet files. A run appears in it when it is
@@ -91,7 +92,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, accounts []good
 		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
 	}
 	if events == 0 {
-		return nil, badData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events")
+		return nil, badData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events; see " + see.NoTraining)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 type openOptions struct {
@@ -92,7 +94,7 @@ func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
 	}
 	if !o.noBrowser {
 		if err := browse(link); err != nil {
-			a.note("no browser could be started (%v); open the link yourself", err)
+			a.note("no browser could be started (%v); open the link yourself; see "+see.Browser, err)
 		}
 	}
 	if !o.once {

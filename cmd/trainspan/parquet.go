@@ -15,6 +15,7 @@ import (
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // convertedRun is the JSON of a conversion to Parquet about one run.
@@ -126,17 +127,17 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *f
 func (a *app) judgeSet(set *runs.Set, accounts []goodput.Account, named []string) {
 	for _, s := range set.Skipped {
 		if !errors.Is(s.Err, runs.ErrForeign) || slices.Contains(named, s.Path) {
-			a.problem("%s: left out: %s", s.Path, explain(s.Err))
+			a.problem("%s: left out: %s; see "+see.NotATrace, s.Path, explain(s.Err))
 		}
 	}
 	for _, acc := range accounts {
 		for _, p := range append(slices.Clone(acc.Job.Processes), acc.Job.Helpers...) {
 			source := strings.Join(p.Sources, ", ")
 			if p.Bad > 0 {
-				a.problem("%s: %s skipped; trainspan validate lists them", source, plural(p.Bad, "line"))
+				a.problem("%s: %s skipped; trainspan validate lists them; see "+see.Damaged, source, plural(p.Bad, "line"))
 			}
 			if p.Torn {
-				a.problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it", source)
+				a.problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -106,10 +107,10 @@ func (a *app) scanRecords(ctx context.Context, path string, bar *progress, fn fu
 	}
 	for _, p := range procs {
 		if p.Bad > 0 {
-			a.problem("%s: %s skipped that are no records", path, plural(p.Bad, "line"))
+			a.problem("%s: %s skipped that are no records; see "+see.Damaged, path, plural(p.Bad, "line"))
 		}
 		if p.Torn {
-			a.problem("%s: the file is cut off inside a record; what is before was used", path)
+			a.problem("%s: the file is cut off inside a record; what is before was used; see "+see.Damaged, path)
 		}
 	}
 	return nil
@@ -126,7 +127,7 @@ func readRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 		if isSystem(err) {
 			return nil, err
 		}
-		return nil, badData("%s: no JSON lines of native telemetry are in it", path)
+		return nil, badData("%s: no JSON lines of native telemetry are in it; see "+see.NotATrace, path)
 	}
 	set.Workers = 1
 	var failed error

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 type recoverOptions struct {
@@ -72,7 +74,10 @@ func (a *app) recover(ctx context.Context, args []string, o *recoverOptions) err
 		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output, Stop: ctx.Err})
 		if err != nil {
 			if r.Lines == 0 && !isSystem(err) && !errors.Is(err, dftracer.ErrInUse) && ctx.Err() == nil {
-				return badData("%s: not a trace: it holds no record; nothing was changed", path)
+				return badData("%s: not a trace: it holds no record; nothing was changed; see "+see.NotATrace, path)
+			}
+			if errors.Is(err, dftracer.ErrInUse) {
+				return fmt.Errorf("%w; see %s", err, see.InUse)
 			}
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // otlpFlags say where spans go. What is not given is taken from the standard
@@ -166,16 +167,16 @@ func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON b
 // judgeReplay tells about what was not sent.
 func (a *app) judgeReplay(sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
-		a.problem("%s rejected by the receiver and gone", plural(sum.Rejected, "span"))
+		a.problem("%s rejected by the receiver and gone; see "+see.Delivery, plural(sum.Rejected, "span"))
 	}
 	if sum.Left > 0 {
-		a.problem("%s left to send; replay again later", plural(sum.Left, "span"))
+		a.problem("%s left to send; replay again later; see "+see.Delivery, plural(sum.Left, "span"))
 	}
 	if sum.Broken > 0 {
-		a.problem("%s cannot be read and left where they are", plural(sum.Broken, "line"))
+		a.problem("%s cannot be read and left where they are; see "+see.Damaged, plural(sum.Broken, "line"))
 	}
 	if sum.InUse > 0 {
-		a.note("%s in use by a running program was left alone", plural(sum.InUse, "file"))
+		a.note("%s in use by a running program was left alone; see "+see.InUse, plural(sum.InUse, "file"))
 	}
 	if sum.Kept > 0 {
 		a.note("%s that no exporter made was kept; a second replay sends it again", plural(sum.Kept, "file"))

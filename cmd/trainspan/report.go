@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -90,12 +91,12 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	found, err := findJobs(ctx, args)
 	switch {
 	case errors.Is(err, errNoProcess):
-		return nil, badData("%s: %w", strings.Join(args, ", "), err)
+		return nil, badData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
 	case err != nil:
 		return nil, a.unreadable(ctx, err)
 	}
 	for _, other := range found[1:] {
-		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it",
+		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it; see "+see.SeveralJobs,
 			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes))
 	}
 	return found[0], nil
@@ -107,7 +108,7 @@ func (a *app) unreadable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, report.ErrDigest):
-		return badData("%s", strings.TrimPrefix(err.Error(), "report: "))
+		return badData("%s; see "+see.Damaged, strings.TrimPrefix(err.Error(), "report: "))
 	}
 	return usage("%s", strings.TrimPrefix(explain(err), "run: "))
 }

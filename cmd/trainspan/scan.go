@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // scan gives the events of one file in order and tells what is wrong with it.
@@ -41,7 +42,7 @@ func knownEvents(path string, bar *progress) int64 {
 func (a *app) judge(path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if isRecords(path) {
-			return badData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them", path)
+			return badData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them; see "+see.NotATrace, path)
 		}
 		why := ""
 		switch {
@@ -54,13 +55,13 @@ func (a *app) judge(path string, st *dftracer.ReadStats) error {
 		default:
 			why = "no line is a record"
 		}
-		return badData("%s: not a trace: %s; PyTorch files are read by trainspan import", path, why)
+		return badData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+see.NotATrace, path, why)
 	}
 	if st.Bad > 0 {
-		a.problem("%s: %s skipped, first %v; trainspan validate lists them", path, plural(st.Bad, "line"), &st.First[0])
+		a.problem("%s: %s skipped, first %v; trainspan validate lists them; see "+see.Damaged, path, plural(st.Bad, "line"), &st.First[0])
 	}
 	if st.Torn {
-		a.problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it", path, st.DamagedAt)
+		a.problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+see.Damaged, path, st.DamagedAt)
 	}
 	return nil
 }

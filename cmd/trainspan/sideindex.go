@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // indexSuffix is added to the name of a trace for its index.
@@ -77,7 +78,7 @@ func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *prog
 	}
 	t, members, err := walk(ctx, path, bar)
 	if errors.Is(err, errNoTrace) {
-		return nil, badData("%s: %v", path, err)
+		return nil, badData("%s: %v; see "+see.NotATrace, path, err)
 	}
 	if err != nil {
 		return nil, err

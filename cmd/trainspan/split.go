@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 type splitOptions struct {
@@ -122,7 +123,7 @@ func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
 		a.printf("%s: %s\n", p.File, plural(p.Events, "event"))
 	}
 	if len(s.order) == 0 {
-		a.problem("%s: holds no events; nothing was written", files[0])
+		a.problem("%s: holds no events; nothing was written; see "+see.NoTraining, files[0])
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 type stepsOptions struct {
@@ -75,7 +76,7 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 		return err
 	}
 	if all.n == 0 {
-		a.note("no span has a step, and there is no iteration of training")
+		a.note("no span has a step, and there is no iteration of training; see " + see.NoTraining)
 	}
 	return a.showSteps(all, o)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 func newWatch(a *app) *cobra.Command {
@@ -97,7 +98,7 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	wo.OnFile = func(path string, report *pytorch.Report, err error) {
 		var undelivered *pytorch.SpanError
 		if err != nil && !errors.As(err, &undelivered) {
-			a.problem("%s: not imported: %s", path, explain(err))
+			a.problem("%s: not imported: %s; see "+see.Profile, path, explain(err))
 			return
 		}
 		a.judgeImport(report)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // errStopped is what a batch gets that comes after the shutdown.
@@ -186,7 +187,7 @@ func (s *store) putAside(victim, heir *trace) error {
 		if s.traces[victim.id] == victim {
 			s.remove(victim)
 		}
-		s.log.Error("trace file is not complete", zap.String("file", victim.w.Path()), zap.Error(err))
+		s.log.Error("trace file is not complete", zap.String("file", victim.w.Path()), zap.Error(err), zap.String("see", see.Damaged))
 		return nil
 	}
 	if heir.slot {
@@ -208,7 +209,7 @@ func (s *store) warnCrowded() {
 	s.mu.Unlock()
 	if !again {
 		s.log.Warn("more processes send spans than trace files may be open: files are closed and opened again in turns",
-			zap.Int("max_open_files", s.cfg.MaxOpenFiles), zap.Int("processes", n))
+			zap.Int("max_open_files", s.cfg.MaxOpenFiles), zap.Int("processes", n), zap.String("see", see.Collector))
 	}
 }
 
@@ -243,7 +244,7 @@ func (s *store) create(t *trace, a arrival) error {
 			return
 		}
 		s.in.DftracerFileOutages.Add(context.Background(), 1)
-		s.log.Error("trace file cannot be written, will try again", zap.String("file", path), zap.Error(err))
+		s.log.Error("trace file cannot be written, will try again", zap.String("file", path), zap.Error(err), zap.String("see", see.File))
 	}
 	w, number, err := create(path, &opts)
 	if err != nil {
@@ -259,7 +260,7 @@ func (s *store) create(t *trace, a arrival) error {
 	describe(t, a.res)
 	if t.id.anonymous {
 		s.log.Warn("spans come without process.pid and service.instance.id: processes of the same host, service and rank share a file",
-			zap.String("file", w.Path()))
+			zap.String("file", w.Path()), zap.String("see", see.Collector))
 	}
 	s.log.Debug("trace file made", zap.String("file", w.Path()))
 	return nil
@@ -303,7 +304,7 @@ func (s *store) finish(ctx context.Context, t *trace) error {
 	}
 	path := t.w.Path()
 	if err := t.close(ctx); err != nil {
-		s.log.Error("trace file is not complete", zap.String("file", path), zap.Error(err))
+		s.log.Error("trace file is not complete", zap.String("file", path), zap.Error(err), zap.String("see", see.Damaged))
 		return fmt.Errorf("dftracer exporter: %s: %w", path, err)
 	}
 	s.log.Debug("trace file completed", zap.String("file", path))

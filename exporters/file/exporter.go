@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -162,7 +163,7 @@ func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(s
 		log = slog.Default()
 	}
 	if onError = e.options.OnError; onError == nil {
-		onError = func(err error) { log.Warn("telemetry records", "error", err) }
+		onError = func(err error) { log.Warn("telemetry records", "error", err, "see", see.File) }
 	}
 	if onPath = e.options.OnPath; onPath == nil {
 		onPath = func(path string) { log.Info("telemetry records go to another file", "path", path, "asked", e.path) }

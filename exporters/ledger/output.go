@@ -26,6 +26,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -111,7 +112,7 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 		lo.History = max(lo.History, w)
 	}
 	if lo.Dir != "" && t.Identity.WorldSize > 1 && !t.Identity.RankKnown {
-		t.Logger.Warn("the goodput ledger is not kept for the next attempt: nothing gives the rank of this process; set RANK or WithRanks", "dir", lo.Dir)
+		t.Logger.Warn("the goodput ledger is not kept for the next attempt: nothing gives the rank of this process; set RANK or WithRanks", "dir", lo.Dir, "see", see.RankUnknown)
 		lo.Dir = ""
 	}
 	if t.Identity.Attempt.IsSet() {
@@ -119,12 +120,12 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 	}
 	live, err := goodput.NewLive(lo)
 	if err != nil {
-		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts, and is not kept for the next one", "error", err)
+		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts, and is not kept for the next one", "error", err, "see", see.LedgerState)
 	}
 	b := &books{live: live, telemetry: t, open: make(map[uint64]goodput.Handle)}
 	if o.opts.Meter != nil {
 		if o.metrics, err = observe(o.opts, b); err != nil {
-			t.Logger.Warn("the goodput ledger has no metrics", "error", err)
+			t.Logger.Warn("the goodput ledger has no metrics", "error", err, "see", see.Metrics)
 		}
 	}
 	o.at.Store(b)
@@ -144,7 +145,7 @@ func (o *Output) keep(b *books) {
 		case <-tick.C:
 			err := b.live.Alive(b.telemetry.Now())
 			if err != nil && o.err == nil {
-				b.telemetry.Logger.Warn("the goodput ledger could not be written", "dir", o.opts.Dir, "error", err)
+				b.telemetry.Logger.Warn("the goodput ledger could not be written", "dir", o.opts.Dir, "error", err, "see", see.LedgerState)
 			}
 			o.err = err
 		}

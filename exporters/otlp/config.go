@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Defaults of the spill directory.
@@ -71,7 +72,7 @@ func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error
 		return Config{}, false, fmt.Errorf("otlp: %w", err)
 	}
 	for _, w := range all.Warnings {
-		slog.Default().Warn("telemetry configuration: " + w.String())
+		slog.Default().Warn("telemetry configuration: "+w.String(), "see", see.Variable)
 	}
 	if !all.OTLPActive() {
 		return Config{}, false, nil

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -115,7 +116,7 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	}
 	res, err := telemetry.NewResource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
 	if err != nil {
-		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err)
+		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err, "see", see.Undescribed)
 	}
 	client, err := newLogClient(context.WithoutCancel(ctx), &l.cfg, l.target)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -172,7 +173,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	}
 	e.mu.Unlock()
 	if first {
-		e.log.Warn("telemetry could not send metrics; further failures are counted", "error", err)
+		e.log.Warn("telemetry could not send metrics; further failures are counted", "error", err, "see", see.Delivery)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -62,7 +63,7 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)
 	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
 	if trace.OnError == nil && t.Logger != nil {
-		trace.OnError = func(err error) { t.Logger.Warn("telemetry: trace file", "error", err) }
+		trace.OnError = func(err error) { t.Logger.Warn("telemetry: trace file", "error", err, "see", see.File) }
 	}
 	if trace.OnPath == nil && t.Logger != nil {
 		trace.OnPath = func(path string) { t.Logger.Info("telemetry: the trace goes to another file", "path", path) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Options configures a [Processor] or an [Exporter], which copies it. The zero
@@ -59,7 +60,7 @@ func (o *Options) trace() *dftracer.Options {
 		t = *o.Trace
 	}
 	if t.OnError == nil {
-		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err) }
+		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err, "see", see.File) }
 	}
 	if t.OnPath == nil {
 		t.OnPath = func(path string) { slog.Info("telemetry trace goes to another file", "path", path) }

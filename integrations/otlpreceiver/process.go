@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/vocabulary"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -76,7 +77,7 @@ func (p *process) create(f *Files, rs *tracepb.ResourceSpans) error {
 	if n, ok := res.number("training.attempt"); ok {
 		o.Attempt = &n
 	}
-	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", p.path, "error", err) }
+	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", p.path, "error", err, "see", see.File) }
 	w, err := dftracer.Create(p.path, &o)
 	if err != nil {
 		return fmt.Errorf("otlpreceiver: %w", err)

@@ -15,6 +15,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // requests may be compressed
+
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Defaults of Options.
@@ -106,7 +108,7 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 	go func() {
 		defer close(r.served)
 		if err := r.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			o.Logger.Warn("OTLP receiver has ended", "error", err)
+			o.Logger.Warn("OTLP receiver has ended", "error", err, "see", see.Receiver)
 		}
 	}()
 	return r, nil
@@ -192,7 +194,7 @@ func (r *Receiver) offer(ctx context.Context, from net.Addr, spans []*tracepb.Re
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panicked: %v", p)
-			r.o.Logger.Error("OTLP receiver", "error", err)
+			r.o.Logger.Error("OTLP receiver", "error", err, "see", see.Receiver)
 		}
 	}()
 	return r.sink(ctx, from, spans)

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -68,14 +69,14 @@ func (v values) at(key string, call int64) time.Time {
 func (p *process) call(name string, at int64, args []byte) {
 	v := values{}
 	if len(args) > 0 && json.Unmarshal(args, &v) != nil {
-		p.log.Warn("the arguments of a callback cannot be read", "callback", name)
+		p.log.Warn("the arguments of a callback cannot be read", "callback", name, "see", see.PythonCalls)
 		return
 	}
 	if p.calls == nil {
 		p.calls = &calls{log: p.log}
 		p.calls.now.Store(at)
 		if err := p.calls.open(p, v); err != nil {
-			p.log.Warn("callbacks of a Python process are not replayed", "error", err)
+			p.log.Warn("callbacks of a Python process are not replayed", "error", err, "see", see.PythonCalls)
 		}
 	}
 	c := p.calls
@@ -96,7 +97,7 @@ func (c *calls) open(p *process, v values) error {
 	if b, ok := v["base_config"].(map[string]any); ok {
 		var err error
 		if base, err = config.DecodeLax[config.Base](b); err != nil {
-			c.log.Warn("the configuration of a Python process", "error", err)
+			c.log.Warn("the configuration of a Python process", "error", err, "see", see.PythonCalls)
 		}
 	}
 	if base.ApplicationName == "" {
@@ -224,10 +225,10 @@ func (c *calls) close(ctx context.Context, killed bool) {
 	if killed && !c.ended {
 		c.killed.Store(true)
 		if err := c.lines.Shutdown(ctx); err != nil {
-			c.log.Warn("records of a Python process", "error", err)
+			c.log.Warn("records of a Python process", "error", err, "see", see.File)
 		}
 	}
 	if err := c.tel.Shutdown(ctx); err != nil && !killed {
-		c.log.Warn("records of a Python process", "error", err)
+		c.log.Warn("records of a Python process", "error", err, "see", see.File)
 	}
 }

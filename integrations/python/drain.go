@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 const (
@@ -120,7 +121,7 @@ func (d *Drain) settled(path string) {
 }
 
 func (d *Drain) failed(path string, err error) {
-	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err)
+	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err, "see", see.Python)
 	d.mu.Lock()
 	d.stats.Errors++
 	d.err = errors.Join(d.err, fmt.Errorf("python: %w", err))

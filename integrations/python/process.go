@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -78,7 +79,7 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 		t.Rank = &rank
 	}
 	if t.OnError == nil {
-		t.OnError = func(err error) { p.log.Warn("trace of a Python process", "error", err) }
+		t.OnError = func(err error) { p.log.Warn("trace of a Python process", "error", err, "see", see.File) }
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (p *process) identify(who ring.Who) {
 		return v, ok
 	})
 	if err != nil {
-		p.log.Warn("the place of a Python process in its job", "error", err)
+		p.log.Warn("the place of a Python process in its job", "error", err, "see", see.RankUnknown)
 	}
 	p.id = outputs.Identity{
 		Host: who.Host, PID: int(p.ring.PID()), Version: outputs.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),

@@ -19,6 +19,9 @@ import (
 
 const module = "github.com/trainspan/trainspan/"
 
+// anybody is the folder that every package may import.
+const anybody = "internal/see"
+
 // row says what the packages at and below a folder may import: folders of
 // this module, and modules outside the standard library. "*" is anything.
 type row struct {
@@ -134,7 +137,7 @@ func TestImportsFollowThePlan(t *testing.T) {
 			first, _, _ := strings.Cut(i, "/")
 			switch own, ours := strings.CutPrefix(i, module); {
 			case ours:
-				if !below(own, in.own) && !below(own, []string{path}) {
+				if own != anybody && !below(own, in.own) && !below(own, []string{path}) {
 					t.Errorf("%s imports %s, which the plan does not allow", path, own)
 				}
 			case strings.Contains(first, "."):

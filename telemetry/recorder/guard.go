@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // fail applies the error strategy to a problem that a call met: the outputs
@@ -20,12 +21,12 @@ func (r *Recorder) fail(call callName, problem error) error {
 	}
 	r.hub.Drain()
 	if r.strategy == config.DisableQuietly {
-		r.log.Error("telemetry met a fatal error and is now disabled", "call", call.text, "error", errorText(problem))
+		r.log.Error("telemetry met a fatal error and is now disabled", "call", call.text, "error", errorText(problem), "see", see.Refused)
 		r.disable()
 		return nil
 	}
 	if n, ok := r.logged.allow(call.text + errorText(problem)); ok {
-		args := []any{"call", call.text, "error", errorText(problem)}
+		args := []any{"call", call.text, "error", errorText(problem), "see", see.Refused}
 		if n > 1 {
 			args = append(args, "times", n)
 		}
@@ -90,7 +91,28 @@ func (r *Recorder) warn(kind uint32, text string, args ...any) {
 	if kind != 0 && r.logged.kinds.Or(kind)&kind != 0 {
 		return
 	}
+	if s := section(kind); s != "" {
+		args = append(args, "see", s)
+	}
 	r.log.Warn("telemetry: "+text, args...)
+}
+
+// section is the part of the documentation about a kind of warnings. Those
+// without a kind name theirs themselves.
+func section(kind uint32) string {
+	switch kind {
+	case warnAfterEnd:
+		return see.AfterEnd
+	case warnEndedParent, warnOutsideLoop:
+		return see.Parent
+	case warnSecondEnd:
+		return see.EndedTwice
+	case warnAttributes:
+		return see.Attributes
+	case warnStart:
+		return see.Panics
+	}
+	return ""
 }
 
 // logLimit keeps a misuse in a loop from filling the log: the first, the tenth,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -223,7 +224,7 @@ func (r *Recorder) succeeded(c *call, s *Span, t int64, p *SaveSuccess) {
 	step := int64(p.GlobalStep)
 	made, ok := st.saves.take(step)
 	if !ok {
-		c.warn(0, "the success of a checkpoint was reported that is not known", "step", step)
+		c.warn(0, "the success of a checkpoint was reported that is not known", "step", step, "see", see.Checkpoint)
 		r.gap(c, fmt.Sprintf("save_checkpoint_success for step %d, which is unknown or was reported before", step), nil)
 		return
 	}

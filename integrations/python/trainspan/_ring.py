@@ -215,7 +215,7 @@ def _build():
             why = "recording to " + path
         except Exception as e:
             on = False
-            why = "nothing is recorded: %s" % e
+            why = "nothing is recorded: %s; see docs/troubleshooting.md#a-python-process-is-not-recorded" % str(e).rstrip("; ")
             if side is not None:
                 os.unlink(path)
                 os.unlink(path[:-5] + ".names")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -259,7 +260,7 @@ func (a *attached) recovered() {
 		return
 	}
 	if n := a.panics.Add(1); sparse(n) {
-		a.log.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p, "times", n)
+		a.log.Error("telemetry output panicked", "output", fmt.Sprintf("%T", a.out), "panic", p, "times", n, "see", see.Panics)
 	}
 }
 

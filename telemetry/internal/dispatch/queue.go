@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -131,7 +132,7 @@ func (q *queue) drain() {
 	q.behind = q.behind || first
 	q.mu.Unlock()
 	if first {
-		q.hub.log.Error("telemetry output does not keep up: records are dropped", "output", fmt.Sprintf("%T", q.of.out))
+		q.hub.log.Error("telemetry output does not keep up: records are dropped", "output", fmt.Sprintf("%T", q.of.out), "see", see.Behind)
 	}
 	if crowd {
 		q.waitInCrowd()
@@ -380,11 +381,11 @@ func (q *queue) failed(r *outputs.Record, err error) {
 
 	name := fmt.Sprintf("%T", q.of.out)
 	if sparse(int64(failures)) {
-		q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err)
+		q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err, "see", see.OutputFails)
 	}
 	if report {
 		if err := q.call(&own); err != nil {
-			q.hub.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err)
+			q.hub.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err, "see", see.OutputFails)
 		} else {
 			q.mu.Lock()
 			q.health.Delivered = true
@@ -396,7 +397,7 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	q.health.GivenUp = giveUp
 	q.mu.Unlock()
 	if giveUp {
-		q.hub.log.Error("telemetry output given up: it never worked", "output", name, "failures", failures)
+		q.hub.log.Error("telemetry output given up: it never worked", "output", name, "failures", failures, "see", see.OutputFails)
 		q.hub.PushDataError(DataError{
 			Message: fmt.Sprintf("output %s was given up after %d failures: %v", name, failures, err),
 			Time:    r.Event.Time, Extension: true, From: q.of.out,

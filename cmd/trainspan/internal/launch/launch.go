@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Options say what is run.
@@ -118,7 +120,7 @@ func (l *launcher) startHelper() int {
 	}
 	pid, err := l.helper()
 	if err != nil {
-		l.o.Note("no telemetry: its process cannot be started: %v; the command runs without", err)
+		l.o.Note("no telemetry: its process cannot be started: %v; the command runs without; see "+see.Run, err)
 		close(l.done)
 		return 0
 	}
@@ -218,7 +220,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			}
 			return l.o.Env
 		case <-timeout.C:
-			l.o.Note("no telemetry: it was not ready within %v; the command runs without", l.o.Prepare)
+			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+see.Run, l.o.Prepare)
 			l.hangUp()
 			l.to, l.pipe = nil, nil
 			return l.o.Env

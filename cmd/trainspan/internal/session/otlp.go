@@ -22,6 +22,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/integrations/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // otlpSide is the receiver, its files, and the way to the user's backend.
@@ -97,7 +98,7 @@ func (o *otlpSide) forwardTo(s *Session) error {
 	options := exporter.Delivery()
 	options.MaxQueue = max(options.MaxQueue, forwardQueue)
 	options.OnLoss = func(cause delivery.Cause, n int64, err error) {
-		s.problem("%d spans were not sent on to %s: %v (%v)", n, s.set.Forward, cause, err)
+		s.problem("%d spans were not sent on to %s: %v (%v); see "+see.Delivery, n, s.set.Forward, cause, err)
 	}
 	options.Clean, options.Spill = nil, nil
 	o.queue = delivery.NewQueue(delivery.Sink[forwarded]{

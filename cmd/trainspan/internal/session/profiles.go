@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // profiles imports what PyTorch's profiler writes to a directory, as it appears.
@@ -94,7 +95,7 @@ func (p *profiles) watcher() (*pytorch.Watcher, error) {
 		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Since: p.s.began,
 		OnFile: func(path string, _ *pytorch.Report, err error) {
 			if err != nil {
-				p.s.problem("%s: not imported: %v", filepath.Base(path), err)
+				p.s.problem("%s: not imported: %v; see "+see.Profile, filepath.Base(path), err)
 			}
 		},
 	})

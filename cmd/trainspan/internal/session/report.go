@@ -11,6 +11,7 @@ import (
 
 	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -69,7 +70,7 @@ func (s *Session) summary() {
 		s.say("%s", problem)
 	}
 	if !s.reported {
-		s.say("no process that trains was seen: what was recorded is in the files")
+		s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
 		for _, e := range r.Evidence {
 			s.say("%s", e)
 		}

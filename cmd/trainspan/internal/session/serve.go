@@ -16,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Serve is the telemetry process: it talks to trainspan run over two pipes and
@@ -47,7 +48,7 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out i
 	s, ready, err := open(set, lookup, out)
 	if err != nil {
 		say := &Session{out: out}
-		say.say("no telemetry: %v; the command runs without", err)
+		say.say("no telemetry: %v; the command runs without; see "+see.Run, err)
 		_ = line.Send(&launch.Message{Ready: &launch.Ready{}})
 		for range messages { // signals are still heard
 		}

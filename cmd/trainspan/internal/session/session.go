@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Session is the telemetry of one start of a command.
@@ -73,11 +74,11 @@ func open(set Settings, lookup func(string) (string, bool), out io.Writer) (*Ses
 func (s *Session) try(what string, f func() error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.problem("%s: panicked: %v", what, p)
+			s.problem("%s: panicked: %v; see "+see.Run, what, p)
 		}
 	}()
 	if err := f(); err != nil {
-		s.problem("%s: %v", what, err)
+		s.problem("%s: %v; see "+see.Run, what, err)
 	}
 }
 
@@ -166,10 +167,10 @@ func (s *Session) startUsage(pid int) error {
 	w, err := dftracer.Create(filepath.Join(s.dir, "resources.pfw.gz"), &dftracer.Options{
 		Process: dftracer.Process{PID: s.set.PID, Exec: s.set.Command.Program, Command: s.set.Command.Program},
 		Attempt: &attempt, SessionTag: tag, JobID: s.run.Job,
-		OnError: func(err error) { s.problem("resources: %v", err) },
+		OnError: func(err error) { s.problem("resources: %v; see "+see.File, err) },
 	})
 	if err != nil {
-		s.problem("resources: %v", err) // what they are evidence of is known all the same
+		s.problem("resources: %v; see "+see.File, err) // what they are evidence of is known all the same
 		w = nil
 	}
 	s.counters = w
@@ -188,7 +189,7 @@ func (s *Session) write() {
 	err := s.file.Write(&s.run)
 	s.mu.Unlock()
 	if err != nil {
-		s.problem("run.json: %v", err)
+		s.problem("run.json: %v; see "+see.File, err)
 	}
 }
 
