@@ -1,0 +1,268 @@
+"""Infers iterations, epochs, evaluation and the training loop from what a
+program calls. All of it happens on one thread, the one that trains.
+
+An iteration lasts from one batch to the next: from the moment a DataLoader
+hands over a batch until the next one is asked for. Where no DataLoader feeds
+the training, it lasts from one step of the first optimizer to the next. Only
+at its end is it known whether it trained (a backward or an optimizer's step, or
+a batch whose first forward was in training mode), evaluated, or was neither and
+is left out. An epoch is one pass of an iterator over its loader. Steps and
+epochs count from 0 in every process.
+"""
+
+import atexit
+import os
+import sys
+import time
+import weakref
+from threading import get_ident
+
+from . import _ring
+
+_TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
+_NAMES = {
+    "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
+    "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
+}
+
+
+def _process_start():
+    """When this process began, in ns since the epoch, to 10 ms."""
+    now = _ring.now()
+    try:
+        with open("/proc/self/stat", "rb") as f:
+            ticks = int(f.read().rpartition(b")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return now - max(0, int(age * 1e9))
+    except Exception:
+        return now
+
+
+class Loop:
+    """What is open of the inferred spans of this process."""
+
+    def __init__(self, on, identify):
+        self.on, self.identify = on, identify
+        self.names = {key: _ring.name(*name) for key, name in _NAMES.items()}
+        self.grad = bool  # torch.is_grad_enabled
+        self.on_close = lambda: None  # called after each iteration
+        self.reset()
+
+    def reset(self):
+        """Forgets everything, as after a fork."""
+        self.thread = 0         # the thread that trains, 0 before the first span
+        self.trained = False    # a backward or an optimizer step was seen
+        self.fed = False        # a DataLoader feeds the training
+        self.step = self.epochs = self.last = 0
+        self.tokens = dict.fromkeys(_NAMES)  # of open spans
+        self.taken = set()      # what the program writes itself
+        self.is_open = False    # an iteration is under way
+        self.by_batch = False   # and began with a batch
+        self.work = self.samples = self.epoch_step = 0
+        self.clock = 0          # the optimizer whose steps count
+        self.root = _nobody     # a reference to the module that trains
+        self.passes = {}        # id of an iterator: a reference that reports its end
+        self.feeder = 0         # the iterator of the open epoch
+
+    def here(self, trains=False):
+        """Whether the caller is the training thread: the first one is taken for it
+        until another one trains."""
+        me = get_ident()
+        if me != self.thread:
+            if self.thread and (self.trained or not trains):
+                return False
+            if not self.thread:
+                self.identify()
+                self.at_exit(os.getpid())
+                self.start("application", _process_start())
+            self.thread = me
+        self.trained = self.trained or trains
+        return True
+
+    def at_exit(self, pid):
+        """Processes of multiprocessing run no atexit handlers."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self.finish, (pid,), exitpriority=0)
+        else:
+            atexit.register(self.finish, pid)
+
+    # Spans. Those that the program writes itself are left to it.
+
+    def start(self, key, at=None):
+        if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
+            self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
+
+    def end(self, key, why=None, at=None):
+        token, self.tokens[key] = self.tokens[key], None
+        if token is not None:
+            _ring.end(token, {"inferred": why} if why else None, at=at)
+
+    def drop(self, key):
+        token, self.tokens[key] = self.tokens[key], None
+        if token is not None:
+            _ring.drop(token)
+
+    def left(self, key):
+        """Whether the program writes these spans itself. Ours may have begun before
+        its first one."""
+        if key in self.taken:
+            return True
+        if _ring.inside(self.names[key]):
+            self.taken.add(key)
+            self.drop(key)
+            return True
+        return False
+
+    def finish(self, pid):
+        """The process ends in good order."""
+        if pid != os.getpid():
+            return
+        self.boundary()
+        self.end("evaluation")
+        self.end_epoch()
+        if self.step:
+            self.end("loop", "first to last iteration", self.last)
+        self.drop("loop")
+        self.end("application", "the process")
+        self.reset()
+
+    # Iterations.
+
+    def open(self, by_batch):
+        self.is_open, self.by_batch = True, by_batch
+        self.work = self.samples = 0
+        self.start("iteration")
+
+    def boundary(self):
+        """The open iteration is over."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        token, self.tokens["iteration"] = self.tokens["iteration"], None
+        trained = self.work & _TRAINED or self.by_batch and self.work & _FORWARD
+        if token is not None:
+            if trained:
+                _ring.end(token, {"samples": self.samples} if self.samples else None)
+            elif self.by_batch and self.work:
+                _ring.end(token, n=self.names["evaluated"])
+            else:
+                _ring.drop(token)
+        if not trained:
+            return
+        if not self.step:
+            self.fed = self.by_batch
+            _ring.meta("iterations", "inferred, each from one " + ("batch of the DataLoader" if self.fed else "step of the first optimizer") + " to the next")
+        self.step += 1
+        self.epoch_step += 1
+        self.last = _ring.now()
+        _ring.position(self.epochs, self.step, inferred=True)
+        self.on_close()
+
+    def trains(self, did=_TRAINED):
+        """Something that only training does, or a forward in training mode."""
+        if not self.is_open:
+            self.end("evaluation")
+            self.enter()
+            self.open(False)
+        elif self.step < 3 or not self.step & 63:
+            for key in ("iteration", "epoch", "loop"):
+                if self.tokens[key] is not None:
+                    self.left(key)
+        self.work |= did
+
+    def enter(self):
+        if self.tokens["loop"] is None:
+            self.start("loop")
+            _ring.position(self.epochs, self.step, inferred=True)
+
+    def clears(self):
+        """Gradients are cleared: only training does that, but also before it."""
+        return self.is_open or self.trained
+
+    def forward(self, module):
+        """The outermost forward begins. The first one of an iteration says in which
+        mode it is: a loss is a module too, and always in training mode."""
+        if self.grad() and module.training:
+            if not self.work & _EVALUATED:
+                if not self.work & _FORWARD and self.root() is not module:
+                    self.root = weakref.ref(module)
+                self.trains(_FORWARD)
+            return
+        if self.is_open and not self.by_batch and not self.work & _TRAINED:
+            self.is_open = False
+            self.drop("iteration")
+        if not self.is_open:
+            self.start("evaluated")
+        elif not self.work & _FORWARD:
+            self.work |= _EVALUATED
+            if self.root() is None:
+                self.root = weakref.ref(module)
+
+    def forwarded(self):
+        if self.tokens["evaluated"] is not None:
+            self.end("evaluated")
+
+    def updated(self, optimizer):
+        """An optimizer has made a step."""
+        if self.is_open and not self.by_batch and not self.fed:
+            self.clock = self.clock or id(optimizer)
+            if self.clock == id(optimizer):
+                self.boundary()
+                self.open(False)
+
+    # Data.
+
+    def asks(self, iterator):
+        """A batch is asked for, or (None) a loader for an iterator."""
+        self.boundary()
+        root = self.root()
+        if not self.grad() or root is not None and not root.training:
+            self.start("evaluation")
+            return
+        self.end("evaluation")
+        self.enter()
+        if iterator is not None:
+            if self.feeder not in self.passes:
+                self.end_epoch()
+            if not self.feeder:
+                self.feeder, self.epoch_step = id(iterator), 0
+                self.start("epoch")
+
+    def got(self, iterator, batch):
+        """A batch has come."""
+        key = id(iterator)
+        if key not in self.passes:
+            self.passes[key] = weakref.ref(iterator, lambda _: self.ended(key))
+        if not self.is_open:
+            self.open(True)
+        try:
+            while not hasattr(batch, "shape"):
+                batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+            self.samples = int(batch.shape[0])
+        except Exception:
+            pass
+
+    def ended(self, key):
+        """A pass over a loader has ended: exhausted, or given up."""
+        if self.passes.pop(key, None) is None or get_ident() != self.thread:
+            return
+        if self.by_batch:
+            self.boundary()
+        self.end("evaluation")
+        if key == self.feeder:
+            self.end_epoch()
+
+    def end_epoch(self):
+        if self.feeder and self.epoch_step:
+            self.end("epoch", "one pass over the DataLoader")
+            self.epochs += 1
+            _ring.position(self.epochs, self.step, inferred=True)
+        self.drop("epoch")
+        self.feeder = 0
+        if not self.step:
+            self.drop("loop")  # somebody has looked at the data
+
+
+def _nobody():
+    return None

@@ -1,0 +1,440 @@
+"""The phases of a PyTorch job, seen from the functions that every trainer calls.
+
+Made for torch 1.13 to 2.x. A hook never raises, never looks at the data of a
+tensor and never waits for a device. While torch.compile traces, each hook is a
+plain call of what it wraps: Dynamo folds its first line away.
+"""
+
+import functools
+import inspect
+import os
+import sys
+from threading import get_ident, local
+
+from . import _ring
+from ._loop import Loop
+
+
+class _Busy(local):
+    """Whether this thread is inside of a span: what that calls is part of it."""
+
+    busy = 0
+
+
+class _Phase(_Busy):
+    """Inside a forward, a backward, a wait for data or a checkpoint."""
+
+
+_phase, _step, _comm = _Phase(), _Busy(), _Busy()
+_on = _unknown = ()
+_loop = _device = None
+_compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
+
+
+def watched(on, unknown=()):
+    """The modules to act on, and what to do once they are loaded."""
+    global _on, _unknown, _loop
+    _on, _unknown, _loop = on, unknown, Loop(on, _identify)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked)
+    checkpoint = "torch.distributed.checkpoint.state_dict_"
+    table = {
+        "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
+        "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
+        "torch.distributed.distributed_c10d": _collectives, "torch.serialization": _serialization,
+        checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch": _loaded,
+    }
+    return {name: functools.partial(_guarded, act) for name, act in table.items()}
+
+
+def _guarded(act, module):
+    """A version of torch that is not known loses a phase, nothing else."""
+    try:
+        act(module)
+    except Exception as e:
+        _ring.meta("not_watched." + module.__name__, "%s: %s" % (type(e).__name__, e))
+
+
+def late(module, act):
+    """Acts on a module that was loaded before: others may have its functions."""
+    before = dict(vars(module))
+    act(module)
+    for name, old in before.items():
+        new = getattr(module, name, old)
+        if new is not old:
+            for key, other in list(sys.modules.items()):
+                if key.partition(".")[0] == "torch" and other is not None and vars(other).get(name) is old:
+                    setattr(other, name, new)
+
+
+def _forked():
+    """A child of a process that trains is a helper: it shows only what it loads."""
+    _step.busy = _comm.busy = 0
+    _Phase.busy = _phase.busy = 1 if _loop.thread else 0
+    _loop.reset()
+    if _device is not None:
+        _device.reset()
+
+
+def _loaded(torch):
+    global _compiling, _device
+    _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
+    _loop.grad = torch.is_grad_enabled
+    if "device" in _on:
+        from ._device import Device
+
+        _device = Device(torch.cuda)
+        _loop.on_close = _device.collect
+
+
+def _identify():
+    _ring.meta("torch", str(getattr(sys.modules.get("torch"), "__version__", "")))
+    if _unknown:
+        _ring.meta("unknown_phases", ", ".join(_unknown))
+
+
+# -- how a function is watched
+
+
+def _starter(phase, name, cat):
+    """What begins a span of a phase: nothing where the phase is off, or where the
+    program is inside a span of its own of that name."""
+    n, start, inside = _ring.name(name, cat), _ring.start, _ring.inside
+    if phase not in _on:
+        return lambda: None
+    return lambda: None if inside(n) else start(n)
+
+
+def _wrap(fn, before, after, here):
+    """fn between two calls: before(args, kwargs) gives a token, or None when there
+    is nothing to end."""
+
+    def call(*args, **kwargs):
+        if _compiling() or here.busy:
+            return fn(*args, **kwargs)
+        here.busy = 1
+        token = result = None
+        try:
+            try:
+                token = before(args, kwargs)
+            except Exception:
+                pass
+            result = fn(*args, **kwargs)
+            return result
+        finally:
+            here.busy = 0
+            if token is not None:
+                try:
+                    after(token, args, kwargs, result)
+                except Exception:
+                    pass
+
+    return call
+
+
+def _replace(owner, name, new):
+    """Puts new in the place of a function; it pickles and reads as that one did."""
+    functools.update_wrapper(new, getattr(owner, name))
+    if isinstance(owner, type):
+        new.__qualname__ = owner.__qualname__ + "." + name
+    setattr(owner, name, new)
+
+
+def _end(token, args, kwargs, result):
+    _ring.end(token)
+
+
+# -- forward, backward, optimizer
+
+
+def _module(module):
+    cls = module.Module
+    start = _starter("forward", "forward", "compute")
+
+    def before(args, _):
+        self = args[0]
+        if not _loop.here():
+            return None
+        _loop.forward(self)
+        if getattr(self.forward, "__trainspan__", None):
+            return None  # the program's own span is inside
+        return start(), _device and _device.begin("forward")
+
+    def after(token, *_):
+        span, mark = token
+        if mark:
+            _device.end(mark)
+        if span is not None:
+            _ring.end(span)
+        _loop.forwarded()
+
+    _replace(cls, "__call__", _wrap(cls.__call__, before, after, _phase))
+
+
+def _autograd(module):
+    start = _starter("backward", "backward", "compute")
+
+    def before(*_):
+        if not _loop.here(True):
+            return None
+        _loop.trains()
+        return start(), _device and _device.begin("backward")
+
+    def after(token, *_):
+        span, mark = token
+        if mark:
+            _device.end(mark)
+        if span is not None:
+            _ring.end(span)
+
+    # Tensor.backward calls this one by its name.
+    _replace(module, "backward", _wrap(module.backward, before, after, _phase))
+
+
+def _optimizer(module):
+    cls = module.Optimizer
+    start, start_zero = _starter("optimizer", "step", "compute"), _starter("zero_grad", "step.zero_grad", "compute")
+
+    def zero(*_):
+        return start_zero() if _loop.here() and _loop.clears() else None
+
+    def pre(self, *_):
+        if _compiling():
+            return
+        _step.busy += 1  # its closure may hold forward and backward
+        if _step.busy > 1:
+            return
+        _step.token = _step.mark = None
+        try:
+            if _loop.here(True):
+                _loop.trains()
+                _step.token, _step.mark = start(), _device and _device.begin("step")
+        except Exception:
+            pass
+
+    def post(self, *_):
+        if _compiling() or not _step.busy:
+            return
+        _step.busy -= 1
+        if _step.busy:
+            return
+        if _step.mark:
+            _device.end(_step.mark)
+        if _step.token is not None:
+            _ring.end(_step.token)
+        _loop.updated(self)
+
+    _replace(cls, "zero_grad", _wrap(cls.zero_grad, zero, _end, _phase))
+    if hasattr(module, "register_optimizer_step_pre_hook"):
+        module.register_optimizer_step_pre_hook(pre)
+        module.register_optimizer_step_post_hook(post)
+        return
+
+    # 1.13: the step of a class is wrapped when its first instance is made.
+    def hook(self):
+        wrapped(self)
+        owner = type(self)
+        if not getattr(owner.step, "__trainspan_step__", False):
+            step = owner.step
+
+            def call(self, *args, **kwargs):
+                pre(self)
+                try:
+                    return step(self, *args, **kwargs)
+                finally:
+                    post(self)
+
+            _replace(owner, "step", call)
+            call.__trainspan_step__ = True
+
+    wrapped = cls._hook_for_profile
+    _replace(cls, "_hook_for_profile", hook)
+
+
+# -- data
+
+
+def _dataloader(module):
+    cls, loader = module._BaseDataLoaderIter, module.DataLoader
+    wait, start = cls.__next__, _starter("data", "fetch.iter", "dataloader")
+    start_workers = _starter("data", "fetch.start", "dataloader")
+
+    def __next__(self):
+        if _compiling() or _phase.busy:
+            return wait(self)
+        _phase.busy = 1
+        token, feeds, args = None, False, {"background": 1}
+        try:
+            try:
+                feeds = _loop.here()
+                if feeds:
+                    args = None
+                    _loop.asks(self)
+                token = start()
+            except Exception:
+                pass
+            batch = wait(self)
+        except StopIteration:
+            args = {"end_of_data": 1}
+            raise
+        finally:
+            _phase.busy = 0
+            if token is not None:
+                _ring.end(token, args)
+            if args and feeds:
+                _loop.ended(id(self))
+        if feeds:
+            _loop.got(self, batch)
+        return batch
+
+    def before(*_):
+        if not _loop.here():
+            return None
+        _loop.asks(None)
+        return start_workers()
+
+    _replace(cls, "__next__", __next__)
+    _replace(loader, "__iter__", _wrap(loader.__iter__, before, _end, _phase))
+
+
+def _fetchers(module):
+    """The work of a loader's worker, in its process."""
+    start, pid = _starter("worker", "fetch", "dataloader"), 0
+
+    def before(*_):
+        nonlocal pid
+        if pid != os.getpid():
+            info = getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None)
+            if info is None:
+                return None
+            pid = os.getpid()
+            _Phase.busy = _phase.busy = 1  # nothing else is recorded here
+            _ring.meta("role", "dataloader_worker")
+            _ring.meta("worker", int(info.id))
+        return start()
+
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        cls = getattr(module, name, None)
+        if cls is not None:
+            _replace(cls, "fetch", _wrap(cls.fetch, before, _end, _Busy()))
+
+
+# -- collectives
+
+_COLLECTIVES = {
+    "all_reduce": "all_reduce all_reduce_coalesced",
+    "all_gather": "all_gather all_gather_into_tensor _all_gather_base all_gather_coalesced all_gather_object",
+    "reduce_scatter": "reduce_scatter reduce_scatter_tensor _reduce_scatter_base", "reduce": "reduce",
+    "bcast": "broadcast broadcast_object_list", "gather": "gather gather_object", "scatter": "scatter scatter_object_list",
+    "all_to_all": "all_to_all all_to_all_single", "barrier": "barrier monitored_barrier",
+    "send": "send isend batch_isend_irecv", "receive": "recv irecv", "comm.init": "init_process_group new_group",
+}
+
+
+def _bytes(value):
+    """The bytes of a tensor, or of the tensors of a list."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_bytes, value))
+    return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
+
+
+def _collectives(module):
+    for event, names in _COLLECTIVES.items():
+        for name in names.split():
+            fn = getattr(module, name, None)
+            if inspect.isfunction(fn):
+                _replace(module, name, _collective(module, fn, event))
+    work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
+    start = _starter("comm", "wait", "comm")
+
+    def after(token, *_):
+        _ring.end(token, None if get_ident() == _loop.thread else {"background": 1})
+
+    # What a call with async_op gave back is waited for later.
+    wait = _wrap(work.wait, lambda *_: start(), after, _comm)
+    work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
+
+
+def _collective(module, fn, event):
+    start = _starter("comm", event, "comm")
+    names = list(inspect.signature(fn).parameters)
+    place = {name: i for i, name in enumerate(names)}
+    buffers = [n for n in names[:2] if "tensor" in n or n in ("output", "input", "input_list")]
+
+    def before(*_):
+        if not _loop.thread:
+            _loop.here()
+        return start()
+
+    def after(token, args, kwargs, _):
+        def given(name):
+            at = place.get(name, len(args))
+            return args[at] if at < len(args) else kwargs.get(name)
+
+        out = {}
+        try:
+            size = max([_bytes(given(n)) for n in buffers], default=0)
+            if size:
+                out["bytes"] = size
+            group = given("group")
+            if group is not None and group is not module.GroupMember.WORLD:
+                known = getattr(module, "_pg_names", None) or module._world.pg_names
+                out["pg"], out["group_size"] = str(known[group]), group.size()
+            if given("async_op") or fn.__name__ in ("isend", "irecv"):
+                out["async"] = 1
+            if get_ident() != _loop.thread:
+                out["background"] = 1
+            if event == "comm.init":
+                _ring.meta("rank", module.get_rank())
+                _ring.meta("world_size", module.get_world_size())
+        finally:
+            _ring.end(token, out)
+
+    return _wrap(fn, before, after, _comm)
+
+
+# -- checkpoints
+
+
+def _checkpoint(owner, name, event, target, loads=False):
+    """A function that saves or loads a checkpoint: its path and its size."""
+    fn = owner.__dict__.get(name)
+    if not inspect.isfunction(fn):
+        return
+    start, start_beside = _starter("checkpoint", event, "checkpoint"), _starter("checkpoint", "capture.finalize", "checkpoint")
+    at = list(inspect.signature(fn).parameters).index(target)
+
+    def path_of(args, kwargs):
+        f = args[at] if at < len(args) else kwargs.get(target)
+        path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+        return path if isinstance(path, str) else None
+
+    def before(args, kwargs):
+        if path_of(args, kwargs) is None:
+            return None  # memory
+        return start() if _loop.here() or loads else start_beside()
+
+    def after(token, args, kwargs, result):
+        if loads and result is not None and not isinstance(result, dict):
+            _ring.drop(token)  # data
+            return
+        path = path_of(args, kwargs)
+        out = {"path": path}
+        try:
+            if os.path.isfile(path):
+                out["bytes"] = os.path.getsize(path)
+        finally:
+            _ring.end(token, out)
+
+    _replace(owner, name, _wrap(fn, before, after, _phase))
+
+
+def _serialization(module):
+    _checkpoint(module, "save", "capture", "f")
+    _checkpoint(module, "load", "restart", "f", True)
+
+
+def _sharded(module):
+    """torch.distributed.checkpoint of torch 2."""
+    for name, event in (("save", "capture"), ("async_save", "capture.async"), ("load", "restart")):
+        _checkpoint(module, name, event, "checkpoint_id", event == "restart")
