@@ -43,7 +43,7 @@ class Loop:
 
     def __init__(self, on, identify):
         self.on, self.identify = on, identify
-        self.names = {key: _ring.name(*name) for key, name in _NAMES.items()}
+        self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
         self.on_close = lambda: None  # called after each iteration
         self.reset()
@@ -56,6 +56,7 @@ class Loop:
         self.step = self.epochs = self.last = 0
         self.tokens = dict.fromkeys(_NAMES)  # of open spans
         self.taken = set()      # what the program writes itself
+        self.checking = True    # whether it does is asked now and then only
         self.is_open = False    # an iteration is under way
         self.by_batch = False   # and began with a batch
         self.work = self.samples = self.epoch_step = 0
@@ -95,8 +96,13 @@ class Loop:
 
     def end(self, key, why=None, at=None):
         token, self.tokens[key] = self.tokens[key], None
-        if token is not None:
-            _ring.end(token, {"inferred": why} if why else None, at=at)
+        if token is None:
+            return
+        args = {"inferred": why} if why else None
+        if at is None:
+            _ring.end(token, args)
+        else:
+            _ring.end(token, args, at=at)
 
     def drop(self, key):
         token, self.tokens[key] = self.tokens[key], None
@@ -106,13 +112,10 @@ class Loop:
     def left(self, key):
         """Whether the program writes these spans itself. Ours may have begun before
         its first one."""
-        if key in self.taken:
-            return True
-        if _ring.inside(self.names[key]):
+        if key not in self.taken and self.checking and _ring.inside(self.names[key]):
             self.taken.add(key)
             self.drop(key)
-            return True
-        return False
+        return key in self.taken
 
     def finish(self, pid):
         """The process ends in good order."""
@@ -125,6 +128,7 @@ class Loop:
             self.end("loop", "first to last iteration", self.last)
         self.drop("loop")
         self.end("application", "the process")
+        _ring.close()
         self.reset()
 
     # Iterations.
@@ -134,13 +138,14 @@ class Loop:
         self.work = self.samples = 0
         self.start("iteration")
 
-    def boundary(self):
-        """The open iteration is over."""
+    def boundary(self, updated=False):
+        """The open iteration is over. One without a batch of its own counts only when
+        its optimizer has made a step, or where the batch had come before."""
         if not self.is_open:
             return
         self.is_open = False
         token, self.tokens["iteration"] = self.tokens["iteration"], None
-        trained = self.work & _TRAINED or self.by_batch and self.work & _FORWARD
+        trained = self.work & (_TRAINED | _FORWARD if self.by_batch else _TRAINED) and (self.by_batch or self.fed or updated)
         if token is not None:
             if trained:
                 _ring.end(token, {"samples": self.samples} if self.samples else None)
@@ -156,6 +161,7 @@ class Loop:
         self.step += 1
         self.epoch_step += 1
         self.last = _ring.now()
+        self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
         _ring.position(self.epochs, self.step, inferred=True)
         self.on_close()
 
@@ -165,10 +171,15 @@ class Loop:
             self.end("evaluation")
             self.enter()
             self.open(False)
-        elif self.step < 3 or not self.step & 63:
+        elif self.checking:
             for key in ("iteration", "epoch", "loop"):
                 if self.tokens[key] is not None:
                     self.left(key)
+        if did == _TRAINED and not self.work & _TRAINED:
+            root = self.root()
+            if root is not None and not root.training:
+                self.root = _nobody  # a teacher, not what is trained
+            self.end("evaluation")
         self.work |= did
 
     def enter(self):
@@ -208,7 +219,7 @@ class Loop:
         if self.is_open and not self.by_batch and not self.fed:
             self.clock = self.clock or id(optimizer)
             if self.clock == id(optimizer):
-                self.boundary()
+                self.boundary(True)
                 self.open(False)
 
     # Data.
@@ -223,7 +234,7 @@ class Loop:
         self.end("evaluation")
         self.enter()
         if iterator is not None:
-            if self.feeder not in self.passes:
+            if self.feeder and self.feeder not in self.passes:
                 self.end_epoch()
             if not self.feeder:
                 self.feeder, self.epoch_step = id(iterator), 0

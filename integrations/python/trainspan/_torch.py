@@ -99,10 +99,15 @@ def _identify():
 def _starter(phase, name, cat):
     """What begins a span of a phase: nothing where the phase is off, or where the
     program is inside a span of its own of that name."""
-    n, start, inside = _ring.name(name, cat), _ring.start, _ring.inside
-    if phase not in _on:
-        return lambda: None
-    return lambda: None if inside(n) else start(n)
+    n, start, inside, loop = _ring.name(name, cat, "torch"), _ring.start, _ring.inside, _loop
+
+    def begin():
+        if loop.checking and inside(n):
+            loop.taken.add(n)
+            return None
+        return start(n)
+
+    return begin if phase in _on else lambda: None
 
 
 def _wrap(fn, before, after, here):
