@@ -2,7 +2,8 @@
 GO ?= go
 OUT ?= out
 FUZZTIME ?= 10s
-PKGS ?= ./...
+# The library and the command, two modules that go.work joins.
+PKGS ?= ./... ./cmd/trainspan/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e report/browser
@@ -81,9 +82,12 @@ vet:
 lint:
 	$(GO) tool staticcheck $(PKGS)
 
-# tidy fails when go.mod or go.sum would change.
+# tidy fails when go.mod or go.sum would change. The command's go.mod has no
+# replace, as it is published; the copy that is checked has one.
 tidy:
 	$(GO) mod tidy -diff
+	@dir=$$(mktemp -d) && trap 'rm -r '$$dir EXIT && cd cmd/trainspan && cp go.mod $$dir/go.mod && cp go.sum $$dir/go.sum && \
+	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod
 
 clean:
 	rm -rf $(OUT) bin

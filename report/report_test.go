@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -188,6 +190,27 @@ func TestJSON(t *testing.T) {
 	}
 	if back.Version != report.Version || sum != 8*back.Ledger.Wall || back.Verdict.Confidence != "medium" || !slices.Equal(back.Verdict.Straggler.Ranks, []int{3}) || back.Goodput < 0.5 {
 		t.Errorf("%+v", back)
+	}
+}
+
+// A file that is named as a trace and is none was to be one: it is named. Other
+// files that are no telemetry are counted.
+func TestFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, jobgen.Attempt{Ranks: 1, Steps: 30})
+	for name, text := range map[string]string{"trace-9.pfw.gz": "no gzip", "trace-8.pfw": "no line of a trace", "model.pt": "weights"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := report.Build(read(t, dir)).Quality
+	if q.Foreign != 1 || len(q.Skipped) != 2 {
+		t.Fatalf("%d foreign files, skipped %q", q.Foreign, q.Skipped)
+	}
+	for i, name := range []string{"trace-8.pfw", "trace-9.pfw.gz"} {
+		if !strings.Contains(q.Skipped[i], name) {
+			t.Errorf("%q does not name %s", q.Skipped[i], name)
+		}
 	}
 }
 

@@ -2,11 +2,14 @@ package ledger_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -251,6 +254,45 @@ func provider(t *testing.T, out *ledger.Output, ranks config.Ranks, world int) (
 		t.Cleanup(func() { _ = tel.Shutdown(context.Background()) })
 	}
 	return tel, err
+}
+
+// stuck is a log that takes a message and does not return until it is let go.
+type stuck struct {
+	slog.Handler
+	taken, let chan struct{}
+}
+
+func (stuck) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s stuck) Handle(context.Context, slog.Record) error {
+	close(s.taken)
+	<-s.let
+	return nil
+}
+
+// What keeps the state may hang, on a disk or, as here, in the log of what the
+// disk said. Shutdown waits no longer than its context.
+func TestShutdownLeavesAStateThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		out := ledger.New(ledger.Options{Dir: dir})
+		log := stuck{slog.DiscardHandler, make(chan struct{}), make(chan struct{})}
+		_, err := out.Attach(t.Context(), &outputs.Telemetry{Now: func() int64 { return time.Now().UnixNano() }, Logger: slog.New(log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Another process writes its state there before this one does.
+		if err := os.WriteFile(filepath.Join(dir, "goodput-rank0.json"), []byte("{}"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		<-log.taken
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := out.Shutdown(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("Shutdown gave %v", err)
+		}
+		close(log.let)
+	})
 }
 
 // An output belongs to one provider.

@@ -52,7 +52,7 @@ func (k *scopeKind) start(ctx context.Context, s *scope, at int64) goodput.Handl
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	start.Parent = b.open[s.outer]
+	start.Parent = b.open[keyOf(s.outer)]
 	if in, _ := ctx.Value(b).(*scope); in != nil && in.outer == s.outer {
 		start.Parent = in.handle
 	}

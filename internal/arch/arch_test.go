@@ -78,8 +78,12 @@ type listed struct {
 
 func packages(t *testing.T) []listed {
 	t.Helper()
+	work, err := filepath.Abs("../../go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", module+"...")
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK="+work) // library and command
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -1,5 +1,5 @@
-// Package readme keeps the code in the README equal to the examples, which are
-// compiled and tested. Run with -update to copy it anew.
+// Package readme keeps the code in the documents equal to the examples, which
+// are compiled and tested. Run with -update to copy it anew.
 package readme
 
 import (
@@ -12,39 +12,36 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "copy the snippets into the README")
+var update = flag.Bool("update", false, "copy the snippets into the documents")
 
 const root = "../.."
 
 var snippet = regexp.MustCompile("(?s)<!-- snippet: (\\S+) (\\S+) -->\n```go\n(.*?)```")
 
 func TestSnippets(t *testing.T) {
-	path := filepath.Join(root, "README.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
-	fresh := snippet.ReplaceAllStringFunc(string(text), func(block string) string {
-		n++
-		m := snippet.FindStringSubmatch(block)
-		code, err := region(filepath.Join(root, m[1]), m[2])
-		if err != nil {
-			t.Error(err)
-			return block
+	for _, p := range pages(t) {
+		fresh := snippet.ReplaceAllStringFunc(p.text, func(block string) string {
+			n++
+			m := snippet.FindStringSubmatch(block)
+			code, err := region(filepath.Join(root, m[1]), m[2])
+			if err != nil {
+				t.Errorf("%s: %v", p.name, err)
+				return block
+			}
+			if m[3] != code && !*update {
+				t.Errorf("the snippet %s of %s differs from %s: run go test ./internal/readme -update", m[2], m[1], p.name)
+			}
+			return fmt.Sprintf("<!-- snippet: %s %s -->\n```go\n%s```", m[1], m[2], code)
+		})
+		if *update && fresh != p.text {
+			if err := os.WriteFile(filepath.Join(root, p.name), []byte(fresh), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if m[3] != code && !*update {
-			t.Errorf("the snippet %s of %s differs from the README: run go test ./internal/readme -update", m[2], m[1])
-		}
-		return fmt.Sprintf("<!-- snippet: %s %s -->\n```go\n%s```", m[1], m[2], code)
-	})
-	if n != 6 {
-		t.Errorf("%d snippets in the README, want 6", n)
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if n < 6 {
+		t.Errorf("%d snippets in the documents, want 6 and more", n)
 	}
 }
 

@@ -1,0 +1,75 @@
+package ring
+
+// The layout of version 1. All numbers are little-endian.
+const (
+	magic = "TSRING\x00\x01"
+
+	slotSize    = 64
+	regionSlots = 8192
+	regionSize  = slotSize * regionSlots
+	tableAt     = 4096
+	maxRegions  = 8192
+	cellsAt     = tableAt + 16*maxRegions
+	cellThreads = 16
+	cellNames   = 1024
+	headSize    = regionSize // the first region follows
+
+	// Offsets of words in the head.
+	atLayout      = 8 // eight words
+	atRegions     = 8 + 2*8
+	atPID         = 72
+	atOpened      = 80
+	atAnchor      = 88
+	atPython      = 96
+	atForks       = 104
+	atTicks       = 112
+	atActivations = 256
+	atUsed        = 264
+	atClosed      = 272
+
+	// Offsets in a slot.
+	atStart  = 0
+	atEnd    = 8
+	atThread = 16
+	atDepth  = 20
+	atArgs   = 24
+	atValue  = 32
+	atWord   = 56 // written last
+
+	// Of a slot with text.
+	atChain  = 0
+	atPiece  = 8
+	atLength = 12
+	atText   = 16
+	textSize = 40
+
+	maxText = 16384
+	lasting = 1 << 20
+	// maxID bounds what the tables of names and threads may hold.
+	maxID = 1 << 22
+)
+
+// Kind is what a slot records.
+type Kind uint8
+
+// The kinds of slots.
+const (
+	KindSpan     Kind = iota // a span that ended
+	KindBegin                // a span of the long kind began
+	KindPoint                // something happened
+	kindText                 // text for a later slot
+	KindPosition             // where the training stands
+	KindUpdate               // arguments for the later spans of a node and those below it
+	KindState                // a node and those below it are switched on or off
+	KindCall                 // a callback of one-logger
+	KindNote                 // metadata with a time
+	KindDrop                 // an open span was forgotten
+
+	kinds
+)
+
+// Flags of a slot.
+const (
+	flagCrossed = 1 << 0 // ended before what was started inside it
+	flagFailed  = 1 << 1 // ended with an exception
+)

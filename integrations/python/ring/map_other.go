@@ -1,0 +1,17 @@
+//go:build !unix
+
+package ring
+
+import (
+	"errors"
+	"os"
+)
+
+// Supported says whether rings can be read on this system.
+const Supported = false
+
+func openFile(path string, _ bool) (*os.File, error) { return os.Open(path) }
+
+func mapFile(*os.File, int64, int, bool) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmap([]byte) {}

@@ -1,0 +1,61 @@
+package ring
+
+// Name is an entry in the table of names.
+type Name struct {
+	ID        uint32
+	Cat, Name string
+	Above     uint32 // the node above it in the tree of package ai, 0 without one
+}
+
+// Thread is a thread of the process, or a lane that the program numbers itself.
+type Thread struct {
+	Number uint32
+	TID    int64
+	Name   string
+	Lane   bool
+}
+
+// Meta is a piece of metadata about the process. Value is what JSON makes of it.
+type Meta struct {
+	Key   string
+	Value any
+}
+
+// Who is what the process says about itself when it opens its ring.
+type Who struct {
+	Host    string            `json:"host"`
+	Exec    string            `json:"exec"`
+	Dir     string            `json:"dir"`
+	Python  string            `json:"python"`
+	Command []string          `json:"command"`
+	PPID    int64             `json:"ppid"`
+	Env     map[string]string `json:"env"`
+}
+
+// Record is one slot. Times are nanoseconds since the Unix epoch. It is reused
+// for the next slot, its Name and Thread are not.
+type Record struct {
+	Kind    Kind
+	Crossed bool // ended before what was started inside it
+	Failed  bool // ended with an exception
+	Name    *Name
+	Thread  *Thread
+	// Depth is the place on the stack of the thread's open spans, 1 for a
+	// root. It does not change while the span is open.
+	Depth      int
+	Start, End int64
+	Value      int64 // the count of a span; the step of a position; 1 for on
+	Epoch      int64 // of a position
+	// Args is a JSON object, or nil. It is valid during the call.
+	Args []byte
+	// ArgsLost says that there were arguments, in slots that were lost.
+	ArgsLost bool
+}
+
+// Stats are counts of what was read. All only grow.
+type Stats struct {
+	Slots int64 // read
+	Spans int64 // of these, spans
+	Lost  int64 // slots that were overwritten before they were read, or taken and never written
+	Bad   int64 // slots and lines that cannot be true
+}

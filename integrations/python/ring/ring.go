@@ -1,0 +1,274 @@
+package ring
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Ext and SideExt are the extensions of a ring and of the file with its names.
+const (
+	Ext     = ".ring"
+	SideExt = ".names"
+)
+
+// ErrNotRing is why Open refuses a file.
+var ErrNotRing = errors.New("not a ring of this version")
+
+// Options configures a Ring.
+type Options struct {
+	// Drain gives back to the writer what was read. Without it the file is
+	// only read, as is right for a ring that was left behind.
+	Drain bool
+	// Patience is for how long a slot that was taken may stay unwritten while
+	// others are written behind it; then it counts as lost. Zero means ten
+	// seconds.
+	Patience time.Duration
+}
+
+// Ring is an open ring. It is not safe for concurrent use.
+type Ring struct {
+	o    Options
+	path string
+	file *os.File
+	head []byte
+	side *side
+
+	pid, opened, anchor int64
+	ticks, forks        uint64
+	python              uint64
+
+	regions map[int][]byte // mapped, by number
+	next    cursor
+	holes   []hole
+	chains  chains
+	batch   []byte
+	record  Record
+	stats   Stats
+	settle  time.Duration
+	ended   bool
+}
+
+// cursor is where reading goes on: a slot of an activation, which is one use of
+// a region.
+type cursor struct {
+	activation uint64 // from 1
+	region     int    // -1: not found yet
+	slot       int
+}
+
+// hole is a slot that was taken and not written while later ones were.
+type hole struct {
+	cursor
+	since time.Time
+}
+
+// Is reports whether a file is a ring, by its first bytes.
+func Is(path string) bool {
+	f, err := openFile(path, false)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b := make([]byte, len(magic))
+	_, err = io.ReadFull(f, b)
+	return err == nil && string(b) == magic
+}
+
+// Open opens a ring. A writer that is just making it gives ErrNotRing: try again.
+func Open(path string, o Options) (*Ring, error) {
+	if o.Patience == 0 {
+		o.Patience = 10 * time.Second
+	}
+	f, err := openFile(path, o.Drain)
+	if err != nil {
+		return nil, fmt.Errorf("ring: %w", err)
+	}
+	r := &Ring{o: o, path: path, file: f, regions: make(map[int][]byte), settle: settle, batch: make([]byte, batchSlots*slotSize)}
+	r.next = cursor{activation: 1, region: -1}
+	if err := r.open(); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("ring: %s: %w", path, err)
+	}
+	return r, nil
+}
+
+func (r *Ring) open() (err error) {
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < headSize {
+		return ErrNotRing
+	}
+	defer guard(&err)()
+	if r.head, err = mapFile(r.file, 0, headSize, r.o.Drain); err != nil {
+		return err
+	}
+	if !bytes.Equal(r.head[:len(magic)], []byte(magic)) {
+		return ErrNotRing
+	}
+	for i, want := range []uint64{slotSize, regionSlots, 0, tableAt, cellsAt, cellThreads, cellNames, headSize} {
+		if got := load(r.head, atLayout+8*i); got != want && want != 0 {
+			return fmt.Errorf("%w: number %d of its layout is %d, not %d", ErrNotRing, i, got, want)
+		}
+	}
+	r.pid = int64(load(r.head, atPID) & 0x7fffffff)
+	r.opened, r.anchor = int64(load(r.head, atOpened)), int64(load(r.head, atAnchor))
+	r.python, r.forks, r.ticks = load(r.head, atPython), load(r.head, atForks), load(r.head, atTicks)
+	if r.opened < 0 || r.anchor < 0 {
+		return fmt.Errorf("%w: its clock is %d at %d", ErrNotRing, r.opened, r.anchor)
+	}
+	if r.side, err = openSide(strings.TrimSuffix(r.path, Ext) + SideExt); err != nil {
+		return err
+	}
+	return r.side.read()
+}
+
+// guard makes an error of a fault in a mapping, which is what a file that was
+// cut short gives. Defer its result.
+func guard(err *error) func() {
+	was := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(was)
+		if v := recover(); v != nil {
+			fault, ok := v.(interface {
+				error
+				Addr() uintptr
+			})
+			if !ok {
+				panic(v)
+			}
+			*err = fmt.Errorf("the file was cut short or its disk failed: %w", error(fault))
+		}
+	}
+}
+
+// Path is the file.
+func (r *Ring) Path() string { return r.path }
+
+// PID is the process that writes, Opened when it opened the ring, in
+// nanoseconds since the Unix epoch.
+func (r *Ring) PID() int64 { return r.pid }
+
+// Opened is when the process opened the ring, in nanoseconds since the epoch.
+func (r *Ring) Opened() int64 { return r.opened }
+
+// Ticks is when the process was started, in the kernel's clock ticks since
+// boot: with PID it identifies the process.
+func (r *Ring) Ticks() uint64 { return r.ticks }
+
+// Forks is how many forks without exec lie between the process and the program.
+func (r *Ring) Forks() int { return int(min(r.forks, 1<<20)) }
+
+// Python is the version of the interpreter, as sys.hexversion.
+func (r *Ring) Python() uint64 { return r.python }
+
+// Who is what the process said about itself when it opened the ring.
+func (r *Ring) Who() Who { return r.side.who }
+
+// Closed reports whether the process said that it ends in good order.
+func (r *Ring) Closed() (closed bool) {
+	var err error
+	defer guard(&err)()
+	return load(r.head, atClosed) == 1
+}
+
+// Metas gives the metadata that has come since it was asked last.
+func (r *Ring) Metas() []Meta {
+	m := r.side.metas
+	r.side.metas = nil
+	return m
+}
+
+// Stats are the counts of this moment.
+func (r *Ring) Stats() Stats {
+	s := r.stats
+	s.Bad += r.side.bad
+	return s
+}
+
+// Close closes the ring and leaves its files.
+func (r *Ring) Close() {
+	unmap(r.head)
+	for _, b := range r.regions {
+		unmap(b)
+	}
+	r.head, r.regions = nil, nil
+	_ = r.file.Close()
+	if r.side != nil {
+		_ = r.side.file.Close()
+	}
+}
+
+// Remove deletes the files of a ring.
+func Remove(path string) error {
+	return errors.Join(os.Remove(path), os.Remove(strings.TrimSuffix(path, Ext)+SideExt))
+}
+
+// region maps a region.
+func (r *Ring) region(n int) ([]byte, error) {
+	if b := r.regions[n]; b != nil {
+		return b, nil
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	at := int64(headSize) + int64(n)*regionSize
+	if n < 0 || at+regionSize > info.Size() {
+		return nil, fmt.Errorf("region %d lies behind the end of the file", n)
+	}
+	if len(r.regions) >= maxMapped {
+		for k, b := range r.regions {
+			unmap(b)
+			delete(r.regions, k)
+		}
+	}
+	b, err := mapFile(r.file, at, regionSize, r.o.Drain)
+	if err == nil {
+		r.regions[n] = b
+	}
+	return b, err
+}
+
+// maxMapped bounds the address space that a ring takes.
+const maxMapped = 32
+
+// Cell is a span that a thread started last under a name.
+type Cell struct {
+	Name   *Name
+	Thread *Thread
+	Start  int64 // nanoseconds since the epoch
+}
+
+// Cells calls take for the latest start of each name on each thread. Those
+// spans may have ended; that they have not is what the spans say that were read.
+func (r *Ring) Cells(take func(Cell)) (err error) {
+	defer guard(&err)()
+	for t := range cellThreads {
+		thread := r.side.threads[uint32(t)]
+		if thread == nil {
+			continue
+		}
+		for _, n := range r.side.names {
+			if n.ID >= cellNames {
+				continue
+			}
+			if at := load(r.head, cellsAt+8*(t*cellNames+int(n.ID))); at != 0 && at < 1<<62 {
+				take(Cell{Name: n, Thread: thread, Start: int64(at) - r.anchor + r.opened})
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Ring) word(b []byte, slot, at int) uint64 {
+	return binary.LittleEndian.Uint64(b[slot*slotSize+at:])
+}
