@@ -44,6 +44,7 @@ class Loop:
     def __init__(self, on, identify):
         self.on, self.identify = on, identify
         self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
+        self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
         self.on_close = lambda: None  # called after each iteration
         self.reset()
@@ -51,13 +52,16 @@ class Loop:
     def reset(self):
         """Forgets everything, as after a fork."""
         self.thread = 0         # the thread that trains, 0 before the first span
+        self.quick = 0          # the same where nothing is asked of the program's own spans
         self.trained = False    # a backward or an optimizer step was seen
         self.fed = False        # a DataLoader feeds the training
         self.step = self.epochs = self.last = 0
         self.tokens = dict.fromkeys(_NAMES)  # of open spans
         self.taken = set()      # what the program writes itself
         self.checking = True    # whether it does is asked now and then only
+        self.entered = False    # the training loop has begun
         self.is_open = False    # an iteration is under way
+        self.alone = False      # a forward that evaluates, outside of any
         self.by_batch = False   # and began with a batch
         self.work = self.samples = self.epoch_step = 0
         self.clock = 0          # the optimizer whose steps count
@@ -96,26 +100,31 @@ class Loop:
 
     def end(self, key, why=None, at=None):
         token, self.tokens[key] = self.tokens[key], None
+        self.alone = False
         if token is None:
             return
         args = {"inferred": why} if why else None
-        if at is None:
-            _ring.end(token, args)
-        else:
-            _ring.end(token, args, at=at)
+        _ring.end(token, args)
 
     def drop(self, key):
         token, self.tokens[key] = self.tokens[key], None
         if token is not None:
             _ring.drop(token)
 
+    def foreign(self, n):
+        """Whether the program is inside a span n of its own."""
+        if not _ring.inside(n):
+            return False
+        self.taken.add(n)
+        return True
+
     def left(self, key):
         """Whether the program writes these spans itself. Ours may have begun before
         its first one."""
-        if key not in self.taken and self.checking and _ring.inside(self.names[key]):
-            self.taken.add(key)
+        n = self.program[key]
+        if n not in self.taken and self.checking and self.foreign(n):
             self.drop(key)
-        return key in self.taken
+        return n in self.taken
 
     def finish(self, pid):
         """The process ends in good order."""
@@ -162,6 +171,7 @@ class Loop:
         self.epoch_step += 1
         self.last = _ring.now()
         self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
+        self.quick = 0 if self.checking else self.thread
         _ring.position(self.epochs, self.step, inferred=True)
         self.on_close()
 
@@ -181,9 +191,11 @@ class Loop:
                 self.root = _nobody  # a teacher, not what is trained
             self.end("evaluation")
         self.work |= did
+        return True
 
     def enter(self):
-        if self.tokens["loop"] is None:
+        if not self.entered:
+            self.entered = True
             self.start("loop")
             _ring.position(self.epochs, self.step, inferred=True)
 
@@ -205,14 +217,11 @@ class Loop:
             self.drop("iteration")
         if not self.is_open:
             self.start("evaluated")
+            self.alone = self.tokens["evaluated"] is not None
         elif not self.work & _FORWARD:
             self.work |= _EVALUATED
             if self.root() is None:
                 self.root = weakref.ref(module)
-
-    def forwarded(self):
-        if self.tokens["evaluated"] is not None:
-            self.end("evaluated")
 
     def updated(self, optimizer):
         """An optimizer has made a step."""
@@ -242,17 +251,19 @@ class Loop:
 
     def got(self, iterator, batch):
         """A batch has come."""
-        key = id(iterator)
-        if key not in self.passes:
-            self.passes[key] = weakref.ref(iterator, lambda _: self.ended(key))
+        if id(iterator) not in self.passes:
+            self.follow(iterator, id(iterator))
         if not self.is_open:
             self.open(True)
         try:
             while not hasattr(batch, "shape"):
                 batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
-            self.samples = int(batch.shape[0])
+            self.samples = batch.shape[0]
         except Exception:
             pass
+
+    def follow(self, iterator, key):
+        self.passes[key] = weakref.ref(iterator, lambda _: self.ended(key))
 
     def ended(self, key):
         """A pass over a loader has ended: exhausted, or given up."""
@@ -272,6 +283,7 @@ class Loop:
         self.drop("epoch")
         self.feeder = 0
         if not self.step:
+            self.entered = False
             self.drop("loop")  # somebody has looked at the data
 
 

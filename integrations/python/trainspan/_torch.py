@@ -83,8 +83,9 @@ def _loaded(torch):
     if "device" in _on:
         from ._device import Device
 
-        _device = Device(torch.cuda)
-        _loop.on_close = _device.collect
+        if torch.cuda.is_available():
+            _device = Device(torch.cuda)
+            _loop.on_close = _device.collect
 
 
 def _identify():
@@ -99,15 +100,10 @@ def _identify():
 def _starter(phase, name, cat):
     """What begins a span of a phase: nothing where the phase is off, or where the
     program is inside a span of its own of that name."""
-    n, start, inside, loop = _ring.name(name, cat, "torch"), _ring.start, _ring.inside, _loop
-
-    def begin():
-        if loop.checking and inside(n):
-            loop.taken.add(n)
-            return None
-        return start(n)
-
-    return begin if phase in _on else lambda: None
+    n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
+    if phase not in _on:
+        return lambda: None
+    return lambda: None if loop.foreign(program) else start(n)
 
 
 def _wrap(fn, before, after, here):
@@ -145,91 +141,126 @@ def _replace(owner, name, new):
     setattr(owner, name, new)
 
 
+def _none(_):
+    return None
+
+
 def _end(token, args, kwargs, result):
     _ring.end(token)
 
 
-# -- forward, backward, optimizer
+# -- forward, backward, optimizer: once a step or more often, so written out
+
+
+def _begin(phase, name, cat, enter):
+    """What begins a span of the training thread: a quick way, and enter(of) when
+    the loop has to look, which says whether there is to be a span."""
+    n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
+    if phase not in _on:
+        start = _none
+
+    def begin(of):
+        try:
+            if not enter(of) or loop.checking and loop.foreign(program):
+                return None
+            return start(n)
+        except Exception:
+            return None
+
+    return n, start, begin
 
 
 def _module(module):
     cls = module.Module
-    start = _starter("forward", "forward", "compute")
+    impl, loop, here, end = cls.__call__, _loop, _phase, _ring.end
 
-    def before(args, _):
-        self = args[0]
-        if not _loop.here():
-            return None
-        _loop.forward(self)
-        if getattr(self.forward, "__trainspan__", None):
-            return None  # the program's own span is inside
-        return start(), _device and _device.begin("forward")
+    def enter(of):
+        if loop.here():
+            loop.forward(of)
+            return not getattr(of.forward, "__trainspan__", None)  # else the program's own span is inside
 
-    def after(token, *_):
-        span, mark = token
-        if mark:
-            _device.end(mark)
-        if span is not None:
-            _ring.end(span)
-        _loop.forwarded()
+    n, start, begin = _begin("forward", "forward", "compute", enter)
 
-    _replace(cls, "__call__", _wrap(cls.__call__, before, after, _phase))
+    def __call__(self, *args, **kwargs):
+        if _compiling() or here.busy:
+            return impl(self, *args, **kwargs)
+        here.busy = 1
+        token = start(n) if loop.work and get_ident() == loop.quick else begin(self)
+        mark = _device and _device.begin("forward")
+        try:
+            return impl(self, *args, **kwargs)
+        finally:
+            here.busy = 0
+            if mark:
+                _device.end(mark)
+            if token is not None:
+                end(token)
+            if loop.alone:
+                loop.end("evaluated")
+
+    _replace(cls, "__call__", __call__)
 
 
 def _autograd(module):
-    start = _starter("backward", "backward", "compute")
+    impl, loop, here, end = module.backward, _loop, _phase, _ring.end
+    n, start, begin = _begin("backward", "backward", "compute", lambda _: loop.here(True) and loop.trains())
 
-    def before(*_):
-        if not _loop.here(True):
-            return None
-        _loop.trains()
-        return start(), _device and _device.begin("backward")
+    def backward(*args, **kwargs):
+        if _compiling() or here.busy:
+            return impl(*args, **kwargs)
+        here.busy = 1
+        token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(None)
+        mark = _device and _device.begin("backward")
+        try:
+            return impl(*args, **kwargs)
+        finally:
+            here.busy = 0
+            if mark:
+                _device.end(mark)
+            if token is not None:
+                end(token)
 
-    def after(token, *_):
-        span, mark = token
-        if mark:
-            _device.end(mark)
-        if span is not None:
-            _ring.end(span)
-
-    # Tensor.backward calls this one by its name.
-    _replace(module, "backward", _wrap(module.backward, before, after, _phase))
+    _replace(module, "backward", backward)  # Tensor.backward calls it by this name
 
 
 def _optimizer(module):
     cls = module.Optimizer
-    start, start_zero = _starter("optimizer", "step", "compute"), _starter("zero_grad", "step.zero_grad", "compute")
+    loop, here, end = _loop, _step, _ring.end
+    n, start, begin = _begin("optimizer", "step", "compute", lambda _: loop.here(True) and loop.trains())
+    z, start_zero, begin_zero = _begin("zero_grad", "step.zero_grad", "compute", lambda _: loop.here() and loop.clears())
+    zero = cls.zero_grad
 
-    def zero(*_):
-        return start_zero() if _loop.here() and _loop.clears() else None
+    def zero_grad(*args, **kwargs):
+        if _compiling():
+            return zero(*args, **kwargs)
+        token = start_zero(z) if loop.is_open and get_ident() == loop.quick else begin_zero(None)
+        try:
+            return zero(*args, **kwargs)
+        finally:
+            if token is not None:
+                end(token)
 
     def pre(self, *_):
         if _compiling():
             return
-        _step.busy += 1  # its closure may hold forward and backward
-        if _step.busy > 1:
-            return
-        _step.token = _step.mark = None
-        try:
-            if _loop.here(True):
-                _loop.trains()
-                _step.token, _step.mark = start(), _device and _device.begin("step")
-        except Exception:
-            pass
+        here.busy += 1  # its closure may hold forward and backward, and other steps
+        if here.busy == 1:
+            here.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
+            here.mark = _device and _device.begin("step")
 
     def post(self, *_):
-        if _compiling() or not _step.busy:
+        if _compiling() or not here.busy:
             return
-        _step.busy -= 1
-        if _step.busy:
-            return
-        if _step.mark:
-            _device.end(_step.mark)
-        if _step.token is not None:
-            _ring.end(_step.token)
-        _loop.updated(self)
+        here.busy -= 1
+        if not here.busy:
+            if here.mark:
+                _device.end(here.mark)
+            if here.token is not None:
+                end(here.token)
+            if not loop.by_batch:
+                loop.updated(self)
 
-    _replace(cls, "zero_grad", _wrap(cls.zero_grad, zero, _end, _phase))
+    _replace(cls, "zero_grad", zero_grad)
     if hasattr(module, "register_optimizer_step_pre_hook"):
         module.register_optimizer_step_pre_hook(pre)
         module.register_optimizer_step_post_hook(post)
@@ -261,45 +292,43 @@ def _optimizer(module):
 
 def _dataloader(module):
     cls, loader = module._BaseDataLoaderIter, module.DataLoader
-    wait, start = cls.__next__, _starter("data", "fetch.iter", "dataloader")
+    wait, loop, here, end = cls.__next__, _loop, _phase, _ring.end
+    n, start, begin = _begin("data", "fetch.iter", "dataloader", lambda of: loop.asks(of) or True)
     start_workers = _starter("data", "fetch.start", "dataloader")
 
     def __next__(self):
-        if _compiling() or _phase.busy:
+        if here.busy:
             return wait(self)
-        _phase.busy = 1
-        token, feeds, args = None, False, {"background": 1}
+        here.busy = 1
+        feeds = token = args = None
         try:
-            try:
-                feeds = _loop.here()
-                if feeds:
-                    args = None
-                    _loop.asks(self)
-                token = start()
-            except Exception:
-                pass
+            feeds = loop.here()
+            token = begin(self) if feeds else start(n)
             batch = wait(self)
         except StopIteration:
             args = {"end_of_data": 1}
             raise
         finally:
-            _phase.busy = 0
+            here.busy = 0
             if token is not None:
-                _ring.end(token, args)
+                if args is None and feeds:
+                    end(token)
+                else:
+                    end(token, args or {"background": 1})
             if args and feeds:
-                _loop.ended(id(self))
+                loop.ended(id(self))
         if feeds:
-            _loop.got(self, batch)
+            loop.got(self, batch)
         return batch
 
     def before(*_):
-        if not _loop.here():
+        if not loop.here():
             return None
-        _loop.asks(None)
+        loop.asks(None)
         return start_workers()
 
     _replace(cls, "__next__", __next__)
-    _replace(loader, "__iter__", _wrap(loader.__iter__, before, _end, _phase))
+    _replace(loader, "__iter__", _wrap(loader.__iter__, before, _end, here))
 
 
 def _fetchers(module):
