@@ -92,11 +92,7 @@ func (s *side) take(text []byte) {
 	case l.T != nil && len(s.threads) < maxID:
 		s.threads[*l.T] = &Thread{Number: *l.T, TID: max(l.TID, 0), Name: l.Thread, Lane: l.Lane}
 	case l.N != nil && l.Name != nil && len(s.names) < maxID && s.names[*l.N] == nil:
-		s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name}
-	case l.N != nil && l.Name == nil:
-		if n := s.names[*l.N]; n != nil {
-			n.Above = l.Above
-		}
+		s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above}
 	default:
 		s.bad++
 	}

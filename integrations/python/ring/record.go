@@ -27,7 +27,7 @@ type Who struct {
 	Exec    string            `json:"exec"`
 	Dir     string            `json:"dir"`
 	Python  string            `json:"python"`
-	Command []string          `json:"command"`
+	Command string            `json:"command"`
 	PPID    int64             `json:"ppid"`
 	Env     map[string]string `json:"env"`
 }

@@ -170,6 +170,9 @@ func (r *Ring) Forks() int { return int(min(r.forks, 1<<20)) }
 // Python is the version of the interpreter, as sys.hexversion.
 func (r *Ring) Python() uint64 { return r.python }
 
+// Name gives an entry of the table of names, or nil.
+func (r *Ring) Name(id uint32) *Name { return r.side.names[id] }
+
 // Who is what the process said about itself when it opened the ring.
 func (r *Ring) Who() Who { return r.side.who }
 

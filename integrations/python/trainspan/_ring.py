@@ -41,9 +41,11 @@ _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
 _LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
 _FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-_PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK",
-          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "TRAINSPAN_JOB", "TRAINSPAN_ATTEMPT",
-          "DFTRACER_INC_METADATA")  # fmt: skip
+# What launchers say about the place of the process in its job.
+_PLACE = """RANK SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK FLUX_TASK_RANK NODE_RANK GROUP_RANK LOCAL_WORLD_SIZE
+JOB_COMPLETION_INDEX LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK FLUX_TASK_LOCAL_ID WORLD_SIZE SLURM_NTASKS
+OMPI_COMM_WORLD_SIZE PMI_SIZE FLUX_JOB_SIZE TRAINSPAN_ATTEMPT TORCHELASTIC_RESTART_COUNT SLURM_RESTART_COUNT TRAINSPAN_JOB
+TORCHELASTIC_RUN_ID SLURM_JOB_ID SLURM_STEP_ID FLUX_JOB_ID PBS_JOBID LSB_JOBID PMIX_NAMESPACE DFTRACER_INC_METADATA""".split()
 
 
 def _filesystem(path):
@@ -77,9 +79,12 @@ def _folders(log):
 
 def _who():
     """What the side file says of the process."""
-    who = {"host": os.uname().nodename, "exec": sys.executable or "", "ppid": os.getppid(), "dir": "", "python": sys.version.split()[0]}
     with open("/proc/self/cmdline", "rb") as f:
-        who["command"] = [os.fsdecode(a) for a in f.read(4096).rstrip(b"\0").split(b"\0")]
+        words = [os.fsdecode(w) for w in f.read(4096).rstrip(b"\0").split(b"\0")]
+    # The program, as DFTracer finds it. Arguments may be secrets.
+    names = [w for w in words if not w.startswith("-") and not any(x in w for x in ("python", "env", "multiprocessing"))]
+    who = {"host": os.uname().nodename, "exec": os.path.basename(names[0]) if names else "DEFAULT", "command": words[0],
+           "ppid": os.getppid(), "dir": "", "python": sys.version.split()[0]}  # fmt: skip
     try:
         who["dir"] = os.getcwd()
     except OSError:
@@ -104,7 +109,7 @@ def _build():
     opened = placed = False
     activation, forks = 0, 0
     lanes = {}  # thread ids that the program gave
-    known = {}  # ids by name, category and variant
+    known, named = {}, {}  # ids by name, category and variant, and the reverse
     lines = []  # of the side file, again for the ring of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
     chains = itertools.count(1).__next__
@@ -312,29 +317,23 @@ def _build():
         """Nanoseconds since the epoch, by the clock of the spans."""
         return clock() + offset
 
-    def name(name, cat, variant=0):
-        """The id of a name. Variants of a name have ids of their own."""
+    def name(name, cat, variant=0, above=0):
+        """The id of a name. Variants of a name have ids of their own; above is the
+        node that it lies below, for update and switch."""
         key = (name, cat, variant)
         n = known.get(key)
         if n is None:
+            n = 1
             try:
                 with lock:
                     n = known.get(key)
                     if n is None:
                         n = lasting() if cat in _LASTING else short()
-                        add_line({"n": n, "name": str(name), "cat": str(cat)}, True)
-                        known[key] = n
+                        add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
+                        known[key], named[n] = n, key
             except Exception:
-                n = n or 1
+                pass
         return n
-
-    def tree(n, above):
-        """Says that the node n lies below another one, for update and switch."""
-        try:
-            with lock:
-                add_line({"n": n, "above": above}, True)
-        except Exception:
-            pass
 
     def push(n, at):
         if not ready():
@@ -368,14 +367,15 @@ def _build():
         except Exception:
             return None
 
-    def end(token, args=None, n=None):
-        """Ends a span, with arguments, and by another name if n is given."""
+    def end(token, args=None, n=None, at=None):
+        """Ends a span, with arguments, by another name if n is given, and at a time
+        before if that is."""
         if token is None:
             return
         try:
             t1 = clock()
             t, w, s = token
-            if args is None and n is None:
+            if args is None and n is None and at is None:
                 top = s.pop()
                 if top is token:
                     pack(buf, take(), t, t1, s[0], len(s), w)
@@ -386,7 +386,7 @@ def _build():
             return
         except Exception:
             return
-        finish(s, token, t1, args, n or w)
+        finish(s, token, t1 if at is None else at - offset, args, n or w)
 
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
@@ -458,28 +458,36 @@ def _build():
             pass
 
     def inside(n):
-        """Whether a span n is open on this thread."""
+        """Whether the program has a span of its own open on this thread that is
+        called as the hooks' span n."""
         try:
-            return find(local.s, None, n) > 0
+            name, cat = named[n][:2]
+            for e in local.s[2:]:
+                e = entry(e)
+                if e is not None and named[e[1]][:2] == (name, cat) and named[e[1]][2] != "torch":
+                    return True
         except Exception:
-            return False
+            pass
+        return False
 
-    def enter(n):
-        """What starts a span n and gives nothing: the cheapest way."""
-        def enter(self=None):
+    def enter(n, value=None):
+        """A function that starts a span n and gives the value."""
+
+        def enter():
             try:
                 s = local.s
                 s[1][n] = t = clock()
                 s.append((t, n, s))
             except Exception:
                 start(n)
-            return self
+            return value
 
         return enter
 
     def leave(n):
-        """The __exit__ for enter."""
-        def leave(self, kind, error, trace):
+        """A function that ends the innermost span n, with the arguments of __exit__."""
+
+        def leave(kind=None, error=None, trace=None):
             try:
                 t1 = clock()
                 s = local.s
@@ -497,9 +505,12 @@ def _build():
 
         return leave
 
-    def wrap(n, f):
-        """f inside a span n."""
+    def wrap(n, f, node):
+        """f inside a span n, unless the node is off."""
+
         def call(*args, **kwargs):
+            if node.off:
+                return f(*args, **kwargs)
             try:
                 s = local.s
                 s[1][n] = t = clock()
@@ -507,16 +518,27 @@ def _build():
                 s.append(token)
             except Exception:
                 token = start(n)
-            failed = FAILED
+                t, _, s = token or (0, 0, None)
             try:
                 value = f(*args, **kwargs)
-                failed = 0
+            except BaseException:
+                if token is not None:
+                    finish(token[2], token, clock(), None, n | FAILED)
+                raise
+            try:
+                t1 = clock()
+                top = s.pop()
+                if top is token:
+                    pack(buf, take(), t, t1, s[0], len(s), n)
+                    return value
+                s.append(top)
+            except StopIteration:
+                late(t, t1, s, n)
                 return value
-            finally:
-                if failed:
-                    stop(n, None, True)
-                else:
-                    end(token)
+            except Exception:
+                pass
+            end(token)
+            return value
 
         return call
 
@@ -540,13 +562,24 @@ def _build():
             add_line({"t": thread, "tid": int(tid), "lane": True})
         return thread
 
-    def span(n, t, t1, args=None, value=0):
-        """A span of this thread that is over, by the clock of the ring, with a count."""
+    def counted(n, t, token, count):
+        """Ends an element of an iterator that began at t or with a token."""
         try:
-            s = local.s
-            write(n, t, t1, s[0], len(s), args, value)
+            t1 = clock()
+            s = local.s if token is None else token[2]
+            depth = len(s)
+            if token is not None:
+                depth = find(s, token, 0)
+                if not depth:
+                    return
+                n |= remove(s, depth)
+            write(n, t, t1, s[0], depth, None, count)
         except Exception:
             pass
+
+    def switch(n, to):
+        """Says that a node and those below it are switched on or off, for update."""
+        mark(STATE, n, None, 0, to)
 
     def mark(kind, n, args=None, epoch=-1, step=-1):
         try:
@@ -622,10 +655,10 @@ def _build():
 
 
 _made = _build()
-(enabled, now, name, tree, start, end, stop, drop, inside, enter, leave, wrap, event, span, mark, point, position, meta, call, configure, close) = (
-    _made[key]
-    for key in "enabled now name tree start end stop drop inside enter leave wrap event span mark point position meta call configure close".split()
-)
+_names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
+close clock wanted""".split()
+(enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
+ close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
-del _made
+del _made, _names

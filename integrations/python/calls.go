@@ -1,0 +1,233 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// calls replays the callbacks of a process to the recorder that those of a Go
+// program use, with its clock at the time of each call.
+type calls struct {
+	now   atomic.Int64
+	log   *slog.Logger
+	tel   *telemetry.Provider
+	cb    *callbacks.Callbacks
+	lines *file.Exporter
+	n     int64
+	ended bool
+
+	killed atomic.Bool // what is ended now is not written any more
+}
+
+// values are the arguments of a callback by the names that one-logger has.
+type values map[string]any
+
+func (v values) number(key string) (float64, bool) {
+	n, ok := v[key].(float64)
+	return n, ok
+}
+
+// whole gives a number as an int; those that none can hold are 0.
+func (v values) whole(key string) int {
+	n, _ := v.number(key)
+	if n < -1<<53 || n > 1<<53 {
+		return 0
+	}
+	return int(n)
+}
+
+func (v values) opt(key string) config.Var[int] {
+	if _, ok := v.number(key); !ok {
+		return config.Var[int]{}
+	}
+	return config.Value(v.whole(key))
+}
+
+// at gives a time in milliseconds, or that of the call.
+func (v values) at(key string, call int64) time.Time {
+	if ms, ok := v.number(key); ok && ms > 0 && ms < 1e15 {
+		whole := int64(ms)
+		return time.UnixMilli(whole).Add(time.Duration((ms - float64(whole)) * 1e6))
+	}
+	return time.Unix(0, call)
+}
+
+// call replays one callback.
+func (p *process) call(name string, at int64, args []byte) {
+	v := values{}
+	if len(args) > 0 && json.Unmarshal(args, &v) != nil {
+		p.log.Warn("the arguments of a callback cannot be read", "callback", name)
+		return
+	}
+	if p.calls == nil {
+		p.calls = &calls{log: p.log}
+		p.calls.now.Store(at)
+		if err := p.calls.open(p, v); err != nil {
+			p.log.Warn("callbacks of a Python process are not replayed", "error", err)
+		}
+	}
+	c := p.calls
+	c.n++
+	c.now.Store(max(at, c.now.Load()))
+	if c.tel == nil {
+		return
+	}
+	if err := c.replay(name, at, v); err != nil && !errors.Is(err, telemetry.ErrClosed) {
+		p.log.Debug("callback of a Python process", "callback", name, "error", err)
+	}
+}
+
+// open makes the provider, with what configure_provider gave if that was the
+// first call.
+func (c *calls) open(p *process, v values) error {
+	base := config.Base{}
+	if b, ok := v["base_config"].(map[string]any); ok {
+		var err error
+		if base, err = config.DecodeLax[config.Base](b); err != nil {
+			c.log.Warn("the configuration of a Python process", "error", err)
+		}
+	}
+	if base.ApplicationName == "" {
+		base.ApplicationName = "python"
+	}
+	if p.id.WorldSize > 0 && !base.WorldSize.IsSet() {
+		base.WorldSize = config.Value(p.id.WorldSize)
+	}
+	// What goes wrong here is the program's; it was not refused there.
+	base.ErrorStrategy = config.PropagateErrors
+	id := p.id
+	id.ApplicationName, id.SessionTag = "", ""
+	ranks := config.Ranks{Rank: id.Rank, LocalRank: id.LocalRank, WorldSize: base.WorldSize, Attempt: id.Attempt, Job: id.Job, Run: id.Run}
+	c.lines = file.New(filepath.Join(p.o.Out, fmt.Sprintf("telemetry-%d.jsonl", id.PID)), &file.Options{Heartbeat: -1, FlushInterval: time.Second})
+	clock := outputs.ClockFunc(func() time.Time { return time.Unix(0, c.now.Load()) })
+	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base).WithIdentity(id).WithRanks(ranks).WithClock(clock).
+		WithLogger(slog.New(quiet{c.log.Handler(), &c.killed})).WithExporter(c.lines, config.Export{Mode: config.ExportAll})
+	if p.o.Outputs != nil {
+		for _, out := range p.o.Outputs(id) {
+			b.WithExporter(out)
+		}
+	}
+	tel, err := b.ConfigureProvider(context.Background())
+	if err != nil {
+		return err
+	}
+	c.tel, c.cb = tel, callbacks.New(tel)
+	p.wrote(c.lines.Path())
+	return nil
+}
+
+// quiet lets only errors of a replay through: what a program does wrong is in
+// its records.
+type quiet struct {
+	slog.Handler
+	killed *atomic.Bool
+}
+
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && !q.killed.Load() && q.Handler.Enabled(ctx, l)
+}
+
+// phases are the callbacks that take a time and nothing else.
+var phases = map[string]func(*callbacks.Callbacks, context.Context, time.Time) error{
+	"on_app_start":                         begin((*callbacks.Callbacks).OnAppStart),
+	"on_distributed_init_start":            begin((*callbacks.Callbacks).OnDistributedInitStart),
+	"on_distributed_init_end":              end((*callbacks.Callbacks).OnDistributedInitEnd),
+	"on_model_init_start":                  begin((*callbacks.Callbacks).OnModelInitStart),
+	"on_model_init_end":                    end((*callbacks.Callbacks).OnModelInitEnd),
+	"on_dataloader_init_start":             begin((*callbacks.Callbacks).OnDataLoaderInitStart),
+	"on_dataloader_init_end":               end((*callbacks.Callbacks).OnDataLoaderInitEnd),
+	"on_optimizer_init_start":              begin((*callbacks.Callbacks).OnOptimizerInitStart),
+	"on_optimizer_init_end":                end((*callbacks.Callbacks).OnOptimizerInitEnd),
+	"on_load_checkpoint_start":             begin((*callbacks.Callbacks).OnLoadCheckpointStart),
+	"on_load_checkpoint_end":               end((*callbacks.Callbacks).OnLoadCheckpointEnd),
+	"on_train_end":                         end((*callbacks.Callbacks).OnTrainEnd),
+	"on_training_single_iteration_start":   begin((*callbacks.Callbacks).OnTrainingSingleIterationStart),
+	"on_validation_start":                  begin((*callbacks.Callbacks).OnValidationStart),
+	"on_validation_end":                    end((*callbacks.Callbacks).OnValidationEnd),
+	"on_validation_single_iteration_start": begin((*callbacks.Callbacks).OnValidationSingleIterationStart),
+	"on_validation_single_iteration_end":   end((*callbacks.Callbacks).OnValidationSingleIterationEnd),
+	"on_testing_start":                     begin((*callbacks.Callbacks).OnTestingStart),
+	"on_testing_end":                       end((*callbacks.Callbacks).OnTestingEnd),
+	"on_save_checkpoint_end":               end((*callbacks.Callbacks).OnSaveCheckpointEnd),
+}
+
+func begin(f func(*callbacks.Callbacks, context.Context, ...callbacks.Start) (context.Context, error)) func(*callbacks.Callbacks, context.Context, time.Time) error {
+	return func(c *callbacks.Callbacks, ctx context.Context, at time.Time) error {
+		_, err := f(c, ctx, callbacks.Start{Time: at})
+		return err
+	}
+}
+
+func end(f func(*callbacks.Callbacks, context.Context, ...callbacks.End) error) func(*callbacks.Callbacks, context.Context, time.Time) error {
+	return func(c *callbacks.Callbacks, ctx context.Context, at time.Time) error {
+		return f(c, ctx, callbacks.End{Time: at})
+	}
+}
+
+func (c *calls) replay(name string, at int64, v values) error {
+	ctx := context.Background()
+	if f := phases[name]; f != nil {
+		key := "finish_time_msec"
+		if _, ok := v["start_time_msec"]; ok {
+			key = "start_time_msec"
+		}
+		return f(c.cb, ctx, v.at(key, at))
+	}
+	switch name {
+	case "configure_provider":
+		return nil
+	case "set_training_telemetry_config":
+		t, err := config.DecodeLax[config.Training](map[string]any(v))
+		return errors.Join(err, c.tel.SetTrainingConfig(t))
+	case "on_app_end":
+		c.ended = true
+		return c.cb.OnAppEnd(ctx, callbacks.End{Time: v.at("finish_time_msec", at)})
+	case "on_train_start":
+		_, err := c.cb.OnTrainStart(ctx, callbacks.TrainStart{
+			Time: v.at("start_time_msec", at), IterationsStart: v.whole("train_iterations_start"), SamplesStart: v.opt("train_samples_start"),
+			IterationsTarget: v.opt("train_iterations_target_or_fn"), SamplesTarget: v.opt("train_samples_target_or_fn"),
+		})
+		return err
+	case "on_training_single_iteration_end":
+		o := callbacks.IterationEnd{Time: v.at("finish_time_msec", at)}
+		if loss, ok := v.number("loss"); ok {
+			o.Loss = callbacks.Some(loss)
+		}
+		return c.cb.OnTrainingSingleIterationEnd(ctx, o)
+	case "on_save_checkpoint_start":
+		_, err := c.cb.OnSaveCheckpointStart(ctx, callbacks.SaveStart{Time: v.at("start_time_msec", at), GlobalStep: v.whole("global_step")})
+		return err
+	case "on_save_checkpoint_success":
+		return c.cb.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{Time: v.at("time_msec", at), GlobalStep: v.whole("global_step")})
+	}
+	return fmt.Errorf("unknown callback %q", name)
+}
+
+// close ends the outputs. Where the process was killed, its records must not
+// say that its spans ended: the file is closed before they are.
+func (c *calls) close(ctx context.Context, killed bool) {
+	if c == nil || c.tel == nil {
+		return
+	}
+	if killed && !c.ended {
+		c.killed.Store(true)
+		if err := c.lines.Shutdown(ctx); err != nil {
+			c.log.Warn("records of a Python process", "error", err)
+		}
+	}
+	if err := c.tel.Shutdown(ctx); err != nil && !killed {
+		c.log.Warn("records of a Python process", "error", err)
+	}
+}

@@ -1,0 +1,18 @@
+// Package python brings in what Python processes record: it unpacks the client
+// that they run, and writes what stands in their rings (package ring,
+// docs/ring.md) as a trace file per process and, where the program uses
+// one-logger's callbacks, as JSON lines.
+//
+//	err := python.Unpack(dir) // for PYTHONPATH
+//	...
+//	drain, err := python.NewDrain(python.Options{Dir: rings, Out: folder})
+//	... run the job ...
+//	err = drain.Close(ctx)
+//
+// Import does the same with rings that were left behind.
+//
+// Each process keeps its own pid, threads, host, rank and times. A span lies
+// below the innermost span of its thread that was open when it started; one
+// that outlives it belongs to the next one. What was open when a process died
+// has a begin record and no end.
+package python

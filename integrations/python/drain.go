@@ -1,0 +1,215 @@
+package python
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/integrations/python/ring"
+)
+
+const (
+	// scanEvery is how often the folders are searched for new rings.
+	scanEvery = 20 * time.Millisecond
+	// Rings are asked for more after these times, the longer the less comes.
+	pollLeast, pollMost = time.Millisecond, 32 * time.Millisecond
+	// opening is for how long a file may be no ring yet.
+	opening = 5 * time.Second
+)
+
+// Drain reads the rings of processes while they run. Make it with NewDrain.
+type Drain struct {
+	o    Options
+	stop chan struct{}
+	wait sync.WaitGroup
+
+	mu     sync.Mutex
+	known  map[string]time.Time // when a file was seen first; zero: it is read or refused
+	procs  map[*process]bool    // being read
+	stats  Stats
+	err    error
+	closed bool
+	ctx    context.Context // of Close
+}
+
+// NewDrain watches the folders of rings. One goroutine reads each process, for
+// as long as that lives, and deletes its ring then.
+func NewDrain(o Options) (*Drain, error) {
+	if !ring.Supported {
+		return nil, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
+	}
+	if o.Dir == "" || o.Out == "" {
+		return nil, errors.New("python: a drain needs a folder of rings and one for what it writes")
+	}
+	d := &Drain{o: o, stop: make(chan struct{}), known: make(map[string]time.Time), procs: make(map[*process]bool)}
+	d.wait.Go(d.watch)
+	return d, nil
+}
+
+func (d *Drain) watch() {
+	t := time.NewTicker(scanEvery)
+	defer t.Stop()
+	for {
+		d.scan()
+		select {
+		case <-d.stop:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// scan starts reading rings that are new.
+func (d *Drain) scan() {
+	for _, dir := range filepath.SplitList(d.o.Dir) {
+		paths, _ := filepath.Glob(filepath.Join(escape(dir), "*"+ring.Ext))
+		for _, path := range paths {
+			d.meet(path)
+		}
+	}
+}
+
+// escape makes a pattern that stands for a path.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func (d *Drain) meet(path string) {
+	d.mu.Lock()
+	since, seen := d.known[path]
+	if !seen {
+		since = time.Now()
+		d.known[path] = since
+	}
+	d.mu.Unlock()
+	if since.IsZero() {
+		return
+	}
+	r, err := ring.Open(path, ring.Options{Drain: true})
+	if err != nil {
+		if time.Since(since) > opening {
+			d.failed(path, err)
+			d.settled(path)
+		}
+		return
+	}
+	p, err := newProcess(&d.o, r, true)
+	d.settled(path)
+	if err != nil {
+		r.Close()
+		d.failed(path, err)
+		return
+	}
+	d.mu.Lock()
+	d.procs[p] = true
+	d.stats.Processes++
+	d.mu.Unlock()
+	d.wait.Go(func() { d.follow(p) })
+}
+
+func (d *Drain) settled(path string) {
+	d.mu.Lock()
+	d.known[path] = time.Time{}
+	d.mu.Unlock()
+}
+
+func (d *Drain) failed(path string, err error) {
+	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err)
+	d.mu.Lock()
+	d.stats.Errors++
+	d.err = errors.Join(d.err, fmt.Errorf("python: %w", err))
+	d.mu.Unlock()
+}
+
+// follow reads a ring until its process is gone, or the drain closes.
+func (d *Drain) follow(p *process) {
+	pause := pollLeast
+	ticked, checked := time.Now(), time.Now()
+	var err error
+	for running := true; running && err == nil; {
+		var n int
+		n, err = p.read()
+		if pause *= 2; n > 0 {
+			pause = pollLeast
+		}
+		if n < 4096 {
+			select {
+			case <-d.stop:
+				running = false
+			case <-time.After(min(pause, pollMost)):
+			}
+		}
+		pause = min(pause, pollMost)
+		now := time.Now()
+		if err == nil && now.Sub(ticked) > beginAfter/2 {
+			ticked = now
+			err = p.tick(now.UnixNano())
+		}
+		if now.Sub(checked) > pollMost {
+			checked = now
+			running = running && alive(p.ring.PID(), p.ring.Ticks())
+		}
+	}
+	d.finish(p, err)
+}
+
+// finish ends a process and deletes its ring.
+func (d *Drain) finish(p *process, err error) {
+	d.mu.Lock()
+	ctx := d.ctx
+	d.mu.Unlock()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	err = errors.Join(err, p.finish(ctx))
+	p.ring.Close()
+	if err == nil {
+		err = ring.Remove(p.ring.Path())
+	}
+	d.mu.Lock()
+	delete(d.procs, p)
+	d.stats.add(p)
+	d.mu.Unlock()
+	if err != nil {
+		d.failed(p.ring.Path(), err)
+	}
+}
+
+// Stats are the counts of this moment.
+func (d *Drain) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	s.Files = append([]string(nil), s.Files...)
+	for p := range d.procs {
+		s.add(p)
+	}
+	return s
+}
+
+// Close reads what the rings hold, ends what is written and deletes the rings,
+// those of processes that still run too: what they record from then on is lost.
+// The context bounds how long files are waited for. Later calls do nothing.
+func (d *Drain) Close(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed, d.ctx = true, ctx
+	d.mu.Unlock()
+	close(d.stop)
+	d.wait.Wait()
+	d.scan() // of processes that were quicker than the watch
+	d.wait.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}

@@ -1,0 +1,74 @@
+package python
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/trainspan/trainspan/integrations/python/ring"
+)
+
+// IsRing reports whether a file is a ring that a Python process made.
+func IsRing(path string) bool { return ring.Is(path) }
+
+// Rings finds the rings among files and in folders, with all folders below
+// them. An error means that a path cannot be read.
+func Rings(paths ...string) (rings []string, err error) {
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil && p == path:
+				return err
+			case err == nil && d.Type().IsRegular() && filepath.Ext(p) == ring.Ext && ring.Is(p), err == nil && p == path && ring.Is(p):
+				rings = append(rings, p)
+			}
+			return nil
+		})
+		if err != nil {
+			return rings, fmt.Errorf("python: %w", err)
+		}
+	}
+	return rings, nil
+}
+
+// Import writes what rings hold that were left behind: files, or folders of
+// them. The rings stay as they are. The error joins those of all rings; what
+// could be read of them is written.
+func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
+	var st Stats
+	if !ring.Supported {
+		return st, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
+	}
+	rings, failed := Rings(paths...)
+	if len(rings) == 0 && failed == nil {
+		failed = errors.New("python: there is no ring among these files")
+	}
+	for _, path := range rings {
+		if err := ctx.Err(); err != nil {
+			return st, errors.Join(failed, err)
+		}
+		if err := importRing(ctx, path, &o, &st); err != nil {
+			st.Errors++
+			failed = errors.Join(failed, fmt.Errorf("python: %w", err))
+		}
+	}
+	return st, failed
+}
+
+func importRing(ctx context.Context, path string, o *Options, st *Stats) error {
+	r, err := ring.Open(path, ring.Options{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	p, err := newProcess(o, r, false)
+	if err != nil {
+		return err
+	}
+	st.Processes++
+	err = p.finish(ctx)
+	st.add(p)
+	return err
+}

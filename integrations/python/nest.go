@@ -1,0 +1,236 @@
+package python
+
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// maxWaiting is how many finished spans wait for the one around them before it
+// gets its id without having come.
+const maxWaiting = 64
+
+// beside is the distance of the lane for spans that ended before what was
+// started inside them: thread ids of Linux end at 2^22.
+const beside = 1 << 22
+
+// thread puts the spans of a thread below each other. A slot says at which
+// depth its span stood on the stack of open spans; what is below it came
+// earlier, and what is above it comes later.
+type thread struct {
+	tid    int64
+	number uint32
+	levels []level // by depth, from 1
+	known  []began // spans whose begin was written
+}
+
+// level is what is known of the span that is open at a depth.
+type level struct {
+	gap     bool // it has ended, and something that began inside it has not
+	id      uint64
+	start   int64 // that a begin slot said, or 0
+	node    *node
+	first   int64 // the earliest start of a child that has the id
+	waiting []span
+}
+
+// span is one that ended, or is open, on its way to the file.
+type span struct {
+	node       *node
+	id         uint64
+	start, end int64 // nanoseconds
+	tid        int64
+	level      int
+	args       []dftracer.Arg
+}
+
+// began is a span whose begin record was written.
+type began struct {
+	node  *node
+	start int64
+	id    uint64
+}
+
+// reach makes the levels reach to a depth.
+func (t *thread) reach(depth int) {
+	for len(t.levels) <= depth {
+		t.levels = append(t.levels, level{})
+	}
+}
+
+// above gives the depth of the span around what stands at a depth, 0 for none,
+// and the level of what stands there.
+func (t *thread) above(depth int) (outer, number int) {
+	number = 1
+	for k := depth - 1; k > 0; k-- {
+		if !t.levels[k].gap {
+			if outer == 0 {
+				outer = k
+			}
+			number++
+		}
+	}
+	return outer, number
+}
+
+// end takes a span that ended at a depth.
+func (p *process) end(t *thread, s span, depth int, crossed bool) {
+	t.reach(depth)
+	outer, number := t.above(depth)
+	l := &t.levels[depth]
+	s.level = number
+	switch {
+	case l.start != 0 && (l.start != s.start || l.node != s.node), l.id != 0 && l.first != 0 && l.first < s.start:
+		l.id = 0 // of a span whose slot was lost
+	}
+	s.id = l.id
+	if i := t.began(s.node, s.start); i >= 0 {
+		s.id = t.known[i].id
+		t.known = slices.Delete(t.known, i, i+1)
+	}
+	if len(l.waiting) > 0 {
+		if s.id == 0 {
+			s.id = p.w.NextID()
+		}
+		for i := range l.waiting {
+			p.write(&l.waiting[i], s.id)
+		}
+	}
+	if crossed {
+		s.tid += beside
+	}
+	t.leave(depth, crossed)
+	p.hand(t, &s, outer)
+}
+
+// leave takes a span off its level.
+func (t *thread) leave(depth int, crossed bool) {
+	l := &t.levels[depth]
+	*l = level{waiting: l.waiting[:0]}
+	if crossed {
+		l.gap = true
+		return
+	}
+	for k := depth + 1; k < len(t.levels); k++ {
+		t.levels[k] = level{}
+	}
+	for k := depth - 1; k > 0 && t.levels[k].gap; k-- {
+		t.levels[k].gap = false
+	}
+}
+
+// hand gives a span to the one around it: to wait for that, or to be written.
+func (p *process) hand(t *thread, s *span, outer int) {
+	if outer == 0 {
+		p.write(s, 0)
+		return
+	}
+	l := &t.levels[outer]
+	if l.id == 0 {
+		if l.waiting = append(l.waiting, *s); len(l.waiting) >= maxWaiting {
+			p.settle(t, outer)
+		}
+		return
+	}
+	l.first = earlier(l.first, s.start)
+	p.write(s, l.id)
+}
+
+func earlier(a, b int64) int64 {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// settle gives an open span its id and writes what waits for it.
+func (p *process) settle(t *thread, depth int) uint64 {
+	l := &t.levels[depth]
+	if l.id == 0 {
+		l.id = p.w.NextID()
+	}
+	for i := range l.waiting {
+		l.first = earlier(l.first, l.waiting[i].start)
+		p.write(&l.waiting[i], l.id)
+	}
+	l.waiting = l.waiting[:0]
+	return l.id
+}
+
+// begin takes the begin of a span.
+func (p *process) begin(t *thread, n *node, start int64, depth int) {
+	t.reach(depth)
+	t.levels[depth] = level{start: start, node: n}
+	for k := depth + 1; k < len(t.levels); k++ {
+		t.levels[k] = level{}
+	}
+}
+
+// drop forgets an open span: what is below it belongs to the one around it. One
+// that was written of already becomes an unfinished span of no category.
+func (p *process) drop(t *thread, s span, depth int, crossed bool) {
+	t.reach(depth)
+	outer, number := t.above(depth)
+	l := &t.levels[depth]
+	waiting := slices.Clone(l.waiting)
+	s.id = l.id
+	if i := t.began(s.node, s.start); i >= 0 {
+		s.id = t.known[i].id
+		t.known = slices.Delete(t.known, i, i+1)
+	}
+	t.leave(depth, crossed)
+	if s.id != 0 {
+		for i := range waiting {
+			p.write(&waiting[i], s.id)
+		}
+		s.node, s.level = &p.unfinished, number
+		p.hand(t, &s, outer)
+		return
+	}
+	for i := range waiting {
+		waiting[i].level--
+		p.hand(t, &waiting[i], outer)
+	}
+}
+
+func (t *thread) began(n *node, start int64) int {
+	for i := range t.known {
+		if t.known[i].node == n && t.known[i].start == start {
+			return i
+		}
+	}
+	return -1
+}
+
+// announce writes begin records of open spans: those that a begin slot said,
+// and those that the cells of the ring show, all of them from before a time.
+func (p *process) announce(t *thread, cells []began, before int64) {
+	slices.SortFunc(cells, func(a, b began) int { return int(min(max(a.start-b.start, -1), 1)) })
+	var parent uint64
+	number := 0
+	for depth := 1; depth < len(t.levels) || len(cells) > 0; depth++ {
+		t.reach(depth)
+		l := &t.levels[depth]
+		if l.gap {
+			continue
+		}
+		open := began{l.node, l.start, l.id}
+		if l.start == 0 {
+			if len(cells) == 0 {
+				continue // nothing is known of it
+			}
+			open.node, open.start = cells[0].node, cells[0].start
+			cells = cells[1:]
+		}
+		if open.start > before {
+			return
+		}
+		number++
+		open.id = p.settle(t, depth)
+		if t.began(open.node, open.start) < 0 {
+			t.known = append(t.known, open)
+			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, tid: t.tid, level: number, args: p.arguments(open.node, open.start, 0, nil)}, parent))
+		}
+		parent = open.id
+	}
+}

@@ -1,0 +1,68 @@
+package python
+
+import (
+	"log/slog"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Options says where rings are and what is made of them.
+type Options struct {
+	// Dir is the folder in which processes make rings, or several as in PATH.
+	// Import does not look at it.
+	Dir string
+	// Out is the folder for what is written; it is made if it is missing.
+	// Existing files are left alone.
+	Out string
+
+	// Job and Attempt are those of processes whose launcher says nothing
+	// else. Attempt counts from zero; a negative one is unknown.
+	Job     string
+	Attempt int
+
+	// Trace configures the trace files, but for what the process says about
+	// itself. Nil is the default.
+	Trace *dftracer.Options
+
+	// Outputs makes further outputs for a process that uses one-logger's
+	// callbacks. They get its spans and records with its own identity and
+	// times. Nil makes none.
+	Outputs func(outputs.Identity) []outputs.Output
+
+	// Log gets what goes wrong. Nil is slog.Default.
+	Log *slog.Logger
+}
+
+func (o Options) log() *slog.Logger {
+	if o.Log == nil {
+		return slog.Default()
+	}
+	return o.Log
+}
+
+// Stats are counts over all processes.
+type Stats struct {
+	Processes int   // whose rings were read
+	Spans     int64 // read
+	Lost      int64 // slots that were lost before they were read
+	Bad       int64 // slots and lines that cannot be true
+	Open      int64 // spans that had not ended when their process was gone
+	Calls     int64 // of one-logger's callbacks
+	Errors    int   // rings that could not be read to their end
+
+	// Files are the traces and JSON lines that were written.
+	Files []string
+}
+
+// add adds the counts of a process that is being read, or was.
+func (s *Stats) add(p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Spans += p.stats.Spans
+	s.Lost += p.stats.Lost
+	s.Bad += p.stats.Bad
+	s.Open += p.stats.Open
+	s.Calls += p.stats.Calls
+	s.Files = append(s.Files, p.stats.Files...)
+}

@@ -1,0 +1,346 @@
+package python
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// process writes what one ring holds.
+type process struct {
+	o    *Options
+	log  *slog.Logger
+	ring *ring.Ring
+	w    *dftracer.Writer
+
+	id      outputs.Identity
+	threads map[uint32]*thread
+	nodes   map[uint32]*node
+	places  places
+	calls   *calls // nil until the program calls back
+	last    int64  // the latest time in the ring
+
+	unfinished node
+	open       int64
+	args       []dftracer.Arg
+
+	mu    sync.Mutex
+	stats Stats // guarded by mu, for those who ask
+}
+
+// beginAfter is how long a span is open before its begin is written.
+const beginAfter = time.Second
+
+// rootCategory is that of the root of the tree of nodes.
+const rootCategory = "ai_root"
+
+// newProcess opens the trace file of a ring. A live one belongs to a process
+// that still runs.
+func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
+	p := &process{
+		o: o, ring: r, threads: make(map[uint32]*thread), nodes: make(map[uint32]*node), last: r.Opened(),
+		unfinished: node{key: dftracer.NewKey(dftracer.CatDFTracer, "unfinished"), epoch: -1, step: -1},
+	}
+	p.log = o.log().With("pid", r.PID())
+	who := r.Who()
+	p.identify(who)
+	t := dftracer.Options{}
+	if o.Trace != nil {
+		t = *o.Trace
+	}
+	t.Process = dftracer.Process{PID: p.id.PID, PPID: int(who.PPID), Host: who.Host, Exec: who.Exec, Command: who.Command, Dir: who.Dir}
+	t.Start = time.Unix(0, r.Opened())
+	if live && t.Heartbeat == 0 {
+		t.Heartbeat = dftracer.DefaultHeartbeat
+	}
+	if who.Env["DFTRACER_INC_METADATA"] == "0" {
+		t.NoMetadata = true
+	}
+	t.JobID, t.WorldSize = p.id.Job, 1 // the name of the file says the rank
+	if p.id.Attempt.IsSet() {
+		attempt := p.id.Attempt.Get()
+		t.Attempt = &attempt
+	}
+	if p.id.RankKnown {
+		rank := p.id.Rank.Get()
+		t.Rank = &rank
+	}
+	if t.OnError == nil {
+		t.OnError = func(err error) { p.log.Warn("trace of a Python process", "error", err) }
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, err
+	}
+	w, err := dftracer.Create(filepath.Join(o.Out, p.name("trace", ".pfw.gz")), &t)
+	if err != nil {
+		return nil, err
+	}
+	p.w = w
+	p.wrote(w.Path())
+	return p, nil
+}
+
+// name is that of a file of the process.
+func (p *process) name(stem, ext string) string {
+	if p.id.RankKnown && p.ring.Forks() == 0 {
+		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
+	}
+	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
+}
+
+// identify finds out who the process is from its launcher's variables.
+func (p *process) identify(who ring.Who) {
+	ranks, err := config.DetectRanks(func(name string) (string, bool) {
+		v, ok := who.Env[name]
+		return v, ok
+	})
+	if err != nil {
+		p.log.Warn("the place of a Python process in its job", "error", err)
+	}
+	p.id = outputs.Identity{
+		Host: who.Host, PID: int(p.ring.PID()), Version: outputs.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
+		LocalRank: ranks.LocalRank, WorldSize: ranks.WorldSize.Or(0), Attempt: ranks.Attempt, Job: ranks.Job, Run: ranks.Run,
+	}
+	if p.id.Job == "" {
+		p.id.Job = p.o.Job
+	}
+	if !p.id.Attempt.IsSet() && p.o.Attempt >= 0 {
+		p.id.Attempt = config.Value(p.o.Attempt)
+	}
+}
+
+// read takes what has come, and gives how many slots that was.
+func (p *process) read() (int, error) {
+	n, err := p.ring.Read(p.take)
+	p.metadata()
+	if n > 0 {
+		p.count()
+	}
+	return n, err
+}
+
+// wrote notes a file.
+func (p *process) wrote(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Files = append(p.stats.Files, path)
+}
+
+// count publishes the counts.
+func (p *process) count() {
+	st := p.ring.Stats()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Spans, p.stats.Lost, p.stats.Bad, p.stats.Open = st.Spans, st.Lost, st.Bad, p.open
+	if p.calls != nil {
+		p.stats.Calls = p.calls.n
+	}
+}
+
+// metadata writes what the program said about itself.
+func (p *process) metadata() {
+	for _, m := range p.ring.Metas() {
+		n, isNumber := m.Value.(float64)
+		switch {
+		case m.Key == "rank" && isNumber && n >= 0 && n < 1<<31:
+			if !p.id.RankKnown {
+				p.id.Rank, p.id.RankKnown = config.Value(int(n)), true
+				p.w.SetRank(int(n))
+			}
+		case m.Key == "world_size" && isNumber && n > 0 && n < 1<<31:
+			p.id.WorldSize = int(n)
+			p.w.CM(m.Key, fmt.Sprint(int64(n)))
+		default:
+			p.w.CM(m.Key, fmt.Sprint(m.Value))
+		}
+	}
+}
+
+func (p *process) thread(t *ring.Thread) *thread {
+	th := p.threads[t.Number]
+	if th == nil {
+		th = &thread{tid: t.TID, number: t.Number}
+		p.threads[t.Number] = th
+	}
+	return th
+}
+
+// take takes a record.
+func (p *process) take(r *ring.Record) {
+	p.last = max(p.last, r.Start, r.End)
+	t := p.thread(r.Thread)
+	var n *node
+	if r.Name != nil {
+		n = p.node(r.Name)
+	}
+	switch r.Kind {
+	case ring.KindSpan:
+		p.span(t, n, r)
+	case ring.KindBegin:
+		p.begin(t, n, r.Start, r.Depth)
+	case ring.KindPoint:
+		p.end(t, span{node: n, start: r.Start, end: r.Start, tid: t.tid, args: p.arguments(n, r.Start, 0, r.Args)}, r.Depth, false)
+	case ring.KindPosition:
+		if n != nil {
+			n.update(r.Epoch, r.Value, nil)
+		}
+		if n == nil || n.key.Cat() == rootCategory && !n.off {
+			p.places.set(r.Start, r.Epoch, r.Value)
+		}
+	case ring.KindUpdate:
+		n.update(-1, -1, appendObject(nil, r.Args))
+	case ring.KindState:
+		n.each(func(n *node) { n.off = r.Value == 0 })
+	case ring.KindDrop:
+		n.over(t, r.Start)
+		p.drop(t, span{node: n, start: r.Start, end: r.End, tid: t.tid}, r.Depth, r.Crossed)
+	case ring.KindNote:
+		p.w.CM(n.key.Name(), fmt.Sprint(r.Start/1000))
+	case ring.KindCall:
+		p.call(n.key.Name(), r.Start, r.Args)
+	}
+}
+
+// span takes a span that ended.
+func (p *process) span(t *thread, n *node, r *ring.Record) {
+	n.over(t, r.Start)
+	args := p.arguments(n, r.Start, r.Value, r.Args)
+	if r.Failed {
+		args = append(args, dftracer.String("otel.status_code", "ERROR"))
+	}
+	if r.ArgsLost {
+		args = append(args, dftracer.Int("args_lost", 1))
+	}
+	p.end(t, span{node: n, start: r.Start, end: r.End, tid: t.tid, args: args}, r.Depth, r.Crossed)
+}
+
+// over notes that the latest span of a name on a thread has ended.
+func (d *node) over(t *thread, start int64) {
+	if t.number < cellThreads {
+		d.ended[t.number] = max(d.ended[t.number], start)
+	}
+}
+
+// arguments are those of a span: where the training stood, the count, what the
+// node was given, and the span's own, which win.
+func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.Arg {
+	epoch, step := p.places.at(start)
+	if n.epoch >= 0 {
+		epoch = n.epoch
+	}
+	if n.step >= 0 {
+		step = n.step
+	}
+	rest := p.args[:0]
+	if count > 0 {
+		rest = append(rest, dftracer.Int("count", count))
+	}
+	for _, a := range n.args {
+		rest = upsert(rest, a)
+	}
+	rest = appendObject(rest, own)
+	rest, epoch = take(rest, attributes.Epoch, epoch)
+	rest, step = take(rest, attributes.Step, step)
+	p.args = rest
+	args := make([]dftracer.Arg, 0, len(rest)+2)
+	if epoch >= 0 {
+		args = append(args, dftracer.Int(attributes.Epoch, epoch))
+	}
+	if step >= 0 {
+		args = append(args, dftracer.Int(attributes.Step, step))
+	}
+	return append(args, rest...)
+}
+
+// write writes a span below another one, 0 for none.
+func (p *process) write(s *span, parent uint64) {
+	at := dftracer.Span{ID: s.id, TID: s.tid, TS: s.start / 1000, Level: s.level, Parent: dftracer.NoParent}
+	at.Dur = s.end/1000 - at.TS
+	if parent != 0 {
+		at.Parent = int64(parent)
+	}
+	p.w.WriteComplete(&s.node.key, at, s.args...)
+}
+
+// event is an open span for its begin record.
+func (p *process) event(s *span, parent uint64) *dftracer.Event {
+	e := &dftracer.Event{
+		ID: s.id, Name: s.node.key.Name(), Cat: s.node.key.Cat(), Type: dftracer.TypePython, TID: s.tid, TS: s.start / 1000,
+		Level: s.level, Parent: dftracer.NoParent, Args: s.args,
+	}
+	if parent != 0 {
+		e.Parent = int64(parent)
+	}
+	return e
+}
+
+// cells gives the spans that the ring says were started last and that have not
+// ended, by thread.
+func (p *process) cells(before int64) (map[*thread][]began, error) {
+	open := make(map[*thread][]began)
+	err := p.ring.Cells(func(c ring.Cell) {
+		t, n := p.thread(c.Thread), p.node(c.Name)
+		if c.Start > n.ended[t.number] && c.Start <= before {
+			open[t] = append(open[t], began{node: n, start: c.Start})
+		}
+	})
+	return open, err
+}
+
+// tick writes the begin of what has been open for a while.
+func (p *process) tick(now int64) error {
+	before := now - beginAfter.Nanoseconds()
+	open, err := p.cells(before)
+	for _, t := range p.threads {
+		p.announce(t, open[t], before)
+	}
+	return err
+}
+
+// finish reads the rest of the ring of a process that is gone, or that is left
+// to itself, and closes what was written.
+func (p *process) finish(ctx context.Context) error {
+	err := p.ring.Finish(p.take)
+	p.metadata()
+	open, cellErr := p.cells(1<<63 - 1)
+	if err == nil {
+		err = cellErr
+	}
+	for _, t := range p.threads {
+		p.announce(t, open[t], 1<<63-1)
+		for depth := range t.levels {
+			if len(t.levels[depth].waiting) > 0 { // nothing is known of the one around them
+				for i := range t.levels[depth].waiting {
+					p.write(&t.levels[depth].waiting[i], 0)
+				}
+			}
+		}
+		p.open += int64(len(t.known))
+	}
+	p.count()
+	var args []dftracer.Arg
+	st := p.ring.Stats()
+	if st.Lost > 0 {
+		args = append(args, dftracer.Int("spans_lost", st.Lost))
+	}
+	if p.open > 0 && !p.ring.Closed() { // it did not end itself
+		args = append(args, dftracer.Int("recovered", 1))
+	}
+	p.w.SetEndArgs(args...)
+	p.w.SetEnd(time.Unix(0, p.last))
+	p.calls.close(ctx, p.open > 0)
+	if closeErr := p.w.CloseContext(ctx); err == nil {
+		err = closeErr
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+package python
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed all:trainspan*
+var client embed.FS
+
+// site is the folder of what stands beside the package in PYTHONPATH.
+const site = "trainspan_site/"
+
+// Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
+// the package trainspan. The folder is made if it is missing, and nobody else
+// can read it.
+func Unpack(dir string) error {
+	err := fs.WalkDir(client, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() || filepath.Ext(path) != ".py" {
+			return nil
+		}
+		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, site)))
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		text, err := client.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, text, 0o600)
+	})
+	if err != nil {
+		return fmt.Errorf("python: unpack the client: %w", err)
+	}
+	return nil
+}
