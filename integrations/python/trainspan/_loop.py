@@ -46,7 +46,7 @@ class Loop:
         self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
-        self.on_close = lambda: None  # called after each iteration
+        self.on_close = None  # called after each iteration
         self.reset()
 
     def reset(self):
@@ -66,6 +66,7 @@ class Loop:
         self.work = self.samples = self.epoch_step = 0
         self.clock = 0          # the optimizer whose steps count
         self.root = _nobody     # a reference to the module that trains
+        self.model = 0          # and its id
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
 
@@ -104,7 +105,7 @@ class Loop:
         if token is None:
             return
         args = {"inferred": why} if why else None
-        _ring.end(token, args)
+        _ring.end(token, args, None, at)
 
     def drop(self, key):
         token, self.tokens[key] = self.tokens[key], None
@@ -153,27 +154,38 @@ class Loop:
         if not self.is_open:
             return
         self.is_open = False
-        token, self.tokens["iteration"] = self.tokens["iteration"], None
-        trained = self.work & (_TRAINED | _FORWARD if self.by_batch else _TRAINED) and (self.by_batch or self.fed or updated)
-        if token is not None:
-            if trained:
+        work, token = self.work, self.tokens["iteration"]
+        self.tokens["iteration"] = None
+        self.work = 0
+        if self.by_batch:
+            trained = work & (_TRAINED | _FORWARD)
+        else:
+            trained = work & _TRAINED and (self.fed or updated)
+        if trained:
+            step = self.step = self.step + 1
+            self.epoch_step += 1
+            if token is not None:
                 _ring.end(token, {"samples": self.samples} if self.samples else None)
-            elif self.by_batch and self.work:
-                _ring.end(token, n=self.names["evaluated"])
+            _ring.position(self.epochs, step, True)
+            self.last = _ring.now()
+            if self.checking or not step & 15:
+                self.check()
+            if self.on_close is not None:
+                self.on_close()
+        elif token is not None:
+            if work and self.by_batch:
+                _ring.end(token, None, self.names["evaluated"])
             else:
                 _ring.drop(token)
-        if not trained:
-            return
-        if not self.step:
+
+    def check(self):
+        """After an iteration: asks now and then what the program writes itself."""
+        if self.step == 1:
             self.fed = self.by_batch
-            _ring.meta("iterations", "inferred, each from one " + ("batch of the DataLoader" if self.fed else "step of the first optimizer") + " to the next")
-        self.step += 1
-        self.epoch_step += 1
-        self.last = _ring.now()
+            what = "batch of the DataLoader" if self.fed else "step of the first optimizer"
+            _ring.meta("iterations", "inferred, each from one " + what + " to the next")
         self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
         self.quick = 0 if self.checking else self.thread
-        _ring.position(self.epochs, self.step, inferred=True)
-        self.on_close()
 
     def trains(self, did=_TRAINED):
         """Something that only training does, or a forward in training mode."""
@@ -209,7 +221,7 @@ class Loop:
         if self.grad() and module.training:
             if not self.work & _EVALUATED:
                 if not self.work & _FORWARD and self.root() is not module:
-                    self.root = weakref.ref(module)
+                    self.root, self.model = weakref.ref(module), id(module)
                 self.trains(_FORWARD)
             return
         if self.is_open and not self.by_batch and not self.work & _TRAINED:
@@ -220,6 +232,7 @@ class Loop:
             self.alone = self.tokens["evaluated"] is not None
         elif not self.work & _FORWARD:
             self.work |= _EVALUATED
+            self.quick = 0
             if self.root() is None:
                 self.root = weakref.ref(module)
 
@@ -240,8 +253,10 @@ class Loop:
         if not self.grad() or root is not None and not root.training:
             self.start("evaluation")
             return
-        self.end("evaluation")
-        self.enter()
+        if self.tokens["evaluation"] is not None:
+            self.end("evaluation")
+        if not self.entered:
+            self.enter()
         if iterator is not None:
             if self.feeder and self.feeder not in self.passes:
                 self.end_epoch()
@@ -256,9 +271,11 @@ class Loop:
         if not self.is_open:
             self.open(True)
         try:
-            while not hasattr(batch, "shape"):
-                batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
-            self.samples = batch.shape[0]
+            kind = type(batch)
+            while kind is list or kind is tuple or kind is dict:
+                batch = next(iter(batch.values())) if kind is dict else batch[0]
+                kind = type(batch)
+            self.samples = batch.size(0)
         except Exception:
             pass
 

@@ -185,7 +185,17 @@ def _module(module):
         if _compiling() or here.busy:
             return impl(self, *args, **kwargs)
         here.busy = 1
-        token = start(n) if loop.work and get_ident() == loop.quick else begin(self)
+        # The quick way: nothing is new, it is the second forward of an iteration, or
+        # the first one of what was trained before.
+        if get_ident() != loop.quick or not loop.is_open:
+            token = begin(self)
+        elif loop.work:
+            token = start(n)
+        elif id(self) == loop.model and self.training and loop.grad():
+            loop.work = 2
+            token = start(n)
+        else:
+            token = begin(self)
         mark = _device and _device.begin("forward")
         try:
             return impl(self, *args, **kwargs)
@@ -209,7 +219,11 @@ def _autograd(module):
         if _compiling() or here.busy:
             return impl(*args, **kwargs)
         here.busy = 1
-        token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(None)
+        if loop.work and get_ident() == loop.quick:
+            loop.work |= 1
+            token = start(n)
+        else:
+            token = begin(None)
         mark = _device and _device.begin("backward")
         try:
             return impl(*args, **kwargs)
