@@ -37,6 +37,14 @@ import (
 // files of a run.
 const DirVariable = "TRAINSPAN_DIR"
 
+// RunVariable is the environment variable by which a program learns that it runs
+// under trainspan run, and under which one.
+const RunVariable = "TRAINSPAN_RUN"
+
+// attrRecorded is a resource attribute that says so to the receiver of that
+// trainspan run: the spans are in files that the program writes by itself.
+const attrRecorded = "trainspan.recorded"
+
 // Option says something about the job in code. What code says wins over the
 // environment, and the environment over the configuration file.
 type Option func(*settings)
@@ -162,8 +170,26 @@ func (s *settings) placeFiles(cfg *config.Config) error {
 	}
 	if trace {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
+		if above := os.Getenv(RunVariable); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
+			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
+			receiverOnly(&out.OTLP)
+		}
 	}
 	return nil
+}
+
+// receiverOnly sends spans alone where the only address is that of the receiver
+// of trainspan run, which takes nothing else.
+func receiverOnly(o *config.OTLP) {
+	if o.Endpoint != "" {
+		return
+	}
+	if o.LogsEndpoint == "" && !o.Logs.IsSet() {
+		o.Logs = config.Value(false)
+	}
+	if o.MetricsEndpoint == "" && !o.Metrics.IsSet() {
+		o.Metrics = config.Value(false)
+	}
 }
 
 // runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of a

@@ -28,7 +28,8 @@ func checkExporters(p *problems, name, key, text string) {
 // nothing here.
 var otherVariables = []string{
 	FileVariable, dftracerFileVariable, attemptVariable, jobVariable,
-	"TRAINSPAN_DIR", // of the front door, package trainspan
+	"TRAINSPAN_DIR", "TRAINSPAN_RUN", // of the front door, package trainspan
+	"TRAINSPAN_RING", "TRAINSPAN_TORCH", "TRAINSPAN_ONLY", "TRAINSPAN_WITHOUT", "TRAINSPAN_VERBOSE", // of the client for Python
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
 	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR", "DFTRACER_DISABLE_IO", "DFTRACER_DISABLE_POSIX", "DFTRACER_DISABLE_STDIO",
 	"DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -13,7 +14,13 @@ func main() {
 
 // realMain exists so that its deferred calls run before the process exits.
 func realMain() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A signal that this process was started to ignore stays ignored, as under
+	// nohup: what trainspan run starts must inherit that.
+	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM}, signal.Ignored)
+	ctx, stop := context.WithCancel(context.Background())
+	if len(signals) > 0 {
+		ctx, stop = signal.NotifyContext(ctx, signals...)
+	}
 	defer stop()
 	// The first signal ends the command in order; a second one ends it at once.
 	defer context.AfterFunc(ctx, stop)()

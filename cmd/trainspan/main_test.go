@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		// mktrace FILE makes a small trace of a job with known numbers.
 		// mktrace FILE RANK PID HOST makes that of one rank.
 		"mktrace": func() { check(makeTrace(os.Args[1:])) },
+		// runjob WHAT is a job for trainspan run.
+		"runjob": func() { os.Exit(runJob(os.Args[1:])) },
 		// cutoff FILE BYTES takes bytes off the end of a file.
 		"cutoff": func() {
 			n, err := strconv.ParseInt(os.Args[2], 10, 64)

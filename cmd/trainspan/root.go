@@ -95,6 +95,7 @@ func newRoot(a *app) *cobra.Command {
 		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
 		newRecover(a), newConvert(a), newReplay(a), newIndex(a),
 		newReport(a), newCompare(a),
+		newRun(a), newRunTelemetry(a),
 	)
 	return root
 }

@@ -100,7 +100,7 @@ func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpa
 	if e == nil || len(batch) == 0 {
 		return nil
 	}
-	return e.upload(ctx, transform(batch))
+	return e.Upload(ctx, transform(batch))
 }
 
 // Failure is the error of ExportSpans: whether the backend may take the batch
@@ -108,8 +108,9 @@ func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpa
 // took.
 type Failure = delivery.Error
 
-// upload sends one request.
-func (e *Exporter) upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+// Upload sends spans that are in the form of the wire, in one request as ExportSpans
+// does. The error is a [*Failure].
+func (e *Exporter) Upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	f, _ := e.wire.attempt(ctx, new(collectorpb.ExportTraceServiceResponse), func(ctx context.Context) error {
 		return e.client.UploadTraces(ctx, spans)
 	})

@@ -33,8 +33,9 @@ func appendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
 	})
 }
 
-// readJSON reads one line of OTLP JSON, of whatever writer.
-func readJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
+// ReadJSON reads the spans of one OTLP request in JSON, of whatever writer. Unknown
+// members are left out, as the protocol wants.
+func ReadJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, line); err != nil {
 		return nil, err

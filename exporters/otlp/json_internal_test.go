@@ -89,7 +89,7 @@ func TestJSONRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		back, err := readJSON(variant)
+		back, err := ReadJSON(variant)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func FuzzReadJSON(f *testing.F) {
 	f.Add([]byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"zz"}]}]}]}`))
 	f.Add([]byte(`"traceId":"`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		spans, err := readJSON(line)
+		spans, err := ReadJSON(line)
 		if err != nil {
 			return
 		}
@@ -116,7 +116,7 @@ func FuzzReadJSON(f *testing.F) {
 		if err != nil {
 			return // a message that has no JSON form, as a time out of range
 		}
-		back, err := readJSON(again)
+		back, err := ReadJSON(again)
 		if err != nil {
 			t.Fatalf("%v: %s", err, again)
 		}

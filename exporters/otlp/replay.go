@@ -147,7 +147,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 
 // count counts the spans of a line that is not sent.
 func (r *ReplayResult) count(text []byte) {
-	if spans, err := readJSON(text); err == nil {
+	if spans, err := ReadJSON(text); err == nil {
 		r.Left += countSpans(spans)
 	} else {
 		r.Broken++
@@ -270,7 +270,7 @@ func changed(f *os.File, path string) bool {
 
 // line sends one line. keep: it must stay; stop: the receiver is away.
 func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (keep, stop bool, err error) {
-	spans, err := readJSON(text)
+	spans, err := ReadJSON(text)
 	if err != nil {
 		r.Broken++
 		return true, false, fmt.Errorf("a line cannot be read: %w", err)
@@ -290,7 +290,7 @@ func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (kee
 // replay sends spans with retries, in halves if they are too many for one
 // request. Of halves that went different ways all are sent again some day.
 func (e *Exporter) replay(ctx context.Context, spans []*tracepb.ResourceSpans) (rejected int, err error) {
-	err = delivery.Retry(ctx, e.wire.retry(), func(ctx context.Context) error { return e.upload(ctx, spans) })
+	err = delivery.Retry(ctx, e.wire.retry(), func(ctx context.Context) error { return e.Upload(ctx, spans) })
 	var f *Failure
 	if !errors.As(err, &f) {
 		return 0, err

@@ -28,6 +28,8 @@ type WatchOptions struct {
 	// Retry imports files again whose import was interrupted or failed. Leave
 	// it off when a sink cannot take events back.
 	Retry bool
+	// Since leaves out files that were last changed before. Zero takes all.
+	Since time.Time
 	// Import is handed to Import.
 	Import *Options
 	// OnFile, when set, is called after every file from the goroutine of Run
@@ -181,7 +183,7 @@ func (w *Watcher) candidates() ([]candidate, error) {
 			continue
 		}
 		fi, err := e.Info()
-		if err != nil || !fi.Mode().IsRegular() {
+		if err != nil || !fi.Mode().IsRegular() || fi.ModTime().Before(w.opts.Since) {
 			continue
 		}
 		c := candidate{path: filepath.Join(w.dir, e.Name()), name: e.Name(), size: fi.Size(), modTime: fi.ModTime()}

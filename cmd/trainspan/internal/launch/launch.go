@@ -1,0 +1,321 @@
+//go:build unix
+
+package launch
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Options say what is run.
+type Options struct {
+	Path string   // of the program
+	Args []string // its arguments, the name of the program first
+	Env  []string // its environment, before the telemetry process adds to it
+
+	// Helper is the command line of the telemetry process, its program first.
+	// Empty runs the command without one.
+	Helper []string
+	// Settings go to the telemetry process as its first message.
+	Settings any
+
+	// Note gets what the person at the terminal should know.
+	Note func(format string, args ...any)
+
+	// Prepare bounds how long the telemetry process may take before the command
+	// starts, Finish how long it may take after the end of the command. 0 means
+	// ten seconds and a minute.
+	Prepare, Finish time.Duration
+}
+
+// Defaults of Options.
+const (
+	defaultPrepare = 10 * time.Second
+	defaultFinish  = time.Minute
+)
+
+// echo is for how long after the end of the command a signal counts as the one
+// that ended it.
+const echo = time.Second
+
+// launcher is one run of a command.
+type launcher struct {
+	o     Options
+	ready chan *Ready
+	done  chan struct{} // closed when the telemetry process ends or says no more
+	to    *Line
+	pipe  *os.File // of to
+	relay *relay
+	exits chan exit
+}
+
+type exit struct {
+	pid    int
+	status Status
+}
+
+// Run runs the command and returns the exit status for this process. It handles
+// the signals of this process until it returns and waits for all its children:
+// the caller starts none. Nothing that happens to the telemetry process changes
+// the command or the status.
+func Run(o Options) int {
+	if o.Prepare == 0 {
+		o.Prepare = defaultPrepare
+	}
+	if o.Finish == 0 {
+		o.Finish = defaultFinish
+	}
+	l := &launcher{o: o, ready: make(chan *Ready, 1), done: make(chan struct{}), exits: make(chan exit, 16)}
+	l.relay = newRelay(l.done)
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, Passed()...)
+	defer signal.Stop(signals)
+	adopt()
+	helper := l.startHelper()
+	env := l.environment(signals)
+
+	pid, err := syscall.ForkExec(o.Path, o.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		o.Note("%s: %v", o.Args[0], err)
+		l.send(&Message{Exited: &Exited{At: time.Now(), Failed: err.Error(), Status: Status{Code: statusOf(err)}}})
+		l.hangUp()
+		go l.reap()
+		l.waitForHelper(helper, signals)
+		return statusOf(err)
+	}
+	l.send(&Message{Started: &Started{PID: pid, At: time.Now()}})
+	go l.reap()
+	for _, s := range l.relay.pending {
+		_ = syscall.Kill(pid, s) // it may have ended
+	}
+	status := l.wait(pid, &helper, signals)
+	l.send(&Message{Exited: &Exited{Status: status, At: time.Now()}})
+	l.hangUp()
+	l.waitForHelper(helper, signals)
+	return status.ExitCode()
+}
+
+func statusOf(err error) int {
+	if err == syscall.ENOENT { //nolint:errorlint // ForkExec returns the bare number
+		return StatusNotFound
+	}
+	return StatusNotExecutable
+}
+
+// startHelper starts the telemetry process and returns its number, 0 for none.
+func (l *launcher) startHelper() int {
+	if len(l.o.Helper) == 0 {
+		close(l.done)
+		return 0
+	}
+	pid, err := l.helper()
+	if err != nil {
+		l.o.Note("no telemetry: its process cannot be started: %v; the command runs without", err)
+		close(l.done)
+		return 0
+	}
+	return pid
+}
+
+func (l *launcher) helper() (pid int, err error) {
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer theirs.Close() //nolint:errcheck // the child has it
+	from, into, err := os.Pipe()
+	if err != nil {
+		_ = ours.Close()
+		return 0, err
+	}
+	defer into.Close() //nolint:errcheck // the child has it
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err == nil {
+		defer null.Close() //nolint:errcheck // the child has it
+		path, failed := os.Executable()
+		if err = failed; err == nil {
+			pid, err = syscall.ForkExec(path, l.o.Helper, &syscall.ProcAttr{
+				Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), 2, theirs.Fd(), into.Fd()},
+			})
+		}
+	}
+	if err != nil {
+		_, _ = ours.Close(), from.Close()
+		return 0, err
+	}
+	go l.listen(from)
+	settings, err := json.Marshal(l.o.Settings)
+	if err != nil {
+		settings = nil
+	}
+	l.pipe, l.to = ours, NewLine(ours)
+	l.send(&Message{Settings: settings})
+	return pid, nil
+}
+
+func (l *launcher) send(m *Message) {
+	if l.to != nil {
+		_ = l.to.Send(m) // it is gone, which listen notices
+	}
+}
+
+// hangUp ends what is said to the telemetry process.
+func (l *launcher) hangUp() {
+	if l.pipe != nil {
+		_ = l.pipe.Close()
+	}
+}
+
+// listen reads what the telemetry process says.
+func (l *launcher) listen(from *os.File) {
+	defer close(l.done)
+	defer from.Close() //nolint:errcheck // only read
+	lines := json.NewDecoder(bufio.NewReader(from))
+	for {
+		var m Message
+		if lines.Decode(&m) != nil {
+			return
+		}
+		if m.Ready != nil {
+			select {
+			case l.ready <- m.Ready:
+			default:
+			}
+		}
+		if m.Signal != 0 {
+			select {
+			case l.relay.heard <- m.Signal:
+			default: // nobody asks
+			}
+		}
+	}
+}
+
+// environment waits for the telemetry process and returns the variables of the
+// command. Signals that come meanwhile are kept.
+func (l *launcher) environment(signals <-chan os.Signal) []string {
+	timeout := time.NewTimer(l.o.Prepare)
+	defer timeout.Stop()
+	for {
+		select {
+		case s := <-signals:
+			l.relay.pending = append(l.relay.pending, s.(syscall.Signal))
+		case r := <-l.ready:
+			return withVariables(l.o.Env, r)
+		case <-l.done:
+			select {
+			case r := <-l.ready: // it said so and died
+				return withVariables(l.o.Env, r)
+			default:
+			}
+			return l.o.Env
+		case <-timeout.C:
+			l.o.Note("no telemetry: it was not ready within %v; the command runs without", l.o.Prepare)
+			l.hangUp()
+			l.to, l.pipe = nil, nil
+			return l.o.Env
+		}
+	}
+}
+
+// withVariables puts variables in the place of those of the same name.
+func withVariables(env []string, r *Ready) []string {
+	gone := make(map[string]bool, len(r.Unset))
+	for _, name := range r.Unset {
+		gone[name] = true
+	}
+	out := make([]string, 0, len(env)+len(r.Env))
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if _, replaced := r.Env[name]; !replaced && !gone[name] {
+			out = append(out, v)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		out = append(out, name+"="+r.Env[name])
+	}
+	return out
+}
+
+// reap waits for every child there is or will be: the command, the telemetry
+// process, and orphans.
+func (l *launcher) reap() {
+	for {
+		var ws syscall.WaitStatus
+		var ru syscall.Rusage
+		pid, err := syscall.Wait4(-1, &ws, 0, &ru)
+		switch err { //nolint:errorlint // Wait4 returns the bare number
+		case nil:
+			l.exits <- exit{pid, newStatus(ws, &ru)}
+		case syscall.EINTR:
+		default:
+			close(l.exits)
+			return
+		}
+	}
+}
+
+// wait passes signals on until the command ends.
+func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
+	for {
+		select {
+		case s := <-signals:
+			if sig := s.(syscall.Signal); !l.relay.reached(sig, pid) {
+				_ = syscall.Kill(pid, sig) // it may have ended
+			}
+		case e, ok := <-l.exits:
+			switch {
+			case !ok: // cannot be: the command is a child
+				return Status{Code: 1}
+			case e.pid == pid:
+				return e.status
+			case e.pid == *helper:
+				l.o.Note("the telemetry process ended early (%s); the command goes on without it", describe(&e.status))
+				*helper = 0
+			}
+		}
+	}
+}
+
+func describe(s *Status) string {
+	if s.Signal != 0 {
+		return fmt.Sprintf("signal %d, %v", int(s.Signal), s.Signal)
+	}
+	return fmt.Sprintf("status %d", s.Code)
+}
+
+// waitForHelper lets the telemetry process complete its files. A signal ends the
+// waiting, not the process: it goes on by itself.
+func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
+	if helper == 0 {
+		return
+	}
+	timeout := time.NewTimer(l.o.Finish)
+	defer timeout.Stop()
+	ended := time.Now()
+	for {
+		select {
+		case e, ok := <-l.exits:
+			if !ok || e.pid == helper {
+				return
+			}
+		case <-signals:
+			if time.Since(ended) < echo {
+				continue // that which ended the command
+			}
+			l.o.Note("interrupted: the files of this run are being completed in the background")
+			return
+		case <-timeout.C:
+			l.o.Note("the files of this run are still being completed, in the background")
+			return
+		}
+	}
+}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package launch
+
+import (
+	"encoding/json"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Message is one line between the launcher and the telemetry process. One of its
+// fields is set.
+type Message struct {
+	// From the launcher, in this order. The pipe ends after Exited, or when the
+	// launcher was killed.
+	Settings json.RawMessage `json:"settings,omitempty"`
+	Started  *Started        `json:"started,omitempty"`
+	Exited   *Exited         `json:"exited,omitempty"`
+
+	// From the telemetry process.
+	Ready  *Ready         `json:"ready,omitempty"`
+	Signal syscall.Signal `json:"signal,omitempty"` // that the telemetry process got: it went to the whole process group
+}
+
+// Ready says that the command may start, with these variables of its environment
+// in the place of those that it would inherit.
+type Ready struct {
+	Env   map[string]string `json:"env,omitempty"`
+	Unset []string          `json:"unset,omitempty"`
+}
+
+// Started says that the command runs.
+type Started struct {
+	PID int       `json:"pid"`
+	At  time.Time `json:"at"`
+}
+
+// Exited says how the command ended, or why it could not be started.
+type Exited struct {
+	Status Status    `json:"status"`
+	At     time.Time `json:"at"`
+	Failed string    `json:"failed,omitempty"`
+}
+
+// Line writes messages, each whole. It is safe for concurrent use.
+type Line struct {
+	mu  sync.Mutex
+	enc *json.Encoder
+}
+
+// NewLine makes a Line over a pipe.
+func NewLine(w io.Writer) *Line { return &Line{enc: json.NewEncoder(w)} }
+
+// Send writes a message. An error means that the other side is gone.
+func (l *Line) Send(m *Message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.enc.Encode(m)
+}

@@ -1,0 +1,136 @@
+package resources
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What counts as evidence.
+const (
+	leastSeconds = 30.0     // of samples
+	leastGrowth  = 1 << 20  // bytes a minute
+	leastFit     = 0.7      // how much of the variance a line must explain
+	leastRate    = 10 << 20 // bytes a second
+	nearLimit    = 0.9      // of the memory limit
+	idleGPU      = 50.0     // percent
+)
+
+// Evidence says in words what the samples show, what matters most first. It is
+// empty where nothing stands out.
+func (s *Sampler) Evidence() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	if s.limit > 0 && float64(s.groupAt) > nearLimit*float64(s.limit) {
+		out = append(out, fmt.Sprintf("memory reached %.0f %% of the limit of the control group (%s)", 100*float64(s.groupAt)/float64(s.limit), bytesText(float64(s.limit))))
+	}
+	if held := s.held[1] - s.held[0]; s.held[0] >= 0 && held > 1e6 {
+		out = append(out, fmt.Sprintf("the processor limit of the control group held it back for %.0f s", float64(held)/1e6))
+	}
+	out = append(out, s.growth()...)
+	out = append(out, s.transfers()...)
+	return append(out, s.gpuEvidence()...)
+}
+
+// growth finds memory that grows.
+func (s *Sampler) growth() []string {
+	if s.group.seconds() < leastSeconds {
+		return nil
+	}
+	slope, fit := s.group.memory.line()
+	if slope*60 < leastGrowth || fit < leastFit || slope*s.group.seconds() < 0.05*float64(s.group.peak) {
+		return nil
+	}
+	text := fmt.Sprintf("memory grows %s a minute", bytesText(slope*60))
+	var worst *Process
+	most := 0.0
+	for _, p := range s.tree.all() {
+		if own, fit := p.usage.memory.line(); p.usage.seconds() > leastSeconds && fit > leastFit && own > most {
+			worst, most = p, own
+		}
+	}
+	if worst != nil && most < 0.9*slope {
+		text += fmt.Sprintf(", %s of it in %s (%d)", bytesText(most*60), worst.Program, worst.PID)
+	}
+	return []string{text}
+}
+
+// transfers finds who reads and writes much: the workers of a loader together,
+// other processes by themselves.
+func (s *Sampler) transfers() []string {
+	type group struct {
+		name        string
+		n           int
+		read, wrote float64 // bytes a second
+		fetched     float64
+	}
+	groups := make(map[string]*group)
+	for _, p := range s.tree.all() {
+		u := &p.usage
+		seconds := max(u.seconds(), 1)
+		name := p.Program
+		if u.workers {
+			name = "worker processes (" + p.Program + ")"
+		}
+		g := groups[name]
+		if g == nil {
+			g = &group{name: name}
+			groups[name] = g
+		}
+		g.n++
+		if span := s.group.seconds(); u.workers && span > seconds {
+			seconds = span // they come and go
+		}
+		g.read += float64(u.read) / seconds
+		g.wrote += float64(u.wrote) / seconds
+		g.fetched += float64(u.fetched) / seconds
+	}
+	list := make([]*group, 0, len(groups))
+	for _, g := range groups {
+		list = append(list, g)
+	}
+	slices.SortFunc(list, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.read+b.wrote, a.read+a.wrote), strings.Compare(a.name, b.name))
+	})
+	var out []string
+	for _, g := range list[:min(len(list), 3)] {
+		if g.read >= leastRate {
+			out = append(out, fmt.Sprintf("%s read %s/s, %s/s of it from storage", g.name, bytesText(g.read), bytesText(g.fetched)))
+		}
+		if g.wrote >= leastRate {
+			out = append(out, fmt.Sprintf("%s wrote %s/s", g.name, bytesText(g.wrote)))
+		}
+	}
+	return out
+}
+
+// gpuEvidence finds GPUs that wait.
+func (s *Sampler) gpuEvidence() (out []string) {
+	names := make([]string, 0, len(s.gpus))
+	for name := range s.gpus {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if u := s.gpus[name]; u.samples >= leastSeconds && u.use/u.samples < idleGPU {
+			out = append(out, fmt.Sprintf("GPU %s was busy for %.0f %% of the time, with up to %s of its %s of memory", name, u.use/u.samples, bytesText(float64(u.memory)), bytesText(float64(u.total))))
+		}
+	}
+	return out
+}
+
+// bytesText is a size in the units of storage vendors.
+func bytesText(n float64) string {
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if n < 999.5 {
+			if n < 9.95 && unit != "B" {
+				return fmt.Sprintf("%.1f %s", n, unit)
+			}
+			return fmt.Sprintf("%.0f %s", n, unit)
+		}
+		n /= 1000
+	}
+	return fmt.Sprintf("%.1f TB", n)
+}

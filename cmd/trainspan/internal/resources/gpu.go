@@ -1,0 +1,136 @@
+package resources
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// GPUs samples those of NVIDIA by running nvidia-smi, which goes on by itself.
+type GPUs struct {
+	// Path is the program; Only is a number or an id, empty for all GPUs.
+	Path, Only string
+}
+
+// FindGPUs looks for nvidia-smi. visible is CUDA_VISIBLE_DEVICES, and local the
+// rank on this machine, negative when it is not known: then one GPU is this
+// process's.
+func FindGPUs(visible string, local int) *GPUs {
+	path, err := exec.LookPath("nvidia-smi")
+	if err != nil {
+		return nil
+	}
+	g := &GPUs{Path: path}
+	list := strings.FieldsFunc(visible, func(r rune) bool { return r == ',' || r == ' ' })
+	switch {
+	case local >= 0 && local < len(list):
+		g.Only = list[local]
+	case local >= 0 && len(list) == 0:
+		g.Only = strconv.Itoa(local)
+	default:
+		g.Only = strings.Join(list, ",")
+	}
+	if strings.HasPrefix(g.Only, "MIG-") {
+		g.Only = "" // it is asked for by the GPU that it is a part of
+	}
+	return g
+}
+
+// gpuUsage sums up one GPU.
+type gpuUsage struct {
+	samples, use float64
+	memory       int64
+	total        int64
+}
+
+const mebibyte = 1 << 20
+
+// gpuSample is a line of nvidia-smi.
+type gpuSample struct {
+	index         string
+	use           float64 // percent
+	memory, total int64   // bytes
+	power         float64 // watts, negative when it is not known
+}
+
+// read runs the program until stop is closed. Its end is the end of the samples,
+// nothing else.
+func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	args := []string{"--query-gpu=index,utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits", "-l", "1"}
+	if g.Only != "" {
+		args = append(args, "-i", g.Only)
+	}
+	cmd := exec.CommandContext(ctx, g.Path, args...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if s, ok := parseGPU(lines.Text()); ok {
+				each(s, time.Now())
+			}
+		}
+		_, _ = io.Copy(io.Discard, out) // a line that is too long
+	}()
+	select {
+	case <-stop:
+	case <-done:
+	}
+	cancel()
+	<-done
+	_ = cmd.Wait() // it was ended
+}
+
+func parseGPU(line string) (s gpuSample, ok bool) {
+	fields := strings.Split(line, ",")
+	if len(fields) != 5 {
+		return s, false
+	}
+	number := func(i int) float64 {
+		n, err := strconv.ParseFloat(strings.TrimSpace(fields[i]), 64)
+		if err != nil {
+			return -1 // such as [N/A]
+		}
+		return n
+	}
+	s = gpuSample{
+		index: strings.TrimSpace(fields[0]), use: number(1), power: number(4),
+		memory: int64(number(2)) * mebibyte, total: int64(number(3)) * mebibyte,
+	}
+	return s, s.index != "" && s.use >= 0
+}
+
+// gpu takes a sample of a GPU.
+func (s *Sampler) gpu(g gpuSample, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.gpus[g.index]
+	if u == nil {
+		u = &gpuUsage{}
+		s.gpus[g.index] = u
+	}
+	u.samples++
+	u.use += g.use
+	u.memory, u.total = max(u.memory, g.memory), g.total
+	args := []dftracer.Arg{dftracer.Float("utilization_percent", g.use)}
+	if g.memory >= 0 {
+		args = append(args, dftracer.Int("memory_bytes", g.memory))
+	}
+	if g.power >= 0 {
+		args = append(args, dftracer.Float("power_watts", g.power))
+	}
+	s.counter("gpu"+g.index, now, args...)
+}

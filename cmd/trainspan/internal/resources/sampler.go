@@ -1,0 +1,227 @@
+package resources
+
+import (
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// Category is that of the counter events.
+const Category = "resources"
+
+// Options configures a Sampler.
+type Options struct {
+	// Base is the process that started the command and adopts its orphans;
+	// Exclude is the child of it that is not part of the command.
+	Base, Exclude int
+	// Writer gets the counter events: of each process under its own number, of
+	// the control group and the GPUs under Base. Nil writes none.
+	Writer *dftracer.Writer
+	// Interval is the time between two samples; 0 is a second.
+	Interval time.Duration
+	// Cgroup is the control group; nil is unknown.
+	Cgroup *Cgroup
+	// Proc is /proc; empty is just that.
+	Proc string
+	// GPUs samples them; nil where there are none.
+	GPUs *GPUs
+}
+
+// Sampler samples until it is stopped. It is safe for concurrent use.
+type Sampler struct {
+	o    Options
+	stop chan struct{}
+	work sync.WaitGroup
+	once sync.Once
+
+	mu      sync.Mutex
+	tree    *tree
+	group   usage // of all processes together
+	groupAt int64 // peak of the control group
+	limit   int64
+	held    [2]int64 // first and last microseconds of throttling
+	gpus    map[string]*gpuUsage
+}
+
+// Start starts a Sampler.
+func Start(o Options) *Sampler {
+	if o.Interval <= 0 {
+		o.Interval = time.Second
+	}
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	s := &Sampler{
+		o: o, stop: make(chan struct{}), tree: newTree(o.Proc, o.Base, o.Exclude),
+		limit: -1, held: [2]int64{-1, -1}, gpus: make(map[string]*gpuUsage),
+	}
+	s.work.Go(s.run)
+	if o.GPUs != nil {
+		s.work.Go(func() { o.GPUs.read(s.stop, s.gpu) })
+	}
+	return s
+}
+
+// Stop takes a last sample and ends the sampling.
+func (s *Sampler) Stop() {
+	s.once.Do(func() {
+		close(s.stop)
+		s.work.Wait()
+	})
+}
+
+func (s *Sampler) run() {
+	ticker := time.NewTicker(s.o.Interval)
+	defer ticker.Stop()
+	s.sample(time.Now())
+	for {
+		select {
+		case now := <-ticker.C:
+			s.sample(now)
+		case <-s.stop:
+			s.sample(time.Now())
+			return
+		}
+	}
+}
+
+// sample reads everything once.
+func (s *Sampler) sample(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rss int64
+	children := make(map[int]int) // that run the program of their parent
+	s.tree.look(now, func(p *Process, st *stat) {
+		rss += st.rss
+		if up := s.tree.ours[p.Parent]; up != nil && up.Program == p.Program {
+			children[p.Parent]++
+		}
+		if !p.at.IsZero() {
+			s.counters(p, st, now)
+		}
+		p.usage.note(st, &p.last, now)
+	})
+	for _, p := range s.tree.ours {
+		p.usage.workers = p.usage.workers || children[p.Parent] > 1
+	}
+	if rss > 0 {
+		s.group.peak = max(s.group.peak, rss)
+		s.group.begin(now)
+		s.group.memory.add(now.Sub(s.group.first).Seconds(), float64(rss))
+	}
+	s.limits(now)
+}
+
+func (u *usage) begin(now time.Time) {
+	if u.first.IsZero() {
+		u.first = now
+	}
+	u.last = now
+}
+
+// note adds a sample to the sums.
+func (u *usage) note(st, last *stat, now time.Time) {
+	u.begin(now)
+	u.peak = max(u.peak, st.rss)
+	u.cpu = float64(st.user+st.sys) / tick
+	u.memory.add(now.Sub(u.first).Seconds(), float64(st.rss))
+	if st.io.known && last.io.known {
+		u.read += less(st.io.chars, last.io.chars)
+		u.wrote += less(st.io.written, last.io.written)
+		u.fetched += less(st.io.fromStorage, last.io.fromStorage)
+		u.stored += less(st.io.toStorage, last.io.toStorage)
+	}
+}
+
+// less is a-b, and 0 for a count that went back.
+func less(a, b uint64) uint64 {
+	if a < b {
+		return 0
+	}
+	return a - b
+}
+
+// counters writes what a process used since the last sample.
+func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
+	seconds := now.Sub(p.at).Seconds()
+	if s.o.Writer == nil || seconds <= 0 {
+		return
+	}
+	rate := func(a, b uint64) float64 { return float64(less(a, b)) / seconds }
+	ts, pid := now.UnixMicro(), int64(p.PID)
+	write := func(name string, args ...dftracer.Arg) {
+		s.o.Writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: ts, Args: args})
+	}
+	write("cpu",
+		dftracer.Float("user_cores", rate(st.user, p.last.user)/tick),
+		dftracer.Float("system_cores", rate(st.sys, p.last.sys)/tick),
+		dftracer.Int("threads", st.threads))
+	write("memory", dftracer.Int("rss_bytes", st.rss))
+	write("page_faults",
+		dftracer.Float("minor_per_s", rate(st.minor, p.last.minor)),
+		dftracer.Float("major_per_s", rate(st.major, p.last.major)))
+	if a, b := &st.io, &p.last.io; a.known && b.known {
+		write("io",
+			dftracer.Float("read_bytes_per_s", rate(a.chars, b.chars)),
+			dftracer.Float("write_bytes_per_s", rate(a.written, b.written)),
+			dftracer.Float("reads_per_s", rate(a.readCalls, b.readCalls)),
+			dftracer.Float("writes_per_s", rate(a.writeCalls, b.writeCalls)),
+			dftracer.Float("storage_read_bytes_per_s", rate(a.fromStorage, b.fromStorage)),
+			dftracer.Float("storage_write_bytes_per_s", rate(a.toStorage, b.toStorage)))
+	}
+}
+
+// limits writes what the control group uses.
+func (s *Sampler) limits(now time.Time) {
+	if s.o.Cgroup == nil {
+		return
+	}
+	l := s.o.Cgroup.Limits()
+	s.groupAt, s.limit = max(s.groupAt, l.Memory), l.MemoryLimit
+	if s.held[0] < 0 {
+		s.held[0] = l.Throttled
+	}
+	s.held[1] = l.Throttled
+	var args []dftracer.Arg
+	for _, v := range []struct {
+		key string
+		n   int64
+	}{{"memory_bytes", l.Memory}, {"memory_limit_bytes", l.MemoryLimit}, {"throttled_us", l.Throttled}} {
+		if v.n >= 0 {
+			args = append(args, dftracer.Int(v.key, v.n))
+		}
+	}
+	if l.Cores >= 0 {
+		args = append(args, dftracer.Float("cpu_limit_cores", l.Cores))
+	}
+	if len(args) > 0 {
+		s.counter("cgroup", now, args...)
+	}
+}
+
+// counter writes an event of the whole.
+func (s *Sampler) counter(name string, now time.Time, args ...dftracer.Arg) {
+	if s.o.Writer != nil {
+		pid := int64(s.o.Base)
+		s.o.Writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: now.UnixMicro(), Args: args})
+	}
+}
+
+// Processes lists the processes of the command there are and were, and how many
+// more there were.
+func (s *Sampler) Processes() (list []Process, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.tree.all() {
+		list = append(list, *p)
+	}
+	return list, s.tree.missed
+}
+
+// Alive is how many processes of the command there are.
+func (s *Sampler) Alive() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tree.ours)
+}

@@ -1,0 +1,164 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Version is that of the format of run.json. It grows when a field changes its
+// meaning; new fields may come at any time.
+const Version = 1
+
+// FileName is the name of the file about a start.
+const FileName = "run.json"
+
+// The values of Run.State.
+const (
+	Running = "running" // as far as anybody knew when the file was written, see Seen
+	Ended   = "ended"
+)
+
+// The values of Run.EndedBy.
+const (
+	ByExit        = "exit"
+	BySignal      = "signal"
+	ByMemory      = "out_of_memory" // the system's out-of-memory killer struck in its control group
+	ByNotStarting = "not_started"
+	ByUnknown     = "unknown" // trainspan run was killed, and the command has ended since
+)
+
+// Run is run.json: one start of a command, as trainspan run saw it. It holds no
+// environment, no values of flags and no other arguments.
+type Run struct {
+	Version   int    `json:"version"`
+	Trainspan string `json:"trainspan"` // version of the program
+
+	Name    string `json:"name"`
+	Job     string `json:"job,omitempty"` // id at the launcher
+	Attempt int    `json:"attempt"`       // of the job, from 0
+
+	Program string   `json:"program"`          // base name
+	Script  string   `json:"script,omitempty"` // base name of the first argument that is a script, or the module of python -m
+	Flags   []string `json:"flags,omitempty"`  // names only
+
+	Host       string `json:"host"`
+	PID        int    `json:"pid"` // of trainspan run
+	CommandPID int    `json:"command_pid,omitempty"`
+	Rank       *int   `json:"rank,omitempty"`
+	LocalRank  *int   `json:"local_rank,omitempty"`
+	WorldSize  *int   `json:"world_size,omitempty"`
+
+	State   string     `json:"state"`
+	Started time.Time  `json:"started"`
+	Seen    time.Time  `json:"seen"` // the last moment at which the command was known to live
+	Ended   *time.Time `json:"ended,omitempty"`
+
+	EndedBy    string  `json:"ended_by,omitempty"`
+	ExitStatus *int    `json:"exit_status,omitempty"` // absent after a signal
+	Signal     string  `json:"signal,omitempty"`      // such as SIGKILL
+	CoreDumped bool    `json:"core_dumped,omitempty"`
+	OOMKills   int64   `json:"oom_kills,omitempty"` // in the control group, while the command ran
+	User       float64 `json:"user_seconds,omitempty"`
+	System     float64 `json:"system_seconds,omitempty"`
+	MaxRSS     int64   `json:"max_rss_bytes,omitempty"`
+
+	Processes     []Process `json:"processes,omitempty"`
+	MoreProcesses int       `json:"more_processes,omitempty"` // that the list has no room for
+
+	Ring    string   `json:"ring,omitempty"` // folder of ring files that are not read yet
+	OTLP    *OTLP    `json:"otlp,omitempty"`
+	Forward *Forward `json:"forward,omitempty"`
+	Python  *Python  `json:"python,omitempty"`
+
+	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
+	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
+}
+
+// Process is a process of the command.
+type Process struct {
+	PID     int       `json:"pid"`
+	Parent  int       `json:"parent"`
+	Program string    `json:"program"` // as the system knows it, at most 15 characters
+	First   time.Time `json:"first_seen"`
+	Seen    time.Time `json:"last_seen"` // the last sign of life
+}
+
+// OTLP is what the receiver got.
+type OTLP struct {
+	Endpoint string `json:"endpoint"`
+	Requests int64  `json:"requests"`
+	Spans    int64  `json:"spans"`
+	Own      int64  `json:"own"`     // spans of processes that write files themselves
+	Rejected int64  `json:"rejected"` // spans for which there was no room
+	Refused  int64  `json:"refused"`  // requests
+}
+
+// Forward is what became of the spans that were to be sent on.
+type Forward struct {
+	Spans int64  `json:"spans"`
+	Sent  int64  `json:"sent"`
+	Lost  int64  `json:"lost"`
+	Error string `json:"error,omitempty"`
+}
+
+// Python is what the rings of Python processes brought.
+type Python struct {
+	Processes int64 `json:"processes"`
+	Spans     int64 `json:"spans"`
+	Lost      int64 `json:"lost"`
+}
+
+// File is the run.json of a start.
+type File struct{ path string }
+
+// CreateFile takes the first free name: run.json, run.run2.json, ... It also says
+// how many were there.
+func CreateFile(dir string) (*File, int, error) {
+	for n := range maxAttempts {
+		name := FileName
+		if n > 0 {
+			name = fmt.Sprintf("run.run%d.json", n+1)
+		}
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			return &File{path: f.Name()}, n, f.Close()
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return nil, 0, err
+		}
+	}
+	return nil, 0, fmt.Errorf("%s holds too many starts", dir)
+}
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }
+
+// Write replaces the file. Readers see the old one or the new one.
+func (f *File) Write(r *Run) error {
+	r.Version = Version
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeWhole(f.path, append(text, '\n'))
+}
+
+// Read reads a run.json.
+func Read(path string) (*Run, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Version > Version {
+		return nil, fmt.Errorf("%s: has version %d, this program knows %d; use a newer one", path, r.Version, Version)
+	}
+	return r, nil
+}

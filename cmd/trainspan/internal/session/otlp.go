@@ -1,0 +1,209 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/integrations/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/delivery"
+)
+
+// otlpSide is the receiver, its files, and the way to the user's backend.
+type otlpSide struct {
+	receiver *otlpreceiver.Receiver
+	files    *otlpreceiver.Files
+	queue    *delivery.Queue[forwarded] // nil where nothing is sent on
+}
+
+// forwarded is one span on its way on.
+type forwarded struct {
+	resource *resourcepb.Resource
+	scope    *commonpb.InstrumentationScope
+	span     *tracepb.Span
+}
+
+// startOTLP starts the receiver and tells the command of it.
+func (s *Session) startOTLP(ready *launch.Ready) error {
+	o := &otlpSide{}
+	if s.set.Forward != "" {
+		if err := o.forwardTo(s); err != nil {
+			return err
+		}
+	}
+	attempt := s.where.Attempt
+	o.files = otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{
+		Dir: s.dir, SessionTag: s.tag(), JobID: s.run.Job, Attempt: &attempt, Recorded: s.token, PID: (&peers{}).find, Logger: s.log,
+	})
+	r, err := otlpreceiver.Listen(o.take, &otlpreceiver.Options{Logger: s.log})
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return errors.Join(err, o.files.Close(ctx))
+	}
+	o.receiver, s.otlp = r, o
+	// The protocol that the user chose is kept; both are served on the port.
+	protocol := "http/protobuf"
+	for _, name := range []string{varProtocol, "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if v, _ := s.lookup(name); strings.TrimSpace(v) != "" {
+			protocol = strings.TrimSpace(v)
+			break
+		}
+	}
+	ready.Env[varProtocol], ready.Env[varEndpoint] = protocol, r.Endpoint()+otlpreceiver.Path
+	if protocol == "grpc" {
+		ready.Env[varEndpoint] = r.Endpoint()
+	}
+	// These are for the backend that the endpoint named before.
+	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
+	return nil
+}
+
+// forwardTo makes the queue to the user's backend. Headers, protocol and
+// certificates are those of the environment.
+func (o *otlpSide) forwardTo(s *Session) error {
+	cfg, _, err := otlp.FromEnv(func(name string) (string, bool) {
+		switch name {
+		case "OTEL_EXPORTER_OTLP_ENDPOINT":
+			return s.set.Forward, true
+		case varEndpoint, "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER":
+			return "", false
+		}
+		return s.lookup(name)
+	})
+	if err != nil {
+		return err
+	}
+	exporter, err := otlp.New(context.Background(), cfg)
+	if err != nil {
+		return err
+	}
+	options := exporter.Delivery()
+	options.MaxQueue = max(options.MaxQueue, forwardQueue)
+	options.OnLoss = func(cause delivery.Cause, n int64, err error) {
+		s.problem("%d spans were not sent on to %s: %v (%v)", n, s.set.Forward, cause, err)
+	}
+	options.Clean, options.Spill = nil, nil
+	o.queue = delivery.NewQueue(delivery.Sink[forwarded]{
+		Unit:   "spans",
+		Export: func(ctx context.Context, batch []forwarded) error { return exporter.Upload(ctx, regroup(batch)) },
+		Close:  exporter.Shutdown,
+	}, &options)
+	return nil
+}
+
+// forwardQueue is how many spans may wait for the backend.
+const forwardQueue = 1 << 15
+
+// take is the receiver's sink.
+func (o *otlpSide) take(ctx context.Context, from net.Addr, list []*tracepb.ResourceSpans) error {
+	if o.queue != nil {
+		for _, rs := range list {
+			for _, ss := range rs.GetScopeSpans() {
+				for _, span := range ss.GetSpans() {
+					o.queue.Put(forwarded{rs.GetResource(), ss.GetScope(), span}, proto.Size(span))
+				}
+			}
+		}
+	}
+	return o.files.Take(ctx, from, list)
+}
+
+// peers remembers who is at the other end of a connection: to find out is dear.
+type peers struct {
+	mu    sync.Mutex
+	known map[string]peerSeen
+}
+
+type peerSeen struct {
+	pid int
+	at  time.Time
+}
+
+// remember is for how long a port is believed to be the same connection, and
+// maxPeers how many are.
+const (
+	remember = time.Minute
+	maxPeers = 1024
+)
+
+func (p *peers) find(from net.Addr) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := from.String()
+	if seen, ok := p.known[key]; ok && time.Since(seen.at) < remember {
+		return seen.pid
+	}
+	if p.known == nil || len(p.known) >= maxPeers {
+		p.known = make(map[string]peerSeen)
+	}
+	pid := peerPID(from)
+	p.known[key] = peerSeen{pid, time.Now()}
+	return pid
+}
+
+// regroup puts spans of one resource and scope together again.
+func regroup(batch []forwarded) (out []*tracepb.ResourceSpans) {
+	var rs *tracepb.ResourceSpans
+	var ss *tracepb.ScopeSpans
+	for i := range batch {
+		f := &batch[i]
+		if rs == nil || rs.Resource != f.resource {
+			rs, ss = &tracepb.ResourceSpans{Resource: f.resource}, nil
+			out = append(out, rs)
+		}
+		if ss == nil || ss.Scope != f.scope {
+			ss = &tracepb.ScopeSpans{Scope: f.scope}
+			rs.ScopeSpans = append(rs.ScopeSpans, ss)
+		}
+		ss.Spans = append(ss.Spans, f.span)
+	}
+	return out
+}
+
+func (o *otlpSide) close(ctx context.Context) error {
+	errs := []error{o.receiver.Shutdown(ctx), o.files.Close(ctx)}
+	if o.queue != nil {
+		ctx, cancel := context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
+		defer cancel()
+		if err := o.queue.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("forward: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// describe notes the counts.
+func (o *otlpSide) describe(r *rundir.Run) {
+	if o == nil {
+		return
+	}
+	st, files := o.receiver.Stats(), o.files.Stats()
+	r.OTLP = &rundir.OTLP{
+		Endpoint: o.receiver.Endpoint(), Requests: st.Requests, Spans: st.Spans, Own: files.Recorded,
+		Rejected: st.Rejected, Refused: st.Refused,
+	}
+	if o.queue != nil {
+		q := o.queue.Stats()
+		r.Forward = &rundir.Forward{Spans: q.Ended, Sent: q.Exported, Lost: q.DroppedTotal()}
+		if q.LastError != nil {
+			r.Forward.Error = q.LastError.Error()
+		}
+	}
+}

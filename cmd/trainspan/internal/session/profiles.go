@@ -1,0 +1,117 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+)
+
+// profiles imports what PyTorch's profiler writes to a directory, as it appears.
+type profiles struct {
+	s      *Session
+	watch  *pytorch.Watcher
+	trace  *dftracer.Writer
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// lookEvery is the time between two looks at the directory.
+const lookEvery = 2 * time.Second
+
+// startProfiles begins to watch. The command may make the directory later.
+func (s *Session) startProfiles() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &profiles{s: s, cancel: cancel, done: make(chan struct{})}
+	s.profiles = p
+	go func() {
+		defer close(p.done)
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		for {
+			p.scan(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return nil
+}
+
+// scan looks once.
+func (p *profiles) scan(ctx context.Context) {
+	p.s.try("the import of profiles", func() error {
+		if p.watch == nil {
+			info, err := os.Stat(p.s.set.Profile)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil && !info.IsDir() {
+				err = &fs.PathError{Op: "watch", Path: p.s.set.Profile, Err: errors.New("is not a directory")}
+			}
+			if err != nil {
+				return err
+			}
+			if p.watch, err = p.watcher(); err != nil {
+				return err
+			}
+		}
+		_, err := p.watch.Scan(ctx)
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+}
+
+// watcher makes the watcher. Files of earlier starts are in the directory as
+// well: only what was written since this one began is taken.
+func (p *profiles) watcher() (*pytorch.Watcher, error) {
+	attempt := p.s.where.Attempt
+	opts := &pytorch.Options{Host: hostName()}
+	opts.Begin = func(start time.Time) (pytorch.Sink, error) {
+		if p.trace == nil {
+			w, err := dftracer.Create(filepath.Join(p.s.dir, "profiles.pfw.gz"), &dftracer.Options{
+				Heartbeat: -1, Start: start, Attempt: &attempt, SessionTag: p.s.tag(), JobID: p.s.run.Job,
+			})
+			if err != nil {
+				return nil, err
+			}
+			p.trace = w
+		}
+		return p.trace, nil
+	}
+	return pytorch.NewWatcher(p.s.set.Profile, nil, &pytorch.WatchOptions{
+		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Since: p.s.began,
+		OnFile: func(path string, _ *pytorch.Report, err error) {
+			if err != nil {
+				p.s.problem("%s: not imported: %v", filepath.Base(path), err)
+			}
+		},
+	})
+}
+
+// settle is how long a file must not have changed to count as finished.
+const settle = 200 * time.Millisecond
+
+// close imports what is left. A file counts as finished when two looks saw it alike.
+func (p *profiles) close(ctx context.Context) error {
+	p.cancel()
+	<-p.done
+	p.scan(ctx)
+	select {
+	case <-ctx.Done():
+	case <-time.After(settle):
+	}
+	p.scan(ctx)
+	return p.trace.CloseContext(ctx)
+}

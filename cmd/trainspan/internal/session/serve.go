@@ -1,0 +1,169 @@
+//go:build unix
+
+package session
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+)
+
+// Serve is the telemetry process: it talks to trainspan run over two pipes and
+// returns when the files are complete. Problems and the report go to out.
+func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out io.Writer) {
+	line := launch.NewLine(to)
+	hear(line)
+	messages := make(chan launch.Message)
+	go func() {
+		defer close(messages)
+		decoder := json.NewDecoder(bufio.NewReader(in))
+		for {
+			var m launch.Message
+			if decoder.Decode(&m) != nil {
+				return
+			}
+			messages <- m
+		}
+	}()
+	first := <-messages
+	var set Settings
+	if err := json.Unmarshal(first.Settings, &set); err != nil {
+		return // trainspan run ended at once
+	}
+	s, ready, err := open(set, lookup, out)
+	if err != nil {
+		say := &Session{out: out}
+		say.say("no telemetry: %v; the command runs without", err)
+		_ = line.Send(&launch.Message{Ready: &launch.Ready{}})
+		for range messages { // signals are still heard
+		}
+		return
+	}
+	_ = line.Send(&launch.Message{Ready: &ready}) // if it is gone, the messages end
+	var pid int
+	for m := range messages {
+		switch {
+		case m.Started != nil:
+			pid = m.Started.PID
+			s.started(m.Started)
+		case m.Exited != nil:
+			s.finish(m.Exited)
+			return
+		}
+	}
+	if pid > 0 {
+		// trainspan run was killed. The command goes on, and so does this.
+		waitFor(pid)
+	}
+	s.finish(nil)
+}
+
+// hear tells trainspan run of every signal that this process gets, and does
+// nothing else about it: it ends when the command has.
+func hear(line *launch.Line) {
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, launch.Passed()...)
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTOU)
+	go func() {
+		for s := range signals {
+			_ = line.Send(&launch.Message{Signal: s.(syscall.Signal)})
+		}
+	}()
+}
+
+// waitFor waits for the end of a process that is no child of this one.
+func waitFor(pid int) {
+	if fd, err := pidfd(pid); err == nil {
+		defer unix.Close(fd) //nolint:errcheck // only waited for
+		for {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1) //nolint:gosec // a file number
+			if err != unix.EINTR {                                                       //nolint:errorlint // Poll returns the bare number
+				return
+			}
+		}
+	}
+	for alive(pid) {
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func alive(pid int) bool {
+	err := unix.Kill(pid, 0)
+	return err == nil || err == unix.EPERM //nolint:errorlint // Kill returns the bare number
+}
+
+// closing bounds the time for each part to end.
+const closing = 20 * time.Second
+
+// finish completes the files and reports. Nil is a command of which nobody
+// knows how it ended.
+func (s *Session) finish(m *launch.Exited) {
+	s.outcome(m)
+	close(s.stopBeat)
+	s.beating.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	if s.usage != nil {
+		s.try("the sampling of resources", func() error { s.usage.Stop(); return s.counters.CloseContext(ctx) })
+	}
+	if s.otlp != nil {
+		s.try("the OTLP receiver", func() error { return s.otlp.close(ctx) })
+	}
+	if s.python != nil {
+		s.try("the rings of Python processes", func() error { return s.python.close(ctx) })
+	}
+	if s.profiles != nil {
+		s.try("the import of profiles", func() error { return s.profiles.close(ctx) })
+	}
+	s.write()
+	if m != nil && m.Failed == "" {
+		s.try("the report", s.report)
+	}
+	s.write()
+}
+
+// outcome notes how the command ended.
+func (s *Session) outcome(m *launch.Exited) {
+	kills := s.cgroup.OOMKills()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, now := &s.run, time.Now()
+	r.State = rundir.Ended
+	if m == nil {
+		r.Seen, r.Ended, r.EndedBy = now, &now, rundir.ByUnknown
+		if r.CommandPID == 0 {
+			r.EndedBy = rundir.ByNotStarting
+		}
+		return
+	}
+	r.Seen, r.Ended = m.At, &m.At
+	if m.Failed != "" {
+		r.EndedBy = rundir.ByNotStarting
+		r.Problems = append(r.Problems, m.Failed)
+		return
+	}
+	st := &m.Status
+	r.User, r.System, r.MaxRSS = st.User.Seconds(), st.System.Seconds(), st.MaxRSS
+	if s.oomAt >= 0 && kills > s.oomAt {
+		r.OOMKills = kills - s.oomAt
+	}
+	if st.Signal != 0 {
+		r.EndedBy, r.Signal, r.CoreDumped = rundir.BySignal, unix.SignalName(st.Signal), st.Core
+	} else {
+		code := st.Code
+		r.EndedBy, r.ExitStatus = rundir.ByExit, &code
+	}
+	if r.OOMKills > 0 && (st.Signal != 0 || st.Code != 0) {
+		r.EndedBy = rundir.ByMemory
+	}
+}

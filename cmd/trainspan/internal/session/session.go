@@ -1,0 +1,205 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// Session is the telemetry of one start of a command.
+type Session struct {
+	set    Settings
+	lookup func(string) (string, bool)
+	out    io.Writer // for the person at the terminal
+	log    *slog.Logger
+	began  time.Time
+
+	where rundir.Place
+	dir   string // absolute
+	token string
+	ranks config.Ranks
+
+	mu   sync.Mutex // of what follows
+	run  rundir.Run
+	file *rundir.File
+
+	otlp     *otlpSide
+	python   *pythonSide
+	profiles *profiles
+	usage    *resources.Sampler
+	counters *dftracer.Writer
+	cgroup   *resources.Cgroup
+	oomAt    int64 // kills before the command
+	beating  sync.WaitGroup
+	stopBeat chan struct{}
+	reported bool
+}
+
+// open makes the directory and starts what has to be there before the command.
+// What does not start is left out and said; without a directory nothing is.
+func open(set Settings, lookup func(string) (string, bool), out io.Writer) (*Session, launch.Ready, error) {
+	s := &Session{set: set, lookup: lookup, out: out, began: time.Now(), stopBeat: make(chan struct{})}
+	s.log = slog.New(problemHandler{s})
+	if err := s.place(); err != nil {
+		return nil, launch.Ready{}, fmt.Errorf("%w: %w", errNoDir, err)
+	}
+	ready := s.environment()
+	if set.OTLP || set.Forward != "" {
+		s.try("the OTLP receiver", func() error { return s.startOTLP(&ready) })
+	}
+	s.try("the client for Python", func() error { return s.startPython(&ready) })
+	s.write()
+	return s, ready, nil
+}
+
+// try runs a part of the start. A part that fails, or panics, is left out.
+func (s *Session) try(what string, f func() error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.problem("%s: panicked: %v", what, p)
+		}
+	}()
+	if err := f(); err != nil {
+		s.problem("%s: %v", what, err)
+	}
+}
+
+// maxProblems bounds the list in run.json.
+const maxProblems = 50
+
+// problem tells what went wrong with telemetry, once each.
+func (s *Session) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.mu.Lock()
+	known := slices.Contains(s.run.Problems, text) || len(s.run.Problems) >= maxProblems
+	if !known {
+		s.run.Problems = append(s.run.Problems, text)
+	}
+	s.mu.Unlock()
+	if !known {
+		s.say("%s", text)
+	}
+}
+
+// say writes a line for the person at the terminal.
+func (s *Session) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
+}
+
+// problemHandler makes problems of what libraries log.
+type problemHandler struct{ s *Session }
+
+func (problemHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (h problemHandler) WithAttrs([]slog.Attr) slog.Handler         { return h }
+func (h problemHandler) WithGroup(string) slog.Handler              { return h }
+
+func (h problemHandler) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf(", %s: %v", a.Key, a.Value)
+		return true
+	})
+	h.s.problem("%s", text)
+	return nil
+}
+
+// beat is how often run.json is brought up to date.
+const beat = 5 * time.Second
+
+// started begins what needs the command's processes.
+func (s *Session) started(m *launch.Started) {
+	s.mu.Lock()
+	s.run.CommandPID, s.run.Started, s.run.Seen = m.PID, m.At, m.At
+	s.mu.Unlock()
+	s.cgroup = resources.FindCgroup("/proc", "/sys", m.PID)
+	s.oomAt = s.cgroup.OOMKills()
+	if !s.set.NoUsage {
+		s.try("the sampling of resources", s.startUsage)
+	}
+	if s.set.Profile != "" {
+		s.try("the import of profiles", s.startProfiles)
+	}
+	s.write()
+	s.beating.Go(func() {
+		ticker := time.NewTicker(beat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-s.stopBeat:
+				return
+			case now := <-ticker.C:
+				s.mu.Lock()
+				s.run.Seen = now
+				s.mu.Unlock()
+				s.write()
+			}
+		}
+	})
+}
+
+// startUsage samples the resources of the command's processes.
+func (s *Session) startUsage() error {
+	tag, attempt := s.tag(), s.where.Attempt
+	w, err := dftracer.Create(filepath.Join(s.dir, "resources.pfw.gz"), &dftracer.Options{
+		Process: dftracer.Process{PID: s.set.PID, Exec: s.set.Command.Program, Command: s.set.Command.Program},
+		Attempt: &attempt, SessionTag: tag, JobID: s.run.Job,
+		OnError: func(err error) { s.problem("resources: %v", err) },
+	})
+	if err != nil {
+		s.problem("resources: %v", err) // what they are evidence of is known all the same
+		w = nil
+	}
+	s.counters = w
+	visible, _ := s.lookup("CUDA_VISIBLE_DEVICES")
+	s.usage = resources.Start(resources.Options{
+		Base: s.set.PID, Exclude: unix.Getpid(), Writer: w, Cgroup: s.cgroup,
+		GPUs: resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1)),
+	})
+	return nil
+}
+
+// write brings run.json up to date.
+func (s *Session) write() {
+	s.mu.Lock()
+	s.describe()
+	err := s.file.Write(&s.run)
+	s.mu.Unlock()
+	if err != nil {
+		s.problem("run.json: %v", err)
+	}
+}
+
+// maxProcesses bounds the list in run.json.
+const maxProcesses = 256
+
+// describe notes what the parts know. The lock is held.
+func (s *Session) describe() {
+	if s.usage != nil {
+		list, more := s.usage.Processes()
+		slices.SortFunc(list, func(a, b resources.Process) int { return a.First.Compare(b.First) })
+		s.run.Processes = s.run.Processes[:0]
+		for i := range list[:min(len(list), maxProcesses)] {
+			p := &list[i]
+			s.run.Processes = append(s.run.Processes, rundir.Process{PID: p.PID, Parent: p.Parent, Program: p.Program, First: p.First, Seen: p.Seen})
+		}
+		s.run.MoreProcesses = more + max(len(list)-maxProcesses, 0)
+		s.run.Evidence = s.usage.Evidence()
+	}
+	s.otlp.describe(&s.run)
+	s.python.describe(&s.run)
+}

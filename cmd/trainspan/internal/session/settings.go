@@ -1,0 +1,166 @@
+//go:build unix
+
+package session
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/config"
+)
+
+// Settings are what trainspan run was asked for.
+type Settings struct {
+	Version string         `json:"version"` // of the program
+	Command rundir.Outline `json:"command"`
+	PID     int            `json:"pid"` // of trainspan run
+
+	Name    string   `json:"name"`
+	Dir     string   `json:"dir"`
+	Attempt int      `json:"attempt"` // negative is open
+	Quiet   bool     `json:"quiet"`
+	Verbose bool     `json:"verbose"`
+	OTLP    bool     `json:"otlp"`
+	Forward string   `json:"forward"`
+	Profile string   `json:"profile"`
+	NoTorch bool     `json:"no_torch"`
+	Only    []string `json:"only"`
+	Without []string `json:"without"`
+	NoUsage bool     `json:"no_usage"`
+}
+
+// Variables of the command's environment.
+const (
+	varDir     = "TRAINSPAN_DIR"
+	varRun     = "TRAINSPAN_RUN" // HOST:PID of the trainspan run above
+	varJob     = "TRAINSPAN_JOB"
+	varAttempt = "TRAINSPAN_ATTEMPT"
+	varSession = "TRAINSPAN_SESSION_TAG"
+	varTorch   = "TRAINSPAN_TORCH"
+	varOnly    = "TRAINSPAN_ONLY"
+	varWithout = "TRAINSPAN_WITHOUT"
+	varVerbose = "TRAINSPAN_VERBOSE"
+
+	varEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	varProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+)
+
+// Nested reports whether this process runs under a trainspan run of the same
+// machine that lives: then that one sees all there is to see.
+func Nested(lookup func(string) (string, bool)) bool {
+	text, _ := lookup(varRun)
+	host, number, ok := cutLast(text, ":")
+	pid, err := strconv.Atoi(number)
+	return ok && err == nil && pid > 0 && host == hostName() && alive(pid)
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, separator); i >= 0 {
+		return text[:i], text[i+len(separator):], true
+	}
+	return text, "", false
+}
+
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "localhost"
+	}
+	return host
+}
+
+// place makes the directory and the run.json of a start.
+func (s *Session) place() error {
+	set, host := &s.set, hostName()
+	ranks, err := config.DetectRanks(s.lookup)
+	if err != nil {
+		s.problem("%v", err)
+	}
+	start := ranks.Run
+	if start != "" {
+		start += "/" + strconv.Itoa(ranks.Attempt.Or(0))
+	}
+	attempt := set.Attempt
+	if v, ok := s.lookup(varAttempt); ok && attempt < 0 && v != "" {
+		attempt = ranks.Attempt.Or(-1) // said by hand, or by a trainspan run on another node
+	}
+	dir := set.Dir
+	if v, _ := s.lookup(varRun); dir == "" && v == "" {
+		dir, _ = s.lookup(varDir) // of the user; below another trainspan run it is that one's
+	}
+	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Host: host, PID: set.PID}.Make()
+	if err != nil {
+		return err
+	}
+	file, earlier, err := rundir.CreateFile(s.where.Dir)
+	if err != nil {
+		return err
+	}
+	s.file = file
+	if s.where.Attempt < 0 {
+		s.where.Attempt = ranks.Attempt.Or(earlier)
+	}
+	if s.dir, err = filepath.Abs(s.where.Dir); err != nil {
+		return err
+	}
+	s.ranks, s.token = ranks, fmt.Sprintf("%s:%d", host, set.PID)
+	s.run = rundir.Run{
+		Trainspan: set.Version, Name: set.Name, Job: ranks.Job, Attempt: s.where.Attempt,
+		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
+		Host: host, PID: set.PID, State: rundir.Running, Started: s.began, Seen: s.began,
+		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize),
+	}
+	return nil
+}
+
+func pointer(v config.Var[int]) *int {
+	if !v.IsSet() {
+		return nil
+	}
+	n := v.Get()
+	return &n
+}
+
+// tag is the session tag: what all starts of the job have in common.
+func (s *Session) tag() string {
+	tag, _ := s.lookup(varSession)
+	return cmp.Or(tag, s.set.Name)
+}
+
+// environment is what the command's environment gets.
+func (s *Session) environment() launch.Ready {
+	env := map[string]string{varDir: s.dir, varRun: s.token, varSession: s.tag()}
+	if !s.ranks.Attempt.IsSet() || s.set.Attempt >= 0 {
+		env[varAttempt] = strconv.Itoa(s.where.Attempt)
+	}
+	if s.ranks.Run == "" { // so that all processes of the command say the same
+		var id [8]byte
+		_, _ = rand.Read(id[:]) // never fails
+		env[varJob] = hex.EncodeToString(id[:])
+		s.run.Job = env[varJob]
+	}
+	if s.set.NoTorch {
+		env[varTorch] = "0"
+	}
+	if len(s.set.Only) > 0 {
+		env[varOnly] = strings.Join(s.set.Only, ",")
+	}
+	if len(s.set.Without) > 0 {
+		env[varWithout] = strings.Join(s.set.Without, ",")
+	}
+	if s.set.Verbose {
+		env[varVerbose] = "1"
+	}
+	return launch.Ready{Env: env}
+}
+
+var errNoDir = errors.New("no directory for its files")

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package session
+
+import "errors"
+
+func pidfd(int) (int, error) { return 0, errors.New("this system has none") }

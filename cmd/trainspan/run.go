@@ -1,0 +1,118 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
+)
+
+// helperCommand is the command of the telemetry process, which is no command
+// for people.
+const helperCommand = "run-telemetry"
+
+// The pipes of the telemetry process.
+const (
+	pipeIn  = 3
+	pipeOut = 4
+)
+
+func newRun(a *app) *cobra.Command {
+	var set session.Settings
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a training job and record it, whatever it is written in",
+		Long: `Runs a command with the terminal, streams, working directory, environment and signals
+that it would have had, ends as it does, and records it meanwhile: the phases of
+PyTorch, spans sent by OTLP, files of PyTorch's profiler, what its processes use,
+and how it ended. Nothing that goes wrong with telemetry keeps the command from running.
+
+The files are in trainspan-runs/NAME/attempt-N/HOST-PID. Starts of one NAME are
+attempts of one job: restarts and lost work add up in the report, which is shown at
+the end. What a launcher says (Slurm, torchrun, MPI, Kubernetes) makes processes
+share an attempt.
+
+It is put in front of a launcher, or behind one in front of each rank:
+  trainspan run -- torchrun --nproc-per-node 8 train.py
+  torchrun --nproc-per-node 8 --no-python trainspan run -- python train.py
+
+The exit status is that of the command, 128 and the number of the signal that ended
+it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong use.`,
+		Example: `  trainspan run -- python train.py --lr 0.1
+  trainspan run --name llama --otlp -- torchrun --nproc-per-node 8 train.py
+  trainspan run --profiles profiler/ --quiet -- srun python train.py`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("run takes a command; write trainspan run -- COMMAND")
+			}
+			return a.runCommand(args, set)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // the command's flags are its own
+	f.StringVar(&set.Name, "name", "", "name of the job (default: that of the script or program)")
+	f.StringVar(&set.Dir, "dir", "", "`directory` for the files of this start")
+	f.IntVar(&set.Attempt, "attempt", -1, "number of this start; one that is there is joined (default: the next)")
+	f.BoolVar(&set.OTLP, "otlp", false, "receive spans by OTLP on loopback, and point the command there")
+	f.StringVar(&set.Forward, "forward", "", "send received spans on to this OTLP `endpoint`; implies --otlp")
+	f.StringVar(&set.Profile, "profiles", "", "import what PyTorch's profiler writes to this `directory`")
+	f.BoolVar(&set.NoTorch, "no-torch", false, "do not watch PyTorch")
+	f.StringSliceVar(&set.Only, "only", nil, "watch only these `phases` of PyTorch")
+	f.StringSliceVar(&set.Without, "without", nil, "do not watch these `phases` of PyTorch")
+	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample the use of processor, memory, disks and GPUs")
+	f.BoolVarP(&set.Quiet, "quiet", "q", false, "show no report at the end")
+	f.BoolVarP(&set.Verbose, "verbose", "v", false, "let every Python process say that it is recorded")
+	return cmd
+}
+
+// newRunTelemetry is the telemetry process.
+func newRunTelemetry(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: helperCommand, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			in, out := os.NewFile(pipeIn, "in"), os.NewFile(pipeOut, "out")
+			if in == nil || out == nil {
+				return usage("%s is started by trainspan run", helperCommand)
+			}
+			session.Serve(in, out, a.lookup, a.err)
+			return nil
+		},
+	}
+}
+
+// runCommand runs the command and ends as it does.
+func (a *app) runCommand(args []string, set session.Settings) error {
+	if set.Attempt < -1 {
+		return usage("--attempt %d: give a number from 0", set.Attempt)
+	}
+	path, status, err := launch.Find(args[0])
+	if err != nil {
+		return &statusError{status: status, err: fmt.Errorf("%s", explain(err))}
+	}
+	if session.Nested(a.lookup) {
+		// The trainspan run above records this command too.
+		err := syscall.Exec(path, args, os.Environ())
+		return &statusError{status: launch.StatusNotExecutable, err: fmt.Errorf("%s: %w", args[0], err)}
+	}
+	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
+	if set.Name == "" {
+		if set.Name, _ = a.lookup("TRAINSPAN_APPLICATION_NAME"); set.Name == "" {
+			set.Name = set.Command.Name()
+		}
+	}
+	code := launch.Run(launch.Options{
+		Path: path, Args: args, Env: os.Environ(),
+		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.note,
+	})
+	if code != statusOK {
+		return &statusError{status: code, quiet: true, err: fmt.Errorf("%s: exit status %d", args[0], code)}
+	}
+	return nil
+}

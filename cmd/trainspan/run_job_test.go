@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// runJob is what trainspan run starts in tests.
+func runJob(args []string) int {
+	switch args[0] {
+	case "signals": // signals N: prints what comes until nothing has come for a while, N signals at least
+		return countSignals(args[1:])
+	case "self": // self: prints how it was started
+		dir, _ := os.Getwd()
+		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"args": os.Args, "dir": dir, "env": os.Environ(), "pid": os.Getpid()})
+		return 0
+	case "train": // train STEPS FROM: a job that records with this library
+		return trainForTest(args[1:])
+	case "send": // send PROTOCOL STEPS: a job that sends spans by OpenTelemetry's SDK
+		return sendForTest(args[1:])
+	case "grow": // grow MIB: takes memory until it has that much
+		n, _ := strconv.Atoi(args[1])
+		var all [][]byte
+		for range n {
+			b := make([]byte, 1<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			all = append(all, b)
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println(len(all))
+		return 0
+	}
+	return 99
+}
+
+func countSignals(args []string) int {
+	want, _ := strconv.Atoi(args[0])
+	if len(args) > 1 && args[1] == "apart" {
+		_ = syscall.Setpgid(0, 0)
+	}
+	c := make(chan os.Signal, 100)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP, syscall.SIGQUIT)
+	fmt.Println("ready")
+	seen := 0
+	quiet := time.Second
+	for {
+		select {
+		case s := <-c:
+			seen++
+			fmt.Println(s.(syscall.Signal))
+		case <-time.After(quiet):
+			if seen >= want {
+				fmt.Println("end")
+				return 0
+			}
+			if quiet += time.Second; quiet > time.Minute {
+				return 1
+			}
+		}
+	}
+}
+
+// trainForTest trains so many steps from one on.
+func trainForTest(args []string) int {
+	steps, _ := strconv.Atoi(args[0])
+	from, _ := strconv.Atoi(args[1])
+	ctx := context.Background()
+	tel, err := trainspan.Start(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	ctx, app := tel.Start(ctx, spans.Application)
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, spans.LoopStart{Iterations: from})
+	for range steps {
+		in, it := tel.Start(ctx, spans.TrainingIteration)
+		_, f := tel.Start(in, spans.ModelForward)
+		time.Sleep(5 * time.Millisecond)
+		f.End()
+		it.End()
+	}
+	loop.End()
+	app.End()
+	if err := tel.Shutdown(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	return 0
+}
+
+func sendForTest(args []string) int {
+	ctx := context.Background()
+	var e sdktrace.SpanExporter
+	var err error
+	if args[0] == "grpc" {
+		e, err = otlptracegrpc.New(ctx) // from the environment
+	} else {
+		e, err = otlptracehttp.New(ctx)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	steps, _ := strconv.Atoi(args[1])
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(e))
+	ctx, loop := p.Tracer("nemo").Start(ctx, "megatron.train")
+	for i := range steps {
+		_, s := p.Tracer("nemo").Start(ctx, "megatron.train_step", trace.WithAttributes(attribute.Int("megatron.iteration", i)))
+		time.Sleep(2 * time.Millisecond)
+		s.End()
+	}
+	loop.End()
+	if err := p.Shutdown(context.Background()); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}

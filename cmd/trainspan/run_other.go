@@ -1,0 +1,18 @@
+//go:build !unix
+
+package main
+
+import "github.com/spf13/cobra"
+
+func newRun(*app) *cobra.Command {
+	return &cobra.Command{
+		Use:                "run [flags] -- COMMAND [ARGUMENT...]",
+		Short:              "Run a training job and record it, whatever it is written in",
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usage("run needs a Unix system: signals and exit statuses are passed on its way")
+		},
+	}
+}
+
+func newRunTelemetry(*app) *cobra.Command { return &cobra.Command{Use: "run-telemetry", Hidden: true} }

@@ -1,0 +1,175 @@
+package otlpreceiver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/exporters/otlp"
+)
+
+// Path is where spans are posted to.
+const Path = "/v1/traces"
+
+const (
+	mediaProtobuf = "application/x-protobuf"
+	mediaJSON     = "application/json"
+)
+
+// httpError is a refusal.
+type httpError struct {
+	status int
+	code   codes.Code
+	text   string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+var (
+	errBusy      = &httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "more spans come than are taken; try again later"}
+	errPath      = &httpError{http.StatusNotFound, codes.NotFound, "only " + Path + " is served here"}
+	errMethod    = &httpError{http.StatusMethodNotAllowed, codes.Unimplemented, "only POST is served here"}
+	errMediaType = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content type is neither " + mediaProtobuf + " nor " + mediaJSON}
+	errEncoding  = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content encoding is not gzip"}
+)
+
+// serveHTTP serves a request by http.
+func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
+	media := mediaOf(req)
+	spans, err := r.read(w, req, media)
+	if err != nil {
+		r.refused.Add(1)
+		refuse(w, media, err)
+		return
+	}
+	answer, err := r.take(req.Context(), addr(req.RemoteAddr), spans)
+	if err != nil {
+		refuse(w, media, err)
+		return
+	}
+	reply(w, media, http.StatusOK, answer)
+}
+
+func mediaOf(req *http.Request) string {
+	media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+// read reads the spans of a request.
+func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string) ([]*tracepb.ResourceSpans, error) {
+	switch {
+	case req.URL.Path != Path:
+		return nil, errPath
+	case req.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, errMethod
+	case media != mediaProtobuf && media != mediaJSON:
+		return nil, errMediaType
+	}
+	body, err := r.body(w, req)
+	if err != nil {
+		return nil, err
+	}
+	if media == mediaJSON {
+		spans, err := otlp.ReadJSON(body)
+		if err != nil {
+			return nil, broken(err)
+		}
+		return spans, nil
+	}
+	var message collectorpb.ExportTraceServiceRequest
+	if err := proto.Unmarshal(body, &message); err != nil {
+		return nil, broken(err)
+	}
+	return message.GetResourceSpans(), nil
+}
+
+// body reads a body, unpacked, up to the limit.
+func (r *Receiver) body(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+	var from io.Reader = http.MaxBytesReader(w, req.Body, int64(r.o.MaxBody))
+	switch encoding := strings.ToLower(req.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, r.bodyError(err)
+		}
+		from = z
+	default:
+		w.Header().Set("Accept-Encoding", "gzip")
+		return nil, errEncoding
+	}
+	body, err := io.ReadAll(io.LimitReader(from, int64(r.o.MaxBody)+1))
+	if err == nil && len(body) > r.o.MaxBody {
+		err = &http.MaxBytesError{Limit: int64(r.o.MaxBody)}
+	}
+	if err != nil {
+		return nil, r.bodyError(err)
+	}
+	return body, nil
+}
+
+func (r *Receiver) bodyError(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return &httpError{http.StatusRequestEntityTooLarge, codes.ResourceExhausted, fmt.Sprintf("the request is larger than %d bytes", r.o.MaxBody)}
+	}
+	return broken(err)
+}
+
+func broken(err error) error {
+	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "the request cannot be read: " + err.Error()}
+}
+
+// refuse answers with a Status in the form of the request.
+func refuse(w http.ResponseWriter, media string, err error) {
+	e := &httpError{http.StatusInternalServerError, codes.Internal, err.Error()}
+	errors.As(err, &e)
+	if e.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(int(comeBack.Seconds())))
+	}
+	reply(w, media, e.status, &status.Status{Code: int32(e.code), Message: e.text}) //nolint:gosec // codes are small
+}
+
+func reply(w http.ResponseWriter, media string, code int, m proto.Message) {
+	var text []byte
+	var err error
+	if media == mediaJSON {
+		text, err = protojson.Marshal(m)
+	} else {
+		media = mediaProtobuf
+		text, err = proto.Marshal(m)
+	}
+	if err != nil {
+		code, text = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(code)
+	_, _ = w.Write(text) // the sender went away
+}
+
+// addr is the address in the text that package http gives.
+func addr(text string) net.Addr {
+	host, port, err := net.SplitHostPort(text)
+	n, bad := strconv.Atoi(port)
+	if err != nil || bad != nil {
+		return nil
+	}
+	return &net.TCPAddr{IP: net.ParseIP(host), Port: n}
+}

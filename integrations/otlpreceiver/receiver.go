@@ -1,0 +1,208 @@
+package otlpreceiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // requests may be compressed
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxBody       = 16 << 20
+	DefaultMaxConcurrent = 16
+	DefaultMaxRate       = 200_000
+)
+
+// Sink takes the spans of a request; it may keep them. It is called
+// concurrently. Of an error the sender learns that the spans were rejected, so
+// that it does not send them again. from is the other end of the connection.
+type Sink func(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) error
+
+// Options configures a Receiver. The zero value, and nil, mean the defaults.
+type Options struct {
+	// MaxBody is the size of the largest request in bytes, compressed or not; 0
+	// is 16 MiB.
+	MaxBody int
+	// MaxConcurrent is how many requests are read at once; 0 is 16. Others wait
+	// for a moment and are then asked to come back.
+	MaxConcurrent int
+	// MaxRate is how many spans a second are taken, over some seconds; 0 is
+	// 200,000. Senders of more are asked to come back.
+	MaxRate int
+	// Logger gets what goes wrong beside the requests; nil is slog.Default.
+	Logger *slog.Logger
+}
+
+// Stats counts since the start.
+type Stats struct {
+	Requests int64 // that were taken
+	Spans    int64 // of them
+	Refused  int64 // requests that were broken, too large, or too many
+	Rejected int64 // spans that the sink did not take
+}
+
+// Receiver is a listening server. It is safe for concurrent use.
+type Receiver struct {
+	o      Options
+	sink   Sink
+	server *http.Server
+	grpc   *grpc.Server
+	listen net.Listener
+	slots  chan struct{}
+	rate   rate
+	served chan struct{}
+
+	requests, spans, refused, rejected atomic.Int64
+}
+
+// Listen starts a receiver on a free port of 127.0.0.1, or of ::1 where there
+// is no other loopback.
+func Listen(sink Sink, options *Options) (*Receiver, error) {
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.MaxRate <= 0 {
+		o.MaxRate = DefaultMaxRate
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		var other error
+		if l, other = net.Listen("tcp", "[::1]:0"); other != nil {
+			return nil, fmt.Errorf("otlpreceiver: %w", err)
+		}
+	}
+	r := &Receiver{o: o, sink: sink, listen: l, slots: make(chan struct{}, o.MaxConcurrent), served: make(chan struct{})}
+	r.rate = rate{perSecond: float64(o.MaxRate), tokens: rateBurst * float64(o.MaxRate)}
+	r.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(o.MaxBody), grpc.ForceServerCodec(rawCodec{}))
+	r.grpc.RegisterService(serviceDesc(), grpcService{r: r})
+	r.server = &http.Server{
+		Handler: r, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 10 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Protocols: new(http.Protocols),
+	}
+	r.server.Protocols.SetHTTP1(true)
+	r.server.Protocols.SetUnencryptedHTTP2(true) // which gRPC speaks
+	go func() {
+		defer close(r.served)
+		if err := r.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			o.Logger.Warn("OTLP receiver has ended", "error", err)
+		}
+	}()
+	return r, nil
+}
+
+// Endpoint is the URL without a path. With the path /v1/traces it is the one
+// for OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
+func (r *Receiver) Endpoint() string { return "http://" + r.listen.Addr().String() }
+
+// Stats gives the counts of this moment.
+func (r *Receiver) Stats() Stats {
+	return Stats{Requests: r.requests.Load(), Spans: r.spans.Load(), Refused: r.refused.Load(), Rejected: r.rejected.Load()}
+}
+
+// Shutdown ends the receiver when the requests under way are done, at the latest
+// with the context.
+func (r *Receiver) Shutdown(ctx context.Context) error {
+	err := r.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("otlpreceiver: %w", err), r.server.Close())
+	}
+	r.grpc.Stop()
+	<-r.served
+	return err
+}
+
+// ServeHTTP serves both protocols, told apart by their content type.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	isGRPC := req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
+	free, ok := r.slot(req.Context())
+	if !ok {
+		r.refused.Add(1)
+		if isGRPC {
+			refuseGRPC(w)
+		} else {
+			refuse(w, mediaOf(req), errBusy)
+		}
+		return
+	}
+	defer free()
+	if isGRPC {
+		r.grpc.ServeHTTP(w, req)
+		return
+	}
+	r.serveHTTP(w, req)
+}
+
+// slotWait is how long a request waits for others to be read.
+const slotWait = time.Second
+
+// slot lets a request in.
+func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
+	wait := time.NewTimer(slotWait)
+	defer wait.Stop()
+	select {
+	case r.slots <- struct{}{}:
+		return func() { <-r.slots }, true
+	case <-ctx.Done():
+	case <-wait.C:
+	}
+	return nil, false
+}
+
+// take gives the spans of a request to the sink. answer is nil if all were taken.
+func (r *Receiver) take(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) (*collectorpb.ExportTraceServiceResponse, error) {
+	n := int64(count(spans))
+	if !r.rate.allow(float64(n), time.Now()) {
+		r.refused.Add(1)
+		return nil, errBusy
+	}
+	answer := &collectorpb.ExportTraceServiceResponse{}
+	if err := r.offer(ctx, from, spans); err != nil {
+		r.rejected.Add(n)
+		answer.PartialSuccess = &collectorpb.ExportTracePartialSuccess{RejectedSpans: n, ErrorMessage: err.Error()}
+	}
+	r.requests.Add(1)
+	r.spans.Add(n)
+	return answer, nil
+}
+
+// offer calls the sink; a panic in it is its error.
+func (r *Receiver) offer(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panicked: %v", p)
+			r.o.Logger.Error("OTLP receiver", "error", err)
+		}
+	}()
+	return r.sink(ctx, from, spans)
+}
+
+func count(spans []*tracepb.ResourceSpans) (n int) {
+	for _, rs := range spans {
+		for _, ss := range rs.GetScopeSpans() {
+			n += len(ss.GetSpans())
+		}
+	}
+	return n
+}

@@ -1,0 +1,205 @@
+package vocabulary
+
+import (
+	"strings"
+
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Name is what a foreign span is called in a trace file.
+type Name struct {
+	// Span is the standard span that means the same; empty if there is none.
+	Span string
+	// Category and Event are the names in the trace file. Of a standard span
+	// they are those of package spans.
+	Category, Event string
+	// Background marks a span that runs beside the training thread.
+	Background bool
+}
+
+// Categories of spans without a standard counterpart. Time in the first two is
+// part of the iteration around it.
+const (
+	compute    = "compute"
+	comm       = "comm"
+	dataloader = "dataloader"
+	checkpoint = "checkpoint"
+	pipeline   = "pipeline"
+	idle       = "idle"
+)
+
+// entry is a row: the last words of a name, and what it means.
+type entry struct {
+	words string
+	name  Name
+}
+
+func standard(words, span string) entry { return entry{words, Name{Span: span}} }
+
+func other(words, category string) entry { return entry{words, Name{Category: category}} }
+
+// megatron are the names below "megatron.".
+var megatron = []entry{
+	standard("pretrain", spans.Application),
+	standard("model_init", spans.ModelInit),
+	standard("load_checkpoint", spans.CheckpointLoad),
+	other("load_checkpoint.io_read", "io"),
+	standard("train", spans.TrainingLoop),
+	standard("train_step", spans.TrainingIteration),
+	other("forward_backward", compute),
+	standard("microbatch.forward", spans.ModelForward),
+	standard("microbatch.backward", spans.ModelBackward),
+	other("layer.forward", compute),
+	other("layer.self_attention", compute),
+	other("layer.mlp", compute),
+	other("activation.offload", compute),
+	other("activation.reload", compute),
+	other("p2p.*", comm),
+	other("pp.*", comm),
+	other("grad_sync.*", comm),
+	standard("optimizer_step", spans.OptimizerUpdate),
+	standard("save_checkpoint", spans.CheckpointSaveSync),
+	other("save_checkpoint.state_dict", checkpoint),
+	other("save_checkpoint.io_write", checkpoint),
+	standard("evaluate", spans.ValidationLoop),
+	standard("evaluate.step", spans.ValidationIteration),
+}
+
+// lens are the names below "dl." and "nv.dl.".
+var lens = []entry{
+	other("training.startup", pipeline),
+	standard("training.startup.model_init", spans.ModelInit),
+	standard("training.startup.dataloader", spans.DataLoaderInit),
+	standard("training.startup.distributed_init", spans.DistributedInit),
+	standard("training.startup.optimizer_init", spans.OptimizerInit),
+	standard("training.checkpoint.load", spans.CheckpointLoad),
+	other("training.checkpoint.load.io_read", "io"),
+	standard("training.iter_block", spans.TrainingLoop),
+	standard("training.iteration", spans.TrainingIteration),
+	standard("training.step", spans.TrainingIteration),
+	standard("training.iteration.data_loading", spans.DataLoading),
+	other("training.iteration.forward_backward", compute),
+	standard("training.iteration.forward", spans.ModelForward),
+	standard("training.iteration.backward", spans.ModelBackward),
+	standard("training.iteration.optimizer_step", spans.OptimizerUpdate),
+	standard("training.checkpoint.exposed_save", spans.CheckpointSaveSync),
+	other("training.checkpoint.save", checkpoint),
+	other("training.checkpoint.save.state_dict", checkpoint),
+	other("training.checkpoint.save.io_write", checkpoint),
+	{"training.checkpoint.save.finalize", Name{Span: spans.CheckpointSaveFinalization, Background: true}},
+	standard("training.evaluate", spans.ValidationLoop),
+	standard("training.evaluate.step", spans.ValidationIteration),
+}
+
+// core are the names below "nv.mcore." and "nv.mlm.".
+var core = []entry{
+	standard("microbatch.forward", spans.ModelForward),
+	standard("microbatch.backward", spans.ModelBackward),
+	other("layer.*", compute),
+	other("cuda_graph.capture", compute),
+	other("memory.reclaim", compute),
+	other("p2p.*", comm),
+	other("grad_sync.*", comm),
+	other("train.*", compute),
+	other("checkpoint.*", checkpoint),
+}
+
+// rl are the names below "rl.", the algorithm between left out.
+var rl = []entry{
+	other("startup", pipeline),
+	standard("setup.ray_init", spans.DistributedInit),
+	standard("setup.data", spans.DataLoaderInit),
+	standard("setup.tokenizer", spans.DataLoaderInit),
+	standard("setup.workers", spans.ModelInit),
+	standard("load_model", spans.ModelInit),
+	standard("driver", spans.Application),
+	standard("job", spans.TrainingLoop),
+	standard("step", spans.TrainingIteration),
+	other("data_processing", dataloader),
+	other("read_batch", dataloader),
+	other("prepare_batch", dataloader),
+	other("generation", compute),
+	other("generate", compute),
+	other("generate_text", compute),
+	other("reward_calculation", compute),
+	other("advantage_calculation", compute),
+	other("policy_and_reference_logprobs", compute),
+	other("teacher_logprob_inference", compute),
+	other("logprob_inference_prep", compute),
+	other("value_inference_prep", compute),
+	other("value_inference", compute),
+	other("training_prep", compute),
+	other("policy_training", compute),
+	other("value_training", compute),
+	standard("policy_optimizer_step", spans.OptimizerUpdate),
+	standard("checkpointing", spans.CheckpointSaveSync),
+	standard("evaluate", spans.ValidationLoop),
+	other("buffer_starvation", idle),
+	other("refit_bubble", idle),
+	{"refit_event_wait", Name{Category: idle, Background: true}},
+	{"generation_limit_pause", Name{Category: idle, Background: true}},
+	{"generate_and_push", Name{Category: compute, Background: true}},
+	{"run_rollouts", Name{Category: compute, Background: true}},
+	other("data_plane.*", "data_plane"),
+}
+
+// vocabularies are the tables by the beginning of the names.
+var vocabularies = []struct {
+	prefix string
+	skip   bool // a word between prefix and the rest may be left out
+	table  map[string]Name
+}{
+	{"megatron.", false, tableOf(megatron)},
+	{"nv.dl.", false, tableOf(lens)},
+	{"nv.mcore.", false, tableOf(core)},
+	{"nv.mlm.", false, tableOf(core)},
+	{"dl.", false, tableOf(lens)},
+	{"rl.", true, tableOf(rl)},
+}
+
+func tableOf(list []entry) map[string]Name {
+	m := make(map[string]Name, len(list))
+	for _, e := range list {
+		n := e.name
+		if n.Span != "" {
+			info, _ := spans.Lookup(n.Span)
+			n.Category, n.Event = info.Category, info.Event
+		}
+		m[e.words] = n
+	}
+	return m
+}
+
+// Find gives the meaning of a span by its name. Names of package spans, which are
+// those of one-logger, mean themselves and are found as well.
+func Find(name string) (Name, bool) {
+	if info, ok := spans.Lookup(name); ok {
+		return Name{Span: name, Category: info.Category, Event: info.Event}, true
+	}
+	for i := range vocabularies {
+		v := &vocabularies[i]
+		rest, ok := strings.CutPrefix(name, v.prefix)
+		if !ok {
+			continue
+		}
+		n, ok := lookup(v.table, rest)
+		if _, tail, more := strings.Cut(rest, "."); !ok && v.skip && more {
+			n, ok = lookup(v.table, tail)
+		}
+		return n, ok
+	}
+	return Name{}, false
+}
+
+// lookup finds a row: that of the name, or that of its first word and "*". A
+// span without a standard counterpart is called by its last words.
+func lookup(table map[string]Name, words string) (Name, bool) {
+	n, ok := table[words]
+	if first, _, more := strings.Cut(words, "."); !ok && more {
+		n, ok = table[first+".*"]
+	}
+	if ok && n.Event == "" {
+		n.Event = strings.Clone(words)
+	}
+	return n, ok
+}
