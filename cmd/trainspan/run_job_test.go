@@ -18,6 +18,7 @@ import (
 
 	"github.com/trainspan/trainspan"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // runJob is what trainspan run starts in tests.
@@ -88,7 +89,7 @@ func trainForTest(args []string) int {
 		return 1
 	}
 	ctx, app := tel.Start(ctx, spans.Application)
-	ctx, loop := tel.Start(ctx, spans.TrainingLoop, spans.LoopStart{Iterations: from})
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{IterationsStart: from})
 	for range steps {
 		in, it := tel.Start(ctx, spans.TrainingIteration)
 		_, f := tel.Start(in, spans.ModelForward)

@@ -62,7 +62,7 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 			continue // it has ended, and nobody has asked how
 		}
 		s.io = readIO(t.root, pid)
-		p.Seen = now
+		p.Seen, p.Program = now, s.program // it may have become another program
 		each(p, &s)
 		p.last, p.at = s, now
 	}

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 )
 
@@ -69,7 +71,7 @@ type Run struct {
 	Processes     []Process `json:"processes,omitempty"`
 	MoreProcesses int       `json:"more_processes,omitempty"` // that the list has no room for
 
-	Ring    string   `json:"ring,omitempty"` // folder of ring files that are not read yet
+	Ring    string   `json:"ring,omitempty"` // folders of rings, as in PATH, that may hold what is not read yet
 	OTLP    *OTLP    `json:"otlp,omitempty"`
 	Forward *Forward `json:"forward,omitempty"`
 	Python  *Python  `json:"python,omitempty"`
@@ -92,7 +94,7 @@ type OTLP struct {
 	Endpoint string `json:"endpoint"`
 	Requests int64  `json:"requests"`
 	Spans    int64  `json:"spans"`
-	Own      int64  `json:"own"`     // spans of processes that write files themselves
+	Own      int64  `json:"own"`      // spans of processes that write files themselves
 	Rejected int64  `json:"rejected"` // spans for which there was no room
 	Refused  int64  `json:"refused"`  // requests
 }
@@ -107,9 +109,10 @@ type Forward struct {
 
 // Python is what the rings of Python processes brought.
 type Python struct {
-	Processes int64 `json:"processes"`
+	Processes int   `json:"processes"`
 	Spans     int64 `json:"spans"`
 	Lost      int64 `json:"lost"`
+	Bad       int64 `json:"bad"` // that could not be true
 }
 
 // File is the run.json of a start.
@@ -162,3 +165,26 @@ func Read(path string) (*Run, error) {
 	}
 	return r, nil
 }
+
+// Rings gives the folders of rings that the starts below some folders left
+// behind: a start whose telemetry process was killed reads none of its own.
+func Rings(dirs ...string) (out []string) {
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || !runName.MatchString(d.Name()) {
+				return nil //nolint:nilerr // others look for what cannot be read
+			}
+			if r, err := Read(path); err == nil {
+				for _, folder := range filepath.SplitList(r.Ring) {
+					if info, err := os.Stat(folder); err == nil && info.IsDir() {
+						out = append(out, folder)
+					}
+				}
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+var runName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)

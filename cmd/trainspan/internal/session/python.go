@@ -4,15 +4,114 @@ package session
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/python"
 )
 
-type pythonSide struct{}
+// pythonSide is the client that Python processes load, and what reads its rings.
+type pythonSide struct {
+	drain *python.Drain
+	dirs  []string // that this start made, removed at the end
+	rings string   // folders of rings, as in PATH
+}
 
-func (s *Session) startPython(*launch.Ready) error { return nil }
+// Variables of Python processes.
+const (
+	varRing       = "TRAINSPAN_RING"
+	varPythonPath = "PYTHONPATH"
+)
 
-func (p *pythonSide) close(context.Context) error { return nil }
+// sharedMemory is where rings are best: no disk has a part in it.
+const sharedMemory = "/dev/shm"
 
-func (p *pythonSide) describe(*rundir.Run) {}
+// startPython puts the client in the way of Python processes and begins to read
+// their rings. These are in shared memory or, where that is full or missing, in
+// the folder for temporary files of this node.
+func (s *Session) startPython(ready *launch.Ready) (err error) {
+	p := &pythonSide{}
+	defer func() {
+		if err != nil {
+			p.remove()
+		}
+	}()
+	client, err := p.folder(os.TempDir())
+	if err != nil {
+		return err
+	}
+	if err := python.Unpack(filepath.Join(client, "python")); err != nil {
+		return err
+	}
+	rings := []string{filepath.Join(client, "rings")}
+	if err := os.Mkdir(rings[0], 0o700); err != nil {
+		return err
+	}
+	if shm, err := p.folder(sharedMemory); err == nil {
+		rings = append([]string{shm}, rings...)
+	}
+	p.rings = strings.Join(rings, string(filepath.ListSeparator))
+	p.drain, err = python.NewDrain(python.Options{
+		Dir: p.rings, Out: s.dir, Job: s.run.Job, Attempt: s.where.Attempt,
+		Trace: &dftracer.Options{SessionTag: s.tag()}, Log: s.log,
+	})
+	if errors.Is(err, errors.ErrUnsupported) {
+		p.remove()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.python = p
+	ready.Env[varRing] = p.rings
+	path, _ := s.lookup(varPythonPath)
+	ready.Env[varPythonPath] = strings.TrimSuffix(filepath.Join(client, "python")+string(filepath.ListSeparator)+path, string(filepath.ListSeparator))
+	s.run.Ring = p.rings
+	return nil
+}
+
+// folder makes a folder that only this user can read.
+func (p *pythonSide) folder(in string) (string, error) {
+	dir, err := os.MkdirTemp(in, "trainspan-*")
+	if err == nil {
+		p.dirs = append(p.dirs, dir)
+	}
+	return dir, err
+}
+
+func (p *pythonSide) remove() {
+	for _, dir := range p.dirs {
+		_ = os.RemoveAll(dir) // what is left holds nothing any more
+	}
+}
+
+// close reads what the rings hold. Where that fails they are left for trainspan
+// import.
+func (p *pythonSide) close(ctx context.Context) error {
+	if err := p.drain.Close(ctx); err != nil {
+		return err
+	}
+	left, err := python.Rings(p.dirs...)
+	if err == nil && len(left) == 0 {
+		p.remove()
+		p.rings = ""
+	}
+	return err
+}
+
+// describe notes the counts.
+func (p *pythonSide) describe(r *rundir.Run) {
+	if p == nil {
+		return
+	}
+	st := p.drain.Stats()
+	if st.Processes > 0 {
+		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Bad: st.Bad}
+	}
+	r.Ring = p.rings
+}
