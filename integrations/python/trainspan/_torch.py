@@ -41,7 +41,7 @@ def watched(on, unknown=()):
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
-        "torch.distributed.distributed_c10d": _collectives, "torch.serialization": _serialization,
+        "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _ddp, "torch.serialization": _serialization,
         checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch": _loaded,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
@@ -403,9 +403,16 @@ def _collectives(module):
     work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
 
 
-def _collective(module, fn, event):
+def _ddp(module):
+    """The buffers that DistributedDataParallel sends around before a forward: all
+    ranks meet there. Its gradients travel inside of backward, unseen."""
+    fn = module._broadcast_coalesced
+    module._broadcast_coalesced = _collective(module.distributed_c10d, fn, "bcast", ["group", "tensors"])
+
+
+def _collective(module, fn, event, names=None):
     start = _starter("comm", event, "comm")
-    names = list(inspect.signature(fn).parameters)
+    names = names or list(inspect.signature(fn).parameters)
     place = {name: i for i, name in enumerate(names)}
     buffers = [n for n in names[:2] if "tensor" in n or n in ("output", "input", "input_list")]
 
@@ -425,7 +432,7 @@ def _collective(module, fn, event):
             if size:
                 out["bytes"] = size
             group = given("group")
-            if group is not None and group is not module.GroupMember.WORLD:
+            if group is not None and group is not module.GroupMember.WORLD and group.size() != module.get_world_size():
                 known = getattr(module, "_pg_names", None) or module._world.pg_names
                 out["pg"], out["group_size"] = str(known[group]), group.size()
             if given("async_op") or fn.__name__ in ("isend", "irecv"):
