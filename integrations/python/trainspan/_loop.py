@@ -23,6 +23,7 @@ _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first for
 _NAMES = {
     "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
+    "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
 
 
@@ -46,6 +47,7 @@ class Loop:
         self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
+        self.armed = False  # there is an optimizer
         self.on_close = None  # called after each iteration
         self.reset()
 
@@ -55,11 +57,12 @@ class Loop:
         self.quick = 0          # the same where nothing is asked of the program's own spans
         self.trained = False    # a backward or an optimizer step was seen
         self.fed = False        # a DataLoader feeds the training
-        self.step = self.epochs = self.last = 0
+        self.step = self.epochs = 0
         self.tokens = dict.fromkeys(_NAMES)  # of open spans
         self.taken = set()      # what the program writes itself
         self.checking = True    # whether it does is asked now and then only
         self.entered = False    # the training loop has begun
+        self.evaluates = False  # an iteration of this pass has evaluated
         self.is_open = False    # an iteration is under way
         self.alone = False      # a forward that evaluates, outside of any
         self.by_batch = False   # and began with a batch
@@ -99,13 +102,11 @@ class Loop:
         if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
             self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
 
-    def end(self, key, why=None, at=None):
+    def end(self, key, why=None, name=None):
         token, self.tokens[key] = self.tokens[key], None
         self.alone = False
-        if token is None:
-            return
-        args = {"inferred": why} if why else None
-        _ring.end(token, args, None, at)
+        if token is not None:
+            _ring.end(token, {"inferred": why} if why else None, name and self.names[name])
 
     def drop(self, key):
         token, self.tokens[key] = self.tokens[key], None
@@ -124,7 +125,10 @@ class Loop:
         its first one."""
         n = self.program[key]
         if n not in self.taken and self.checking and self.foreign(n):
-            self.drop(key)
+            if key == "iteration":
+                self.drop(key)
+            else:
+                self.end(key, None, "setup")  # what came before
         return n in self.taken
 
     def finish(self, pid):
@@ -134,9 +138,7 @@ class Loop:
         self.boundary()
         self.end("evaluation")
         self.end_epoch()
-        if self.step:
-            self.end("loop", "first to last iteration", self.last)
-        self.drop("loop")
+        self.end("loop", "from the first batch on")
         self.end("application", "the process")
         _ring.close()
         self.reset()
@@ -167,13 +169,13 @@ class Loop:
             if token is not None:
                 _ring.end(token, {"samples": self.samples} if self.samples else None)
             _ring.position(self.epochs, step, True)
-            self.last = _ring.now()
             if self.checking or not step & 15:
                 self.check()
             if self.on_close is not None:
                 self.on_close()
         elif token is not None:
             if work and self.by_batch:
+                self.evaluates = not self.epoch_step
                 _ring.end(token, None, self.names["evaluated"])
             else:
                 _ring.drop(token)
@@ -211,10 +213,6 @@ class Loop:
             self.start("loop")
             _ring.position(self.epochs, self.step, inferred=True)
 
-    def clears(self):
-        """Gradients are cleared: only training does that, but also before it."""
-        return self.is_open or self.trained
-
     def forward(self, module):
         """The outermost forward begins. The first one of an iteration says in which
         mode it is: a loss is a module too, and always in training mode."""
@@ -251,17 +249,20 @@ class Loop:
         self.boundary()
         root = self.root()
         if not self.grad() or root is not None and not root.training:
-            self.start("evaluation")
+            if not (self.feeder and self.evaluates):
+                self.start("evaluation")
             return
         if self.tokens["evaluation"] is not None:
             self.end("evaluation")
         if not self.entered:
+            if not self.armed:
+                return
             self.enter()
         if iterator is not None:
             if self.feeder and self.feeder not in self.passes:
                 self.end_epoch()
             if not self.feeder:
-                self.feeder, self.epoch_step = id(iterator), 0
+                self.feeder, self.epoch_step, self.evaluates = id(iterator), 0, False
                 self.start("epoch")
 
     def got(self, iterator, batch):
@@ -293,15 +294,15 @@ class Loop:
             self.end_epoch()
 
     def end_epoch(self):
-        if self.feeder and self.epoch_step:
+        if not self.feeder:
+            return
+        self.feeder = 0
+        if self.epoch_step:
             self.end("epoch", "one pass over the DataLoader")
             self.epochs += 1
-            _ring.position(self.epochs, self.step, inferred=True)
-        self.drop("epoch")
-        self.feeder = 0
-        if not self.step:
-            self.entered = False
-            self.drop("loop")  # somebody has looked at the data
+            _ring.position(self.epochs, self.step, True)
+        else:
+            self.end("epoch", None, "evaluation" if self.evaluates else "pass")
 
 
 def _nobody():

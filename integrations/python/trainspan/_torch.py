@@ -241,7 +241,7 @@ def _optimizer(module):
     cls = module.Optimizer
     loop, here, end = _loop, _step, _ring.end
     n, start, begin = _begin("optimizer", "step", "compute", lambda _: loop.here(True) and loop.trains())
-    z, start_zero, begin_zero = _begin("zero_grad", "step.zero_grad", "compute", lambda _: loop.here() and loop.clears())
+    z, start_zero, begin_zero = _begin("zero_grad", "step.zero_grad", "compute", lambda _: loop.here())
     zero = cls.zero_grad
 
     def zero_grad(*args, **kwargs):
@@ -274,6 +274,13 @@ def _optimizer(module):
             if not loop.by_batch:
                 loop.updated(self)
 
+    made = cls.__init__
+
+    def __init__(self, *args, **kwargs):
+        loop.armed = True
+        made(self, *args, **kwargs)
+
+    _replace(cls, "__init__", __init__)
     _replace(cls, "zero_grad", zero_grad)
     if hasattr(module, "register_optimizer_step_pre_hook"):
         module.register_optimizer_step_pre_hook(pre)
