@@ -38,7 +38,7 @@ type importOptions struct {
 
 func (o *importOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "trace to write, .pfw.gz or .pfw")
+	f.StringVarP(&o.output, "output", "o", "", "trace to write, .pfw.gz or .pfw; of rings, the folder to write to")
 	f.StringVar(&o.dialect, "dialect", "v2", "dialect to write: v1, v2 or v22")
 	f.BoolVar(&o.PythonStacks, "python-stacks", false, "also import the rows of Python functions")
 	f.BoolVar(&o.NoInference, "no-inference", false, "leave out events that are guesses")
@@ -63,7 +63,7 @@ func newImport(a *app) *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
-		Short: "Turn PyTorch profiler and compiler files into a trace",
+		Short: "Turn PyTorch profiler and compiler files, or what Python processes recorded, into traces",
 		Long: `Reads what torch.profiler and torch.compile write (Chrome traces plain, .gz or as
 tar of ranks, and TORCH_TRACE logs) and writes one trace, sends OTLP spans, or both.
 Several ranks are put on one time axis. A directory stands for the profiler files in
@@ -72,13 +72,18 @@ it. The report tells what was skipped, guessed and cannot be known.
 Rules say which annotations and operators become events of the AI categories, and what
 kind of work a kernel is. --rules prints them; --rule and --rule-file put others first.
 
+The rings that Python processes left behind (.ring, with .names beside) become a trace
+and, where the program uses one-logger's callbacks, JSON lines for each process, in the
+folder that -o names or in that of the rings. The rings stay as they are.
+
 OTLP spans are sent when --otlp-endpoint or OTEL_EXPORTER_OTLP_ENDPOINT is set.
 The status is 1 when a file was refused or damaged; the others are imported.`,
 		Example: `  trainspan import profiler/ -o run.pfw.gz
   trainspan import rank*.pt.trace.json.gz -o run.pfw.gz --quiet
+  trainspan import rings/ -o traces/
   trainspan import trace.json --otlp-endpoint http://localhost:4318 --span-level phase`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"json", "gz", "tar", "log"}, cobra.ShellCompDirectiveFilterFileExt
+			return []string{"json", "gz", "tar", "log", "ring"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.importFiles(cmd.Context(), args, &o)
@@ -139,6 +144,9 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	}
 	paths, err := importPaths(args)
 	if err != nil {
+		return err
+	}
+	if done, err := a.importRings(ctx, paths, o); done {
 		return err
 	}
 	if o.output != "" && o.output != "-" {

@@ -26,6 +26,7 @@ const (
 	atActivations = 256
 	atUsed        = 264
 	atClosed      = 272
+	atRefused     = 280
 
 	// Offsets in a slot.
 	atStart  = 0

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 )
 
@@ -10,6 +11,8 @@ const (
 	lookAhead  = 256 // slots, while the writer is in the region
 	maxHoles   = 4096
 )
+
+var errChanged = errors.New("the ring was changed by somebody else than its writer")
 
 // Read reads what has come and calls take for each record. It gives the number
 // of slots that were read. An error is one of the file: the ring cannot be
@@ -23,7 +26,11 @@ func (r *Ring) Read(take func(*Record)) (n int, err error) {
 	}
 	for {
 		last := load(r.head, atActivations)
-		if r.next.activation > last || last > 1<<50 {
+		r.refused = int64(min(load(r.head, atRefused), 1<<48))
+		if r.next.activation > last+1 || last > 1<<50 {
+			return 0, errChanged
+		}
+		if r.next.activation > last {
 			return 0, nil
 		}
 		if r.next.region < 0 && !r.find() {
@@ -110,6 +117,10 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 		if err := r.side.read(); err != nil {
 			return false, err
 		}
+		// A thread that has written one of these has written its holes before.
+		if err := r.fill(take); err != nil {
+			return false, err
+		}
 		r.next.slot += n
 		for i := range n {
 			r.slot(r.batch[i*slotSize:(i+1)*slotSize], take)
@@ -122,6 +133,9 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 				return false, nil
 			}
 			return r.unused(from), nil
+		}
+		if load(b, from*slotSize+atWord) != 0 {
+			return true, nil // in the meantime
 		}
 		if len(r.holes) >= maxHoles {
 			r.holes = r.holes[1:]
@@ -173,7 +187,7 @@ func (r *Ring) fill(take func(*Record)) error {
 		return nil
 	}
 	holes := r.holes
-	r.holes = nil
+	r.holes = make([]hole, 0, len(holes))
 	var touched []cursor
 	for _, h := range holes {
 		b, err := r.region(h.region)
@@ -187,11 +201,11 @@ func (r *Ring) fill(take func(*Record)) error {
 			if r.settle > 0 {
 				time.Sleep(r.settle)
 			}
-			copy(r.batch, b[h.slot*slotSize:(h.slot+1)*slotSize])
+			copy(r.late[:], b[h.slot*slotSize:(h.slot+1)*slotSize])
 			if err := r.side.read(); err != nil {
 				return err
 			}
-			r.slot(r.batch[:slotSize], take)
+			r.slot(r.late[:], take)
 			touched = append(touched, h.cursor)
 		case time.Since(h.since) > r.o.Patience:
 			r.stats.Lost++

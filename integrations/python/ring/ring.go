@@ -49,8 +49,10 @@ type Ring struct {
 	holes   []hole
 	chains  chains
 	batch   []byte
+	late    [slotSize]byte
 	record  Record
 	stats   Stats
+	refused int64 // slots that the writer found no space for
 	settle  time.Duration
 	ended   bool
 }
@@ -194,6 +196,7 @@ func (r *Ring) Metas() []Meta {
 func (r *Ring) Stats() Stats {
 	s := r.stats
 	s.Bad += r.side.bad
+	s.Lost += r.refused
 	return s
 }
 

@@ -265,15 +265,20 @@ def _build():
 
     def slot():
         """A slot, where the quick way found none."""
-        was = take
-        try:
-            return was()
-        except StopIteration:
-            pass
-        with lock:
-            if take is was and ready():
-                grow()
-        return take()
+        for _ in range(100):  # other threads may fill a region before this one runs again
+            was = take
+            try:
+                return was()
+            except StopIteration:
+                pass
+            with lock:
+                if not ready():
+                    break
+                if take is was:
+                    grow()
+        if words is not None:
+            words[35] += 1
+        raise OSError("no slot")
 
     def ready():
         """Whether there is a ring. The first call opens it, once there is a place."""
@@ -288,7 +293,7 @@ def _build():
         try:
             data = encode(values)
         except ValueError:  # not a number
-            data = encode({k: str(v) if isinstance(v, float) else v for k, v in values.items()})
+            data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
         data = data.encode("utf-8", "replace")
         if len(data) > MAX_TEXT:
             data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]}).encode("utf-8", "replace")
@@ -572,7 +577,7 @@ def _build():
                 depth = find(s, token, 0)
                 if not depth:
                     return
-                n |= remove(s, depth)
+                n, t = n | remove(s, depth), token[0]
             write(n, t, t1, s[0], depth, None, count)
         except Exception:
             pass
@@ -623,10 +628,16 @@ def _build():
 
     def configure(path, force=False):
         """Says where the ring goes without `trainspan run`."""
-        nonlocal log, on
-        log = path
+        nonlocal log, on, wanted
+        log = log or path if force else path
         if force and not opened:
-            on = True
+            on = wanted = enable is None or wanted
+
+    def disable():
+        """Records nothing from now on."""
+        nonlocal on, wanted, take
+        on = wanted = False
+        take = exhausted
 
     def close():
         """Says that the process ends in good order, as far as it can tell."""
@@ -656,9 +667,9 @@ def _build():
 
 _made = _build()
 _names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
-close clock wanted""".split()
+disable close clock wanted""".split()
 (enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
- close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
+ disable, close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
 del _made, _names

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+)
+
+// importRings writes what the rings of Python processes hold that are among the
+// paths. It reports false when there is none.
+func (a *app) importRings(ctx context.Context, paths []string, o *importOptions) (bool, error) {
+	rings, err := python.Rings(paths...)
+	if err != nil || len(rings) == 0 {
+		return err != nil, err
+	}
+	if err := onlyRings(paths); err != nil {
+		return true, err
+	}
+	if o.output == "-" || isTrace(o.output) {
+		return true, usage("-o %s: each Python process gets a trace of its own; name a folder", o.output)
+	}
+	d, err := parseDialect(o.dialect)
+	if err != nil {
+		return true, err
+	}
+	opts := python.Options{Out: cmp.Or(o.output, filepath.Dir(rings[0])), Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.err, nil))}
+	opts.Trace = &dftracer.Options{Dialect: d}
+	bar := a.startSpinner("import")
+	st, err := python.Import(ctx, rings, opts)
+	bar.finish()
+	a.judgeRings(&st)
+	if showErr := a.showRings(&st, o); err == nil {
+		err = showErr
+	}
+	if err != nil {
+		err = importError(err)
+	}
+	return true, err
+}
+
+// onlyRings refuses profiler files beside rings: they become one trace.
+func onlyRings(paths []string) error {
+	rest := slices.DeleteFunc(slices.Clone(paths), python.IsRing)
+	if len(rest) == 0 {
+		return nil
+	}
+	if sources, err := pytorch.Files(rest...); err == nil && len(sources) > 0 {
+		return usage("%s: rings of Python processes and profiler files are imported one after the other; name the files", strings.Join(rest, ", "))
+	}
+	return nil
+}
+
+func (a *app) judgeRings(st *python.Stats) {
+	if st.Lost > 0 {
+		a.problem("%s lost before they were read", plural(st.Lost, "record"))
+	}
+	if st.Bad > 0 {
+		a.problem("%s left out that cannot be true", plural(st.Bad, "record"))
+	}
+}
+
+// showRings prints the report.
+func (a *app) showRings(st *python.Stats, o *importOptions) error {
+	switch {
+	case o.json:
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(st)
+	case o.quiet:
+		return nil
+	}
+	open := ""
+	if st.Open > 0 {
+		open = ", " + plural(st.Open, "span") + " had not ended"
+	}
+	a.printf("%s of %s%s\n", plural(st.Spans, "span"), plural(int64(st.Processes), "process"), open)
+	for _, f := range st.Files {
+		a.printf("%s\n", f)
+	}
+	return nil
+}

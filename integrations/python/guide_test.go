@@ -1,0 +1,148 @@
+package python_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+)
+
+// importRings imports rings and gives the traces, which must be flawless.
+func importRings(t *testing.T, o python.Options, paths ...string) (python.Stats, []string) {
+	t.Helper()
+	if o.Out == "" {
+		o.Out = t.TempDir()
+	}
+	st, err := python.Import(context.Background(), paths, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var traces []string
+	for _, f := range st.Files {
+		if strings.Contains(f, ".pfw") {
+			dftest.Check(t, f)
+			traces = append(traces, f)
+		}
+	}
+	return st, traces
+}
+
+// record is a line of a golden file.
+type record struct {
+	ID   int64          `json:"id"`
+	Name string         `json:"name"`
+	Cat  string         `json:"cat"`
+	Ph   string         `json:"ph"`
+	Args map[string]any `json:"args"`
+}
+
+// paths gives each record with those above it, from the root on, without what
+// differs between two runs: where two traces have the same, their records, levels
+// and parents are the same.
+func paths(records []record) map[string]int {
+	byID := make(map[int64]*record)
+	for i := range records {
+		if records[i].Cat != dftracer.CatDFTracer {
+			byID[records[i].ID] = &records[i]
+		}
+	}
+	text := func(r *record) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s/%s", r.Cat, r.Name)
+		for _, k := range slices.Sorted(maps.Keys(r.Args)) {
+			if k != "hhash" && k != "p_idx" {
+				fmt.Fprintf(&b, " %s=%v", k, r.Args[k])
+			}
+		}
+		return b.String()
+	}
+	all := make(map[string]int)
+	for i := range records {
+		r := &records[i]
+		if r.Cat == dftracer.CatDFTracer {
+			continue
+		}
+		path := text(r)
+		for up := r; ; {
+			parent, _ := up.Args["p_idx"].(float64)
+			if parent < 1 {
+				break
+			}
+			if up = byID[int64(parent)]; up == nil {
+				path = "a parent that is missing > " + path
+				break
+			}
+			path = text(up) + " > " + path
+		}
+		all[path]++
+	}
+	return all
+}
+
+func parse(t *testing.T, data []byte) (records []record, lines int) {
+	t.Helper()
+	for line := range bytes.Lines(data) {
+		lines++
+		if line = bytes.TrimSpace(line); len(line) < 3 {
+			continue
+		}
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		records = append(records, r)
+	}
+	return records, lines
+}
+
+// The test program of AI logging gives the lines that the original gives and,
+// record for record, what the Go example does.
+func TestAILogging(t *testing.T) {
+	for name, want := range map[string]int{
+		"normal": 76, "epoch_as_metadata": 76, "disable_all": 9, "disable_dataloader": 61, "disable_device": 70, "disable_compute": 52, "disable_ckpt": 73,
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden, err := os.ReadFile(filepath.Join("..", "..", "examples", "ai_logging", "testdata", name+".golden"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rings := t.TempDir()
+			pyrun.Run(t, rings, filepath.Join("testdata", "ai_logging.py"), name)
+			_, traces := importRings(t, python.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
+			if len(traces) != 1 {
+				t.Fatalf("%d traces", len(traces))
+			}
+			data, err := os.ReadFile(traces[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, lines := parse(t, data)
+			if lines != want {
+				t.Errorf("%d lines, want %d", lines, want)
+			}
+			wanted, _ := parse(t, golden)
+			gots, wants := paths(got), paths(wanted)
+			for path, n := range wants {
+				if gots[path] != n {
+					t.Errorf("%d times, want %d: %s", gots[path], n, path)
+				}
+			}
+			for path, n := range gots {
+				if wants[path] == 0 {
+					t.Errorf("%d times, and not wanted: %s", n, path)
+				}
+			}
+		})
+	}
+}
