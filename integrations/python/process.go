@@ -243,7 +243,11 @@ func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.
 	}
 	rest := p.args[:0]
 	if count > 0 {
-		rest = append(rest, dftracer.Int("count", count))
+		key := "count"
+		if n.key.Cat() == "pipeline" && strings.HasSuffix(n.key.Name(), ".iteration") {
+			key = "samples" // of an iteration
+		}
+		rest = append(rest, dftracer.Int(key, count))
 	}
 	for _, a := range n.args {
 		rest = upsert(rest, a)

@@ -167,7 +167,10 @@ class Loop:
             step = self.step = self.step + 1
             self.epoch_step += 1
             if token is not None:
-                _ring.end(token, {"samples": self.samples} if self.samples else None)
+                if self.samples:
+                    _ring.finished(token, self.samples)
+                else:
+                    _ring.end(token)
             _ring.position(self.epochs, step, True)
             if self.checking or not step & 15:
                 self.check()

@@ -333,7 +333,7 @@ def _build():
                 with lock:
                     n = known.get(key)
                     if n is None:
-                        n = lasting() if cat in _LASTING else short()
+                        n = lasting() if cat in _LASTING and not str(name).endswith(".iteration") else short()
                         add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
                         known[key], named[n] = n, key
             except Exception:
@@ -392,6 +392,23 @@ def _build():
         except Exception:
             return
         finish(s, token, t1 if at is None else at - offset, args, n or w)
+
+    def finished(token, count):
+        """Ends a span of this thread, with a count."""
+        try:
+            t1 = clock()
+            t, w, s = token
+            top = s.pop()
+            if top is token:
+                pack_more(buf, take(), t, t1, s[0], len(s), 0, count, w)
+                return
+            s.append(top)
+        except StopIteration:
+            late(t, t1, s, w)
+            return
+        except Exception:
+            return
+        finish(s, token, t1, None, w)
 
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
@@ -606,8 +623,14 @@ def _build():
         itself. With n it holds for the spans of that node and those below it."""
         nonlocal placed
         try:
-            if inferred and placed:
+            if inferred:
+                if not placed:
+                    s = local.s
+                    pack_more(buf, take(), clock(), 0, s[0], len(s), epoch, step, POSITION)
                 return
+        except Exception:
+            pass
+        try:
             placed = placed or not inferred
             mark(POSITION, n, None, *(-1 if v is None else max(int(v), -2) for v in (epoch, step)))
         except Exception:
@@ -666,9 +689,9 @@ def _build():
 
 
 _made = _build()
-_names = """enabled now name start end stop drop inside enter leave wrap event counted mark switch point position meta call configure
+_names = """enabled now name start end finished stop drop inside enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split()
-(enabled, now, name, start, end, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
+(enabled, now, name, start, end, finished, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
  disable, close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
