@@ -179,7 +179,10 @@ class Loop:
         elif token is not None:
             if work and self.by_batch:
                 self.evaluates = not self.epoch_step
-                _ring.end(token, None, self.names["evaluated"])
+                if "evaluation" in self.on:
+                    _ring.end(token, None, self.names["evaluated"])
+                else:
+                    _ring.drop(token)
             else:
                 _ring.drop(token)
 

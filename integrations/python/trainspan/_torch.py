@@ -257,8 +257,13 @@ def _optimizer(module):
     def pre(self, *_):
         if _compiling():
             return
+        if here.busy and here.owner == id(self):
+            here.busy = 0  # its last step has failed: then nobody calls post
+            if here.token is not None:
+                _ring.drop(here.token)
         here.busy += 1  # its closure may hold forward and backward, and other steps
         if here.busy == 1:
+            here.owner = id(self)
             here.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
             here.mark = _device and _device.begin("step")
 
