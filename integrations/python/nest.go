@@ -10,10 +10,6 @@ import (
 // gets its id without having come.
 const maxWaiting = 64
 
-// beside is the distance of the lane for spans that ended before what was
-// started inside them: thread ids of Linux end at 2^22.
-const beside = 1 << 22
-
 // thread puts the spans of a thread below each other. A slot says at which
 // depth its span stood on the stack of open spans; what is below it came
 // earlier, and what is above it comes later.
@@ -22,6 +18,7 @@ type thread struct {
 	number uint32
 	levels []level // by depth, from 1
 	known  []began // spans whose begin was written
+	lanes  []lane
 }
 
 // level is what is known of the span that is open at a depth.
@@ -30,7 +27,9 @@ type level struct {
 	id      uint64
 	start   int64 // that a begin slot said, or 0
 	node    *node
-	first   int64 // the earliest start of a child that has the id
+	args    []dftracer.Arg // of the begin slot
+	first   int64          // the earliest start of a child that has the id, and the
+	last    int64          // latest end
 	waiting []span
 }
 
@@ -39,7 +38,7 @@ type span struct {
 	node       *node
 	id         uint64
 	start, end int64 // nanoseconds
-	tid        int64
+	thread     *thread
 	level      int
 	args       []dftracer.Arg
 }
@@ -80,26 +79,39 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	l := &t.levels[depth]
 	s.level = number
 	switch {
-	case l.start != 0 && (l.start != s.start || l.node != s.node), l.id != 0 && l.first != 0 && l.first < s.start:
+	case l.start != 0 && (l.start != s.start || l.node != s.node), l.start == 0 && l.first != 0 && l.first < s.start:
 		l.id = 0 // of a span whose slot was lost
+	default:
+		if l.first != 0 { // what was written below it lies inside it
+			s.start, s.end = min(s.start, l.first), max(s.end, l.last)
+		}
+		if len(l.args) > 0 {
+			s.args = both(l.args, s.args)
+		}
 	}
 	s.id = l.id
 	if i := t.began(s.node, s.start); i >= 0 {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
-	if len(l.waiting) > 0 {
+	waiting := l.waiting
+	l.waiting = nil
+	t.leave(depth, crossed)
+	for i := range waiting {
+		w := &waiting[i]
+		if w.start < s.start || w.end > s.end { // by times that the program gave
+			w.level--
+			p.hand(t, w, outer)
+			continue
+		}
 		if s.id == 0 {
 			s.id = p.w.NextID()
 		}
-		for i := range l.waiting {
-			p.write(&l.waiting[i], s.id)
-		}
+		p.write(w, s.id)
 	}
-	if crossed {
-		s.tid += beside
+	if cap(waiting) > 0 && t.levels[depth].waiting == nil {
+		t.levels[depth].waiting = waiting[:0]
 	}
-	t.leave(depth, crossed)
 	p.hand(t, &s, outer)
 }
 
@@ -121,6 +133,10 @@ func (t *thread) leave(depth int, crossed bool) {
 
 // hand gives a span to the one around it: to wait for that, or to be written.
 func (p *process) hand(t *thread, s *span, outer int) {
+	for outer != 0 && s.start < t.levels[outer].start { // by a time that the program gave
+		s.level--
+		outer, _ = t.above(outer)
+	}
 	if outer == 0 {
 		p.write(s, 0)
 		return
@@ -132,8 +148,13 @@ func (p *process) hand(t *thread, s *span, outer int) {
 		}
 		return
 	}
-	l.first = earlier(l.first, s.start)
+	l.cover(s)
 	p.write(s, l.id)
+}
+
+// cover notes a child that is written.
+func (l *level) cover(s *span) {
+	l.first, l.last = earlier(l.first, s.start), max(l.last, s.end)
 }
 
 func earlier(a, b int64) int64 {
@@ -150,7 +171,7 @@ func (p *process) settle(t *thread, depth int) uint64 {
 		l.id = p.w.NextID()
 	}
 	for i := range l.waiting {
-		l.first = earlier(l.first, l.waiting[i].start)
+		l.cover(&l.waiting[i])
 		p.write(&l.waiting[i], l.id)
 	}
 	l.waiting = l.waiting[:0]
@@ -158,12 +179,21 @@ func (p *process) settle(t *thread, depth int) uint64 {
 }
 
 // begin takes the begin of a span.
-func (p *process) begin(t *thread, n *node, start int64, depth int) {
+func (p *process) begin(t *thread, s span, depth int) {
 	t.reach(depth)
-	t.levels[depth] = level{start: start, node: n}
+	t.levels[depth] = level{start: s.start, node: s.node, args: s.args}
 	for k := depth + 1; k < len(t.levels); k++ {
 		t.levels[k] = level{}
 	}
+}
+
+// both gives the arguments of the begin of a span with those of its end, which
+// win.
+func both(begin, end []dftracer.Arg) []dftracer.Arg {
+	for _, a := range end {
+		begin = upsert(begin, a)
+	}
+	return begin
 }
 
 // drop forgets an open span: what is below it belongs to the one around it. One
@@ -229,7 +259,7 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 		open.id = p.settle(t, depth)
 		if t.began(open.node, open.start) < 0 {
 			t.known = append(t.known, open)
-			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, tid: t.tid, level: number, args: p.arguments(open.node, open.start, 0, nil)}, parent))
+			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: both(p.arguments(open.node, open.start, 0, nil), l.args)}, parent))
 		}
 		parent = open.id
 	}

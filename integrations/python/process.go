@@ -82,7 +82,7 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
 	}
-	w, err := dftracer.Create(filepath.Join(o.Out, p.name("trace", ".pfw.gz")), &t)
+	w, err := dftracer.Create(filepath.Join(o.Out, p.name()), &t)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +91,20 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 	return p, nil
 }
 
-// name is that of a file of the process.
-func (p *process) name(stem, ext string) string {
+// name is that of the trace. A program that named its log file, where nobody
+// gave a folder for rings, gets that name.
+func (p *process) name() string {
+	stem := strings.TrimSuffix(filepath.Base(p.ring.Path()), ring.Ext)
+	for range 2 { // pid and start
+		stem = stem[:max(strings.LastIndexByte(stem, '-'), 0)]
+	}
+	if stem == "" || stem == "py" {
+		stem = "trace"
+	}
 	if p.id.RankKnown && p.ring.Forks() == 0 {
 		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
 	}
-	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
+	return fmt.Sprintf("%s-%d.pfw.gz", stem, p.id.PID)
 }
 
 // identify finds out who the process is from its launcher's variables.
@@ -188,9 +196,9 @@ func (p *process) take(r *ring.Record) {
 	case ring.KindSpan:
 		p.span(t, n, r)
 	case ring.KindBegin:
-		p.begin(t, n, r.Start, r.Depth)
+		p.begin(t, span{node: n, start: r.Start, args: appendObject(nil, r.Args)}, r.Depth)
 	case ring.KindPoint:
-		p.end(t, span{node: n, start: r.Start, end: r.Start, tid: t.tid, args: p.arguments(n, r.Start, 0, r.Args)}, r.Depth, false)
+		p.end(t, span{node: n, start: r.Start, end: r.Start, thread: t, args: p.arguments(n, r.Start, 0, r.Args)}, r.Depth, false)
 	case ring.KindPosition:
 		if n != nil {
 			n.update(r.Epoch, r.Value, nil)
@@ -204,7 +212,7 @@ func (p *process) take(r *ring.Record) {
 		n.each(func(n *node) { n.off = r.Value == 0 })
 	case ring.KindDrop:
 		n.over(t, r.Start)
-		p.drop(t, span{node: n, start: r.Start, end: r.End, tid: t.tid}, r.Depth, r.Crossed)
+		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
 	case ring.KindNote:
 		p.w.CM(n.key.Name(), fmt.Sprint(r.Start/1000))
 	case ring.KindCall:
@@ -222,7 +230,7 @@ func (p *process) span(t *thread, n *node, r *ring.Record) {
 	if r.ArgsLost {
 		args = append(args, dftracer.Int("args_lost", 1))
 	}
-	p.end(t, span{node: n, start: r.Start, end: r.End, tid: t.tid, args: args}, r.Depth, r.Crossed)
+	p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, r.Crossed)
 }
 
 // over notes that the latest span of a name on a thread has ended.
@@ -269,8 +277,10 @@ func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.
 
 // write writes a span below another one, 0 for none.
 func (p *process) write(s *span, parent uint64) {
-	at := dftracer.Span{ID: s.id, TID: s.tid, TS: s.start / 1000, Level: s.level, Parent: dftracer.NoParent}
-	at.Dur = s.end/1000 - at.TS
+	start, end := s.start/1000, s.end/1000
+	at := dftracer.Span{
+		ID: s.id, TID: s.thread.place(start, end), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
+	}
 	if parent != 0 {
 		at.Parent = int64(parent)
 	}
@@ -280,7 +290,7 @@ func (p *process) write(s *span, parent uint64) {
 // event is an open span for its begin record.
 func (p *process) event(s *span, parent uint64) *dftracer.Event {
 	e := &dftracer.Event{
-		ID: s.id, Name: s.node.key.Name(), Cat: s.node.key.Cat(), Type: dftracer.TypePython, TID: s.tid, TS: s.start / 1000,
+		ID: s.id, Name: s.node.key.Name(), Cat: s.node.key.Cat(), Type: dftracer.TypePython, TID: s.thread.tid, TS: s.start / 1000,
 		Level: s.level, Parent: dftracer.NoParent, Args: s.args,
 	}
 	if parent != 0 {

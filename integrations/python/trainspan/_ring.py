@@ -325,8 +325,12 @@ def _build():
     def name(name, cat, variant=0, above=0):
         """The id of a name. Variants of a name have ids of their own; above is the
         node that it lies below, for update and switch."""
-        key = (name, cat, variant)
-        n = known.get(key)
+        try:
+            key = (name, cat, variant)
+            n = known.get(key)
+        except TypeError:
+            key = (str(name), str(cat), 0)
+            n = known.get(key)
         if n is None:
             n = 1
             try:
@@ -340,7 +344,7 @@ def _build():
                 pass
         return n
 
-    def push(n, at):
+    def push(n, at, args):
         if not ready():
             return None
         s = local.s
@@ -350,16 +354,16 @@ def _build():
         token = (t, n, s)
         s.append(token)
         if n >= LASTING:
-            write(n | BEGIN, t, 0, s[0], len(s) - 1)
+            write(n | BEGIN, t, 0, s[0], len(s) - 1, args)
         return token
 
-    def start(n, at=None):
+    def start(n, at=None, args=None):
         """Starts a span of this thread, now or at a time before; gives what end
-        wants."""
+        wants. Arguments are kept of spans that have a begin slot."""
         if not on:
             return None
         try:
-            if at is None:
+            if at is None and args is None:
                 s = local.s
                 s[1][n] = t = clock()
                 token = (t, n, s)
@@ -368,7 +372,7 @@ def _build():
         except Exception:
             pass
         try:
-            return push(n, at)
+            return push(n, at, args)
         except Exception:
             return None
 

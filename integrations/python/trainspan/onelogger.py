@@ -29,7 +29,7 @@ _SPANS = {
     "save_checkpoint": ("checkpoint", "capture"),
 }
 _open = {}  # tokens of open spans by their key in _SPANS
-_state = {"iteration": 0, "saving": None, "asynchronous": False}
+_state = {"iteration": 0, "asynchronous": False}
 
 
 def _name(key):
@@ -57,7 +57,7 @@ def _values(given):
     return getattr(given, "value", str(given))
 
 
-def _begin(key, args, msec, step=None):
+def _begin(key, args, msec, step=None, own=None):
     try:
         args = dict(args, start_time_msec=msec) if msec else args
         _ring.call("on_%s_start" % key, args)
@@ -65,7 +65,7 @@ def _begin(key, args, msec, step=None):
             return None
         if step is not None:
             _ring.position(None, step)
-        token = _ring.start(_name(key), int(msec * 1e6) if msec else None)
+        token = _ring.start(_name(key), int(msec * 1e6) if msec else None, own)
         if token is not None:
             _open[key] = token
         return token
@@ -73,10 +73,10 @@ def _begin(key, args, msec, step=None):
         return None
 
 
-def _end(key, args, msec, own=None):
+def _end(key, args, msec):
     try:
         args = dict(args, finish_time_msec=msec) if msec else args
-        _ring.end(_open.pop(key, None), own, None, int(msec * 1e6) if msec else None)
+        _ring.end(_open.pop(key, None), None, None, int(msec * 1e6) if msec else None)
         _ring.call("on_%s_end" % key, args)
     except Exception:
         pass
@@ -112,7 +112,8 @@ def on_train_start(train_iterations_start=0, train_samples_start=None, train_ite
         args = {"train_iterations_start": train_iterations_start, "train_samples_start": train_samples_start,
                 "train_iterations_target_or_fn": _value(train_iterations_target_or_fn),
                 "train_samples_target_or_fn": _value(train_samples_target_or_fn)}  # fmt: skip
-        return _begin("train", {k: v for k, v in args.items() if v is not None}, start_time_msec)
+        own = {"train_iterations_start": _state["iteration"]}
+        return _begin("train", {k: v for k, v in args.items() if v is not None}, start_time_msec, None, own)
     except Exception:
         return None
 
@@ -127,8 +128,7 @@ def on_training_single_iteration_end(finish_time_msec=None):
 
 
 def on_save_checkpoint_start(global_step, start_time_msec=None):
-    _state["saving"] = global_step
-    return _begin("save_checkpoint", {"global_step": global_step}, start_time_msec)
+    return _begin("save_checkpoint", {"global_step": global_step}, start_time_msec, None, {"current_iteration": global_step})
 
 
 def on_save_checkpoint_success(global_step, time_msec=None):
@@ -136,7 +136,7 @@ def on_save_checkpoint_success(global_step, time_msec=None):
 
 
 def on_save_checkpoint_end(finish_time_msec=None):
-    _end("save_checkpoint", {}, finish_time_msec, {"current_iteration": _state["saving"]})
+    _end("save_checkpoint", {}, finish_time_msec)
 
 
 # Context managers, which are decorators too.

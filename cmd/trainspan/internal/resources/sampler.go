@@ -12,6 +12,8 @@ const Category = "resources"
 
 // Options configures a Sampler.
 type Options struct {
+	// Command is the process that was started.
+	Command int
 	// Base is the process that started the command and adopts its orphans;
 	// Exclude is the child of it that is not part of the command.
 	Base, Exclude int
@@ -53,7 +55,7 @@ func Start(o Options) *Sampler {
 		o.Proc = "/proc"
 	}
 	s := &Sampler{
-		o: o, stop: make(chan struct{}), tree: newTree(o.Proc, o.Base, o.Exclude),
+		o: o, stop: make(chan struct{}), tree: newTree(o.Proc, o.Command, o.Base, o.Exclude),
 		limit: -1, held: [2]int64{-1, -1}, gpus: make(map[string]*gpuUsage),
 	}
 	s.work.Go(s.run)

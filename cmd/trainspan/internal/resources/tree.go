@@ -6,8 +6,9 @@ import "time"
 // among these.
 type tree struct {
 	root    string // /proc
-	base    int    // the process that started the command and adopts orphans
-	exclude int    // a child of base that is not of the command
+	command int
+	base    int // the process that started the command and adopts orphans
+	exclude int // a child of base that is not of the command
 	ours    map[int]*Process
 	foreign map[int]bool // numbers that are not ours
 	checked time.Time    // when foreign was last forgotten: numbers come again
@@ -33,8 +34,8 @@ type Process struct {
 	usage   usage
 }
 
-func newTree(root string, base, exclude int) *tree {
-	return &tree{root: root, base: base, exclude: exclude, ours: make(map[int]*Process), foreign: make(map[int]bool)}
+func newTree(root string, command, base, exclude int) *tree {
+	return &tree{root: root, command: command, base: base, exclude: exclude, ours: make(map[int]*Process), foreign: make(map[int]bool)}
 }
 
 // look brings the tree up to date and reads every process once.
@@ -95,7 +96,7 @@ func (t *tree) begin(found map[int]stat, now time.Time) {
 		more = false
 		for i := range fresh {
 			s := &fresh[i]
-			if s.pid == 0 || s.parent != t.base && t.ours[s.parent] == nil {
+			if s.pid == 0 || s.pid != t.command && s.parent != t.base && t.ours[s.parent] == nil {
 				continue
 			}
 			t.ours[s.pid] = &Process{PID: s.pid, Parent: s.parent, Program: s.program, First: now, Seen: now, started: s.started}

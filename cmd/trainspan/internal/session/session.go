@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -129,7 +130,7 @@ func (s *Session) started(m *launch.Started) {
 	s.cgroup = resources.FindCgroup("/proc", "/sys", m.PID)
 	s.oomAt = s.cgroup.OOMKills()
 	if !s.set.NoUsage {
-		s.try("the sampling of resources", s.startUsage)
+		s.try("the sampling of resources", func() error { return s.startUsage(m.PID) })
 	}
 	if s.set.Profile != "" {
 		s.try("the import of profiles", s.startProfiles)
@@ -153,7 +154,7 @@ func (s *Session) started(m *launch.Started) {
 }
 
 // startUsage samples the resources of the command's processes.
-func (s *Session) startUsage() error {
+func (s *Session) startUsage(pid int) error {
 	tag, attempt := s.tag(), s.where.Attempt
 	w, err := dftracer.Create(filepath.Join(s.dir, "resources.pfw.gz"), &dftracer.Options{
 		Process: dftracer.Process{PID: s.set.PID, Exec: s.set.Command.Program, Command: s.set.Command.Program},
@@ -167,7 +168,7 @@ func (s *Session) startUsage() error {
 	s.counters = w
 	visible, _ := s.lookup("CUDA_VISIBLE_DEVICES")
 	s.usage = resources.Start(resources.Options{
-		Base: s.set.PID, Exclude: unix.Getpid(), Writer: w, Cgroup: s.cgroup,
+		Command: pid, Base: s.set.PID, Exclude: unix.Getpid(), Writer: w, Cgroup: s.cgroup,
 		GPUs: resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1)),
 	})
 	return nil
@@ -191,7 +192,7 @@ const maxProcesses = 256
 func (s *Session) describe() {
 	if s.usage != nil {
 		list, more := s.usage.Processes()
-		slices.SortFunc(list, func(a, b resources.Process) int { return a.First.Compare(b.First) })
+		slices.SortFunc(list, func(a, b resources.Process) int { return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.PID, b.PID)) })
 		s.run.Processes = s.run.Processes[:0]
 		for i := range list[:min(len(list), maxProcesses)] {
 			p := &list[i]

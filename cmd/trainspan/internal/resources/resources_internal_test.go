@@ -1,0 +1,192 @@
+package resources
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// system is a /proc and a /sys of a test.
+type system struct {
+	t    *testing.T
+	root string
+}
+
+func newSystem(t *testing.T) *system { return &system{t, t.TempDir()} }
+
+func (s *system) write(path, text string) {
+	s.t.Helper()
+	path = filepath.Join(s.root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// process is a process with so many pages of memory and bytes read.
+func (s *system) process(pid, parent int, program string, started, pages, read int) {
+	s.write(fmt.Sprintf("proc/%d/stat", pid),
+		fmt.Sprintf("%d (%s) S %d 0 0 0 0 0 7 0 1 0 100 50 0 0 20 0 3 0 %d 0 %d 0", pid, program, parent, started, pages))
+	s.write(fmt.Sprintf("proc/%d/io", pid), fmt.Sprintf("rchar: %d\nwchar: 0\nsyscr: 5\nsyscw: 0\nread_bytes: %d\nwrite_bytes: 0\n", read, read/2))
+}
+
+func (s *system) gone(pid int) {
+	if err := os.RemoveAll(filepath.Join(s.root, "proc", fmt.Sprint(pid))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	got, err := parseStat([]byte("12 (a) b (c)) R 3 0 0 0 0 0 7 8 9 10 100 50 0 0 20 0 4 0 999 0 5 0"))
+	if err != nil || got.pid != 12 || got.parent != 3 || got.program != "a) b (c)" || got.state != 'R' ||
+		got.minor != 7 || got.major != 9 || got.user != 100 || got.sys != 50 || got.threads != 4 || got.started != 999 || got.rss != 5*int64(os.Getpagesize()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "12", "12 (a", "12 (a) R", "x (a) R 3 0 0 0 0 0 7 8 9 10 100 50 0 0 20 0 4 0 999 0 5 0", "12 (a) R 3 0 0 0 0 0 7 8 9 10 x 50 0 0 20 0 4 0 999 0 5 0"} {
+		if s, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q is %+v", bad, s)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("12 (a) b) R 3 0 0 0 0 0 7 8 9 10 100 50 0 0 20 0 4 0 999 0 5 0"))
+	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = parseStat(text) })
+}
+
+// The tree has the command, what it starts and the orphans among these, and
+// nothing else; numbers that come again are other processes.
+func TestTree(t *testing.T) {
+	s := newSystem(t)
+	now := time.Unix(1000, 0)
+	tr := newTree(filepath.Join(s.root, "proc"), 11, 10, 12)
+	look := func() (pids []int) {
+		now = now.Add(time.Second)
+		tr.look(now, func(p *Process, _ *stat) { pids = append(pids, p.PID) })
+		slices.Sort(pids)
+		return pids
+	}
+	expect := func(what string, want ...int) {
+		t.Helper()
+		if got := look(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	s.process(1, 0, "init", 1, 1, 0)
+	s.process(10, 1, "trainspan", 1, 1, 0)
+	s.process(11, 10, "python", 1, 1, 0)
+	s.process(12, 10, "trainspan", 1, 1, 0)
+	s.process(13, 12, "nvidia-smi", 1, 1, 0)
+	s.process(9, 14, "worker", 1, 1, 0)
+	s.process(14, 11, "python", 1, 1, 0)
+	expect("at first", 9, 11, 14)
+	s.gone(14)
+	s.process(9, 10, "worker", 1, 1, 0) // adopted
+	s.process(15, 1, "stranger", 1, 1, 0)
+	expect("an orphan", 9, 11)
+	s.process(15, 11, "python", 2, 1, 0) // the number again, after a while
+	expect("too early", 9, 11)
+	now = now.Add(forget)
+	expect("in time", 9, 11, 15)
+	s.process(9, 1, "stranger", 7, 1, 0)
+	expect("another process", 11, 15)
+	if list := tr.all(); len(list) != 4 { // 9, 14, 11, 15
+		t.Errorf("%d processes", len(list))
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	s := newSystem(t)
+	s.write("proc/11/cgroup", "0::/job\n")
+	s.write("sys/fs/cgroup/job/memory.events", "low 0\noom_kill 2\n")
+	s.write("sys/fs/cgroup/job/memory.max", "1000\n")
+	s.write("sys/fs/cgroup/job/memory.current", "950\n")
+	s.write("sys/fs/cgroup/job/cpu.max", "150000 100000\n")
+	s.write("sys/fs/cgroup/job/cpu.stat", "usage_usec 5\nthrottled_usec 0\n")
+	group := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 11)
+	if n := group.OOMKills(); n != 2 {
+		t.Errorf("%d kills", n)
+	}
+	if l, want := group.Limits(), (Limits{Memory: 950, MemoryLimit: 1000, Cores: 1.5, Throttled: 0}); l != want {
+		t.Errorf("limits are %+v", l)
+	}
+	sampler := &Sampler{o: Options{Cgroup: group}, tree: newTree(filepath.Join(s.root, "proc"), 11, 10, 12), limit: -1, held: [2]int64{-1, -1}, gpus: map[string]*gpuUsage{}}
+	now := time.Unix(1000, 0)
+	pages := (1 << 20) / os.Getpagesize() // of a mebibyte
+	for i := range 61 {
+		s.process(11, 10, "python", 1, (100+i)*pages, 0)
+		for w := range 4 {
+			s.process(20+w, 11, "python", 1, 10*pages, i*25_000_000)
+		}
+		if i == 60 {
+			s.write("sys/fs/cgroup/job/cpu.stat", "throttled_usec 7000000\n")
+		}
+		sampler.sample(now)
+		now = now.Add(time.Second)
+	}
+	for range 40 {
+		sampler.gpu(gpuSample{index: "0", use: 20, memory: 10 << 30, total: 80 << 30}, now)
+	}
+	got := strings.Join(sampler.Evidence(), "\n")
+	for _, want := range []string{
+		"memory reached 95 % of the limit of the control group (1.0 kB)",
+		"held it back for 7 s",
+		"memory grows 63 MB a minute",
+		"worker processes (python) read 100 MB/s, 50 MB/s of it from storage",
+		"GPU 0 was busy for 20 % of the time, with up to 11 GB of its 86 GB",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestNothingStandsOut(t *testing.T) {
+	s := newSystem(t)
+	sampler := &Sampler{tree: newTree(filepath.Join(s.root, "proc"), 11, 10, 12), limit: -1, held: [2]int64{-1, -1}}
+	now := time.Unix(1000, 0)
+	for i := range 120 {
+		s.process(11, 10, "python", 1, 10_000+i%7*100, 1000*i)
+		sampler.sample(now)
+		now = now.Add(time.Second)
+	}
+	if got := sampler.Evidence(); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestCgroupV1(t *testing.T) {
+	s := newSystem(t)
+	s.write("proc/11/cgroup", "3:cpu,cpuacct:/x\n2:memory:/job\n")
+	s.write("sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
+	s.write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "5\n")
+	s.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n")
+	group := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 11)
+	if n, l := group.OOMKills(), group.Limits(); n != 3 || l.Memory != 5 || l.MemoryLimit != -1 {
+		t.Errorf("%d kills, limits %+v", n, l)
+	}
+	if n := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 99).OOMKills(); n != -1 {
+		t.Errorf("%d kills of nobody", n)
+	}
+}
+
+func TestParseGPU(t *testing.T) {
+	got, ok := parseGPU("1, 97, 40536, 81559, 612.40")
+	if want := (gpuSample{"1", 97, 40536 << 20, 81559 << 20, 612.4}); !ok || got != want {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if got, ok := parseGPU("0, 5, 1, 2, [N/A]"); !ok || got.power != -1 {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	for _, bad := range []string{"", "No devices were found", "0, [N/A], 1, 2, 3", "a,b,c"} {
+		if got, ok := parseGPU(bad); ok {
+			t.Errorf("%q is %+v", bad, got)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package python_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/spans"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sink keeps what a process recorded.
+type sink struct {
+	p      *run.Process
+	spans  []run.Span
+	events []run.Event
+}
+
+func (s *sink) Span(sp *run.Span)  { s.spans = append(s.spans, *sp) }
+func (s *sink) Event(e *run.Event) { s.events = append(s.events, *e) }
+func (s *sink) Close() error       { return nil }
+func (s *sink) open() (o []string) {
+	ended := make(map[uint64]bool)
+	for _, sp := range s.spans {
+		ended[sp.ID] = ended[sp.ID] || sp.End != run.NoEnd
+	}
+	for _, sp := range s.spans {
+		if !ended[sp.ID] {
+			o = append(o, sp.Name)
+		}
+	}
+	return o
+}
+
+// read reads a folder as the reports do.
+func read(t *testing.T, dir string) (*run.Job, map[int64]*sink) {
+	t.Helper()
+	set, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Workers = 1
+	sinks := make(map[int64]*sink)
+	jobs, err := set.Read(func(p *run.Process) run.Sink {
+		s := &sink{p: p}
+		sinks[p.PID] = s
+		return s
+	})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, error %v", len(jobs), err)
+	}
+	return jobs[0], sinks
+}
+
+// Processes are drained while they run: with a rank that is killed, one that
+// ends, and one that still runs at the end.
+func TestDrain(t *testing.T) {
+	rings, out := t.TempDir(), t.TempDir()
+	d, err := python.NewDrain(python.Options{Dir: rings, Out: out, Job: "job", Attempt: 1})
+	if err != nil {
+		t.Skip(err)
+	}
+	program := `
+import os, sys, time
+from trainspan.dftracer import ai
+def loop():
+    with ai.pipeline.train:
+        for i in range(3):
+            ai.update(epoch=0, step=i)
+            with ai.compute.forward:
+                pass
+        if sys.argv[1] == "killed":
+            ai.comm.all_reduce.start()
+            os.kill(os.getpid(), 9)
+        if sys.argv[1] == "running":
+            print("ready", flush=True)
+            time.sleep(600)
+with ai:
+    loop()
+`
+	commands := make(map[string]*exec.Cmd)
+	for i, how := range []string{"good", "killed", "running"} {
+		cmd := pyrun.Command(t, rings, program, how)
+		cmd.Env = append(cmd.Env, "RANK="+string(rune('0'+i)), "WORLD_SIZE=3")
+		commands[how] = cmd
+		if how != "running" {
+			if err := cmd.Run(); (err == nil) != (how == "good") {
+				t.Fatalf("%s: %v", how, err)
+			}
+			continue
+		}
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		if _, err := pipe.Read(make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What was open for a second has a begin record in the trace of the one that
+	// runs, as long as it runs.
+	deadline := time.Now().Add(time.Minute)
+	for begun := false; !begun; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no begin record")
+		}
+		paths, _ := filepath.Glob(filepath.Join(out, "trace-rank2-*.pfw.gz"))
+		for _, path := range paths {
+			begun = begun || strings.Contains(text(path), `"value":"train"`)
+		}
+	}
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(context.Background()); err != nil {
+		t.Error("a second Close:", err)
+	}
+	st := d.Stats()
+	if st.Processes != 3 || st.Spans != 3*3+2 || st.Lost != 0 || st.Bad != 0 || st.Open != 3+2 || len(st.Files) != 3 {
+		t.Errorf("%+v", st)
+	}
+	if left, _ := filepath.Glob(filepath.Join(rings, "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	for _, f := range st.Files {
+		dftest.Check(t, f)
+	}
+	job, sinks := read(t, out)
+	if job.ID != "job" || len(job.Processes) != 3 {
+		t.Fatalf("job %q of %d processes", job.ID, len(job.Processes))
+	}
+	for rank, how := range []string{"good", "killed", "running"} {
+		s := sinks[int64(commands[how].Process.Pid)]
+		if s == nil {
+			t.Errorf("%s: nothing", how)
+			continue
+		}
+		if s.p.Rank != rank || !s.p.AttemptKnown || s.p.Attempt != 2 || (s.p.End == run.NoEnd) != (how != "good") {
+			t.Errorf("%s: %+v", how, s.p)
+		}
+		want := map[string][]string{"killed": {spans.Application, spans.TrainingLoop, "all_reduce"}, "running": {spans.Application, spans.TrainingLoop}}[how]
+		if got := s.open(); !slices.Equal(got, want) {
+			t.Errorf("%s: open are %v, want %v", how, got, want)
+		}
+	}
+}
+
+// text is what a trace holds that may still be written.
+func text(path string) string {
+	var b strings.Builder
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		return ""
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			return b.String()
+		}
+		_, value := ev.Meta()
+		b.WriteString(`"value":"` + value + `"`)
+	}
+}
+
+// one-logger's callbacks give the records that a Go program gives, and what a
+// killed process had open stays open in both files.
+func TestOneLogger(t *testing.T) {
+	for _, how := range []string{"", "--die"} {
+		t.Run("end"+how, func(t *testing.T) {
+			rings, out := t.TempDir(), t.TempDir()
+			cmd := pyrun.Command(t, rings, filepath.Join("testdata", "one_logger.py"), how)
+			if err := cmd.Run(); (err != nil) != (how == "--die") {
+				t.Fatal(err)
+			}
+			st, traces := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+			if len(traces) != 1 || len(st.Files) != 2 || st.Lost != 0 {
+				t.Fatalf("%+v", st)
+			}
+			lines, err := os.ReadFile(st.Files[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				`"name":"training_loop","attributes":{"train_iterations_start":10,"train_samples_start":80,"train_iterations_target":100}`,
+				`"current_iteration":13,"num_iterations":4`, `"name":"save_checkpoint_success"`, `"productive_train_iterations":13`,
+				`"custom_metadata":["k:v"]`, `"session_tag":"tag"`,
+			} {
+				if !strings.Contains(string(lines), want) {
+					t.Errorf("the records have no %s", want)
+				}
+			}
+			if stops := strings.Count(string(lines), `"type":"stop"`) + strings.Count(string(lines), `"type":"complete"`); (stops == 11) != (how == "") {
+				t.Errorf("%d spans ended", stops)
+			}
+			job, sinks := read(t, out)
+			if job.SessionTag != "tag" || len(job.Processes) != 1 {
+				t.Fatalf("%+v", job)
+			}
+			for _, s := range sinks {
+				var steps []int64
+				first := run.Unknown
+				for _, sp := range s.spans {
+					if sp.Name == spans.TrainingIteration && sp.End != run.NoEnd {
+						steps = append(steps, sp.Step)
+					}
+					if sp.Name == spans.TrainingLoop {
+						first = sp.First
+					}
+				}
+				if !slices.Equal(steps, []int64{10, 11, 12, 13, 14}) || first != 10 {
+					t.Errorf("steps %v from %d", steps, first)
+				}
+				var want []string
+				if how != "" {
+					want = []string{spans.Application, spans.TrainingLoop, spans.TrainingIteration}
+				}
+				if got := s.open(); !slices.Equal(got, want) {
+					t.Errorf("open are %v, want %v", got, want)
+				}
+			}
+		})
+	}
+}
+
+// Spans of threads, of generators and of tasks, out of order and failed: the
+// trace is flawless.
+func TestCrossing(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, `
+import asyncio, threading
+from trainspan import _ring
+from trainspan.dftracer import ai, dft_fn
+n, m = _ring.name("a", "test"), _ring.name("b", "test")
+def work():
+    for i in range(200):
+        a = _ring.start(n); b = _ring.start(m); c = _ring.start(n)
+        _ring.end(a); _ring.end(_ring.start(m)); _ring.end(c); _ring.end(b)
+        d = _ring.start(m); _ring.end(_ring.start(n)); _ring.drop(d)
+def rows():
+    for i in ai.dataloader.fetch.iter(range(3)):
+        with ai.data.item:
+            yield i
+async def task(i):
+    with ai.compute.forward:
+        await asyncio.sleep(0.001 * i)
+    @ai.compute.backward
+    async def back():
+        await asyncio.sleep(0.001)
+    await back()
+async def main():
+    await asyncio.gather(*[task(i) for i in range(5)])
+all = [threading.Thread(target=work) for _ in range(20)]
+for t in all: t.start()
+for t in all: t.join()
+asyncio.run(main())
+with ai.pipeline.train:
+    g = rows(); next(g); next(g); g.close()
+    fn = dft_fn("test", "scope")
+    with fn as f:
+        f.update(step=3, args={"x": 1})
+@fn.log
+def logged(step, other=2):
+    return ai.comm.barrier(logged2)(step)
+def logged2(x): raise KeyError(x)
+try: logged(5)
+except KeyError: pass
+try:
+    with ai.compute: raise ValueError()
+except ValueError: pass
+k = _ring.start(n)
+t = threading.Thread(target=_ring.end, args=(k,)); t.start(); t.join()
+ai.checkpoint.capture.stop()
+`)
+	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	// Of each turn in a thread: a, b, c, one inside, and what was in the dropped one.
+	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
+		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
+	}
+	if report := dftest.Check(t, traces[0]); report.Orphans != 0 {
+		t.Errorf("%d orphans", report.Orphans)
+	}
+}
+
+// The program names its log file, and nothing is recorded unless that is asked for.
+func TestLogFile(t *testing.T) {
+	dir := t.TempDir()
+	for enable, want := range map[string]int{"": 0, "0": 0, "1": 1} {
+		log := filepath.Join(dir, "logs"+enable, "job.pfw")
+		cmd := pyrun.Command(t, "", filepath.Join("testdata", "ai_logging.py"), "normal", log)
+		if enable != "" {
+			cmd.Env = append(cmd.Env, "DFTRACER_ENABLE="+enable)
+		}
+		pyrun.Output(t, cmd)
+		found, err := python.Rings(dir)
+		if err != nil || len(found) != want {
+			t.Fatalf("DFTRACER_ENABLE=%s: rings %v, error %v", enable, found, err)
+		}
+		if want > 0 {
+			st, _ := importRings(t, python.Options{Out: filepath.Dir(found[0]), Attempt: -1}, dir)
+			if len(st.Files) != 1 || !strings.HasPrefix(st.Files[0], strings.TrimSuffix(log, ".pfw")+"-") {
+				t.Errorf("files %v", st.Files)
+			}
+			if err := os.RemoveAll(filepath.Dir(log)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestUnpack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "client")
+	if err := python.Unpack(dir); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
+	}
+	rings := t.TempDir()
+	cmd := pyrun.Command(t, rings, "from trainspan.dftracer.python import ai\nwith ai.compute.forward: pass\n")
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+dir)
+	pyrun.Output(t, cmd)
+	if found, err := python.Rings(rings); err != nil || len(found) != 1 {
+		t.Errorf("rings %v, error %v", found, err)
+	}
+}
+
+// The tests of the client itself.
+func TestClient(t *testing.T) {
+	cmd := exec.Command(pyrun.Interpreter(t), "-B", "-m", "unittest", "discover", "-s", "tests")
+	cmd.Env = pyrun.Command(t, "", "").Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

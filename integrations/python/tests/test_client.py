@@ -1,0 +1,183 @@
+"""Tests of the client by itself: what it costs a program when it is off, that it
+never raises, and that it leaves what it wraps as it was."""
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def run(program, rings=None, **variables):
+    """What a program prints, in an interpreter of its own."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TRAINSPAN_", "DFTRACER_"))}
+    env.update(variables, PYTHONPATH=HERE)
+    if rings:
+        env["TRAINSPAN_RING"] = rings
+    done = subprocess.run([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Off(unittest.TestCase):
+    def test_nothing_is_changed(self):
+        code, out, err = run(
+            "from trainspan.dftracer.python import *\n"
+            "def f(): pass\n"
+            "print(ai.compute.forward(f) is f, dft_fn('c').log(f) is f)\n"
+            "with ai.compute.forward as n: n.update(step=1)\n"
+            "print(n is ai.compute.forward, list(ai.dataloader.fetch.iter([1, 2])))\n"
+            "ai.enable(); ai.compute.start(); ai.compute.stop()\n"
+            "from trainspan import _ring\n"
+            "print(_ring.enabled(), _ring.start(1), _ring.end(None))\n"
+        )
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out, "True True\nTrue [1, 2]\nFalse None None\n")
+
+    def test_said_on_request(self):
+        program = "from trainspan import _ring; _ring.enabled()"
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder, DFTRACER_ENABLE="0", TRAINSPAN_VERBOSE="1"), (0, "", ""))
+            code, out, err = run(program, folder, TRAINSPAN_VERBOSE="1")
+            self.assertEqual((code, out, err.count("\n")), (0, "", 1))
+            self.assertIn("recording to " + folder, err)
+            code, out, err = run(program, os.path.join(folder, "missing"), TRAINSPAN_VERBOSE="1")
+            self.assertEqual((code, out, err.count("\n")), (0, "", 1))
+            self.assertIn("nothing is recorded", err)
+            self.assertEqual(run(program, "/proc/self"), (0, "", ""))
+
+
+class On(unittest.TestCase):
+    """In this process, with a ring."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        os.environ["TRAINSPAN_RING"] = cls.folder.name
+        os.environ.pop("DFTRACER_ENABLE", None)
+        sys.path.insert(0, HERE)
+        from trainspan import _ring, dftracer
+
+        cls.ring, cls.dft = _ring, dftracer
+        assert _ring.enabled()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_nothing_raises(self):
+        r, bad = self.ring, object()
+        for f, args in (
+            (r.start, (bad,)), (r.end, (bad,)), (r.end, (5, bad)), (r.drop, (bad,)), (r.inside, (bad,)), (r.event, (bad, bad, bad)),
+            (r.point, (bad,)), (r.position, (bad, bad)), (r.meta, (bad, bad)), (r.call, (bad, bad)), (r.name, (bad, bad)), (r.stop, (bad,)),
+            (r.stop, (1,)), (r.switch, (bad, bad)), (r.counted, (bad, bad, bad, bad)), (r.mark, (bad, bad)), (r.name, ([], {})),
+        ):  # fmt: skip
+            with self.subTest(f=f.__name__, args=args):
+                f(*args)
+        token = r.start(r.name("x", "test"))
+        r.end(token, {"a": bad, 5: float("inf"), "long": "x" * 100000, "nested": {"k": [1]}})
+        r.end(token)
+
+    def test_wrapped_functions_keep_their_ways(self):
+        forward = self.dft.ai.compute.forward
+
+        @forward
+        def f(a, b=2, *c, d, **e):
+            """Doc."""
+            return a, b, c, d, e
+
+        self.assertEqual(f(1, d=4, z=5), (1, 2, (), 4, {"z": 5}))
+        self.assertEqual((f.__name__, f.__doc__, str(inspect.signature(f))), ("f", "Doc.", "(a, b=2, *c, d, **e)"))
+        self.assertEqual(f.__trainspan__, forward._n)
+
+        @forward
+        async def g(x):
+            return x + 1
+
+        self.assertTrue(inspect.iscoroutinefunction(g))
+        self.assertEqual(asyncio.new_event_loop().run_until_complete(g(1)), 2)
+
+        @forward
+        def rows():
+            yield 1
+            yield 2
+
+        self.assertEqual(list(rows()), [1, 2])
+        with self.assertRaises(KeyError):
+            with forward:
+                raise KeyError()
+
+        class C:
+            @self.dft.ai.checkpoint.init
+            def __init__(self, x):
+                self.x = x
+
+            @self.dft.dft_fn("cat").log_static
+            def s(x):
+                return x
+
+            @self.dft.dft_fn("cat").log
+            def m(self, step, image_idx=None):
+                return self.x + step
+
+        self.assertEqual((C(3).m(4), C.s(5)), (7, 5))
+
+    def test_iterators(self):
+        fetch = self.dft.ai.dataloader.fetch
+        self.assertEqual(list(fetch.iter(iter("abc"), include_block=False, iter_name="x")), ["a", "b", "c"])
+        closed = []
+
+        def source():
+            try:
+                yield from range(10)
+            finally:
+                closed.append(True)
+
+        for i in self.dft.dft_fn("cat").iter(source()):
+            if i == 2:
+                break
+        import gc
+
+        gc.collect()
+        self.assertEqual(closed, [True])
+
+        def failing():
+            yield 1
+            raise ValueError("x")
+
+        with self.assertRaises(ValueError):
+            list(fetch.iter(failing()))
+
+    def test_inside(self):
+        r = self.ring
+        own, hooks = r.name("forward", "compute", "detached"), r.name("forward", "compute", "torch")
+        self.assertFalse(r.inside(hooks))
+        with self.dft.ai.compute.forward:
+            self.assertTrue(r.inside(hooks))
+        token = r.start(hooks)
+        self.assertFalse(r.inside(hooks))
+        inner = r.start(own)
+        self.assertTrue(r.inside(hooks))
+        r.end(token)
+        self.assertTrue(r.inside(hooks))
+        r.end(inner)
+        self.assertFalse(r.inside(hooks))
+
+    def test_old_paths(self):
+        from trainspan.dftracer.logger import ai, dft_fn, dftracer
+        from trainspan.dftracer.python.common import TagDType, TagValue
+
+        self.assertIs(ai, self.dft.ai)
+        self.assertEqual(TagValue("5", TagDType.INT).value(), (0, 5))
+        log = dftracer.initialize_log(None, None, -1)
+        log.log_event("n", "c", log.get_time() - 5, 5, int_args={"a": TagValue(1, TagDType.INT).value()}, string_args={"s": (0, "x")})
+        with dft_fn("c", "n") as f:
+            f.update(epoch=1, args={"x": TagValue(2.5, TagDType.FLOAT)}).flush()
+        log.finalize()
+
+
+if __name__ == "__main__":
+    unittest.main()
