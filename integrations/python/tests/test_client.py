@@ -110,16 +110,18 @@ class On(unittest.TestCase):
             with forward:
                 raise KeyError()
 
+        static, method = self.dft.dft_fn("cat").log_static, self.dft.dft_fn("cat").log
+
         class C:
             @self.dft.ai.checkpoint.init
             def __init__(self, x):
                 self.x = x
 
-            @self.dft.dft_fn("cat").log_static
+            @static
             def s(x):
                 return x
 
-            @self.dft.dft_fn("cat").log
+            @method
             def m(self, step, image_idx=None):
                 return self.x + step
 

@@ -496,10 +496,13 @@ def _build():
             pass
         return False
 
-    def enter(n, value=None):
-        """A function that starts a span n and gives the value."""
+    def enter(n, value=None, note=()):
+        """A function that starts a span n and gives the value. With metadata=True it
+        writes metadata of the name note instead."""
 
-        def enter():
+        def enter(metadata=False):
+            if metadata:
+                return mark(NOTE, name(*note), None, 0, 0)
             try:
                 s = local.s
                 s[1][n] = t = clock()
@@ -510,10 +513,13 @@ def _build():
 
         return enter
 
-    def leave(n):
-        """A function that ends the innermost span n, with the arguments of __exit__."""
+    def leave(n, note=()):
+        """A function that ends the innermost span n, with the arguments of __exit__ or
+        metadata as for enter."""
 
-        def leave(kind=None, error=None, trace=None):
+        def leave(kind=None, error=None, trace=None, metadata=False):
+            if metadata or kind is True:
+                return mark(NOTE, name(*note), None, 0, 0)
             try:
                 t1 = clock()
                 s = local.s

@@ -127,7 +127,7 @@ class DFTracerAI:
 
     # Functions in slots: a with statement finds them as if they were methods, and
     # each node has its own, which know their span.
-    __slots__ = ("__enter__", "__exit__", "cat", "name", "off", "_n", "_above", "_children", "_loops", "_extra", "__dict__", "__weakref__")
+    __slots__ = ("__enter__", "__exit__", "start", "stop", "cat", "name", "off", "_n", "_above", "_children", "_loops", "_extra", "__dict__", "__weakref__")
 
     def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None, _variant=0):
         self.cat, self.name = str(cat), str(name or cat)
@@ -141,14 +141,16 @@ class DFTracerAI:
     def _set(self, on):
         self.off = not (on and DFTRACER_ENABLE)
         if self.off:
-            self.__enter__, self.__exit__ = itertools.repeat(self).__next__, _nothing
-        elif self._extra:
-            self.__enter__, self.__exit__ = _ring.enter(self._n, self), self._leave
-        else:
-            self.__enter__, self.__exit__ = _ring.enter(self._n, self), _ring.leave(self._n)
+            self.__enter__, self.__exit__, self.start, self.stop = itertools.repeat(self).__next__, _nothing, _nothing, _nothing
+            return
+        self.start = self.__enter__ = _ring.enter(self._n, self, (self.name + ".start", self.cat, "note"))
+        self.stop = self.__exit__ = self._leave if self._extra else _ring.leave(self._n, (self.name + ".end", self.cat, "note"))
 
-    def _leave(self, kind=None, error=None, trace=None):
-        _ring.stop(self._n, dict(self._extra), kind)
+    def _leave(self, kind=None, error=None, trace=None, metadata=False):
+        if metadata or kind is True:
+            _ring.leave(self._n, (self.name + ".end", self.cat, "note"))(True)
+        else:
+            _ring.stop(self._n, dict(self._extra), kind)
 
     def _child(self, attr, name):
         child = self._children.get(attr)
@@ -183,18 +185,6 @@ class DFTracerAI:
 
         call.__trainspan__ = self._n
         return call
-
-    def start(self, metadata=False):
-        if not metadata:
-            self.__enter__()
-        elif not self.off:
-            _ring.mark(_ring.NOTE, _ring.name(self.name + ".start", self.cat, "note"), None, 0, 0)
-
-    def stop(self, metadata=False):
-        if not metadata:
-            self.__exit__()
-        elif not self.off:
-            _ring.mark(_ring.NOTE, _ring.name(self.name + ".end", self.cat, "note"), None, 0, 0)
 
     def iter(self, iterator, *, include_block=True, include_iter=True, iter_name=None, block_name=None):
         names = (include_iter and (iter_name or get_iter_handle_name(self.name)), include_block and (block_name or get_iter_block_name(self.name)))

@@ -1,0 +1,96 @@
+//go:build unix
+
+package python_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+)
+
+// What a span costs the Python program, while its ring is drained: as multiples
+// of two reads of the clock.
+//
+//	go test -run '^$' -bench Python ./integrations/python
+func BenchmarkPython(b *testing.B) {
+	rings := memory(b)
+	d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+	if err != nil {
+		b.Skip(err)
+	}
+	defer d.Close(context.Background()) //nolint:errcheck // of the benchmark
+	for b.Loop() {
+		for line := range strings.Lines(pyrun.Run(b, rings, filepath.Join("bench", "spans.py"))) {
+			f := strings.Fields(line)
+			if ratio, err := strconv.ParseFloat(f[len(f)-2], 64); err == nil && f[len(f)-1] == "x" {
+				b.ReportMetric(ratio, f[0]+"-x")
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// What a span costs on this side, from the ring to the compressed trace: eight
+// processes that record 25,000 spans a second each.
+func BenchmarkDrain(b *testing.B) {
+	const processes, seconds, rate = 8, 2, 25_000
+	var spans, lost, cpu int64
+	for b.Loop() {
+		rings := memory(b)
+		d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+		if err != nil {
+			b.Skip(err)
+		}
+		before := processor()
+		var commands []*exec.Cmd
+		for range processes {
+			cmd := pyrun.Command(b, rings, filepath.Join("bench", "spans.py"), "load", strconv.Itoa(seconds), strconv.Itoa(rate))
+			if err := cmd.Start(); err != nil {
+				b.Fatal(err)
+			}
+			commands = append(commands, cmd)
+		}
+		for _, cmd := range commands {
+			if err := cmd.Wait(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := d.Close(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		cpu += processor() - before
+		st := d.Stats()
+		spans, lost = spans+st.Spans, lost+st.Lost
+	}
+	b.ReportMetric(float64(cpu)/float64(spans), "cpu-ns/span")
+	b.ReportMetric(float64(spans)/float64(b.N), "spans/op")
+	b.ReportMetric(float64(lost)/float64(b.N), "lost/op")
+}
+
+// memory is a folder for rings, in shared memory if there is some.
+func memory(b *testing.B) string {
+	dir, err := os.MkdirTemp("/dev/shm", "trainspan-bench-")
+	if err != nil {
+		return b.TempDir()
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// processor is the time that this process has used, in nanoseconds.
+func processor() int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
