@@ -90,7 +90,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 		}
 	}
 	s.id = l.id
-	if i := t.began(s.node, s.start); i >= 0 {
+	if i := t.began(s.start); i >= 0 {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
@@ -204,7 +204,7 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	l := &t.levels[depth]
 	waiting := slices.Clone(l.waiting)
 	s.id = l.id
-	if i := t.began(s.node, s.start); i >= 0 {
+	if i := t.began(s.start); i >= 0 {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
@@ -223,9 +223,9 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	}
 }
 
-func (t *thread) began(n *node, start int64) int {
+func (t *thread) began(start int64) int {
 	for i := range t.known {
-		if t.known[i].node == n && t.known[i].start == start {
+		if t.known[i].start == start {
 			return i
 		}
 	}
@@ -257,7 +257,7 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 		}
 		number++
 		open.id = p.settle(t, depth)
-		if t.began(open.node, open.start) < 0 {
+		if t.began(open.start) < 0 {
 			t.known = append(t.known, open)
 			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: both(p.arguments(open.node, open.start, 0, nil), l.args)}, parent))
 		}

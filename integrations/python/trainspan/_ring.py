@@ -468,7 +468,9 @@ def _build():
         try:
             i = find(s, token, w & ~FAILED)
             if i:
-                t = entry(s[i])[0]
+                t, was, _ = entry(s[i])
+                if was < NAMES and was != w & ~FAILED:
+                    s[1][was] = 0  # ended by another name
                 write(w | remove(s, i), t, t1, s[0], i, args)
         except Exception:
             pass
