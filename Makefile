@@ -34,11 +34,12 @@ demo-python:
 	SLOW_RANK=1 bin/trainspan run --dir $(OUT)/demo-python -- $(PYTHON) examples/pytorch/launch.py --ranks 2 examples/pytorch/train.py \
 		--steps 40 --width 32 --length 32 --slow-ms 30 --out $(OUT)/demo-python/checkpoints
 
-# pictures opens the page of a faulty job in Chromium, checks it, and leaves its
-# pictures in out/pictures.
-pictures:
-	mkdir -p $(OUT)/pictures
-	cd report/browser && TRAINSPAN_SCREENSHOTS=$(abspath $(OUT))/pictures $(GO) test -count=1 ./...
+# pictures runs both demos and takes the pictures of their reports that the
+# documents show, with Chromium: docs/pictures.
+pictures: demo demo-faults
+	mkdir -p docs/pictures
+	cd report/browser && TRAINSPAN_PICTURES=$(CURDIR)/docs/pictures TRAINSPAN_DEMO=$(abspath $(OUT))/demo TRAINSPAN_FAULTS=$(abspath $(OUT))/demo-faults \
+	$(GO) test -count=1 -v -run Pictures .
 
 # test runs the tests of the root module but the long ones, with the race
 # detector where it can run; test-long runs all of them, without.
@@ -68,9 +69,11 @@ e2e-short:
 collector:
 	$(MAKE) -C collector collector
 
-# nested checks the modules that nothing imports.
+# nested checks the modules that nothing imports, and opens a report's page in
+# Chromium where there is one.
 nested:
 	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
+	cd report/browser && $(GO) test ./...
 	$(MAKE) -C collector test
 
 # fuzz runs every fuzz target for FUZZTIME.

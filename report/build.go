@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/run"
@@ -16,6 +17,59 @@ import (
 // Build answers for a job all that can be answered. It may be called again when
 // the job has not changed; a Job is not safe for concurrent use.
 func Build(j *Job) *Report {
+	r := begin(j)
+	// The ledger and the steps are independent, and of a large job each takes
+	// seconds.
+	r.Series = &Series{}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Series.time(j, r.Ledger) })
+	tables := tablesOf(j)
+	s := r.answer(j, tables)
+	wait.Wait()
+	series(j, r.Series, tables, s, r.Verdict.Attempt)
+	return r
+}
+
+// Alive is how long after its last sign of life an attempt counts as running in
+// [Live]: three of the heartbeats that a rank writes every ten seconds.
+const Alive = 30 * time.Second
+
+// Live is Build for a job that may still be running at the moment now,
+// nanoseconds since the Unix epoch. The last attempt is Running when it has no
+// end and gave a sign of life less than [Alive] before now, and that its end
+// is not recorded then is no defect. There is no Series: it takes most of the
+// time.
+func Live(j *Job, now int64) *Report {
+	r := begin(j)
+	running := -1 // the number of the attempt
+	if len(r.Ledger.Attempts) > 0 {
+		last := slices.MaxFunc(r.Ledger.Attempts, func(a, b goodput.AttemptReport) int { return cmp.Compare(a.Attempt, b.Attempt) })
+		if !last.Ended && now-last.Stop < int64(Alive) {
+			running = last.Attempt
+		}
+	}
+	r.Ledger.Flags = slices.DeleteFunc(r.Ledger.Flags, func(f goodput.Flag) bool {
+		return f.Attempt == running && (f.Kind == goodput.NoEnd || f.Kind == goodput.NoHeartbeat)
+	})
+	// Files are written at different moments: a rank whose newest records are
+	// older than those of the others has not stopped. Its others must have been
+	// seen to wait.
+	for i := range j.Attempts {
+		for _, p := range j.Job.Processes {
+			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
+				a.State.SetRank(p.Rank, straggler.Rank{LastSeen: p.LastSeen})
+			}
+		}
+	}
+	r.answer(j, tablesOf(j))
+	for i := range r.Attempts {
+		r.Attempts[i].Running = r.Attempts[i].Number == running
+	}
+	return r
+}
+
+// begin makes a report with what the ledger says.
+func begin(j *Job) *Report {
 	led := j.Ledger.Report(goodput.Query{})
 	r := &Report{
 		Version: Version, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
@@ -27,25 +81,29 @@ func Build(j *Job) *Report {
 	if j.details != nil {
 		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
 	}
-	// The ledger and the steps are independent, and of a large job each takes
-	// seconds.
-	r.Series = &Series{}
-	var wait sync.WaitGroup
-	wait.Go(func() { r.Series.time(j, led) })
+	return r
+}
+
+// tablesOf gives the steps of each attempt.
+func tablesOf(j *Job) []*straggler.Table {
 	tables := make([]*straggler.Table, len(j.Attempts))
 	for i := range j.Attempts {
 		tables[i] = j.Attempts[i].State.Table()
 	}
+	return tables
+}
+
+// answer adds all but the Series.
+func (r *Report) answer(j *Job, tables []*straggler.Table) *steps {
 	r.attempts(j)
+	r.outcomes(starts(j.Skipped, j.Job.SessionTag))
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
-	r.Quality = quality(j, led)
-	wait.Wait()
-	series(j, r.Series, tables, s, r.Verdict.Attempt)
+	r.Quality = quality(j, r.Ledger)
 	r.conclude()
-	return r
+	return s
 }
 
 func losses(led *goodput.Report) []Loss {

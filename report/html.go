@@ -36,11 +36,12 @@ type page struct {
 }
 
 type ledgerRow struct {
-	Name  string
-	Good  bool
-	Share float64
-	Width string
-	Time  int64 // of each rank
+	Category goodput.Category
+	Name     string
+	Good     bool
+	Share    float64
+	Width    string
+	Time     int64 // of each rank
 }
 
 type rankRow struct {
@@ -124,14 +125,14 @@ func newPage(r *Report) (*page, error) {
 func (p *page) ledger() {
 	r := p.R
 	ranks := int64(max(len(r.Ranks), 1))
-	add := func(name string, good bool, share float64, ns int64) {
-		p.Ledger = append(p.Ledger, ledgerRow{name, good, share, strconv.FormatFloat(100*share, 'f', 2, 64), ns / ranks})
+	add := func(c goodput.Category, name string, share float64, ns int64) {
+		p.Ledger = append(p.Ledger, ledgerRow{c, name, c == goodput.Productive, share, strconv.FormatFloat(100*share, 'f', 2, 64), ns / ranks})
 	}
 	if r.Goodput != nil {
-		add("trained the model", true, *r.Goodput, r.Ledger.Categories[goodput.Productive])
+		add(goodput.Productive, "trained the model", *r.Goodput, r.Ledger.Categories[goodput.Productive])
 	}
 	for _, l := range r.Losses {
-		add(words(l.Category), false, l.Share, l.Time)
+		add(l.Category, words(l.Category), l.Share, l.Time)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestNamesAreText(t *testing.T) {
 
 // TestSizes: pages and screens stay small whatever the size of the job.
 func TestSizes(t *testing.T) {
-	for _, c := range []struct{ ranks, steps int }{{1, 3}, {1, 20_000}, {130, 30}} {
+	for _, c := range []struct{ ranks, steps int }{{1, 3}, {1, 20_000}, {130, 30}, {2, 1000}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, jobgen.Attempt{Ranks: c.ranks, Steps: c.steps, Save: 10, Scale: 0.02})
@@ -101,8 +101,14 @@ func TestSizes(t *testing.T) {
 			if n := len(page(t, r)); n > 1<<20 {
 				t.Errorf("%d bytes", n)
 			}
-			if s := r.Series.Steps; s != nil && len(s.Step) > 1000 {
+			if s := r.Series.Steps; s != nil && len(s.Step) > 900 {
 				t.Errorf("%d points", len(s.Step))
+			}
+			if h := r.Series.Heat; h != nil && (len(h.Ranks) > 128 || len(h.Steps) > 240) {
+				t.Errorf("%d rows, %d columns", len(h.Ranks), len(h.Steps))
+			}
+			if l := r.Series.Lanes; l != nil && len(l.Ranks) > 64 || len(r.Series.Time) > 151 {
+				t.Errorf("%d lanes, %d edges", len(l.Ranks), len(r.Series.Time))
 			}
 		})
 	}

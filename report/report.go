@@ -32,7 +32,10 @@ type Report struct {
 	Checkpoints []Checkpoint     `json:"checkpoints,omitempty"`
 	Slowest     []SlowSpan       `json:"slowest_spans,omitempty"`
 	Quality     Quality          `json:"data_quality"`
-	Series      *Series          `json:"series,omitempty"`
+	// Evidence is what stands out in the use of resources, where trainspan run
+	// sampled it, in words.
+	Evidence []string `json:"evidence,omitempty"`
+	Series   *Series  `json:"series,omitempty"`
 }
 
 // Verdict is the answer in short.
@@ -65,8 +68,10 @@ type Loss struct {
 type Attempt struct {
 	Number    int                `json:"attempt"`
 	Start     int64              `json:"start_ns"`
-	Stop      int64              `json:"stop_ns"` // the end or the last sign of life
-	Ended     bool               `json:"ended"`   // properly, on every rank
+	Stop      int64              `json:"stop_ns"`           // the end or the last sign of life
+	Ended     bool               `json:"ended"`             // properly, on every rank
+	Outcome   string             `json:"outcome,omitempty"` // how its command ended, where trainspan run saw it end badly
+	Running   bool               `json:"running,omitempty"` // see [Live]
 	Ranks     int                `json:"ranks"`
 	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
 	LastStep  int64              `json:"last_step"`

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -157,6 +158,72 @@ func TestSeries(t *testing.T) {
 	}
 	if n := len(s.Steps.Median); n != r.Steps.Count || len(s.Steps.Wait) != n || len(s.Steps.Phases["forward"]) != n {
 		t.Errorf("%d points of %d steps", n, r.Steps.Count)
+	}
+}
+
+// TestScreen: a narrower terminal loses no sentence and no number.
+func TestScreen(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	full := strings.Join(report.Screen(r, 100), "\n")
+	if have := strings.Join(screen(t, r), "\n"); have != full {
+		t.Errorf("Text writes another screen:\n%s", have)
+	}
+	for _, columns := range []int{0, 40, 60, 72, 80, 99, 100, 400} {
+		lines := report.Screen(r, columns)
+		for _, l := range lines {
+			if n := utf8.RuneCountInString(l); n > min(max(columns, 40), 100) {
+				t.Errorf("%d columns: %d letters: %s", columns, n, l)
+			}
+		}
+		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
+		if !strings.Contains(text, r.Verdict.Sentence) {
+			t.Errorf("%d columns: the verdict is cut:\n%s", columns, text)
+		}
+		if columns >= 72 && strings.Contains(text, "…") != strings.Contains(full, "…") {
+			t.Errorf("%d columns: something is cut:\n%s", columns, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// TestLive: what the last records of a job that runs do not say yet is no defect
+// of them, and a rank whose newest records are not written yet has not stopped.
+func TestLive(t *testing.T) {
+	dir := t.TempDir()
+	begin := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	end := write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 400, Killed: true, Plain: true, Start: begin})
+	shorten := func(rank, bytes int) {
+		t.Helper()
+		path := filepath.Join(dir, fmt.Sprintf("attempt0-rank%d.pfw", rank))
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Truncate(path, info.Size()-int64(bytes))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for rank := range 4 {
+		shorten(rank, 100) // the collective of the last step
+	}
+	for cut := range 10 {
+		shorten(2, 90)
+		live := report.Live(read(t, dir), end.Add(5*time.Second).UnixNano())
+		a := live.Attempts[0]
+		if !a.Running || a.Ended || a.Straggler.Kind != straggler.Healthy || live.Verdict.Confidence != "high" || live.Series != nil {
+			t.Errorf("%d times shorter: %+v, %s", cut, a, live.Verdict.Sentence)
+		}
+		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "no heartbeat") {
+			t.Errorf("%d times shorter:\n%s", cut, text)
+		}
+	}
+	later := report.Live(read(t, dir), end.Add(report.Alive+time.Second).UnixNano())
+	if text := strings.Join(screen(t, later), "\n"); later.Attempts[0].Running || !strings.Contains(text, "no proper end") || later.Verdict.Confidence != "medium" {
+		t.Errorf("long after its last sign of life:\n%s", text)
+	}
+	// An attempt that another one followed is over, however new it is.
+	write(t, dir, jobgen.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
+	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
+		t.Errorf("%+v", r.Attempts)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 // The size of the screen.
 const (
+	minColumns = 40
 	maxColumns = 100
 	maxLines   = 60
 )
@@ -32,31 +33,78 @@ func JSON(w io.Writer, r *Report) error {
 
 // Text writes a report for people: at most 60 lines of at most 100 letters.
 func Text(w io.Writer, r *Report) error {
-	s := &screen{}
+	lines := Screen(r, maxColumns)
+	if _, err := io.WriteString(w, strings.Join(lines[:min(len(lines), maxLines)], "\n")+"\n"); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// Screen returns what [Text] writes, line by line, for a terminal of so many
+// columns; it uses at least 40 and at most 100 of them. Where there are fewer
+// than 100, sentences take more lines, columns move together, and what then does
+// not fit ends in "…".
+func Screen(r *Report, columns int) []string {
+	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.verdict(r)
 	s.ledger(r)
 	s.attempts(r)
 	s.ranks(r)
 	s.steps(r)
 	s.checkpoints(r)
+	s.evidence(r)
 	s.quality(r)
-	if _, err := io.WriteString(w, strings.Join(s.lines[:min(len(s.lines), maxLines)], "\n")+"\n"); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
+	return s.lines
 }
 
 // screen gathers the lines.
-type screen struct{ lines []string }
+type screen struct {
+	columns int
+	lines   []string
+}
 
+// line adds one row of a table.
 func (s *screen) line(format string, args ...any) {
 	text := strings.TrimRight(clean(fmt.Sprintf(format, args...)), " ")
-	s.lines = append(s.lines, clip(text, maxColumns))
+	s.lines = append(s.lines, clip(text, s.columns))
+}
+
+// say adds a sentence, below a head. It is cut to one line where there is room
+// for most, and takes several where there is not.
+func (s *screen) say(format string, args ...any) {
+	text := clean(fmt.Sprintf(format, args...))
+	if s.columns == maxColumns {
+		s.lines = append(s.lines, clip("  "+text, maxColumns))
+		return
+	}
+	for _, l := range fold(text, s.columns-2) {
+		s.lines = append(s.lines, "  "+l)
+	}
+}
+
+// room is the width of a column: wide on the full screen, narrow on a smaller one.
+func (s *screen) room(wide, narrow int) int {
+	if s.columns < maxColumns {
+		return narrow
+	}
+	return wide
 }
 
 func (s *screen) head(title string) {
 	s.lines = append(s.lines, "")
-	s.line("%s", title)
+	if s.columns == maxColumns {
+		s.line("%s", title)
+		return
+	}
+	for i, l := range fold(clean(title), s.columns-2) {
+		s.lines = append(s.lines, strings.Repeat("  ", min(i, 1))+l)
+	}
+}
+
+// heads adds the names of the columns of a table.
+func (s *screen) heads(format string, args ...any) {
+	s.lines = append(s.lines, "")
+	s.line(format, args...)
 }
 
 // more says how many entries are not shown.
@@ -67,8 +115,8 @@ func (s *screen) more(n int, what string) {
 }
 
 func (s *screen) verdict(r *Report) {
-	lines := fold(clean(r.Verdict.Sentence), maxColumns)
-	if len(lines) > 9 {
+	lines := fold(clean(r.Verdict.Sentence), s.columns)
+	if len(lines) > 9 && s.columns == maxColumns {
 		lines = append(lines[:8], clip(lines[8], maxColumns-2)+" …")
 	}
 	s.lines = append(s.lines, lines...)
@@ -98,7 +146,8 @@ func (s *screen) ledger(r *Report) {
 	}
 	s.head(title)
 	row := func(name string, share float64, ns int64) {
-		s.line("  %-22s %s %8s %11s", clip(name, 22), bar(share, 48), percent(share), duration(ns/ranks))
+		width := s.room(22, 17)
+		s.line("  %-*s %s %8s %11s", width, clip(name, width), bar(share, max(s.columns-width-30, 2)), percent(share), duration(ns/ranks))
 	}
 	row("trained the model", *r.Goodput, r.Ledger.Categories[goodput.Productive])
 	const most = 9
@@ -119,7 +168,8 @@ func (s *screen) attempts(r *Report) {
 	if len(r.Attempts) == 0 {
 		return
 	}
-	s.head("ATTEMPTS              began        lasted   steps              goodput   end")
+	number, began, lasted := s.room(13, 9), s.room(14, 8), s.room(13, 9)
+	s.heads("%-*s %*s %*s   %-18s %7s   end", number, "ATTEMPTS", began, "began", lasted, "lasted", "steps", "goodput")
 	const most = 4
 	list := r.Attempts
 	if len(list) > most {
@@ -128,14 +178,19 @@ func (s *screen) attempts(r *Report) {
 	for i := range list {
 		a := &list[i]
 		end := "no proper end"
-		if a.Ended {
+		switch {
+		case a.Running:
+			end = "running"
+		case a.Outcome != "":
+			end = a.Outcome
+		case a.Ended:
 			end = "ended"
 		}
 		steps := "none"
 		if a.FirstStep >= 0 {
 			steps = fmt.Sprintf("%d … %d", a.FirstStep, a.LastStep)
 		}
-		s.line("  %-11d %14s %13s   %-18s %7s   %s", a.Number, "+"+duration(a.Start-r.Ledger.From), duration(a.Stop-a.Start), clip(steps, 18), percent(a.Goodput), end)
+		s.line("  %-*d %*s %*s   %-18s %7s   %s", number-2, a.Number, began, "+"+duration(a.Start-r.Ledger.From), lasted, duration(a.Stop-a.Start), clip(steps, 18), percent(a.Goodput), end)
 	}
 	s.more(len(r.Attempts)-len(list), "attempt")
 	ranks := int64(max(len(r.Ranks), 1))
@@ -143,7 +198,7 @@ func (s *screen) attempts(r *Report) {
 	slices.SortStableFunc(costly, func(a, b goodput.Disruption) int { return cmp.Compare(b.Total, a.Total) })
 	for i := range costly[:min(len(costly), 3)] {
 		d := &costly[i]
-		s.line("  after %d: %s lost, %s: work %s, down %s, init %s, load %s, warm-up %s", d.After, plural(d.Iterations, "step"),
+		s.say("after %d: %s lost, %s: work %s, down %s, init %s, load %s, warm-up %s", d.After, plural(d.Iterations, "step"),
 			duration(d.Total/ranks), duration((d.LostWork+d.Stall+d.Stretch)/ranks), duration(d.Down/ranks), duration(d.Init/ranks), duration(d.Reload/ranks), duration(d.Warmup/ranks))
 	}
 	s.more(len(costly)-3, "disruption")
@@ -160,7 +215,8 @@ func (s *screen) ranks(r *Report) {
 		return
 	}
 	slices.SortStableFunc(list, func(a, b *Rank) int { return cmp.Compare(b.Excess, a.Excess) })
-	s.head("RANKS                 own work     excess       wait   last in   goodput   host")
+	number, own := s.room(13, 8), s.room(16, 10)
+	s.heads("%-*s %*s %10s %10s %9s %9s   host", number, "RANKS", own, "own work", "excess", "wait", "last in", "goodput")
 	const ends = 3
 	for i, k := range list {
 		if len(list) > 2*ends && i == ends {
@@ -169,7 +225,7 @@ func (s *screen) ranks(r *Report) {
 		if i >= ends && i < len(list)-ends {
 			continue
 		}
-		s.line("  %-11d %16s %10s %10s %9s %9s   %s", k.Rank, milliseconds(k.Own), milliseconds(k.Excess), milliseconds(k.Wait), percent(k.Last), percent(k.Goodput), k.Host)
+		s.line("  %-*d %*s %10s %10s %9s %9s   %s", number-2, k.Rank, own, milliseconds(k.Own), milliseconds(k.Excess), milliseconds(k.Wait), percent(k.Last), percent(k.Goodput), k.Host)
 	}
 }
 
@@ -191,8 +247,8 @@ func (s *screen) steps(r *Report) {
 	if st.Wait != nil {
 		parts = append(parts, "wait "+milliseconds(*st.Wait), "transfer of the collective "+milliseconds(*st.Transfer))
 	}
-	for i, l := range fold(strings.Join(parts, ", "), maxColumns-4) {
-		if i < 2 {
+	for i, l := range fold(strings.Join(parts, ", "), s.columns-4) {
+		if i < 2 || s.columns < maxColumns {
 			s.line("  %s", l)
 		}
 	}
@@ -233,6 +289,6 @@ func (s *screen) quality(r *Report) {
 			s.more(len(list)-i, "remark")
 			break
 		}
-		s.line("  %s", m)
+		s.say("%s", m)
 	}
 }

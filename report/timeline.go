@@ -120,11 +120,10 @@ func (s *steps) steps() Steps {
 
 // Comparable gives what package compare needs of a job.
 func Comparable(j *Job, name string) *compare.Run {
-	tables := make([]*straggler.Table, len(j.Attempts))
+	tables := tablesOf(j)
 	var tokens int64
 	var missing []int
-	for i := range j.Attempts {
-		tables[i] = j.Attempts[i].State.Table()
+	for i := range tables {
 		tokens = max(tokens, tokensOf(tables[i]))
 	}
 	rep := Build(j)

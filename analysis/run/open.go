@@ -58,10 +58,14 @@ var (
 // ErrForeign is why files are skipped that are no telemetry at all.
 var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
 
+// ErrNoTelemetry is why [Open] fails where paths can be read and hold none: a
+// job that has just begun may not have written any.
+var ErrNoTelemetry = errors.New("no trace file and no JSON lines")
+
 // Open finds the telemetry files among paths, which are files or folders.
 // Folders are searched with all folders below them. Files are told by what is
 // in them, not by their names. An error means that a path cannot be read at
-// all, or that there is no telemetry in any.
+// all, or that there is no telemetry in any ([ErrNoTelemetry]).
 func Open(paths ...string) (*Set, error) {
 	s := &Set{}
 	seen := make(map[string]bool)
@@ -91,7 +95,7 @@ func Open(paths ...string) (*Set, error) {
 	}
 	s.join()
 	if len(s.traces)+len(s.records) == 0 {
-		return nil, fmt.Errorf("run: no trace file and no JSON lines in %s", strings.Join(paths, ", "))
+		return nil, fmt.Errorf("run: %w in %s", ErrNoTelemetry, strings.Join(paths, ", "))
 	}
 	return s, nil
 }

@@ -214,10 +214,44 @@ func (p *Process) copies(o *Process) bool {
 		p.RankKnown == o.RankKnown && p.Rank == o.Rank && p.digest == o.digest
 }
 
+// single takes one account of each process: the same may have been recorded in two
+// ways, by its own spans and by a profiler's file, and must not count twice. That
+// of the training wins, then the one that knows more of the time.
+func (j *Job) single() {
+	type ident struct {
+		host string
+		pid  int64
+	}
+	of := make(map[ident][]*Process)
+	for _, p := range j.Processes {
+		if p.PID > 0 && p.Host != "" {
+			of[ident{p.Host, p.PID}] = append(of[ident{p.Host, p.PID}], p)
+		}
+	}
+	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
+		double := slices.ContainsFunc(of[ident{p.Host, p.PID}], func(o *Process) bool {
+			return o != p && o.Start < p.LastSeen && p.Start < o.LastSeen && o.Rank == p.Rank && o.betterThan(p)
+		})
+		if double {
+			j.Helpers = append(j.Helpers, p)
+		}
+		return double
+	})
+}
+
+// betterThan is a strict order among accounts of one process.
+func (p *Process) betterThan(o *Process) bool {
+	if p.Training != o.Training {
+		return p.Training
+	}
+	return cmp.Or(cmp.Compare(p.LastSeen-p.Start, o.LastSeen-o.Start), cmp.Compare(p.Spans, o.Spans), -byTime(p, o)) > 0
+}
+
 // settle tells the training processes from their helpers and numbers them.
 func (j *Job) settle() {
 	slices.SortStableFunc(j.Processes, byTime)
 	j.unite()
+	j.single()
 	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
 		helper := trains && !p.Training || p.Spans == 0 && !p.Training

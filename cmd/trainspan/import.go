@@ -146,6 +146,9 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	if err != nil {
 		return err
 	}
+	if done, err := a.importLeft(ctx, paths, o); done {
+		return err
+	}
 	if done, err := a.importRings(ctx, paths, o); done {
 		return err
 	}

@@ -88,9 +88,30 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	if len(args) == 0 {
 		return nil, usage("no directory is given; name that of a job, such as out/demo")
 	}
-	set, err := jobs.Open(args...)
-	if err != nil {
+	found, err := findJobs(ctx, args)
+	switch {
+	case errors.Is(err, errNoProcess):
+		return nil, badData("%s: %w", strings.Join(args, ", "), err)
+	case err != nil && ctx.Err() == nil:
 		return nil, usage("%s", strings.TrimPrefix(explain(err), "run: "))
+	case err != nil:
+		return nil, err
+	}
+	for _, other := range found[1:] {
+		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it",
+			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes))
+	}
+	return found[0], nil
+}
+
+// errNoProcess is why nothing can be said of files that hold records.
+var errNoProcess = errors.New("no process that trains is in these files")
+
+// findJobs reads all jobs below some paths, the largest first.
+func findJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
+	set, err := jobs.Open(paths...)
+	if err != nil {
+		return nil, err
 	}
 	set.Stop = ctx.Err
 	found, err := report.Read(set)
@@ -98,14 +119,10 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 		return nil, err
 	}
 	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
-		return nil, badData("%s: no process that trains is in these files", strings.Join(args, ", "))
+		return nil, errNoProcess
 	}
-	for _, other := range found[1:] {
-		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it",
-			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes))
-	}
-	found[0].Name = strings.Join(args, " ")
-	return found[0], nil
+	found[0].Name = strings.Join(paths, " ")
+	return found, nil
 }
 
 // checkPage refuses to replace anything but a page: the name of a trace is one

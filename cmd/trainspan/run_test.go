@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +17,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
@@ -56,7 +61,7 @@ type started struct {
 
 // clean is an environment without a launcher.
 func clean(dir string, more ...string) []string {
-	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(), "GORACE=atexit_sleep_ms=0"}
+	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0"}
 	return append(env, more...)
 }
 
@@ -68,8 +73,15 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 		t.Fatal(err)
 	}
 	s := &started{Cmd: exec.Command(filepath.Join(bin, "trainspan"), append([]string{"run"}, args...)...), t: t, dir: dir}
-	s.Dir, s.Env = dir, clean(bin)
+	s.Dir, s.Env = dir, append(clean(bin), "TMPDIR="+t.TempDir())
 	s.Cmd.Stderr = &s.err
+	t.Cleanup(func() { // of those whose telemetry process is killed
+		for _, left := range rundir.FindLeft(dir) {
+			for _, folder := range left.Folders {
+				_ = os.RemoveAll(folder)
+			}
+		}
+	})
 	return s
 }
 
@@ -539,6 +551,112 @@ func TestRunIsKilled(t *testing.T) {
 	}
 }
 
+// When all of trainspan run is killed, the job goes on recording, and an import of
+// the directory brings it in.
+func TestRunAndItsTelemetryAreKilled(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := t.TempDir()
+	const program = `
+from trainspan.dftracer.logger import ai
+import sys
+@ai.compute.forward
+def forward(): pass
+for i in range(10): forward()
+print("ready", flush=True)
+open("go").read()
+for i in range(10): forward()
+open("result", "w").write("went on")
+`
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := prepare(t, dir, "--", python, "train.py")
+	s.begin()
+	s.expect("ready")
+	helper := helperOf(t, s.Process.Pid)
+	r, at := theRun(t, dir)
+	for _, pid := range []int{s.Process.Pid, helper} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(s.Path, args...)
+		cmd.Dir, cmd.Env = dir, s.Env
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if out, status := run("import", at); status != 1 || !strings.Contains(out, "still writes it") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the job", func() bool {
+		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, path := range list {
+			if to, err := os.Readlink(path); err == nil && to == dir {
+				return false
+			}
+		}
+		return true
+	})
+	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on" {
+		t.Errorf("the job wrote %q, %v", text, err)
+	}
+	if out, status := run("import", filepath.Join(dir, rundir.Root)); status != 0 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
+	found := 0
+	for _, path := range traces {
+		if filepath.Base(path) != "resources.pfw.gz" {
+			found += forwards(t, path)
+		}
+	}
+	if found != 20 {
+		t.Errorf("%d spans are in %v", found, traces)
+	}
+	for _, folder := range filepath.SplitList(r.Ring) {
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("%s is left", folder)
+		}
+	}
+}
+
+// forwards counts the forward spans of a trace that may be cut off.
+func forwards(t *testing.T, path string) (n int) {
+	t.Helper()
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			return n
+		}
+		if ev.Phase == dftracer.PhaseComplete && ev.Name == "forward" {
+			n++
+		}
+	}
+}
+
 // Killing the telemetry process leaves everything else alone.
 func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	dir := t.TempDir()
@@ -706,6 +824,74 @@ func TestRunReceivesOTLP(t *testing.T) {
 	}
 	if strings.Contains(s.err.String(), "telemetry lost") {
 		t.Errorf("it says %s", s.err.String())
+	}
+}
+
+// What is received goes on to the user's backend, with its headers, counted.
+func TestRunForwards(t *testing.T) {
+	var spans atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var req collectorpb.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &req) != nil || r.Header.Get("Authorization") != "token" || r.URL.Path != "/v1/traces" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		for _, rs := range req.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				spans.Add(int64(len(ss.GetSpans())))
+			}
+		}
+	}))
+	defer backend.Close()
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--forward", backend.URL, "--", "sh", "-c", "runjob send http 5; runjob train 3 0")
+	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_HEADERS=authorization=token")
+	if status := s.finish(); status != 0 {
+		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	r, _ := theRun(t, dir)
+	if f := r.Forward; f == nil || f.Lost != 0 || f.Sent != f.Spans || f.Sent != r.OTLP.Spans || f.Sent != spans.Load() || f.Sent <= 6 {
+		t.Errorf("run.json says %+v of %+v, the backend got %d", r.Forward, r.OTLP, spans.Load())
+	}
+	backend.Close()
+	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 spans were not sent on") {
+		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+}
+
+// Profiler files of this start are imported, those of earlier ones are not.
+func TestRunImportsProfiles(t *testing.T) {
+	dir := t.TempDir()
+	const profile = `{"schemaVersion":1,"traceEvents":[
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","pid":100,"tid":100,"ts":1778000000000000,"dur":1000,"args":{"External id":1}},
+{"ph":"X","cat":"cpu_op","name":"aten::add","pid":100,"tid":100,"ts":1778000000000100,"dur":10,"args":{"External id":2}}
+],"traceName":"x"}`
+	prof := filepath.Join(dir, "prof")
+	if err := os.Mkdir(prof, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(prof, "old.pt.trace.json")
+	for n, path := range []string{old, filepath.Join(dir, "new")} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, profile, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if past := time.Now().Add(-time.Hour); os.Chtimes(old, past, past) != nil {
+		t.Fatal("the date of a file cannot be set")
+	}
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json")
+	if status := s.finish(); status != 0 || s.err.Len() != 0 {
+		t.Fatalf("status %d: %s", status, s.err.String())
+	}
+	_, at := theRun(t, dir)
+	counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts
+	if counts["pipeline/train.iteration/X"] != 1 {
+		t.Errorf("counts are %v", counts)
+	}
+	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
+		t.Errorf("%v were left in the directory of the profiler", left)
 	}
 }
 

@@ -19,15 +19,17 @@ type painter struct{ on bool }
 // paint returns the painter for w: colours are for terminals whose user has
 // not set NO_COLOR or a TERM that knows none.
 func (a *app) paint(w io.Writer) painter {
-	if a.lookup != nil {
-		if v, _ := a.lookup("NO_COLOR"); v != "" {
-			return painter{}
-		}
-		if v, _ := a.lookup("TERM"); v == "dumb" {
-			return painter{}
-		}
+	noColor, _ := a.env("NO_COLOR")
+	kind, _ := a.env("TERM")
+	return painter{terminal(w) && noColor == "" && kind != "dumb"}
+}
+
+// env looks a variable of the environment up.
+func (a *app) env(name string) (string, bool) {
+	if a.lookup == nil {
+		return "", false
 	}
-	return painter{terminal(w)}
+	return a.lookup(name)
 }
 
 func (p painter) wrap(code, s string) string {

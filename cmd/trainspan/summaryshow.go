@@ -143,7 +143,7 @@ func (a *app) showNames(title string, list []summary.NameStat, n int, p painter)
 // printable keeps control characters of names away from the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
 			return '·'
 		}
 		return r

@@ -111,6 +111,48 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+var (
+	image   = regexp.MustCompile(`(?:src|srcset)="([^"]*)"|!\[[^\]]*\]\(([^)\s]+)\)`)
+	unnamed = regexp.MustCompile(`<img( [^>a][^>]*)?>|!\[\]\([^)]*\)`)
+)
+
+// TestPictures: the pictures of the documents are there, small, all shown, and
+// said in words too.
+func TestPictures(t *testing.T) {
+	shown := make(map[string]bool)
+	for _, p := range pages(t) {
+		for _, m := range unnamed.FindAllString(p.prose(), -1) {
+			t.Errorf("%s: %s has no words for those who do not see it", p.name, m)
+		}
+		for _, m := range image.FindAllStringSubmatch(p.prose(), -1) {
+			shown[filepath.Join(root, filepath.Dir(p.name), m[1]+m[2])] = true
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(root, "docs/pictures/*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	total := int64(0)
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += info.Size(); !shown[f] {
+			t.Errorf("no page shows %s", f)
+		}
+		delete(shown, f)
+	}
+	for f := range shown {
+		if _, err := os.Stat(f); err != nil {
+			t.Errorf("%s is shown and not there", f)
+		}
+	}
+	if total > 300<<10 {
+		t.Errorf("the pictures have %d bytes: make pictures makes smaller ones", total)
+	}
+}
+
 // TestMakeTargets checks the targets that the pages name.
 func TestMakeTargets(t *testing.T) {
 	n := 0

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -187,20 +186,17 @@ func TestPage(t *testing.T) {
 	if out == "" {
 		out = t.TempDir()
 	}
-	for _, theme := range []string{"light", "dark"} {
-		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
-		if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"light", "dark"} {
+		theme(t, ctx, name)
 		open(t, ctx, address)
 		colours := eval[map[string]int](t, ctx, pictures)
 		for _, chart := range []string{"timeline", "ledger", "steps", "heat", "lanes", "comm", "saves"} {
 			if colours[chart] < 2 {
-				t.Errorf("%s: %s has not drawn: %d colours", theme, chart, colours[chart])
+				t.Errorf("%s: %s has not drawn: %d colours", name, chart, colours[chart])
 			}
 		}
-		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (theme == "dark") == strings.Contains(background, "255") {
-			t.Errorf("%s: background %s", theme, background)
+		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (name == "dark") == strings.Contains(background, "255") {
+			t.Errorf("%s: background %s", name, background)
 		}
 		if title := eval[string](t, ctx, `document.title`); !strings.Contains(title, "slow rank") {
 			t.Errorf("title %q", title)
@@ -212,7 +208,7 @@ func TestPage(t *testing.T) {
 		if _, err := png.Decode(bytes.NewReader(shot)); err != nil {
 			t.Error(err)
 		}
-		if err := os.WriteFile(filepath.Join(out, "report-"+theme+".png"), shot, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(out, "report-"+name+".png"), shot, 0o600); err != nil {
 			t.Error(err)
 		}
 	}
@@ -231,6 +227,15 @@ func TestReading(t *testing.T) {
 	}
 	if n := eval[int](t, ctx, `[...document.querySelectorAll(".chart[tabindex='0'][aria-labelledby] canvas[aria-label]")].length`); n < 7 {
 		t.Errorf("%d charts can be reached with the keyboard and have a name", n)
+	}
+	for what, query := range map[string]string{
+		"tables that scroll and cannot be reached with the keyboard": ".scroll:not([tabindex][role=region][aria-label])",
+		"heads of tables that do not say of what":                    "th:not([scope])",
+		"charts without a name":                                      ".chart:not([aria-labelledby])",
+	} {
+		if n := eval[int](t, ctx, fmt.Sprintf("document.querySelectorAll(%q).length", query)); n > 0 {
+			t.Errorf("%d %s", n, what)
+		}
 	}
 	press(t, ctx, "steps", kb.ArrowRight, kb.ArrowRight)
 	keyed := status("steps")
@@ -258,5 +263,26 @@ func TestReading(t *testing.T) {
 	}
 	for _, b := range bad() {
 		t.Error(b)
+	}
+}
+
+// TestNarrow: on a small screen nothing but tables scrolls sideways, and the
+// charts are drawn as wide as there is room.
+func TestNarrow(t *testing.T) {
+	ctx := browser(t)
+	address := writePage(t)
+	for _, width := range []int64{360, 640, 900} {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 800)); err != nil {
+			t.Fatal(err)
+		}
+		open(t, ctx, address)
+		if wide := eval[int64](t, ctx, `document.documentElement.scrollWidth`); wide > width {
+			t.Errorf("the page is %d wide on a screen of %d", wide, width)
+		}
+		for chart, colours := range eval[map[string]int](t, ctx, pictures) {
+			if colours < 2 {
+				t.Errorf("%d: %s has not drawn", width, chart)
+			}
+		}
 	}
 }

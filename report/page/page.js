@@ -31,14 +31,17 @@ function look(name) {
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colour = name => look(name)[dark.matches ? 1 : 0];
 
-// pattern makes the fill of a kind of time.
-const patterns = new Map();
+// pattern makes the fill of a kind of time, from a tile.
+const patterns = new Map(), blank = document.createElement("canvas").getContext("2d");
 function pattern(name) {
   const key = name + dark.matches + ratio();
-  if (patterns.has(key)) return patterns.get(key);
-  const c = colour(name), kind = look(name)[2], n = Math.round(8 * ratio()), tile = document.createElement("canvas");
-  tile.width = tile.height = n;
-  const x = tile.getContext("2d");
+  if (!patterns.has(key)) patterns.set(key, blank.createPattern(tile(name), "repeat"));
+  return patterns.get(key);
+}
+function tile(name) {
+  const c = colour(name), kind = look(name)[2], n = Math.round(8 * ratio()), square = document.createElement("canvas");
+  square.width = square.height = n;
+  const x = square.getContext("2d");
   x.fillStyle = css("--bg");
   x.fillRect(0, 0, n, n);
   x.globalAlpha = kind === "solid" ? 1 : kind === "empty" ? 0.6 : 0.45;
@@ -52,9 +55,7 @@ function pattern(name) {
   if (kind === "across") line(0, .5, 1, .5);
   if (kind === "upright") line(.5, 0, .5, 1);
   if (kind === "dots") for (const [a, b] of [[.25, .25], [.75, .75]]) { x.beginPath(); x.arc(a * n, b * n, n / 7, 0, 7); x.fill(); }
-  const p = x.createPattern(tile, "repeat");
-  patterns.set(key, p);
-  return p;
+  return square;
 }
 
 const words = name => name.replace(/^custom\./, "").replaceAll("_", " ");
@@ -73,6 +74,8 @@ function time(ns) {
   const m = Math.round(s / 60);
   return m < 2880 ? Math.floor(m / 60) + "h " + String(m % 60).padStart(2, "0") + "m" : (m / 1440).toFixed(1) + " d";
 }
+// tick writes the marks of an axis of milliseconds.
+const tick = v => v == null ? "" : Math.abs(v) >= 1e4 ? time(v * 1e6) : +v.toPrecision(6) + " ms";
 // seconds writes the marks of a time axis.
 const seconds = v => v === 0 ? "0" : v < 120 ? +v.toFixed(3) + " s" : v < 7200 ? +(v / 60).toFixed(2) + " min" : v < 2 * 86400 ? +(v / 3600).toFixed(2) + " h" : +(v / 86400).toFixed(2) + " d";
 const percent = v => (100 * v).toFixed(1) + " %";
@@ -101,7 +104,7 @@ function table(box, title, heads, rows) {
   element("summary", {}, d, title);
   d.addEventListener("toggle", () => {
     if (!d.open || d.childElementCount > 1) return;
-    const t = element("table", {}, element("div", {class: "scroll", tabindex: "0"}, d)), head = element("tr", {}, element("thead", {}, t)), body = element("tbody", {}, t);
+    const t = element("table", {}, element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title}, d)), head = element("tr", {}, element("thead", {}, t)), body = element("tbody", {}, t);
     for (const h of heads) element("th", {scope: "col"}, head, h);
     for (const row of rows()) {
       const r = element("tr", {}, body);
@@ -124,7 +127,7 @@ function chart(box, spec) {
       x: {time: false, auto: false, min: full[0], max: full[1], range: (u, lo, hi) => lo == null || !(hi - lo > 0) ? full : [Math.max(lo, full[0]), Math.min(hi, full[1])]},
       y: {range: spec.y, dir: spec.rows ? -1 : 1}, // rows are read from top to bottom
     },
-    axes: [axis(spec.xAxis), axis({size: 74, ...spec.yAxis})],
+    axes: [axis({size: 34, ...spec.xAxis}), axis({size: 74, ...spec.yAxis})],
     series: [{}, ...spec.series],
     cursor: {drag: {x: true, y: false}, y: !!spec.rows, points: {show: !spec.paint && !spec.noPoints}, bind: {dblclick: u => () => u.setScale("x", {min: full[0], max: full[1]})}, sync: spec.sync ? {key: spec.sync} : undefined},
     hooks: {
@@ -146,6 +149,7 @@ function chart(box, spec) {
         x.beginPath(); x.rect(b.left, b.top, b.width, b.height); x.clip();
         if (spec.above) spec.above(u, x);
         x.restore();
+        if (!box.dataset.drawn) performance.mark("drawn");
         box.dataset.drawn = "yes";
       }],
     },
@@ -197,7 +201,7 @@ const charts = {
     const list = [...new Set(S.attempts.map(a => a.attempt))].sort((a, b) => a - b), row = new Map(list.map((a, i) => [a, i]));
     const end = S.time_ns.at(-1) / 1e9, n = list.length;
     return chart(box, {
-      label: `Timeline of ${n} attempts`, height: Math.min(70 + 34 * n, 420), x: [0, end], y: [-.6, n - .4], sync: "time", rows: n,
+      label: `Timeline of ${n} attempts`, height: Math.min(50 + 34 * n, 420), x: [0, end], y: [-.6, n - .4], sync: "time", rows: n,
       data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
       keys: 101, keyAt: i => end * i / 100,
       xAxis: {values: (u, v) => v.map(seconds)},
@@ -251,8 +255,8 @@ const charts = {
       data: [x, ...sums.toReversed(), s.median_ms, far],
       series: [...names.toReversed().map(p => ({label: p, fill: () => pattern(p), stroke: "transparent", width: 0, points: {show: false}})), line,
         {label: "far longer", stroke: css("--fg"), paths: () => null, points: {show: true, size: 7, fill: css("--bg"), width: 2}}],
-      xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 20, labelFont: "12px system-ui, sans-serif"},
-      yAxis: {values: (u, v) => v.map(ms)},
+      xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
+      yAxis: {values: (u, v) => v.map(tick)},
       above(u, c) { attempts(u, c, s.attempt); },
       hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step, ● one that took far longer.",
       say(i) {
@@ -275,9 +279,9 @@ const charts = {
     const excess = (r, c) => { const v = raw.charCodeAt(r * cols + c); return v === 255 ? "at least " + ms(h.scale_ms) : ms(v / 255 * h.scale_ms); };
     const rank = r => many > 1 ? `${h.first_rank[r]} to ${(h.first_rank[r + 1] ?? h.first_rank[r] + many) - 1}` : h.first_rank[r];
     const u = chart(box, {
-      label: "Heat map of the excess of each rank in each step", height: Math.min(Math.max(60 + rows * 14, 130), 480), x: [-.5, cols - .5], y: [-.5, rows - .5], rows,
+      label: "Heat map of the excess of each rank in each step", height: Math.min(60 + rows * (rows <= 8 ? 24 : 14), 480), x: [-.5, cols - .5], y: [-.5, rows - .5], rows,
       data: [[0, cols - 1], [null, null]], series: [{}], keys: cols, keyAt: i => i,
-      xAxis: {values: (u, v) => v.map(i => whole(i) && h.first_step[i] != null ? h.first_step[i] : ""), grid: {show: false}, label: "step", labelSize: 20, labelFont: "12px system-ui, sans-serif"},
+      xAxis: {values: (u, v) => v.map(i => whole(i) && h.first_step[i] != null ? h.first_step[i] : ""), grid: {show: false}, label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
       yAxis: {values: (u, v) => v.map(i => whole(i) && h.first_rank[i] != null ? "rank " + h.first_rank[i] : ""), grid: {show: false}, ...(rows <= 16 ? {splits: () => h.first_rank.map((_, i) => i)} : {})},
       paint(u, c) {
         c.imageSmoothingEnabled = false;
@@ -305,12 +309,12 @@ const charts = {
     return u;
   },
   lanes(box) {
-    const l = S.lanes, n = l.ranks.length, tall = Math.min(Math.max(70 + n * 20, 130), 900), slow = new Set(data.slow);
+    const l = S.lanes, n = l.ranks.length, tall = Math.min(48 + n * (n <= 8 ? 28 : 20), 900), slow = new Set(data.slow);
     const ends = l.ranks.map((_, i) => l.parts.reduce((t, p) => t + Math.max(p.ms[i] || 0, 0), 0)), end = Math.max(...ends, l.period_ms);
     return chart(box, {
       label: `What each rank did in step ${l.step}`, height: tall, x: [0, end], y: [-.6, n - .4], rows: n, keys: 101, keyAt: i => end * i / 100,
       data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
-      xAxis: {values: (u, v) => v.map(ms)},
+      xAxis: {values: (u, v) => v.map(tick)},
       yAxis: {splits: () => l.ranks.map((_, i) => i), values: (u, v) => v.map(i => (slow.has(l.ranks[i]) ? "▶ " : "") + "rank " + l.ranks[i]), grid: {show: false}},
       paint(u, x) {
         for (let i = 0; i < n; i++) {
@@ -340,8 +344,8 @@ const charts = {
       label: "Waiting for other ranks and transferring, step by step", x: [0, Math.max(n - 1, 1)], y: [0, top],
       data: [s.step.map((_, i) => i), s.wait_ms, s.transfer_ms],
       series: [{label: "wait", stroke: css("--fg"), width: 1.5, dash: [6, 3], points: {show: false}}, {label: "transfer", stroke: send, width: 2, points: {show: false}}],
-      xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 20, labelFont: "12px system-ui, sans-serif"},
-      yAxis: {values: (u, v) => v.map(ms)}, hint: "Dashed: waiting for other ranks. Solid: transferring.",
+      xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
+      yAxis: {values: (u, v) => v.map(tick)}, hint: "Dashed: waiting for other ranks. Solid: transferring.",
       above(u, c) { attempts(u, c, s.attempt); },
       say: i => i == null ? "" : `Attempt ${s.attempt[i]}, step ${s.step[i]}: waiting ${ms(s.wait_ms[i])}, transferring ${ms(s.transfer_ms[i])}`,
       table: ["Table of waiting and transferring", ["attempt", "step", "wait", "transfer"], () => s.step.map((v, i) => [s.attempt[i], v, ms(s.wait_ms[i]), ms(s.transfer_ms[i])])],
@@ -354,7 +358,7 @@ const charts = {
       label: "How long each checkpoint took", x: [-.6, n - .4], y: [0, Math.max(...both) * 1.1 || 1], noPoints: true,
       data: [x, both, s.blocking],
       series: [{label: "background", fill: () => pattern("wait"), stroke: css("--fg"), width: 1, paths: bars, points: {show: false}}, {label: "blocking", fill: () => pattern("checkpoint"), stroke: css("--fg"), width: 1, paths: bars, points: {show: false}}],
-      xAxis: {values: (u, v) => v.map(i => whole(i) && i >= 0 && i < n ? name(i) : ""), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500], grid: {show: false}}, yAxis: {values: (u, v) => v.map(ms)},
+      xAxis: {values: (u, v) => v.map(i => whole(i) && i >= 0 && i < n ? name(i) : ""), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500], grid: {show: false}}, yAxis: {values: (u, v) => v.map(tick)},
       hint: "Hatched: held up the training. Plain: in the background.",
       say: i => i == null ? "" : `Attempt ${s.attempt[i]}, ${name(i)}: held up the training for ${ms(s.blocking[i])}, in the background ${ms(s.background[i])}`,
     });
@@ -398,6 +402,11 @@ function drawAll() {
   for (const box of document.querySelectorAll(".chart")) {
     box.replaceChildren();
     live.push(charts[box.dataset.chart](box));
+  }
+  // The bars of the table are filled as the pictures are.
+  for (const bar of document.querySelectorAll("td.bar i[data-category]")) {
+    const t = tile(bar.dataset.category);
+    bar.style.background = `url(${t.toDataURL()}) 0 0 / ${t.width / ratio()}px`;
   }
 }
 dark.addEventListener("change", drawAll);

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
@@ -40,6 +41,11 @@ type Attempt struct {
 	Late int64
 }
 
+// firstHeartbeat is when the first heartbeat of a process must be there, in
+// nanoseconds: it is written after ten seconds, and then on disk within a few.
+// That a shorter attempt has none says nothing about who writes its files.
+const firstHeartbeat = int64(15 * time.Second)
+
 // Iteration is one training iteration of one rank.
 type Iteration struct {
 	Step       int64 // its number, or how many came before it where none is recorded
@@ -62,7 +68,7 @@ func (c *Collector) Attempts(j *run.Job) []Attempt {
 			byNumber[p.Attempt] = a
 		}
 		info := straggler.Rank{Host: p.Host}
-		if p.Heartbeats {
+		if p.Heartbeats || p.LastSeen-p.Start < firstHeartbeat {
 			info.LastSeen = p.LastSeen
 		}
 		a.State.AddRank(p.Rank, info, s.state)

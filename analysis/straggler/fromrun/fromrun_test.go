@@ -85,6 +85,34 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
+// TestUnevenFiles: of ranks that are killed together, the one whose newest
+// records were not written yet did not stop before the others.
+func TestUnevenFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true, Plain: true})
+	shorten := func(rank, lines int) {
+		t.Helper()
+		path := filepath.Join(dir, fmt.Sprintf("attempt0-rank%d.pfw", rank))
+		text, err := os.ReadFile(path)
+		if err == nil {
+			all := bytes.SplitAfter(text, []byte("\n"))
+			err = os.WriteFile(path, bytes.Join(all[:len(all)-1-lines], nil), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for rank := range 4 {
+		shorten(rank, 1) // the collective of the last step
+	}
+	for cut := 1; cut < 8; cut++ {
+		shorten(2, 1)
+		if v := attempts(t, dir)[0].State.Verdict(); v.Kind != straggler.Healthy {
+			t.Errorf("%d lines less: %s", cut, v.Sentence)
+		}
+	}
+}
+
 // TestOrderOfLines: the order of lines and copies of files change nothing.
 func TestOrderOfLines(t *testing.T) {
 	dir := t.TempDir()

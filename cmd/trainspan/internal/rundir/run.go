@@ -40,6 +40,7 @@ type Run struct {
 	Trainspan string `json:"trainspan"` // version of the program
 
 	Name    string `json:"name"`
+	Session string `json:"session_tag"`   // what all starts of the job have in common
 	Job     string `json:"job,omitempty"` // id at the launcher
 	Attempt int    `json:"attempt"`       // of the job, from 0
 
@@ -166,20 +167,32 @@ func Read(path string) (*Run, error) {
 	return r, nil
 }
 
-// Rings gives the folders of rings that the starts below some folders left
-// behind: a start whose telemetry process was killed reads none of its own.
-func Rings(dirs ...string) (out []string) {
+// Left is a start that may have left rings unread: its telemetry process was killed.
+type Left struct {
+	Dir     string // where its files are
+	Run     *Run
+	Folders []string // of rings, those that are there
+}
+
+// FindLeft finds such starts below some folders.
+func FindLeft(dirs ...string) (out []Left) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || !runName.MatchString(d.Name()) {
 				return nil //nolint:nilerr // others look for what cannot be read
 			}
-			if r, err := Read(path); err == nil {
-				for _, folder := range filepath.SplitList(r.Ring) {
-					if info, err := os.Stat(folder); err == nil && info.IsDir() {
-						out = append(out, folder)
-					}
+			r, err := Read(path)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			left := Left{Dir: filepath.Dir(path), Run: r}
+			for _, folder := range filepath.SplitList(r.Ring) {
+				if info, err := os.Stat(folder); err == nil && info.IsDir() {
+					left.Folders = append(left.Folders, folder)
 				}
+			}
+			if len(left.Folders) > 0 {
+				out = append(out, left)
 			}
 			return nil
 		})

@@ -117,8 +117,8 @@ func TestFile(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 	}
-	if got := rundir.Rings(filepath.Dir(dir)); !slices.Equal(got, []string{rings}) {
-		t.Errorf("rings are %v", got)
+	if got := rundir.FindLeft(filepath.Dir(dir)); len(got) != 1 || got[0].Dir != dir || !slices.Equal(got[0].Folders, []string{rings}) {
+		t.Errorf("left are %+v", got)
 	}
 	newer := filepath.Join(dir, "newer.json")
 	if err := os.WriteFile(newer, []byte(`{"version":99}`), 0o600); err != nil {

@@ -48,7 +48,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	if err := python.Unpack(filepath.Join(client, "python")); err != nil {
 		return err
 	}
-	rings := []string{filepath.Join(client, "rings")}
+	rings := []string{filepath.Join(client, folderRings)}
 	if err := os.Mkdir(rings[0], 0o700); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 
 // folder makes a folder that only this user can read.
 func (p *pythonSide) folder(in string) (string, error) {
-	dir, err := os.MkdirTemp(in, "trainspan-*")
+	dir, err := os.MkdirTemp(in, folderPrefix+"*")
 	if err == nil {
 		p.dirs = append(p.dirs, dir)
 	}

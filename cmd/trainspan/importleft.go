@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/ring"
+)
+
+// importLeft writes what the rings hold that a trainspan run has left behind
+// because it was killed with all that belongs to it. What was read is deleted.
+// It reports false where nothing is left below the paths.
+func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) (bool, error) {
+	done := false
+	var errs []error
+	for _, left := range rundir.FindLeft(paths...) {
+		if left.Run.State == rundir.Running && processLives(left.Run.PID) {
+			a.problem("%s: is being recorded; import what is left when that has ended", left.Dir)
+			done = true
+			continue
+		}
+		all, err := python.Rings(left.Folders...)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		var rings []string
+		for _, path := range all {
+			if pid := writerOf(path); processLives(pid) {
+				a.problem("%s: process %d still writes it; import it when that has ended", path, pid)
+			} else {
+				rings = append(rings, path)
+			}
+		}
+		done = done || len(all) > 0
+		if len(rings) > 0 {
+			errs = append(errs, a.importRun(ctx, &left, rings, o))
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// importRun writes the rings of one start into its directory.
+func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, o *importOptions) error {
+	d, err := parseDialect(o.dialect)
+	if err != nil {
+		return err
+	}
+	if o.output == "-" || isTrace(o.output) {
+		return usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
+	}
+	r := left.Run
+	st, err := python.Import(ctx, rings, python.Options{
+		Out: cmp.Or(o.output, left.Dir), Job: cmp.Or(o.job, r.Job), Attempt: r.Attempt,
+		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.err, nil)),
+	})
+	a.judgeRings(&st)
+	if err != nil {
+		return importError(err)
+	}
+	for _, path := range rings {
+		_ = os.Remove(path) // else it is imported once more, which is said by its name
+		_ = os.Remove(strings.TrimSuffix(path, ring.Ext) + ".names")
+	}
+	for _, folder := range left.Folders {
+		if more, err := python.Rings(folder); err == nil && len(more) == 0 {
+			_ = os.RemoveAll(session.Folder(folder)) // as above
+		}
+	}
+	return a.showRings(&st, o)
+}
+
+// ringName finds the number of the process in the name of a ring.
+var ringName = regexp.MustCompile(`-(\d+)-[0-9a-f]+\.`)
+
+func writerOf(path string) int {
+	m := ringName.FindStringSubmatch(filepath.Base(path))
+	if m == nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(m[1])
+	return pid
+}
+
+// processLives reports whether there is a process of that number on this machine
+// that has not ended.
+func processLives(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(text[max(bytes.LastIndexByte(text, ')'), 0):]), " ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}

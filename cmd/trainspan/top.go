@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+)
+
+func newTop(a *app) *cobra.Command {
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "top DIR...",
+		Short: "Show a running job's report, and renew it while the files grow",
+		Long: `Shows the screen of "trainspan report" for a job that is running, and renews it
+as its files grow: of one rank or of a thousand, on the machine that trains or
+wherever the files can be read. An empty directory is waited for.
+
+It reads all files again when they have changed, and takes at most a fifth of one
+processor core for that: after a reading that took long it waits longer. The
+first line says when the files were read and when they will be next.
+
+Keys: q ends it, r reads at once, ? lists all keys.`,
+		Example: `  trainspan top out/demo
+  trainspan top /shared/runs/4711 --interval 30s`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.top(cmd.Context(), args, interval) },
+	}
+	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "shortest time between two readings")
+	return cmd
+}
+
+func (a *app) top(ctx context.Context, args []string, interval time.Duration) error {
+	if len(args) == 0 {
+		return usage("no directory is given; name that of a job, such as out/demo")
+	}
+	if interval <= 0 {
+		return usage("--interval %v: give a time above 0", interval)
+	}
+	for _, path := range args {
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
+	}
+	if v, _ := a.env("TERM"); !terminal(a.out) || v == "dumb" {
+		return usage("top draws on a terminal, and standard output is none; trainspan report prints the same screen once")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // a reading that is under way then ends; nobody waits for it
+	m := newTopModel(ctx, &topReader{paths: args, interval: interval, now: time.Now}, a.paint(a.out))
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.out), tea.WithoutSignalHandler()}
+	if f, ok := a.in.(*os.File); ok && terminal(f) { // otherwise it opens the terminal itself
+		options = append(options, tea.WithInput(f))
+	}
+	// Version 2 of Bubble Tea: version 1 asks the terminal for its colours, and
+	// waits for the answer, at the start of every command that it is linked into.
+	_, err := tea.NewProgram(m, options...).Run()
+	if errors.Is(err, context.Canceled) { // an interrupt is a way to end it
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("top: %w; trainspan report prints the same screen once", err)
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/report"
+)
+
+// noon is when the tests of top take place.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func fixed() time.Time { return noon }
+
+func newTestModel() *topModel {
+	return newTopModel(context.Background(), &topReader{paths: []string{"out/job"}, interval: time.Second, now: fixed}, painter{})
+}
+
+func update(m *topModel, msgs ...tea.Msg) (cmd tea.Cmd) {
+	for _, msg := range msgs {
+		_, cmd = m.Update(msg)
+	}
+	return cmd
+}
+
+// screenOf gives the lines of the screen and checks that they fit.
+func screenOf(t *testing.T, m *topModel) []string {
+	t.Helper()
+	v := m.View()
+	if !v.AltScreen {
+		t.Error("the screen of the shell would be written over")
+	}
+	lines := strings.Split(v.Content, "\n")
+	if len(lines) > max(m.height, 1) {
+		t.Errorf("%d lines on a screen of %d", len(lines), m.height)
+	}
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l); n > m.width {
+			t.Errorf("%d letters on a screen of %d: %q", n, m.width, l)
+		}
+	}
+	return lines
+}
+
+func key(text string) tea.KeyPressMsg {
+	special := map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "esc": tea.KeyEscape}
+	if code, ok := special[text]; ok {
+		return tea.KeyPressMsg{Code: code}
+	}
+	if letter, ok := strings.CutPrefix(text, "ctrl+"); ok {
+		return tea.KeyPressMsg{Code: rune(letter[0]), Mod: tea.ModCtrl}
+	}
+	return tea.KeyPressMsg{Code: rune(text[0]), Text: text}
+}
+
+// faultyReport is the report of a job with a slow rank.
+func faultyReport(t *testing.T) *report.Report {
+	t.Helper()
+	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})
+	found, err := findJobs(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.Live(found[0], noon.UnixNano())
+}
+
+func TestTopShowsWhatWasRead(t *testing.T) {
+	m := newTestModel()
+	m.Init()
+	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "reading since 12:00:00") {
+		t.Errorf("before the first reading:\n%s", got)
+	}
+	update(m, topReading{at: noon, rest: time.Second, waiting: "there is nothing"})
+	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "Waiting for telemetry in out/job:") || !strings.Contains(got, "there is nothing.") {
+		t.Errorf("without telemetry:\n%s", got)
+	}
+	r := faultyReport(t)
+	update(m, tea.WindowSizeMsg{Width: 100, Height: 60}, topReading{at: noon.Add(time.Second), took: time.Second, rest: 4 * time.Second, report: r, others: 2})
+	lines := screenOf(t, m)
+	got := strings.Join(lines, "\n")
+	for _, want := range []string{"out/job · read 12:00:01 · records up to 11:59:", "next 12:00:06", "2 other jobs not shown", "Rank 2 (node-a0)", "STEPS  5", "q quit"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "↑↓") || len(lines) != 60 {
+		t.Errorf("%d lines, of which none is out of sight:\n%s", len(lines), got)
+	}
+	// On a narrow screen the times are not cut off by a long name.
+	m.reader.paths = []string{"/shared/runs/of/the/team/2026-11-20/large-model/out/job-with-a-long-name"}
+	update(m, tea.WindowSizeMsg{Width: 80, Height: 24})
+	if got := screenOf(t, m)[0]; !strings.Contains(got, "next 12:00:06") || !strings.Contains(got, "…") {
+		t.Error(got)
+	}
+	m.reader.paths = []string{"out/job"}
+	update(m, tea.WindowSizeMsg{Width: 100, Height: 60})
+	// The same files again, then none that can be read: the report stays.
+	update(m, topReading{at: noon.Add(10 * time.Second), same: true})
+	if got := screenOf(t, m)[0]; !strings.Contains(got, "read 12:00:01") || !strings.Contains(got, "nothing new at 12:00:10") {
+		t.Error(got)
+	}
+	update(m, topReading{at: noon.Add(20 * time.Second), err: errors.New("the disk\nis gone")})
+	if got := screenOf(t, m); !strings.Contains(got[0], "the disk; is gone at 12:00:20") || !strings.Contains(strings.Join(got, "\n"), "Rank 2 (node-a0)") {
+		t.Error(got[0])
+	}
+}
+
+func TestTopOnSmallScreens(t *testing.T) {
+	r := faultyReport(t)
+	for _, size := range [][2]int{{0, 0}, {1, 1}, {20, 2}, {39, 3}, {60, 10}, {80, 24}, {99, 30}, {100, 40}, {300, 100}} {
+		m := newTestModel()
+		update(m, tea.WindowSizeMsg{Width: size[0], Height: size[1]}, topReading{at: noon, report: r})
+		all := len(m.body())
+		seen := make(map[string]bool)
+		for i := range all + 3 {
+			lines := screenOf(t, m)
+			for _, l := range lines {
+				seen[l] = true
+			}
+			if note := lines[len(lines)-1]; size[0] >= 60 && size[1] < 24 && !regexp.MustCompile(`lines \d+ to \d+ of \d+`).MatchString(note) {
+				t.Errorf("%v, %d lines down: %q does not say that there is more", size, i, note)
+			}
+			update(m, key("down"))
+		}
+		if size[1] > 2 && m.top != max(all-m.room(), 0) {
+			t.Errorf("%v: scrolled to line %d of %d", size, m.top, all)
+		}
+		if size[0] >= 60 && size[1] > 2 {
+			for _, l := range m.body() {
+				if !seen[l] {
+					t.Errorf("%v: %q is never seen", size, l)
+				}
+			}
+		}
+	}
+}
+
+func TestTopKeys(t *testing.T) {
+	m := newTestModel()
+	update(m, tea.WindowSizeMsg{Width: 100, Height: 12}, topReading{at: noon, report: faultyReport(t)})
+	all := len(m.body())
+	for _, c := range []struct {
+		key string
+		top int
+	}{
+		{"down", 1}, {"j", 2}, {"k", 1}, {"up", 0}, {"up", 0}, {"pgdown", 9}, {"b", 0}, {"f", 9}, {"pgup", 0}, {"G", all - 10}, {"down", all - 10}, {"home", 0}, {"end", all - 10}, {"g", 0}, {"x", 0},
+	} {
+		if update(m, key(c.key)); m.top != c.top {
+			t.Errorf("%s: line %d, want %d", c.key, m.top, c.top)
+		}
+	}
+	update(m, key("G"), key("?"))
+	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "read the files now") || strings.Contains(got, "STEPS") {
+		t.Errorf("help:\n%s", got)
+	}
+	update(m, key("esc"))
+	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "trained the model") {
+		t.Errorf("after help:\n%s", got)
+	}
+	for _, k := range []string{"q", "ctrl+c"} {
+		cmd := update(m, key(k))
+		if cmd == nil || !reflect.DeepEqual(cmd(), tea.Quit()) {
+			t.Errorf("%s does not end it", k)
+		}
+	}
+	if cmd := update(m, key("ctrl+z")); cmd == nil || !reflect.DeepEqual(cmd(), tea.Suspend()) {
+		t.Error("Ctrl-Z does not suspend it")
+	}
+}
+
+// One reading at a time: r starts one now, and the timer that it overtook none.
+func TestTopReadsOneAtATime(t *testing.T) {
+	m := newTestModel()
+	if m.Init() == nil {
+		t.Fatal("nothing is read at the start")
+	}
+	if update(m, key("r")) != nil || update(m, topDue{m.turn}) != nil {
+		t.Error("a second reading begins beside the first")
+	}
+	if update(m, topSlow{m.turn}); !m.slow {
+		t.Error("a long reading is not shown")
+	}
+	if update(m, topReading{at: noon}) == nil {
+		t.Error("no timer for the next reading")
+	}
+	old := m.turn
+	if update(m, key("r")) == nil {
+		t.Error("r reads nothing")
+	}
+	update(m, topReading{at: noon})
+	if update(m, topDue{old}) != nil {
+		t.Error("a timer from before r starts a reading")
+	}
+	if update(m, topDue{m.turn}) == nil {
+		t.Error("the timer starts no reading")
+	}
+}
+
+func TestTopReader(t *testing.T) {
+	dir := t.TempDir()
+	now := noon
+	r := &topReader{paths: []string{dir}, interval: 10 * time.Millisecond, now: func() time.Time { return now }}
+	got := r.read(t.Context(), true)
+	if got.err != nil || got.report != nil || !strings.Contains(got.waiting, "no trace file") || !strings.Contains(got.waiting, "0 files") {
+		t.Errorf("an empty directory: %+v", got)
+	}
+	if got := r.read(t.Context(), false); !got.same || got.rest != r.interval {
+		t.Errorf("still empty: %+v", got)
+	}
+
+	// A file appears, half written, and grows.
+	source := makeJob(t, t.TempDir(), jobgen.Attempt{Ranks: 1, Steps: 4000, Killed: true, Start: noon.Add(-5 * time.Minute)})
+	files, err := os.ReadDir(source)
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(filepath.Join(source, files[0].Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	grow := func(n int) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, files[0].Name()), text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grow(0)
+	if got := r.read(t.Context(), false); got.err != nil || got.report != nil || got.waiting == "" {
+		t.Errorf("an empty file: %+v", got)
+	}
+	last := 0
+	for _, n := range []int{len(text) / 3, len(text) / 2, len(text)} {
+		grow(n)
+		now = now.Add(time.Second)
+		got := r.read(t.Context(), false)
+		if got.err != nil || got.report == nil || got.report.Steps.Count <= last {
+			t.Fatalf("%d of %d bytes: %+v", n, len(text), got)
+		}
+		last = got.report.Steps.Count
+	}
+	if got := r.read(t.Context(), false); !got.same {
+		t.Errorf("nothing has changed: %+v", got)
+	}
+	if got := r.read(t.Context(), true); got.same || got.report == nil {
+		t.Errorf("forced: %+v", got)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.read(t.Context(), false); got.err == nil || got.rest < r.interval {
+		t.Errorf("the directory is gone: %+v", got)
+	}
+}
+
+// From the begin of a reading to that of the next, the readings take at most a
+// fifth of one core.
+func TestTopPause(t *testing.T) {
+	const ms = time.Millisecond
+	r := &topReader{interval: 2000 * ms}
+	for _, c := range []struct{ took, cpu, want time.Duration }{
+		{10 * ms, 15 * ms, 2000 * ms},      // a small job: the interval
+		{1000 * ms, 1000 * ms, 4000 * ms},  // one core: four times as long as it took
+		{1000 * ms, 8000 * ms, 39000 * ms}, // eight cores
+		{9000 * ms, 100 * ms, 9000 * ms},   // a slow disk
+		{3000 * ms, 0, 3000 * ms},          // the processor time is not known
+	} {
+		if got := r.pause(c.took, c.cpu); got != c.want || got+c.took < topShare*c.cpu {
+			t.Errorf("after %v with %v of processor time: %v, want %v", c.took, c.cpu, got, c.want)
+		}
+	}
+}
+
+// A job that gave a sign of life just now is running; when it gives none for
+// some time it is not, though no file has changed.
+func TestTopSeesThatAJobStopped(t *testing.T) {
+	dir := makeJob(t, t.TempDir(), jobgen.Attempt{Ranks: 2, Steps: 100, Killed: true, Start: noon.Add(-8 * time.Second)})
+	now := noon
+	r := &topReader{paths: []string{dir}, interval: time.Second, now: func() time.Time { return now }}
+	got := r.read(t.Context(), true)
+	if got.report == nil || !got.report.Attempts[0].Running || strings.Contains(strings.Join(report.Screen(got.report, 100), "\n"), "no proper end") {
+		t.Fatalf("a running job: %+v", got)
+	}
+	now = noon.Add(10 * time.Second)
+	if got := r.read(t.Context(), false); !got.same {
+		t.Errorf("ten seconds later: %+v", got)
+	}
+	now = noon.Add(time.Minute)
+	if got := r.read(t.Context(), false); got.report == nil || got.report.Attempts[0].Running || !strings.Contains(strings.Join(report.Screen(got.report, 100), "\n"), "no proper end") {
+		t.Errorf("a minute later: %+v", got)
+	}
+	if got := r.read(t.Context(), false); !got.same {
+		t.Errorf("and again: %+v", got)
+	}
+}
+
+func TestTopEndsAReading(t *testing.T) {
+	dir := makeJob(t, t.TempDir(), jobgen.Attempt{Ranks: 2, Steps: 100})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &topReader{paths: []string{dir}, interval: time.Second, now: fixed}
+	if got := r.read(ctx, true); !errors.Is(got.err, context.Canceled) {
+		t.Errorf("%+v", got)
+	}
+	if got := r.read(t.Context(), false); got.report == nil {
+		t.Errorf("a reading that failed counts as one: %+v", got)
+	}
+}
+
+func TestTopNeedsATerminal(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"top", dir}, "trainspan report"},
+		{[]string{"top"}, "no directory is given"},
+		{[]string{"top", filepath.Join(dir, "none")}, "there is no such file"},
+		{[]string{"top", dir, "--interval", "0s"}, "above 0"},
+	} {
+		if code, out, problems := call(c.args...); code != statusUse || out != "" || !strings.Contains(problems, c.want) {
+			t.Errorf("%v: status %d, %q, %q", c.args, code, out, problems)
+		}
+	}
+}
