@@ -22,7 +22,7 @@ type Options struct {
 	Attempt int
 
 	// Trace configures the trace files, but for what the process says about
-	// itself. Nil is the default.
+	// itself. Nil is the default, at gzip level 1.
 	Trace *dftracer.Options
 
 	// Outputs makes further outputs for a process that uses one-logger's

@@ -34,6 +34,7 @@ type process struct {
 	unfinished node
 	open       int64
 	args       []dftracer.Arg
+	spare      [][]dftracer.Arg // of spans that were written
 
 	mu    sync.Mutex
 	stats Stats // guarded by mu, for those who ask
@@ -55,7 +56,7 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 	p.log = o.log().With("pid", r.PID())
 	who := r.Who()
 	p.identify(who)
-	t := dftracer.Options{}
+	t := dftracer.Options{Level: 1} // the processors are the training's
 	if o.Trace != nil {
 		t = *o.Trace
 	}
@@ -265,7 +266,12 @@ func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.
 	rest, epoch = take(rest, attributes.Epoch, epoch)
 	rest, step = take(rest, attributes.Step, step)
 	p.args = rest
-	args := make([]dftracer.Arg, 0, len(rest)+2)
+	var args []dftracer.Arg
+	if n := len(p.spare); n > 0 {
+		args, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else if n := len(rest) + 2; n > 2 || epoch >= 0 || step >= 0 {
+		args = make([]dftracer.Arg, 0, n)
+	}
 	if epoch >= 0 {
 		args = append(args, dftracer.Int(attributes.Epoch, epoch))
 	}
@@ -285,7 +291,14 @@ func (p *process) write(s *span, parent uint64) {
 		at.Parent = int64(parent)
 	}
 	p.w.WriteComplete(&s.node.key, at, s.args...)
+	if cap(s.args) > 0 && len(p.spare) < maxSpare {
+		p.spare = append(p.spare, s.args[:0])
+	}
+	s.args = nil
 }
+
+// maxSpare bounds the memory that is kept for the arguments of spans.
+const maxSpare = 256
 
 // event is an open span for its begin record.
 func (p *process) event(s *span, parent uint64) *dftracer.Event {

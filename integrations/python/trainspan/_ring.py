@@ -417,19 +417,9 @@ def _build():
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
         try:
-            t1 = clock()
-            s = local.s
-            top = s.pop()
-            if top[1] is n and args is None and failed is None:
-                pack(buf, take(), top[0], t1, s[0], len(s), n)
-                return
-            s.append(top)
-        except StopIteration:
-            late(top[0], t1, s, n)
-            return
+            finish(local.s, None, clock(), args, n if failed is None else n | FAILED)
         except Exception:
-            return
-        finish(s, None, t1, args, n if failed is None else n | FAILED)
+            pass
 
     def late(t, t1, s, w):
         """Writes a span for which the quick way found no slot."""
@@ -552,25 +542,12 @@ def _build():
                 s.append(token)
             except Exception:
                 token = start(n)
-                t, _, s = token or (0, 0, None)
             try:
                 value = f(*args, **kwargs)
             except BaseException:
                 if token is not None:
                     finish(token[2], token, clock(), None, n | FAILED)
                 raise
-            try:
-                t1 = clock()
-                top = s.pop()
-                if top is token:
-                    pack(buf, take(), t, t1, s[0], len(s), n)
-                    return value
-                s.append(top)
-            except StopIteration:
-                late(t, t1, s, n)
-                return value
-            except Exception:
-                pass
             end(token)
             return value
 
@@ -701,10 +678,9 @@ def _build():
 
 
 _made = _build()
-_names = """enabled now name start end finished stop drop inside enter leave wrap event counted mark switch point position meta call configure
-disable close clock wanted""".split()
-(enabled, now, name, start, end, finished, stop, drop, inside, enter, leave, wrap, event, counted, mark, switch, point, position, meta, call, configure,
- disable, close, clock, wanted) = (_made[key] for key in _names)  # fmt: skip
+for _name in """enabled now name start end finished stop drop inside enter leave wrap event counted mark switch point position meta call configure
+disable close clock wanted""".split():
+    globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
-del _made, _names
+del _made, _name

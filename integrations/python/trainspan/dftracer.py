@@ -40,10 +40,6 @@ def get_time_scale():
     return 1e6
 
 
-def get_default_args(func):
-    return {k: p.default for k, p in inspect.signature(func).parameters.items() if p.default is not p.empty}
-
-
 class TagType:
     KEY, VALUE, IGNORE = range(3)
 
@@ -383,13 +379,22 @@ class dft_fn:
             return func
         n = _ring.name(name or func.__qualname__, self._cat)
         try:
-            names = [p for p in inspect.signature(func).parameters if p in _KEYS]
-            bind = inspect.signature(func).bind if names else None
+            signature = inspect.signature(func)
+            names = [key for key in _KEYS if key in signature.parameters]
         except (TypeError, ValueError):
-            bind = None
-        if bind is None and not self._arguments:
+            names = []
+        if not names and not self._arguments:
             return _wrap(n, func, self)
-        own = self._arguments
+
+        def arguments(args, kwargs):
+            given = dict(self._arguments)
+            try:
+                found = signature.bind(*args, **kwargs)
+                found.apply_defaults()
+                given.update((key, found.arguments[key]) for key in names if found.arguments[key] is not None)
+            except Exception:
+                pass
+            return given
 
         @functools.wraps(func)
         def call(*args, **kwargs):
@@ -398,14 +403,7 @@ class dft_fn:
                 return func(*args, **kwargs)
             finally:
                 if token is not None:
-                    given = dict(own)
-                    try:
-                        found = bind(*args, **kwargs)
-                        found.apply_defaults()
-                        given.update((key, found.arguments[key]) for key in names if found.arguments[key] is not None)
-                    except Exception:
-                        pass
-                    _ring.end(token, given or None)
+                    _ring.end(token, arguments(args, kwargs))
 
         call.__trainspan__ = n
         return call

@@ -275,10 +275,6 @@ class TrainingTelemetryProvider:
     def one_logger_enabled(self):
         return self._ready and _ring.enabled()
 
-    @property
-    def recorder(self):
-        return self
-
     def force_disable_logging(self):
         _ring.disable()
 
