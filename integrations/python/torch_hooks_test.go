@@ -157,3 +157,21 @@ func TestTorchStandIns(t *testing.T) {
 		}
 	}
 }
+
+// TestTorchOwnSpans: a span of the program around ours, or the one that is
+// inside of it by a decorator, is the only one.
+func TestTorchOwnSpans(t *testing.T) {
+	j := newTorchJob(t, "own.py")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q", out)
+	}
+	tr := only(t, j.traces(t), "compute/forward")
+	for name, want := range map[string]int{
+		"compute/forward": 32, "compute/backward": 16, "compute/step": 16, "compute/step.zero_grad": 16, "pipeline/train.iteration": 16, "dataloader/fetch.iter": 16,
+	} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+	t.Log(tr.count)
+}
