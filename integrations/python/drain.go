@@ -17,6 +17,8 @@ const (
 	scanEvery = 20 * time.Millisecond
 	// Rings are asked for more after these times, the longer the less comes.
 	pollLeast, pollMost = time.Millisecond, 32 * time.Millisecond
+	// aliveEvery is how often the kernel is asked for a process.
+	aliveEvery = 100 * time.Millisecond
 	// opening is for how long a file may be no ring yet.
 	opening = 5 * time.Second
 )
@@ -149,7 +151,7 @@ func (d *Drain) follow(p *process) {
 			ticked = now
 			err = p.tick(now.UnixNano())
 		}
-		if now.Sub(checked) > pollMost {
+		if now.Sub(checked) > aliveEvery {
 			checked = now
 			running = running && alive(p.ring.PID(), p.ring.Ticks())
 		}

@@ -19,11 +19,11 @@ type lane struct {
 
 type interval struct{ start, end int64 } // microseconds
 
-// place gives the lane for a span.
-func (t *thread) place(start, end int64) int64 {
+// place gives the lane for a span, not the first one for a span aside.
+func (t *thread) place(start, end int64, aside bool) int64 {
 	in := interval{start, end}
 	for i := range t.lanes {
-		if t.lanes[i].take(in) {
+		if (i > 0 || !aside) && t.lanes[i].take(in) {
 			return t.tid + int64(i)*beside
 		}
 	}

@@ -18,6 +18,7 @@ type thread struct {
 	number uint32
 	levels []level // by depth, from 1
 	known  []began // spans whose begin was written
+	ends   []int64 // of the last spans, by depth
 	lanes  []lane
 }
 
@@ -39,6 +40,7 @@ type span struct {
 	id         uint64
 	start, end int64 // nanoseconds
 	thread     *thread
+	aside      bool // it began before the span before it ended
 	level      int
 	args       []dftracer.Arg
 }
@@ -54,6 +56,9 @@ type began struct {
 func (t *thread) reach(depth int) {
 	for len(t.levels) <= depth {
 		t.levels = append(t.levels, level{})
+	}
+	for len(t.ends) <= depth {
+		t.ends = append(t.ends, 0)
 	}
 }
 
@@ -89,6 +94,8 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 			s.args = both(l.args, s.args)
 		}
 	}
+	s.aside = s.start/1000 < t.ends[depth]/1000
+	t.ends[depth] = max(t.ends[depth], s.end)
 	s.id = l.id
 	if i := t.began(s.start); i >= 0 {
 		s.id = t.known[i].id

@@ -43,16 +43,16 @@ func (o Options) log() *slog.Logger {
 
 // Stats are counts over all processes.
 type Stats struct {
-	Processes int   // whose rings were read
-	Spans     int64 // read
-	Lost      int64 // slots that were lost before they were read
-	Bad       int64 // slots and lines that cannot be true
-	Open      int64 // spans that had not ended when their process was gone
-	Calls     int64 // of one-logger's callbacks
-	Errors    int   // rings that could not be read to their end
+	Processes int   `json:"processes"` // whose rings were read
+	Spans     int64 `json:"spans"`     // read
+	Lost      int64 `json:"lost"`      // slots that were lost before they were read
+	Bad       int64 `json:"bad"`       // slots and lines that cannot be true
+	Open      int64 `json:"open"`      // spans that had not ended when their process was gone
+	Calls     int64 `json:"calls"`     // of one-logger's callbacks
+	Errors    int   `json:"errors"`    // rings that could not be read to their end
 
 	// Files are the traces and JSON lines that were written.
-	Files []string
+	Files []string `json:"files"`
 }
 
 // add adds the counts of a process that is being read, or was.

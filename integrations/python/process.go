@@ -285,7 +285,7 @@ func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.
 func (p *process) write(s *span, parent uint64) {
 	start, end := s.start/1000, s.end/1000
 	at := dftracer.Span{
-		ID: s.id, TID: s.thread.place(start, end), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
+		ID: s.id, TID: s.thread.place(start, end, s.aside), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
 	}
 	if parent != 0 {
 		at.Parent = int64(parent)

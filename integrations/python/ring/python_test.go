@@ -1,3 +1,5 @@
+//go:build unix
+
 package ring_test
 
 import (
@@ -120,12 +122,18 @@ func TestNoReader(t *testing.T) {
 
 // A reader beside the writer gets everything, and gives the space back.
 func TestReader(t *testing.T) {
+	t.Run("amd64", func(t *testing.T) { testReader(t, 0) })
+	t.Run("arm64", func(t *testing.T) { testReader(t, 50*time.Microsecond) })
+}
+
+func testReader(t *testing.T, settle time.Duration) {
 	dir := t.TempDir()
 	cmd := pyrun.Command(t, dir, numbered, "60000", "3", "0.01")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	r := wait(t, dir, ring.Options{Drain: true})
+	r.SetSettle(settle)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	o := order{t: t}

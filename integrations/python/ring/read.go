@@ -137,11 +137,7 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 		if load(b, from*slotSize+atWord) != 0 {
 			return true, nil // in the meantime
 		}
-		if len(r.holes) >= maxHoles {
-			r.holes = r.holes[1:]
-			r.stats.Lost++
-		}
-		r.holes = append(r.holes, hole{r.next, time.Now()})
+		r.wait(r.next)
 		r.next.slot++
 		return true, nil
 	}
@@ -152,11 +148,15 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 
 // writtenBehind reports whether a slot behind one that is not written is.
 func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
-	end := min(slot+lookAhead, regionSlots)
 	if complete {
-		end = regionSlots
+		for i := regionSlots - 1; i > slot; i-- { // mostly the last one is
+			if load(b, i*slotSize+atWord) != 0 {
+				return true
+			}
+		}
+		return false
 	}
-	for i := slot + 1; i < end; i++ {
+	for i := slot + 1; i < min(slot+lookAhead, regionSlots); i++ {
 		if load(b, i*slotSize+atWord) != 0 {
 			return true
 		}
@@ -173,12 +173,20 @@ func (r *Ring) unused(from int) bool {
 		r.next.region = -1
 		return false
 	}
-	now := time.Now()
 	for i := from; i < regionSlots; i++ {
-		r.holes = append(r.holes, hole{cursor{r.next.activation, r.next.region, i}, now})
+		r.wait(cursor{r.next.activation, r.next.region, i})
 	}
 	r.next.slot = regionSlots
 	return true
+}
+
+// wait notes a hole, in place of the oldest one if there are too many.
+func (r *Ring) wait(c cursor) {
+	if len(r.holes) >= maxHoles {
+		r.holes = r.holes[1:]
+		r.stats.Lost++
+	}
+	r.holes = append(r.holes, hole{c, time.Now()})
 }
 
 // fill reads holes that were written in the meantime, and gives up old ones.

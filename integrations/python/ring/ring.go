@@ -2,7 +2,6 @@ package ring
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -273,8 +272,4 @@ func (r *Ring) Cells(take func(Cell)) (err error) {
 		}
 	}
 	return nil
-}
-
-func (r *Ring) word(b []byte, slot, at int) uint64 {
-	return binary.LittleEndian.Uint64(b[slot*slotSize+at:])
 }

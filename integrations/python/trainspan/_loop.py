@@ -83,7 +83,8 @@ class Loop:
             if not self.thread:
                 self.identify()
                 self.at_exit(os.getpid())
-                self.start("application", _process_start())
+                if _ring.alone():
+                    self.start("application", _process_start())
             self.thread = me
         self.trained = self.trained or trains
         return True
@@ -148,6 +149,8 @@ class Loop:
     def open(self, by_batch):
         self.is_open, self.by_batch = True, by_batch
         self.work = self.samples = 0
+        if not self.step:
+            _ring.position(self.epochs, 0, True)
         self.start("iteration")
 
     def boundary(self, updated=False):
@@ -215,7 +218,10 @@ class Loop:
 
     def enter(self):
         if not self.entered:
+            if not _ring.alone():
+                return  # it would outlive a span of the program
             self.entered = True
+            self.start("application", _process_start())
             self.start("loop")
             _ring.position(self.epochs, self.step, inferred=True)
 

@@ -106,13 +106,13 @@ def _build():
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
     buf = words = side = path = log = local = threads = None
-    opened = placed = False
+    opened = placed = growing = False
     activation, forks = 0, 0
     lanes = {}  # thread ids that the program gave
+    fetching = []  # name and category of waits that the program writes when they are over
     known, named = {}, {}  # ids by name, category and variant, and the reverse
     lines = []  # of the side file, again for the ring of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
-    chains = itertools.count(1).__next__
     pack = struct.Struct("<QQII32xQ").pack_into
     pack_more = struct.Struct("<QQIIqq16xQ").pack_into
     pack_text = struct.Struct("<QII40sQ").pack_into
@@ -149,12 +149,12 @@ def _build():
     def allocate(fd, at, size):
         """Allocates space: writing to a mapping without it would end the process
         with SIGBUS on a full file system. All rings of a folder together have a
-        quarter of what is free."""
-        used = 0
-        with os.scandir(os.path.dirname(path)) as folder:
-            for entry in folder:
-                if entry.name.endswith(".ring"):
-                    used += entry.stat(follow_symlinks=False).st_blocks * 512
+        quarter of what is free; beside a log file, where the folder may be large,
+        each ring has."""
+        used = at
+        if os.environ.get("TRAINSPAN_RING"):
+            with os.scandir(os.path.dirname(path)) as folder:
+                used = sum(e.stat(follow_symlinks=False).st_blocks * 512 for e in folder if e.name.endswith(".ring"))
         stat = os.fstatvfs(fd)
         if 4 * (used + size) > stat.f_bavail * stat.f_frsize + used:
             raise OSError("too little space is free")
@@ -207,7 +207,7 @@ def _build():
             else:
                 raise OSError(why)
             os.write(side, encode({"who": _who()}).encode("utf-8", "replace") + b"\n" + b"".join(lines))
-            threads = itertools.count().__next__
+            threads = locked(itertools.count().__next__)
             lanes.clear()
             words[33] = 1
             activate(0)
@@ -217,6 +217,9 @@ def _build():
         except Exception as e:
             on = False
             why = "nothing is recorded: %s" % e
+            if side is not None:
+                os.unlink(path)
+                os.unlink(path[:-5] + ".names")
         if os.environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 
@@ -228,14 +231,17 @@ def _build():
         words[32] = activation
         at = (region + 1) * REGION
         slots = iter(range(at, at + REGION, SLOT)).__next__
-        take = locked(slots) if _FREE else slots
+        take = locked(slots)
 
-    def locked(slots):
+    def locked(f):
+        """f so that two threads never get the same: under the interpreter's lock, a
+        call into C is."""
+
         def one():
             with lock:
-                return slots()
+                return f()
 
-        return one
+        return one if _FREE else f
 
     def grow():
         """Finds another region: one that the reader has emptied, a new one or,
@@ -263,8 +269,11 @@ def _build():
         buf[first : first + REGION] = bytes(REGION)
         activate(victim)
 
+    chains = locked(itertools.count(1).__next__)
+
     def slot():
         """A slot, where the quick way found none."""
+        nonlocal growing
         for _ in range(100):  # other threads may fill a region before this one runs again
             was = take
             try:
@@ -272,10 +281,14 @@ def _build():
             except StopIteration:
                 pass
             with lock:
-                if not ready():
+                if growing or not ready():  # growing: a signal handler inside of grow
                     break
                 if take is was:
-                    grow()
+                    growing = True
+                    try:
+                        grow()
+                    finally:
+                        growing = False
         if words is not None:
             words[35] += 1
         raise OSError("no slot")
@@ -289,25 +302,27 @@ def _build():
         return on and local is not None
 
     def text(values):
-        """Writes text into slots of its own; gives its id."""
+        """Writes text into slots of its own; gives its id, or 0."""
         try:
-            data = encode(values)
-        except ValueError:  # not a number
-            data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
-        data = data.encode("utf-8", "replace")
-        if len(data) > MAX_TEXT:
-            data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]}).encode("utf-8", "replace")
-        if len(data) > MAX_TEXT:
+            try:
+                data = encode(values)
+            except ValueError:  # not a number
+                data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
+            if len(data) > MAX_TEXT:
+                data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]})
+            if len(data) > MAX_TEXT:
+                return 0
+            data = data.encode()  # plain ASCII
+            chain = chains()
+            for at in range(0, len(data), CHUNK):
+                pack_text(buf, slot(), chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
+            return chain
+        except Exception:
             return 0
-        chain = chains()
-        for at in range(0, len(data), CHUNK):
-            pack_text(buf, slot(), chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
-        return chain
 
     def write(word, start, end, thread, depth, args=None, value=0):
-        if args:
-            args = text(args)
-        pack_more(buf, slot(), start, end, thread, depth, args or 0, value, word)
+        chain = text(args) if args else 0
+        pack_more(buf, slot(), start, end, thread, depth, chain, value, word)
 
     # Spans.
 
@@ -480,6 +495,8 @@ def _build():
         called as the hooks' span n."""
         try:
             name, cat = named[n][:2]
+            if (name, cat) in fetching:
+                return True
             for e in local.s[2:]:
                 e = entry(e)
                 if e is not None and named[e[1]][:2] == (name, cat) and named[e[1]][2] != "torch":
@@ -487,6 +504,20 @@ def _build():
         except Exception:
             pass
         return False
+
+    def fetches(n, yes):
+        """Says that the program writes waits n, when they are over; or no longer."""
+        try:
+            (fetching.append if yes else fetching.remove)(named[n][:2])
+        except Exception:
+            pass
+
+    def alone():
+        """Whether no span of the program is open on this thread."""
+        try:
+            return all(e is None or named[entry(e)[1]][2] == "torch" for e in local.s[2:])
+        except Exception:
+            return True
 
     def enter(n, value=None, note=()):
         """A function that starts a span n and gives the value. With metadata=True it
@@ -678,7 +709,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end finished stop drop inside enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end finished stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):
