@@ -104,7 +104,7 @@ def main():
         return memory()
     compare("tiny", 4, 1, 4)
     compare("about 1 ms", 180, 3, 8)
-    compare("about 20 ms", 900, 3, 16)
+    compare("about 20 ms", 540, 3, 16)
     used = {}
     for on in "01":
         env = dict(os.environ, TRAINSPAN_TORCH=on)
