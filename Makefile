@@ -6,9 +6,9 @@ FUZZTIME ?= 10s
 PKGS ?= ./... ./cmd/trainspan/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e report/browser
+NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx report/browser
 
-.PHONY: demo demo-faults demo-python pictures test test-long race bench e2e e2e-short collector nested fuzz fmt lint vet tidy clean
+.PHONY: demo demo-faults demo-python pictures test test-long race bench e2e e2e-short duckdb collector nested fuzz fmt lint vet tidy api release clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -62,8 +62,13 @@ bench:
 e2e:
 	cd e2e && $(GO) test -count=1 -timeout 20m -v ./...
 
-e2e-short:
+e2e-short: duckdb
 	cd e2e && $(GO) test -count=1 -timeout 30m -short ./...
+
+# duckdb runs the queries of docs/queries against what the command says. DuckDB
+# needs a C compiler.
+duckdb:
+	$(if $(RACE),cd e2e/duckdb && $(GO) test -count=1 ./...,@echo "no C compiler: the SQL of docs/queries is not run")
 
 # collector builds bin/trainspan-collector; docs/scale.md.
 collector:
@@ -75,6 +80,7 @@ nested:
 	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	cd report/browser && $(GO) test ./...
 	$(MAKE) -C collector test
+	cd integrations/gomlx && $(GO) test ./...
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:
@@ -101,6 +107,14 @@ tidy:
 	$(GO) mod tidy -diff
 	@dir=$$(mktemp -d) && trap 'rm -r '$$dir EXIT && cd cmd/trainspan && cp go.mod $$dir/go.mod && cp go.sum $$dir/go.sum && \
 	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod
+
+# api compares the exported API with that of release/api-base; release builds the
+# archives of VERSION. docs/releasing.md.
+api:
+	$(MAKE) -C release api
+
+release:
+	$(MAKE) -C release archives
 
 clean:
 	rm -rf $(OUT) bin

@@ -22,6 +22,7 @@ import (
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/integrations/iofs"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -37,6 +38,8 @@ const (
 	ScopeTwo      = "ai scope, 2 goroutines, to .pfw.gz"
 	Disabled      = "ai scope of a disabled node"
 	Off           = "ai scope without a provider"
+	FileRead      = "pread through iofs, to .pfw.gz"
+	FileTotals    = "pread through iofs, aggregated"
 	Region        = "runtime/trace region, to a file"
 	Slog          = "slog JSON record of a span, to a file"
 )
@@ -83,6 +86,8 @@ func Cases() []Case {
 				}
 			}, func() error { return nil }, nil
 		}},
+		{Name: FileRead, Setup: fileCase(pfw.FileOptions{})},
+		{Name: FileTotals, Setup: fileCase(pfw.FileOptions{Aggregate: true})},
 		{Name: Region, Setup: regionCase},
 		{Name: Slog, Setup: slogCase},
 		{Name: OTLPFile, Setup: sdkCase(otlpSink, true)},
@@ -206,6 +211,32 @@ func scopeCase(run func(*ai.Tree, context.Context, int)) func(string) (func(int)
 		tree.Device.Disable()
 		ctx := context.Background()
 		return func(n int) { run(tree, ctx, n) }, func() error { return tel.Shutdown(ctx) }, nil
+	}
+}
+
+// nothing is read from at no cost.
+type nothing struct{}
+
+func (nothing) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+// fileCase reads through a wrapper.
+func fileCase(o pfw.FileOptions) func(string) (func(int), func() error, error) {
+	return func(dir string) (func(int), func() error, error) {
+		own, err := os.MkdirTemp(dir, "files")
+		if err != nil {
+			return nil, nil, err
+		}
+		_, tel, err := newTree(own, "trace.pfw.gz", &pfw.Options{Files: o})
+		if err != nil {
+			return nil, nil, err
+		}
+		r := iofs.New(tel).ReaderAt(nothing{}, "/data/shard-0.bin")
+		buf := make([]byte, 4096)
+		return func(n int) {
+			for i := range n {
+				_, _ = r.ReadAt(buf, int64(i)*4096)
+			}
+		}, func() error { return tel.Shutdown(context.Background()) }, nil
 	}
 }
 

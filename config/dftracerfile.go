@@ -18,11 +18,14 @@ var dftracerKeys = []struct{ theirs, ours string }{
 	{"features.metadata", "outputs.trace.metadata"},
 	{"features.core_affinity", "outputs.trace.core_affinity"},
 	{"features.tid", "outputs.trace.tids"},
+	{"features.io.enable", "outputs.trace.io"},
+	{"features.io.posix", "outputs.trace.posix"},
+	{"features.io.stdio", "outputs.trace.stdio"},
 	{"internal.write_buffer_size", "outputs.trace.buffer_size"},
 }
 
-// dftracerNode translates a DFTracer configuration. Everything about what
-// DFTracer itself traces is left out.
+// dftracerNode translates a DFTracer configuration. What else it says
+// about interception is left out.
 func dftracerNode(n *node) *node {
 	root := &node{kind: mappingNode, where: n.where}
 	for _, k := range dftracerKeys {

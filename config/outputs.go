@@ -64,9 +64,20 @@ type Trace struct {
 	// id; without, it is 0. Unset is true.
 	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not"`
 	// DataDirs are the folders whose files are traced; empty means all files.
-	// It is for programs that trace their own file access: this library
-	// intercepts none.
+	// This and the next four are about what the program reads and writes
+	// through package integrations/iofs: nothing is intercepted.
 	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs"`
+	// IO says whether calls on files are traced. Unset is true.
+	IO Var[bool] `key:"io" env:"DFTRACER_DISABLE_IO:not"`
+	// POSIX says whether those of category POSIX are: open64, read, pread and
+	// their kind. Unset is true.
+	POSIX Var[bool] `key:"posix" env:"DFTRACER_DISABLE_POSIX:not"`
+	// STDIO says whether those of category STDIO are, which go to the buffer of
+	// a stream: fread, fwrite. Unset is true.
+	STDIO Var[bool] `key:"stdio" env:"DFTRACER_DISABLE_STDIO:not"`
+	// AggregateIO asks for one record of all calls of a kind on a file in a
+	// second, instead of one for each call. Unset is false.
+	AggregateIO Var[bool] `key:"aggregate_io" env:"TRAINSPAN_TRACE_AGGREGATE_IO"`
 }
 
 // Active reports whether the trace is to be written.

@@ -29,7 +29,9 @@ func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *
 		o.WorldSize = max(world, ranks.WorldSize.Or(1))
 	}
 	o.HashName = isPrefix(path)
-	options := &pfw.Options{Trace: o}
+	options := &pfw.Options{Trace: o, Files: pfw.FileOptions{
+		Off: !t.IO.Or(true), NoPOSIX: !t.POSIX.Or(true), NoSTDIO: !t.STDIO.Or(true), Dirs: t.DataDirs, Aggregate: t.AggregateIO.Or(false),
+	}}
 	if t.CoreAffinity.Or(false) {
 		options.Cores = coreAffinity()
 	}

@@ -101,6 +101,7 @@ func (r *Report) answer(j *Job, tables []*straggler.Table) *steps {
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
+	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
 	r.conclude()
 	return s
@@ -174,6 +175,11 @@ func (r *Report) chooseVerdict(j *Job) {
 		return
 	}
 	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
+	var all []straggler.AttemptVerdict
+	for i := range r.Attempts {
+		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
+	}
+	r.Verdict.Across = straggler.Across(all)
 	// The cost of a finding is a share of the time of steps; of the ledger it
 	// can be no more than what was spent in them.
 	for i := range r.Ledger.Attempts {

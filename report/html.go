@@ -60,6 +60,8 @@ func HTML(w io.Writer, r *Report) error {
 	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"duration": duration,
 		"ms":       milliseconds,
+		"bytes":    size,
+		"rate":     rate,
 		"percent":  func(x any) string { return percent(number(x)) },
 		"signed":   func(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) },
 		"figure":   func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) },

@@ -2,6 +2,7 @@ package report
 
 import (
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
 )
 
@@ -31,6 +32,7 @@ type Report struct {
 	Steps       Steps            `json:"steps"`
 	Checkpoints []Checkpoint     `json:"checkpoints,omitempty"`
 	Slowest     []SlowSpan       `json:"slowest_spans,omitempty"`
+	IO          *IO              `json:"io,omitempty"` // nil where no trace has calls on files
 	Quality     Quality          `json:"data_quality"`
 	// Evidence is what stands out in the use of resources, where trainspan run
 	// sampled it, in words.
@@ -49,6 +51,8 @@ type Verdict struct {
 	Attempt int `json:"straggler_attempt,omitempty"`
 	// RankCost is the share of all rank time that the finding costs.
 	RankCost float64 `json:"straggler_cost,omitempty"`
+	// Across is what comes back in several attempts, the most frequent first.
+	Across []straggler.Recurrence `json:"straggler_across,omitempty"`
 	// Next are actions, the one that gains most first.
 	Next []string `json:"next,omitempty"`
 	// Confidence is high, medium or low: how far the records can be trusted.
@@ -133,6 +137,28 @@ type SlowSpan struct {
 	Duration int64  `json:"duration_ns"`
 	Usual    int64  `json:"usual_ns"` // the mean of its name
 	Alike    int    `json:"alike"`    // such spans of other ranks at the same step or second
+}
+
+// IO is what all processes of the job did with files, as far as their traces
+// have it: calls that DFTracer intercepted, or that package integrations/iofs
+// recorded.
+type IO struct {
+	Files   int          `json:"files"`
+	Read    run.Transfer `json:"read"`
+	Written run.Transfer `json:"written"`
+	Other   run.Transfer `json:"other"` // open64, stat, lseek64 and their kind
+	Failed  int64        `json:"failed_calls"`
+	// Slowest are the files that most time was spent on.
+	Slowest []FileIO `json:"slowest_files"`
+}
+
+// FileIO is what was done with one file.
+type FileIO struct {
+	Path    string       `json:"path"`
+	Read    run.Transfer `json:"read"`
+	Written run.Transfer `json:"written"`
+	Other   run.Transfer `json:"other"`
+	Failed  int64        `json:"failed_calls,omitempty"`
 }
 
 // Quality is what is known of the records themselves.

@@ -53,6 +53,7 @@ func Screen(r *Report, columns int) []string {
 	s.steps(r)
 	s.checkpoints(r)
 	s.evidence(r)
+	s.io(r.IO)
 	s.quality(r)
 	return s.lines
 }

@@ -38,6 +38,9 @@ func (r *Report) conclude() {
 		}
 		out = append(out, text)
 	}
+	if len(v.Across) > 0 {
+		out = append(out, v.Across[0].Sentence)
+	}
 	if len(v.Next) > 0 {
 		out = append(out, "Next: "+v.Next[0]+".")
 	}

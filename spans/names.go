@@ -30,7 +30,16 @@ const (
 
 	// Epoch is ours: the reference has no span for an epoch.
 	Epoch = "epoch"
+
+	// GraphCompile is ours too, and no row of the table: a span, started by
+	// StartSpan, in which a graph is built and compiled. The goodput ledger
+	// counts it as warm-up. Its category is CategoryCompile.
+	GraphCompile = "graph_compile"
 )
+
+// CategoryCompile is the DFTracer category of what builds and compiles the
+// program that a device runs.
+const CategoryCompile = "compile"
 
 // Names of the events.
 const (

@@ -17,7 +17,7 @@ type Category string
 const (
 	Productive     Category = "productive"      // iterations that were kept
 	LostWork       Category = "lost_work"       // iterations that a resume undid, or that never finished
-	Warmup         Category = "warmup"          // what the first iteration of an attempt took beyond the usual time
+	Warmup         Category = "warmup"          // compiling, and what the first iteration of an attempt took beyond the usual time
 	Init           Category = "init"            // the four initializations
 	CheckpointLoad Category = "checkpoint_load" //
 	CheckpointSave Category = "checkpoint_save" // the part of saves that holds up training
@@ -87,6 +87,7 @@ const (
 	kindSave
 	kindTesting
 	kindValidation
+	kindWarmup // compiling
 	kindCustom
 	kindIteration
 	kindData
@@ -101,7 +102,7 @@ const (
 // fixed are the categories of the kinds that have one of their own.
 var fixed = [kindCount]Category{
 	kindLoad: CheckpointLoad, kindInit: Init, kindSave: CheckpointSave, kindTesting: Testing,
-	kindValidation: Validation, kindIteration: Productive, kindData: DataWait, kindOther: Other,
+	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindData: DataWait, kindOther: Other,
 }
 
 // kindOf classifies a span by its name in either vocabulary.
@@ -125,6 +126,8 @@ func kindOf(s *run.Span) kind {
 		return kindValidation
 	case spans.TestingLoop, spans.TestingIteration:
 		return kindTesting
+	case spans.GraphCompile:
+		return kindWarmup
 	}
 	if s.Cat == "" {
 		return kindCustom
@@ -144,6 +147,8 @@ func kindOfCat(cat, name string) kind {
 		return kindCompute
 	case "data", "dataloader":
 		return kindData
+	case spans.CategoryCompile:
+		return kindWarmup
 	case "checkpoint":
 		if strings.HasPrefix(name, "restart") || strings.HasPrefix(name, "load") {
 			return kindLoad

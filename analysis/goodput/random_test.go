@@ -2,6 +2,7 @@ package goodput_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -202,6 +203,42 @@ func checkSums(t *testing.T, rep *goodput.Report) {
 	}
 }
 
+// checkStretches holds the stretches of a ledger against its report.
+func checkStretches(t *testing.T, l *goodput.Ledger) {
+	t.Helper()
+	rep := l.Report(goodput.Query{})
+	ranks, attempts, at := make(map[int]goodput.Totals), make(map[int]goodput.Totals), make(map[int]int64)
+	err := l.Stretches(func(s *goodput.Stretch) error {
+		if before, ok := at[s.Rank]; ok && before != s.Start || s.End <= s.Start {
+			t.Errorf("rank %d: %+v after %d", s.Rank, *s, before)
+		}
+		at[s.Rank] = s.End
+		for _, x := range []struct {
+			in  map[int]goodput.Totals
+			key int
+		}{{ranks, s.Rank}, {attempts, s.Attempt}} {
+			if x.in[x.key] == nil {
+				x.in[x.key] = goodput.Totals{}
+			}
+			x.in[x.key][s.Category] += s.End - s.Start
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, r := range rep.Ranks {
+		if !maps.Equal(ranks[r.Rank], r.Categories) {
+			t.Errorf("rank %d: stretches %v, report %v", r.Rank, ranks[r.Rank], r.Categories)
+		}
+	}
+	for _, a := range rep.Attempts {
+		if !maps.Equal(attempts[a.Attempt], a.Categories) && len(a.Categories) > 0 {
+			t.Errorf("attempt %d: stretches %v, report %v", a.Attempt, attempts[a.Attempt], a.Categories)
+		}
+	}
+}
+
 func bounds(jobs []process) (from, to int64) {
 	from, to = jobs[0].Start, jobs[0].LastSeen
 	for i := range jobs {
@@ -215,6 +252,7 @@ func TestSumIsTheWallTime(t *testing.T) {
 		jobs := randomJob(r)
 		l := ledgerOf(jobs, nil, false)
 		checkSums(t, l.Report(goodput.Query{}))
+		checkStretches(t, l)
 		from, to := bounds(jobs)
 		for range 5 {
 			a := from + r.Int64N(to-from+1)

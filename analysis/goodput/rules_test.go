@@ -88,6 +88,30 @@ func flag(rep *goodput.Report, k goodput.FlagKind) *goodput.Flag {
 	return nil
 }
 
+// Compiling is warm-up whenever it happens, and no part of the usual time of an
+// iteration.
+func TestCompiling(t *testing.T) {
+	j := &job{}
+	j.process(0, 1, 0, 40, 40)
+	app := j.span(0, "application", 0, 40)
+	lp := j.loop(app, 0, 1, 40)
+	compile := func(parent uint64, name, cat string, start, end float64) {
+		j.span(parent, name, start, end, func(s *run.Span) { s.Cat = cat })
+	}
+	first := j.step(lp, 0, 1, 13) // 7 s of compiling, 1 s of something else that is new
+	compile(first, "graph_compile", "compile", 1, 8)
+	for i := range int64(3) {
+		j.step(lp, 1+i, 13+4*float64(i), 17+4*float64(i))
+	}
+	again := j.step(lp, 4, 25, 32) // a batch of another shape
+	compile(again, "graph_compile", "", 25, 28)
+	compile(lp, "autotune", "compile", 32, 34)
+	j.step(lp, 5, 34, 38)
+	want(t, "compiling", j.report(goodput.Query{}).Categories, goodput.Totals{
+		goodput.Warmup: ns(7 + 1 + 3 + 2), goodput.Productive: ns(6 * 4), goodput.Other: ns(1 + 2),
+	})
+}
+
 // TestDisruptionCost is the worked example of docs/goodput.md.
 func TestDisruptionCost(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")

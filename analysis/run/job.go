@@ -44,7 +44,11 @@ type Process struct {
 	// span that only the training itself has.
 	Training bool
 
-	Sources []string // the files
+	// Files is what the process did with files, where its traces say that. Of
+	// more than 4096 files the rest is one without a path.
+	Files []FileUse
+
+	Sources []string // the telemetry files
 	Torn    bool     // one of them ends in the middle of a record
 	Bad     int      // lines that are no record
 

@@ -34,6 +34,13 @@ type Set struct {
 	// context's Err. It must go on to return an error once it has.
 	Stop func() error
 
+	// Events, when not nil, is called for each process of the trace files, from
+	// several goroutines. What it returns is given each event of the process,
+	// metadata and framing included, one at a time and before anything is made
+	// of it. The event is valid during the call; its strings stay valid. The last
+	// of the Sources of the process is the file that it comes from.
+	Events func(*Process) func(*dftracer.Event)
+
 	traces  []*group // trace files, those of one process together
 	records []string // files of JSON lines
 }

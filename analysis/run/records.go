@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"hash/fnv"
 	"io"
@@ -238,6 +239,13 @@ func (rec *record) span(s *Span) {
 	}
 	s.Group, _ = rec.Attributes[argGroup].(string)
 	s.GroupSize = int(max(integer(rec.Attributes, argGroupSize), 0))
+	if hasRole(s.Name) {
+		for _, key := range [...]string{argRole, argStage, argPPRank, argExperts} {
+			if v, ok := rec.Attributes[key]; ok {
+				s.addRole(key, fmt.Sprint(v))
+			}
+		}
+	}
 }
 
 func (p *recordProcess) start(rec *record) {

@@ -25,8 +25,9 @@ type Span struct {
 
 	Start, End int64 // End is NoEnd when it was not recorded
 
-	// Step is the zero-based number of a training iteration, or the step of
-	// the checkpoint that is saved or loaded.
+	// Step is the zero-based number of a training iteration, the step of the
+	// checkpoint that is saved or loaded, or that of a collective: a device
+	// runs it later than the host that went on to the next iteration.
 	Step int64
 
 	// First is train_iterations_start of a training loop.
@@ -40,6 +41,16 @@ type Span struct {
 	// it has. Empty and zero mean that the record does not say.
 	Group     string
 	GroupSize int
+
+	// Role is what tells ranks apart that do different work, such as the stages
+	// of a pipeline: the arguments role, pipeline_stage (or pp_rank) and
+	// expert_group of the application, the training loop or an iteration.
+	Role string
+
+	// Device is how long a device worked for what this span launched, in
+	// nanoseconds, and DeviceComm the part of it that collectives took, with
+	// their waits; zero where no profiler recorded it.
+	Device, DeviceComm int64
 
 	// Thread is the thread or lane, zero when it is not known.
 	Thread int64

@@ -6,7 +6,9 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -31,6 +33,13 @@ const (
 	argSamples    = "samples"
 	argGroup      = "pg"
 	argGroupSize  = "group_size"
+	argRole       = "role"
+	argStage      = "pipeline_stage"
+	argPPRank     = "pp_rank"
+	argExperts    = "expert_group"
+	argDevice     = "device_us"
+	argDeviceComm = "device_comm_us"
+	catComm       = "comm"
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
@@ -61,8 +70,10 @@ type traceReader struct {
 	procs   map[procKey]*traceProcess
 	order   []*traceProcess
 	hosts   map[string]string
-	scale   int64 // nanoseconds of one unit of time
+	paths   map[string]string // of files, by hash
+	scale   int64             // nanoseconds of one unit of time
 	stopped func() error
+	events  func(*Process) func(*dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
@@ -80,12 +91,17 @@ type traceProcess struct {
 	*Process
 	key    procKey
 	sink   Sink
+	raw    func(*dftracer.Event)
 	events map[string]bool // names of the events that the trace has
+	files  map[string]*fileUse
 }
 
 // readTraces reads the files of one group and gives their processes.
 func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
-	t := &traceReader{open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), scale: g.scale, stopped: s.stopped}
+	t := &traceReader{
+		open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
+		scale: g.scale, stopped: s.stopped, events: s.Events,
+	}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
 	}
@@ -99,6 +115,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error)
 	var out []*Process
 	for _, p := range t.order {
 		p.finish()
+		t.nameFiles(p)
 		if name, ok := t.hosts[p.key.host]; ok {
 			p.Host = name
 		}
@@ -155,6 +172,9 @@ func (t *traceReader) file(path string) error {
 		if !touched[p] {
 			touched[p] = true
 			p.Sources = append(p.Sources, path)
+		}
+		if p.raw != nil {
+			p.raw(ev)
 		}
 		t.take(p, ev)
 	}
@@ -219,6 +239,9 @@ func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
 			p.Rank, p.RankKnown = t.group.rank, true
 		}
 		p.sink = t.open(p.Process)
+		if t.events != nil {
+			p.raw = t.events(p.Process)
+		}
 		t.procs[key] = p
 		t.order = append(t.order, p)
 	}
@@ -239,6 +262,7 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 		t.complete(p, ev)
 	case ev.TS > 0:
 		p.seen(ev.TS * t.scale)
+		t.fileCall(p, ev)
 	}
 }
 
@@ -292,6 +316,10 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 	switch ev.Name {
 	case dftracer.NameHostHash:
 		t.hosts[value] = key
+	case dftracer.NameFileHash:
+		if len(t.paths) < 1<<17 {
+			t.paths[value] = key
+		}
 	case dftracer.NameProcess:
 		if n, err := strconv.Atoi(value); err == nil && key == argRank {
 			p.Rank, p.RankKnown = n, true
@@ -393,6 +421,7 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 		p.Bad++ // a time relative to something that the file does not say
 		return
 	}
+	t.fileCall(p, ev)
 	s := &t.span
 	*s = Span{
 		ID: ev.ID, Name: standardName(ev.Cat, ev.Name), Cat: ev.Cat, Start: ev.TS * t.scale, End: ev.End() * t.scale,
@@ -434,7 +463,7 @@ func (t *traceReader) believable(ts int64) bool {
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Name == spans.TrainingIteration {
+		if s.Name == spans.TrainingIteration || s.Cat == catComm {
 			s.Step = a.Int64()
 		}
 	case argIteration:
@@ -453,7 +482,46 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.Group = a.Text()
 	case argGroupSize:
 		s.GroupSize = int(a.Int64())
+	case argDevice:
+		s.Device = nanoseconds(a)
+	case argDeviceComm:
+		s.DeviceComm = nanoseconds(a)
+	case argRole, argStage, argPPRank, argExperts:
+		if hasRole(s.Name) {
+			s.addRole(a.Key, a.Text())
+		}
 	}
+}
+
+// nanoseconds reads a number of microseconds, which may have a fraction.
+func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 1000)) }
+
+// hasRole says whether a span is one that says what its rank does; on others,
+// which are many, these arguments may mean anything.
+func hasRole(name string) bool {
+	return name == spans.TrainingIteration || name == spans.TrainingLoop || name == spans.Application
+}
+
+// addRole adds one part of the role. The parts are put in order by their
+// words, because the order of arguments says nothing.
+func (s *Span) addRole(key, value string) {
+	if value == "" {
+		return
+	}
+	part := value
+	switch key {
+	case argStage, argPPRank:
+		part = "stage " + value
+	case argExperts:
+		part = "expert group " + value
+	}
+	if s.Role == "" {
+		s.Role = part
+		return
+	}
+	parts := append(strings.Split(s.Role, ", "), part)
+	slices.Sort(parts)
+	s.Role = strings.Join(slices.Compact(parts), ", ")
 }
 
 // contentID is an ID for a span without one: the same for a copy of it.
@@ -502,7 +570,7 @@ func (p *Process) take(s *Span) {
 	case !p.Training && training(s.Name):
 		p.Training = true
 	}
-	if s.Name != spans.TrainingIteration && !isCheckpoint(s.Name) {
+	if s.Name != spans.TrainingIteration && s.Cat != catComm && !isCheckpoint(s.Name) {
 		s.Step = Unknown
 	}
 }

@@ -195,13 +195,24 @@ func (a *analysis) share(gain []float64, from, to int) float64 {
 func (a *analysis) add(f Finding, gain []float64, from, to int) bool {
 	f.gain = a.share(gain, from, to)
 	f.Cost = f.gain * sum(a.rd.p[from:to]) / a.rd.total
-	if f.gain < a.opt.MinCost || to < a.rd.m() && f.Cost < a.opt.MinCost/2 {
+	least := a.opt.MinCost
+	if a.rd.prefetch && len(f.Ranks) > 0 && (f.Cause == CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String()) {
+		// A rank that is ahead waits in each collective for as long as it is
+		// ahead and computes on, so that a small excess counts several times.
+		least *= 2
+	}
+	if f.gain < least || to < a.rd.m() && f.Cost < a.opt.MinCost/2 {
 		return false
 	}
 	f.Slowdown = 1 / (1 - min(f.gain, 0.999))
-	f.FromStep, f.ToStep = a.stepAt(from), -1
+	// What follows the barrier in a step is in the round that ends with the next.
+	late := 0
+	if (f.Cause == Optimizer.String() || f.Cause == Checkpoint.String()) && a.rd.barrier != atOptimizer {
+		late = 1
+	}
+	f.FromStep, f.ToStep = a.stepAt(max(from-late, 0)), -1
 	if to < a.rd.m() {
-		f.ToStep = a.rd.steps[to]
+		f.ToStep = a.rd.steps[max(to-late, 0)]
 	}
 	if f.Evidence != nil {
 		f.Evidence.Interval = to - from

@@ -79,6 +79,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 	var lastWorld, lastAny, lastBackward, lastOptimizer Span
 	rd.all = append(rd.all[:0], st.Spans...)
 	slices.SortFunc(rd.all, compareSpans)
+	findLanes(rd.all)
 	for _, sp := range rd.all {
 		t.lastEnd = max(t.lastEnd, sp.Start, sp.End)
 		if sp.End <= sp.Start {

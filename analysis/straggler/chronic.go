@@ -15,6 +15,7 @@ type hot struct {
 	in       []bool    // the rounds of its levels
 	level    float64   // mean excess of those
 	fixed    []float64 // own work with the reference in those rounds
+	unseen   float64   // excess in the span that hides the wait
 	cause    string
 }
 
@@ -78,14 +79,19 @@ func (a *analysis) fileChronic(group []*hot, gain []float64) {
 	var ranks []int
 	ev := &Evidence{}
 	var ex []float64
+	unseen := make([]float64, len(gain))
 	for _, h := range group {
 		from, to = min(from, h.from), max(to, h.to)
 		ranks = append(ranks, h.rank)
 		for s, in := range h.in {
 			if x := a.excess.at(h.rank, s); in && x == x {
-				ex = append(ex, x)
+				ex = append(ex, x+h.unseen)
+				unseen[s] = max(unseen[s], h.unseen)
 			}
 		}
+	}
+	for s, x := range unseen {
+		gain[s] += x
 	}
 	ev.Affected, ev.Last = a.cameLast(ranks, from, to)
 	ev.Excess = robust.Median(ex) / 1e6
@@ -185,6 +191,7 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 	for i := 0; i < len(segs); i++ {
 		// Neighbouring high levels are one excursion.
 		j, n, total := i, 0, 0.0
+		at, jumps := 0, false
 		for j < len(segs) && segs[j].level > least {
 			n += segs[j].to - segs[j].from
 			total += segs[j].level * float64(segs[j].to-segs[j].from)
@@ -194,9 +201,15 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 			continue
 		}
 		if few := a.rd.roles[a.rd.roleOf[r]]; len(few) > 1 && len(few) <= fewRanks {
-			ns = withoutFault(a.own, few, r, segs[i].from, segs[j-1].to)
+			begin, to := segs[i].from, segs[j-1].to
+			up, ok := a.risesSlowly(r, begin, to)
+			if ok {
+				begin = up.from
+			}
+			ns = withoutFault(a.own, few, r, begin, to, up)
+			at, jumps = begin, true
 		}
-		if mean := total / float64(n); mean > ns.z*ns.mean(n) {
+		if mean := total / float64(n); mean > ns.z*ns.mean(n) || jumps && ns.jumps(a.excessOf(r), at) {
 			if h == nil {
 				h = &hot{rank: r, from: segs[i].from, in: make([]bool, a.rd.m())}
 			}
@@ -223,8 +236,50 @@ func (a *analysis) hotLevels(r int, ns *noise, least float64) *hot {
 		}
 	}
 	h.level /= float64(max(n, 1))
-	h.cause = cause(a.excessByPhase(r, h.in))
+	excess, usual := a.excessByPhase(r, h.in)
+	h.cause = cause(excess, usual)
+	if h.cause == Forward.String() {
+		h.unseen = a.unseen(h)
+		// What backward takes without the transfer is not known, so that the
+		// factors cannot be compared. A fifth of the excess is no part of the other.
+		switch f := excess[Forward]; {
+		case h.unseen > 4*f:
+			h.cause = Backward.String()
+		case h.unseen > f/4:
+			h.cause = CauseCompute
+		}
+	}
 	return h
+}
+
+// unseen gives by how much a rank that is slow in forward is slow in backward as
+// well, where backward hides the wait. The last rank to begin it waits for
+// nobody, so that the shortest backward of all is without wait. When it
+// becomes longer together with the rank's forward, it is the same fault.
+func (a *analysis) unseen(h *hot) float64 {
+	if a.rd.barrier != atBackward || len(a.rd.hides) == 0 {
+		return 0
+	}
+	var with, without []float64
+	short := a.shortest(a.rd.wait, a.everyone())
+	for s, in := range h.in {
+		if in {
+			with = append(with, a.rd.wait.at(h.rank, s))
+		} else {
+			without = append(without, short[s])
+		}
+	}
+	if len(without) < minSegment {
+		a.remark(ReasonBarrierHidden) // how it was before is not known
+		return 0
+	}
+	// As much as any level of a rank needs, by size and by noise.
+	over := levelOf(with) - levelOf(without)
+	ns := changeNoise(short, h.from, h.to)
+	if over > hotShare*a.rd.typical && over > ns.z*math.Hypot(ns.mean(len(with)), ns.mean(len(without))) {
+		return over
+	}
+	return 0
 }
 
 // dropVictims leaves out ranks whose excess lies in no recorded span while a
@@ -249,57 +304,32 @@ func (a *analysis) dropVictims(all []*hot) []*hot {
 // by segments where it is half way; a ramp that explains the excess clearly
 // better than a step says where it began.
 func (a *analysis) onset(r int, h *hot) int {
-	if h.from == 0 {
-		return 0
+	up, ok := a.risesSlowly(r, h.from, h.to)
+	if !ok {
+		return h.from
 	}
-	row := make([]float64, h.to)
+	for s := up.from; s < h.from; s++ {
+		h.in[s] = true
+	}
+	return up.from
+}
+
+func (a *analysis) excessOf(r int) []float64 {
+	row := make([]float64, a.rd.m())
 	for s := range row {
 		row[s] = a.excess.at(r, s)
 	}
-	if at, ok := rampStart(smooth(row), h.from); ok {
-		for s := at; s < h.from; s++ {
-			h.in[s] = true
-		}
-		return at
-	}
-	return h.from
+	return row
 }
 
-// rampStart fits low, a ramp, high to x, and gives the round at which the ramp
-// begins when that is clearly the better explanation: a ratio of likelihoods of
-// e^7.5, as much as noise that is correlated over some rounds needs.
-func rampStart(x []float64, step int) (int, bool) {
-	// 80 places keep the search over all pairs below a millisecond; the start
-	// of a ramp is not known better than to a hundredth of the run.
-	grid := max(1, len(x)/80)
-	errorOf := func(t0, t1 int) float64 {
-		// Least squares of y = a + b·u, u = 0 … 1 along the ramp.
-		var n, su, sy, suu, suy, syy float64
-		for s, y := range x {
-			u := 0.0
-			switch {
-			case s >= t1:
-				u = 1
-			case s > t0:
-				u = float64(s-t0) / float64(t1-t0)
-			}
-			n, su, sy, suu, suy, syy = n+1, su+u, sy+y, suu+u*u, suy+u*y, syy+y*y
-		}
-		cuu, cuy, cyy := suu-su*su/n, suy-su*sy/n, syy-sy*sy/n
-		if cuu <= 0 {
-			return cyy
-		}
-		return cyy - cuy*cuy/cuu
+// risesSlowly finds the ramp of a rank's excess up to its level in [from, to).
+func (a *analysis) risesSlowly(r, from, to int) (ramp, bool) {
+	if from == 0 {
+		return ramp{}, false
 	}
-	stepError := errorOf(step-1, step)
-	best, at := stepError, step
-	for t0 := 0; t0 <= step; t0 += grid {
-		// A ramp shorter than a segment is a step.
-		for t1 := t0 + minSegment; t1 <= len(x); t1 += grid {
-			if e := errorOf(t0, t1); e < best {
-				best, at = e, t0
-			}
-		}
+	up, ok := findRamp(smooth(a.excessOf(r)[:to]), from)
+	if !ok || up.by <= 0 {
+		return ramp{}, false
 	}
-	return at, float64(len(x))*math.Log(stepError/best) > 15 && at < step
+	return up, true
 }

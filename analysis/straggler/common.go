@@ -32,12 +32,17 @@ func (a *analysis) rise(x []float64, factor, share float64) (change, bool) {
 		}
 		from, to := segs[i].from, segs[j-1].to
 		level := total / float64(to-from)
-		ns := changeNoise(x, from, to)
-		if level-before > ns.z*math.Sqrt(ns.means[to-from]+ns.means[n]) {
-			if at, ok := rampStart(smooth(x[:to]), from); ok {
-				from = at
+		begin, rest := from, x
+		if up, ok := findRamp(smooth(x[:to]), from); ok && up.by > 0 {
+			// What rises slowly would look like noise that wanders.
+			begin, rest = up.from, slices.Clone(x)
+			for s := range rest[:to] {
+				rest[s] -= up.by * up.at(s)
 			}
-			return change{from, to, level, before}, true
+		}
+		ns := changeNoise(rest, begin, to)
+		if level-before > ns.z*math.Sqrt(ns.means[to-from]+ns.means[n]) || ns.jumps(x, begin) {
+			return change{begin, to, level, before}, true
 		}
 	}
 	return change{}, false

@@ -4,16 +4,22 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/trainspan/trainspan/analysis/straggler"
 )
 
-// phaseOf names the spans of the corpus.
+// phaseOf names the spans of the corpus; collectives have a category of their own.
 var phaseOf = map[string]straggler.Phase{
 	"data_loading": straggler.Input, "transfer": straggler.Transfer, "model_forward": straggler.Forward,
 	"model_backward": straggler.Backward, "all_reduce": straggler.Communication, "reduce_scatter": straggler.Communication,
@@ -28,6 +34,7 @@ type corpusLine struct {
 	Rank      int      `json:"rank"`
 	Step      int64    `json:"step"`
 	Name      string   `json:"name"`
+	Category  string   `json:"category"`
 	Start     int64    `json:"start_ns"`
 	Dur       int64    `json:"dur_ns"`
 	Attrs     struct {
@@ -36,30 +43,26 @@ type corpusLine struct {
 	} `json:"attrs"`
 }
 
-// readCorpusCase feeds one generated file.
-func readCorpusCase(path string) (*straggler.State, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+// readCorpusCase feeds the spans of a case as its generator writes them.
+func readCorpusCase(from io.Reader) (*straggler.State, error) {
 	st := straggler.New(nil)
 	type key struct {
 		rank int
 		step int64
 	}
 	steps := map[key]*straggler.Step{}
-	sc := bufio.NewScanner(f)
+	sc := bufio.NewScanner(from)
+	sc.Buffer(nil, 16<<20) // the metadata have an entry for each rank
 	for sc.Scan() {
 		var l corpusLine
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("line %.200q: %w", sc.Bytes(), err)
 		}
 		if l.Meta != 0 {
 			st.SetWorldSize(l.WorldSize)
 			for r, h := range l.Hosts {
 				info := straggler.Rank{Host: fmt.Sprintf("host%d", h)}
-				if len(l.Roles) > 0 {
+				if r < len(l.Roles) {
 					info.Role = l.Roles[r]
 				}
 				st.SetRank(r, info)
@@ -79,7 +82,14 @@ func readCorpusCase(path string) (*straggler.State, error) {
 		if l.Dur < 0 {
 			end = 0
 		}
-		s.Spans = append(s.Spans, straggler.Span{Phase: phaseOf[l.Name], Start: l.Start, End: end, Group: l.Attrs.Group})
+		phase, known := phaseOf[l.Name]
+		switch {
+		case l.Category == "comm":
+			phase = straggler.Communication
+		case !known:
+			phase = straggler.Other
+		}
+		s.Spans = append(s.Spans, straggler.Span{Phase: phase, Start: l.Start, End: end, Group: l.Attrs.Group})
 	}
 	for _, s := range steps { // in no order, on purpose
 		st.Add(s)
@@ -87,10 +97,22 @@ func readCorpusCase(path string) (*straggler.State, error) {
 	return st, sc.Err()
 }
 
-// TestCorpus generates the cases named by TRAINSPAN_STRAGGLER, a list of
-// cases.json files with gen.py beside at least one of them, and scores the
-// verdicts. It fails on wrong blame, on false alarms, and on more than two of
-// sixty cases that are neither right nor an allowed abstention.
+// generator finds gen.py: beside the cases, or where the shared corpus lies.
+func generator(cases string) (string, error) {
+	shared := filepath.Join("..", "..", "..", "shared", "data", "straggler")
+	for _, dir := range []string{filepath.Dir(cases), shared} {
+		g := filepath.Join(dir, "gen.py")
+		if _, err := os.Stat(g); err == nil {
+			return filepath.Abs(g)
+		}
+	}
+	return "", fmt.Errorf("no gen.py beside %s, nor in %s", cases, shared)
+}
+
+// TestCorpus generates the cases of the files that TRAINSPAN_STRAGGLER lists,
+// separated as in PATH, and scores the verdicts. It fails on wrong blame, on
+// false alarms, and on more than two of sixty cases that are neither right nor
+// an allowed abstention.
 func TestCorpus(t *testing.T) {
 	list := os.Getenv("TRAINSPAN_STRAGGLER")
 	if list == "" {
@@ -98,47 +120,128 @@ func TestCorpus(t *testing.T) {
 	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("no python3 to generate the corpus with")
+		t.Skip("python3 is not installed; it runs gen.py, which generates the cases and scores the verdicts")
 	}
-	files := filepath.SplitList(list)
-	gen := ""
-	for _, f := range files {
-		if g := filepath.Join(filepath.Dir(f), "gen.py"); gen == "" {
-			if _, err := os.Stat(g); err == nil {
-				gen = g
+	for _, cases := range filepath.SplitList(list) {
+		t.Run(filepath.Base(filepath.Dir(cases))+"/"+filepath.Base(cases), func(t *testing.T) {
+			gen, err := generator(cases)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-	}
-	if gen == "" {
-		t.Skip("no gen.py beside " + list)
-	}
-	for _, f := range files {
-		t.Run(filepath.Base(filepath.Dir(f)), func(t *testing.T) { scoreCorpus(t, python, gen, f) })
+			scoreCorpus(t, corpus{python, gen, cases})
+		})
 	}
 }
 
-func scoreCorpus(t *testing.T, python, gen, cases string) {
-	if _, err := os.Stat(cases); err != nil {
-		t.Skip(err)
+// corpus is one file of cases, and what runs it.
+type corpus struct{ python, gen, cases string }
+
+// read gives the cases, each as it is in the file, and their ids.
+func (c corpus) read() (ids []string, cases map[string]json.RawMessage, err error) {
+	data, err := os.ReadFile(c.cases)
+	if err != nil {
+		return nil, nil, err
 	}
-	dir := t.TempDir()
-	if out, err := exec.Command(python, gen, cases, "--all", dir).CombinedOutput(); err != nil {
-		t.Fatalf("gen.py: %v\n%s", err, out)
+	var file struct {
+		Cases []json.RawMessage `json:"cases"`
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("gen.py wrote no cases: %v", err)
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", c.cases, err)
 	}
-	verdicts := map[string]any{}
-	said := map[string]*straggler.Verdict{}
-	for _, p := range paths {
-		st, err := readCorpusCase(p)
+	cases = make(map[string]json.RawMessage)
+	for _, raw := range file.Cases {
+		var x struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(raw, &x); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", c.cases, err)
+		}
+		ids, cases[x.ID] = append(ids, x.ID), raw
+	}
+	if len(ids) == 0 {
+		return nil, nil, fmt.Errorf("%s holds no cases", c.cases)
+	}
+	return ids, cases, nil
+}
+
+// judge generates one case and gives its verdict; the spans go through a pipe,
+// because those of many cases fill a disk.
+func (c corpus) judge(id string) (*straggler.Verdict, error) {
+	cmd := exec.Command(c.python, c.gen, c.cases, "--case", id)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	st, err := readCorpusCase(out)
+	_, _ = io.Copy(io.Discard, out) // so that a generator whose lines are bad can end
+	if werr := cmd.Wait(); werr != nil {
+		return nil, fmt.Errorf("%s --case %s: %w\n%s", c.gen, id, werr, stderr.String())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", id, err)
+	}
+	return st.Verdict(), nil
+}
+
+// judgeAll judges as many cases at a time as there are processors, until the
+// time is up: a run that is stopped by force says nothing of what was judged.
+func (c corpus) judgeAll(ids []string, until time.Time) (map[string]*straggler.Verdict, error) {
+	var mu sync.Mutex
+	said := make(map[string]*straggler.Verdict, len(ids))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, id := range ids {
+		g.Go(func() error {
+			if !until.IsZero() && time.Now().After(until) {
+				return nil
+			}
+			v, err := c.judge(id)
+			mu.Lock()
+			defer mu.Unlock()
+			said[id] = v
+			return err
+		})
+	}
+	return said, g.Wait()
+}
+
+func scoreCorpus(t *testing.T, c corpus) {
+	ids, cases, err := c.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var until time.Time
+	if deadline, ok := t.Deadline(); ok {
+		until = deadline.Add(-time.Until(deadline) / 10)
+	}
+	said, err := c.judgeAll(ids, until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said) < len(ids) {
+		t.Errorf("%d of %d cases were judged before the time was up, and only they are scored: give go test a longer -timeout", len(said), len(ids))
+		var some []json.RawMessage
+		for _, id := range ids {
+			if said[id] != nil {
+				some = append(some, cases[id])
+			}
+		}
+		data, err := json.Marshal(map[string]any{"format": 1, "cases": some})
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := st.Verdict()
-		id := strings.TrimSuffix(filepath.Base(p), ".jsonl")
-		said[id] = v
+		c.cases = filepath.Join(t.TempDir(), "cases.json")
+		if err := os.WriteFile(c.cases, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verdicts := map[string]any{}
+	for id, v := range said {
 		out := map[string]any{"kind": v.Kind, "ranks": v.Ranks, "suspects": v.Suspects, "reason": v.Reason}
 		if v.Cause != "" {
 			out["cause"] = v.Cause
@@ -150,31 +253,37 @@ func scoreCorpus(t *testing.T, python, gen, cases string) {
 			}
 		}
 		verdicts[id] = out
-		os.Remove(p)
 	}
-	data, _ := json.Marshal(verdicts)
-	answers := filepath.Join(dir, "verdicts.json")
+	data, err := json.Marshal(verdicts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := filepath.Join(t.TempDir(), "verdicts.json")
 	if err := os.WriteFile(answers, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(python, gen, cases, "--score", answers).CombinedOutput()
+	out, err := exec.Command(c.python, c.gen, c.cases, "--score", answers).CombinedOutput()
 	if err != nil {
-		t.Fatalf("gen.py --score: %v\n%s", err, out)
+		t.Fatalf("%s --score: %v\n%s", c.gen, err, out)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for _, l := range lines[:len(lines)-1] {
 		id, _, _ := strings.Cut(l, " ")
-		t.Logf("%-60s | %s", l, said[id].Sentence)
+		sentence := ""
+		if v := said[id]; v != nil {
+			sentence = v.Sentence
+		}
+		t.Logf("%-60s | %s", l, sentence)
 	}
 	totals := map[string]int{}
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &totals); err != nil {
 		t.Fatalf("the scorer's last line %q: %v", lines[len(lines)-1], err)
 	}
-	t.Logf("%d cases: %s", len(paths), lines[len(lines)-1])
+	t.Logf("%d cases: %s", len(said), lines[len(lines)-1])
 	if totals["wrong_blame"] > 0 || totals["false_alarm"] > 0 {
 		t.Errorf("wrong blame %d, false alarms %d: want none", totals["wrong_blame"], totals["false_alarm"])
 	}
-	if bad := len(paths) - totals["right"] - totals["abstained"]; 30*bad > len(paths) {
-		t.Errorf("%d of %d cases are neither right nor a correct abstention", bad, len(paths))
+	if bad := len(said) - totals["right"] - totals["abstained"]; 30*bad > len(said) {
+		t.Errorf("%d of %d cases are neither right nor a correct abstention", bad, len(said))
 	}
 }

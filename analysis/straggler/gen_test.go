@@ -24,6 +24,7 @@ type job struct {
 	every   int // steps per collective, as with local SGD
 	stages  int // of a pipeline
 	noP2P   bool
+	noLanes bool // all spans are on one lane, as in files without threads
 	tokens  bool
 	device  bool // device times of forward and backward are on record
 	tail    float64
@@ -259,6 +260,9 @@ func (s *sim) record(r int, sp straggler.Span, from, to float64) {
 	sp.Start = s.clock[r] + int64(from*1e6)
 	if !math.IsInf(to, 1) {
 		sp.End = s.clock[r] + int64(to*1e6)
+	}
+	if s.noLanes {
+		sp.Lane = 0
 	}
 	s.cur[r].Spans = append(s.cur[r].Spans, sp)
 }

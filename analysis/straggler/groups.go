@@ -29,7 +29,8 @@ func (a *analysis) groupTransfers() {
 	}
 	families := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if role, ok := a.oneRole(members[name]); ok && len(members[name]) > 1 {
+		// A group of one says nothing, unless its other ranks are without data.
+		if role, ok := a.oneRole(members[name]); ok && (len(members[name]) > 1 || len(a.missing) > 0) {
 			family := strings.TrimRight(name, "0123456789") + "\x00" + strconv.Itoa(role)
 			families[family] = append(families[family], name)
 		}
@@ -101,9 +102,24 @@ type groupFamily struct {
 	over    []float64 // of the group that is looked at, over the others
 }
 
+// largest gives the number of ranks of the largest group.
+func (f groupFamily) largest() int {
+	n := 0
+	for _, name := range f.names {
+		n = max(n, len(f.members[name]))
+	}
+	return n
+}
+
 func (a *analysis) compareGroups(f groupFamily) {
 	like, series := f.names, f.series
 	m := a.rd.m()
+	all := newMatrix(len(like), m)
+	for i := range like {
+		for s, v := range series[i] {
+			all.set(i, s, v)
+		}
+	}
 	var buf []float64
 	for i := range like {
 		// The reference is made of the other groups: of two groups, one.
@@ -124,16 +140,14 @@ func (a *analysis) compareGroups(f groupFamily) {
 		)
 		usual := levelOf(ref)
 		least := max((factor-1)*usual, share*a.rd.typical)
-		from, to := -1, 0
-		for _, sg := range segments(over, splitNoise(over), least/2) {
-			if sg.level > least && enough(over, sg) {
-				if from < 0 {
-					from = sg.from
-				}
-				to = sg.to
-			}
-		}
+		from, to := highest(over, i, all, least)
 		if from < 0 {
+			continue
+		}
+		if len(a.missing) > 0 && len(f.members[like[i]]) < f.largest() {
+			// A member may be among the ranks without data: then the shortest
+			// time of the others may be a wait for it.
+			a.remark(ReasonMissingRank)
 			continue
 		}
 		f.over = over
@@ -141,9 +155,41 @@ func (a *analysis) compareGroups(f groupFamily) {
 	}
 }
 
-func enough(x []float64, sg segment) bool {
-	ns := changeNoise(x, sg.from, sg.to)
-	return sg.level > ns.z*ns.mean(sg.to-sg.from)
+// highest gives the stretch in which x, which belongs to group i, lies above
+// least, from the first level that noise does not explain to the last; from is
+// -1 where there is none. all holds the transfers of the groups.
+func highest(x []float64, i int, all matrix, least float64) (from, to int) {
+	groups := make([]int, len(all.v)/all.m)
+	for k := range groups {
+		groups[k] = k
+	}
+	noiseOf := func(lo, hi int) *noise { return withoutFault(all, groups, i, lo, hi, ramp{}) }
+	if len(groups) > fewRanks {
+		ns := rankNoise(all, groups)
+		noiseOf = func(int, int) *noise { return ns }
+	}
+	segs := segments(x, splitNoise(x), least/2)
+	from = -1
+	for k := 0; k < len(segs); k++ {
+		// Neighbouring high levels are one excursion.
+		j, total := k, 0.0
+		for j < len(segs) && segs[j].level > least {
+			total += segs[j].level * float64(segs[j].to-segs[j].from)
+			j++
+		}
+		if j == k {
+			continue
+		}
+		lo, hi := segs[k].from, segs[j-1].to
+		if ns := noiseOf(lo, hi); total > ns.z*ns.mean(hi-lo)*float64(hi-lo) {
+			if from < 0 {
+				from = lo
+			}
+			to = hi
+		}
+		k = j - 1
+	}
+	return from, to
 }
 
 // fileGroup files group i, whose transfer takes longer. Its members reach the

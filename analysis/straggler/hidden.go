@@ -124,13 +124,17 @@ func (a *analysis) missingDrives() bool {
 	if levelOf(short) > 0.3*rd.typical {
 		return true
 	}
-	if _, rises := a.rise(short, 1.2, 0.015); rises {
-		return true
+	// Any rise is reason enough to abstain, also one that noise might explain.
+	segs := segments(short, splitNoise(short), 0.015*rd.typical)
+	for i := 1; i < len(segs); i++ {
+		if segs[i].level > 1.2*segs[i-1].level {
+			return true
+		}
 	}
 	x, y := centred(top), centred(short)
 	beta, se, ok := leastSquares(mat.NewDense(len(x), 1, x), y)
 	// What all ranks share makes the other rank follow the slowest by a third
 	// to a half, so that the slope is no -1. Abstaining without need costs
-	// little: three standard errors do.
-	return ok && beta[0] < -0.3 && beta[0] < -3*se[0]
+	// little: two standard errors do.
+	return ok && beta[0] < -0.2 && beta[0] < -2*se[0]
 }

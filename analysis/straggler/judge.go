@@ -222,7 +222,8 @@ func (a *analysis) table(v *Verdict) {
 			Phases: map[string]float64{}, Last: float64(last[r]) / float64(rd.m())}
 		for p := range phases {
 			if !slices.Contains(rd.hides, p) {
-				out.Phases[p.String()] = row(rd.phase[p], r)
+				// Device time under a collective makes the rest too small.
+				out.Phases[p.String()] = max(row(rd.phase[p], r), 0)
 			}
 		}
 		for s := range x {

@@ -16,6 +16,7 @@ type noise struct {
 	sd    float64
 	z     float64   // how many standard errors a level needs to be none of chance
 	means []float64 // variance of the mean of n rounds, by n
+	apart []float64 // mean square of the difference of two rounds, by their distance
 }
 
 // lags of the structure function. They are powers of two, because correlation
@@ -40,14 +41,49 @@ func splitNoise(x []float64) *noise {
 
 // changeNoise is the noise of one series besides a change in [from, to).
 func changeNoise(x []float64, from, to int) *noise {
-	rest := make([]float64, 0, len(x))
-	for _, part := range [][]float64{x[:from], x[from:to], x[to:]} {
+	rest := slices.Clone(x)
+	withoutChange(rest, from, to)
+	return measureNoise([][]float64{rest}, len(x), 1)
+}
+
+// withoutChange takes the levels before, in and after [from, to) out of x, and
+// gives the three parts the noise of the loudest: what takes longer varies more,
+// and with a quiet part beside a loud one far rounds differ more than
+// neighbours do, which would look like correlation.
+func withoutChange(x []float64, from, to int) {
+	parts := [][]float64{x[:from], x[from:to], x[to:]}
+	var sds [3]float64
+	for i, part := range parts {
 		level := levelOf(part)
-		for _, v := range part {
-			rest = append(rest, v-level)
+		for s := range part {
+			part[s] -= level
+		}
+		sds[i] = neighbourSD(part)
+	}
+	loudest := slices.Max(sds[:])
+	for i, part := range parts {
+		// A part too short to have a deviation of its own keeps what it has.
+		if sds[i] > 0 && len(part) >= minSegment {
+			for s := range part {
+				part[s] *= loudest / sds[i]
+			}
 		}
 	}
-	return measureNoise([][]float64{rest}, len(x), 1)
+}
+
+// neighbourSD is the deviation of x by the differences of neighbours, 0 where
+// there are none.
+func neighbourSD(x []float64) float64 {
+	var buf []float64
+	for s := 1; s < len(x); s++ {
+		if d := x[s] - x[s-1]; d == d {
+			buf = append(buf, math.Abs(d))
+		}
+	}
+	if len(buf) == 0 {
+		return 0
+	}
+	return robust.Sigma * robust.Median(buf) / math.Sqrt2
 }
 
 // fewRanks is how many ranks of a role are too few for a fault of one of them to
@@ -64,19 +100,24 @@ func rankNoise(x matrix, ranks []int) *noise {
 	return measureLags(pairs(x, [][]int{ranks}), x.m, pairScale(len(ranks)), use)
 }
 
-// withoutFault is the noise of few ranks besides a fault of one in [from, to).
-func withoutFault(x matrix, ranks []int, r, from, to int) *noise {
+// withoutFault is the noise of few ranks besides a fault of one in [from, to),
+// which rises slowly where up has a height.
+func withoutFault(x matrix, ranks []int, r, from, to int, up ramp) *noise {
 	series := pairs(x, [][]int{ranks})
 	for i, d := range series {
-		if ranks[i] != r && ranks[i+1] != r {
+		sign := 0.0
+		switch r {
+		case ranks[i]:
+			sign = -1
+		case ranks[i+1]:
+			sign = 1
+		default:
 			continue
 		}
-		for _, part := range [][]float64{d[:from], d[from:to], d[to:]} {
-			level := levelOf(part)
-			for s := range part {
-				part[s] -= level
-			}
+		for s := range d[:to] {
+			d[s] -= sign * up.by * up.at(s)
 		}
+		withoutChange(d, from, to)
 	}
 	return measureNoise(series, x.m, pairScale(len(ranks)))
 }
@@ -137,7 +178,20 @@ func measureLags(series [][]float64, m int, scale float64, lags []int) *noise {
 			cov[j] = prevC + (c-prevC)*float64(j-prevK)/float64(k-prevK)
 		}
 	}
-	out := &noise{sd: math.Sqrt(sill * scale), means: make([]float64, m+1)}
+	out := &noise{sd: math.Sqrt(sill * scale), means: make([]float64, m+1), apart: make([]float64, 2*sideRounds)}
+	for i, prev, at := 0, 0.0, 0; i < len(ks); i++ {
+		for k := at + 1; k <= ks[i] && k < len(out.apart); k++ {
+			from := prev
+			if i == 0 {
+				from = v[0]
+			}
+			out.apart[k] = 2 * scale * (from + (v[i]-from)*float64(k-at)/float64(ks[i]-at))
+		}
+		prev, at = v[i], ks[i]
+		for k := at + 1; k < len(out.apart); k++ {
+			out.apart[k] = 2 * scale * sill
+		}
+	}
 	// var(mean of n) = (c0 + 2 Σ (1-k/n) c_k) / n, by running sums.
 	var sum, weighted float64
 	for n := 1; n <= m; n++ {
@@ -170,6 +224,36 @@ func (ns *noise) mean(n int) float64 {
 		return 0
 	}
 	return math.Sqrt(max(ns.means[n], 0))
+}
+
+// sideRounds is how many rounds on either side of a sudden change are compared:
+// twice the shortest level.
+const sideRounds = 2 * minSegment
+
+// sudden is how many deviations the rounds after a change must lie from those
+// before it. Six would be one chance in a thousand million; what is left is for
+// the deviation, which is an estimate.
+const sudden = 7
+
+// jumps says whether x rises at a round by more than noise does at once. Noise
+// that wanders does so slowly, so that a sudden change is evidence where the
+// level itself is none.
+func (ns *noise) jumps(x []float64, at int) bool {
+	n := min(sideRounds, at, len(x)-at)
+	if n < minSegment || len(ns.apart) == 0 {
+		return false
+	}
+	// The variance of the difference of two means side by side, from the mean
+	// squares of the differences of rounds alone.
+	var v float64
+	for i := range n {
+		for j := range n {
+			v += ns.apart[n+j-i] - ns.apart[max(i-j, j-i)]
+		}
+	}
+	sd := math.Sqrt(max(v, 0)) / float64(n)
+	sm := smooth(x) // spikes are none of the level
+	return (sum(sm[at:at+n])-sum(sm[at-n:at]))/float64(n) > sudden*sd && sd > 0
 }
 
 // pairs gives the differences of neighbours among comparable ranks: what all

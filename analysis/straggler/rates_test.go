@@ -33,6 +33,7 @@ func scenarios() []scenario {
 	wander := func(n, m int) job { return job{n: n, m: m, phi: 0.9, sigma: 0.04} }
 	with := func(j job, f ...fault) job { j.faults = f; return j }
 	lay := func(l string, f ...fault) job { return job{n: 8, m: 160, layout: l, faults: f} }
+	flat := func(l string, f ...fault) job { j := lay(l, f...); j.noLanes = true; return j }
 	return []scenario{
 		{"healthy, 4 ranks", job{n: 4, m: 130}, straggler.Healthy, nil, "", -1, nil},
 		{"healthy, 32 ranks", job{n: 32, m: 130}, straggler.Healthy, nil, "", -1, nil},
@@ -79,6 +80,11 @@ func scenarios() []scenario {
 		{"overlapped, backward", lay("overlapped", slow([]int{3}, bw, 1.2, 0, 60)), straggler.Straggler, []int{3}, "backward", 60, nil},
 		{"overlapped, input", lay("overlapped", slow([]int{3}, in, 0, 30, 0)), straggler.Straggler, []int{3}, "input", 0, nil},
 		{"overlapped, slow link", lay("overlapped", fault{phases: []straggler.Phase{comm}, factor: 8, from: 80}), straggler.SlowCommunication, nil, "communication", 80, nil},
+		{"overlapped in files without threads, healthy", flat("overlapped"), straggler.Healthy, nil, "", -1, nil},
+		{"overlapped in files without threads, backward", flat("overlapped", slow([]int{3}, bw, 1.2, 0, 60)), straggler.Straggler, []int{3}, "backward", 60, nil},
+		{"overlapped in files without threads, input", flat("overlapped", slow([]int{3}, in, 0, 30, 0)), straggler.Straggler, []int{3}, "input", 0, nil},
+		{"fsdp in files without threads, healthy", flat("fsdp"), straggler.Healthy, nil, "", -1, nil},
+		{"fsdp in files without threads, forward", flat("fsdp", slow([]int{3}, fw, 1.4, 0, 60)), straggler.Straggler, []int{3}, "forward", 60, nil},
 		{"fsdp, healthy", lay("fsdp"), straggler.Healthy, nil, "", -1, nil},
 		{"fsdp, forward", lay("fsdp", slow([]int{3}, fw, 1.4, 0, 60)), straggler.Straggler, []int{3}, "forward", 60, nil},
 		{"fsdp, compute", lay("fsdp", both), straggler.Straggler, []int{3}, "compute", 60, nil},

@@ -55,8 +55,11 @@ type rounds struct {
 	spread  float64   // of the barrier over ranks, share of typical
 	hides   []Phase   // phases that the wait hides
 	beside  bool      // compute goes on while collectives of other lanes wait
-	dropped int       // leading rounds of warm-up
-	total   float64   // sum of p
+	// prefetch: it does so for a while, as where the parameters of a layer are
+	// gathered while the one before it computes.
+	prefetch bool
+	dropped  int     // leading rounds of warm-up
+	total    float64 // sum of p
 }
 
 func (rd *rounds) n() int { return len(rd.ids) }
@@ -90,13 +93,13 @@ func (s *State) build() (best *rounds, spread float64) {
 			continue
 		}
 		st := s.stepsWith(with, b)
-		sp := s.spread(with, st, b)
+		sp := s.spread(with, st, b, 1)
 		// A barrier of a later kind hides more. It must be clearly better.
 		if sp < spread/2 && !(choice != barriers && spread < 0.002) {
 			choice, spread, steps, ranks = b, sp, st, with
 		}
 	}
-	if choice == barriers || spread > maxSpread {
+	if choice == barriers || spread > maxSpread && !s.together(ranks, steps, choice, spread) {
 		return nil, spread
 	}
 	rd := &rounds{barrier: choice, ids: ranks, spread: spread}
@@ -140,35 +143,37 @@ func (s *State) stepsWith(ids []int, b barrier) []int64 {
 	return out
 }
 
-// spread gives the median over rounds of how far the ranks' periods lie apart,
-// as a share of the median period.
-func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
+// spread gives the median of how far the ranks lie apart in the time that they
+// take for so many rounds, as a share of a round.
+func (s *State) spread(ids []int, steps []int64, b barrier, rounds int) float64 {
 	at := make([]int, len(ids))
-	prev := make([]int64, len(ids))
-	had := make([]bool, len(ids))
+	// The latest releases of each rank, by round modulo their number; 0 is none.
+	past := make([][]int64, len(ids))
+	for k := range past {
+		past[k] = make([]int64, rounds)
+	}
 	var spreads, periods, d, buf []float64
-	for _, st := range steps {
+	for i, st := range steps {
 		d = d[:0]
 		for k, r := range ids {
 			cells := s.ranks[r].cells
 			for at[k] < len(cells) && cells[at[k]].step < st {
 				at[k]++
 			}
-			ok := at[k] < len(cells) && cells[at[k]].step == st && cells[at[k]].has[b]
-			if ok {
-				e := cells[at[k]].release(b)
-				if had[k] {
-					d = append(d, float64(e-prev[k]))
+			var e int64
+			if at[k] < len(cells) && cells[at[k]].step == st && cells[at[k]].has[b] {
+				e = cells[at[k]].release(b)
+				if from := past[k][i%rounds]; from != 0 {
+					d = append(d, float64(e-from))
 				}
-				prev[k] = e
 			}
-			had[k] = ok
+			past[k][i%rounds] = e
 		}
 		if len(d) < 2 {
 			continue
 		}
 		buf = append(buf[:0], d...)
-		periods = append(periods, robust.Median(buf))
+		periods = append(periods, robust.Median(buf)/float64(rounds))
 		// With two or three ranks the MAD is blind for one of them.
 		if len(d) < 4 {
 			spreads = append(spreads, slices.Max(d)-slices.Min(d))
@@ -180,6 +185,18 @@ func (s *State) spread(ids []int, steps []int64, b barrier) float64 {
 		return math.Inf(1)
 	}
 	return robust.Median(spreads) / robust.Median(periods)
+}
+
+// together says whether ranks that are further apart than maxSpread leave a
+// barrier nevertheless. Where steps are short and processors few, a rank is let
+// go when the scheduler has a slice for it, milliseconds after the others. That
+// comes anew in each round, while ranks that nothing holds together
+// drift apart: over ten rounds they are three times as far apart as over one.
+func (s *State) together(ids []int, steps []int64, b barrier, once float64) bool {
+	const rounds = 10
+	often := s.spread(ids, steps, b, rounds)
+	// Half way between one and three, on a scale of ratios.
+	return often < math.Sqrt(3)*once && often/rounds <= maxSpread
 }
 
 // fill computes every rank's rounds. What a rank did in a step without the
@@ -199,7 +216,11 @@ func (s *State) fill(rd *rounds, steps []int64) {
 	}
 	rd.groups = make([][2]uint16, n)
 	devices := s.haveDeviceTime(rd)
-	rd.beside = rd.barrier == atCollective && s.computeGoesOn(rd.ids)
+	if rd.barrier == atCollective {
+		var streams bool
+		rd.beside, streams = s.computeGoesOn(rd.ids)
+		rd.prefetch = streams && !rd.beside
+	}
 	var roles []string
 	for k, r := range rd.ids {
 		roles = append(roles, s.ranks[r].info.Role)
@@ -211,6 +232,7 @@ func (s *State) fill(rd *rounds, steps []int64) {
 		}
 	}
 	rd.setRoles(roles)
+	rd.wholeGroups()
 	rd.hides = nil
 	if !devices {
 		switch rd.barrier {
@@ -234,13 +256,14 @@ func (rd *rounds) all() []*matrix {
 // haveDeviceTime says whether all ranks know how long the device worked in the
 // phases that the barrier would hide.
 func (s *State) haveDeviceTime(rd *rounds) bool {
-	if rd.barrier == atCollective {
-		return false // the host's time is complete
-	}
 	for _, r := range rd.ids {
 		cells := s.ranks[r].cells
 		c := &cells[len(cells)/2]
-		if c.device[1] == 0 || rd.barrier == atOptimizer && c.device[0] == 0 {
+		if c.device[1] == 0 || rd.barrier != atBackward && c.device[0] == 0 {
+			return false
+		}
+		// The host's time is complete where it waits for the collective itself.
+		if rd.barrier == atCollective && c.first == 0 {
 			return false
 		}
 	}
@@ -251,9 +274,11 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 // lane waits, as with gradients that are reduced in buckets; then what the
 // collective covers is own work. Where each layer needs the collective before
 // it, as with sharded parameters, it is not. A rank that begins its first
-// collective late ends its backward late in the first case, and with
+// collective late begins its last one late in the first case, and with
 // all others in the second.
-func (s *State) computeGoesOn(ids []int) bool {
+//
+// streams says whether there are collectives of other lanes at all.
+func (s *State) computeGoesOn(ids []int) (goesOn, streams bool) {
 	var xx, xy float64
 	var x, y []float64
 	const sample = 200 // rounds decide it
@@ -265,12 +290,12 @@ func (s *State) computeGoesOn(ids []int) bool {
 		for _, r := range ids {
 			cells := s.ranks[r].cells
 			i, ok := slices.BinarySearchFunc(cells, st, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
-			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atBackward] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
+			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atCollective] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
 				continue
 			}
 			c, from := &cells[i], cells[i-1].release(atCollective)
 			x = append(x, float64(c.split+int64(c.first)*1000-from))
-			y = append(y, float64(c.release(atBackward)-from))
+			y = append(y, float64(c.release(atCollective)-from)-float64(c.wait[atCollective]))
 		}
 		if len(x) < 2 {
 			continue
@@ -281,7 +306,7 @@ func (s *State) computeGoesOn(ids []int) bool {
 			xy += (x[i] - mx) * (y[i] - my)
 		}
 	}
-	return xy > xx/2 && xx > 0
+	return xy > xx/2 && xx > 0, xx > 0
 }
 
 // filler walks over the steps of one rank.
@@ -315,6 +340,12 @@ func (f *filler) add(c *cell, at int, known bool) {
 	b := f.rd.barrier
 	var launched, device float64
 	switch b {
+	case atCollective:
+		if f.devices {
+			// The host's forward and backward are launches.
+			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
+			after[Forward], after[Backward] = 0, 0
+		}
 	case atBackward:
 		before[Backward] -= float64(c.wait[b])
 		if f.devices {
@@ -333,11 +364,17 @@ func (f *filler) add(c *cell, at int, known bool) {
 			before[Forward], before[Backward] = float64(c.device[0]), float64(c.device[1])
 		}
 	}
-	f.comm += float64(c.comm[0])
-	if f.rd.beside {
+	switch {
+	case f.rd.beside && f.devices:
+		// What the device computes under the earlier collectives is in no span:
+		// only the last one of the step is waited for.
+		f.comm += float64(c.wait[b])
+	case f.rd.beside:
 		before[Forward] += float64(c.covered[0])
 		before[Backward] += float64(c.covered[1])
-		f.comm -= float64(c.covered[0] + c.covered[1])
+		f.comm += float64(c.comm[0] - c.covered[0] - c.covered[1])
+	default:
+		f.comm += float64(c.comm[0])
 	}
 	f.world += float64(c.world)
 	f.tokens += float64(c.tokens)
@@ -392,6 +429,25 @@ func (f *filler) store(c *cell, i int, extra float64) {
 	}
 	if f.tokens > 0 {
 		rd.tokens.set(k, i, f.tokens)
+	}
+}
+
+// wholeGroups makes collectives of all ranks of those in a group that all ranks
+// are in: profiles name the group, and not always its size.
+func (rd *rounds) wholeGroups() {
+	for g := range rd.group {
+		id := rd.groups[0][g]
+		if id == 0 || slices.ContainsFunc(rd.groups, func(of [2]uint16) bool { return of[g] != id }) {
+			continue
+		}
+		for r := range rd.ids {
+			for s := range rd.m() {
+				if v := rd.group[g].at(r, s); v == v {
+					rd.world.set(r, s, rd.world.at(r, s)+v)
+				}
+			}
+			rd.groups[r][g] = 0
+		}
 	}
 }
 

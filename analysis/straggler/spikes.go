@@ -49,7 +49,71 @@ func (a *analysis) spikes() {
 	}
 	saves, others := a.splitByCause(events, high)
 	a.fileSpikes(saves, true, high, gain)
+	for {
+		mine, rest := a.habitual(others, high, gain)
+		if len(mine) == 0 {
+			break
+		}
+		a.fileSpikes(mine, false, high, gain)
+		others = rest
+	}
 	a.fileSpikes(others, false, high, gain)
+}
+
+// habitual takes out the events of one rank that stalls far more often than
+// chance has it, where the stalls of others hide it: among many ranks short
+// stalls are so frequent that they cost as much as the long ones of one rank.
+func (a *analysis) habitual(events []int, high [][]bool, gain []float64) (mine, rest []int) {
+	rd := a.rd
+	of := make([][]int, rd.n())
+	costs := make([]float64, rd.n())
+	for _, s := range events {
+		for _, r := range a.late(s, high) {
+			of[r] = append(of[r], s)
+			costs[r] += gain[s]
+		}
+	}
+	who := 0
+	for r := range costs {
+		if costs[r] > costs[who] {
+			who = r
+		}
+	}
+	// The rank must be worth a finding by itself, and have three events, without
+	// which there is no habit.
+	if len(of[who]) < 3 || costs[who] < a.opt.MinCost*rd.total {
+		return nil, events
+	}
+	// It is compared with the others in stalls of its own size: half of its
+	// median cost and more.
+	var size []float64
+	for _, s := range of[who] {
+		size = append(size, gain[s])
+	}
+	least := robust.Median(size) / 2
+	k, n := 0, 0
+	for _, s := range events {
+		if gain[s] < least {
+			continue
+		}
+		n++
+		if slices.Contains(of[who], s) {
+			k++
+		}
+	}
+	// A rank that has most of the cost is named by fileSpikes. One that has less
+	// needs evidence that no run of a thousand has by chance.
+	if !unlikely(k, n, rd.n(), 0.001) {
+		return nil, events
+	}
+	for _, s := range events {
+		if slices.Contains(of[who], s) {
+			mine = append(mine, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return mine, rest
 }
 
 // spikeLimit is how far above its level a round is a spike: six deviations that
@@ -129,7 +193,7 @@ func (a *analysis) fileSpikes(events []int, saves bool, high [][]bool, gain []fl
 	// matter of chance.
 	var ranks []int
 	for r := range costs {
-		if costs[r] >= 0.6*total && (saves || unlikely(counts[r], len(events), rd.n())) {
+		if costs[r] >= 0.6*total && (saves || unlikely(counts[r], len(events), rd.n(), 0.02)) {
 			ranks = append(ranks, r)
 		}
 	}
@@ -186,12 +250,12 @@ func extent(events []int, m int) (from, to int) {
 	return from, to
 }
 
-// unlikely says whether k of n events at one of ranks would happen by chance in
-// less than one run of fifty: three of three at one of eight ranks would not.
-func unlikely(k, n, ranks int) bool {
+// unlikely says whether k of n events at one of ranks would happen by chance
+// with less than this probability: three of three at one of eight ranks is 0.016.
+func unlikely(k, n, ranks int, chance float64) bool {
 	if k == 0 {
 		return false
 	}
 	b := distuv.Binomial{N: float64(n), P: 1 / float64(ranks)}
-	return float64(ranks)*math.Max(1-b.CDF(float64(k-1)), 0) < 0.02
+	return float64(ranks)*math.Max(1-b.CDF(float64(k-1)), 0) < chance
 }

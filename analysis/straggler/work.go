@@ -104,7 +104,8 @@ func (a *analysis) workPower(ratio matrix) float64 {
 			}
 		}
 	}
-	if len(slopes) < minRounds {
+	// Three late steps are the fewest that can be a finding.
+	if len(slopes) < 3 {
 		return 0
 	}
 	p := robust.Median(slopes)

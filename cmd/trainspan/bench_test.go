@@ -17,9 +17,11 @@ var benchEvents = flag.Int("events", 200_000, "events of the trace that the benc
 
 // writeJob writes about n events of a training job with three lanes in the
 // order in which its spans end, and returns how many they are.
-func writeJob(tb testing.TB, path string, n int) (events int) {
+func writeJob(tb testing.TB, path string, n int) (events int) { return writeRank(tb, path, 0, n) }
+
+// writeRank is writeJob for one of several ranks.
+func writeRank(tb testing.TB, path string, rank, n int) (events int) {
 	tb.Helper()
-	rank := 0
 	w, err := dftracer.Create(path, &dftracer.Options{Rank: &rank, Level: 1})
 	if err != nil {
 		tb.Fatal(err)

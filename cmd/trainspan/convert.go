@@ -14,12 +14,13 @@ import (
 
 type convertOptions struct {
 	to, output  string
+	run         string
 	nesting     bool
 	force, json bool
 	filter      filter
 }
 
-var convertWords = []string{"v1", "v2", "v22", "chrome", "otlp"}
+var convertWords = []string{"v1", "v2", "v22", "chrome", "otlp", "parquet"}
 
 func newConvert(a *app) *cobra.Command {
 	var o convertOptions
@@ -34,6 +35,9 @@ func newConvert(a *app) *cobra.Command {
                arrows lead from launches to kernels and from forward to backward
   otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
                receiver or trainspan replay; one trace per process
+  parquet      a directory of Parquet files for DuckDB, Spark and other engines: a
+               table of the events and one of the goodput ledger, one run beside
+               the other. Without --run a run is named after the job
 
 An output of chrome or otlp whose name ends in .gz is compressed. With several
 traces, -o is a directory. v22 holds no level and no p_idx unless
@@ -41,15 +45,17 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
 		Example: `  trainspan convert old.pfw.gz --to v2 -o new.pfw.gz
   trainspan convert trace.pfw.gz --to chrome -o trace.json.gz
   trainspan convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
-  trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl`,
+  trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl
+  trainspan convert out/demo --to parquet -o lake --run demo-1`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.convert(cmd.Context(), args, &o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "", "format: v1, v2, v22, chrome or otlp")
+	f.StringVar(&o.to, "to", "", "format: v1, v2, v22, chrome, otlp or parquet")
 	f.StringVarP(&o.output, "output", "o", "", `file to write, or directory for several traces; "-" is standard output`)
+	f.StringVar(&o.run, "run", "", "name of the run in an output of parquet")
 	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
@@ -76,6 +82,10 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 		return usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
 	case o.output == "":
 		return usage("no output is given; add -o FILE")
+	case o.to == "parquet":
+		return a.convertParquet(ctx, args, files, o)
+	case o.run != "":
+		return usage("--run %s: only an output of parquet has runs", o.run)
 	case o.output == "-" && (o.json || len(files) > 1):
 		return usage("-o - takes one trace and no --json; write to files instead")
 	}

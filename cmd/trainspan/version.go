@@ -5,9 +5,15 @@ import (
 	"runtime/debug"
 )
 
-// version says which program this is: the version of its module or, of a build
-// from a working tree, the commit.
+// release is the version that a release was built as; its build sets it.
+var release string
+
+// version says which program this is: the release, the version of its module or, of
+// a build from a working tree, the commit.
 func version() string {
+	if release != "" {
+		return release + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

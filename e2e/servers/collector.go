@@ -5,22 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // Collector gives the path of the distribution trainspan-collector, bin/ below
-// the root of the repository. If it is not there it is built as collector/
-// says, which takes a minute or more; ctx bounds it.
+// the root of the repository. If it is not there, or older than the list of its
+// parts, it is built as collector/ says, which takes a minute or more; ctx bounds it.
 func Collector(ctx context.Context, root string) (string, error) {
-	path := filepath.Join(root, "bin", "trainspan-collector")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	dir := filepath.Join(root, "collector")
-	if _, err := os.Stat(filepath.Join(dir, "builder.yaml")); err != nil {
+	path, dir := filepath.Join(root, "bin", "trainspan-collector"), filepath.Join(root, "collector")
+	parts, err := os.Stat(filepath.Join(dir, "builder.yaml"))
+	if err != nil {
 		return "", fmt.Errorf("servers: %w", err)
+	}
+	if built, err := os.Stat(path); err == nil && built.ModTime().After(parts.ModTime()) {
+		return path, nil
 	}
 	out, err := exec.CommandContext(ctx, "make", "-C", dir, "collector").CombinedOutput()
 	if err != nil {
@@ -34,7 +36,12 @@ type CollectorServer struct {
 	GRPC, HTTP string // addresses of the OTLP receivers
 	Metrics    string // address that serves its own metrics
 
-	process *Process
+	health    string
+	process   *Process
+	path      string
+	args, env []string
+	cpu       time.Duration // of lives that have ended
+	memory    int64
 }
 
 // StartCollector runs the program at path with configuration files, of which
@@ -49,7 +56,7 @@ func StartCollector(ctx context.Context, path string, configs, env []string) (*C
 			return nil, err
 		}
 	}
-	c := &CollectorServer{GRPC: at[0], HTTP: at[1], Metrics: at[3]}
+	c := &CollectorServer{GRPC: at[0], HTTP: at[1], health: at[2], Metrics: at[3]}
 	_, metrics, err := net.SplitHostPort(at[3])
 	if err != nil {
 		return nil, err
@@ -58,22 +65,61 @@ func StartCollector(ctx context.Context, path string, configs, env []string) (*C
 	for _, file := range configs {
 		args = append(args, "--config", "file:"+file)
 	}
-	env = append([]string{"OTLP_GRPC=" + at[0], "OTLP_HTTP=" + at[1], "HEALTH=" + at[2], "METRICS_PORT=" + metrics}, env...)
-	if c.process, err = start(ctx, env, path, args...); err != nil {
-		return nil, err
+	c.path, c.args = path, args
+	c.env = append([]string{"OTLP_GRPC=" + at[0], "OTLP_HTTP=" + at[1], "HEALTH=" + at[2], "METRICS_PORT=" + metrics}, env...)
+	return c, c.Start(ctx)
+}
+
+// Start runs a Collector that was stopped or killed again, as it was, and waits
+// until it is ready.
+func (c *CollectorServer) Start(ctx context.Context) (err error) {
+	if c.process, err = start(ctx, c.env, c.path, c.args...); err != nil {
+		return err
 	}
-	err = c.process.ready(ctx, func(ctx context.Context) error {
-		return errors.Join(accepts(ctx, c.GRPC), accepts(ctx, c.HTTP))
-	})
+	err = c.process.ready(ctx, func(ctx context.Context) error { return healthy(ctx, c.health) })
 	if err != nil {
-		c.process.Kill()
-		return nil, err
+		c.Kill()
 	}
-	return c, nil
+	return err
+}
+
+// healthy checks that a Collector says that all of it runs.
+func healthy(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
 }
 
 // Stop ends the Collector, which completes its files.
-func (c *CollectorServer) Stop() { c.process.Stop() }
+func (c *CollectorServer) Stop() { c.ended(c.process.Stop) }
+
+// Kill ends the Collector as a crash would.
+func (c *CollectorServer) Kill() { c.ended(c.process.Kill) }
+
+func (c *CollectorServer) ended(end func()) {
+	if c.process.over() {
+		return
+	}
+	end()
+	cpu, memory := c.process.used()
+	c.cpu, c.memory = c.cpu+cpu, max(c.memory, memory)
+}
+
+// Used is the processor time of all lives that have ended, and the most memory
+// in bytes that one of them had, 0 where the system does not say.
+func (c *CollectorServer) Used() (cpu time.Duration, memory int64) { return c.cpu, c.memory }
 
 // Log is the end of what the Collector has printed.
 func (c *CollectorServer) Log() string { return c.process.Log() }

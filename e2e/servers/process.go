@@ -52,6 +52,25 @@ func (p *Process) Stop() {
 	p.Kill()
 }
 
+// over reports whether the program has ended.
+func (p *Process) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// used is what a program that has ended took of the machine.
+func (p *Process) used() (cpu time.Duration, memory int64) {
+	s := p.cmd.ProcessState
+	if s == nil {
+		return 0, 0
+	}
+	return s.UserTime() + s.SystemTime(), mostMemory(s)
+}
+
 // Log is the end of what the program has printed.
 func (p *Process) Log() string { return p.log.String() }
 

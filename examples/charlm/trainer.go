@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/comm"
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
+	"github.com/trainspan/trainspan/integrations/iofs"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -79,8 +80,9 @@ func (t *trainer) prepareData(ctx context.Context) error {
 	if t.corpus, err = data.Open(ctx, root, o.seed, int64(o.context)+1); err != nil {
 		return err
 	}
+	files := iofs.New(t.tel)
 	loader := func(pieces []data.Piece, seed uint64) *data.Loader {
-		l, e := data.NewLoader(data.LoaderConfig{Pieces: pieces, Rows: o.batch, Context: o.context, Workers: o.workers, Seed: seed})
+		l, e := data.NewLoader(data.LoaderConfig{Pieces: pieces, Rows: o.batch, Context: o.context, Workers: o.workers, Seed: seed, Files: files})
 		err = errors.Join(err, e)
 		return l
 	}

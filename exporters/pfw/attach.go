@@ -112,6 +112,9 @@ func (e *Exporter) ScopeKind(category, name string) outputs.ScopeKind {
 	return e.live.ScopeKind(category, name)
 }
 
+// FileLog implements outputs.Output.
+func (e *Exporter) FileLog() outputs.FileLog { return e.live.FileLog() }
+
 // EndScopes implements outputs.Output.
 func (e *Exporter) EndScopes() { e.live.EndScopes() }
 
@@ -123,7 +126,12 @@ func (e *Exporter) ReportLosses(lost outputs.Losses) { e.live.ReportLosses(lost)
 
 // ForceFlush implements outputs.Output: what was written so far is in the file
 // when it returns.
-func (e *Exporter) ForceFlush(ctx context.Context) error { return e.Writer().FlushContext(ctx) }
+func (e *Exporter) ForceFlush(ctx context.Context) error {
+	if e != nil && e.live != nil {
+		e.live.files.flush(0)
+	}
+	return e.Writer().FlushContext(ctx)
+}
 
 // Stats implements outputs.Output.
 func (e *Exporter) Stats() outputs.Stats {

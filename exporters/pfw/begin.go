@@ -31,6 +31,7 @@ func (p *Processor) watch() {
 				return
 			case <-t.C:
 				p.beginOld(p.clock.now() - p.opts.BeginAfter.Microseconds())
+				p.files.flush(p.clock.now() / 1e6)
 			}
 		}
 	})

@@ -119,22 +119,27 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	if last := o.last.Load(); last > end && last <= latest() {
 		end = last
 	}
-	level, parent = 1, dftracer.NoParent
-	for q := o.above(); q != nil; q = o.above() {
+	level, parent = under(o.above(), end)
+	if level != int(o.depth) && o.last.Load() != 0 {
+		level = 0
+	}
+	return end, level, parent
+}
+
+// under is the level and the parent of something that ends now below q or, where
+// that has ended, below its nearest ancestor that has not.
+func under(q *open, end int64) (level int, parent int64) {
+	for ; q != nil; q = q.above() {
 		q.raise(end)
 		if q.ended() {
 			continue
 		}
 		level, parent = q.level()+1, int64(q.id)
 		if !q.ended() { // it will see the raised end, and decide its level later
-			break
+			return level, parent
 		}
-		level, parent = 1, dftracer.NoParent
 	}
-	if level != int(o.depth) && o.last.Load() != 0 {
-		level = 0
-	}
-	return end, level, parent
+	return 1, dftracer.NoParent
 }
 
 // raise notes the end of a child.

@@ -36,6 +36,10 @@ type Options struct {
 	// trace's metadata; empty leaves them out.
 	Cores []int
 
+	// Files says which calls on files are recorded, of those that the program
+	// reports through package integrations/iofs.
+	Files FileOptions
+
 	// MaxParents bounds the memory of an [Exporter]: how many parents that have
 	// not ended yet, and how many spans that have, it remembers to find the
 	// parents of others; 0 means DefaultMaxParents. A Processor needs no bound.

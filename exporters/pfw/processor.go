@@ -35,6 +35,7 @@ type Processor struct {
 	roots *roots
 	keys  keyTable
 	open  registry
+	files *fileLog // nil when calls on files are not recorded
 	clock clock
 
 	offer  atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
@@ -77,6 +78,7 @@ func NewProcessor(w *dftracer.Writer, o *Options) *Processor {
 	p.keys.standard = standardKeys()
 	p.lanes = dftracer.NewLanes(int64(os.Getpid()))
 	p.roots = newRoots(p.lanes)
+	p.files = newFileLog(p, p.opts.Files)
 	if !p.opts.NoBegin {
 		p.watch()
 	}
@@ -292,6 +294,7 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 	if p == nil || p.closed.Load() {
 		return nil
 	}
+	p.files.flush(0)
 	return p.w.FlushContext(ctx)
 }
 

@@ -43,20 +43,45 @@ func (r *roots) begin(o, below *open) (tid int64) {
 		o.lane, tid = r.lanes.Begin(below.lane, o.start)
 		return tid
 	}
+	if i := r.take(o.start); i >= 0 {
+		o.slot = int8(i + 1)
+		return r.slots[i].tid
+	}
+	o.lane, tid = r.lanes.Begin(dftracer.Lane{}, o.start)
+	return tid
+}
+
+// take makes a slot busy in which everything ended by start; -1: there is none.
+func (r *roots) take(start int64) int {
 	for i := range r.slots {
 		s := &r.slots[i]
 		if s.busy.Load() || !s.busy.CompareAndSwap(false, true) {
 			continue
 		}
-		if s.end > o.start { // it was read before the last one here ended
-			s.busy.Store(false)
-			continue
+		if s.end <= start {
+			return i
 		}
-		o.slot = int8(i + 1)
-		return s.tid
+		s.busy.Store(false) // start was read before the last one here ended
 	}
-	o.lane, tid = r.lanes.Begin(dftracer.Lane{}, o.start)
-	return tid
+	return -1
+}
+
+// leaf gives the lane of something that has ended.
+func (r *roots) leaf(below *open, start, end int64) (tid int64) {
+	var lane dftracer.Lane
+	if below != nil {
+		r.lift(below)
+		lane, _ = r.lanes.Begin(below.lane, start)
+	} else if i := r.take(start); i >= 0 {
+		s := &r.slots[i]
+		tid = s.tid
+		s.end = end
+		s.busy.Store(false)
+		return tid
+	} else {
+		lane, _ = r.lanes.Begin(dftracer.Lane{}, start)
+	}
+	return r.lanes.End(lane, end)
 }
 
 // lift puts a root on its lane, before something begins below it.

@@ -69,7 +69,7 @@ func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.Scop
 	s := &scope{caller: ctx, kind: k, args: args, count: o.Count}
 	long := k.long && !p.opts.NoBegin
 	s.begun = long
-	s.place(p.enclosing(ctx, s), p.clock.now(), o.Ambient)
+	s.place(p.enclosing(ctx, &s.outer), p.clock.now(), o.Ambient)
 	if p.cut.Load() { // Shutdown may have missed it
 		if s.finish(&p.beginning) {
 			s.revoke(long)
@@ -132,15 +132,19 @@ func (s *scope) current() *outputs.ScopeArgs {
 
 // Record implements outputs.ScopeKind.
 func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
-	if k.p.cut.Load() {
+	p := k.p
+	if p.cut.Load() {
 		return
 	}
-	if ctx == nil {
-		ctx = context.Background()
+	at := p.leaf(ctx, start/1000, p.clock.now())
+	s := scope{kind: k, args: args, count: count} // for its arguments only
+	var text [stackText]byte
+	if text, ok := s.appendText(text[:0]); ok {
+		p.w.WriteEncoded(&k.key, at, text)
+		return
 	}
-	s := &scope{caller: ctx, kind: k, args: args, count: count}
-	s.place(k.p.enclosing(ctx, s), start/1000, false)
-	s.End()
+	var stack [stackArgs]dftracer.Arg
+	p.w.WriteComplete(&k.key, at, s.appendArgs(stack[:0])...)
 }
 
 // Now implements outputs.ScopeKind.
@@ -157,14 +161,14 @@ func (p *Processor) standing(args *outputs.ScopeArgs) (epoch, step int64) {
 
 // enclosing finds the open span or scope that the context of a new scope leads
 // to, nil for none, and notes which span the context has.
-func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
+func (p *Processor) enclosing(ctx context.Context, outer *trace.SpanID) *open {
 	if sc, ok := ctx.(*scope); ok && sc.kind.p == p {
-		s.outer = sc.outer
+		*outer = sc.outer
 		if o := sc.alive(); o != nil {
 			return o
 		}
 	} else if span := trace.SpanContextFromContext(ctx); span.HasSpanID() {
-		s.outer = span.SpanID()
+		*outer = span.SpanID()
 		if span.IsRemote() {
 			return nil
 		}
@@ -174,17 +178,17 @@ func (p *Processor) enclosing(ctx context.Context, s *scope) *open {
 	} else if p.direct.Load() {
 		// A scope may lie below values of the user.
 		if sc, _ := ctx.Value(p).(*scope); sc != nil {
-			s.outer = sc.outer
+			*outer = sc.outer
 			if o := sc.alive(); o != nil {
 				return o
 			}
 		}
 	}
-	return p.current(s)
+	return p.current(outer)
 }
 
 // current is the span under which callbacks would start theirs.
-func (p *Processor) current(s *scope) *open {
+func (p *Processor) current(outer *trace.SpanID) *open {
 	t := p.offer.Load()
 	if t == nil || t.Current == nil {
 		return nil
@@ -197,8 +201,8 @@ func (p *Processor) current(s *scope) *open {
 	if e == nil {
 		return nil
 	}
-	if !s.outer.IsValid() {
-		s.outer = span.SpanID()
+	if !outer.IsValid() {
+		*outer = span.SpanID()
 	}
 	return e.alive()
 }

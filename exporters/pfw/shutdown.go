@@ -15,6 +15,7 @@ func (p *Processor) EndScopes() {
 		return
 	}
 	p.end(p.openScopes())
+	p.files.flush(0)
 }
 
 // left is something that a shutdown ends.

@@ -224,8 +224,8 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 		up = &s.stack[len(s.stack)-2]
 	}
 	if f.phase {
-		f.launched = e.ofFrames.until(f.r.end) - f.launched
-		f.devTotal = max(f.devTotal, f.launched)
+		f.launched = e.ofFrames.until(f.r.end).since(f.launched)
+		f.devTotal = max(f.devTotal, f.launched.time)
 	}
 	e.profilerEvent(f, up)
 	isStep := false
@@ -234,9 +234,7 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 		if !e.opts.NoSteps {
 			e.nested("pipeline", e.p.stepName(), f)
 			e.int("step", n)
-			if f.launched > 0 {
-				e.us("device_us", f.launched)
-			}
+			e.deviceTime(f.launched)
 			e.common(-1, true)
 		}
 	}
@@ -328,11 +326,20 @@ func (e *emitter) ruleEvent(s *sweep, f *frame) {
 	}
 	e.nested(rule.Cat, rule.Name, f)
 	e.ruleArg(f, rule)
-	if f.launched > 0 {
-		e.us("device_us", f.launched)
-	}
+	e.deviceTime(f.launched)
 	e.str("annotation", f.name)
 	e.common(f.step, true)
+}
+
+// deviceTime writes the device time of a phase, and how much of it collectives
+// took: without them it is what the device worked for this rank.
+func (e *emitter) deviceTime(l launched) {
+	if l.time > 0 {
+		e.us("device_us", l.time)
+	}
+	if l.comm > 0 {
+		e.us("device_comm_us", l.comm)
+	}
 }
 
 // ruleArg adds the argument that a rule finds in the name. An epoch is a number,

@@ -28,9 +28,7 @@ func (e *emitter) moduleForward(s *sweep, f *frame) {
 	e.int("inferred", 1)
 	e.str("rule", moduleRule)
 	e.str("module", strings.TrimPrefix(f.name, "nn.Module: "))
-	if f.launched > 0 {
-		e.us("device_us", f.launched)
-	}
+	e.deviceTime(f.launched)
 	e.p.report.guess("compute.forward: " + moduleRule)
 	e.common(f.step, true)
 }
@@ -72,7 +70,7 @@ func (e *emitter) closeForward(limit int64) {
 	e.fwdOpen = false
 	v := envelope{start: e.fwd.start, end: min(e.fwd.end, max(limit, e.fwd.start)), lane: e.fwd.lane, step: e.fwd.step}
 	before := e.ofForward.until(v.start)
-	e.inferred("forward", v, e.ofForward.until(v.end)-before, "operators with a sequence number before a backward")
+	e.inferred("forward", v, e.ofForward.until(v.end).since(before), "operators with a sequence number before a backward")
 }
 
 func (e *emitter) endLane(*sweep, uint32) error {
@@ -86,7 +84,7 @@ func (e *emitter) endLane(*sweep, uint32) error {
 // backwards writes the envelopes of the autograd engine.
 func (e *emitter) backwards() {
 	envs := e.p.envelopes
-	before := make([]int64, len(envs))
+	before := make([]launched, len(envs))
 	byEnd := make([]int, len(envs))
 	for i := range envs {
 		before[i], byEnd[i] = e.ofStarts.until(envs[i].start), i
@@ -94,7 +92,7 @@ func (e *emitter) backwards() {
 	// Threads of several devices run backward side by side.
 	slices.SortFunc(byEnd, func(a, b int) int { return cmp.Compare(envs[a].end, envs[b].end) })
 	for _, i := range byEnd {
-		before[i] = e.ofEnds.until(envs[i].end) - before[i]
+		before[i] = e.ofEnds.until(envs[i].end).since(before[i])
 	}
 	for i, v := range envs {
 		e.inferred("backward", v, before[i], "envelope of the autograd engine, pauses under a millisecond bridged")
@@ -103,7 +101,7 @@ func (e *emitter) backwards() {
 
 // inferred writes a stretch of forward or backward; device is the device time
 // launched in it.
-func (e *emitter) inferred(name string, v envelope, device int64, rule string) {
+func (e *emitter) inferred(name string, v envelope, device launched, rule string) {
 	e.p.report.guess("compute." + name + ": " + rule)
 	// A lane of its own: an envelope may cut through annotations.
 	tid := inferredLanes + 2*int64(v.lane)
@@ -114,10 +112,8 @@ func (e *emitter) inferred(name string, v envelope, device int64, rule string) {
 	e.begin("compute", name, tid, v.start, v.end)
 	e.int("inferred", 1)
 	e.str("rule", rule)
-	if device > 0 {
-		e.us("device_us", device)
-	}
-	e.spans.phase(e.p, "compute."+name, &v, device)
+	e.deviceTime(device)
+	e.spans.phase(e.p, "compute."+name, &v, device.time)
 	e.common(v.step, true)
 }
 

@@ -10,18 +10,24 @@ import (
 // it: backward runs on threads of autograd's own.
 
 // share is device time and what it belongs to: the moment of its launch, or the
-// number of the row that launched it.
-type share struct{ of, time int64 }
+// number of the row that launched it. comm is the part that a collective took.
+type share struct{ of, time, comm int64 }
+
+// launched is the device time that was launched in a stretch of time, and the
+// part of it that collectives took, with their waits for other ranks.
+type launched struct{ time, comm int64 }
+
+func (l launched) since(o launched) launched { return launched{l.time - o.time, l.comm - o.comm} }
 
 func shareCodec() spill.Codec[share] {
 	return spill.Codec[share]{
 		Key: func(s *share) spill.Key { return spill.Key{First: s.of} },
 		Append: func(dst []byte, s *share) []byte {
-			return binary.AppendVarint(binary.AppendVarint(dst, s.of), s.time)
+			return binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(dst, s.of), s.time), s.comm)
 		},
 		Decode: func(src []byte, s *share) error {
 			d := rowReader{b: src}
-			if s.of, s.time = d.int(), d.int(); d.bad {
+			if s.of, s.time, s.comm = d.int(), d.int(), d.int(); d.bad {
 				return errRow
 			}
 			return nil
@@ -36,21 +42,22 @@ type launchSum struct {
 	it   *spill.Iter[share]
 	next *share
 	at   int64 // of the last question
-	sum  int64
+	sum  launched
 }
 
 // until returns the device time, in nanoseconds, launched before t.
-func (l *launchSum) until(t int64) int64 {
+func (l *launchSum) until(t int64) launched {
 	if l.p == nil || l.p.launches.Len() == 0 {
-		return 0
+		return launched{}
 	}
 	if l.it == nil || t < l.at {
-		l.it, l.sum = l.p.launches.Iter(), 0
+		l.it, l.sum = l.p.launches.Iter(), launched{}
 		l.next = l.it.Next()
 	}
 	l.at = t
 	for l.next != nil && l.next.of < t {
-		l.sum += l.next.time
+		l.sum.time += l.next.time
+		l.sum.comm += l.next.comm
 		l.next = l.it.Next()
 	}
 	return l.sum

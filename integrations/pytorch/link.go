@@ -172,8 +172,10 @@ func (p *process) resolve(dev, link *row, linked bool) error {
 	} else if counted {
 		p.report.DeviceUnlinked++
 	}
+	var comm int64
 	if dev.kind == kineto.KindKernel {
 		if c, ok := p.deviceCollective(dev, link, linked); ok {
+			comm = dev.end - dev.start
 			dev.extra = c.encode()
 			lvl = levelAnnotation
 			p.addCollective(&c, dev, dev.step, false)
@@ -187,7 +189,7 @@ func (p *process) resolve(dev, link *row, linked bool) error {
 	p.levelCounts[lvl]++
 	if linked && counted {
 		part := &p.part // a local one would be allocated for every row
-		*part = share{of: dev.ord, time: dev.end - dev.start}
+		*part = share{of: dev.ord, time: dev.end - dev.start, comm: comm}
 		if err := p.onHost.Add(part); err != nil {
 			return err
 		}

@@ -65,6 +65,26 @@ func TestPhaseOwnsWhatAnyThreadLaunched(t *testing.T) {
 	}
 }
 
+// Collectives are told apart from what the device works for a rank: they hold
+// the wait for the others.
+func TestPhaseKnowsItsCollectives(t *testing.T) {
+	rows := []string{
+		hostRow("user_annotation", "ProfilerStep#1", 100, 0, 1000, ""),
+		hostRow("user_annotation", "## forward ##", 100, 10, 90, ""),
+		hostRow("user_annotation", "## backward ##", 100, 200, 300, ""),
+	}
+	rows = append(rows, launch(100, 20, 1, 7, 30, 40, "fw")...)
+	rows = append(rows, launch(100, 220, 2, 7, 230, 250, "bw")...)
+	rows = append(rows, launch(100, 230, 3, 13, 300, 120, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)")...)
+	c, _ := importTrace(t, nil, rows...)
+	if bw := c.one(t, "compute", "backward"); num(t, bw, "device_us") != 370 || num(t, bw, "device_comm_us") != 120 {
+		t.Errorf("backward %+v", bw)
+	}
+	if fw := c.one(t, "compute", "forward"); arg(fw, "device_comm_us") != "" {
+		t.Errorf("forward %+v", fw)
+	}
+}
+
 func TestInferredPhasesHaveDeviceTime(t *testing.T) {
 	rows := []string{
 		hostRow("cpu_op", "aten::mm", 100, 10, 50, `"Sequence number":1,"Fwd thread id":0`),

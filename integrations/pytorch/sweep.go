@@ -49,7 +49,7 @@ type frame struct {
 	devSelf, devTotal int64
 	// Device time that any thread launched during a phase; until its end, that
 	// launched before.
-	launched int64
+	launched launched
 	// Allocator bytes on the host and on devices.
 	hostMemSelf, hostMem, devMemSelf, devMem int64
 

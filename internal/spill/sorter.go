@@ -49,7 +49,28 @@ type Sorter[T any] struct {
 	dirty bool
 }
 
-type run struct{ off, end int64 }
+type run struct {
+	off, end int64
+	groups   []start // in order
+}
+
+// start is where the rows of a group begin in a run.
+type start struct {
+	group uint32
+	off   int64
+}
+
+// part is where the rows of one group lie.
+func (r *run) part(group uint32) (off, end int64) {
+	i, found := slices.BinarySearchFunc(r.groups, group, func(s start, g uint32) int { return cmp.Compare(s.group, g) })
+	if !found {
+		return 0, 0
+	}
+	if end = r.end; i+1 < len(r.groups) {
+		end = r.groups[i+1].off
+	}
+	return r.groups[i].off, end
+}
 
 // New returns a sorter that keeps at most about limit bytes in memory and puts
 // its file into dir, the system's temporary directory when empty. The file is
@@ -104,23 +125,28 @@ func (s *Sorter[T]) write() error {
 	if s.held == 0 {
 		return nil
 	}
-	w, start, err := s.store.next()
+	w, begin, err := s.store.next()
 	if err != nil {
 		return err
 	}
 	s.sort()
-	end := start
+	end := begin
+	var groups []start
 	for _, i := range s.order {
-		stored := s.stored(s.entry(i).at)
+		e := s.entry(i)
+		if len(groups) == 0 || groups[len(groups)-1].group != e.group {
+			groups = append(groups, start{e.group, end})
+		}
+		stored := s.stored(e.at)
 		w.Write(stored)
 		end += int64(len(stored))
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("spill: %w", err)
 	}
-	s.runs = append(s.runs, run{start, end})
+	s.runs = append(s.runs, run{begin, end, groups})
 	s.store.size = end
-	s.size += end - start
+	s.size += end - begin
 	s.order, s.held = s.order[:0], 0
 	s.reset()
 	return nil
@@ -142,13 +168,48 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s}
 	for i, r := range s.runs {
-		c := &cursor[T]{codec: &s.codec, age: i, r: bufio.NewReaderSize(io.NewSectionReader(s.store.file, r.off, r.end-r.off), int(min(r.end-r.off, 32<<10)))}
-		it.push(c)
+		it.read(i, r.off, r.end)
 	}
-	if len(s.order) > 0 {
-		it.push(&cursor[T]{codec: &s.codec, age: len(s.runs), mem: s, order: s.order})
+	it.memory(s.order)
+	return it
+}
+
+// Merge is Iter for the rows of some groups, ordered by the two numbers alone.
+func (s *Sorter[T]) Merge(groups ...uint32) *Iter[T] {
+	s.sort()
+	it := &Iter[T]{s: s, flat: true}
+	for i := range s.runs {
+		for _, g := range groups {
+			off, end := s.runs[i].part(g)
+			it.read(i, off, end)
+		}
+	}
+	for _, g := range groups {
+		place := func(i, group uint32) int { return cmp.Compare(s.entry(i).group, group) }
+		from, found := slices.BinarySearchFunc(s.order, g, place)
+		if !found {
+			continue
+		}
+		n, _ := slices.BinarySearchFunc(s.order[from:], g+1, place)
+		it.memory(s.order[from : from+n])
 	}
 	return it
+}
+
+// read adds what lies between two places of the store.
+func (it *Iter[T]) read(age int, off, end int64) {
+	if off == end {
+		return
+	}
+	part := io.NewSectionReader(it.s.store.file, off, end-off)
+	it.push(&cursor[T]{codec: &it.s.codec, age: age, r: bufio.NewReaderSize(part, int(min(end-off, 32<<10)))})
+}
+
+// memory adds rows that were not written.
+func (it *Iter[T]) memory(order []uint32) {
+	if len(order) > 0 {
+		it.push(&cursor[T]{codec: &it.s.codec, age: len(it.s.runs), mem: it.s, order: order})
+	}
 }
 
 // Iter walks the rows of a Sorter in order.
@@ -157,6 +218,7 @@ type Iter[T any] struct {
 	heap []*cursor[T]
 	err  error
 	last *cursor[T]
+	flat bool // groups do not count
 }
 
 // Next returns the next row, or nil at the end or on an error. The row is
@@ -229,7 +291,10 @@ func (it *Iter[T]) down(i int) {
 
 func (it *Iter[T]) less(i, j int) bool {
 	a, b := it.heap[i], it.heap[j]
-	return cmp.Or(cmp.Compare(a.key.Group, b.key.Group), cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second),
+	if !it.flat && a.key.Group != b.key.Group {
+		return a.key.Group < b.key.Group
+	}
+	return cmp.Or(cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second),
 		cmp.Compare(a.age, b.age)) < 0
 }
 

@@ -146,3 +146,43 @@ func TestSortersShareAStore(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// Merge gives the rows of its groups only, wherever they are, in the order of
+// their numbers.
+func TestSorterMergesGroups(t *testing.T) {
+	for name, limit := range map[string]int{"in memory": 1 << 20, "many runs": 6 << 10} {
+		t.Run(name, func(t *testing.T) {
+			s := spill.New(codec(), limit, t.TempDir())
+			defer func() { _ = s.Close() }() // only read
+			rng := rand.New(rand.NewPCG(3, 4))
+			var want []pair
+			for i := range uint64(5000) {
+				p := pair{rng.Uint64N(64), i}
+				if err := s.Add(&p); err != nil {
+					t.Fatal(err)
+				}
+				if g := p.key >> 3; g == 2 || g == 5 {
+					want = append(want, p)
+				}
+			}
+			it, n := s.Merge(5, 2, 99), 0
+			var before *pair
+			for p := it.Next(); p != nil; p = it.Next() {
+				if g := p.key >> 3; g != 2 && g != 5 {
+					t.Fatalf("a row of group %d", g)
+				}
+				if before != nil && (p.key&7 < before.key&7 || p.key&7 == before.key&7 && p.seq&1 > before.seq&1) {
+					t.Fatalf("%v after %v", *p, *before)
+				}
+				n++
+				before = &pair{p.key, p.seq}
+			}
+			if err := it.Err(); err != nil || n != len(want) {
+				t.Errorf("%d rows, want %d: %v", n, len(want), err)
+			}
+			if it := s.Merge(99); it.Next() != nil {
+				t.Error("a group that nobody added has a row")
+			}
+		})
+	}
+}

@@ -36,6 +36,10 @@ type Output interface {
 	// that the output does not want these. It is called concurrently.
 	ScopeKind(category, name string) ScopeKind
 
+	// FileLog gives what records calls on files. Nil means that the output does
+	// not want these. It is called concurrently.
+	FileLog() FileLog
+
 	// EndScopes ends the scopes that are open, before Shutdown and before the
 	// spans around them are ended.
 	EndScopes()
@@ -147,6 +151,9 @@ func (None) OnEnd(sdktrace.ReadOnlySpan) {}
 
 // ScopeKind implements [Output].
 func (None) ScopeKind(string, string) ScopeKind { return nil }
+
+// FileLog implements [Output].
+func (None) FileLog() FileLog { return nil }
 
 // EndScopes implements [Output].
 func (None) EndScopes() {}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
@@ -25,19 +26,21 @@ const (
 type row struct {
 	id         uint64
 	start, end int64 // end is run.NoEnd without one
-	number     int64 // of an iteration
-	tokens     int64
+	number     int64 // of an iteration, or of that a collective belongs to
+	amount     int64 // tokens of an iteration; device time of another span, without collectives
 	parent     uint64
 	thread     int64
 	group      uint16 // index of the name
 	phase      straggler.Phase
 	iteration  bool
+	moved      bool // handed on with another iteration than the one it began in
 }
 
 // sink makes steps of the spans of one process.
 type sink struct {
 	proc       *run.Process
 	rows       []row
+	role       string
 	groups     []string // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
@@ -57,6 +60,7 @@ func newSink(p *run.Process) *sink {
 
 // Span takes a span.
 func (s *sink) Span(sp *run.Span) {
+	s.role = max(s.role, sp.Role) // whichever came first
 	iteration := sp.Name == spans.TrainingIteration
 	phase, ok := phaseOf(sp)
 	if !ok && !iteration || sp.Background && phase != straggler.Communication {
@@ -66,7 +70,10 @@ func (s *sink) Span(sp *run.Span) {
 		s.late++
 		return
 	}
-	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, tokens: sp.Tokens, parent: sp.Parent, thread: sp.Thread, phase: phase, iteration: iteration}
+	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: sp.Tokens, parent: sp.Parent, thread: sp.Thread, phase: phase, iteration: iteration}
+	if !iteration {
+		r.amount = max(sp.Device-sp.DeviceComm, 0)
+	}
 	if phase == straggler.Communication && !iteration {
 		r.group = s.group(sp)
 	}
@@ -83,6 +90,9 @@ func (s *sink) Event(*run.Event) {}
 func (s *sink) Close() error {
 	s.handOn(0, true)
 	s.rows = nil
+	if s.role != "" {
+		s.state.SetRank(0, straggler.Rank{Role: s.role})
+	}
 	return nil
 }
 
@@ -172,10 +182,11 @@ func (s *sink) handOn(keep int, end bool) {
 		}
 		its = its[:n]
 	}
+	others := s.assign(its)
 	s.number(its)
 	next := 0
 	for i := range its {
-		next = s.emit(&its[i], next)
+		next = s.emit(&its[i], next, others[i])
 	}
 	if end {
 		s.tail(next)
@@ -213,13 +224,68 @@ func (s *sink) number(its []row) {
 	}
 }
 
-// emit hands on one step with the spans from index next that begin before its
-// end, and returns the index of the first one that does not.
-func (s *sink) emit(it *row, next int) int {
-	s.step = straggler.Step{Number: it.number, Tokens: it.tokens, Spans: s.step.Spans[:0]}
-	for ; next < len(s.rows) && s.rows[next].start < it.end; next++ {
-		s.take(&s.rows[next], it)
+// assign finds the collectives that say of which iteration they are and began
+// in another one, by the index of the iteration: the host goes on to the next
+// while the device works. What belongs to no iteration at hand is left out.
+func (s *sink) assign(its []row) map[int][]int {
+	of := make(map[int64]int, len(its))
+	for i := range its {
+		if i > 0 && its[i].number <= its[i-1].number {
+			return nil // the numbers start again: they do not say which
+		}
+		of[its[i].number] = i
 	}
+	var out map[int][]int
+	at := 0
+	for i := range s.rows {
+		r := &s.rows[i]
+		for at < len(its) && its[at].end <= r.start {
+			at++
+		}
+		if r.phase != straggler.Communication || r.iteration || r.number == run.Unknown || at < len(its) && its[at].number == r.number {
+			continue
+		}
+		to, ok := of[r.number]
+		if !ok && at == len(its) {
+			continue // of a step to come
+		}
+		if r.moved = true; ok {
+			if out == nil {
+				out = make(map[int][]int)
+			}
+			out[to] = append(out[to], i)
+		}
+	}
+	return out
+}
+
+// promote makes forward and backward part of the training thread where that has
+// none of its own: it waits for the threads of autograd, and what a profiler's
+// reader concludes from operators is on lanes of its own.
+func (s *sink) promote() {
+	for _, p := range [...]straggler.Phase{straggler.Forward, straggler.Backward} {
+		own := slices.ContainsFunc(s.step.Spans, func(sp straggler.Span) bool { return sp.Phase == p && sp.Lane == 0 })
+		for i := range s.step.Spans {
+			if sp := &s.step.Spans[i]; sp.Phase == p && !own {
+				sp.Lane = 0
+			}
+		}
+	}
+}
+
+// emit hands on one step with the spans from index next that begin before its
+// end and with others, and returns the index of the first one that does not.
+func (s *sink) emit(it *row, next int, others []int) int {
+	s.step = straggler.Step{Number: it.number, Tokens: it.amount, Spans: s.step.Spans[:0]}
+	for ; next < len(s.rows) && s.rows[next].start < it.end; next++ {
+		if !s.rows[next].moved {
+			s.take(&s.rows[next], it)
+		}
+	}
+	for _, i := range others {
+		s.take(&s.rows[i], it)
+	}
+	s.promote()
 	s.state.Add(&s.step)
 	if it.end != run.NoEnd {
 		s.iterations = append(s.iterations, Iteration{Step: it.number, Start: it.start, End: it.end})
@@ -234,6 +300,9 @@ func (s *sink) take(r *row, it *row) {
 	sp := straggler.Span{Phase: r.phase, Start: r.start, End: r.end, Group: s.groupName(r.group)}
 	if r.end == run.NoEnd {
 		sp.End = 0
+	}
+	if r.phase == straggler.Forward || r.phase == straggler.Backward {
+		sp.Device = time.Duration(r.amount)
 	}
 	if it != nil && r.thread != it.thread && r.thread != 0 && r.parent != it.id {
 		sp.Lane = 1

@@ -87,6 +87,9 @@ func table(rounds int, each time.Duration) error {
 	row("stdouttrace / OTel span to .pfw.gz", f("%.1f", by[benchmarks.Stdout].Nanos/trace.Nanos), "at least 8")
 	row("ai scope / bare span", f("%.2f", scope.Nanos/bare.Nanos), "at most 0.30")
 	row("its allocations", f("%.1f", scope.Allocs), "at most 1")
+	file := by[benchmarks.FileRead]
+	row("pread through iofs / bare span", f("%.2f", file.Nanos/bare.Nanos), "at most 0.35")
+	row("its allocations", f("%.1f", file.Allocs), "at most 1")
 	row("ai scope on 2 goroutines / on 1", f("%.2f", by[benchmarks.ScopeTwo].Nanos/scope.Nanos), "at most 1")
 	iteration := func(name, target string) {
 		row(name+" / two bare spans", f("%.2f", by[name].Nanos/two.Nanos), target)

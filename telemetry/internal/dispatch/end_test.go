@@ -127,6 +127,7 @@ func (*panicky) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start"
 func (*panicky) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { panic("event") }
 func (*panicky) OnEnd(sdktrace.ReadOnlySpan)                     { panic("end") }
 func (*panicky) ScopeKind(string, string) outputs.ScopeKind      { panic("kind") }
+func (*panicky) FileLog() outputs.FileLog                        { panic("files") }
 func (*panicky) EndScopes()                                      { panic("scopes") }
 func (*panicky) Export(*outputs.Record) error                    { panic("export") }
 func (*panicky) ReportLosses(outputs.Losses)                     { panic("losses") }
@@ -156,6 +157,9 @@ func TestPanics(t *testing.T) {
 	if k := h.ScopeKinds("a", "b", outputs.Route{h.all[0].only: true}); len(k) != 0 {
 		t.Error("a kind came out of a panic")
 	}
+	if l := h.FileLogs(); len(l) != 0 {
+		t.Error("a log of files came out of a panic")
+	}
 	h.EndScopes()
 	send(h, 0, 1)
 	h.Files(func(outputs.FileStats) {})
@@ -166,7 +170,7 @@ func TestPanics(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "shutdown") {
 		t.Errorf("the end gave %v", err)
 	}
-	if n := h.Panics(); n != 1504 {
+	if n := h.Panics(); n != 1505 {
 		t.Errorf("%d panics are counted", n)
 	}
 	if n := strings.Count(log.String(), `"telemetry output panicked"`); n != 4 {

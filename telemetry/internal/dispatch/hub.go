@@ -358,6 +358,21 @@ func (a *attached) scopeKind(category, name string) outputs.ScopeKind {
 	return a.out.ScopeKind(category, name)
 }
 
+// FileLogs asks the outputs that record calls on files.
+func (h *Hub) FileLogs() (logs []outputs.FileLog) {
+	for _, a := range h.all {
+		if l := a.fileLog(); l != nil {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+func (a *attached) fileLog() outputs.FileLog {
+	defer a.recovered()
+	return a.out.FileLog()
+}
+
 // guard turns a panic of f into an error.
 func guard(f func() error) (err error) {
 	defer func() {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 
 	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/integrations/iofs"
 )
 
 // filesPerBatch is how many pieces are read from disk for every batch: enough
@@ -32,6 +32,7 @@ type LoaderConfig struct {
 	Context int // characters per sample
 	Workers int // goroutines that read ahead; zero means one
 	Seed    uint64
+	Files   *iofs.Files // through which they read; nil records nothing
 }
 
 // Loader makes batches from pieces of text. What a batch holds depends only on
@@ -117,7 +118,7 @@ func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 		if err := ctx.Err(); err != nil {
 			return Batch{}, err
 		}
-		text, err := readItem(ctx, p)
+		text, err := l.readItem(ctx, p)
 		if err != nil {
 			return Batch{}, err
 		}
@@ -146,10 +147,10 @@ func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 
 // readItem reads and encodes one piece. It runs on a worker's goroutine; its
 // spans lie below the epoch that ctx comes from.
-func readItem(ctx context.Context, p Piece) (text []byte, err error) {
+func (l *Loader) readItem(ctx context.Context, p Piece) (text []byte, err error) {
 	ctx, item := ai.Data.Item.StartContext(ctx)
 	defer item.EndErr(&err)
-	if text, err = readPiece(p); err != nil {
+	if text, err = readPiece(l.cfg.Files.With(ctx), p); err != nil {
 		return nil, err
 	}
 	defer ai.Data.Preprocess.Start(ctx).End()
@@ -157,8 +158,8 @@ func readItem(ctx context.Context, p Piece) (text []byte, err error) {
 	return text, nil
 }
 
-func readPiece(p Piece) ([]byte, error) {
-	f, err := os.Open(p.Path)
+func readPiece(files *iofs.Files, p Piece) ([]byte, error) {
+	f, err := files.Open(p.Path)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}

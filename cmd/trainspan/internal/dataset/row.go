@@ -1,0 +1,157 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/spill"
+)
+
+// row is an event while it waits for those before it. Numbers stand for what
+// many rows share.
+type row struct {
+	place   uint32 // process and hour
+	ts, dur int64
+	tid     int64
+	id      uint64
+	parent  int64 // 0 is none
+	level   int64
+	epoch   number
+	step    number
+	name    uint64 // category, name and phase
+	group   uint64 // 0 is none
+	file    uint64 // hash; 0 is none
+	args    []byte // JSON, empty for none
+}
+
+// number is a whole number that may be missing.
+type number struct {
+	value int64
+	known bool
+}
+
+// key orders the rows of one place: by start, of those that start together the
+// longest first, of those over the same time the outermost.
+func (r *row) key() spill.Key {
+	return spill.Key{Group: r.place, First: r.ts, Second: -min(max(r.dur, 0), 1<<56)<<6 | min(r.level, 1<<6-1)}
+}
+
+const (
+	hasEpoch = 1 << iota
+	hasStep
+)
+
+func appendRow(dst []byte, r *row) []byte {
+	flags := byte(0)
+	if r.epoch.known {
+		flags |= hasEpoch
+	}
+	if r.step.known {
+		flags |= hasStep
+	}
+	dst = append(dst, flags)
+	for _, n := range [...]uint64{uint64(r.place), r.id, uint64(r.level), r.name, r.group, r.file} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	for _, n := range [...]int64{r.ts, r.dur, r.tid, r.parent} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	if r.epoch.known {
+		dst = binary.AppendVarint(dst, r.epoch.value)
+	}
+	if r.step.known {
+		dst = binary.AppendVarint(dst, r.step.value)
+	}
+	return append(dst, r.args...)
+}
+
+var errRow = errors.New("a damaged row")
+
+func decodeRow(src []byte, r *row) error {
+	if len(src) == 0 {
+		return errRow
+	}
+	bad := false
+	flags := src[0]
+	src = src[1:]
+	unsigned := func() uint64 {
+		v, n := binary.Uvarint(src)
+		bad = bad || n <= 0
+		src = src[max(n, 0):]
+		return v
+	}
+	signed := func() int64 {
+		v, n := binary.Varint(src)
+		bad = bad || n <= 0
+		src = src[max(n, 0):]
+		return v
+	}
+	r.place, r.id, r.level, r.name, r.group, r.file = uint32(unsigned()), unsigned(), int64(unsigned()), unsigned(), unsigned(), unsigned()
+	r.ts, r.dur, r.tid, r.parent = signed(), signed(), signed(), signed()
+	r.epoch, r.step = number{}, number{}
+	if flags&hasEpoch != 0 {
+		r.epoch = number{signed(), true}
+	}
+	if flags&hasStep != 0 {
+		r.step = number{signed(), true}
+	}
+	r.args = src
+	if bad {
+		return errRow
+	}
+	return nil
+}
+
+// table numbers what many rows share, from 1. Its Builder's lock guards it.
+type table[K comparable] struct {
+	ids  map[K]uint64
+	list []K
+}
+
+func (t *table[K]) of(k K) uint64 {
+	id, ok := t.ids[k]
+	if !ok {
+		if t.ids == nil {
+			t.ids = make(map[K]uint64)
+		}
+		t.list = append(t.list, k)
+		id = uint64(len(t.list))
+		t.ids[k] = id
+	}
+	return id
+}
+
+// at gives what a number stands for.
+func (t *table[K]) at(id uint64) *K { return &t.list[id-1] }
+
+// cache is what one process has asked a table for.
+type cache[K comparable] struct {
+	ids  map[K]uint64
+	last K
+	id   uint64
+}
+
+func (c *cache[K]) of(b *Builder, t *table[K], k K) uint64 {
+	if c.id != 0 && k == c.last {
+		return c.id
+	}
+	id, ok := c.ids[k]
+	if !ok {
+		b.mu.Lock()
+		id = t.of(k)
+		b.mu.Unlock()
+		if c.ids == nil {
+			c.ids = make(map[K]uint64)
+		}
+		c.ids[k] = id
+	}
+	c.last, c.id = k, id
+	return id
+}
+
+// spanName is what spans of one kind share.
+type spanName struct {
+	cat, name string
+	phase     dftracer.Phase
+}

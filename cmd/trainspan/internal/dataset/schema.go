@@ -1,0 +1,40 @@
+package dataset
+
+// Version is that of the schema. It changes when a column changes its meaning or
+// goes; new columns may come at any time. The files have it as the metadata
+// trainspan.schema.
+const Version = "1"
+
+// event is one row of the table events. What may be missing is a pointer: of
+// optional values parquet-go v0.32.0 writes some nulls as zeros.
+type event struct {
+	Rank      *int32  `parquet:"rank,dict"`
+	Attempt   *int32  `parquet:"attempt,dict"`
+	Host      *string `parquet:"host,dict"`
+	PID       int64   `parquet:"pid,dict"`
+	TID       int64   `parquet:"tid,dict"`
+	Phase     string  `parquet:"ph,dict"`
+	Cat       string  `parquet:"cat,dict"`
+	Name      string  `parquet:"name,dict"`
+	TS        int64   `parquet:"ts_us,delta"`
+	Dur       int64   `parquet:"dur_us"`
+	Epoch     *int64  `parquet:"epoch,dict"`
+	Step      *int64  `parquet:"step,dict"`
+	ID        int64   `parquet:"id,delta"`
+	Parent    int64   `parquet:"parent,delta"`
+	OuterCat  *string `parquet:"outer_cat,dict"`
+	OuterName *string `parquet:"outer_name,dict"`
+	Group     *string `parquet:"pg,dict"`
+	File      *string `parquet:"file,dict"`
+	Args      *string `parquet:"args"`
+}
+
+// stretch is one row of the table ledger.
+type stretch struct {
+	Rank     int32  `parquet:"rank,dict"`
+	Attempt  int32  `parquet:"attempt,dict"`
+	Category string `parquet:"category,dict"`
+	Step     *int64 `parquet:"step,dict"`
+	Start    int64  `parquet:"start_ns,delta"`
+	Dur      int64  `parquet:"dur_ns"`
+}

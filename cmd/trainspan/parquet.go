@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// convertedRun is the JSON of a conversion to Parquet about one run.
+type convertedRun struct {
+	Output  string `json:"output"`
+	Run     string `json:"run"`
+	Events  int64  `json:"events"`
+	Ledger  int64  `json:"ledger_rows"`
+	Folders int    `json:"folders"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// convertParquet writes the jobs in some files into a data set.
+func (a *app) convertParquet(ctx context.Context, args, files []string, o *convertOptions) error {
+	if o.nesting {
+		return usage("--nesting: only for traces; an output of parquet has the spans around each")
+	}
+	lake, err := openLake(o.output, o.force)
+	if err != nil {
+		return err
+	}
+	if o.run != "" {
+		if err := lake.check(runLabel(o.run)); err != nil {
+			return err
+		}
+	}
+	if err := o.filter.prepare(ctx, files); err != nil {
+		return err
+	}
+	set, err := runs.Open(withRecords(args, files)...)
+	if err != nil {
+		return badData("%s", strings.TrimPrefix(explain(err), "run: "))
+	}
+	spin := a.startSpinner("convert")
+	defer func() { spin.finish() }()
+	rows := dataset.New(0, "")
+	defer rows.Close() //nolint:errcheck // nothing in it is needed any more
+	accounts, err := collectRows(ctx, set, rows, &o.filter)
+	if err != nil {
+		return err
+	}
+	a.judgeSet(set, accounts, files)
+	out, err := lake.write(ctx, rows, accounts, o)
+	spin.finish()
+	spin = nil
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return a.printJSON(out)
+	}
+	for _, c := range out {
+		a.printf("%s: run=%s, %s, %s of the ledger, %s in %s\n",
+			c.Output, c.Run, plural(c.Events, "event"), plural(c.Ledger, "row"), size(c.Bytes), plural(c.Folders, "folder"))
+	}
+	return nil
+}
+
+// withRecords adds the JSON lines that lie in folders, so that they count in the
+// ledger as they do in a report.
+func withRecords(args, files []string) []string {
+	paths := slices.Clone(files)
+	for _, arg := range args {
+		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+			continue
+		}
+		_ = filepath.WalkDir(arg, func(path string, d fs.DirEntry, err error) error { // expand has reported its errors
+			if err == nil && !d.IsDir() && isRecords(path) && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+			return nil
+		})
+	}
+	return paths
+}
+
+// collectRows reads a set once, for the ledger of each job and for the events that
+// the filter lets through.
+func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *filter) ([]goodput.Account, error) {
+	var mu sync.Mutex
+	var failed error
+	set.Stop = func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return errors.Join(failed, ctx.Err())
+	}
+	all := q.all()
+	set.Events = func(p *runs.Process) func(*dftracer.Event) {
+		to := rows.Process(p)
+		return func(ev *dftracer.Event) {
+			if !all && !q.has(p.Sources[len(p.Sources)-1], ev) {
+				return
+			}
+			if err := to.Add(ev); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = err
+			}
+		}
+	}
+	accounts, err := goodput.Collect(set)
+	if stopped := set.Stop(); stopped != nil {
+		return nil, stopped
+	}
+	return accounts, err
+}
+
+// judgeSet reports what was wrong with the files.
+func (a *app) judgeSet(set *runs.Set, accounts []goodput.Account, named []string) {
+	for _, s := range set.Skipped {
+		if !errors.Is(s.Err, runs.ErrForeign) || slices.Contains(named, s.Path) {
+			a.problem("%s: left out: %s", s.Path, explain(s.Err))
+		}
+	}
+	for _, acc := range accounts {
+		for _, p := range append(slices.Clone(acc.Job.Processes), acc.Job.Helpers...) {
+			source := strings.Join(p.Sources, ", ")
+			if p.Bad > 0 {
+				a.problem("%s: %s skipped; trainspan validate lists them", source, plural(p.Bad, "line"))
+			}
+			if p.Torn {
+				a.problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it", source)
+			}
+		}
+	}
+}
+
+// runNames gives each job a name of its own: what its records call it.
+func runNames(accounts []goodput.Account, given string) ([]string, error) {
+	if given != "" && len(accounts) > 1 {
+		return nil, usage("--run %s: %d jobs are in these files; convert them one by one, or leave --run out", given, len(accounts))
+	}
+	var names []string
+	for _, acc := range accounts {
+		name := given
+		for _, known := range []string{acc.Job.SessionTag, acc.Job.ID, "job"} {
+			if name == "" {
+				name = known
+			}
+		}
+		name = runLabel(name)
+		for n, stem := 2, name; slices.Contains(names, name); n++ {
+			name = stem + "-" + strconv.Itoa(n)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// runLabel makes a name fit for a folder, as other writers of such folders do:
+// what is no plain letter, digit, point, dash or underscore becomes %XX.
+func runLabel(name string) string {
+	const hex = "0123456789ABCDEF"
+	var out []byte
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_':
+			out = append(out, c)
+		default:
+			out = append(out, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(out)
+}

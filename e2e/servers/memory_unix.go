@@ -1,0 +1,21 @@
+//go:build unix
+
+package servers
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// mostMemory is the largest resident size of a program that has ended, in bytes.
+func mostMemory(s *os.ProcessState) int64 {
+	r, ok := s.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return int64(r.Maxrss)
+	}
+	return int64(r.Maxrss) << 10
+}

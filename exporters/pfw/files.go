@@ -1,0 +1,199 @@
+package pfw
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// FileOptions say which calls on files are recorded, of those that the program
+// reports. The zero value records all.
+type FileOptions struct {
+	// Off records none.
+	Off bool
+	// Dirs are the folders whose files are recorded, and the beginnings of
+	// names that have a scheme, such as s3://bucket. Empty means all files.
+	// Links are not followed.
+	Dirs []string
+	// NoPOSIX and NoSTDIO leave out calls of that category.
+	NoPOSIX, NoSTDIO bool
+	// Aggregate writes one record for all calls of a kind on a file in a
+	// second: how many there were, and the sums, minima and maxima of their
+	// bytes and times. They have no parents, and no begin and end of their own.
+	Aggregate bool
+}
+
+// maxFiles bounds the files that are remembered.
+const maxFiles = 1 << 16
+
+// Arguments of calls on files, as DFTracer names them.
+const (
+	argFile   = "fhash"
+	argRet    = "ret"
+	argSize   = "size"
+	argOffset = "offset"
+	argWhence = "whence"
+)
+
+// fileKeys are the names of all calls.
+var fileKeys = func() (keys [outputs.FileOps]dftracer.Key) {
+	for op := range outputs.FileOps {
+		keys[op] = dftracer.NewKey(op.Category(), op.String()).WithType(dftracer.TypeLibcIO)
+	}
+	return keys
+}()
+
+// fileLog records calls on files in the trace of a processor.
+type fileLog struct {
+	p    *Processor
+	opts FileOptions
+
+	mu    sync.Mutex
+	files map[string]*file
+}
+
+// newFileLog is nil when nothing is to be recorded.
+func newFileLog(p *Processor, o FileOptions) *fileLog {
+	if o.Off || o.NoPOSIX && o.NoSTDIO {
+		return nil
+	}
+	dirs := make([]string, 0, len(o.Dirs))
+	for _, dir := range o.Dirs {
+		dirs = append(dirs, cleanDir(dir))
+	}
+	o.Dirs = dirs
+	return &fileLog{p: p, opts: o, files: make(map[string]*file)}
+}
+
+// cleanDir makes a folder comparable with the paths of files.
+func cleanDir(dir string) string {
+	if strings.Contains(dir, "://") {
+		return strings.TrimRight(dir, "/")
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return filepath.Clean(dir)
+}
+
+// FileLog implements outputs.Output.
+func (p *Processor) FileLog() outputs.FileLog {
+	if p == nil || p.files == nil {
+		return nil
+	}
+	return p.files
+}
+
+// Now implements outputs.FileLog.
+func (l *fileLog) Now() int64 { return l.p.clock.nanoseconds() }
+
+// File implements outputs.FileLog.
+func (l *fileLog) File(path string) outputs.File {
+	if !l.below(path) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.files[path]; f != nil {
+		return f
+	}
+	if len(l.files) >= maxFiles {
+		l.flushAll(0)
+		clear(l.files)
+	}
+	f := &file{log: l, hash: dftracer.HashArg(argFile, l.p.w.FileHash(path))}
+	f.head = f.hash.AppendJSON([]byte(`,"`+argFile+`":`), l.p.w.Dialect())
+	l.files[path] = f
+	return f
+}
+
+func (l *fileLog) below(path string) bool {
+	if len(l.opts.Dirs) == 0 {
+		return true
+	}
+	for _, dir := range l.opts.Dirs {
+		rest, ok := strings.CutPrefix(path, dir)
+		if ok && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator || strings.HasSuffix(dir, string(filepath.Separator))) {
+			return true
+		}
+	}
+	return false
+}
+
+// file is a file whose calls are recorded.
+type file struct {
+	log  *fileLog
+	hash dftracer.Arg
+	head []byte // the same as a line has it
+
+	mu     sync.Mutex
+	totals *fileTotals // of the current second; nil until there are any
+}
+
+// crossing is how far, in microseconds, the begin of a call may lie before that of
+// the span that it is taken to be in: the clocks behind both are read one after
+// the other.
+const crossing = 50
+
+// Record implements outputs.File.
+func (f *file) Record(ctx context.Context, c outputs.FileCall) {
+	p := f.log.p
+	if p.cut.Load() || c.Op >= outputs.FileOps {
+		return
+	}
+	if std := c.Op.Std(); std && f.log.opts.NoSTDIO || !std && f.log.opts.NoPOSIX {
+		return
+	}
+	now := p.clock.now()
+	if f.log.opts.Aggregate {
+		f.add(&c, now)
+		return
+	}
+	at := p.leaf(ctx, c.Start/1000, now)
+	var text [stackText]byte
+	p.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
+}
+
+// leaf is the place of something that has ended, below which nothing can have
+// been started: it is in the registry at no time.
+func (p *Processor) leaf(ctx context.Context, start, end int64) dftracer.Span {
+	var outer trace.SpanID
+	var parent *open
+	if ctx == nil {
+		parent = p.current(&outer)
+	} else {
+		parent = p.enclosing(ctx, &outer)
+	}
+	parent = p.innermost(parent, start)
+	for parent != nil && parent.start > start+crossing { // it began meanwhile, elsewhere
+		parent = parent.above()
+	}
+	if parent != nil {
+		start = max(start, parent.start)
+	}
+	end = max(end, start)
+	at := dftracer.Span{ID: p.w.NextID(), TS: start, Dur: end - start}
+	at.TID = p.roots.leaf(parent, start, end)
+	at.Level, at.Parent = under(parent, end)
+	return at
+}
+
+func (f *file) appendCall(dst []byte, c *outputs.FileCall) []byte {
+	dst = dftracer.AppendInt(append(dst, f.head...), argRet, c.Ret)
+	if c.Size >= 0 {
+		dst = dftracer.AppendInt(dst, argSize, c.Size)
+	}
+	if c.Offset >= 0 || c.Op == outputs.FileSeek || c.Op == outputs.FileStdSeek {
+		dst = dftracer.AppendInt(dst, argOffset, c.Offset)
+	}
+	if c.Op == outputs.FileSeek || c.Op == outputs.FileStdSeek {
+		dst = dftracer.AppendInt(dst, argWhence, int64(c.Whence))
+	}
+	return dst
+}

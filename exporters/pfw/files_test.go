@@ -1,0 +1,93 @@
+package pfw_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// A call names its file in every dialect, one by one and added up.
+func TestFilesInEveryDialect(t *testing.T) {
+	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
+		for _, aggregate := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v aggregate=%v", d, aggregate), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "trace.pfw")
+				p, err := pfw.Create(path, &pfw.Options{NoBegin: true, Trace: &dftracer.Options{Dialect: d}, Files: pfw.FileOptions{Aggregate: aggregate}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				log := p.FileLog()
+				for op := range outputs.FileOps {
+					f := log.File(fmt.Sprintf("/data/%q %s", "quoted", op))
+					for i := range int64(3) {
+						f.Record(context.Background(), outputs.FileCall{Op: op, Start: log.Now(), Ret: 10 + i, Size: 20, Offset: -1})
+					}
+				}
+				log.File("/x").Record(context.Background(), outputs.FileCall{Op: outputs.FileOps}) // no such call
+				if err := p.Shutdown(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				dftest.Check(t, path)
+				paths := map[string]string{}
+				counts := map[string]int64{}
+				events := dftest.Events(t, path)
+				for _, e := range events {
+					if e.Name == dftracer.NameFileHash {
+						name, hash := e.Meta()
+						paths[hash] = name
+					}
+				}
+				for _, e := range events {
+					if e.Cat != "POSIX" && e.Cat != "STDIO" {
+						continue
+					}
+					file, _ := e.Arg("fhash")
+					if want := fmt.Sprintf("/data/%q %s", "quoted", e.Name); paths[file.Text()] != want {
+						t.Errorf("%s is of %q", e.Name, paths[file.Text()])
+					}
+					n := int64(1)
+					if a, ok := e.Arg(pfw.ArgCalls); ok {
+						n = a.Int64()
+					}
+					counts[e.Cat+" "+e.Name] += n
+				}
+				if len(counts) != int(outputs.FileOps) {
+					t.Errorf("calls %v", counts)
+				}
+				for name, n := range counts {
+					if n != 3 {
+						t.Errorf("%d calls %s", n, name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Beyond the bound names begin anew: nothing is lost, and hashes stay.
+func TestManyFiles(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Aggregate: true}})
+	log := p.FileLog()
+	const files = 70_000
+	for i := range files {
+		log.File(fmt.Sprint("/data/", i)).Record(context.Background(), outputs.FileCall{Op: outputs.FileClose, Start: log.Now(), Size: -1, Offset: -1})
+	}
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range dftest.Events(t, path) {
+		if e.Name == "close" {
+			n++
+		}
+	}
+	if n != files {
+		t.Errorf("%d files, want %d", n, files)
+	}
+}

@@ -1,0 +1,272 @@
+package gomlxspan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Options of a Run. Nil and the zero value are the defaults.
+type Options struct {
+	// Context carries the span that the application span lies below, if any.
+	Context context.Context
+
+	// NoApplication leaves the application span to the program.
+	NoApplication bool
+
+	// Samples says how many samples a batch has, of all ranks together; 0
+	// stands for the global batch size of the configuration. Nil takes the
+	// first dimension of the first input, in a job of one rank.
+	Samples func(train.Batch) int64
+}
+
+// Fused is the argument of a recorded step that says what its graph does.
+const Fused = "fused"
+
+// fused is the value of Fused.
+const fused = "forward,backward,update"
+
+// current is the context of what lies below the latest callback, whichever that is.
+// One that carries the application would put it below that.
+var current = context.Background()
+
+var (
+	// ErrStopped is what a loop returns that was stopped early by [Run.Stop].
+	ErrStopped = errors.New("stopped early")
+
+	// errUnfinished is the error of a step and loop that were left in the
+	// middle.
+	errUnfinished = errors.New("the loop ended in the middle, by an error or a panic of the trainer, a hook or the dataset")
+
+	// errTooShort is that of a loop whose dataset ended before it did.
+	errTooShort = errors.New("the dataset ended before the steps that the loop was to run")
+)
+
+// Run records one application: any number of runs of its loops, evaluations and
+// checkpoints. It is for one goroutine, that of the loop. A nil Run records
+// nothing.
+type Run struct {
+	tel  *telemetry.Provider
+	cb   *callbacks.Callbacks
+	ctx  context.Context
+	opts Options
+
+	fetch, step, evaluate outputs.ScopeKind // nil: not recorded
+	stepArgs              outputs.LiveArgs
+	alone                 bool // the job has one rank
+
+	trainer *train.Trainer
+	loop    *train.Loop
+	state   loopState
+	ended   bool
+
+	shapes  []shapes.Shape // of the batch in work
+	spec    any            // of the batch in work
+	known   map[graphKey]*graphUse
+	stopped bool // by Stop
+}
+
+// loopState is what is open of a run of the loop.
+type loopState struct {
+	looping   bool
+	epochs    bool // it runs epochs, not a number of steps
+	inEpoch   bool
+	inStep    bool
+	stepStart int64 // of the part that computes
+	samples   int64
+	done      int // steps of all runs, from the first step of the model
+}
+
+// Start starts the application, for a program that loads a checkpoint before it
+// has a loop; attach the loop with [Run.Attach]. A nil provider gives a Run
+// that records nothing.
+func Start(tel *telemetry.Provider, o *Options) *Run {
+	r := &Run{tel: tel, cb: callbacks.New(tel), ctx: context.Background(), known: make(map[graphKey]*graphUse)}
+	if o != nil {
+		r.opts = *o
+	}
+	if r.opts.Context != nil {
+		r.ctx = r.opts.Context
+	}
+	r.fetch, r.step, r.evaluate = tel.ScopeKind("dataloader", "fetch.iter"), tel.ScopeKind("compute", "step"), tel.ScopeKind("compute", "evaluate")
+	r.stepArgs.Store(&outputs.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
+	r.alone = tel.Enabled() && tel.Config().WorldSize.Or(1) == 1
+	if !r.opts.NoApplication {
+		r.ctx, _ = r.cb.OnAppStart(r.ctx) // what is wrong with it is in the log
+	}
+	return r
+}
+
+// Attach starts the application and records what the loop does. The hooks run
+// before all others of the same kind, so that what others do is not part of a step.
+func Attach(tel *telemetry.Provider, loop *train.Loop, o *Options) *Run {
+	r := Start(tel, o)
+	r.Attach(loop)
+	return r
+}
+
+// Attach records what the loop does, from its next run on.
+func (r *Run) Attach(loop *train.Loop) {
+	if r == nil || loop == nil || !r.tel.Enabled() {
+		return
+	}
+	const first, name = train.Priority(math.MinInt), "trainspan"
+	loop.OnStart(name, first, func(loop *train.Loop, _ train.Dataset) error {
+		r.start(loop)
+		return nil
+	})
+	loop.OnStep(name, first, func(_ *train.Loop, metrics []*tensors.Tensor) error {
+		r.endStep(metrics)
+		return nil
+	})
+	loop.OnEnd(name, first, func(*train.Loop, []*tensors.Tensor) error {
+		r.endLoop(nil)
+		return nil
+	})
+	loop.Trainer.OnExecCreation(func(exec *model.Exec, kind train.GraphType) { r.created(exec, kind) })
+}
+
+// Context carries the application span, for what the program records besides.
+func (r *Run) Context() context.Context {
+	if r == nil {
+		return context.Background()
+	}
+	return r.ctx
+}
+
+// start is the start of a run of the loop.
+func (r *Run) start(loop *train.Loop) {
+	r.endLoop(errUnfinished) // an earlier one that nobody ended
+	r.loop, r.trainer = loop, loop.Trainer
+	s := &r.state
+	s.done, s.epochs, s.looping, r.stopped = loop.StartStep, loop.EndStep < 0, true, false
+	start := callbacks.TrainStart{IterationsStart: loop.StartStep}
+	if loop.EndStep >= 0 {
+		start.IterationsTarget = config.Value(loop.EndStep)
+	}
+	_, _ = r.cb.OnTrainStart(r.ctx, start)
+}
+
+// beginStep is where a batch is handed to the loop.
+func (r *Run) beginStep(samples int64) {
+	s := &r.state
+	s.inStep, s.samples = true, samples
+	_, _ = r.cb.OnTrainingSingleIterationStart(r.ctx)
+}
+
+// endStep is where the loop has trained on a batch.
+func (r *Run) endStep(metrics []*tensors.Tensor) {
+	s := &r.state
+	if !s.inStep { // the loop was not given a dataset of this Run
+		return
+	}
+	s.inStep = false
+	s.done++
+	if r.step != nil {
+		r.step.Record(current, &r.stepArgs, 0, s.stepStart)
+	}
+	end := callbacks.IterationEnd{}
+	if loss, ok := scalar(metrics); ok {
+		end.Loss = callbacks.Some(loss)
+	}
+	if s.samples > 0 {
+		end.Samples = callbacks.Some(s.samples)
+	}
+	_ = r.cb.OnTrainingSingleIterationEnd(r.ctx, end)
+}
+
+// scalar is the loss of a step: the first metric.
+func scalar(metrics []*tensors.Tensor) (float64, bool) {
+	if len(metrics) == 0 || metrics[0] == nil {
+		return 0, false
+	}
+	v, err := metrics[0].ValueSafe()
+	if err != nil {
+		return 0, false
+	}
+	switch v := v.(type) {
+	case float32:
+		return float64(v), true
+	case float64:
+		return v, true
+	case interface{ Float32() float32 }: // the half-precision types
+		return float64(v.Float32()), true
+	}
+	return 0, false
+}
+
+// endLoop ends what is open of a run of the loop.
+func (r *Run) endLoop(err error) {
+	s := &r.state
+	if s.inStep {
+		s.inStep = false
+		_ = r.cb.OnTrainingSingleIterationEnd(r.ctx, callbacks.IterationEnd{Err: cmp.Or(err, errUnfinished)})
+	}
+	r.endEpoch(err)
+	if s.looping {
+		s.looping = false
+		_ = r.cb.OnTrainEnd(r.ctx, callbacks.End{Err: err})
+	}
+}
+
+func (r *Run) endEpoch(err error) {
+	if r.state.inEpoch {
+		r.state.inEpoch = false
+		_ = r.cb.OnEpochEnd(r.ctx, callbacks.End{Err: err})
+	}
+}
+
+// Stop is for a hook that ends the training early: what it returns ends the loop,
+// and is no failure. The loop returns an error that is ErrStopped.
+func (r *Run) Stop(reason string) error {
+	if r != nil {
+		r.stopped = true
+		r.state.note(r.tel, reason)
+	}
+	return fmt.Errorf("%w: %s", ErrStopped, reason)
+}
+
+// note records an event of the loop.
+func (s *loopState) note(tel *telemetry.Provider, reason string) {
+	if s.looping {
+		_, span := tel.StartSpan(current, "early_stop", attribute.String("reason", reason))
+		span.End()
+	}
+}
+
+// End ends what is still open, and the application unless it is the program's own,
+// with the error that err points to: defer run.End(&err). ErrStopped is none. A
+// panic is recorded, and goes on. Later calls do nothing.
+//
+// The end of the application ends the recording: see telemetry.Provider.
+func (r *Run) End(err *error) {
+	var failed error
+	if err != nil && !errors.Is(*err, ErrStopped) {
+		failed = *err
+	}
+	if p := recover(); p != nil {
+		defer panic(p)
+		failed = errors.Join(failed, fmt.Errorf("panic: %v", p))
+	}
+	if r == nil || r.ended {
+		return
+	}
+	r.ended = true
+	r.endLoop(failed)
+	if !r.opts.NoApplication {
+		_ = r.cb.OnAppEnd(r.ctx, callbacks.End{Err: failed})
+	}
+}

@@ -1,0 +1,534 @@
+package gomlxspan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/distributed"
+	"github.com/gomlx/compute/gobackend"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newTelemetry makes a provider that writes a trace.
+func newTelemetry(t testing.TB) (tel *telemetry.Provider, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "trace.pfw")
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{
+			ApplicationName: "x", SessionTag: config.Value("x"), WorldSize: config.Value(1),
+			Training: &config.Training{PerfTag: config.Value("x"), GlobalBatchSize: config.Value(4)},
+		}).
+		WithLogger(slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))).
+		WithExporter(pfw.New(path, &pfw.Options{NoBegin: true})).ConfigureProvider(context.Background())
+	check(t, err)
+	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) })
+	return tel, path
+}
+
+// failing makes every warning of telemetry a failure: the adapter must call it
+// at the right times.
+type failing struct{ t testing.TB }
+
+func (f failing) Write(p []byte) (int, error) {
+	f.t.Errorf("telemetry warns: %s", p)
+	return len(p), nil
+}
+
+// batches is a dataset of y = x0+x1, with sizes of its batches.
+type batches struct {
+	sizes   []int
+	forever bool
+	fail    error // after the batches
+	panics  bool  // after the batches
+	closed  int   // passes that were left or ended
+}
+
+func (d *batches) Name() string { return "sums" }
+
+func (d *batches) Iter() iter.Seq2[train.Batch, error] {
+	return func(yield func(train.Batch, error) bool) {
+		defer func() { d.closed++ }()
+		for first := true; first || d.forever; first = false {
+			for _, n := range d.sizes {
+				if !yield(batch(n), nil) {
+					return
+				}
+			}
+		}
+		if d.panics {
+			panic("the dataset is broken")
+		}
+		if d.fail != nil {
+			yield(train.Batch{}, d.fail)
+		}
+	}
+}
+
+func batch(n int) train.Batch {
+	x, y := make([]float32, 0, 2*n), make([]float32, 0, n)
+	for i := range n {
+		a, b := float32(i%3), float32(i%5)
+		x, y = append(x, a, b), append(y, a+b)
+	}
+	return train.Batch{
+		Inputs: []*tensors.Tensor{tensors.FromFlatDataAndDimensions(x, n, 2)},
+		Labels: []*tensors.Tensor{tensors.FromFlatDataAndDimensions(y, n, 1)},
+	}
+}
+
+func newLoop(t testing.TB, store *model.Store, fn func(*model.Scope, *graph.Node) *graph.Node) *train.Loop {
+	t.Helper()
+	backend, err := gobackend.New("")
+	check(t, err)
+	store.SetParam(model.ParamInitialSeed, int64(7))
+	return train.NewLoop(train.NewTrainer(backend, store, fn, loss.MeanSquaredError,
+		optimizer.StochasticGradientDescent().WithLearningRate(0.01).Done(), nil, nil))
+}
+
+func linear(scope *model.Scope, x *graph.Node) *graph.Node {
+	return layers.DenseWithBias(scope.In("sum"), x, 1)
+}
+
+// trace is what a trace has, by name.
+type trace struct {
+	t      testing.TB
+	events map[string][]dftracer.Event
+	names  map[int64]string
+}
+
+func readTrace(t testing.TB, tel *telemetry.Provider, path string) *trace {
+	t.Helper()
+	check(t, tel.Shutdown(context.Background()))
+	dftest.Check(t, path)
+	tr := &trace{t, map[string][]dftracer.Event{}, map[int64]string{}}
+	for _, e := range dftest.Events(t, path) {
+		if e.Phase == dftracer.PhaseComplete && e.Cat != dftracer.CatDFTracer {
+			tr.events[e.Name] = append(tr.events[e.Name], e)
+			tr.names[int64(e.ID)] = e.Name
+		}
+	}
+	return tr
+}
+
+// want compares how often names occur; those that are not named must not.
+func (tr *trace) want(counts map[string]int) {
+	tr.t.Helper()
+	for name, list := range tr.events {
+		if len(list) != counts[name] {
+			tr.t.Errorf("%d times %s, want %d", len(list), name, counts[name])
+		}
+	}
+	for name, n := range counts {
+		if len(tr.events[name]) != n {
+			tr.t.Errorf("%d times %s, want %d", len(tr.events[name]), name, n)
+		}
+	}
+}
+
+func arg(e dftracer.Event, key string) string {
+	a, ok := e.Arg(key)
+	if !ok {
+		return ""
+	}
+	return a.Text()
+}
+
+// failures are the spans that failed, in order of their names.
+func (tr *trace) failures() string {
+	var list []string
+	for name, events := range tr.events {
+		for _, e := range events {
+			if arg(e, "otel.status_code") == "ERROR" {
+				list = append(list, name)
+			}
+			if arg(e, "truncated") != "" {
+				list = append(list, name+" (cut)")
+			}
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+func TestSteps(t *testing.T) {
+	tel, path := newTelemetry(t)
+	loop := newLoop(t, model.NewStore(), linear)
+	run := gomlxspan.Attach(tel, loop, nil)
+	for range 2 { // the second goes on
+		_, err := loop.RunSteps(run.Train(&batches{sizes: []int{4}, forever: true}), 5)
+		check(t, err)
+	}
+	_, err := loop.Trainer.Eval(run.Testing(&batches{sizes: []int{4, 4}}))
+	check(t, err)
+	run.End(nil)
+	run.End(nil)
+	tr := readTrace(t, tel, path)
+	tr.want(map[string]int{
+		"ai_root": 1, "train": 2, "train.iteration": 10, "step": 10, "fetch.iter": 10 + 3,
+		"test": 1, "test.iteration": 2, "evaluate": 2, "graph_compile": 2,
+	})
+	if f := tr.failures(); f != "" {
+		t.Errorf("failed: %s", f)
+	}
+	for i, e := range tr.events["train.iteration"] {
+		if arg(e, "step") != fmt.Sprint(i) {
+			t.Errorf("step %d is %s", i, arg(e, "step"))
+		}
+	}
+	for _, e := range tr.events["step"] {
+		if e.Cat != "compute" || tr.names[e.Parent] != "train.iteration" || arg(e, gomlxspan.Fused) != "forward,backward,update" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if first := tr.events["train"][1]; arg(first, "train_iterations_start") != "5" || arg(first, "train_iterations_target") != "10" {
+		t.Errorf("the second loop is %+v", first)
+	}
+	var kinds []string
+	for _, e := range tr.events["graph_compile"] {
+		kinds = append(kinds, tr.names[e.Parent]+" "+arg(e, "graph"))
+	}
+	if !slices.Equal(kinds, []string{"train.iteration train", "test.iteration evaluate"}) {
+		t.Errorf("compiled %v", kinds)
+	}
+	// The step begins when its graph is there.
+	if c, s := tr.events["graph_compile"][0], tr.events["step"][0]; c.End() > s.TS {
+		t.Errorf("compiling ends at %d, the step begins at %d", c.End(), s.TS)
+	}
+}
+
+func TestEpochs(t *testing.T) {
+	tel, path := newTelemetry(t)
+	loop := newLoop(t, model.NewStore(), linear)
+	run := gomlxspan.Attach(tel, loop, nil)
+	train.EveryNSteps(loop, 3, "evaluate", 0, func(loop *train.Loop, _ []*tensors.Tensor) error {
+		_, err := loop.Trainer.Eval(run.Validation(&batches{sizes: []int{4, 4}}))
+		return err
+	})
+	// The last batch is smaller: a second graph, compiled once.
+	_, err := loop.RunEpochs(run.Train(&batches{sizes: []int{4, 4, 2}}), 3)
+	check(t, err)
+	run.End(&err)
+	tr := readTrace(t, tel, path)
+	tr.want(map[string]int{
+		"ai_root": 1, "train": 1, "epoch.block": 3, "train.iteration": 9, "step": 9, "fetch.iter": 3*4 + 3*3,
+		"evaluate": 3 + 3*2, "evaluate.iteration": 6, "graph_compile": 3,
+	})
+	for _, e := range tr.events["epoch.block"] {
+		if tr.names[e.Parent] != "train" {
+			t.Errorf("an epoch lies in %s", tr.names[e.Parent])
+		}
+	}
+	for _, e := range tr.events["evaluate"] {
+		if e.Cat == "pipeline" && tr.names[e.Parent] != "epoch.block" {
+			t.Errorf("an evaluation lies in %s", tr.names[e.Parent])
+		}
+	}
+}
+
+var errHook = errors.New("no space left on the device")
+
+// However a loop ends, its spans do, and say so.
+func TestEndings(t *testing.T) {
+	hookAt := func(step int, do func(run *gomlxspan.Run) error) func(*gomlxspan.Run, *train.Loop) {
+		return func(run *gomlxspan.Run, loop *train.Loop) {
+			loop.OnStep("test", 0, func(loop *train.Loop, _ []*tensors.Tensor) error {
+				if loop.LoopStep == step {
+					return do(run)
+				}
+				return nil
+			})
+		}
+	}
+	fails := func(*gomlxspan.Run) error { return errHook }
+	stops := func(run *gomlxspan.Run) error { return run.Stop("good enough") }
+	panics := func(*gomlxspan.Run) error { panic("hook") }
+	none := func(*gomlxspan.Run, *train.Loop) {}
+	for name, c := range map[string]struct {
+		data           *batches
+		epochs         bool
+		hook           func(*gomlxspan.Run, *train.Loop)
+		model          func(*model.Scope, *graph.Node) *graph.Node
+		steps          int
+		failed, epochF string // failures of RunSteps, and of RunEpochs
+		panics         bool
+		err            error
+	}{
+		"hook":          {data: &batches{sizes: []int{4, 4, 4, 4}}, hook: hookAt(2, fails), steps: 3, failed: "ai_root train", epochF: "ai_root epoch.block train", err: errHook},
+		"last hook":     {data: &batches{sizes: []int{4, 4, 4, 4}}, hook: hookAt(3, fails), steps: 4, failed: "ai_root train", epochF: "ai_root epoch.block train", err: errHook},
+		"early stop":    {data: &batches{sizes: []int{4, 4, 4, 4}}, hook: hookAt(2, stops), steps: 3, err: gomlxspan.ErrStopped},
+		"last stop":     {data: &batches{sizes: []int{4, 4, 4, 4}}, hook: hookAt(3, stops), steps: 4, err: gomlxspan.ErrStopped},
+		"panic":         {data: &batches{sizes: []int{4, 4, 4, 4}}, hook: hookAt(1, panics), steps: 2, failed: "ai_root train", epochF: "ai_root epoch.block train", panics: true},
+		"dataset":       {data: &batches{sizes: []int{4, 4}, fail: errHook}, hook: none, steps: 2, failed: "ai_root train", epochF: "ai_root epoch.block train", err: errHook},
+		"dataset panic": {data: &batches{sizes: []int{4, 4}, panics: true}, hook: none, steps: 2, failed: "ai_root train", epochF: "ai_root epoch.block train", panics: true},
+		"graph": {data: &batches{sizes: []int{4, 3}}, hook: none, steps: 1, model: noThree(errHook),
+			failed: "ai_root graph_compile train train.iteration", epochF: "ai_root epoch.block graph_compile train train.iteration", err: errHook},
+		"graph panic": {data: &batches{sizes: []int{4, 3}}, hook: none, steps: 1, model: noThree("three"), panics: true,
+			failed: "ai_root graph_compile train train.iteration", epochF: "ai_root epoch.block graph_compile train train.iteration"},
+		"not a number": {data: &batches{sizes: []int{4, 4, 4, 4}}, hook: none, steps: 1, failed: "ai_root train", epochF: "ai_root epoch.block train",
+			model: func(s *model.Scope, x *graph.Node) *graph.Node {
+				return graph.MulScalar(linear(s, x), math.Inf(1))
+			}},
+		"other start hook": {data: &batches{}, steps: 0, failed: "ai_root train", epochF: "ai_root train", err: errHook,
+			hook: func(_ *gomlxspan.Run, loop *train.Loop) {
+				loop.OnStart("test", 0, func(*train.Loop, train.Dataset) error { return errHook })
+			}},
+	} {
+		for _, epochs := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, epochs %v", name, epochs), func(t *testing.T) {
+				tel, path := newTelemetry(t)
+				fn := c.model
+				if fn == nil {
+					fn = linear
+				}
+				loop := newLoop(t, model.NewStore(), fn)
+				data := *c.data
+				panicked, err := runJob(tel, loop, &data, epochs, c.hook)
+				if panicked != c.panics || c.err != nil && !errors.Is(err, c.err) || c.err == nil && !c.panics && err == nil {
+					t.Errorf("panicked %v, error %v", panicked, err)
+				}
+				tr := readTrace(t, tel, path)
+				want := c.failed
+				if epochs {
+					want = c.epochF
+				}
+				if got := tr.failures(); got != want {
+					t.Errorf("failed: %q, want %q", got, want)
+				}
+				if n := len(tr.events["step"]); n != c.steps || len(tr.events["train"]) != 1 || len(tr.events["ai_root"]) != 1 {
+					t.Errorf("%d steps, want %d; %d loops", n, c.steps, len(tr.events["train"]))
+				}
+				if stopped := len(tr.events["early_stop"]) == 1; stopped != errors.Is(c.err, gomlxspan.ErrStopped) {
+					t.Errorf("early stop %v", stopped)
+				}
+			})
+		}
+	}
+}
+
+// noThree is a model whose graph cannot be built for a batch of three.
+func noThree(panics any) func(*model.Scope, *graph.Node) *graph.Node {
+	return func(s *model.Scope, x *graph.Node) *graph.Node {
+		y := linear(s, x)
+		if x.Shape().Dimensions[0] == 3 {
+			panic(panics)
+		}
+		return y
+	}
+}
+
+// runJob is a program with deferred ends.
+func runJob(tel *telemetry.Provider, loop *train.Loop, data train.Dataset, epochs bool, hook func(*gomlxspan.Run, *train.Loop)) (panicked bool, err error) {
+	defer func() {
+		panicked = recover() != nil
+	}()
+	run := gomlxspan.Attach(tel, loop, nil)
+	defer run.End(&err)
+	hook(run, loop)
+	if epochs {
+		_, err = loop.RunEpochs(run.Train(data), 2)
+	} else {
+		_, err = loop.RunSteps(run.Train(data), 4)
+	}
+	return false, err
+}
+
+// A dataset that is too short for the steps that were asked for fails the loop.
+func TestTooShort(t *testing.T) {
+	tel, path := newTelemetry(t)
+	_, err := runJob(tel, newLoop(t, model.NewStore(), linear), &batches{sizes: []int{4, 4}}, false, func(*gomlxspan.Run, *train.Loop) {})
+	if err == nil {
+		t.Error("there is no error")
+	}
+	if got := readTrace(t, tel, path).failures(); got != "ai_root train" {
+		t.Errorf("failed: %s", got)
+	}
+}
+
+// With and without telemetry the training is the same, errors included.
+func TestTelemetryChangesNothing(t *testing.T) {
+	failing := noThree(errHook)
+	type result struct {
+		losses []float32
+		err    string
+	}
+	train := func(tel *telemetry.Provider, fn func(*model.Scope, *graph.Node) *graph.Node, sizes []int) (r result) {
+		loop := newLoop(t, model.NewStore(), fn)
+		run := gomlxspan.Attach(tel, loop, nil)
+		loop.OnStep("note", 0, func(_ *train.Loop, m []*tensors.Tensor) error {
+			r.losses = append(r.losses, tensors.ToScalar[float32](m[0]))
+			return nil
+		})
+		data := &batches{sizes: sizes}
+		_, err := loop.RunEpochs(run.Train(data), 2)
+		if err != nil {
+			r.err = err.Error()
+		}
+		if data.closed == 0 {
+			t.Error("the dataset was not let go")
+		}
+		run.End(&err)
+		return r
+	}
+	for _, c := range []struct {
+		fn    func(*model.Scope, *graph.Node) *graph.Node
+		sizes []int
+	}{{linear, []int{4, 2, 4}}, {failing, []int{4, 3}}, {failing, []int{3}}} {
+		tel, _ := newTelemetry(t)
+		with, without := train(tel, c.fn, c.sizes), train(nil, c.fn, c.sizes)
+		if !slices.Equal(with.losses, without.losses) || with.err != without.err {
+			t.Errorf("with telemetry %v\nwithout %v", with, without)
+		}
+	}
+}
+
+// What a dataset can do besides, it can do wrapped, and nothing more.
+func TestDatasetsKeepTheirInterfaces(t *testing.T) {
+	tel, _ := newTelemetry(t)
+	run := gomlxspan.Attach(tel, newLoop(t, model.NewStore(), linear), nil)
+	defer run.End(nil)
+	d := &batches{}
+	for _, ds := range []train.Dataset{d, struct {
+		*batches
+		short
+	}{d, short{}}, struct {
+		*batches
+		spread
+	}{d, spread{}}, struct {
+		*batches
+		short
+		spread
+	}{d, short{}, spread{}}} {
+		got := run.Train(ds)
+		_, short := ds.(train.HasShortName)
+		_, gotShort := got.(train.HasShortName)
+		_, spread := ds.(train.DistributedDataset)
+		_, gotSpread := got.(train.DistributedDataset)
+		if got == ds || short != gotShort || spread != gotSpread || got.Name() != ds.Name() {
+			t.Errorf("%T: short %v, spread %v", ds, gotShort, gotSpread)
+		}
+	}
+}
+
+type (
+	short  struct{}
+	spread struct{}
+)
+
+func (short) ShortName() string                      { return "s" }
+func (spread) Strategy() distributed.Strategy        { return distributed.None }
+func (spread) DeviceAssignment() []compute.DeviceNum { return nil }
+func (spread) DistributedIter() iter.Seq2[train.DistributedBatch, error] {
+	return func(func(train.DistributedBatch, error) bool) {}
+}
+
+// A graph that is thrown away is compiled again, and that is seen.
+func TestGraphsAreBuiltAgain(t *testing.T) {
+	tel, path := newTelemetry(t)
+	loop := newLoop(t, model.NewStore(), linear)
+	run := gomlxspan.Attach(tel, loop, nil)
+	loop.OnStep("reset", 0, func(loop *train.Loop, _ []*tensors.Tensor) error {
+		if loop.LoopStep == 1 {
+			loop.Trainer.ResetComputationGraphs()
+		}
+		return nil
+	})
+	_, err := loop.RunSteps(run.Train(&batches{sizes: []int{4}, forever: true}), 4)
+	check(t, err)
+	run.End(nil)
+	if n := len(readTrace(t, tel, path).events["graph_compile"]); n != 2 {
+		t.Errorf("%d graphs", n)
+	}
+}
+
+func TestCheckpoints(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "checkpoints")
+	for attempt, first := range []int{0, 4} {
+		tel, path := newTelemetry(t)
+		run := gomlxspan.Start(tel, nil)
+		store := model.NewStore()
+		handler, err := run.Load(checkpoint.Build(store).Dir(dir))
+		check(t, err)
+		loop := newLoop(t, store, linear)
+		run.Attach(loop)
+		train.EveryNSteps(loop, 2, "save", 100, run.Saver(handler).SaveOnStepFn)
+		_, err = loop.RunToGlobalStep(run.Train(&batches{sizes: []int{4}, forever: true}), 4*(attempt+1))
+		run.End(&err)
+		check(t, err)
+		tr := readTrace(t, tel, path)
+		tr.want(map[string]int{"ai_root": 1, "restart": 1, "train": 1, "train.iteration": 4, "step": 4, "fetch.iter": 4, "capture": 2, "graph_compile": 1})
+		if got := arg(tr.events["train"][0], "train_iterations_start"); got != fmt.Sprint(first) {
+			t.Errorf("attempt %d begins at %s", attempt, got)
+		}
+		if got := arg(tr.events["capture"][1], "current_iteration"); got != fmt.Sprint(first+4) {
+			t.Errorf("the last checkpoint is of step %s", got)
+		}
+		if tr.names[tr.events["capture"][0].Parent] != "train" {
+			t.Errorf("a checkpoint lies in %s", tr.names[tr.events["capture"][0].Parent])
+		}
+		var sizes []string
+		for _, e := range dftest.Events(t, path) {
+			if name, _ := e.Meta(); name == "save_checkpoint_success" {
+				sizes = append(sizes, arg(e, "checkpoint_size"))
+			}
+		}
+		if len(sizes) != 2 || sizes[0] == "" || sizes[0] == "0" {
+			t.Errorf("sizes %v", sizes)
+		}
+	}
+}
+
+// A program that records its application itself, or nothing at all.
+func TestWithout(t *testing.T) {
+	tel, path := newTelemetry(t)
+	err := tel.TimedSpan(context.Background(), "mine", func(ctx context.Context) error {
+		loop := newLoop(t, model.NewStore(), linear)
+		run := gomlxspan.Attach(tel, loop, &gomlxspan.Options{Context: ctx, NoApplication: true, Samples: func(train.Batch) int64 { return 99 }})
+		_, err := loop.RunSteps(run.Train(&batches{sizes: []int{4}, forever: true}), 2)
+		run.End(&err)
+		return err
+	})
+	check(t, err)
+	tr := readTrace(t, tel, path)
+	if len(tr.events["ai_root"]) != 0 || tr.names[tr.events["train"][0].Parent] != "mine" {
+		t.Errorf("the loop lies in %s", tr.names[tr.events["train"][0].Parent])
+	}
+	var run *gomlxspan.Run
+	run.Attach(nil)
+	if ds := train.Dataset(&batches{}); run.Train(ds) != ds {
+		t.Error("a dataset is wrapped for nothing")
+	}
+	if err := run.Stop("x"); !errors.Is(err, gomlxspan.ErrStopped) {
+		t.Error(err)
+	}
+	run.End(nil)
+}

@@ -1,0 +1,116 @@
+package iofs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Files wraps what a program reads from and writes to. The zero Files and nil
+// record nothing.
+type Files struct {
+	log outputs.FileLog
+	ctx context.Context
+}
+
+// New makes wrappers that record with a provider. A provider that is nil, off, or
+// has no trace file makes some that record nothing.
+func New(tel *telemetry.Provider) *Files { return &Files{log: tel.FileLog()} }
+
+// With gives wrappers whose calls lie below the span of ctx as long as it is
+// open, and otherwise where they lie without a context. The context serves for
+// nothing else: it may be done.
+func (f *Files) With(ctx context.Context) *Files {
+	if f == nil || f.log == nil {
+		return f
+	}
+	return &Files{log: f.log, ctx: ctx}
+}
+
+// recorder records the calls on one file. The zero recorder records nothing.
+type recorder struct {
+	file outputs.File
+	log  outputs.FileLog
+	ctx  context.Context
+}
+
+// of is the recorder of a file.
+func (f *Files) of(path string) recorder {
+	if f == nil || f.log == nil {
+		return recorder{}
+	}
+	file := f.log.File(absolute(path))
+	if file == nil {
+		return recorder{}
+	}
+	return recorder{file: file, log: f.log, ctx: f.ctx}
+}
+
+// absolute is the path by which a file is known, from wherever it is opened.
+func absolute(path string) string {
+	if strings.Contains(path, "://") {
+		return path
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+func (r *recorder) on() bool { return r.file != nil }
+
+// now is the time at which a call begins.
+func (r *recorder) now() int64 {
+	if r.file == nil {
+		return 0
+	}
+	return r.log.Now()
+}
+
+// moved records a call that moved n of size bytes; size and offset are -1 where
+// the call has none.
+func (r *recorder) moved(op outputs.FileOp, start int64, n, size, offset int64, err error) {
+	if r.file == nil {
+		return
+	}
+	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
+		n = -1
+	}
+	r.file.Record(r.ctx, outputs.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
+}
+
+// done records a call that only succeeds or fails.
+func (r *recorder) done(op outputs.FileOp, start int64, err error) {
+	if r.file == nil {
+		return
+	}
+	c := outputs.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
+	if err != nil {
+		c.Ret = -1
+	}
+	r.file.Record(r.ctx, c)
+}
+
+// listed records the reading of a folder, which returned n entries.
+func (r *recorder) listed(start int64, n int, err error) {
+	r.moved(outputs.FileReadDir, start, int64(n), -1, -1, err)
+}
+
+// sought records a seek.
+func (r *recorder) sought(op outputs.FileOp, start, offset int64, whence int, at int64, err error) {
+	if r.file == nil {
+		return
+	}
+	if err != nil {
+		at = -1
+	}
+	r.file.Record(r.ctx, outputs.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
+}

@@ -1,0 +1,208 @@
+package iofs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// File is an *os.File whose calls are recorded; it has all of its methods.
+// Those that are not listed here are not recorded.
+type File struct {
+	*os.File
+	rec recorder
+}
+
+// Open is os.Open.
+func (f *Files) Open(name string) (*File, error) { return f.OpenFile(name, os.O_RDONLY, 0) }
+
+// Create is os.Create.
+func (f *Files) Create(name string) (*File, error) {
+	return f.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+}
+
+// OpenFile is os.OpenFile.
+func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error) {
+	rec := f.of(name)
+	start := rec.now()
+	file, err := os.OpenFile(name, flag, perm)
+	rec.done(outputs.FileOpen, start, err)
+	if err != nil {
+		return nil, err
+	}
+	return &File{File: file, rec: rec}, nil
+}
+
+// Stat is os.Stat.
+func (f *Files) Stat(name string) (fs.FileInfo, error) {
+	rec := f.of(name)
+	start := rec.now()
+	info, err := os.Stat(name)
+	rec.done(outputs.FileStat, start, err)
+	return info, err
+}
+
+// ReadFile is os.ReadFile. It is recorded as the open64, stat, reads and close that
+// it consists of.
+func (f *Files) ReadFile(name string) ([]byte, error) {
+	file, err := f.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	size := int64(0)
+	if info, err := file.Stat(); err == nil {
+		size = info.Size()
+	}
+	data := make([]byte, 0, max(size+1, 512)) // one more, so that the end is seen at once
+	for {
+		n, err := file.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return data, err
+		}
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+	}
+}
+
+// File wraps a file that is open already, by its name. f is not nil.
+func (f *Files) File(file *os.File) *File { return &File{File: file, rec: f.of(file.Name())} }
+
+// Read implements io.Reader.
+func (f *File) Read(p []byte) (int, error) {
+	start := f.rec.now()
+	n, err := f.File.Read(p)
+	f.rec.moved(outputs.FileRead, start, int64(n), int64(len(p)), -1, err)
+	return n, err
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	start := f.rec.now()
+	n, err := f.File.ReadAt(p, off)
+	f.rec.moved(outputs.FilePread, start, int64(n), int64(len(p)), off, err)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) {
+	start := f.rec.now()
+	n, err := f.File.Write(p)
+	f.rec.moved(outputs.FileWrite, start, int64(n), int64(len(p)), -1, err)
+	return n, err
+}
+
+// WriteString implements io.StringWriter.
+func (f *File) WriteString(s string) (int, error) {
+	start := f.rec.now()
+	n, err := f.File.WriteString(s)
+	f.rec.moved(outputs.FileWrite, start, int64(n), int64(len(s)), -1, err)
+	return n, err
+}
+
+// WriteAt implements io.WriterAt.
+func (f *File) WriteAt(p []byte, off int64) (int, error) {
+	start := f.rec.now()
+	n, err := f.File.WriteAt(p, off)
+	f.rec.moved(outputs.FilePwrite, start, int64(n), int64(len(p)), off, err)
+	return n, err
+}
+
+// WriteTo implements io.WriterTo; see the package about its time.
+func (f *File) WriteTo(w io.Writer) (int64, error) {
+	start := f.rec.now()
+	n, err := f.File.WriteTo(w)
+	f.rec.moved(outputs.FileSend, start, n, -1, -1, err)
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom; see the package about its time. From
+// another File, in whole or in part, it takes the system's way from file to file,
+// and both files have a record of it.
+func (f *File) ReadFrom(r io.Reader) (int64, error) {
+	start := f.rec.now()
+	var from *File
+	limited, _ := r.(*io.LimitedReader)
+	if limited != nil {
+		from, _ = limited.R.(*File)
+	} else {
+		from, _ = r.(*File)
+	}
+	if from != nil { // package os looks for its own type
+		if r = from.File; limited != nil {
+			part := *limited
+			part.R, r = r, &part
+			defer func() { limited.N = part.N }()
+		}
+	}
+	n, err := f.File.ReadFrom(r)
+	f.rec.moved(outputs.FileCopy, start, n, -1, -1, err)
+	if from != nil {
+		from.rec.moved(outputs.FileSend, start, n, -1, -1, err)
+	}
+	return n, err
+}
+
+// Seek implements io.Seeker.
+func (f *File) Seek(offset int64, whence int) (int64, error) {
+	start := f.rec.now()
+	at, err := f.File.Seek(offset, whence)
+	f.rec.sought(outputs.FileSeek, start, offset, whence, at, err)
+	return at, err
+}
+
+// Stat implements fs.File.
+func (f *File) Stat() (fs.FileInfo, error) {
+	start := f.rec.now()
+	info, err := f.File.Stat()
+	f.rec.done(outputs.FileStat, start, err)
+	return info, err
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (f *File) ReadDir(n int) ([]fs.DirEntry, error) {
+	start := f.rec.now()
+	list, err := f.File.ReadDir(n)
+	f.rec.listed(start, len(list), err)
+	return list, err
+}
+
+// Readdir implements http.File.
+func (f *File) Readdir(n int) ([]fs.FileInfo, error) {
+	start := f.rec.now()
+	list, err := f.File.Readdir(n)
+	f.rec.listed(start, len(list), err)
+	return list, err
+}
+
+// Sync is that of *os.File.
+func (f *File) Sync() error {
+	start := f.rec.now()
+	err := f.File.Sync()
+	f.rec.done(outputs.FileSync, start, err)
+	return err
+}
+
+// Truncate is that of *os.File.
+func (f *File) Truncate(size int64) error {
+	start := f.rec.now()
+	err := f.File.Truncate(size)
+	f.rec.done(outputs.FileTruncate, start, err)
+	return err
+}
+
+// Close implements io.Closer.
+func (f *File) Close() error {
+	start := f.rec.now()
+	err := f.File.Close()
+	f.rec.done(outputs.FileClose, start, err)
+	return err
+}
