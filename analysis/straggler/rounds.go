@@ -94,8 +94,11 @@ func (s *State) build() (best *rounds, spread float64) {
 		}
 		st := s.stepsWith(with, b)
 		sp := s.spread(with, st, b, 1)
-		// A barrier of a later kind hides more. It must be clearly better.
-		if sp < spread/2 && !(choice != barriers && spread < 0.002) {
+		// A barrier of a later kind hides more. It must be clearly better, or the
+		// first that steps enough for a verdict have: a collective once an epoch is
+		// no barrier of the steps.
+		few := choice != barriers && len(steps) <= minRounds && len(st) > minRounds && sp <= maxSpread
+		if few || sp < spread/2 && !(choice != barriers && spread < 0.002) {
 			choice, spread, steps, ranks = b, sp, st, with
 		}
 	}

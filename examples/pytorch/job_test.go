@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "trainspan")
-	out, err := exec.Command("go", "build", "-o", path, "../../cmd/trainspan").CombinedOutput()
+	out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
@@ -230,6 +230,20 @@ func TestSlowRank(t *testing.T) {
 		if w.count["dataloader/fetch"] == 0 || len(w.count) != 1 {
 			t.Errorf("a worker has %v", w.count)
 		}
+	}
+	v := j.report(t).Verdict
+	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestSlowRankHidden: the same where ranks meet inside of backward only, and in
+// collectives of the program once an epoch.
+func TestSlowRankHidden(t *testing.T) {
+	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30", "--keep-buffers")
+	j.Env = append(j.Env, "SLOW_RANK=1")
+	if err := j.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &j.out)
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {

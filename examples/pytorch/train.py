@@ -91,6 +91,7 @@ def options():
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--start-method", default="fork", choices=["fork", "spawn", "forkserver"])
     p.add_argument("--slow-ms", type=float, default=4, help="of each sample, on the rank of SLOW_RANK")
+    p.add_argument("--keep-buffers", action="store_true", help="buffers are not sent around in each step: ranks meet in backward only")
     p.add_argument("--profile", default="", help="folder for the profiles of PyTorch's own profiler")
     return p.parse_args()
 
@@ -114,7 +115,7 @@ def main():
     sampler = DistributedSampler(text, ranks, rank)
     train, test = loader(text, sampler, o), loader(held_out, DistributedSampler(held_out, ranks, rank), o)
 
-    model = DistributedDataParallel(Model(o.width, o.layers, o.length))
+    model = DistributedDataParallel(Model(o.width, o.layers, o.length), broadcast_buffers=not o.keep_buffers)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     first, checkpoint = 0, os.path.join(o.out, "checkpoint.pt")
     if o.out and os.path.exists(checkpoint):
