@@ -92,6 +92,8 @@ def _identify():
     _ring.meta("torch", str(getattr(sys.modules.get("torch"), "__version__", "")))
     if _unknown:
         _ring.meta("unknown_phases", ", ".join(_unknown))
+        if os.environ.get("TRAINSPAN_VERBOSE") == "1":
+            sys.stderr.write("trainspan[%d]: there are no such phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
 
 
 # -- how a function is watched
