@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -23,8 +24,7 @@ func Build(j *Job) *Report {
 	r.Series = &Series{}
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Series.time(j, r.Ledger) })
-	tables := tablesOf(j)
-	s := r.answer(j, tables)
+	tables, s := r.answer(j)
 	wait.Wait()
 	series(j, r.Series, tables, s, r.Verdict.Attempt)
 	return r
@@ -61,7 +61,7 @@ func Live(j *Job, now int64) *Report {
 			}
 		}
 	}
-	r.answer(j, tablesOf(j))
+	r.answer(j)
 	for i := range r.Attempts {
 		r.Attempts[i].Running = r.Attempts[i].Number == running
 	}
@@ -84,27 +84,25 @@ func begin(j *Job) *Report {
 	return r
 }
 
-// tablesOf gives the steps of each attempt.
-func tablesOf(j *Job) []*straggler.Table {
-	tables := make([]*straggler.Table, len(j.Attempts))
-	for i := range j.Attempts {
-		tables[i] = j.Attempts[i].State.Table()
-	}
-	return tables
-}
-
-// answer adds all but the Series.
-func (r *Report) answer(j *Job, tables []*straggler.Table) *steps {
-	r.attempts(j)
-	r.outcomes(starts(j.Skipped, j.Job.SessionTag))
+// answer adds all but the Series, and gives the steps of each attempt.
+func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
+	tables := r.attempts(j)
+	r.outcomes(j.starts)
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
 	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
+	for i, t := range tables {
+		if t != nil && t.Per > 1 {
+			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
+				"so that first steps are exact to a window and single late steps are not judged; the totals of the ledger are exact, warm-up and percentiles nearly",
+				j.Attempts[i].Number, t.Per))
+		}
+	}
 	r.conclude()
-	return s
+	return tables, s
 }
 
 func losses(led *goodput.Report) []Loss {
@@ -121,7 +119,12 @@ func losses(led *goodput.Report) []Loss {
 	return out
 }
 
-func (r *Report) attempts(j *Job) {
+// attempts adds what is said of each attempt, and gives the steps of each.
+func (r *Report) attempts(j *Job) []*straggler.Table {
+	verdicts, tables := make([]*straggler.Verdict, len(j.Attempts)), make([]*straggler.Table, len(j.Attempts))
+	for i := range j.Attempts {
+		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
+	}
 	for _, a := range r.Ledger.Attempts {
 		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
 		if all := a.Categories.Sum(); all > 0 {
@@ -135,10 +138,11 @@ func (r *Report) attempts(j *Job) {
 			if n := len(st.Iterations); n > 0 {
 				out.FirstStep, out.LastStep = st.Iterations[0].Step, st.Iterations[n-1].Step
 			}
-			out.Straggler = st.State.Verdict()
+			out.Straggler = verdicts[i]
 		}
 		r.Attempts = append(r.Attempts, out)
 	}
+	return tables
 }
 
 // chooseVerdict takes the finding about ranks that costs most time of the whole

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/spans"
@@ -24,20 +23,8 @@ type details struct {
 	spans       int64
 }
 
-// detailer collects the details of all processes of a set.
-type detailer struct {
-	mu    sync.Mutex
-	procs map[*run.Process]*detailSink
-}
-
-func newDetailer() *detailer { return &detailer{procs: make(map[*run.Process]*detailSink)} }
-
-func (d *detailer) open(p *run.Process) run.Sink {
-	s := &detailSink{names: make(map[string]*nameStat), saves: make(map[uint64]save)}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.procs[p] = s
-	return s
+func newDetailSink() *detailSink {
+	return &detailSink{names: make(map[string]*nameStat), saves: make(map[uint64]save)}
 }
 
 // save is one span of a checkpoint.
@@ -113,12 +100,12 @@ func (n *nameStat) add(s slow) {
 	n.top = slices.Insert(n.top, at, s)
 }
 
-// of puts the details of a job together.
-func (d *detailer) of(j *run.Job) *details {
+// detailsOf puts the details of a job together.
+func detailsOf(j *run.Job, of func(*run.Process) *detailSink) *details {
 	out := &details{}
 	usual := make(map[string]*nameStat)
 	for _, p := range j.Processes {
-		s := d.procs[p]
+		s := of(p)
 		if s == nil {
 			continue
 		}
@@ -141,7 +128,7 @@ func (d *detailer) of(j *run.Job) *details {
 	}
 	points := make(map[key]*Checkpoint)
 	for _, p := range j.Processes {
-		s := d.procs[p]
+		s := of(p)
 		if s == nil {
 			continue
 		}

@@ -12,7 +12,8 @@ type Job struct {
 	Job      *run.Job
 	Ledger   *goodput.Ledger
 	Attempts []fromrun.Attempt
-	Skipped  []*run.FileError // files that were left out
+	Skipped  []*run.FileError // files that were left out, by path
+	starts   []start          // how its commands ended, in the order of time
 
 	details *details
 }
@@ -20,22 +21,9 @@ type Job struct {
 // Read reads the files of a set once and gives the jobs in it, the one with the
 // most processes first.
 func Read(set *run.Set) ([]*Job, error) {
-	steps := fromrun.New()
-	more := newDetailer()
-	accounts, err := goodput.Collect(set, steps.Open, more.open)
+	s, err := Collect(set)
 	if err != nil {
 		return nil, err
 	}
-	var out []*Job
-	for _, a := range accounts {
-		j := &Job{Job: a.Job, Ledger: a.Ledger, Attempts: steps.Attempts(a.Job), details: more.of(a.Job), Skipped: set.Skipped}
-		at := len(out)
-		for at > 0 && len(out[at-1].Job.Processes) < len(j.Job.Processes) {
-			at--
-		}
-		out = append(out, nil)
-		copy(out[at+1:], out[at:])
-		out[at] = j
-	}
-	return out, nil
+	return s.Jobs(), nil
 }

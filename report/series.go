@@ -3,11 +3,10 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
@@ -120,68 +119,50 @@ func series(j *Job, out *Series, tables []*straggler.Table, s *steps, attempt in
 	}
 }
 
-// time asks the ledger for each bin.
+// time is the ledger bin by bin.
 func (s *Series) time(j *Job, led *goodput.Report) {
 	if led.Wall <= 0 || led.Excluded > 0 {
 		return
 	}
 	bins := int64(maxBins)
-	if n := int64(len(led.Ranks)); n > 64 {
-		bins = max(maxBins*64/n, 60) // a question goes through all ranks
-	}
 	bins = min(bins, led.Wall)
 	s.Ledger = make(map[goodput.Category]Numbers)
 	edge := func(i int64) int64 {
 		return led.From + int64(float64(led.Wall)*float64(i)/float64(bins))
 	}
-	// The questions are independent of each other; only what is kept of the
-	// answers is held.
-	answers := make([]*goodput.Report, bins)
-	var wait sync.WaitGroup
-	next := make(chan int64)
-	for range min(int64(runtime.GOMAXPROCS(0)), bins) {
-		wait.Go(func() {
-			for i := range next {
-				rep := j.Ledger.Report(goodput.Query{From: edge(i), To: edge(i + 1), AsOf: goodput.Final})
-				answers[i] = &goodput.Report{Categories: rep.Categories, Attempts: rep.Attempts}
-			}
-		})
+	edges := make([]int64, bins+1)
+	for i := range edges {
+		edges[i] = edge(int64(i))
 	}
-	for i := range bins {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
-	for i, rep := range answers {
-		from, to := edge(int64(i)), edge(int64(i)+1)
-		s.Time = append(s.Time, from-led.From)
-		all := float64(max(rep.Categories.Sum(), 1))
-		for c, ns := range rep.Categories {
+	for i, bin := range j.Ledger.Bins(edges) {
+		s.Time = append(s.Time, bin.From-led.From)
+		all := float64(max(bin.Categories.Sum(), 1))
+		for c, ns := range bin.Categories {
 			if s.Ledger[c] == nil {
 				s.Ledger[c] = make(Numbers, bins)
 			}
 			s.Ledger[c][i] = float64(ns) / all
 		}
-		for k := range rep.Attempts {
-			s.stretch(&rep.Attempts[k], from-led.From, to-led.From)
+		for _, n := range slices.Sorted(maps.Keys(bin.Attempts)) {
+			s.stretch(n, bin.Attempts[n], bin.From-led.From, bin.To-led.From)
 		}
 	}
 	s.Time = append(s.Time, led.Wall)
 }
 
 // stretch adds a bin to the timeline of an attempt.
-func (s *Series) stretch(a *goodput.AttemptReport, from, to int64) {
+func (s *Series) stretch(attempt int, spent goodput.Totals, from, to int64) {
 	var best goodput.Category
-	for c, ns := range a.Categories {
-		if b := a.Categories[best]; ns > b || ns == b && ns > 0 && c < best {
+	for c, ns := range spent {
+		if b := spent[best]; ns > b || ns == b && ns > 0 && c < best {
 			best = c
 		}
 	}
-	if best == "" || a.Attempt == 0 {
+	if best == "" || attempt == 0 {
 		return
 	}
 	for i := len(s.Attempts) - 1; i >= 0; i-- {
-		if l := &s.Attempts[i]; l.Attempt == a.Attempt {
+		if l := &s.Attempts[i]; l.Attempt == attempt {
 			if l.Category == best && l.To == from {
 				l.To = to
 				return
@@ -189,7 +170,7 @@ func (s *Series) stretch(a *goodput.AttemptReport, from, to int64) {
 			break
 		}
 	}
-	s.Attempts = append(s.Attempts, Stretch{Attempt: a.Attempt, From: from, To: to, Category: best})
+	s.Attempts = append(s.Attempts, Stretch{Attempt: attempt, From: from, To: to, Category: best})
 }
 
 func (s *steps) series() *StepSeries {

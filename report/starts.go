@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -36,8 +37,8 @@ var startName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)
 // maxStart bounds the size of a run.json that is read.
 const maxStart = 1 << 20
 
-// starts reads the run.json among the files that are no telemetry.
-func starts(skipped []*run.FileError, session string) (out []start) {
+// readStarts reads the run.json among the files that are no telemetry.
+func readStarts(skipped []*run.FileError) (out []start) {
 	for _, f := range skipped {
 		if !startName.MatchString(filepath.Base(f.Path)) {
 			continue
@@ -46,16 +47,41 @@ func starts(skipped []*run.FileError, session string) (out []start) {
 			continue
 		}
 		text, err := os.ReadFile(f.Path)
-		var s start
-		if err != nil || json.Unmarshal(text, &s) != nil || s.Version < 1 || s.Version > startVersion || s.Started.IsZero() {
+		if err != nil {
 			continue
 		}
-		if session == "" || s.Session == session {
+		if s, ok := parseStart(text); ok {
 			out = append(out, s)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b start) int { return a.Started.Compare(b.Started) })
 	return out
+}
+
+func parseStart(text []byte) (s start, ok bool) {
+	err := json.Unmarshal(text, &s)
+	return s, err == nil && s.Version >= 1 && s.Version <= startVersion && !s.Started.IsZero()
+}
+
+// startsOf gives those of one job in the order of time, each once.
+func startsOf(all []start, session string) (out []start) {
+	for i := range all {
+		if session == "" || all[i].Session == session {
+			out = append(out, all[i])
+		}
+	}
+	slices.SortFunc(out, func(a, b start) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.text(), b.text()))
+	})
+	return slices.CompactFunc(out, func(a, b start) bool { return a.text() == b.text() })
+}
+
+// text is what a digest holds of a start.
+func (s *start) text() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "" // times beyond year 9999; readers leave it out
+	}
+	return string(text)
 }
 
 // ending is how a start ended, in words, and how much that says about the attempt:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,23 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/report"
 )
+
+// digested is the job of a directory as a digest of it holds it.
+func digested(t *testing.T, dir string) *report.Job {
+	t.Helper()
+	s, err := report.Load(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := s.WriteDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = report.ReadDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	return s.Jobs()[0]
+}
 
 // How the command of an attempt ended, and what resources show, comes from run.json.
 func TestStarts(t *testing.T) {
@@ -58,6 +76,9 @@ func TestStarts(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	r := report.Build(jobs[0])
+	if through := report.Build(digested(t, dir)); !reflect.DeepEqual(through.Evidence, r.Evidence) || through.Attempts[0].Outcome != r.Attempts[0].Outcome {
+		t.Errorf("a digest says %q, %+v", through.Evidence, through.Attempts)
+	}
 	if len(r.Attempts) != 2 || r.Attempts[0].Outcome != "out of memory (rank 0)" || r.Attempts[1].Outcome != "" {
 		t.Errorf("attempts are %+v", r.Attempts)
 	}

@@ -52,8 +52,8 @@ func Screen(r *Report, columns int) []string {
 	s.ranks(r)
 	s.steps(r)
 	s.checkpoints(r)
-	s.evidence(r)
 	s.io(r.IO)
+	s.evidence(r)
 	s.quality(r)
 	return s.lines
 }

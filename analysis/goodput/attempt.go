@@ -29,12 +29,10 @@ type attempt struct {
 	Process
 	stop int64 // End, or LastSeen
 
-	names      []Category // by what, below firstIteration
-	segs       []seg      // without gaps from Start to stop
-	overlaps   []overlapped
-	iterations []iteration // by start
-	loops      []loop      // by start
-	saves      []save      // by time
+	names  []Category // by what, below firstIteration
+	loops  []loop     // by start
+	saves  []save     // by time
+	packed packed     // the rest
 
 	missingEnds int // spans that a sibling closed
 	unnumbered  int // iterations without a number
@@ -60,7 +58,18 @@ type iteration struct {
 	start, end int64 // end is run.NoEnd when it never finished
 	own        int64 // its own time in all
 	loop       int32 // index of its loop, -1 when it is in none
+
+	// more is how many that follow a window holds besides the first one.
+	more int32
 }
+
+// sketch is how long the iterations of a window took.
+type sketch struct {
+	mid, least int64 // own time: the median and the shortest
+}
+
+// count is how many iterations it stands for.
+func (it *iteration) count() int { return int(it.more) + 1 }
 
 func (it *iteration) finished(asOf int64) bool { return it.end != run.NoEnd && it.end <= asOf }
 
@@ -79,7 +88,7 @@ type save struct {
 // finishLoops finds the first iteration of loops that do not say it, and the
 // global numbers of iterations that the program counts from 0 in each loop or
 // not at all. Nothing is guessed: what no record says stays unknown.
-func (a *attempt) finishLoops(loads []save) {
+func (a *attempt) finishLoops(iterations []iteration, loads []save) {
 	type seen struct {
 		lowest            int64
 		numbered, without int
@@ -88,8 +97,8 @@ func (a *attempt) finishLoops(loads []save) {
 	for i := range per {
 		per[i].lowest = run.NoEnd
 	}
-	for i := range a.iterations {
-		it := &a.iterations[i]
+	for i := range iterations {
+		it := &iterations[i]
 		p := &per[it.loop]
 		if it.number < 0 {
 			p.without++
@@ -113,8 +122,8 @@ func (a *attempt) finishLoops(loads []save) {
 		}
 	}
 	next := make([]int64, len(a.loops))
-	for i := range a.iterations {
-		it := &a.iterations[i]
+	for i := range iterations {
+		it := &iterations[i]
 		lp, p := &a.loops[it.loop], &per[it.loop]
 		switch {
 		case p.numbered == 0 && lp.from >= 0:
@@ -142,19 +151,11 @@ func lastLoad(loads []save, loops []loop, i int) int64 {
 }
 
 // sum is a digest of the timeline, to tell a copy from another timeline.
-func (a *attempt) sum() uint64 {
+func (a *attempt) sum(t *timeline) uint64 {
 	h := newHash()
-	h.add(a.Start, a.stop, a.End, a.LastSeen, int64(len(a.segs)), int64(len(a.iterations)))
-	for _, s := range a.segs {
-		h.add(s.start)
-		if n, ok := s.what.iteration(); ok {
-			h.add(int64(n))
-		} else {
-			h.text(string(a.names[s.what]))
-		}
-	}
-	for i := range a.iterations {
-		it := &a.iterations[i]
+	h.add(a.Start, a.stop, a.End, a.LastSeen, int64(t.segs.n), int64(len(t.iterations)), int64(t.hash))
+	for i := range t.iterations {
+		it := &t.iterations[i]
 		h.add(it.number, it.start, it.end)
 	}
 	for i := range a.loops {

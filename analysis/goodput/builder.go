@@ -17,6 +17,7 @@ type Builder struct {
 	proc    Process
 	rows    rowStore
 	first   int64 // the earliest start
+	count   int   // of iterations, copies included
 	names   map[string]what
 	table   []Category
 	saves   []save
@@ -50,6 +51,7 @@ func (b *Builder) Span(s *run.Span) {
 		b.thread(s, true)
 	case r.kind == kindIteration:
 		r.role, r.number = roleIteration, s.Step
+		b.count++
 		b.thread(s, false)
 	case r.kind == kindInit, r.kind == kindLoad:
 		r.role = rolePhase
@@ -112,7 +114,8 @@ func (b *Builder) finish() error {
 		a.stop = a.LastSeen
 	}
 	a.stop = max(a.stop, a.Start)
-	newWalk(a, b.threads).run(b.rows.all())
+	t := &timeline{names: b.table, hash: newHash(), iterations: make([]iteration, 0, b.count)}
+	newWalk(a, t, b.threads).run(b.rows.all())
 	if err := b.rows.close(); err != nil {
 		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
 	}
@@ -120,8 +123,9 @@ func (b *Builder) finish() error {
 		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
 	})
 	a.saves = slices.Compact(b.saves)
-	a.finishLoops(b.loads)
-	a.digest = a.sum()
+	a.finishLoops(t.iterations, b.loads)
+	a.digest = a.sum(t)
+	a.packed = t.pack()
 	b.done = a
 	return nil
 }

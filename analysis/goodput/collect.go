@@ -1,7 +1,6 @@
 package goodput
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -16,36 +15,42 @@ type Account struct {
 
 // Collect reads the files of a set and makes the ledger of each job in it.
 // The memory that it needs grows with the number of iterations, not of spans.
-//
-// The files are read once: sinks of others, where they are given, get what the
-// ledger gets, after it.
-func Collect(set *run.Set, others ...func(*run.Process) run.Sink) ([]Account, error) {
+func Collect(set *run.Set) ([]Account, error) {
 	c := &collection{builders: make(map[*run.Process]*Builder)}
-	jobs, err := set.Read(func(p *run.Process) run.Sink {
-		if len(others) == 0 {
-			return c.open(p)
-		}
-		all := sinks{c.open(p)}
-		for _, open := range others {
-			all = append(all, open(p))
-		}
-		return all
-	})
+	jobs, err := set.Read(c.open)
 	if err != nil {
 		return nil, err
 	}
 	var out []Account
 	for _, j := range jobs {
-		l := &Ledger{}
-		l.Expect(j.Ranks)
-		for _, p := range j.Processes {
-			a := c.builders[p].done
-			a.Rank, a.Attempt = p.Rank, p.Attempt
-			l.add(a)
-		}
-		out = append(out, Account{Job: j, Ledger: l})
+		out = append(out, Account{Job: j, Ledger: LedgerOf(j, func(p *run.Process) *Builder { return c.builders[p] })})
 	}
 	return out, nil
+}
+
+// LedgerOf makes the ledger of a job whose processes were closed sinks of
+// [OpenSink]; of gives the builder of each. It can be asked for again, also
+// where the processes have other numbers then.
+func LedgerOf(j *run.Job, of func(*run.Process) *Builder) *Ledger {
+	l := &Ledger{}
+	l.Expect(j.Ranks)
+	for _, p := range j.Processes {
+		b := of(p)
+		if b == nil || b.done == nil {
+			continue
+		}
+		a := *b.done
+		a.Rank, a.Attempt = p.Rank, p.Attempt
+		l.add(&a)
+	}
+	return l
+}
+
+// OpenSink makes a sink that builds the timeline of a process, for
+// [run.Set.Read] and [LedgerOf].
+func OpenSink(p *run.Process) (run.Sink, *Builder) {
+	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	return s, s.Builder
 }
 
 // collection makes a timeline of each process of a set.
@@ -55,10 +60,10 @@ type collection struct {
 }
 
 func (c *collection) open(p *run.Process) run.Sink {
-	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	s, b := OpenSink(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.builders[p] = s.Builder
+	c.builders[p] = b
 	return s
 }
 
@@ -78,27 +83,4 @@ func (s *sink) Close() error {
 	p := s.from
 	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
 	return s.finish()
-}
-
-// sinks hands everything to several.
-type sinks []run.Sink
-
-func (all sinks) Span(s *run.Span) {
-	for _, to := range all {
-		to.Span(s)
-	}
-}
-
-func (all sinks) Event(e *run.Event) {
-	for _, to := range all {
-		to.Event(e)
-	}
-}
-
-func (all sinks) Close() error {
-	var err error
-	for _, to := range all {
-		err = errors.Join(err, to.Close())
-	}
-	return err
 }

@@ -22,41 +22,52 @@ type Disruption struct {
 	Total      int64 `json:"total_ns"`
 }
 
-// disruptions lists those whose moment is in the windows.
-func (v *view) disruptions(windows []Interval) []Disruption {
-	type key struct{ after, next, loop int }
-	var order []key
-	found := make(map[key]*Disruption)
-	get := func(k key, at int64, proper bool) *Disruption {
-		d := found[k]
-		if d == nil {
-			d = &Disruption{After: k.after, Next: k.next, At: at, Proper: proper}
-			found[k] = d
-			order = append(order, k)
+// disruptions are those of all ranks.
+type disruptions struct {
+	order []disrupted
+	found map[disrupted]*Disruption
+}
+
+// disrupted tells disruptions apart.
+type disrupted struct{ after, next, loop int }
+
+func (all *disruptions) get(k disrupted, at int64, proper bool) *Disruption {
+	d := all.found[k]
+	if d == nil {
+		if all.found == nil {
+			all.found = make(map[disrupted]*Disruption)
 		}
-		d.At, d.Proper = max(d.At, at), d.Proper && proper
-		return d
+		d = &Disruption{After: k.after, Next: k.next, At: at, Proper: proper}
+		all.found[k] = d
+		all.order = append(all.order, k)
 	}
-	for i := range v.ranks {
-		r := &v.ranks[i]
-		for k := range r.attempts {
-			a := &r.attempts[k]
-			for j := 1; j < len(a.loops); j++ {
-				if lp := &a.loops[j]; lp.start < v.asOf && a.rollsBack(j) {
-					get(key{a.Attempt, a.Attempt, j}, lp.start, false)
-				}
-			}
-			if k+1 < len(r.attempts) {
-				next := &r.attempts[k+1]
-				d := get(key{a.Attempt, next.Attempt, 0}, a.to, a.End <= v.asOf)
-				v.restart(r, k, d)
+	d.At, d.Proper = max(d.At, at), d.Proper && proper
+	return d
+}
+
+// rank adds what one rank has of them.
+func (all *disruptions) rank(v *view, r *rankView) {
+	for k := range r.attempts {
+		a := &r.attempts[k]
+		for j := 1; j < len(a.loops); j++ {
+			if lp := &a.loops[j]; lp.start < v.asOf && a.rollsBack(j) {
+				all.get(disrupted{a.Attempt, a.Attempt, j}, lp.start, false)
 			}
 		}
-		v.lostBy(r, func(after, next, loop int) *Disruption { return found[key{after, next, loop}] })
+		if k+1 < len(r.attempts) {
+			next := &r.attempts[k+1]
+			d := all.get(disrupted{a.Attempt, next.Attempt, 0}, a.to, a.End <= v.asOf)
+			v.restart(r, k, d)
+		}
 	}
+	v.lostBy(r, func(after, next, loop int) *Disruption { return all.found[disrupted{after, next, loop}] })
+}
+
+// in lists those whose moment is in the windows.
+func (all *disruptions) in(windows []Interval) []Disruption {
 	var out []Disruption
-	for _, k := range order {
-		d := found[k]
+	for _, k := range all.order {
+		d := all.found[k]
 		d.Total = d.LostWork + d.Stall + d.Stretch + d.Down + d.Init + d.Reload + d.Warmup
 		if within(d.At, windows) {
 			out = append(out, *d)
@@ -122,7 +133,7 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 				sums[d] = s
 			}
 			_, work, stall := a.parts(x)
-			s.n, s.work, s.stall = s.n+1, s.work+work, s.stall+stall
+			s.n, s.work, s.stall = s.n+a.iterations[x].count(), s.work+work, s.stall+stall
 			s.from = min(s.from, a.iterations[x].start)
 		}
 		for d, s := range sums {
@@ -142,8 +153,13 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 // fetched is the start of the data loading that ends where an iteration
 // starts, or that start.
 func (a *attemptView) fetched(start int64) int64 {
-	if k := a.segAt(start - 1); k >= 0 && a.segEnd(k) == start && a.segs[k].what == what(kindData) {
-		return a.segs[k].start
+	for s, end := range a.packed.stretches(a.stop) {
+		if end >= start {
+			if end == start && s.what == what(kindData) {
+				return s.start
+			}
+			break
+		}
 	}
 	return start
 }

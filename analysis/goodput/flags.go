@@ -45,23 +45,23 @@ type Flag struct {
 	Count   int      `json:"more,omitempty"`
 }
 
-func (l *Ledger) flags(v *view) []Flag {
-	var out []Flag
-	seen := make(map[int]bool)
-	for i := range v.ranks {
-		r := &v.ranks[i]
-		seen[r.id] = true
-		for k := range r.attempts {
-			out = r.flagAttempt(v, k, out)
-		}
-		writers := make(map[int]int64)
-		for _, a := range r.rivals {
-			writers[a.Attempt]++
-		}
-		for n, more := range writers {
-			out = append(out, Flag{Kind: TwoWriters, Rank: r.id, Attempt: n, Value: more})
-		}
+// flags adds those of one rank.
+func (r *rankView) flags(v *view, out []Flag) []Flag {
+	for k := range r.attempts {
+		out = r.flagAttempt(v, k, out)
 	}
+	writers := make(map[int]int64)
+	for _, a := range r.rivals {
+		writers[a.Attempt]++
+	}
+	for n, more := range writers {
+		out = append(out, Flag{Kind: TwoWriters, Rank: r.id, Attempt: n, Value: more})
+	}
+	return out
+}
+
+// allFlags completes and sorts the flags of the ranks that were seen.
+func (l *Ledger) allFlags(out []Flag, seen map[int]bool) []Flag {
 	if missing := l.missing(seen); len(missing) > 0 {
 		out = append(out, Flag{Kind: MissingRank, Rank: missing[0], Count: l.expected - len(seen) - 1})
 	}
@@ -145,7 +145,7 @@ func (a *attemptView) flagLong(v *view, rank int, out []Flag) []Flag {
 	}
 	n := 0
 	for i := range a.iterations {
-		if a.iterations[i].start >= v.asOf || a.ownTime(i)-a.warmupOf(i) <= longFactor*a.usual {
+		if a.iterations[i].start >= v.asOf || (a.ownTime(i)-a.warmupOf(i))/int64(a.iterations[i].count()) <= longFactor*a.usual {
 			continue
 		}
 		if n++; n <= maxLong {

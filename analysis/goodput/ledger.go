@@ -62,7 +62,7 @@ func (l *Ledger) add(a *attempt) {
 // better reports whether a, not b, is to stand for their rank and attempt.
 func (a *attempt) better(b *attempt) bool {
 	return cmp.Or(
-		cmp.Compare(len(a.iterations), len(b.iterations)),
+		cmp.Compare(a.packed.iterations.n, b.packed.iterations.n),
 		cmp.Compare(a.stop-a.Start, b.stop-b.Start),
 		cmp.Compare(a.digest, b.digest)) > 0
 }

@@ -139,14 +139,20 @@ func (l *Ledger) Report(q Query) *Report {
 	to = max(to, from)
 	windows, excluded := without(Interval{from, to}, q.Exclude)
 	rep.From, rep.To, rep.Excluded, rep.Wall = from, to, excluded, to-from-excluded
-	v.fill(rep, windows)
-	v.count(rep, windows)
-	rep.Disruptions = v.disruptions(windows)
-	rep.Flags = l.flags(v)
+	f := filler{view: v, rep: rep, windows: windows, byNumber: make(map[int]*AttemptReport), usual: make(map[int][]int64)}
+	rep.Iterations.Saved, rep.Iterations.HasSaves = v.saved()
+	var broken disruptions
 	seen := make(map[int]bool)
-	for i := range v.ranks {
-		seen[v.ranks[i].id] = true
+	for r := range v.visit() {
+		f.rank(r)
+		v.count(rep, r, windows)
+		broken.rank(v, r)
+		rep.Flags = r.flags(v, rep.Flags)
+		seen[r.id] = true
 	}
+	f.finish()
+	rep.Disruptions = broken.in(windows)
+	rep.Flags = l.allFlags(rep.Flags, seen)
 	rep.Missing = l.missing(seen)
 	return rep
 }
@@ -173,66 +179,65 @@ func without(w Interval, exclude []Interval) (rest []Interval, excluded int64) {
 	return rest, excluded
 }
 
-// fill adds up the time in the windows.
-func (v *view) fill(rep *Report, windows []Interval) {
-	attempts := make(map[int]*AttemptReport)
-	usual := make(map[int][]int64)
-	var edges []int64 // of productive time: start doubled, end doubled plus one
-	for i := range v.ranks {
-		r := &v.ranks[i]
-		rr := RankReport{Rank: r.id, Categories: Totals{}, Overlapped: Totals{}}
-		for k := range r.attempts {
-			a := &r.attempts[k]
-			ar := attempts[a.Attempt]
-			if ar == nil {
-				ar = &AttemptReport{Attempt: a.Attempt, Start: a.from, Stop: a.to, Ended: true, Categories: Totals{}}
-				attempts[a.Attempt] = ar
-			}
-			ar.Start, ar.Stop = min(ar.Start, a.from), max(ar.Stop, a.to)
-			ar.Ended = ar.Ended && a.End <= v.asOf
-			ar.Ranks++
-			if a.own {
-				usual[a.Attempt] = append(usual[a.Attempt], a.usual)
-			}
+// filler adds up the time in the windows, rank by rank.
+type filler struct {
+	*view
+	rep      *Report
+	windows  []Interval
+	byNumber map[int]*AttemptReport
+	usual    map[int][]int64
+	cover    coverage
+}
+
+func (f *filler) rank(r *rankView) {
+	rr := RankReport{Rank: r.id, Categories: Totals{}, Overlapped: Totals{}}
+	for k := range r.attempts {
+		a := &r.attempts[k]
+		ar := f.byNumber[a.Attempt]
+		if ar == nil {
+			ar = &AttemptReport{Attempt: a.Attempt, Start: a.from, Stop: a.to, Ended: true, Categories: Totals{}}
+			f.byNumber[a.Attempt] = ar
 		}
-		for _, w := range windows {
-			lastEnd := int64(math.MinInt64)
-			v.each(r, w.From, w.To, func(from, to int64, c Category, attempt, _ int) {
-				rr.Categories.add(c, to-from)
-				if attempt >= 0 {
-					attempts[r.attempts[attempt].Attempt].Categories.add(c, to-from)
-				}
-				if c != Productive {
-					return
-				}
-				if from == lastEnd {
-					edges = edges[:len(edges)-1]
-				} else {
-					edges = append(edges, from)
-				}
-				edges = append(edges, to)
-				lastEnd = to
-			})
-			r.hidden(w, rr.Overlapped)
+		ar.Start, ar.Stop = min(ar.Start, a.from), max(ar.Stop, a.to)
+		ar.Ended = ar.Ended && a.End <= f.asOf
+		ar.Ranks++
+		if a.own {
+			f.usual[a.Attempt] = append(f.usual[a.Attempt], a.usual)
 		}
-		rep.Categories.addAll(rr.Categories)
-		rep.Overlapped.addAll(rr.Overlapped)
-		rep.Ranks = append(rep.Ranks, rr)
 	}
-	rep.AllProductive, rep.AnyProductive = coverage(edges, len(v.ranks))
-	for n, ar := range attempts {
-		ar.Usual, _ = median(usual[n])
+	for _, w := range f.windows {
+		f.each(r, w.From, w.To, func(from, to int64, c Category, attempt, _ int) {
+			rr.Categories.add(c, to-from)
+			if attempt >= 0 {
+				f.byNumber[r.attempts[attempt].Attempt].Categories.add(c, to-from)
+			}
+			if c == Productive {
+				f.cover.add(from, to)
+			}
+		})
+		r.hidden(w, rr.Overlapped)
+	}
+	f.cover.next()
+	f.rep.Categories.addAll(rr.Categories)
+	f.rep.Overlapped.addAll(rr.Overlapped)
+	f.rep.Ranks = append(f.rep.Ranks, rr)
+}
+
+func (f *filler) finish() {
+	f.rep.AllProductive, f.rep.AnyProductive = length(f.cover.all), length(f.cover.any)
+	for n, ar := range f.byNumber {
+		ar.Usual, _ = median(f.usual[n])
 		ar.Usual = max(ar.Usual, 0)
-		rep.Attempts = append(rep.Attempts, *ar)
+		f.rep.Attempts = append(f.rep.Attempts, *ar)
 	}
-	slices.SortFunc(rep.Attempts, func(a, b AttemptReport) int { return a.Attempt - b.Attempt })
+	slices.SortFunc(f.rep.Attempts, func(a, b AttemptReport) int { return a.Attempt - b.Attempt })
 }
 
 // hidden adds up the time of spans beside and behind others.
 func (r *rankView) hidden(w Interval, into Totals) {
 	for k := range r.attempts {
 		a := &r.attempts[k]
-		for _, o := range a.overlaps {
+		for o := range a.packed.hidden() {
 			from, to := max(o.from, w.From, a.from), min(o.to, w.To, a.to)
 			if from >= to {
 				continue
@@ -246,38 +251,6 @@ func (r *rankView) hidden(w Interval, into Totals) {
 			into.add(c, to-from)
 		}
 	}
-}
-
-// coverage is how long all, and any, of n lists of intervals are covered.
-// The intervals of each list are disjoint; starts and ends alternate.
-func coverage(edges []int64, n int) (all, anyOf int64) {
-	starts, ends := make([]int64, 0, len(edges)/2), make([]int64, 0, len(edges)/2)
-	for i := 0; i+1 < len(edges); i += 2 {
-		starts, ends = append(starts, edges[i]), append(ends, edges[i+1])
-	}
-	slices.Sort(starts)
-	slices.Sort(ends)
-	open, at := 0, int64(0)
-	for i, j := 0, 0; j < len(ends); {
-		t := ends[j]
-		if i < len(starts) {
-			t = min(t, starts[i])
-		}
-		if open == n {
-			all += t - at
-		}
-		if open > 0 {
-			anyOf += t - at
-		}
-		at = t
-		for j < len(ends) && ends[j] == t {
-			j, open = j+1, open-1
-		}
-		for i < len(starts) && starts[i] == t {
-			i, open = i+1, open+1
-		}
-	}
-	return all, anyOf
 }
 
 // saved is the last iteration that a checkpoint holds which was saved and not
@@ -312,50 +285,46 @@ func (a *attemptView) undone(t int64) int64 {
 	return low
 }
 
-// count counts iterations.
-func (v *view) count(rep *Report, windows []Interval) {
-	through, known := v.saved()
+// count counts the iterations of one rank.
+func (v *view) count(rep *Report, r *rankView, windows []Interval) {
 	out := &rep.Iterations
-	out.Saved, out.HasSaves = through, known
-	for i := range v.ranks {
-		var n Iterations
-		saves := 0
-		for k := range v.ranks[i].attempts {
-			a := &v.ranks[i].attempts[k]
-			for _, s := range a.saves {
-				if s.time <= v.asOf && within(s.time, windows) {
-					saves++
-				}
-			}
-			for x := range a.iterations {
-				it := &a.iterations[x]
-				if it.start >= v.asOf || !within(it.start, windows) {
-					continue
-				}
-				_, open := a.partial[x]
-				switch {
-				case a.lost(x):
-					n.Lost++
-					continue
-				case open:
-					n.Unfinished++
-				default:
-					n.Kept++
-					if own := it.own; own > 0 && (out.Shortest == 0 || own < out.Shortest) {
-						out.Shortest = own
-					}
-				}
-				if it.number > through || it.number < 0 {
-					_, work, _ := a.parts(x)
-					n.AtRisk++
-					out.AtRiskTime += work
-				}
+	var n Iterations
+	saves := 0
+	for k := range r.attempts {
+		a := &r.attempts[k]
+		for _, s := range a.saves {
+			if s.time <= v.asOf && within(s.time, windows) {
+				saves++
 			}
 		}
-		rep.Saves = max(rep.Saves, saves)
-		if n.Kept+n.Lost+n.Unfinished > out.Kept+out.Lost+out.Unfinished {
-			out.Kept, out.Lost, out.Unfinished, out.AtRisk = n.Kept, n.Lost, n.Unfinished, n.AtRisk
+		for x := range a.iterations {
+			it := &a.iterations[x]
+			if it.start >= v.asOf || !within(it.start, windows) {
+				continue
+			}
+			_, open := a.partial[x]
+			switch {
+			case a.lost(x):
+				n.Lost += it.count()
+				continue
+			case open:
+				n.Unfinished++
+			default:
+				n.Kept += it.count()
+				if own := a.sketch(x).least; own > 0 && (out.Shortest == 0 || own < out.Shortest) {
+					out.Shortest = own
+				}
+			}
+			if it.number > out.Saved || it.number < 0 {
+				_, work, _ := a.parts(x)
+				n.AtRisk += it.count()
+				out.AtRiskTime += work
+			}
 		}
+	}
+	rep.Saves = max(rep.Saves, saves)
+	if n.Kept+n.Lost+n.Unfinished > out.Kept+out.Lost+out.Unfinished {
+		out.Kept, out.Lost, out.Unfinished, out.AtRisk = n.Kept, n.Lost, n.Unfinished, n.AtRisk
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 const (
 	rowsPerBlock = 1 << 13
 	rowsInMemory = 1 << 20 // 56 MiB; what is beyond goes to a temporary file
-	sorterMemory = 32 << 20
+	sorterMemory = 16 << 20
 )
 
 // rowStore keeps rows and gives them back by start, those of one moment
@@ -59,10 +59,11 @@ func (s *rowStore) add(r row) {
 			Key:    func(r *row) spill.Key { return spill.Key{First: r.start} },
 			Append: appendRow, Decode: decodeRow,
 		}, sorterMemory, "")
-		for _, b := range s.blocks {
+		for k, b := range s.blocks {
 			for i := range b {
 				s.spill(b[i])
 			}
+			s.blocks[k] = nil // each takes memory until the sorter has it
 		}
 		s.blocks = nil
 	}

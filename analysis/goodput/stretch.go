@@ -21,8 +21,7 @@ type Stretch struct {
 // stretch is valid during the call.
 func (l *Ledger) Stretches(fn func(*Stretch) error) error {
 	v := l.see(Final)
-	for i := range v.ranks {
-		r := &v.ranks[i]
+	for r := range v.visit() {
 		var open Stretch
 		var failed error
 		give := func() {

@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -13,6 +14,8 @@ type view struct {
 	end   int64 // the last sign of life of any rank
 	ranks []rankView
 	last  int // number of the latest attempt
+
+	spare [][]iteration // of the rank that was visited last
 }
 
 type rankView struct {
@@ -24,15 +27,18 @@ type rankView struct {
 // attemptView is an attempt as known at the moment of its view.
 type attemptView struct {
 	*attempt
-	from, to int64 // the part of the wall time that is this attempt's
-	over     bool  // it will do nothing more
-	later    int64 // the lowest first iteration of any later attempt, run.NoEnd without one
-	floor    []int64
-	usual    int64 // run.Unknown without one
-	own      bool  // usual is from this attempt
-	counted  int   // iterations behind usual
-	warmup   int64
-	partial  map[int]int64 // own time so far of iterations that have not finished
+	iterations []iteration // open while its rank is visited
+	sketches   []sketch    // as well
+	from, to   int64       // the part of the wall time that is this attempt's
+	over       bool        // it will do nothing more
+	later      int64       // the lowest first iteration of any later attempt, run.NoEnd without one
+	floor      []int64
+	usual      int64 // run.Unknown without one
+	own        bool  // usual is from this attempt
+	counted    int   // iterations behind usual
+	first      int64 // own time of the first iteration, run.Unknown without one
+	warmup     int64
+	partial    map[int]int64 // own time so far of iterations that have not finished
 }
 
 // see makes a view of the ledger.
@@ -76,6 +82,30 @@ func (l *Ledger) see(asOf int64) *view {
 	v.link(lowest)
 	v.measure()
 	return v
+}
+
+// visit goes through the ranks with their iterations open, one after the other.
+func (v *view) visit() iter.Seq[*rankView] {
+	return func(yield func(*rankView) bool) {
+		for i := range v.ranks {
+			r := &v.ranks[i]
+			for len(v.spare) < len(r.attempts) {
+				v.spare = append(v.spare, nil)
+			}
+			for k := range r.attempts {
+				a := &r.attempts[k]
+				v.spare[k], a.sketches = a.packed.open(v.spare[k][:0])
+				a.iterations = v.spare[k]
+			}
+			more := yield(r)
+			for k := range r.attempts {
+				r.attempts[k].iterations, r.attempts[k].sketches = nil, nil
+			}
+			if !more {
+				return
+			}
+		}
+	}
 }
 
 // place gives each attempt its part of the time. Where an attempt begins
@@ -129,13 +159,17 @@ func (v *view) link(lowest map[int]int64) {
 
 // measure finds the usual time of each attempt and what follows from it.
 func (v *view) measure() {
-	var all []int64
-	for i := range v.ranks {
-		for k := range v.ranks[i].attempts {
-			a := &v.ranks[i].attempts[k]
-			if a.usual, a.counted = a.median(v.asOf); a.counted > 0 {
+	var all, buf []int64
+	for r := range v.visit() {
+		for k := range r.attempts {
+			a := &r.attempts[k]
+			if a.usual, a.counted = a.median(v.asOf, &buf); a.counted > 0 {
 				a.own = true
 				all = append(all, a.usual)
+			}
+			a.unfinished(v.asOf)
+			if a.first = run.Unknown; len(a.iterations) > 0 && a.iterations[0].start < v.asOf {
+				a.first = a.ownTime(0)
 			}
 		}
 	}
@@ -155,22 +189,24 @@ func (v *view) measure() {
 			if !a.own && len(same) > 0 {
 				a.usual = fallback
 			}
-			a.unfinished(v.asOf)
-			if len(a.iterations) > 0 && a.iterations[0].start < v.asOf && a.usual >= 0 {
-				a.warmup = max(0, a.ownTime(0)-a.usual)
+			if a.first >= 0 && a.usual >= 0 {
+				a.warmup = max(0, a.first-a.usual)
 			}
 		}
 	}
 }
 
 // median is the median own time of the finished iterations but the first.
-func (a *attemptView) median(asOf int64) (usual int64, n int) {
-	var own []int64
+func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
+	own := (*buf)[:0]
 	for i := range a.iterations {
 		if i > 0 && a.iterations[i].finished(asOf) {
-			own = append(own, a.iterations[i].own)
+			for range a.iterations[i].count() {
+				own = append(own, a.sketch(i).mid)
+			}
 		}
 	}
+	*buf = own
 	return median(own)
 }
 
@@ -185,6 +221,14 @@ func median(values []int64) (int64, int) {
 		return values[n/2], n
 	}
 	return values[n/2-1] + (values[n/2]-values[n/2-1])/2, n
+}
+
+// sketch is how long the iterations of a window took, or the one that it is.
+func (a *attemptView) sketch(i int) sketch {
+	if a.sketches == nil {
+		return sketch{a.iterations[i].own, a.iterations[i].own}
+	}
+	return a.sketches[i]
 }
 
 // unfinished measures the iterations that had not ended at asOf.
@@ -202,13 +246,13 @@ func (a *attemptView) unfinished(asOf int64) {
 	if len(a.partial) == 0 {
 		return
 	}
-	for k := range a.segs {
-		if a.segs[k].start >= asOf {
+	for s, end := range a.packed.stretches(a.stop) {
+		if s.start >= asOf {
 			break
 		}
-		if n, ok := a.segs[k].what.iteration(); ok {
+		if n, ok := s.what.iteration(); ok {
 			if had, ok := a.partial[n]; ok {
-				a.partial[n] = had + min(a.segEnd(k), asOf) - a.segs[k].start
+				a.partial[n] = had + min(end, asOf) - s.start
 			}
 		}
 	}
@@ -256,16 +300,16 @@ func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, i
 	}
 	var used map[int]int64
 	special := func(n int) bool { _, ok := a.partial[n]; return n == 0 || ok }
-	k := 0
-	if len(a.partial) == 0 && a.warmup == 0 {
-		k = max(0, a.segAt(from))
-	}
-	for ; k < len(a.segs) && a.segs[k].start < to; k++ {
-		s, e := a.segs[k].start, min(a.segEnd(k), to)
-		n, isIteration := a.segs[k].what.iteration()
+	for stretch, e := range a.packed.stretches(a.stop) {
+		s := stretch.start
+		if s >= to {
+			break
+		}
+		e = min(e, to)
+		n, isIteration := stretch.what.iteration()
 		if !isIteration {
 			if s = max(s, from); s < e {
-				fn(s, e, a.names[a.segs[k].what], -1)
+				fn(s, e, a.names[stretch.what], -1)
 			}
 			continue
 		}
@@ -301,23 +345,6 @@ func (a *attemptView) each(from, to int64, fn func(from, to int64, c Category, i
 		}
 		used[n] += e - s
 	}
-}
-
-// segAt is the index of the stretch that holds a moment.
-func (a *attemptView) segAt(t int64) int {
-	i, found := slices.BinarySearchFunc(a.segs, t, func(s seg, t int64) int {
-		switch {
-		case s.start < t:
-			return -1
-		case s.start > t:
-			return 1
-		}
-		return 0
-	})
-	if found {
-		return i
-	}
-	return i - 1
 }
 
 // each calls fn with the stretches of a rank between two moments of the job,

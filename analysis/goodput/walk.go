@@ -10,6 +10,7 @@ import (
 type walk struct {
 	sweep
 	a       *attempt
+	t       *timeline
 	threads []int64
 	byID    map[uint64]int32 // open spans
 	live    []liveRow        // by slot
@@ -35,29 +36,18 @@ type ending struct {
 	seq  uint64
 }
 
-func newWalk(a *attempt, threads []int64) *walk {
-	w := &walk{a: a, threads: threads, byID: make(map[uint64]int32), stacks: make(map[int64][]int32)}
-	w.emit = func(from, _ int64, what what) { a.extend(from, what) }
+func newWalk(a *attempt, t *timeline, threads []int64) *walk {
+	w := &walk{a: a, t: t, threads: threads, byID: make(map[uint64]int32), stacks: make(map[int64][]int32)}
+	w.emit = func(from, _ int64, what what) { t.extend(from, what) }
 	w.overlap = func(from, to int64, what what) {
 		if what != gap && what != whatOther {
-			a.overlaps = append(a.overlaps, overlapped{from, to, what})
+			t.overlap(overlapped{from, to, what})
 		}
 	}
 	return w
 }
 
 const whatOther = what(kindOther)
-
-// extend adds a stretch that begins at from and lasts to the next one.
-func (a *attempt) extend(from int64, w what) {
-	if w == gap {
-		w = whatOther
-	}
-	if n := len(a.segs); n > 0 && a.segs[n-1].what == w {
-		return
-	}
-	a.segs = append(a.segs, seg{from, w})
-}
 
 // run divides the time of the attempt among rows. It is given those of one
 // moment after the other.
@@ -99,20 +89,7 @@ func (w *walk) run(next func() []row) {
 			w.noLeaf(int32(slot))
 		}
 	}
-	for k := range a.segs {
-		if n, ok := a.segs[k].what.iteration(); ok {
-			a.iterations[n].own += a.segEnd(k) - a.segs[k].start
-		}
-	}
-	slices.SortFunc(a.overlaps, func(x, y overlapped) int { return int(min(max(x.from-y.from, -1), 1)) })
-}
-
-// segEnd is where the k-th stretch ends.
-func (a *attempt) segEnd(k int) int64 {
-	if k+1 < len(a.segs) {
-		return a.segs[k+1].start
-	}
-	return a.stop
+	w.t.close(a.stop)
 }
 
 // openAll opens the spans of one moment, parents first.
@@ -281,10 +258,10 @@ func (w *walk) note(r *row) what {
 		if len(a.loops) == 0 {
 			a.loops = append(a.loops, loop{start: r.start, from: run.Unknown})
 		}
-		a.iterations = append(a.iterations, iteration{
+		w.t.iterations = append(w.t.iterations, iteration{
 			number: r.number, start: r.start, end: r.end, loop: int32(len(a.loops) - 1),
 		})
-		return firstIteration + what(len(a.iterations)-1)
+		return firstIteration + what(len(w.t.iterations)-1)
 	}
 	return r.what
 }

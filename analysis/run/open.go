@@ -48,7 +48,8 @@ type Set struct {
 // group is the trace files of one process, or a file with several.
 type group struct {
 	paths []string
-	host  string // hash
+	same  map[string][]string // files with the same bytes as one of paths: they are not read
+	host  string              // hash
 	pid   int64
 	start int64 // of the start record, Unknown without one
 	rank  int   // -1 when unknown
@@ -72,10 +73,12 @@ var ErrNoTelemetry = errors.New("no trace file and no JSON lines")
 // Open finds the telemetry files among paths, which are files or folders.
 // Folders are searched with all folders below them. Files are told by what is
 // in them, not by their names. An error means that a path cannot be read at
-// all, or that there is no telemetry in any ([ErrNoTelemetry]).
+// all, or that there is no telemetry in any: [ErrNoTelemetry], with
+// an empty Set whose Skipped says what there is.
 func Open(paths ...string) (*Set, error) {
 	s := &Set{}
 	seen := make(map[string]bool)
+	var files []string
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 			switch {
@@ -92,7 +95,7 @@ func Open(paths ...string) (*Set, error) {
 			}
 			if abs, err := filepath.Abs(p); err == nil && !seen[abs] {
 				seen[abs] = true
-				s.sniff(p)
+				files = append(files, p)
 			}
 			return nil
 		})
@@ -100,9 +103,10 @@ func Open(paths ...string) (*Set, error) {
 			return nil, fmt.Errorf("run: %w", err)
 		}
 	}
+	s.sniff(files)
 	s.join()
 	if len(s.traces)+len(s.records) == 0 {
-		return nil, fmt.Errorf("run: %w in %s", ErrNoTelemetry, strings.Join(paths, ", "))
+		return s, fmt.Errorf("run: %w in %s", ErrNoTelemetry, strings.Join(paths, ", "))
 	}
 	return s, nil
 }
@@ -117,20 +121,25 @@ const (
 	sniffMore   = 64
 )
 
-func (s *Set) sniff(path string) {
-	kind, err := kindOf(path)
-	if err == nil && kind == isTrace {
-		var g *group
-		if g, err = header(path); err == nil {
-			s.traces = append(s.traces, g)
-			return
+// sniff looks into files, several at a time, and notes them in their order.
+func (s *Set) sniff(paths []string) {
+	groups, errs := make([]*group, len(paths)), make([]error, len(paths))
+	inParallel(s.workers(), len(paths), func(i int) {
+		var kind fileKind
+		if kind, errs[i] = kindOf(paths[i]); errs[i] == nil && kind == isTrace {
+			groups[i], errs[i] = header(paths[i])
+		}
+	})
+	for i, path := range paths {
+		switch {
+		case errs[i] != nil:
+			s.Skipped = append(s.Skipped, &FileError{path, errs[i]})
+		case groups[i] != nil:
+			s.traces = append(s.traces, groups[i])
+		default:
+			s.records = append(s.records, path)
 		}
 	}
-	if err != nil {
-		s.Skipped = append(s.Skipped, &FileError{path, err})
-		return
-	}
-	s.records = append(s.records, path)
 }
 
 // join puts the files of one process together: copies of a trace, and the
@@ -139,7 +148,7 @@ func (s *Set) join() {
 	var out []*group
 	for _, g := range s.traces {
 		if i := slices.IndexFunc(out, func(o *group) bool { return !g.part && !o.part && g.copies(o) }); i >= 0 {
-			out[i].paths = append(out[i].paths, g.paths...)
+			out[i].addCopy(g.paths[0])
 			continue
 		}
 		out = append(out, g)
@@ -159,6 +168,51 @@ func (s *Set) join() {
 			continue
 		}
 		s.traces = append(s.traces, g) // the first part is missing
+	}
+}
+
+// addCopy adds another file of the same process.
+func (g *group) addCopy(path string) {
+	for _, have := range g.paths {
+		if sameBytes(have, path) {
+			if g.same == nil {
+				g.same = make(map[string][]string)
+			}
+			g.same[have] = append(g.same[have], path)
+			return
+		}
+	}
+	g.paths = append(g.paths, path)
+}
+
+// sameBytes compares two files; what cannot be read is not the same.
+func sameBytes(a, b string) bool {
+	x, errX := os.Open(a)
+	if errX != nil {
+		return false
+	}
+	defer x.Close() //nolint:errcheck // only read
+	y, errY := os.Open(b)
+	if errY != nil {
+		return false
+	}
+	defer y.Close() //nolint:errcheck // only read
+	infoX, errX := x.Stat()
+	infoY, errY := y.Stat()
+	if errX != nil || errY != nil || infoX.Size() != infoY.Size() {
+		return false
+	}
+	bufX, bufY := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errX := io.ReadFull(x, bufX)
+		m, errY := io.ReadFull(y, bufY)
+		if n != m || !bytes.Equal(bufX[:n], bufY[:m]) {
+			return false
+		}
+		if errX != nil || errY != nil {
+			atEnd := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+			return atEnd(errX) && atEnd(errY)
+		}
 	}
 }
 

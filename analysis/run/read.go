@@ -20,6 +20,16 @@ import (
 // trace; the lines add what only they say. Files that turn out to be
 // unreadable are left out and listed in Skipped.
 func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
+	procs, err := s.Processes(open)
+	if err != nil {
+		return nil, err
+	}
+	return Assemble(procs), nil
+}
+
+// Processes is Read without putting the processes together: for those who do so
+// later, with processes of other sets. See [Assemble].
+func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	r := &reading{set: s, open: open}
 	workers := s.workers()
 	r.each(workers, len(s.records), func(i int) { r.lines(s.records[i]) })
@@ -33,7 +43,7 @@ func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 	for _, g := range s.traces {
 		g.extra = nil
 	}
-	return assemble(r.procs), nil
+	return r.procs, nil
 }
 
 func (s *Set) workers() int {
@@ -61,14 +71,20 @@ type reading struct {
 
 // each runs do for 0 to n-1 on several goroutines.
 func (r *reading) each(workers, n int, do func(int)) {
+	inParallel(workers, n, func(i int) {
+		if r.set.stopped() == nil {
+			do(i)
+		}
+	})
+}
+
+func inParallel(workers, n int, do func(int)) {
 	var wait sync.WaitGroup
 	next := make(chan int)
 	for range min(workers, n) {
 		wait.Go(func() {
 			for i := range next {
-				if r.set.stopped() == nil {
-					do(i)
-				}
+				do(i)
 			}
 		})
 	}
@@ -140,9 +156,11 @@ func (r *reading) traces(g *group) {
 	r.add(err, procs...)
 }
 
-// assemble makes jobs of processes and gives the numbers that no record says.
-func assemble(procs []*Process) []*Job {
-	slices.SortFunc(procs, byTime)
+// Assemble makes jobs of processes and gives the numbers that no record says:
+// it changes the processes. Their order is irrelevant; a copy of a process that
+// is there changes nothing.
+func Assemble(procs []*Process) []*Job {
+	procs = slices.SortedFunc(slices.Values(procs), byTime)
 	type ident struct{ id, tag string }
 	jobs := make(map[ident]*Job)
 	var order []*Job

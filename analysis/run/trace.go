@@ -171,7 +171,7 @@ func (t *traceReader) file(path string) error {
 		p := t.process(ev)
 		if !touched[p] {
 			touched[p] = true
-			p.Sources = append(p.Sources, path)
+			p.Sources = append(append(p.Sources, path), t.group.same[path]...)
 		}
 		if p.raw != nil {
 			p.raw(ev)

@@ -28,7 +28,9 @@ const (
 type analysis struct {
 	s   *State
 	opt Options
-	rd  *rounds
+	rd  *rounds // what is judged
+	// built are the rounds that there are, be they too few to be judged.
+	built *rounds
 
 	own      matrix // own work, per token where tokens are known
 	phase    [phases]matrix
@@ -240,8 +242,8 @@ func (a *analysis) stepAt(round int) int64 {
 func (s *State) firstStep() int64 {
 	first := int64(math.MaxInt64)
 	for _, rs := range s.ranks {
-		if len(rs.cells) > 0 {
-			first = min(first, rs.cells[0].step)
+		if rs.steps.n > 0 {
+			first = min(first, rs.steps.blocks[0].first)
 		}
 	}
 	return first

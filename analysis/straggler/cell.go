@@ -20,29 +20,28 @@ var barrierNames = [barriers]string{"collective", "backward", "optimizer"}
 // groupTime is the time in the collectives of one sub-group.
 type groupTime struct {
 	id  uint16 // 0: none
-	dur float32
+	dur int64
 }
 
 // cell is one step of one rank, reduced to what every choice of the barrier
-// needs. Durations are nanoseconds; float32 keeps seven digits of them, more
-// than clocks have.
+// needs. Durations are nanoseconds.
 type cell struct {
 	step   int64
-	split  int64             // own clock: the end of the last collective, else of backward, else of the optimizer
-	before [phases]float32   // own work in the step before the split, by phase; [Host] is not used
-	after  [phases]float32   // and after it
-	shift  [barriers]int32   // release of each barrier minus split, in µs
-	has    [barriers]bool    // which barriers the step has
-	wait   [barriers]float32 // duration of the waiting span
-	comm   [2]float32        // time covered by collectives before and after the split
-	world  float32           // time in collectives of all ranks
-	groups [2]groupTime
-	tokens float32
-	device [2]float32 // device time of forward and backward
+	split  int64           // own clock: the end of the last collective, else of backward, else of the optimizer
+	before [phases]int64   // own work in the step before the split, by phase; [Host] is not used
+	after  [phases]int64   // and after it
+	shift  [barriers]int64 // release of each barrier minus split
+	has    [barriers]bool  // which barriers the step has
+	wait   [barriers]int64 // duration of the waiting span
+	comm   [2]int64        // time covered by collectives before and after the split
+	world  int64           // time in collectives of all ranks
+	groups [2]groupTime    // numbered by rank
+	tokens int64
+	device [2]int64 // device time of forward and backward
 	// Of collectives of other lanes: how much of forward and backward they
-	// cover, and when the first one began, minus split, in µs.
-	covered [2]float32
-	first   int32
+	// cover, and when the first one began, minus split.
+	covered [2]int64
+	first   int64
 }
 
 type interval struct {
@@ -72,7 +71,7 @@ type tail struct {
 }
 
 func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
-	c := cell{step: st.Number, tokens: float32(st.Tokens)}
+	c := cell{step: st.Number, tokens: st.Tokens}
 	t := tail{step: st.Number}
 	rd.spans = rd.spans[:0]
 	rd.comms, rd.beside = rd.comms[:0], rd.beside[:0]
@@ -95,7 +94,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 			if sp.Lane != 0 {
 				rd.beside = append(rd.beside, interval{sp.Start, sp.End, Communication})
 			}
-			d := float32(sp.End - sp.Start)
+			d := sp.End - sp.Start
 			if sp.Group == "" {
 				c.world += d
 				if sp.End > lastWorld.End {
@@ -115,9 +114,9 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 		t.started++
 		switch sp.Phase {
 		case Forward:
-			c.device[0] += float32(sp.Device)
+			c.device[0] += int64(sp.Device)
 		case Backward:
-			c.device[1] += float32(sp.Device)
+			c.device[1] += int64(sp.Device)
 			if sp.End > lastBackward.End {
 				lastBackward = sp
 			}
@@ -143,8 +142,8 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 	for b, sp := range ends {
 		if sp.End != 0 {
 			c.has[b] = true
-			c.shift[b] = int32(min(max((sp.End-c.split)/1000, -1<<31), 1<<31-1))
-			c.wait[b] = float32(sp.End - sp.Start)
+			c.shift[b] = sp.End - c.split
+			c.wait[b] = sp.End - sp.Start
 		}
 	}
 	t.done = c.has[atCollective] || c.has[atOptimizer]
@@ -155,7 +154,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 	return c, t
 }
 
-func (c *cell) addGroup(id uint16, d float32) {
+func (c *cell) addGroup(id uint16, d int64) {
 	for i := range c.groups {
 		if g := &c.groups[i]; g.id == id || g.id == 0 {
 			g.id = id
@@ -166,7 +165,7 @@ func (c *cell) addGroup(id uint16, d float32) {
 }
 
 // release gives the moment of a barrier on the rank's own clock.
-func (c *cell) release(b barrier) int64 { return c.split + int64(c.shift[b])*1000 }
+func (c *cell) release(b barrier) int64 { return c.split + c.shift[b] }
 
 // flatten cuts the spans of the training thread into pieces in which exactly
 // one of them is the innermost.
@@ -244,17 +243,17 @@ func (rd *reducer) account(c *cell) {
 		c.addOwn(lf.phase, at, lf.to)
 	}
 	if len(rd.beside) > 0 {
-		c.first = int32(min(max((rd.beside[0].from-c.split)/1000, -1<<31), 1<<31-1))
+		c.first = rd.beside[0].from - c.split
 		for _, lf := range rd.leaves {
 			if lf.phase == Forward || lf.phase == Backward {
-				c.covered[lf.phase-Forward] += float32(inside(rd.beside, lf.from, lf.to))
+				c.covered[lf.phase-Forward] += inside(rd.beside, lf.from, lf.to)
 			}
 		}
 	}
 	for _, cm := range rd.comms {
 		if cut := min(max(c.split, cm.from), cm.to); c.split != 0 {
-			c.comm[0] += float32(cut - cm.from)
-			c.comm[1] += float32(cm.to - cut)
+			c.comm[0] += cut - cm.from
+			c.comm[1] += cm.to - cut
 		}
 	}
 }
@@ -264,6 +263,6 @@ func (c *cell) addOwn(p Phase, from, to int64) {
 		return
 	}
 	cut := min(max(c.split, from), to)
-	c.before[p] += float32(cut - from)
-	c.after[p] += float32(to - cut)
+	c.before[p] += cut - from
+	c.after[p] += to - cut
 }

@@ -13,10 +13,7 @@ import (
 // like it: those whose names differ in their last number only,
 // among ranks of one role.
 func (a *analysis) groupTransfers() {
-	names := make([]string, len(a.s.groups)+1)
-	for name, id := range a.s.groups {
-		names[id] = name
-	}
+	names := a.rd.names
 	members := map[string][]int{}
 	slot := map[string]int{}
 	for r := range a.rd.n() {

@@ -64,12 +64,12 @@ func (t tail) progress() int {
 func (s *State) waitedLong(waiting []int) bool {
 	for _, r := range waiting {
 		rs := s.ranks[r]
-		if rs.info.LastSeen == 0 || len(rs.cells) < 2 {
+		if rs.info.LastSeen == 0 || rs.steps.n < 2 {
 			continue
 		}
 		// Ten steps: pauses and checkpoints are shorter.
-		n := len(rs.cells)
-		step := (rs.cells[n-1].split - rs.cells[0].split) / max(rs.cells[n-1].step-rs.cells[0].step, 1)
+		first, last := rs.steps.ends()
+		step := (last.split - first.split) / max(last.step-first.step, 1)
 		if rs.info.LastSeen-rs.last.lastEnd < 10*step {
 			return false
 		}

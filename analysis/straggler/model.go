@@ -78,9 +78,9 @@ type Options struct {
 	// the ranks that have data.
 	WorldSize int
 	// MaxCells bounds the memory: the number of steps that are held, times the
-	// number of ranks; one takes about 130 bytes. When there are more, the
-	// oldest steps of all ranks are forgotten. 0 means 1,200,000, which is
-	// 1,024 ranks of 1,171 steps, in about 160 MB.
+	// number of ranks; one takes 20 to 50 bytes, and 60 more while it is judged.
+	// When there are more, the oldest steps of all ranks are forgotten. 0 means
+	// 4,000,000, which is 1,024 ranks of 3,906 steps, in about 160 MB.
 	MaxCells int
 	// MinCost is the share of the time from which on a finding counts; 0 means
 	// 0.02: below that healthy runs have findings, too.
@@ -93,7 +93,7 @@ func (o *Options) orDefault() Options {
 		out = *o
 	}
 	if out.MaxCells <= 0 {
-		out.MaxCells = 1_200_000
+		out.MaxCells = 4_000_000
 	}
 	if out.MinCost <= 0 {
 		out.MinCost = 0.02

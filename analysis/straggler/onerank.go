@@ -6,17 +6,21 @@ import (
 )
 
 // AddRank adds the steps of one rank that were collected under another number,
-// as where the rank becomes known last. from must hold a single rank, and must
-// not be used afterwards.
+// as where the rank becomes known last. from must hold a single rank; it stays
+// as it was.
 func (s *State) AddRank(rank int, info Rank, from *State) {
 	if rank < 0 || from == nil || from == s {
 		return
 	}
+	from = s.alike(from)
 	s.rank(rank).describe(info)
-	for _, r := range slices.Sorted(maps.Keys(from.ranks)) {
-		rs := from.ranks[r]
-		delete(from.ranks, r)
-		one := &State{opt: from.opt, groups: from.groups, ranks: map[int]*rankState{rank: rs}, cells: len(rs.cells), newest: from.newest, oldest: from.oldest, forgot: from.forgot}
-		s.Merge(one)
+	if from.forgot {
+		s.oldest, s.forgot = max(s.oldest, from.oldest), true
 	}
+	s.SetWorldSize(from.opt.WorldSize)
+	for _, r := range slices.Sorted(maps.Keys(from.ranks)) {
+		from.packRank(from.ranks[r])
+		s.mergeRank(rank, from.ranks[r])
+	}
+	s.forget()
 }

@@ -1,8 +1,6 @@
 package straggler
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -48,6 +46,7 @@ type rounds struct {
 	world  matrix         // time in collectives of all ranks
 	group  [2]matrix      // time in collectives of sub-groups
 	groups [][2]uint16    // and which, by rank
+	names  []string       // of those groups, by number
 	tokens matrix
 
 	p       []float64 // median period over ranks, by round
@@ -58,8 +57,10 @@ type rounds struct {
 	// prefetch: it does so for a while, as where the parameters of a layer are
 	// gathered while the one before it computes.
 	prefetch bool
-	dropped  int     // leading rounds of warm-up
-	total    float64 // sum of p
+	dropped  int          // leading rounds of warm-up
+	per      int64        // steps of a round, 0 for one
+	sketch   [][4]float64 // of the periods in a window: median, 90th, 99th percentile, longest
+	total    float64      // sum of p
 }
 
 func (rd *rounds) n() int { return len(rd.ids) }
@@ -74,178 +75,136 @@ const minRanks = 0.8
 // (microseconds); 3 % is the size of the findings themselves.
 const maxSpread = 0.03
 
-// build makes the rounds of the barrier at which the ranks agree best, or nil
-// when there is none. spread says how well the best one did.
-func (s *State) build() (best *rounds, spread float64) {
-	var ids []int
-	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
-		if len(s.ranks[r].cells) > 0 {
-			ids = append(ids, r)
-		}
-	}
-	spread = math.Inf(1)
-	choice := barriers
-	var steps []int64
-	var ranks []int
-	for b := range barriers {
-		with := s.ranksWith(ids, b)
-		if len(with) < 2 || float64(len(with)) < minRanks*float64(len(ids)) {
-			continue
-		}
-		st := s.stepsWith(with, b)
-		sp := s.spread(with, st, b, 1)
-		// A barrier of a later kind hides more. It must be clearly better, or the
-		// first that steps enough for a verdict have: a collective once an epoch is
-		// no barrier of the steps.
-		few := choice != barriers && len(steps) <= minRounds && len(st) > minRounds && sp <= maxSpread
-		if few || sp < spread/2 && !(choice != barriers && spread < 0.002) {
-			choice, spread, steps, ranks = b, sp, st, with
-		}
-	}
-	if choice == barriers || spread > maxSpread && !s.together(ranks, steps, choice, spread) {
-		return nil, spread
-	}
-	rd := &rounds{barrier: choice, ids: ranks, spread: spread}
-	s.fill(rd, steps)
-	return rd, spread
-}
-
-func (s *State) ranksWith(ids []int, b barrier) []int {
-	var out []int
-	for _, r := range ids {
-		k := 0
-		for i := range s.ranks[r].cells {
-			if s.ranks[r].cells[i].has[b] {
-				k++
-			}
-		}
-		if k >= 2 {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// stepsWith gives the steps at which most ranks have the barrier.
-func (s *State) stepsWith(ids []int, b barrier) []int64 {
-	count := map[int64]int{}
-	for _, r := range ids {
-		for i := range s.ranks[r].cells {
-			if c := &s.ranks[r].cells[i]; c.has[b] {
-				count[c.step]++
-			}
-		}
-	}
-	var out []int64
-	for st, k := range count {
-		if float64(k) >= minRanks*float64(len(ids)) {
-			out = append(out, st)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// spread gives the median of how far the ranks lie apart in the time that they
-// take for so many rounds, as a share of a round.
-func (s *State) spread(ids []int, steps []int64, b barrier, rounds int) float64 {
-	at := make([]int, len(ids))
-	// The latest releases of each rank, by round modulo their number; 0 is none.
-	past := make([][]int64, len(ids))
-	for k := range past {
-		past[k] = make([]int64, rounds)
-	}
-	var spreads, periods, d, buf []float64
-	for i, st := range steps {
-		d = d[:0]
-		for k, r := range ids {
-			cells := s.ranks[r].cells
-			for at[k] < len(cells) && cells[at[k]].step < st {
-				at[k]++
-			}
-			var e int64
-			if at[k] < len(cells) && cells[at[k]].step == st && cells[at[k]].has[b] {
-				e = cells[at[k]].release(b)
-				if from := past[k][i%rounds]; from != 0 {
-					d = append(d, float64(e-from))
-				}
-			}
-			past[k][i%rounds] = e
-		}
-		if len(d) < 2 {
-			continue
-		}
-		buf = append(buf[:0], d...)
-		periods = append(periods, robust.Median(buf)/float64(rounds))
-		// With two or three ranks the MAD is blind for one of them.
-		if len(d) < 4 {
-			spreads = append(spreads, slices.Max(d)-slices.Min(d))
-		} else {
-			spreads = append(spreads, 2*robust.MAD(d))
-		}
-	}
-	if len(periods) == 0 {
-		return math.Inf(1)
-	}
-	return robust.Median(spreads) / robust.Median(periods)
-}
-
-// together says whether ranks that are further apart than maxSpread leave a
-// barrier nevertheless. Where steps are short and processors few, a rank is let
-// go when the scheduler has a slice for it, milliseconds after the others. That
-// comes anew in each round, while ranks that nothing holds together
-// drift apart: over ten rounds they are three times as far apart as over one.
-func (s *State) together(ids []int, steps []int64, b barrier, once float64) bool {
-	const rounds = 10
-	often := s.spread(ids, steps, b, rounds)
-	// Half way between one and three, on a scale of ratios.
-	return often < math.Sqrt(3)*once && often/rounds <= maxSpread
-}
-
 // fill computes every rank's rounds. What a rank did in a step without the
 // barrier belongs to the round that is under way.
 func (s *State) fill(rd *rounds, steps []int64) {
-	index := make(map[int64]int, len(steps))
-	for i, st := range steps {
-		index[st] = i
+	s.setLanes(rd)
+	devices := s.fillRows(rd, steps)
+	var roles []string
+	for _, r := range rd.ids {
+		roles = append(roles, s.ranks[r].info.Role)
 	}
-	n, m := len(rd.ids), max(len(steps)-1, 0)
-	rd.steps = steps[min(1, len(steps)):]
-	for _, x := range rd.all() {
-		*x = newMatrix(n, m)
-		for i := range x.v {
-			x.v[i] = float32(math.NaN())
-		}
-	}
-	rd.groups = make([][2]uint16, n)
-	devices := s.haveDeviceTime(rd)
+	rd.setRoles(roles)
+	rd.wholeGroups()
+	rd.setHides(devices)
+	rd.finish()
+}
+
+// setLanes notes what collectives of other lanes mean.
+func (s *State) setLanes(rd *rounds) {
 	if rd.barrier == atCollective {
 		var streams bool
 		rd.beside, streams = s.computeGoesOn(rd.ids)
 		rd.prefetch = streams && !rd.beside
 	}
-	var roles []string
+}
+
+// fillRows fills the matrices, and says whether device time stands for what the
+// barrier would hide.
+func (s *State) fillRows(rd *rounds, steps []int64) (devices bool) {
+	n, m := len(rd.ids), max(len(steps)-1, 0)
+	rd.steps = steps[min(1, len(steps)):]
+	rd.allocate(n, m, s.occurs(rd.ids))
+	numbers := rd.numberGroups(s)
+	devices = s.haveDeviceTime(rd)
 	for k, r := range rd.ids {
-		roles = append(roles, s.ranks[r].info.Role)
-		f := filler{rd: rd, rank: k, devices: devices}
-		for i := range s.ranks[r].cells {
-			c := &s.ranks[r].cells[i]
-			at, known := index[c.step]
-			f.add(c, at, known)
+		f := filler{rd: rd, rank: k, devices: devices, ids: []uint16{0}}
+		for _, name := range s.ranks[r].names {
+			f.ids = append(f.ids, numbers[name])
+		}
+		at := 0
+		for c := range s.ranks[r].steps.all() {
+			for at < len(steps) && steps[at] < c.step {
+				at++
+			}
+			f.add(c, at, at < len(steps) && steps[at] == c.step)
 		}
 	}
-	rd.setRoles(roles)
-	rd.wholeGroups()
+	return devices
+}
+
+// numberGroups numbers the sub-groups of all ranks from 1.
+func (rd *rounds) numberGroups(s *State) map[string]uint16 {
+	rd.groups = make([][2]uint16, rd.n())
+	rd.names = []string{""}
+	numbers := map[string]uint16{}
+	for _, r := range rd.ids {
+		for _, name := range s.ranks[r].names {
+			if _, ok := numbers[name]; !ok && len(rd.names) < 1<<16 {
+				numbers[name] = uint16(len(rd.names))
+				rd.names = append(rd.names, name)
+			}
+		}
+	}
+	return numbers
+}
+
+// setHides notes the phases that the wait hides.
+func (rd *rounds) setHides(devices bool) {
 	rd.hides = nil
-	if !devices {
-		switch rd.barrier {
-		case atBackward:
-			rd.hides = []Phase{Backward}
-		case atOptimizer:
-			rd.hides = []Phase{Forward, Backward, Optimizer}
+	if devices {
+		return
+	}
+	switch rd.barrier {
+	case atBackward:
+		rd.hides = []Phase{Backward}
+	case atOptimizer:
+		rd.hides = []Phase{Forward, Backward, Optimizer}
+	}
+}
+
+// occurrence says which of the optional parts of a cell any step has.
+type occurrence struct {
+	phase  [phases]bool
+	group  [2]bool
+	tokens bool
+}
+
+func (s *State) occurs(ids []int) (o occurrence) {
+	for _, r := range ids {
+		for c := range s.ranks[r].steps.all() {
+			for p := range phases {
+				o.phase[p] = o.phase[p] || c.before[p] != 0 || c.after[p] != 0
+			}
+			for g := range c.groups {
+				o.group[g] = o.group[g] || c.groups[g].id != 0
+			}
+			o.tokens = o.tokens || c.tokens != 0
 		}
 	}
-	rd.finish()
+	return o
+}
+
+// allocate makes the matrices, all NaN. Those of what does not occur share one:
+// what is stored in them is the same.
+func (rd *rounds) allocate(n, m int, o occurrence) {
+	empty := func() matrix {
+		x := newMatrix(n, m)
+		for i := range x.v {
+			x.v[i] = float32(math.NaN())
+		}
+		return x
+	}
+	var zero, none matrix
+	or := func(has bool, shared *matrix) matrix {
+		if has {
+			return empty()
+		}
+		if shared.v == nil {
+			*shared = empty()
+		}
+		return *shared
+	}
+	rd.period, rd.own, rd.wait, rd.world = empty(), empty(), empty(), empty()
+	for p := range rd.phase {
+		// Launches that the device makes up for are in forward and backward.
+		has := o.phase[p] || Phase(p) == Host || rd.barrier != atCollective
+		rd.phase[p] = or(has, &zero)
+	}
+	for g := range rd.group {
+		rd.group[g] = or(o.group[g], &none)
+	}
+	rd.tokens = or(o.tokens, &none)
 }
 
 func (rd *rounds) all() []*matrix {
@@ -260,8 +219,7 @@ func (rd *rounds) all() []*matrix {
 // phases that the barrier would hide.
 func (s *State) haveDeviceTime(rd *rounds) bool {
 	for _, r := range rd.ids {
-		cells := s.ranks[r].cells
-		c := &cells[len(cells)/2]
+		c := s.ranks[r].steps.middle()
 		if c.device[1] == 0 || rd.barrier != atBackward && c.device[0] == 0 {
 			return false
 		}
@@ -282,24 +240,33 @@ func (s *State) haveDeviceTime(rd *rounds) bool {
 //
 // streams says whether there are collectives of other lanes at all.
 func (s *State) computeGoesOn(ids []int) (goesOn, streams bool) {
-	var xx, xy float64
-	var x, y []float64
 	const sample = 200 // rounds decide it
-	for n, st := range s.stepsWith(ids, atCollective) {
-		if n == sample {
-			break
-		}
-		x, y = x[:0], y[:0]
-		for _, r := range ids {
-			cells := s.ranks[r].cells
-			i, ok := slices.BinarySearchFunc(cells, st, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
-			if !ok || i == 0 || cells[i-1].step != st-1 || !cells[i].has[atCollective] || cells[i].first == 0 || !cells[i-1].has[atCollective] {
+	steps := s.stepsWith(ids)[atCollective]
+	steps = steps[:min(len(steps), sample)]
+	if len(steps) == 0 {
+		return false, false
+	}
+	var x, y [sample][]float64
+	for _, r := range ids {
+		var before cell
+		for c := range s.ranks[r].steps.all() {
+			if c.step > steps[len(steps)-1] {
+				break
+			}
+			was := before
+			before = *c
+			n, ok := slices.BinarySearch(steps, c.step)
+			if !ok || was.step != c.step-1 || !c.has[atCollective] || c.first == 0 || !was.has[atCollective] {
 				continue
 			}
-			c, from := &cells[i], cells[i-1].release(atCollective)
-			x = append(x, float64(c.split+int64(c.first)*1000-from))
-			y = append(y, float64(c.release(atCollective)-from)-float64(c.wait[atCollective]))
+			from := was.release(atCollective)
+			x[n] = append(x[n], float64(c.split+c.first-from))
+			y[n] = append(y[n], float64(c.release(atCollective)-from-c.wait[atCollective]))
 		}
+	}
+	var xx, xy float64
+	for n := range steps {
+		x, y := x[n], y[n]
 		if len(x) < 2 {
 			continue
 		}
@@ -317,6 +284,7 @@ type filler struct {
 	rd      *rounds
 	rank    int
 	devices bool
+	ids     []uint16 // numbers of the rank's sub-groups among all
 
 	open    bool // a release was seen, and what came after it is in acc
 	from    int  // its index, -1 for the first step of all
@@ -382,7 +350,7 @@ func (f *filler) add(c *cell, at int, known bool) {
 	f.world += float64(c.world)
 	f.tokens += float64(c.tokens)
 	for i, g := range c.groups {
-		f.group[i].id = max(f.group[i].id, g.id)
+		f.group[i].id = max(f.group[i].id, f.ids[g.id])
 		f.group[i].dur += g.dur
 	}
 	for p := range phases {
@@ -499,15 +467,26 @@ func (rd *rounds) finish() {
 	for i, s := range keep {
 		steps[i] = rd.steps[s]
 	}
+	if rd.sketch != nil {
+		for i, s := range keep {
+			rd.sketch[i] = rd.sketch[s]
+		}
+		rd.sketch = rd.sketch[:len(keep)]
+	}
 	if len(keep) < m {
+		done := map[*float32]bool{}
 		for _, x := range rd.all() {
-			y := newMatrix(n, len(keep))
-			for r := range n {
-				for i, s := range keep {
-					y.v[r*y.m+i] = x.v[r*x.m+s]
+			// In place: what is kept moves to the front.
+			if first := &x.v[0]; !done[first] {
+				done[first] = true
+				to := x.v[:0]
+				for r := range n {
+					for _, s := range keep {
+						to = append(to, x.v[r*m+s])
+					}
 				}
 			}
-			*x = y
+			x.m, x.v = len(keep), x.v[:n*len(keep)]
 		}
 	}
 	rd.steps, rd.typical = steps, typical

@@ -1,6 +1,7 @@
 package straggler
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -13,26 +14,31 @@ import (
 type State struct {
 	opt    Options
 	ranks  map[int]*rankState
-	groups map[string]uint16
 	rd     reducer
 	cells  int
 	newest int64 // the largest step of any rank
 	oldest int64 // steps before this one were forgotten
 	forgot bool
+
+	windowed bool // most steps are in windows
 }
 
 type rankState struct {
-	info  Rank
-	cells []cell // by step
-	last  tail
-	any   bool
+	info Rank
+	// names are those of the sub-groups, in the order in which the rank met
+	// them: cells number them from 1.
+	names   []string
+	steps   store
+	windows windows
+	last    tail
+	any     bool
 	// disputed counts steps that came twice and differed, as from two writers.
 	disputed int
 }
 
 // New makes an empty State. Nil options are valid.
 func New(opt *Options) *State {
-	return &State{opt: opt.orDefault(), ranks: map[int]*rankState{}, groups: map[string]uint16{}}
+	return &State{opt: opt.orDefault(), ranks: map[int]*rankState{}}
 }
 
 func (s *State) rank(r int) *rankState {
@@ -42,6 +48,16 @@ func (s *State) rank(r int) *rankState {
 		s.ranks[r] = rs
 	}
 	return rs
+}
+
+// group numbers a sub-group from 1; what is beyond the numbers is in none.
+func (rs *rankState) group(name string) uint16 {
+	i := slices.Index(rs.names, name)
+	if i < 0 && len(rs.names) < 1<<16-1 {
+		i = len(rs.names)
+		rs.names = append(rs.names, name)
+	}
+	return uint16(i + 1)
 }
 
 // SetRank tells what is known of a rank. Fields that are empty change nothing.
@@ -70,19 +86,25 @@ func (s *State) Add(st *Step) {
 	if st.Rank < 0 || len(st.Spans) == 0 {
 		return
 	}
-	c, t := s.rd.reduce(st, s.group)
-	s.rank(st.Rank).addTail(t)
-	s.insert(s.rank(st.Rank), c)
+	rs := s.rank(st.Rank)
+	c, t := s.rd.reduce(st, rs.group)
+	rs.addTail(t)
+	s.insert(rs, &c)
 	s.forget()
 }
 
-func (s *State) group(name string) uint16 {
-	id, ok := s.groups[name]
-	if !ok && len(s.groups) < 1<<16-1 {
-		id = uint16(len(s.groups) + 1)
-		s.groups[name] = id
+// Pack makes the steps that wait to be packed take less memory. It changes
+// nothing else; call it when no more steps are expected soon.
+func (s *State) Pack() {
+	for _, rs := range s.ranks {
+		s.packRank(rs)
 	}
-	return id
+}
+
+func (s *State) packRank(rs *rankState) {
+	was := rs.steps.n
+	rs.disputed += rs.steps.pack()
+	s.cells += rs.steps.n - was
 }
 
 func (rs *rankState) addTail(t tail) {
@@ -100,29 +122,14 @@ func (t tail) after(u tail) bool {
 	return cmp.Or(cmp.Compare(t.started, u.started), cmp.Compare(t.lastEnd, u.lastEnd)) > 0
 }
 
-func (s *State) insert(rs *rankState, c cell) {
+func (s *State) insert(rs *rankState, c *cell) {
 	if s.forgot && c.step < s.oldest {
 		return
 	}
 	s.newest = max(s.newest, c.step)
-	n := len(rs.cells)
-	if n == 0 || rs.cells[n-1].step < c.step {
-		rs.cells = append(rs.cells, c)
-		s.cells++
-		return
-	}
-	i, found := slices.BinarySearchFunc(rs.cells, c.step, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
-	if !found {
-		rs.cells = slices.Insert(rs.cells, i, c)
-		s.cells++
-		return
-	}
-	if rs.cells[i] != c {
-		rs.disputed++
-		if compareCells(&c, &rs.cells[i]) > 0 {
-			rs.cells[i] = c
-		}
-	}
+	more, disputed := rs.steps.add(c)
+	s.cells += more
+	rs.disputed += disputed
 }
 
 // compareCells is any order that does not depend on which came first; of two
@@ -155,15 +162,20 @@ func (s *State) forget() {
 }
 
 func (s *State) trim() {
+	s.Pack()
 	if s.cells <= s.opt.MaxCells {
 		return
 	}
 	keep := int64(max(s.opt.MaxCells/max(len(s.ranks), 1), 1))
 	s.oldest, s.forgot = max(s.oldest, s.newest-keep+1), true
+	s.forgetBefore()
+}
+
+func (s *State) forgetBefore() {
+	s.cells = 0
 	for _, rs := range s.ranks {
-		i, _ := slices.BinarySearchFunc(rs.cells, s.oldest, func(c cell, step int64) int { return cmp.Compare(c.step, step) })
-		s.cells -= i
-		rs.cells = slices.Delete(rs.cells, 0, i)
+		rs.steps.cut(s.oldest)
+		s.cells += rs.steps.n
 	}
 }
 
@@ -173,28 +185,87 @@ func (s *State) Merge(other *State) {
 	if other == nil || other == s {
 		return
 	}
-	ids := make([]uint16, len(other.groups)+1)
-	for _, name := range slices.Sorted(maps.Keys(other.groups)) {
-		ids[other.groups[name]] = s.group(name)
-	}
+	other = s.alike(other)
 	if other.forgot {
 		s.oldest, s.forgot = max(s.oldest, other.oldest), true
 	}
 	s.SetWorldSize(other.opt.WorldSize)
 	for _, r := range slices.Sorted(maps.Keys(other.ranks)) {
-		from := other.ranks[r]
-		to := s.rank(r)
-		to.describe(from.info)
-		to.disputed += from.disputed
-		if from.any {
-			to.addTail(from.last)
-		}
-		for _, c := range from.cells {
-			for i := range c.groups {
-				c.groups[i].id = ids[c.groups[i].id]
-			}
-			s.insert(to, c)
-		}
+		other.packRank(other.ranks[r])
+		s.mergeRank(r, other.ranks[r])
 	}
 	s.trim()
+	if s.forgot {
+		s.forgetBefore()
+	}
+}
+
+// alike windows s or a copy of other where only one of them has windows.
+func (s *State) alike(other *State) *State {
+	if s.windowed == other.windowed {
+		return other
+	}
+	if !s.windowed && s.cells == 0 {
+		s.windowed = true
+	}
+	if other.windowed {
+		s.Window()
+		return other
+	}
+	all := New(&other.opt)
+	all.Merge(other)
+	all.Window()
+	return all
+}
+
+// mergeRank adds the steps of a rank. Those of a rank that has none yet are
+// taken over as they are packed.
+func (s *State) mergeRank(r int, from *rankState) {
+	to := s.rank(r)
+	to.describe(from.info)
+	to.disputed += from.disputed
+	if from.any {
+		to.addTail(from.last)
+	}
+	if to.windows.n == 0 {
+		to.windows = from.windows
+	} else if from.windows.n > 0 && !bytes.Equal(to.windows.data, from.windows.data) {
+		// Two writers: the windows of one count, always of the same.
+		to.disputed++
+		if bytes.Compare(from.windows.data, to.windows.data) > 0 {
+			to.windows = from.windows
+		}
+	}
+	if from.steps.n == 0 {
+		return
+	}
+	if to.steps.n == 0 && (len(to.names) == 0 || slices.Equal(to.names, from.names)) {
+		to.names, to.steps = slices.Clone(from.names), store{blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
+		s.cells += to.steps.n
+		s.newest = max(s.newest, to.steps.blocks[len(to.steps.blocks)-1].last)
+		return
+	}
+	ids := []uint16{0}
+	for _, name := range from.names {
+		ids = append(ids, to.group(name))
+	}
+	for c := range from.steps.all() {
+		for i := range c.groups {
+			c.groups[i].id = ids[c.groups[i].id]
+		}
+		s.insert(to, c)
+	}
+}
+
+// Len is how many steps the State holds, those of each rank counted, those in
+// windows as well.
+func (s *State) Len() int {
+	s.Pack()
+	n := s.cells
+	for _, rs := range s.ranks {
+		for _, w := range rs.windows.open() {
+			n += int(w[wCount])
+		}
+	}
+	return n
 }

@@ -17,9 +17,15 @@ type Table struct {
 	// Barrier is where the ranks leave together, as in [Coverage]. It is empty
 	// when there is no such place: one rank, or ranks that do not agree.
 	Barrier string
+	// Per is how many steps an entry of Steps stands for: 1, or [WindowSteps],
+	// where Steps holds the first of each window and all else is of its mean step.
+	Per int64
 
-	rd     *rounds
-	excess matrix
+	rd  *rounds
+	ref [][]float64 // own work that is usual, by role
+	// transfer is the shortest time in the waiting collective by step, nil
+	// without one.
+	transfer []float64
 }
 
 // Table gives the steps that the State holds, nil where no step has a barrier
@@ -27,22 +33,23 @@ type Table struct {
 func (s *State) Table() *Table {
 	s.trim()
 	rd, _ := s.build()
+	return s.tableOf(rd)
+}
+
+func (s *State) tableOf(rd *rounds) *Table {
 	t := &Table{}
 	if rd != nil {
 		t.Barrier = barrierNames[rd.barrier]
 	} else if rd = s.alone(); rd == nil {
 		return nil
 	}
-	t.rd, t.Ranks, t.Steps, t.Period = rd, rd.ids, rd.steps, rd.p
-	t.excess = newMatrix(rd.n(), rd.m())
+	t.rd, t.Ranks, t.Steps, t.Period, t.Per = rd, rd.ids, rd.steps, rd.p, max(rd.per, 1)
 	a := &analysis{rd: rd}
 	for _, ranks := range rd.roles {
-		ref := a.common(rd.own, ranks)
-		for _, r := range ranks {
-			for i, v := range rd.own.row(r) {
-				t.excess.set(r, i, float64(v)-ref[i])
-			}
-		}
+		t.ref = append(t.ref, a.common(rd.own, ranks))
+	}
+	if rd.barrier == atCollective {
+		t.transfer = a.shortest(rd.wait, a.everyone())
 	}
 	return t
 }
@@ -50,17 +57,31 @@ func (s *State) Table() *Table {
 // alone makes the rounds of ranks that do not leave any barrier together, such
 // as a single one: from the end of one step to that of the next.
 func (s *State) alone() *rounds {
+	if s.windowed {
+		return s.fromWindows()
+	}
 	ids := slices.Sorted(maps.Keys(s.ranks))
-	for b := range barriers {
-		with := s.ranksWith(ids, b)
+	for b, with := range s.ranksWith(ids) {
+		b := barrier(b)
 		if len(with) == 0 || float64(len(with)) < minRanks*float64(len(ids)) {
 			continue
 		}
 		rd := &rounds{barrier: b, ids: with, spread: math.Inf(1)}
-		s.fill(rd, s.stepsWith(with, b))
+		s.fill(rd, s.stepsWith(with)[b])
 		return rd
 	}
 	return nil
+}
+
+// Sketch is how the periods of the steps of a window are spread: the median, the
+// 90th and 99th percentile and the longest. Without windows all are the period.
+func (t *Table) Sketch(step int) (median, p90, p99, longest float64) {
+	if t.rd.sketch == nil {
+		p := t.Period[step]
+		return p, p, p, p
+	}
+	s := t.rd.sketch[step]
+	return s[0], s[1], s[2], s[3]
 }
 
 // Own is the time in which a rank neither communicated nor waited. Ranks and
@@ -69,7 +90,9 @@ func (t *Table) Own(rank, step int) float64 { return t.rd.own.at(rank, step) + t
 
 // Excess is how much longer the own work of a rank took than the lower median
 // over the ranks with the same role.
-func (t *Table) Excess(rank, step int) float64 { return t.excess.at(rank, step) }
+func (t *Table) Excess(rank, step int) float64 {
+	return t.rd.own.at(rank, step) - t.ref[t.rd.roleOf[rank]][step]
+}
 
 // Phase is the part of the own work that a phase took. Where the wait for other
 // ranks lies inside a span with work, it is part of that phase.
@@ -84,20 +107,26 @@ func (t *Table) Phase(p Phase, rank, step int) float64 {
 	return v
 }
 
+// Has says whether any step has a phase. Where the wait lies inside a span with
+// work, the phase of that span counts as had.
+func (t *Table) Has(p Phase) bool {
+	if p >= phases {
+		return false
+	}
+	if p == Backward && t.rd.barrier == atBackward || p == Optimizer && t.rd.barrier == atOptimizer {
+		return true
+	}
+	return slices.ContainsFunc(t.rd.phase[p].v, func(v float32) bool { return v > 0 })
+}
+
 // Communication splits the waiting collective of a step: the transfer, which is
 // the shortest time that a rank spends in it, and the wait of a rank for others
 // beyond it. Both are NaN where no collective was recorded.
 func (t *Table) Communication(rank, step int) (wait, transfer float64) {
-	if t.rd.barrier != atCollective {
+	if t.transfer == nil {
 		return math.NaN(), math.NaN()
 	}
-	transfer = math.Inf(1)
-	for r := range t.Ranks {
-		if v := t.rd.wait.at(r, step); v < transfer {
-			transfer = v
-		}
-	}
-	return t.rd.wait.at(rank, step) - transfer, transfer
+	return t.rd.wait.at(rank, step) - t.transfer[step], t.transfer[step]
 }
 
 // Tokens is the work of a rank, NaN where it is not recorded.

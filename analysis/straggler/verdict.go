@@ -89,6 +89,9 @@ type Coverage struct {
 	// writers for one rank do.
 	Disputed  int  `json:"disputed_steps,omitempty"`
 	Forgotten bool `json:"older_steps_forgotten,omitempty"`
+	// WindowSteps is how many steps were judged by their mean, 0 where each was
+	// judged: first steps are exact to that, and single late steps not judged.
+	WindowSteps int `json:"window_steps,omitempty"`
 }
 
 // RankRow is one rank in the table that makes a verdict believable: a straggler

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -92,10 +91,8 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	switch {
 	case errors.Is(err, errNoProcess):
 		return nil, badData("%s: %w", strings.Join(args, ", "), err)
-	case err != nil && ctx.Err() == nil:
-		return nil, usage("%s", strings.TrimPrefix(explain(err), "run: "))
 	case err != nil:
-		return nil, err
+		return nil, a.unreadable(ctx, err)
 	}
 	for _, other := range found[1:] {
 		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it",
@@ -104,24 +101,30 @@ func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
 	return found[0], nil
 }
 
+// unreadable says why telemetry or digests could not be read.
+func (a *app) unreadable(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(err, report.ErrDigest):
+		return badData("%s", strings.TrimPrefix(err.Error(), "report: "))
+	}
+	return usage("%s", strings.TrimPrefix(explain(err), "run: "))
+}
+
 // errNoProcess is why nothing can be said of files that hold records.
 var errNoProcess = errors.New("no process that trains is in these files")
 
 // findJobs reads all jobs below some paths, the largest first.
 func findJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
-	set, err := jobs.Open(paths...)
+	state, err := report.Load(ctx.Err, paths...)
 	if err != nil {
 		return nil, err
 	}
-	set.Stop = ctx.Err
-	found, err := report.Read(set)
-	if err != nil {
-		return nil, err
-	}
+	found := state.Jobs()
 	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
 		return nil, errNoProcess
 	}
-	found[0].Name = strings.Join(paths, " ")
 	return found, nil
 }
 

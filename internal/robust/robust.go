@@ -11,28 +11,73 @@ import (
 // normal distribution with that deviation.
 const Sigma = 1.4826
 
-// Median sorts x and gives its median, the mean of the middle two for an even
-// number of values; NaN for none.
+// Median gives the median of x, the mean of the middle two for an even number
+// of values; NaN for none. It changes the order of x.
 func Median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(x)
 	h := len(x) / 2
+	upper := nth(x, h)
 	if len(x)%2 == 1 {
-		return x[h]
+		return upper
 	}
-	return (x[h-1] + x[h]) / 2
+	return (slices.Max(x[:h]) + upper) / 2
 }
 
-// LowerMedian sorts x and gives its median, the lower of the middle two for an
-// even number of values; NaN for none.
+// LowerMedian gives the median of x, the lower of the middle two for an even
+// number of values; NaN for none. It changes the order of x.
 func LowerMedian(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(x)
-	return x[(len(x)-1)/2]
+	return nth(x, (len(x)-1)/2)
+}
+
+// nth puts the value with index k of the sorted x there, smaller ones before it
+// and larger ones behind it. NaN counts as the smallest.
+func nth(x []float64, k int) float64 {
+	lo := 0
+	for i, v := range x {
+		if v != v {
+			x[i], x[lo] = x[lo], x[i]
+			lo++
+		}
+	}
+	if k < lo {
+		return x[k]
+	}
+	for hi := len(x) - 1; ; {
+		if hi-lo < 24 {
+			slices.Sort(x[lo : hi+1])
+			return x[k]
+		}
+		// The middle of three is far from the ends of any usual order.
+		a, b, c := x[lo], x[lo+(hi-lo)/2], x[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi
+		for i <= j {
+			for x[i] < pivot {
+				i++
+			}
+			for x[j] > pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return x[k]
+		}
+	}
 }
 
 // MAD gives the median absolute deviation from the median; it overwrites x.

@@ -14,19 +14,19 @@ import (
 // Collector takes the steps of all processes of a set.
 type Collector struct {
 	mu sync.Mutex
-	of map[*run.Process]*sink
+	of map[*run.Process]*Steps
 }
 
 // New makes an empty Collector.
-func New() *Collector { return &Collector{of: make(map[*run.Process]*sink)} }
+func New() *Collector { return &Collector{of: make(map[*run.Process]*Steps)} }
 
 // Open makes the sink of a process, for [run.Set.Read]. It may be called
 // concurrently.
 func (c *Collector) Open(p *run.Process) run.Sink {
-	s := newSink(p)
+	s, steps := OpenSink(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of[p] = s
+	c.of[p] = steps
 	return s
 }
 
@@ -52,13 +52,19 @@ type Iteration struct {
 	Start, End int64
 }
 
-// Attempts gives the steps of a job by attempt, once the set has been read. The
-// steps of a job can be asked for once.
+// Attempts gives the steps of a job by attempt, once the set has been read.
 func (c *Collector) Attempts(j *run.Job) []Attempt {
+	return Attempts(j, func(p *run.Process) *Steps { return c.of[p] })
+}
+
+// Attempts gives the steps of a job by attempt; of gives those of each process,
+// nil where there are none. It can be asked for again, also where the processes
+// have other numbers then.
+func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 	byNumber := make(map[int]*Attempt)
-	first := make(map[int]int) // rank of Iterations
+	first, lowest := make(map[int]int), make(map[int][]byte) // rank of Iterations, and these
 	for _, p := range j.Processes {
-		s := c.of[p]
+		s := of(p)
 		if s == nil {
 			continue
 		}
@@ -73,10 +79,12 @@ func (c *Collector) Attempts(j *run.Job) []Attempt {
 		}
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
-		if r, any := first[p.Attempt]; len(s.iterations) > 0 && (!any || p.Rank < r) {
-			first[p.Attempt], a.Iterations = p.Rank, s.iterations
+		if r, any := first[p.Attempt]; len(s.packed) > 0 && (!any || p.Rank < r) {
+			first[p.Attempt], lowest[p.Attempt] = p.Rank, s.packed
 		}
-		delete(c.of, p)
+	}
+	for number, packed := range lowest {
+		byNumber[number].Iterations = openIterations(packed)
 	}
 	var out []Attempt
 	for _, a := range slices.SortedFunc(maps.Values(byNumber), func(a, b *Attempt) int { return cmp.Compare(a.Number, b.Number) }) {

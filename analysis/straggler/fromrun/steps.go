@@ -1,6 +1,7 @@
 package fromrun
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -14,9 +15,9 @@ import (
 
 const (
 	// maxRows is how many spans of a process wait until they are put in order.
-	// Up to here the order of a file is irrelevant. It is about 40,000 steps,
-	// 28 MB.
-	maxRows = 500_000
+	// Up to here the order of a file is irrelevant. It is about 20,000 steps,
+	// 18 MB.
+	maxRows = 250_000
 	// keepRows is how many of them stay when the earlier ones are handed on:
 	// spans are written when they end, so that a file is nearly in order.
 	keepRows = maxRows / 8
@@ -38,24 +39,38 @@ type row struct {
 
 // sink makes steps of the spans of one process.
 type sink struct {
+	*Steps
 	proc       *run.Process
 	rows       []row
 	role       string
 	groups     []string // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
-	state      *straggler.State
-	iterations []Iteration
-	until      int64 // steps that ended before were handed on
-	late       int64
+	iterations []Iteration // not packed yet
+	any        bool        // there was one
+	until      int64       // steps that ended before were handed on
 	decided    bool
 	counted    bool // the numbers of iterations are of no use
 	last       int64
 	step       straggler.Step
 }
 
+// Steps are those of one process, once its sink is closed.
+type Steps struct {
+	state  *straggler.State // as those of rank 0: its number is known last
+	packed []byte           // the iterations
+	late   int64
+}
+
+// OpenSink makes a sink that takes the steps of a process, for [run.Set.Read]
+// and [Attempts].
+func OpenSink(p *run.Process) (run.Sink, *Steps) {
+	s := newSink(p)
+	return s, s.Steps
+}
+
 func newSink(p *run.Process) *sink {
-	return &sink{proc: p, state: straggler.New(nil), groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), until: math.MinInt64, last: -1}
+	return &sink{Steps: &Steps{state: straggler.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
@@ -93,6 +108,8 @@ func (s *sink) Close() error {
 	if s.role != "" {
 		s.state.SetRank(0, straggler.Rank{Role: s.role})
 	}
+	s.state.Pack()
+	s.packed, s.iterations = bytes.Clone(packIterations(s.packed, s.iterations)), nil
 	return nil
 }
 
@@ -288,7 +305,11 @@ func (s *sink) emit(it *row, next int, others []int) int {
 	s.promote()
 	s.state.Add(&s.step)
 	if it.end != run.NoEnd {
+		s.any = true
 		s.iterations = append(s.iterations, Iteration{Step: it.number, Start: it.start, End: it.end})
+		if len(s.iterations) == iterationBlock {
+			s.packed, s.iterations = packIterations(s.packed, s.iterations), s.iterations[:0]
+		}
 	}
 	return next
 }
@@ -313,7 +334,7 @@ func (s *sink) take(r *row, it *row) {
 // tail hands on what a process that did not end properly did after its last
 // iteration: the step in which it, or the job, was lost.
 func (s *sink) tail(next int) {
-	if s.proc.End != run.NoEnd || len(s.iterations) == 0 {
+	if s.proc.End != run.NoEnd || !s.any {
 		return
 	}
 	s.step = straggler.Step{Number: s.last + 1, Spans: s.step.Spans[:0]}

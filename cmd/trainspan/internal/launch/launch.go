@@ -74,7 +74,7 @@ func Run(o Options) int {
 		o.Finish = defaultFinish
 	}
 	l := &launcher{o: o, ready: make(chan *Ready, 1), done: make(chan struct{}), exits: make(chan exit, 16)}
-	l.relay = newRelay(l.done)
+	l.relay = newRelay(l.done, func(n int) { l.send(&Message{Asked: n}) })
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, Passed()...)
 	defer signal.Stop(signals)
@@ -190,9 +190,9 @@ func (l *launcher) listen(from *os.File) {
 			default:
 			}
 		}
-		if m.Signal != 0 {
+		if m.Signal != 0 || m.Answered != 0 {
 			select {
-			case l.relay.heard <- m.Signal:
+			case l.relay.said <- m:
 			default: // nobody asks
 			}
 		}

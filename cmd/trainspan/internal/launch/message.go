@@ -18,10 +18,14 @@ type Message struct {
 	Settings json.RawMessage `json:"settings,omitempty"`
 	Started  *Started        `json:"started,omitempty"`
 	Exited   *Exited         `json:"exited,omitempty"`
+	// Asked may come at any time: has a signal come there too? The answer is
+	// Answered with the same number, after the signals that have.
+	Asked int `json:"asked,omitempty"`
 
 	// From the telemetry process.
-	Ready  *Ready         `json:"ready,omitempty"`
-	Signal syscall.Signal `json:"signal,omitempty"` // that the telemetry process got: it went to the whole process group
+	Ready    *Ready         `json:"ready,omitempty"`
+	Signal   syscall.Signal `json:"signal,omitempty"` // that the telemetry process got: it went to the whole process group
+	Answered int            `json:"answered,omitempty"`
 }
 
 // Ready says that the command may start, with these variables of its environment

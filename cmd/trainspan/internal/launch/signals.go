@@ -43,25 +43,48 @@ func Passed() []os.Signal {
 	return list
 }
 
-// hearing is how long the telemetry process is given to say that it got a
-// signal too, and heardBefore how old such a word may be.
 const (
-	hearing     = 250 * time.Millisecond
+	// answering is how long the telemetry process may take to say whether it got
+	// a signal too, on a machine that is busy.
+	answering = 3 * time.Second
+	// heardBefore is how old its word may be: it may get a signal first.
 	heardBefore = time.Second
+	// together is for how long its word holds for more of the same: the system
+	// makes one of signals that come together, here or there.
+	together = 100 * time.Millisecond
 )
+
+// Settle is how long the telemetry process lets signals come in that were sent
+// before it was asked for them.
+const Settle = 50 * time.Millisecond
 
 // relay passes signals on to the command, each once. A signal that went to the
 // whole process group, as that of Ctrl-C does, has reached the command already.
 // The telemetry process is in the same group and tells of each that it gets.
 type relay struct {
-	heard   chan syscall.Signal
+	ask     func(number int)
+	said    chan Message    // Signal or Answered, in order
 	deaf    <-chan struct{} // closed when nobody tells any more
-	lately  map[syscall.Signal]time.Time
+	lately  map[syscall.Signal]word
+	asked   int
 	pending []syscall.Signal // from before the command was there
 }
 
-func newRelay(deaf <-chan struct{}) *relay {
-	return &relay{heard: make(chan syscall.Signal, 64), deaf: deaf, lately: make(map[syscall.Signal]time.Time)}
+// word is that a signal went to the group.
+type word struct {
+	at   time.Time
+	used bool
+}
+
+func (w *word) holds() bool {
+	if w.used {
+		return time.Since(w.at) < together
+	}
+	return time.Since(w.at) < heardBefore
+}
+
+func newRelay(deaf <-chan struct{}, ask func(int)) *relay {
+	return &relay{ask: ask, said: make(chan Message, 64), deaf: deaf, lately: make(map[syscall.Signal]word)}
 }
 
 // reached reports whether the command with that number has got the signal without us.
@@ -69,18 +92,23 @@ func (r *relay) reached(s syscall.Signal, pid int) bool {
 	if group, err := syscall.Getpgid(pid); err != nil || group != syscall.Getpgrp() {
 		return false // it moved to a group of its own
 	}
-	timeout := time.NewTimer(hearing)
+	r.asked++
+	r.ask(r.asked)
+	timeout := time.NewTimer(answering)
 	defer timeout.Stop()
 	for {
-		if at, ok := r.lately[s]; ok {
-			delete(r.lately, s)
-			if time.Since(at) < heardBefore {
-				return true
-			}
+		if w, ok := r.lately[s]; ok && w.holds() {
+			r.lately[s] = word{time.Now(), true}
+			return true
 		}
 		select {
-		case other := <-r.heard:
-			r.lately[other] = time.Now()
+		case m := <-r.said:
+			switch {
+			case m.Signal != 0:
+				r.lately[m.Signal] = word{at: time.Now()}
+			case m.Answered == r.asked:
+				return false
+			}
 		case <-r.deaf:
 			return fromTerminal(s)
 		case <-timeout.C:

@@ -60,6 +60,9 @@ func (s *Sampler) growth() []string {
 // transfers finds who reads and writes much: the workers of a loader together,
 // other processes by themselves.
 func (s *Sampler) transfers() []string {
+	if s.group.seconds() < leastSeconds {
+		return nil // that is the start: programs and libraries are read
+	}
 	type group struct {
 		name        string
 		n           int
@@ -97,7 +100,7 @@ func (s *Sampler) transfers() []string {
 	var out []string
 	for _, g := range list[:min(len(list), 3)] {
 		if g.read >= leastRate {
-			out = append(out, fmt.Sprintf("%s read %s/s, %s/s of it from storage", g.name, bytesText(g.read), bytesText(g.fetched)))
+			out = append(out, fmt.Sprintf("%s read %s/s, and storage served %s/s", g.name, bytesText(g.read), bytesText(g.fetched)))
 		}
 		if g.wrote >= leastRate {
 			out = append(out, fmt.Sprintf("%s wrote %s/s", g.name, bytesText(g.wrote)))

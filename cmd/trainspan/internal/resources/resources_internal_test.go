@@ -138,7 +138,7 @@ func TestEvidence(t *testing.T) {
 		"memory reached 95 % of the limit of the control group (1.0 kB)",
 		"held it back for 7 s",
 		"memory grows 63 MB a minute",
-		"worker processes (python) read 100 MB/s, 50 MB/s of it from storage",
+		"worker processes (python) read 100 MB/s, and storage served 50 MB/s",
 		"GPU 0 was busy for 20 % of the time, with up to 11 GB of its 86 GB",
 	} {
 		if !strings.Contains(got, want) {

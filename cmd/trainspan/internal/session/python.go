@@ -12,7 +12,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/ledger"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // pythonSide is the client that Python processes load, and what reads its rings.
@@ -59,6 +61,10 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	p.drain, err = python.NewDrain(python.Options{
 		Dir: p.rings, Out: s.dir, Job: s.run.Job, Attempt: s.where.Attempt,
 		Trace: &dftracer.Options{SessionTag: s.tag()}, Log: s.log,
+		Outputs: func(outputs.Identity) []outputs.Output {
+			// The state is in the folder of the job: a restart takes back what it does again.
+			return []outputs.Output{ledger.New(ledger.Options{Dir: s.where.Job})}
+		},
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		p.remove()

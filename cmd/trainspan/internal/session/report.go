@@ -50,14 +50,24 @@ func writePage(path string, r *report.Report) error {
 	return errors.Join(report.HTML(f, r), f.Close())
 }
 
+// maxSaid bounds the problems that are said at the end.
+const maxSaid = 4
+
 // summary says in a line or two how the command ended and where the files are.
 func (s *Session) summary() {
 	if s.set.Quiet || s.ranks.Rank.Or(0) > 0 {
 		return
 	}
 	s.mu.Lock()
-	r := s.run
+	r, said := s.run, s.said
 	s.mu.Unlock()
+	for i, problem := range r.Problems[said:] {
+		if i == maxSaid {
+			s.say("%d more problems are in run.json", len(r.Problems)-said-i)
+			break
+		}
+		s.say("%s", problem)
+	}
 	if !s.reported {
 		s.say("no process that trains was seen: what was recorded is in the files")
 		for _, e := range r.Evidence {

@@ -32,6 +32,10 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out i
 			if decoder.Decode(&m) != nil {
 				return
 			}
+			if m.Asked != 0 {
+				time.AfterFunc(launch.Settle, func() { _ = line.Send(&launch.Message{Answered: m.Asked}) })
+				continue
+			}
 			messages <- m
 		}
 	}()

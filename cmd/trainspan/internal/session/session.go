@@ -49,6 +49,7 @@ type Session struct {
 	beating  sync.WaitGroup
 	stopBeat chan struct{}
 	reported bool
+	said     int // problems that were said
 }
 
 // open makes the directory and starts what has to be there before the command.
@@ -83,7 +84,9 @@ func (s *Session) try(what string, f func() error) {
 // maxProblems bounds the list in run.json.
 const maxProblems = 50
 
-// problem tells what went wrong with telemetry, once each.
+// problem notes what went wrong with telemetry, once each. Before the command has
+// started it is said at once; later the terminal is the command's, and it is said
+// at the end.
 func (s *Session) problem(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.mu.Lock()
@@ -91,8 +94,12 @@ func (s *Session) problem(format string, args ...any) {
 	if !known {
 		s.run.Problems = append(s.run.Problems, text)
 	}
+	early := s.run.CommandPID == 0
+	if early {
+		s.said = len(s.run.Problems)
+	}
 	s.mu.Unlock()
-	if !known {
+	if !known && early {
 		s.say("%s", text)
 	}
 }

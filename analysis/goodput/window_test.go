@@ -1,0 +1,123 @@
+package goodput_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// steady is a process of many iterations with saves, one of them far longer.
+func steady(rank, attempt int, from, to int64, start int64, r *rand.Rand) *goodput.Builder {
+	p := goodput.Process{Rank: rank, Attempt: attempt, Start: start, End: run.NoEnd}
+	at, id := start+1e9, uint64(10)
+	var all []run.Span
+	span := func(name string, parent uint64, from, to, step int64) {
+		id++
+		all = append(all, run.Span{ID: id, Parent: parent, Name: name, Start: from, End: to, Step: step, First: run.Unknown, Thread: 1})
+	}
+	var saves [][2]int64
+	begin := at
+	for i := from; i < to; i++ {
+		fetched := at + 2e6 + r.Int64N(1e6)
+		span("data_loading", 2, at, fetched, run.Unknown)
+		took := 40e6 + r.Int64N(4e6)
+		if i == from || i == from+777 {
+			took *= 12
+		}
+		end := fetched + took
+		span("training_single_iteration", 2, fetched, end, i)
+		at = end
+		if (i+1)%250 == 0 {
+			span("checkpoint_save_sync", 2, at, at+30e6, i+1)
+			at += 30e6
+			saves = append(saves, [2]int64{at, i})
+		}
+	}
+	all = append(all, run.Span{ID: 2, Parent: 1, Name: "training_loop", Start: begin, End: run.NoEnd, Step: run.Unknown, First: from, Thread: 1},
+		run.Span{ID: 1, Name: "application", Start: start, End: run.NoEnd, Step: run.Unknown, First: run.Unknown, Thread: 1})
+	p.LastSeen = at
+	b := goodput.NewBuilder(p)
+	for i := range all {
+		b.Span(&all[i])
+	}
+	for _, s := range saves {
+		b.Saved(s[0], s[1])
+	}
+	return b
+}
+
+// TestWindows: sums, counts and disruptions of windows are those of iterations.
+func TestWindows(t *testing.T) {
+	ledger := func(window bool) (*goodput.Ledger, int) {
+		l := &goodput.Ledger{}
+		bytes := 0
+		for rank := range 3 {
+			r := rand.New(rand.NewPCG(uint64(rank), 1))
+			for attempt, from := range []int64{0, 3000} {
+				b := steady(rank, attempt+1, from, from+3100, 1e15+int64(attempt)*4e11, r)
+				if window {
+					var err error
+					if b, err = b.Windows(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				packed, err := b.AppendBinary(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bytes += len(packed)
+				again := &goodput.Builder{}
+				if err := again.UnmarshalBinary(packed); err != nil {
+					t.Fatal(err)
+				}
+				mustAdd(l, goodput.Numbered(again, rank, attempt+1))
+			}
+		}
+		return l, bytes
+	}
+	exact, full := ledger(false)
+	windows, small := ledger(true)
+	t.Logf("%.2f bytes an iteration, %.2f without windows", float64(small)/3/6200, float64(full)/3/6200)
+	if 8*small > full {
+		t.Errorf("%d bytes, %d without windows", small, full)
+	}
+	want, have := exact.Report(goodput.Query{}), windows.Report(goodput.Query{})
+	if d := want.Disruptions; len(d) != 1 || d[0].Iterations != 100 {
+		t.Fatalf("%+v", d)
+	}
+	// The median is one of medians: what follows from it may move by that.
+	near := func(name string, a, b int64) {
+		t.Helper()
+		if d := a - b; d > a/200 || -d > a/200 {
+			t.Errorf("%s: %d, want %d", name, b, a)
+		}
+	}
+	for i := range want.Attempts {
+		near("usual", want.Attempts[i].Usual, have.Attempts[i].Usual)
+		want.Attempts[i].Usual, have.Attempts[i].Usual = 0, 0
+	}
+	for _, c := range []goodput.Category{goodput.Warmup, goodput.Productive, goodput.LostWork} {
+		near(string(c), want.Categories[c], have.Categories[c])
+	}
+	if want.Categories.Sum() != have.Categories.Sum() {
+		t.Errorf("%d in all, want %d", have.Categories.Sum(), want.Categories.Sum())
+	}
+	for _, c := range []goodput.Category{goodput.DataWait, goodput.CheckpointSave, goodput.Downtime, goodput.Other, goodput.Stall} {
+		if want.Categories[c] != have.Categories[c] {
+			t.Errorf("%s: %d, want %d", c, have.Categories[c], want.Categories[c])
+		}
+	}
+	if !reflect.DeepEqual(want.Iterations, have.Iterations) {
+		t.Errorf("%+v\nwant %+v", have.Iterations, want.Iterations)
+	}
+	if d := have.Disruptions; len(d) != 1 || d[0].Iterations != 100 || d[0].Down != want.Disruptions[0].Down {
+		t.Errorf("%+v\nwant %+v", d, want.Disruptions)
+	}
+	if got := fmt.Sprint(have.Flags); got != fmt.Sprint(want.Flags) {
+		t.Errorf("%s\nwant %v", got, want.Flags)
+	}
+}

@@ -1,0 +1,56 @@
+package fromrun
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/columns"
+)
+
+// AppendBinary implements [encoding.BinaryAppender], once the sink is closed.
+func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
+	state, err := s.state.AppendBinary(nil)
+	if err != nil {
+		return dst, err
+	}
+	dst = binary.AppendUvarint(dst, uint64(s.late))
+	return columns.AppendBytes(columns.AppendBytes(dst, s.packed), state), nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler].
+func (s *Steps) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	out := Steps{state: straggler.New(nil)}
+	out.late = int64(r.Small(1<<62 - 1))
+	out.packed = append([]byte(nil), r.Bytes()...)
+	state := r.Bytes()
+	its := columns.NewReader(out.packed)
+	readIterations(its, func(Iteration) {})
+	if r.Err() != nil || r.Len() != 0 || its.Err() != nil {
+		return fmt.Errorf("fromrun: the steps of a process: %w", columns.ErrDamaged)
+	}
+	if err := out.state.UnmarshalBinary(state); err != nil {
+		return err
+	}
+	*s = out
+	return nil
+}
+
+// Len is how many steps there are, those in windows as well.
+func (s *Steps) Len() int { return s.state.Len() }
+
+// Windows gives the same with windows in place of steps: see
+// [straggler.State.Window].
+func (s *Steps) Windows() *Steps {
+	out := &Steps{state: straggler.New(nil), packed: s.packed, late: s.late}
+	out.state.Merge(s.state)
+	out.state.Window()
+	if out.state.Table() == nil {
+		return out // without windows the steps of a report come from the iterations
+	}
+	if list := openIterations(s.packed); len(list) > 2 {
+		out.packed = packIterations(nil, []Iteration{list[0], list[len(list)-1]})
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+// Command scale writes the traces of a large job and measures what reading them
+// costs: wall time, processor time and peak memory of a command, as the system
+// counts them.
+//
+//	go run ./cmd/scale -ranks 1024 -steps 1000
+//	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- digest {} -o /tmp/job.digest
+//
+// What follows -- are the arguments of trainspan, {} the folder of the job;
+// without any it is "report {} --json".
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+func main() {
+	var o options
+	flag.IntVar(&o.job.Ranks, "ranks", 1024, "ranks of the job")
+	flag.IntVar(&o.job.Steps, "steps", 1000, "steps of each rank")
+	flag.IntVar(&o.job.Folder, "folder", 0, "ranks to a folder of their own; 0 is one folder for all")
+	flag.StringVar(&o.dir, "dir", "", "folder for the job; a temporary one without it. What is there is used again")
+	flag.BoolVar(&o.keep, "keep", false, "leave the job there")
+	flag.StringVar(&o.binary, "trainspan", "", "the command; it is built without it")
+	flag.Parse()
+	o.args = flag.Args()
+	if err := o.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	job    jobgen.Large
+	dir    string
+	keep   bool
+	binary string
+	args   []string
+}
+
+func (o *options) run() error {
+	work, err := os.MkdirTemp("", "trainspan-scale-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // it is temporary
+	if o.dir == "" {
+		o.dir = filepath.Join(work, "job")
+	}
+	if o.binary == "" {
+		o.binary = filepath.Join(work, "trainspan")
+		build := exec.Command("go", "build", "-o", o.binary, "github.com/trainspan/trainspan/cmd/trainspan")
+		build.Dir, build.Stderr = "..", os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("build the command (run this in benchmarks/): %w", err)
+		}
+	}
+	if _, err := os.Stat(o.dir); err != nil {
+		o.job.Slow, o.job.Extra, o.job.Save = o.job.Ranks*2/3, 12, 200
+		began := time.Now()
+		if err := jobgen.WriteLarge(o.dir, &o.job); err != nil {
+			return err
+		}
+		fmt.Printf("written in %.0f s\n", time.Since(began).Seconds())
+		if !o.keep {
+			defer os.RemoveAll(o.dir) //nolint:errcheck // ours
+		}
+	}
+	files, bytes := size(o.dir)
+	events := o.job.Ranks * o.job.Steps * jobgen.SpansPerStep
+	fmt.Printf("%d ranks x %d steps x %d spans = %.1f M events in %d files, %.0f MB, %d cores\n",
+		o.job.Ranks, o.job.Steps, jobgen.SpansPerStep, float64(events)/1e6, files, float64(bytes)/1e6, runtime.GOMAXPROCS(0))
+	args := o.args
+	if len(args) == 0 {
+		args = []string{"report", "{}", "--json"}
+	}
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "{}", o.dir)
+	}
+	cmd := exec.Command(o.binary, args...)
+	cmd.Stderr = os.Stderr
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	wall := time.Since(began)
+	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return fmt.Errorf("the system does not say what a command used")
+	}
+	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	fmt.Printf("trainspan %s\nwall %.1f s, CPU %.1f s, peak RSS %.0f MB, %.2f µs of CPU per event\n",
+		strings.Join(args, " "), wall.Seconds(), cpu.Seconds(), float64(used.Maxrss)/1000, cpu.Seconds()*1e6/float64(events))
+	return nil
+}
+
+func size(dir string) (files int, bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // what cannot be seen is not counted
+		}
+		if info, err := d.Info(); err == nil {
+			files, bytes = files+1, bytes+info.Size()
+		}
+		return nil
+	})
+	return files, bytes
+}

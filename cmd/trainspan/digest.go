@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/report"
+)
+
+type digestOptions struct {
+	output  string
+	force   bool
+	windows bool
+}
+
+func newDigest(a *app) *cobra.Command {
+	var o digestOptions
+	cmd := &cobra.Command{
+		Use:   "digest FILE... -o OUTPUT",
+		Short: "Reduce traces to what a report needs of them",
+		Long: `Reads telemetry (traces and JSON lines; folders with all that is below them) and
+writes what a report needs of it to one file: the ledger, the steps of each
+rank, and totals by name, without the spans; about 60 bytes for each step of
+each rank. It is made where the files are, by whatever starts jobs there;
+"trainspan report" takes digests in place of traces, and says the same.
+
+Of a job with more than 100 million steps, those of each rank counted, the
+digest holds windows of 100 steps in place of most steps, with less than 4 bytes
+for a step of a rank; --windows does so for any job. Totals stay exact; the
+report says what does not.
+
+All files of one process belong in one digest. Digests may be given too: the
+output is then the digest of all.`,
+		Example: `  trainspan digest /local/traces -o /shared/digests/$(hostname).digest
+  trainspan report /shared/digests
+  trainspan digest rack-*.digest -o job.digest`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.digest(cmd.Context(), args, &o) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "file to write")
+	f.BoolVar(&o.windows, "windows", false, "hold windows of 100 steps in place of steps, whatever the size")
+	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
+	return cmd
+}
+
+func (a *app) digest(ctx context.Context, args []string, o *digestOptions) error {
+	if len(args) == 0 {
+		return usage("no file is given; name traces, JSON lines or the directory of a job, such as out/demo")
+	}
+	if o.output == "" {
+		return usage("no output is given; name one with -o, such as -o node.digest")
+	}
+	if err := checkOutput(o.output, o.force, args); err != nil {
+		return err
+	}
+	state, err := report.Load(ctx.Err, args...)
+	if err != nil {
+		return a.unreadable(ctx, err)
+	}
+	if o.windows || state.JobSteps() > report.MaxRankSteps {
+		if err := state.Window(); err != nil {
+			return err
+		}
+	}
+	out, err := createOutput(o.output, o.force)
+	if err != nil {
+		return err
+	}
+	if err := out.finish(state.WriteDigest(out)); err != nil {
+		return err
+	}
+	a.note("%s: %d processes, %d steps of a rank", o.output, state.Processes(), state.RankSteps())
+	return nil
+}

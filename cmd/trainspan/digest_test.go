@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+// TestDigests: the report of digests, of digests and traces, and of a digest of
+// digests is that of the traces.
+func TestDigests(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for i, name := range []string{"a", "b"} {
+		l := jobgen.Large{Ranks: 8, Steps: 60, Slow: 5, Extra: 12, Save: 20, First: 4 * i, Last: 4 * (i + 1)}
+		if err := jobgen.WriteLarge(name, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		status, stdout, stderr := cli(t, args...)
+		if status != 0 {
+			t.Fatalf("%v: status %d, %s", args, status, stderr)
+		}
+		return stdout
+	}
+	want := run("report", "a", "b", "--json")
+	if !strings.Contains(want, `"kind": "straggler"`) || !strings.Contains(want, `"name": "a b"`) {
+		t.Fatalf("%.2000s", want)
+	}
+	run("digest", "a", "-o", "a.digest")
+	run("digest", "b", "-o", "b.digest")
+	run("digest", "b.digest", "a.digest", "-o", "all.digest")
+	if err := os.Mkdir("digests", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.digest", "b.digest"} {
+		if err := os.Rename(name, filepath.Join("digests", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"digests"}, {"all.digest"}, {"digests/b.digest", "digests/a.digest"}, {"a", "digests/b.digest"}, {"digests", "all.digest"},
+	} {
+		if got := run(append([]string{"report", "--json"}, args...)...); got != want {
+			t.Errorf("%v differs", args)
+		}
+	}
+	if info, err := os.Stat("all.digest"); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+
+	text, err := os.ReadFile("all.digest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("half.digest", text[:len(text)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args   []string
+		status int
+		say    string
+	}{
+		{[]string{"digest"}, statusUse, "no file is given"},
+		{[]string{"digest", "a"}, statusUse, "no output is given"},
+		{[]string{"digest", "a", "-o", "all.digest"}, statusUse, "--force"},
+		{[]string{"digest", "a", "-o", "a"}, statusUse, "also an input"},
+		{[]string{"report", "half.digest"}, statusData, "half.digest: the digest cannot be read: it is cut off"},
+		{[]string{"report", "none"}, statusUse, "no such file"},
+	} {
+		if status, _, stderr := cli(t, tt.args...); status != tt.status || !strings.Contains(stderr, tt.say) {
+			t.Errorf("%v: status %d, %s", tt.args, status, stderr)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
+	"github.com/trainspan/trainspan/internal/columns"
+)
+
+// DigestVersion is that of the files that [State.WriteDigest] writes. It rises
+// when an older reader would not understand a file.
+const DigestVersion = 1
+
+// digestMagic begins a digest.
+const digestMagic = "trspdig\n"
+
+// The parts of a digest.
+const (
+	partHeader  = 'H'
+	partProcess = 'P'
+	partEnd     = 'E'
+)
+
+// maxPart bounds the memory of a part of a digest, when it is unpacked.
+const maxPart = 1 << 30
+
+// ErrDigest is why a file is not read as a digest: it is none, damaged, cut off
+// or of another version.
+var ErrDigest = errors.New("the digest cannot be read")
+
+// IsDigest says whether a file begins like a digest.
+func IsDigest(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	magic := make([]byte, len(digestMagic))
+	_, err = io.ReadFull(f, magic)
+	return err == nil && string(magic) == digestMagic
+}
+
+// WriteDigest writes the State to a file that [ReadDigest] reads: docs/scale.md
+// has the format.
+func (s *State) WriteDigest(w io.Writer) error {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	out := bufio.NewWriterSize(w, 1<<20)
+	_, _ = out.WriteString(digestMagic) // an error stays with the writer
+	_, _ = out.Write(binary.AppendUvarint(nil, DigestVersion))
+	var packed, head []byte
+	part := func(kind byte, body []byte) error {
+		packed = z.EncodeAll(body, packed[:0])
+		head = binary.AppendUvarint(append(head[:0], kind), uint64(len(packed)))
+		_, _ = out.Write(head)
+		_, err := out.Write(packed)
+		return err
+	}
+	if err := part(partHeader, s.appendHeader(nil)); err != nil {
+		return fmt.Errorf("report: write a digest: %w", err)
+	}
+	var body []byte
+	for _, p := range s.procs {
+		if body, err = p.append(body[:0]); err != nil {
+			return err
+		}
+		if err := part(partProcess, body); err != nil {
+			return fmt.Errorf("report: write a digest: %w", err)
+		}
+	}
+	err = part(partEnd, binary.AppendUvarint(nil, uint64(len(s.procs))))
+	if err = cmp.Or(err, out.Flush()); err != nil {
+		return fmt.Errorf("report: write a digest: %w", err)
+	}
+	return nil
+}
+
+func (s *State) appendHeader(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s.names)))
+	for _, name := range s.names {
+		dst = columns.AppendBytes(dst, name)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.skipped)))
+	for _, f := range s.skipped {
+		dst = columns.AppendBytes(columns.AppendBytes(dst, f.Path), f.Err.Error())
+		dst = columns.AppendBool(dst, errors.Is(f.Err, run.ErrForeign))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.starts)))
+	for i := range s.starts {
+		dst = columns.AppendBytes(dst, s.starts[i].text())
+	}
+	return dst
+}
+
+// binaryAppender is [encoding.BinaryAppender].
+type binaryAppender interface {
+	AppendBinary([]byte) ([]byte, error)
+}
+
+func (p *process) append(dst []byte) ([]byte, error) {
+	for _, x := range [...]binaryAppender{p.proc, p.ledger, p.steps, p.details} {
+		body, err := x.AppendBinary(nil)
+		if err != nil {
+			return nil, err
+		}
+		dst = columns.AppendBytes(dst, body)
+	}
+	return dst, nil
+}
+
+// ReadDigest reads what [State.WriteDigest] has written. It trusts nothing: of a
+// damaged file it says so, and needs no more memory than a multiple of what it
+// holds.
+func ReadDigest(r io.Reader) (*State, error) {
+	in := bufio.NewReaderSize(r, 1<<20)
+	magic := make([]byte, len(digestMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != digestMagic {
+		return nil, errNoDigest
+	}
+	version, err := binary.ReadUvarint(in)
+	if err != nil {
+		return nil, errCut
+	}
+	if version != DigestVersion {
+		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again with this version", ErrDigest, version, DigestVersion)
+	}
+	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPart), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	s := &State{}
+	var packed bytes.Buffer
+	var body []byte
+	for first := true; ; first = false {
+		kind, err := in.ReadByte()
+		if err != nil {
+			return nil, cut(err)
+		}
+		size, err := binary.ReadUvarint(in)
+		if err != nil {
+			return nil, cut(err)
+		}
+		packed.Reset()
+		if n, err := io.Copy(&packed, io.LimitReader(in, int64(min(size, 1<<62)))); err != nil || uint64(n) != size {
+			return nil, cut(err)
+		}
+		if body, err = z.DecodeAll(packed.Bytes(), body[:0]); err != nil {
+			return nil, fmt.Errorf("%w: %w", errDamagedDigest, err)
+		}
+		b := columns.NewReader(body)
+		switch {
+		case first != (kind == partHeader):
+			return nil, errDamagedDigest
+		case kind == partHeader:
+			if !s.readHeader(b) {
+				return nil, errDamagedDigest
+			}
+		case kind == partProcess:
+			p, err := readProcess(b)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", errDamagedDigest, err)
+			}
+			s.procs = append(s.procs, p)
+		case kind == partEnd:
+			if n := b.Uint(); b.Err() != nil || n != uint64(len(s.procs)) {
+				return nil, errDamagedDigest
+			}
+			return s, nil
+		default:
+			return nil, errDamagedDigest
+		}
+	}
+}
+
+var (
+	errNoDigest      = fmt.Errorf("%w: it is none", ErrDigest)
+	errCut           = fmt.Errorf("%w: it is cut off; make it again, or copy all of it", ErrDigest)
+	errDamagedDigest = fmt.Errorf("%w: it is damaged; make it again", ErrDigest)
+)
+
+// cut tells an end that comes too early from other failures.
+func cut(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errCut
+	}
+	return err
+}
+
+func (s *State) readHeader(r *columns.Reader) bool {
+	for range r.Count(1) {
+		s.names = append(s.names, r.String())
+	}
+	slices.Sort(s.names)
+	for range r.Count(3) {
+		f := &run.FileError{Path: r.String(), Err: errors.New(r.String())}
+		if r.Bool() {
+			f.Err = run.ErrForeign
+		}
+		s.skipped = append(s.skipped, f)
+	}
+	for range r.Count(1) {
+		if st, ok := parseStart([]byte(r.String())); ok {
+			s.starts = append(s.starts, st)
+		}
+	}
+	return r.Err() == nil && r.Len() == 0
+}
+
+func readProcess(r *columns.Reader) (*process, error) {
+	p := &process{proc: &run.Process{}, ledger: &goodput.Builder{}, steps: &fromrun.Steps{}, details: newDetailSink()}
+	for _, x := range [...]interface{ UnmarshalBinary([]byte) error }{p.proc, p.ledger, p.steps, p.details} {
+		if err := x.UnmarshalBinary(r.Bytes()); err != nil {
+			return nil, err
+		}
+	}
+	if r.Err() != nil || r.Len() != 0 {
+		return nil, columns.ErrDamaged
+	}
+	return p, nil
+}
+
+// AppendBinary implements [encoding.BinaryAppender].
+func (d *detailSink) AppendBinary(dst []byte) ([]byte, error) {
+	dst = binary.AppendUvarint(dst, uint64(len(d.names)))
+	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+		n := d.names[name]
+		dst = columns.AppendBytes(dst, name)
+		dst = binary.AppendVarint(binary.AppendVarint(dst, n.count), n.total)
+		dst = binary.AppendUvarint(dst, uint64(len(n.top)))
+		for _, t := range n.top {
+			dst = binary.LittleEndian.AppendUint64(dst, t.id)
+			for _, v := range [...]int64{t.start, t.dur, t.step} {
+				dst = binary.AppendVarint(dst, v)
+			}
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(d.saves)))
+	for _, id := range slices.Sorted(maps.Keys(d.saves)) {
+		sv := d.saves[id]
+		dst = binary.LittleEndian.AppendUint64(dst, id)
+		dst = columns.AppendBool(columns.AppendBytes(dst, sv.name), sv.background)
+		for _, v := range [...]int64{sv.step, sv.start, sv.end} {
+			dst = binary.AppendVarint(dst, v)
+		}
+	}
+	return dst, nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler].
+func (d *detailSink) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	*d = *newDetailSink()
+	for range r.Small(maxNames) {
+		name := r.String()
+		n := &nameStat{count: r.Int(), total: r.Int()}
+		for range r.Small(topSpans) {
+			n.top = append(n.top, slow{id: r.Fixed(), start: r.Int(), dur: r.Int(), step: r.Int()})
+		}
+		if n.count <= 0 || n.count > 1<<40 {
+			r.Fail()
+			break
+		}
+		d.names[name] = n
+	}
+	for range r.Small(maxSaves) {
+		id := r.Fixed()
+		sv := save{name: r.String(), background: r.Bool()}
+		sv.step, sv.start, sv.end = r.Int(), r.Int(), r.Int()
+		d.saves[id] = sv
+	}
+	if r.Err() != nil || r.Len() != 0 {
+		return fmt.Errorf("report: the details of a process: %w", columns.ErrDamaged)
+	}
+	return nil
+}

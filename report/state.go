@@ -1,0 +1,176 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
+)
+
+// State is all that reports need of some processes, in about 60 bytes for each
+// step of each: the ledger, the steps, and the totals of spans by name, without
+// the spans. States of parts of a job merge to the state of the job, whatever the
+// parts and their order: report(A ∪ B) is the report of A's state merged with
+// B's. All files of one process belong in one part. Processes are numbered and
+// put into jobs when Jobs is called, so that a part need not know the others.
+//
+// The zero value is an empty State. It is not safe for concurrent use.
+type State struct {
+	names   []string // where the files lie, sorted
+	procs   []*process
+	skipped []*run.FileError
+	starts  []start // what run.json files say
+}
+
+// process is what is kept of one.
+type process struct {
+	proc    *run.Process // as it was read: rank and attempt may follow from the others
+	ledger  *goodput.Builder
+	steps   *fromrun.Steps
+	details *detailSink
+}
+
+// Collect reads the files of a set once.
+func Collect(set *run.Set) (*State, error) {
+	var mu sync.Mutex
+	of := make(map[*run.Process]*process)
+	procs, err := set.Processes(func(p *run.Process) run.Sink {
+		out := &process{proc: p, details: newDetailSink()}
+		all := make(sinks, 3)
+		all[0], out.ledger = goodput.OpenSink(p)
+		all[1], out.steps = fromrun.OpenSink(p)
+		all[2] = out.details
+		mu.Lock()
+		defer mu.Unlock()
+		of[p] = out
+		return all
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &State{skipped: slices.Clone(set.Skipped), starts: readStarts(set.Skipped)}
+	for _, p := range procs {
+		s.procs = append(s.procs, of[p])
+	}
+	return s, nil
+}
+
+// Merge adds what another State knows. It shares with it what never changes.
+func (s *State) Merge(o *State) {
+	for _, name := range o.names {
+		if i, found := slices.BinarySearch(s.names, name); !found {
+			s.names = slices.Insert(s.names, i, name)
+		}
+	}
+	s.procs = append(s.procs, o.procs...)
+	s.skipped = append(s.skipped, o.skipped...)
+	s.starts = append(s.starts, o.starts...)
+}
+
+// Jobs puts the processes together, the job with the most processes first. More
+// can be merged afterwards, and Jobs called again.
+func (s *State) Jobs() []*Job {
+	of := make(map[*run.Process]*process, len(s.procs))
+	var procs []*run.Process
+	for _, p := range s.procs {
+		c := *p.proc
+		c.Sources = slices.Clone(c.Sources)
+		of[&c] = p
+		procs = append(procs, &c)
+	}
+	skipped := slices.Clone(s.skipped)
+	slices.SortFunc(skipped, func(a, b *run.FileError) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Err.Error(), b.Err.Error()))
+	})
+	skipped = slices.CompactFunc(skipped, func(a, b *run.FileError) bool { return a.Error() == b.Error() })
+	var out []*Job
+	for _, j := range run.Assemble(procs) {
+		out = append(out, &Job{
+			Name: joinNames(s.names), Job: j, Skipped: skipped,
+			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }),
+			Attempts: fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps }),
+			starts:   startsOf(s.starts, j.SessionTag),
+			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(len(b.Job.Processes), len(a.Job.Processes)) })
+	return out
+}
+
+func joinNames(names []string) string {
+	var out string
+	for i, name := range names {
+		if i > 0 {
+			out += " "
+		}
+		out += name
+	}
+	return out
+}
+
+// sinks hands everything to several.
+type sinks []run.Sink
+
+func (all sinks) Span(s *run.Span) {
+	for _, to := range all {
+		to.Span(s)
+	}
+}
+
+func (all sinks) Event(e *run.Event) {
+	for _, to := range all {
+		to.Event(e)
+	}
+}
+
+// Close closes all of them, and gives the first error.
+func (all sinks) Close() error {
+	var failed error
+	for _, to := range all {
+		failed = cmp.Or(failed, to.Close())
+	}
+	return failed
+}
+
+// MaxRankSteps is how many steps, those of each rank counted, a job may have for
+// its digests to keep each of them: 40 to 80 bytes each make 8 GB at most.
+const MaxRankSteps = 100_000_000
+
+// JobSteps is about how many steps all ranks of the largest job have, also those
+// of other parts: the steps of its longest process times its world size.
+func (s *State) JobSteps() (n int64) {
+	for _, p := range s.procs {
+		n = max(n, int64(p.steps.Len())*int64(max(p.proc.WorldSize, 1)))
+	}
+	return n
+}
+
+// Window replaces steps by windows of [straggler.WindowSteps], which take less
+// than four bytes a step: see [goodput.Builder.Windows] and
+// [straggler.State.Window]. A report then says what is no longer exact.
+func (s *State) Window() error {
+	for i, p := range s.procs {
+		w := *p // other States may share it
+		var err error
+		if w.ledger, err = p.ledger.Windows(); err != nil {
+			return err
+		}
+		w.steps = p.steps.Windows()
+		s.procs[i] = &w
+	}
+	return nil
+}
+
+// Processes is how many processes the State has, copies included.
+func (s *State) Processes() int { return len(s.procs) }
+
+// RankSteps is how many steps they made, those of each counted.
+func (s *State) RankSteps() (n int64) {
+	for _, p := range s.procs {
+		n += int64(p.steps.Len())
+	}
+	return n
+}
