@@ -73,7 +73,4 @@ const (
 const (
 	flagCrossed = 1 << 0 // ended before what was started inside it
 	flagFailed  = 1 << 1 // ended with an exception
-	flagSamples = 1 << 2 // its count is one of samples
-
-	flagBits = 3
 )

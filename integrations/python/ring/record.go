@@ -38,7 +38,6 @@ type Record struct {
 	Kind    Kind
 	Crossed bool // ended before what was started inside it
 	Failed  bool // ended with an exception
-	Samples bool // Value is how many samples it worked on
 	Name    *Name
 	Thread  *Thread
 	// Depth is the place on the stack of the thread's open spans, 1 for a
