@@ -46,12 +46,11 @@ func TestWindows(t *testing.T) {
 			}
 			want := asJSON(t, st)
 
-			var read straggler.State
-			read = *straggler.New(nil)
+			read := straggler.New(nil)
 			if err := read.UnmarshalBinary(packed); err != nil {
 				t.Fatal(err)
 			}
-			if got := asJSON(t, &read); got != want {
+			if got := asJSON(t, read); got != want {
 				t.Errorf("read again: %s\nwant %s", got, want)
 			}
 			for n := range packed {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -45,7 +46,8 @@ func startOnTerminal(t *testing.T, columns, rows int, args ...string) *terminalO
 		t.Fatal(err)
 	}
 	x.cmd = exec.Command("trainspan", args...) // this test's binary under another name: see TestMain
-	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0")
+	races := filepath.Join(t.TempDir(), "race")
+	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+races)
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = tty, tty, tty
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := x.cmd.Start(); err != nil {
@@ -56,6 +58,14 @@ func startOnTerminal(t *testing.T, columns, rows int, args ...string) *terminalO
 		_ = tty.Close()
 		<-x.drawn
 		_ = keyboard.Close()
+		// The terminal library's reader races with itself when a program ends. Any
+		// other race is one of ours.
+		found, _ := filepath.Glob(races + ".*")
+		for _, name := range found {
+			if text, err := os.ReadFile(name); err != nil || !bytes.Contains(text, []byte("(*TerminalReader).StreamEvents")) {
+				t.Errorf("%s, %v", text, err)
+			}
+		}
 	})
 	go func() {
 		defer close(x.drawn)
