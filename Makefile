@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx report/browser
 
-.PHONY: demo demo-faults pictures test test-long race bench e2e e2e-short duckdb collector nested fuzz fmt lint vet tidy api release clean
+.PHONY: demo demo-faults demo-python pictures test test-long race bench e2e e2e-short duckdb collector nested fuzz fmt lint vet tidy api release clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -23,6 +23,16 @@ demo:
 demo-faults:
 	$(GO) run ./examples/charlm/ranks -out $(OUT)/demo-faults
 	$(GO) run ./cmd/trainspan report $(OUT)/demo-faults --html $(OUT)/demo-faults/report.html
+
+# demo-python trains a small model with PyTorch on two ranks, one of them with a
+# slow data set. The program knows nothing of trainspan; its report names the rank
+# and the cause. PYTHON is an interpreter that has torch.
+PYTHON ?= /usr/bin/python3
+demo-python:
+	$(GO) build -o bin/trainspan ./cmd/trainspan
+	rm -rf $(OUT)/demo-python
+	SLOW_RANK=1 bin/trainspan run --dir $(OUT)/demo-python -- $(PYTHON) examples/pytorch/launch.py --ranks 2 examples/pytorch/train.py \
+		--steps 40 --width 32 --length 32 --slow-ms 30 --out $(OUT)/demo-python/checkpoints
 
 # pictures runs both demos and takes the pictures of their reports that the
 # documents show, with Chromium: docs/pictures.

@@ -26,8 +26,11 @@ func (s *State) build() (best *rounds, spread float64) {
 	var steps []int64
 	var ranks []int
 	for b, with := range s.ranksWith(ids) {
-		// A barrier of a later kind hides more. It must be clearly better.
-		if choice != barriers && spread < 0.002 {
+		// A barrier of a later kind hides more. It must be clearly better, or the
+		// first that steps enough for a verdict have: a collective once an epoch is
+		// no barrier of the steps.
+		few := choice != barriers && len(steps) <= minRounds
+		if choice != barriers && spread < 0.002 && !few {
 			break
 		}
 		if len(with) < 2 || float64(len(with)) < minRanks*float64(len(ids)) {
@@ -35,7 +38,7 @@ func (s *State) build() (best *rounds, spread float64) {
 		}
 		b := barrier(b)
 		st := s.stepsWith(with)[b]
-		if sp := s.spread(with, st, b, 1); sp < spread/2 {
+		if sp := s.spread(with, st, b, 1); sp < spread/2 && spread >= 0.002 || few && len(st) > minRounds && sp <= maxSpread {
 			choice, spread, steps, ranks = b, sp, st, with
 		}
 	}

@@ -109,6 +109,7 @@ def _build():
     opened = placed = growing = False
     activation, forks = 0, 0
     lanes = {}  # thread ids that the program gave
+    fetching = []  # name and category of waits that the program writes when they are over
     known, named = {}, {}  # ids by name, category and variant, and the reverse
     lines = []  # of the side file, again for the ring of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
@@ -494,6 +495,8 @@ def _build():
         called as the hooks' span n."""
         try:
             name, cat = named[n][:2]
+            if (name, cat) in fetching:
+                return True
             for e in local.s[2:]:
                 e = entry(e)
                 if e is not None and named[e[1]][:2] == (name, cat) and named[e[1]][2] != "torch":
@@ -501,6 +504,20 @@ def _build():
         except Exception:
             pass
         return False
+
+    def fetches(n, yes):
+        """Says that the program writes waits n, when they are over; or no longer."""
+        try:
+            (fetching.append if yes else fetching.remove)(named[n][:2])
+        except Exception:
+            pass
+
+    def alone():
+        """Whether no span of the program is open on this thread."""
+        try:
+            return all(e is None or named[entry(e)[1]][2] == "torch" for e in local.s[2:])
+        except Exception:
+            return True
 
     def enter(n, value=None, note=()):
         """A function that starts a span n and gives the value. With metadata=True it
@@ -692,7 +709,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end finished stop drop inside enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end finished stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

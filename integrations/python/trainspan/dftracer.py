@@ -104,17 +104,21 @@ def _iterate(node, iterator, names, count_key="count"):
     clock, counted, plain = _ring.clock, _ring.counted, count_key == "count"
     t = clock()
     count = 0
-    for value in iterator:
-        count += 1
-        if waits and not node.off:
-            counted(waits, t, None, count) if plain else _ring.event(waits, t + _ring.now() - clock(), _ring.now(), {count_key: count})
-        token = _ring.start(works) if works and not node.off else None
-        try:
-            yield value
-        finally:
-            if token is not None:
-                counted(works, 0, token, count) if plain else _ring.end(token, {count_key: count})
-        t = clock()
+    _ring.fetches(waits, True)
+    try:
+        for value in iterator:
+            count += 1
+            if waits and not node.off:
+                counted(waits, t, None, count) if plain else _ring.event(waits, t + _ring.now() - clock(), _ring.now(), {count_key: count})
+            token = _ring.start(works) if works and not node.off else None
+            try:
+                yield value
+            finally:
+                if token is not None:
+                    counted(works, 0, token, count) if plain else _ring.end(token, {count_key: count})
+            t = clock()
+    finally:
+        _ring.fetches(waits, False)
 
 
 class DFTracerAI:

@@ -1,0 +1,116 @@
+"""What watching PyTorch costs:
+
+    trainspan run --quiet -- python3 benchmarks/python/torch_cost.py
+
+A small model trains on the CPU in one process. Blocks of steps with the hooks and
+without alternate, so that what else the machine does meets both; the ratio is
+the median over pairs of neighbouring blocks, with the interval of 95 % of a
+bootstrap. Memory is that of two processes after the same steps.
+"""
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+PAIRS, STEPS, SKIP = int(os.environ.get("PAIRS", 60)), 30, 5
+
+
+class Rows(Dataset):
+    def __init__(self, width):
+        self.row = torch.randn(width)
+
+    def __len__(self):
+        return 1 << 30
+
+    def __getitem__(self, i):
+        return self.row
+
+
+def trainer(width, layers, batch):
+    model = nn.Sequential(*[nn.Linear(width, width) for _ in range(layers)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def steps():
+        for x in DataLoader(Rows(width), batch_size=batch, sampler=iter(int, 1)):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            yield
+
+    return steps()
+
+
+def hooks():
+    """Each watched function that a step meets: its owner, name, and both forms."""
+    owners = ((nn.Module, "__call__"), (torch.autograd, "backward"), (torch.optim.Optimizer, "zero_grad"), (torch.optim.SGD, "step"), (_BaseDataLoaderIter, "__next__"))
+    found = [(owner, name, owner.__dict__[name]) for owner, name in owners]
+    return [(owner, name, f, f.__wrapped__) for owner, name, f in found if "trainspan" in f.__code__.co_filename]
+
+
+def block(steps):
+    times = []
+    for i in range(SKIP + STEPS):
+        start = time.perf_counter_ns()
+        next(steps)
+        times.append(time.perf_counter_ns() - start)
+    return statistics.median(times[SKIP:]) / 1e3
+
+
+def compare(name, width, layers, batch):
+    steps = trainer(width, layers, batch)
+    watched = hooks()
+    if not watched:
+        sys.exit("nothing is watched: run this below trainspan run")
+    for _ in range(3):
+        block(steps)
+    pairs = []
+    for i in range(PAIRS):
+        both = {}
+        for on in ((0, 1), (1, 0))[i % 2]:
+            for owner, f, hooked, plain in watched:
+                setattr(owner, f, hooked if on else plain)
+            both[on] = block(steps)
+        pairs.append((both[1], both[0]))
+    rng = random.Random(1)
+    ratios = [a / b for a, b in pairs]
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
+    apart = statistics.median(a - b for a, b in pairs)
+    print(
+        "%-18s step %8.1f us, watched %+.2f %% (95 %%: %+.2f to %+.2f), %+.1f us"
+        % (name, statistics.median(b for _, b in pairs), 100 * (statistics.median(ratios) - 1), 100 * (medians[50] - 1), 100 * (medians[1949] - 1), apart)
+    )
+
+
+def memory():
+    """KiB in use after 500 steps."""
+    steps = trainer(64, 2, 8)
+    for _ in range(500):
+        next(steps)
+    with open("/proc/self/smaps_rollup") as f:
+        print(next(int(line.split()[1]) for line in f if line.startswith("Pss:")))
+
+
+def main():
+    torch.set_num_threads(1)
+    if sys.argv[1:] == ["memory"]:
+        return memory()
+    compare("tiny", 4, 1, 4)
+    compare("about 1 ms", 180, 3, 8)
+    compare("about 20 ms", 540, 3, 16)
+    used = {}
+    for on in "01":
+        env = dict(os.environ, TRAINSPAN_TORCH=on)
+        used[on] = statistics.median(int(subprocess.check_output([sys.executable, __file__, "memory"], env=env)) for _ in range(5))
+    print("memory             %.1f MB more in a process that is watched" % ((used["1"] - used["0"]) / 1024))
+
+
+if __name__ == "__main__":
+    main()

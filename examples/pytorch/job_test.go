@@ -1,0 +1,365 @@
+// Package pytorch holds a job in Python, and tests that run it below
+// trainspan run. They are skipped where there is no PyTorch.
+package pytorch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// interpreter is one that has PyTorch.
+var interpreter = sync.OnceValues(func() (string, error) {
+	path := os.Getenv("TRAINSPAN_TORCH_PYTHON")
+	if path == "" {
+		path = "/usr/bin/python3" // for which Debian has it
+	}
+	if out, err := exec.Command(path, "-c", "import torch").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s has no torch: %s", path, out)
+	}
+	return path, nil
+})
+
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "pytorch-test-*")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "trainspan")
+	out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); err == nil && !testing.Short() {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// job is train.py below trainspan run.
+type job struct {
+	*exec.Cmd
+	dir, data string
+	out       bytes.Buffer
+}
+
+func newJob(t *testing.T, ranks int, args ...string) *job {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("trains with PyTorch")
+	}
+	python, err := interpreter()
+	if err != nil {
+		t.Skip(err)
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The text is this folder's own, so that every machine has it.
+	data := t.TempDir()
+	for i := range 40 {
+		if err := os.WriteFile(filepath.Join(data, fmt.Sprintf("%d.md", i)), []byte(strings.Repeat("for x, y in train: optimizer.zero_grad()\n", 400)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := &job{dir: filepath.Join(t.TempDir(), "run"), data: t.TempDir()}
+	j.Cmd = exec.Command(path, append([]string{
+		"run", "--quiet", "--dir", j.dir, "--", python, "launch.py", "--ranks", strconv.Itoa(ranks), "train.py",
+		"--root", data, "--width", "32", "--length", "32", "--out", j.data,
+	}, args...)...)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TRAINSPAN_") && !strings.HasPrefix(v, "PYTHON") {
+			j.Env = append(j.Env, v)
+		}
+	}
+	j.Env = append(j.Env, "PYTHONDONTWRITEBYTECODE=1")
+	j.Stdout, j.Stderr = &j.out, &j.out
+	return j
+}
+
+// process is what one process of the job recorded.
+type process struct {
+	count map[string]int
+	sum   map[string]int64 // µs of the spans of a name
+	first int64
+	last  int64
+	steps []string // of the iterations
+	meta  map[string]string
+}
+
+// processes reads all traces, which must be valid.
+func (j *job) processes(t *testing.T) (ranks map[string]*process, workers []*process) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.dir, "trace-*.pfw.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v\n%s", err, &j.out)
+	}
+	ranks = make(map[string]*process)
+	for _, f := range files {
+		dftest.Check(t, f)
+		p := read(t, f)
+		switch {
+		case p.meta["role"] == "dataloader_worker":
+			workers = append(workers, p)
+		case p.meta["rank"] != "":
+			ranks[p.meta["rank"]] = p
+		}
+	}
+	return ranks, workers
+}
+
+func read(t *testing.T, path string) *process {
+	t.Helper()
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // only read
+	p := &process{count: make(map[string]int), sum: make(map[string]int64), meta: make(map[string]string)}
+	for {
+		ev, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return p
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Phase == dftracer.PhaseMetadata {
+			key, value := ev.Meta()
+			p.meta[key] = value
+		}
+		if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
+			continue
+		}
+		name := ev.Cat + "/" + ev.Name
+		p.count[name]++
+		p.sum[name] += ev.Dur
+		if p.first == 0 || ev.TS < p.first {
+			p.first = ev.TS
+		}
+		p.last = max(p.last, ev.TS+ev.Dur)
+		if name == "pipeline/train.iteration" {
+			step, _ := ev.Arg("step")
+			p.steps = append(p.steps, strconv.FormatInt(step.Int64(), 10))
+		}
+	}
+}
+
+// report is what trainspan report --json says.
+type report struct {
+	Verdict struct {
+		Sentence  string
+		Straggler struct {
+			Kind, Cause string
+			Ranks       []int
+		}
+	}
+}
+
+func (j *job) report(t *testing.T) (r report) {
+	t.Helper()
+	out, err := exec.Command(j.Path, "report", "--json", j.dir).Output()
+	if err != nil {
+		t.Fatalf("report: %v", err)
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestSlowRank: two ranks, one with a slow data set. Every phase is there, the
+// counts are exact, the sums fit, and the report names the rank and the cause.
+func TestSlowRank(t *testing.T) {
+	const epochs, steps = 2, 25
+	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30")
+	j.Env = append(j.Env, "SLOW_RANK=1")
+	if err := j.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &j.out)
+	}
+	ranks, workers := j.processes(t)
+	if len(ranks) != 2 || len(workers) != 2*2*epochs {
+		t.Fatalf("%d ranks, %d workers\n%s", len(ranks), len(workers), &j.out)
+	}
+	for rank, p := range ranks {
+		n := epochs * steps
+		for name, want := range map[string]int{
+			"pipeline/train.iteration": n, "compute/backward": n, "compute/step": n, "compute/step.zero_grad": n, "pipeline/epoch.block": epochs,
+			"pipeline/train": 1, "pipeline/evaluate": epochs, "pipeline/evaluate.iteration": 8 * epochs, "compute/forward": n + 8*epochs, "ai_root/ai_root": 1,
+			"dataloader/fetch.iter": n + 8*epochs + 2*epochs, "comm/all_reduce": epochs, "comm/barrier": epochs, "checkpoint/capture": map[string]int{"0": epochs}[rank],
+		} {
+			if p.count[name] != want {
+				t.Errorf("rank %s: %d of %s, want %d", rank, p.count[name], name, want)
+			}
+		}
+		if p.count["comm/bcast"] < n {
+			t.Errorf("rank %s: the broadcasts of buffers are missing: %v", rank, p.count)
+		}
+		for i, s := range p.steps {
+			if s != strconv.Itoa(i) {
+				t.Errorf("rank %s: iteration %d has the step %s", rank, i, s)
+			}
+		}
+		inside := p.sum["compute/forward"] + p.sum["compute/backward"] + p.sum["compute/step"] + p.sum["compute/step.zero_grad"]
+		loop := p.sum["pipeline/train.iteration"] + p.sum["dataloader/fetch.iter"] + p.sum["pipeline/evaluate.iteration"]
+		if wall := p.last - p.first; inside > loop || loop > p.sum["pipeline/train"] || p.sum["pipeline/train"] > wall || p.sum["ai_root/ai_root"] != wall {
+			t.Errorf("rank %s: phases %d, iterations %d, loop %d, wall %d µs", rank, inside, loop, p.sum["pipeline/train"], wall)
+		}
+	}
+	for _, w := range workers {
+		if w.count["dataloader/fetch"] == 0 || len(w.count) != 1 {
+			t.Errorf("a worker has %v", w.count)
+		}
+	}
+	v := j.report(t).Verdict
+	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestSlowRankHidden: the same where ranks meet inside of backward only, and in
+// collectives of the program once an epoch.
+func TestSlowRankHidden(t *testing.T) {
+	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30", "--keep-buffers")
+	j.Env = append(j.Env, "SLOW_RANK=1")
+	if err := j.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &j.out)
+	}
+	v := j.report(t).Verdict
+	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestFourRanks: more ranks, workers that are spawned.
+func TestFourRanks(t *testing.T) {
+	j := newJob(t, 4, "--epochs", "1", "--steps", "6", "--start-method", "spawn")
+	if err := j.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &j.out)
+	}
+	ranks, workers := j.processes(t)
+	if len(ranks) != 4 || len(workers) != 8 {
+		t.Errorf("%d ranks, %d workers\n%s", len(ranks), len(workers), &j.out)
+	}
+	for rank, p := range ranks {
+		if p.count["pipeline/train.iteration"] != 6 || p.count["pipeline/evaluate.iteration"] != 8 {
+			t.Errorf("rank %s: %v", rank, p.count)
+		}
+	}
+	for _, w := range workers {
+		if w.count["dataloader/fetch"] == 0 || len(w.count) != 1 {
+			t.Errorf("a worker has %v", w.count)
+		}
+	}
+}
+
+// start starts the job and waits until its first epoch is over.
+func (j *job) start(t *testing.T) {
+	t.Helper()
+	j.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := j.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-j.Process.Pid, syscall.SIGKILL) })
+	for {
+		if _, err := os.Stat(filepath.Join(j.data, "checkpoint.pt")); err == nil {
+			return
+		}
+		if err := syscall.Kill(j.Process.Pid, 0); err != nil {
+			t.Fatalf("it has ended\n%s", &j.out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// rankPID finds the process of a rank.
+func rankPID(t *testing.T, group int, rank string) int {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(d))
+		command, _ := os.ReadFile(filepath.Join(d, "cmdline"))
+		env, _ := os.ReadFile(filepath.Join(d, "environ"))
+		if !bytes.Contains(command, []byte("\x00train.py\x00")) || bytes.Contains(command, []byte("launch.py")) || !bytes.Contains(env, []byte("\x00RANK="+rank+"\x00")) {
+			continue
+		}
+		if g, err := syscall.Getpgid(pid); err != nil || g != group {
+			continue
+		}
+		return pid
+	}
+	t.Fatal("no such process")
+	return 0
+}
+
+// TestKilledRank: a rank that is killed leaves all that it did.
+func TestKilledRank(t *testing.T) {
+	j := newJob(t, 2, "--epochs", "1000", "--steps", "20", "--workers", "0")
+	j.start(t)
+	pid := rankPID(t, j.Process.Pid, "1")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var failed *exec.ExitError
+	if err := j.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 128+int(syscall.SIGKILL) {
+		t.Errorf("%v\n%s", err, &j.out)
+	}
+	ranks, _ := j.processes(t)
+	for _, rank := range []string{"0", "1"} {
+		p := ranks[rank]
+		if p == nil {
+			t.Fatalf("rank %s left nothing", rank)
+		}
+		if p.count["pipeline/train.iteration"] < 20 || p.count["pipeline/epoch.block"] < 1 {
+			t.Errorf("rank %s: %v", rank, p.count)
+		}
+	}
+	if p := ranks["1"]; p.count["ai_root/ai_root"] != 0 {
+		t.Error("the application of the killed rank has an end")
+	}
+}
+
+// TestInterrupt: Ctrl-C ends the job, once, and the traces are whole.
+func TestInterrupt(t *testing.T) {
+	j := newJob(t, 2, "--epochs", "1000", "--steps", "20", "--workers", "0")
+	j.start(t)
+	if err := syscall.Kill(-j.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	var failed *exec.ExitError
+	if err := j.Wait(); !errors.As(err, &failed) || failed.ExitCode() == 0 {
+		t.Errorf("%v\n%s", err, &j.out)
+	}
+	if n := strings.Count(j.out.String(), "KeyboardInterrupt"); n > 2 {
+		t.Errorf("%d interrupts for two ranks:\n%s", n, &j.out)
+	}
+	ranks, _ := j.processes(t)
+	for _, rank := range []string{"0", "1"} {
+		if p := ranks[rank]; p == nil || p.count["pipeline/train.iteration"] < 20 {
+			t.Errorf("rank %s: %+v", rank, p)
+		}
+	}
+}

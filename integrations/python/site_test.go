@@ -1,0 +1,72 @@
+package python_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+)
+
+// TestSite: the program's own sitecustomize runs and fails as without ours, and
+// a program that never imports torch has no ring.
+func TestSite(t *testing.T) {
+	interpreter := pyrun.Interpreter(t)
+	client := t.TempDir()
+	if err := python.Unpack(client); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		own, program string
+		flags        []string
+		want, err    string
+	}{
+		"none":         {program: "import sys; print('trainspan' in sys.modules, 'torch' in sys.modules)", want: "True False"},
+		"its own":      {own: "import sys; sys.own = 7", program: "import sys, sitecustomize; print(sys.own, sitecustomize.__file__.split('/')[-2])", want: "7 own"},
+		"a broken one": {own: "1/0", program: "print('on')", want: "on", err: "ZeroDivisionError"},
+		"one that chains back": {
+			own:     "import sys; sys.times = getattr(sys, 'times', 0) + 1\nsys.modules.pop('sitecustomize')\nimport sitecustomize",
+			program: "import sys; print(sys.times)", want: "1",
+		},
+		"-S": {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-S"}, want: "False"},
+		"-I": {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-I"}, want: "False"},
+		"-E": {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-E"}, want: "False"},
+		"a broken torch": {
+			own:     "import sys; sys.path.append(sys.path[1])",
+			program: "import sys, os; open(os.path.join(sys.path[2], 'torch.py'), 'w').write('raise ValueError(5)')\ntry:\n  import torch\nexcept ValueError as e: print(e)",
+			want:    "5",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, rings := filepath.Join(t.TempDir(), "own"), t.TempDir()
+			if err := os.Mkdir(own, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if c.own != "" {
+				if err := os.WriteFile(filepath.Join(own, "sitecustomize.py"), []byte(c.own), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command(interpreter, append(c.flags, "-c", c.program)...)
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "PYTHONPATH=" + client + ":" + own, "TRAINSPAN_RING=" + rings, "PYTHONDONTWRITEBYTECODE=1"}
+			var errs strings.Builder
+			cmd.Stderr = &errs
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &errs)
+			}
+			if got := strings.TrimSpace(string(out)); got != c.want {
+				t.Errorf("%q, want %q\n%s", got, c.want, &errs)
+			}
+			if c.err == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.err) {
+				t.Errorf("it wrote %q", &errs)
+			}
+			if left, err := os.ReadDir(rings); err != nil || len(left) > 0 {
+				t.Errorf("there are rings: %v, %v", left, err)
+			}
+		})
+	}
+}

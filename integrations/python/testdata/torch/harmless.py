@@ -1,0 +1,109 @@
+"""What the hooks must leave as it was. Fails when something is not."""
+
+import copy
+import inspect
+import io
+import os
+import pickle
+import sys
+
+assert "torch" not in sys.modules, "the hooks have imported torch"
+threads = len(os.listdir("/proc/self/task"))
+
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+on = os.environ.get("TRAINSPAN_TORCH") != "0"
+watched = "trainspan" in nn.Module.__call__.__code__.co_filename
+assert watched == on, nn.Module.__call__
+assert type(torch.__spec__.loader).__name__ == "SourceFileLoader" and "exec_module" not in vars(torch.__spec__.loader)
+assert inspect.getsource(nn.Linear).startswith("class Linear")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+net, x = Net(), torch.randn(3, 4)
+y = net(x)
+
+# pickle and copies: by name, and to the same thing
+for f in (nn.Module.__call__, torch.save, torch.load, torch.autograd.backward, torch.optim.Optimizer.zero_grad, torch.distributed.all_reduce, DataLoader.__iter__):
+    assert pickle.loads(pickle.dumps(f)) is f, f
+    assert copy.deepcopy(f) is f, f
+    assert inspect.signature(f) is not None and f.__doc__ != "" and f.__wrapped__ if on else True, f
+assert torch.equal(copy.deepcopy(net)(x), y)
+assert torch.equal(pickle.loads(pickle.dumps(net))(x), y)
+buffer = io.BytesIO()
+torch.save(net, buffer)
+buffer.seek(0)
+assert torch.equal(torch.load(buffer)(x), y)
+
+# compilers
+assert torch.allclose(torch.jit.script(Net())(x), torch.zeros(3, 2), atol=10)
+assert torch.allclose(torch.jit.trace(net, x)(x), y)
+graph = torch.fx.symbolic_trace(net)
+assert [n.op for n in graph.graph.nodes].count("call_module") == 2, graph.graph
+assert torch.allclose(graph(x), y)
+if hasattr(torch, "compile"):
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    explained = torch._dynamo.explain(net)(x)
+    assert explained.graph_break_count == 0, explained
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    for _ in range(3):
+        assert torch.allclose(compiled(x), y)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2
+if hasattr(torch, "export"):
+    assert torch.allclose(torch.export.export(net, (x,)).module()(x), y)
+
+# optimizers: pickled, copied, with a closure, with hooks of others
+optimizer = torch.optim.Adam(net.parameters())
+net(x).sum().backward()
+optimizer.step()
+copied = copy.deepcopy(optimizer)
+assert pickle.loads(pickle.dumps(optimizer)).state_dict().keys() == copied.state_dict().keys()
+assert optimizer.step(lambda: torch.tensor(3.0)) == 3
+
+# errors pass through, and what comes after them works
+for bad in (lambda: net(x[:, :2]), lambda: torch.autograd.backward(x), lambda: torch.load("/none")):
+    try:
+        bad()
+    except (RuntimeError, FileNotFoundError) as e:
+        assert e.__traceback__ is not None
+    else:
+        raise AssertionError(bad)
+assert torch.equal(net(x), net(x))
+
+
+class Broken(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        raise KeyError("broken")
+
+
+for workers in (0, 1):
+    try:
+        for _ in DataLoader(Broken(), num_workers=workers):
+            pass
+    except KeyError as e:
+        assert "broken" in str(e)
+    else:
+        raise AssertionError("no error")
+
+# functions keep what they give
+work = TensorDataset(torch.arange(8.0))
+assert [b[0].tolist() for b in DataLoader(work, batch_size=4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+iterator = iter(DataLoader(work, batch_size=4))
+assert len(iterator) == 2 and next(iterator) and next(iterator) and next(iterator, None) is None
+assert len(os.listdir("/proc/self/task")) >= threads
+sys.stdout.write("fine")

@@ -1,0 +1,168 @@
+"""Loops as people write them, each in a process of its own. Its name and process
+id are printed. Each batch has 8 of 32 samples."""
+
+import multiprocessing
+import sys
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(32, 8), torch.randint(0, 2, (32,)))
+
+
+def network():
+    return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def random_batch():
+    return torch.randn(8, 8), torch.randint(0, 2, (8,))
+
+
+model, criterion = network(), nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader, held_out = DataLoader(data, batch_size=8), DataLoader(data, batch_size=16)
+
+
+def train(x, y):
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+
+
+def plain():
+    for _ in range(2):
+        model.train()
+        for x, y in loader:
+            train(x, y)
+        model.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                criterion(model(x), y)
+
+
+def stop_early():
+    for _ in range(2):
+        for i, (x, y) in enumerate(loader):
+            if i == 2:
+                break
+            train(x, y)
+
+
+def batch_ahead():
+    batches = iter(loader)
+    current = next(batches)
+    while current is not None:
+        ahead = next(batches, None)
+        train(*current)
+        current = ahead
+
+
+def no_loader():
+    for i in range(5):
+        train(*random_batch())
+        if i == 2:
+            model.eval()
+            with torch.no_grad():
+                model(torch.randn(8, 8))
+            model.train()
+
+
+def two_optimizers():
+    judge = network()
+    of_judge = torch.optim.SGD(judge.parameters(), lr=0.1)
+    for _ in range(4):
+        of_judge.zero_grad()
+        judge(model(torch.randn(4, 8)).detach().repeat(1, 4)).sum().backward()
+        of_judge.step()
+        optimizer.zero_grad()
+        judge(model(torch.randn(4, 8)).repeat(1, 4)).sum().backward()
+        optimizer.step()
+
+
+def accumulate():
+    for i, (x, y) in enumerate(loader):
+        criterion(model(x), y).backward()
+        if i % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def one_batch():
+    x, y = next(iter(loader))
+    for _ in range(6):
+        train(x, y)
+
+
+def evaluate_with_gradients():
+    for _ in range(2):
+        model.eval()
+        for x, y in held_out:
+            criterion(model(x), y)
+        model.train()
+        for x, y in loader:
+            train(x, y)
+    model.eval()
+    for x, y in held_out:
+        criterion(model(x), y)
+
+
+def teacher():
+    wise = network().eval()
+    for x, _ in loader:
+        with torch.no_grad():
+            goal = wise(x)
+        optimizer.zero_grad()
+        F.mse_loss(model(x), goal).backward()
+        optimizer.step()
+
+
+def closure():
+    for x, y in loader:
+
+        def loss():
+            optimizer.zero_grad()
+            value = criterion(model(x), y)
+            value.backward()
+            return value
+
+        optimizer.step(loss)
+
+
+def endless():
+    def batches():
+        while True:
+            yield from loader
+
+    more = batches()
+    for _ in range(6):
+        train(*next(more))
+
+
+def two_loaders():
+    for (x, _), (z, y) in zip(loader, DataLoader(data, batch_size=8)):
+        train(x + z, y)
+
+
+def inference():
+    model.eval()
+    with torch.inference_mode():
+        for x, _ in loader:
+            model(x)
+
+
+def statistics():
+    total = 0
+    for x, _ in loader:
+        total += x.sum()
+    train(*random_batch())
+    train(*random_batch())
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        process = multiprocessing.get_context("fork").Process(target=globals()[name])
+        process.start()
+        process.join()
+        print(name, process.pid, process.exitcode)

@@ -1,0 +1,132 @@
+"""What cannot be had here: a device, and the ways of torch 2. The hooks meet
+stand-ins with the same calls."""
+
+import os
+import sys
+import tempfile
+import time
+import types
+
+import torch
+
+from trainspan import _torch
+from trainspan._device import Device
+
+# A device: its stream works 3 ms on each forward, and begins where the host is,
+# or when the work before is done.
+
+
+class Stream:
+    at = 0.0
+    asked = 0
+
+
+class Event:
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        Stream.at = max(Stream.at, time.monotonic() * 1e3)
+        self.time = Stream.at
+
+    def query(self):
+        Stream.asked += 1
+        return time.monotonic() * 1e3 >= self.time
+
+    def elapsed_time(self, other):
+        assert self.query() and other.query(), "asked before it happened"
+        return other.time - self.time
+
+
+class Cuda:
+    Event = Event
+
+    @staticmethod
+    def is_initialized():
+        return True
+
+    @staticmethod
+    def is_current_stream_capturing():
+        return False
+
+
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        Stream.at = max(Stream.at, time.monotonic() * 1e3) + 3
+        return super().forward(x)
+
+
+_torch._device = Device(Cuda)
+_torch._loop.on_close = _torch._device.collect
+net = Net(2, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(20):
+    optimizer.zero_grad()
+    net(torch.zeros(1, 2)).sum().backward()
+    optimizer.step()
+time.sleep(0.1)
+_torch._device.collect()
+assert not _torch._device.pending and len(_torch._device.free) < 200
+_torch._device = _torch._loop.on_close = None
+
+# Hooks of torch 2 around the step of every optimizer.
+module = types.ModuleType("torch.optim.optimizer")
+before, after = [], []
+module.register_optimizer_step_pre_hook = before.append
+module.register_optimizer_step_post_hook = after.append
+
+
+class Optimizer:
+    def __init__(self, inner=None):
+        self.inner = inner
+
+    def zero_grad(self, set_to_none=True):
+        return None
+
+    def step(self, fails=False):
+        for hook in before:
+            assert hook(self, (), {}) is None
+        if fails:
+            raise ValueError
+        if self.inner:
+            self.inner.step()
+        for hook in after:
+            assert hook(self, (), {}) is None
+
+
+module.Optimizer = Optimizer
+_torch._optimizer(module)
+for _ in range(5):
+    Optimizer(Optimizer()).step()
+retried = Optimizer()
+try:
+    retried.step(fails=True)  # is forgotten when it is tried again
+except ValueError:
+    pass
+retried.step()
+retried.zero_grad()
+
+# While torch.compile traces, a hook is nothing but a call.
+_torch._compiling = lambda: True
+net(torch.zeros(1, 2)).sum().backward()
+Optimizer().step()
+_torch._compiling = bool
+
+# torch.distributed.checkpoint of torch 2 is loaded after torch.
+with tempfile.TemporaryDirectory() as folder:
+    package = os.path.join(folder, "checkpoint")
+    os.mkdir(package)
+    with open(os.path.join(package, "__init__.py"), "w") as f:
+        f.write("from .state_dict_saver import async_save, save\nfrom .state_dict_loader import load\n")
+    with open(os.path.join(package, "state_dict_saver.py"), "w") as f:
+        f.write("def save(state_dict, *, checkpoint_id=None):\n    return 1\n\n\ndef async_save(state_dict, *, checkpoint_id=None):\n    return save(state_dict, checkpoint_id=checkpoint_id)\n")
+    with open(os.path.join(package, "state_dict_loader.py"), "w") as f:
+        f.write("def load(state_dict, *, checkpoint_id=None):\n    return None\n")
+    torch.distributed.__path__.append(folder)
+    sys.modules.pop("torch.distributed.checkpoint", None)
+    import torch.distributed.checkpoint as dcp
+
+    assert dcp.save({}, checkpoint_id="/checkpoints/7") == 1
+    assert dcp.async_save({}, checkpoint_id="/checkpoints/8") == 1
+    assert dcp.load({}, checkpoint_id="/checkpoints/7") is None
+sys.stdout.write("fine")

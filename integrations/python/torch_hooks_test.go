@@ -1,0 +1,176 @@
+package python_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestTorchHarmless: what the hooks must leave as it was, with them and without.
+func TestTorchHarmless(t *testing.T) {
+	for name, env := range map[string]string{"on": "TRAINSPAN_TORCH=1", "off": "TRAINSPAN_TORCH=0"} {
+		t.Run(name, func(t *testing.T) {
+			j := newTorchJob(t, "harmless.py")
+			j.Env = append(j.Env, env)
+			if out := j.run(t); !strings.HasSuffix(out, "fine") {
+				t.Errorf("it printed %q", out)
+			}
+		})
+	}
+}
+
+// TestTorchRanks: collectives, groups, checkpoints and spawned workers.
+func TestTorchRanks(t *testing.T) {
+	j := newTorchJob(t, "ranks.py")
+	if out := j.run(t); out != "fine" {
+		t.Errorf("it printed %q", out)
+	}
+	var ranks, workers int
+	for _, tr := range j.traces(t) {
+		if tr.meta["role"] == "dataloader_worker" {
+			workers++
+			if n := tr.count["dataloader/fetch"]; n != 2 || len(tr.spans) != n {
+				t.Errorf("a worker has %v", tr.count)
+			}
+			continue
+		}
+		if len(tr.spans) == 0 {
+			continue // the program that starts the ranks
+		}
+		ranks++
+		zero := tr.meta["rank"] == "0"
+		for name, want := range map[string]int{
+			"comm/comm.init": 2, "comm/all_reduce": 2, "comm/all_gather": 2, "comm/bcast": 2, "comm/reduce": 1, "comm/gather": 1, "comm/scatter": 1, "comm/barrier": 1,
+			"comm/wait": 2, "pipeline/train.iteration": 2, "checkpoint/capture": 3, "checkpoint/restart": 1, "checkpoint/capture.finalize": 1,
+			"dataloader/fetch": 0, "ai_root/ai_root": 1,
+		} {
+			if zero && name == "comm/all_reduce" {
+				want++
+			}
+			if got := tr.count[name]; got != want {
+				t.Errorf("rank %s: %d of %s, want %d", tr.meta["rank"], got, name, want)
+			}
+		}
+		if n := tr.count["comm/send"] + tr.count["comm/receive"]; n != 2 {
+			t.Errorf("%d sends and receives", n)
+		}
+		for i, s := range tr.named("comm/all_reduce") {
+			if want := map[bool]string{true: "1"}[i == 1]; s.args["bytes"] != "1024" || s.args["async"] != want {
+				t.Errorf("all_reduce %d: %v", i, s.args)
+			}
+			if i == 2 && (s.args["pg"] == "" || s.args["group_size"] != "1") || i < 2 && s.args["pg"] != "" {
+				t.Errorf("all_reduce %d: %v", i, s.args)
+			}
+		}
+		if s := tr.named("comm/all_gather")[0]; s.args["bytes"] != "2048" {
+			t.Errorf("all_gather: %v", s.args)
+		}
+		for _, name := range []string{"checkpoint/capture", "checkpoint/restart"} {
+			s := tr.named(name)[0]
+			if n, err := strconv.Atoi(s.args["bytes"]); err != nil || n < 400 || filepath.Base(s.args["path"]) != "rank"+tr.meta["rank"]+".pt" {
+				t.Errorf("%s: %v", name, s.args)
+			}
+		}
+		if tr.meta["world_size"] != "2" && tr.named("ai_root/ai_root")[0].args["world_size"] != "2" {
+			t.Errorf("no world size: %v", tr.meta)
+		}
+	}
+	if ranks != 2 || workers != 2 {
+		t.Errorf("%d ranks, %d workers", ranks, workers)
+	}
+}
+
+// TestTorchPhases: what is off is not written, and the rest is as it was.
+func TestTorchPhases(t *testing.T) {
+	for _, c := range []struct {
+		env  string
+		want map[string]int
+	}{
+		{"TRAINSPAN_ONLY=forward,data", map[string]int{"compute/forward": 24, "dataloader/fetch.iter": 16, "dataloader/fetch.start": 4}},
+		{"TRAINSPAN_WITHOUT=forward,backward,optimizer,zero_grad,data,application,loop,epoch,evaluation", map[string]int{"pipeline/train.iteration": 8}},
+		{"TRAINSPAN_TORCH=0", nil},
+	} {
+		t.Run(c.env, func(t *testing.T) {
+			j := newTorchJob(t, "loops.py", "plain")
+			j.Env = append(j.Env, c.env)
+			j.run(t)
+			rings, err := os.ReadDir(j.rings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want == nil {
+				if len(rings) > 0 {
+					t.Errorf("there are rings: %v", rings)
+				}
+				return
+			}
+			got := make(map[string]int)
+			for _, tr := range j.traces(t) {
+				for name, n := range tr.count {
+					got[name] += n
+				}
+			}
+			for name, n := range c.want {
+				if got[name] != n {
+					t.Errorf("%d of %s, want %d", got[name], name, n)
+				}
+				delete(got, name)
+			}
+			if len(got) > 0 {
+				t.Errorf("there is more: %v", got)
+			}
+		})
+	}
+}
+
+// TestTorchStandIns: device times and what torch 2 does otherwise.
+func TestTorchStandIns(t *testing.T) {
+	j := newTorchJob(t, "standins.py")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q", out)
+	}
+	tr := only(t, j.traces(t), "ai_root/ai_root")
+	for name, want := range map[string]int{
+		"device/forward": 20, "device/backward": 20, "device/step": 20, "compute/forward": 20, "compute/step": 26,
+		"checkpoint/capture": 1, "checkpoint/capture.async": 1, "checkpoint/restart": 1,
+	} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+	hosts := tr.named("compute/forward")
+	var last int64
+	for i, s := range tr.named("device/forward") {
+		if s.Dur < 2995 || s.Dur > 3400 && i > 0 || s.args["background"] != "1" || s.TID == hosts[0].TID {
+			t.Errorf("forward %d on the device: %d µs, %v", i, s.Dur, s.args)
+		}
+		if s.TS < last || i < len(hosts) && s.TS < hosts[i].TS-100 {
+			t.Errorf("forward %d on the device begins at %d, before the host's at %d or the one before ended", i, s.TS, hosts[i].TS)
+		}
+		last = s.TS + s.Dur
+	}
+	for i, name := range []string{"checkpoint/capture", "checkpoint/capture.async"} {
+		if s := tr.named(name)[0]; s.args["path"] != "/checkpoints/"+strconv.Itoa(7+i) {
+			t.Errorf("%s: %v", name, s.args)
+		}
+	}
+}
+
+// TestTorchOwnSpans: a span of the program around ours, or the one that is
+// inside of it by a decorator, is the only one.
+func TestTorchOwnSpans(t *testing.T) {
+	j := newTorchJob(t, "own.py")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q", out)
+	}
+	tr := only(t, j.traces(t), "compute/forward")
+	for name, want := range map[string]int{
+		"compute/forward": 32, "compute/backward": 16, "compute/step": 16, "compute/step.zero_grad": 16, "pipeline/train.iteration": 16, "dataloader/fetch.iter": 16,
+	} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+}

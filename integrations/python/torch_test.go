@@ -1,0 +1,272 @@
+package python_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/integrations/python"
+)
+
+// torchPython is the interpreter for which Debian has PyTorch, or that of the
+// variable TRAINSPAN_TORCH_PYTHON.
+var torchPython = sync.OnceValues(func() (string, error) {
+	path := os.Getenv("TRAINSPAN_TORCH_PYTHON")
+	if path == "" {
+		path = "/usr/bin/python3"
+	}
+	out, err := exec.Command(path, "-c", "import torch").CombinedOutput()
+	if err != nil {
+		return "", errors.New(path + " has no torch: " + string(out))
+	}
+	return path, nil
+})
+
+// torchJob is a Python program below the hooks.
+type torchJob struct {
+	*exec.Cmd
+	rings string
+}
+
+// newTorchJob prepares a program of testdata/torch, or of another folder. The
+// test is skipped without PyTorch.
+func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("loads PyTorch")
+	}
+	interpreter, err := torchPython()
+	if err != nil {
+		t.Skip(err)
+	}
+	client := t.TempDir()
+	if err := python.Unpack(client); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(program, string(filepath.Separator)) {
+		program = filepath.Join("testdata", "torch", program)
+	}
+	j := &torchJob{exec.Command(interpreter, append([]string{program}, args...)...), t.TempDir()}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TRAINSPAN_") && !strings.HasPrefix(v, "DFTRACER_") && !strings.HasPrefix(v, "PYTHON") {
+			j.Env = append(j.Env, v)
+		}
+	}
+	j.Env = append(j.Env, "PYTHONPATH="+client, "PYTHONDONTWRITEBYTECODE=1", "TRAINSPAN_RING="+j.rings, "OMP_NUM_THREADS=1")
+	return j
+}
+
+// run runs it to its end, which must be a good one, and gives its output.
+func (j *torchJob) run(t *testing.T) string {
+	t.Helper()
+	out, err := j.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", j.Args, err, out)
+	}
+	return string(out)
+}
+
+// traces imports what the processes of the job left, and reads it.
+func (j *torchJob) traces(t *testing.T) []*trace {
+	t.Helper()
+	st, err := python.Import(context.Background(), []string{j.rings}, python.Options{Out: t.TempDir(), Attempt: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Bad != 0 || st.Lost != 0 {
+		t.Errorf("%d bad, %d lost", st.Bad, st.Lost)
+	}
+	var all []*trace
+	for _, f := range st.Files {
+		dftest.Check(t, f)
+		all = append(all, readTrace(t, f))
+	}
+	return all
+}
+
+// only gives the only trace that has spans of the name.
+func only(t *testing.T, all []*trace, name string) *trace {
+	t.Helper()
+	var found *trace
+	for _, tr := range all {
+		if tr.count[name] > 0 {
+			if found != nil {
+				t.Fatalf("two processes have %s", name)
+			}
+			found = tr
+		}
+	}
+	if found == nil {
+		t.Fatalf("no process has %s", name)
+	}
+	return found
+}
+
+// span is a span of a trace.
+type span struct {
+	dftracer.Event
+	name string // with the category
+	up   *span
+	args map[string]string
+}
+
+// below says whether a span of the name is around s.
+func (s *span) below(name string) bool {
+	for p := s.up; p != nil; p = p.up {
+		if p.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// trace is what a process recorded.
+type trace struct {
+	spans []*span
+	count map[string]int
+	meta  map[string]string
+}
+
+// named gives the spans of a name.
+func (tr *trace) named(name string) (out []*span) {
+	for _, s := range tr.spans {
+		if s.name == name {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func readTrace(t *testing.T, path string) *trace {
+	t.Helper()
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // only read
+	tr := &trace{count: make(map[string]int), meta: make(map[string]string)}
+	byID := make(map[uint64]*span)
+	for {
+		ev, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Phase == dftracer.PhaseMetadata {
+			key, value := ev.Meta()
+			tr.meta[key] = value
+			continue
+		}
+		if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
+			continue
+		}
+		s := &span{Event: *ev, name: ev.Cat + "/" + ev.Name, args: make(map[string]string)}
+		for i := range ev.Args {
+			s.args[ev.Args[i].Key] = ev.Args[i].Text()
+		}
+		byID[s.ID] = s
+		tr.spans = append(tr.spans, s)
+		tr.count[s.name]++
+	}
+	for _, s := range tr.spans {
+		if s.Parent > 0 {
+			s.up = byID[uint64(s.Parent)]
+		}
+	}
+	return tr
+}
+
+// TestTorchLoops: how many of each a loop has.
+func TestTorchLoops(t *testing.T) {
+	const iteration, epoch, evaluate, evaluated = "pipeline/train.iteration", "pipeline/epoch.block", "pipeline/evaluate", "pipeline/evaluate.iteration"
+	type counts struct {
+		iterations, epochs, evaluations, evaluated   int
+		forward, backward, step, zero, waits, starts int
+	}
+	loops := map[string]counts{
+		"plain":                   {8, 2, 2, 4, 24, 8, 8, 8, 16, 4},
+		"stop_early":              {4, 2, 0, 0, 8, 4, 4, 4, 6, 2},
+		"batch_ahead":             {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"no_loader":               {5, 0, 0, 1, 11, 5, 5, 5, 0, 0},
+		"two_optimizers":          {4, 0, 0, 0, 16, 8, 8, 8, 0, 0},
+		"accumulate":              {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
+		"one_batch":               {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
+		"evaluate_with_gradients": {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
+		"teacher":                 {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"closure":                 {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"endless":                 {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
+		"two_loaders":             {4, 1, 0, 0, 8, 4, 4, 4, 9, 2},
+		"inference":               {0, 0, 1, 4, 4, 0, 0, 0, 5, 1},
+		"statistics":              {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
+	}
+	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
+	out := j.run(t)
+	traces := make(map[string]*trace) // by pid
+	for _, tr := range j.traces(t) {
+		traces[strconv.FormatInt(tr.spans[0].PID, 10)] = tr
+	}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		c, known := loops[f[0]]
+		if !known || len(f) != 3 || f[2] != "0" {
+			t.Fatalf("it printed %q", line)
+		}
+		delete(loops, f[0])
+		t.Run(f[0], func(t *testing.T) {
+			tr := traces[f[1]]
+			if tr == nil {
+				t.Fatal("no trace")
+			}
+			for name, want := range map[string]int{
+				"ai_root/ai_root": 1, "pipeline/train": 1, iteration: c.iterations, epoch: c.epochs, evaluate: c.evaluations, evaluated: c.evaluated,
+				"compute/forward": c.forward, "compute/backward": c.backward, "compute/step": c.step, "compute/step.zero_grad": c.zero,
+				"dataloader/fetch.iter": c.waits, "dataloader/fetch.start": c.starts,
+			} {
+				if c.iterations == 0 && name == "pipeline/train" {
+					want = 0
+				}
+				if got := tr.count[name]; got != want {
+					t.Errorf("%d of %s, want %d", got, name, want)
+				}
+			}
+			for i, s := range tr.named(iteration) {
+				if s.args["step"] != strconv.Itoa(i) {
+					t.Errorf("iteration %d has the step %s", i, s.args["step"])
+				}
+				if !s.below("pipeline/train") {
+					t.Errorf("iteration %d is not in the training loop", i)
+				}
+			}
+			in := 0
+			for _, s := range tr.named("compute/backward") {
+				if s.below(iteration) {
+					in++
+				}
+			}
+			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" || lost > 1 { // it ends between two steps of the first one
+				t.Errorf("%d backwards are in no iteration", lost)
+			}
+			for _, s := range tr.spans {
+				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") {
+					t.Errorf("%s is outside of the application", s.name)
+				}
+			}
+		})
+	}
+	if len(loops) > 0 {
+		t.Errorf("not run: %v", slices.Sorted(maps.Keys(loops)))
+	}
+}

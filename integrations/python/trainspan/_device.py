@@ -1,0 +1,76 @@
+"""How long the device worked for a phase, from CUDA events that are recorded
+around it and asked some steps later. Nothing here waits for the device.
+
+An event is recorded when the host passes by and happens when the stream gets
+there, which is never earlier. So the largest difference between the two clocks
+that was seen, that of an event which met an idle stream, puts the device's
+times on the host's axis.
+"""
+
+from collections import deque
+
+from . import _ring
+
+PENDING = 256  # pairs of events that wait; beyond, phases go unmeasured
+LANE = 1 << 30  # the number of the device's thread in the trace
+
+
+class Device:
+    """The marks of one process."""
+
+    def __init__(self, cuda):
+        self.cuda = cuda
+        self.names = {}
+        self.reset()
+
+    def reset(self):
+        """Forgets everything: after a fork the device belongs to the parent."""
+        self.free, self.pending = [], deque()
+        self.last = None   # the event before, and its time since the first one, in ns
+        self.offset = None  # the time of the first one on the host's clock
+
+    def mark(self):
+        event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
+        event.record()
+        return event, _ring.now()
+
+    def begin(self, name):
+        """The first of two marks, or None where nothing runs on a device."""
+        try:
+            if len(self.pending) < PENDING and self.cuda.is_initialized() and not self.cuda.is_current_stream_capturing():
+                return name, self.mark()
+        except Exception:
+            pass
+        return None
+
+    def end(self, mark):
+        """The second one."""
+        try:
+            self.pending.append(mark + (self.mark(),))
+        except Exception:
+            pass
+
+    def collect(self):
+        """Writes the spans whose events have happened."""
+        try:
+            while self.pending and self.pending[0][2][0].query():
+                name, start, end = self.pending.popleft()
+                begun, done = self.since(start), self.since(end)
+                n = self.names.get(name)
+                if n is None:
+                    n = self.names[name] = _ring.name(name, "device", "torch")
+                _ring.event(n, self.offset + begun, self.offset + done, {"background": 1}, tid=LANE)
+        except Exception:
+            self.reset()
+
+    def since(self, mark):
+        """The time of an event since the first one."""
+        event, passed = mark
+        at = 0
+        if self.last is not None:
+            before, at = self.last
+            at += int(before.elapsed_time(event) * 1e6)
+            self.free.append(before)
+        self.last = event, at
+        self.offset = passed - at if self.offset is None else max(self.offset, passed - at)
+        return at

@@ -1,0 +1,83 @@
+"""Acts on PyTorch's modules right after they are loaded, and on nothing else.
+
+A process that never imports torch pays for one look into a dictionary per
+import. The modules keep their own loaders: nobody who looks at them sees that
+they were watched.
+"""
+
+import os
+import sys
+
+# The phases, by the names that TRAINSPAN_ONLY and TRAINSPAN_WITHOUT take.
+PHASES = (
+    "data", "worker", "forward", "backward", "optimizer", "zero_grad", "comm", "checkpoint",
+    "evaluation", "iteration", "epoch", "loop", "application", "device",
+)
+
+customized = set()  # the files named sitecustomize that ran in this process
+_finder = None
+
+
+def phases(environ=os.environ):
+    """The phases that are on, and the names in the environment that are none."""
+
+    def names(key):
+        return {n.strip().lower() for n in environ.get(key, "").split(",") if n.strip()}
+
+    only, without = names("TRAINSPAN_ONLY"), names("TRAINSPAN_WITHOUT")
+    on = (only or set(PHASES)) - without
+    return on & set(PHASES), sorted((only | without) - set(PHASES))
+
+
+class _Finder:
+    """Steps aside for the real finder, and acts when the module has run."""
+
+    def __init__(self, watched):
+        self.watched = watched
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.watched:
+            return None
+        try:
+            return self._watch(name, path, target)
+        except Exception:
+            return None  # the other finders are asked next
+
+    def _watch(self, name, path, target):
+        act = self.watched.pop(name)
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                if spec.loader is not None:
+                    _after(spec.loader, act)
+                return spec
+        return None
+
+
+def _after(loader, act):
+    run = loader.exec_module
+
+    def exec_module(module):
+        del loader.exec_module
+        run(module)
+        act(module)
+
+    loader.exec_module = exec_module
+
+
+def install(environ=os.environ):
+    """Watches for PyTorch, once in a process."""
+    global _finder
+    if _finder is not None or environ.get("TRAINSPAN_TORCH", "1").strip().lower() in ("0", "false", "no", "off"):
+        return
+    from . import _torch
+
+    on, unknown = phases(environ)
+    watched = _torch.watched(on, unknown)
+    _finder = _Finder(watched)
+    for name in list(watched):
+        module = sys.modules.get(name)
+        if module is not None and not getattr(module.__spec__, "_initializing", False):
+            _torch.late(module, watched.pop(name))
+    sys.meta_path.insert(0, _finder)

@@ -1,0 +1,509 @@
+"""The phases of a PyTorch job, seen from the functions that every trainer calls.
+
+Made for torch 1.13 to 2.x. A hook never raises, never looks at the data of a
+tensor and never waits for a device. While torch.compile traces, each hook is a
+plain call of what it wraps: Dynamo folds its first line away.
+"""
+
+import functools
+import inspect
+import os
+import sys
+from threading import get_ident, local
+
+from . import _ring
+from ._loop import Loop
+
+
+class _Busy(local):
+    """Whether this thread is inside of a span: what that calls is part of it."""
+
+    busy = 0
+
+
+class _Phase(_Busy):
+    """Inside a forward, a backward, a wait for data or a checkpoint."""
+
+
+_phase, _step, _comm = _Phase(), _Busy(), _Busy()
+_on = _unknown = ()
+_loop = _device = None
+_compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
+
+
+def watched(on, unknown=()):
+    """The modules to act on, and what to do once they are loaded."""
+    global _on, _unknown, _loop
+    _on, _unknown, _loop = on, unknown, Loop(on, _identify)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked)
+    checkpoint = "torch.distributed.checkpoint.state_dict_"
+    table = {
+        "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
+        "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
+        "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _ddp, "torch.serialization": _serialization,
+        checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch": _loaded,
+    }
+    return {name: functools.partial(_guarded, act) for name, act in table.items()}
+
+
+def _guarded(act, module):
+    """A version of torch that is not known loses a phase, nothing else."""
+    try:
+        act(module)
+    except Exception as e:
+        _ring.meta("not_watched." + module.__name__, "%s: %s" % (type(e).__name__, e))
+
+
+def late(module, act):
+    """Acts on a module that was loaded before: others may have its functions."""
+    before = dict(vars(module))
+    act(module)
+    for name, old in before.items():
+        new = getattr(module, name, old)
+        if new is not old:
+            for key, other in list(sys.modules.items()):
+                if key.partition(".")[0] == "torch" and other is not None and vars(other).get(name) is old:
+                    setattr(other, name, new)
+
+
+def _forked():
+    """A child of a process that trains is a helper: it shows only what it loads."""
+    _step.busy = _comm.busy = 0
+    _Phase.busy = _phase.busy = 1 if _loop.thread else 0
+    _loop.reset()
+    if _device is not None:
+        _device.reset()
+
+
+def _loaded(torch):
+    global _compiling, _device
+    _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
+    _loop.grad = torch.is_grad_enabled
+    if "device" in _on:
+        from ._device import Device
+
+        if torch.cuda.is_available():
+            _device = Device(torch.cuda)
+            _loop.on_close = _device.collect
+
+
+def _identify():
+    _ring.meta("torch", str(getattr(sys.modules.get("torch"), "__version__", "")))
+    if _unknown:
+        _ring.meta("unknown_phases", ", ".join(_unknown))
+        if os.environ.get("TRAINSPAN_VERBOSE") == "1":
+            sys.stderr.write("trainspan[%d]: there are no such phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
+
+
+# -- how a function is watched
+
+
+def _starter(phase, name, cat):
+    """What begins a span of a phase: nothing where the phase is off, or where the
+    program is inside a span of its own of that name."""
+    n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
+    if phase not in _on:
+        return lambda: None
+    return lambda: None if loop.foreign(program) else start(n)
+
+
+def _wrap(fn, before, after, here):
+    """fn between two calls: before(args, kwargs) gives a token, or None when there
+    is nothing to end."""
+
+    def call(*args, **kwargs):
+        if _compiling() or here.busy:
+            return fn(*args, **kwargs)
+        here.busy = 1
+        token = result = None
+        try:
+            try:
+                token = before(args, kwargs)
+            except Exception:
+                pass
+            result = fn(*args, **kwargs)
+            return result
+        finally:
+            here.busy = 0
+            if token is not None:
+                try:
+                    after(token, args, kwargs, result)
+                except Exception:
+                    pass
+
+    return call
+
+
+def _replace(owner, name, new):
+    """Puts new in the place of a function; it pickles and reads as that one did."""
+    functools.update_wrapper(new, getattr(owner, name))
+    if isinstance(owner, type):
+        new.__qualname__ = owner.__qualname__ + "." + name
+    setattr(owner, name, new)
+
+
+def _none(_):
+    return None
+
+
+def _end(token, args, kwargs, result):
+    _ring.end(token)
+
+
+# -- forward, backward, optimizer: once a step or more often, so written out
+
+
+def _begin(phase, name, cat, enter):
+    """What begins a span of the training thread: a quick way, and enter(of) when
+    the loop has to look, which says whether there is to be a span."""
+    n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
+    if phase not in _on:
+        start = _none
+
+    def begin(of):
+        try:
+            if not enter(of) or loop.checking and loop.foreign(program):
+                return None
+            return start(n)
+        except Exception:
+            return None
+
+    return n, start, begin
+
+
+def _module(module):
+    cls = module.Module
+    impl, loop, here, end = cls.__call__, _loop, _phase, _ring.end
+
+    def enter(of):
+        if loop.here():
+            loop.forward(of)
+            return not getattr(of.forward, "__trainspan__", None)  # else the program's own span is inside
+
+    n, start, begin = _begin("forward", "forward", "compute", enter)
+
+    def __call__(self, *args, **kwargs):
+        if _compiling() or here.busy:
+            return impl(self, *args, **kwargs)
+        here.busy = 1
+        # The quick way: nothing is new, it is the second forward of an iteration, or
+        # the first one of what was trained before.
+        if get_ident() != loop.quick or not loop.is_open:
+            token = begin(self)
+        elif loop.work:
+            token = start(n)
+        elif id(self) == loop.model and self.training and loop.grad():
+            loop.work = 2
+            token = start(n)
+        else:
+            token = begin(self)
+        mark = _device and _device.begin("forward")
+        try:
+            return impl(self, *args, **kwargs)
+        finally:
+            here.busy = 0
+            if mark:
+                _device.end(mark)
+            if token is not None:
+                end(token)
+            if loop.alone:
+                loop.end("evaluated")
+
+    _replace(cls, "__call__", __call__)
+
+
+def _autograd(module):
+    impl, loop, here, end = module.backward, _loop, _phase, _ring.end
+    n, start, begin = _begin("backward", "backward", "compute", lambda _: loop.here(True) and loop.trains())
+
+    def backward(*args, **kwargs):
+        if _compiling() or here.busy:
+            return impl(*args, **kwargs)
+        here.busy = 1
+        if loop.work and get_ident() == loop.quick:
+            loop.work |= 1
+            token = start(n)
+        else:
+            token = begin(None)
+        mark = _device and _device.begin("backward")
+        try:
+            return impl(*args, **kwargs)
+        finally:
+            here.busy = 0
+            if mark:
+                _device.end(mark)
+            if token is not None:
+                end(token)
+
+    _replace(module, "backward", backward)  # Tensor.backward calls it by this name
+
+
+def _optimizer(module):
+    cls = module.Optimizer
+    loop, here, end = _loop, _step, _ring.end
+    n, start, begin = _begin("optimizer", "step", "compute", lambda _: loop.here(True) and loop.trains())
+    z, start_zero, begin_zero = _begin("zero_grad", "step.zero_grad", "compute", lambda _: loop.here())
+    zero = cls.zero_grad
+
+    def zero_grad(*args, **kwargs):
+        if _compiling():
+            return zero(*args, **kwargs)
+        token = start_zero(z) if loop.is_open and get_ident() == loop.quick else begin_zero(None)
+        try:
+            return zero(*args, **kwargs)
+        finally:
+            if token is not None:
+                end(token)
+
+    def pre(self, *_):
+        if _compiling():
+            return
+        if here.busy and here.owner == id(self):
+            here.busy = 0  # its last step has failed: then nobody calls post
+            if here.token is not None:
+                _ring.drop(here.token)
+        here.busy += 1  # its closure may hold forward and backward, and other steps
+        if here.busy == 1:
+            here.owner = id(self)
+            here.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
+            here.mark = _device and _device.begin("step")
+
+    def post(self, *_):
+        if _compiling() or not here.busy:
+            return
+        here.busy -= 1
+        if not here.busy:
+            if here.mark:
+                _device.end(here.mark)
+            if here.token is not None:
+                end(here.token)
+            if not loop.by_batch:
+                loop.updated(self)
+
+    made = cls.__init__
+
+    def __init__(self, *args, **kwargs):
+        loop.armed = True
+        made(self, *args, **kwargs)
+
+    _replace(cls, "__init__", __init__)
+    _replace(cls, "zero_grad", zero_grad)
+    if hasattr(module, "register_optimizer_step_pre_hook"):
+        module.register_optimizer_step_pre_hook(pre)
+        module.register_optimizer_step_post_hook(post)
+        return
+
+    # 1.13: the step of a class is wrapped when its first instance is made.
+    def hook(self):
+        wrapped(self)
+        owner = type(self)
+        if not getattr(owner.step, "__trainspan_step__", False):
+            step = owner.step
+
+            def call(self, *args, **kwargs):
+                pre(self)
+                try:
+                    return step(self, *args, **kwargs)
+                finally:
+                    post(self)
+
+            _replace(owner, "step", call)
+            call.__trainspan_step__ = True
+
+    wrapped = cls._hook_for_profile
+    _replace(cls, "_hook_for_profile", hook)
+
+
+# -- data
+
+
+def _dataloader(module):
+    cls, loader = module._BaseDataLoaderIter, module.DataLoader
+    wait, loop, here, end = cls.__next__, _loop, _phase, _ring.end
+    n, start, begin = _begin("data", "fetch.iter", "dataloader", lambda of: loop.asks(of) or True)
+    start_workers = _starter("data", "fetch.start", "dataloader")
+
+    def __next__(self):
+        if here.busy:
+            return wait(self)
+        here.busy = 1
+        feeds = token = args = None
+        try:
+            feeds = loop.here()
+            token = begin(self) if feeds else start(n)
+            batch = wait(self)
+        except StopIteration:
+            args = {"end_of_data": 1}
+            raise
+        finally:
+            here.busy = 0
+            if token is not None:
+                if args is None and feeds:
+                    end(token)
+                else:
+                    end(token, args or {"background": 1})
+            if args and feeds:
+                loop.ended(id(self))
+        if feeds:
+            loop.got(self, batch)
+        return batch
+
+    def before(*_):
+        if not loop.here():
+            return None
+        loop.asks(None)
+        return start_workers()
+
+    _replace(cls, "__next__", __next__)
+    _replace(loader, "__iter__", _wrap(loader.__iter__, before, _end, here))
+
+
+def _fetchers(module):
+    """The work of a loader's worker, in its process."""
+    start, pid = _starter("worker", "fetch", "dataloader"), 0
+
+    def before(*_):
+        nonlocal pid
+        if pid != os.getpid():
+            info = getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None)
+            if info is None:
+                return None
+            pid = os.getpid()
+            _Phase.busy = _phase.busy = 1  # nothing else is recorded here
+            _ring.meta("role", "dataloader_worker")
+            _ring.meta("worker", int(info.id))
+        return start()
+
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        cls = getattr(module, name, None)
+        if cls is not None:
+            _replace(cls, "fetch", _wrap(cls.fetch, before, _end, _Busy()))
+
+
+# -- collectives
+
+_COLLECTIVES = {
+    "all_reduce": "all_reduce all_reduce_coalesced",
+    "all_gather": "all_gather all_gather_into_tensor _all_gather_base all_gather_coalesced all_gather_object",
+    "reduce_scatter": "reduce_scatter reduce_scatter_tensor _reduce_scatter_base", "reduce": "reduce",
+    "bcast": "broadcast broadcast_object_list", "gather": "gather gather_object", "scatter": "scatter scatter_object_list",
+    "all_to_all": "all_to_all all_to_all_single", "barrier": "barrier monitored_barrier",
+    "send": "send isend batch_isend_irecv", "receive": "recv irecv", "comm.init": "init_process_group new_group",
+}
+
+
+def _bytes(value):
+    """The bytes of a tensor, or of the tensors of a list."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_bytes, value))
+    return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
+
+
+def _collectives(module):
+    for event, names in _COLLECTIVES.items():
+        for name in names.split():
+            fn = getattr(module, name, None)
+            if inspect.isfunction(fn):
+                _replace(module, name, _collective(module, fn, event))
+    work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
+    start = _starter("comm", "wait", "comm")
+
+    def after(token, *_):
+        _ring.end(token, None if get_ident() == _loop.thread else {"background": 1})
+
+    # What a call with async_op gave back is waited for later.
+    wait = _wrap(work.wait, lambda *_: start(), after, _comm)
+    work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
+
+
+def _ddp(module):
+    """The buffers that DistributedDataParallel sends around before a forward: all
+    ranks meet there. Its gradients travel inside of backward, unseen."""
+    fn = module._broadcast_coalesced
+    module._broadcast_coalesced = _collective(module.distributed_c10d, fn, "bcast", ["group", "tensors"])
+
+
+def _collective(module, fn, event, names=None):
+    start = _starter("comm", event, "comm")
+    names = names or list(inspect.signature(fn).parameters)
+    place = {name: i for i, name in enumerate(names)}
+    buffers = [n for n in names[:2] if "tensor" in n or n in ("output", "input", "input_list")]
+
+    def before(*_):
+        if not _loop.thread:
+            _loop.here()
+        return start()
+
+    def after(token, args, kwargs, _):
+        def given(name):
+            at = place.get(name, len(args))
+            return args[at] if at < len(args) else kwargs.get(name)
+
+        out = {}
+        try:
+            size = max([_bytes(given(n)) for n in buffers], default=0)
+            if size:
+                out["bytes"] = size
+            group = given("group")
+            if group is not None and group is not module.GroupMember.WORLD and group.size() != module.get_world_size():
+                known = getattr(module, "_pg_names", None) or module._world.pg_names
+                out["pg"], out["group_size"] = str(known[group]), group.size()
+            if given("async_op") or fn.__name__ in ("isend", "irecv"):
+                out["async"] = 1
+            if get_ident() != _loop.thread:
+                out["background"] = 1
+            if event == "comm.init":
+                _ring.meta("rank", module.get_rank())
+                _ring.meta("world_size", module.get_world_size())
+        finally:
+            _ring.end(token, out)
+
+    return _wrap(fn, before, after, _comm)
+
+
+# -- checkpoints
+
+
+def _checkpoint(owner, name, event, target, loads=False):
+    """A function that saves or loads a checkpoint: its path and its size."""
+    fn = owner.__dict__.get(name)
+    if not inspect.isfunction(fn):
+        return
+    start, start_beside = _starter("checkpoint", event, "checkpoint"), _starter("checkpoint", "capture.finalize", "checkpoint")
+    at = list(inspect.signature(fn).parameters).index(target)
+
+    def path_of(args, kwargs):
+        f = args[at] if at < len(args) else kwargs.get(target)
+        path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+        return path if isinstance(path, str) else None
+
+    def before(args, kwargs):
+        if path_of(args, kwargs) is None:
+            return None  # memory
+        return start() if _loop.here() or loads else start_beside()
+
+    def after(token, args, kwargs, result):
+        if loads and result is not None and not isinstance(result, dict):
+            _ring.drop(token)  # data
+            return
+        path = path_of(args, kwargs)
+        out = {"path": path}
+        try:
+            if os.path.isfile(path):
+                out["bytes"] = os.path.getsize(path)
+        finally:
+            _ring.end(token, out)
+
+    _replace(owner, name, _wrap(fn, before, after, _phase))
+
+
+def _serialization(module):
+    _checkpoint(module, "save", "capture", "f")
+    _checkpoint(module, "load", "restart", "f", True)
+
+
+def _sharded(module):
+    """torch.distributed.checkpoint of torch 2."""
+    for name, event in (("save", "capture"), ("async_save", "capture.async"), ("load", "restart")):
+        _checkpoint(module, name, event, "checkpoint_id", event == "restart")
