@@ -28,7 +28,12 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 	if err := os.WriteFile(torn, data[:len(data)-30], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tested := map[string]bool{"completion": true, "help": true, "watch": true /* ends well */, "top": true /* is tested on a terminal */}
+	tested := map[string]bool{
+		"completion": true, "help": true,
+		"watch": true,                        // ends well
+		"top":   true,                        // is tested on a terminal
+		"run":   true, "run-telemetry": true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
+	}
 	out := filepath.Join(dir, "out")
 	for _, line := range []string{
 		"summary TRACE", "summary TRACE --from +1ms", "info TRACE", "info TRACE --rank 0", "validate TRACE TORN", "events TRACE", "slowest TRACE", "steps TRACE",
