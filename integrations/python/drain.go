@@ -171,6 +171,9 @@ func (d *Drain) finish(p *process, err error) {
 	err = errors.Join(err, p.finish(ctx))
 	p.ring.Close()
 	if err == nil {
+		if alive(p.ring.PID(), p.ring.Ticks()) {
+			d.o.log().Warn("a Python process outlives the command: what it records from now on is lost", "pid", p.ring.PID(), "see", see.Python)
+		}
 		err = ring.Remove(p.ring.Path())
 	}
 	d.mu.Lock()

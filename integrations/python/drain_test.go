@@ -1,11 +1,14 @@
 package python_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +72,8 @@ func read(t *testing.T, dir string) (*run.Job, map[int64]*sink) {
 // ends, and one that still runs at the end.
 func TestDrain(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
-	d, err := python.NewDrain(python.Options{Dir: rings, Out: out, Job: "job", Attempt: 1})
+	var log bytes.Buffer // read after Close
+	d, err := python.NewDrain(python.Options{Dir: rings, Out: out, Job: "job", Attempt: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -131,6 +135,9 @@ with ai:
 	}
 	if err := d.Close(context.Background()); err != nil {
 		t.Error("a second Close:", err)
+	}
+	if want := "pid=" + strconv.Itoa(commands["running"].Process.Pid); strings.Count(log.String(), "outlives") != 1 || !strings.Contains(log.String(), want) {
+		t.Errorf("the log does not say that %s still runs:\n%s", want, log.String())
 	}
 	st := d.Stats()
 	if st.Processes != 3 || st.Spans != 3*3+2 || st.Lost != 0 || st.Bad != 0 || st.Open != 3+2 || len(st.Files) != 3 {
