@@ -217,7 +217,10 @@ func (s *sink) handOn(keep int, end bool) {
 // end was recorded.
 func (s *sink) sort() {
 	slices.SortFunc(s.rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
+		if c := cmp.Compare(a.start, b.start); c != 0 { // nearly always: millions of rows are compared
+			return c
+		}
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
 	})
 	s.rows = slices.CompactFunc(s.rows, func(a, b row) bool { return a.id == b.id && a.start == b.start && a.phase == b.phase })
 }
