@@ -82,6 +82,9 @@ func (a *app) showRings(st *python.Stats, o *importOptions) error {
 	if st.Open > 0 {
 		open = ", " + plural(st.Open, "span") + " had not ended"
 	}
+	if st.Again > 0 {
+		open += ", " + plural(st.Again, "span") + " had been written before and were left out"
+	}
 	a.printf("%s of %s%s\n", plural(st.Spans, "span"), plural(int64(st.Processes), "process"), open)
 	for _, f := range st.Files {
 		a.printf("%s\n", f)

@@ -131,7 +131,7 @@ func (d *Drain) failed(path string, err error) {
 // follow reads a ring until its process is gone, or the drain closes.
 func (d *Drain) follow(p *process) {
 	pause := pollLeast
-	ticked, checked := time.Now(), time.Now()
+	ticked, checked, released := time.Now(), time.Now(), time.Now()
 	var err error
 	for running := true; running && err == nil; {
 		var n int
@@ -151,6 +151,10 @@ func (d *Drain) follow(p *process) {
 		if err == nil && now.Sub(ticked) > beginAfter/2 {
 			ticked = now
 			err = p.tick(now.UnixNano())
+		}
+		if held := p.ring.Held(); err == nil && held > 0 && (now.Sub(released) > releaseEvery || held >= holdMost/2) {
+			released = now
+			err = p.release()
 		}
 		if now.Sub(checked) > aliveEvery {
 			checked = now

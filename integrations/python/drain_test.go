@@ -339,6 +339,29 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
+// What a trace beside it has already is not written again: that of an earlier
+// import, or of a reader that was killed before it gave the slots back.
+func TestImportTwice(t *testing.T) {
+	rings, out := t.TempDir(), t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan.dftracer import ai
+for i in range(100):
+    with ai.compute.forward:
+        with ai.data.item:
+            pass
+`))
+	first, _ := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+	second, files := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+	if first.Spans != 200 || first.Again != 0 || second.Spans != 200 || second.Again != 200 || second.Lost != 0 {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	for _, f := range files {
+		if strings.Contains(text(f), `"name":"item"`) {
+			t.Errorf("%s has spans again", f)
+		}
+	}
+}
+
 func TestUnpack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "client")
 	if err := python.Unpack(dir); err != nil {

@@ -45,6 +45,7 @@ func (o Options) log() *slog.Logger {
 type Stats struct {
 	Processes int   `json:"processes"` // whose rings were read
 	Spans     int64 `json:"spans"`     // read
+	Again     int64 `json:"again"`     // of those, left out: an earlier reader of the ring had written them
 	Lost      int64 `json:"lost"`      // slots that were lost before they were read
 	Bad       int64 `json:"bad"`       // slots and lines that cannot be true
 	Open      int64 `json:"open"`      // spans that had not ended when their process was gone
@@ -60,6 +61,7 @@ func (s *Stats) add(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Spans += p.stats.Spans
+	s.Again += p.stats.Again
 	s.Lost += p.stats.Lost
 	s.Bad += p.stats.Bad
 	s.Open += p.stats.Open

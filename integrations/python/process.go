@@ -32,6 +32,8 @@ type process struct {
 	calls   *calls // nil until the program calls back
 	last    int64  // the latest time in the ring
 
+	written    written // nil for none
+	again      int64   // spans that were among them
 	unfinished node
 	open       int64
 	args       []dftracer.Arg
@@ -83,6 +85,12 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
+	}
+	if !live {
+		var err error
+		if p.written, err = findWritten(r.Path(), o.Out, p.name()); err != nil {
+			return nil, err
+		}
 	}
 	w, err := dftracer.Create(filepath.Join(o.Out, p.name()), &t)
 	if err != nil {
@@ -152,7 +160,7 @@ func (p *process) count() {
 	st := p.ring.Stats()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Spans, p.stats.Lost, p.stats.Bad, p.stats.Open = st.Spans, st.Lost, st.Bad, p.open
+	p.stats.Spans, p.stats.Again, p.stats.Lost, p.stats.Bad, p.stats.Open = st.Spans, p.again, st.Lost, st.Bad, p.open
 	if p.calls != nil {
 		p.stats.Calls = p.calls.n
 	}
@@ -285,6 +293,11 @@ func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.
 // write writes a span below another one, 0 for none.
 func (p *process) write(s *span, parent uint64) {
 	start, end := s.start/1000, s.end/1000
+	if _, ok := p.written[writtenSpan{s.node.key.Cat(), s.node.key.Name(), start, end - start}]; ok {
+		p.again++
+		s.args = nil
+		return
+	}
 	at := dftracer.Span{
 		ID: s.id, TID: s.thread.place(start, end, s.aside), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
 	}
@@ -334,6 +347,24 @@ func (p *process) tick(now int64) error {
 		p.announce(t, open[t], before)
 	}
 	return err
+}
+
+// How often regions of the ring are given back, and how many are kept when the
+// trace cannot be written: 8 MB of shared memory.
+const (
+	releaseEvery = 250 * time.Millisecond
+	holdMost     = 16
+)
+
+// release gives back what was read from the ring once it is in the file, so that
+// a kill of this process loses nothing. A disk that stalls is not waited for long.
+func (p *process) release() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := p.w.FlushContext(ctx); err != nil && p.ring.Held() < holdMost {
+		return nil // the writer reports what goes wrong
+	}
+	return p.ring.Release()
 }
 
 // finish reads the rest of the ring of a process that is gone, or that is left

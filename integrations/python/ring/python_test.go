@@ -4,6 +4,7 @@ package ring_test
 
 import (
 	"bufio"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -139,7 +140,7 @@ func testReader(t *testing.T, settle time.Duration) {
 	o := order{t: t}
 	for running := true; running; {
 		n, err := r.Read(o.take)
-		if err != nil {
+		if err = errors.Join(err, r.Release()); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -225,6 +226,9 @@ func TestStop(t *testing.T) {
 		default:
 			_ = cmd.Process.Signal(syscall.SIGSTOP)
 			if _, err := r.Read(o.take); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Release(); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Process.Signal(syscall.SIGCONT)

@@ -37,6 +37,10 @@ func (r *Ring) Read(take func(*Record)) (n int, err error) {
 			if r.next.activation == last && !r.ended {
 				return 0, nil // the writer is between two uses of a region
 			}
+			if r.next.activation <= r.emptied(last) { // by a reader before this one, which has it
+				r.next = cursor{activation: r.next.activation + 1, region: -1}
+				continue
+			}
 			r.lose(regionSlots)
 			continue
 		}
@@ -61,16 +65,29 @@ func (r *Ring) Finish(take func(*Record)) error {
 	return err
 }
 
-// find looks for the region of the next activation.
+// find looks for the region of the next activation, which has not been emptied.
 func (r *Ring) find() bool {
 	used := min(load(r.head, atUsed), maxRegions)
 	for n := range int(used) {
 		if load(r.head, tableAt+16*n) == r.next.activation {
+			if load(r.head, tableAt+16*n+8) == r.next.activation {
+				return false
+			}
 			r.next.region = n
 			return true
 		}
 	}
 	return false
+}
+
+// emptied is the last activation that a reader has given back.
+func (r *Ring) emptied(last uint64) (most uint64) {
+	for n := range int(min(load(r.head, atUsed), maxRegions)) {
+		if at := load(r.head, tableAt+16*n+8); at <= last {
+			most = max(most, at)
+		}
+	}
+	return most
 }
 
 // current reports whether a region still is in the use that c says.
@@ -230,7 +247,7 @@ func (r *Ring) fill(take func(*Record)) error {
 	return nil
 }
 
-// done gives a region back to the writer, unless a slot of it is waited for.
+// done notes that a region was read, unless a slot of it is waited for.
 func (r *Ring) done(c cursor) {
 	if !r.o.Drain || !r.current(c) {
 		return
@@ -240,14 +257,29 @@ func (r *Ring) done(c cursor) {
 			return
 		}
 	}
-	b := r.regions[c.region]
-	if b == nil {
-		return
+	r.held = append(r.held, c)
+}
+
+// Held is how many regions were read and not given back.
+func (r *Ring) Held() int { return len(r.held) }
+
+// Release gives the regions that were read back to the writer. Call it when what
+// was read is in a file: a reader that is killed before leaves the regions to the
+// next one. Without it the writer goes on in new space.
+func (r *Ring) Release() (err error) {
+	defer guard(&err)()
+	for _, c := range r.held {
+		b := r.regions[c.region]
+		if b == nil || !r.current(c) {
+			continue
+		}
+		for i := range regionSlots {
+			store(b, i*slotSize+atWord, 0)
+		}
+		store(r.head, tableAt+16*c.region+8, c.activation)
 	}
-	for i := range regionSlots {
-		store(b, i*slotSize+atWord, 0)
-	}
-	store(r.head, tableAt+16*c.region+8, c.activation)
+	r.held = r.held[:0]
+	return nil
 }
 
 // slot decodes a slot and calls take.

@@ -22,8 +22,8 @@ var ErrNotRing = errors.New("not a ring of this version")
 
 // Options configures a Ring.
 type Options struct {
-	// Drain gives back to the writer what was read. Without it the file is
-	// only read, as is right for a ring that was left behind.
+	// Drain lets Release give back to the writer what was read. Without it the
+	// file is only read, as is right for a ring that was left behind.
 	Drain bool
 	// Patience is for how long a slot that was taken may stay unwritten while
 	// others are written behind it; then it counts as lost. Zero means ten
@@ -46,6 +46,7 @@ type Ring struct {
 	regions map[int][]byte // mapped, by number
 	next    cursor
 	holes   []hole
+	held    []cursor // regions that were read and not given back
 	chains  chains
 	batch   []byte
 	late    [slotSize]byte

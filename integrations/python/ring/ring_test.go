@@ -67,7 +67,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// A region that was read is empty for the writer, and marked.
+// A region that was read stays as it is until it is released. Then it is empty for
+// the writer, and marked; a later reader does not count it as lost.
 func TestDrained(t *testing.T) {
 	m := newImage(t, 2)
 	for slot := range 8193 {
@@ -76,6 +77,27 @@ func TestDrained(t *testing.T) {
 	r := m.open(ring.Options{Drain: true})
 	if n, err := r.Read(func(*ring.Record) {}); n != 8193 || err != nil {
 		t.Fatalf("%d slots, error %v", n, err)
+	}
+	another := func() ring.Stats {
+		t.Helper()
+		again, err := ring.Open(m.path, ring.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if err := again.Finish(func(*ring.Record) {}); err != nil {
+			t.Fatal(err)
+		}
+		return again.Stats()
+	}
+	if st := another(); st.Spans != 8193 || r.Held() != 1 {
+		t.Fatalf("before the release there are %+v, %d regions held", st, r.Held())
+	}
+	if err := r.Release(); err != nil || r.Held() != 0 {
+		t.Fatalf("%d regions held, error %v", r.Held(), err)
+	}
+	if st := another(); st.Spans != 1 || st.Lost != 0 {
+		t.Fatalf("after the release there are %+v", st)
 	}
 	got, err := os.ReadFile(m.path)
 	if err != nil {
