@@ -362,6 +362,32 @@ for i in range(100):
 	}
 }
 
+// Spans of another process count as none of this one's, though they agree in name
+// and times, and though the number of the one begins like that of the other.
+func TestImportBesideAnotherProcess(t *testing.T) {
+	rings, out := t.TempDir(), t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan import _ring
+n = _ring.name("forward", "compute")
+at = _ring.now()
+for i in range(3):
+    _ring.event(n, at, at)
+`))
+	st, files := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+	if st.Spans != 3 || len(files) != 1 {
+		t.Fatalf("%+v", st)
+	}
+	if err := os.Rename(files[0], strings.TrimSuffix(files[0], ".pfw.gz")+"1.pfw.gz"); err != nil {
+		t.Fatal(err)
+	}
+	if st, _ := importRings(t, python.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
+		t.Errorf("%d spans of another process were taken for its own", st.Again)
+	}
+	if st, _ := importRings(t, python.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
+		t.Errorf("%d of 3 equal spans were known", st.Again)
+	}
+}
+
 func TestUnpack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "client")
 	if err := python.Unpack(dir); err != nil {

@@ -87,10 +87,7 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 		return nil, err
 	}
 	if !live {
-		var err error
-		if p.written, err = findWritten(r.Path(), o.Out, p.name()); err != nil {
-			return nil, err
-		}
+		p.written = findWritten(r.Path(), o.Out, p.name(), r.PID())
 	}
 	w, err := dftracer.Create(filepath.Join(o.Out, p.name()), &t)
 	if err != nil {
@@ -293,7 +290,7 @@ func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.
 // write writes a span below another one, 0 for none.
 func (p *process) write(s *span, parent uint64) {
 	start, end := s.start/1000, s.end/1000
-	if _, ok := p.written[writtenSpan{s.node.key.Cat(), s.node.key.Name(), start, end - start}]; ok {
+	if p.written != nil && p.written.take(writtenSpan{s.node.key.Cat(), s.node.key.Name(), start, end - start}) {
 		p.again++
 		s.args = nil
 		return
