@@ -1,0 +1,234 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// children lists the processes that a process started.
+func children(pid int) (pids []int) {
+	list, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range list {
+		text, err := os.ReadFile(path)
+		_, after, ok := strings.Cut(string(text), ") ")
+		fields := strings.Fields(after)
+		if err != nil || !ok || len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
+			continue
+		}
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		pids = append(pids, child)
+	}
+	return pids
+}
+
+// helperOf finds the telemetry process.
+func helperOf(t *testing.T, pid int) (helper int) {
+	t.Helper()
+	eventually(t, "the telemetry process", func() bool {
+		for _, child := range children(pid) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			if bytes.Contains(line, []byte(helperCommand)) {
+				helper = child
+			}
+		}
+		return helper != 0
+	})
+	return helper
+}
+
+// Killing trainspan run leaves the job alone, and the files are completed.
+func TestRunIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "echo ready; read x < go; echo went on > result; runjob train 20 0; runjob send grpc 5")
+	if err := unix.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	s.expect("ready")
+	helper := helperOf(t, s.Process.Pid)
+	if err := s.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Process.Wait(); err != nil { // the job holds the streams
+		t.Fatal(err)
+	}
+	if r, _ := theRun(t, dir); r.State != rundir.Running {
+		t.Errorf("run.json says %+v", r)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
+	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on\n" {
+		t.Errorf("the job wrote %q, %v", text, err)
+	}
+	r, at := theRun(t, dir)
+	if r.State != rundir.Ended || r.EndedBy != rundir.ByUnknown || r.OTLP == nil || r.OTLP.Spans-r.OTLP.Own != 6 || len(r.Processes) == 0 {
+		t.Errorf("run.json says %+v", r)
+	}
+	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
+	if len(traces) != 3 { // of the job, by OTLP, resources
+		t.Errorf("the traces are %v", traces)
+	}
+	for _, path := range traces {
+		dftest.Check(t, path)
+	}
+}
+
+// When all of trainspan run is killed, the job goes on recording, and an import of
+// the directory brings it in.
+func TestRunAndItsTelemetryAreKilled(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := t.TempDir()
+	const program = `
+from trainspan.dftracer.logger import ai
+import sys
+@ai.compute.forward
+def forward(): pass
+for i in range(10): forward()
+print("ready", flush=True)
+open("go").read()
+for i in range(10): forward()
+open("result", "w").write("went on")
+`
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := prepare(t, dir, "--", python, "train.py")
+	s.begin()
+	s.expect("ready")
+	helper := helperOf(t, s.Process.Pid)
+	r, at := theRun(t, dir)
+	for _, pid := range []int{s.Process.Pid, helper} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(s.Path, args...)
+		cmd.Dir, cmd.Env = dir, s.Env
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if out, status := run("import", at); status != 1 || !strings.Contains(out, "still writes it") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the job", func() bool {
+		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, path := range list {
+			if to, err := os.Readlink(path); err == nil && to == dir {
+				return false
+			}
+		}
+		return true
+	})
+	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on" {
+		t.Errorf("the job wrote %q, %v", text, err)
+	}
+	if out, status := run("import", filepath.Join(dir, rundir.Root)); status != 0 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
+	found := 0
+	for _, path := range traces {
+		if filepath.Base(path) != "resources.pfw.gz" {
+			found += forwards(t, path)
+		}
+	}
+	if found != 20 {
+		t.Errorf("%d spans are in %v", found, traces)
+	}
+	for _, folder := range filepath.SplitList(r.Ring) {
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("%s is left", folder)
+		}
+	}
+}
+
+// forwards counts the forward spans of a trace that may be cut off.
+func forwards(t *testing.T, path string) (n int) {
+	t.Helper()
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			return n
+		}
+		if ev.Phase == dftracer.PhaseComplete && ev.Name == "forward" {
+			n++
+		}
+	}
+}
+
+// Killing the telemetry process leaves everything else alone.
+func TestRunWithoutItsTelemetryProcess(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "--otlp", "--", "runjob", "signals", "1")
+	s.begin()
+	s.expect("ready")
+	if err := syscall.Kill(helperOf(t, s.Process.Pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "word of it", func() bool {
+		if err := s.Process.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case line := <-s.lines:
+			return line == "user defined signal 1"
+		case <-time.After(time.Second):
+			return false
+		}
+	})
+	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+}

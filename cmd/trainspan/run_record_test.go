@@ -1,0 +1,282 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// Restarts are attempts of one job, and what they repeat is lost work.
+func TestRunAttempts(t *testing.T) {
+	dir := t.TempDir()
+	for i, args := range [][]string{{"10", "0"}, {"10", "5"}, {"10", "15"}} {
+		s := prepare(t, dir, append([]string{"--name", "job", "--", "runjob", "train"}, args...)...)
+		if status := s.finish(); status != 0 {
+			t.Fatalf("start %d: status %d: %s", i, status, s.err.String())
+		}
+		if i == 2 && (!strings.Contains(s.err.String(), "lost 5 steps") || !strings.Contains(s.err.String(), "ATTEMPTS")) {
+			t.Errorf("the report is %s", s.err.String())
+		}
+	}
+	for i := range 3 {
+		r, at := theRun(t, filepath.Join(dir, rundir.Root, "job", fmt.Sprintf("attempt-%d", i)))
+		if r.Attempt != i || r.Name != "job" {
+			t.Errorf("attempt %d: run.json says %+v", i, r)
+		}
+		for _, name := range []string{"trace.pfw.gz", "telemetry.jsonl", "resources.pfw.gz", "report.html"} {
+			if _, err := os.Stat(filepath.Join(at, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	s := prepare(t, dir, "--name", "job", "--attempt", "1", "--quiet", "--", "true")
+	if status := s.finish(); status != 0 {
+		t.Fatalf("status %d: %s", status, s.err.String())
+	}
+	joined, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-1", "*", rundir.FileName))
+	if len(joined) != 2 {
+		t.Errorf("attempt 1 has %v", joined)
+	}
+}
+
+// Processes of one start of a launcher share an attempt; another start has its own.
+func TestRunJoinsByJobID(t *testing.T) {
+	dir := t.TempDir()
+	start := func(env ...string) *started {
+		s := prepare(t, dir, "--name", "job", "--quiet", "--no-resources", "--", "true")
+		s.Env = append(s.Env, env...)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	attempts := func() map[string]int {
+		n := make(map[string]int)
+		paths, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-*", "*", rundir.FileName))
+		for _, path := range paths {
+			n[filepath.Base(filepath.Dir(filepath.Dir(path)))]++
+		}
+		return n
+	}
+	for _, env := range [][]string{{"SLURM_JOB_ID=7"}, {"SLURM_JOB_ID=7", "SLURM_RESTART_COUNT=1"}, {"SLURM_JOB_ID=8"}} {
+		var all []*started
+		for rank := range 4 {
+			all = append(all, start(append(env, fmt.Sprintf("SLURM_PROCID=%d", rank), "SLURM_NTASKS=4")...))
+		}
+		for _, s := range all {
+			if err := s.Wait(); err != nil {
+				t.Errorf("%v: %s", err, s.err.String())
+			}
+		}
+	}
+	if got := fmt.Sprint(attempts()); got != "map[attempt-0:4 attempt-1:4 attempt-2:4]" {
+		t.Errorf("attempts are %s", got)
+	}
+}
+
+// Under another trainspan run there is only that one.
+func TestRunNested(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--", "trainspan", "run", "--", "trainspan", "run", "sh", "-c", "exit 6")
+	if status := s.finish(); status != 6 {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	theRun(t, dir)
+}
+
+// Spans come in by either protocol, and a job of this library is not counted twice.
+func TestRunReceivesOTLP(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "runjob send http 5; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=${OTEL_EXPORTER_OTLP_TRACES_ENDPOINT%/v1/traces} runjob send grpc 7; runjob train 10 0")
+	if status := s.finish(); status != 0 {
+		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	r, at := theRun(t, dir)
+	if o := r.OTLP; o == nil || o.Own == 0 || o.Spans != 6+8+o.Own || o.Refused+o.Rejected != 0 {
+		t.Errorf("run.json says %+v", r.OTLP)
+	}
+	steps := make(map[int]int)
+	paths, _ := filepath.Glob(filepath.Join(at, "otlp-*.pfw.gz"))
+	for _, path := range paths {
+		steps[dftest.Check(t, path).Counts["pipeline/train.iteration/X"]]++
+	}
+	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has its own file, though they do not say who they are
+		t.Errorf("%v have %v steps", paths, steps)
+	}
+	own, _ := filepath.Glob(filepath.Join(at, "trace*.pfw.gz"))
+	if len(own) != 1 {
+		t.Errorf("the job's own files are %v", own)
+	}
+	if strings.Contains(s.err.String(), "telemetry lost") {
+		t.Errorf("it says %s", s.err.String())
+	}
+}
+
+// What is received goes on to the user's backend, with its headers, counted.
+func TestRunForwards(t *testing.T) {
+	var spans atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var req collectorpb.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &req) != nil || r.Header.Get("Authorization") != "token" || r.URL.Path != "/v1/traces" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		for _, rs := range req.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				spans.Add(int64(len(ss.GetSpans())))
+			}
+		}
+	}))
+	defer backend.Close()
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--forward", backend.URL, "--", "sh", "-c", "runjob send http 5; runjob train 3 0")
+	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_HEADERS=authorization=token")
+	if status := s.finish(); status != 0 {
+		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	r, _ := theRun(t, dir)
+	if f := r.Forward; f == nil || f.Lost != 0 || f.Sent != f.Spans || f.Sent != r.OTLP.Spans || f.Sent != spans.Load() || f.Sent <= 6 {
+		t.Errorf("run.json says %+v of %+v, the backend got %d", r.Forward, r.OTLP, spans.Load())
+	}
+	backend.Close()
+	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 spans were not sent on") {
+		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+}
+
+// Profiler files of this start are imported, those of earlier ones are not.
+func TestRunImportsProfiles(t *testing.T) {
+	dir := t.TempDir()
+	const profile = `{"schemaVersion":1,"traceEvents":[
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","pid":100,"tid":100,"ts":1778000000000000,"dur":1000,"args":{"External id":1}},
+{"ph":"X","cat":"cpu_op","name":"aten::add","pid":100,"tid":100,"ts":1778000000000100,"dur":10,"args":{"External id":2}}
+],"traceName":"x"}`
+	prof := filepath.Join(dir, "prof")
+	if err := os.Mkdir(prof, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(prof, "old.pt.trace.json")
+	for n, path := range []string{old, filepath.Join(dir, "new")} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, profile, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if past := time.Now().Add(-time.Hour); os.Chtimes(old, past, past) != nil {
+		t.Fatal("the date of a file cannot be set")
+	}
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json")
+	if status := s.finish(); status != 0 || s.err.Len() != 0 {
+		t.Fatalf("status %d: %s", status, s.err.String())
+	}
+	_, at := theRun(t, dir)
+	counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts
+	if counts["pipeline/train.iteration/X"] != 1 {
+		t.Errorf("counts are %v", counts)
+	}
+	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
+		t.Errorf("%v were left in the directory of the profiler", left)
+	}
+}
+
+// Python's own http sends JSON.
+func TestRunReceivesFromPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	const program = `
+import json, os, time, urllib.request
+now = time.time_ns()
+span = lambda i, name, a, b, parent, attrs: dict(traceId="5b8efff798038103d269b633813fc60c", spanId="%016x" % i, parentSpanId=parent, name=name,
+    kind=1, startTimeUnixNano=str(a), endTimeUnixNano=str(b), attributes=attrs)
+step = lambda i: [{"key": "rl.step", "value": {"intValue": str(i)}}]
+spans = [span(1, "rl.sft.job", now - 10**9, now, "", [])]
+spans += [span(2 + i, "rl.sft.step", now - 10**9 + i * 10**8, now - 10**9 + (i + 1) * 10**8, "%016x" % 1, step(i)) for i in range(9)]
+body = {"resourceSpans": [{"resource": {"attributes": [{"key": "nv.dl.rank", "value": {"stringValue": "3"}}]},
+    "scopeSpans": [{"scope": {"name": "nemo_rl"}, "spans": spans}]}]}
+request = urllib.request.Request(os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], json.dumps(body).encode(), {"Content-Type": "application/json"})
+print(urllib.request.urlopen(request).read().decode())
+`
+	dir := t.TempDir()
+	s := prepare(t, dir, "--otlp", "--quiet", "--", python, "-c", program)
+	if status := s.finish(); status != 0 || s.out.String() != "{}\n" {
+		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	_, at := theRun(t, dir)
+	paths, _ := filepath.Glob(filepath.Join(at, "otlp-*.pfw.gz"))
+	if len(paths) != 1 {
+		t.Fatalf("the files are %v", paths)
+	}
+	steps := 0
+	for _, ev := range dftest.Events(t, paths[0]) {
+		if a, ok := ev.Arg("step"); ok && ev.Name == "train.iteration" && a.Kind() == dftracer.KindInt {
+			steps++
+		}
+	}
+	if steps != 9 {
+		t.Errorf("%d steps", steps)
+	}
+}
+
+// Counters of every process are in the trace of resources.
+func TestRunSamplesResources(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "runjob grow 50; sleep 2.5; exit 0")
+	if status := s.finish(); status != 0 {
+		t.Fatalf("status %d: %s", status, s.err.String())
+	}
+	r, at := theRun(t, dir)
+	names := make(map[string]int)
+	for _, ev := range dftest.Events(t, filepath.Join(at, "resources.pfw.gz")) {
+		if ev.Phase == dftracer.PhaseCounter {
+			names[ev.Name]++
+		}
+	}
+	if names["cpu"] == 0 || names["memory"] == 0 || names["page_faults"] == 0 {
+		t.Errorf("counters are %v", names)
+	}
+	if len(r.Processes) == 0 || r.Processes[0].Program != "sh" {
+		t.Errorf("processes are %+v", r.Processes)
+	}
+}
+
+// Out of memory in a control group is recorded as such.
+func TestRunOutOfMemory(t *testing.T) {
+	group := filepath.Join("/sys/fs/cgroup", fmt.Sprintf("trainspan-test-%d", os.Getpid()))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skipf("no control group can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = os.Remove(group) })
+	if err := os.WriteFile(filepath.Join(group, "memory.max"), []byte("120M"), 0); err != nil {
+		t.Skipf("memory cannot be limited here: %v", err)
+	}
+	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0)
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--", "runjob", "grow", "400")
+	s.Path, s.Args = "/bin/sh", append([]string{"sh", "-c", "echo $$ > " + group + `/cgroup.procs && exec "$@"`, "sh"}, s.Args...)
+	if status := s.finish(); status != 128+9 {
+		t.Skipf("status %d: the limit has no effect here: %s", status, s.err.String())
+	}
+	if r, _ := theRun(t, dir); r.EndedBy != rundir.ByMemory || r.OOMKills < 1 {
+		t.Errorf("run.json says %+v", r)
+	}
+}
