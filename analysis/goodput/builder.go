@@ -14,12 +14,11 @@ import (
 // memory is bounded: very many spans are sorted in a temporary file. It is not
 // safe for concurrent use.
 type Builder struct {
+	categories
 	proc    Process
 	rows    rowStore
 	first   int64 // the earliest start
 	count   int   // of iterations, copies included
-	names   map[string]what
-	table   []Category
 	saves   []save
 	loads   []save
 	threads []int64 // of the training loops
@@ -30,11 +29,7 @@ type Builder struct {
 
 // NewBuilder returns a builder for one process.
 func NewBuilder(p Process) *Builder {
-	b := &Builder{proc: p, first: run.NoEnd, names: make(map[string]what)}
-	for k := range kindCount {
-		b.table = append(b.table, fixed[k])
-	}
-	return b
+	return &Builder{proc: p, first: run.NoEnd, categories: newCategories()}
 }
 
 // Span adds a span. It copies what it needs.
@@ -76,24 +71,6 @@ func (b *Builder) thread(s *run.Span, isLoop bool) {
 		return
 	}
 	b.threads = append(b.threads, s.Thread)
-}
-
-// custom gives the category of a span that is not a standard one.
-func (b *Builder) custom(name string) what {
-	if w, ok := b.names[name]; ok {
-		return w
-	}
-	c := customPrefix + Category(name)
-	if len(b.names) >= maxCustom {
-		if w, ok := b.names[""]; ok {
-			return w
-		}
-		name, c = "", customRest
-	}
-	w := what(len(b.table))
-	b.table = append(b.table, c)
-	b.names[name] = w
-	return w
 }
 
 // Saved adds a checkpoint that was saved successfully at a time and holds

@@ -24,8 +24,7 @@ type Live struct {
 	opts  LiveOptions
 	s     sweep
 	slots []liveSlot
-	names map[string]what
-	table []Category
+	categories
 	spent []int64 // by what, without iterations
 
 	steps   []liveStep // open iterations, by what
@@ -121,11 +120,8 @@ func NewLive(o LiveOptions) (*Live, error) {
 		o.History = 2 * time.Hour
 	}
 	l := &Live{
-		opts: o, names: make(map[string]what), first: run.Unknown, ended: run.NoEnd,
+		opts: o, categories: newCategories(), first: run.Unknown, ended: run.NoEnd,
 		loop: run.Unknown, saved: run.Unknown,
-	}
-	for k := range kindCount {
-		l.table = append(l.table, fixed[k])
 	}
 	l.spent = make([]int64, len(l.table), len(l.table)+maxCustom+1)
 	l.s.reset(o.Start)
@@ -189,7 +185,9 @@ func (l *Live) Start(s *LiveSpan) Handle {
 	case kindIteration:
 		w = l.step(s.Step)
 	case kindCustom:
-		w = l.custom(s.Name)
+		if w = l.custom(s.Name); int(w) == len(l.spent) {
+			l.spent = append(l.spent, 0)
+		}
 	case kindCompute:
 		result, w = kindIteration, what(kindIteration)
 		if parent != nil && parent.kind != kindOther {
@@ -305,24 +303,6 @@ func (l *Live) finished(w what, end int64) {
 	if st.number >= 0 && st.number <= l.saved {
 		l.saved = st.number - 1 // run again: the checkpoint's own may be gone
 	}
-}
-
-// custom gives the category of a span that is not a standard one.
-func (l *Live) custom(name string) what {
-	if w, ok := l.names[name]; ok {
-		return w
-	}
-	c := customPrefix + Category(name)
-	if len(l.names) >= maxCustom {
-		if w, ok := l.names[""]; ok {
-			return w
-		}
-		name, c = "", customRest
-	}
-	w := what(len(l.table))
-	l.table, l.spent = append(l.table, c), append(l.spent, 0)
-	l.names[name] = w
-	return w
 }
 
 // begin notes a training loop, and undoes what it will run again.
