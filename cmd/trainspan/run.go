@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
+	"github.com/trainspan/trainspan/integrations/python"
 )
 
 // helperCommand is the command of the telemetry process, which is no command
@@ -91,6 +94,11 @@ func newRunTelemetry(a *app) *cobra.Command {
 func (a *app) runCommand(args []string, set session.Settings) error {
 	if set.Attempt < -1 {
 		return usage("--attempt %d: give a number from 0", set.Attempt)
+	}
+	for _, phase := range slices.Concat(set.Only, set.Without) {
+		if known := python.Phases(); !slices.Contains(known, phase) {
+			return usage("%q is no phase of PyTorch; there are %s", phase, strings.Join(known, ", "))
+		}
 	}
 	path, status, err := launch.Find(args[0])
 	if err != nil {

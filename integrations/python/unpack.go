@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -14,6 +15,26 @@ var client embed.FS
 
 // site is the folder of what stands beside the package in PYTHONPATH.
 const site = "trainspan_site/"
+
+// phaseList finds the names in the client, which alone has the list.
+var phaseList = regexp.MustCompile(`(?s)\nPHASES = \((.*?)\n\)`)
+
+// Phases are the phases of PyTorch that can be switched on and off, in the client's
+// order: the words for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
+func Phases() (names []string) {
+	text, err := client.ReadFile("trainspan/_hooks.py")
+	if err != nil {
+		return nil
+	}
+	list := phaseList.FindSubmatch(text)
+	if list == nil {
+		return nil
+	}
+	for name := range strings.FieldsFuncSeq(string(list[1]), func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+		names = append(names, name)
+	}
+	return names
+}
 
 // Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
 // the package trainspan. The folder is made if it is missing, and nobody else
