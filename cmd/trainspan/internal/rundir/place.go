@@ -111,16 +111,19 @@ const (
 // startOf reads whose attempt a folder is. Its maker may be about to write it.
 func startOf(dir string) string {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		// In this order, because whoever has a start writes it before anything
+		// else: what is seen in the folder before no start can be read was put
+		// there by one without.
+		entries, listed := os.ReadDir(dir)
 		text, err := os.ReadFile(filepath.Join(dir, startFile))
 		if err == nil {
 			return string(bytes.TrimSuffix(text, []byte("\n")))
 		}
-		info, err := os.Stat(dir)
-		if err != nil || time.Since(info.ModTime()) > justMade || time.Since(began) > waitStart {
+		if listed != nil || len(entries) > 0 && !onlyTemporary(entries) {
 			return ""
 		}
-		// Whatever stands in the folder was put there by a start without a name.
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 && !onlyTemporary(entries) {
+		info, err := os.Stat(dir)
+		if err != nil || time.Since(info.ModTime()) > justMade || time.Since(began) > waitStart {
 			return ""
 		}
 	}
