@@ -22,7 +22,7 @@ var phaseList = regexp.MustCompile(`(?s)\nPHASES = \((.*?)\n\)`)
 // Phases are the phases of PyTorch that can be switched on and off, in the client's
 // order: the words for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 func Phases() (names []string) {
-	text, err := client.ReadFile("trainspan/_hooks.py")
+	text, err := client.ReadFile("trainspan_torch/__init__.py")
 	if err != nil {
 		return nil
 	}
@@ -37,8 +37,8 @@ func Phases() (names []string) {
 }
 
 // Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
-// the package trainspan. The folder is made if it is missing, and nobody else
-// can read it.
+// the packages trainspan and trainspan_torch. The folder is made if it is
+// missing, and nobody else can read it.
 func Unpack(dir string) error {
 	err := fs.WalkDir(client, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

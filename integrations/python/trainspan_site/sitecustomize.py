@@ -24,11 +24,11 @@ def _start():
 
     ran = {__file__}
     try:
-        from trainspan import _hooks
+        import trainspan_torch
 
-        ran = _hooks.customized
+        ran = trainspan_torch.customized
         ran.add(__file__)
-        _hooks.install()
+        trainspan_torch.install()
     except Exception:
         pass
     try:

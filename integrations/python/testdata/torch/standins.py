@@ -9,8 +9,8 @@ import types
 
 import torch
 
-from trainspan import _torch
-from trainspan._device import Device
+from trainspan_torch import hooks
+from trainspan_torch.device import Device
 
 # A device: its stream works 3 ms on each forward, and begins where the host is,
 # or when the work before is done.
@@ -56,8 +56,8 @@ class Net(torch.nn.Linear):
         return super().forward(x)
 
 
-_torch._device = Device(Cuda)
-_torch._loop.on_close = _torch._device.collect
+hooks._device = Device(Cuda)
+hooks._loop.on_close = hooks._device.collect
 net = Net(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(20):
@@ -65,9 +65,9 @@ for _ in range(20):
     net(torch.zeros(1, 2)).sum().backward()
     optimizer.step()
 time.sleep(0.1)
-_torch._device.collect()
-assert not _torch._device.pending and len(_torch._device.free) < 200
-_torch._device = _torch._loop.on_close = None
+hooks._device.collect()
+assert not hooks._device.pending and len(hooks._device.free) < 200
+hooks._device = hooks._loop.on_close = None
 
 # Hooks of torch 2 around the step of every optimizer.
 module = types.ModuleType("torch.optim.optimizer")
@@ -95,7 +95,7 @@ class Optimizer:
 
 
 module.Optimizer = Optimizer
-_torch._optimizer(module)
+hooks._optimizer(module)
 for _ in range(5):
     Optimizer(Optimizer()).step()
 retried = Optimizer()
@@ -107,10 +107,10 @@ retried.step()
 retried.zero_grad()
 
 # While torch.compile traces, a hook is nothing but a call.
-_torch._compiling = lambda: True
+hooks._compiling = lambda: True
 net(torch.zeros(1, 2)).sum().backward()
 Optimizer().step()
-_torch._compiling = bool
+hooks._compiling = bool
 
 # torch.distributed.checkpoint of torch 2 is loaded after torch.
 with tempfile.TemporaryDirectory() as folder:

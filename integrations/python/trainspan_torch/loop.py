@@ -17,7 +17,7 @@ import time
 import weakref
 from threading import get_ident
 
-from . import _ring
+from trainspan import _ring
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
 _NAMES = {

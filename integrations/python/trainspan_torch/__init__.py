@@ -71,13 +71,13 @@ def install(environ=os.environ):
     global _finder
     if _finder is not None or environ.get("TRAINSPAN_TORCH", "1").strip().lower() in ("0", "false", "no", "off"):
         return
-    from . import _torch
+    from . import hooks
 
     on, unknown = phases(environ)
-    watched = _torch.watched(on, unknown)
+    watched = hooks.watched(on, unknown)
     _finder = _Finder(watched)
     for name in list(watched):
         module = sys.modules.get(name)
         if module is not None and not getattr(module.__spec__, "_initializing", False):
-            _torch.late(module, watched.pop(name))
+            hooks.late(module, watched.pop(name))
     sys.meta_path.insert(0, _finder)

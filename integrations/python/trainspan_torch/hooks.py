@@ -11,8 +11,10 @@ import os
 import sys
 from threading import get_ident, local
 
-from . import _ring
-from ._loop import Loop
+from trainspan import _ring
+
+from .device import Device
+from .loop import Loop
 
 
 class _Busy(local):
@@ -80,12 +82,9 @@ def _loaded(torch):
     global _compiling, _device
     _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     _loop.grad = torch.is_grad_enabled
-    if "device" in _on:
-        from ._device import Device
-
-        if torch.cuda.is_available():
-            _device = Device(torch.cuda)
-            _loop.on_close = _device.collect
+    if "device" in _on and torch.cuda.is_available():
+        _device = Device(torch.cuda)
+        _loop.on_close = _device.collect
 
 
 def _identify():

@@ -9,7 +9,7 @@ times on the host's axis.
 
 from collections import deque
 
-from . import _ring
+from trainspan import _ring
 
 PENDING = 256  # pairs of events that wait; beyond, phases go unmeasured
 LANE = 1 << 30  # the number of the device's thread in the trace
