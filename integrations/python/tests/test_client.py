@@ -180,6 +180,11 @@ class On(unittest.TestCase):
             f.update(epoch=1, args={"x": TagValue(2.5, TagDType.FLOAT)}).flush()
         log.finalize()
 
+    def test_what_is_not_there(self):
+        with self.assertRaisesRegex(ImportError, "trainspan has no Dynamo: see docs/python.md"):
+            from trainspan.dftracer import Dynamo  # noqa: F401
+        self.assertFalse(hasattr(self.dft, "anything_else"))
+
 
 if __name__ == "__main__":
     unittest.main()

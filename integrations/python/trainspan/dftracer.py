@@ -456,9 +456,7 @@ def trace_handler(prof):
 
 def __getattr__(name):
     if name in ("Dynamo", "dynamo", "create_backend"):
-        from . import _dynamo
-
-        return getattr(_dynamo, name)
+        raise ImportError("trainspan has no %s: see docs/python.md#what-is-not-there" % name)
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
