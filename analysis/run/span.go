@@ -52,6 +52,10 @@ type Span struct {
 	// their waits; zero where no profiler recorded it.
 	Device, DeviceComm int64
 
+	// Launch is when the host asked for what a device did in this span, zero
+	// where that is not recorded. Start and End are the device's then.
+	Launch int64
+
 	// Thread is the thread or lane, zero when it is not known.
 	Thread int64
 

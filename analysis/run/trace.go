@@ -34,6 +34,7 @@ const (
 	argExperts    = "expert_group"
 	argDevice     = "device_us"
 	argDeviceComm = "device_comm_us"
+	argLag        = "lag_us"
 	catComm       = "comm"
 )
 

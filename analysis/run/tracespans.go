@@ -110,6 +110,10 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.Device = nanoseconds(a)
 	case argDeviceComm:
 		s.DeviceComm = nanoseconds(a)
+	case argLag:
+		if s.Cat == "device" {
+			s.Launch = s.Start - nanoseconds(a)
+		}
 	case argRole, argStage, argPPRank, argExperts:
 		if hasRole(s.Name) {
 			s.addRole(a.Key, a.Text())

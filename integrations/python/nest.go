@@ -266,7 +266,7 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 		open.id = p.settle(t, depth)
 		if t.began(open.start) < 0 {
 			t.known = append(t.known, open)
-			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: both(p.arguments(open.node, open.start, 0, nil), l.args)}, parent))
+			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: both(p.arguments(open.node, open.start, p.args[:0], nil), l.args)}, parent))
 		}
 		parent = open.id
 	}

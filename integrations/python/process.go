@@ -205,7 +205,7 @@ func (p *process) take(r *ring.Record) {
 	case ring.KindBegin:
 		p.begin(t, span{node: n, start: r.Start, args: appendObject(nil, r.Args)}, r.Depth)
 	case ring.KindPoint:
-		p.end(t, span{node: n, start: r.Start, end: r.Start, thread: t, args: p.arguments(n, r.Start, 0, r.Args)}, r.Depth, false)
+		p.end(t, span{node: n, start: r.Start, end: r.Start, thread: t, args: p.arguments(n, r.Start, p.args[:0], r.Args)}, r.Depth, false)
 	case ring.KindPosition:
 		if n != nil {
 			n.update(r.Epoch, r.Value, nil)
@@ -230,7 +230,11 @@ func (p *process) take(r *ring.Record) {
 // span takes a span that ended.
 func (p *process) span(t *thread, n *node, r *ring.Record) {
 	n.over(t, r.Start)
-	args := p.arguments(n, r.Start, r.Value, r.Args)
+	asked := r.Start
+	if r.Thread.Lane {
+		asked -= r.Value
+	}
+	args := p.arguments(n, asked, appendValue(p.args[:0], n, r), r.Args)
 	if r.Failed {
 		args = append(args, dftracer.String("otel.status_code", "ERROR"))
 	}
@@ -247,24 +251,31 @@ func (d *node) over(t *thread, start int64) {
 	}
 }
 
-// arguments are those of a span: where the training stood, the count, what the
-// node was given, and the span's own, which win.
-func (p *process) arguments(n *node, start, count int64, own []byte) []dftracer.Arg {
-	epoch, step := p.places.at(start)
+// appendValue appends what the value of a span stands for.
+func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
+	switch {
+	case r.Value <= 0:
+		return dst
+	case r.Thread.Lane: // of a device, which came to it later
+		return append(dst, dftracer.Int("background", 1), dftracer.Float("lag_us", float64(r.Value)/1000))
+	case n.key.Cat() == "pipeline" && strings.HasSuffix(n.key.Name(), ".iteration"):
+		return append(dst, dftracer.Int("samples", r.Value))
+	}
+	return append(dst, dftracer.Int("count", r.Value))
+}
+
+// arguments are those of a span that was asked for at a time: where the training
+// stood then, the first ones, what the node was given, and the span's own, which
+// win.
+func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
+	epoch, step := p.places.at(asked)
 	if n.epoch >= 0 {
 		epoch = n.epoch
 	}
 	if n.step >= 0 {
 		step = n.step
 	}
-	rest := p.args[:0]
-	if count > 0 {
-		key := "count"
-		if n.key.Cat() == "pipeline" && strings.HasSuffix(n.key.Name(), ".iteration") {
-			key = "samples" // of an iteration
-		}
-		rest = append(rest, dftracer.Int(key, count))
-	}
+	rest := first
 	for _, a := range n.args {
 		rest = upsert(rest, a)
 	}

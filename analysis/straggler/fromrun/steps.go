@@ -28,12 +28,13 @@ type row struct {
 	id         uint64
 	start, end int64 // end is run.NoEnd without one
 	number     int64 // of an iteration, or of that a collective belongs to
-	amount     int64 // tokens of an iteration; device time of another span, without collectives
+	amount     int64 // tokens of an iteration; when the device was asked; device time of another span, without collectives
 	parent     uint64
 	thread     int64
 	group      uint16 // index of the name
 	phase      straggler.Phase
 	iteration  bool
+	device     bool // what a device did
 	moved      bool // handed on with another iteration than the one it began in
 }
 
@@ -53,6 +54,10 @@ type sink struct {
 	counted    bool // the numbers of iterations are of no use
 	last       int64
 	step       straggler.Step
+	devices    bool             // it is recorded what the device did
+	device     []straggler.Span // that of the step
+	spans      []straggler.Span // a spare buffer
+	busy       int64            // until when the device was with the steps before
 }
 
 // Steps are those of one process, once its sink is closed.
@@ -78,11 +83,15 @@ func (s *sink) Span(sp *run.Span) {
 	s.role = max(s.role, sp.Role) // whichever came first
 	iteration := sp.Name == spans.TrainingIteration
 	phase, ok := phaseOf(sp)
-	if !ok && !iteration || sp.Background && phase != straggler.Communication {
+	if sp.Launch == 0 && (!ok && !iteration || sp.Background && phase != straggler.Communication) {
 		return
 	}
 	if sp.Start < s.until {
 		s.late++
+		return
+	}
+	if sp.Launch != 0 {
+		s.add(s.launched(sp))
 		return
 	}
 	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: sp.Tokens, parent: sp.Parent, thread: sp.Thread, phase: phase, iteration: iteration}
@@ -92,6 +101,10 @@ func (s *sink) Span(sp *run.Span) {
 	if phase == straggler.Communication && !iteration {
 		r.group = s.group(sp)
 	}
+	s.add(r)
+}
+
+func (s *sink) add(r row) {
 	s.rows = append(s.rows, r)
 	if len(s.rows) >= maxRows {
 		s.handOn(keepRows, false)
@@ -248,14 +261,17 @@ func (s *sink) number(its []row) {
 // in another one, by the index of the iteration: the host goes on to the next
 // while the device works. What belongs to no iteration at hand is left out.
 func (s *sink) assign(its []row) map[int][]int {
+	out := make(map[int][]int)
+	if s.devices {
+		s.assignDevice(its, out)
+	}
 	of := make(map[int64]int, len(its))
 	for i := range its {
 		if i > 0 && its[i].number <= its[i-1].number {
-			return nil // the numbers start again: they do not say which
+			return out // the numbers start again: they do not say which
 		}
 		of[its[i].number] = i
 	}
-	var out map[int][]int
 	at := 0
 	for i := range s.rows {
 		r := &s.rows[i]
@@ -270,9 +286,6 @@ func (s *sink) assign(its []row) map[int][]int {
 			continue // of a step to come
 		}
 		if r.moved = true; ok {
-			if out == nil {
-				out = make(map[int][]int)
-			}
 			out[to] = append(out[to], i)
 		}
 	}
@@ -296,7 +309,7 @@ func (s *sink) promote() {
 // emit hands on one step with the spans from index next that begin before its
 // end and with others, and returns the index of the first one that does not.
 func (s *sink) emit(it *row, next int, others []int) int {
-	s.step = straggler.Step{Number: it.number, Tokens: it.amount, Spans: s.step.Spans[:0]}
+	s.open(it.number, it.amount)
 	for ; next < len(s.rows) && s.rows[next].start < it.end; next++ {
 		if !s.rows[next].moved {
 			s.take(&s.rows[next], it)
@@ -305,8 +318,7 @@ func (s *sink) emit(it *row, next int, others []int) int {
 	for _, i := range others {
 		s.take(&s.rows[i], it)
 	}
-	s.promote()
-	s.state.Add(&s.step)
+	s.done()
 	if it.end != run.NoEnd {
 		s.any = true
 		s.iterations = append(s.iterations, Iteration{Step: it.number, Start: it.start, End: it.end})
@@ -317,6 +329,19 @@ func (s *sink) emit(it *row, next int, others []int) int {
 	return next
 }
 
+func (s *sink) open(number, tokens int64) {
+	s.step = straggler.Step{Number: number, Tokens: tokens, Spans: s.step.Spans[:0]}
+	s.device = s.device[:0]
+}
+
+func (s *sink) done() {
+	s.promote()
+	if s.devices {
+		s.onDevice()
+	}
+	s.state.Add(&s.step)
+}
+
 func (s *sink) take(r *row, it *row) {
 	if r.iteration {
 		return
@@ -324,6 +349,10 @@ func (s *sink) take(r *row, it *row) {
 	sp := straggler.Span{Phase: r.phase, Start: r.start, End: r.end, Group: s.groupName(r.group)}
 	if r.end == run.NoEnd {
 		sp.End = 0
+	}
+	if r.device {
+		s.device = append(s.device, sp)
+		return
 	}
 	if r.phase == straggler.Forward || r.phase == straggler.Backward {
 		sp.Device = time.Duration(r.amount)
@@ -340,13 +369,15 @@ func (s *sink) tail(next int) {
 	if s.proc.End != run.NoEnd || !s.any {
 		return
 	}
-	s.step = straggler.Step{Number: s.last + 1, Spans: s.step.Spans[:0]}
+	s.open(s.last+1, 0)
 	began := false
 	for ; next < len(s.rows); next++ {
-		began = began || s.rows[next].phase != straggler.Checkpoint
-		s.take(&s.rows[next], nil)
+		if r := &s.rows[next]; !r.moved && !r.device {
+			began = began || r.phase != straggler.Checkpoint
+			s.take(r, nil)
+		}
 	}
 	if began {
-		s.state.Add(&s.step)
+		s.done()
 	}
 }

@@ -584,16 +584,17 @@ def _build():
 
         return call
 
-    def event(n, start_ns, end_ns, args=None, tid=None):
+    def event(n, start_ns, end_ns, args=None, tid=None, lag=0):
         """A span that is over. It lies inside what is open on this thread; with tid,
-        a number of the program's own, on a thread of that number."""
+        a number of the program's own, on a thread of that number: then lag is how
+        many ns before its start it was asked for, if that is known."""
         try:
             if ready():
                 s = local.s
                 thread, depth = s[0], len(s)
                 if tid is not None:
                     thread, depth = lane(tid), 2
-                write(n, start_ns - offset, end_ns - offset, thread, depth, args)
+                write(n, start_ns - offset, end_ns - offset, thread, depth, args, lag)
         except Exception:
             pass
 

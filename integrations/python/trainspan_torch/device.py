@@ -11,8 +11,9 @@ from collections import deque
 
 from trainspan import _ring
 
-PENDING = 256  # pairs of events that wait; beyond, phases go unmeasured
+PENDING = 1024  # pairs of events that wait; beyond, phases go unmeasured
 LANE = 1 << 30  # the number of the device's thread in the trace
+DRIFT = 5e-5  # the most that two clocks drift apart: a difference seen long ago counts for less
 
 
 class Device:
@@ -26,7 +27,7 @@ class Device:
     def reset(self):
         """Forgets everything: after a fork the device belongs to the parent."""
         self.free, self.pending = [], deque()
-        self.last = None   # the event before, and its time since the first one, in ns
+        self.last = None    # the event before, and its time since the first one, in ns
         self.offset = None  # the time of the first one on the host's clock
 
     def mark(self):
@@ -43,10 +44,19 @@ class Device:
             pass
         return None
 
-    def end(self, mark):
+    def begin_wait(self, name):
+        """The same of a collective, if the stream of the training waits for it."""
+        try:
+            if self.cuda.is_initialized() and self.cuda.current_stream() == self.cuda.default_stream():
+                return self.begin(name)
+        except Exception:
+            pass
+        return None
+
+    def end(self, mark, args=None):
         """The second one."""
         try:
-            self.pending.append(mark + (self.mark(),))
+            self.pending.append(mark + (self.mark(), args))
         except Exception:
             pass
 
@@ -54,23 +64,27 @@ class Device:
         """Writes the spans whose events have happened."""
         try:
             while self.pending and self.pending[0][2][0].query():
-                name, start, end = self.pending.popleft()
-                begun, done = self.since(start), self.since(end)
+                name, start, end, args = self.pending.popleft()
+                begun, done = self.time(start), self.time(end)
                 n = self.names.get(name)
                 if n is None:
                     n = self.names[name] = _ring.name(name, "device", "torch")
-                _ring.event(n, self.offset + begun, self.offset + done, {"background": 1}, tid=LANE)
+                _ring.event(n, begun, done, args, LANE, max(begun - start[1], 1))
         except Exception:
             self.reset()
 
-    def since(self, mark):
-        """The time of an event since the first one."""
+    def time(self, mark):
+        """When an event happened, on the host's axis. It never goes back: spans of a
+        stream lie behind each other."""
         event, passed = mark
-        at = 0
+        at = was = 0  # since the first event
         if self.last is not None:
-            before, at = self.last
-            at += int(before.elapsed_time(event) * 1e6)
+            before, was = self.last
+            at = was + int(before.elapsed_time(event) * 1e6)
             self.free.append(before)
         self.last = event, at
-        self.offset = passed - at if self.offset is None else max(self.offset, passed - at)
-        return at
+        offset = passed - at
+        if self.offset is not None:
+            offset = max(offset, self.offset - int(abs(at - was) * DRIFT))
+        self.offset = offset
+        return at + offset

@@ -9,6 +9,7 @@ import functools
 import inspect
 import os
 import sys
+import weakref
 from threading import get_ident, local
 
 from trainspan import _ring
@@ -43,7 +44,8 @@ def watched(on, unknown=()):
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
-        "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _ddp, "torch.serialization": _serialization,
+        "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _ddp,
+        "torch.nn.parallel.distributed": _data_parallel, "torch.serialization": _serialization,
         checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch": _loaded,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
@@ -213,7 +215,7 @@ def _module(module):
 
 
 def _autograd(module):
-    impl, loop, here, end = module.backward, _loop, _phase, _ring.end
+    impl, loop, here, end, gradients = module.backward, _loop, _phase, _ring.end, _gradients
     n, start, begin = _begin("backward", "backward", "compute", lambda _: loop.here(True) and loop.trains())
 
     def backward(*args, **kwargs):
@@ -226,16 +228,79 @@ def _autograd(module):
         else:
             token = begin(None)
         mark = _device and _device.begin("backward")
+        hook = gradients.models and gradients.follow(*args, **kwargs)
         try:
             return impl(*args, **kwargs)
         finally:
             here.busy = 0
+            if hook:
+                gradients.end(hook)
             if mark:
                 _device.end(mark)
             if token is not None:
                 end(token)
 
+    gradients.engine = module.Variable._execution_engine
     _replace(module, "backward", backward)  # Tensor.backward calls it by this name
+
+
+class _Gradients:
+    """What of DistributedDataParallel's all-reduce outlasts the last gradient: the
+    engine calls us back after that, and before it calls DistributedDataParallel,
+    which waits there. A hook on the loss runs inside of backward, first of all,
+    which is where a callback can be queued."""
+
+    def __init__(self):
+        self.models = []  # references to the models
+        self.engine = None
+        self.ready = self.mark = 0
+        self.n = _ring.name("wait", "comm", "torch")
+
+    def follow(self, tensors=None, *_, **__):
+        """Before backward: gives the hook, or None where no gradients are reduced."""
+        try:
+            self.ready = self.mark = 0
+            for model in self.models:
+                if getattr(model(), "require_forward_param_sync", False):
+                    return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)
+        except Exception:
+            pass
+        return None
+
+    def begun(self, _):
+        try:
+            self.engine.queue_callback(self.reduced)
+        except Exception:
+            pass
+
+    def reduced(self):
+        self.mark = _device and _device.begin("wait")
+        self.ready = _ring.now()
+
+    def end(self, hook):
+        try:
+            hook.remove()
+            if self.ready:
+                _ring.event(self.n, self.ready, _ring.now())
+            if self.mark:
+                _device.end(self.mark)
+        except Exception:
+            pass
+
+
+_gradients = _Gradients()
+
+
+def _data_parallel(module):
+    cls = module.DistributedDataParallel
+    made = cls.__init__
+
+    def __init__(self, *args, **kwargs):
+        made(self, *args, **kwargs)
+        _gradients.models = [m for m in _gradients.models if m() is not None] + [weakref.ref(self)]
+
+    if "comm" in _on:
+        _replace(cls, "__init__", __init__)
 
 
 def _optimizer(module):
@@ -408,19 +473,33 @@ def _collectives(module):
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
     start = _starter("comm", "wait", "comm")
 
-    def after(token, *_):
-        _ring.end(token, None if get_ident() == _loop.thread else {"background": 1})
+    def after(started, *_):
+        _meeting_ends(started, None if get_ident() == _loop.thread else {"background": 1})
 
     # What a call with async_op gave back is waited for later.
-    wait = _wrap(work.wait, lambda *_: start(), after, _comm)
+    wait = _wrap(work.wait, lambda *_: _meeting(start, "wait"), after, _comm)
     work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
 
 
 def _ddp(module):
     """The buffers that DistributedDataParallel sends around before a forward: all
-    ranks meet there. Its gradients travel inside of backward, unseen."""
+    ranks meet there."""
     fn = module._broadcast_coalesced
     module._broadcast_coalesced = _collective(module.distributed_c10d, fn, "bcast", ["group", "tensors"])
+
+
+def _meeting(start, event):
+    """Begins a collective, on the host and where the device waits for it."""
+    token = start()
+    mark = _device and event != "comm.init" and get_ident() == _loop.thread and _device.begin_wait(event)
+    return (token, mark) if token is not None or mark else None
+
+
+def _meeting_ends(started, args):
+    token, mark = started
+    if mark:
+        _device.end(mark, args)
+    _ring.end(token, args)
 
 
 def _collective(module, fn, event, names=None):
@@ -432,9 +511,9 @@ def _collective(module, fn, event, names=None):
     def before(*_):
         if not _loop.thread:
             _loop.here()
-        return start()
+        return _meeting(start, event)
 
-    def after(token, args, kwargs, _):
+    def after(started, args, kwargs, _):
         def given(name):
             at = place.get(name, len(args))
             return args[at] if at < len(args) else kwargs.get(name)
@@ -456,7 +535,7 @@ def _collective(module, fn, event, names=None):
                 _ring.meta("rank", module.get_rank())
                 _ring.meta("world_size", module.get_world_size())
         finally:
-            _ring.end(token, out)
+            _meeting_ends(started, out)
 
     return _wrap(fn, before, after, _comm)
 
