@@ -302,10 +302,11 @@ _ring.event(n, _ring.now() - 10**9, _ring.now() - 10**8)
 e = _ring.start(m, at=_ring.now() - 10**7)
 _ring.end(_ring.start(n))
 _ring.end(e, at=_ring.now() - 10**6)
+d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e); _ring.drop(d)
 `)
 	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
 	// Of each turn in a thread: a, b, c, one inside, and what was in the dropped one.
-	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
+	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2 + 2); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
 	}
 	if report := dftest.Check(t, traces[0]); report.Orphans != 0 {

@@ -31,7 +31,8 @@ type level struct {
 	args    []dftracer.Arg // of the begin slot
 	first   int64          // the earliest start of a child that has the id, and the
 	last    int64          // latest end
-	waiting []span
+	waiting []span         // and what is below them
+	size    int            // how many that are in all
 }
 
 // span is one that ended, or is open, on its way to the file.
@@ -43,6 +44,8 @@ type span struct {
 	aside      bool // it began before the span before it ended
 	level      int
 	args       []dftracer.Arg
+	below      []span // what waits with it
+	size       int    // of that, and one
 }
 
 // began is a span whose begin record was written.
@@ -80,9 +83,8 @@ func (t *thread) above(depth int) (outer, number int) {
 // end takes a span that ended at a depth.
 func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	t.reach(depth)
-	outer, number := t.above(depth)
+	outer, _ := t.above(depth)
 	l := &t.levels[depth]
-	s.level = number
 	switch {
 	case l.start != 0 && (l.start != s.start || l.node != s.node), l.start == 0 && l.first != 0 && l.first < s.start:
 		l.id = 0 // of a span whose slot was lost
@@ -101,56 +103,70 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
+	s.size = 1
 	waiting := l.waiting
-	l.waiting = nil
-	t.leave(depth, crossed)
+	waiting = append(waiting, t.leave(depth, crossed)...)
 	for i := range waiting {
 		w := &waiting[i]
 		if w.start < s.start || w.end > s.end { // by times that the program gave
-			w.level--
 			p.hand(t, w, outer)
 			continue
 		}
-		if s.id == 0 {
-			s.id = p.w.NextID()
+		if s.below == nil {
+			s.below = waiting[:0]
 		}
-		p.write(w, s.id)
+		s.below = append(s.below, *w)
+		s.size += w.size
 	}
-	if cap(waiting) > 0 && t.levels[depth].waiting == nil {
-		t.levels[depth].waiting = waiting[:0]
+	if len(s.below) == 0 {
+		p.spareSpans(waiting)
 	}
 	p.hand(t, &s, outer)
 }
 
-// leave takes a span off its level.
-func (t *thread) leave(depth int, crossed bool) {
-	l := &t.levels[depth]
-	*l = level{waiting: l.waiting[:0]}
+// leave takes a span off its level. It gives what waited below it for spans that
+// have not come.
+func (t *thread) leave(depth int, crossed bool) (orphans []span) {
+	t.levels[depth] = level{}
 	if crossed {
-		l.gap = true
-		return
+		t.levels[depth].gap = true
+		return nil
 	}
-	for k := depth + 1; k < len(t.levels); k++ {
-		t.levels[k] = level{}
-	}
+	orphans = t.clear(depth + 1)
 	for k := depth - 1; k > 0 && t.levels[k].gap; k-- {
 		t.levels[k].gap = false
 	}
+	return orphans
+}
+
+// clear empties the levels from a depth on, and gives what waited there.
+func (t *thread) clear(depth int) (orphans []span) {
+	for k := depth; k < len(t.levels); k++ {
+		orphans = append(orphans, t.levels[k].waiting...)
+		t.levels[k] = level{}
+	}
+	return orphans
 }
 
 // hand gives a span to the one around it: to wait for that, or to be written.
 func (p *process) hand(t *thread, s *span, outer int) {
 	for outer != 0 && s.start < t.levels[outer].start { // by a time that the program gave
-		s.level--
 		outer, _ = t.above(outer)
 	}
+	s.level = 1
 	if outer == 0 {
 		p.write(s, 0)
 		return
 	}
+	_, number := t.above(outer)
+	s.level += number
 	l := &t.levels[outer]
 	if l.id == 0 {
-		if l.waiting = append(l.waiting, *s); len(l.waiting) >= maxWaiting {
+		if n := len(p.spans); l.waiting == nil && n > 0 {
+			l.waiting, p.spans = p.spans[n-1], p.spans[:n-1]
+		}
+		l.waiting = append(l.waiting, *s)
+		if l.size += s.size; l.size >= maxWaiting {
 			p.settle(t, outer)
 		}
 		return
@@ -171,26 +187,55 @@ func earlier(a, b int64) int64 {
 	return min(a, b)
 }
 
-// settle gives an open span its id and writes what waits for it.
+// spareSpans keeps a list for later.
+func (p *process) spareSpans(list []span) {
+	if cap(list) > 0 && len(p.spans) < maxSpare {
+		clear(list)
+		p.spans = append(p.spans, list[:0])
+	}
+}
+
+// settle gives an open span, and those around it, their ids and writes what waits
+// for them. With ids they are not dropped without a trace, so that what was
+// written keeps its place.
 func (p *process) settle(t *thread, depth int) uint64 {
-	l := &t.levels[depth]
-	if l.id == 0 {
-		l.id = p.w.NextID()
+	for k := 1; k <= depth; k++ {
+		l := &t.levels[k]
+		if l.gap {
+			continue
+		}
+		if l.id == 0 {
+			l.id = p.w.NextID()
+		}
+		waiting := l.waiting
+		l.waiting, l.size = nil, 0
+		for i := range waiting {
+			l.cover(&waiting[i])
+			p.write(&waiting[i], l.id)
+		}
+		p.spareSpans(waiting)
 	}
-	for i := range l.waiting {
-		l.cover(&l.waiting[i])
-		p.write(&l.waiting[i], l.id)
+	return t.levels[depth].id
+}
+
+// settleAll does so for all that waits on a thread.
+func (p *process) settleAll(t *thread) {
+	for depth := len(t.levels) - 1; depth > 0; depth-- {
+		if len(t.levels[depth].waiting) > 0 {
+			p.settle(t, depth)
+			return
+		}
 	}
-	l.waiting = l.waiting[:0]
-	return l.id
 }
 
 // begin takes the begin of a span.
 func (p *process) begin(t *thread, s span, depth int) {
 	t.reach(depth)
+	outer, _ := t.above(depth)
+	orphans := t.clear(depth)
 	t.levels[depth] = level{start: s.start, node: s.node, args: s.args}
-	for k := depth + 1; k < len(t.levels); k++ {
-		t.levels[k] = level{}
+	for i := range orphans {
+		p.hand(t, &orphans[i], outer)
 	}
 }
 
@@ -207,27 +252,25 @@ func both(begin, end []dftracer.Arg) []dftracer.Arg {
 // that was written of already becomes an unfinished span of no category.
 func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	t.reach(depth)
-	outer, number := t.above(depth)
+	outer, _ := t.above(depth)
 	l := &t.levels[depth]
-	waiting := slices.Clone(l.waiting)
+	waiting := l.waiting
 	s.id = l.id
 	if i := t.began(s.start); i >= 0 {
 		s.id = t.known[i].id
 		t.known = slices.Delete(t.known, i, i+1)
 	}
-	t.leave(depth, crossed)
+	waiting = append(waiting, t.leave(depth, crossed)...)
 	if s.id != 0 {
-		for i := range waiting {
-			p.write(&waiting[i], s.id)
-		}
-		s.node, s.level = &p.unfinished, number
+		s.below = waiting
+		s.node = &p.unfinished
 		p.hand(t, &s, outer)
 		return
 	}
 	for i := range waiting {
-		waiting[i].level--
 		p.hand(t, &waiting[i], outer)
 	}
+	p.spareSpans(waiting)
 }
 
 func (t *thread) began(start int64) int {

@@ -38,6 +38,7 @@ type process struct {
 	open       int64
 	args       []dftracer.Arg
 	spare      [][]dftracer.Arg // of spans that were written
+	spans      [][]span         // lists of spans that waited
 
 	mu    sync.Mutex
 	stats Stats // guarded by mu, for those who ask
@@ -298,8 +299,19 @@ func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []by
 	return append(args, rest...)
 }
 
-// write writes a span below another one, 0 for none.
+// write writes a span below another one, 0 for none, and what is below it.
 func (p *process) write(s *span, parent uint64) {
+	if len(s.below) > 0 {
+		if s.id == 0 {
+			s.id = p.w.NextID()
+		}
+		for i := range s.below {
+			s.below[i].level = s.level + 1
+			p.write(&s.below[i], s.id)
+		}
+		p.spareSpans(s.below)
+		s.below = nil
+	}
 	start, end := s.start/1000, s.end/1000
 	if p.written != nil && p.written.take(writtenSpan{s.node.key.Cat(), s.node.key.Name(), start, end - start}) {
 		p.again++
@@ -367,6 +379,9 @@ const (
 // release gives back what was read from the ring once it is in the file, so that
 // a kill of this process loses nothing. A disk that stalls is not waited for long.
 func (p *process) release() error {
+	for _, t := range p.threads {
+		p.settleAll(t)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := p.w.FlushContext(ctx); err != nil && p.ring.Held() < holdMost {
@@ -387,10 +402,8 @@ func (p *process) finish(ctx context.Context) error {
 	for _, t := range p.threads {
 		p.announce(t, open[t], 1<<63-1)
 		for depth := range t.levels {
-			if len(t.levels[depth].waiting) > 0 { // nothing is known of the one around them
-				for i := range t.levels[depth].waiting {
-					p.write(&t.levels[depth].waiting[i], 0)
-				}
+			for i := range t.levels[depth].waiting { // nothing is known of the one around them
+				p.write(&t.levels[depth].waiting[i], 0)
 			}
 		}
 		p.open += int64(len(t.known))

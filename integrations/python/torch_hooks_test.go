@@ -82,6 +82,36 @@ func TestTorchRanks(t *testing.T) {
 	}
 }
 
+// TestTorchParallel: what of DistributedDataParallel's all-reduce outlasts the
+// last gradient is a wait, where gradients are reduced at all.
+func TestTorchParallel(t *testing.T) {
+	j := newTorchJob(t, "parallel.py")
+	if out := j.run(t); out != "fine" {
+		t.Errorf("it printed %q", out)
+	}
+	ranks := 0
+	for _, tr := range j.traces(t) {
+		if len(tr.spans) == 0 {
+			continue // the program that starts the ranks
+		}
+		ranks++
+		waits := tr.named("comm/wait")
+		// Each step keeps gradients once, reduces them once, and trains another model;
+		// DistributedDataParallel looks at what the last forward of it said.
+		if n := tr.count["compute/backward"]; n != 3*6+1 || len(waits) < 6 {
+			t.Errorf("%d backwards, %d waits", n, len(waits))
+		}
+		for _, s := range waits {
+			if s.up == nil || s.up.name != "compute/backward" || s.Dur > s.up.Dur {
+				t.Errorf("a wait lies in %+v", s.up)
+			}
+		}
+	}
+	if ranks != 2 {
+		t.Errorf("%d ranks", ranks)
+	}
+}
+
 // TestTorchPhases: what is off is not written, and the rest is as it was.
 func TestTorchPhases(t *testing.T) {
 	for _, c := range []struct {
