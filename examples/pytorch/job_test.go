@@ -251,6 +251,25 @@ func TestSlowRankHidden(t *testing.T) {
 	}
 }
 
+// TestSlowBackward: a rank is slow in backward, where all ranks meet.
+func TestSlowBackward(t *testing.T) {
+	j := newJob(t, 2, "--epochs", "1", "--steps", "50", "--slow-ms", "20", "--slow-in", "backward", "--keep-buffers")
+	j.Env = append(j.Env, "SLOW_RANK=1")
+	if err := j.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &j.out)
+	}
+	ranks, _ := j.processes(t)
+	for rank, p := range ranks {
+		if p.count["comm/wait"] != 50 || p.sum["comm/wait"] > p.sum["compute/backward"] {
+			t.Errorf("rank %s: %d waits for gradients, %d of %d µs", rank, p.count["comm/wait"], p.sum["comm/wait"], p.sum["compute/backward"])
+		}
+	}
+	v := j.report(t).Verdict
+	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "backward" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestFourRanks: more ranks, workers that are spawned.
 func TestFourRanks(t *testing.T) {
 	j := newJob(t, 4, "--epochs", "1", "--steps", "6", "--start-method", "spawn")

@@ -3,7 +3,8 @@ ranks as its launcher says. It knows nothing of trainspan:
 
     trainspan run -- python3 launch.py --ranks 2 train.py --epochs 2
 
-SLOW_RANK=1 makes the data set of rank 1 slow, for something to be found.
+SLOW_RANK=1 makes the data set of rank 1 slow, or with --slow-in backward its
+backward, for something to be found.
 """
 
 import argparse
@@ -90,7 +91,8 @@ def options():
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--start-method", default="fork", choices=["fork", "spawn", "forkserver"])
-    p.add_argument("--slow-ms", type=float, default=4, help="of each sample, on the rank of SLOW_RANK")
+    p.add_argument("--slow-ms", type=float, default=4, help="of each sample or backward, on the rank of SLOW_RANK")
+    p.add_argument("--slow-in", default="data", choices=["data", "backward"])
     p.add_argument("--keep-buffers", action="store_true", help="buffers are not sent around in each step: ranks meet in backward only")
     p.add_argument("--profile", default="", help="folder for the profiles of PyTorch's own profiler")
     return p.parse_args()
@@ -109,13 +111,16 @@ def main():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     slow = o.slow_ms / 1000 if os.environ.get("SLOW_RANK") == str(rank) else 0.0
 
-    text, held_out = Text(o.root, o.length, False, slow), Text(o.root, o.length, True)
+    late = o.slow_in == "backward"
+    text, held_out = Text(o.root, o.length, False, 0.0 if late else slow), Text(o.root, o.length, True)
     text.pieces = text.pieces[: o.steps * o.batch * ranks]
     held_out.pieces = held_out.pieces[: 8 * o.batch * ranks]
     sampler = DistributedSampler(text, ranks, rank)
     train, test = loader(text, sampler, o), loader(held_out, DistributedSampler(held_out, ranks, rank), o)
 
     model = DistributedDataParallel(Model(o.width, o.layers, o.length), broadcast_buffers=not o.keep_buffers)
+    if late and slow:
+        model.module.places.register_hook(lambda _: time.sleep(slow))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     first, checkpoint = 0, os.path.join(o.out, "checkpoint.pt")
     if o.out and os.path.exists(checkpoint):

@@ -163,7 +163,8 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	tr := only(t, j.traces(t), "ai_root/ai_root")
 	for name, want := range map[string]int{
-		"device/forward": 20, "device/backward": 20, "device/step": 20, "compute/forward": 20, "compute/step": 26,
+		"device/forward": 20, "device/backward": 20, "device/step": 20, "device/wait": 20, "device/all_reduce": 20, "device/bcast": 0,
+		"comm/wait": 20, "comm/all_reduce": 20, "comm/bcast": 20, "compute/forward": 20, "compute/step": 26,
 		"checkpoint/capture": 1, "checkpoint/capture.async": 1, "checkpoint/restart": 1,
 	} {
 		if got := tr.count[name]; got != want {
@@ -180,6 +181,16 @@ func TestTorchStandIns(t *testing.T) {
 			t.Errorf("forward %d on the device begins at %d, before the host's at %d or the one before ended", i, s.TS, hosts[i].TS)
 		}
 		last = s.TS + s.Dur
+		// The trace says when the host asked for it, and in which step that was.
+		lag, err := strconv.ParseFloat(s.args["lag_us"], 64)
+		if launch := s.TS - int64(lag); i < len(hosts) && (err != nil || launch < hosts[i].TS-1 || launch > hosts[i].TS+hosts[i].Dur+1 || s.args["step"] != hosts[i].args["step"]) {
+			t.Errorf("forward %d on the device of step %s was asked for %s us before %d: %+v", i, s.args["step"], s.args["lag_us"], s.TS, hosts[i])
+		}
+	}
+	for _, name := range []string{"comm/wait", "device/wait"} {
+		if s := tr.named(name)[3]; s.args["pg"] != "4" || s.args["group_size"] != "2" {
+			t.Errorf("%s: %v", name, s.args)
+		}
 	}
 	for i, name := range []string{"checkpoint/capture", "checkpoint/capture.async"} {
 		if s := tr.named(name)[0]; s.args["path"] != "/checkpoints/"+strconv.Itoa(7+i) {

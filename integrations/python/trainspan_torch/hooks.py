@@ -251,8 +251,8 @@ class _Gradients:
     which is where a callback can be queued."""
 
     def __init__(self):
-        self.models = []  # references to the models
-        self.engine = None
+        self.models = []  # references to the models, with the arguments of their waits
+        self.engine = self.args = None
         self.ready = self.mark = 0
         self.n = _ring.name("wait", "comm", "torch")
 
@@ -260,7 +260,7 @@ class _Gradients:
         """Before backward: gives the hook, or None where no gradients are reduced."""
         try:
             self.ready = self.mark = 0
-            for model in self.models:
+            for model, self.args in self.models:
                 if getattr(model(), "require_forward_param_sync", False):
                     return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)
         except Exception:
@@ -281,9 +281,9 @@ class _Gradients:
         try:
             hook.remove()
             if self.ready:
-                _ring.event(self.n, self.ready, _ring.now())
+                _ring.event(self.n, self.ready, _ring.now(), self.args)
             if self.mark:
-                _device.end(self.mark)
+                _device.end(self.mark, self.args)
         except Exception:
             pass
 
@@ -297,7 +297,11 @@ def _data_parallel(module):
 
     def __init__(self, *args, **kwargs):
         made(self, *args, **kwargs)
-        _gradients.models = [m for m in _gradients.models if m() is not None] + [weakref.ref(self)]
+        try:
+            alive = [m for m in _gradients.models if m[0]() is not None]
+            _gradients.models = alive + [(weakref.ref(self), _group(module.dist.distributed_c10d, self.process_group))]
+        except Exception:
+            pass
 
     if "comm" in _on:
         _replace(cls, "__init__", __init__)
@@ -488,6 +492,14 @@ def _ddp(module):
     module._broadcast_coalesced = _collective(module.distributed_c10d, fn, "bcast", ["group", "tensors"])
 
 
+def _group(module, group):
+    """What says that a collective is one of fewer ranks than there are."""
+    if group is None or group is module.GroupMember.WORLD or group.size() == module.get_world_size():
+        return {}
+    known = getattr(module, "_pg_names", None) or module._world.pg_names
+    return {"pg": str(known[group]), "group_size": group.size()}
+
+
 def _meeting(start, event):
     """Begins a collective, on the host and where the device waits for it."""
     token = start()
@@ -523,10 +535,7 @@ def _collective(module, fn, event, names=None):
             size = max([_bytes(given(n)) for n in buffers], default=0)
             if size:
                 out["bytes"] = size
-            group = given("group")
-            if group is not None and group is not module.GroupMember.WORLD and group.size() != module.get_world_size():
-                known = getattr(module, "_pg_names", None) or module._world.pg_names
-                out["pg"], out["group_size"] = str(known[group]), group.size()
+            out.update(_group(module, given("group")))
             if given("async_op") or fn.__name__ in ("isend", "irecv"):
                 out["async"] = 1
             if get_ident() != _loop.thread:

@@ -6,8 +6,10 @@ import sys
 import tempfile
 import time
 import types
+import weakref
 
 import torch
+import torch.distributed as dist
 
 from trainspan_torch import hooks
 from trainspan_torch.device import Device
@@ -49,6 +51,16 @@ class Cuda:
     def is_current_stream_capturing():
         return False
 
+    side = 0  # the stream that is current
+
+    @staticmethod
+    def current_stream():
+        return Cuda.side
+
+    @staticmethod
+    def default_stream():
+        return 0
+
 
 class Net(torch.nn.Linear):
     def forward(self, x):
@@ -60,14 +72,31 @@ hooks._device = Device(Cuda)
 hooks._loop.on_close = hooks._device.collect
 net = Net(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-for _ in range(20):
+
+
+class Parallel:
+    """Some model of DistributedDataParallel, which reduces gradients."""
+
+    require_forward_param_sync = True
+
+
+parallel = Parallel()
+hooks._gradients.models = [(weakref.ref(parallel), {"pg": "4", "group_size": 2})]
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+for step in range(20):
     optimizer.zero_grad()
     net(torch.zeros(1, 2)).sum().backward()
+    dist.all_reduce(torch.zeros(4))
+    Cuda.side = 1
+    dist.broadcast(torch.zeros(4), 0)  # beside the training, as of sharded parameters
+    Cuda.side = 0
     optimizer.step()
+dist.destroy_process_group()
 time.sleep(0.1)
 hooks._device.collect()
 assert not hooks._device.pending and len(hooks._device.free) < 200
 hooks._device = hooks._loop.on_close = None
+hooks._gradients.models = []
 
 # Hooks of torch 2 around the step of every optimizer.
 module = types.ModuleType("torch.optim.optimizer")
