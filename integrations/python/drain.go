@@ -15,9 +15,11 @@ import (
 
 const (
 	// scanEvery is how often the folders are searched for new rings.
-	scanEvery = 20 * time.Millisecond
+	scanEvery = 100 * time.Millisecond
 	// Rings are asked for more after these times, the longer the less comes.
-	pollLeast, pollMost = time.Millisecond, 32 * time.Millisecond
+	pollLeast, pollMost = time.Millisecond, 100 * time.Millisecond
+	// batch is how many slots at a time they are asked for soon again.
+	batch = 2048
 	// aliveEvery is how often the kernel is asked for a process.
 	aliveEvery = 100 * time.Millisecond
 	// opening is for how long a file may be no ring yet.
@@ -136,17 +138,19 @@ func (d *Drain) follow(p *process) {
 	for running := true; running && err == nil; {
 		var n int
 		n, err = p.read()
-		if pause *= 2; n > 0 {
-			pause = pollLeast
+		// Waking up costs more than a few spans, and often the processor is one that
+		// trains.
+		if pause *= 2; n > batch {
+			pause /= 4
 		}
-		if n < 4096 {
+		pause = min(max(pause, pollLeast), pollMost)
+		if n < 2*batch {
 			select {
 			case <-d.stop:
 				running = false
-			case <-time.After(min(pause, pollMost)):
+			case <-time.After(pause):
 			}
 		}
-		pause = min(pause, pollMost)
 		now := time.Now()
 		if err == nil && now.Sub(ticked) > beginAfter/2 {
 			ticked = now

@@ -203,6 +203,9 @@ func (p *process) take(r *ring.Record) {
 	switch r.Kind {
 	case ring.KindSpan:
 		p.span(t, n, r)
+		if r.Next >= 0 {
+			p.places.set(r.End, -1, r.Next)
+		}
 	case ring.KindBegin:
 		p.begin(t, span{node: n, start: r.Start, args: appendObject(nil, r.Args)}, r.Depth)
 	case ring.KindPoint:

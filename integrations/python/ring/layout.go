@@ -73,4 +73,5 @@ const (
 const (
 	flagCrossed = 1 << 0 // ended before what was started inside it
 	flagFailed  = 1 << 1 // ended with an exception
+	flagNext    = 1 << 2 // the training stands at another step from its end on
 )

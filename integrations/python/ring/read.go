@@ -287,7 +287,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	r.stats.Slots++
 	word := binary.LittleEndian.Uint64(b[atWord:])
 	kind, flags := Kind(word>>32), byte(word>>40)
-	if kind >= kinds || word>>42 != 0 {
+	if kind >= kinds || word>>43 != 0 {
 		r.stats.Bad++
 		return
 	}
@@ -298,7 +298,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 		return
 	}
 	rec := &r.record
-	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0}
+	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0, Next: -1}
 	rec.Thread = r.side.threads[binary.LittleEndian.Uint32(b[atThread:])]
 	rec.Name = r.side.names[uint32(word)]
 	rec.Depth = int(binary.LittleEndian.Uint32(b[atDepth:])) - 1
@@ -315,6 +315,8 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	switch {
 	case kind == KindPosition:
 		rec.Epoch = int64(args)
+	case flags&flagNext != 0:
+		rec.Next = int64(min(args, 1<<62))
 	case args != 0:
 		rec.Args = r.chains.take(args)
 		rec.ArgsLost = rec.Args == nil

@@ -46,6 +46,7 @@ type Record struct {
 	Start, End int64
 	Value      int64 // the count of a span; the step of a position; 1 for on
 	Epoch      int64 // of a position
+	Next       int64 // the step at which the training stands from End on; -1 where a span does not say
 	// Args is a JSON object, or nil. It is valid during the call.
 	Args []byte
 	// ArgsLost says that there were arguments, in slots that were lost.

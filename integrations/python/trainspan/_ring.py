@@ -36,6 +36,7 @@ MAX_TEXT = 16384
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP = (k << 32 for k in range(1, 10))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
 FAILED = 1 << 41  # flag: ended with an exception
+NEXT = 1 << 42  # flag: the training stands at another step from its end on
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
@@ -391,15 +392,15 @@ def _build():
         except Exception:
             return None
 
-    def end(token, args=None, n=None, at=None):
-        """Ends a span, with arguments, by another name if n is given, and at a time
-        before if that is."""
+    def end(token, args=None, n=None, at=None, count=0):
+        """Ends a span, with arguments and a count, by another name if n is given, and at
+        a time before if that is."""
         if token is None:
             return
         try:
             t1 = clock()
             t, w, s = token
-            if args is None and n is None and at is None:
+            if args is None and n is None and at is None and not count:
                 top = s.pop()
                 if top is token:
                     pack(buf, take(), t, t1, s[0], len(s), w)
@@ -410,24 +411,34 @@ def _build():
             return
         except Exception:
             return
-        finish(s, token, t1 if at is None else at - offset, args, n or w)
+        finish(s, token, t1 if at is None else at - offset, args, n or w, count)
 
-    def finished(token, count):
-        """Ends a span of this thread, with a count."""
+    def turn(token, n, count=0, step=0):
+        """Ends a span of this thread, with a count, and starts another one at the same
+        moment; gives what end wants. With a step the training stands there from then
+        on, as with an inferred position."""
         try:
             t1 = clock()
             t, w, s = token
             top = s.pop()
             if top is token:
-                pack_more(buf, take(), t, t1, s[0], len(s), 0, count, w)
-                return
+                s[1][n] = t1
+                top = (t1, n, s)
+                if step and not placed:
+                    w |= NEXT
+                pack_more(buf, take(), t, t1, s[0], len(s), step if w & NEXT else 0, count, w)
+                s.append(top)
+                return top
             s.append(top)
         except StopIteration:
-            late(t, t1, s, w)
-            return
+            late(t, t1, s, w & ~NEXT, count)
         except Exception:
-            return
-        finish(s, token, t1, None, w)
+            pass
+        else:
+            finish(s, token, t1, None, w, count)
+        if step:
+            position(None, step, True)
+        return start(n)
 
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
@@ -436,10 +447,10 @@ def _build():
         except Exception:
             pass
 
-    def late(t, t1, s, w):
+    def late(t, t1, s, w, count=0):
         """Writes a span for which the quick way found no slot."""
         try:
-            write(w, t, t1, s[0], len(s))
+            write(w, t, t1, s[0], len(s), None, count)
         except Exception:
             pass
 
@@ -469,14 +480,14 @@ def _build():
             s.pop()
         return 0
 
-    def finish(s, token, t1, args, w):
+    def finish(s, token, t1, args, w, count=0):
         try:
             i = find(s, token, w & ~FAILED)
             if i:
                 t, was, _ = entry(s[i])
                 if was < NAMES and was != w & ~FAILED:
                     s[1][was] = 0  # ended by another name
-                write(w | remove(s, i), t, t1, s[0], i, args)
+                write(w | remove(s, i), t, t1, s[0], i, args, count)
         except Exception:
             pass
 
@@ -710,7 +721,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end finished stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end turn stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

@@ -18,17 +18,29 @@ from .device import Device
 from .loop import Loop
 
 
-class _Busy(local):
+class _Inside:
+    """What a thread is inside of. Looking it up costs more than looking into it."""
+
+    __slots__ = "busy", "owner", "token", "mark"
+
+    def __init__(self, busy):
+        self.busy = busy
+
+
+class _Here(local):
     """Whether this thread is inside of a span: what that calls is part of it."""
 
-    busy = 0
+    first = 0  # what threads begin with
+
+    def __init__(self):
+        self.inside = _Inside(self.first)
 
 
-class _Phase(_Busy):
+class _Phase(_Here):
     """Inside a forward, a backward, a wait for data or a checkpoint."""
 
 
-_phase, _step, _comm = _Phase(), _Busy(), _Busy()
+_phase, _step, _comm = _Phase(), _Here(), _Here()
 _on = _unknown = ()
 _loop = _device = None
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
@@ -73,8 +85,8 @@ def late(module, act):
 
 def _forked():
     """A child of a process that trains is a helper: it shows only what it loads."""
-    _step.busy = _comm.busy = 0
-    _Phase.busy = _phase.busy = 1 if _loop.thread else 0
+    _step.inside.busy = _comm.inside.busy = 0
+    _Phase.first = _phase.inside.busy = 1 if _loop.thread else 0
     _loop.reset()
     if _device is not None:
         _device.reset()
@@ -114,9 +126,12 @@ def _wrap(fn, before, after, here):
     is nothing to end."""
 
     def call(*args, **kwargs):
-        if _compiling() or here.busy:
+        if _compiling():
             return fn(*args, **kwargs)
-        here.busy = 1
+        inside = here.inside
+        if inside.busy:
+            return fn(*args, **kwargs)
+        inside.busy = 1
         token = result = None
         try:
             try:
@@ -126,7 +141,7 @@ def _wrap(fn, before, after, here):
             result = fn(*args, **kwargs)
             return result
         finally:
-            here.busy = 0
+            inside.busy = 0
             if token is not None:
                 try:
                     after(token, args, kwargs, result)
@@ -185,9 +200,12 @@ def _module(module):
     n, start, begin = _begin("forward", "forward", "compute", enter)
 
     def __call__(self, *args, **kwargs):
-        if _compiling() or here.busy:
+        if _compiling():
             return impl(self, *args, **kwargs)
-        here.busy = 1
+        inside = here.inside
+        if inside.busy:
+            return impl(self, *args, **kwargs)
+        inside.busy = 1
         # The quick way: nothing is new, it is the second forward of an iteration, or
         # the first one of what was trained before.
         if get_ident() != loop.quick or not loop.is_open:
@@ -203,7 +221,7 @@ def _module(module):
         try:
             return impl(self, *args, **kwargs)
         finally:
-            here.busy = 0
+            inside.busy = 0
             if mark:
                 _device.end(mark)
             if token is not None:
@@ -219,9 +237,12 @@ def _autograd(module):
     n, start, begin = _begin("backward", "backward", "compute", lambda _: loop.here(True) and loop.trains())
 
     def backward(*args, **kwargs):
-        if _compiling() or here.busy:
+        if _compiling():
             return impl(*args, **kwargs)
-        here.busy = 1
+        inside = here.inside
+        if inside.busy:
+            return impl(*args, **kwargs)
+        inside.busy = 1
         if loop.work and get_ident() == loop.quick:
             loop.work |= 1
             token = start(n)
@@ -232,7 +253,7 @@ def _autograd(module):
         try:
             return impl(*args, **kwargs)
         finally:
-            here.busy = 0
+            inside.busy = 0
             if hook:
                 gradients.end(hook)
             if mark:
@@ -327,25 +348,29 @@ def _optimizer(module):
     def pre(self, *_):
         if _compiling():
             return
-        if here.busy and here.owner == id(self):
-            here.busy = 0  # its last step has failed: then nobody calls post
-            if here.token is not None:
-                _ring.drop(here.token)
-        here.busy += 1  # its closure may hold forward and backward, and other steps
-        if here.busy == 1:
-            here.owner = id(self)
-            here.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
-            here.mark = _device and _device.begin("step")
+        inside = here.inside
+        if inside.busy and inside.owner == id(self):
+            inside.busy = 0  # its last step has failed: then nobody calls post
+            if inside.token is not None:
+                _ring.drop(inside.token)
+        inside.busy += 1  # its closure may hold forward and backward, and other steps
+        if inside.busy == 1:
+            inside.owner = id(self)
+            inside.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
+            inside.mark = _device and _device.begin("step")
 
     def post(self, *_):
-        if _compiling() or not here.busy:
+        if _compiling():
             return
-        here.busy -= 1
-        if not here.busy:
-            if here.mark:
-                _device.end(here.mark)
-            if here.token is not None:
-                end(here.token)
+        inside = here.inside
+        if not inside.busy:
+            return
+        inside.busy -= 1
+        if not inside.busy:
+            if inside.mark:
+                _device.end(inside.mark)
+            if inside.token is not None:
+                end(inside.token)
             if not loop.by_batch:
                 loop.updated(self)
 
@@ -390,31 +415,39 @@ def _dataloader(module):
     cls, loader = module._BaseDataLoaderIter, module.DataLoader
     wait, loop, here, end = cls.__next__, _loop, _phase, _ring.end
     n, start, begin = _begin("data", "fetch.iter", "dataloader", lambda of: loop.asks(of) or True)
+    recorded = start is not _none
     start_workers = _starter("data", "fetch.start", "dataloader")
 
     def __next__(self):
-        if here.busy:
+        inside = here.inside
+        if inside.busy:
             return wait(self)
-        here.busy = 1
-        feeds = token = args = None
+        inside.busy = 1
+        feeds, token = True, None
         try:
-            feeds = loop.here()
-            token = begin(self) if feeds else start(n)
+            if get_ident() == loop.quick and recorded:
+                token = loop.turns(id(self), n)
+            turned = token is not None
+            if not turned:
+                feeds = loop.here()
+                token = begin(self) if feeds else start(n)
             batch = wait(self)
-        except StopIteration:
-            args = {"end_of_data": 1}
+        except BaseException as e:
+            args = {} if feeds else {"background": 1}
+            if isinstance(e, StopIteration):
+                args["end_of_data"] = 1
+            end(token, args)
+            if feeds and "end_of_data" in args:
+                loop.ended(id(self))
             raise
         finally:
-            here.busy = 0
-            if token is not None:
-                if args is None and feeds:
-                    end(token)
-                else:
-                    end(token, args or {"background": 1})
-            if args and feeds:
-                loop.ended(id(self))
-        if feeds:
-            loop.got(self, batch)
+            inside.busy = 0
+        if turned:
+            loop.turned(token, batch)
+        else:
+            end(token, None if feeds else {"background": 1})
+            if feeds:
+                loop.got(self, batch)
         return batch
 
     def before(*_):
@@ -438,7 +471,7 @@ def _fetchers(module):
             if info is None:
                 return None
             pid = os.getpid()
-            _Phase.busy = _phase.busy = 1  # nothing else is recorded here
+            _Phase.first = _phase.inside.busy = 1  # nothing else is recorded here
             _ring.meta("role", "dataloader_worker")
             _ring.meta("worker", int(info.id))
         return start()
@@ -446,7 +479,7 @@ def _fetchers(module):
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         cls = getattr(module, name, None)
         if cls is not None:
-            _replace(cls, "fetch", _wrap(cls.fetch, before, _end, _Busy()))
+            _replace(cls, "fetch", _wrap(cls.fetch, before, _end, _Here()))
 
 
 # -- collectives

@@ -45,6 +45,7 @@ class Loop:
     def __init__(self, on, identify):
         self.on, self.identify = on, identify
         self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
+        self.n = self.names["iteration"]
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
         self.armed = False  # there is an optimizer
@@ -170,10 +171,7 @@ class Loop:
             step = self.step = self.step + 1
             self.epoch_step += 1
             if token is not None:
-                if self.samples:
-                    _ring.finished(token, self.samples)
-                else:
-                    _ring.end(token)
+                _ring.end(token, None, None, None, self.samples)
             _ring.position(self.epochs, step, True)
             if self.checking or not step & 15:
                 self.check()
@@ -256,6 +254,31 @@ class Loop:
 
     # Data.
 
+    def turns(self, iterator, n):
+        """The quick way from one iteration to the next: the program trained on the
+        batch before, and asks the same iterator for another one. Starts the span n of
+        the wait, or gives None."""
+        tokens, root = self.tokens, self.root()
+        token = tokens["iteration"]
+        if not self.work & _TRAINED or self.feeder != iterator or token is None or root is None or not root.training:
+            return None
+        if not (self.by_batch and self.grad()) or tokens["evaluation"] is not None:
+            return None
+        tokens["iteration"], self.is_open = None, False
+        self.epoch_step += 1
+        step = self.step = self.step + 1
+        token = _ring.turn(token, n, self.samples, step)
+        if not step & 15:
+            self.check()
+        if self.on_close is not None:
+            self.on_close()
+        return token
+
+    def turned(self, token, batch):
+        """The wait is over."""
+        self.tokens["iteration"] = _ring.turn(token, self.n)
+        self.work, self.samples, self.is_open = 0, _samples(batch), True
+
     def asks(self, iterator):
         """A batch is asked for, or (None) a loader for an iterator."""
         self.boundary()
@@ -283,14 +306,7 @@ class Loop:
             self.follow(iterator, id(iterator))
         if not self.is_open:
             self.open(True)
-        try:
-            kind = type(batch)
-            while kind is list or kind is tuple or kind is dict:
-                batch = next(iter(batch.values())) if kind is dict else batch[0]
-                kind = type(batch)
-            self.samples = batch.size(0)
-        except Exception:
-            pass
+        self.samples = _samples(batch)
 
     def follow(self, iterator, key):
         self.passes[key] = weakref.ref(iterator, lambda _: self.ended(key))
@@ -319,3 +335,15 @@ class Loop:
 
 def _nobody():
     return None
+
+
+def _samples(batch):
+    """The length of the first tensor of a batch; 0 where there is none."""
+    try:
+        kind = type(batch)
+        while kind is list or kind is tuple or kind is dict:
+            batch = next(iter(batch.values())) if kind is dict else batch[0]
+            kind = type(batch)
+        return batch.size(0)
+    except Exception:
+        return 0
