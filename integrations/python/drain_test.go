@@ -314,6 +314,42 @@ d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e);
 	}
 }
 
+// TestTurn: one span after the other, over several regions of the ring, each
+// with the step that the one before it said.
+func TestTurn(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, `
+from trainspan import _ring
+n = _ring.name("a", "test")
+outer = _ring.start(_ring.name("outer", "test"))
+token = _ring.start(n)
+for i in range(20000):
+    token = _ring.turn(token, n, i + 1, i + 1)
+_ring.end(token, None, None, None, 20001)
+crossed = _ring.start(n)
+inner = _ring.start(n)
+last = _ring.turn(crossed, n, 20002, 20001)
+_ring.end(inner)
+_ring.end(last)
+_ring.drop(_ring.turn(None, n))
+_ring.end(outer)
+`)
+	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	if st.Spans != 20001+3+1 || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
+		t.Errorf("%+v", st)
+	}
+	tr := readTrace(t, traces[0])
+	for _, s := range tr.named("test/a") {
+		count, step := s.args["count"], s.args["step"]
+		if n, err := strconv.Atoi(count); err == nil && n > 1 && n <= 20001 && step != strconv.Itoa(n-1) || count == "1" && step != "" {
+			t.Fatalf("span %s has the step %q", count, step)
+		}
+		if count == "" && step != "20000" && step != "20001" {
+			t.Errorf("a span has the step %q", step)
+		}
+	}
+}
+
 // The program names its log file, and nothing is recorded unless that is asked for.
 func TestLogFile(t *testing.T) {
 	dir := t.TempDir()

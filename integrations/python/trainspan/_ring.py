@@ -437,7 +437,7 @@ def _build():
         else:
             finish(s, token, t1, None, w, count)
         if step:
-            position(None, step, True)
+            position(-1, step, True)
         return start(n)
 
     def stop(n, args=None, failed=None):
