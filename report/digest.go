@@ -189,7 +189,7 @@ func ReadDigest(r io.Reader) (*State, error) {
 }
 
 var (
-	errNoDigest      = fmt.Errorf("%w: it is none", ErrDigest)
+	errNoDigest      = fmt.Errorf("%w: it does not begin as one; make it again, or give it another name", ErrDigest)
 	errCut           = fmt.Errorf("%w: it is cut off; make it again, or copy all of it", ErrDigest)
 	errDamagedDigest = fmt.Errorf("%w: it is damaged; make it again", ErrDigest)
 )

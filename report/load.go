@@ -23,7 +23,8 @@ func Load(stop func() error, paths ...string) (*State, error) {
 	}
 	var digests []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *run.FileError) bool {
-		is := errors.Is(f.Err, run.ErrForeign) && IsDigest(f.Path)
+		// A file that calls itself a digest is not left out without a word.
+		is := errors.Is(f.Err, run.ErrForeign) && (filepath.Ext(f.Path) == ".digest" || IsDigest(f.Path))
 		if is {
 			digests = append(digests, f.Path)
 		}

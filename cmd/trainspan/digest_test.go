@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,9 @@ func TestDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(os.Mkdir("empty", 0o755), os.WriteFile("empty/none.digest", nil, 0o600), os.WriteFile("empty/all.digest", text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("half.digest", text[:len(text)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +74,7 @@ func TestDigests(t *testing.T) {
 		{[]string{"digest", "a"}, statusUse, "no output is given"},
 		{[]string{"digest", "a", "-o", "all.digest"}, statusUse, "--force"},
 		{[]string{"digest", "a", "-o", "a"}, statusUse, "also an input"},
+		{[]string{"report", "empty"}, statusData, "none.digest: the digest cannot be read: it does not begin as one"},
 		{[]string{"report", "half.digest"}, statusData, "half.digest: the digest cannot be read: it is cut off"},
 		{[]string{"report", "none"}, statusUse, "no such file"},
 	} {
