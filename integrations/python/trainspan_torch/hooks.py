@@ -278,9 +278,13 @@ class _Gradients:
         self.n = _ring.name("wait", "comm", "torch")
 
     def follow(self, tensors=None, *_, **__):
-        """Before backward: gives the hook, or None where no gradients are reduced."""
+        """Before backward: gives the hook, or None where no gradients are reduced, or
+        where torch.compile would trace it."""
         try:
             self.ready = self.mark = 0
+            traced = sys.modules.get("torch._dynamo.compiled_autograd")
+            if traced is not None and getattr(traced, "compiled_autograd_enabled", True):
+                return None
             for model, self.args in self.models:
                 if getattr(model(), "require_forward_param_sync", False):
                     return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)

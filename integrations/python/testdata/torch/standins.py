@@ -92,6 +92,18 @@ for step in range(20):
     Cuda.side = 0
     optimizer.step()
 dist.destroy_process_group()
+
+# Backward that torch.compile traces is left alone.
+traced = sys.modules["torch._dynamo.compiled_autograd"] = types.ModuleType("traced")
+loss = net(torch.zeros(1, 2)).sum()
+assert hooks._gradients.follow(loss) is None
+traced.compiled_autograd_enabled = False
+hook = hooks._gradients.follow(loss)
+assert hook is not None
+hooks._gradients.end(hook)
+del sys.modules["torch._dynamo.compiled_autograd"]
+assert hooks._gradients.follow(loss.detach()) is None
+
 time.sleep(0.1)
 hooks._device.collect()
 assert not hooks._device.pending and len(hooks._device.free) < 200
