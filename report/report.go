@@ -110,8 +110,8 @@ type Steps struct {
 	Trend float64 `json:"trend"`
 	// Phases are the mean over ranks and steps, in ms.
 	Phases map[string]float64 `json:"phases_ms,omitempty"`
-	// Wait and Transfer split the waiting collective, mean over ranks and
-	// steps; nil where none was recorded.
+	// Wait and Transfer split the time in collectives, mean over ranks and
+	// steps: with Phases they add up to the step. Nil where none was recorded.
 	Wait     *float64 `json:"wait_ms,omitempty"`
 	Transfer *float64 `json:"transfer_ms,omitempty"`
 }

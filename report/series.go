@@ -294,6 +294,6 @@ func lanes(t *straggler.Table, attempt int) *Lanes {
 		part(p.String(), func(r int) float64 { return t.Phase(p, r, at) })
 	}
 	part("wait", func(r int) float64 { w, _ := t.Communication(r, at); return w })
-	part("transfer of the collective", func(r int) float64 { _, x := t.Communication(r, at); return x })
+	part("transfer of the collectives", func(r int) float64 { _, x := t.Communication(r, at); return x })
 	return out
 }

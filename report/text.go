@@ -246,7 +246,7 @@ func (s *screen) steps(r *Report) {
 		}
 	}
 	if st.Wait != nil {
-		parts = append(parts, "wait "+milliseconds(*st.Wait), "transfer of the collective "+milliseconds(*st.Transfer))
+		parts = append(parts, "wait "+milliseconds(*st.Wait), "transfer of the collectives "+milliseconds(*st.Transfer))
 	}
 	for i, l := range fold(strings.Join(parts, ", "), s.columns-4) {
 		if i < 2 || s.columns < maxColumns {

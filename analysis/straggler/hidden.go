@@ -113,6 +113,16 @@ func (a *analysis) missingDrives() bool {
 	if rd.barrier != atCollective {
 		return false // nothing is called healthy there anyway
 	}
+	if !rd.beside {
+		// In the other collectives of a step it cannot be told from the transfer.
+		others := rd.world.clone()
+		for i, v := range rd.wait.v {
+			others.v[i] -= v
+		}
+		if levelOf(a.shortest(others, a.everyone())) > a.opt.MinCost*rd.typical {
+			return true
+		}
+	}
 	short := a.shortest(rd.wait, a.everyone())
 	top := make([]float64, rd.m())
 	for s := range top {

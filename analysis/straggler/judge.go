@@ -248,7 +248,10 @@ func (a *analysis) table(v *Verdict) {
 			last[who]++
 		}
 	}
-	short := a.shortest(rd.wait, a.everyone())
+	short := rd.transfer()
+	if rd.barrier != atCollective {
+		short = a.shortest(rd.wait, a.everyone())
+	}
 	x := make([]float64, rd.m())
 	row := func(m matrix, r int) float64 {
 		for s := range x {
@@ -268,6 +271,9 @@ func (a *analysis) table(v *Verdict) {
 		}
 		for s := range x {
 			x[s] = rd.wait.at(r, s) - short[s]
+			if rd.barrier == atCollective {
+				x[s] = rd.communication(r, s) - short[s]
+			}
 		}
 		out.Wait = orZero(levelOf(x) / 1e6)
 		v.Ranking = append(v.Ranking, out)

@@ -23,8 +23,7 @@ type Table struct {
 
 	rd  *rounds
 	ref [][]float64 // own work that is usual, by role
-	// transfer is the shortest time in the waiting collective by step, nil
-	// without one.
+	// transfer is the shortest time in collectives by step, nil without any.
 	transfer []float64
 }
 
@@ -49,7 +48,7 @@ func (s *State) tableOf(rd *rounds) *Table {
 		t.ref = append(t.ref, a.common(rd.own, ranks))
 	}
 	if rd.barrier == atCollective {
-		t.transfer = a.shortest(rd.wait, a.everyone())
+		t.transfer = rd.transfer()
 	}
 	return t
 }
@@ -119,14 +118,38 @@ func (t *Table) Has(p Phase) bool {
 	return slices.ContainsFunc(t.rd.phase[p].v, func(v float32) bool { return v > 0 })
 }
 
-// Communication splits the waiting collective of a step: the transfer, which is
-// the shortest time that a rank spends in it, and the wait of a rank for others
-// beyond it. Both are NaN where no collective was recorded.
+// Communication splits the time that a rank spent in collectives of a step and
+// did not compute: the transfer, which is the shortest such time of all ranks, and
+// the wait for others beyond it. With [Table.Own] it adds up to the time of the
+// step on that rank. Both are NaN where no collective was recorded.
 func (t *Table) Communication(rank, step int) (wait, transfer float64) {
 	if t.transfer == nil {
 		return math.NaN(), math.NaN()
 	}
-	return t.rd.wait.at(rank, step) - t.transfer[step], t.transfer[step]
+	return t.rd.communication(rank, step) - t.transfer[step], t.transfer[step]
+}
+
+// communication is the time of a round that is no own work.
+func (rd *rounds) communication(r, s int) float64 {
+	return max(rd.period.at(r, s)-rd.own.at(r, s), 0)
+}
+
+// transfer is the shortest such time of all ranks, by round: that of the rank that
+// the others waited for.
+func (rd *rounds) transfer() []float64 {
+	out := make([]float64, rd.m())
+	for s := range out {
+		out[s] = math.Inf(1)
+		for r := range rd.n() {
+			if v := rd.communication(r, s); v < out[s] {
+				out[s] = v
+			}
+		}
+		if math.IsInf(out[s], 1) {
+			out[s] = math.NaN()
+		}
+	}
+	return out
 }
 
 // Tokens is the work of a rank, NaN where it is not recorded.

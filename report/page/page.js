@@ -18,7 +18,7 @@ const looks = {
   absent: ["#a9aeb4", "#5c646c", "upright"], other: ["#8a6544", "#c79d78", "up"],
   input: ["#a78900", "#e2c64a", "down"], transfer: ["#8a6544", "#c79d78", "dots"], forward: ["#2b8a57", "#47b67c", "solid"],
   backward: ["#184f9c", "#5b96e6", "up"], optimizer: ["#7a56b3", "#b396ea", "cross"], checkpoint: ["#2f6fca", "#7db0f5", "across"],
-  host: ["#7b8086", "#9aa2ab", "dots"], wait: ["#c9ced4", "#4a525b", "empty"], "transfer of the collective": ["#b3392f", "#f0776c", "upright"],
+  host: ["#7b8086", "#9aa2ab", "dots"], wait: ["#c9ced4", "#4a525b", "empty"], "transfer of the collectives": ["#b3392f", "#f0776c", "upright"],
 };
 const spare = [["#9c2f6f", "#e787bd"], ["#516d12", "#a8c95c"], ["#1d6a75", "#66c3d0"]];
 const kinds = ["up", "dots", "cross", "across"];
@@ -242,7 +242,7 @@ const charts = {
     const s = S.steps, n = s.step.length, x = s.step.map((_, i) => i);
     const names = ["input", "transfer", "forward", "backward", "optimizer", "checkpoint", "host"].filter(p => s.phases_ms[p]);
     const layers = names.map(p => s.phases_ms[p]);
-    if (s.wait_ms) { names.push("wait", "transfer of the collective"); layers.push(s.wait_ms, s.transfer_ms); }
+    if (s.wait_ms) { names.push("wait", "transfer of the collectives"); layers.push(s.wait_ms, s.transfer_ms); }
     let sum = new Array(n).fill(0);
     const sums = layers.map(l => (sum = sum.map((v, i) => v + Math.max(l[i] || 0, 0)), sum));
     const sorted = s.median_ms.filter(v => v != null).sort((a, b) => a - b), typical = sorted[sorted.length >> 1];
@@ -338,7 +338,7 @@ const charts = {
     });
   },
   comm(box) {
-    const s = S.steps, n = s.step.length, wait = colour("input"), send = colour("transfer of the collective");
+    const s = S.steps, n = s.step.length, wait = colour("input"), send = colour("transfer of the collectives");
     const sorted = s.wait_ms.concat(s.transfer_ms).filter(v => v != null).sort((a, b) => a - b), top = sorted[Math.floor(.995 * (sorted.length - 1))] * 1.15 || 1;
     return chart(box, {
       label: "Waiting for other ranks and transferring, step by step", x: [0, Math.max(n - 1, 1)], y: [0, top],
