@@ -210,6 +210,7 @@ func TestTorchLoops(t *testing.T) {
 		"endless":                 {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
 		"two_loaders":             {4, 1, 0, 0, 8, 4, 4, 4, 9, 2},
 		"inference":               {0, 0, 1, 4, 4, 0, 0, 0, 5, 1},
+		"long":                    {117, 3, 3, 6, 246, 117, 117, 117, 132, 6},
 		"statistics":              {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
@@ -248,6 +249,15 @@ func TestTorchLoops(t *testing.T) {
 				}
 				if !s.below("pipeline/train") {
 					t.Errorf("iteration %d is not in the training loop", i)
+				}
+			}
+			if f[0] == "long" {
+				samples := make(map[string]int)
+				for _, s := range tr.named(iteration) {
+					samples[s.args["samples"]]++
+				}
+				if want := map[string]int{"8": 2 * 38, "6": 2, "": 39}; !maps.Equal(samples, want) {
+					t.Errorf("samples %v, want %v", samples, want)
 				}
 			}
 			in := 0

@@ -344,6 +344,7 @@ def _samples(batch):
         while kind is list or kind is tuple or kind is dict:
             batch = next(iter(batch.values())) if kind is dict else batch[0]
             kind = type(batch)
-        return batch.size(0)
+        size = batch.size(0)
+        return size if type(size) is int and 0 <= size < 1 << 62 else 0
     except Exception:
         return 0
