@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 )
 
 // Build answers for a job all that can be answered. It may be called again when
@@ -92,6 +93,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
+	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromrun.Attempt) bool { return a.Device })
 	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
 	for i, t := range tables {

@@ -101,7 +101,7 @@ func newPage(r *Report) (*page, error) {
 		p.Chart["saves"] = len(r.Checkpoints) > 1
 	}
 	data, err := json.Marshal(map[string]any{
-		"series": r.Series, "categories": goodput.Categories(), "saves": p.saves(), "slow": slowRanks(r),
+		"series": r.Series, "categories": goodput.Categories(), "saves": p.saves(), "slow": slowRanks(r), "device": r.Steps.Device,
 	})
 	if err != nil {
 		return nil, err

@@ -114,6 +114,9 @@ type Steps struct {
 	// steps: with Phases they add up to the step. Nil where none was recorded.
 	Wait     *float64 `json:"wait_ms,omitempty"`
 	Transfer *float64 `json:"transfer_ms,omitempty"`
+	// Device says that the phases are those of devices; input, transfer,
+	// checkpoint and host are when these had nothing to do.
+	Device bool `json:"device,omitempty"`
 }
 
 // Checkpoint is one checkpoint that was saved or loaded, by all ranks.

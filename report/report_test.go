@@ -185,6 +185,37 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// TestDevice: where it is recorded what devices did, steps are that.
+func TestDevice(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 60, Device: true, Slow: 2, Extra: [4]float64{0, 0, 12}})
+	state, err := report.Load(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digest bytes.Buffer
+	if err := state.WriteDigest(&digest); err != nil {
+		t.Fatal(err)
+	}
+	again, err := report.ReadDigest(&digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*report.State{"traces": state, "digest": again} {
+		r := report.Build(s.Jobs()[0])
+		v := r.Verdict.Rank
+		if !r.Steps.Device || v.Kind != straggler.Straggler || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
+			t.Errorf("%s: %+v, %s", name, r.Steps, r.Verdict.Sentence)
+		}
+		if f, b := r.Steps.Phases["forward"], r.Steps.Phases["backward"]; f < 13 || f > 15 || b < 27 || b > 31 || *r.Steps.Wait < 8 || *r.Steps.Wait > 10 {
+			t.Errorf("%s: forward %.1f, backward %.1f, wait %.1f ms", name, f, b, *r.Steps.Wait)
+		}
+		if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "times of the device") {
+			t.Errorf("%s: nothing says so:\n%s", name, text)
+		}
+	}
+}
+
 // TestLive: what the last records of a job that runs do not say yet is no defect
 // of them, and a rank whose newest records are not written yet has not stopped.
 func TestLive(t *testing.T) {

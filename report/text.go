@@ -253,6 +253,11 @@ func (s *screen) steps(r *Report) {
 			s.line("  %s", l)
 		}
 	}
+	if st.Device {
+		for _, l := range fold("times of the device: input, host and checkpoint are when it had nothing to do", s.columns-4) {
+			s.line("  %s", l)
+		}
+	}
 }
 
 func (s *screen) checkpoints(r *Report) {

@@ -28,6 +28,7 @@ type Attempt struct {
 	Extra   [4]float64      // ms, to input, forward, backward and optimizer, from step SlowAt on
 	SlowAt  int             //
 	NoComm  bool            // no spans of collectives
+	Device  bool            // the host launches, and events say what a device did
 	Save    int             // a checkpoint after each so many steps
 	Async   bool            // written behind the training
 	Killed  bool            // the files are not closed; the last step lacks its end
@@ -201,10 +202,16 @@ func (g *generator) step(step, done int) {
 		}
 		at := dftracer.Int("step", int64(step))
 		r.span("dataloader", "fetch.iter", t.input, t.iter, r.loop, 3)
-		r.span("compute", "forward", t.iter, t.forward, id, 4, at)
-		if a.NoComm {
+		switch {
+		case a.Device:
+			r.launch("forward", t.iter, t.forward, id, at)
+			r.launch("backward", t.forward, g.release, id, at)
+			r.device("wait", t.forward+launch, t.backward, g.release)
+		case a.NoComm:
+			r.span("compute", "forward", t.iter, t.forward, id, 4, at)
 			r.span("compute", "backward", t.forward, g.release, id, 4, at)
-		} else {
+		default:
+			r.span("compute", "forward", t.iter, t.forward, id, 4, at)
 			r.span("compute", "backward", t.forward, t.backward, id, 4, at)
 			r.span("comm", "all_reduce", t.backward, g.release, id, 4, at, dftracer.String("pg", "0"), dftracer.Int("group_size", int64(a.Ranks)))
 		}
@@ -212,11 +219,33 @@ func (g *generator) step(step, done int) {
 		if a.Killed && done == a.Steps-1 {
 			continue
 		}
-		r.span("compute", "step", g.release, end, id, 4, at)
+		if a.Device {
+			r.launch("step", g.release, end, id, at)
+		} else {
+			r.span("compute", "step", g.release, end, id, 4, at)
+		}
 		if r.w != nil {
 			r.w.Write(&dftracer.Event{ID: uint64(id), Name: "train.iteration", Cat: "pipeline", TID: 1, TS: t.iter + r.off, Dur: end - t.iter, Level: 3, Parent: r.loop,
 				Args: []dftracer.Arg{at, dftracer.Int("tokens", int64(2048*weigh(i)))}})
 		}
+	}
+}
+
+// launch is how long the host takes to launch what the device does, in
+// microseconds.
+const launch = 200
+
+// launch writes a phase of the host, and what the device did of it.
+func (r *rank) launch(name string, from, to, parent int64, at dftracer.Arg) {
+	r.span("compute", name, from, from+launch, parent, 4, at)
+	r.device(name, from+1, from+launch/2, to)
+}
+
+// device writes what the device did of what the host asked for at a time.
+func (r *rank) device(name string, asked, from, to int64) {
+	if r.w != nil {
+		r.w.Write(&dftracer.Event{Name: name, Cat: "device", TID: 1 << 30, TS: from + r.off, Dur: to - from, Level: 1, Parent: dftracer.NoParent,
+			Args: []dftracer.Arg{dftracer.Int("background", 1), dftracer.Float("lag_us", float64(from-asked))}})
 	}
 }
 

@@ -258,7 +258,7 @@ const charts = {
       xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
       yAxis: {values: (u, v) => v.map(tick)},
       above(u, c) { attempts(u, c, s.attempt); },
-      hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step, ● one that took far longer.",
+      hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step, ● one that took far longer." + (data.device ? " Times are the device's: input and host are when it had nothing to do." : ""),
       say(i) {
         if (i == null) return "";
         const to = s.steps_per_point > 1 ? ` to ${s.step[i] + s.steps_per_point - 1}` : "";

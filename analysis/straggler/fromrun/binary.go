@@ -15,6 +15,7 @@ func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	dst = binary.AppendUvarint(dst, uint64(s.late))
+	dst = columns.AppendBool(dst, s.devices)
 	return columns.AppendBytes(columns.AppendBytes(dst, s.packed), state), nil
 }
 
@@ -23,6 +24,7 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	out := Steps{state: straggler.New(nil)}
 	out.late = int64(r.Small(1<<62 - 1))
+	out.devices = r.Bool()
 	out.packed = append([]byte(nil), r.Bytes()...)
 	state := r.Bytes()
 	its := columns.NewReader(out.packed)
@@ -43,7 +45,7 @@ func (s *Steps) Len() int { return s.state.Len() }
 // Windows gives the same with windows in place of steps: see
 // [straggler.State.Window].
 func (s *Steps) Windows() *Steps {
-	out := &Steps{state: straggler.New(nil), packed: s.packed, late: s.late}
+	out := &Steps{state: straggler.New(nil), packed: s.packed, late: s.late, devices: s.devices}
 	out.state.Merge(s.state)
 	out.state.Window()
 	if out.state.Table() == nil {

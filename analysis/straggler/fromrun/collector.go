@@ -39,6 +39,8 @@ type Attempt struct {
 	// Late counts spans of steps that had been handed on when they came: only
 	// in a file of very many spans that is far from the order of time.
 	Late int64
+	// Device says that steps are what the devices of ranks did, not their hosts.
+	Device bool
 }
 
 // firstHeartbeat is when the first heartbeat of a process must be there, in
@@ -79,6 +81,7 @@ func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 		}
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
+		a.Device = a.Device || s.devices
 		if r, any := first[p.Attempt]; len(s.packed) > 0 && (!any || p.Rank < r) {
 			first[p.Attempt], lowest[p.Attempt] = p.Rank, s.packed
 		}

@@ -170,7 +170,11 @@ func TestDeviceTimes(t *testing.T) {
 		}
 		for _, tt := range tests {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
-				v := tt.e.attempt(t).State.Verdict()
+				a := tt.e.attempt(t)
+				if !a.Device {
+					t.Error("it does not say that times are those of devices")
+				}
+				v := a.State.Verdict()
 				if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
 					t.Errorf("%s %v %s %s: %s\n%+v", v.Kind, v.Ranks, v.Cause, v.Reason, v.Sentence, v.Coverage)
 				}

@@ -54,7 +54,6 @@ type sink struct {
 	counted    bool // the numbers of iterations are of no use
 	last       int64
 	step       straggler.Step
-	devices    bool             // it is recorded what the device did
 	device     []straggler.Span // that of the step
 	spans      []straggler.Span // a spare buffer
 	busy       int64            // until when the device was with the steps before
@@ -62,9 +61,10 @@ type sink struct {
 
 // Steps are those of one process, once its sink is closed.
 type Steps struct {
-	state  *straggler.State // as those of rank 0: its number is known last
-	packed []byte           // the iterations
-	late   int64
+	state   *straggler.State // as those of rank 0: its number is known last
+	packed  []byte           // the iterations
+	late    int64
+	devices bool // it is recorded what the device did
 }
 
 // OpenSink makes a sink that takes the steps of a process, for [run.Set.Read]
