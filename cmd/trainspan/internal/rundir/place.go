@@ -5,10 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // Root is the folder of all jobs, in the working directory.
@@ -59,9 +59,12 @@ func (w Wanted) Make() (Place, error) {
 		}
 		p.Attempt = n
 	}
-	p.Dir = filepath.Join(attemptDir(p.Job, p.Attempt), fmt.Sprintf("%s-%d", Clean(w.Host), w.PID))
+	p.Dir = filepath.Join(attemptDir(p.Job, p.Attempt), w.leaf())
 	return p, os.MkdirAll(p.Dir, 0o755)
 }
+
+// leaf is the name of the directory in that of the attempt.
+func (w Wanted) leaf() string { return fmt.Sprintf("%s-%d", Clean(w.Host), w.PID) }
 
 func attemptDir(job string, n int) string { return filepath.Join(job, fmt.Sprintf("attempt-%d", n)) }
 
@@ -82,60 +85,56 @@ const startFile = ".start"
 // maxAttempts bounds the search for a number.
 const maxAttempts = 1 << 20
 
-// claim finds the number of the attempt: making a folder succeeds for one only.
-// Whoever made it writes there what the others can know it by.
+// claim finds the number of the attempt and makes its folder. That appears under
+// its number with all in it that others know it by: they need not guess whether
+// somebody is about to write there, however slow the machine is.
 func (w Wanted) claim(job string) (int, error) {
+	tmp, err := os.MkdirTemp(job, startFile+"-*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(tmp) //nolint:errcheck // nothing is in it that anybody reads
+	mine := filepath.Join(tmp, "attempt")
+	if err := w.fill(mine); err != nil {
+		return 0, err
+	}
 	for n := range maxAttempts {
 		dir := attemptDir(job, n)
-		err := os.Mkdir(dir, 0o755)
-		switch {
-		case err == nil && w.Start == "":
-			return n, nil
-		case err == nil:
-			return n, writeWhole(filepath.Join(dir, startFile), []byte(w.Start+"\n"))
-		case !errors.Is(err, os.ErrExist):
+		_, err := os.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Of all who try this at once it succeeds for one, since no folder of
+			// an attempt is ever empty.
+			if err = os.Rename(mine, dir); err == nil {
+				return n, nil
+			}
+			if !errors.Is(err, fs.ErrExist) {
+				return 0, err
+			}
+		} else if err != nil {
 			return 0, err
-		case w.Start != "" && startOf(dir) == w.Start:
+		}
+		if w.Start != "" && startOf(dir) == w.Start {
 			return n, nil
 		}
 	}
 	return 0, fmt.Errorf("%s has %d attempts already", job, maxAttempts)
 }
 
-// Patience with a folder that somebody has just made.
-const (
-	justMade  = 10 * time.Second
-	waitStart = 2 * time.Second
-)
-
-// startOf reads whose attempt a folder is. Its maker may be about to write it.
-func startOf(dir string) string {
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		// In this order, because whoever has a start writes it before anything
-		// else: what is seen in the folder before no start can be read was put
-		// there by one without.
-		entries, listed := os.ReadDir(dir)
-		text, err := os.ReadFile(filepath.Join(dir, startFile))
-		if err == nil {
-			return string(bytes.TrimSuffix(text, []byte("\n")))
-		}
-		if listed != nil || len(entries) > 0 && !onlyTemporary(entries) {
-			return ""
-		}
-		info, err := os.Stat(dir)
-		if err != nil || time.Since(info.ModTime()) > justMade || time.Since(began) > waitStart {
-			return ""
-		}
+// fill makes the folder of an attempt.
+func (w Wanted) fill(dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, w.leaf()), 0o755); err != nil || w.Start == "" {
+		return err
 	}
+	return os.WriteFile(filepath.Join(dir, startFile), []byte(w.Start+"\n"), 0o644) //nolint:gosec // to be read by others
 }
 
-func onlyTemporary(entries []os.DirEntry) bool {
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), startFile) {
-			return false
-		}
+// startOf reads whose attempt a folder is; empty is nobody's.
+func startOf(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, startFile))
+	if err != nil {
+		return ""
 	}
-	return true
+	return string(bytes.TrimSuffix(text, []byte("\n")))
 }
 
 // writeWhole writes a file so that others see all of it or nothing.

@@ -87,13 +87,52 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// A folder that another program made is not joined.
+// The folder of an attempt says whose it is from the moment it is there: others
+// would have to guess how long its maker needs.
+func TestAttemptAppearsWhole(t *testing.T) {
+	t.Chdir(t.TempDir())
+	done := make(chan struct{})
+	var look sync.WaitGroup
+	look.Go(func() {
+		for over := false; !over; {
+			select {
+			case <-done:
+				over = true // and looks once more
+			default:
+			}
+			made, err := filepath.Glob("trainspan-runs/a job/attempt-*")
+			if err != nil {
+				t.Error(err)
+			}
+			for _, dir := range made {
+				if _, err := os.Stat(filepath.Join(dir, ".start")); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	for i := range 100 {
+		if p, err := wanted(fmt.Sprint(i)).Make(); err != nil || p.Attempt != i {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	close(done)
+	look.Wait()
+	if left, err := filepath.Glob("trainspan-runs/a job/.*"); err != nil || len(left) != 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// A folder that another program made is not joined, nor one that it has just made.
 func TestForeignAttempt(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.MkdirAll("trainspan-runs/a job/attempt-0/h-1", 0o755); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"attempt-0/h-1", "attempt-1"} {
+		if err := os.MkdirAll(filepath.Join("trainspan-runs/a job", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if p, err := wanted("slurm/7").Make(); err != nil || p.Attempt != 1 {
+	if p, err := wanted("slurm/7").Make(); err != nil || p.Attempt != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
