@@ -103,7 +103,9 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 			t.Error("nothing is told of the spans that were not sent")
 		}
 	})
-	if n := calls.Load(); n != 2 { // there is no later time to look
+	// There is no later time to look, so one more is made at the end, unless the
+	// answer to the first came only then; package delivery tests that one.
+	if n := calls.Load(); n > 2 {
 		t.Errorf("%d requests", n)
 	}
 
