@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -179,21 +180,24 @@ func TestDefaultProvider(t *testing.T) {
 }
 
 func TestShutdownKeepsItsDeadline(t *testing.T) {
-	release := make(chan struct{})
-	defer close(release)
-	cfg := base()
-	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).
-		WithSpanExporter(&stuck{release: release}).WithShutdownTimeout(time.Second).
-		ConfigureProvider(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, s := tel.StartSpan(context.Background(), "x")
-	s.End()
-	_ = tel.Shutdown(context.Background()) // would hang without the deadline
-	if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
-		t.Errorf("stats %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(base()).
+			WithSpanExporter(&stuck{release: release}).WithShutdownTimeout(time.Second).
+			ConfigureProvider(context.Background())
+		check(t, err)
+		_, s := tel.StartSpan(context.Background(), "x")
+		s.End()
+		start := time.Now()
+		_ = tel.Shutdown(context.Background()) // would hang without the deadline
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Shutdown took %v", took)
+		}
+		if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
+			t.Errorf("stats %+v", got)
+		}
+	})
 }
 
 // stuck is an exporter that never answers.
