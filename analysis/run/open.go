@@ -84,6 +84,8 @@ func Open(paths ...string) (*Set, error) {
 			switch {
 			case err != nil && p == path:
 				return err
+			case errors.Is(err, fs.ErrNotExist): // as in sniff
+				return nil
 			case err != nil:
 				s.Skipped = append(s.Skipped, &FileError{p, err})
 				return nil
@@ -121,7 +123,8 @@ const (
 	sniffMore   = 64
 )
 
-// sniff looks into files, several at a time, and notes them in their order.
+// sniff looks into files, several at a time, and notes them in their order. A
+// file that is gone by then is none: it was there under a temporary name.
 func (s *Set) sniff(paths []string) {
 	groups, errs := make([]*group, len(paths)), make([]error, len(paths))
 	inParallel(s.workers(), len(paths), func(i int) {
@@ -132,6 +135,7 @@ func (s *Set) sniff(paths []string) {
 	})
 	for i, path := range paths {
 		switch {
+		case errors.Is(errs[i], fs.ErrNotExist):
 		case errs[i] != nil:
 			s.Skipped = append(s.Skipped, &FileError{path, errs[i]})
 		case groups[i] != nil:

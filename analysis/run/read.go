@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-
-	"github.com/trainspan/trainspan/dftracer"
 )
 
 // Read reads all files once and puts the jobs together. It calls open for
@@ -147,12 +145,7 @@ func (r *reading) attach(g *group, x *records) bool {
 }
 
 func (r *reading) traces(g *group) {
-	procs, err := r.set.readTraces(g, r.open)
-	var unreadable *dftracer.LineError
-	if err != nil && len(procs) == 0 && !errors.As(err, &unreadable) {
-		r.skip(g.paths[0], err)
-		return
-	}
+	procs, err := r.set.readTraces(g, r.open, r.skip)
 	r.add(err, procs...)
 }
 

@@ -104,6 +104,69 @@ func describe(j *run.Job) (out []string) {
 	return out
 }
 
+// A job that runs replaces files by renaming others to them. Those that were
+// there under a name for a moment are nothing that is left out.
+func TestFilesThatComeAndGo(t *testing.T) {
+	dir := files(t, map[string]string{"a.pfw": process(11, 0, 100, "", app), "run.json": "{}"})
+	stop := make(chan struct{})
+	var job sync.WaitGroup
+	job.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			temp := filepath.Join(dir, fmt.Sprintf(".run.json-%d", n))
+			folder := filepath.Join(dir, fmt.Sprintf(".start-%d", n))
+			err := errors.Join(os.WriteFile(temp, []byte("{}"), 0o600), os.Rename(temp, filepath.Join(dir, "run.json")), os.Mkdir(folder, 0o700), os.Remove(folder))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 300 {
+		set, err := run.Open(dir)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		for _, f := range set.Skipped {
+			if !errors.Is(f, run.ErrForeign) {
+				t.Error(f)
+			}
+		}
+	}
+	close(stop)
+	job.Wait()
+}
+
+// One of the files of a process that is gone when it is to be read costs what
+// was in it, not the report.
+func TestFileGoneBeforeItIsRead(t *testing.T) {
+	dir := files(t, map[string]string{"a.pfw": process(11, 0, 100, "", app), "b.pfw": process(11, 0, 200, "", app)})
+	for n, path := range []string{"a.pfw", "b.pfw"} {
+		set, err := run.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, path), filepath.Join(dir, "c")); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := set.Read(func(*run.Process) run.Sink { return &sink{} })
+		if err != nil || len(jobs) != 1 || len(jobs[0].Processes) != 1 {
+			t.Errorf("%d: %d jobs, %v", n, len(jobs), err)
+		}
+		if len(set.Skipped) != 1 || !errors.Is(set.Skipped[0], os.ErrNotExist) || filepath.Base(set.Skipped[0].Path) != path {
+			t.Errorf("%d: skipped %v", n, set.Skipped)
+		}
+		if err := os.Rename(filepath.Join(dir, "c"), filepath.Join(dir, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestJobs(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{
 		"x/1.pfw": process(11, 0, 100, `,"session_tag":"x","job_id":"7","attempt":0,"rank":0`, app),

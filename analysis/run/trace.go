@@ -69,6 +69,7 @@ type traceReader struct {
 	paths   map[string]string // of files, by hash
 	scale   int64             // nanoseconds of one unit of time
 	stopped func() error
+	skip    func(path string, err error)
 	events  func(*Process) func(*dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
@@ -92,11 +93,12 @@ type traceProcess struct {
 	files  map[string]*fileUse
 }
 
-// readTraces reads the files of one group and gives their processes.
-func (s *Set) readTraces(g *group, open func(*Process) Sink) ([]*Process, error) {
+// readTraces reads the files of one group and gives their processes. It skips
+// those of which nothing can be read.
+func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path string, err error)) ([]*Process, error) {
 	t := &traceReader{
 		open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
-		scale: g.scale, stopped: s.stopped, events: s.Events,
+		scale: g.scale, stopped: s.stopped, skip: skip, events: s.Events,
 	}
 	if len(s.traces) == 1 {
 		t.workers = s.workers()
@@ -179,6 +181,11 @@ func (t *traceReader) file(path string) error {
 	for p := range touched {
 		p.Torn = p.Torn || st.Torn
 		p.Bad += st.Bad
+	}
+	var unreadable *dftracer.LineError
+	if err != nil && len(touched) == 0 && !errors.As(err, &unreadable) {
+		t.skip(path, err) // it was renamed or removed since it was found, or cannot be opened
+		return nil
 	}
 	return err
 }

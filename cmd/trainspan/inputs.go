@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,6 +97,7 @@ func tracesBelow(dir string) ([]string, error) {
 		switch {
 		case err != nil && path == dir:
 			return err
+		case errors.Is(err, fs.ErrNotExist): // a temporary one, of a job that runs
 		case err != nil: // a folder that cannot be read does not hide the others
 			found = append(found, path)
 		case !d.IsDir() && isTrace(path):
