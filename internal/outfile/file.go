@@ -169,10 +169,12 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		if err != nil {
 			return false, false, err
 		}
-		if now, err := identify(f); err != nil || !now.same(&o.id) {
+		locked := Lock(f)
+		now, err := identify(f)
+		if err != nil || !now.same(&o.id) {
 			return false, false, errors.Join(errClosed, f.Close())
 		}
-		if !Lock(f) && o.shut { // somebody writes it since
+		if o.shut && (!locked || now.size > o.good) { // somebody writes it, or has since
 			_ = f.Close()
 			return true, false, o.Next()
 		}

@@ -143,6 +143,75 @@ func TestOpenRace(t *testing.T) {
 	}
 }
 
+// No two writers have one file, though one finds it before its maker has locked it.
+func TestAppendRace(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 300 {
+		path := filepath.Join(dir, fmt.Sprint(i, ".jsonl"))
+		var outs [4]outfile.Output
+		var all sync.WaitGroup
+		for n := range outs {
+			all.Go(func() {
+				out, err := outfile.Open(path, outfile.Append)
+				if err != nil {
+					t.Error(err)
+				}
+				outs[n] = out
+			})
+		}
+		all.Wait()
+		if t.Failed() {
+			return
+		}
+		seen := make(map[string]bool)
+		for _, out := range outs {
+			if seen[out.Path()] {
+				t.Errorf("%s is written twice", out.Path())
+			}
+			seen[out.Path()] = true
+		}
+		for _, out := range outs {
+			_ = out.Close()
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// Nobody appends to a file that its writer is about to delete, or takes that it
+// has done so for an error.
+func TestAppendToAFileThatGoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.x")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				out, err := outfile.Open(path, outfile.Append)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := out.Check(); err != nil {
+					t.Error(err)
+				}
+				s, err := outfile.New(out, outfile.Options{Unwanted: func(outfile.Part) bool { return true }})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left := names(t, filepath.Dir(path)); len(left) != 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
 func sink(t *testing.T, path string) (*outfile.Sink, *told) {
 	t.Helper()
 	tell := &told{}

@@ -40,7 +40,7 @@ func Open(path string, existing Existing) (Output, error) {
 	if err := makeDir(path); err != nil {
 		return nil, err
 	}
-	for n := 1; n <= maxRuns; n++ {
+	for n, tries := 1, 0; tries < maxRuns; tries++ {
 		name := run(path, n)
 		f, err := create(name)
 		if err == nil {
@@ -53,28 +53,64 @@ func Open(path string, existing Existing) (Output, error) {
 		case Fail:
 			return nil, err
 		case Append:
-			if f, err := openExisting(name); err == nil {
-				if Lock(f) {
-					return newAppended(name, f)
-				}
-				_ = f.Close() // nothing was written
-			} else if !errors.Is(err, errNotRegular) && !errors.Is(err, syscall.ELOOP) {
-				return nil, err
+			out, err := appendTo(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it was removed meanwhile: the name is free
+			}
+			if out != nil || err != nil {
+				return out, err
 			}
 		}
+		n++
 	}
 	return nil, fmt.Errorf("create %s: %d files of that name are there already", path, maxRuns)
 }
 
+// appendTo opens a file that is there. It gives nil for one that somebody else
+// writes and for what is no regular file, and fs.ErrNotExist for one that is gone:
+// whoever wrote it may delete it for as long as it is locked.
+func appendTo(name string) (Output, error) {
+	f, err := openExisting(name)
+	if errors.Is(err, errNotRegular) || errors.Is(err, syscall.ELOOP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !Lock(f) {
+		return nil, f.Close()
+	}
+	out, err := newAppended(name, f)
+	if err != nil {
+		return nil, err
+	}
+	if out.Check() != nil {
+		return nil, errors.Join(fs.ErrNotExist, out.Close())
+	}
+	return out, nil
+}
+
 func makeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
 
-// create makes a file that is not there. POSIX has O_EXCL follow no link.
+// create makes a file that is not there. POSIX has O_EXCL follow no link. Who
+// appends may find and lock it before its maker does: then it counts as one that
+// was there, or, if it is deleted by then, as none.
 func create(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if err == nil {
-		Lock(f) // nobody else has it; it says to others that it is in use
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		if !Lock(f) {
+			return nil, errors.Join(fs.ErrExist, f.Close())
+		}
+		id, err := identify(f)
+		named, nameErr := identifyName(path)
+		if err != nil || id.links > 0 || nameErr == nil && named.same(&id) {
+			return f, nil // an error comes again when it is used
+		}
+		_ = f.Close() // nothing was written
 	}
-	return f, err
 }
 
 var errNotRegular = errors.New("not a regular file")

@@ -411,10 +411,14 @@ func (s *Sink) end() {
 	}
 	s.closing = true
 	s.mu.Unlock()
+	unwanted := !given && !leave && s.o.Unwanted != nil && s.o.Unwanted(part)
+	// While it is locked nobody begins to append to it. Some systems remove no
+	// file that is open.
+	removed := unwanted && s.out.Remove() == nil
 	if err := s.out.Close(); err != nil && !given {
 		s.settle(fmt.Errorf("close: %w", err))
 	}
-	if !given && !leave && s.o.Unwanted != nil && s.o.Unwanted(part) {
+	if unwanted && !removed {
 		if err := s.out.Remove(); err != nil {
 			s.settle(err)
 		}
