@@ -220,7 +220,8 @@ func (e *ending) wait(ctx context.Context) error {
 func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *logClient, provider *sdklog.LoggerProvider) {
 	defer close(e.done)
 	defer e.cut()
-	_ = provider.Shutdown(ctx) // shuts the queue down; its counts tell more
+	_ = provider.Shutdown(ctx)
+	_ = queue.Shutdown(ctx) // where the time is over already the provider left it alone; its counts tell more
 	counts := queue.Stats()
 	l.mu.Lock()
 	s := l.before.plus(counts)

@@ -323,6 +323,25 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	}
 }
 
+// A shutdown for which there is no time left counts what was not sent all the
+// same, and ends the goroutines.
+func TestShutdownOfLogsWithoutTime(t *testing.T) {
+	forSignals(t, func(t *testing.T, s *signals) {
+		s.script = func(int, int) reply { return hang }
+		s.start(t, nil)
+		cfg := s.config()
+		cfg.BatchDelay = time.Hour
+		l := startLogs(t, cfg, &notes{})
+		_ = l.Export(event(loop(), outputs.KindEvent, "e"))
+		if err := shut(t, l, 0); err == nil || !strings.Contains(err.Error(), "1 records") {
+			t.Errorf("shutdown: %v", err)
+		}
+		if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 // A pause between two attempts is cut short by the shutdown, and the backend
 // that has come back gets everything.
 func TestShutdownCutsThePause(t *testing.T) {
