@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
@@ -27,7 +29,7 @@ func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) 
 	done := false
 	var errs []error
 	for _, left := range rundir.FindLeft(paths...) {
-		if left.Run.State == rundir.Running && processLives(left.Run.PID) {
+		if r := left.Run; r.State == rundir.Running && (processLives(r.PID) || processLives(r.TelemetryPID)) {
 			a.problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, left.Dir)
 			done = true
 			continue
@@ -76,6 +78,9 @@ func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, 
 		_ = os.Remove(strings.TrimSuffix(path, ring.Ext) + ".names")
 	}
 	for _, folder := range left.Folders {
+		if processLives(r.CommandPID) {
+			break // what it starts later records there
+		}
 		if more, err := python.Rings(folder); err == nil && len(more) == 0 {
 			_ = os.RemoveAll(session.Folder(folder)) // as above
 		}
@@ -96,14 +101,14 @@ func writerOf(path string) int {
 }
 
 // processLives reports whether there is a process of that number on this machine
-// that has not ended.
+// that has not ended. One that cannot be asked for does.
 func processLives(pid int) bool {
 	if pid <= 0 {
 		return false
 	}
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH)
 	}
 	_, state, _ := strings.Cut(string(text[max(bytes.LastIndexByte(text, ')'), 0):]), " ")
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")

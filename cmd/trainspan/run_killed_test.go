@@ -232,3 +232,110 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 }
+
+// As long as the telemetry process lives, what it reads is not imported, and
+// nothing that Python processes need is removed.
+func TestImportWhileTelemetryGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "echo ready; read x < go")
+	if err := unix.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	s.expect("ready")
+	helper := helperOf(t, s.Process.Pid)
+	r, at := theRun(t, dir)
+	if r.TelemetryPID != helper {
+		t.Errorf("run.json says that telemetry is process %d, not %d", r.TelemetryPID, helper)
+	}
+	if err := s.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Process.Wait(); err != nil { // the job holds the streams
+		t.Fatal(err)
+	}
+	cmd := exec.Command(s.Path, "import", at)
+	cmd.Dir, cmd.Env = dir, s.Env
+	if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "is being recorded") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, folder := range filepath.SplitList(r.Ring) {
+		if _, err := os.Stat(folder); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
+}
+
+// Where all of trainspan run is killed, an import in the middle of the job leaves
+// what later processes of it need to record.
+func TestImportOfAJobThatGoesOn(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := t.TempDir()
+	const program = `
+from trainspan.dftracer.logger import ai
+@ai.compute.forward
+def forward(): pass
+for i in range(10): forward()
+print("ready", flush=True)
+open("go").read()
+`
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go", "on"} {
+		if err := unix.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := prepare(t, dir, "--quiet", "--", "sh", "-c", `"$0" train.py; echo between; read x < on; "$0" train.py; echo end`, python)
+	s.begin()
+	s.expect("ready")
+	_, at := theRun(t, dir)
+	for _, pid := range []int{helperOf(t, s.Process.Pid), s.Process.Pid} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	imported := func() {
+		t.Helper()
+		cmd := exec.Command(s.Path, "import", at)
+		cmd.Dir, cmd.Env = dir, s.Env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	release("go")
+	s.expect("between")
+	imported()
+	release("on")
+	s.expect("ready")
+	release("go")
+	s.expect("end")
+	imported()
+	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
+	found := 0
+	for _, path := range traces {
+		if filepath.Base(path) != "resources.pfw.gz" {
+			found += forwards(t, path)
+		}
+	}
+	if found != 20 {
+		t.Errorf("%d spans are in %v", found, traces)
+	}
+}

@@ -51,9 +51,12 @@ type Run struct {
 	Host       string `json:"host"`
 	PID        int    `json:"pid"` // of trainspan run
 	CommandPID int    `json:"command_pid,omitempty"`
-	Rank       *int   `json:"rank,omitempty"`
-	LocalRank  *int   `json:"local_rank,omitempty"`
-	WorldSize  *int   `json:"world_size,omitempty"`
+	// TelemetryPID is the process that gathers, reads the rings and writes this
+	// file. It outlives trainspan run where that is killed or does not wait.
+	TelemetryPID int  `json:"telemetry_pid,omitempty"`
+	Rank         *int `json:"rank,omitempty"`
+	LocalRank    *int `json:"local_rank,omitempty"`
+	WorldSize    *int `json:"world_size,omitempty"`
 
 	State   string     `json:"state"`
 	Started time.Time  `json:"started"`

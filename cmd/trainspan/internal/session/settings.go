@@ -116,7 +116,7 @@ func (s *Session) place() error {
 	s.run = rundir.Run{
 		Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
 		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
-		Host: host, PID: set.PID, State: rundir.Running, Started: s.began, Seen: s.began,
+		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: s.began, Seen: s.began,
 		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize),
 	}
 	return nil
