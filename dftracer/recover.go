@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,22 +90,12 @@ type recovery struct {
 }
 
 func (r *recovery) run() (RecoverReport, error) {
-	f, err := os.Open(r.path)
+	f, info, err := openLocked(r.path)
 	if err != nil {
 		return r.report, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	if err != nil {
-		return r.report, err
-	}
 	r.f, r.size, r.changed = f, info.Size(), info.ModTime()
-	if r.size == 0 {
-		return r.report, errors.New("file is empty")
-	}
-	if !outfile.Lock(f) {
-		return r.report, ErrInUse
-	}
 	target := r.opts.Output
 	if target == "" {
 		// A link stays what it is, and its file is replaced.
@@ -131,6 +122,39 @@ func (r *recovery) run() (RecoverReport, error) {
 		return r.report, err
 	}
 	return r.report, os.Rename(temp.Name(), target)
+}
+
+// openLocked opens a file that nobody writes, and says how it is since it is
+// locked: its writer may have ended, or another recovery have replaced it, a
+// moment before. An empty file is not locked, because it may be about to be.
+func openLocked(path string) (*os.File, fs.FileInfo, error) {
+	for {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		info, err := f.Stat()
+		if err == nil && info.Size() == 0 {
+			err = errors.New("file is empty")
+		}
+		if err == nil && !outfile.Lock(f) {
+			err = ErrInUse
+		}
+		if err == nil {
+			info, err = f.Stat()
+		}
+		var now fs.FileInfo
+		if err == nil {
+			now, err = os.Stat(path)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, f.Close())
+		}
+		if os.SameFile(info, now) {
+			return f, info, nil
+		}
+		_ = f.Close() // only read
+	}
 }
 
 func (r *recovery) repair() error {

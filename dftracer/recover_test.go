@@ -2,11 +2,13 @@ package dftracer_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -136,6 +138,47 @@ func TestRecoverRefusesAFileInUse(t *testing.T) {
 		t.Error(err)
 	}
 	dftest.Check(t, path)
+}
+
+// TestRecoverWhileItEnds tries until the writer lets go of its file, and at any
+// moment in between: nothing that was written last is cut off.
+func TestRecoverWhileItEnds(t *testing.T) {
+	rounds := 200
+	if testing.Short() {
+		rounds = 40
+	}
+	for range rounds {
+		path := filepath.Join(t.TempDir(), "trace.pfw")
+		w, err := dftracer.Create(path, &dftracer.Options{Compression: dftracer.CompressNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var others sync.WaitGroup
+		for range 2 {
+			others.Go(func() {
+				for {
+					switch _, err := dftracer.Recover(path, nil); {
+					case err == nil:
+						return
+					case !errors.Is(err, dftracer.ErrInUse):
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		const n = 50
+		for i := range n {
+			w.Write(&dftracer.Event{ID: w.NextID(), Name: "e", Cat: "c", TID: 1, TS: 1744611912990000 + int64(10*i), Dur: 5, Level: 1})
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		others.Wait()
+		if got := dftest.Check(t, path).Counts["c/e/X"]; got != n || t.Failed() {
+			t.Fatalf("%d of %d events are there", got, n)
+		}
+	}
 }
 
 // TestRecoverManyOpenSpans counts the work by its memory: what was quadratic
