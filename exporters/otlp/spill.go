@@ -134,15 +134,21 @@ func (s *spill) begin() error {
 		}
 		return r
 	}, host)
-	s.made++
-	name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", host, os.Getpid(), time.Now().UnixNano(), s.made, spillSuffix)
-	f, err := os.OpenFile(filepath.Join(s.dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
+	for {
+		s.made++
+		name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", host, os.Getpid(), time.Now().UnixNano(), s.made, spillSuffix)
+		f, err := os.OpenFile(filepath.Join(s.dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		// Locked it is in use. A replay that finds it before deletes it, since it
+		// is empty.
+		if outfile.Lock(f) && !changed(f, f.Name()) {
+			s.file, s.size, s.spans = f, 0, 0
+			return nil
+		}
+		_ = f.Close() // nothing was written
 	}
-	outfile.Lock(f) // says to a replay that it is in use
-	s.file, s.size, s.spans = f, 0, 0
-	return nil
 }
 
 // end closes the file; an empty one is removed.

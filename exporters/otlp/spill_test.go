@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/exporters/otlp"
@@ -234,6 +235,51 @@ func TestReplayLeavesALivingProcessAlone(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	})
+}
+
+// A replay beside it, at any moment, loses nothing: each file that is made is
+// kept or sent.
+func TestReplayBesideASpill(t *testing.T) {
+	dir := t.TempDir()
+	r := (&receiver{t: t, protocol: protocols[0]}).start("")
+	e := newExporter(t, quick(r))
+	batch := tracetest.SpanStubs{{Name: "s"}}.Snapshots()
+	cfg := quick(r)
+	cfg.SpillDir = dir
+	from := newExporter(t, cfg)
+	n, sent := 1500, 0
+	if testing.Short() {
+		n = 300
+	}
+	replay := func() {
+		got, err := otlp.Replay(t.Context(), dir, e)
+		if err != nil || got.Broken+got.Left+got.Rejected != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		sent += got.Sent
+	}
+	spilled := make(chan struct{})
+	go func() {
+		defer close(spilled)
+		for range n {
+			spill := from.Delivery().Spill
+			kept, err := spill.Keep(batch)
+			if err = errors.Join(err, spill.Close()); err != nil || kept != 1 {
+				t.Errorf("%d kept, %v", kept, err)
+			}
+		}
+	}()
+	for over := false; !over; {
+		select {
+		case <-spilled:
+			over = true // and looks once more
+		default:
+		}
+		replay()
+	}
+	if sent != n {
+		t.Errorf("%d of %d spans were sent", sent, n)
+	}
 }
 
 func TestReplayOfNothing(t *testing.T) {
