@@ -203,7 +203,7 @@ func TestAnswers(t *testing.T) {
 				}
 				return accept
 			},
-			exported: 10, calls: 2,
+			exported: 10, // with two calls, unless the machine is too busy for the second
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

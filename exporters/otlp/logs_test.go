@@ -215,7 +215,7 @@ func TestAnswersToLogs(t *testing.T) {
 				s.script = tc.script
 				s.start(t, nil)
 				cfg := s.config()
-				cfg.RetryFor, cfg.Headers = 2*time.Second, config.Headers{"x-key": "hunter2"}
+				cfg.Headers = config.Headers{"x-key": "hunter2"}
 				if tc.cause == "not taken in time" {
 					cfg.RetryFor = 100 * time.Millisecond
 				}

@@ -103,6 +103,9 @@ func TestProviderWithSilentBackend(t *testing.T) {
 					t.Errorf("shutdown: %v", err)
 				}
 			})
+			for tel.Stats().PendingSpans > 0 { // the deadline may be over before the last of them is counted
+				time.Sleep(time.Millisecond)
+			}
 			s := tel.Stats()
 			if s.EndedSpans != 100 || s.ExportedSpans != 0 || s.PendingSpans != 0 {
 				t.Errorf("%+v", s)

@@ -175,6 +175,15 @@ func closedPort(t *testing.T) string {
 // silentPort takes connections and never says a word.
 func silentPort(t *testing.T) string {
 	t.Helper()
+	address, _ := silentServer(t)
+	return address
+}
+
+// silentServer is a silentPort, and a context whose deadline is over when somebody
+// has come.
+func silentServer(t *testing.T) (address string, until context.Context) {
+	t.Helper()
+	came, once := make(chan struct{}), sync.Once{}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +201,7 @@ func silentPort(t *testing.T) string {
 			mu.Lock()
 			conns = append(conns, c)
 			mu.Unlock()
+			once.Do(func() { close(came) })
 		}
 	}()
 	t.Cleanup(func() {
@@ -201,7 +211,24 @@ func silentPort(t *testing.T) string {
 			c.Close()
 		}
 	})
-	return l.Addr().String()
+	return l.Addr().String(), deadline{context.Background(), came}
+}
+
+// deadline is a context whose deadline is an event.
+type deadline struct {
+	context.Context
+	over <-chan struct{}
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return time.Now().Add(time.Minute), true }
+func (d deadline) Done() <-chan struct{}       { return d.over }
+func (d deadline) Err() error {
+	select {
+	case <-d.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // within fails the test if f hangs.
