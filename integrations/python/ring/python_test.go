@@ -289,6 +289,42 @@ r.end(t)
 	}
 }
 
+// The rings of other processes may go at any moment: between the look at the
+// folder and that at each ring, too.
+func TestRingsOfOthersGo(t *testing.T) {
+	dir := t.TempDir()
+	const total = 30_000
+	pyrun.Run(t, dir, `
+import contextlib, os
+scandir = os.scandir
+def look(folder):
+    gone = os.path.join(folder, "py-1-1.ring")
+    open(gone, "w").close()
+    with scandir(folder) as entries:
+        entries = list(entries)
+    os.unlink(gone)
+    return contextlib.nullcontext(entries)
+os.scandir = look
+from trainspan import _ring as r
+n = r.name("n", "test")
+r.enabled()
+for i in range(1, 30001):
+    r.counted(n, r.clock(), None, i)
+`)
+	r, err := ring.Open(only(t, dir), ring.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	spans := 0
+	if err := r.Finish(func(*ring.Record) { spans++ }); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.Stats(); spans != total || st.Lost != 0 {
+		t.Errorf("%d of %d spans, %+v", spans, total, st)
+	}
+}
+
 // Where there is no more space, the newest regions are used again. What is lost
 // is counted exactly.
 func TestLaps(t *testing.T) {

@@ -154,8 +154,14 @@ def _build():
         each ring has."""
         used = at
         if os.environ.get("TRAINSPAN_RING"):
+            used = 0
             with os.scandir(os.path.dirname(path)) as folder:
-                used = sum(e.stat(follow_symlinks=False).st_blocks * 512 for e in folder if e.name.endswith(".ring"))
+                for e in folder:
+                    if e.name.endswith(".ring"):
+                        try:
+                            used += e.stat(follow_symlinks=False).st_blocks * 512
+                        except FileNotFoundError:
+                            pass  # its process has ended, and it was read
         stat = os.fstatvfs(fd)
         if 4 * (used + size) > stat.f_bavail * stat.f_frsize + used:
             raise OSError("too little space is free")
