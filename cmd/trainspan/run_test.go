@@ -260,6 +260,29 @@ func TestRunIsTransparent(t *testing.T) {
 	}
 }
 
+// What is put in front of PYTHONPATH changes nothing of what stands there: neither
+// an empty folder, which is the working directory, nor names that are no UTF-8.
+func TestRunKeepsPythonPath(t *testing.T) {
+	for name, path := range map[string]string{"empty at its end": "/mine:", "empty": ":/mine", "bytes": "/caf\xe9"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "d\xfc")
+			s := prepare(t, t.TempDir(), "-q", "--dir", dir, "--", "sh", "-c", `printf '%s\n%s' "$PYTHONPATH" "$TRAINSPAN_DIR"`)
+			s.Env = append(s.Env, "PYTHONPATH="+path)
+			if status := s.finish(); status != 0 {
+				t.Fatalf("status %d: %s", status, s.err.String())
+			}
+			ours, theirs, _ := strings.Cut(s.out.String(), ":")
+			if !filepath.IsAbs(ours) || theirs != path+"\n"+dir {
+				t.Errorf("the command has %q", s.out.String())
+			}
+			if _, err := os.Stat(filepath.Join(dir, rundir.FileName)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Nothing but names of a command line is in any file, and nothing of the environment.
 func TestRunWritesNoSecrets(t *testing.T) {
 	dir := t.TempDir()

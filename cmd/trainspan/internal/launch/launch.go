@@ -242,7 +242,7 @@ func withVariables(env []string, r *Ready) []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-		out = append(out, name+"="+r.Env[name])
+		out = append(out, name+"="+string(r.Env[name]))
 	}
 	return out
 }

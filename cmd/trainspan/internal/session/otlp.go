@@ -66,10 +66,11 @@ func (s *Session) startOTLP(ready *launch.Ready) error {
 			break
 		}
 	}
-	ready.Env[varProtocol], ready.Env[varEndpoint] = protocol, r.Endpoint()+otlpreceiver.Path
-	if protocol == "grpc" {
-		ready.Env[varEndpoint] = r.Endpoint()
+	endpoint := r.Endpoint()
+	if protocol != "grpc" {
+		endpoint += otlpreceiver.Path
 	}
+	ready.Env[varProtocol], ready.Env[varEndpoint] = launch.Bytes(protocol), launch.Bytes(endpoint)
 	// These are for the backend that the endpoint named before.
 	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")

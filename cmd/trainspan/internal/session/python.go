@@ -74,9 +74,12 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 		return err
 	}
 	s.python = p
-	ready.Env[varRing] = p.rings
-	path, _ := s.lookup(varPythonPath)
-	ready.Env[varPythonPath] = strings.TrimSuffix(filepath.Join(client, "python")+string(filepath.ListSeparator)+path, string(filepath.ListSeparator))
+	ready.Env[varRing] = launch.Bytes(p.rings)
+	search := filepath.Join(client, "python")
+	if path, _ := s.lookup(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
+		search += string(filepath.ListSeparator) + path
+	}
+	ready.Env[varPythonPath] = launch.Bytes(search)
 	s.run.Ring = p.rings
 	return nil
 }

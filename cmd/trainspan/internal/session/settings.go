@@ -24,18 +24,18 @@ type Settings struct {
 	Command rundir.Outline `json:"command"`
 	PID     int            `json:"pid"` // of trainspan run
 
-	Name    string   `json:"name"`
-	Dir     string   `json:"dir"`
-	Attempt int      `json:"attempt"` // negative is open
-	Quiet   bool     `json:"quiet"`
-	Verbose bool     `json:"verbose"`
-	OTLP    bool     `json:"otlp"`
-	Forward string   `json:"forward"`
-	Profile string   `json:"profile"`
-	NoTorch bool     `json:"no_torch"`
-	Only    []string `json:"only"`
-	Without []string `json:"without"`
-	NoUsage bool     `json:"no_usage"`
+	Name    string       `json:"name"`
+	Dir     launch.Bytes `json:"dir"`
+	Attempt int          `json:"attempt"` // negative is open
+	Quiet   bool         `json:"quiet"`
+	Verbose bool         `json:"verbose"`
+	OTLP    bool         `json:"otlp"`
+	Forward string       `json:"forward"`
+	Profile launch.Bytes `json:"profile"`
+	NoTorch bool         `json:"no_torch"`
+	Only    []string     `json:"only"`
+	Without []string     `json:"without"`
+	NoUsage bool         `json:"no_usage"`
 }
 
 // Variables of the command's environment.
@@ -93,7 +93,7 @@ func (s *Session) place() error {
 	if v, ok := s.lookup(varAttempt); ok && attempt < 0 && v != "" {
 		attempt = ranks.Attempt.Or(-1) // said by hand, or by a trainspan run on another node
 	}
-	dir := set.Dir
+	dir := string(set.Dir)
 	if v, _ := s.lookup(varRun); dir == "" && v == "" {
 		dir, _ = s.lookup(varDir) // of the user; below another trainspan run it is that one's
 	}
@@ -138,24 +138,24 @@ func (s *Session) tag() string {
 
 // environment is what the command's environment gets.
 func (s *Session) environment() launch.Ready {
-	env := map[string]string{varDir: s.dir, varRun: s.token, varSession: s.tag()}
+	env := map[string]launch.Bytes{varDir: launch.Bytes(s.dir), varRun: launch.Bytes(s.token), varSession: launch.Bytes(s.tag())}
 	if !s.ranks.Attempt.IsSet() || s.set.Attempt >= 0 {
-		env[varAttempt] = strconv.Itoa(s.where.Attempt)
+		env[varAttempt] = launch.Bytes(strconv.Itoa(s.where.Attempt))
 	}
 	if s.ranks.Run == "" { // so that all processes of the command say the same
 		var id [8]byte
 		_, _ = rand.Read(id[:]) // never fails
-		env[varJob] = hex.EncodeToString(id[:])
-		s.run.Job = env[varJob]
+		s.run.Job = hex.EncodeToString(id[:])
+		env[varJob] = launch.Bytes(s.run.Job)
 	}
 	if s.set.NoTorch {
 		env[varTorch] = "0"
 	}
 	if len(s.set.Only) > 0 {
-		env[varOnly] = strings.Join(s.set.Only, ",")
+		env[varOnly] = launch.Bytes(strings.Join(s.set.Only, ","))
 	}
 	if len(s.set.Without) > 0 {
-		env[varWithout] = strings.Join(s.set.Without, ",")
+		env[varWithout] = launch.Bytes(strings.Join(s.set.Without, ","))
 	}
 	if s.set.Verbose {
 		env[varVerbose] = "1"
