@@ -50,6 +50,68 @@ class Off(unittest.TestCase):
             self.assertEqual(run(program, "/proc/self"), (0, "", ""))
 
 
+class Alone(unittest.TestCase):
+    """Programs that do as they like with what they have from us."""
+
+    def test_no_arguments_are_told(self):
+        use = "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n"
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "env"))
+            for script in ("env/train.py", "python.py"):
+                with open(os.path.join(folder, script), "w") as f:
+                    f.write(use)
+            for program, *args in (("env/train.py", "--key", "hunter2"), ("-m", "python", "hunter2"), ("-c", "'hunter2'\n" + use)):
+                rings = tempfile.mkdtemp(dir=folder)
+                env = dict(os.environ, TRAINSPAN_RING=rings, PYTHONPATH=HERE, DFTRACER_ENABLE="1")
+                subprocess.run([sys.executable, program] + args, cwd=folder, env=env, check=True, timeout=120)
+                (names,) = [n for n in os.listdir(rings) if n.endswith(".names")]
+                with open(os.path.join(rings, names)) as f:
+                    text = f.read()
+                self.assertNotIn("hunter2", text)
+                want = {"env/train.py": "train.py", "-m": "python", "-c": "DEFAULT"}[program]
+                self.assertIn('"exec":"%s"' % want, text)
+
+    def test_closed_files(self):
+        program = (
+            "import os\n"
+            "from trainspan import _ring\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "os.closerange(3, 100)\n"
+            "mine = [os.open(os.devnull, os.O_RDONLY)] + [os.memfd_create('m') for _ in range(8)]\n"
+            "_ring.meta('key', 'value')\n"
+            "def check():\n"
+            "    return [os.fstat(f).st_size for f in mine]\n"
+            "print(check(), flush=True)\n"
+            "if os.fork() == 0:\n"
+            "    with ai.compute.backward: pass\n"
+            "    print(check(), flush=True)\n"
+            "    os._exit(0)\n"
+            "os.wait()\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder), (0, "%s\n%s\n" % ([0] * 9, [0] * 9), ""))
+            names = sorted(n for n in os.listdir(folder) if n.endswith(".names"))
+            self.assertEqual(len(names), 2)
+            with open(os.path.join(folder, names[0])) as f:
+                self.assertIn('"meta":"key"', f.read())
+
+    def test_changed_environment(self):
+        program = (
+            "import os\n"
+            "os.environ.clear()\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "if os.fork() == 0:\n"
+            "    with ai.compute.backward: pass\n"
+            "    os._exit(0)\n"
+            "os.wait()\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run("import trainspan._ring\n" + program, folder), (0, "", ""))
+            self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 2)
+
+
 class On(unittest.TestCase):
     """In this process, with a ring."""
 
