@@ -92,6 +92,27 @@ func TestRunJoinsByJobID(t *testing.T) {
 }
 
 // Under another trainspan run there is only that one.
+// A container may have no folder for temporary files, and a job one that is
+// relative to where it began.
+func TestRunUnpacksTheClientSomewhere(t *testing.T) {
+	for name, tmp := range map[string]string{"relative": "tmp", "missing": "/no-such-folder", "a colon": "a:b"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, d := range []string{"tmp", "a:b"} {
+				if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := prepare(t, dir, "-q", "--", "sh", "-c", `cd /; cat "${PYTHONPATH%%:*}/sitecustomize.py"; for d in $(echo "$TRAINSPAN_RING" | tr : ' '); do ls -d "$d"; done`)
+			s.Env = append(s.Env, "TMPDIR="+tmp)
+			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
+				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
+			}
+		})
+	}
+}
+
 func TestRunNested(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "trainspan", "run", "--", "trainspan", "run", "sh", "-c", "exit 6")

@@ -5,6 +5,8 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +37,9 @@ const sharedMemory = "/dev/shm"
 
 // startPython puts the client in the way of Python processes and begins to read
 // their rings. These are in shared memory or, where that is full or missing, in
-// the folder for temporary files of this node.
+// the folder for temporary files of this node. The client is in that folder or,
+// where nothing can be written there, in shared memory or the directory of the
+// start.
 func (s *Session) startPython(ready *launch.Ready) (err error) {
 	p := &pythonSide{}
 	defer func() {
@@ -43,7 +47,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 			p.remove()
 		}
 	}()
-	client, err := p.folder(os.TempDir())
+	client, err := p.folder(os.TempDir(), sharedMemory, s.dir)
 	if err != nil {
 		return err
 	}
@@ -54,8 +58,10 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	if err := os.Mkdir(rings[0], 0o700); err != nil {
 		return err
 	}
-	if shm, err := p.folder(sharedMemory); err == nil {
-		rings = append([]string{shm}, rings...)
+	if filepath.Dir(client) != sharedMemory { // which is where it is when it can be nowhere else
+		if shm, err := p.folder(sharedMemory); err == nil {
+			rings = append([]string{shm}, rings...)
+		}
 	}
 	p.rings = strings.Join(rings, string(filepath.ListSeparator))
 	p.drain, err = python.NewDrain(python.Options{
@@ -84,13 +90,24 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	return nil
 }
 
-// folder makes a folder that only this user can read.
-func (p *pythonSide) folder(in string) (string, error) {
-	dir, err := os.MkdirTemp(in, folderPrefix+"*")
-	if err == nil {
-		p.dirs = append(p.dirs, dir)
+// folder makes a folder that only this user can read, in the first of some that
+// lets it be made and can stand in a list as PATH is.
+func (p *pythonSide) folder(in ...string) (dir string, err error) {
+	var errs []error
+	for _, up := range in {
+		if up, err = filepath.Abs(up); err == nil && strings.ContainsRune(up, filepath.ListSeparator) {
+			err = &fs.PathError{Op: "use", Path: up, Err: fmt.Errorf("has a %q in its name", filepath.ListSeparator)}
+		}
+		if err == nil {
+			dir, err = os.MkdirTemp(up, folderPrefix+"*")
+		}
+		if err == nil {
+			p.dirs = append(p.dirs, dir)
+			return dir, nil
+		}
+		errs = append(errs, err)
 	}
-	return dir, err
+	return "", errors.Join(errs...)
 }
 
 func (p *pythonSide) remove() {
