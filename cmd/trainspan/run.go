@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -107,6 +108,9 @@ func (a *app) runCommand(args []string, set session.Settings) error {
 	if session.Nested(a.lookup) {
 		// The trainspan run above records this command too.
 		err := syscall.Exec(path, args, os.Environ())
+		if path, args, ok := launch.Script(path, args); ok && errors.Is(err, syscall.ENOEXEC) {
+			err = syscall.Exec(path, args, os.Environ())
+		}
 		return &statusError{status: launch.StatusNotExecutable, err: fmt.Errorf("%s: %w", args[0], err)}
 	}
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()

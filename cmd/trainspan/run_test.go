@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -187,18 +188,24 @@ func TestRunStatus(t *testing.T) {
 		"not found":      {[]string{"--", "no-such-program"}, 127, "", ""},
 		"not executable": {[]string{"--", "./plain"}, 126, "", ""},
 		"no format":      {[]string{"--", "./broken"}, 126, rundir.ByNotStarting, ""},
+		"no interpreter": {[]string{"--", "./script", "6"}, 6, rundir.ByExit, ""},
+		"in PATH only":   {[]string{"--", "plain"}, 126, "", ""},
+		"directory":      {[]string{"--", "./"}, 126, "", ""},
+		"empty":          {[]string{"--", ""}, 127, "", ""},
 		"no command":     {nil, 2, "", ""},
 		"wrong flag":     {[]string{"--bogus", "--", "true"}, 2, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for file, mode := range map[string]os.FileMode{"plain": 0o644, "broken": 0o755} {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte("\x00\x01"), mode); err != nil {
+			for file, mode := range map[string]os.FileMode{"plain": 0o644, "broken": 0o755, "script": 0o755} {
+				text := map[string]string{"script": "exit $1"}[file]
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(cmp.Or(text, "\x00\x01")), mode); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s := prepare(t, dir, c.args...)
+			s.Env = append(s.Env, "PATH="+os.Getenv("PATH")+":"+dir)
 			if got := s.finish(); got != c.want {
 				t.Errorf("status %d, want %d: %s", got, c.want, s.err.String())
 			}

@@ -84,9 +84,15 @@ func Run(o Options) int {
 	helper := l.startHelper()
 	env := l.environment(signals)
 
-	pid, err := syscall.ForkExec(o.Path, o.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}})
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}}
+	pid, err := syscall.ForkExec(o.Path, o.Args, attr)
+	if err == syscall.ENOEXEC { //nolint:errorlint // ForkExec returns the bare number
+		if path, args, ok := Script(o.Path, o.Args); ok {
+			pid, err = syscall.ForkExec(path, args, attr)
+		}
+	}
 	if err != nil {
-		o.Note("%s: %v", o.Args[0], err)
+		o.Note("%s: %s", o.Args[0], reason(err))
 		l.send(&Message{Exited: &Exited{At: time.Now(), Failed: err.Error(), Status: Status{Code: statusOf(err)}}})
 		l.hangUp()
 		go l.reap()
@@ -103,6 +109,14 @@ func Run(o Options) int {
 	l.hangUp()
 	l.waitForHelper(helper, signals)
 	return status.ExitCode()
+}
+
+// reason is why a program that was found does not start.
+func reason(err error) string {
+	if err == syscall.ENOENT { //nolint:errorlint // ForkExec returns the bare number
+		return "the interpreter or loader that it names does not exist"
+	}
+	return err.Error()
 }
 
 func statusOf(err error) int {
