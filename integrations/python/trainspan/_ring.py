@@ -94,6 +94,10 @@ def _who():
         who["dir"] = os.getcwd()
     except OSError:
         pass
+    try:  # its number is one of this namespace, which may be that of a container
+        who["pidns"] = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        pass
     who["env"] = {key: os.environ[key] for key in _PLACE if key in os.environ}
     return who
 
