@@ -171,6 +171,9 @@ open("result", "w").write("went on")
 	if out, status := run("import", filepath.Join(dir, rundir.Root)); status != 0 {
 		t.Errorf("status %d: %s", status, out)
 	}
+	if out, status := run("import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
+		t.Errorf("a second time: status %d: %s", status, out)
+	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
 	found := 0
 	for _, path := range traces {

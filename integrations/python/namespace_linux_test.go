@@ -42,6 +42,13 @@ with ai.compute.backward: pass
 		time.Sleep(10 * time.Millisecond)
 	}
 	time.Sleep(300 * time.Millisecond) // the system is asked for the process meanwhile
+	paths, err := python.Rings(rings)
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	if pid, runs := python.Writer(paths[0]); pid != 1 || !runs {
+		t.Errorf("the writer is process %d, running %v", pid, runs)
+	}
 	if err := input.Close(); err != nil {
 		t.Fatal(err)
 	}
