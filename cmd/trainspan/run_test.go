@@ -340,7 +340,7 @@ func TestRunWithoutADirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, rundir.Root), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "echo ran; exit 3")
+	s := prepare(t, dir, "--otlp", "--", "sh", "-c", `test -f "$PYTHONPATH/trainspan/dftracer.py" && echo ran; exit 3`)
 	if status := s.finish(); status != 3 || s.out.String() != "ran\n" {
 		t.Errorf("status %d, output %q", status, s.out.String())
 	}

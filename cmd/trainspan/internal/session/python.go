@@ -47,11 +47,8 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 			p.remove()
 		}
 	}()
-	client, err := p.folder(os.TempDir(), sharedMemory, s.dir)
+	client, err := p.client(ready, s.lookup, s.dir)
 	if err != nil {
-		return err
-	}
-	if err := python.Unpack(filepath.Join(client, "python")); err != nil {
 		return err
 	}
 	rings := []string{filepath.Join(client, folderRings)}
@@ -81,13 +78,26 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	}
 	s.python = p
 	ready.Env[varRing] = launch.Bytes(p.rings)
-	search := filepath.Join(client, "python")
-	if path, _ := s.lookup(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
+	s.run.Ring = p.rings
+	return nil
+}
+
+// client unpacks the client and puts it in front of PYTHONPATH. It gives the folder
+// that it is in, one of this node or, where none can be had, one below dir.
+func (p *pythonSide) client(ready *launch.Ready, lookup func(string) (string, bool), dir ...string) (string, error) {
+	in, err := p.folder(append([]string{os.TempDir(), sharedMemory}, dir...)...)
+	if err != nil {
+		return "", err
+	}
+	search := filepath.Join(in, "python")
+	if err := python.Unpack(search); err != nil {
+		return "", err
+	}
+	if path, _ := lookup(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
 		search += string(filepath.ListSeparator) + path
 	}
 	ready.Env[varPythonPath] = launch.Bytes(search)
-	s.run.Ring = p.rings
-	return nil
+	return in, nil
 }
 
 // folder makes a folder that only this user can read, in the first of some that
