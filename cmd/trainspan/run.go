@@ -114,6 +114,7 @@ func (a *app) runCommand(args []string, set session.Settings) error {
 		return &statusError{status: launch.StatusNotExecutable, err: fmt.Errorf("%s: %w", args[0], err)}
 	}
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
+	set.Parent = os.Getppid()
 	if set.Name == "" {
 		if set.Name, _ = a.lookup("TRAINSPAN_APPLICATION_NAME"); set.Name == "" {
 			set.Name = set.Command.Name()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,7 +92,39 @@ func TestRunJoinsByJobID(t *testing.T) {
 	}
 }
 
-// Under another trainspan run there is only that one.
+// torchrun gives ranks and, unless told otherwise, no id of the job: what it has
+// started together shares an attempt, and what it starts again has its own.
+func TestRunJoinsByLauncher(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const launcher = `for round in 1 2 3; do
+		for rank in 0 1 2; do RANK=$rank TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=$((round / 3)) trainspan run --name job -q --no-resources -- true & done
+		wait
+	done`
+	cmd := exec.Command("sh", "-c", launcher)
+	cmd.Dir, cmd.Env = dir, append(clean(bin), "TMPDIR="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-*", "*", rundir.FileName))
+	ranks, ids := make(map[int][]int), make(map[string]bool)
+	for _, path := range paths {
+		r, err := rundir.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[r.Job] = true
+		ranks[r.Attempt] = append(ranks[r.Attempt], *r.Rank)
+		slices.Sort(ranks[r.Attempt])
+	}
+	if got := fmt.Sprint(ranks); got != "map[0:[0 1 2] 1:[0 1 2] 2:[0 1 2]]" || len(ids) != 1 {
+		t.Errorf("attempts have the ranks %s, and the jobs are %v", got, ids)
+	}
+}
+
 // A container may have no folder for temporary files, and a job one that is
 // relative to where it began.
 func TestRunUnpacksTheClientSomewhere(t *testing.T) {
@@ -113,6 +146,7 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 	}
 }
 
+// Under another trainspan run there is only that one.
 func TestRunNested(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "trainspan", "run", "--", "trainspan", "run", "sh", "-c", "exit 6")

@@ -27,6 +27,10 @@ type Wanted struct {
 	// Start is what all processes of one start have in common and no other start
 	// has, on whatever node. Empty is nothing: then each is a start of its own.
 	Start string
+	// Member is which of these processes it is, where Start may be that of several
+	// starts one after the other: a member that is in an attempt already begins
+	// another one. Empty joins any.
+	Member string
 	// Host and PID tell the processes of a start apart.
 	Host string
 	PID  int
@@ -92,14 +96,29 @@ func (w Wanted) claim(job string) (int, error) {
 		case err == nil && w.Start == "":
 			return n, nil
 		case err == nil:
-			return n, writeWhole(filepath.Join(dir, startFile), []byte(w.Start+"\n"))
+			if err := writeWhole(filepath.Join(dir, startFile), []byte(w.Start+"\n")); err != nil || w.join(dir) {
+				return n, err
+			}
 		case !errors.Is(err, os.ErrExist):
 			return 0, err
-		case w.Start != "" && startOf(dir) == w.Start:
+		case w.Start != "" && startOf(dir) == w.Start && w.join(dir):
 			return n, nil
 		}
 	}
 	return 0, fmt.Errorf("%s has %d attempts already", job, maxAttempts)
+}
+
+// join takes the place of the member in an attempt, and reports false when it is
+// taken.
+func (w Wanted) join(dir string) bool {
+	if w.Member == "" {
+		return true
+	}
+	f, err := os.OpenFile(filepath.Join(dir, startFile+"."+Clean(w.Member)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		_ = f.Close() // it holds nothing
+	}
+	return !errors.Is(err, os.ErrExist)
 }
 
 // Patience with a folder that somebody has just made.

@@ -5,6 +5,7 @@ package session
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/config"
 )
@@ -22,7 +24,8 @@ import (
 type Settings struct {
 	Version string         `json:"version"` // of the program
 	Command rundir.Outline `json:"command"`
-	PID     int            `json:"pid"` // of trainspan run
+	PID     int            `json:"pid"`    // of trainspan run
+	Parent  int            `json:"parent"` // the process that started that
 
 	Name    string       `json:"name"`
 	Dir     launch.Bytes `json:"dir"`
@@ -85,7 +88,14 @@ func (s *Session) place() error {
 	if err != nil {
 		s.problem("%v", err)
 	}
-	start := ranks.Run
+	start, member := ranks.Run, ""
+	if start == "" {
+		if start = s.launcher(host, &ranks); start != "" {
+			member = fmt.Sprintf("rank%d", ranks.Rank.Or(ranks.LocalRank.Or(0)))
+			sum := sha256.Sum256([]byte(start))
+			s.job = hex.EncodeToString(sum[:8])
+		}
+	}
 	if start != "" {
 		start += "/" + strconv.Itoa(ranks.Attempt.Or(0))
 	}
@@ -97,7 +107,7 @@ func (s *Session) place() error {
 	if v, _ := s.lookup(varRun); dir == "" && v == "" {
 		dir, _ = s.lookup(varDir) // of the user; below another trainspan run it is that one's
 	}
-	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Host: host, PID: set.PID}.Make()
+	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Member: member, Host: host, PID: set.PID}.Make()
 	if err != nil {
 		return err
 	}
@@ -122,6 +132,20 @@ func (s *Session) place() error {
 	return nil
 }
 
+// launcher says which launcher of this node has started this process, where it gave
+// ranks and no id of the job, as torchrun does: all that have the same one belong
+// together. It is empty where nothing says that there is one.
+func (s *Session) launcher(host string, ranks *config.Ranks) string {
+	if s.set.Parent <= 1 || !ranks.Rank.IsSet() && !ranks.LocalRank.IsSet() {
+		return ""
+	}
+	began := resources.Began("/proc", s.set.Parent)
+	if began == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%d", host, s.set.Parent, began)
+}
+
 func pointer(v config.Var[int]) *int {
 	if !v.IsSet() {
 		return nil
@@ -143,9 +167,11 @@ func (s *Session) environment() launch.Ready {
 		env[varAttempt] = launch.Bytes(strconv.Itoa(s.where.Attempt))
 	}
 	if s.ranks.Run == "" { // so that all processes of the command say the same
-		var id [8]byte
-		_, _ = rand.Read(id[:]) // never fails
-		s.run.Job = hex.EncodeToString(id[:])
+		if s.run.Job = s.job; s.run.Job == "" {
+			var id [8]byte
+			_, _ = rand.Read(id[:]) // never fails
+			s.run.Job = hex.EncodeToString(id[:])
+		}
 		env[varJob] = launch.Bytes(s.run.Job)
 	}
 	if s.set.NoTorch {
