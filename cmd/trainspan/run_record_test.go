@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -213,8 +214,24 @@ func TestRunForwards(t *testing.T) {
 	}
 	backend.Close()
 	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
-	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 spans were not sent on") {
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 of 6 spans were not sent on") {
 		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	// What is wrong with it is said, not what is in it; and the spans are recorded.
+	for _, endpoint := range []string{backend.URL + "?key=hunter2", "http://user:hunter2@backend:4318", "no endpoint"} {
+		dir := t.TempDir()
+		s = prepare(t, dir, "--forward", endpoint, "--", "runjob", "send", "http", "5")
+		if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "not sent on") {
+			t.Errorf("%s: status %d: %s%s", endpoint, status, s.out.String(), s.err.String())
+		}
+		r, at := theRun(t, dir)
+		text, err := os.ReadFile(filepath.Join(at, rundir.FileName))
+		if err != nil || bytes.Contains(text, []byte("hunter2")) || strings.Contains(s.err.String(), "hunter2") {
+			t.Errorf("%s: run.json %s, %v; it says %s", endpoint, text, err, s.err.String())
+		}
+		if r.OTLP == nil || r.OTLP.Spans != 6 {
+			t.Errorf("%s: %+v", endpoint, r.OTLP)
+		}
 	}
 }
 
