@@ -96,6 +96,19 @@ class Alone(unittest.TestCase):
             with open(os.path.join(folder, names[0])) as f:
                 self.assertIn('"meta":"key"', f.read())
 
+    def test_limited_address_space(self):
+        program = (
+            "import resource, os\n"
+            "size = int(open('/proc/self/statm').read().split()[0]) * os.sysconf('SC_PAGE_SIZE')\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (size + (5 << 30),) * 2)\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "import mmap; m = mmap.mmap(-1, 4 << 30)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder), (0, "", ""))
+            self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 1)
+
     def test_changed_environment(self):
         program = (
             "import os\n"

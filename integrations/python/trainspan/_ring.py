@@ -14,6 +14,7 @@ import itertools
 import json
 import mmap
 import os
+import resource
 import struct
 import sys
 import threading
@@ -198,7 +199,10 @@ def _build():
         fd = os.open(path, os.O_RDWR | flags, 0o600)
         try:
             allocate(fd, 0, 2 * REGION)  # head and first region
+            scarce = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
             for regions in (REGIONS, 64, 1):  # less where address space or file size are limited
+                if scarce and regions == REGIONS:
+                    continue  # what there is of it is the program's
                 try:
                     os.ftruncate(fd, (regions + 1) * REGION)
                     buf = mmap.mmap(fd, (regions + 1) * REGION, **tracked)
