@@ -2,8 +2,10 @@
 never raises, and that it leaves what it wraps as it was."""
 
 import asyncio
+import copy
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -201,6 +203,56 @@ class On(unittest.TestCase):
                 return self.x + step
 
         self.assertEqual((C(3).m(4), C.s(5)), (7, 5))
+
+    def test_odd_arguments_raise_nothing(self):
+        class Odd:
+            def __str__(self):
+                raise RuntimeError("no text")
+
+            __repr__ = __str__
+
+        from trainspan import onelogger
+        from trainspan.dftracer import ai, dft_fn, dftracer
+
+        for odd in (1, "text", [1], Odd(), len, float("nan"), 1 << 80, None):
+            with ai.compute.forward(args=odd), ai.compute.forward(args={"k": odd}, epoch=odd), dft_fn("c", "n") as f:
+                f.update(args=odd)
+                f.log_metadata("key", odd)
+            dftracer.get_instance().log_metadata_event(odd, odd)
+            provider = onelogger.TrainingTelemetryProvider()
+            provider.with_base_config(odd).with_config_override(odd).with_base_config({"a": Odd().__str__})
+            with onelogger.timed_span(odd, odd):
+                pass
+
+    def test_methods_of_all_kinds(self):
+        from trainspan.dftracer import ai, dft_fn
+
+        class Callable:
+            def __call__(self, x):
+                return x
+
+        class Both:
+            @ai.compute.forward
+            @staticmethod
+            def static(x):
+                return x
+
+            @ai.compute.forward
+            @classmethod
+            def of_class(cls, x):
+                return cls, x
+
+        self.assertEqual((Both.static(1), Both().static(2), Both.of_class(3)), (1, 2, (Both, 3)))
+        self.assertEqual(dft_fn("c").log(Callable())(4), 4)
+
+    def test_nodes_are_copied(self):
+        from trainspan.dftracer import ai
+
+        for node in (ai, ai.comm, ai.comm.send, ai.comm.send.derive("x").derive("y")):
+            self.assertIs(pickle.loads(pickle.dumps(node)), node)
+            self.assertIs(copy.deepcopy(node), node)
+        detached = pickle.loads(pickle.dumps(ai.comm.send(epoch=3, args={"a": 1})))
+        self.assertEqual((detached.name, detached._extra), ("send", {"epoch": 3, "a": 1}))
 
     def test_iterators(self):
         fetch = self.dft.ai.dataloader.fetch
