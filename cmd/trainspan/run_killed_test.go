@@ -231,7 +231,7 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 			return false
 		}
 	})
-	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") {
+	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") || !strings.Contains(s.err.String(), "trainspan import "+dir) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 }

@@ -57,6 +57,7 @@ type launcher struct {
 	pipe  *os.File // of to
 	relay *relay
 	exits chan exit
+	dir   string // of the files, empty for none
 }
 
 type exit struct {
@@ -225,10 +226,12 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 		case s := <-signals:
 			l.relay.pending = append(l.relay.pending, s.(syscall.Signal))
 		case r := <-l.ready:
+			l.dir = string(r.Dir)
 			return withVariables(l.o.Env, r)
 		case <-l.done:
 			select {
 			case r := <-l.ready: // it said so and died
+				l.dir = string(r.Dir)
 				return withVariables(l.o.Env, r)
 			default:
 			}
@@ -294,11 +297,19 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 			case e.pid == pid:
 				return e.status
 			case e.pid == *helper:
-				l.o.Note("the telemetry process ended early (%s); the command goes on without it", describe(&e.status))
+				l.o.Note("the telemetry process ended early (%s); the command goes on without it%s", describe(&e.status), l.later())
 				*helper = 0
 			}
 		}
 	}
+}
+
+// later says how what is recorded without the telemetry process is read.
+func (l *launcher) later() string {
+	if l.dir == "" {
+		return ""
+	}
+	return "; when that has ended, read what its Python processes recorded since with: trainspan import " + l.dir
 }
 
 func describe(s *Status) string {

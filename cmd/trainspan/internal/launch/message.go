@@ -34,6 +34,9 @@ type Message struct {
 type Ready struct {
 	Env   map[string]Bytes `json:"env,omitempty"`
 	Unset []string         `json:"unset,omitempty"`
+	// Dir is where the files are. Should the telemetry process end early, trainspan
+	// import completes them.
+	Dir Bytes `json:"dir,omitempty"`
 }
 
 // Bytes is a text of the system, such as a path or the value of a variable: any

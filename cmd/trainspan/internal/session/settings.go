@@ -186,7 +186,7 @@ func (s *Session) environment() launch.Ready {
 	if s.set.Verbose {
 		env[varVerbose] = "1"
 	}
-	return launch.Ready{Env: env}
+	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
 }
 
 var errNoDir = errors.New("no directory for its files")
