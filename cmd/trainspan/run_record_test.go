@@ -255,17 +255,24 @@ func TestRunImportsProfiles(t *testing.T) {
 	if past := time.Now().Add(-time.Hour); os.Chtimes(old, past, past) != nil {
 		t.Fatal("the date of a file cannot be set")
 	}
-	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json")
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
 	if status := s.finish(); status != 0 || s.err.Len() != 0 {
 		t.Fatalf("status %d: %s", status, s.err.String())
 	}
-	_, at := theRun(t, dir)
+	r, at := theRun(t, dir)
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "cut.pt.trace.json: not imported") {
+		t.Errorf("problems are %q", r.Problems)
+	}
 	counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts
 	if counts["pipeline/train.iteration/X"] != 1 {
 		t.Errorf("counts are %v", counts)
 	}
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
 		t.Errorf("%v were left in the directory of the profiler", left)
+	}
+	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {
+		t.Errorf("status %d: %s", status, s.err.String())
 	}
 }
 

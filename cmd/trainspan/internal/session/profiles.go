@@ -114,5 +114,12 @@ func (p *profiles) close(ctx context.Context) error {
 	case <-time.After(settle):
 	}
 	p.scan(ctx)
+	if p.watch == nil {
+		p.s.problem("%s: no profile was imported: the directory was not there; see "+see.Profile, p.s.set.Profile)
+	} else {
+		for _, name := range p.watch.Unfinished() {
+			p.s.problem("%s: not imported: it does not end as a finished file does; see "+see.Profile, name)
+		}
+	}
 	return p.trace.CloseContext(ctx)
 }
