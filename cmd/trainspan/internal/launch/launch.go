@@ -240,6 +240,9 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+see.Run, l.o.Prepare)
 			l.hangUp()
 			l.to, l.pipe = nil, nil
+			nobody := make(chan struct{}) // is asked for signals from now on
+			close(nobody)
+			l.relay.deaf = nobody
 			return l.o.Env
 		}
 	}
