@@ -157,6 +157,24 @@ func TestRunNested(t *testing.T) {
 	theRun(t, dir)
 }
 
+// What outlives its trainspan run keeps the variable, and somebody else may have
+// the number by then.
+func TestRunBelowAnother(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--", "true")
+	s.Env = append(s.Env, fmt.Sprintf("TRAINSPAN_RUN=%s:%d", host, os.Getpid()), "RANK=first")
+	if status := s.finish(); status != 0 {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	if r, _ := theRun(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "RANK") {
+		t.Errorf("problems are %q", r.Problems)
+	}
+}
+
 // Spans come in by either protocol, and a job of this library is not counted twice.
 func TestRunReceivesOTLP(t *testing.T) {
 	dir := t.TempDir()

@@ -753,7 +753,7 @@ def _build():
     def switched(value):
         return value is not None and value.strip().lower() in ("1", "true", "on", "yes")
 
-    enable = os.environ.get("DFTRACER_ENABLE")
+    enable = os.environ.get("DFTRACER_ENABLE") or None
     wanted = on = switched(enable) or enable is None and bool(_GIVEN)
     return locals()
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Root is the folder of all jobs, in the working directory.
@@ -77,7 +78,23 @@ func Clean(text string) string {
 		}
 		return r
 	}, text)
-	return cmp.Or(strings.Trim(name, ". "), "training")
+	return cmp.Or(strings.Trim(cut(name), ". "), "training")
+}
+
+// maxName is the length in bytes of the name of a folder, which leaves room for
+// what is added to it. File systems end at 255.
+const maxName = 200
+
+// cut shortens a text at the end of a character.
+func cut(text string) string {
+	if len(text) <= maxName {
+		return text
+	}
+	n := maxName
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }
 
 // startFile holds the Start of an attempt, in its folder.

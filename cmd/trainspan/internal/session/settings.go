@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Settings are what trainspan run was asked for.
@@ -63,7 +65,14 @@ func Nested(lookup func(string) (string, bool)) bool {
 	text, _ := lookup(varRun)
 	host, number, ok := cutLast(text, ":")
 	pid, err := strconv.Atoi(number)
-	return ok && err == nil && pid > 0 && host == hostName() && alive(pid)
+	return ok && err == nil && pid > 0 && host == hostName() && alive(pid) && mayRun(pid)
+}
+
+// mayRun reports whether a process may be a trainspan run. Numbers come again, and
+// what outlives its trainspan run keeps its variables.
+func mayRun(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err != nil || slices.Contains(strings.Split(string(text), "\x00"), "run")
 }
 
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -86,7 +95,7 @@ func (s *Session) place() error {
 	set, host := &s.set, hostName()
 	ranks, err := config.DetectRanks(s.lookup)
 	if err != nil {
-		s.problem("%v", err)
+		s.problem("%v; see "+see.RankUnknown, err)
 	}
 	start, member := ranks.Run, ""
 	if start == "" {
@@ -124,7 +133,7 @@ func (s *Session) place() error {
 	}
 	s.ranks, s.token = ranks, fmt.Sprintf("%s:%d", host, set.PID)
 	s.run = rundir.Run{
-		Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
+		Problems: s.run.Problems, Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
 		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
 		Host: host, PID: set.PID, State: rundir.Running, Started: s.began, Seen: s.began,
 		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize),
