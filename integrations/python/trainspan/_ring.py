@@ -735,7 +735,7 @@ def _build():
 
     def child():
         """After a fork: the mapping is the parent's."""
-        nonlocal buf, words, side, path, local, take, opened, activation, forks, on, lock
+        nonlocal buf, words, side, path, local, take, opened, activation, forks, on, lock, growing
         lock = threading.RLock()
         if side is not None:
             if ours():
@@ -747,7 +747,7 @@ def _build():
             if not mine:
                 kept.append(buf)
         buf = words = side = path = local = None
-        take, opened, activation, on = exhausted, False, 0, wanted
+        take, opened, activation, on, growing = exhausted, False, 0, wanted, False
         forks += 1
 
     def switched(value):
