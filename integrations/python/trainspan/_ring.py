@@ -14,7 +14,6 @@ import itertools
 import json
 import mmap
 import os
-import resource
 import struct
 import sys
 import threading
@@ -199,7 +198,8 @@ def _build():
         fd = os.open(path, os.O_RDWR | flags, 0o600)
         try:
             allocate(fd, 0, 2 * REGION)  # head and first region
-            scarce = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+            with open("/proc/self/limits", "rb") as f:  # module resource could be one of the program's
+                scarce = b"Max address space         unlimited" not in f.read()
             for regions in (REGIONS, 64, 1):  # less where address space or file size are limited
                 if scarce and regions == REGIONS:
                     continue  # what there is of it is the program's
