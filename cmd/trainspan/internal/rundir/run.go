@@ -97,6 +97,7 @@ type OTLP struct {
 	Requests int64  `json:"requests"`
 	Spans    int64  `json:"spans"`
 	Own      int64  `json:"own"`      // spans of processes that write files themselves
+	Again    int64  `json:"again"`    // spans that had come before
 	Rejected int64  `json:"rejected"` // spans for which there was no room
 	Refused  int64  `json:"refused"`  // requests
 }

@@ -201,7 +201,7 @@ func (o *otlpSide) describe(r *rundir.Run) {
 	}
 	st, files := o.receiver.Stats(), o.files.Stats()
 	r.OTLP = &rundir.OTLP{
-		Endpoint: o.receiver.Endpoint(), Requests: st.Requests, Spans: st.Spans, Own: files.Recorded,
+		Endpoint: o.receiver.Endpoint(), Requests: st.Requests, Spans: st.Spans, Own: files.Recorded, Again: files.Duplicates,
 		Rejected: st.Rejected, Refused: st.Refused,
 	}
 	if o.queue != nil {
