@@ -376,6 +376,28 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
+// Without a folder for it, each trace is beside its ring: there the next import
+// finds what is written already.
+func TestImportBesideTheRings(t *testing.T) {
+	both := t.TempDir()
+	for _, folder := range []string{"a", "b"} {
+		rings := filepath.Join(both, folder)
+		if err := os.Mkdir(rings, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		pyrun.Output(t, pyrun.Command(t, rings, "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n"))
+	}
+	for _, c := range []struct {
+		path, dir    string
+		spans, again int64
+	}{{filepath.Join(both, "b"), "b", 1, 0}, {both, "a", 2, 1}} {
+		st, err := python.Import(t.Context(), []string{c.path}, python.Options{Attempt: -1})
+		if err != nil || st.Spans != c.spans || st.Again != c.again || filepath.Dir(st.Files[0]) != filepath.Join(both, c.dir) {
+			t.Errorf("%s: %+v, %v", c.path, st, err)
+		}
+	}
+}
+
 // What a trace beside it has already is not written again: that of an earlier
 // import, or of a reader that was killed before it gave the slots back.
 func TestImportTwice(t *testing.T) {

@@ -70,13 +70,17 @@ func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
 	return st, failed
 }
 
-func importRing(ctx context.Context, path string, o *Options, st *Stats) error {
+func importRing(ctx context.Context, path string, options *Options, st *Stats) error {
+	o := *options
+	if o.Out == "" {
+		o.Out = filepath.Dir(path)
+	}
 	r, err := ring.Open(path, ring.Options{})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	p, err := newProcess(o, r, false)
+	p, err := newProcess(&o, r, false)
 	if err != nil {
 		return err
 	}
