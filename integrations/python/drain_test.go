@@ -472,3 +472,22 @@ func TestClient(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// Numbers that no slot can hold are left out before there is a slot for them, which
+// would count as lost.
+func TestOddNumbers(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan.dftracer import ai, dftracer
+from trainspan import onelogger
+for odd in (1 << 80, -1 << 80, -1, 1.5, float("nan")):
+    ai.update(epoch=odd, step=odd)
+    with ai.compute.forward: pass
+    dftracer.get_instance().log_event("n", "c", odd, odd)
+    onelogger.on_model_init_start(odd)
+    onelogger.on_model_init_end(odd)
+`))
+	if st, _ := importRings(t, python.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
+		t.Errorf("%+v", st)
+	}
+}

@@ -30,6 +30,7 @@ THREADS, NAMES = 16, 1024  # that have cells
 LASTING = 1 << 20  # from here on count the names whose spans have a begin slot
 CHUNK = 40  # bytes of text in a slot
 MAX_TEXT = 16384
+LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP = (k << 32 for k in range(1, 10))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
@@ -353,6 +354,8 @@ def _build():
             return 0
 
     def write(word, start, end, thread, depth, args=None, value=0):
+        if not (0 <= start < LATEST and 0 <= end < LATEST):
+            raise ValueError("no time")  # before there is a slot, which would count as lost
         chain = text(args) if args else 0
         pack_more(buf, slot(), start, end, thread, depth, chain, value, word)
 
@@ -695,7 +698,7 @@ def _build():
             pass
         try:
             placed = placed or not inferred
-            mark(POSITION, n, None, *(-1 if v is None else max(int(v), -2) for v in (epoch, step)))
+            mark(POSITION, n, None, *(-1 if v is None else min(max(int(v), -2), LATEST) for v in (epoch, step)))
         except Exception:
             pass
 
