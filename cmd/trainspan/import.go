@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/see"
@@ -162,6 +163,10 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 		return err
 	}
 	if o.output == "" && opts.Spans == nil {
+		if rundir.Any(paths...) {
+			a.printf("nothing is left to import: what trainspan run has recorded is in its files\n")
+			return nil
+		}
 		return usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
 	sources, err := pytorch.Files(paths...)

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,15 +37,19 @@ func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) 
 			errs = append(errs, err)
 			continue
 		}
+		if len(all) == 0 {
+			removeFolders(&left)
+			continue
+		}
 		var rings []string
 		for _, path := range all {
-			if pid := writerOf(path); processLives(pid) {
+			if pid, runs := python.Writer(path); runs {
 				a.problem("%s: process %d still writes it; import it when that has ended; see "+see.InUse, path, pid)
 			} else {
 				rings = append(rings, path)
 			}
 		}
-		done = done || len(all) > 0
+		done = true
 		if len(rings) > 0 {
 			errs = append(errs, a.importRun(ctx, &left, rings, o))
 		}
@@ -77,27 +79,20 @@ func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, 
 		_ = os.Remove(path) // else it is imported once more, which is said by its name
 		_ = os.Remove(strings.TrimSuffix(path, ring.Ext) + ".names")
 	}
-	for _, folder := range left.Folders {
-		if processLives(r.CommandPID) {
-			break // what it starts later records there
-		}
-		if more, err := python.Rings(folder); err == nil && len(more) == 0 {
-			_ = os.RemoveAll(session.Folder(folder)) // as above
-		}
-	}
+	removeFolders(left)
 	return a.showRings(&st, o)
 }
 
-// ringName finds the number of the process in the name of a ring.
-var ringName = regexp.MustCompile(`-(\d+)-[0-9a-f]+\.`)
-
-func writerOf(path string) int {
-	m := ringName.FindStringSubmatch(filepath.Base(path))
-	if m == nil {
-		return 0
+// removeFolders deletes the folders of a start that hold no ring any more.
+func removeFolders(left *rundir.Left) {
+	if processLives(left.Run.CommandPID) {
+		return // what it starts later records there
 	}
-	pid, _ := strconv.Atoi(m[1])
-	return pid
+	for _, folder := range left.Folders {
+		if more, err := python.Rings(folder); err == nil && len(more) == 0 {
+			_ = os.RemoveAll(session.Folder(folder)) // else it is empty, and harmless
+		}
+	}
 }
 
 // processLives reports whether there is a process of that number on this machine

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,7 +30,7 @@ func (a *app) importRings(ctx context.Context, paths []string, o *importOptions)
 	if err != nil {
 		return true, err
 	}
-	opts := python.Options{Out: cmp.Or(o.output, filepath.Dir(rings[0])), Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.err, nil))}
+	opts := python.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.err, nil))}
 	opts.Trace = &dftracer.Options{Dialect: d}
 	bar := a.startSpinner("import")
 	st, err := python.Import(ctx, rings, opts)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -61,11 +62,11 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the command's flags are its own
 	f.StringVar(&set.Name, "name", "", "name of the job (default: that of the script or program)")
-	f.StringVar(&set.Dir, "dir", "", "`directory` for the files of this start")
+	f.StringVar((*string)(&set.Dir), "dir", "", "`directory` for the files of this start")
 	f.IntVar(&set.Attempt, "attempt", -1, "number of this start; one that is there is joined (default: the next)")
 	f.BoolVar(&set.OTLP, "otlp", false, "receive spans by OTLP on loopback, and point the command there")
 	f.StringVar(&set.Forward, "forward", "", "send received spans on to this OTLP `endpoint`; implies --otlp")
-	f.StringVar(&set.Profile, "profiles", "", "import what PyTorch's profiler writes to this `directory`")
+	f.StringVar((*string)(&set.Profile), "profiles", "", "import what PyTorch's profiler writes to this `directory`")
 	f.BoolVar(&set.NoTorch, "no-torch", false, "do not watch PyTorch")
 	f.StringSliceVar(&set.Only, "only", nil, "watch only these `phases` of PyTorch")
 	f.StringSliceVar(&set.Without, "without", nil, "do not watch these `phases` of PyTorch")
@@ -107,9 +108,13 @@ func (a *app) runCommand(args []string, set session.Settings) error {
 	if session.Nested(a.lookup) {
 		// The trainspan run above records this command too.
 		err := syscall.Exec(path, args, os.Environ())
+		if path, args, ok := launch.Script(path, args); ok && errors.Is(err, syscall.ENOEXEC) {
+			err = syscall.Exec(path, args, os.Environ())
+		}
 		return &statusError{status: launch.StatusNotExecutable, err: fmt.Errorf("%s: %w", args[0], err)}
 	}
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
+	set.Parent = os.Getppid()
 	if set.Name == "" {
 		if set.Name, _ = a.lookup("TRAINSPAN_APPLICATION_NAME"); set.Name == "" {
 			set.Name = set.Command.Name()

@@ -171,6 +171,9 @@ open("result", "w").write("went on")
 	if out, status := run("import", filepath.Join(dir, rundir.Root)); status != 0 {
 		t.Errorf("status %d: %s", status, out)
 	}
+	if out, status := run("import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
+		t.Errorf("a second time: status %d: %s", status, out)
+	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
 	found := 0
 	for _, path := range traces {
@@ -228,7 +231,7 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 			return false
 		}
 	})
-	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") {
+	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") || !strings.Contains(s.err.String(), "trainspan import "+dir) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +93,60 @@ func TestRunJoinsByJobID(t *testing.T) {
 	}
 }
 
+// torchrun gives ranks and, unless told otherwise, no id of the job: what it has
+// started together shares an attempt, and what it starts again has its own.
+func TestRunJoinsByLauncher(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const launcher = `for round in 1 2 3; do
+		for rank in 0 1 2; do RANK=$rank TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=$((round / 3)) trainspan run --name job -q --no-resources -- true & done
+		wait
+	done`
+	cmd := exec.Command("sh", "-c", launcher)
+	cmd.Dir, cmd.Env = dir, append(clean(bin), "TMPDIR="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-*", "*", rundir.FileName))
+	ranks, ids := make(map[int][]int), make(map[string]bool)
+	for _, path := range paths {
+		r, err := rundir.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[r.Job] = true
+		ranks[r.Attempt] = append(ranks[r.Attempt], *r.Rank)
+		slices.Sort(ranks[r.Attempt])
+	}
+	if got := fmt.Sprint(ranks); got != "map[0:[0 1 2] 1:[0 1 2] 2:[0 1 2]]" || len(ids) != 1 {
+		t.Errorf("attempts have the ranks %s, and the jobs are %v", got, ids)
+	}
+}
+
+// A container may have no folder for temporary files, and a job one that is
+// relative to where it began.
+func TestRunUnpacksTheClientSomewhere(t *testing.T) {
+	for name, tmp := range map[string]string{"relative": "tmp", "missing": "/no-such-folder", "a colon": "a:b"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, d := range []string{"tmp", "a:b"} {
+				if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := prepare(t, dir, "-q", "--", "sh", "-c", `cd /; cat "${PYTHONPATH%%:*}/sitecustomize.py"; for d in $(echo "$TRAINSPAN_RING" | tr : ' '); do ls -d "$d"; done`)
+			s.Env = append(s.Env, "TMPDIR="+tmp)
+			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
+				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
+			}
+		})
+	}
+}
+
 // Under another trainspan run there is only that one.
 func TestRunNested(t *testing.T) {
 	dir := t.TempDir()
@@ -99,6 +155,24 @@ func TestRunNested(t *testing.T) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 	theRun(t, dir)
+}
+
+// What outlives its trainspan run keeps the variable, and somebody else may have
+// the number by then.
+func TestRunBelowAnother(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := prepare(t, dir, "--quiet", "--", "true")
+	s.Env = append(s.Env, fmt.Sprintf("TRAINSPAN_RUN=%s:%d", host, os.Getpid()), "RANK=first")
+	if status := s.finish(); status != 0 {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	if r, _ := theRun(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "RANK") {
+		t.Errorf("problems are %q", r.Problems)
+	}
 }
 
 // Spans come in by either protocol, and a job of this library is not counted twice.
@@ -158,8 +232,24 @@ func TestRunForwards(t *testing.T) {
 	}
 	backend.Close()
 	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
-	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 spans were not sent on") {
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 of 6 spans were not sent on") {
 		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	// What is wrong with it is said, not what is in it; and the spans are recorded.
+	for _, endpoint := range []string{backend.URL + "?key=hunter2", "http://user:hunter2@backend:4318", "no endpoint"} {
+		dir := t.TempDir()
+		s = prepare(t, dir, "--forward", endpoint, "--", "runjob", "send", "http", "5")
+		if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "not sent on") {
+			t.Errorf("%s: status %d: %s%s", endpoint, status, s.out.String(), s.err.String())
+		}
+		r, at := theRun(t, dir)
+		text, err := os.ReadFile(filepath.Join(at, rundir.FileName))
+		if err != nil || bytes.Contains(text, []byte("hunter2")) || strings.Contains(s.err.String(), "hunter2") {
+			t.Errorf("%s: run.json %s, %v; it says %s", endpoint, text, err, s.err.String())
+		}
+		if r.OTLP == nil || r.OTLP.Spans != 6 {
+			t.Errorf("%s: %+v", endpoint, r.OTLP)
+		}
 	}
 }
 
@@ -183,17 +273,24 @@ func TestRunImportsProfiles(t *testing.T) {
 	if past := time.Now().Add(-time.Hour); os.Chtimes(old, past, past) != nil {
 		t.Fatal("the date of a file cannot be set")
 	}
-	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json")
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
 	if status := s.finish(); status != 0 || s.err.Len() != 0 {
 		t.Fatalf("status %d: %s", status, s.err.String())
 	}
-	_, at := theRun(t, dir)
+	r, at := theRun(t, dir)
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "cut.pt.trace.json: not imported") {
+		t.Errorf("problems are %q", r.Problems)
+	}
 	counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts
 	if counts["pipeline/train.iteration/X"] != 1 {
 		t.Errorf("counts are %v", counts)
 	}
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
 		t.Errorf("%v were left in the directory of the profiler", left)
+	}
+	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {
+		t.Errorf("status %d: %s", status, s.err.String())
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -187,18 +188,24 @@ func TestRunStatus(t *testing.T) {
 		"not found":      {[]string{"--", "no-such-program"}, 127, "", ""},
 		"not executable": {[]string{"--", "./plain"}, 126, "", ""},
 		"no format":      {[]string{"--", "./broken"}, 126, rundir.ByNotStarting, ""},
+		"no interpreter": {[]string{"--", "./script", "6"}, 6, rundir.ByExit, ""},
+		"in PATH only":   {[]string{"--", "plain"}, 126, "", ""},
+		"directory":      {[]string{"--", "./"}, 126, "", ""},
+		"empty":          {[]string{"--", ""}, 127, "", ""},
 		"no command":     {nil, 2, "", ""},
 		"wrong flag":     {[]string{"--bogus", "--", "true"}, 2, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for file, mode := range map[string]os.FileMode{"plain": 0o644, "broken": 0o755} {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte("\x00\x01"), mode); err != nil {
+			for file, mode := range map[string]os.FileMode{"plain": 0o644, "broken": 0o755, "script": 0o755} {
+				text := map[string]string{"script": "exit $1"}[file]
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(cmp.Or(text, "\x00\x01")), mode); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s := prepare(t, dir, c.args...)
+			s.Env = append(s.Env, "PATH="+os.Getenv("PATH")+":"+dir)
 			if got := s.finish(); got != c.want {
 				t.Errorf("status %d, want %d: %s", got, c.want, s.err.String())
 			}
@@ -260,6 +267,29 @@ func TestRunIsTransparent(t *testing.T) {
 	}
 }
 
+// What is put in front of PYTHONPATH changes nothing of what stands there: neither
+// an empty folder, which is the working directory, nor names that are no UTF-8.
+func TestRunKeepsPythonPath(t *testing.T) {
+	for name, path := range map[string]string{"empty at its end": "/mine:", "empty": ":/mine", "bytes": "/caf\xe9"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "d\xfc")
+			s := prepare(t, t.TempDir(), "-q", "--dir", dir, "--", "sh", "-c", `printf '%s\n%s' "$PYTHONPATH" "$TRAINSPAN_DIR"`)
+			s.Env = append(s.Env, "PYTHONPATH="+path)
+			if status := s.finish(); status != 0 {
+				t.Fatalf("status %d: %s", status, s.err.String())
+			}
+			ours, theirs, _ := strings.Cut(s.out.String(), ":")
+			if !filepath.IsAbs(ours) || theirs != path+"\n"+dir {
+				t.Errorf("the command has %q", s.out.String())
+			}
+			if _, err := os.Stat(filepath.Join(dir, rundir.FileName)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Nothing but names of a command line is in any file, and nothing of the environment.
 func TestRunWritesNoSecrets(t *testing.T) {
 	dir := t.TempDir()
@@ -310,7 +340,7 @@ func TestRunWithoutADirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, rundir.Root), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "echo ran; exit 3")
+	s := prepare(t, dir, "--otlp", "--", "sh", "-c", `test -f "$PYTHONPATH/trainspan/dftracer.py" && echo ran; exit 3`)
 	if status := s.finish(); status != 3 || s.out.String() != "ran\n" {
 		t.Errorf("status %d, output %q", status, s.out.String())
 	}

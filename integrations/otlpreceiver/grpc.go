@@ -41,6 +41,16 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		s.r.refused.Add(1)
 		return nil, err
 	}
+	t := turn{r: s.r}
+	defer t.over()
+	if t.wait(ctx, len(raw.body)) != nil {
+		s.r.refused.Add(1)
+		return nil, busyStatus().Err()
+	}
+	if err := checkProtobuf(raw.body); err != nil {
+		s.r.refused.Add(1)
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
 	if err := proto.Unmarshal(raw.body, req); err != nil {
 		s.r.refused.Add(1)
 		return nil, status.Error(codes.InvalidArgument, broken(err).Error())

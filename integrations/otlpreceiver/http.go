@@ -1,6 +1,7 @@
 package otlpreceiver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,9 @@ var (
 // serveHTTP serves a request by http.
 func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	media := mediaOf(req)
-	spans, err := r.read(w, req, media)
+	t := turn{r: r}
+	defer t.over()
+	spans, err := r.read(w, req, media, &t)
 	if err != nil {
 		r.refused.Add(1)
 		refuse(w, media, err)
@@ -72,7 +75,7 @@ func mediaOf(req *http.Request) string {
 }
 
 // read reads the spans of a request.
-func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string) ([]*tracepb.ResourceSpans, error) {
+func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, t *turn) ([]*tracepb.ResourceSpans, error) {
 	switch {
 	case req.URL.Path != Path:
 		return nil, errPath
@@ -82,16 +85,22 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string) 
 	case media != mediaProtobuf && media != mediaJSON:
 		return nil, errMediaType
 	}
-	body, err := r.body(w, req)
+	body, err := r.body(w, req, t)
 	if err != nil {
 		return nil, err
 	}
 	if media == mediaJSON {
+		if err := checkJSON(body); err != nil {
+			return nil, err
+		}
 		spans, err := otlp.ReadJSON(body)
 		if err != nil {
 			return nil, broken(err)
 		}
 		return spans, nil
+	}
+	if err := checkProtobuf(body); err != nil {
+		return nil, err
 	}
 	var message collectorpb.ExportTraceServiceRequest
 	if err := proto.Unmarshal(body, &message); err != nil {
@@ -101,7 +110,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string) 
 }
 
 // body reads a body, unpacked, up to the limit.
-func (r *Receiver) body(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+func (r *Receiver) body(w http.ResponseWriter, req *http.Request, t *turn) ([]byte, error) {
 	var from io.Reader = http.MaxBytesReader(w, req.Body, int64(r.o.MaxBody))
 	switch encoding := strings.ToLower(req.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
@@ -115,7 +124,15 @@ func (r *Receiver) body(w http.ResponseWriter, req *http.Request) ([]byte, error
 		w.Header().Set("Accept-Encoding", "gzip")
 		return nil, errEncoding
 	}
-	body, err := io.ReadAll(io.LimitReader(from, int64(r.o.MaxBody)+1))
+	body, err := io.ReadAll(io.LimitReader(from, largeBody+1))
+	if err == nil && len(body) > largeBody {
+		if err := t.wait(req.Context(), len(body)); err != nil {
+			return nil, err
+		}
+		whole := bytes.NewBuffer(body)
+		_, err = whole.ReadFrom(io.LimitReader(from, int64(r.o.MaxBody)+1-int64(len(body))))
+		body = whole.Bytes()
+	}
 	if err == nil && len(body) > r.o.MaxBody {
 		err = &http.MaxBytesError{Limit: int64(r.o.MaxBody)}
 	}

@@ -37,7 +37,8 @@ type Options struct {
 	// is 16 MiB.
 	MaxBody int
 	// MaxConcurrent is how many requests are read at once; 0 is 16. Others wait
-	// for a moment and are then asked to come back.
+	// for a moment and are then asked to come back. Of those larger than 1 MiB one
+	// is taken at a time.
 	MaxConcurrent int
 	// MaxRate is how many spans a second are taken, over some seconds; 0 is
 	// 200,000. Senders of more are asked to come back.
@@ -62,6 +63,7 @@ type Receiver struct {
 	grpc   *grpc.Server
 	listen net.Listener
 	slots  chan struct{}
+	large  chan struct{} // held by the request that is being taken of those that are large
 	rate   rate
 	served chan struct{}
 
@@ -94,7 +96,7 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 			return nil, fmt.Errorf("otlpreceiver: %w", err)
 		}
 	}
-	r := &Receiver{o: o, sink: sink, listen: l, slots: make(chan struct{}, o.MaxConcurrent), served: make(chan struct{})}
+	r := &Receiver{o: o, sink: sink, listen: l, slots: make(chan struct{}, o.MaxConcurrent), large: make(chan struct{}, 1), served: make(chan struct{})}
 	r.rate = rate{perSecond: float64(o.MaxRate), tokens: rateBurst * float64(o.MaxRate)}
 	r.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(o.MaxBody), grpc.ForceServerCodec(rawCodec{}))
 	r.grpc.RegisterService(serviceDesc(), grpcService{r: r})

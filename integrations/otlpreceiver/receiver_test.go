@@ -346,6 +346,20 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
+// Senders that are written by hand give no ids: their spans are as many as they are.
+func TestSpansWithoutIDs(t *testing.T) {
+	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: t.TempDir()})
+	if err := files.Take(t.Context(), nil, request(3).GetResourceSpans()); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := files.Stats(); st.Spans != 3 || st.Duplicates != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // While all slots are busy, both protocols are asked to come back.
 func TestBusy(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})

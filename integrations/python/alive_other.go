@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// locate gives the number by which this process knows another one.
+func locate(pid int64, _, _ uint64) int64 { return pid }
+
 // alive reports whether a process of that number runs.
 func alive(pid int64, _ uint64) bool {
 	p, err := os.FindProcess(int(pid))

@@ -162,7 +162,7 @@ func (d *Drain) follow(p *process) {
 		}
 		if now.Sub(checked) > aliveEvery {
 			checked = now
-			running = running && alive(p.ring.PID(), p.ring.Ticks())
+			running = running && p.alive()
 		}
 	}
 	d.finish(p, err)
@@ -179,7 +179,7 @@ func (d *Drain) finish(p *process, err error) {
 	err = errors.Join(err, p.finish(ctx))
 	p.ring.Close()
 	if err == nil {
-		if alive(p.ring.PID(), p.ring.Ticks()) {
+		if p.alive() {
 			d.o.log().Warn("a Python process outlives the command: what it records from now on is lost", "pid", p.ring.PID(), "see", see.Python)
 		}
 		err = ring.Remove(p.ring.Path())

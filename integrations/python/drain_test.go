@@ -376,6 +376,28 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
+// Without a folder for it, each trace is beside its ring: there the next import
+// finds what is written already.
+func TestImportBesideTheRings(t *testing.T) {
+	both := t.TempDir()
+	for _, folder := range []string{"a", "b"} {
+		rings := filepath.Join(both, folder)
+		if err := os.Mkdir(rings, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		pyrun.Output(t, pyrun.Command(t, rings, "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n"))
+	}
+	for _, c := range []struct {
+		path, dir    string
+		spans, again int64
+	}{{filepath.Join(both, "b"), "b", 1, 0}, {both, "a", 2, 1}} {
+		st, err := python.Import(t.Context(), []string{c.path}, python.Options{Attempt: -1})
+		if err != nil || st.Spans != c.spans || st.Again != c.again || filepath.Dir(st.Files[0]) != filepath.Join(both, c.dir) {
+			t.Errorf("%s: %+v, %v", c.path, st, err)
+		}
+	}
+}
+
 // What a trace beside it has already is not written again: that of an earlier
 // import, or of a reader that was killed before it gave the slots back.
 func TestImportTwice(t *testing.T) {
@@ -448,5 +470,24 @@ func TestClient(t *testing.T) {
 	cmd.Env = pyrun.Command(t, "", "").Env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Numbers that no slot can hold are left out before there is a slot for them, which
+// would count as lost.
+func TestOddNumbers(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan.dftracer import ai, dftracer
+from trainspan import onelogger
+for odd in (1 << 80, -1 << 80, -1, 1.5, float("nan")):
+    ai.update(epoch=odd, step=odd)
+    with ai.compute.forward: pass
+    dftracer.get_instance().log_event("n", "c", odd, odd)
+    onelogger.on_model_init_start(odd)
+    onelogger.on_model_init_end(odd)
+`))
+	if st, _ := importRings(t, python.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
+		t.Errorf("%+v", st)
 	}
 }

@@ -33,6 +33,19 @@ func Rings(paths ...string) (rings []string, err error) {
 	return rings, nil
 }
 
+// Writer gives the number of the process that made a ring, in its own PID
+// namespace, and reports whether that still runs on this machine. A file that is no
+// ring has none.
+func Writer(path string) (pid int, runs bool) {
+	r, err := ring.Open(path, ring.Options{})
+	if err != nil {
+		return 0, false
+	}
+	defer r.Close()
+	num := locate(r.PID(), r.Ticks(), r.Who().PIDNS)
+	return int(r.PID()), num > 0 && alive(num, r.Ticks())
+}
+
 // Import writes what rings hold that were left behind: files, or folders of
 // them. The rings stay as they are. The error joins those of all rings; what
 // could be read of them is written.
@@ -57,13 +70,17 @@ func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
 	return st, failed
 }
 
-func importRing(ctx context.Context, path string, o *Options, st *Stats) error {
+func importRing(ctx context.Context, path string, options *Options, st *Stats) error {
+	o := *options
+	if o.Out == "" {
+		o.Out = filepath.Dir(path)
+	}
 	r, err := ring.Open(path, ring.Options{})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	p, err := newProcess(o, r, false)
+	p, err := newProcess(&o, r, false)
 	if err != nil {
 		return err
 	}

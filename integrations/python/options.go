@@ -13,7 +13,8 @@ type Options struct {
 	// Import does not look at it.
 	Dir string
 	// Out is the folder for what is written; it is made if it is missing.
-	// Existing files are left alone.
+	// Existing files are left alone. Import takes the folder of each ring if it is
+	// empty.
 	Out string
 
 	// Job and Attempt are those of processes whose launcher says nothing

@@ -24,6 +24,7 @@ type process struct {
 	log  *slog.Logger
 	ring *ring.Ring
 	w    *dftracer.Writer
+	num  int64 // of the process, as this one knows it; 0 where it cannot be seen
 
 	id      outputs.Identity
 	threads map[uint32]*thread
@@ -59,6 +60,7 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 	}
 	p.log = o.log().With("pid", r.PID())
 	who := r.Who()
+	p.num = locate(r.PID(), r.Ticks(), who.PIDNS)
 	p.identify(who)
 	t := dftracer.Options{Level: 1} // the processors are the training's
 	if o.Trace != nil {
@@ -135,6 +137,9 @@ func (p *process) identify(who ring.Who) {
 		p.id.Attempt = config.Value(p.o.Attempt)
 	}
 }
+
+// alive reports whether the process still runs.
+func (p *process) alive() bool { return p.num > 0 && alive(p.num, p.ring.Ticks()) }
 
 // read takes what has come, and gives how many slots that was.
 func (p *process) read() (int, error) {

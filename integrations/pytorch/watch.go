@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,6 +165,13 @@ func (w *Watcher) report(path string, r *Report, err error) {
 	}
 }
 
+// Unfinished names the files that were seen and not imported, in order, without
+// their folder: they were still changing, or do not end as a trace does, as when
+// the job was killed while it wrote them.
+func (w *Watcher) Unfinished() []string {
+	return slices.Sorted(maps.Keys(w.seen))
+}
+
 type candidate struct {
 	path, name string
 	size       int64
@@ -227,6 +235,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		// The same bytes under another name or date: remember the name.
 		f.Name, f.Size, f.ModTime = c.name, c.size, c.modTime.UnixNano()
 		w.state.put(key, f)
+		delete(w.seen, c.name)
 		return false, w.state.save(w.opts.StateFile)
 	}
 	// Written before the first event: a crash in between must not lead to a

@@ -29,6 +29,7 @@ type Who struct {
 	Python  string            `json:"python"`
 	Command string            `json:"command"`
 	PPID    int64             `json:"ppid"`
+	PIDNS   uint64            `json:"pidns"` // the namespace of its number, 0 for unknown
 	Env     map[string]string `json:"env"`
 }
 

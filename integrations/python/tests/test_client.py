@@ -2,8 +2,10 @@
 never raises, and that it leaves what it wraps as it was."""
 
 import asyncio
+import copy
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -48,6 +50,81 @@ class Off(unittest.TestCase):
             self.assertEqual((code, out, err.count("\n")), (0, "", 1))
             self.assertIn("nothing is recorded", err)
             self.assertEqual(run(program, "/proc/self"), (0, "", ""))
+
+
+class Alone(unittest.TestCase):
+    """Programs that do as they like with what they have from us."""
+
+    def test_no_arguments_are_told(self):
+        use = "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n"
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "env"))
+            for script in ("env/train.py", "python.py"):
+                with open(os.path.join(folder, script), "w") as f:
+                    f.write(use)
+            for program, *args in (("env/train.py", "--key", "hunter2"), ("-m", "python", "hunter2"), ("-c", "'hunter2'\n" + use)):
+                rings = tempfile.mkdtemp(dir=folder)
+                env = dict(os.environ, TRAINSPAN_RING=rings, PYTHONPATH=HERE, DFTRACER_ENABLE="1")
+                subprocess.run([sys.executable, program] + args, cwd=folder, env=env, check=True, timeout=120)
+                (names,) = [n for n in os.listdir(rings) if n.endswith(".names")]
+                with open(os.path.join(rings, names)) as f:
+                    text = f.read()
+                self.assertNotIn("hunter2", text)
+                want = {"env/train.py": "train.py", "-m": "python", "-c": "DEFAULT"}[program]
+                self.assertIn('"exec":"%s"' % want, text)
+
+    def test_closed_files(self):
+        program = (
+            "import os\n"
+            "from trainspan import _ring\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "os.closerange(3, 100)\n"
+            "mine = [os.open(os.devnull, os.O_RDONLY)] + [os.memfd_create('m') for _ in range(8)]\n"
+            "_ring.meta('key', 'value')\n"
+            "def check():\n"
+            "    return [os.fstat(f).st_size for f in mine]\n"
+            "print(check(), flush=True)\n"
+            "if os.fork() == 0:\n"
+            "    with ai.compute.backward: pass\n"
+            "    print(check(), flush=True)\n"
+            "    os._exit(0)\n"
+            "os.wait()\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder), (0, "%s\n%s\n" % ([0] * 9, [0] * 9), ""))
+            names = sorted(n for n in os.listdir(folder) if n.endswith(".names"))
+            self.assertEqual(len(names), 2)
+            with open(os.path.join(folder, names[0])) as f:
+                self.assertIn('"meta":"key"', f.read())
+
+    def test_limited_address_space(self):
+        program = (
+            "import resource, os\n"
+            "size = int(open('/proc/self/statm').read().split()[0]) * os.sysconf('SC_PAGE_SIZE')\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (size + (5 << 30),) * 2)\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "import mmap; m = mmap.mmap(-1, 4 << 30)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder), (0, "", ""))
+            self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 1)
+
+    def test_changed_environment(self):
+        program = (
+            "import os\n"
+            "os.environ.clear()\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "if os.fork() == 0:\n"
+            "    with ai.compute.backward: pass\n"
+            "    os._exit(0)\n"
+            "os.wait()\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run("import trainspan._ring\n" + program, folder), (0, "", ""))
+            self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 2)
 
 
 class On(unittest.TestCase):
@@ -126,6 +203,56 @@ class On(unittest.TestCase):
                 return self.x + step
 
         self.assertEqual((C(3).m(4), C.s(5)), (7, 5))
+
+    def test_odd_arguments_raise_nothing(self):
+        class Odd:
+            def __str__(self):
+                raise RuntimeError("no text")
+
+            __repr__ = __str__
+
+        from trainspan import onelogger
+        from trainspan.dftracer import ai, dft_fn, dftracer
+
+        for odd in (1, "text", [1], Odd(), len, float("nan"), 1 << 80, None):
+            with ai.compute.forward(args=odd), ai.compute.forward(args={"k": odd}, epoch=odd), dft_fn("c", "n") as f:
+                f.update(args=odd)
+                f.log_metadata("key", odd)
+            dftracer.get_instance().log_metadata_event(odd, odd)
+            provider = onelogger.TrainingTelemetryProvider()
+            provider.with_base_config(odd).with_config_override(odd).with_base_config({"a": Odd().__str__})
+            with onelogger.timed_span(odd, odd):
+                pass
+
+    def test_methods_of_all_kinds(self):
+        from trainspan.dftracer import ai, dft_fn
+
+        class Callable:
+            def __call__(self, x):
+                return x
+
+        class Both:
+            @ai.compute.forward
+            @staticmethod
+            def static(x):
+                return x
+
+            @ai.compute.forward
+            @classmethod
+            def of_class(cls, x):
+                return cls, x
+
+        self.assertEqual((Both.static(1), Both().static(2), Both.of_class(3)), (1, 2, (Both, 3)))
+        self.assertEqual(dft_fn("c").log(Callable())(4), 4)
+
+    def test_nodes_are_copied(self):
+        from trainspan.dftracer import ai
+
+        for node in (ai, ai.comm, ai.comm.send, ai.comm.send.derive("x").derive("y")):
+            self.assertIs(pickle.loads(pickle.dumps(node)), node)
+            self.assertIs(copy.deepcopy(node), node)
+        detached = pickle.loads(pickle.dumps(ai.comm.send(epoch=3, args={"a": 1})))
+        self.assertEqual((detached.name, detached._extra), ("send", {"epoch": 3, "a": 1}))
 
     def test_iterators(self):
         fetch = self.dft.ai.dataloader.fetch

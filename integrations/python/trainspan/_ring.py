@@ -16,8 +16,6 @@ import mmap
 import os
 import struct
 import sys
-import sysconfig
-import tempfile
 import threading
 import time
 
@@ -32,6 +30,7 @@ THREADS, NAMES = 16, 1024  # that have cells
 LASTING = 1 << 20  # from here on count the names whose spans have a begin slot
 CHUNK = 40  # bytes of text in a slot
 MAX_TEXT = 16384
+LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP = (k << 32 for k in range(1, 10))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
@@ -41,7 +40,9 @@ NEXT = 1 << 42  # flag: the training stands at another step from its end on
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
 _LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
-_FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+_FREE = "t" in getattr(sys, "abiflags", "")
+# Where trainspan run wants rings: the program may change its environment.
+_GIVEN = os.environ.get("TRAINSPAN_RING")
 # What launchers say about the place of the process in its job.
 _PLACE = """RANK SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK FLUX_TASK_RANK NODE_RANK GROUP_RANK LOCAL_WORLD_SIZE
 JOB_COMPLETION_INDEX LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK FLUX_TASK_LOCAL_ID WORLD_SIZE SLURM_NTASKS
@@ -66,9 +67,10 @@ def _folders(log):
     """Where a ring may go, and what its name begins with: the folders that
     `trainspan run` gave, or beside the program's log file, or where this node
     keeps temporary files."""
-    given = os.environ.get("TRAINSPAN_RING")
-    if given:
-        return [f for f in given.split(os.pathsep) if f], "py"
+    if _GIVEN:
+        return [f for f in _GIVEN.split(os.pathsep) if f], "py"
+    import tempfile
+
     log = os.path.abspath(log or "trace")
     for end in (".pfw.gz", ".pfw"):
         if log.endswith(end):
@@ -80,14 +82,21 @@ def _folders(log):
 
 def _who():
     """What the side file says of the process."""
-    with open("/proc/self/cmdline", "rb") as f:
-        words = [os.fsdecode(w) for w in f.read(4096).rstrip(b"\0").split(b"\0")]
-    # The program, as DFTracer finds it. Arguments may be secrets.
-    names = [w for w in words if not w.startswith("-") and not any(x in w for x in ("python", "env", "multiprocessing"))]
-    who = {"host": os.uname().nodename, "exec": os.path.basename(names[0]) if names else "DEFAULT", "command": words[0],
+    # Nothing of the command line, which may hold secrets anywhere: no value of an
+    # argument may be taken for the program, nor the text of python -c.
+    main = sys.modules.get("__main__")
+    path, module = getattr(main, "__file__", None) or "DEFAULT", getattr(main, "__spec__", None)
+    if module:  # python -m, or a folder or an archive
+        path = os.path.dirname(path) if module.name == "__main__" else module.name.replace(".__main__", "")
+    program = os.path.basename(path)
+    who = {"host": os.uname().nodename, "exec": program, "command": sys.executable or "python",
            "ppid": os.getppid(), "dir": "", "python": sys.version.split()[0]}  # fmt: skip
     try:
         who["dir"] = os.getcwd()
+    except OSError:
+        pass
+    try:  # its number is one of this namespace, which may be that of a container
+        who["pidns"] = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         pass
     who["env"] = {key: os.environ[key] for key in _PLACE if key in os.environ}
@@ -106,7 +115,7 @@ def _build():
     wanted = on = False
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
-    buf = words = side = path = log = local = threads = None
+    buf = words = side = inode = path = log = local = threads = None
     opened = placed = growing = False
     activation, forks = 0, 0
     lanes = {}  # thread ids that the program gave
@@ -119,6 +128,8 @@ def _build():
     pack_text = struct.Struct("<QII40sQ").pack_into
     encode = json.JSONEncoder(separators=(",", ":"), default=str, allow_nan=False).encode
     no_cells = [0] * NAMES
+    tracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    kept = []  # mappings whose file number is somebody else's by now: with them it would be closed
 
     def exhausted():
         raise StopIteration
@@ -145,7 +156,24 @@ def _build():
         if keep:
             lines.append(text)
         if side is not None:
+            if not ours():
+                reopen()
             os.write(side, text)
+
+    def ours():
+        """Whether the side file still has its number: a program that closes all files,
+        as a daemon does, opens its own ones under the same numbers."""
+        try:
+            stat = os.fstat(side)
+            return (stat.st_dev, stat.st_ino) == inode
+        except OSError:
+            return False
+
+    def reopen(flags=0):
+        nonlocal side, inode
+        side = os.open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+        stat = os.fstat(side)
+        inode = stat.st_dev, stat.st_ino
 
     def allocate(fd, at, size):
         """Allocates space: writing to a mapping without it would end the process
@@ -153,7 +181,7 @@ def _build():
         quarter of what is free; beside a log file, where the folder may be large,
         each ring has."""
         used = at
-        if os.environ.get("TRAINSPAN_RING"):
+        if _GIVEN:
             used = 0
             with os.scandir(os.path.dirname(path)) as folder:
                 for e in folder:
@@ -168,7 +196,7 @@ def _build():
         os.posix_fallocate(fd, at, size)
 
     def create(folder, stem):
-        nonlocal buf, words, side, path
+        nonlocal buf, words, path
         kind = _filesystem(folder)
         if kind not in _LOCAL:
             raise OSError("not on a file system of type " + kind)
@@ -177,15 +205,19 @@ def _build():
         fd = os.open(path, os.O_RDWR | flags, 0o600)
         try:
             allocate(fd, 0, 2 * REGION)  # head and first region
+            with open("/proc/self/limits", "rb") as f:  # module resource could be one of the program's
+                scarce = b"Max address space         unlimited" not in f.read()
             for regions in (REGIONS, 64, 1):  # less where address space or file size are limited
+                if scarce and regions == REGIONS:
+                    continue  # what there is of it is the program's
                 try:
                     os.ftruncate(fd, (regions + 1) * REGION)
-                    buf = mmap.mmap(fd, (regions + 1) * REGION)
+                    buf = mmap.mmap(fd, (regions + 1) * REGION, **tracked)
                     break
                 except (OSError, ValueError, OverflowError):
                     if regions == 1:
                         raise
-            side = os.open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | flags, 0o600)
+            reopen(os.O_CREAT | os.O_EXCL)
         except BaseException:
             os.unlink(path)
             raise
@@ -302,7 +334,7 @@ def _build():
 
     def ready():
         """Whether there is a ring. The first call opens it, once there is a place."""
-        if on and local is None and (log or os.environ.get("TRAINSPAN_RING")):
+        if on and local is None and (log or _GIVEN):
             with lock:
                 if not opened:
                     open_ring()
@@ -328,6 +360,8 @@ def _build():
             return 0
 
     def write(word, start, end, thread, depth, args=None, value=0):
+        if not (0 <= start < LATEST and 0 <= end < LATEST):
+            raise ValueError("no time")  # before there is a slot, which would count as lost
         chain = text(args) if args else 0
         pack_more(buf, slot(), start, end, thread, depth, chain, value, word)
 
@@ -670,7 +704,7 @@ def _build():
             pass
         try:
             placed = placed or not inferred
-            mark(POSITION, n, None, *(-1 if v is None else max(int(v), -2) for v in (epoch, step)))
+            mark(POSITION, n, None, *(-1 if v is None else min(max(int(v), -2), LATEST) for v in (epoch, step)))
         except Exception:
             pass
 
@@ -710,19 +744,26 @@ def _build():
 
     def child():
         """After a fork: the mapping is the parent's."""
-        nonlocal buf, words, side, path, local, take, opened, activation, forks, on, lock
+        nonlocal buf, words, side, path, local, take, opened, activation, forks, on, lock, growing
         lock = threading.RLock()
         if side is not None:
-            os.close(side)
+            if ours():
+                os.close(side)
+            try:
+                mine = bool(tracked) or buf.size() == len(buf)
+            except (OSError, ValueError):
+                mine = False
+            if not mine:
+                kept.append(buf)
         buf = words = side = path = local = None
-        take, opened, activation, on = exhausted, False, 0, wanted
+        take, opened, activation, on, growing = exhausted, False, 0, wanted, False
         forks += 1
 
     def switched(value):
         return value is not None and value.strip().lower() in ("1", "true", "on", "yes")
 
-    enable = os.environ.get("DFTRACER_ENABLE")
-    wanted = on = switched(enable) or enable is None and bool(os.environ.get("TRAINSPAN_RING"))
+    enable = os.environ.get("DFTRACER_ENABLE") or None
+    wanted = on = switched(enable) or enable is None and bool(_GIVEN)
     return locals()
 
 

@@ -71,13 +71,34 @@ def _gather(into, args, values):
     for key, value in zip(_KEYS, values):
         if value is not None:
             into[key] = value
-    for key, value in (args or {}).items():
-        into[str(key)] = _plain(value)
+    try:
+        for key, value in (args or {}).items():
+            into[str(key)] = _plain(value)
+    except Exception:
+        pass  # it is no dictionary
     return into
+
+
+def _detached(cat, name, on, extra):
+    """A node that is not part of the tree."""
+    node = DFTracerAI(cat, name, enable=on, _variant="detached")
+    node._extra = extra
+    node._set(on)
+    return node
+
+
+def _node(*path):
+    """The node at a place in the tree, from the root: what a pickled one is."""
+    node = ai
+    for attr in path:
+        node = node._children.get(attr) or node._child(attr, attr)
+    return node
 
 
 def _wrap(n, f, node, name=None):
     """f inside spans n."""
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(_wrap(n, f.__func__, node))
     if inspect.iscoroutinefunction(f):
 
         async def call(*args, **kwargs):
@@ -164,10 +185,7 @@ class DFTracerAI:
         if extra or fn is None:
             # A copy that is not part of the tree: it records even where the node is
             # off, and its arguments stay its own.
-            on = enable if enable is not None else not self.off
-            node = DFTracerAI(self.cat, self.name, enable=on, _variant="detached")
-            node._extra = extra
-            node._set(on)
+            node = _detached(self.cat, self.name, enable if enable is not None else not self.off, extra)
         if fn is None:
             return node
         if node.off or enable is False:
@@ -232,6 +250,15 @@ class DFTracerAI:
     def reset(self):
         pass
 
+    def __reduce__(self):
+        path, node = [], self
+        while node._above is not None:
+            path[:0] = [attr for attr, child in node._above._children.items() if child is node][:1]
+            node = node._above
+        if node is ai:
+            return _node, tuple(path)
+        return _detached, (self.cat, self.name, not self.off, self._extra)
+
     def get_time(self):
         return _ring.now() // 1000
 
@@ -282,6 +309,13 @@ ai = AI()
 compute, data, dataloader, comm, device, checkpoint, pipeline = (getattr(ai, cat) for cat in _TREE)
 
 
+def _meta(key, value):
+    try:
+        _ring.meta(str(key), str(value))
+    except Exception:
+        pass
+
+
 class dftracer:
     """The log of this process."""
 
@@ -325,7 +359,7 @@ class dftracer:
             pass
 
     def log_metadata_event(self, key, value):
-        _ring.meta(str(key), str(value))
+        _meta(key, value)
 
     def finalize(self):
         _ring.close()
@@ -380,7 +414,7 @@ class dft_fn:
             return lambda f: self.log(f, name)
         if self.off:
             return func
-        n = _ring.name(name or func.__qualname__, self._cat)
+        n = _ring.name(name or getattr(func, "__qualname__", type(func).__qualname__), self._cat)
         try:
             signature = inspect.signature(func)
             names = [key for key in _KEYS if key in signature.parameters]
@@ -421,7 +455,7 @@ class dft_fn:
 
     def log_metadata(self, key, value):
         if not self.off:
-            _ring.meta(str(key), str(value))
+            _meta(key, value)
 
     def iter(self, func, name="loop", iter_name="step"):
         names = [_ring.name(name + end, self._cat) for end in (".iter", ".yield")]

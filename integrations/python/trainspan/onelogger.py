@@ -171,9 +171,16 @@ def checkpoint_save(global_step):
         on_save_checkpoint_end()
 
 
+def _timed(name):
+    try:
+        return _ring.start(_ring.name(str(name), "telemetry", "one_logger"))
+    except Exception:
+        return None
+
+
 @contextlib.contextmanager
 def timed_span(name, span_attributes=None, start_event_attributes=None):
-    token = _ring.start(_ring.name(str(name), "telemetry", "one_logger"))
+    token = _timed(name)
     try:
         yield token
     finally:
@@ -228,7 +235,10 @@ class TrainingTelemetryProvider:
         return cls._instance
 
     def with_base_config(self, config):
-        self._base.update(_values(config))
+        try:
+            self._base.update(_values(config))
+        except Exception:
+            pass  # a function of it failed, or it is none
         return self
 
     def with_config_override(self, override):
@@ -239,7 +249,10 @@ class TrainingTelemetryProvider:
                 else:
                     under[key] = value
 
-        lay(_values(override), self._base)
+        try:
+            lay(_values(override), self._base)
+        except Exception:
+            pass  # as above
         return self
 
     def with_exporter(self, *args, **kwargs):

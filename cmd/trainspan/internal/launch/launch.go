@@ -57,6 +57,7 @@ type launcher struct {
 	pipe  *os.File // of to
 	relay *relay
 	exits chan exit
+	dir   string // of the files, empty for none
 }
 
 type exit struct {
@@ -84,9 +85,15 @@ func Run(o Options) int {
 	helper := l.startHelper()
 	env := l.environment(signals)
 
-	pid, err := syscall.ForkExec(o.Path, o.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}})
+	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}}
+	pid, err := syscall.ForkExec(o.Path, o.Args, attr)
+	if err == syscall.ENOEXEC { //nolint:errorlint // ForkExec returns the bare number
+		if path, args, ok := Script(o.Path, o.Args); ok {
+			pid, err = syscall.ForkExec(path, args, attr)
+		}
+	}
 	if err != nil {
-		o.Note("%s: %v", o.Args[0], err)
+		o.Note("%s: %s", o.Args[0], reason(err))
 		l.send(&Message{Exited: &Exited{At: time.Now(), Failed: err.Error(), Status: Status{Code: statusOf(err)}}})
 		l.hangUp()
 		go l.reap()
@@ -103,6 +110,14 @@ func Run(o Options) int {
 	l.hangUp()
 	l.waitForHelper(helper, signals)
 	return status.ExitCode()
+}
+
+// reason is why a program that was found does not start.
+func reason(err error) string {
+	if err == syscall.ENOENT { //nolint:errorlint // ForkExec returns the bare number
+		return "the interpreter or loader that it names does not exist"
+	}
+	return err.Error()
 }
 
 func statusOf(err error) int {
@@ -211,10 +226,12 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 		case s := <-signals:
 			l.relay.pending = append(l.relay.pending, s.(syscall.Signal))
 		case r := <-l.ready:
+			l.dir = string(r.Dir)
 			return withVariables(l.o.Env, r)
 		case <-l.done:
 			select {
 			case r := <-l.ready: // it said so and died
+				l.dir = string(r.Dir)
 				return withVariables(l.o.Env, r)
 			default:
 			}
@@ -223,6 +240,9 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+see.Run, l.o.Prepare)
 			l.hangUp()
 			l.to, l.pipe = nil, nil
+			nobody := make(chan struct{}) // is asked for signals from now on
+			close(nobody)
+			l.relay.deaf = nobody
 			return l.o.Env
 		}
 	}
@@ -242,7 +262,7 @@ func withVariables(env []string, r *Ready) []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-		out = append(out, name+"="+r.Env[name])
+		out = append(out, name+"="+string(r.Env[name]))
 	}
 	return out
 }
@@ -280,11 +300,19 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 			case e.pid == pid:
 				return e.status
 			case e.pid == *helper:
-				l.o.Note("the telemetry process ended early (%s); the command goes on without it", describe(&e.status))
+				l.o.Note("the telemetry process ended early (%s); the command goes on without it%s", describe(&e.status), l.later())
 				*helper = 0
 			}
 		}
 	}
+}
+
+// later says how what is recorded without the telemetry process is read.
+func (l *launcher) later() string {
+	if l.dir == "" {
+		return ""
+	}
+	return "; when that has ended, read what its Python processes recorded since with: trainspan import " + l.dir
 }
 
 func describe(s *Status) string {

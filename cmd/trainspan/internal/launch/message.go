@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"sync"
@@ -31,8 +32,27 @@ type Message struct {
 // Ready says that the command may start, with these variables of its environment
 // in the place of those that it would inherit.
 type Ready struct {
-	Env   map[string]string `json:"env,omitempty"`
-	Unset []string          `json:"unset,omitempty"`
+	Env   map[string]Bytes `json:"env,omitempty"`
+	Unset []string         `json:"unset,omitempty"`
+	// Dir is where the files are. Should the telemetry process end early, trainspan
+	// import completes them.
+	Dir Bytes `json:"dir,omitempty"`
+}
+
+// Bytes is a text of the system, such as a path or the value of a variable: any
+// bytes but 0. JSON's strings would replace those that are no UTF-8.
+type Bytes string
+
+// MarshalText implements [encoding.TextMarshaler].
+func (b Bytes) MarshalText() ([]byte, error) {
+	return base64.StdEncoding.AppendEncode(nil, []byte(b)), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (b *Bytes) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.AppendDecode(nil, text)
+	*b = Bytes(raw)
+	return err
 }
 
 // Started says that the command runs.

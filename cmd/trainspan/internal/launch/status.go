@@ -3,10 +3,14 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -52,15 +56,60 @@ func newStatus(ws syscall.WaitStatus, ru *syscall.Rusage) Status {
 	return s
 }
 
-// Find looks a program up as execvp does. Of a program that cannot be run the
+// Find looks a program up as shells do. Of a program that cannot be run the
 // status says why: [StatusNotFound] or [StatusNotExecutable].
 func Find(name string) (path string, status int, err error) {
 	path, err = exec.LookPath(name)
-	switch {
-	case err == nil, errors.Is(err, exec.ErrDot):
+	if err == nil || errors.Is(err, exec.ErrDot) {
 		return path, 0, nil
-	case errors.Is(err, fs.ErrPermission):
-		return "", StatusNotExecutable, &os.PathError{Op: "run", Path: name, Err: fs.ErrPermission}
 	}
-	return "", StatusNotFound, &os.PathError{Op: "run", Path: name, Err: fs.ErrNotExist}
+	why := error(fs.ErrNotExist)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		why = fs.ErrPermission
+	case errors.Is(err, syscall.EISDIR):
+		why = syscall.EISDIR
+	case !strings.ContainsRune(name, filepath.Separator):
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			if info, err := os.Stat(filepath.Join(dir, name)); name != "" && err == nil && !info.IsDir() {
+				why, path = fs.ErrPermission, filepath.Join(dir, name)
+				break
+			}
+		}
+	}
+	status = StatusNotFound
+	if why != fs.ErrNotExist { //nolint:errorlint // it was set above
+		status = StatusNotExecutable
+	}
+	if path == "" {
+		if path = name; name == "" {
+			path = `""`
+		}
+	}
+	return "", status, &os.PathError{Op: "run", Path: path, Err: why}
+}
+
+// shell is what runs a script that does not name its interpreter, as execvp does.
+const shell = "/bin/sh"
+
+// firstLine is how many bytes of a file shells look at to tell a script from a
+// program for another machine.
+const firstLine = 80
+
+// Script gives the program and the arguments that run a file which the system
+// refuses with ENOEXEC, as env, nohup and shells do. It reports false for what is
+// no text.
+func Script(path string, args []string) (string, []string, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", nil, false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	head := make([]byte, firstLine)
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	if bytes.IndexByte(line, 0) >= 0 {
+		return "", nil, false
+	}
+	return shell, append([]string{"sh", path}, args[1:]...), true
 }

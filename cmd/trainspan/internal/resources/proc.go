@@ -47,6 +47,16 @@ func readStat(root string, pid int) (stat, error) {
 	return parseStat(text)
 }
 
+// Began is when a process was started, in the system's clock ticks since boot, 0
+// where there is none. With its number it tells processes apart; root is /proc.
+func Began(root string, pid int) uint64 {
+	st, err := readStat(root, pid)
+	if err != nil {
+		return 0
+	}
+	return st.started
+}
+
 // parseStat reads one line. The name of the program stands in brackets and may
 // hold anything.
 func parseStat(text []byte) (stat, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // Root is the folder of all jobs, in the working directory.
@@ -27,6 +28,10 @@ type Wanted struct {
 	// Start is what all processes of one start have in common and no other start
 	// has, on whatever node. Empty is nothing: then each is a start of its own.
 	Start string
+	// Member is which of these processes it is, where Start may be that of several
+	// starts one after the other: a member that is in an attempt already begins
+	// another one. Empty joins any.
+	Member string
 	// Host and PID tell the processes of a start apart.
 	Host string
 	PID  int
@@ -76,7 +81,23 @@ func Clean(text string) string {
 		}
 		return r
 	}, text)
-	return cmp.Or(strings.Trim(name, ". "), "training")
+	return cmp.Or(strings.Trim(cut(name), ". "), "training")
+}
+
+// maxName is the length in bytes of the name of a folder, which leaves room for
+// what is added to it. File systems end at 255.
+const maxName = 200
+
+// cut shortens a text at the end of a character.
+func cut(text string) string {
+	if len(text) <= maxName {
+		return text
+	}
+	n := maxName
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }
 
 // startFile holds the Start of an attempt, in its folder.
@@ -113,11 +134,24 @@ func (w Wanted) claim(job string) (int, error) {
 		} else if err != nil {
 			return 0, err
 		}
-		if w.Start != "" && startOf(dir) == w.Start {
+		if w.Start != "" && startOf(dir) == w.Start && w.join(dir) {
 			return n, nil
 		}
 	}
 	return 0, fmt.Errorf("%s has %d attempts already", job, maxAttempts)
+}
+
+// join takes the place of the member in an attempt, and reports false when it is
+// taken.
+func (w Wanted) join(dir string) bool {
+	if w.Member == "" {
+		return true
+	}
+	f, err := os.OpenFile(filepath.Join(dir, startFile+"."+Clean(w.Member)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		_ = f.Close() // it holds nothing
+	}
+	return !errors.Is(err, os.ErrExist)
 }
 
 // fill makes the folder of an attempt.
@@ -125,6 +159,7 @@ func (w Wanted) fill(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, w.leaf()), 0o755); err != nil || w.Start == "" {
 		return err
 	}
+	w.join(dir)                                                                     // nobody else is there yet
 	return os.WriteFile(filepath.Join(dir, startFile), []byte(w.Start+"\n"), 0o644) //nolint:gosec // to be read by others
 }
 

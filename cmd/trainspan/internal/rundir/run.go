@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -99,6 +100,7 @@ type OTLP struct {
 	Requests int64  `json:"requests"`
 	Spans    int64  `json:"spans"`
 	Own      int64  `json:"own"`      // spans of processes that write files themselves
+	Again    int64  `json:"again"`    // spans that had come before
 	Rejected int64  `json:"rejected"` // spans for which there was no room
 	Refused  int64  `json:"refused"`  // requests
 }
@@ -177,8 +179,16 @@ type Left struct {
 	Folders []string // of rings, those that are there
 }
 
-// FindLeft finds such starts below some folders.
-func FindLeft(dirs ...string) (out []Left) {
+// Any reports whether there is a start below some folders.
+func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
+
+// FindLeft finds starts that have left folders of rings below some folders.
+func FindLeft(dirs ...string) []Left {
+	return slices.DeleteFunc(find(dirs), func(l Left) bool { return len(l.Folders) == 0 })
+}
+
+// find finds the starts below some folders.
+func find(dirs []string) (out []Left) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || !runName.MatchString(d.Name()) {
@@ -194,9 +204,7 @@ func FindLeft(dirs ...string) (out []Left) {
 					left.Folders = append(left.Folders, folder)
 				}
 			}
-			if len(left.Folders) > 0 {
-				out = append(out, left)
-			}
+			out = append(out, left)
 			return nil
 		})
 	}

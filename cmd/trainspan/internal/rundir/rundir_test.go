@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ func TestMake(t *testing.T) {
 		{wanted("slurm/7"), rundir.Place{Dir: "trainspan-runs/a job/attempt-1/h-1", Job: "trainspan-runs/a job", Attempt: 1}},
 		{wanted("slurm/7"), rundir.Place{Dir: "trainspan-runs/a job/attempt-1/h-1", Job: "trainspan-runs/a job", Attempt: 1}},
 		{rundir.Wanted{Name: "../x", Attempt: 5, Host: "a/b", PID: 2}, rundir.Place{Dir: "trainspan-runs/_x/attempt-5/a_b-2", Job: "trainspan-runs/_x", Attempt: 5}},
+		{rundir.Wanted{Name: strings.Repeat("ä", 150), Host: "h", PID: 3}, rundir.Place{Dir: "trainspan-runs/" + strings.Repeat("ä", 100) + "/attempt-0/h-3", Job: "trainspan-runs/" + strings.Repeat("ä", 100), Attempt: 0}},
 		{rundir.Wanted{Dir: "there", Attempt: -1}, rundir.Place{Dir: "there", Job: "there", Attempt: -1}},
 	} {
 		got, err := c.w.Make()

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,8 @@ type forwarded struct {
 func (s *Session) startOTLP(ready *launch.Ready) error {
 	o := &otlpSide{}
 	if s.set.Forward != "" {
-		if err := o.forwardTo(s); err != nil {
-			return err
+		if err := o.forwardTo(s); err != nil { // they are in the files all the same
+			s.problem("spans are not sent on: %v; see "+see.Delivery, err)
 		}
 	}
 	attempt := s.where.Attempt
@@ -66,10 +67,11 @@ func (s *Session) startOTLP(ready *launch.Ready) error {
 			break
 		}
 	}
-	ready.Env[varProtocol], ready.Env[varEndpoint] = protocol, r.Endpoint()+otlpreceiver.Path
-	if protocol == "grpc" {
-		ready.Env[varEndpoint] = r.Endpoint()
+	endpoint := r.Endpoint()
+	if protocol != "grpc" {
+		endpoint += otlpreceiver.Path
 	}
+	ready.Env[varProtocol], ready.Env[varEndpoint] = launch.Bytes(protocol), launch.Bytes(endpoint)
 	// These are for the backend that the endpoint named before.
 	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
@@ -97,8 +99,8 @@ func (o *otlpSide) forwardTo(s *Session) error {
 	}
 	options := exporter.Delivery()
 	options.MaxQueue = max(options.MaxQueue, forwardQueue)
-	options.OnLoss = func(cause delivery.Cause, n int64, err error) {
-		s.problem("%d spans were not sent on to %s: %v (%v); see "+see.Delivery, n, s.set.Forward, cause, err)
+	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // once each: run.json counts them
+		s.problem("spans were not sent on: %v (%v); see "+see.Delivery, cause, err)
 	}
 	options.Clean, options.Spill = nil, nil
 	o.queue = delivery.NewQueue(delivery.Sink[forwarded]{
@@ -183,9 +185,11 @@ func (o *otlpSide) close(ctx context.Context) error {
 	if o.queue != nil {
 		ctx, cancel := context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
 		defer cancel()
-		if err := o.queue.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("forward: %w", err))
+		err := o.queue.Shutdown(ctx)
+		if q := o.queue.Stats(); q.DroppedTotal() > 0 {
+			err = fmt.Errorf("%d of %d spans were not sent on: %w", q.DroppedTotal(), q.Ended, cmp.Or(q.LastError, err))
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -197,7 +201,7 @@ func (o *otlpSide) describe(r *rundir.Run) {
 	}
 	st, files := o.receiver.Stats(), o.files.Stats()
 	r.OTLP = &rundir.OTLP{
-		Endpoint: o.receiver.Endpoint(), Requests: st.Requests, Spans: st.Spans, Own: files.Recorded,
+		Endpoint: o.receiver.Endpoint(), Requests: st.Requests, Spans: st.Spans, Own: files.Recorded, Again: files.Duplicates,
 		Rejected: st.Rejected, Refused: st.Refused,
 	}
 	if o.queue != nil {

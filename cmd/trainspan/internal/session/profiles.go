@@ -52,12 +52,12 @@ func (s *Session) startProfiles() error {
 func (p *profiles) scan(ctx context.Context) {
 	p.s.try("the import of profiles", func() error {
 		if p.watch == nil {
-			info, err := os.Stat(p.s.set.Profile)
+			info, err := os.Stat(string(p.s.set.Profile))
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
 			if err == nil && !info.IsDir() {
-				err = &fs.PathError{Op: "watch", Path: p.s.set.Profile, Err: errors.New("is not a directory")}
+				err = &fs.PathError{Op: "watch", Path: string(p.s.set.Profile), Err: errors.New("is not a directory")}
 			}
 			if err != nil {
 				return err
@@ -91,7 +91,7 @@ func (p *profiles) watcher() (*pytorch.Watcher, error) {
 		}
 		return p.trace, nil
 	}
-	return pytorch.NewWatcher(p.s.set.Profile, nil, &pytorch.WatchOptions{
+	return pytorch.NewWatcher(string(p.s.set.Profile), nil, &pytorch.WatchOptions{
 		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Since: p.s.began,
 		OnFile: func(path string, _ *pytorch.Report, err error) {
 			if err != nil {
@@ -114,5 +114,12 @@ func (p *profiles) close(ctx context.Context) error {
 	case <-time.After(settle):
 	}
 	p.scan(ctx)
+	if p.watch == nil {
+		p.s.problem("%s: no profile was imported: the directory was not there; see "+see.Profile, p.s.set.Profile)
+	} else {
+		for _, name := range p.watch.Unfinished() {
+			p.s.problem("%s: not imported: it does not end as a finished file does; see "+see.Profile, name)
+		}
+	}
 	return p.trace.CloseContext(ctx)
 }

@@ -5,6 +5,8 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +37,9 @@ const sharedMemory = "/dev/shm"
 
 // startPython puts the client in the way of Python processes and begins to read
 // their rings. These are in shared memory or, where that is full or missing, in
-// the folder for temporary files of this node.
+// the folder for temporary files of this node. The client is in that folder or,
+// where nothing can be written there, in shared memory or the directory of the
+// start.
 func (s *Session) startPython(ready *launch.Ready) (err error) {
 	p := &pythonSide{}
 	defer func() {
@@ -43,19 +47,18 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 			p.remove()
 		}
 	}()
-	client, err := p.folder(os.TempDir())
+	client, err := p.client(ready, s.lookup, s.dir)
 	if err != nil {
-		return err
-	}
-	if err := python.Unpack(filepath.Join(client, "python")); err != nil {
 		return err
 	}
 	rings := []string{filepath.Join(client, folderRings)}
 	if err := os.Mkdir(rings[0], 0o700); err != nil {
 		return err
 	}
-	if shm, err := p.folder(sharedMemory); err == nil {
-		rings = append([]string{shm}, rings...)
+	if filepath.Dir(client) != sharedMemory { // which is where it is when it can be nowhere else
+		if shm, err := p.folder(sharedMemory); err == nil {
+			rings = append([]string{shm}, rings...)
+		}
 	}
 	p.rings = strings.Join(rings, string(filepath.ListSeparator))
 	p.drain, err = python.NewDrain(python.Options{
@@ -74,20 +77,47 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 		return err
 	}
 	s.python = p
-	ready.Env[varRing] = p.rings
-	path, _ := s.lookup(varPythonPath)
-	ready.Env[varPythonPath] = strings.TrimSuffix(filepath.Join(client, "python")+string(filepath.ListSeparator)+path, string(filepath.ListSeparator))
+	ready.Env[varRing] = launch.Bytes(p.rings)
 	s.run.Ring = p.rings
 	return nil
 }
 
-// folder makes a folder that only this user can read.
-func (p *pythonSide) folder(in string) (string, error) {
-	dir, err := os.MkdirTemp(in, folderPrefix+"*")
-	if err == nil {
-		p.dirs = append(p.dirs, dir)
+// client unpacks the client and puts it in front of PYTHONPATH. It gives the folder
+// that it is in, one of this node or, where none can be had, one below dir.
+func (p *pythonSide) client(ready *launch.Ready, lookup func(string) (string, bool), dir ...string) (string, error) {
+	in, err := p.folder(append([]string{os.TempDir(), sharedMemory}, dir...)...)
+	if err != nil {
+		return "", err
 	}
-	return dir, err
+	search := filepath.Join(in, "python")
+	if err := python.Unpack(search); err != nil {
+		return "", err
+	}
+	if path, _ := lookup(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
+		search += string(filepath.ListSeparator) + path
+	}
+	ready.Env[varPythonPath] = launch.Bytes(search)
+	return in, nil
+}
+
+// folder makes a folder that only this user can read, in the first of some that
+// lets it be made and can stand in a list as PATH is.
+func (p *pythonSide) folder(in ...string) (dir string, err error) {
+	var errs []error
+	for _, up := range in {
+		if up, err = filepath.Abs(up); err == nil && strings.ContainsRune(up, filepath.ListSeparator) {
+			err = &fs.PathError{Op: "use", Path: up, Err: fmt.Errorf("has a %q in its name", filepath.ListSeparator)}
+		}
+		if err == nil {
+			dir, err = os.MkdirTemp(up, folderPrefix+"*")
+		}
+		if err == nil {
+			p.dirs = append(p.dirs, dir)
+			return dir, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
 }
 
 func (p *pythonSide) remove() {

@@ -49,9 +49,7 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out i
 	if err != nil {
 		say := &Session{out: out}
 		say.say("no telemetry: %v; the command runs without; see "+see.Run, err)
-		_ = line.Send(&launch.Message{Ready: &launch.Ready{}})
-		for range messages { // signals are still heard
-		}
+		unrecorded(line, messages, lookup)
 		return
 	}
 	_ = line.Send(&launch.Message{Ready: &ready}) // if it is gone, the messages end
@@ -71,6 +69,29 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out i
 		waitFor(pid)
 	}
 	s.finish(nil)
+}
+
+// unrecorded is all that is left to do where nothing can be recorded: a program
+// that imports the client has to find it, and signals are still heard.
+func unrecorded(line *launch.Line, messages <-chan launch.Message, lookup func(string) (string, bool)) {
+	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{varTorch: "0"}}
+	defer client.remove()
+	if _, err := client.client(&ready, lookup); err != nil {
+		ready.Env = nil // such a program has it elsewhere, or fails
+	}
+	_ = line.Send(&launch.Message{Ready: &ready}) // if it is gone, the messages end
+	pid := 0
+	for m := range messages {
+		switch {
+		case m.Started != nil:
+			pid = m.Started.PID
+		case m.Exited != nil:
+			return
+		}
+	}
+	if pid > 0 {
+		waitFor(pid)
+	}
 }
 
 // hear tells trainspan run of every signal that this process gets, and does

@@ -35,6 +35,7 @@ type Session struct {
 	dir   string // absolute
 	token string
 	ranks config.Ranks
+	job   string // of the processes of a launcher that gives none, empty for none
 
 	mu   sync.Mutex // of what follows
 	run  rundir.Run

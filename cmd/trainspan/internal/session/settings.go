@@ -5,37 +5,42 @@ package session
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Settings are what trainspan run was asked for.
 type Settings struct {
 	Version string         `json:"version"` // of the program
 	Command rundir.Outline `json:"command"`
-	PID     int            `json:"pid"` // of trainspan run
+	PID     int            `json:"pid"`    // of trainspan run
+	Parent  int            `json:"parent"` // the process that started that
 
-	Name    string   `json:"name"`
-	Dir     string   `json:"dir"`
-	Attempt int      `json:"attempt"` // negative is open
-	Quiet   bool     `json:"quiet"`
-	Verbose bool     `json:"verbose"`
-	OTLP    bool     `json:"otlp"`
-	Forward string   `json:"forward"`
-	Profile string   `json:"profile"`
-	NoTorch bool     `json:"no_torch"`
-	Only    []string `json:"only"`
-	Without []string `json:"without"`
-	NoUsage bool     `json:"no_usage"`
+	Name    string       `json:"name"`
+	Dir     launch.Bytes `json:"dir"`
+	Attempt int          `json:"attempt"` // negative is open
+	Quiet   bool         `json:"quiet"`
+	Verbose bool         `json:"verbose"`
+	OTLP    bool         `json:"otlp"`
+	Forward string       `json:"forward"`
+	Profile launch.Bytes `json:"profile"`
+	NoTorch bool         `json:"no_torch"`
+	Only    []string     `json:"only"`
+	Without []string     `json:"without"`
+	NoUsage bool         `json:"no_usage"`
 }
 
 // Variables of the command's environment.
@@ -60,7 +65,14 @@ func Nested(lookup func(string) (string, bool)) bool {
 	text, _ := lookup(varRun)
 	host, number, ok := cutLast(text, ":")
 	pid, err := strconv.Atoi(number)
-	return ok && err == nil && pid > 0 && host == hostName() && alive(pid)
+	return ok && err == nil && pid > 0 && host == hostName() && alive(pid) && mayRun(pid)
+}
+
+// mayRun reports whether a process may be a trainspan run. Numbers come again, and
+// what outlives its trainspan run keeps its variables.
+func mayRun(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err != nil || slices.Contains(strings.Split(string(text), "\x00"), "run")
 }
 
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -83,9 +95,16 @@ func (s *Session) place() error {
 	set, host := &s.set, hostName()
 	ranks, err := config.DetectRanks(s.lookup)
 	if err != nil {
-		s.problem("%v", err)
+		s.problem("%v; see "+see.RankUnknown, err)
 	}
-	start := ranks.Run
+	start, member := ranks.Run, ""
+	if start == "" {
+		if start = s.launcher(host, &ranks); start != "" {
+			member = fmt.Sprintf("rank%d", ranks.Rank.Or(ranks.LocalRank.Or(0)))
+			sum := sha256.Sum256([]byte(start))
+			s.job = hex.EncodeToString(sum[:8])
+		}
+	}
 	if start != "" {
 		start += "/" + strconv.Itoa(ranks.Attempt.Or(0))
 	}
@@ -93,11 +112,11 @@ func (s *Session) place() error {
 	if v, ok := s.lookup(varAttempt); ok && attempt < 0 && v != "" {
 		attempt = ranks.Attempt.Or(-1) // said by hand, or by a trainspan run on another node
 	}
-	dir := set.Dir
+	dir := string(set.Dir)
 	if v, _ := s.lookup(varRun); dir == "" && v == "" {
 		dir, _ = s.lookup(varDir) // of the user; below another trainspan run it is that one's
 	}
-	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Host: host, PID: set.PID}.Make()
+	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Member: member, Host: host, PID: set.PID}.Make()
 	if err != nil {
 		return err
 	}
@@ -114,12 +133,26 @@ func (s *Session) place() error {
 	}
 	s.ranks, s.token = ranks, fmt.Sprintf("%s:%d", host, set.PID)
 	s.run = rundir.Run{
-		Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
+		Problems: s.run.Problems, Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
 		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
 		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: s.began, Seen: s.began,
 		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize),
 	}
 	return nil
+}
+
+// launcher says which launcher of this node has started this process, where it gave
+// ranks and no id of the job, as torchrun does: all that have the same one belong
+// together. It is empty where nothing says that there is one.
+func (s *Session) launcher(host string, ranks *config.Ranks) string {
+	if s.set.Parent <= 1 || !ranks.Rank.IsSet() && !ranks.LocalRank.IsSet() {
+		return ""
+	}
+	began := resources.Began("/proc", s.set.Parent)
+	if began == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%d", host, s.set.Parent, began)
 }
 
 func pointer(v config.Var[int]) *int {
@@ -138,29 +171,31 @@ func (s *Session) tag() string {
 
 // environment is what the command's environment gets.
 func (s *Session) environment() launch.Ready {
-	env := map[string]string{varDir: s.dir, varRun: s.token, varSession: s.tag()}
+	env := map[string]launch.Bytes{varDir: launch.Bytes(s.dir), varRun: launch.Bytes(s.token), varSession: launch.Bytes(s.tag())}
 	if !s.ranks.Attempt.IsSet() || s.set.Attempt >= 0 {
-		env[varAttempt] = strconv.Itoa(s.where.Attempt)
+		env[varAttempt] = launch.Bytes(strconv.Itoa(s.where.Attempt))
 	}
 	if s.ranks.Run == "" { // so that all processes of the command say the same
-		var id [8]byte
-		_, _ = rand.Read(id[:]) // never fails
-		env[varJob] = hex.EncodeToString(id[:])
-		s.run.Job = env[varJob]
+		if s.run.Job = s.job; s.run.Job == "" {
+			var id [8]byte
+			_, _ = rand.Read(id[:]) // never fails
+			s.run.Job = hex.EncodeToString(id[:])
+		}
+		env[varJob] = launch.Bytes(s.run.Job)
 	}
 	if s.set.NoTorch {
 		env[varTorch] = "0"
 	}
 	if len(s.set.Only) > 0 {
-		env[varOnly] = strings.Join(s.set.Only, ",")
+		env[varOnly] = launch.Bytes(strings.Join(s.set.Only, ","))
 	}
 	if len(s.set.Without) > 0 {
-		env[varWithout] = strings.Join(s.set.Without, ",")
+		env[varWithout] = launch.Bytes(strings.Join(s.set.Without, ","))
 	}
 	if s.set.Verbose {
 		env[varVerbose] = "1"
 	}
-	return launch.Ready{Env: env}
+	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
 }
 
 var errNoDir = errors.New("no directory for its files")
