@@ -15,16 +15,26 @@ import (
 // a program that never imports torch has no ring.
 func TestSite(t *testing.T) {
 	interpreter := pyrun.Interpreter(t)
-	client := t.TempDir()
-	if err := python.Unpack(client); err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		own, program string
 		flags        []string
 		want, err    string
 	}{
-		"none":         {program: "import sys; print('trainspan' in sys.modules, 'torch' in sys.modules)", want: "True False"},
+		"none": {program: "import sys; print([m for m in sys.modules if 'trainspan' in m or 'torch' in m])", want: "[]"},
+		"nothing else": {
+			program: "import sys, subprocess, os; del os.environ['PYTHONPATH']\n" +
+				"show = 'import sys; print(*sorted(sys.modules))'\n" +
+				"before = set(subprocess.check_output([sys.executable, '-c', show], text=True).split())\n" +
+				"os.environ['PYTHONPATH'] = sys.path[1]\n" +
+				"print(set(subprocess.check_output([sys.executable, '-c', show], text=True).split()) - before - {'sitecustomize'})",
+			want: "set()",
+		},
+		"imported": {
+			program: "import sys, os, shutil; shutil.rmtree(sys.path[1]); os.environ.clear()\n" +
+				"from trainspan.dftracer import ai\nimport trainspan.onelogger, trainspan_torch\n" +
+				"print(trainspan.environ['TRAINSPAN_RING'] != '', trainspan.__path__[0] == os.path.dirname(trainspan.__file__))",
+			want: "True True",
+		},
 		"its own":      {own: "import sys; sys.own = 7", program: "import sys, sitecustomize; print(sys.own, sitecustomize.__file__.split('/')[-2])", want: "7 own"},
 		"a broken one": {own: "1/0", program: "print('on')", want: "on", err: "ZeroDivisionError"},
 		"one that chains back": {
@@ -41,7 +51,10 @@ func TestSite(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, rings := filepath.Join(t.TempDir(), "own"), t.TempDir()
+			client, own, rings := t.TempDir(), filepath.Join(t.TempDir(), "own"), t.TempDir()
+			if err := python.Unpack(client); err != nil {
+				t.Fatal(err)
+			}
 			if err := os.Mkdir(own, 0o700); err != nil {
 				t.Fatal(err)
 			}

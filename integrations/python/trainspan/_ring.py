@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 
+from . import environ
+
 MAGIC = b"TSRING\0\1"  # the last byte is the version
 SLOT = 64
 SLOTS = 8192  # of a region
@@ -41,8 +43,7 @@ _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
 _LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
 _FREE = "t" in getattr(sys, "abiflags", "")
-# Where trainspan run wants rings: the program may change its environment.
-_GIVEN = os.environ.get("TRAINSPAN_RING")
+_GIVEN = environ.get("TRAINSPAN_RING")  # where trainspan run wants rings
 # What launchers say about the place of the process in its job.
 _PLACE = """RANK SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK FLUX_TASK_RANK NODE_RANK GROUP_RANK LOCAL_WORLD_SIZE
 JOB_COMPLETION_INDEX LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK FLUX_TASK_LOCAL_ID WORLD_SIZE SLURM_NTASKS
@@ -259,7 +260,7 @@ def _build():
             if side is not None:
                 os.unlink(path)
                 os.unlink(path[:-5] + ".names")
-        if os.environ.get("TRAINSPAN_VERBOSE") == "1":
+        if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 
     def activate(region):

@@ -5,8 +5,9 @@ import. The modules keep their own loaders: nobody who looks at them sees that
 they were watched.
 """
 
-import os
 import sys
+
+from trainspan import environ
 
 # The phases, by the names that TRAINSPAN_ONLY and TRAINSPAN_WITHOUT take.
 PHASES = (
@@ -14,11 +15,10 @@ PHASES = (
     "evaluation", "iteration", "epoch", "loop", "application", "device",
 )
 
-customized = set()  # the files named sitecustomize that ran in this process
 _finder = None
 
 
-def phases(environ=os.environ):
+def phases():
     """The phases that are on, and the names in the environment that are none."""
 
     def names(key):
@@ -66,14 +66,15 @@ def _after(loader, act):
     loader.exec_module = exec_module
 
 
-def install(environ=os.environ):
-    """Watches for PyTorch, once in a process."""
+def install():
+    """Watches for PyTorch, once in a process. Gives what finds its modules from then
+    on, or None where it is switched off."""
     global _finder
     if _finder is not None or environ.get("TRAINSPAN_TORCH", "1").strip().lower() in ("0", "false", "no", "off"):
-        return
+        return _finder
     from . import hooks
 
-    on, unknown = phases(environ)
+    on, unknown = phases()
     watched = hooks.watched(on, unknown)
     _finder = _Finder(watched)
     for name in list(watched):
@@ -81,3 +82,4 @@ def install(environ=os.environ):
         if module is not None and not getattr(module.__spec__, "_initializing", False):
             hooks.late(module, watched.pop(name))
     sys.meta_path.insert(0, _finder)
+    return _finder

@@ -12,7 +12,7 @@ import sys
 import weakref
 from threading import get_ident, local
 
-from trainspan import _ring
+from trainspan import _ring, environ
 
 from .device import Device
 from .loop import Loop
@@ -105,7 +105,7 @@ def _identify():
     _ring.meta("torch", str(getattr(sys.modules.get("torch"), "__version__", "")))
     if _unknown:
         _ring.meta("unknown_phases", ", ".join(_unknown))
-        if os.environ.get("TRAINSPAN_VERBOSE") == "1":
+        if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: there are no such phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
 
 
