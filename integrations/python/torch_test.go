@@ -280,3 +280,23 @@ func TestTorchLoops(t *testing.T) {
 		t.Errorf("not run: %v", slices.Sorted(maps.Keys(loops)))
 	}
 }
+
+// TestTorchForkedRank: a child of a process that tried the model, and only then
+// forked, is a rank when it trains.
+func TestTorchForkedRank(t *testing.T) {
+	j := newTorchJob(t, "loops.py", "tried")
+	pid := strings.Fields(j.run(t))[1]
+	all := j.traces(t)
+	i := slices.IndexFunc(all, func(tr *trace) bool { return strconv.FormatInt(tr.spans[0].PID, 10) == pid })
+	if i < 0 || len(all) != 2 {
+		t.Fatalf("%d traces", len(all))
+	}
+	for name, want := range map[string]int{
+		"ai_root/ai_root": 1, "pipeline/train": 1, "pipeline/epoch.block": 1, "pipeline/train.iteration": 4, "dataloader/fetch.iter": 5,
+		"compute/forward": 8, "compute/backward": 4, "compute/step": 4, "compute/step.zero_grad": 4,
+	} {
+		if got := all[i].count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+}

@@ -84,9 +84,11 @@ def late(module, act):
 
 
 def _forked():
-    """A child of a process that trains is a helper: it shows only what it loads."""
+    """A child of a process that trains, or tried its model, is a helper until it
+    trains itself."""
     _step.inside.busy = _comm.inside.busy = 0
-    _Phase.first = _phase.inside.busy = 1 if _loop.thread else 0
+    _phase.inside.busy = _Phase.first
+    _loop.helper = _loop.helper or _loop.thread != 0
     _loop.reset()
     if _device is not None:
         _device.reset()
@@ -381,7 +383,7 @@ def _optimizer(module):
     made = cls.__init__
 
     def __init__(self, *args, **kwargs):
-        loop.armed = True
+        loop.armed, loop.helper = True, False
         made(self, *args, **kwargs)
 
     _replace(cls, "__init__", __init__)
@@ -434,7 +436,7 @@ def _dataloader(module):
             turned = token is not None
             if not turned:
                 feeds = loop.here()
-                token = begin(self) if feeds else start(n)
+                token = begin(self) if feeds else None if loop.helper else start(n)
             batch = wait(self)
         except BaseException as e:
             args = {} if feeds else {"background": 1}
@@ -558,6 +560,8 @@ def _collective(module, fn, event, names=None):
     buffers = [n for n in names[:2] if "tensor" in n or n in ("output", "input", "input_list")]
 
     def before(*_):
+        if event == "comm.init":
+            _loop.helper = False
         if not _loop.thread:
             _loop.here()
         return _meeting(start, event)
@@ -605,7 +609,9 @@ def _checkpoint(owner, name, event, target, loads=False):
     def before(args, kwargs):
         if path_of(args, kwargs) is None:
             return None  # memory
-        return start() if _loop.here() or loads else start_beside()
+        if _loop.here() or loads and not _loop.helper:
+            return start()
+        return None if loads else start_beside()
 
     def after(token, args, kwargs, result):
         if loads and result is not None and not isinstance(result, dict):

@@ -49,6 +49,7 @@ class Loop:
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
         self.armed = False  # there is an optimizer
+        self.helper = False  # forked by a process that trains, or tried its model
         self.on_close = None  # called after each iteration
         self.reset()
 
@@ -79,8 +80,9 @@ class Loop:
         until another one trains."""
         me = get_ident()
         if me != self.thread:
-            if self.thread and (self.trained or not trains):
+            if (self.helper or self.thread) and not trains or self.thread and self.trained:
                 return False
+            self.helper = False
             if not self.thread:
                 self.identify()
                 self.at_exit(os.getpid())
