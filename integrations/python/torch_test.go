@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
@@ -57,7 +59,12 @@ func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
 	if !strings.Contains(program, string(filepath.Separator)) {
 		program = filepath.Join("testdata", "torch", program)
 	}
-	j := &torchJob{exec.Command(interpreter, append([]string{program}, args...)...), t.TempDir()}
+	// One that hangs is ended, with its children.
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	j := &torchJob{exec.CommandContext(ctx, interpreter, append([]string{program}, args...)...), t.TempDir()}
+	j.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	j.Cancel = func() error { return syscall.Kill(-j.Process.Pid, syscall.SIGKILL) }
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TRAINSPAN_") && !strings.HasPrefix(v, "DFTRACER_") && !strings.HasPrefix(v, "PYTHON") {
 			j.Env = append(j.Env, v)

@@ -51,9 +51,12 @@ def rank(n, port):
         raise AssertionError
     except ValueError:
         pass
-    both = [torch.zeros(2, 4), torch.zeros(2, 4)]
-    dist.all_gather(both, model.module.weight.detach())
+    # Tensors that the threads of gloo would free while they are waited for must
+    # outlive the model: else torch 1.13 may wait for itself.
+    both, weight = [torch.zeros(2, 4), torch.zeros(2, 4)], model.module.weight.detach()
+    dist.all_gather(both, weight)
     assert torch.equal(*both)
+    dist.barrier()
     dist.destroy_process_group()
 
 
