@@ -365,7 +365,7 @@ def _optimizer(module):
             inside.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
             inside.mark = _device and _device.begin("step")
 
-    def post(self, *_):
+    def post(self, *_, done=True):
         if _compiling():
             return
         inside = here.inside
@@ -377,7 +377,7 @@ def _optimizer(module):
                 _device.end(inside.mark)
             if inside.token is not None:
                 end(inside.token)
-            if not loop.by_batch:
+            if done and not loop.by_batch:
                 loop.updated(self)
 
     made = cls.__init__
@@ -402,10 +402,13 @@ def _optimizer(module):
 
             def call(self, *args, **kwargs):
                 pre(self)
+                done = False
                 try:
-                    return step(self, *args, **kwargs)
+                    result = step(self, *args, **kwargs)
+                    done = True
+                    return result
                 finally:
-                    post(self)
+                    post(self, done=done)
 
             _replace(owner, "step", call)
             call.__trainspan_step__ = True

@@ -152,6 +152,20 @@ def inference():
             model(x)
 
 
+def failing():
+    def fails():
+        raise ValueError
+
+    for i in range(6):
+        optimizer.zero_grad()
+        x, y = random_batch()
+        criterion(model(x), y).backward()
+        try:
+            optimizer.step(fails if i == 2 else None)
+        except ValueError:
+            pass
+
+
 def tried():
     """The process that forks this one has tried the model before."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
