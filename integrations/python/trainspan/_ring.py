@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from . import environ
+from . import environ, quiet
 
 MAGIC = b"TSRING\0\1"  # the last byte is the version
 SLOT = 64
@@ -73,10 +73,7 @@ def _folders(log):
     import tempfile
 
     log = os.path.abspath(log or "trace")
-    for end in (".pfw.gz", ".pfw"):
-        if log.endswith(end):
-            log = log[: -len(end)]
-            break
+    log = log[:-7] if log.endswith(".pfw.gz") else log[:-4] if log.endswith(".pfw") else log
     os.makedirs(os.path.dirname(log), exist_ok=True)
     return [os.path.dirname(log), "/dev/shm", tempfile.gettempdir()], os.path.basename(log)
 
@@ -91,24 +88,11 @@ def _who():
         path = os.path.dirname(path) if module.name == "__main__" else module.name.replace(".__main__", "")
     program = os.path.basename(path)
     who = {"host": os.uname().nodename, "exec": program, "command": sys.executable or "python",
-           "ppid": os.getppid(), "dir": "", "python": sys.version.split()[0]}  # fmt: skip
-    try:
-        who["dir"] = os.getcwd()
-    except OSError:
-        pass
-    try:  # its number is one of this namespace, which may be that of a container
-        who["pidns"] = os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        pass
+           "ppid": os.getppid(), "dir": quiet(os.getcwd)() or "", "python": sys.version.split()[0]}  # fmt: skip
+    # Its number is one of this namespace, which may be that of a container.
+    who["pidns"] = quiet(lambda: os.stat("/proc/self/ns/pid").st_ino)() or 0
     who["env"] = {key: os.environ[key] for key in _PLACE if key in os.environ}
     return who
-
-
-def _ticks():
-    """When the process was started, in the kernel's ticks: with the pid it
-    identifies the process."""
-    with open("/proc/self/stat", "rb") as f:
-        return int(f.read().rsplit(b")", 1)[1].split()[19])
 
 
 def _build():
@@ -164,17 +148,17 @@ def _build():
     def ours():
         """Whether the side file still has its number: a program that closes all files,
         as a daemon does, opens its own ones under the same numbers."""
-        try:
-            stat = os.fstat(side)
-            return (stat.st_dev, stat.st_ino) == inode
-        except OSError:
-            return False
+        return identity() == inode
+
+    @quiet
+    def identity():
+        stat = os.fstat(side)
+        return stat.st_dev, stat.st_ino
 
     def reopen(flags=0):
         nonlocal side, inode
         side = os.open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
-        stat = os.fstat(side)
-        inode = stat.st_dev, stat.st_ino
+        inode = identity()
 
     def allocate(fd, at, size):
         """Allocates space: writing to a mapping without it would end the process
@@ -225,9 +209,11 @@ def _build():
         finally:
             os.close(fd)
         words = memoryview(buf).cast("Q")
+        with open("/proc/self/stat", "rb") as f:  # with the pid the time of its start identifies the process
+            ticks = int(f.read().rsplit(b")", 1)[1].split()[19])
         at = clock()
         values = (SLOT, SLOTS, regions, HEAD, CELLS, THREADS, NAMES, REGION,
-                  os.getpid(), at + offset, at, sys.hexversion, forks, _ticks())  # fmt: skip
+                  os.getpid(), at + offset, at, sys.hexversion, forks, ticks)  # fmt: skip
         for i, value in enumerate(values):
             words[1 + i] = value
 
@@ -368,12 +354,10 @@ def _build():
 
     # Spans.
 
+    @quiet
     def enabled():
         """Whether spans are recorded."""
-        try:
-            return on and ready()
-        except Exception:
-            return False
+        return on and ready()
 
     def now():
         """Nanoseconds since the epoch, by the clock of the spans."""
@@ -481,19 +465,15 @@ def _build():
             position(-1, step, True)
         return start(n)
 
+    @quiet
     def stop(n, args=None, failed=None):
         """Ends the innermost span n of this thread."""
-        try:
-            finish(local.s, None, clock(), args, n if failed is None else n | FAILED)
-        except Exception:
-            pass
+        finish(local.s, None, clock(), args, n if failed is None else n | FAILED)
 
+    @quiet
     def late(t, t1, s, w, count=0):
         """Writes a span for which the quick way found no slot."""
-        try:
-            write(w, t, t1, s[0], len(s), None, count)
-        except Exception:
-            pass
+        write(w, t, t1, s[0], len(s), None, count)
 
     def entry(e):
         """An open span, from the list of a thread: there it stands in a tuple of its
@@ -532,15 +512,13 @@ def _build():
         except Exception:
             pass
 
+    @quiet
     def drop(token):
         """Forgets an open span. What began inside it belongs to the one around it."""
-        try:
-            s = token[2]
-            i = find(s, token, 0)
-            if i:
-                write(token[1] | DROP | remove(s, i), token[0], clock(), s[0], i)
-        except Exception:
-            pass
+        s = token[2]
+        i = find(s, token, 0)
+        if i:
+            write(token[1] | DROP | remove(s, i), token[0], clock(), s[0], i)
 
     def inside(n):
         """Whether the program has a span of its own open on this thread that is
@@ -557,12 +535,10 @@ def _build():
             pass
         return False
 
+    @quiet
     def fetches(n, yes):
         """Says that the program writes waits n, when they are over; or no longer."""
-        try:
-            (fetching.append if yes else fetching.remove)(named[n][:2])
-        except Exception:
-            pass
+        (fetching.append if yes else fetching.remove)(named[n][:2])
 
     def alone():
         """Whether no span of the program is open on this thread."""
@@ -636,19 +612,17 @@ def _build():
 
         return call
 
+    @quiet
     def event(n, start_ns, end_ns, args=None, tid=None, lag=0):
         """A span that is over. It lies inside what is open on this thread; with tid,
         a number of the program's own, on a thread of that number: then lag is how
         many ns before its start it was asked for, if that is known."""
-        try:
-            if ready():
-                s = local.s
-                thread, depth = s[0], len(s)
-                if tid is not None:
-                    thread, depth = lane(tid), 2
-                write(n, start_ns - offset, end_ns - offset, thread, depth, args, lag)
-        except Exception:
-            pass
+        if ready():
+            s = local.s
+            thread, depth = s[0], len(s)
+            if tid is not None:
+                thread, depth = lane(tid), 2
+            write(n, start_ns - offset, end_ns - offset, thread, depth, args, lag)
 
     def lane(tid):
         thread = lanes.get(tid)
@@ -709,13 +683,11 @@ def _build():
         except Exception:
             pass
 
+    @quiet
     def meta(key, value):
         """Metadata of the process."""
-        try:
-            if ready():
-                add_line({"meta": key, "value": value})
-        except Exception:
-            pass
+        if ready():
+            add_line({"meta": key, "value": value})
 
     def call(callback, args=None):
         """A callback of one-logger, for the recorder behind the ring."""
@@ -735,13 +707,11 @@ def _build():
         on = wanted = False
         take = exhausted
 
+    @quiet
     def close():
         """Says that the process ends in good order, as far as it can tell."""
-        try:
-            if words is not None:
-                words[34] = 1
-        except Exception:
-            pass
+        if words is not None:
+            words[34] = 1
 
     def child():
         """After a fork: the mapping is the parent's."""
@@ -760,11 +730,8 @@ def _build():
         take, opened, activation, on, growing = exhausted, False, 0, wanted, False
         forks += 1
 
-    def switched(value):
-        return value is not None and value.strip().lower() in ("1", "true", "on", "yes")
-
     enable = os.environ.get("DFTRACER_ENABLE") or None
-    wanted = on = switched(enable) or enable is None and bool(_GIVEN)
+    wanted = on = enable.strip().lower() in ("1", "true", "on", "yes") if enable else bool(_GIVEN)
     return locals()
 
 

@@ -15,7 +15,7 @@ import itertools
 import os
 import sys
 
-from . import _ring
+from . import _ring, quiet
 
 DFTRACER_ENABLE_ENV, DFTRACER_INIT_ENV, DFTRACER_LOG_LEVEL_ENV = "DFTRACER_ENABLE", "DFTRACER_INIT", "DFTRACER_LOG_LEVEL"
 DFTRACER_TIME_METRIC_ENV = "DFTRACER_TIME_METRIC"
@@ -71,11 +71,8 @@ def _gather(into, args, values):
     for key, value in zip(_KEYS, values):
         if value is not None:
             into[key] = value
-    try:
-        for key, value in (args or {}).items():
-            into[str(key)] = _plain(value)
-    except Exception:
-        pass  # it is no dictionary
+    for key, value in args.items() if hasattr(args, "items") else ():
+        into[str(key)] = _plain(value)
     return into
 
 
@@ -247,8 +244,7 @@ class DFTracerAI:
         self._switch(False)
         _ring.switch(self._n, 0)
 
-    def reset(self):
-        pass
+    reset = _nothing
 
     def __reduce__(self):
         path, node = [], self
@@ -309,11 +305,7 @@ ai = AI()
 compute, data, dataloader, comm, device, checkpoint, pipeline = (getattr(ai, cat) for cat in _TREE)
 
 
-def _meta(key, value):
-    try:
-        _ring.meta(str(key), str(value))
-    except Exception:
-        pass
+_meta = quiet(lambda key, value: _ring.meta(str(key), str(value)))
 
 
 class dftracer:
@@ -332,10 +324,7 @@ class dftracer:
     def initialize_log(logfile=None, data_dir=None, process_id=-1):
         """Says where the log goes. The path is that of a trace: the ring is made
         beside it, and `trainspan import` makes the trace of it."""
-        try:
-            _ring.configure(os.fspath(logfile) if logfile else os.environ.get("DFTRACER_LOG_FILE") or "./trace")
-        except Exception:
-            pass
+        quiet(lambda: _ring.configure(os.fspath(logfile) if logfile else os.environ.get("DFTRACER_LOG_FILE") or "./trace"))()
         return dftracer.get_instance()
 
     def get_time(self):
@@ -344,19 +333,13 @@ class dftracer:
     def get_config(self, key):
         return os.environ.get(key, "US" if key == DFTRACER_TIME_METRIC_ENV else "") if DFTRACER_ENABLE else ""
 
-    def enter_event(self):
-        pass
+    enter_event = exit_event = _nothing
 
-    def exit_event(self):
-        pass
-
+    @quiet
     def log_event(self, name, cat, start_time, duration, int_args=None, float_args=None, string_args=None):
         """Records what is over; times are microseconds since the epoch."""
-        try:
-            args = _gather(_gather(_gather({}, int_args, ()), float_args, ()), string_args, ())
-            _ring.event(_ring.name(name, cat), int(start_time * 1000), int((start_time + duration) * 1000), args)
-        except Exception:
-            pass
+        args = _gather(_gather(_gather({}, int_args, ()), float_args, ()), string_args, ())
+        _ring.event(_ring.name(name, cat), int(start_time * 1000), int((start_time + duration) * 1000), args)
 
     def log_metadata_event(self, key, value):
         _meta(key, value)
@@ -462,30 +445,28 @@ class dft_fn:
         return _iterate(self, func, names, iter_name)
 
 
+@quiet
 def trace_handler(prof):
     """For on_trace_ready of torch.profiler: one event of category PP for each
     operation, at the time at which it ran."""
-    try:
-        result = getattr(getattr(prof, "profiler", prof), "kineto_results", None)
-        events = list(prof.events())
-        if hasattr(result, "trace_start_ns"):
-            base = result.trace_start_ns()
-        elif hasattr(result, "trace_start_us"):
-            base = result.trace_start_us() * 1000
-        else:
-            base = _ring.now() - int(max(e.time_range.end for e in events) * 1000)
-        for e in events:
-            args = {"device": int(getattr(e, "device_type", 0)), "is_remote": int(bool(getattr(e, "is_remote", False)))}
-            for key, attr in (("cpu_memory", "cpu_memory_usage"), ("device_memory_usage", "device_memory_usage")):
-                if getattr(e, attr, None) is not None:
-                    args[key] = int(getattr(e, attr))
-            shapes = getattr(e, "input_shapes", None)
-            if shapes:
-                args["input_size"] = sum(len(shape) for shape in shapes)
-            t = base + int(e.time_range.start * 1000)
-            _ring.event(_ring.name(e.key, "PP"), t, base + int(e.time_range.end * 1000), args, tid=getattr(e, "thread", 0) or 0)
-    except Exception:
-        pass
+    result = getattr(getattr(prof, "profiler", prof), "kineto_results", None)
+    events = list(prof.events())
+    if hasattr(result, "trace_start_ns"):
+        base = result.trace_start_ns()
+    elif hasattr(result, "trace_start_us"):
+        base = result.trace_start_us() * 1000
+    else:
+        base = _ring.now() - int(max(e.time_range.end for e in events) * 1000)
+    for e in events:
+        args = {"device": int(getattr(e, "device_type", 0)), "is_remote": int(bool(getattr(e, "is_remote", False)))}
+        for key, attr in (("cpu_memory", "cpu_memory_usage"), ("device_memory_usage", "device_memory_usage")):
+            if getattr(e, attr, None) is not None:
+                args[key] = int(getattr(e, attr))
+        shapes = getattr(e, "input_shapes", None)
+        if shapes:
+            args["input_size"] = sum(len(shape) for shape in shapes)
+        t = base + int(e.time_range.start * 1000)
+        _ring.event(_ring.name(e.key, "PP"), t, base + int(e.time_range.end * 1000), args, tid=getattr(e, "thread", 0) or 0)
 
 
 def __getattr__(name):

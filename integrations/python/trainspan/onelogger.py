@@ -11,21 +11,15 @@ wrong time raises nothing here; it is reported there.
 
 import contextlib
 
-from . import _ring
+from . import _ring, quiet
 
 # The span of each pair of callbacks: its name in traces, category and name.
 _SPANS = {
-    "app": ("ai_root", "ai_root"),
-    "distributed_init": ("comm", "comm.init"),
-    "model_init": ("compute", "compute.init"),
-    "dataloader_init": ("dataloader", "dataloader.init"),
-    "optimizer_init": ("compute", "step.init"),
-    "load_checkpoint": ("checkpoint", "restart"),
-    "train": ("pipeline", "train"),
-    "training_single_iteration": ("pipeline", "train.iteration"),
-    "validation": ("pipeline", "evaluate"),
-    "validation_single_iteration": ("pipeline", "evaluate.iteration"),
-    "testing": ("pipeline", "test"),
+    "app": ("ai_root", "ai_root"), "distributed_init": ("comm", "comm.init"), "model_init": ("compute", "compute.init"),
+    "dataloader_init": ("dataloader", "dataloader.init"), "optimizer_init": ("compute", "step.init"),
+    "load_checkpoint": ("checkpoint", "restart"), "train": ("pipeline", "train"),
+    "training_single_iteration": ("pipeline", "train.iteration"), "validation": ("pipeline", "evaluate"),
+    "validation_single_iteration": ("pipeline", "evaluate.iteration"), "testing": ("pipeline", "test"),
     "save_checkpoint": ("checkpoint", "capture"),
 }
 _open = {}  # tokens of open spans by their key in _SPANS
@@ -52,34 +46,29 @@ def _values(given):
     given = _value(given)
     if isinstance(given, (list, tuple)):
         return [_values(v) for v in given]
-    if given is None or isinstance(given, (str, int, float, bool)):
-        return getattr(given, "value", given)
-    return getattr(given, "value", str(given))
+    plain = given is None or isinstance(given, (str, int, float, bool))
+    return getattr(given, "value", given if plain else str(given))
 
 
+@quiet
 def _begin(key, args, msec, step=None, own=None):
-    try:
-        args = dict(args, start_time_msec=msec) if msec else args
-        _ring.call("on_%s_start" % key, args)
-        if key in _open:
-            return None
-        if step is not None:
-            _ring.position(None, step)
-        token = _ring.start(_name(key), int(msec * 1e6) if msec else None, own)
-        if token is not None:
-            _open[key] = token
-        return token
-    except Exception:
+    args = dict(args, start_time_msec=msec) if msec else args
+    _ring.call("on_%s_start" % key, args)
+    if key in _open:
         return None
+    if step is not None:
+        _ring.position(None, step)
+    token = _ring.start(_name(key), int(msec * 1e6) if msec else None, own)
+    if token is not None:
+        _open[key] = token
+    return token
 
 
+@quiet
 def _end(key, args, msec):
-    try:
-        args = dict(args, finish_time_msec=msec) if msec else args
-        _ring.end(_open.pop(key, None), None, None, int(msec * 1e6) if msec else None)
-        _ring.call("on_%s_end" % key, args)
-    except Exception:
-        pass
+    args = dict(args, finish_time_msec=msec) if msec else args
+    _ring.end(_open.pop(key, None), None, None, int(msec * 1e6) if msec else None)
+    _ring.call("on_%s_end" % key, args)
 
 
 def _pair(key):
@@ -93,29 +82,19 @@ def _pair(key):
     return start, end
 
 
-on_app_start, on_app_end = _pair("app")
-on_distributed_init_start, on_distributed_init_end = _pair("distributed_init")
-on_model_init_start, on_model_init_end = _pair("model_init")
-on_dataloader_init_start, on_dataloader_init_end = _pair("dataloader_init")
-on_optimizer_init_start, on_optimizer_init_end = _pair("optimizer_init")
-on_load_checkpoint_start, on_load_checkpoint_end = _pair("load_checkpoint")
-on_validation_start, on_validation_end = _pair("validation")
-on_validation_single_iteration_start, on_validation_single_iteration_end = _pair("validation_single_iteration")
-on_testing_start, on_testing_end = _pair("testing")
-_, on_train_end = _pair("train")
+for _key in _SPANS:
+    globals()["on_%s_start" % _key], globals()["on_%s_end" % _key] = _pair(_key)
 
 
+@quiet
 def on_train_start(train_iterations_start=0, train_samples_start=None, train_iterations_target_or_fn=None, train_samples_target_or_fn=None,
                    start_time_msec=None):  # fmt: skip
-    try:
-        _state["iteration"] = int(train_iterations_start)
-        args = {"train_iterations_start": train_iterations_start, "train_samples_start": train_samples_start,
-                "train_iterations_target_or_fn": _value(train_iterations_target_or_fn),
-                "train_samples_target_or_fn": _value(train_samples_target_or_fn)}  # fmt: skip
-        own = {"train_iterations_start": _state["iteration"]}
-        return _begin("train", {k: v for k, v in args.items() if v is not None}, start_time_msec, None, own)
-    except Exception:
-        return None
+    _state["iteration"] = int(train_iterations_start)
+    args = {"train_iterations_start": train_iterations_start, "train_samples_start": train_samples_start,
+            "train_iterations_target_or_fn": _value(train_iterations_target_or_fn),
+            "train_samples_target_or_fn": _value(train_samples_target_or_fn)}  # fmt: skip
+    own = {"train_iterations_start": _state["iteration"]}
+    return _begin("train", {k: v for k, v in args.items() if v is not None}, start_time_msec, None, own)
 
 
 def on_training_single_iteration_start(start_time_msec=None):
@@ -171,27 +150,13 @@ def checkpoint_save(global_step):
         on_save_checkpoint_end()
 
 
-def _timed(name):
-    try:
-        return _ring.start(_ring.name(str(name), "telemetry", "one_logger"))
-    except Exception:
-        return None
-
-
 @contextlib.contextmanager
 def timed_span(name, span_attributes=None, start_event_attributes=None):
-    token = _timed(name)
+    token = quiet(lambda: _ring.start(_ring.name(str(name), "telemetry", "one_logger")))()
     try:
         yield token
     finally:
-        _ring.end(token, _attributes(span_attributes))
-
-
-def _attributes(given):
-    try:
-        return {str(k): _values(v) for k, v in dict(given).items()} or None
-    except Exception:
-        return None
+        _ring.end(token, quiet(lambda: {str(k): _values(v) for k, v in dict(span_attributes).items()} or None)())
 
 
 # Configuration.
@@ -235,10 +200,7 @@ class TrainingTelemetryProvider:
         return cls._instance
 
     def with_base_config(self, config):
-        try:
-            self._base.update(_values(config))
-        except Exception:
-            pass  # a function of it failed, or it is none
+        quiet(lambda: self._base.update(_values(config)))()
         return self
 
     def with_config_override(self, override):
@@ -249,10 +211,7 @@ class TrainingTelemetryProvider:
                 else:
                     under[key] = value
 
-        try:
-            lay(_values(override), self._base)
-        except Exception:
-            pass  # as above
+        quiet(lambda: lay(_values(override), self._base))()
         return self
 
     def with_exporter(self, *args, **kwargs):
@@ -260,25 +219,21 @@ class TrainingTelemetryProvider:
 
     with_export_config = with_export_customization = with_exporter
 
+    @quiet
     def configure_provider(self):
-        try:
-            self._ready, self.config = True, OneLoggerConfig(**self._base)
-            if self._base.get("enable_for_current_rank") is False:
-                _ring.disable()
-                return
-            _ring.configure("./one_logger", True)
-            _train(self._base.get("telemetry_config"))
-            _ring.call("configure_provider", {"base_config": self._base})
-        except Exception:
-            pass
+        self._ready, self.config = True, OneLoggerConfig(**self._base)
+        if self._base.get("enable_for_current_rank") is False:
+            _ring.disable()
+            return
+        _ring.configure("./one_logger", True)
+        _train(self._base.get("telemetry_config"))
+        _ring.call("configure_provider", {"base_config": self._base})
 
+    @quiet
     def set_training_telemetry_config(self, config):
-        try:
-            values = _values(config)
-            _train(values)
-            _ring.call("set_training_telemetry_config", values)
-        except Exception:
-            pass
+        values = _values(config)
+        _train(values)
+        _ring.call("set_training_telemetry_config", values)
 
     @property
     def one_logger_ready(self):
