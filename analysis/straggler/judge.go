@@ -120,9 +120,13 @@ func (a *analysis) judge(v *Verdict) {
 	}
 }
 
-// anySteps says whether some rank has two barriers, so that there is a period.
+// anySteps says whether some rank has two barriers, so that there is a period, or
+// so many steps that more of them would not help.
 func (s *State) anySteps() bool {
 	for _, rs := range s.ranks {
+		if rs.steps.n >= minRounds {
+			return true
+		}
 		n := 0
 		for c := range rs.steps.all() {
 			if c.has != [barriers]bool{} {

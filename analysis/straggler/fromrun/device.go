@@ -64,13 +64,17 @@ func (s *sink) assignDevice(its []row, out map[int][]int) {
 func (s *sink) onDevice() {
 	var asked, did [straggler.Communication + 1]bool
 	for i := range s.step.Spans {
-		asked[s.step.Spans[i].Phase] = true
+		if sp := &s.step.Spans[i]; sp.Lane == 0 {
+			asked[sp.Phase] = true
+		}
 	}
 	for i := range s.device {
 		did[s.device[i].Phase] = true
 	}
 	complete := true
-	for _, p := range [...]straggler.Phase{straggler.Forward, straggler.Backward} {
+	// A collective that was asked for, and not seen on the device, is waited for at
+	// a place that is not known: what is no phase would look like the host's.
+	for _, p := range [...]straggler.Phase{straggler.Forward, straggler.Backward, straggler.Communication} {
 		complete = complete && (did[p] || !asked[p])
 	}
 	slices.SortFunc(s.device, func(a, b straggler.Span) int { return cmp.Compare(a.Start, b.Start) })

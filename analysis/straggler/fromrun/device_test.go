@@ -21,6 +21,7 @@ type events struct {
 	factor         func(rank, step int) float64 // of the device's times
 	backward       func(rank, step int) float64 // added to backward
 	launch         func(rank int) float64       // of the host's forward and backward
+	launched       bool                         // the host launches the collective all the same
 	hidden         bool                         // the wait for gradients is not seen
 	unseen         int                          // so many steps at the end have no events yet
 	killed         bool
@@ -95,7 +96,9 @@ func (e events) attempt(t *testing.T) fromrun.Attempt {
 			u1 := u0 + update
 			emit(r, spans.ModelForward, "compute", st.launchF, st.launchB, 0, run.Unknown)
 			emit(r, spans.ModelBackward, "compute", st.launchB, host[r], 0, run.Unknown)
-			emit(r, "all_reduce", "comm", host[r]-0.1, host[r]-0.05, 0, run.Unknown) // the launch of it
+			if !e.hidden || e.launched {
+				emit(r, "all_reduce", "comm", host[r]-0.1, host[r]-0.05, 0, run.Unknown) // the launch of it
+			}
 			emit(r, spans.OptimizerUpdate, "compute", host[r], host[r]+0.5, 0, run.Unknown)
 			if seen {
 				emit(r, "forward", "device", st.f0, st.f1, st.launchF+0.01, run.Unknown)
@@ -165,6 +168,7 @@ func TestDeviceTimes(t *testing.T) {
 			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), straggler.Straggler, []int{2}, "forward", ""},
 			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), straggler.InsufficientEvidence, nil, "", straggler.ReasonBarrierHidden},
 			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), straggler.InsufficientEvidence, nil, "", straggler.ReasonBarrierHidden},
+			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), straggler.InsufficientEvidence, nil, "", straggler.ReasonNoBarrier},
 			{"killed before the last events were asked", with(func(e *events) { e.killed, e.unseen = true, 5 }), straggler.Healthy, nil, "", ""},
 			{"no events after half of the steps", with(func(e *events) { e.unseen, e.backward = 40, slower(1, 0, 9) }), straggler.Straggler, []int{1}, "backward", ""},
 		}

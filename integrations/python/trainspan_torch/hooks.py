@@ -274,7 +274,7 @@ class _Gradients:
     which is where a callback can be queued."""
 
     def __init__(self):
-        self.models = []  # references to the models, with the arguments of their waits
+        self.models = []  # references to the models, the arguments of their waits, how many forwards were reduced
         self.engine = self.args = None
         self.ready = self.mark = 0
         self.n = _ring.name("wait", "comm", "torch")
@@ -287,8 +287,11 @@ class _Gradients:
             traced = sys.modules.get("torch._dynamo.compiled_autograd")
             if traced is not None and getattr(traced, "compiled_autograd_enabled", True):
                 return None
-            for model, self.args in self.models:
-                if getattr(model(), "require_forward_param_sync", False):
+            for entry in self.models:
+                model = entry[0]()
+                forwards = getattr(model, "num_iterations", 0)
+                if getattr(model, "require_forward_param_sync", False) and (not forwards or forwards != entry[2]):
+                    self.args, entry[2] = entry[1], forwards
                     return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)
         except Exception:
             pass
@@ -326,7 +329,7 @@ def _data_parallel(module):
         made(self, *args, **kwargs)
         try:
             alive = [m for m in _gradients.models if m[0]() is not None]
-            _gradients.models = alive + [(weakref.ref(self), _group(module.dist.distributed_c10d, self.process_group))]
+            _gradients.models = alive + [[weakref.ref(self), _group(module.dist.distributed_c10d, self.process_group), 0]]
         except Exception:
             pass
 

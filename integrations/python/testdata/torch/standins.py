@@ -81,7 +81,7 @@ class Parallel:
 
 
 parallel = Parallel()
-hooks._gradients.models = [(weakref.ref(parallel), {"pg": "4", "group_size": 2})]
+hooks._gradients.models = [[weakref.ref(parallel), {"pg": "4", "group_size": 2}, 0]]
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for step in range(20):
     optimizer.zero_grad()
