@@ -100,6 +100,21 @@ def memory():
         print(next(int(line.split()[1]) for line in f if line.startswith("Pss:")))
 
 
+def start():
+    """Milliseconds of a process that does nothing, and how much longer it takes with
+    the client on its path."""
+    plain, apart = [], []
+    for _ in range(60):
+        times = []
+        for path in ("", os.environ["PYTHONPATH"]):
+            at = time.perf_counter()
+            subprocess.check_call([sys.executable, "-c", "pass"], env=dict(os.environ, PYTHONPATH=path))
+            times.append(time.perf_counter() - at)
+        plain.append(times[0] * 1e3)
+        apart.append((times[1] - times[0]) * 1e3)
+    return statistics.median(plain), statistics.median(apart)
+
+
 def main():
     torch.set_num_threads(1)
     if sys.argv[1:] == ["memory"]:
@@ -107,6 +122,7 @@ def main():
     compare("tiny", 4, 1, 4)
     compare("about 1 ms", 180, 3, 8)
     compare("about 20 ms", 540, 3, 16)
+    print("start of a process %.1f ms, watched %+.1f ms" % start())
     used = {}
     for on in "01":
         env = dict(os.environ, TRAINSPAN_TORCH=on)

@@ -314,9 +314,9 @@ d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e);
 	}
 }
 
-// TestTurn: one span after the other, over several regions of the ring, each
+// TestNextSpan: one span after the other, over several regions of the ring, each
 // with the step that the one before it said.
-func TestTurn(t *testing.T) {
+func TestNextSpan(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
 from trainspan import _ring
@@ -324,14 +324,14 @@ n = _ring.name("a", "test")
 outer = _ring.start(_ring.name("outer", "test"))
 token = _ring.start(n)
 for i in range(20000):
-    token = _ring.turn(token, n, i + 1, i + 1)
+    token = _ring.next_span(token, n, i + 1, i + 1)
 _ring.end(token, None, None, None, 20001)
 crossed = _ring.start(n)
 inner = _ring.start(n)
-last = _ring.turn(crossed, n, 20002, 20001)
+last = _ring.next_span(crossed, n, 20002, 20001)
 _ring.end(inner)
 _ring.end(last)
-_ring.drop(_ring.turn(None, n))
+_ring.drop(_ring.next_span(None, n))
 _ring.end(outer)
 `)
 	st, traces := importRings(t, python.Options{Attempt: -1}, rings)

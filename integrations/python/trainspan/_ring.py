@@ -438,7 +438,7 @@ def _build():
             return
         finish(s, token, t1 if at is None else at - offset, args, n or w, count)
 
-    def turn(token, n, count=0, step=0):
+    def next_span(token, n, count=0, step=0):
         """Ends a span of this thread, with a count, and starts another one at the same
         moment; gives what end wants. With a step the training stands there from then
         on, as with an inferred position."""
@@ -736,7 +736,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end turn stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end next_span stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

@@ -438,9 +438,9 @@ def _dataloader(module):
         feeds, token = True, None
         try:
             if get_ident() == loop.quick and recorded:
-                token = loop.turns(id(self), n)
-            turned = token is not None
-            if not turned:
+                token = loop.next_wait(id(self), n)
+            quick = token is not None
+            if not quick:
                 feeds = loop.here()
                 token = begin(self) if feeds else None if loop.helper else start(n)
             batch = wait(self)
@@ -454,8 +454,8 @@ def _dataloader(module):
             raise
         finally:
             inside.busy = 0
-        if turned:
-            loop.turned(token, batch)
+        if quick:
+            loop.next_iteration(token, batch)
         else:
             end(token, None if feeds else {"background": 1})
             if feeds:
@@ -523,10 +523,10 @@ def _collectives(module):
     start = _starter("comm", "wait", "comm")
 
     def after(started, *_):
-        _meeting_ends(started, None if get_ident() == _loop.thread else {"background": 1})
+        _end_comm(started, None if get_ident() == _loop.thread else {"background": 1})
 
     # What a call with async_op gave back is waited for later.
-    wait = _wrap(work.wait, lambda *_: _meeting(start, "wait"), after, _comm)
+    wait = _wrap(work.wait, lambda *_: _begin_comm(start, "wait"), after, _comm)
     work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
 
 
@@ -545,14 +545,14 @@ def _group(module, group):
     return {"pg": str(known[group]), "group_size": group.size()}
 
 
-def _meeting(start, event):
+def _begin_comm(start, event):
     """Begins a collective, on the host and where the device waits for it."""
     token = start()
     mark = _device and event != "comm.init" and get_ident() == _loop.thread and _device.begin_wait(event)
     return (token, mark) if token is not None or mark else None
 
 
-def _meeting_ends(started, args):
+def _end_comm(started, args):
     token, mark = started
     if mark:
         _device.end(mark, args)
@@ -570,7 +570,7 @@ def _collective(module, fn, event, names=None):
             _loop.helper = False
         if not _loop.thread:
             _loop.here()
-        return _meeting(start, event)
+        return _begin_comm(start, event)
 
     def after(started, args, kwargs, _):
         def given(name):
@@ -591,7 +591,7 @@ def _collective(module, fn, event, names=None):
                 _ring.meta("rank", module.get_rank())
                 _ring.meta("world_size", module.get_world_size())
         finally:
-            _meeting_ends(started, out)
+            _end_comm(started, out)
 
     return _wrap(fn, before, after, _comm)
 

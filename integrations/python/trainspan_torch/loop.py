@@ -256,7 +256,7 @@ class Loop:
 
     # Data.
 
-    def turns(self, iterator, n):
+    def next_wait(self, iterator, n):
         """The quick way from one iteration to the next: the program trained on the
         batch before, and asks the same iterator for another one. Starts the span n of
         the wait, or gives None."""
@@ -269,16 +269,16 @@ class Loop:
         tokens["iteration"], self.is_open = None, False
         self.epoch_step += 1
         step = self.step = self.step + 1
-        token = _ring.turn(token, n, self.samples, step)
+        token = _ring.next_span(token, n, self.samples, step)
         if not step & 15:
             self.check()
         if self.on_close is not None:
             self.on_close()
         return token
 
-    def turned(self, token, batch):
+    def next_iteration(self, token, batch):
         """The wait is over."""
-        self.tokens["iteration"] = _ring.turn(token, self.n)
+        self.tokens["iteration"] = _ring.next_span(token, self.n)
         self.work, self.samples, self.is_open = 0, _samples(batch), True
 
     def asks(self, iterator):
