@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx report/browser
 
-.PHONY: demo demo-faults demo-python pictures test test-long race bench e2e e2e-short duckdb collector nested fuzz fmt lint vet tidy api release clean
+.PHONY: demo demo-faults demo-python pictures test test-long torch torch-new race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -41,16 +41,45 @@ pictures: demo demo-faults
 	cd report/browser && TRAINSPAN_PICTURES=$(CURDIR)/docs/pictures TRAINSPAN_DEMO=$(abspath $(OUT))/demo TRAINSPAN_FAULTS=$(abspath $(OUT))/demo-faults \
 	$(GO) test -count=1 -v -run Pictures .
 
-# test runs the tests of the root module but the long ones, with the race
-# detector where it can run; test-long runs all of them, without.
+# goroutines lists the packages whose code starts goroutines or guards what they share.
+STARTS = '^[[:space:]]*go [a-zA-Z(]|\.Go\(|sync\.(RW)?Mutex|atomic\.'
+goroutines:
+	@$(GO) list -f '{{range .GoFiles}}{{$$.ImportPath}} {{$$.Dir}}/{{.}}{{"\n"}}{{end}}' $(PKGS) | \
+	while read -r pkg file; do if grep -qE $(STARTS) "$$file"; then echo "$$pkg"; fi; done | sort -u
+
+# What reads files when the training is over shares little between goroutines, and
+# takes the longest with the race detector.
+OFFLINE = /(analysis|report|cmd/trainspan|examples|integrations/pytorch)(/|$$$$)
+
+# test runs the tests of the root module and the command but the long ones, with the
+# race detector where goroutines run beside a training; test-long runs all of them,
+# without; race has them all with it.
 test:
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	$(GO) test -short -timeout 30m $(RACE) $(PKGS)
+	@$(GO) build $(PKGS)
+	@some=$$($(MAKE) -s goroutines | grep -vE '$(OFFLINE)') && rest=$$($(GO) list $(PKGS) | grep -vxF "$$some") && \
+	$(GO) test -short -timeout 30m $(TESTFLAGS) $$rest && $(GO) test -short -timeout 30m $(TESTFLAGS) $(RACE) $$some
 
 test-long:
 	$(GO) test -timeout 30m $(PKGS)
 
-race: test
+# torch runs the tests of jobs in PyTorch 2.6, torch-new in the newest that Debian
+# has, with more jobs, in folders that are made once: docs/python.md. Where they
+# cannot be made a line says so.
+TORCHENV = integrations/python/testdata/torch/env.sh
+TORCHTEST = env CGO_ENABLED=0 $(GO) test -p 1 -count=1 -timeout 60m ./integrations/python/... ./examples/pytorch
+torch:
+	$(TORCHENV) 2.6 $(TORCHTEST) || [ $$? = 75 ]
+
+torch-new:
+	TRAINSPAN_TORCH_JOBS=all $(TORCHENV) new $(TORCHTEST) || [ $$? = 75 ]
+
+race:
+	$(GO) test -short -timeout 30m $(RACE) $(PKGS)
+
+# hold runs the tests again and again beside busy processes: hours. It resumes.
+hold:
+	.ci/hold $(OUT)
 
 # bench prints the table of docs/benchmarks.md, then the packages' own figures.
 bench:
@@ -81,6 +110,16 @@ nested:
 	cd report/browser && $(GO) test ./...
 	$(MAKE) -C collector test
 	cd integrations/gomlx && $(GO) test ./...
+
+# growth prints what 16 times the input costs, and fails where it is over 24 times.
+growth:
+	@$(GO) test -run '^$$' -bench Growth -benchtime 1x $(PKGS) | awk '/^pkg:/ {sub(".*/trainspan/", "", $$2); pkg=$$2} /x16/ {print pkg, $$0} /^FAIL|panic/ {bad=1; print} /x16/ {for (i=2; i<=NF; i++) if ($$i == "x16" && $$(i-1) > 24) bad=1} END {exit bad}'
+
+# mutate prints the small changes of the package PKG that its tests do not notice,
+# of a sample of 40. ARGS="-n 100 -seed 2 -long" takes others; internal/mutate.
+mutate:
+	@test -n "$(PKG)" || { echo "name a package: make mutate PKG=./analysis/goodput"; exit 2; }
+	@$(GO) run ./internal/mutate $(ARGS) $(PKG)
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:

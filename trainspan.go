@@ -29,6 +29,8 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -36,11 +38,11 @@ import (
 
 // DirVariable is the environment variable that names the directory for the
 // files of a run.
-const DirVariable = "TRAINSPAN_DIR"
+const DirVariable = config.DirVariable
 
 // RunVariable is the environment variable by which a program learns that it runs
 // under trainspan run, and under which one.
-const RunVariable = "TRAINSPAN_RUN"
+const RunVariable = config.RunVariable
 
 // attrRecorded is a resource attribute that says so to the receiver of that
 // trainspan run: the spans are in files that the program writes by itself.
@@ -165,7 +167,7 @@ func (s *settings) placeFiles(cfg *config.Config) error {
 	}
 	if dir == "" {
 		var err error
-		if dir, err = runDir(cfg); err != nil {
+		if dir, err = s.runDir(cfg); err != nil {
 			return err
 		}
 	}
@@ -197,36 +199,19 @@ func receiverOnly(o *config.OTLP) {
 }
 
 // runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of a
-// job share N, which the launcher counts; a program on its own takes the next
-// number.
-func runDir(cfg *config.Config) (string, error) {
-	id := outputs.Identity{}.WithDefaults(&cfg.Base, cfg.Ranks)
-	job := filepath.Join("trainspan-runs", cleanName(cfg.ApplicationName))
-	if err := os.MkdirAll(job, 0o755); err != nil {
-		return "", err
+// job share N, and no two starts do: N is the next number, from the one on that a
+// launcher has counted. Code and TRAINSPAN_ATTEMPT choose it. Where several ranks
+// say nothing of what they have in common, they share attempt-0.
+func (s *settings) runDir(cfg *config.Config) (string, error) {
+	id, ranks := outputs.Identity{}.WithDefaults(&cfg.Base, cfg.Ranks), &cfg.Ranks
+	w := rundir.Wanted{Name: cfg.ApplicationName, Attempt: -1, Least: ranks.Attempt.Or(0), Host: id.Host, PID: id.PID}
+	w.Start, w.Member = rundir.Started(ranks, id.Host, os.Getppid())
+	if s.code.Ranks.Attempt.IsSet() || os.Getenv(identity.Word(identity.Attempt, identity.Environment)) != "" || w.Start == "" && ranks.WorldSize.Or(1) > 1 {
+		w.Attempt = w.Least
 	}
-	attempt := filepath.Join(job, fmt.Sprintf("attempt-%d", id.Attempt.Get()))
-	for n := 0; !cfg.Ranks.Attempt.IsSet() && cfg.Ranks.WorldSize.Or(1) == 1; n++ {
-		attempt = filepath.Join(job, fmt.Sprintf("attempt-%d", n))
-		err := os.Mkdir(attempt, 0o755)
-		if err == nil {
-			cfg.Ranks.Attempt = config.Value(n)
-			break
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return "", err
-		}
+	place, err := w.Make()
+	if err == nil && w.Attempt < 0 && !ranks.Attempt.IsSet() {
+		ranks.Attempt = config.Value(place.Attempt)
 	}
-	return filepath.Join(attempt, fmt.Sprintf("%s-%d", cleanName(id.Host), id.PID)), nil
-}
-
-// cleanName makes a text the name of a folder.
-func cleanName(text string) string {
-	name := strings.Map(func(r rune) rune {
-		if r < ' ' || strings.ContainsRune(`/\:*?"<>|{}`, r) {
-			return '_'
-		}
-		return r
-	}, text)
-	return cmp.Or(strings.Trim(name, ". "), "training")
+	return place.Dir, err
 }

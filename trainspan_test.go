@@ -2,9 +2,11 @@ package trainspan_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,8 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // that it leaves.
 func job(t *testing.T, options ...trainspan.Option) (files []string) {
 	t.Helper()
-	dir := t.TempDir()
-	t.Chdir(dir)
+	t.Chdir(t.TempDir())
+	return jobHere(t, options...)
+}
+
+// jobHere is job in the working directory.
+func jobHere(t *testing.T, options ...trainspan.Option) (files []string) {
+	t.Helper()
+	dir := "."
 	ctx := context.Background()
 	tel, err := trainspan.Start(ctx, append([]trainspan.Option{
 		trainspan.WithName("a job"), trainspan.WithLogger(slog.New(slog.DiscardHandler)),
@@ -44,7 +52,7 @@ func job(t *testing.T, options ...trainspan.Option) (files []string) {
 		t.Error(err)
 	}
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
 			rel, _ := filepath.Rel(dir, path)
 			files = append(files, rel)
 		}
@@ -85,6 +93,29 @@ func TestRanksOfALauncher(t *testing.T) {
 	if len(files) != 2 || !strings.Contains(files[0], "/attempt-3/") || filepath.Base(files[0]) != "telemetry-rank1.jsonl" ||
 		filepath.Base(files[1]) != "trace-rank1.pfw.gz" {
 		t.Errorf("files: %q", files)
+	}
+}
+
+// Two jobs of a launcher that both were never restarted have attempts of their own,
+// and the ranks of each have one.
+func TestJobsOfALauncher(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, value := range map[string]string{"WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0"} {
+		t.Setenv(name, value)
+	}
+	for i, run := range []string{"a", "b"} {
+		for rank := range 2 {
+			t.Setenv("TORCHELASTIC_RUN_ID", run)
+			t.Setenv("RANK", strconv.Itoa(rank))
+			files := jobHere(t)
+			if want := fmt.Sprintf("/attempt-%d/", i); !strings.Contains(files[len(files)-1], want) || len(files) != 2*(2*i+rank+1) {
+				t.Errorf("run %s, rank %d: files %q, want %s", run, rank, files, want)
+			}
+		}
+	}
+	t.Setenv("TRAINSPAN_ATTEMPT", "9") // chosen
+	if files := jobHere(t); !strings.Contains(files[len(files)-1], "/attempt-9/") {
+		t.Errorf("files %q", files)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -375,11 +376,15 @@ func TestOpenAtForceDisable(t *testing.T) {
 func TestShutdownAtAnyMoment(t *testing.T) {
 	for round := range 40 {
 		tree, tel, path := newTree(t, "trace.pfw", &pfw.Options{BeginAfter: time.Millisecond})
-		stop := make(chan struct{})
+		stop, now := make(chan struct{}), make(chan struct{})
+		var rounds atomic.Int64
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
 				for ctx := context.Background(); ; {
+					if rounds.Add(1) == int64(1+3*round) {
+						close(now)
+					}
 					select {
 					case <-stop:
 						return
@@ -397,7 +402,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(round) * 50 * time.Microsecond)
+		<-now
 		if err := tel.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}

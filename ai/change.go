@@ -1,6 +1,7 @@
 package ai
 
 import (
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,16 +33,23 @@ func ImageSize(n int) attribute.KeyValue { return attribute.Int(keyImageSize, n)
 // arguments of the moment it ends: an update in the body of a loop holds for the
 // block it is in. Disabled nodes do not take part.
 //
+// A node keeps 128 arguments. Values of those that it has are still set then;
+// further keys are left out, and a warning is logged once.
+//
 // An epoch or a step wins over the one that the provider knows. On the root it
 // is also told to the provider, so that spans of package telemetry have it.
 func (n *Node) Update(attrs ...attribute.KeyValue) {
 	if n == nil || len(attrs) == 0 {
 		return
 	}
+	m := merged{attrs: attrs}
 	n.tree.mu.Lock()
-	n.update(attrs)
+	n.update(&m)
 	root, on := n == n.tree.Root, !n.off.Load()
 	n.tree.mu.Unlock()
+	if m.full {
+		warnArgs(n)
+	}
 	if !root || !on {
 		return
 	}
@@ -59,23 +67,41 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 	}
 }
 
-func (n *Node) update(attrs []attribute.KeyValue) {
+// merged is what an update makes of arguments. Most nodes have the same ones, and
+// share what they get.
+type merged struct {
+	attrs        []attribute.KeyValue
+	before, then *outputs.ScopeArgs
+	full         bool // some were left out
+}
+
+func (n *Node) update(m *merged) {
 	if !n.off.Load() {
-		n.args.Store(merge(n.args.Load(), attrs))
+		if before := n.args.Load(); m.then == nil || before != m.before {
+			var full bool
+			m.before = before
+			m.then, full = merge(before, m.attrs)
+			m.full = m.full || full
+		}
+		n.args.Store(m.then)
 	}
 	for _, c := range n.children {
-		c.update(attrs)
+		c.update(m)
 	}
 }
 
+// maxArgs bounds the arguments of a node: they go into every line.
+const maxArgs = 128
+
 // merge gives new arguments; those before stay as they are, because running
-// scopes have them.
-func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) *outputs.ScopeArgs {
-	next := &outputs.ScopeArgs{}
+// scopes have them. full reports that some were left out.
+func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) (next *outputs.ScopeArgs, full bool) {
+	next = &outputs.ScopeArgs{}
 	if before != nil {
 		next.Epoch, next.Step = before.Epoch, before.Step
-		next.Attrs = append(make([]attribute.KeyValue, 0, len(before.Attrs)+len(attrs)), before.Attrs...)
+		next.Attrs = before.Attrs
 	}
+	own := false // next.Attrs are a copy
 	for _, kv := range attrs {
 		isInt := kv.Value.Type() == attribute.INT64
 		switch {
@@ -84,10 +110,22 @@ func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) *outputs.Scope
 		case isInt && kv.Key == attributes.Step:
 			next.Step = known(kv.Value.AsInt64())
 		default:
-			next.Attrs = upsert(next.Attrs, kv)
+			at := slices.IndexFunc(next.Attrs, func(a attribute.KeyValue) bool { return a.Key == kv.Key })
+			if at < 0 && len(next.Attrs) >= maxArgs {
+				full = true
+				continue
+			}
+			if !own {
+				next.Attrs, own = slices.Clone(next.Attrs), true
+			}
+			if at < 0 {
+				next.Attrs = append(next.Attrs, kv)
+			} else {
+				next.Attrs[at] = kv
+			}
 		}
 	}
-	return next
+	return next, full
 }
 
 // known makes a negative number unknown.
@@ -96,16 +134,6 @@ func known(n int64) attributes.Opt[int64] {
 		return attributes.Opt[int64]{}
 	}
 	return attributes.Some(n)
-}
-
-func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyValue {
-	for i := range attrs {
-		if attrs[i].Key == kv.Key {
-			attrs[i] = kv
-			return attrs
-		}
-	}
-	return append(attrs, kv)
 }
 
 // Reset forgets the arguments that Update gave to the node and to everything
@@ -148,7 +176,13 @@ func (n *Node) ForceOff() *Node { return n.detach(func(d *Node) { d.off.Store(tr
 // With gives a copy of the node that is not part of the tree, with further
 // arguments, which the node itself does not get.
 func (n *Node) With(attrs ...attribute.KeyValue) *Node {
-	return n.detach(func(d *Node) { d.args.Store(merge(d.args.Load(), attrs)) })
+	return n.detach(func(d *Node) {
+		args, full := merge(d.args.Load(), attrs)
+		d.args.Store(args)
+		if full {
+			warnArgs(d)
+		}
+	})
 }
 
 func (n *Node) detach(f func(*Node)) *Node {
@@ -163,24 +197,34 @@ func (n *Node) detach(f func(*Node)) *Node {
 }
 
 // Derive gives the node "<name>.<suffix>" below this one, in the same
-// category; the same one every time. A new one starts in the state of this
-// node. Keep it where it is used often.
+// category; the same one every time, see [Tree.NewNode]. A new one starts in the
+// state of this node. Keep it where it is used often.
 func (n *Node) Derive(suffix string) *Node {
 	if n == nil {
 		return nil
 	}
+	d, kept := n.derive(suffix)
+	if !kept {
+		warnNodes(d.name)
+	}
+	return d
+}
+
+func (n *Node) derive(suffix string) (d *Node, kept bool) {
 	n.tree.mu.Lock()
 	defer n.tree.mu.Unlock()
-	if d := n.derived[suffix]; d != nil {
-		return d
+	if d = n.derived[suffix]; d != nil {
+		return d, true
+	}
+	suffix = strings.Clone(suffix)
+	if d, kept = newNode(n.tree, n, n.category, n.name+"."+suffix); !kept {
+		return d, false
 	}
 	if n.derived == nil {
 		n.derived = make(map[string]*Node)
 	}
-	suffix = strings.Clone(suffix)
-	d := newNode(n.tree, n, n.category, n.name+"."+suffix)
 	n.derived[suffix] = d
-	return d
+	return d, true
 }
 
 // Init is Derive("init"): the node "checkpoint.init" of the category

@@ -16,8 +16,7 @@ import (
 // for concurrent use; a nil Node does nothing.
 type Node struct {
 	label
-	tree   *Tree
-	parent *Node // nil for the root and for detached nodes
+	tree *Tree
 
 	off   atomic.Bool
 	args  outputs.LiveArgs
@@ -41,16 +40,25 @@ type binding struct {
 	kind outputs.ScopeKind // nil: not at all
 }
 
-// newNode makes a node in the state of the one above it. tree.mu is held, or
-// the tree is not shared yet.
-func newNode(t *Tree, above *Node, category, name string) *Node {
-	n := &Node{tree: t, parent: above, label: label{category: category, name: name}}
+// maxNodes bounds the nodes and names that a tree keeps: each is looked at by
+// every Update.
+const maxNodes = 1024
+
+// newNode makes a node in the state of the one above it. It is not part of the
+// tree, and not kept, where that is full. tree.mu is held, or the tree is not
+// shared yet.
+func newNode(t *Tree, above *Node, category, name string) (n *Node, kept bool) {
+	n = &Node{tree: t, label: label{category: category, name: name}}
 	if above != nil {
 		n.off.Store(above.off.Load())
 		n.args.Store(above.args.Load())
+		if t.nodes >= maxNodes {
+			return n, false
+		}
 		above.children = append(above.children, n)
 	}
-	return n
+	t.nodes++
+	return n, true
 }
 
 // Category is the DFTracer category of the node's events.
@@ -145,7 +153,8 @@ func (l *label) kind(t *Tree) outputs.ScopeKind {
 	return b.kind
 }
 
-// labelled gives a label of the node for another name, the same one every time.
+// labelled gives a label of the node for another name, the same one every time
+// unless the tree is full.
 func (n *Node) labelled(name string) *label {
 	n.tree.mu.Lock()
 	defer n.tree.mu.Unlock()
@@ -156,7 +165,10 @@ func (n *Node) labelled(name string) *label {
 		n.labels = make(map[string]*label)
 	}
 	l := &label{category: n.category, name: name}
-	n.labels[name] = l
+	if n.tree.nodes < maxNodes {
+		n.tree.nodes++
+		n.labels[name] = l
+	}
 	return l
 }
 

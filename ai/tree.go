@@ -13,6 +13,7 @@ type Tree struct {
 	mu         sync.Mutex // guards the shape of the tree and orders changes of state
 	categories map[string]*Node
 	custom     map[[2]string]*Node
+	nodes      int // with the names of iterators
 
 	// Root is the node ai_root: one scope of it spans the run.
 	Root       *Node
@@ -72,14 +73,14 @@ type PipelineNodes struct {
 // default provider of package telemetry, whichever that is at the time.
 func NewTree(tel *telemetry.Provider) *Tree {
 	t := &Tree{tel: tel, categories: make(map[string]*Node), custom: make(map[[2]string]*Node)}
-	t.Root = newNode(t, nil, "ai_root", "ai_root")
+	t.Root, _ = newNode(t, nil, "ai_root", "ai_root")
 	category := func(name string) *Node {
-		n := newNode(t, t.Root, name, name)
+		n, _ := newNode(t, t.Root, name, name)
 		t.categories[name] = n
 		return n
 	}
 	leaf := func(c *Node, name string) *Node {
-		n := newNode(t, c, c.category, name)
+		n, _ := newNode(t, c, c.category, name)
 		t.custom[[2]string{c.category, name}] = n
 		return n
 	}
@@ -108,27 +109,42 @@ func NewTree(tel *telemetry.Provider) *Tree {
 
 // NewNode gives the node of a category and a name, the same one every time.
 // A category that is new becomes part of the tree.
+//
+// A tree keeps 1024 nodes and names of iterators. Those beyond are made anew
+// every time, are recorded as others are, and start in the state of the node
+// above them; Update, Enable and Disable of the tree do not reach them later. A
+// warning is logged once.
 func (t *Tree) NewNode(category, name string) *Node {
 	if t == nil {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.categories[category]
-	if c == nil {
-		c = newNode(t, t.Root, category, category)
-		t.categories[category] = c
-	}
-	if name == category {
-		return c
-	}
-	id := [2]string{category, name}
-	n := t.custom[id]
-	if n == nil {
-		n = newNode(t, c, category, name)
-		t.custom[id] = n
+	n, kept := t.node(category, name)
+	if !kept {
+		warnNodes(n.name)
 	}
 	return n
+}
+
+func (t *Tree) node(category, name string) (n *Node, kept bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, kept := t.categories[category], true
+	if c == nil {
+		if c, kept = newNode(t, t.Root, category, category); kept {
+			t.categories[category] = c
+		}
+	}
+	if name == category {
+		return c, kept
+	}
+	id := [2]string{category, name}
+	if n = t.custom[id]; n != nil {
+		return n, true
+	}
+	if n, kept = newNode(t, c, category, name); kept {
+		t.custom[id] = n
+	}
+	return n, kept
 }
 
 func (t *Tree) provider() *telemetry.Provider {

@@ -12,7 +12,7 @@ import (
 
 // Each warning is logged once in a process.
 var warned struct {
-	noDefault, requested, unrecorded, hooks atomic.Bool
+	noDefault, requested, unrecorded, hooks, args, nodes atomic.Bool
 }
 
 // warnNoProvider says that scopes are not recorded for want of a provider, if
@@ -39,6 +39,16 @@ func warnUnrecorded() {
 func warnHooks(n *Node) {
 	warn(&warned.hooks, "ai scopes that Begin started wait for their Stop; the oldest are written as truncated",
 		"node", n.category+"/"+n.name, "limit", maxHooks)
+}
+
+func warnArgs(n *Node) {
+	warn(&warned.args, "ai nodes keep no further arguments: the keys of Update or With are ever new ones; give them to single scopes instead",
+		"node", n.category+"/"+n.name, "limit", maxArgs)
+}
+
+func warnNodes(name string) {
+	warn(&warned.nodes, "ai nodes with further names are not kept: their scopes are recorded, and Update, Enable and Disable of the tree do not "+
+		"reach them; a name should not hold a number that counts up", "node", name, "limit", maxNodes)
 }
 
 func warn(once *atomic.Bool, message string, args ...any) {

@@ -19,7 +19,7 @@ type Base struct {
 	SessionTag Var[string] `key:"session_tag" alias:"session_tag_or_fn" env:"TRAINSPAN_SESSION_TAG"`
 	// WorldSize is the number of ranks of the job, at least 1. Unset is what the
 	// launcher says, else 1.
-	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"TRAINSPAN_WORLD_SIZE,WORLD_SIZE,SLURM_NTASKS,OMPI_COMM_WORLD_SIZE,PMI_SIZE"`
+	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"TRAINSPAN_WORLD_SIZE:launcher"`
 	// IsBaselineRun marks a run that others are compared with. Unset is false.
 	IsBaselineRun Var[bool] `key:"is_baseline_run" alias:"is_baseline_run_or_fn" env:"TRAINSPAN_IS_BASELINE_RUN"`
 	// CustomMetadata travels with the first record of the job, in this order.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 func TestDecodeGoValues(t *testing.T) {
@@ -261,6 +262,16 @@ func TestDetectRanks(t *testing.T) {
 		{"Flux", []string{"FLUX_TASK_RANK=2", "FLUX_TASK_LOCAL_ID=0", "FLUX_JOB_SIZE=4"}, 2, 0, 4, ""},
 		{"Kubernetes", []string{"JOB_COMPLETION_INDEX=2"}, 2, -1, -1, ""},
 		{"torchrun under Kubernetes", []string{"RANK=9", "JOB_COMPLETION_INDEX=2"}, 9, -1, -1, ""},
+		{"torchrun below Slurm, one task a node", []string{"TORCHELASTIC_RUN_ID=x", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=2"}, 5, 1, 8, ""},
+		{"torchrun below Slurm, no rank of the group", []string{"LOCAL_RANK=2", "LOCAL_WORLD_SIZE=4", "SLURM_NODEID=1", "SLURM_PROCID=1", "SLURM_LOCALID=0", "SLURM_NTASKS=2"}, 6, 2, -1, ""},
+		{"torchrun below a Kubernetes indexed job", []string{"LOCAL_RANK=3", "LOCAL_WORLD_SIZE=4", "JOB_COMPLETION_INDEX=2"}, 11, 3, -1, ""},
+		{"torchrun below MPI", []string{"TORCHELASTIC_RUN_ID=x", "LOCAL_RANK=0", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}, -1, 0, -1, ""},
+		{"a launcher of its own below Slurm", []string{"LOCAL_RANK=1", "SLURM_PROCID=1", "SLURM_LOCALID=0", "SLURM_NTASKS=2"}, -1, 1, -1, ""},
+		{"a launcher of its own in a pod", []string{"LOCAL_RANK=0", "JOB_COMPLETION_INDEX=1"}, -1, 0, -1, ""},
+		{"Slurm's local rank under its other name", []string{"LOCAL_RANK=1", "SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NTASKS=8"}, 5, 1, 8, ""},
+		{"mpirun in an allocation", []string{"OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_SIZE=16", "SLURM_PROCID=1", "SLURM_NTASKS=2"}, 9, -1, 16, ""},
+		{"our own world size", []string{"TRAINSPAN_WORLD_SIZE=32", "WORLD_SIZE=8"}, -1, -1, 32, ""},
+		{"a bad number of a node", []string{"LOCAL_RANK=3", "LOCAL_WORLD_SIZE=0", "GROUP_RANK=1"}, -1, 3, -1, "local_world_size must be set to a positive value"},
 		{"no overflow", []string{"NODE_RANK=9223372036854775807", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=4"}, -1, 3, -1, ""},
 		{"word", []string{"RANK=first"}, -1, -1, -1, `RANK: rank: rank must be an integer (got "first")`},
 		{"negative", []string{"LOCAL_RANK=-1"}, -1, -1, -1, "local_rank must not be negative"},
@@ -284,7 +295,10 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cfg, err := config.Decode[config.Config](data, "f")
+		var cfg config.Config
+		var err error
+		// The parser keeps a token of a few hundred bytes for each word.
+		growth.Work(t, len(data), 8<<10, func() { cfg, err = config.Decode[config.Config](data, "f") })
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "config: ") {
 				t.Errorf("error without its origin: %v", err)

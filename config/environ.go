@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // Environ returns a lookup over "NAME=value" strings, such as os.Environ
@@ -27,7 +29,7 @@ func Environ(vars []string) func(name string) (string, bool) {
 
 // EnvironmentVariables gives the names of the variables that [Load] reads into
 // fields, each with the key of its field. Of several for one key the first that
-// is set counts. [DetectRanks] reads a few more, and TRAINSPAN_CONFIG names the
+// is set counts; those of world_size are [DetectRanks]'s. That reads a few more, and TRAINSPAN_CONFIG names the
 // file.
 func EnvironmentVariables() iter.Seq2[string, string] {
 	return func(yield func(name, key string) bool) {
@@ -56,7 +58,11 @@ func variablesOf(t reflect.Type, path string) (all []variables) {
 		f := t.FieldByIndex(k.index)
 		at := join(path, k.name)
 		if names, as, _ := strings.Cut(f.Tag.Get("env"), ":"); names != "" {
-			all = append(all, variables{at, as, strings.Split(names, ","), f.Type})
+			v := variables{at, as, strings.Split(names, ","), f.Type}
+			if as == "launcher" {
+				v.names = identity.WorldSizes()
+			}
+			all = append(all, v)
 		}
 		if below := sectionType(f.Type); below != nil {
 			all = append(all, variablesOf(below, at)...)
@@ -75,6 +81,19 @@ func readEnvironment(lookup func(string) (string, bool)) (root *node, found, sus
 			text, _ := lookup(name)
 			if text = strings.TrimSpace(text); text == "" {
 				continue
+			}
+			if v.as == "launcher" { // which of them counts depends on others
+				r, bad := detectRanks(lookup)
+				if r.WorldSize.IsSet() {
+					root.put(strings.Split(v.key, "."), scalar(r.WorldSize.Get(), name))
+				}
+				for _, p := range bad.list {
+					if p.Field == v.key {
+						p.Message = strings.TrimPrefix(p.Message, v.key+" ")
+						found.list = append(found.list, p)
+					}
+				}
+				break
 			}
 			value, err := v.read(text, name)
 			if err != nil {

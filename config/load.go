@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// FileVariable is the environment variable that names the configuration file.
-const FileVariable = "TRAINSPAN_CONFIG"
-
 // LoadOptions says where [Load] finds a configuration.
 type LoadOptions struct {
 	// Path is the YAML or JSON file. Empty means the file that the variable

@@ -97,6 +97,7 @@ var environmentTexts = map[string][2]string{
 	"OTEL_LOGS_EXPORTER":                           {"none", "false"},
 	"OTEL_METRICS_EXPORTER":                        {"prometheus", "false"},
 	"OTEL_METRIC_EXPORT_INTERVAL":                  {"1500", "1.5s"},
+	"FLUX_JOB_SIZE":                                {"48", "48"},
 	"TRAINSPAN_OTLP_SPILL_DIR":                     {"/env", "/env"},
 	"TRAINSPAN_OTLP_SPILL_BYTES":                   {"2000", "2000"},
 	"TRAINSPAN_OTLP_SEGMENT":                       {"90s", "1m30s"},

@@ -2,9 +2,9 @@ package config
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strings"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // Ranks is what a launcher says about a process: its place in the job, and which
@@ -28,33 +28,25 @@ type Ranks struct {
 	Run string
 }
 
-const (
-	attemptVariable = "TRAINSPAN_ATTEMPT"
-	jobVariable     = "TRAINSPAN_JOB"
-)
-
-// jobVariables name the job, with what distinguishes two runs in one job.
-var jobVariables = []struct{ name, part string }{
-	{jobVariable, ""},
-	{"TORCHELASTIC_RUN_ID", ""},
-	{"SLURM_JOB_ID", "SLURM_STEP_ID"},
-	{"FLUX_JOB_ID", ""},
-	{"PBS_JOBID", ""},
-	{"LSB_JOBID", ""},
-	{"PMIX_NAMESPACE", ""},
-}
-
 // DetectRanks reads what launchers gave this process. Of each row the first
 // variable that is set counts; run joins all that are set.
 //
-//	rank        RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, FLUX_TASK_RANK,
-//	            NODE_RANK (or GROUP_RANK) * LOCAL_WORLD_SIZE + LOCAL_RANK,
-//	            JOB_COMPLETION_INDEX (Kubernetes)
-//	local rank  LOCAL_RANK, SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK, FLUX_TASK_LOCAL_ID
-//	world size  WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, FLUX_JOB_SIZE
+//	rank        RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, FLUX_TASK_RANK,
+//	            SLURM_PROCID, JOB_COMPLETION_INDEX (Kubernetes)
+//	local rank  LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, FLUX_TASK_LOCAL_ID, SLURM_LOCALID
+//	world size  TRAINSPAN_WORLD_SIZE, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE,
+//	            FLUX_JOB_SIZE, SLURM_NTASKS
 //	attempt     TRAINSPAN_ATTEMPT, TORCHELASTIC_RESTART_COUNT, SLURM_RESTART_COUNT
 //	job, run    TRAINSPAN_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID (run: with SLURM_STEP_ID),
 //	            FLUX_JOB_ID, PBS_JOBID, LSB_JOBID, PMIX_NAMESPACE
+//
+// Where torchrun has started the process (TORCHELASTIC_RUN_ID, GROUP_RANK or
+// LOCAL_WORLD_SIZE is set), what MPI, Slurm, Flux and Kubernetes say is about its
+// node. Without RANK the rank then is that of the node (GROUP_RANK, NODE_RANK,
+// SLURM_NODEID, SLURM_PROCID, JOB_COMPLETION_INDEX) * LOCAL_WORLD_SIZE + LOCAL_RANK, and
+// the world size GROUP_WORLD_SIZE * LOCAL_WORLD_SIZE. A LOCAL_RANK that Slurm did not
+// give says as well that SLURM_PROCID, SLURM_NTASKS and JOB_COMPLETION_INDEX are about
+// nodes or pods.
 //
 // The lookup is one as os.LookupEnv; nil knows no variable. The error is a
 // [*ValidationError] that names every variable with a bad value; what could be
@@ -84,79 +76,22 @@ func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	if lookup == nil {
 		return Ranks{}, problems{}
 	}
-	d := rankReader{lookup: lookup}
-	r := Ranks{
-		Rank:      d.first(0, "rank", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "FLUX_TASK_RANK"),
-		LocalRank: d.first(0, "local_rank", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "FLUX_TASK_LOCAL_ID"),
-		WorldSize: d.first(1, "world_size", "WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"),
-	}
-	if !r.Rank.IsSet() && len(d.found.list) == 0 {
-		node := d.first(0, "node_rank", "NODE_RANK", "GROUP_RANK")
-		perNode := d.first(1, "local_world_size", "LOCAL_WORLD_SIZE")
-		if node.IsSet() && perNode.IsSet() && r.LocalRank.IsSet() && fits(node.Get(), perNode.Get(), r.LocalRank.Get()) {
-			r.Rank = Value(node.Get()*perNode.Get() + r.LocalRank.Get())
-		} else {
-			r.Rank = d.first(0, "rank", "JOB_COMPLETION_INDEX")
-		}
-	}
-	r.Attempt = d.first(0, "attempt", attemptVariable, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
-	r.Job, r.Run = d.job()
-	return r, d.found
+	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return toInt(text) })
+	r := Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}
+	return r, badVariables(l.Bad)
 }
 
-// fits reports whether a*b+c stays within an int; none is negative.
-func fits(a, b, c int) bool { return a <= (math.MaxInt-c)/b }
-
-type rankReader struct {
-	lookup func(string) (string, bool)
-	found  problems
-}
-
-func (d *rankReader) text(name string) string {
-	text, _ := d.lookup(name)
-	return strings.TrimSpace(text)
-}
-
-// job joins the ids of the launchers, one of which may have started another.
-// Elastic calls a run without a name "none".
-func (d *rankReader) job() (job, run string) {
-	var all []string
-	for _, v := range jobVariables {
-		id := d.text(v.name)
-		if id == "" || id == "none" {
-			continue
-		}
-		if job == "" {
-			job = id
-		}
-		if part := d.text(v.part); v.part != "" && part != "" {
-			id += "." + part
-		}
-		all = append(all, id)
-	}
-	return job, strings.Join(all, "/")
-}
-
-func (d *rankReader) first(least int, key string, names ...string) Var[int] {
-	for _, name := range names {
-		text := d.text(name)
-		if text == "" {
-			continue
-		}
-		n, err := toInt(text)
-		message := ""
+// badVariables says what is wrong with variables of launchers.
+func badVariables(list []identity.Bad) (found problems) {
+	for _, b := range list {
+		message := "must be set to a positive value"
 		switch {
-		case err != nil:
-			message = err.Error()
-		case n < least && least == 0:
+		case b.Err != nil:
+			message = b.Err.Error()
+		case b.Least == 0:
 			message = "must not be negative"
-		case n < least:
-			message = "must be set to a positive value"
-		default:
-			return Value(n)
 		}
-		d.found.list = append(d.found.list, Problem{Field: key, Value: text, Message: key + " " + message, Where: name})
-		return Var[int]{}
+		found.list = append(found.list, Problem{Field: b.Key, Value: b.Text, Message: b.Key + " " + message, Where: b.Variable})
 	}
-	return Var[int]{}
+	return found
 }

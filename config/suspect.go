@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // exporters are the words of OTEL_TRACES_EXPORTER and its kind that are known
@@ -27,9 +29,8 @@ func checkExporters(p *problems, name, key, text string) {
 // otherVariables are read elsewhere, or mean something to DFTracer itself and
 // nothing here.
 var otherVariables = []string{
-	FileVariable, dftracerFileVariable, attemptVariable, jobVariable,
-	"TRAINSPAN_DIR", "TRAINSPAN_RUN", // of the front door, package trainspan
-	"TRAINSPAN_RING", "TRAINSPAN_TORCH", "TRAINSPAN_ONLY", "TRAINSPAN_WITHOUT", "TRAINSPAN_VERBOSE", // of the client for Python
+	FileVariable, dftracerFileVariable, DirVariable, RunVariable,
+	RingVariable, TorchVariable, OnlyVariable, WithoutVariable, VerboseVariable,
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
 	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR",
 	"DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",
@@ -47,7 +48,7 @@ func checkNames(p *problems, environ []string) {
 			continue
 		}
 		if known == nil {
-			known = slices.Clone(otherVariables)
+			known = slices.Concat(otherVariables, identity.Variables())
 			for name := range EnvironmentVariables() {
 				known = append(known, name)
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Kind is the type of an Arg's value.
@@ -84,6 +85,28 @@ func (a Arg) Int64() int64 {
 		return n
 	}
 	return 0
+}
+
+// Whole returns the integer that the value says: itself, a float without a
+// fraction, or the text of either. ok is false of anything else.
+func (a Arg) Whole() (n int64, ok bool) {
+	switch a.kind {
+	case KindInt:
+		return int64(a.num), true
+	case KindUint:
+		return int64(a.num), a.num <= math.MaxInt64
+	case KindString:
+		text := strings.TrimSpace(a.str)
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, true
+		}
+		f, err := strconv.ParseFloat(text, 64)
+		return int64(f), err == nil && math.Abs(f) < 1<<63 && math.Trunc(f) == f
+	case KindFloat:
+		f := math.Float64frombits(a.num)
+		return int64(f), math.Abs(f) < 1<<63 && math.Trunc(f) == f
+	}
+	return 0, false
 }
 
 // Uint64 returns the value as an unsigned integer; negative values are 0.

@@ -4,7 +4,7 @@ package dftracer
 // the others are: the name is short, needs no escapes, and the format does not
 // own it.
 func Plain(key string) bool {
-	if len(key) > 32 || key == "level" || key == "p_idx" || key == "hhash" {
+	if len(key) > 32 || owned(key) {
 		return false
 	}
 	for i := range len(key) {
@@ -20,16 +20,21 @@ func Plain(key string) bool {
 // encoded where they are known, without Args between. The key must be Plain, and
 // not among those of dst.
 func AppendInt(dst []byte, key string, v int64) []byte {
-	return appendInt(appendKey(dst, key), v)
+	dst, _ = appendKey(dst, key)
+	return appendInt(dst, v)
 }
 
 // AppendString is AppendInt for a string.
 func AppendString(dst []byte, key, v string) []byte {
-	return appendString(appendKey(dst, key), v)
+	dst, _ = appendKey(dst, key)
+	return appendString(dst, v)
 }
 
 // AppendArg is AppendInt for any argument. A hash is written as V2 does.
-func AppendArg(dst []byte, a Arg) []byte { return appendValue(appendKey(dst, a.Key), &a, V2) }
+func AppendArg(dst []byte, a Arg) []byte {
+	dst, _ = appendKey(dst, a.Key)
+	return appendValue(dst, &a, V2)
+}
 
 // maxArgs is how much text of arguments fits into a line whatever its names are.
 const maxArgs = maxLine - 6*2*maxKeyPart - 512
@@ -38,19 +43,9 @@ const maxArgs = maxLine - 6*2*maxKeyPart - 512
 // appended to each other. Other text makes a line that readers refuse. args is not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
 	if len(args) > maxArgs {
-		w.WriteComplete(key, s, decodeArgs(args)...)
+		all, _ := AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text than that of AppendArg what is before
+		w.WriteComplete(key, s, all...)
 		return
 	}
 	w.complete(key, &s, nil, args)
-}
-
-// decodeArgs makes Args of their text.
-func decodeArgs(text []byte) []Arg {
-	line := append([]byte(`{"ph":"X","args":{`), text[1:]...)
-	var p parser
-	var ev Event
-	if err := p.parse(append(line, '}', '}'), &ev); err != nil {
-		return nil // no text of AppendArg
-	}
-	return ev.Args
 }

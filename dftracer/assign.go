@@ -3,6 +3,8 @@ package dftracer
 import (
 	"cmp"
 	"slices"
+
+	"github.com/trainspan/trainspan/internal/nest"
 )
 
 // AssignLanes sets the TID of finished complete events so that the events of
@@ -17,23 +19,19 @@ func AssignLanes(events []Event, first int64) {
 		}
 	}
 	slices.SortStableFunc(order, compareSpans)
-	packers := make(map[int64]*LanePacker)
-	for _, ev := range order {
-		p := packers[ev.PID]
-		if p == nil {
-			p = NewLanePacker(first)
-			packers[ev.PID] = p
+	for len(order) > 0 {
+		n := 1
+		for n < len(order) && order[n].PID == order[0].PID {
+			n++
 		}
-		ev.TID = p.Add(ev)
+		assignLanes(order[:n], NewLanes(first))
+		order = order[n:]
 	}
 }
 
-// compareSpans orders by start, then the longer first, then parents first.
+// compareSpans orders by process, then outer spans first, then parents first.
 func compareSpans(a, b *Event) int {
-	if c := cmp.Compare(a.TS, b.TS); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(b.Dur, a.Dur); c != 0 {
+	if c := cmp.Or(cmp.Compare(a.PID, b.PID), nest.KeyOf(a.TS, a.End(), 0).Compare(nest.KeyOf(b.TS, b.End(), 0))); c != 0 {
 		return c
 	}
 	if a.Parent > 0 && uint64(a.Parent) == b.ID {
@@ -45,55 +43,49 @@ func compareSpans(a, b *Event) int {
 	return cmp.Compare(a.Level, b.Level)
 }
 
-// LanePacker is AssignLanes for a stream: finished spans of one process that
-// come sorted by start and, for equal starts, by descending duration. Its
-// memory grows with the number of lanes and the depth, not with the stream.
-// It is not safe for concurrent use.
-type LanePacker struct {
-	first int64
-	lanes [][]packed
-}
-
-type packed struct {
-	id  uint64
-	end int64
-}
-
-// NewLanePacker returns a packer that numbers lanes from first.
-func NewLanePacker(first int64) *LanePacker { return &LanePacker{first: max(first, 0)} }
-
-// Add returns the lane of the next span. It does not change ev.
-func (p *LanePacker) Add(ev *Event) int64 {
-	end := ev.TS + max(ev.Dur, 0)
-	free, home := -1, -1
-	for i, stack := range p.lanes {
-		for len(stack) > 0 && stack[len(stack)-1].end <= ev.TS {
-			// A span of no length at the start of its parent's last moment still nests.
-			if top := stack[len(stack)-1]; top.end == ev.TS && end == ev.TS && isParent(ev, top) {
-				break
-			}
-			stack = stack[:len(stack)-1]
-		}
-		p.lanes[i] = stack
-		switch {
-		case len(stack) == 0:
-			if free < 0 {
-				free = i
-			}
-		case home < 0 && isParent(ev, stack[len(stack)-1]) && end <= stack[len(stack)-1].end:
-			home = i
+// assignLanes begins and ends the spans of one process, which are in order, at
+// their times.
+func assignLanes(spans []*Event, lanes *Lanes) {
+	type ending struct {
+		at   int64
+		span int
+	}
+	open := make([]Lane, len(spans))
+	places := make(map[uint64]int)        // by id
+	ends := make([]ending, 0, len(spans)) // of spans with a length, the inner ones first
+	for i, s := range spans {
+		if s.Dur > 0 {
+			ends = append(ends, ending{s.End(), i})
 		}
 	}
-	at := home
-	if at < 0 {
-		at = free
+	slices.SortFunc(ends, func(a, b ending) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return b.span - a.span
+	})
+	for i, s := range spans {
+		above, parent := -1, Lane{}
+		if s.Parent > 0 {
+			if at, ok := places[uint64(s.Parent)]; ok && spans[at].End() >= s.End() {
+				above, parent = at, open[at]
+			}
+		}
+		last := false // a span without a length is still in a parent that ends at that moment
+		for ; len(ends) > 0 && ends[0].at <= s.TS; ends = ends[1:] {
+			if e := ends[0]; e.span == above {
+				last = true
+			} else {
+				lanes.End(open[e.span], e.at)
+			}
+		}
+		open[i], s.TID = lanes.Begin(parent, s.TS)
+		if s.Dur <= 0 {
+			lanes.End(open[i], s.TS)
+		}
+		if last {
+			lanes.End(parent, s.TS)
+		}
+		places[s.ID] = i
 	}
-	if at < 0 {
-		at = len(p.lanes)
-		p.lanes = append(p.lanes, nil)
-	}
-	p.lanes[at] = append(p.lanes[at], packed{ev.ID, end})
-	return p.first + int64(at)
 }
-
-func isParent(ev *Event, top packed) bool { return ev.Parent > 0 && uint64(ev.Parent) == top.id }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 )
 
 // childMain writes numbered events and tells on its standard output how far
-// it is: "<microseconds> <count> <count> ...".
+// it is: a line of counts.
 func childMain(path string) {
 	opts := &dftracer.Options{}
 	switch os.Getenv(modeVariable) {
@@ -67,7 +68,7 @@ func childMain(path string) {
 					dftracer.Int("n", n))
 				counts[g].Store(n)
 				if n%8 == 0 {
-					time.Sleep(5 * time.Millisecond)
+					time.Sleep(5 * time.Millisecond) // a stand-in for work
 				}
 			}
 		}()
@@ -77,15 +78,9 @@ func childMain(path string) {
 		for g := range counts {
 			line = strconv.AppendInt(append(line, ' '), counts[g].Load(), 10)
 		}
-		fmt.Printf("%d%s\n", time.Now().UnixMicro(), line)
-		time.Sleep(5 * time.Millisecond)
+		fmt.Println(string(line))
+		time.Sleep(5 * time.Millisecond) // a stand-in for work
 	}
-}
-
-// progress is one report of the child.
-type progress struct {
-	at     int64
-	counts [childWriters]int64
 }
 
 func TestKill(t *testing.T) {
@@ -101,15 +96,18 @@ func TestKill(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range kills {
 		slots <- struct{}{}
+		line := rand.IntN(300)
 		wg.Go(func() {
 			defer func() { <-slots }()
-			killOne(t, modes[i%len(modes)], time.Duration(rand.Int64N(int64(1900*time.Millisecond))))
+			killOne(t, modes[i%len(modes)], line, i%2 == 0)
 		})
 	}
 	wg.Wait()
 }
 
-func killOne(t *testing.T, mode string, after time.Duration) {
+// killOne kills a child after so many lines; kept says to wait until the file has
+// what the child had written by then, which comes there by itself.
+func killOne(t *testing.T, mode string, lines int, kept bool) {
 	dir, err := os.MkdirTemp("", "dftracer-kill")
 	if err != nil {
 		t.Error(err)
@@ -135,104 +133,102 @@ func killOne(t *testing.T, mode string, after time.Duration) {
 	if !sc.Scan() || sc.Text() != "ready" {
 		t.Errorf("child said %q", sc.Text())
 	}
-	var reports []progress
-	var killedAt int64
-	time.AfterFunc(after, func() {
-		atomic.StoreInt64(&killedAt, time.Now().UnixMicro())
-		_ = cmd.Process.Kill()
-	})
-	for sc.Scan() {
-		var p progress
-		fields := strings.Fields(sc.Text())
-		if len(fields) != 1+childWriters {
-			continue // the last line may be cut
+	var said [childWriters]int64
+	for n := 0; n <= lines && sc.Scan(); n++ {
+		for g, text := range strings.Fields(sc.Text()) {
+			said[g], _ = strconv.ParseInt(text, 10, 64)
 		}
-		p.at, _ = strconv.ParseInt(fields[0], 10, 64)
-		for g := range p.counts {
-			p.counts[g], _ = strconv.ParseInt(fields[1+g], 10, 64)
-		}
-		reports = append(reports, p)
+	}
+	if kept {
+		until.Nil(t, func() error { return has(path, said) })
+	}
+	_ = cmd.Process.Kill()
+	for sc.Scan() { // to the end
 	}
 	_ = cmd.Wait()
-	checkKilled(t, path, mode, atomic.LoadInt64(&killedAt), reports)
+	if kept {
+		if err := has(path, said); err != nil {
+			t.Errorf("mode %q, after the kill: %v", mode, err)
+		}
+	}
+	checkKilled(t, path, mode, kept)
 }
 
-// stopped is how long a child that says something every 5 ms may be silent and
-// yet have run.
-const stopped = 50 * time.Millisecond
+// has is nil when a trace has so many events of each writer.
+func has(path string, want [childWriters]int64) error {
+	counts, _, err := numbered(path)
+	for g, n := range want {
+		if err == nil && counts[g] < n {
+			err = fmt.Errorf("%d of %d events of writer %d", counts[g], n, g)
+		}
+	}
+	return err
+}
 
-// checkKilled compares the file with what the child had said a second before.
-func checkKilled(t *testing.T, path, mode string, killedAt int64, reports []progress) {
-	// Only the time counts in which the child ran: one that the machine stops
-	// writes nothing meanwhile.
-	var old progress
-	age, until := int64(0), killedAt
-	for i := len(reports) - 1; i >= 0 && old.at == 0; i-- {
-		age += max(min(until-reports[i].at, stopped.Microseconds()), 0)
-		until = reports[i].at
-		if age >= time.Second.Microseconds() {
-			old = reports[i]
-		}
+// numbered is how far each writer's events are in a trace without a gap, and how
+// many spans were closed for it.
+func numbered(path string) (counts [childWriters]int64, truncated int, err error) {
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		return counts, 0, err
 	}
-	count := func(when string) (counts [childWriters]int64, truncated int) {
-		var seen [childWriters]map[int64]bool
-		for g := range seen {
-			seen[g] = make(map[int64]bool)
-		}
-		r, err := dftracer.OpenReader(path, nil)
+	defer r.Close() //nolint:errcheck // only read
+	var seen [childWriters]map[int64]bool
+	for g := range seen {
+		seen[g] = make(map[int64]bool)
+	}
+	for ev, err := range r.All() {
 		if err != nil {
-			t.Errorf("%s: %v", when, err)
-			return counts, 0
+			return counts, 0, err
 		}
-		defer r.Close() //nolint:errcheck // only read
-		for ev, err := range r.All() {
-			if err != nil {
-				t.Errorf("%s: %v", when, err)
-				return counts, 0
-			}
-			if a, ok := ev.Arg("truncated"); ok && a.Int64() == 1 && ev.Name == "train" {
-				truncated++
-			}
-			g, ok := strings.CutPrefix(ev.Name, "step")
-			if !ok {
-				continue
-			}
-			at, _ := strconv.Atoi(g)
-			n, _ := ev.Arg("n")
-			if seen[at][n.Int64()] {
-				t.Errorf("%s: event %d of writer %d is there twice", when, n.Int64(), at)
-			}
-			seen[at][n.Int64()] = true
+		if a, ok := ev.Arg("truncated"); ok && a.Int64() == 1 && ev.Name == "train" {
+			truncated++
 		}
-		for g := range seen { // how far the writer's events are there without a gap
-			for seen[g][counts[g]+1] {
-				counts[g]++
-			}
+		g, ok := strings.CutPrefix(ev.Name, "step")
+		if !ok {
+			continue
 		}
-		if st := r.Stats(); st.Bad > 0 {
-			t.Errorf("%s, mode %q: %d bad lines, first %v", when, mode, st.Bad, st.First)
+		at, _ := strconv.Atoi(g)
+		n, _ := ev.Arg("n")
+		if seen[at][n.Int64()] {
+			return counts, 0, fmt.Errorf("event %d of writer %d is there twice", n.Int64(), at)
 		}
-		return counts, truncated
+		seen[at][n.Int64()] = true
 	}
-	before, _ := count("after the kill")
-	for g := range old.counts {
-		if before[g] < old.counts[g] {
-			t.Errorf("mode %q: writer %d had written %d events a second before the kill, the file has %d", mode, g, old.counts[g], before[g])
+	for g := range seen {
+		for seen[g][counts[g]+1] {
+			counts[g]++
 		}
+	}
+	if st := r.Stats(); st.Bad > 0 {
+		return counts, 0, fmt.Errorf("%d bad lines, first %v", st.Bad, st.First)
+	}
+	return counts, truncated, nil
+}
+
+// checkKilled recovers the trace of a child that was killed; kept says that its open
+// span is in it.
+func checkKilled(t *testing.T, path, mode string, kept bool) {
+	before, _, err := numbered(path)
+	if err != nil {
+		t.Errorf("mode %q, after the kill: %v", mode, err)
 	}
 	report, err := dftracer.Recover(path, nil)
 	if err != nil {
 		t.Errorf("recover: %v", err)
 		return
 	}
-	after, truncated := count("after recovery")
+	after, truncated, err := numbered(path)
+	if err != nil {
+		t.Errorf("mode %q, after recovery: %v", mode, err)
+	}
 	if after != before {
 		t.Errorf("recovery changed the events: %v, before %v", after, before)
 	}
 	if report.Closed != truncated {
 		t.Errorf("recovery closed %d spans, the file has %d", report.Closed, truncated)
 	}
-	if old.at != 0 && truncated != 1 {
+	if kept && truncated != 1 {
 		t.Errorf("the open span was not closed: %+v", report)
 	}
 	opts := &dftracer.ValidateOptions{}

@@ -1,10 +1,9 @@
 package dftracer
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
-	"slices"
+	"unicode/utf8"
 )
 
 // maxLine is the longest line, its line feed included, that readers take.
@@ -241,18 +240,24 @@ func appendNesting(dst []byte, level int, parent int64) []byte {
 }
 
 func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
+	start := len(dst)
 	for i := range args {
 		a := &args[i]
-		if len(a.Key) == 5 && (a.Key == "level" || a.Key == "p_idx" || a.Key == "hhash") {
-			key := userPrefix + a.Key // the format owns these three
-			for holds(args, key) {
-				key = userPrefix + key
-			}
-			dst = appendKey(dst, key)
-		} else {
-			dst = appendKey(dst, a.Key)
+		named, ok := appendKey(dst, a.Key)
+		if !ok || owned(a.Key) {
+			return e.appendDistinct(dst[:start], args)
 		}
-		dst = appendValue(dst, a, e.dialect)
+		dst = appendValue(named, a, e.dialect)
+	}
+	return dst
+}
+
+// appendDistinct is appendArgs for keys that cannot be written as they are.
+func (e *encoder) appendDistinct(dst []byte, args []Arg) []byte {
+	args = distinct(args)
+	for i := range args {
+		dst, _ = appendKey(dst, args[i].Key)
+		dst = appendValue(dst, &args[i], e.dialect)
 	}
 	return dst
 }
@@ -272,13 +277,14 @@ func appendValue(dst []byte, a *Arg, d Dialect) []byte {
 	return a.AppendJSON(dst, d)
 }
 
-// appendKey appends a comma and the start of a member.
-func appendKey(dst []byte, key string) []byte {
+// appendKey appends a comma and the start of a member. ok is false where the key
+// was no UTF-8 and had to be repaired.
+func appendKey(dst []byte, key string) (named []byte, ok bool) {
 	n := len(dst)
 	if cap(dst)-n < len(key)+12 || len(key) > 32 {
 		dst = append(dst, ',', '"')
 		dst = appendEscaped(dst, key)
-		return distinctKey(append(dst, '"', ':'), n)
+		return append(dst, '"', ':'), utf8.ValidString(key)
 	}
 	// Eight bytes at a time without a call: keys are short.
 	b := dst[n : n+len(key)+12]
@@ -295,24 +301,10 @@ func appendKey(dst []byte, key string) []byte {
 	for ; i < len(key); i++ {
 		if !plain[key[i]] {
 			dst = escapeFrom(dst[:n+2], key, i)
-			return distinctKey(append(dst, '"', ':'), n)
+			return append(dst, '"', ':'), utf8.ValidString(key)
 		}
 		b[i+2] = key[i]
 	}
 	b[i+2], b[i+3] = '"', ':'
-	return dst[:n+len(key)+4]
-}
-
-// distinctKey renames the argument that begins at dst[n:] if the line has one of
-// that name: two keys may be equal once they are repaired.
-func distinctKey(dst []byte, n int) []byte {
-	if !bytes.Contains(dst[n:], []byte("\uFFFD")) {
-		return dst
-	}
-	_, args, _ := bytes.Cut(dst[bytes.LastIndexByte(dst[:n], '\n')+1:n], []byte(`,"args":{`))
-	for len(args) > 0 && bytes.Contains(args, dst[n:]) {
-		dst = slices.Insert(dst, n+2, []byte(userPrefix)...)
-		args = dst[n-len(args) : n]
-	}
-	return dst
+	return dst[:n+len(key)+4], true
 }

@@ -89,7 +89,8 @@ type Event struct {
 	PID int64
 	// TID is the lane: see Lanes. It must not be negative.
 	TID int64
-	// TS is wall-clock microseconds since the Unix epoch; Dur is microseconds, not negative.
+	// TS is wall-clock microseconds since the Unix epoch; Dur is microseconds. Below
+	// zero, as a reader gives it of a damaged trace, it is written as zero.
 	TS, Dur int64
 	// Level is the depth of nesting, 1 for a root; zero means unknown and is not written.
 	Level int

@@ -120,6 +120,11 @@ func (f *framer) block(last bool) outfile.Block {
 			_ = f.zip.Close()
 			b.Data = f.packed.Bytes()
 		}
+	case f.w.opts.Pool != nil:
+		f.packed.Reset()
+		f.w.opts.Pool.pack(&f.packed, levelFast, f.text)
+		f.pump.members.Add(1)
+		b.Data = f.packed.Bytes()
 	default:
 		// A member of its own. That is rare, so nothing is kept for the next.
 		f.packed.Reset()

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -62,13 +63,13 @@ const argWritten = "written_ts"
 func (o *Options) identity() []Arg {
 	var args []Arg
 	if o.Attempt != nil {
-		args = append(args, Int("attempt", int64(*o.Attempt)))
+		args = append(args, Int(identity.Word(identity.Attempt, identity.Start), int64(*o.Attempt)))
 	}
 	if o.JobID != "" {
-		args = append(args, String("job_id", o.JobID))
+		args = append(args, String(identity.Word(identity.Job, identity.Start), o.JobID))
 	}
 	if o.SessionTag != "" {
-		args = append(args, String("session_tag", o.SessionTag))
+		args = append(args, String(identity.Word(identity.Session, identity.Start), o.SessionTag))
 	}
 	return args
 }

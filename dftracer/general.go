@@ -37,7 +37,7 @@ func (p *parser) general(line []byte, ev *Event) error {
 		case "ts":
 			ev.TS = max(a.Int64(), 0)
 		case "dur":
-			ev.Dur = max(a.Int64(), 0)
+			ev.Dur = a.Int64()
 		case "type":
 			ev.Type = Type(min(a.Uint64(), math.MaxUint8))
 		case "ph":

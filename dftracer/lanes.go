@@ -5,6 +5,11 @@ import (
 	"sync"
 )
 
+// LaneDistance is what a writer adds to the id of a thread for each further lane
+// that its overlapping spans need: thread ids of Linux end there. The writer of
+// Python's rings does.
+const LaneDistance = 1 << 22
+
 // Lanes gives every open span a lane, the tid of its record, such that spans
 // on one lane nest: a span goes to its parent's lane when the parent is the
 // innermost open span there, otherwise to the lowest lane on which nothing is
@@ -18,6 +23,7 @@ type Lanes struct {
 	mu    sync.Mutex // taken before any row's lock
 	rows  []*row
 	free  []uint64      // bit i: nothing is open on row i
+	taken int           // how many of the first of these have no bit
 	moved map[Lane]*row // spans that are no longer on the row of their handle
 }
 
@@ -191,7 +197,11 @@ func (l *Lanes) move(spans []openSpan) {
 // takeFree returns the lowest row on which nothing is open and everything
 // ended by start, or a new one. It is no longer free.
 func (l *Lanes) takeFree(start int64) *row {
-	for w, set := range l.free {
+	for w := l.taken; w < len(l.free); w++ {
+		set := l.free[w]
+		if set == 0 && w == l.taken {
+			l.taken++
+		}
 		for set != 0 {
 			b := bits.TrailingZeros64(set)
 			set &^= 1 << b
@@ -210,7 +220,10 @@ func (l *Lanes) takeFree(start int64) *row {
 	return r
 }
 
-func (l *Lanes) release(r *row) { l.free[r.index/64] |= 1 << (r.index % 64) }
+func (l *Lanes) release(r *row) {
+	l.free[r.index/64] |= 1 << (r.index % 64)
+	l.taken = min(l.taken, r.index/64)
+}
 
 func (r *row) push(start int64) Lane {
 	r.seq++

@@ -3,6 +3,8 @@ package dftracer
 import (
 	"strconv"
 	"sync"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // maxNames bounds the memory for names already written. When it is full the
@@ -94,7 +96,7 @@ func (w *Writer) nameHash(kind, s string) Hash {
 // SetRank writes the PR record of the process's rank and its display name.
 func (w *Writer) SetRank(rank int) {
 	text := strconv.Itoa(rank)
-	w.fact(meta(NameProcess, "rank", String("", text)))
+	w.fact(meta(NameProcess, identity.Word(identity.Rank, identity.Record), String("", text)))
 	w.fact(meta(NameProcessName, "Rank "+text, String("", NameProcessName)))
 }
 

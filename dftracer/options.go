@@ -60,14 +60,14 @@ const (
 const (
 	LevelAdaptive        = 0
 	DefaultMemberSize    = 1 << 20
-	DefaultFlushInterval = time.Second
+	DefaultFlushInterval = 500 * time.Millisecond
 	DefaultHeartbeat     = 10 * time.Second
 	DefaultStallMemory   = outfile.DefaultHold
 	DefaultStallWait     = outfile.DefaultWait
 )
 
 // Options configures a Writer. The zero value, and nil, mean V2 with metadata
-// in gzip members of about 1 MiB of text, nothing older than a second.
+// in gzip members of about 1 MiB of text, or what there is every half a second.
 // The Writer copies it.
 type Options struct {
 	// Dialect is the generation to write.
@@ -89,9 +89,11 @@ type Options struct {
 	Compression Compression
 	Level       int
 	MemberSize  int
-	// FlushInterval bounds the age of a line that is not in the file yet;
-	// 0 means DefaultFlushInterval.
+	// FlushInterval is how often what there is goes to the file, as a gzip member
+	// of its own; 0 means DefaultFlushInterval.
 	FlushInterval time.Duration
+	// Pool makes the Writer one of many that share their memory.
+	Pool *Pool
 	// Sync says when the file is forced to the disk.
 	Sync SyncPolicy
 	// RotateSize, when positive, makes the Writer continue in a new file

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // idSet is a set of ids, which are nearly always dense.
@@ -83,17 +85,7 @@ func (s *traceState) unfinished() []Event {
 			PID: a.pid, TS: a.from, Dur: a.to - a.from, Level: a.level, Parent: NoParent, Args: []Arg{Int("truncated", 1)}})
 	}
 	slices.SortFunc(all, func(a, b Event) int { return cmp.Or(cmp.Compare(a.TS, b.TS), cmp.Compare(a.ID, b.ID)) })
-	var ends []int64 // of the lanes
-	for i := range all {
-		ev := &all[i]
-		at := slices.IndexFunc(ends, func(end int64) bool { return end <= ev.TS })
-		if at < 0 {
-			at = len(ends)
-			ends = append(ends, 0)
-		}
-		ends[at] = ev.End()
-		ev.TID = s.topTID + 2 + int64(at) // the next one is that of crossed spans
-	}
+	AssignLanes(all, s.topTID+2) // the one before is that of crossed spans
 	return all
 }
 
@@ -109,7 +101,7 @@ func (s *traceState) missingHeads() []Event {
 	if len(s.heads) != s.lines || slices.Contains(s.heads, NameStart) {
 		return nil
 	}
-	want := []Event{meta(NameHostHash, "unknown", HashArg("", s.dialect.Hash("unknown"))),
+	want := []Event{meta(NameHostHash, identity.UnknownHost, HashArg("", s.dialect.Hash(identity.UnknownHost))),
 		meta(NameThreadName, strconv.FormatInt(s.pid, 10), String("", NameThreadName))}
 	if s.dialect == V22 {
 		want = append(want, meta(NameCustom, "time_metric", String("", "US")))

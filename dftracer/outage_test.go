@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -235,35 +236,40 @@ func (s *slow) Write(p []byte) (int, error) {
 }
 
 func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
-	s := &slow{gate: make(chan struct{})}
-	w, err := dftracer.NewWriter(s, &dftracer.Options{Compression: dftracer.CompressNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.stalled.Store(true)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		emit(w, 40000) // about 6 MB, more than all buffers
-	}()
-	select {
-	case <-done:
-		t.Error("the writer took everything although the disk took nothing")
-	case <-time.After(300 * time.Millisecond):
-	}
-	if n := w.Stats().Buffered; n > 4<<20 {
-		t.Errorf("%d bytes are buffered", n)
-	}
-	close(s.gate)
-	<-done
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
-	report, err := dftracer.Validate(bytes.NewReader(s.bytes()), nil)
-	if err != nil || !report.OK() || report.Counts["compute/step/X"] != 40000 {
-		t.Errorf("%v %v, %d events", err, report.Err(), report.Counts["compute/step/X"])
-	}
-	if st := w.Stats(); st.Blocked < 100*time.Millisecond || st.Lost > 0 {
-		t.Errorf("%+v", st)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{gate: make(chan struct{})}
+		w, err := dftracer.NewWriter(s, &dftracer.Options{Compression: dftracer.CompressNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.stalled.Store(true)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			emit(w, 40000) // about 6 MB, more than all buffers
+		}()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("the writer took everything although the disk took nothing")
+		default:
+		}
+		if n := w.Stats().Buffered; n > 4<<20 {
+			t.Errorf("%d bytes are buffered", n)
+		}
+		const held = 100 * time.Millisecond // less than what a stall is
+		time.Sleep(held)
+		close(s.gate)
+		<-done
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		report, err := dftracer.Validate(bytes.NewReader(s.bytes()), nil)
+		if err != nil || !report.OK() || report.Counts["compute/step/X"] != 40000 {
+			t.Errorf("%v %v, %d events", err, report.Err(), report.Counts["compute/step/X"])
+		}
+		if st := w.Stats(); st.Blocked != held || st.Lost > 0 {
+			t.Errorf("%+v", st)
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // pieces cuts the file and passes the parts on until emit returns false.
@@ -16,7 +18,7 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if n < len(head) || head[0] != 0x1f || head[1] != 0x8b {
+	if n < len(head) || !infile.IsGzip(head[:]) {
 		for off := int64(0); off < s.size; off += pieceSize {
 			if !emit(&piece{off: off, end: min(off+pieceSize, s.size)}) {
 				break

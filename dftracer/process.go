@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // Process says who a trace is about. Every empty field is filled in from the
@@ -25,7 +27,7 @@ func (p Process) withDefaults() Process {
 		p.PPID = os.Getppid()
 	}
 	if p.Host == "" {
-		p.Host = hostName()
+		p.Host = identity.HostName()
 	}
 	if p.Command == "" {
 		p.Command = arguments()[0]
@@ -38,12 +40,4 @@ func (p Process) withDefaults() Process {
 		p.Dir, _ = os.Getwd()
 	}
 	return p
-}
-
-func hostName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		return "localhost"
-	}
-	return host
 }

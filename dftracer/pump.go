@@ -35,8 +35,10 @@ const (
 	levelFast  = 1
 	// backlog is how many waiting jobs mean that the pump does not keep up.
 	backlog = 3
-	// maxPacked is the largest buffer that is kept for the next member.
+	// maxPacked is the largest buffer that is kept for the next member, and
+	// maxKept that of a Writer that is one of many.
 	maxPacked = 4 << 20
+	maxKept   = 64 << 10
 )
 
 // pump is the goroutine between buffers and sink: it makes gzip members.
@@ -50,16 +52,18 @@ type pump struct {
 	fast   *gzip.Writer
 	small  *gzip.Writer
 	packed bytes.Buffer
+	text   []byte                               // of the open member, where the compressor is lent for its end alone
 	member struct{ bytes, lines, metadata int } // put into the open member so far
 
 	bytes   atomic.Uint64 // of text
 	waiting atomic.Int64  // lines in the open member
+	pending atomic.Int64  // bytes of text
 	members atomic.Uint64
 }
 
 func newPump(w *Writer, sink func(outfile.Options) (*outfile.Sink, error), buffers int) (*pump, error) {
 	p := &pump{w: w, jobs: make(chan job, buffers+16)}
-	if w.opts.Compression == CompressMembers {
+	if w.opts.Compression == CompressMembers && w.opts.Pool == nil {
 		small, fast := w.opts.Level, w.opts.Level
 		if w.opts.Level == LevelAdaptive {
 			small, fast = levelSmall, levelFast
@@ -131,19 +135,25 @@ func (p *pump) feed(text []byte, lines int, isMeta bool) {
 		metadata = lines
 	}
 	p.bytes.Add(uint64(len(text)))
-	if p.zip == nil {
+	pooled := p.pooled()
+	if p.zip == nil && !pooled {
 		p.sink.Put(text, lines, metadata)
 		return
 	}
 	hurry := len(p.jobs) >= backlog
-	if p.member.bytes == 0 {
-		p.zip = p.small
-		if hurry {
-			p.zip = p.fast
+	if pooled {
+		p.text = append(p.text, text...)
+		p.pending.Store(int64(len(p.text)))
+	} else {
+		if p.member.bytes == 0 {
+			p.zip = p.small
+			if hurry {
+				p.zip = p.fast
+			}
+			p.zip.Reset(&p.packed)
 		}
-		p.zip.Reset(&p.packed)
+		_, _ = p.zip.Write(text) // into memory
 	}
-	_, _ = p.zip.Write(text) // into memory
 	p.member.bytes += len(text)
 	p.member.lines += lines
 	p.member.metadata += metadata
@@ -159,14 +169,42 @@ func (p *pump) endMember() {
 	if m.bytes == 0 {
 		return
 	}
-	_ = p.zip.Close()
+	if p.pooled() {
+		p.w.opts.Pool.pack(&p.packed, p.level(), p.text)
+		if spare(cap(p.text), len(p.text)) {
+			p.text = nil
+		}
+		p.text = p.text[:0]
+		p.pending.Store(0)
+	} else {
+		_ = p.zip.Close()
+	}
 	p.sink.Put(p.packed.Bytes(), m.lines, m.metadata)
 	p.members.Add(1)
 	p.member.bytes, p.member.lines, p.member.metadata = 0, 0, 0
 	p.waiting.Store(0)
-	if p.packed.Cap() > maxPacked {
+	if p.packed.Cap() > maxPacked || p.pooled() && spare(p.packed.Cap(), p.packed.Len()) {
 		p.packed = bytes.Buffer{}
 		return
 	}
 	p.packed.Reset()
+}
+
+// spare reports whether a buffer is larger than its Writer, one of many, needs now.
+func spare(size, used int) bool { return size > maxKept && size > 4*used }
+
+// pooled reports whether the compressor is lent.
+func (p *pump) pooled() bool {
+	return p.w.opts.Pool != nil && p.w.opts.Compression == CompressMembers
+}
+
+// level is that of a member whose compressor is lent.
+func (p *pump) level() int {
+	switch {
+	case p.w.opts.Level != LevelAdaptive:
+		return p.w.opts.Level
+	case len(p.jobs) >= backlog:
+		return levelFast
+	}
+	return levelSmall
 }

@@ -9,8 +9,7 @@ import (
 	"iter"
 	"os"
 
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // LineError says why a line of a trace was skipped.
@@ -75,7 +74,7 @@ func (s *ReadStats) bad(e LineError) {
 // with the next one. It is not safe for concurrent use.
 type Reader struct {
 	opts   ReaderOptions
-	lines  lineSource
+	lines  infile.Lines
 	parser parser
 	event  Event
 	hashes Hashes
@@ -104,29 +103,12 @@ func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	if opts != nil {
 		rd.opts = *opts
 	}
-	text, err := decompress(r)
+	text, err := infile.Text(bufio.NewReaderSize(r, 256<<10))
 	if err != nil {
 		return nil, err
 	}
-	rd.lines.r, rd.lines.stop = text, rd.opts.Stop
+	rd.lines.Reset(text, rd.opts.Stop)
 	return rd, nil
-}
-
-// decompress returns r itself or, when it starts like gzip, the text in it.
-func decompress(r io.Reader) (io.Reader, error) {
-	br := bufio.NewReaderSize(r, 256<<10)
-	magic, err := br.Peek(2)
-	if len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		return br, nil
-	}
-	z, err := gzip.NewReader(br)
-	if err != nil {
-		return nil, err
-	}
-	return z, nil
 }
 
 // Next returns the next event, or io.EOF at the end. The event and its Args
@@ -134,15 +116,15 @@ func decompress(r io.Reader) (io.Reader, error) {
 // an error, see Stats; any other failure to read is.
 func (r *Reader) Next() (*Event, error) {
 	for r.err == nil {
-		line, err := r.lines.next()
-		if errors.Is(err, errLongLine) {
+		line, err := r.lines.Next()
+		if errors.Is(err, infile.ErrLongLine) {
 			r.stats.Lines++
 			r.bad(err)
 			continue
 		}
 		if err != nil {
 			r.err = r.stats.end(err)
-			if r.takeRest(r.lines.rest()) {
+			if r.takeRest() {
 				return &r.event, nil
 			}
 			break
@@ -156,11 +138,10 @@ func (r *Reader) Next() (*Event, error) {
 
 // end translates what ended the text: a torn stream is as good as an end.
 func (s *ReadStats) end(err error) error {
-	var corrupt flate.CorruptInputError
 	switch {
 	case errors.Is(err, io.EOF):
 		return io.EOF
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+	case infile.Torn(err):
 		s.Torn, s.Cause = true, err
 		return io.EOF
 	}
@@ -169,7 +150,12 @@ func (s *ReadStats) end(err error) error {
 
 // takeRest looks at what follows the last line feed. It counts when it is a
 // whole record; otherwise the trace was cut inside it.
-func (r *Reader) takeRest(line []byte) bool {
+func (r *Reader) takeRest() bool {
+	line, err := r.lines.Rest()
+	if err != nil {
+		r.stats.Lines++
+		r.bad(err)
+	}
 	line = trimLine(line)
 	if len(line) == 0 {
 		return false

@@ -16,6 +16,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // describe is an event as comparable text.
@@ -74,7 +76,7 @@ func TestReaderSkipsBadLines(t *testing.T) {
 		``,
 		`{"name":"c","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"B"}`,
 		`null`,
-		strings.Repeat("x", 17<<20),
+		strings.Repeat("x", infile.MaxLine+1),
 		`{"name":"d","cat":"c","pid":1,"tid":1,"ts":01,"dur":1,"ph":"X"}`,
 		`{"name":"e","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"C"}`,
 		"]"}, "\n")
@@ -330,15 +332,22 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte(`{"ph":"X","args":{"a":-0,"b":1e400,"c":[1],"d":"\ud800"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rd, err := dftracer.NewReader(bytes.NewReader(data), nil)
-		if err != nil {
-			return
+		text := len(data) // and what it inflates to
+		if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+			n, _ := io.Copy(io.Discard, z)
+			text += int(n)
 		}
-		for _, err := range rd.All() {
+		growth.Work(t, text, 256, func() {
+			rd, err := dftracer.NewReader(bytes.NewReader(data), nil)
 			if err != nil {
-				t.Fatal(err)
+				return
 			}
-		}
-		_, _ = dftracer.Validate(bytes.NewReader(data), nil)
+			for _, err := range rd.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		growth.Work(t, text+4096, 512, func() { _, _ = dftracer.Validate(bytes.NewReader(data), nil) })
 	})
 }

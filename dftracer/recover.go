@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -21,8 +22,12 @@ var ErrInUse = errors.New("a process is writing this file; wait for its end")
 
 // RecoverOptions configures Recover. The zero value, and nil, are ready for use.
 type RecoverOptions struct {
-	// Output is where the repaired trace goes; "" replaces the file itself.
+	// Output is where the repaired trace goes; "" replaces the file itself, which
+	// keeps its owner and its permissions.
 	Output string
+	// Force replaces a regular file that is at Output. Without it, what is there is
+	// an error that matches fs.ErrExist.
+	Force bool
 	// OnBad is called for every line that is no valid record. Such lines are
 	// kept in members that are whole and left out where text is written anew.
 	OnBad func(*LineError)
@@ -76,16 +81,17 @@ type recovery struct {
 	size    int64
 	changed time.Time
 	out     *bufio.Writer
-	sink    tally    // below out
-	temp    *os.File // below sink
-	endAt   int64    // where the part with the end event begins in it
+	sink    tally          // below out
+	temp    *outfile.Draft // below sink
+	endAt   int64          // where the part with the end event begins in it
 	gzip    bool
 	state   traceState
 	parser  parser
 	event   Event
 	members members
-	buf     []byte
+	lines   infile.Lines
 	line    int
+	unended bool // the last line has no line feed
 	report  RecoverReport
 }
 
@@ -96,18 +102,25 @@ func (r *recovery) run() (RecoverReport, error) {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	r.f, r.size, r.changed = f, info.Size(), info.ModTime()
-	target := r.opts.Output
-	if target == "" {
+	target, ours := r.opts.Output, outfile.Proof(nil)
+	switch {
+	case target == "":
 		// A link stays what it is, and its file is replaced.
 		if target, err = filepath.EvalSymlinks(r.path); err != nil {
 			return r.report, err
 		}
+		ours = outfile.Same(f)
+	case r.opts.Force:
+		ours = func(*os.File) error { return nil }
 	}
-	temp, err := outfile.Temp(target, info.Mode().Perm())
+	if err := outfile.Check(target, ours); err != nil {
+		return r.report, err
+	}
+	temp, err := outfile.Begin(target, info.Mode().Perm())
 	if err != nil {
 		return r.report, err
 	}
-	defer os.Remove(temp.Name()) //nolint:errcheck // gone after the rename
+	defer temp.Discard()
 	r.temp, r.sink.w = temp, temp
 	r.out = bufio.NewWriterSize(&r.sink, 256<<10)
 	err = r.repair()
@@ -117,11 +130,15 @@ func (r *recovery) run() (RecoverReport, error) {
 	if err == nil {
 		err = temp.Sync()
 	}
-	err = errors.Join(err, temp.Close())
 	if err != nil || r.report.Clean && r.opts.Output == "" {
 		return r.report, err
 	}
-	return r.report, os.Rename(temp.Name(), target)
+	if r.opts.Output == "" {
+		if err := temp.Keep(f); err != nil {
+			return r.report, fmt.Errorf("%w; write the repaired trace to another file", err)
+		}
+	}
+	return r.report, temp.Publish(ours)
 }
 
 // openLocked opens a file that nobody writes, and says how it is since it is
@@ -162,7 +179,7 @@ func (r *recovery) repair() error {
 	if _, err := r.f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	r.gzip = magic == [2]byte{0x1f, 0x8b}
+	r.gzip = infile.IsGzip(magic[:])
 	var err error
 	if r.gzip {
 		err = r.mendMembers()
@@ -299,39 +316,41 @@ func (r *recovery) readMember(off int64, w io.Writer) (int64, error) {
 	if err := m.next(); err != nil {
 		return 0, err
 	}
-	src := lineSource{r: m, buf: r.buf, stop: r.opts.Stop}
-	err := r.readLines(&src, w)
-	r.buf = src.buf
+	r.lines.Reset(m, r.opts.Stop)
+	err := r.readLines(&r.lines, w)
 	if errors.Is(err, io.EOF) {
 		return m.consumed(), nil
 	}
 	return 0, err
 }
 
-// readLines notes lines until the source ends, and returns why it did.
-func (r *recovery) readLines(src *lineSource, w io.Writer) error {
+// readLines notes lines until the source ends, and returns why it did. What it
+// writes to w ends with a line feed, but for a closing bracket that had none.
+func (r *recovery) readLines(src *infile.Lines, w io.Writer) error {
 	for {
-		line, err := src.next()
-		if errors.Is(err, errLongLine) {
+		line, err := src.Next()
+		if errors.Is(err, infile.ErrLongLine) {
 			r.bad(err)
 			continue
 		}
-		if err != nil {
-			if rest := src.rest(); len(trimLine(rest)) > 0 {
-				if r.note(rest) && w != nil {
-					_, werr := w.Write(append(rest[:len(rest):len(rest)], '\n'))
-					err = errors.Join(err, werr)
-				}
-			} else if r.note(rest) && w != nil { // a closing bracket
-				_, werr := w.Write(rest)
-				err = errors.Join(err, werr)
+		last := err != nil
+		if last {
+			line = r.rest(src)
+		}
+		keep := r.note(line)
+		if w == nil { // the member is kept as it is
+			r.unended = last && len(line) > 0 || r.unended && last
+		} else if keep {
+			r.unended = last && len(trimLine(line)) == 0
+			text := line
+			if !r.unended {
+				text = append(line[:len(line):len(line)], '\n')
 			}
-			return err
+			if _, werr := w.Write(text); werr != nil {
+				return errors.Join(err, werr)
+			}
 		}
-		if !r.note(line) || w == nil {
-			continue
-		}
-		if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+		if last {
 			return err
 		}
 	}
@@ -361,18 +380,19 @@ func (r *recovery) bad(err error) {
 
 // mendPlain copies the file up to its last whole line.
 func (r *recovery) mendPlain() error {
-	at := int64(0)
-	src := lineSource{r: io.NewSectionReader(r.f, 0, r.size), stop: r.opts.Stop}
+	src := &r.lines
+	src.Reset(io.NewSectionReader(r.f, 0, r.size), r.opts.Stop)
 	for {
-		line, err := src.next()
-		if errors.Is(err, errLongLine) {
+		at := src.At()
+		line, err := src.Next()
+		if errors.Is(err, infile.ErrLongLine) {
 			r.bad(err)
 			continue
 		}
 		if err != nil {
-			rest := slices.Clone(src.rest())
+			rest := slices.Clone(r.rest(src))
 			if r.note(rest) {
-				if string(rest) != "]" {
+				if r.unended = string(rest) == "]"; !r.unended { // as complete traces end
 					rest = append(rest, '\n')
 				}
 				_, _ = r.out.Write(rest)
@@ -392,8 +412,16 @@ func (r *recovery) mendPlain() error {
 		} else {
 			r.cut(at, int64(len(line))+1)
 		}
-		at += int64(len(line)) + 1
 	}
+}
+
+// rest is what follows the last line feed, if it is not too long.
+func (r *recovery) rest(src *infile.Lines) []byte {
+	rest, err := src.Rest()
+	if err != nil {
+		r.bad(err)
+	}
+	return rest
 }
 
 // cut counts bytes of plain text that are given up.
@@ -447,5 +475,8 @@ func (r *recovery) finishInto(l *lazyWriter) error {
 func (r *recovery) closing() []byte {
 	text, closed, unfinished := r.state.closing()
 	r.report.Closed, r.report.Unfinished = closed, unfinished
+	if r.unended && len(text) > 0 {
+		text = append([]byte{'\n'}, text...)
+	}
 	return text
 }

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
@@ -87,6 +90,32 @@ func TestRecoverAnyCut(t *testing.T) {
 		}
 		if whole == 0 || whole > 300 {
 			t.Errorf("%s: what is cut before byte %d is not recovered", name, whole)
+		}
+	}
+}
+
+// TestRecoverTornInALine: whatever stands after the last line feed of a member that
+// was never finished, the repaired trace has no empty line.
+func TestRecoverTornInALine(t *testing.T) {
+	z, err := gzip.NewReader(bytes.NewReader(tornTrace(t, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := io.ReadAll(z)
+	lines = lines[:bytes.LastIndexByte(lines, '\n')+1]
+	for _, tail := range []string{"", "{", `{"na`, ",", " ", "\r", "}"} {
+		var torn bytes.Buffer
+		w := gzip.NewWriter(&torn)
+		_, _ = w.Write(lines)
+		_, _ = w.Write([]byte(tail))
+		_ = w.Flush() // and never closed
+		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+		writeFile(t, path, torn.String())
+		if _, err := dftracer.Recover(path, nil); err != nil {
+			t.Errorf("%q: %v", tail, err)
+		}
+		if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() {
+			t.Errorf("%q: %v %v", tail, err, r.Err())
 		}
 	}
 }
@@ -242,4 +271,30 @@ func allocatedBy(f func()) uint64 {
 	f()
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
+}
+
+// What is at the output is replaced when that is asked for, and only a file.
+func TestRecoverOutput(t *testing.T) {
+	dir := t.TempDir()
+	path, out, link := filepath.Join(dir, "trace.pfw.gz"), filepath.Join(dir, "out.pfw.gz"), filepath.Join(dir, "link.pfw.gz")
+	writeFile(t, path, string(tornTrace(t, nil)))
+	writeFile(t, out, "precious")
+	if err := os.Symlink(out, link); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		to    string
+		force bool
+		ok    bool
+	}{{out, false, false}, {link, false, false}, {link, true, false}, {os.DevNull, true, false}, {dir, true, false}, {out, true, true}} {
+		_, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: c.to, Force: c.force})
+		if (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		text, readErr := os.ReadFile(out)
+		if readErr != nil || (string(text) == "precious") == c.ok {
+			t.Errorf("%+v: %.20q, %v", c, text, readErr)
+		}
+	}
+	dftest.Check(t, out)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // Scan reads a trace file with several goroutines, each taking a gzip member
@@ -61,7 +63,7 @@ type scan struct {
 	stats  ReadStats
 
 	join Reader // parses the lines that lie across pieces
-	tail []byte // text before the next piece that has no line feed yet
+	tail part   // text before the next piece that has no line feed yet
 	last int64  // where the last gzip member begins; -1 in plain text
 
 	ended bool // fn returned an error and is not called again
@@ -76,11 +78,32 @@ type piece struct {
 
 	batches chan *batch // ordered: events on their way to the caller
 	done    chan struct{}
-	first   []byte // text up to the first line feed: it may continue a line
-	tail    []byte // text after the last one
-	whole   bool   // a line feed was seen
+	first   part // text up to the first line feed: it may continue a line
+	tail    part // text after the last one
+	whole   bool // a line feed was seen
 	stats   ReadStats
 	err     error
+}
+
+// part is a part of a line.
+type part struct {
+	text []byte
+	long bool // it is too long, and not kept
+}
+
+// add adds what follows, or why there is nothing.
+func (p *part) add(text []byte, err error) {
+	if p.long = p.long || err != nil || len(p.text)+len(text) > infile.MaxLine; p.long {
+		p.text = nil
+		return
+	}
+	p.text = append(p.text, text...)
+}
+
+func (p *part) join(o part) {
+	if p.add(o.text, nil); o.long {
+		*p = o
+	}
 }
 
 // batch holds copies of events for the ordered scan.
@@ -164,20 +187,20 @@ func (s *scan) work(p *piece, rd *Reader, m *members) {
 		return
 	}
 	rd.opts = ReaderOptions{NoHashes: true}
-	rd.lines = lineSource{r: src, buf: rd.lines.buf, stop: s.opts.Stop}
+	rd.lines.Reset(src, s.opts.Stop)
 	rd.stats = ReadStats{}
 	slow := rd.parser.slow
-	out := &batch{}
+	out := newBatch()
 	var end error
 	for {
-		line, err := rd.lines.next()
-		if err != nil && !errors.Is(err, errLongLine) {
+		line, err := rd.lines.Next()
+		if err != nil && !errors.Is(err, infile.ErrLongLine) {
 			end = err
 			break
 		}
 		if !p.whole {
 			p.whole = true
-			p.first = append([]byte(nil), line...)
+			p.first.add(line, err)
 			continue
 		}
 		if err != nil {
@@ -200,16 +223,16 @@ func (s *scan) work(p *piece, rd *Reader, m *members) {
 			if !s.send(p, out) {
 				break
 			}
-			out = &batch{}
+			out = newBatch()
 		}
 		if rd.stats.Events%batchEvents == 0 && s.cancelled() {
 			break
 		}
 	}
-	if len(out.events) > 0 {
-		s.send(p, out)
+	if len(out.events) == 0 || !s.send(p, out) {
+		out.free()
 	}
-	p.tail = append([]byte(nil), rd.lines.rest()...)
+	p.tail.add(rd.lines.Rest())
 	p.stats = rd.stats
 	p.stats.Slow = rd.parser.slow - slow
 	if end != nil {
@@ -237,11 +260,23 @@ func (s *scan) send(p *piece, b *batch) bool {
 	}
 }
 
-func (b *batch) add(ev *Event) {
-	if b.events == nil {
-		b.events = make([]Event, 0, batchEvents)
-		b.args = make([]Arg, 0, 4*batchEvents)
+var batches = sync.Pool{New: func() any {
+	return &batch{events: make([]Event, 0, batchEvents), args: make([]Arg, 0, 4*batchEvents)}
+}}
+
+func newBatch() *batch { return batches.Get().(*batch) }
+
+// free gives the memory of a batch to another.
+func (b *batch) free() {
+	clear(b.events)
+	clear(b.args)
+	b.events, b.args = b.events[:0], b.args[:0]
+	if cap(b.args) <= 64*batchEvents {
+		batches.Put(b)
 	}
+}
+
+func (b *batch) add(ev *Event) {
 	n := len(b.args)
 	b.args = append(b.args, ev.Args...)
 	b.events = append(b.events, *ev)
@@ -266,6 +301,7 @@ func (s *scan) collect(p *piece) error {
 					failed = s.fn(&b.events[i])
 				}
 			}
+			b.free()
 			if failed != nil {
 				s.ended = true
 				s.cancel()
@@ -291,15 +327,22 @@ func (s *scan) joinFirst(p *piece) error {
 	if !p.whole || s.ended {
 		return nil
 	}
-	line := append(s.tail, p.first...)
-	s.tail = nil
+	s.tail.join(p.first)
+	line := s.tail
+	s.tail = part{}
 	return s.single(line, s.stats.Lines+1)
 }
 
-func (s *scan) single(line []byte, number int) error {
+func (s *scan) single(line part, number int) error {
 	s.join.opts = ReaderOptions{NoHashes: true, OnBad: s.opts.OnBad}
 	s.join.stats = ReadStats{Lines: number - 1, Dialect: s.stats.Dialect}
-	ok := s.join.take(line)
+	ok := false
+	if line.long {
+		s.join.stats.Lines++
+		s.join.bad(infile.ErrLongLine)
+	} else {
+		ok = s.join.take(line.text)
+	}
 	st := &s.join.stats
 	s.stats.Lines++
 	s.stats.Bytes += st.Bytes
@@ -337,12 +380,12 @@ func (s *scan) add(p *piece) {
 	}
 	if p.stats.Torn {
 		s.torn(p.off, p.stats.Cause)
-		p.tail, s.tail = nil, nil // half a line
+		p.tail, s.tail = part{}, part{} // half a line
 	}
 	if p.stats.Events > 0 {
 		s.stats.Dialect = p.stats.Dialect
 	}
-	s.tail = append(s.tail, p.tail...)
+	s.tail.join(p.tail)
 }
 
 func (s *scan) torn(at int64, cause error) {
@@ -354,17 +397,17 @@ func (s *scan) torn(at int64, cause error) {
 
 // finishTail looks at what follows the last line feed of the file.
 func (s *scan) finishTail() error {
-	line := trimLine(s.tail)
-	if len(line) == 0 {
+	line := trimLine(s.tail.text)
+	if len(line) == 0 && !s.tail.long {
 		return nil
 	}
-	if s.join.parser.parse(line, &s.join.event) != nil {
-		at := s.size - int64(len(s.tail))
+	if !s.tail.long && s.join.parser.parse(line, &s.join.event) != nil {
+		at := s.size - int64(len(s.tail.text))
 		if s.last >= 0 {
 			at = s.last
 		}
 		s.torn(at, nil)
 		return nil
 	}
-	return s.single(line, s.stats.Lines+1)
+	return s.single(s.tail, s.stats.Lines+1)
 }

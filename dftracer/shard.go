@@ -12,18 +12,25 @@ const (
 	blockSize = 128 << 10
 	// blockSlack lets the last line of a buffer end without a new allocation.
 	blockSlack = 32 << 10
+	// pooledSize is blockSize of a Writer that is one of many.
+	pooledSize = 32 << 10
 	// spareBlocks is how many buffers can wait for the disk.
 	spareBlocks = 12
 	// maxShards bounds the buffers of a large machine.
 	maxShards = 16
 )
 
-func newBlock() []byte { return make([]byte, 0, blockSize+blockSlack) }
+func (w *Writer) newBlock() []byte {
+	if w.opts.Pool != nil {
+		return w.opts.Pool.block()
+	}
+	return make([]byte, 0, w.size+blockSlack)
+}
 
 // shardCount is a power of two, so that a mask finds the shard of a lane.
-func shardCount() int {
+func shardCount(pool *Pool) int {
 	n := 1
-	for n < runtime.GOMAXPROCS(0)*2 && n < maxShards {
+	for pool == nil && n < runtime.GOMAXPROCS(0)*2 && n < maxShards {
 		n *= 2
 	}
 	return n
@@ -91,10 +98,10 @@ func (f *blocks) put(b []byte) {
 }
 
 // clear drops the buffers that nobody fills.
-func (f *blocks) clear() {
+func (f *blocks) clear(pool *Pool) {
 	for len(f.count) > 0 {
 		<-f.count
-		f.take()
+		pool.giveBack(f.take())
 	}
 }
 
@@ -109,14 +116,14 @@ func (w *Writer) takeFree() []byte {
 	}
 	b := w.free.take()
 	if b == nil {
-		b = newBlock()
+		b = w.newBlock()
 	}
 	return b
 }
 
 func (w *Writer) putFree(b []byte) {
-	if cap(b) > 2*(blockSize+blockSlack) {
-		b = newBlock()
+	if cap(b) > 2*(w.size+blockSlack) {
+		b = w.newBlock()
 	}
 	w.free.put(b[:0])
 }
@@ -186,11 +193,10 @@ func (w *Writer) retireShards() {
 	}
 }
 
-// flushRegularly keeps lines from growing older than the flush interval. It
-// works at twice that rate: compressing and writing take time too.
+// flushRegularly keeps lines from growing older than the flush interval.
 func (w *Writer) flushRegularly() {
 	defer w.flusher.Done()
-	every := w.opts.FlushInterval / 2
+	every := w.opts.FlushInterval
 	if w.opts.Heartbeat > 0 {
 		every = min(every, w.opts.Heartbeat/2)
 	}

@@ -36,38 +36,68 @@ func argsSize(args []Arg) int {
 
 // appendFitting encodes an event whose line may be too long. It looks for the
 // greatest length to which strings can be cut so that the line fits; shorter
-// strings stay whole. It reports how many strings were cut or left out.
+// strings stay whole. It reports how many strings were cut or left out. The work
+// is bounded by the size of the event: what cannot fit is not encoded.
 func appendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([]byte, int) {
 	start := len(dst)
-	try := func(limit int) ([]byte, int) {
+	try := func(ev *Event, limit int) (line []byte, cuts int, fits bool) {
+		if leastSize(ev, limit) > maxLine {
+			return nil, 0, false
+		}
 		small, cuts := cutEvent(ev, limit)
-		return encode(dst[:start], &small), cuts
+		line = encode(dst[:start], &small)
+		return line, cuts, len(line)-start <= maxLine
 	}
-	line, cuts := try(maxLine)
-	if len(line)-start <= maxLine {
+	line, cuts, fits := try(ev, maxLine)
+	if fits {
 		return line, cuts
 	}
 	lo, hi := 0, maxLine // a limit that fits, and one that does not
 	for hi-lo > 8 {
 		mid := (lo + hi) / 2
-		if line, _ = try(mid); len(line)-start <= maxLine {
+		if _, _, fits = try(ev, mid); fits {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	if line, cuts = try(lo); len(line)-start <= maxLine {
+	if line, cuts, fits = try(ev, lo); fits {
 		return line, cuts
 	}
 	// Cut strings do not suffice: there are too many arguments.
 	small := *ev
-	for keep := len(ev.Args) / 2; ; keep /= 2 {
+	for keep := min(len(ev.Args)/2, maxLine/leastArg); ; keep /= 2 {
 		small.Args = append(append([]Arg(nil), ev.Args[:keep]...), Int("args_dropped", int64(len(ev.Args)-keep)))
-		tiny, n := cutEvent(&small, 64)
-		if line = encode(dst[:start], &tiny); len(line)-start <= maxLine || keep == 0 {
-			return line, n + len(ev.Args) - keep
+		if line, cuts, fits = try(&small, 64); fits {
+			return line, cuts + len(ev.Args) - keep
+		}
+		if keep == 0 {
+			tiny, n := cutEvent(&small, 64)
+			return encode(dst[:start], &tiny), n + len(ev.Args)
 		}
 	}
+}
+
+// leastArg is the least that an argument takes in a line.
+const leastArg = len(`,"":0`)
+
+// leastSize is what a line takes at least whose strings are cut to limit. It
+// stops counting where that is too long.
+func leastSize(ev *Event, limit int) int {
+	const note = 48 // a cut string may be so much shorter than the limit
+	long, key := max(limit-note, 0), max(limit/4-note, 0)
+	n := min(len(ev.Name), long) + min(len(ev.Cat), long)
+	for i := range ev.Args {
+		if n > maxLine {
+			break
+		}
+		a := &ev.Args[i]
+		n += leastArg + min(len(a.Key), key)
+		if a.kind == KindString || len(a.str) > limit { // of raw values line ends are left out
+			n += min(len(a.str), long)
+		}
+	}
+	return n
 }
 
 // cutEvent returns a copy of the event with every string cut to limit.

@@ -41,7 +41,7 @@ func (w *Writer) Stats() Stats {
 		Repaired:  w.fixed.Load(),
 		Outages:   k.Outages,
 		Errors:    k.Errors,
-		Buffered:  w.metadata.filled(),
+		Buffered:  w.metadata.filled() + int(w.pump.pending.Load()),
 		Held:      k.Held,
 	}
 	for i := range w.shards {

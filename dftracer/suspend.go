@@ -39,7 +39,8 @@ func (w *Writer) Suspend(ctx context.Context) error {
 	}
 	w.suspended = true
 	w.pump.zip, w.pump.fast, w.pump.small, w.pump.packed = nil, nil, nil, bytes.Buffer{}
-	w.free.clear()
+	w.pump.text = nil
+	w.free.clear(w.opts.Pool)
 	return nil
 }
 

@@ -1,12 +1,14 @@
 package dftracer
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
@@ -51,20 +53,22 @@ func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
 	}
 	v.begin()
 	defer v.release()
-	text, err := decompress(r)
+	text, err := infile.Text(bufio.NewReaderSize(r, 256<<10))
 	if err != nil {
 		return v.report, fmt.Errorf("dftracer: validate: %w", err)
 	}
-	src := lineSource{r: text, stop: v.opts.Stop}
+	var src infile.Lines
+	src.Reset(text, v.opts.Stop)
 	for v.failed == nil {
-		line, err := src.next()
-		if errors.Is(err, errLongLine) {
-			v.report.Lines++
-			v.problem("line is too long", "%v", err)
+		line, err := src.Next()
+		if errors.Is(err, infile.ErrLongLine) {
+			v.long(err)
 			continue
 		}
 		if err != nil {
-			if rest := src.rest(); len(rest) > 0 {
+			if rest, err := src.Rest(); err != nil {
+				v.long(err)
+			} else if len(rest) > 0 {
 				v.line(rest, false)
 			}
 			var st ReadStats
@@ -84,6 +88,11 @@ func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
 		return v.report, fmt.Errorf("dftracer: validate: %w", v.failed)
 	}
 	return v.report, nil
+}
+
+func (v *validator) long(err error) {
+	v.report.Lines++
+	v.problem("line is too long", "%v", err)
 }
 
 // ValidateFile is Validate for a file.

@@ -104,3 +104,41 @@ func TestValidateMemoryDoesNotGrowWithTheTrace(t *testing.T) {
 		t.Errorf("peak heap %d bytes, with an eighth of the trace it was %d", large, small)
 	}
 }
+
+// Spans of the same time, and such as nest without end, take no memory each.
+func TestValidateMemoryOfSpansInsideEachOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long trace")
+	}
+	for _, test := range []struct {
+		name    string
+		shorter int
+		rule    string
+	}{{"the same time", 0, ""}, {"each inside the one before", 1, "spans nest too deep"}} {
+		t.Run(test.name, func(t *testing.T) {
+			peak := func(n int) (most uint64) {
+				var text strings.Builder
+				for i := range n {
+					fmt.Fprintf(&text, `{"id":7,"name":"op","cat":"c","pid":1,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"a"}}`+"\n",
+						1_700_000_000_000_000+i*test.shorter, 1_000_000_000-2*i*test.shorter)
+				}
+				opts := &dftracer.ValidateOptions{Memory: 1 << 20, TempDir: t.TempDir(), AllowUnfinished: true, Stop: func() error {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					most = max(most, m.HeapAlloc)
+					return nil
+				}}
+				r, err := dftracer.Validate(strings.NewReader(text.String()), opts)
+				if err != nil || r.Spans != n || strings.Contains(fmt.Sprint(r.Groups), "overlap") || test.rule != "" && n > 100_000 != strings.Contains(fmt.Sprint(r.Groups), test.rule) {
+					t.Fatalf("%d spans, %v, %+v", r.Spans, err, r.Groups)
+				}
+				return most - uint64(text.Len())
+			}
+			small, large := peak(60_000), peak(500_000)
+			if t.Logf("%d KiB for 60,000 spans, %d KiB for 500,000", small>>10, large>>10); large > small+9<<20 {
+				t.Errorf("%d KiB for 60,000 spans, %d KiB for 500,000", small>>10, large>>10)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
@@ -188,6 +189,9 @@ func (v *validator) fits(to *findings, s, p *known) {
 	}
 }
 
+// maxNested bounds the memory for spans that are inside each other.
+const maxNested = 1 << 16
+
 // overlaps looks for spans of one lane that neither nest nor follow each other.
 func (v *validator) overlaps() (found findings) {
 	tids := make([]int64, len(v.lanes))
@@ -195,10 +199,10 @@ func (v *validator) overlaps() (found findings) {
 		tids[at] = l.tid
 	}
 	type open struct {
-		id         uint64
-		start, end int64
+		id    uint64
+		start int64
 	}
-	var stack []open
+	var stack nest.Stack[open]
 	last := uint32(0)
 	it := v.placed.Iter()
 	n := 0
@@ -206,14 +210,18 @@ func (v *validator) overlaps() (found findings) {
 		if s.lane != last {
 			stack, last = stack[:0], s.lane
 		}
-		for len(stack) > 0 && stack[len(stack)-1].end <= s.start {
-			stack = stack[:len(stack)-1]
+		if outlasted := stack.Leave(s.start, s.end); len(outlasted) > 0 {
+			o := outlasted[len(outlasted)-1]
+			found.add(s.line, "spans of a lane overlap partially", "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.Of.id, o.Of.start, o.End, tids[s.lane])
 		}
-		if len(stack) > 0 && s.end > stack[len(stack)-1].end {
-			o := stack[len(stack)-1]
-			found.add(s.line, "spans of a lane overlap partially", "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.id, o.start, o.end, tids[s.lane])
+		switch top := stack.Top(); {
+		case top != nil && top.Of.start == s.start && top.End == s.end: // one stands for all of the same time
+			top.Of.id = s.id
+		case len(stack) == maxNested:
+			found.add(s.line, "spans nest too deep", "event %d is inside %d others of lane %d: it was not compared with what is inside it", s.id, maxNested, tids[s.lane])
+		default:
+			stack.Push(s.end, open{s.id, s.start})
 		}
-		stack = append(stack, open{s.id, s.start, s.end})
 	}
 	v.failed = cmp.Or(v.failed, it.Err())
 	return found

@@ -44,6 +44,7 @@ type Writer struct {
 	shards   []shard // of events, by lane
 	metadata shard   // of metadata, stored ahead of the events that refer to it
 	mask     uint64
+	size     int // of a buffer, without what lets its last line end
 	block    int // a buffer this full goes to the pump
 
 	sealing sync.Mutex // keeps blocks in the order in which they were taken
@@ -125,20 +126,24 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 // allocWriter makes a Writer that is not started.
 func allocWriter(path string, o Options) *Writer {
 	w := &Writer{
-		enc:   newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
-		opts:  o,
-		path:  path,
-		stop:  make(chan struct{}),
-		block: min(blockSize, o.MemberSize),
+		enc:  newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
+		opts: o,
+		path: path,
+		stop: make(chan struct{}),
+		size: blockSize,
 	}
+	if o.Pool != nil {
+		w.size = pooledSize
+	}
+	w.block = min(w.size, o.MemberSize)
 	w.enc.noTIDs = o.NoTIDs
-	w.shards = make([]shard, shardCount())
+	w.shards = make([]shard, shardCount(o.Pool))
 	w.mask = uint64(len(w.shards) - 1)
 	w.free.init(spareBlocks, w.buffers())
 	for i := range w.shards {
-		w.shards[i].buf = newBlock()
+		w.shards[i].buf = w.newBlock()
 	}
-	w.metadata.buf = newBlock()
+	w.metadata.buf = w.newBlock()
 	return w
 }
 
@@ -445,6 +450,7 @@ func (w *Writer) close(ctx context.Context) {
 		return
 	}
 	w.drain()
+	w.free.clear(w.opts.Pool)
 	if err := w.pump.sink.Close(ctx); err != nil {
 		w.err = fmt.Errorf("dftracer: close %s: %w", w.pump.sink.Path(), err)
 	}

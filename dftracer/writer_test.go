@@ -212,15 +212,19 @@ func TestNothingGrowsOld(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := len(f.bytes())
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(1100 * time.Millisecond)
 		emit(w, 1)
+		synctest.Wait()
 		if len(f.bytes()) != before {
 			t.Error("an idle writer wrote something")
 		}
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(dftracer.DefaultFlushInterval)
 		synctest.Wait()
 		if events, _ := readAll(t, bytes.NewReader(f.bytes())); len(events) != 7 {
-			t.Errorf("%d records a second after the event, want 7", len(events))
+			t.Errorf("%d records half a second after the event, want 7", len(events))
+		}
+		if dftracer.DefaultFlushInterval != 500*time.Millisecond {
+			t.Errorf("the default is %v; docs/reliability.md says what a kill may cost", dftracer.DefaultFlushInterval)
 		}
 		if err := w.Close(); err != nil {
 			t.Error(err)

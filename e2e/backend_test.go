@@ -27,6 +27,9 @@ import (
 // silent.
 const behaviourVariable = "TRAINSPAN_E2E_BEHAVIOUR"
 
+// hung is the line in which a backend says that it takes nothing any more.
+const hung = "hung"
+
 // slowness is the time that a slow backend takes for a call.
 const slowness = 2 * time.Second
 
@@ -40,6 +43,7 @@ type backend struct {
 
 	mu   sync.Mutex
 	took counts
+	hung chan struct{} // closed when a call is held for ever
 	read chan struct{} // closed at the end of the output
 }
 
@@ -49,7 +53,7 @@ type counts struct{ spans, logs int64 }
 // startBackend runs a backend until the end of the test or stop.
 func startBackend(t *testing.T, behaviour string) *backend {
 	t.Helper()
-	b := &backend{cmd: exec.CommandContext(untilDeadline(t), os.Args[0]), read: make(chan struct{})}
+	b := &backend{cmd: exec.CommandContext(untilDeadline(t), os.Args[0]), hung: make(chan struct{}), read: make(chan struct{})}
 	b.cmd.Env = append(os.Environ(), roleVariable+"=backend", behaviourVariable+"="+behaviour, "GOMAXPROCS=1")
 	b.cmd.Stderr = os.Stderr
 	stdin, err := b.cmd.StdinPipe()
@@ -72,6 +76,10 @@ func startBackend(t *testing.T, behaviour string) *backend {
 	go func() {
 		defer close(b.read)
 		for lines.Scan() {
+			if lines.Text() == hung {
+				close(b.hung)
+				continue
+			}
 			b.mu.Lock()
 			_, _ = fmt.Sscan(lines.Text(), &b.took.spans, &b.took.logs)
 			b.mu.Unlock()
@@ -82,17 +90,37 @@ func startBackend(t *testing.T, behaviour string) *backend {
 }
 
 // dieAtNextCall makes the backend end, without an answer, when it is called
-// next: every span that it took was answered for.
-func (b *backend) dieAtNextCall() { fmt.Fprintln(b.stdin, "die") }
+// next and all answers have come: every span that it took was answered for.
+func (b *backend) dieAtNextCall(came func(counts) bool) {
+	fmt.Fprintln(b.stdin, "die")
+	go func() {
+		select {
+		case <-b.hung:
+			for !came(b.counts()) {
+				select {
+				case <-b.read:
+					return
+				case <-time.After(time.Millisecond): // between two looks
+				}
+			}
+			_ = b.cmd.Process.Kill()
+		case <-b.read:
+		}
+	}()
+}
+
+func (b *backend) counts() counts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.took
+}
 
 // stop ends the backend and gives the numbers of what it took.
 func (b *backend) stop() counts {
 	_ = b.stdin.Close()
 	<-b.read
 	_ = b.cmd.Wait() // one that died has told what it took
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.took
+	return b.counts()
 }
 
 // runBackend is a backend's process. It ends with its input.
@@ -181,7 +209,7 @@ func (r *receiver) take(ctx context.Context, note func()) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(slowness):
+		case <-time.After(slowness): // that it is slow is what is measured
 		}
 	case "failing":
 		return status.Error(codes.Internal, "the disk is on fire")
@@ -189,8 +217,8 @@ func (r *receiver) take(ctx context.Context, note func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.doomed {
-		time.Sleep(200 * time.Millisecond) // earlier answers are on their way
-		os.Exit(3)
+		fmt.Println(hung)
+		select {} // until it is killed
 	}
 	note()
 	fmt.Println(len(r.ids), r.logs)

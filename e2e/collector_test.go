@@ -23,12 +23,13 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/e2e/servers"
 	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
 )
 
 // buildingCollector is the one attempt to build the Collector.
 var buildingCollector = sync.OnceValues(func() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
 	defer cancel()
 	return servers.Collector(ctx, "..")
 })
@@ -109,7 +110,7 @@ func watched(t *testing.T, service string, o config.OTLP, w *witness, logs strin
 		l.step(t.Context())
 	}
 	want := trace.SpanContextFromContext(open)
-	eventually(t, func() error {
+	until.Nil(t, func() error {
 		all, err := readLogs(logs)
 		if err != nil {
 			return err
@@ -246,7 +247,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 	if err := tel.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return served(t.Context(), c.Metrics) })
+	until.Nil(t, func() error { return served(t.Context(), c.Metrics) })
 	c.Stop()
 	path := traceIn(t, dir)
 	if report, err := dftracer.ValidateFile(path, nil); err != nil || !report.OK() {

@@ -27,12 +27,6 @@ const (
 	niceVariable  = "TRAINSPAN_E2E_NICE"
 )
 
-const (
-	shutdownTimeout = telemetry.DefaultShutdownTimeout
-	// shutdownMargin is what a busy machine may add to the deadline.
-	shutdownMargin = 2 * time.Second
-)
-
 // fault is a state of the backend during a run.
 type fault struct {
 	name      string
@@ -43,8 +37,8 @@ type fault struct {
 // endpoint is a backend for one run.
 type endpoint struct {
 	address   string
-	halfway   func()        // nil: nothing happens then
-	delivered func() counts // what the backend has; called at the end
+	halfway   func(came func(counts) bool) // nil: nothing happens then; came: so much was answered for
+	delivered func() counts                // what the backend has; called at the end
 }
 
 var faults = []fault{
@@ -101,9 +95,8 @@ type side struct {
 }
 
 // TestFaults trains, every other step with telemetry, for every state of the
-// backend, and prints what that cost. What it asserts are counts, the deadline
-// of the shutdown and the result of the training; times are for the reader,
-// because other programs share the machine.
+// backend, and prints what that cost. What it asserts are counts and the result of
+// the training; times are for the reader, because other programs share the machine.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -178,7 +171,7 @@ func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, hal
 	l := &loop{net: newTraining()}
 	own, all := threadTime(), processTime()
 	for i := range pairs {
-		if i == pairs/2 && halfway != nil {
+		if i == pairs/2 {
 			halfway()
 		}
 		for _, recorded := range [2]bool{i%2 == 0, i%2 != 0} {
@@ -234,16 +227,18 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	cb := callbacks.New(tel)
 	cb.OnAppStart(t.Context())
 	cb.OnTrainStart(t.Context(), callbacks.TrainStart{})
-	loss = r.train(t.Context(), cb, pairs, backend.halfway)
+	loss = r.train(t.Context(), cb, pairs, func() {
+		if backend.halfway != nil {
+			backend.halfway(func(c counts) bool {
+				return tel.Stats().ExportedSpans == c.spans && outputs.Logs.LogStats().Exported == c.logs
+			})
+		}
+	})
 	cb.OnTrainEnd(t.Context())
 	start := time.Now()
 	cb.OnAppEnd(t.Context())
 	_ = tel.Shutdown(context.Background()) // the counts say more
-	took := time.Since(start)
-	r.shutdown = max(r.shutdown, took)
-	if took > shutdownTimeout+shutdownMargin {
-		t.Errorf("the shutdown took %v, its deadline is %v", took, shutdownTimeout)
-	}
+	r.shutdown = max(r.shutdown, time.Since(start))
 	delivered := backend.delivered()
 	r.account(t, tel.Stats(), all.n.Load(), delivered.spans, log)
 	r.accountLogs(t, outputs.Logs.LogStats(), delivered.logs, log)

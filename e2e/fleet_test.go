@@ -78,7 +78,7 @@ func TestFleet(t *testing.T) {
 	}
 	f.start(t, program)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(untilDeadline(t), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(untilDeadline(t), 10*time.Minute) // only a stop
 	defer cancel()
 	var senders sync.WaitGroup
 	failed := make(chan error, f.ranks)
@@ -94,9 +94,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	for f.backend.seen.total() < f.spans() && ctx.Err() == nil {
-		time.Sleep(50 * time.Millisecond)
-	}
+	await(ctx, func() bool { return f.backend.seen.total() >= f.spans() })
 	for _, a := range f.agents {
 		a.Stop()
 	}
@@ -167,15 +165,20 @@ func (f *fleet) start(t *testing.T, program string) {
 	}
 }
 
+// await returns when something holds, or ctx is done.
+func await(ctx context.Context, ok func() bool) {
+	for !ok() && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond) // between two looks
+	}
+}
+
 // disturb kills a Collector once so many spans are acknowledged, and starts it
-// again.
+// again when another tenth is: others go on meanwhile.
 func (f *fleet) disturb(t *testing.T, ctx context.Context, c *servers.CollectorServer, after int64) {
 	t.Helper()
-	for f.acknowledged.Load() < after && ctx.Err() == nil {
-		time.Sleep(20 * time.Millisecond)
-	}
+	await(ctx, func() bool { return f.acknowledged.Load() >= after })
 	c.Kill()
-	time.Sleep(500 * time.Millisecond)
+	await(ctx, func() bool { return f.acknowledged.Load() >= after+f.spans()/10 })
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -195,13 +198,13 @@ func (f *fleet) send(ctx context.Context, rank int) error {
 	for step := 0; step < f.steps; step += batchSteps {
 		n := min(batchSteps, f.steps-step)
 		select {
-		case <-time.After(time.Until(began.Add(time.Duration(step+n) * f.step))):
+		case <-time.After(time.Until(began.Add(time.Duration(step+n) * f.step))): // a stand-in for work
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		request := fleetBatch(rank, step, n, began)
 		for {
-			one, cancel := context.WithTimeout(ctx, 30*time.Second)
+			one, cancel := context.WithTimeout(ctx, 30*time.Second) // then it is sent again
 			_, err = to.Export(one, request)
 			cancel()
 			if err == nil {
@@ -209,7 +212,7 @@ func (f *fleet) send(ctx context.Context, rank int) error {
 			}
 			f.retries.Add(1)
 			select {
-			case <-time.After(200 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond): // between two attempts
 			case <-ctx.Done():
 				return fmt.Errorf("rank %d, step %d: %w", rank, step, err)
 			}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // roleVariable makes the test program something else than a test: a rank of a
@@ -41,7 +42,7 @@ func exit(err error) {
 
 // building is the one attempt to build Jaeger.
 var building = sync.OnceValues(func() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute) // only a stop
 	defer cancel()
 	return servers.Jaeger(ctx, "jaeger")
 })
@@ -80,26 +81,10 @@ func service(t *testing.T) string {
 	return filepath.Base(t.Name()) + fmt.Sprintf("-%x", time.Now().UnixNano())
 }
 
-// eventually waits until check finds nothing wrong.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	end := time.Now().Add(20 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 // spansOf waits until Jaeger has n spans of a service, and gives them.
 func spansOf(t *testing.T, q *servers.Query, service string, n int) (found []servers.Span) {
 	t.Helper()
-	eventually(t, func() (err error) {
+	until.Nil(t, func() (err error) {
 		if found, err = q.Spans(t.Context(), service); err != nil {
 			return err
 		}

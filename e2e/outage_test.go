@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -53,6 +54,24 @@ func (o *outage) steps(t *testing.T, n int) {
 	}
 }
 
+// refuse takes Jaeger's place until so many attempts have failed.
+func (o *outage) refuse(t *testing.T, attempts int) {
+	t.Helper()
+	l, err := net.Listen("tcp", o.jaeger.GRPC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer context.AfterFunc(untilDeadline(t), func() { l.Close() })()
+	for range attempts {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatalf("nobody looks for Jaeger: %v", err)
+		}
+		c.Close()
+	}
+}
+
 // end ends the job and checks the account of it.
 func (o *outage) end(t *testing.T) telemetry.Stats {
 	t.Helper()
@@ -74,7 +93,7 @@ func (o *outage) end(t *testing.T) telemetry.Stats {
 func TestBackendComesBack(t *testing.T) {
 	o := startOutage(t, nil)
 	o.steps(t, 50)
-	time.Sleep(1500 * time.Millisecond) // attempts fail meanwhile
+	o.refuse(t, 2)
 	if s := o.tel.Stats(); s.ExportedSpans != int64(o.before) || s.PendingSpans != 50*spansPerStep {
 		t.Errorf("while Jaeger is away: %+v", s)
 	}

@@ -18,7 +18,7 @@ import (
 // runRank is the process of one rank. It knows its backend and its place in
 // the job from the environment alone.
 func runRank() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // only a stop
 	defer cancel()
 	cfg, err := config.Load(config.LoadOptions{Partial: true})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -24,7 +25,7 @@ func TestSegments(t *testing.T) {
 	cb.OnTrainStart(ctx, callbacks.TrainStart{})
 	l := &loop{net: newNetwork(16, 8, 8), cb: cb}
 	var open []servers.Span
-	eventually(t, func() (err error) {
+	until.Nil(t, func() (err error) {
 		l.step(ctx)
 		if open, err = j.Query.Spans(ctx, name); err != nil {
 			return err

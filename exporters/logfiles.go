@@ -1,12 +1,17 @@
 package exporters
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // withLogFiles adds the files of the configuration to a logger; nil is the
@@ -20,10 +25,14 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 		level slog.Level
 	}{{c.InfoPath, slog.LevelInfo}, {c.ErrorPath, slog.LevelError}} {
 		if f.path != "" {
-			host, _ := os.Hostname() // empty is as good as any
+			host := identity.HostName()
 			path, err := outfile.Name{Path: f.path, Rank: &rank, PID: os.Getpid(), Host: host}.Expand()
 			if err != nil {
 				continue // the configuration was checked
+			}
+			if err := outfile.Check(path, func(*os.File) error { return nil }); !outfile.AsIs(path) && errors.Is(err, fs.ErrExist) {
+				cmp.Or(l, slog.Default()).Warn("this log file gets no messages", "error", err, "see", see.File)
+				continue
 			}
 			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))
 		}
@@ -44,7 +53,7 @@ type logFile string
 
 // Write implements io.Writer.
 func (path logFile) Write(line []byte) (int, error) {
-	f, err := os.OpenFile(string(path), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := outfile.OpenAppend(string(path))
 	if err != nil {
 		return 0, err
 	}

@@ -28,3 +28,23 @@ func TestErrorsGoToBothLogFiles(t *testing.T) {
 		t.Error("no files change the logger")
 	}
 }
+
+// A log file behind a link is somebody else's: it stays, and that is said.
+func TestLogFileBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	victim, link := filepath.Join(dir, "victim"), filepath.Join(dir, "info.log")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, link); err != nil {
+		t.Skip(err)
+	}
+	var said strings.Builder
+	withLogFiles(slog.New(slog.NewTextHandler(&said, nil)), &config.Logger{InfoPath: link}, 0).Error("bad")
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if !strings.Contains(said.String(), "symbolic link") || !strings.Contains(said.String(), "msg=bad") {
+		t.Errorf("it says %q", said.String())
+	}
+}

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -44,7 +47,7 @@ func listenPrometheus(ctx context.Context, c *config.Prometheus, id outputs.Iden
 		return nil, nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(visibleLabels(registry), promhttp.HandlerOpts{
 		MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	}))
 	s := &prometheusServer{
@@ -59,6 +62,24 @@ func listenPrometheus(ctx context.Context, c *config.Prometheus, id outputs.Iden
 		_ = s.server.Serve(listener) // ends with close
 	}()
 	return s, reader, nil
+}
+
+// visibleLabels keeps values of labels to what can be shown: people look at the
+// page too.
+func visibleLabels(from prom.Gatherer) prom.Gatherer {
+	return prom.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := from.Gather()
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				m.Label = slices.Clone(m.Label) // of a metric that does not change it is always the same
+				for i, l := range m.Label {
+					value := visible.Text(l.GetValue())
+					m.Label[i] = &dto.LabelPair{Name: l.Name, Value: &value}
+				}
+			}
+		}
+		return families, err
+	})
 }
 
 // addressOf gives every rank of a machine a port of its own: the one that is

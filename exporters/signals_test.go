@@ -21,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -54,7 +55,6 @@ func start(t *testing.T, cfg config.Config, o *exporters.Options) (*telemetry.Pr
 	for range 3 {
 		_, err = cb.OnTrainingSingleIterationStart(t.Context())
 		must(t, err)
-		time.Sleep(time.Millisecond)
 		must(t, cb.OnTrainingSingleIterationEnd(t.Context(), callbacks.IterationEnd{Loss: callbacks.Some(2.5)}))
 	}
 	return tel, cb, outputs
@@ -155,9 +155,7 @@ func TestMetricsAtAnInterval(t *testing.T) {
 	cfg := there.job()
 	cfg.Outputs.OTLP.MetricsInterval = 5 * time.Millisecond
 	tel, _, outputs := start(t, cfg, nil)
-	for there.seen("metrics") < 3 { // the test's own time limit ends this
-		time.Sleep(time.Millisecond)
-	}
+	until.True(t, "three exports of metrics", func() bool { return there.seen("metrics") >= 3 })
 	must(t, tel.Shutdown(context.Background()))
 	if s := outputs.Metrics.Stats(); s.Exports < 3 || s.Failures != 0 {
 		t.Errorf("%+v", s)
@@ -235,7 +233,8 @@ func TestSilentReceiver(t *testing.T) {
 		cfg := (&collector{protocol: protocol, url: "http://" + listener.Addr().String()}).job()
 		b, outputs, err := exporters.NewBuilder(t.Context(), cfg, quiet())
 		must(t, err)
-		tel, err := b.WithLogger(slog.New(slog.DiscardHandler)).WithShutdownTimeout(300 * time.Millisecond).ConfigureProvider(t.Context())
+		// Or any other timeout: there is no answer.
+		tel, err := b.WithLogger(slog.New(slog.DiscardHandler)).WithShutdownTimeout(20 * time.Millisecond).ConfigureProvider(t.Context())
 		must(t, err)
 		cb := callbacks.New(tel)
 		_, err = cb.OnAppStart(t.Context())
@@ -251,9 +250,7 @@ func TestSilentReceiver(t *testing.T) {
 			t.Error("the shutdown lost everything and gave no error")
 		}
 		// The shutdown keeps its deadline though the last of them is not counted yet.
-		for outputs.Logs.LogStats().Pending+tel.Stats().PendingSpans > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		until.True(t, "all is counted", func() bool { return outputs.Logs.LogStats().Pending+tel.Stats().PendingSpans == 0 })
 		if s := outputs.Logs.LogStats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
 			t.Errorf("logs: %+v", s)
 		}
@@ -334,18 +331,22 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// One bad byte in what describes the job costs nothing.
+// One bad byte in what describes the job costs nothing, and what moves the cursor of
+// a terminal is not on the page.
 func TestPrometheusWithInvalidText(t *testing.T) {
 	cfg := job()
 	cfg.Outputs = config.Outputs{Prometheus: config.Prometheus{Address: "127.0.0.1:0"}}
 	cfg.ApplicationName, cfg.SessionTag = "a\xffb", config.Value("a\xffb")
 	cfg.Training = &config.Training{PerfTag: config.Value("a\xffb"), GlobalBatchSize: config.Value(1)}
-	cfg.OTel.ResourceAttributes = config.Pairs("team", "a\xffb")
+	cfg.OTel.ResourceAttributes = config.Pairs("team", "a\xffb", "role", "a\x1b]0;b\x07\u009b2J\u202e\r\nc")
 	tel, _, outputs := start(t, cfg, quiet())
 	page, err := fetch(t, outputs.Metrics.PrometheusURL())
 	must(t, err)
 	if !strings.Contains(page, "training_iterations_total{") || strings.Count(page, "a\uFFFDb") < 4 {
 		t.Errorf("the page says\n%s", page)
+	}
+	if strings.ContainsAny(page, "\x1b\x07\u009b\u202e\r") || !strings.Contains(page, `role="a·]0;b··2J···c"`) {
+		t.Errorf("the page does more than be seen: %q", page)
 	}
 	must(t, tel.Shutdown(context.Background()))
 }

@@ -21,7 +21,7 @@ var dialects = map[string]dftracer.Dialect{
 // newTrace makes the trace file's output; the provider opens it.
 func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *pfw.Exporter {
 	t = t.WithDefaults()
-	o := traceOptions(&t)
+	o := TraceOptions(&t)
 	o.OnError, o.OnPath = fileEvents(log, "trace")
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
 	o.Rank = &rank
@@ -39,7 +39,9 @@ func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *
 	return pfw.New(path, options)
 }
 
-func traceOptions(t *config.Trace) *dftracer.Options {
+// TraceOptions are what a configuration says of the form of a trace: its dialect,
+// compression and buffers. What it leaves open is the default of package dftracer.
+func TraceOptions(t *config.Trace) *dftracer.Options {
 	o := &dftracer.Options{
 		Dialect:       dialects[t.Dialect],
 		NoMetadata:    !t.Metadata.Or(true),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
 	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // Build answers for a job all that can be answered. It may be called again when
@@ -76,9 +76,10 @@ func begin(j *Job) *Report {
 		Version: Version, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
 		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(goodput.Basis{}), func(f goodput.Figure) bool { return !f.Known }),
 	}
-	if g := led.Ratio(); !math.IsNaN(g) {
+	if g := led.Ratio(); !math.IsNaN(g) && trainingKnown(j.Job) {
 		r.Goodput = &g
 	}
+	r.profiled(j.uses, slices.ContainsFunc(j.Job.Processes, func(p *run.Process) bool { return p.Steps.Begun }))
 	if j.details != nil {
 		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
 	}
@@ -93,9 +94,14 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
+	it := &r.Ledger.Iterations
+	r.Steps.Count = it.Kept + it.Lost + it.Unfinished
 	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromrun.Attempt) bool { return a.Device })
 	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
+	var of []string
+	r.Steps.Rule, of = StepRules(j.Job.Processes)
+	r.Quality.Remarks = append(r.Quality.Remarks, of...)
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
 			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
@@ -106,6 +112,23 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.conclude()
 	r.Quality.See = r.sections()
 	return tables, s
+}
+
+// trainingKnown reports whether it is known how much of the time trained: there are
+// steps, or it is on record that the training never began.
+func trainingKnown(j *run.Job) bool {
+	begun := func(p *run.Process) bool { return !p.Heartbeats || p.Steps.Begun }
+	return slices.ContainsFunc(j.Processes, func(p *run.Process) bool { return p.Steps.Count > 0 }) || !slices.ContainsFunc(j.Processes, begun)
+}
+
+// share is a part of the time, nil where the goodput of the job is not known.
+func (r *Report) share(of goodput.Totals) *float64 {
+	all := of.Sum()
+	if r.Goodput == nil || r.Profile != nil {
+		return nil
+	}
+	g := float64(of[goodput.Productive]) / float64(max(all, 1))
+	return &g
 }
 
 func losses(led *goodput.Report) []Loss {
@@ -128,18 +151,19 @@ func (r *Report) attempts(j *Job) []*straggler.Table {
 	for i := range j.Attempts {
 		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
 	}
+	of := make(map[int]int, len(j.Attempts))
+	for i := range j.Attempts {
+		of[j.Attempts[i].Number] = i
+	}
 	for _, a := range r.Ledger.Attempts {
 		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
-		if all := a.Categories.Sum(); all > 0 {
-			out.Goodput = float64(a.Categories[goodput.Productive]) / float64(all)
-		}
-		for i := range j.Attempts {
-			st := &j.Attempts[i]
-			if st.Number != a.Attempt {
-				continue
-			}
-			if n := len(st.Iterations); n > 0 {
-				out.FirstStep, out.LastStep = st.Iterations[0].Step, st.Iterations[n-1].Step
+		out.Goodput = r.share(a.Categories)
+		if i, ok := of[a.Attempt]; ok {
+			if its := j.Attempts[i].Iterations; len(its) > 0 {
+				out.FirstStep, out.LastStep = its[0].Step, its[0].Step
+				for _, it := range its { // a loop may go back to a checkpoint
+					out.FirstStep, out.LastStep = min(out.FirstStep, it.Step), max(out.LastStep, it.Step)
+				}
 			}
 			out.Straggler = verdicts[i]
 		}
@@ -211,9 +235,7 @@ func (r *Report) ranks(j *Job) {
 	for i := range r.Ledger.Ranks {
 		led := &r.Ledger.Ranks[i]
 		out := Rank{Rank: led.Rank, Host: hosts[led.Rank]}
-		if all := led.Categories.Sum(); all > 0 {
-			out.Goodput = float64(led.Categories[goodput.Productive]) / float64(all)
-		}
+		out.Goodput = r.share(led.Categories)
 		if row := rows[led.Rank]; row != nil {
 			out.Compared, out.Own, out.Excess, out.Wait, out.Last, out.Phases = true, row.Own, row.Excess, row.Wait, row.Last, row.Phases
 		}
@@ -231,6 +253,14 @@ func quality(j *Job, led *goodput.Report) Quality {
 		q.Spans += p.Spans
 		q.BadLines += p.Bad
 		q.Dropped += p.Dropped
+		q.Aside += int64(p.Aside)
+		q.BadNumbers += p.BadNumbers
+		if p.RelativeClock {
+			q.Relative++
+		}
+		if p.Doubt != "" {
+			q.Disagree, q.DisagreeOn = q.Disagree+1, cmp.Or(q.DisagreeOn, p.Doubt)
+		}
 		if p.Torn {
 			q.Torn++
 		}
@@ -238,7 +268,7 @@ func quality(j *Job, led *goodput.Report) Quality {
 	q.Files = len(files)
 	for _, f := range j.Skipped {
 		// A file with the name of a trace was to be one.
-		if errors.Is(f, run.ErrForeign) && !strings.HasSuffix(f.Path, ".pfw") && !strings.HasSuffix(f.Path, ".pfw.gz") {
+		if errors.Is(f, run.ErrForeign) && !infile.NamedTrace(f.Path) {
 			q.Foreign++
 			continue
 		}
@@ -247,7 +277,7 @@ func quality(j *Job, led *goodput.Report) Quality {
 	for i := range j.Attempts {
 		q.Late += j.Attempts[i].Late
 	}
-	q.Remarks = remarks(led)
+	q.Remarks = append(q.unlikely(), remarks(led)...)
 	return q
 }
 

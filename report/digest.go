@@ -9,23 +9,23 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/profile"
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // DigestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const DigestVersion = 1
-
-// digestMagic begins a digest.
-const digestMagic = "trspdig\n"
+const DigestVersion = 4
 
 // The parts of a digest.
 const (
@@ -34,24 +34,21 @@ const (
 	partEnd     = 'E'
 )
 
-// maxPart bounds the memory of a part of a digest, when it is unpacked.
-const maxPart = 1 << 30
+// maxPart bounds the memory of a part of a digest when it is unpacked, and
+// maxInflation how many times its size that may be: the parts of digests of steps
+// that are all alike have less than a tenth of it.
+const (
+	maxPart      = 1 << 30
+	maxInflation = 1000
+	smallPart    = 64 << 10 // may have any size
+)
 
 // ErrDigest is why a file is not read as a digest: it is none, damaged, cut off
 // or of another version.
 var ErrDigest = errors.New("the digest cannot be read")
 
 // IsDigest says whether a file begins like a digest.
-func IsDigest(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close() //nolint:errcheck // only read
-	magic := make([]byte, len(digestMagic))
-	_, err = io.ReadFull(f, magic)
-	return err == nil && string(magic) == digestMagic
-}
+func IsDigest(path string) bool { return infile.Is(path, infile.Digest) }
 
 // WriteDigest writes the State to a file that [ReadDigest] reads: docs/scale.md
 // has the format.
@@ -61,7 +58,7 @@ func (s *State) WriteDigest(w io.Writer) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	out := bufio.NewWriterSize(w, 1<<20)
-	_, _ = out.WriteString(digestMagic) // an error stays with the writer
+	_, _ = out.WriteString(infile.DigestMagic) // an error stays with the writer
 	_, _ = out.Write(binary.AppendUvarint(nil, DigestVersion))
 	var packed, head []byte
 	part := func(kind byte, body []byte) error {
@@ -113,7 +110,7 @@ type binaryAppender interface {
 }
 
 func (p *process) append(dst []byte) ([]byte, error) {
-	for _, x := range [...]binaryAppender{p.proc, p.ledger, p.steps, p.details} {
+	for _, x := range [...]binaryAppender{p.proc, p.ledger, p.steps, p.details, p.use} {
 		body, err := x.AppendBinary(nil)
 		if err != nil {
 			return nil, err
@@ -128,8 +125,8 @@ func (p *process) append(dst []byte) ([]byte, error) {
 // holds.
 func ReadDigest(r io.Reader) (*State, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
-	magic := make([]byte, len(digestMagic))
-	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != digestMagic {
+	magic := make([]byte, len(infile.DigestMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != infile.DigestMagic {
 		return nil, errNoDigest
 	}
 	version, err := binary.ReadUvarint(in)
@@ -137,13 +134,18 @@ func ReadDigest(r io.Reader) (*State, error) {
 		return nil, errCut
 	}
 	if version != DigestVersion {
-		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again with this version", ErrDigest, version, DigestVersion)
+		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again from the traces: trainspan digest FOLDER -o FILE", ErrDigest, version, DigestVersion)
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPart), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
+	small, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(smallPart), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer small.Close()
 	s := &State{}
 	var packed bytes.Buffer
 	var body []byte
@@ -160,7 +162,13 @@ func ReadDigest(r io.Reader) (*State, error) {
 		if n, err := io.Copy(&packed, io.LimitReader(in, int64(min(size, 1<<62)))); err != nil || uint64(n) != size {
 			return nil, cut(err)
 		}
-		if body, err = z.DecodeAll(packed.Bytes(), body[:0]); err != nil {
+		unpack := z
+		if unknown, much := inflates(packed.Bytes()); much {
+			return nil, errDamagedDigest
+		} else if unknown {
+			unpack = small
+		}
+		if body, err = unpack.DecodeAll(packed.Bytes(), body[:0]); err != nil {
 			return nil, fmt.Errorf("%w: %w", errDamagedDigest, err)
 		}
 		b := columns.NewReader(body)
@@ -188,6 +196,16 @@ func ReadDigest(r io.Reader) (*State, error) {
 	}
 }
 
+// inflates says whether a part does not tell its size, as those below 256 bytes
+// do not, and whether it is larger than one is, when it is unpacked.
+func inflates(packed []byte) (unknown, much bool) {
+	var h zstd.Header
+	if h.Decode(packed) != nil {
+		return false, true
+	}
+	return !h.HasFCS, h.FrameContentSize > uint64(maxInflation*len(packed)+smallPart)
+}
+
 var (
 	errNoDigest      = fmt.Errorf("%w: it does not begin as one; make it again, or give it another name", ErrDigest)
 	errCut           = fmt.Errorf("%w: it is cut off; make it again, or copy all of it", ErrDigest)
@@ -210,21 +228,20 @@ func (s *State) readHeader(r *columns.Reader) bool {
 	for range r.Count(3) {
 		f := &run.FileError{Path: r.String(), Err: errors.New(r.String())}
 		if r.Bool() {
-			f.Err = run.ErrForeign
+			f.Err = fmt.Errorf("%w%s", run.ErrForeign, strings.TrimPrefix(f.Err.Error(), run.ErrForeign.Error()))
 		}
 		s.skipped = append(s.skipped, f)
 	}
 	for range r.Count(1) {
-		if st, ok := parseStart([]byte(r.String())); ok {
-			s.starts = append(s.starts, st)
-		}
+		start, err := rundir.Parse([]byte(r.String()))
+		s.starts = appendStart(s.starts, start, err)
 	}
 	return r.Err() == nil && r.Len() == 0
 }
 
 func readProcess(r *columns.Reader) (*process, error) {
-	p := &process{proc: &run.Process{}, ledger: &goodput.Builder{}, steps: &fromrun.Steps{}, details: newDetailSink()}
-	for _, x := range [...]interface{ UnmarshalBinary([]byte) error }{p.proc, p.ledger, p.steps, p.details} {
+	p := &process{proc: &run.Process{}, ledger: &goodput.Builder{}, steps: &fromrun.Steps{}, details: newDetailSink(), use: &profile.Use{}}
+	for _, x := range [...]interface{ UnmarshalBinary([]byte) error }{p.proc, p.ledger, p.steps, p.details, p.use} {
 		if err := x.UnmarshalBinary(r.Bytes()); err != nil {
 			return nil, err
 		}

@@ -5,9 +5,19 @@ import (
 	"io"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/growth"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/report"
 )
+
+// FuzzStart reads what may be a run.json.
+func FuzzStart(f *testing.F) {
+	f.Add([]byte(`{"version":1,"job":"j","session":"s","started":"2026-11-20T08:00:00Z","evidence":["a","b"],"exit_status":1}`))
+	f.Add([]byte(`{"evidence":[[[[[["`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		growth.Work(t, len(data), 256, func() { report.ParseStart(data) })
+	})
+}
 
 // FuzzDigest reads what may be a digest, and reports whatever it holds. The
 // parts are also tried unpacked, behind the checksums that would find most
@@ -29,11 +39,13 @@ func FuzzDigest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, isPart bool) {
 		var s *report.State
 		var err error
-		if isPart {
-			s, err = report.StateOfPart(data)
-		} else {
-			s, err = report.ReadDigest(bytes.NewReader(data))
-		}
+		growth.Work(t, len(data)+16<<10, 2048, func() { // buffers, and columns of a bit for each number
+			if isPart {
+				s, err = report.StateOfPart(data)
+			} else {
+				s, err = report.ReadDigest(bytes.NewReader(data))
+			}
+		})
 		if err != nil {
 			return
 		}

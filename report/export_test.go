@@ -1,6 +1,10 @@
 package report
 
-import "github.com/trainspan/trainspan/internal/columns"
+import (
+	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/rundir"
+)
 
 // FirstPart is what a digest holds of the first process, unpacked.
 func FirstPart(s *State) ([]byte, error) { return s.procs[0].append(nil) }
@@ -12,4 +16,25 @@ func StateOfPart(part []byte) (*State, error) {
 		return nil, err
 	}
 	return &State{procs: []*process{p}}, nil
+}
+
+// The words and the statistics of the screen.
+var (
+	Quantile = robust.NearestRank
+)
+
+// QuantileOfWindows is that of a job that is read from windows: windows[i] are
+// counts[i] steps.
+func QuantileOfWindows(windows, counts []float64, q float64) float64 {
+	s := &steps{}
+	for i, w := range windows {
+		s.spread = append(s.spread, periodRun{w, counts[i]})
+	}
+	return s.quantile(q)
+}
+
+// ParseStart reads a run.json.
+func ParseStart(text []byte) bool {
+	_, err := rundir.Parse(text)
+	return err == nil
 }

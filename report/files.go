@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // topFiles is how many files a report lists.
@@ -58,7 +60,7 @@ func (s *screen) io(io *IO) {
 		if t.Calls == 0 {
 			return verb + " nothing"
 		}
-		return fmt.Sprintf("%s %s in %s of %s at %s", verb, size(t.Bytes), plural(int(t.Calls), "call"), size(t.Bytes/t.Calls), rate(t))
+		return fmt.Sprintf("%s %s in %s of %s at %s", verb, size(t.Bytes), human.Plural(int(t.Calls), "call"), size(t.Bytes/t.Calls), rate(t))
 	}
 	failed := ""
 	if io.Failed > 0 {
@@ -66,14 +68,14 @@ func (s *screen) io(io *IO) {
 	}
 	s.head(fmt.Sprintf("FILES  %d: %s, %s%s", io.Files, part("read", io.Read), part("wrote", io.Written), failed))
 	f := &io.Slowest[0]
-	took := fmt.Sprintf("; slowest, %s in %s: ", duration(f.Read.Time+f.Written.Time+f.Other.Time), plural(int(f.Read.Calls+f.Written.Calls+f.Other.Calls), "call"))
-	head := fmt.Sprintf("%s of open, stat and the like took %s", plural(int(io.Other.Calls), "call"), duration(io.Other.Time)) + took
+	took := fmt.Sprintf("; slowest, %s in %s: ", human.Duration(f.Read.Time+f.Written.Time+f.Other.Time), human.Plural(int(f.Read.Calls+f.Written.Calls+f.Other.Calls), "call"))
+	head := fmt.Sprintf("%s of open, stat and the like took %s", human.Plural(int(io.Other.Calls), "call"), human.Duration(io.Other.Time)) + took
 	s.say("%s%s", head, tail(f.Path, maxColumns-2-len(head)))
 }
 
 // tail keeps the end of a path, which tells more than its begin.
 func tail(path string, width int) string {
-	letters := []rune(clean(path))
+	letters := []rune(visible.Text(path))
 	if len(letters) <= width || width < 2 {
 		return path
 	}

@@ -138,3 +138,37 @@ func TestLongPath(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A job without steps has no slow rank, and a page all the same.
+func TestJobWithoutSteps(t *testing.T) {
+	dir := t.TempDir()
+	rank := 0
+	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw"), &dftracer.Options{Rank: &rank, SessionTag: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write(&dftracer.Event{Cat: "compute", Name: "matmul", TID: 1, TS: 1_760_000_000_000_000, Dur: 1000})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := report.Build(read(t, dir))
+	r.Verdict.Rank = nil
+	if text := page(t, r); !strings.Contains(text, `"slow":[]`) {
+		t.Error("the page has slow ranks")
+	}
+	if len(screen(t, r)) == 0 {
+		t.Error("the screen is empty")
+	}
+}
+
+// A checkpoint that is recorded twice, by a framework and by the program, is one.
+func TestCheckpointRecordedTwice(t *testing.T) {
+	r := fileJob(t, []call{
+		{"checkpoint", "capture", "", 300_000, nil},
+		{"checkpoint", "capture", "", 10_000, nil}, // inside
+		{"checkpoint", "capture", "", 10_000, nil},
+	})
+	if n := len(r.Checkpoints); n != 2 || r.Checkpoints[0].Load || r.Checkpoints[1].Load {
+		t.Errorf("%d checkpoints: %+v", n, r.Checkpoints)
+	}
+}

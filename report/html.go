@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 //go:embed page third_party/uPlot.iife.min.js third_party/uPlot.min.css
@@ -24,9 +28,13 @@ const maxCheckpointRows = 1000
 type page struct {
 	R           *Report
 	Ledger      []ledgerRow
+	Attempts    []Attempt            // the last ones
+	Earlier     *Attempt             // those before as one
+	Disruptions []goodput.Disruption // the last ones
 	Ranks       []rankRow
 	RanksLeft   int
 	Compared    bool
+	Profiled    []*ProfileRank // the first ones
 	Checkpoints []Checkpoint
 	Chart       map[string]bool
 
@@ -58,26 +66,33 @@ func HTML(w io.Writer, r *Report) error {
 	}
 	ranks := int64(max(len(r.Ranks), 1))
 	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
-		"duration": duration,
-		"ms":       milliseconds,
+		"duration": human.Duration,
+		"ms":       human.Milliseconds,
 		"bytes":    size,
 		"rate":     rate,
-		"percent":  func(x any) string { return percent(number(x)) },
+		"percent":  func(x any) string { return human.Percent(number(x)) },
+		"known":    known,
 		"signed":   func(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) },
 		"figure":   func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) },
 		"moment":   func(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05 UTC") },
-		"since":    func(ns int64) string { return duration(ns - r.Ledger.From) },
-		"took":     func(from, to int64) string { return duration(to - from) },
-		"each":     func(ns int64) string { return duration(ns / ranks) },
+		"since":    func(ns int64) string { return human.Duration(ns - r.Ledger.From) },
+		"took":     func(from, to int64) string { return human.Duration(to - from) },
+		"each":     func(ns int64) string { return human.Duration(ns / ranks) },
+		"step":     func(k *ProfileRank) string { return human.Duration(k.Time / int64(max(k.Steps, 1))) },
+		"part":     partOf,
 	})
 	if t, err = t.ParseFS(assets, "page/page.html.tmpl"); err == nil {
-		err = t.Execute(w, p)
+		err = t.Execute(visible.NewWriter(w), p)
 	}
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
+
+// hidden finds escapes in JSON; but for the first three they stand for characters
+// that are not shown.
+var hidden = regexp.MustCompile(`\\(?:["\\/]|u00[01][0-9a-f]|u202[89]|[bfnrt])`)
 
 func number(x any) float64 {
 	switch v := x.(type) {
@@ -92,9 +107,10 @@ func number(x any) float64 {
 func newPage(r *Report) (*page, error) {
 	p := &page{R: r, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)]}
 	p.ledger()
+	p.attempts()
 	p.ranks()
 	if s := r.Series; s != nil {
-		p.Chart["timeline"], p.Chart["ledger"] = len(s.Attempts) > 0, len(s.Ledger) > 0
+		p.Chart["timeline"], p.Chart["ledger"] = len(s.Attempts) > 0 && r.Profile == nil, len(s.Ledger) > 0 && r.Profile == nil
 		p.Chart["steps"] = s.Steps != nil
 		p.Chart["comm"] = s.Steps != nil && len(s.Steps.Wait) > 0
 		p.Chart["heat"], p.Chart["lanes"] = s.Heat != nil, s.Lanes != nil
@@ -106,6 +122,13 @@ func newPage(r *Report) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	data = hidden.ReplaceAllFunc(data, func(escape []byte) []byte {
+		switch escape[1] {
+		case '"', '\\', '/':
+			return escape
+		}
+		return []byte(visible.Dot)
+	})
 	p.Data = template.JS(data) //nolint:gosec // json.Marshal escapes what could end the script
 	for name, to := range map[string]*template.JS{"third_party/uPlot.iife.min.js": &p.Library, "page/page.js": &p.Script} {
 		text, err := assets.ReadFile(name)
@@ -124,11 +147,22 @@ func newPage(r *Report) (*page, error) {
 	return p, nil
 }
 
+// partCategories give the parts of a profile the colours of what they are like.
+var partCategories = [profile.Parts]goodput.Category{
+	profile.Compute: goodput.Productive, profile.Communication: goodput.Stall, profile.Copies: goodput.CheckpointSave, profile.Input: goodput.DataWait, profile.Idle: goodput.Other,
+}
+
 func (p *page) ledger() {
 	r := p.R
 	ranks := int64(max(len(r.Ranks), 1))
 	add := func(c goodput.Category, name string, share float64, ns int64) {
 		p.Ledger = append(p.Ledger, ledgerRow{c, name, c == goodput.Productive, share, strconv.FormatFloat(100*share, 'f', 2, 64), ns / ranks})
+	}
+	if p := r.Profile; p != nil && p.Steps > 0 {
+		for part := range profile.Part(profile.Parts) {
+			add(partCategories[part], p.partWords(part), p.share(part), p.Parts[part.String()]*ranks/int64(p.Steps))
+		}
+		return
 	}
 	if r.Goodput != nil {
 		add(goodput.Productive, "trained the model", *r.Goodput, r.Ledger.Categories[goodput.Productive])
@@ -145,7 +179,33 @@ func slowRanks(r *Report) []int {
 	return []int{}
 }
 
+// attempts are those that the table shows.
+func (p *page) attempts() {
+	p.Attempts, p.Disruptions = p.R.Attempts, p.R.Ledger.Disruptions
+	p.Disruptions = p.Disruptions[max(len(p.Disruptions)-maxAttempts, 0):]
+	left := len(p.Attempts) - maxAttempts
+	if left <= 0 {
+		return
+	}
+	joined := p.Attempts[0]
+	for _, a := range p.Attempts[:left] {
+		joined.Start, joined.Stop = min(joined.Start, a.Start), max(joined.Stop, a.Stop)
+		joined.Number = a.Number
+	}
+	p.Earlier, p.Attempts = &joined, p.Attempts[left:]
+}
+
+// partOf is the share of a part in the steps of a rank.
+func partOf(k *ProfileRank, part string) string {
+	return human.Percent(float64(k.Parts[part]) / float64(max(k.Time, 1)))
+}
+
 func (p *page) ranks() {
+	if r := p.R.Profile; r != nil {
+		for i := range r.Ranks[:min(len(r.Ranks), maxRankRow)] {
+			p.Profiled = append(p.Profiled, &r.Ranks[i])
+		}
+	}
 	slow := slowRanks(p.R)
 	for i := range p.R.Ranks {
 		k := &p.R.Ranks[i]

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/report"
@@ -75,13 +77,28 @@ func TestPageLoadsNothing(t *testing.T) {
 // TestNamesAreText: names come from files and must not become markup.
 func TestNamesAreText(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
-	evil := `</script><script>alert(1)</script><b>`
+	evil := `</script><script>alert(1)</script><b>` + "\x1b[31m\u009b2J\u202e\u200b\x7f\r\n\xff\\u001b\\"
 	r.Name, r.SessionTag, r.Ranks[0].Host = evil, evil, evil
 	r.Slowest = append(r.Slowest, report.SlowSpan{Name: evil})
 	r.Series.Lanes.Parts[0].Name = evil
 	text := page(t, r)
 	if strings.Contains(text, evil) || strings.Contains(text, "<script>alert") {
 		t.Error("a name became markup")
+	}
+	if strings.ContainsAny(text, "\x1b\u009b\u202e\u200b\x7f\r") || !utf8.ValidString(text) {
+		t.Error("a name does more than be seen")
+	}
+	_, data, _ := strings.Cut(text, `id="data">`)
+	var page struct {
+		Series struct {
+			Lanes struct{ Parts []struct{ Name string } }
+		}
+	}
+	if err := json.NewDecoder(strings.NewReader(data)).Decode(&page); err != nil || len(page.Series.Lanes.Parts) == 0 {
+		t.Fatalf("%v: %+v", err, page)
+	}
+	if got, want := page.Series.Lanes.Parts[0].Name, "</script><script>alert(1)</script><b>·[31m·2J·····\ufffd\\u001b\\"; got != want {
+		t.Errorf("a picture has %q, want %q", got, want)
 	}
 	r.Verdict.Sentence = "a\x1b[31mb\x00\nc"
 	var out bytes.Buffer

@@ -1,15 +1,16 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/parallel"
 )
 
 // Load reads telemetry and digests: files, or folders with all that is below
@@ -17,9 +18,29 @@ import (
 // cannot be read, that there is neither telemetry nor a digest in any, or that a
 // digest is damaged: what a digest lacks nothing else says.
 func Load(stop func() error, paths ...string) (*State, error) {
+	return LoadWith(stop, nil, paths...)
+}
+
+// Importer makes traces of files that a profiler wrote, one of each job, and says
+// which files it could not use and why. The traces are read before LoadWith returns.
+type Importer func(profiles []string) (traces []Imported, failed []*run.FileError, err error)
+
+// Imported is the trace of one job. Name tells it from others, and is empty where there
+// are none.
+type Imported struct{ Trace, Name string }
+
+// LoadWith is Load which reads what profilers wrote as well, with the help of an
+// importer, where nothing else trains: next to the records of a job profiles
+// are what it wrote, and left out as other files are.
+func LoadWith(stop func() error, imports Importer, paths ...string) (*State, error) {
 	set, err := run.Open(paths...)
 	if err != nil && !errors.Is(err, run.ErrNoTelemetry) {
 		return nil, err
+	}
+	if err != nil && imports != nil {
+		if s, ok, err := fromProfiles(set, stop, imports, paths); ok {
+			return s, err
+		}
 	}
 	var digests []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *run.FileError) bool {
@@ -52,30 +73,67 @@ func Load(stop func() error, paths ...string) (*State, error) {
 	for _, part := range parts {
 		s.Merge(part)
 	}
+	if imports != nil && !slices.ContainsFunc(s.procs, func(p *process) bool { return p.proc.Training }) {
+		// What no import takes is one of the files that are left out.
+		if from, ok, err := fromProfiles(set, stop, imports, paths); ok && err == nil {
+			return from, nil
+		}
+	}
 	return s, nil
+}
+
+// fromProfiles makes a State of the profiles among the files of a set, ok is false
+// without any.
+func fromProfiles(set *run.Set, stop func() error, imports Importer, paths []string) (s *State, ok bool, err error) {
+	var profiles []string
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *run.FileError) bool {
+		kind, err := infile.KindOf(f.Path)
+		is := err == nil && kind.Profiler()
+		if is {
+			profiles = append(profiles, f.Path)
+		}
+		return is
+	})
+	if len(profiles) == 0 {
+		return nil, false, nil
+	}
+	traces, failed, err := imports(profiles)
+	if err != nil {
+		return nil, true, err
+	}
+	s = &State{skipped: slices.Concat(set.Skipped, failed)}
+	for _, t := range traces {
+		from, err := run.Open(t.Trace)
+		if err != nil {
+			return nil, true, err
+		}
+		from.Stop = stop
+		one, err := Collect(from)
+		if err != nil {
+			return nil, true, err
+		}
+		for _, p := range one.procs {
+			p.proc.JobID = cmp.Or(p.proc.JobID, t.Name)
+		}
+		s.Merge(one)
+	}
+	for _, path := range paths {
+		s.Merge(&State{names: []string{path}})
+	}
+	return s, true, nil
 }
 
 // readDigests reads several at a time.
 func readDigests(stop func() error, paths []string) ([]*State, error) {
 	out, errs := make([]*State, len(paths)), make([]error, len(paths))
-	var wait sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), len(paths)) {
-		wait.Go(func() {
-			for i := range next {
-				if stop != nil && stop() != nil {
-					errs[i] = stop()
-					continue
-				}
-				out[i], errs[i] = readDigestFile(paths[i])
-			}
-		})
-	}
-	for i := range paths {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
+	parallel.Do(0, len(paths), func(i int) {
+		if stop != nil {
+			errs[i] = stop()
+		}
+		if errs[i] == nil {
+			out[i], errs[i] = readDigestFile(paths[i])
+		}
+	})
 	return out, errors.Join(errs...)
 }
 

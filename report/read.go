@@ -15,6 +15,8 @@ type Job struct {
 	Skipped  []*run.FileError // files that were left out, by path
 	starts   []start          // how its commands ended, in the order of time
 
+	group   int       // how many processes have its session tag
+	uses    []rankUse // of a job that is a profile, by rank
 	details *details
 }
 

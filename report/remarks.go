@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 // maxRemarks bounds the list: a job of a thousand ranks has thousands of flags.
@@ -42,6 +43,23 @@ func remarks(led *goodput.Report) []string {
 		out = append(out, text+" ("+where+")")
 	}
 	return out[:min(len(out), maxRemarks)]
+}
+
+// unlikely says what of the records cannot be.
+func (q *Quality) unlikely() (out []string) {
+	if q.Aside > 0 {
+		out = append(out, human.Plural(int(q.Aside), "record")+" set aside: more than 30 days from the other times of the file, or ending before the begin")
+	}
+	if q.BadNumbers > 0 {
+		out = append(out, human.Plural(q.BadNumbers, "number")+" of ranks, attempts or the world size left out: below 0, or from 1,048,576 on")
+	}
+	if q.Disagree > 0 {
+		out = append(out, q.DisagreeOn+" said in two ways by records and names of files, "+human.Plural(q.Disagree, "time")+": a record in the trace counts first, the file's name last")
+	}
+	if q.Relative > 0 {
+		out = append(out, human.Plural(q.Relative, "clock")+" with times that are relative to something that the files do not say")
+	}
+	return out
 }
 
 var flagWords = map[goodput.FlagKind]string{

@@ -21,9 +21,12 @@ type Report struct {
 
 	Verdict Verdict `json:"verdict"`
 
-	// Goodput is the part of the rank time that trained the model, 0 to 1;
-	// nil when there was no time at all.
-	Goodput     *float64         `json:"goodput"`
+	// Goodput is the part of the rank time that trained the model, 0 to 1; nil when
+	// that is not known: there was no time at all, or no step is on record and nothing
+	// says that there was none. Of a profile it is the part that lies in its steps.
+	Goodput *float64 `json:"goodput"`
+	// Profile is how the steps were spent, where the records are those of a profiler.
+	Profile     *Profile         `json:"profile,omitempty"`
 	Losses      []Loss           `json:"losses"` // all categories but productive, the largest first
 	Ledger      *goodput.Report  `json:"ledger"` // docs/goodput.md
 	Figures     []goodput.Figure `json:"figures"`
@@ -79,7 +82,7 @@ type Attempt struct {
 	Ranks     int                `json:"ranks"`
 	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
 	LastStep  int64              `json:"last_step"`
-	Goodput   float64            `json:"goodput"`
+	Goodput   *float64           `json:"goodput"` // nil where that of the job is
 	Straggler *straggler.Verdict `json:"straggler,omitempty"`
 }
 
@@ -89,7 +92,7 @@ type Attempt struct {
 type Rank struct {
 	Rank     int                `json:"rank"`
 	Host     string             `json:"host,omitempty"`
-	Goodput  float64            `json:"goodput"`
+	Goodput  *float64           `json:"goodput"` // nil where that of the job is
 	Compared bool               `json:"compared"`
 	Own      float64            `json:"own_ms,omitempty"`    // work of its own in a step
 	Excess   float64            `json:"excess_ms,omitempty"` // beyond that of the other ranks
@@ -98,14 +101,19 @@ type Rank struct {
 	Phases   map[string]float64 `json:"phases_ms,omitempty"`
 }
 
-// Steps are the times of training steps, all attempts together, without the
-// warm-up of each.
+// Steps are the training steps, all attempts together. What is said of their times
+// is of those that were compared: without the first of each attempt, its slow
+// start, and those that too few ranks recorded.
 type Steps struct {
-	Count  int     `json:"count"`
-	Median float64 `json:"median_ms"`
-	P99    float64 `json:"p99_ms"`
-	Max    float64 `json:"max_ms"`
-	MaxAt  int64   `json:"max_step"`
+	// Rule is by which spans the steps are known, in the words of
+	// [spans.StepRule]; empty without any, several with ", " between them.
+	Rule     string  `json:"rule,omitempty"`
+	Count    int     `json:"count"`    // of the rank with the most, as trainspan steps has them
+	Compared int     `json:"compared"` // of these
+	Median   float64 `json:"median_ms"`
+	P99      float64 `json:"p99_ms"`
+	Max      float64 `json:"max_ms"`
+	MaxAt    int64   `json:"max_step"`
 	// Trend is the median of the last quarter over that of the first, less 1.
 	Trend float64 `json:"trend"`
 	// Phases are the mean over ranks and steps, in ms.
@@ -174,7 +182,17 @@ type Quality struct {
 	BadLines int      `json:"bad_lines"`
 	Torn     int      `json:"torn_files"`
 	Dropped  int64    `json:"spans_dropped"`
-	Late     int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
-	Remarks  []string `json:"remarks,omitempty"`
-	See      []string `json:"see,omitempty"` // sections of the documentation about these, and about missing evidence
+	// Aside counts records with times that cannot be, BadNumbers ranks, world
+	// sizes and attempts that cannot, and Relative the processes whose clock
+	// counts from something that their files do not say.
+	Aside      int64 `json:"records_set_aside,omitempty"`
+	BadNumbers int   `json:"bad_numbers,omitempty"`
+	Relative   int   `json:"relative_clocks,omitempty"`
+	// Disagree counts the processes of which rank, world size or attempt are said in
+	// two ways, and DisagreeOn is which of these the first one is about.
+	Disagree   int      `json:"identities_disagree,omitempty"`
+	DisagreeOn string   `json:"identities_disagree_on,omitempty"`
+	Late       int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
+	Remarks    []string `json:"remarks,omitempty"`
+	See        []string `json:"see,omitempty"` // sections of the documentation about these, and about missing evidence
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/report"
 )
@@ -93,6 +94,13 @@ func TestFaultyJob(t *testing.T) {
 	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations != 39 || d[0].Down/8 < 29e8 {
 		t.Errorf("disruptions %+v", d)
 	}
+	var goodput float64
+	for _, k := range r.Ranks {
+		goodput += *k.Goodput / 8
+	}
+	if math.Abs(goodput-*r.Goodput) > 0.01 {
+		t.Errorf("the ranks' goodput is %v, the job's %v", goodput, *r.Goodput)
+	}
 	if len(r.Ranks) != 8 || r.Ranks[3].Excess < 12 || r.Ranks[3].Wait > 2 || r.Ranks[2].Wait < 12 {
 		t.Errorf("ranks %+v", r.Ranks)
 	}
@@ -156,8 +164,8 @@ func TestSeries(t *testing.T) {
 			t.Errorf("rank %d: %v of %v ms", s.Lanes.Ranks[i], sum, s.Lanes.Period)
 		}
 	}
-	if n := len(s.Steps.Median); n != r.Steps.Count || len(s.Steps.Wait) != n || len(s.Steps.Phases["forward"]) != n {
-		t.Errorf("%d points of %d steps", n, r.Steps.Count)
+	if n := len(s.Steps.Median); n != r.Steps.Compared || len(s.Steps.Wait) != n || len(s.Steps.Phases["forward"]) != n {
+		t.Errorf("%d points of %d steps", n, r.Steps.Compared)
 	}
 }
 
@@ -379,5 +387,110 @@ func TestComparable(t *testing.T) {
 		if r := compare.Runs(base, runOf(name, c.a), nil); r.Kind != c.want {
 			t.Errorf("%s: %s", name, r.Sentence)
 		}
+	}
+}
+
+// TestSlowStart: the slow start is left out once, of each attempt, whether its steps
+// hold known spans or are seen from one end to the next only.
+func TestSlowStart(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		dir := t.TempDir()
+		at, step := int64(1_700_000_000_000_000), dftracer.NewKey("pipeline", "train.iteration")
+		forward := dftracer.NewKey("compute", "forward")
+		all := dftracer.NewKey("comm", "all_reduce")
+		for attempt := range 2 {
+			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("t%d.pfw", attempt)), &dftracer.Options{Attempt: &attempt, SessionTag: "job"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 61 {
+				dur := int64(1000)
+				if i < 10 { // more than a tenth: the rest of them is no start
+					dur = 3000
+				}
+				if !bare {
+					w.WriteComplete(&forward, dftracer.Span{TS: at, Dur: dur / 2})
+					w.WriteComplete(&all, dftracer.Span{TS: at + dur/2, Dur: dur / 2})
+				}
+				w.WriteComplete(&step, dftracer.Span{TS: at, Dur: dur}, dftracer.Int("step", int64(60*attempt+i)))
+				at += dur
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := report.Comparable(read(t, dir), "new")
+		const kept = 2 * (60 - 6)
+		if r := compare.Runs(next, next, nil); len(next.Periods) != kept || r.Steps != [2]int{kept, kept} {
+			t.Errorf("bare %v: %d periods, compared %v", bare, len(next.Periods), r.Steps)
+		}
+	}
+}
+
+// The table of many ranks has its ends, the slowest first; where the time went
+// begins with what trained the model.
+func TestTablesOfTheScreen(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	lines := screen(t, r)
+	var ranks []string
+	for i, l := range lines {
+		if strings.HasPrefix(l, "RANKS") {
+			for _, l := range lines[i+1:] {
+				if l = strings.TrimSpace(l); l == "" {
+					break
+				}
+				ranks = append(ranks, strings.Fields(l)[0])
+			}
+		}
+	}
+	if len(ranks) != 7 || ranks[0] != "3" || ranks[3] != "…" || slices.Index(ranks[1:], "3") >= 0 {
+		t.Errorf("the table of ranks has %q in\n%s", ranks, strings.Join(lines, "\n"))
+	}
+	want := fmt.Sprintf("%.1f %%", *r.Goodput*100)
+	if !slices.ContainsFunc(lines, func(l string) bool {
+		return strings.HasPrefix(strings.TrimSpace(l), "trained the model") && strings.Contains(l, want)
+	}) {
+		t.Errorf("no row says that %s trained the model in\n%s", want, strings.Join(lines, "\n"))
+	}
+	if text := strings.Join(lines, "\n"); strings.Contains(text, "said in two ways") {
+		t.Error("nothing was said in two ways")
+	}
+}
+
+// Each doubt about the records is told, and no other.
+func TestDoubts(t *testing.T) {
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	usual := jobgen.Attempt{Ranks: 2, Steps: 60, Start: at}
+	for name, c := range map[string]struct {
+		change func(a *jobgen.Attempt)
+		again  time.Duration // a second attempt, so long after the beginning of the first
+		want   []string
+	}{
+		"none":   {},
+		"killed": {change: func(a *jobgen.Attempt) { a.Killed = true }, want: []string{"an attempt ended without a sign of life after its last record"}},
+		"clocks": {again: time.Second, want: []string{"clocks of attempts overlap"}},
+		"short":  {change: func(a *jobgen.Attempt) { a.Steps = 2 }, want: []string{"too few steps to tell warm-up from training"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			a := usual
+			if c.change != nil {
+				c.change(&a)
+			}
+			write(t, dir, a)
+			if c.again > 0 {
+				a.Number, a.Start = 1, at.Add(c.again)
+				write(t, dir, a)
+			}
+			r := report.Build(read(t, dir))
+			for _, doubt := range c.want {
+				if !slices.Contains(r.Verdict.Doubts, doubt) {
+					t.Errorf("%q is not among %q", doubt, r.Verdict.Doubts)
+				}
+			}
+			if len(c.want) == 0 && len(r.Verdict.Doubts) > 0 {
+				t.Errorf("doubts %q", r.Verdict.Doubts)
+			}
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // How fine the pictures are. They bound the size of the file whatever the size
@@ -21,6 +22,10 @@ const (
 	heatCols   = 240
 	maxLanes   = 64
 	maxRankRow = 1024 // of the table of an HTML file
+
+	// maxAttempts is how many attempts the pictures and the table have, the last
+	// ones; those before are one row.
+	maxAttempts = 100
 )
 
 // Numbers are written with four significant digits, NaN as null.
@@ -134,6 +139,11 @@ func (s *Series) time(j *Job, led *goodput.Report) {
 	for i := range edges {
 		edges[i] = edge(int64(i))
 	}
+	shown := 0 // the attempts after this one
+	if n := len(led.Attempts); n > maxAttempts {
+		shown = led.Attempts[n-maxAttempts-1].Attempt
+	}
+	latest := make(map[int]int)
 	for i, bin := range j.Ledger.Bins(edges) {
 		s.Time = append(s.Time, bin.From-led.From)
 		all := float64(max(bin.Categories.Sum(), 1))
@@ -144,14 +154,17 @@ func (s *Series) time(j *Job, led *goodput.Report) {
 			s.Ledger[c][i] = float64(ns) / all
 		}
 		for _, n := range slices.Sorted(maps.Keys(bin.Attempts)) {
-			s.stretch(n, bin.Attempts[n], bin.From-led.From, bin.To-led.From)
+			if n > shown {
+				s.stretch(latest, n, bin.Attempts[n], bin.From-led.From, bin.To-led.From)
+			}
 		}
 	}
 	s.Time = append(s.Time, led.Wall)
 }
 
-// stretch adds a bin to the timeline of an attempt.
-func (s *Series) stretch(attempt int, spent goodput.Totals, from, to int64) {
+// stretch adds a bin to the timeline of an attempt; latest is where in Attempts
+// the last stretch of each is.
+func (s *Series) stretch(latest map[int]int, attempt int, spent goodput.Totals, from, to int64) {
 	var best goodput.Category
 	for c, ns := range spent {
 		if b := spent[best]; ns > b || ns == b && ns > 0 && c < best {
@@ -161,15 +174,13 @@ func (s *Series) stretch(attempt int, spent goodput.Totals, from, to int64) {
 	if best == "" || attempt == 0 {
 		return
 	}
-	for i := len(s.Attempts) - 1; i >= 0; i-- {
-		if l := &s.Attempts[i]; l.Attempt == attempt {
-			if l.Category == best && l.To == from {
-				l.To = to
-				return
-			}
-			break
+	if i, ok := latest[attempt]; ok {
+		if l := &s.Attempts[i]; l.Category == best && l.To == from {
+			l.To = to
+			return
 		}
 	}
+	latest[attempt] = len(s.Attempts)
 	s.Attempts = append(s.Attempts, Stretch{Attempt: attempt, From: from, To: to, Category: best})
 }
 
@@ -193,7 +204,7 @@ func (s *steps) series() *StepSeries {
 		buf = append(buf[:0], s.period[at:end]...)
 		slices.Sort(buf)
 		out.Step, out.Attempt = append(out.Step, s.number[at]), append(out.Attempt, s.attempt[at])
-		out.Median = append(out.Median, quantile(buf, 0.5)/1e6)
+		out.Median = append(out.Median, robust.NearestRank(buf, 0.5)/1e6)
 		out.Max = append(out.Max, buf[len(buf)-1]/1e6)
 		for name, x := range s.phases {
 			out.Phases[name] = append(out.Phases[name], meanOf(x[at:end])/1e6)
@@ -237,7 +248,7 @@ func heat(t *straggler.Table, attempt int) *Heat {
 	sorted := slices.Sorted(slices.Values(cells))
 	// One pause must not make all else look alike, and noise must not look
 	// like something: a colour's full strength is at least 5 % of a step.
-	h.Scale = max(quantile(sorted, 0.995), 0.05*quantile(slices.Sorted(slices.Values(t.Period)), 0.5)/1e6)
+	h.Scale = max(robust.NearestRank(sorted, 0.995), 0.05*robust.NearestRank(slices.Sorted(slices.Values(t.Period)), 0.5)/1e6)
 	for _, v := range cells {
 		h.Cells = append(h.Cells, byte(min(255*v/h.Scale, 255)))
 	}

@@ -4,62 +4,36 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
+	"math"
 	"slices"
-	"time"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // start is what the report takes of a run.json (docs/run.md): how one start of
 // the job ended on one node, and what its use of resources shows.
-type start struct {
-	Version    int       `json:"version"`
-	Session    string    `json:"session_tag"`
-	Host       string    `json:"host"`
-	Rank       *int      `json:"rank"`
-	State      string    `json:"state"`
-	Started    time.Time `json:"started"`
-	Seen       time.Time `json:"seen"`
-	EndedBy    string    `json:"ended_by"`
-	ExitStatus *int      `json:"exit_status"`
-	Signal     string    `json:"signal"`
-	Evidence   []string  `json:"evidence"`
-}
-
-// startVersion is the newest format of run.json that is known.
-const startVersion = 1
-
-var startName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)
-
-// maxStart bounds the size of a run.json that is read.
-const maxStart = 1 << 20
+type start struct{ rundir.Run }
 
 // readStarts reads the run.json among the files that are no telemetry.
 func readStarts(skipped []*run.FileError) (out []start) {
 	for _, f := range skipped {
-		if !startName.MatchString(filepath.Base(f.Path)) {
+		if !rundir.IsRun(f.Path) {
 			continue
 		}
-		if info, err := os.Stat(f.Path); err != nil || info.Size() > maxStart {
-			continue
-		}
-		text, err := os.ReadFile(f.Path)
-		if err != nil {
-			continue
-		}
-		if s, ok := parseStart(text); ok {
-			out = append(out, s)
-		}
+		r, err := rundir.Read(f.Path)
+		out = appendStart(out, r, err)
 	}
 	return out
 }
 
-func parseStart(text []byte) (s start, ok bool) {
-	err := json.Unmarshal(text, &s)
-	return s, err == nil && s.Version >= 1 && s.Version <= startVersion && !s.Started.IsZero()
+// appendStart adds what a digest holds of a run.json, if it is one.
+func appendStart(all []start, r *rundir.Run, err error) []start {
+	if err != nil || r.Version < 1 || r.Started.IsZero() {
+		return all
+	}
+	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Program: r.Program, Script: r.Script, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen,
+		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Evidence: r.Evidence}})
 }
 
 // startsOf gives those of one job in the order of time, each once.
@@ -75,9 +49,25 @@ func startsOf(all []start, session string) (out []start) {
 	return slices.CompactFunc(out, func(a, b start) bool { return a.text() == b.text() })
 }
 
-// text is what a digest holds of a start.
+// during returns the starts that lie in the time of a job that is a part of those with
+// its session tag.
+func during(all []start, j *run.Job) []start {
+	from, to := int64(math.MaxInt64), int64(0)
+	var jobs []string
+	for _, p := range j.Processes {
+		from, to = min(from, p.Start), max(to, p.LastSeen)
+		if p.JobID != "" {
+			jobs = append(jobs, p.JobID)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s start) bool {
+		return !s.of(jobs) || len(j.Processes) > 0 && (s.Started.UnixNano() > to || s.Seen.UnixNano() < from)
+	})
+}
+
+// text is the start in a digest.
 func (s *start) text() string {
-	text, err := json.Marshal(s)
+	text, err := json.Marshal(&s.Run)
 	if err != nil {
 		return "" // times beyond year 9999; readers leave it out
 	}
@@ -88,13 +78,13 @@ func (s *start) text() string {
 // a rank that ran out of memory explains why the others were ended.
 func (s *start) ending() (text string, weight int) {
 	switch {
-	case s.EndedBy == "out_of_memory":
+	case s.EndedBy == rundir.ByMemory:
 		return "out of memory", 5
 	case s.Signal != "":
 		return "ended by " + s.Signal, 4
 	case s.ExitStatus != nil && *s.ExitStatus != 0:
 		return fmt.Sprintf("status %d", *s.ExitStatus), 3
-	case s.State == "running":
+	case s.State == rundir.Running:
 		return "last seen " + s.Seen.UTC().Format("15:04:05"), 2
 	}
 	return "", 0

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/profile"
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 )
@@ -31,6 +32,7 @@ type process struct {
 	ledger  *goodput.Builder
 	steps   *fromrun.Steps
 	details *detailSink
+	use     *profile.Use // of a profile
 }
 
 // Collect reads the files of a set once.
@@ -39,10 +41,11 @@ func Collect(set *run.Set) (*State, error) {
 	of := make(map[*run.Process]*process)
 	procs, err := set.Processes(func(p *run.Process) run.Sink {
 		out := &process{proc: p, details: newDetailSink()}
-		all := make(sinks, 3)
+		all := make(run.Sinks, 4)
 		all[0], out.ledger = goodput.OpenSink(p)
 		all[1], out.steps = fromrun.OpenSink(p)
 		all[2] = out.details
+		all[3], out.use = profile.OpenSink(p)
 		mu.Lock()
 		defer mu.Unlock()
 		of[p] = out
@@ -70,8 +73,9 @@ func (s *State) Merge(o *State) {
 	s.starts = append(s.starts, o.starts...)
 }
 
-// Jobs puts the processes together, the job with the most processes first. More
-// can be merged afterwards, and Jobs called again.
+// Jobs puts the processes together, the job with the most processes first, and of
+// several runs with one session tag the latest first. More can be merged afterwards,
+// and Jobs called again.
 func (s *State) Jobs() []*Job {
 	of := make(map[*run.Process]*process, len(s.procs))
 	var procs []*run.Process
@@ -87,16 +91,25 @@ func (s *State) Jobs() []*Job {
 	})
 	skipped = slices.CompactFunc(skipped, func(a, b *run.FileError) bool { return a.Error() == b.Error() })
 	var out []*Job
-	for _, j := range run.Assemble(procs) {
-		out = append(out, &Job{
-			Name: joinNames(s.names), Job: j, Skipped: skipped,
-			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }),
-			Attempts: fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps }),
-			starts:   startsOf(s.starts, j.SessionTag),
-			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
-		})
+	for _, all := range run.Assemble(procs) {
+		starts := startsOf(s.starts, all.SessionTag)
+		parts := splitRuns(all, starts, func(p *run.Process) *process { return of[p] })
+		for _, j := range slices.Backward(parts) {
+			starts := starts
+			if len(parts) > 1 {
+				starts = during(starts, j)
+			}
+			out = append(out, &Job{
+				Name: joinNames(s.names), Job: j, Skipped: skipped, group: len(all.Processes),
+				Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }),
+				Attempts: fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps }),
+				starts:   starts,
+				uses:     usesOf(j, func(p *run.Process) *profile.Use { return of[p].use }),
+				details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
+			})
+		}
 	}
-	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(len(b.Job.Processes), len(a.Job.Processes)) })
+	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(b.group, a.group) })
 	return out
 }
 
@@ -109,30 +122,6 @@ func joinNames(names []string) string {
 		out += name
 	}
 	return out
-}
-
-// sinks hands everything to several.
-type sinks []run.Sink
-
-func (all sinks) Span(s *run.Span) {
-	for _, to := range all {
-		to.Span(s)
-	}
-}
-
-func (all sinks) Event(e *run.Event) {
-	for _, to := range all {
-		to.Event(e)
-	}
-}
-
-// Close closes all of them, and gives the first error.
-func (all sinks) Close() error {
-	var failed error
-	for _, to := range all {
-		failed = cmp.Or(failed, to.Close())
-	}
-	return failed
 }
 
 // MaxRankSteps is how many steps, those of each rank counted, a job may have for

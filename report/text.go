@@ -11,6 +11,8 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // The size of the screen.
@@ -22,7 +24,7 @@ const (
 
 // JSON writes a report for machines: [Report], indented.
 func JSON(w io.Writer, r *Report) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(visible.JSON(w))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(r); err != nil {
@@ -47,8 +49,12 @@ func Text(w io.Writer, r *Report) error {
 func Screen(r *Report, columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.verdict(r)
-	s.ledger(r)
-	s.attempts(r)
+	if r.Profile != nil {
+		s.profile(r.Profile)
+	} else {
+		s.ledger(r)
+		s.attempts(r)
+	}
 	s.ranks(r)
 	s.steps(r)
 	s.checkpoints(r)
@@ -66,14 +72,14 @@ type screen struct {
 
 // line adds one row of a table.
 func (s *screen) line(format string, args ...any) {
-	text := strings.TrimRight(clean(fmt.Sprintf(format, args...)), " ")
+	text := strings.TrimRight(visible.Text(fmt.Sprintf(format, args...)), " ")
 	s.lines = append(s.lines, clip(text, s.columns))
 }
 
 // say adds a sentence, below a head. It is cut to one line where there is room
 // for most, and takes several where there is not.
 func (s *screen) say(format string, args ...any) {
-	text := clean(fmt.Sprintf(format, args...))
+	text := visible.Text(fmt.Sprintf(format, args...))
 	if s.columns == maxColumns {
 		s.lines = append(s.lines, clip("  "+text, maxColumns))
 		return
@@ -97,7 +103,7 @@ func (s *screen) head(title string) {
 		s.line("%s", title)
 		return
 	}
-	for i, l := range fold(clean(title), s.columns-2) {
+	for i, l := range fold(visible.Text(title), s.columns-2) {
 		s.lines = append(s.lines, strings.Repeat("  ", min(i, 1))+l)
 	}
 }
@@ -111,12 +117,12 @@ func (s *screen) heads(format string, args ...any) {
 // more says how many entries are not shown.
 func (s *screen) more(n int, what string) {
 	if n > 0 {
-		s.line("  … %s, see --json or --html", plural(n, "more "+what))
+		s.line("  … %s, see --json or --html", human.Plural(n, "more "+what))
 	}
 }
 
 func (s *screen) verdict(r *Report) {
-	lines := fold(clean(r.Verdict.Sentence), s.columns)
+	lines := fold(visible.Text(r.Verdict.Sentence), s.columns)
 	if len(lines) > 9 && s.columns == maxColumns {
 		lines = append(lines[:8], clip(lines[8], maxColumns-2)+" …")
 	}
@@ -137,20 +143,19 @@ func bar(share float64, width int) string {
 }
 
 func (s *screen) ledger(r *Report) {
-	if r.Goodput == nil {
+	if r.Ledger.Wall == 0 {
 		return
 	}
 	ranks := int64(max(len(r.Ranks), 1))
-	title := fmt.Sprintf("WHERE %s WENT", duration(r.Ledger.Wall))
+	title := fmt.Sprintf("WHERE %s WENT", human.Duration(r.Ledger.Wall))
 	if ranks > 1 {
 		title += fmt.Sprintf(" (mean of %d ranks)", ranks)
 	}
 	s.head(title)
-	row := func(name string, share float64, ns int64) {
-		width := s.room(22, 17)
-		s.line("  %-*s %s %8s %11s", width, clip(name, width), bar(share, max(s.columns-width-30, 2)), percent(share), duration(ns/ranks))
+	row := func(name string, share float64, ns int64) { s.part(name, share, ns/ranks) }
+	if r.Goodput != nil {
+		row("trained the model", *r.Goodput, r.Ledger.Categories[goodput.Productive])
 	}
-	row("trained the model", *r.Goodput, r.Ledger.Categories[goodput.Productive])
 	const most = 9
 	for i, l := range r.Losses {
 		if i == most-1 && len(r.Losses) > most {
@@ -163,6 +168,12 @@ func (s *screen) ledger(r *Report) {
 		}
 		row(words(l.Category), l.Share, l.Time)
 	}
+}
+
+// part adds a row with a bar for a share of something, which took so long.
+func (s *screen) part(name string, share float64, ns int64) {
+	width := s.room(22, 17)
+	s.line("  %-*s %s %8s %11s", width, clip(visible.Text(name), width), bar(share, max(s.columns-width-30, 2)), human.Percent(share), human.Duration(ns))
 }
 
 func (s *screen) attempts(r *Report) {
@@ -191,7 +202,7 @@ func (s *screen) attempts(r *Report) {
 		if a.FirstStep >= 0 {
 			steps = fmt.Sprintf("%d … %d", a.FirstStep, a.LastStep)
 		}
-		s.line("  %-*d %*s %*s   %-18s %7s   %s", number-2, a.Number, began, "+"+duration(a.Start-r.Ledger.From), lasted, duration(a.Stop-a.Start), clip(steps, 18), percent(a.Goodput), end)
+		s.line("  %-*d %*s %*s   %-18s %7s   %s", number-2, a.Number, began, "+"+human.Duration(a.Start-r.Ledger.From), lasted, human.Duration(a.Stop-a.Start), clip(steps, 18), known(a.Goodput), end)
 	}
 	s.more(len(r.Attempts)-len(list), "attempt")
 	ranks := int64(max(len(r.Ranks), 1))
@@ -199,8 +210,8 @@ func (s *screen) attempts(r *Report) {
 	slices.SortStableFunc(costly, func(a, b goodput.Disruption) int { return cmp.Compare(b.Total, a.Total) })
 	for i := range costly[:min(len(costly), 3)] {
 		d := &costly[i]
-		s.say("after %d: %s lost, %s: work %s, down %s, init %s, load %s, warm-up %s", d.After, plural(d.Iterations, "step"),
-			duration(d.Total/ranks), duration((d.LostWork+d.Stall+d.Stretch)/ranks), duration(d.Down/ranks), duration(d.Init/ranks), duration(d.Reload/ranks), duration(d.Warmup/ranks))
+		s.say("after %d: %s lost, %s: work %s, down %s, init %s, load %s, warm-up %s", d.After, human.Plural(d.Iterations, "step"),
+			human.Duration(d.Total/ranks), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks), human.Duration(d.Down/ranks), human.Duration(d.Init/ranks), human.Duration(d.Reload/ranks), human.Duration(d.Warmup/ranks))
 	}
 	s.more(len(costly)-3, "disruption")
 }
@@ -221,32 +232,32 @@ func (s *screen) ranks(r *Report) {
 	const ends = 3
 	for i, k := range list {
 		if len(list) > 2*ends && i == ends {
-			s.line("  … %s between", plural(len(list)-2*ends, "rank"))
+			s.line("  … %s between", human.Plural(len(list)-2*ends, "rank"))
 		}
 		if i >= ends && i < len(list)-ends {
 			continue
 		}
-		s.line("  %-*d %*s %10s %10s %9s %9s   %s", number-2, k.Rank, own, milliseconds(k.Own), milliseconds(k.Excess), milliseconds(k.Wait), percent(k.Last), percent(k.Goodput), k.Host)
+		s.line("  %-*d %*s %10s %10s %9s %9s   %s", number-2, k.Rank, own, human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait), human.Percent(k.Last), known(k.Goodput), k.Host)
 	}
 }
 
 func (s *screen) steps(r *Report) {
 	st := &r.Steps
-	if st.Count == 0 {
+	if st.Compared == 0 {
 		return
 	}
-	s.head(fmt.Sprintf("STEPS  %d: median %s, p99 %s, longest %s (step %d)", st.Count, milliseconds(st.Median), milliseconds(st.P99), milliseconds(st.Max), st.MaxAt))
-	if st.Count >= 40 {
+	s.head(fmt.Sprintf("STEPS  %d, %d compared: median %s, p99 %s, longest %s (step %d)", st.Count, st.Compared, human.Milliseconds(st.Median), human.Milliseconds(st.P99), human.Milliseconds(st.Max), st.MaxAt))
+	if st.Compared >= 40 {
 		s.line("  trend: the last quarter took %+.1f %% against the first", 100*st.Trend)
 	}
 	var parts []string
 	for _, p := range straggler.Phases() {
 		if v := st.Phases[p.String()]; v > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", p, milliseconds(v)))
+			parts = append(parts, fmt.Sprintf("%s %s", p, human.Milliseconds(v)))
 		}
 	}
 	if st.Wait != nil {
-		parts = append(parts, "wait "+milliseconds(*st.Wait), "transfer of the collectives "+milliseconds(*st.Transfer))
+		parts = append(parts, "wait "+human.Milliseconds(*st.Wait), "transfer of the collectives "+human.Milliseconds(*st.Transfer))
 	}
 	for i, l := range fold(strings.Join(parts, ", "), s.columns-4) {
 		if i < 2 || s.columns < maxColumns {
@@ -276,15 +287,15 @@ func (s *screen) checkpoints(r *Report) {
 	if saves+loads == 0 {
 		return
 	}
-	s.head(fmt.Sprintf("CHECKPOINTS  %d saved: held up the training for %s (longest %s), %s in the background", saves, duration(blocking), duration(longest), duration(background)))
+	s.head(fmt.Sprintf("CHECKPOINTS  %d saved: held up the training for %s (longest %s), %s in the background", saves, human.Duration(blocking), human.Duration(longest), human.Duration(background)))
 	if loads > 0 {
-		s.line("  %d loaded in %s", loads, duration(load))
+		s.line("  %d loaded in %s", loads, human.Duration(load))
 	}
 }
 
 func (s *screen) quality(r *Report) {
 	q := &r.Quality
-	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s cut off, %s dropped", plural(q.Files, "file"), plural(int(q.Spans), "span"), q.BadLines, plural(q.Torn, "file"), plural(int(q.Dropped), "span")))
+	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s cut off, %s dropped", human.Plural(q.Files, "file"), human.Plural(int(q.Spans), "span"), q.BadLines, human.Plural(q.Torn, "file"), human.Plural(int(q.Dropped), "span")))
 	const most = 5
 	list := slices.Clone(q.Remarks)
 	for _, f := range q.Skipped {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // communication is how the time in collectives is called beside the phases.
@@ -88,10 +89,14 @@ func timeline(j *Job, tables []*straggler.Table) *steps {
 	for i, t := range tables {
 		a := &j.Attempts[i]
 		if t == nil {
+			var periods []float64
 			for k := 1; k < len(a.Iterations); k++ {
-				s.number = append(s.number, a.Iterations[k].Step)
+				periods = append(periods, float64(a.Iterations[k].End-a.Iterations[k-1].End))
+			}
+			from := robust.SlowStart(periods, robust.Median(slices.Clone(periods)))
+			for k, period := range periods[from:] {
+				s.number = append(s.number, a.Iterations[from+k+1].Step)
 				s.attempt = append(s.attempt, a.Number)
-				period := float64(a.Iterations[k].End - a.Iterations[k-1].End)
 				s.period = append(s.period, period)
 				if s.count++; windows {
 					for range runsPerEntry {
@@ -163,19 +168,14 @@ func mean(n int, at func(int) float64) float64 {
 
 func meanOf(x []float64) float64 { return mean(len(x), func(i int) float64 { return x[i] }) }
 
-// quantile is the value that the share q of x does not exceed; x is sorted.
-func quantile(x []float64, q float64) float64 {
-	return x[min(max(int(math.Ceil(q*float64(len(x))))-1, 0), len(x)-1)]
-}
-
 func (s *steps) steps() Steps {
-	out := Steps{Count: s.count, MaxAt: -1}
-	if out.Count == 0 {
+	out := Steps{Compared: s.count, MaxAt: -1}
+	if out.Compared == 0 {
 		return out
 	}
 	sorted := slices.Sorted(slices.Values(s.period))
 	at := slices.Index(s.period, sorted[len(sorted)-1])
-	out.Median, out.P99 = quantile(sorted, 0.5)/1e6, quantile(sorted, 0.99)/1e6
+	out.Median, out.P99 = robust.NearestRank(sorted, 0.5)/1e6, robust.NearestRank(sorted, 0.99)/1e6
 	out.Max, out.MaxAt = s.period[at]/1e6, s.number[at]
 	if len(s.spread) > 0 {
 		out.Median, out.P99 = s.quantile(0.5)/1e6, s.quantile(0.99)/1e6
@@ -184,7 +184,7 @@ func (s *steps) steps() Steps {
 	// A quarter of fewer than 40 steps is moved by single ones.
 	if n := len(s.period) / 4; n >= 10 {
 		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))
-		out.Trend = quantile(last, 0.5)/quantile(first, 0.5) - 1
+		out.Trend = robust.NearestRank(last, 0.5)/robust.NearestRank(first, 0.5) - 1
 	}
 	for name, x := range s.phases {
 		if out.Phases == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -20,14 +21,19 @@ func (r *Report) conclude() {
 	v.Confidence, v.Doubts = confidence(r)
 	v.Next = r.next()
 	var out []string
-	if r.Goodput == nil {
+	switch {
+	case r.Profile != nil:
+		out = r.Profile.sentence()
+	case r.Ledger.Wall == 0:
 		out = append(out, "The records hold no time.")
-	} else {
-		out = append(out, fmt.Sprintf("%s of %s on %s trained the model.", percent(*r.Goodput), duration(r.Ledger.Wall), plural(len(r.Ranks), "rank")))
+	case r.Goodput == nil:
+		out = append(out, fmt.Sprintf("How much of %s on %s trained the model is unknown: no training step is on record.", human.Duration(r.Ledger.Wall), human.Plural(len(r.Ranks), "rank")))
+	default:
+		out = append(out, fmt.Sprintf("%s of %s on %s trained the model.", human.Percent(*r.Goodput), human.Duration(r.Ledger.Wall), human.Plural(len(r.Ranks), "rank")))
 	}
-	if len(r.Losses) > 0 && r.Losses[0].Share >= worth {
+	if r.Profile == nil && len(r.Losses) > 0 && r.Losses[0].Share >= worth && !(r.Goodput == nil && r.Losses[0].Category == goodput.Other) {
 		l := &r.Losses[0]
-		out = append(out, fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), percent(l.Share), duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+		out = append(out, fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), human.Percent(l.Share), human.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
 	}
 	if d := r.disruptions(); d != "" {
 		out = append(out, d)
@@ -82,8 +88,8 @@ func (r *Report) disruptions() string {
 		return ""
 	}
 	ranks := int64(max(len(r.Ranks), 1))
-	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime.", strings.ToUpper(plural(n, "disruption")[:1])+plural(n, "disruption")[1:],
-		plural(lost, "step"), duration(total/ranks), perRank(int(ranks)), duration(down/ranks))
+	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime.", strings.ToUpper(human.Plural(n, "disruption")[:1])+human.Plural(n, "disruption")[1:],
+		human.Plural(lost, "step"), human.Duration(total/ranks), perRank(int(ranks)), human.Duration(down/ranks))
 }
 
 // actions are what reduces a loss.
@@ -117,14 +123,24 @@ func (r *Report) next() []string {
 		}
 		list = append(list, action{v.Next, gains})
 	}
+	if r.Profile != nil {
+		for i, text := range r.Profile.next() {
+			list = append(list, action{text, 1 / float64(i+2)})
+		}
+	} else if r.Goodput == nil && r.Ledger.Wall > 0 {
+		list = append(list, action{"record the training steps: a span for each iteration, or the loop over the data loader", 1})
+	}
 	for _, l := range r.Losses {
-		if l.Share < worth {
+		if l.Share < worth || r.Profile != nil {
 			break
+		}
+		if r.Goodput == nil && l.Category == goodput.Other {
+			continue // it may have trained
 		}
 		text := actions[l.Category]
 		if l.Category == goodput.LostWork {
 			if f := r.figure(goodput.FigureYoung); f > 0 {
-				text += fmt.Sprintf(" (Young's rule suggests every %s)", duration(int64(f*1e9)))
+				text += fmt.Sprintf(" (Young's rule suggests every %s)", human.Duration(int64(f*1e9)))
 			}
 		}
 		if l.Category.IsCustom() {
@@ -171,7 +187,7 @@ func confidence(r *Report) (string, []string) {
 		f := &r.Ledger.Flags[i]
 		switch f.Kind {
 		case goodput.MissingRank:
-			doubt(2, plural(len(r.Ledger.Missing), "rank")+" reported nothing")
+			doubt(2, human.Plural(f.Count+1, "rank")+" reported nothing")
 		case goodput.TwoWriters:
 			doubt(2, "several processes say they are the same rank")
 		case goodput.LostWorkUnknown:
@@ -188,20 +204,22 @@ func confidence(r *Report) (string, []string) {
 			doubt(1, "where an attempt went on was concluded")
 		case goodput.MissingEnds:
 			doubt(1, "spans lack their ends")
+		case goodput.WarmupUnknown:
+			doubt(1, "too few steps to tell warm-up from training")
 		}
 	}
 	q := &r.Quality
 	if len(q.Skipped) > 0 {
-		doubt(1, plural(len(q.Skipped), "file")+" left out")
+		doubt(1, human.Plural(len(q.Skipped), "file")+" left out")
 	}
 	if q.Torn > 0 {
-		doubt(0, plural(q.Torn, "file")+" cut off")
+		doubt(0, human.Plural(q.Torn, "file")+" cut off")
 	}
 	if q.BadLines > 0 {
-		doubt(1, plural(q.BadLines, "line")+" unreadable")
+		doubt(1, human.Plural(q.BadLines, "line")+" unreadable")
 	}
 	if q.Late > 0 {
-		doubt(1, plural(int(q.Late), "span")+" out of order")
+		doubt(1, human.Plural(int(q.Late), "span")+" out of order")
 	}
 	if v := r.Verdict.Rank; v != nil && v.Coverage.Disputed > 0 {
 		doubt(2, "two records of the same rank and step differ")
@@ -225,7 +243,7 @@ func (r *Report) sections() (out []string) {
 // A job of one rank has no other to hold up.
 func (r *Report) ExitCode() int {
 	v := r.Verdict.Rank
-	if v == nil || r.Goodput == nil || r.Steps.Count == 0 {
+	if v == nil || r.Goodput == nil || r.Steps.Compared == 0 {
 		return 4
 	}
 	code := 0

@@ -109,7 +109,7 @@ func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
 		return nil
 	}
 	plan := p.scopes
-	full := fullName(category, name)
+	full := spans.ScopeName(category, name)
 	known, route := full, outputs.Route{}
 	recorded, spansOnly := false, false
 	for i := range plan.outputs {
@@ -215,7 +215,7 @@ func (l scopeList) Abandon() {
 
 // exportName is the name by which a filter asks for such scopes.
 func exportName(e *config.Export, category, name string) (string, bool) {
-	full := fullName(category, name)
+	full := spans.ScopeName(category, name)
 	mode := e.Mode
 	switch {
 	case e.UsesDefaultNames():
@@ -224,10 +224,8 @@ func exportName(e *config.Export, category, name string) (string, bool) {
 		return full, true
 	}
 	candidates := []string{full, name}
-	for i := range spans.Count {
-		if info := spans.At(i); info.Category == category && info.Event == name {
-			candidates = append(candidates, info.Name)
-		}
+	if info, ok := spans.ByEvent(category, name); ok {
+		candidates = append(candidates, info.Name)
 	}
 	for _, c := range candidates {
 		if slices.Contains(e.SpanNames, c) {
@@ -235,14 +233,6 @@ func exportName(e *config.Export, category, name string) (string, bool) {
 		}
 	}
 	return full, mode != config.Whitelist
-}
-
-// fullName is the name of a scope as an OpenTelemetry span.
-func fullName(category, name string) string {
-	if category == name {
-		return name
-	}
-	return category + "." + name
 }
 
 // spanKind starts scopes that are OpenTelemetry spans.
@@ -334,20 +324,28 @@ type spanScope struct {
 	plain    trace.Span // if recorded is nil
 
 	mu      sync.Mutex
-	before  []attribute.KeyValue // what current gave before
-	own     []attribute.Key      // that Set was given
+	before  []attribute.KeyValue       // what current gave before
+	own     map[attribute.Key]struct{} // that Set was given
 	failure error
 }
 
 // Context implements outputs.Scope.
 func (s *spanScope) Context() context.Context { return s.ctx }
 
+// maxOwn bounds the keys that a scope remembers: as many as a span keeps.
+const maxOwn = 512
+
 // Set implements outputs.Scope.
 func (s *spanScope) Set(attrs []attribute.KeyValue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range attrs {
-		s.own = append(s.own, attrs[i].Key)
+		if s.own == nil {
+			s.own = make(map[attribute.Key]struct{})
+		}
+		if len(s.own) < maxOwn {
+			s.own[attrs[i].Key] = struct{}{}
+		}
 	}
 	s.set(attrs)
 }
@@ -375,7 +373,8 @@ func (s *spanScope) End() {
 	defer s.mu.Unlock()
 	before := s.before
 	s.set(slices.DeleteFunc(s.current(), func(kv attribute.KeyValue) bool {
-		return slices.Contains(before, kv) || slices.Contains(s.own, kv.Key)
+		_, own := s.own[kv.Key]
+		return own || slices.Contains(before, kv)
 	}))
 	if s.recorded != nil {
 		s.recorded.EndWith(End{Err: s.failure})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -43,10 +44,11 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	if p.timeout <= 0 {
 		p.timeout = DefaultShutdownTimeout
 	}
+	above := b.parent(p.log)
 	p.hub = dispatch.New(p.log)
 	p.rec, p.control = recorder.New(recorder.Options{
 		Base: base, Identity: id, Strategy: base.ErrorStrategy, Now: p.nanoseconds(), Log: p.log,
-		Progress: p.progress, Hub: p.hub, Off: !base.Enabled(),
+		Progress: p.progress, Hub: p.hub, Above: above, Off: !base.Enabled(),
 	})
 	if !base.Enabled() {
 		for _, a := range b.outputs {
@@ -60,13 +62,25 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 	if len(b.outputs) == 0 {
 		p.log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter", "see", see.NothingRecorded)
 	}
-	if err := p.attach(ctx, b, id); err != nil {
+	if err := p.attach(ctx, b, id, above.IsValid()); err != nil {
 		return nil, err
 	}
 	if b.metrics != nil {
 		p.meter(b.metrics, id)
 	}
 	return p, nil
+}
+
+// parent is the span that the run belongs to, invalid for none.
+func (b *TrainingTelemetryBuilder) parent(log *slog.Logger) trace.SpanContext {
+	if b.above != nil {
+		return *b.above
+	}
+	sc, err := ParentFrom(os.LookupEnv)
+	if err != nil {
+		log.Warn(err.Error(), "see", see.Variable)
+	}
+	return sc
 }
 
 // rank is the order in which outputs are attached.
@@ -92,8 +106,9 @@ func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every ti
 }
 
 // attach attaches the outputs and makes the OpenTelemetry part. On an error
-// what was attached is closed again.
-func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id Identity) error {
+// what was attached is closed again. joined says that the ranks meet in the trace
+// of somebody else.
+func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id Identity, joined bool) error {
 	var customization config.Export
 	if b.export != nil {
 		customization = *b.export
@@ -102,7 +117,7 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	ids := b.ids
 	if ids == nil {
 		var shared bool
-		if ids, shared = idsOf(id); !shared && b.spanExporters > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
+		if ids, shared = idsOf(id); !shared && !joined && b.spanExporters > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
 			p.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; "+
 				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", see.TracePerRank)
 		}

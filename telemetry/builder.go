@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
@@ -49,6 +50,7 @@ type TrainingTelemetryBuilder struct {
 	clock    Clock
 	identity Identity
 	ranks    *config.Ranks
+	above    *trace.SpanContext
 	timeout  time.Duration
 
 	spent  bool
@@ -285,6 +287,16 @@ func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryB
 func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryBuilder {
 	if b.fits("WithRanks", false) {
 		b.ranks = &r
+	}
+	return b
+}
+
+// WithParent sets the span that the whole run belongs to: spans without another
+// parent hang under it, in its trace. Without it that is the one that the variable
+// TRACEPARENT names; an invalid one is none.
+func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTelemetryBuilder {
+	if b.fits("WithParent", false) {
+		b.above = &sc
 	}
 	return b
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -50,10 +51,10 @@ func dyingJob(how, dir string) {
 	for n := 0; ; n++ {
 		_, _ = cb.OnTrainingSingleIterationStart(ctx)
 		_, s := tel.StartSpan(ctx, fmt.Sprintf("step.%d.", n))
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) // a stand-in for work
 		s.End()
 		_ = cb.OnTrainingSingleIterationEnd(ctx)
-		fmt.Println(n)
+		fmt.Println(n, time.Now().UnixNano())
 		select {
 		case <-end:
 			if how == "exit" {
@@ -65,13 +66,15 @@ func dyingJob(how, dir string) {
 	}
 }
 
-// Of a process that is killed, exits or panics without a Shutdown, the trace and
-// the JSON lines have all that is older than a second, and the trace can be
-// recovered.
+// What a process has recorded comes to the trace and the JSON lines by itself; a
+// process that is then killed, exits or panics without a Shutdown leaves it there,
+// and the trace can be recovered.
 func TestDeath(t *testing.T) {
 	for _, how := range []string{"kill", "exit", "panic"} {
 		t.Run(how, func(t *testing.T) {
+			const old = 100 // the step
 			dir := t.TempDir()
+			trace, records := filepath.Join(dir, "trace.pfw.gz"), filepath.Join(dir, "records.jsonl")
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
 			cmd.Env = append(os.Environ(), deathVariable+"="+how, deathVariable+"_DIR="+dir)
 			in, err := cmd.StdinPipe()
@@ -79,59 +82,64 @@ func TestDeath(t *testing.T) {
 			out, err := cmd.StdoutPipe()
 			check(t, err)
 			check(t, cmd.Start())
-			type report struct {
-				n   int
-				ran time.Duration // until then
-			}
-			var reports []report
 			lines := bufio.NewScanner(out)
-			// Only the time counts in which the job ran: one that the machine stops
-			// writes nothing meanwhile. It says something every few milliseconds.
-			const stopped = 50 * time.Millisecond
-			var ran, asked time.Duration
-			last := time.Now()
 			for lines.Scan() {
-				n, err := strconv.Atoi(lines.Text())
-				if err != nil {
-					t.Fatalf("the job says %q", lines.Text())
+				if n, _ := recorded(t, lines.Text()); n != old+1 {
+					continue
 				}
-				now := time.Now()
-				ran += min(now.Sub(last), stopped)
-				last = now
-				reports = append(reports, report{n, ran})
-				if asked == 0 && ran > 1800*time.Millisecond {
-					asked = ran
-					if how == "kill" {
-						check(t, cmd.Process.Kill())
-					} else {
-						_, err := in.Write([]byte("\n"))
-						check(t, err)
-					}
+				until.True(t, "a step in both files, which nobody flushes", func() bool {
+					want := fmt.Sprintf("step.%d.", old+1)
+					return strings.Contains(namesIn(trace), want) && strings.Contains(textOf(records), want)
+				})
+				if how == "kill" {
+					check(t, cmd.Process.Kill())
+				} else {
+					_, err := in.Write([]byte("\n"))
+					check(t, err)
 				}
 			}
 			if err := cmd.Wait(); err == nil {
 				t.Error("the job ended well")
 			}
-			old := -1 // recorded more than a second before the end
-			for _, r := range reports {
-				if r.ran < asked-time.Second {
-					old = r.n
-				}
-			}
-			trace := filepath.Join(dir, "trace.pfw.gz")
 			_, err = dftracer.Recover(trace, nil)
 			check(t, err)
-			var text strings.Builder
-			for _, e := range dftest.Events(t, trace) {
-				fmt.Fprintln(&text, e.Name)
-			}
 			dftest.Check(t, trace)
-			complete(t, "trace", text.String(), old, 1)
-			data, err := os.ReadFile(filepath.Join(dir, "records.jsonl"))
-			check(t, err)
-			complete(t, "JSON lines", string(data), old, 2)
+			complete(t, "trace", namesIn(trace), old, 1)
+			complete(t, "JSON lines", textOf(records), old, 2)
 		})
 	}
+}
+
+// namesIn are the names of the events that a trace has so far.
+func namesIn(path string) string {
+	r, err := dftracer.OpenReader(path, nil)
+	if err != nil {
+		return ""
+	}
+	defer r.Close() //nolint:errcheck // only read
+	var text strings.Builder
+	for e, err := range r.All() {
+		if err == nil {
+			fmt.Fprintln(&text, e.Name)
+		}
+	}
+	return text.String()
+}
+
+func textOf(path string) string {
+	data, _ := os.ReadFile(path)
+	return string(data)
+}
+
+// recorded reads what the job says: the number of a step, and when it had
+// recorded it.
+func recorded(t testing.TB, line string) (n int, at time.Time) {
+	t.Helper()
+	var ns int64
+	if _, err := fmt.Sscan(line, &n, &ns); err != nil {
+		t.Fatalf("the job says %q", line)
+	}
+	return n, time.Unix(0, ns)
 }
 
 var stepName = regexp.MustCompile(`step\.(\d+)\.`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -22,21 +23,23 @@ func cutRun(t *testing.T, end func(*telemetry.Provider, *callbacks.Callbacks)) (
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	backend := tracetest.NewInMemoryExporter()
-	cfg := base()
-	cfg.WorldSize = config.Value(1)
-	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).
-		WithExporter(pfw.New(path, nil)).WithSpanExporter(kept{backend}, config.Export{Mode: config.ExportAll}).
-		ConfigureProvider(context.Background())
-	check(t, err)
-	ctx, cb := context.Background(), callbacks.New(tel)
-	started(t)(cb.OnAppStart(ctx))
-	_, done := tel.StartSpan(ctx, "done")
-	done.End()
-	started(t)(cb.OnTrainStart(ctx, callbacks.TrainStart{}))
-	started(t)(cb.OnTrainingSingleIterationStart(ctx))
-	time.Sleep(time.Millisecond)
-	end(tel, cb)
-	check(t, tel.Shutdown(ctx))
+	synctest.Test(t, func(t *testing.T) { // on its clock the spans have a length
+		cfg := base()
+		cfg.WorldSize = config.Value(1)
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).
+			WithExporter(pfw.New(path, nil)).WithSpanExporter(kept{backend}, config.Export{Mode: config.ExportAll}).
+			ConfigureProvider(context.Background())
+		check(t, err)
+		ctx, cb := context.Background(), callbacks.New(tel)
+		started(t)(cb.OnAppStart(ctx))
+		_, done := tel.StartSpan(ctx, "done")
+		done.End()
+		started(t)(cb.OnTrainStart(ctx, callbacks.TrainStart{}))
+		started(t)(cb.OnTrainingSingleIterationStart(ctx))
+		time.Sleep(time.Millisecond)
+		end(tel, cb)
+		check(t, tel.Shutdown(ctx))
+	})
 	dftest.Check(t, path)
 	events, stubs = map[string]dftracer.Event{}, map[string]tracetest.SpanStub{}
 	for _, e := range dftest.Events(t, path) {

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if how := os.Getenv(deathVariable); how != "" {
 		dyingJob(how, os.Getenv(deathVariable+"_DIR"))
 	}
+	if os.Getenv(busyVariable) != "" {
+		busy()
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -195,7 +198,7 @@ func exportAll(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
 }
 
 // check fails on an error of a callback.
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -76,85 +77,87 @@ func duplicate(text string) (key string, err error) {
 // user's values are all there.
 func TestKeysThatCollide(t *testing.T) {
 	for _, compat := range []bool{false, true} {
-		dir := t.TempDir()
-		tracePath, linesPath := filepath.Join(dir, "trace.pfw"), filepath.Join(dir, "records.jsonl")
-		cfg := base()
-		cfg.WorldSize = config.Value(1)
-		tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).
-			WithExporter(pfw.New(tracePath, &pfw.Options{TraceIDs: true, BeginAfter: time.Nanosecond})).
-			WithExporter(file.New(linesPath, &file.Options{Compat: compat})).ConfigureProvider(context.Background())
-		check(t, err)
-		var kvs []attribute.KeyValue
-		for i, k := range claimed {
-			kvs = append(kvs, attribute.String(k, fmt.Sprint("mine", i, ".")))
-		}
-		other := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{9}, SpanID: trace.SpanID{9}})
-		ctx, s := tel.StartSpan(context.Background(), "direct", kvs...)
-		s.AddEvent("happened", kvs...)
-		ctx, plain := tel.Tracer("x").Start(ctx, "plain", trace.WithAttributes(kvs...), trace.WithLinks(trace.Link{SpanContext: other}))
-		plain.SetAttributes(kvs...)
-		plain.AddEvent("happened", trace.WithAttributes(kvs...))
-		plain.RecordError(errGone, trace.WithAttributes(kvs...))
-		plain.SetStatus(codes.Error, "bad")
-		tree := ai.NewTree(tel)
-		scope := tree.Compute.Forward.Start(ctx, kvs...)
-		time.Sleep(20 * time.Millisecond) // for the records that spans have begun
-		scope.EndErr(&errGoneVariable)
-		plain.End()
-		_, open := tel.StartSpan(ctx, "open", kvs...) // truncated
-		_ = open
-		s.End()
-		check(t, tel.Shutdown(context.Background()))
-
-		dftest.Check(t, tracePath)
-		for _, path := range []string{tracePath, linesPath} {
-			data, err := os.ReadFile(path)
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			tracePath, linesPath := filepath.Join(dir, "trace.pfw"), filepath.Join(dir, "records.jsonl")
+			cfg := base()
+			cfg.WorldSize = config.Value(1)
+			tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).
+				WithExporter(pfw.New(tracePath, &pfw.Options{TraceIDs: true, BeginAfter: time.Nanosecond})).
+				WithExporter(file.New(linesPath, &file.Options{Compat: compat})).ConfigureProvider(context.Background())
 			check(t, err)
-			records := 0
-			for line := range strings.Lines(string(data)) {
-				line = strings.TrimSuffix(strings.TrimSpace(line), ",")
-				if !strings.HasPrefix(line, "{") {
-					continue
-				}
-				key, err := duplicate(line)
-				if err != nil || key != "" {
-					t.Errorf("%s: %q is twice (%v) in %s", filepath.Base(path), key, err, line)
-				}
-				if !strings.Contains(line, `"mine0.`) {
-					continue
-				}
-				records++
-				for i, k := range claimed {
-					if k == "timestamp_msec" || k == "duration_msec" { // the grammar's own
+			var kvs []attribute.KeyValue
+			for i, k := range claimed {
+				kvs = append(kvs, attribute.String(k, fmt.Sprint("mine", i, ".")))
+			}
+			other := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{9}, SpanID: trace.SpanID{9}})
+			ctx, s := tel.StartSpan(context.Background(), "direct", kvs...)
+			s.AddEvent("happened", kvs...)
+			ctx, plain := tel.Tracer("x").Start(ctx, "plain", trace.WithAttributes(kvs...), trace.WithLinks(trace.Link{SpanContext: other}))
+			plain.SetAttributes(kvs...)
+			plain.AddEvent("happened", trace.WithAttributes(kvs...))
+			plain.RecordError(errGone, trace.WithAttributes(kvs...))
+			plain.SetStatus(codes.Error, "bad")
+			tree := ai.NewTree(tel)
+			scope := tree.Compute.Forward.Start(ctx, kvs...)
+			time.Sleep(time.Second) // for the records that spans have begun
+			scope.EndErr(&errGoneVariable)
+			plain.End()
+			_, open := tel.StartSpan(ctx, "open", kvs...) // truncated
+			_ = open
+			s.End()
+			check(t, tel.Shutdown(context.Background()))
+
+			dftest.Check(t, tracePath)
+			for _, path := range []string{tracePath, linesPath} {
+				data, err := os.ReadFile(path)
+				check(t, err)
+				records := 0
+				for line := range strings.Lines(string(data)) {
+					line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+					if !strings.HasPrefix(line, "{") {
 						continue
 					}
-					if (k == "error_message" || k == "exception_message") && strings.Contains(line, "Error in") {
+					key, err := duplicate(line)
+					if err != nil || key != "" {
+						t.Errorf("%s: %q is twice (%v) in %s", filepath.Base(path), key, err, line)
+					}
+					if !strings.Contains(line, `"mine0.`) {
 						continue
 					}
-					if strings.HasPrefix(k, "otel.status") && strings.Contains(line, `"name":"forward"`) {
-						continue // OpenTelemetry's own names: the status of a scope takes their place
+					records++
+					for i, k := range claimed {
+						if k == "timestamp_msec" || k == "duration_msec" { // the grammar's own
+							continue
+						}
+						if (k == "error_message" || k == "exception_message") && strings.Contains(line, "Error in") {
+							continue
+						}
+						if strings.HasPrefix(k, "otel.status") && strings.Contains(line, `"name":"forward"`) {
+							continue // OpenTelemetry's own names: the status of a scope takes their place
+						}
+						if strings.HasPrefix(k, "bad") { // the last of them counts
+							continue
+						}
+						if !strings.Contains(line, fmt.Sprintf(`"mine%d.`, i)) {
+							t.Errorf("%s: the value of %q is missing in %s", filepath.Base(path), k, line)
+						}
 					}
-					if strings.HasPrefix(k, "bad") { // the last of them counts
-						continue
-					}
-					if !strings.Contains(line, fmt.Sprintf(`"mine%d.`, i)) {
-						t.Errorf("%s: the value of %q is missing in %s", filepath.Base(path), k, line)
+				}
+				if records < 4 {
+					t.Errorf("%s has %d records with the keys", path, records)
+				}
+			}
+			for _, e := range dftest.Events(t, tracePath) {
+				if e.Phase == dftracer.PhaseComplete && e.Name == "plain" {
+					for _, key := range []string{"user_otel.status_code", "user_trace_id"} {
+						if _, ok := e.Arg(key); !ok {
+							t.Errorf("the trace has no %s", key)
+						}
 					}
 				}
 			}
-			if records < 4 {
-				t.Errorf("%s has %d records with the keys", path, records)
-			}
-		}
-		for _, e := range dftest.Events(t, tracePath) {
-			if e.Phase == dftracer.PhaseComplete && e.Name == "plain" {
-				for _, key := range []string{"user_otel.status_code", "user_trace_id"} {
-					if _, ok := e.Arg(key); !ok {
-						t.Errorf("the trace has no %s", key)
-					}
-				}
-			}
-		}
+		})
 	}
 }
 

@@ -8,17 +8,13 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Keys of the resource attributes that the semantic conventions do not name.
-const (
-	resourceRank       = "training.rank"
-	resourceLocalRank  = "training.local_rank"
-	resourceWorldSize  = "training.world_size"
-	resourceSessionTag = "training.session_tag"
-	resourcePerfTag    = "training.perf_tag"
-	resourceAttempt    = "training.attempt"
-)
+// resourcePerfTag is the key of performance tags, which say nothing of who a process
+// is.
+const resourcePerfTag = "training.perf_tag"
 
 // NewResource describes a process with the attributes that its spans have, for
 // log records and metrics that go beside them. The identity must be complete.
@@ -27,18 +23,22 @@ const (
 // holds a command line or other environment than OTEL_RESOURCE_ATTRIBUTES and
 // OTEL_SERVICE_NAME: these carry secrets.
 func NewResource(ctx context.Context, id Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
+	word := identity.Attribute
 	attrs := []attribute.KeyValue{
-		attribute.String("service.name", id.ApplicationName),
-		attribute.String("service.instance.id", fmt.Sprintf("%s/%d/%d", id.Host, id.PID, id.Rank.Get())),
-		attribute.String("host.name", id.Host),
-		attribute.Int("process.pid", id.PID),
-		attribute.Int(resourceRank, id.Rank.Get()),
-		attribute.Int(resourceWorldSize, id.WorldSize),
-		attribute.String(resourceSessionTag, id.SessionTag),
-		attribute.Int(resourceAttempt, id.Attempt.Get()),
+		attribute.String(word(identity.Service), id.ApplicationName),
+		attribute.String(word(identity.Instance), fmt.Sprintf("%s/%d/%d", id.Host, id.PID, id.Rank.Get())),
+		attribute.String(word(identity.Host), id.Host),
+		attribute.Int(word(identity.PID), id.PID),
+		attribute.Int(word(identity.Rank), id.Rank.Get()),
+		attribute.Int(word(identity.WorldSize), id.WorldSize),
+		attribute.String(word(identity.Session), id.SessionTag),
+		attribute.Int(word(identity.Attempt), id.Attempt.Get()),
 	}
 	if id.LocalRank.IsSet() {
-		attrs = append(attrs, attribute.Int(resourceLocalRank, id.LocalRank.Get()))
+		attrs = append(attrs, attribute.Int(word(identity.LocalRank), id.LocalRank.Get()))
+	}
+	if id.Job != "" {
+		attrs = append(attrs, attribute.String(word(identity.Job), id.Job))
 	}
 	if len(perfTags) > 0 {
 		attrs = append(attrs, attribute.String(resourcePerfTag, strings.Join(perfTags, ",")))

@@ -112,8 +112,7 @@ func Runs(base, next *Run, opt *Options) *Result {
 		return r
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, 0x7261696e))
-	a, b := base.Periods[base.usable():], next.Periods[next.usable():]
-	r.measure(a, b, rng)
+	r.measure(base.Periods, next.Periods, rng)
 	r.Phases = comparePhases(base, next, rng)
 	r.setGoodput(base, next)
 	r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; a set of base runs does")
@@ -222,9 +221,9 @@ func Against(base []*Run, next *Run, opt *Options) *Result {
 }
 
 func (r *Run) logMedian() float64 {
-	return math.Log(robust.Median(slices.Clone(r.Periods[r.usable():])))
+	return math.Log(robust.Median(slices.Clone(r.Periods)))
 }
-func (r *Run) logMean() float64 { return math.Log(mean(r.Periods[r.usable():])) }
+func (r *Run) logMean() float64 { return math.Log(mean(r.Periods)) }
 
 // spread fills the prediction intervals of one more run of the same thing.
 func (r *Result) spread(base []*Run, next *Run) {
@@ -249,11 +248,10 @@ func (r *Result) spread(base []*Run, next *Run) {
 	r.Mean, _ = predict((*Run).logMean)
 	r.BaseMS, r.NewMS = typical/1e6, math.Exp(next.logMedian())/1e6
 	for _, b := range base {
-		r.Steps[0] += len(b.Periods) - b.usable()
-		r.Correlation[0] += autocorrelation(logs(b.Periods[b.usable():])) / k
+		r.Steps[0] += len(b.Periods)
+		r.Correlation[0] += autocorrelation(logs(b.Periods)) / k
 	}
-	b := next.Periods[next.usable():]
-	r.Steps[1], r.Correlation[1] = len(b), autocorrelation(logs(b))
+	r.Steps[1], r.Correlation[1] = len(next.Periods), autocorrelation(logs(next.Periods))
 }
 
 // judgeSet asks for a change that is no chance and that matters. The interval

@@ -140,7 +140,7 @@ func TestSameSeedSameAnswer(t *testing.T) {
 }
 
 func TestMarkdownHoldsTogether(t *testing.T) {
-	a, b := steady("main|1", 1, 250, 200), steady("pr\n2", 2, 262, 200)
+	a, b := steady("main|1", 1, 250, 200), steady("pr\n<b>`2`\x1b\u202e", 2, 262, 200)
 	a.Goodput, b.Goodput = 0.95, 0.9
 	md := compare.Runs(a, b, nil).Markdown()
 	rows := 0
@@ -152,7 +152,7 @@ func TestMarkdownHoldsTogether(t *testing.T) {
 			}
 		}
 	}
-	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || strings.Contains(md, "pr\n2") {
+	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || !strings.Contains(md, "pr·&lt;b>\\`2\\`·· is slower than main\\|1") {
 		t.Errorf("got %d rows:\n%s", rows, md)
 	}
 }

@@ -3,12 +3,13 @@ package compare
 import (
 	"fmt"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
-func percent(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
-
 func (iv Interval) String() string {
-	return fmt.Sprintf("%s (%s … %s)", percent(iv.Change), percent(iv.Low), percent(iv.High))
+	return fmt.Sprintf("%s (%s … %s)", human.Change(iv.Change), human.Change(iv.Low), human.Change(iv.High))
 }
 
 func (r *Result) describe() {
@@ -32,7 +33,7 @@ func (r *Result) describe() {
 // Markdown gives the result as a table for a pull request.
 func (r *Result) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s** %s\n", strings.ReplaceAll(string(r.Kind), "_", " "), cell(r.Sentence))
+	fmt.Fprintf(&b, "**%s** %s\n", strings.ReplaceAll(string(r.Kind), "_", " "), visible.Markdown(r.Sentence))
 	if r.Kind == NotComparable {
 		return b.String()
 	}
@@ -44,19 +45,14 @@ func (r *Result) Markdown() string {
 		if !p.Sure {
 			sure = ", may be chance"
 		}
-		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", cell(p.Phase), p.Base, p.New, p.Change, sure)
+		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", visible.Markdown(p.Phase), p.Base, p.New, p.Change, sure)
 	}
 	if r.Goodput != nil {
-		fmt.Fprintf(&b, "| goodput | %.1f %% | %.1f %% | |\n", 100*r.Goodput[0], 100*r.Goodput[1])
+		fmt.Fprintf(&b, "| goodput | %s | %s | |\n", human.Percent(r.Goodput[0]), human.Percent(r.Goodput[1]))
 	}
 	fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "\n%s\n", cell(n))
+		fmt.Fprintf(&b, "\n%s\n", visible.Markdown(n))
 	}
 	return b.String()
-}
-
-// cell keeps names from breaking the table.
-func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ").Replace(s)
 }

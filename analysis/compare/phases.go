@@ -13,15 +13,14 @@ import (
 
 // comparePhases gives the change of each phase that both runs have.
 func comparePhases(a, b *Run, rng *rand.Rand) []PhaseChange {
-	typical := robust.Median(slices.Clone(a.Periods[a.usable():]))
+	typical := robust.Median(slices.Clone(a.Periods))
 	var out []PhaseChange
 	for _, name := range a.phases() {
 		y, ok := b.Phases[name]
 		if !ok {
 			continue
 		}
-		x := a.Phases[name][a.usable():]
-		y = y[b.usable():]
+		x := a.Phases[name]
 		p := PhaseChange{Phase: name, Base: robust.Median(slices.Clone(x)) / 1e6, New: robust.Median(slices.Clone(y)) / 1e6}
 		rx, ry := newResampler(x, rng), newResampler(y, rng)
 		draws := make([]float64, resamples)

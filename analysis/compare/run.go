@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // Run is what is compared of one run. Fields that are empty or zero are not
@@ -17,7 +15,7 @@ type Run struct {
 	Tokens    int64     // tokens of all ranks per step
 	Model     string    // a tag
 	Missing   []int     // ranks without data
-	Periods   []float64 // nanoseconds of each step, in order; what package straggler calls the period
+	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package straggler calls the period
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases  map[string][]float64
 	Goodput float64 // share of the wall time that trained, 0 … 1
@@ -26,17 +24,6 @@ type Run struct {
 // minSteps is how many steps of a run can be compared: fewer than ten blocks of
 // four say nothing about how steps hang together.
 const minSteps = 40
-
-// usable gives the steps [from, len) after the warm-up: leading steps above 1.25
-// times the usual one, at most a tenth, as in package straggler.
-func (r *Run) usable() int {
-	typical := robust.Median(slices.Clone(r.Periods))
-	from := 0
-	for from < len(r.Periods)/10 && r.Periods[from] > 1.25*typical {
-		from++
-	}
-	return from
-}
 
 // differences gives the reasons why two runs cannot be compared.
 func differences(a, b *Run) []string {
@@ -58,12 +45,8 @@ func differences(a, b *Run) []string {
 		differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
 	}
 	for _, r := range []*Run{a, b} {
-		n := len(r.Periods)
-		if n > 0 {
-			n -= r.usable()
-		}
-		if n < minSteps {
-			out = append(out, fmt.Sprintf("%s has %d steps after its warm-up, at least %d are needed", r.Name, n, minSteps))
+		if n := len(r.Periods); n < minSteps {
+			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, minSteps))
 		}
 		for p, x := range r.Phases {
 			if len(x) != len(r.Periods) {

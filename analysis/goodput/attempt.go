@@ -37,6 +37,7 @@ type attempt struct {
 	missingEnds int // spans that a sibling closed
 	unnumbered  int // iterations without a number
 	local       bool
+	means       bool // iterations are as long as their mean: which were slow is not known
 	standard    bool // there are spans of the standard vocabulary besides the application
 	digest      uint64
 }
@@ -83,71 +84,6 @@ type loop struct {
 // save is a checkpoint that is known to hold every iteration up to a number.
 type save struct {
 	time, through int64
-}
-
-// finishLoops finds the first iteration of loops that do not say it, and the
-// global numbers of iterations that the program counts from 0 in each loop or
-// not at all. Nothing is guessed: what no record says stays unknown.
-func (a *attempt) finishLoops(iterations []iteration, loads []save) {
-	type seen struct {
-		lowest            int64
-		numbered, without int
-	}
-	per := make([]seen, len(a.loops))
-	for i := range per {
-		per[i].lowest = run.NoEnd
-	}
-	for i := range iterations {
-		it := &iterations[i]
-		p := &per[it.loop]
-		if it.number < 0 {
-			p.without++
-			continue
-		}
-		p.numbered++
-		p.lowest = min(p.lowest, it.number)
-	}
-	for i := range a.loops {
-		lp, p := &a.loops[i], &per[i]
-		if lp.given {
-			continue
-		}
-		switch step := lastLoad(loads, a.loops, i); {
-		case step >= 0 && p.numbered > 0 && p.lowest == step+1:
-			lp.from = step + 1 // the writer means the last step in the checkpoint
-		case step >= 0:
-			lp.from = step
-		case p.numbered > 0 && p.lowest > 0:
-			lp.from = p.lowest
-		}
-	}
-	next := make([]int64, len(a.loops))
-	for i := range iterations {
-		it := &iterations[i]
-		lp, p := &a.loops[it.loop], &per[it.loop]
-		switch {
-		case p.numbered == 0 && lp.from >= 0:
-			it.number = lp.from + next[it.loop]
-			next[it.loop]++
-		case it.number < 0:
-			a.unnumbered++
-		case lp.from > 0 && p.lowest == 0:
-			it.number += lp.from
-			a.local = true
-		}
-	}
-}
-
-// lastLoad is the step of the last checkpoint loaded before loop i and after
-// the loop before it, or run.Unknown.
-func lastLoad(loads []save, loops []loop, i int) int64 {
-	at, step := int64(-1)<<63, run.Unknown
-	for _, l := range loads {
-		if l.time <= loops[i].start && l.time >= at && (i == 0 || l.time >= loops[i-1].start) {
-			at, step = l.time, l.through
-		}
-	}
-	return step
 }
 
 // sum is a digest of the timeline, to tell a copy from another timeline.

@@ -15,7 +15,7 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	a := b.done
 	flags := uint64(0)
-	for i, v := range [...]bool{a.Heartbeats, a.local, a.standard} {
+	for i, v := range [...]bool{a.Heartbeats, a.local, a.standard, a.means} {
 		if v {
 			flags |= 1 << i
 		}
@@ -50,7 +50,7 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	a := &attempt{}
 	flags := r.Uint()
-	for i, to := range [...]*bool{&a.Heartbeats, &a.local, &a.standard} {
+	for i, to := range [...]*bool{&a.Heartbeats, &a.local, &a.standard, &a.means} {
 		*to = flags>>i&1 == 1
 	}
 	a.Start, a.End, a.LastSeen, a.Dropped, a.stop = r.Int(), r.Int(), r.Int(), r.Int(), r.Int()

@@ -18,59 +18,67 @@ type Builder struct {
 	proc    Process
 	rows    rowStore
 	first   int64 // the earliest start
-	count   int   // of iterations, copies included
+	steps   *run.Steps
+	own     run.Steps // where nobody else has them
 	saves   []save
-	loads   []save
-	threads []int64 // of the training loops
-	hasLoop bool
-	known   bool // a span of the standard vocabulary was added
+	threads []int64 // of the training
+	known   bool    // a span of the standard vocabulary was added
 	done    *attempt
 }
 
 // NewBuilder returns a builder for one process.
 func NewBuilder(p Process) *Builder {
-	return &Builder{proc: p, first: run.NoEnd, categories: newCategories()}
+	b := &Builder{proc: p, first: run.NoEnd, categories: newCategories()}
+	b.steps = &b.own
+	return b
 }
 
 // Span adds a span. It copies what it needs.
 func (b *Builder) Span(s *run.Span) {
 	r := row{
 		id: s.ID, parent: s.Parent, start: s.Start, end: s.End, thread: s.Thread,
-		number: run.Unknown, background: s.Background, nested: s.Nested,
+		background: s.Background, nested: s.Nested,
 	}
-	r.kind = kindOf(s)
+	r.kind = kindOf[s.Class]
 	r.what = what(r.kind)
 	switch {
 	case s.Name == spans.TrainingLoop:
-		r.role, r.number = roleLoop, s.First
-		b.thread(s, true)
-	case r.kind == kindIteration:
-		r.role, r.number = roleIteration, s.Step
-		b.count++
-		b.thread(s, false)
+		r.role = roleLoop
+		b.thread(s.Thread)
+	case s.StepRule != spans.StepNone && s.StepRule != spans.StepOptimizer:
+		r.role = roleIteration // if it is one: see resolve
 	case r.kind == kindInit, r.kind == kindLoad:
 		r.role = rolePhase
-		if r.kind == kindLoad && s.Step >= 0 {
-			b.loads = append(b.loads, save{time: s.Start, through: s.Step})
-		}
 	case r.kind == kindCustom:
 		r.what = b.custom(s.Name)
+	}
+	if b.steps == &b.own {
+		b.own.Add(s)
 	}
 	b.known = b.known || r.role != roleNone
 	b.first = min(b.first, r.start)
 	b.rows.add(r)
 }
 
-// thread remembers the thread of the training: that of the loops or, when no
-// loop was recorded, of the iterations.
-func (b *Builder) thread(s *run.Span, isLoop bool) {
-	if isLoop && !b.hasLoop {
-		b.hasLoop, b.threads = true, b.threads[:0]
+// thread remembers a thread of the training: that of a loop or of a step, which an
+// import of a profile puts on rows of their own.
+func (b *Builder) thread(tid int64) {
+	if tid != 0 && len(b.threads) < 16 && !slices.Contains(b.threads, tid) {
+		b.threads = append(b.threads, tid)
 	}
-	if s.Thread == 0 || isLoop != b.hasLoop || slices.Contains(b.threads, s.Thread) || len(b.threads) == 16 {
+}
+
+// resolve makes an iteration of a row that is a training step. What might have been
+// one says nothing of its time.
+func (b *Builder) resolve(r *row) {
+	if r.role != roleIteration {
 		return
 	}
-	b.threads = append(b.threads, s.Thread)
+	if i := b.steps.Find(r.start, r.id); i >= 0 {
+		r.kind, r.what = kindIteration, firstIteration+what(i)
+		return
+	}
+	r.role, r.kind, r.what = roleNone, kindOther, whatOther
 }
 
 // Saved adds a checkpoint that was saved successfully at a time and holds
@@ -91,8 +99,33 @@ func (b *Builder) finish() error {
 		a.stop = a.LastSeen
 	}
 	a.stop = max(a.stop, a.Start)
-	t := &timeline{names: b.table, hash: newHash(), iterations: make([]iteration, 0, b.count)}
-	newWalk(a, t, b.threads).run(b.rows.all())
+	steps := b.steps.All()
+	t := &timeline{names: b.table, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	for i := range steps {
+		st := &steps[i]
+		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
+		b.thread(st.Thread)
+	}
+	if b.steps.Rule == spans.StepOptimizer {
+		b.threads = nil // no span of a step says where the training runs
+	}
+	for _, lp := range b.steps.Loops() {
+		a.loops = append(a.loops, loop{start: lp.Start, from: lp.From, given: lp.Given})
+	}
+	a.unnumbered, a.local = b.steps.Unnumbered, b.steps.Local
+	if a.means = b.steps.Rule == spans.StepUpdate; a.means { // no span stands for them
+		for i := range steps {
+			b.rows.add(row{id: steps[i].ID, start: steps[i].Start, end: steps[i].End, kind: kindIteration, role: roleIteration})
+		}
+	}
+	next := b.rows.all()
+	newWalk(a, t, b.threads, b.steps).run(func() []row {
+		rows := next()
+		for i := range rows {
+			b.resolve(&rows[i])
+		}
+		return rows
+	})
 	if err := b.rows.close(); err != nil {
 		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
 	}
@@ -100,7 +133,6 @@ func (b *Builder) finish() error {
 		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
 	})
 	a.saves = slices.Compact(b.saves)
-	a.finishLoops(t.iterations, b.loads)
 	a.digest = a.sum(t)
 	a.packed = t.pack()
 	b.done = a

@@ -3,7 +3,6 @@ package goodput
 import (
 	"strings"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -105,67 +104,29 @@ var fixed = [kindCount]Category{
 	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindData: DataWait, kindOther: Other,
 }
 
-// kindOf classifies a span by its name in either vocabulary.
-func kindOf(s *run.Span) kind {
-	switch s.Name {
-	case spans.Application, spans.TrainingLoop, spans.Epoch:
-		return kindOther
-	case spans.DistributedInit, spans.DataLoaderInit, spans.ModelInit, spans.OptimizerInit:
-		return kindInit
-	case spans.CheckpointLoad:
-		return kindLoad
-	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization:
-		return kindSave
-	case spans.TrainingIteration:
-		return kindIteration
-	case spans.DataLoading:
-		return kindData
-	case spans.ModelForward, spans.ZeroGrad, spans.ModelBackward, spans.OptimizerUpdate:
-		return kindCompute
-	case spans.ValidationLoop, spans.ValidationIteration:
-		return kindValidation
-	case spans.TestingLoop, spans.TestingIteration:
-		return kindTesting
-	case spans.GraphCompile:
-		return kindWarmup
-	}
-	if s.Cat == "" {
-		return kindCustom
-	}
-	return kindOfCat(s.Cat, s.Name)
-}
-
-// kindOfCat classifies an event of DFTracer that is no standard span.
-func kindOfCat(cat, name string) kind {
-	switch strings.ToLower(cat) {
-	case "ai_root":
-		return kindOther
-	case "compute", "comm", "device":
-		if strings.HasSuffix(name, ".init") {
-			return kindInit
-		}
-		return kindCompute
-	case "data", "dataloader":
-		return kindData
-	case spans.CategoryCompile:
-		return kindWarmup
-	case "checkpoint":
-		if strings.HasPrefix(name, "restart") || strings.HasPrefix(name, "load") {
-			return kindLoad
-		}
-		return kindSave
-	case "pipeline":
-		switch {
-		case strings.HasPrefix(name, "evaluate"):
-			return kindValidation
-		case strings.HasPrefix(name, "test"):
-			return kindTesting
-		}
-		return kindOther
-	case "posix", "stdio", "hdf5", "mpi", "reader", "io", "dftracer", "dynamo_timed",
-		"kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "cpu_op", "python_function",
-		"user_annotation", "gpu_user_annotation", "ac2g", "overhead":
-		return kindDetail
-	}
-	return kindCustom
+// kindOf is what each class of spans means to the ledger.
+var kindOf = [spans.Classes]kind{
+	spans.ClassOther:          kindCustom,
+	spans.ClassFrame:          kindOther,
+	spans.ClassStep:           kindIteration,
+	spans.ClassBody:           kindOther,
+	spans.ClassForward:        kindCompute,
+	spans.ClassBackward:       kindCompute,
+	spans.ClassOptimizer:      kindCompute,
+	spans.ClassCompute:        kindCompute,
+	spans.ClassCollective:     kindCompute,
+	spans.ClassCommInit:       kindInit,
+	spans.ClassTransfer:       kindCompute,
+	spans.ClassDeviceWork:     kindCompute,
+	spans.ClassInputWait:      kindData,
+	spans.ClassInputWork:      kindData,
+	spans.ClassCheckpointSave: kindSave,
+	spans.ClassCheckpointLoad: kindLoad,
+	spans.ClassEvaluation:     kindValidation,
+	spans.ClassTesting:        kindTesting,
+	spans.ClassCompile:        kindWarmup,
+	spans.ClassInit:           kindInit,
+	spans.ClassStartUp:        kindOther,
+	spans.ClassIO:             kindDetail,
+	spans.ClassDetail:         kindDetail,
 }

@@ -14,9 +14,10 @@ type Account struct {
 }
 
 // Collect reads the files of a set and makes the ledger of each job in it.
-// The memory that it needs grows with the number of iterations, not of spans.
-func Collect(set *run.Set) ([]Account, error) {
-	c := &collection{builders: make(map[*run.Process]*Builder)}
+// The memory that it needs grows with the number of iterations, not of spans. What
+// is read goes to the sinks that also makes, too.
+func Collect(set *run.Set, also ...func(*run.Process) run.Sink) ([]Account, error) {
+	c := &collection{builders: make(map[*run.Process]*Builder), also: also}
 	jobs, err := set.Read(c.open)
 	if err != nil {
 		return nil, err
@@ -50,6 +51,7 @@ func LedgerOf(j *run.Job, of func(*run.Process) *Builder) *Ledger {
 // [run.Set.Read] and [LedgerOf].
 func OpenSink(p *run.Process) (run.Sink, *Builder) {
 	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	s.steps = &p.Steps
 	return s, s.Builder
 }
 
@@ -57,6 +59,7 @@ func OpenSink(p *run.Process) (run.Sink, *Builder) {
 type collection struct {
 	mu       sync.Mutex
 	builders map[*run.Process]*Builder
+	also     []func(*run.Process) run.Sink
 }
 
 func (c *collection) open(p *run.Process) run.Sink {
@@ -64,7 +67,11 @@ func (c *collection) open(p *run.Process) run.Sink {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.builders[p] = b
-	return s
+	all := run.Sinks{s}
+	for _, open := range c.also {
+		all = append(all, open(p))
+	}
+	return all
 }
 
 // sink hands what a file says to a builder.

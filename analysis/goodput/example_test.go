@@ -11,7 +11,9 @@ import (
 func ExampleLedger() {
 	const s = 1_000_000_000
 	span := func(id, parent uint64, name string, from, to int64) *run.Span {
-		return &run.Span{ID: id, Parent: parent, Name: name, Start: from * s, End: to * s, Step: run.Unknown, First: run.Unknown}
+		sp := &run.Span{ID: id, Parent: parent, Start: from * s, End: to * s, Step: run.Unknown, First: run.Unknown}
+		sp.SetName("", name)
+		return sp
 	}
 	var ledger goodput.Ledger
 	for attempt, at := range []int64{1000, 1100} {

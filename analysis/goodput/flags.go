@@ -71,8 +71,8 @@ func (l *Ledger) allFlags(out []Flag, seen map[int]bool) []Flag {
 	return out
 }
 
-// maxMissing bounds the list of missing ranks.
-const maxMissing = 1 << 16
+// maxMissing bounds the list of missing ranks; the flag counts all.
+const maxMissing = 64
 
 // missing lists the ranks that the job should have and that reported nothing.
 func (l *Ledger) missing(seen map[int]bool) (out []int) {
@@ -131,7 +131,7 @@ func (r *rankView) flagAttempt(v *view, k int, out []Flag) []Flag {
 		return out
 	}
 	switch {
-	case a.usual < 0:
+	case a.usual < 0, a.means:
 		say(WarmupUnknown, 0)
 	case a.counted < 3:
 		say(Provisional, int64(a.counted))

@@ -122,6 +122,7 @@ func (s *scenario) builders() []*goodput.Builder {
 		if sp.End != nil {
 			out.End = at(*sp.End)
 		}
+		out.SetName(out.Cat, out.Name)
 		b.Span(&out)
 		if sp.Name == "checkpoint_save_sync" && sp.End != nil && out.Step >= 0 {
 			b.Saved(out.End, out.Step)

@@ -180,6 +180,6 @@ func (s *sample) add(v int64) {
 // median does not change the sample.
 func (s *sample) median() (int64, int) {
 	s.sorted = append(s.sorted[:0], s.values...)
-	m, _ := median(s.sorted)
+	m, _ := usualOf(s.sorted)
 	return m, s.seen
 }

@@ -25,17 +25,24 @@ type Live struct {
 	s     sweep
 	slots []liveSlot
 	categories
-	spent []int64 // by what, without iterations
+	spent    []int64 // by what, without iterations
+	meanings spans.Book
 
-	steps   []liveStep // open iterations, by what
-	unused  []what
-	own     history
-	usual   sample
-	first   int64 // own time of the first iteration, run.Unknown before it ends
-	number  int64 // its number
-	firstIn bool  // it is among those that count
-	lost    int64 // own time of iterations that a later loop of this process undid
-	ended   int64 // end of the attempt, run.NoEnd while it runs
+	known  spans.StepRule // by which there are steps
+	strict bool           // bodies are steps only where something is trained in them
+	body   int32          // slot of the open one that may be a step, or none
+	loose  int64          // computing that belongs to no step of an optimizer
+
+	steps    []liveStep // open iterations, by what
+	unused   []what
+	own      history
+	usual    sample
+	first    int64 // own time of the first iteration, run.Unknown before it ends
+	number   int64 // its number
+	firstIn  bool  // it is among those that count
+	computed int64 // the part of own and lost that was computing in bodies
+	lost     int64 // own time of iterations that a later loop of this process undid
+	ended    int64 // end of the attempt, run.NoEnd while it runs
 
 	loop     int64 // number of the next iteration without one, run.Unknown
 	offset   int64 // added to the numbers of a program that counts from 0
@@ -73,8 +80,8 @@ type LiveOptions struct {
 // LiveSpan is what a span says when it starts.
 type LiveSpan struct {
 	Parent Handle // zero for a root
-	Name   string // standard name, or one of the program's own
-	Cat    string // DFTracer category of a span that is not a standard one; may be empty
+	Name   string // standard name, or that in the trace file
+	Cat    string // DFTracer category of a span that is not named by its standard name
 	Time   int64
 
 	// Step is the number of an iteration, First the first iteration of a
@@ -96,11 +103,16 @@ type liveSlot struct {
 	kind  kind
 	own   kind
 	aside bool
+
+	rule    spans.StepRule // by which it is a step, or marks one
+	paused  bool           // inside of an evaluation
+	trained bool           // a gradient was computed or applied in it
 }
 
 // liveStep is an open iteration.
 type liveStep struct {
 	number, own int64
+	computed    int64 // the part of own that was computing, of the body of a loop
 	order       int64 // counted from 1
 	first       bool
 	open        bool
@@ -121,7 +133,7 @@ func NewLive(o LiveOptions) (*Live, error) {
 	}
 	l := &Live{
 		opts: o, categories: newCategories(), first: run.Unknown, ended: run.NoEnd,
-		loop: run.Unknown, saved: run.Unknown,
+		loop: run.Unknown, saved: run.Unknown, body: none,
 	}
 	l.spent = make([]int64, len(l.table), len(l.table)+maxCustom+1)
 	l.s.reset(o.Start)
@@ -143,6 +155,17 @@ func NewLive(o LiveOptions) (*Live, error) {
 // emit gives a stretch of time to its category or iteration.
 func (l *Live) emit(from, to int64, w what) {
 	if n, ok := w.iteration(); ok {
+		if w >= computing {
+			n = int(w - computing)
+		}
+		if !l.steps[n].open { // it has ended, or is none, and something in it goes on
+			l.spent[kindIteration] += to - from
+			l.loose += to - from
+			return
+		}
+		if w >= computing {
+			l.steps[n].computed += to - from
+		}
 		l.steps[n].own += to - from
 		return
 	}
@@ -170,28 +193,39 @@ func (l *Live) Start(s *LiveSpan) Handle {
 	if l == nil {
 		return 0
 	}
-	rs := run.Span{Name: s.Name, Cat: s.Cat}
-	k := kindOf(&rs)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	m := l.meanings.Of(s.Cat, s.Name)
 	if l.ended != run.NoEnd || l.s.count >= maxOpen {
 		return 0
 	}
 	l.at(s.Time)
+	parent, up := l.find(s.Parent)
+	paused := parent != nil && (parent.paused || parent.own == kindValidation || parent.own == kindTesting)
+	k := kindOf[m.Class]
+	isStep := l.rule(m, paused, s.Background)
+	if isStep {
+		k = kindIteration
+	} else if k == kindIteration {
+		k = kindOther
+	}
 	w := what(k)
 	result := k
-	parent, up := l.find(s.Parent)
 	switch k {
 	case kindIteration:
 		w = l.step(s.Step)
 	case kindCustom:
-		if w = l.custom(s.Name); int(w) == len(l.spent) {
+		if w = l.custom(m.Name); int(w) == len(l.spent) {
 			l.spent = append(l.spent, 0)
 		}
 	case kindCompute:
 		result, w = kindIteration, what(kindIteration)
 		if parent != nil && parent.kind != kindOther {
 			result, w = parent.kind, parent.iter
+			if parent.rule == spans.StepBody {
+				i, _ := w.iteration()
+				w = computing + what(i)
+			}
 		}
 	case kindDetail:
 		result, w = kindOther, whatOther
@@ -199,7 +233,7 @@ func (l *Live) Start(s *LiveSpan) Handle {
 			result, w = parent.kind, parent.iter
 		}
 	case kindOther:
-		if s.Name == spans.TrainingLoop {
+		if m.Name == spans.TrainingLoop {
 			l.begin(s.First)
 		}
 	}
@@ -209,7 +243,13 @@ func (l *Live) Start(s *LiveSpan) Handle {
 		l.slots = append(l.slots, liveSlot{})
 	}
 	seq := l.s.nodes[slot].seq
-	l.slots[slot] = liveSlot{seq: seq, iter: w, kind: result, own: k, aside: aside}
+	l.slots[slot] = liveSlot{seq: seq, iter: w, kind: result, own: k, aside: aside, paused: paused}
+	if isStep || m.Step == spans.StepOptimizer && result == kindIteration {
+		l.slots[slot].rule = m.Step
+	}
+	if isStep && m.Step == spans.StepBody {
+		l.body = slot
+	}
 	if parent != nil {
 		l.s.under(slot, up)
 	}
@@ -241,7 +281,13 @@ func (l *Live) End(h Handle, t int64) {
 	n.seq = 0
 	l.s.end(slot)
 	l.s.settle()
-	if n.own == kindIteration {
+	switch n.rule {
+	case spans.StepNone:
+	case spans.StepBody:
+		l.endBody(n)
+	case spans.StepOptimizer:
+		l.endOptimizer()
+	default:
 		l.finished(n.iter, l.s.now)
 	}
 }

@@ -274,6 +274,12 @@ func TestLiveRestarts(t *testing.T) {
 	if snap.Attempt != 4 || snap.Committed != 7000*sec || snap.LostWorkUnknown {
 		t.Errorf("%+v", snap)
 	}
+	for given, want := range map[int]int{0: 5, 4: 5, 5: 5, 9: 9} { // numbers grow, whatever is given
+		l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir, Attempt: given})
+		if err != nil || l.Snapshot(at).Attempt != want {
+			t.Errorf("attempt %d after 4 is %d, want %d, %v", given, l.Snapshot(at).Attempt, want, err)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(dir, "goodput-rank0.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -283,6 +289,59 @@ func TestLiveRestarts(t *testing.T) {
 	}
 	if l.Snapshot(at+sec).Wall != sec {
 		t.Error("without the state there is no ledger")
+	}
+}
+
+// More iterations than are kept for their median change nothing.
+func TestLiveOfManyIterations(t *testing.T) {
+	at := int64(1000 * sec)
+	l, err := goodput.NewLive(goodput.LiveOptions{Start: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := l.Start(&goodput.LiveSpan{Name: "training_loop", Time: at, Step: run.Unknown, First: 0})
+	const n = 150_000
+	for range n {
+		h := l.Start(&goodput.LiveSpan{Name: "training_single_iteration", Time: at, Parent: loop, Step: run.Unknown, First: run.Unknown})
+		at += sec
+		l.End(h, at)
+	}
+	snap := l.Snapshot(at)
+	want(t, "many", snap.Categories, goodput.Totals{goodput.Productive: n * sec})
+}
+
+// TestLiveResumeBeforeTheSave: after a resume, what was saved counts as committed
+// up to the iteration before the one that the loop begins with, also where the
+// numbers of its iterations leave that one out.
+func TestLiveResumeBeforeTheSave(t *testing.T) {
+	dir := t.TempDir()
+	at := int64(1000 * sec)
+	start := func() *goodput.Live {
+		t.Helper()
+		l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := start()
+	train := func(first, from, to, long int64) {
+		loop := l.Start(&goodput.LiveSpan{Name: "training_loop", Time: at, Step: run.Unknown, First: first})
+		for n := from; n <= to; n++ {
+			h := l.Start(&goodput.LiveSpan{Name: "training_single_iteration", Parent: loop, Time: at, Step: n, First: run.Unknown})
+			at += long
+			l.End(h, at)
+		}
+		l.End(loop, at)
+	}
+	train(0, 0, 9, sec)
+	l.Saved(at, 9)
+	train(5, 6, 8, 100*sec)
+	if err := l.Alive(at); err != nil {
+		t.Fatal(err)
+	}
+	if got := start().Snapshot(at).Committed; got != 10*sec { // what was said once is not taken back
+		t.Errorf("%d s are committed, after a save of 10 s and a resume from its middle", got/sec)
 	}
 }
 

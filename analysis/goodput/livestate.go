@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // stateVersion is that of the file that one attempt leaves to the next.
@@ -66,20 +68,13 @@ func (a *pastAttempt) undo(from int64) (exact bool) {
 	return exact
 }
 
-func (a *pastAttempt) warmup(usual int64) int64 {
-	if a.FirstOwn < 0 || usual < 0 {
-		return 0
-	}
-	return max(0, a.FirstOwn-usual)
-}
-
 // totals divides what is left of the attempt. An attempt that is over has
 // lost what it had not finished.
 func (a *pastAttempt) totals(usual int64, over bool) Totals {
 	t := Totals{}
 	t.addAll(a.Spent)
 	productive, lost := a.History.Sum+a.History.Loose, a.Lost
-	warm := a.warmup(usual)
+	warm := beyondUsual(a.FirstOwn, usual)
 	if a.FirstIn {
 		productive -= warm
 	} else {
@@ -116,12 +111,16 @@ func (l *Live) load() error {
 	if l.opts.Dir == "" {
 		return nil
 	}
-	info, err := os.Stat(l.opts.path())
+	f, err := os.Open(l.opts.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	l.file.ours = info
-	text, err := os.ReadFile(l.opts.path())
+	if err != nil {
+		return fmt.Errorf("goodput: read the state of earlier attempts: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	l.file.ours = outfile.Same(f)
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return fmt.Errorf("goodput: read the state of earlier attempts: %w", err)
 	}
@@ -184,8 +183,8 @@ func (l *Live) state() *liveState {
 // stateFile is the file of the state.
 type stateFile struct {
 	mu   sync.Mutex
-	ours os.FileInfo // as it was read or written last; nil: there was none
-	last bool        // the end of the attempt was written
+	ours outfile.Proof // of the file as it was read or written last; nil: there was none
+	last bool          // the end of the attempt was written
 }
 
 // save replaces the file at once, so that a kill leaves the old or the new one.
@@ -206,23 +205,14 @@ func (s *stateFile) save(o *LiveOptions, st *liveState, end bool) error {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return fmt.Errorf("goodput: %w", err)
 	}
-	// Removed is no reason to stop; somebody else's is.
-	if now, err := os.Stat(o.path()); err == nil && (s.ours == nil || !os.SameFile(now, s.ours)) {
-		return fmt.Errorf("goodput: another process writes %s: give each run a directory and each process a rank of its own", o.path())
+	// That it was removed is no reason to stop; that it is somebody else's is.
+	ours, err := outfile.Write(o.path(), text, 0o644, s.ours)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("goodput: another process writes %s: give each run a directory and each process a rank of its own: %w", o.path(), err)
 	}
-	f, err := os.CreateTemp(o.Dir, ".goodput-*")
 	if err != nil {
 		return fmt.Errorf("goodput: %w", err)
 	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644))
-	info, statErr := f.Stat()
-	if err = errors.Join(err, statErr, f.Close()); err == nil {
-		err = os.Rename(f.Name(), o.path())
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("goodput: %w", err), os.Remove(f.Name()))
-	}
-	s.ours, s.last = info, end
+	s.ours, s.last = ours, end
 	return nil
 }

@@ -32,6 +32,7 @@ func (p *process) builder(r *rand.Rand, twice bool) *goodput.Builder {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
 	for _, i := range order {
+		p.spans[i].SetName(p.spans[i].Cat, p.spans[i].Name)
 		b.Span(&p.spans[i])
 	}
 	for _, s := range p.saves {
@@ -287,7 +288,9 @@ func TestLargeProcess(t *testing.T) {
 			b := goodput.NewBuilder(jobs[i].Process)
 			goodput.SetRowLimit(b, 10)
 			for _, k := range r.Perm(len(jobs[i].spans)) {
-				b.Span(&jobs[i].spans[k])
+				s := jobs[i].spans[k]
+				s.SetName(s.Cat, s.Name)
+				b.Span(&s)
 			}
 			for _, s := range jobs[i].saves {
 				b.Saved(s[0], s[1])

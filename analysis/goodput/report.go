@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // Final is the AsOf of questions that may use all that is known.
@@ -60,7 +62,7 @@ type Report struct {
 	Disruptions []Disruption    `json:"disruptions,omitempty"`
 	Iterations  Iterations      `json:"iterations"`
 	Saves       int             `json:"saves"`                   // checkpoints saved in the window, by the rank that saved most
-	Missing     []int           `json:"missing_ranks,omitempty"` // ranks that reported nothing
+	Missing     []int           `json:"missing_ranks,omitempty"` // ranks that reported nothing, at most 64 of them
 	Flags       []Flag          `json:"flags,omitempty"`
 }
 
@@ -224,9 +226,9 @@ func (f *filler) rank(r *rankView) {
 }
 
 func (f *filler) finish() {
-	f.rep.AllProductive, f.rep.AnyProductive = length(f.cover.all), length(f.cover.any)
+	f.rep.AllProductive, f.rep.AnyProductive = nest.Length(f.cover.all), nest.Length(f.cover.any)
 	for n, ar := range f.byNumber {
-		ar.Usual, _ = median(f.usual[n])
+		ar.Usual = robust.MedianInt(f.usual[n], run.Unknown)
 		ar.Usual = max(ar.Usual, 0)
 		f.rep.Attempts = append(f.rep.Attempts, *ar)
 	}

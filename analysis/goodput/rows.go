@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
@@ -14,7 +15,6 @@ import (
 type row struct {
 	id, parent uint64
 	start, end int64
-	number     int64 // step of an iteration, first iteration of a loop
 	thread     int64
 	what       what
 	kind       kind
@@ -33,6 +33,7 @@ const (
 )
 
 const (
+	rowsAtFirst  = 1 << 6
 	rowsPerBlock = 1 << 13
 	rowsInMemory = 1 << 20 // 56 MiB; what is beyond goes to a temporary file
 	sorterMemory = 16 << 20
@@ -72,9 +73,13 @@ func (s *rowStore) add(r row) {
 		return
 	}
 	if s.n%rowsPerBlock == 0 {
-		s.blocks = append(s.blocks, make([]row, 0, rowsPerBlock))
+		// The first block grows with its rows: a file may have very many processes.
+		s.blocks = append(s.blocks, make([]row, 0, min(max(s.n, rowsAtFirst), rowsPerBlock)))
 	}
 	last := &s.blocks[len(s.blocks)-1]
+	if len(*last) == cap(*last) {
+		*last = slices.Grow(*last, min(2*cap(*last), rowsPerBlock)-len(*last))
+	}
 	*last = append(*last, r)
 	s.n++
 }
@@ -156,16 +161,18 @@ func (s *rowStore) close() error {
 }
 
 // compare orders the rows of one moment. Where files have no parents, what
-// encloses comes first.
+// encloses comes first; their ids count what was written.
 func compare(a, b *row) int {
-	if a.nested && b.nested && a.end != b.end {
-		return cmp.Compare(b.end, a.end)
+	if a.nested && b.nested {
+		if c := nest.KeyOf(a.start, a.end, 0).Compare(nest.KeyOf(b.start, b.end, 0)); c != 0 || a.id != b.id {
+			return cmp.Or(c, cmp.Compare(b.id, a.id))
+		}
 	}
 	if c := cmp.Compare(a.id, b.id); c != 0 {
 		return c
 	}
 	return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.parent, b.parent),
-		cmp.Compare(a.end, b.end), cmp.Compare(b.number, a.number))
+		cmp.Compare(a.end, b.end))
 }
 
 // unite makes one row of those with the same id: a span and the note of its
@@ -177,7 +184,6 @@ func unite(rows []row) []row {
 		if n := len(out); n > 0 && r.id != 0 && out[n-1].id == r.id {
 			last := &out[n-1]
 			last.end = min(last.end, r.end) // one that is known, not run.NoEnd
-			last.number = max(last.number, r.number)
 			last.thread = max(last.thread, r.thread)
 			last.background = last.background || r.background
 			if last.parent == 0 || r.parent != 0 && r.parent < last.parent {
@@ -209,7 +215,6 @@ func appendRow(dst []byte, r *row) []byte {
 	if r.end != run.NoEnd {
 		dst = binary.AppendVarint(dst, r.end-r.start)
 	}
-	dst = binary.AppendVarint(dst, r.number)
 	return binary.AppendVarint(dst, r.thread)
 }
 
@@ -247,7 +252,7 @@ func decodeRow(src []byte, r *row) error {
 	if flags&4 == 0 {
 		r.end = r.start + signed()
 	}
-	r.number, r.thread = signed(), signed()
+	r.thread = signed()
 	if !ok {
 		return errRow
 	}

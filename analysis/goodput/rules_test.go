@@ -1,6 +1,7 @@
 package goodput_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -55,6 +56,7 @@ func (j *job) span(parent uint64, name string, start, end float64, change ...fun
 	for _, c := range change {
 		c(&s)
 	}
+	s.SetName(s.Cat, s.Name)
 	j.b.Span(&s)
 	return s.ID
 }
@@ -86,6 +88,43 @@ func flag(rep *goodput.Report, k goodput.FlagKind) *goodput.Flag {
 		return &rep.Flags[i]
 	}
 	return nil
+}
+
+// A single step beside the first says nothing of what is usual: it may be cut off.
+// Offline and live say so alike.
+func TestWarmupNeedsTwoMore(t *testing.T) {
+	for more, w := range map[int]goodput.Totals{
+		0: {goodput.Productive: ns(9)},
+		1: {goodput.Productive: ns(10)},
+		2: {goodput.Productive: ns(3), goodput.Warmup: ns(8)},
+	} {
+		j := &job{}
+		j.process(0, 1, 0, float64(9+more), float64(9+more))
+		live, err := goodput.NewLive(goodput.LiveOptions{Start: 0, Attempt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := 0.0
+		for i := range more + 1 {
+			end := at + 1
+			if i == 0 {
+				end = 9
+			}
+			j.step(0, int64(i), at, end)
+			id := live.Start(&goodput.LiveSpan{Name: spans.TrainingIteration, Time: ns(at), Step: int64(i), First: run.Unknown})
+			live.End(id, ns(end))
+			at = end
+		}
+		rep := j.report(goodput.Query{})
+		want(t, fmt.Sprint(more, " more"), rep.Categories, w)
+		if err := live.Close(ns(at)); err != nil {
+			t.Fatal(err)
+		}
+		want(t, fmt.Sprint(more, " more, live"), live.Snapshot(ns(at)).Categories, w)
+		if unknown := flag(rep, goodput.WarmupUnknown) != nil; unknown != (more < 2) {
+			t.Errorf("%d more: %+v", more, rep.Flags)
+		}
+	}
 }
 
 // Compiling is warm-up whenever it happens, and no part of the usual time of an
@@ -127,7 +166,11 @@ func TestDisruptionCost(t *testing.T) {
 	if it := rep.Iterations; it.Kept != 120 || it.Lost != 14 || it.AtRisk != 20 || it.AtRiskTime != 40e9 || it.Saved != 99 || it.Shortest != 2e9 {
 		t.Errorf("iterations: %+v", it)
 	}
-	for _, f := range rep.Figures(goodput.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 13e11}) {
+	figures := rep.Figures(goodput.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 13e11})
+	if len(figures) != 12 {
+		t.Errorf("%d figures", len(figures))
+	}
+	for _, f := range figures {
 		w, ok := map[string]float64{
 			"goodput": 240 / 559.3, "ettr": 240 / 559.3, "cluster_readiness_ratio": 368.3 / 469.3, "runtime_goodput": 200 / 469.3,
 			"step_goodput": 240 / 559.3, "slowdown_seconds": 0, "mttf_seconds": 469.3,
@@ -139,13 +182,31 @@ func TestDisruptionCost(t *testing.T) {
 			t.Errorf("%+v, want %v", f, w)
 		}
 	}
-	for _, f := range rep.Figures(goodput.Basis{Queue: 559300 * time.Millisecond}) {
+	for _, f := range rep.Figures(goodput.Basis{Queue: 559300 * time.Millisecond, Ideal: 1500 * time.Millisecond}) {
+		if w, ok := map[string]float64{"step_goodput": 180 / 559.3, "slowdown_seconds": 60}[f.Name]; ok && math.Abs(f.Value-w) > 1e-9 {
+			t.Errorf("with an ideal of 1.5 s: %+v, want %v", f, w)
+		}
 		if f.Name == "ettr" && math.Abs(f.Value-240/559.3/2) > 1e-9 {
 			t.Errorf("with as much queue time, ettr is %v", f.Value)
 		}
 		if f.Name == "mfu" && f.Known {
 			t.Error("mfu is known without a peak")
 		}
+	}
+}
+
+// The shortest iteration is the shortest that took any time.
+func TestShortestIteration(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 30, 30)
+	lp := j.loop(j.span(0, "application", 0, 30), 0, 0, 30)
+	at := 0.0
+	for i, took := range []float64{9, 4, 0, 5, 0} {
+		j.step(lp, int64(i), at, at+took)
+		at += took
+	}
+	if it := j.report(goodput.Query{}).Iterations; it.Kept != 5 || it.Shortest != 4*sec {
+		t.Errorf("%+v", it)
 	}
 }
 
@@ -260,6 +321,33 @@ func TestThreads(t *testing.T) {
 	rep := j.report(goodput.Query{})
 	want(t, "sum", rep.Categories, goodput.Totals{goodput.Productive: 10 * sec})
 	want(t, "overlapped", rep.Overlapped, goodput.Totals{"custom.upload": 3 * sec, "custom.compress": sec})
+}
+
+// TestRowsOfAnImport: an import of a profile has the loop on a row of its own, beside
+// the thread of the steps, and forward and backward on others.
+func TestRowsOfAnImport(t *testing.T) {
+	on := func(cat string, thread int64) func(*run.Span) {
+		return func(s *run.Span) { s.Cat, s.Thread = cat, thread }
+	}
+	for _, profiled := range []bool{true, false} {
+		var j job
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, "train", 0, 10, on("pipeline", 100))
+		for i := range 5 {
+			at := float64(2 * i)
+			if profiled {
+				j.span(0, fmt.Sprintf("ProfilerStep#%d", 3+i), at, at+2, on("pipeline", 1))
+			}
+			j.span(0, "forward", at, at+1, on("compute", 101))
+			j.span(0, "backward", at+1, at+1.5, on("compute", 102))
+			j.span(0, "step", at+1.5, at+2, on("compute", 1))
+		}
+		rep := j.report(goodput.Query{})
+		want(t, fmt.Sprintf("profiled %v", profiled), rep.Categories, goodput.Totals{goodput.Productive: 10 * sec})
+		if rep.Iterations.Kept != 5 {
+			t.Errorf("profiled %v: %+v", profiled, rep.Iterations)
+		}
+	}
 }
 
 // TestMissingEnds: what must have ended when the next thing began does not

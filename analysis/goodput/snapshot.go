@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // Snapshot is what a [Live] says at a moment.
@@ -96,7 +97,7 @@ func (l *Live) fallback(own int64) int64 {
 	if own >= 0 {
 		known = append(known, own)
 	}
-	m, _ := median(known)
+	m := robust.MedianInt(known, run.Unknown)
 	return m
 }
 
@@ -112,13 +113,13 @@ func (l *Live) committed() int64 {
 		a := &l.earlier[i]
 		n, _ := a.History.upTo(l.saved)
 		if a.FirstIn && a.FirstNumber <= l.saved {
-			n -= a.warmup(either(a.Usual, fallback))
+			n -= beyondUsual(a.FirstOwn, either(a.Usual, fallback))
 		}
 		sum += n
 	}
 	n, _ := l.own.upTo(l.saved)
-	if u := either(usual, fallback); l.firstIn && l.number <= l.saved && u >= 0 {
-		n -= max(0, l.first-u)
+	if l.firstIn && l.number <= l.saved {
+		n -= beyondUsual(l.first, either(usual, fallback))
 	}
 	return sum + n
 }
@@ -145,6 +146,8 @@ type entry struct {
 	first int64 // of the first iteration, in sum or lost or open
 	order int64 // of the iteration that was open, 0 without one
 	open  int64 // its own time so far
+
+	computed, opened int64 // the parts of sum and lost, and of open, that were computing
 }
 
 func (r *ring) init(o LiveOptions) {
@@ -189,11 +192,11 @@ func (l *Live) downBefore() int64 {
 func (l *Live) entry() entry {
 	e := entry{
 		at: l.s.now, spent: append([]int64(nil), l.spent...), down: l.downBefore(),
-		sum: l.own.Sum + l.own.Loose, lost: l.lost, first: max(l.first, 0),
+		sum: l.own.Sum + l.own.Loose, lost: l.lost, first: max(l.first, 0), computed: l.computed,
 	}
 	for i := range l.steps {
 		if st := &l.steps[i]; st.open {
-			e.order, e.open = st.order, e.open+st.own
+			e.order, e.open, e.opened = st.order, e.open+st.own, e.opened+st.computed
 			if st.first {
 				e.first = st.own
 			}
@@ -253,7 +256,7 @@ func (l *Live) divide(e *entry, open int64) Totals {
 				total = l.steps[i].own
 			}
 		}
-		if warm = min(e.first, max(0, total-usual)); l.first >= 0 && !l.firstIn {
+		if warm = min(e.first, beyondUsual(total, usual)); l.first >= 0 && !l.firstIn {
 			lost -= warm
 		} else {
 			sum -= warm

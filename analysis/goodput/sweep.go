@@ -94,9 +94,15 @@ func (s *sweep) under(child, parent int32) {
 	if c.aside && !p.aside {
 		return // set aside: for the parent it does not exist
 	}
-	p.kids++
-	if p.kids == 1 {
-		s.noLeaf(parent)
+	s.cover(parent)
+}
+
+// cover takes note that others have the time of an open span: one more child, or
+// a span that outlasts it.
+func (s *sweep) cover(slot int32) {
+	n := &s.nodes[slot]
+	if n.kids++; n.kids == 1 {
+		s.noLeaf(slot)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // view is what was known of a job at a moment.
@@ -163,7 +164,7 @@ func (v *view) measure() {
 	for r := range v.visit() {
 		for k := range r.attempts {
 			a := &r.attempts[k]
-			if a.usual, a.counted = a.median(v.asOf, &buf); a.counted > 0 {
+			if a.usual, a.counted = a.median(v.asOf, &buf); a.usual >= 0 {
 				a.own = true
 				all = append(all, a.usual)
 			}
@@ -183,14 +184,14 @@ func (v *view) measure() {
 		if len(same) == 0 {
 			same = all
 		}
-		fallback, _ := median(same)
+		fallback := robust.MedianInt(same, run.Unknown)
 		for k := range v.ranks[i].attempts {
 			a := &v.ranks[i].attempts[k]
 			if !a.own && len(same) > 0 {
 				a.usual = fallback
 			}
-			if a.first >= 0 && a.usual >= 0 {
-				a.warmup = max(0, a.first-a.usual)
+			if !a.means {
+				a.warmup = beyondUsual(a.first, a.usual)
 			}
 		}
 	}
@@ -207,20 +208,28 @@ func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
 		}
 	}
 	*buf = own
-	return median(own)
+	return usualOf(own)
 }
 
-// median sorts values and gives the middle one, or the mean of the two.
-func median(values []int64) (int64, int) {
-	n := len(values)
-	if n == 0 {
-		return run.Unknown, 0
+// minUsual is how many iterations say what is usual: a single one may be cut off,
+// or the slow one.
+const minUsual = 2
+
+// usualOf is the median of the own times of iterations, run.Unknown of too few.
+func usualOf(own []int64) (int64, int) {
+	if len(own) < minUsual {
+		return run.Unknown, len(own)
 	}
-	slices.Sort(values)
-	if n%2 == 1 {
-		return values[n/2], n
+	return robust.MedianInt(own, run.Unknown), len(own)
+}
+
+// beyondUsual is the part of the first iteration of an attempt that is warm-up: what it
+// took beyond the usual. Where that is not known there is none.
+func beyondUsual(first, usual int64) int64 {
+	if first < 0 || usual < 0 {
+		return 0
 	}
-	return values[n/2-1] + (values[n/2]-values[n/2-1])/2, n
+	return max(0, first-usual)
 }
 
 // sketch is how long the iterations of a window took, or the one that it is.

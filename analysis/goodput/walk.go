@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // walk feeds the rows of one process to a sweep and fills its attempt.
@@ -12,11 +14,13 @@ type walk struct {
 	a       *attempt
 	t       *timeline
 	threads []int64
+	steps   []run.Step       // where they are no spans
+	at      int              // the present one
 	byID    map[uint64]int32 // open spans
 	live    []liveRow        // by slot
 	ends    []ending         // a heap, the earliest first
 	waiting []int32          // open spans without an end that a sibling may close
-	stacks  map[int64][]int32
+	stacks  map[int64]*nest.Stack[opened]
 }
 
 // liveRow is an open span.
@@ -30,14 +34,22 @@ type liveRow struct {
 	iter   what
 }
 
-type ending struct {
-	at   int64
+// opened is a span that was opened at a slot.
+type opened struct {
 	slot int32
 	seq  uint64
 }
 
-func newWalk(a *attempt, t *timeline, threads []int64) *walk {
-	w := &walk{a: a, t: t, threads: threads, byID: make(map[uint64]int32), stacks: make(map[int64][]int32)}
+type ending struct {
+	at int64
+	opened
+}
+
+func newWalk(a *attempt, t *timeline, threads []int64, steps *run.Steps) *walk {
+	w := &walk{a: a, t: t, threads: threads, byID: make(map[uint64]int32), stacks: make(map[int64]*nest.Stack[opened])}
+	if steps.Rule == spans.StepOptimizer {
+		w.steps = steps.All()
+	}
 	w.emit = func(from, _ int64, what what) { t.extend(from, what) }
 	w.overlap = func(from, to int64, what what) {
 		if what != gap && what != whatOther {
@@ -69,7 +81,7 @@ func (w *walk) run(next func() []row) {
 		}
 		for len(w.ends) > 0 && w.ends[0].at <= t {
 			e := w.popEnd()
-			if w.live[e.slot].seq == e.seq {
+			if w.isOpen(e.opened) {
 				w.close(e.slot)
 			}
 		}
@@ -78,11 +90,6 @@ func (w *walk) run(next func() []row) {
 			rows = next()
 		}
 		w.settle()
-	}
-	for ; rows != nil; rows = next() { // at the very end, or after it
-		for i := range rows {
-			w.note(&rows[i])
-		}
 	}
 	for slot := range w.live {
 		if l := &w.live[slot]; l.seq != 0 && w.nodes[slot].kids == 0 {
@@ -122,7 +129,6 @@ func (w *walk) openAll(rows []row) {
 // open opens one span, unless it has no length.
 func (w *walk) open(r *row) {
 	w.closeSiblings(r)
-	iter := w.note(r)
 	if r.end <= r.start {
 		return
 	}
@@ -133,10 +139,8 @@ func (w *walk) open(r *row) {
 		parent = &w.live[up]
 	}
 	switch {
-	case r.kind == kindIteration:
-		l.iter = iter
 	case r.kind == kindCompute:
-		l.result, l.iter = kindIteration, what(kindIteration)
+		l.result, l.iter = kindIteration, w.stepAt(r.start)
 		if parent != nil && parent.result != kindOther {
 			l.result, l.iter = parent.result, parent.iter
 		}
@@ -164,13 +168,13 @@ func (w *walk) open(r *row) {
 		w.byID[r.id] = slot
 	}
 	if r.nested {
-		w.stacks[r.thread] = append(w.stacks[r.thread], slot)
+		w.stacks[r.thread].Push(l.ends, opened{slot, l.seq})
 	}
 	if r.end == run.NoEnd && (r.role == roleIteration || r.role == rolePhase) {
 		w.waiting = append(w.waiting, slot)
 	}
 	if l.ends < w.a.stop {
-		w.pushEnd(ending{l.ends, slot, l.seq})
+		w.pushEnd(ending{l.ends, opened{slot, l.seq}})
 	}
 }
 
@@ -179,10 +183,12 @@ func (w *walk) beside(r *row) (beside, known bool) {
 	if r.thread == 0 || len(w.threads) == 0 {
 		return false, false
 	}
-	return r.kind != kindOther && !slices.Contains(w.threads, r.thread), true
+	return r.kind != kindOther && !slices.Contains(w.threads, r.thread) && !slices.Contains(w.threads, run.ThreadOf(r.thread)), true
 }
 
-// parentOf finds the open span that encloses a row.
+// parentOf finds the open span that encloses a row. Where files have no parents
+// it goes by the thread, as package nest says: what the row outlasts there has no
+// more time.
 func (w *walk) parentOf(r *row) int32 {
 	if !r.nested {
 		if slot, ok := w.byID[r.parent]; ok && r.parent != 0 && r.parent != r.id {
@@ -191,19 +197,29 @@ func (w *walk) parentOf(r *row) int32 {
 		return none
 	}
 	stack := w.stacks[r.thread]
-	for len(stack) > 0 && !w.isOpen(stack[len(stack)-1]) {
-		stack = stack[:len(stack)-1]
+	if stack == nil {
+		stack = new(nest.Stack[opened])
+		w.stacks[r.thread] = stack
 	}
-	w.stacks[r.thread] = stack
-	for i := len(stack) - 1; i >= 0 && i >= len(stack)-64; i-- {
-		if l := &w.live[stack[i]]; w.isOpen(stack[i]) && l.nested && l.thread == r.thread && l.ends >= r.end {
-			return stack[i]
+	for top := stack.Top(); top != nil && !w.isOpen(top.Of); top = stack.Top() {
+		stack.Pop()
+	}
+	if r.end != run.NoEnd && !r.background {
+		for _, o := range stack.Leave(r.start, r.end) {
+			if w.isOpen(o.Of) && !w.live[o.Of.slot].aside {
+				w.cover(o.Of.slot)
+			}
+		}
+	}
+	for i := len(*stack) - 1; i >= 0 && i >= len(*stack)-64; i-- {
+		if o := (*stack)[i]; o.End >= r.end && w.isOpen(o.Of) {
+			return o.Of.slot
 		}
 	}
 	return none
 }
 
-func (w *walk) isOpen(slot int32) bool { return w.live[slot].seq != 0 }
+func (w *walk) isOpen(o opened) bool { return w.live[o.slot].seq == o.seq }
 
 // closeSiblings closes what must have ended when r began: an iteration when
 // the next one begins, an initialization or a load when the next phase does.
@@ -248,22 +264,16 @@ func (w *walk) close(slot int32) {
 	w.end(slot)
 }
 
-// note records what is more than a stretch of time: loops and iterations.
-func (w *walk) note(r *row) what {
-	a := w.a
-	switch r.role {
-	case roleLoop:
-		a.loops = append(a.loops, loop{start: r.start, from: r.number, given: r.number >= 0})
-	case roleIteration:
-		if len(a.loops) == 0 {
-			a.loops = append(a.loops, loop{start: r.start, from: run.Unknown})
-		}
-		w.t.iterations = append(w.t.iterations, iteration{
-			number: r.number, start: r.start, end: r.end, loop: int32(len(a.loops) - 1),
-		})
-		return firstIteration + what(len(w.t.iterations)-1)
+// stepAt is what computing outside of any span of a step belongs to: the step that
+// ends with the optimizer's. Rows come by start.
+func (w *walk) stepAt(t int64) what {
+	for w.at < len(w.steps) && w.steps[w.at].End <= t {
+		w.at++
 	}
-	return r.what
+	if w.at < len(w.steps) && w.steps[w.at].Start <= t {
+		return firstIteration + what(w.at)
+	}
+	return what(kindIteration)
 }
 
 func (w *walk) pushEnd(e ending) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // WindowSteps is how many iterations a window has at most. Windows begin at the
@@ -37,7 +38,7 @@ func (a *attempt) windows() packed {
 	for i := range all {
 		own = append(own, all[i].own)
 	}
-	usual, _ := median(own)
+	usual := robust.MedianInt(own, run.Unknown)
 	ends := make(map[int64]bool) // numbers after which a window ends
 	for _, s := range a.saves {
 		ends[s.through] = true
@@ -65,7 +66,7 @@ func (a *attempt) windows() packed {
 		for _, it := range all[first : first+w.count()] {
 			own = append(own, it.own)
 		}
-		mid, _ := median(own)
+		mid := robust.MedianInt(own, run.Unknown)
 		out.sketches = append(out.sketches, sketch{mid: mid, least: own[0]})
 		w.own = 0 // its stretches add it up
 		first += w.count()

@@ -1,6 +1,7 @@
 package goodput_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -42,6 +43,7 @@ func steady(rank, attempt int, from, to int64, start int64, r *rand.Rand) *goodp
 	p.LastSeen = at
 	b := goodput.NewBuilder(p)
 	for i := range all {
+		all[i].SetName(all[i].Cat, all[i].Name)
 		b.Span(&all[i])
 	}
 	for _, s := range saves {
@@ -119,5 +121,47 @@ func TestWindows(t *testing.T) {
 	}
 	if got := fmt.Sprint(have.Flags); got != fmt.Sprint(want.Flags) {
 		t.Errorf("%s\nwant %v", got, want.Flags)
+	}
+}
+
+// A timeline in which a bit is another is refused, or is one of which a report can be
+// made (a digest has a checksum besides); half of one is refused.
+func TestDamagedTimeline(t *testing.T) {
+	for _, windows := range []bool{false, true} {
+		r := rand.New(rand.NewPCG(3, 4))
+		b := steady(0, 1, 0, 700, 1e15, r)
+		if windows {
+			var err error
+			if b, err = b.Windows(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := b.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused, n := 0, 0
+		for at := 0; at < len(text); at += 1 + len(text)/1000 {
+			if (&goodput.Builder{}).UnmarshalBinary(text[:at]) == nil {
+				t.Errorf("%d of %d bytes are a timeline", at, len(text))
+			}
+			broken := bytes.Clone(text)
+			broken[at] ^= 1 << r.IntN(8)
+			var again goodput.Builder
+			n++
+			if again.UnmarshalBinary(broken) != nil {
+				refused++
+				continue
+			}
+			var l goodput.Ledger
+			if l.Add(&again) != nil {
+				refused++
+				continue
+			}
+			l.Report(goodput.Query{}) // does not panic
+		}
+		if refused == 0 || refused == n {
+			t.Errorf("%d of %d are refused", refused, n)
+		}
 	}
 }

@@ -3,9 +3,15 @@ package run
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/spans"
 )
+
+// doubts are the values of Process.Doubt, by two flags.
+var doubts = [4]string{"", identity.Rank.String(), identity.WorldSize.String(), identity.Attempt.String()}
 
 // AppendBinary implements [encoding.BinaryAppender]. It holds what is known of
 // the process once [Set.Processes] has returned; the digest format documents it.
@@ -16,8 +22,14 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 		}
 		return 0
 	}
-	dst = binary.AppendUvarint(dst, flag(p.RankKnown, 0)|flag(p.AttemptKnown, 1)|flag(p.Heartbeats, 2)|flag(p.Training, 3)|flag(p.Torn, 4))
-	for _, v := range [...]int64{int64(p.Rank), int64(p.Attempt), p.PID, p.ParentPID, int64(p.WorldSize), p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, int64(p.Bad)} {
+	attempt := p.Attempt
+	if n := p.recordedAttempt(); n > 0 {
+		attempt = n
+	}
+	dst = binary.AppendUvarint(dst, flag(p.RankKnown, 0)|flag(p.recorded > 0, 1)|flag(p.Heartbeats, 2)|flag(p.Training, 3)|flag(p.Torn, 4)|flag(p.RelativeClock, 5)|
+		flag(p.Steps.Contradiction, 6)|flag(p.Steps.Local, 7)|uint64(max(slices.Index(doubts[:], p.Doubt), 0))<<8|flag(p.Profile, 10)|flag(p.Steps.Begun, 11))
+	for _, v := range [...]int64{int64(p.Rank), int64(attempt), p.PID, p.ParentPID, int64(p.WorldSize), p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, int64(p.Bad), int64(p.Aside), int64(p.BadNumbers),
+		int64(p.Steps.Rule), int64(p.Steps.Count), int64(p.Steps.Unnumbered)} {
 		dst = binary.AppendVarint(dst, v)
 	}
 	for _, text := range [...]string{p.Host, p.JobID, p.SessionTag} {
@@ -53,9 +65,11 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	*p = *newProcess()
 	flags := r.Uint()
-	for i, to := range [...]*bool{&p.RankKnown, &p.AttemptKnown, &p.Heartbeats, &p.Training, &p.Torn} {
+	for i, to := range [...]*bool{&p.RankKnown, &p.AttemptKnown, &p.Heartbeats, &p.Training, &p.Torn, &p.RelativeClock, &p.Steps.Contradiction, &p.Steps.Local} {
 		*to = flags>>i&1 == 1
 	}
+	p.who, p.Doubt, p.Profile = nil, doubts[flags>>8&3], flags>>10&1 == 1
+	p.Steps.Begun = flags>>11&1 == 1
 	small := func() int {
 		// More ranks and attempts than fit in an int32 are no numbers of a job.
 		v := r.Int()
@@ -66,7 +80,8 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		return int(v)
 	}
 	p.Rank, p.Attempt, p.PID, p.ParentPID, p.WorldSize = small(), small(), r.Int(), r.Int(), small()
-	p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, p.Bad = r.Int(), r.Int(), r.Int(), r.Int(), r.Int(), small()
+	p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, p.Bad, p.Aside, p.BadNumbers = r.Int(), r.Int(), r.Int(), r.Int(), r.Int(), small(), small(), small()
+	p.Steps.Rule, p.Steps.Count, p.Steps.Unnumbered = spans.StepRule(small()), small(), small()
 	p.Host, p.JobID, p.SessionTag = r.String(), r.String(), r.String()
 	p.digest = r.Fixed()
 	for range r.Count(1) {
@@ -81,7 +96,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		}
 		p.Files = append(p.Files, u)
 	}
-	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 {
+	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 || int(p.Steps.Rule) >= spans.StepRules {
 		return fmt.Errorf("run: a process: %w", columns.ErrDamaged)
 	}
 	return nil

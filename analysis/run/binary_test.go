@@ -7,10 +7,23 @@ import (
 	"github.com/trainspan/trainspan/analysis/run"
 )
 
+// No process has such numbers.
+func TestDamagedProcess(t *testing.T) {
+	for _, p := range []run.Process{{Rank: -1}, {Attempt: -1}} {
+		packed, err := p.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(run.Process).UnmarshalBinary(packed); err == nil {
+			t.Errorf("rank %d, attempt %d is taken", p.Rank, p.Attempt)
+		}
+	}
+}
+
 func TestProcessGoesThroughBytes(t *testing.T) {
 	for _, want := range []run.Process{
 		{Rank: 3, RankKnown: true, Attempt: 2, AttemptKnown: true, Host: "node-b", PID: 71, ParentPID: 7, JobID: "4711", SessionTag: "tag", WorldSize: 8,
-			Start: 5, End: run.NoEnd, LastSeen: 9, Heartbeats: true, Spans: 12, Dropped: 1, Training: true, Torn: true, Bad: 2, Sources: []string{"a", "b"},
+			Start: 5, End: run.NoEnd, LastSeen: 9, Heartbeats: true, Spans: 12, Dropped: 1, Training: true, Torn: true, Bad: 2, Aside: 4, BadNumbers: 1, RelativeClock: true, Sources: []string{"a", "b"},
 			Files: []run.FileUse{{Path: "data/x", Failed: 1, Read: run.Transfer{Calls: 3, Bytes: 4096, Time: 17, Least: 1, Most: 4000, Longest: 9}, Other: run.Transfer{Calls: 1}}, {}}},
 		{Start: 1, LastSeen: 1},
 	} {

@@ -1,5 +1,7 @@
 package run
 
+import "github.com/trainspan/trainspan/internal/identity"
+
 // Job is one logical job: all attempts of all ranks with one session tag.
 type Job struct {
 	ID         string // of the launcher, empty when it is not known
@@ -12,6 +14,8 @@ type Job struct {
 	// Helpers are processes that only serve one of those, such as workers of
 	// a data loader. No ledger counts them.
 	Helpers []*Process
+
+	at *running // see AttemptAt
 }
 
 // Process is what is known of one process of a job: one attempt of one rank.
@@ -37,12 +41,19 @@ type Process struct {
 	LastSeen int64 // the latest time of any record or heartbeat
 
 	Heartbeats bool  // there was one
-	Spans      int64 // delivered, copies included
+	Spans      int64 // in its files, copies included; of a trace those that ended or were given an end
 	Dropped    int64 // spans that the files say are missing
 
 	// Training says that there was a training loop, an iteration or another
 	// span that only the training itself has.
 	Training bool
+
+	// Profile says that its records are what a profiler saw of some steps, and not
+	// what a program tells from its beginning to its end.
+	Profile bool
+
+	// Steps are the training steps.
+	Steps Steps
 
 	// Files is what the process did with files, where its traces say that. Of
 	// more than 4096 files the rest is one without a path.
@@ -52,13 +63,30 @@ type Process struct {
 	Torn    bool     // one of them ends in the middle of a record
 	Bad     int      // lines that are no record
 
+	// Aside counts the spans and other records that were left out because they
+	// end before they begin, or lie more than [MaxApart] from the median of the
+	// times of their file. BadNumbers counts ranks, world sizes and attempts that
+	// are none: see [MaxRanks].
+	Aside      int
+	BadNumbers int
+	// Doubt is on what evidence disagrees: the rank, the world size or the attempt.
+	// The stronger counts. Empty is on nothing.
+	Doubt string
+	// RelativeClock says that the times of its file count from something that the
+	// file does not say.
+	RelativeClock bool
+
+	who *identity.Identity // what was said of it, while it is read
+
+	lived            bool   // spans say of it what no profiler does
+	recorded         int    // see recordedAttempt
 	appStart, appEnd int64  // of the application span, Unknown when there is none
 	fileEnd          int64  // of the end record, Unknown when there is none
 	digest           uint64 // of what its spans are, in any order
 }
 
 func newProcess() *Process {
-	return &Process{End: NoEnd, Start: NoEnd, LastSeen: Unknown, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown}
+	return &Process{who: &identity.Identity{}, End: NoEnd, Start: NoEnd, LastSeen: Unknown, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown}
 }
 
 // Event is something that happened at a moment.
@@ -70,6 +98,13 @@ type Event struct {
 	// Step is the step that the event names, Unknown without one. Through is,
 	// for a checkpoint that was saved, the last iteration that it holds.
 	Step, Through int64
+
+	// Iterations is, of an update of the metrics of the training, how many there have
+	// been so far, and Took how long they took together, in nanoseconds; zero where it
+	// does not say.
+	Iterations, Took int64
+	// Finished is when the last of them ended, zero where it does not say.
+	Finished int64
 }
 
 // Sink takes what one process recorded. Its methods are called one at a time.
@@ -100,7 +135,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // seen widens the time in which the process gave signs of life.
 func (p *Process) seen(t int64) {
-	if t < earliest || t == NoEnd {
+	if t < 0 || t == NoEnd {
 		return
 	}
 	p.Start, p.LastSeen = min(p.Start, t), max(p.LastSeen, t)
@@ -108,6 +143,8 @@ func (p *Process) seen(t int64) {
 
 // finish settles the times after the last record.
 func (p *Process) finish() {
+	p.who = nil
+	p.Profile = p.Profile && !p.lived
 	if p.LastSeen == Unknown {
 		p.Start, p.LastSeen = 0, 0
 		return

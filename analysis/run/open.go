@@ -1,23 +1,21 @@
 package run
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/parallel"
 )
 
 // Set is the telemetry files of one or more jobs. It is not safe for
@@ -34,10 +32,15 @@ type Set struct {
 	// context's Err. It must go on to return an error once it has.
 	Stop func() error
 
+	// Arguments, when not nil, is called for each process of JSON lines, from several
+	// goroutines. What it returns is given the arguments of each span, as recorded and
+	// by key, before the Sink gets the span. They are valid during the call.
+	Arguments func(*Process) func([]dftracer.Arg)
+
 	// Events, when not nil, is called for each process of the trace files, from
 	// several goroutines. What it returns is given each event of the process,
-	// metadata and framing included, one at a time and before anything is made
-	// of it. The event is valid during the call; its strings stay valid. The last
+	// metadata and framing included, one at a time, in the order of the file and
+	// before anything is made of it. The event is valid during the call; its strings stay valid. The last
 	// of the Sources of the process is the file that it comes from.
 	Events func(*Process) func(*dftracer.Event)
 
@@ -49,19 +52,27 @@ type Set struct {
 type group struct {
 	paths []string
 	same  map[string][]string // files with the same bytes as one of paths: they are not read
-	host  string              // hash
-	pid   int64
-	start int64 // of the start record, Unknown without one
-	rank  int   // -1 when unknown
-	scale int64 // nanoseconds of a unit of time
-	part  bool  // a later part of a rotated trace
-	extra *records
+	owner Key                 // who wrote them: the first start record is of it, or the first record
+	host  string              // hash, the first in them
+	who   *Process            // what the beginning says of the owner
+	start int64               // of the start record, Unknown without one
+	scale int64               // nanoseconds of a unit of time
+	part  bool                // a later part of a rotated trace
+	extra []*records
 }
 
-var (
-	rankName = regexp.MustCompile(`(?i)(?:^|[-_.])(?:rank[-_]?(\d+)|trace-(\d+)-of-(\d+))(?:[-_.]|$)`)
-	partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
-)
+// Key tells the processes of a trace apart.
+type Key struct {
+	Host string // hash
+	PID  int64
+}
+
+func compareKeys(a, b Key) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID)) }
+
+// key is whose an event is. One without a host is of that of the file.
+func (g *group) key(ev *dftracer.Event) Key { return Key{cmp.Or(ev.HostHash, g.host), ev.PID} }
+
+var partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
 
 // ErrForeign is why files are skipped that are no telemetry at all.
 var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
@@ -71,50 +82,41 @@ var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
 var ErrNoTelemetry = errors.New("no trace file and no JSON lines")
 
 // Open finds the telemetry files among paths, which are files or folders.
-// Folders are searched with all folders below them. Files are told by what is
+// Folders are searched with all folders below them; a pattern stands for the files
+// that match it. Files are told by what is
 // in them, not by their names. An error means that a path cannot be read at
 // all, or that there is no telemetry in any: [ErrNoTelemetry], with
 // an empty Set whose Skipped says what there is.
 func Open(paths ...string) (*Set, error) {
 	s := &Set{}
-	seen := make(map[string]bool)
+	found, err := infile.Walk(slices.Sorted(slices.Values(paths))...)
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
 	var files []string
-	for _, path := range paths {
-		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil && p == path:
-				return err
-			case errors.Is(err, fs.ErrNotExist): // as in sniff
-				return nil
-			case err != nil:
-				s.Skipped = append(s.Skipped, &FileError{p, err})
-				return nil
-			case d.IsDir():
-				return nil
-			}
-			if info, err := os.Stat(p); err != nil || !info.Mode().IsRegular() {
-				return nil
-			}
-			if abs, err := filepath.Abs(p); err == nil && !seen[abs] {
-				seen[abs] = true
-				files = append(files, p)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("run: %w", err)
+	for _, f := range found {
+		switch {
+		case f.Err != nil:
+			s.Skipped = append(s.Skipped, &FileError{f.Path, f.Err})
+		case f.Info.Mode().IsRegular():
+			files = append(files, f.Path)
 		}
 	}
+	slices.Sort(files) // the order in which they are named says nothing
 	s.sniff(files)
 	s.join()
 	if len(s.traces)+len(s.records) == 0 {
-		return s, fmt.Errorf("run: %w in %s", ErrNoTelemetry, strings.Join(paths, ", "))
+		why := ""
+		if n := len(s.Skipped); n > 0 {
+			why = "; " + s.Skipped[0].Error()
+			if n > 1 {
+				why += fmt.Sprintf("; and %d more that are none", n-1)
+			}
+		}
+		return s, fmt.Errorf("run: %w in %s%s", ErrNoTelemetry, strings.Join(paths, ", "), why)
 	}
 	return s, nil
 }
-
-// sniffSize is how much of a file is looked at to tell what it is.
-const sniffSize = 64 << 10
 
 // sniffEvents bounds the search for the start record of a trace, and
 // sniffMore what is read behind it: the other records about the process.
@@ -127,11 +129,8 @@ const (
 // file that is gone by then is none: it was there under a temporary name.
 func (s *Set) sniff(paths []string) {
 	groups, errs := make([]*group, len(paths)), make([]error, len(paths))
-	inParallel(s.workers(), len(paths), func(i int) {
-		var kind fileKind
-		if kind, errs[i] = kindOf(paths[i]); errs[i] == nil && kind == isTrace {
-			groups[i], errs[i] = header(paths[i])
-		}
+	parallel.Do(s.Workers, len(paths), func(i int) {
+		groups[i], errs[i] = look(paths[i])
 	})
 	for i, path := range paths {
 		switch {
@@ -146,47 +145,93 @@ func (s *Set) sniff(paths []string) {
 	}
 }
 
+// look says who wrote a trace; of JSON lines nothing is known yet.
+func look(path string) (*group, error) {
+	f, err := infile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	switch {
+	case f.Kind == infile.Trace:
+		return header(path, f)
+	case f.Kind == infile.Records:
+		return nil, nil
+	case f.Why != nil:
+		return nil, fmt.Errorf("%w: %w", ErrForeign, f.Why)
+	}
+	return nil, fmt.Errorf("%w: %v", ErrForeign, f.Kind)
+}
+
 // join puts the files of one process together: copies of a trace, and the
 // parts of a rotated one.
 func (s *Set) join() {
-	var out []*group
-	for _, g := range s.traces {
-		if i := slices.IndexFunc(out, func(o *group) bool { return !g.part && !o.part && g.copies(o) }); i >= 0 {
-			out[i].addCopy(g.paths[0])
-			continue
-		}
-		out = append(out, g)
+	type process struct {
+		start int64
+		owner Key
 	}
+	type part struct {
+		owner Key
+		stem  string
+	}
+	found := s.traces
 	s.traces = nil
-	for _, g := range out {
-		if !g.part {
-			s.traces = append(s.traces, g)
+	first, parts := make(map[process]*group), make(map[part]*group)
+	add := func(g *group) {
+		s.traces = append(s.traces, g)
+		for _, path := range g.paths {
+			for _, stem := range [...]string{path, stemOf(path)} {
+				if key := (part{g.owner, stem}); parts[key] == nil {
+					parts[key] = g
+				}
+			}
 		}
 	}
-	for _, g := range out {
+	for _, g := range found {
+		if g.part {
+			continue
+		}
+		if key := (process{g.start, g.owner}); g.start != Unknown {
+			if o := first[key]; o != nil {
+				if o.addCopy(g.paths[0]) {
+					key := part{g.owner, stemOf(g.paths[0])}
+					parts[key] = cmp.Or(parts[key], o)
+				}
+				continue
+			}
+			first[key] = g
+		}
+		add(g)
+	}
+	for _, g := range found {
 		if !g.part {
 			continue
 		}
-		if i := slices.IndexFunc(s.traces, g.continues); i >= 0 {
-			s.traces[i].paths = append(s.traces[i].paths, g.paths...)
+		if o := parts[part{g.owner, stemOf(g.paths[0])}]; o != nil {
+			o.paths = append(o.paths, g.paths...)
 			continue
 		}
-		s.traces = append(s.traces, g) // the first part is missing
+		add(g) // the first part is missing
 	}
 }
 
-// addCopy adds another file of the same process.
-func (g *group) addCopy(path string) {
+// stemOf is the name of the first part of a rotated trace.
+func stemOf(path string) string { return partName.ReplaceAllString(path, "$1") }
+
+// addCopy adds another file of the same process. It returns false where that is
+// the same as one it has.
+func (g *group) addCopy(path string) bool {
 	for _, have := range g.paths {
 		if sameBytes(have, path) {
 			if g.same == nil {
 				g.same = make(map[string][]string)
 			}
 			g.same[have] = append(g.same[have], path)
-			return
+			return false
 		}
 	}
 	g.paths = append(g.paths, path)
+	return true
 }
 
 // sameBytes compares two files; what cannot be read is not the same.
@@ -220,82 +265,33 @@ func sameBytes(a, b string) bool {
 	}
 }
 
-// copies reports whether two files were written by one process.
-func (g *group) copies(o *group) bool {
-	return g.start != Unknown && g.start == o.start && g.pid == o.pid && g.host == o.host
-}
-
-// continues reports whether g is a later part of o.
-func (g *group) continues(o *group) bool {
-	if g.pid != o.pid || g.host != o.host {
-		return false
-	}
-	stem := partName.ReplaceAllString(g.paths[0], "$1")
-	return slices.ContainsFunc(o.paths, func(p string) bool { return p == stem || partName.ReplaceAllString(p, "$1") == stem })
-}
-
-type fileKind int
-
-const (
-	isTrace fileKind = iota
-	isRecords
-)
-
-// kindOf tells a trace from JSON lines by the first lines.
-func kindOf(path string) (fileKind, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	var r io.Reader = bufio.NewReaderSize(f, sniffSize)
-	if magic, _ := r.(*bufio.Reader).Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return 0, err
-		}
-		r = z
-	}
-	text := make([]byte, sniffSize)
-	n, err := io.ReadFull(r, text)
-	text = text[:n]
-	if n == 0 {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = ErrForeign
-		}
-		return 0, err
-	}
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		switch {
-		case len(line) < 2 || line[0] != '{':
-		case bytes.Contains(line, []byte(`"ph":`)) || bytes.Contains(line, []byte(`"ph" :`)):
-			return isTrace, nil
-		case bytes.Contains(line, []byte(`"type":"`)) && bytes.Contains(line, []byte(`"count":`)):
-			return isRecords, nil
-		}
-	}
-	return 0, ErrForeign
-}
-
 // header reads who wrote a trace.
-func header(path string) (*group, error) {
-	r, err := dftracer.OpenReader(path, nil)
+func header(path string, text io.Reader) (*group, error) {
+	r, err := dftracer.NewReader(text, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close() //nolint:errcheck // only read
-	g := &group{paths: []string{path}, start: Unknown, rank: rankOf(path), scale: 1000}
+	g := &group{paths: []string{path}, who: newProcess(), start: Unknown, scale: 1000}
+	heard := make(map[Key]*Process)
 	left := sniffEvents
 	for ; left > 0; left-- {
 		ev, err := r.Next()
 		if err != nil {
 			break
 		}
+		g.host = cmp.Or(g.host, ev.HostHash)
+		key := g.key(ev)
+		if g.owner == (Key{}) {
+			g.owner = key
+		}
+		if heard[key] == nil {
+			heard[key] = newProcess()
+		}
+		heard[key].hear(ev)
 		switch {
 		case ev.Phase != dftracer.PhaseMetadata && ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
 			if g.start == Unknown || ev.TS < g.start {
-				g.start, g.pid, g.host = ev.TS, ev.PID, ev.HostHash
+				g.start, g.owner = ev.TS, key
 				left = min(left, sniffMore)
 			}
 		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameCustom:
@@ -307,14 +303,15 @@ func header(path string) (*group, error) {
 					g.scale = ns
 				}
 			}
-		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameProcess:
-			if key, value := ev.Meta(); key == "rank" {
-				if n, err := strconv.Atoi(value); err == nil {
-					g.rank = n
-				}
-			}
 		}
 	}
+	g.owner.Host = cmp.Or(g.owner.Host, g.host) // the first records may have none
+	for _, key := range [...]Key{g.owner, {PID: g.owner.PID}} {
+		if p := heard[key]; p != nil {
+			g.who.who.Add(p.who)
+		}
+	}
+	g.who.named(path)
 	if g.start > math.MaxInt64/g.scale || g.start < 0 {
 		g.start = Unknown
 	} else {
@@ -325,15 +322,3 @@ func header(path string) (*group, error) {
 
 // metrics are the units of time that a trace may announce.
 var metrics = map[string]int64{"NS": 1, "US": 1000, "MS": 1e6, "SEC": 1e9}
-
-// rankOf is the rank that a file name says, or -1.
-func rankOf(path string) int {
-	if m := rankName.FindStringSubmatch(filepath.Base(path)); m != nil {
-		for _, text := range m[1:3] {
-			if n, err := strconv.Atoi(text); err == nil {
-				return n
-			}
-		}
-	}
-	return -1
-}

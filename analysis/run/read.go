@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/parallel"
 )
 
 // Read reads all files once and puts the jobs together. It calls open for
@@ -29,9 +31,8 @@ func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 // later, with processes of other sets. See [Assemble].
 func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	r := &reading{set: s, open: open}
-	workers := s.workers()
-	r.each(workers, len(s.records), func(i int) { r.lines(s.records[i]) })
-	r.each(workers, len(s.traces), func(i int) { r.traces(s.traces[i]) })
+	r.each(len(s.records), func(i int) { r.lines(s.records[i]) })
+	r.each(len(s.traces), func(i int) { r.traces(s.traces[i]) })
 	if err := s.stopped(); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
@@ -41,14 +42,10 @@ func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	for _, g := range s.traces {
 		g.extra = nil
 	}
+	// Files are read side by side and come in any order.
+	slices.SortStableFunc(s.Skipped, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(r.procs, byTime)
 	return r.procs, nil
-}
-
-func (s *Set) workers() int {
-	if s.Workers > 0 {
-		return s.Workers
-	}
-	return runtime.GOMAXPROCS(0)
 }
 
 func (s *Set) stopped() error {
@@ -68,29 +65,12 @@ type reading struct {
 }
 
 // each runs do for 0 to n-1 on several goroutines.
-func (r *reading) each(workers, n int, do func(int)) {
-	inParallel(workers, n, func(i int) {
+func (r *reading) each(n int, do func(int)) {
+	parallel.Do(r.set.Workers, n, func(i int) {
 		if r.set.stopped() == nil {
 			do(i)
 		}
 	})
-}
-
-func inParallel(workers, n int, do func(int)) {
-	var wait sync.WaitGroup
-	next := make(chan int)
-	for range min(workers, n) {
-		wait.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
 }
 
 func (r *reading) skip(path string, err error) {
@@ -109,39 +89,61 @@ func (r *reading) add(err error, procs ...*Process) {
 // lines reads a file of JSON lines. Processes that have a trace too are kept
 // until it is read.
 func (r *reading) lines(path string) {
-	list, err := readRecords(path)
+	from, err := readRecords(path, r.set.Arguments != nil)
 	if err != nil {
 		r.skip(path, err)
 		return
 	}
-	for _, x := range list {
-		if g := x.twin(r.set.traces); g != nil && r.attach(g, x) {
+	for _, p := range from.order {
+		sinks := make(map[*records]Sink)
+		for _, x := range p.parts {
+			if x.proc.LastSeen == Unknown {
+				continue
+			}
+			if g := x.twin(r.set.traces); g != nil {
+				r.attach(g, x)
+			} else {
+				sinks[x] = r.open(x.proc)
+			}
+		}
+		if len(sinks) == 0 {
 			continue
 		}
-		sink := r.open(x.proc)
-		for i := range x.spans {
-			sink.Span(&x.spans[i])
+		var at *records
+		var to Sink
+		arguments := func([]dftracer.Arg) {}
+		p.each(func(s *heldSpan) {
+			x := p.of(s.Start)
+			if x != at {
+				if at, to = x, sinks[x]; to != nil && r.set.Arguments != nil {
+					arguments = r.set.Arguments(x.proc)
+				}
+			}
+			if to == nil {
+				return
+			}
+			s.mark() // as it was taken
+			arguments(s.args)
+			x.proc.hand(&s.Span, to)
+		})
+		for _, x := range p.parts {
+			sink := sinks[x]
+			if sink == nil {
+				continue
+			}
+			for i := range x.events {
+				x.proc.tell(&x.events[i], sink)
+			}
+			r.add(x.proc.shut(sink), x.proc)
 		}
-		for i := range x.events {
-			sink.Event(&x.events[i])
-		}
-		x.proc.finish()
-		r.add(sink.Close(), x.proc)
 	}
+	r.add(errors.Join(from.failed, from.spans.Close()))
 }
 
-func (r *reading) attach(g *group, x *records) bool {
+func (r *reading) attach(g *group, x *records) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.spans = nil
-	if g.extra == nil {
-		g.extra = x
-		return true
-	}
-	g.extra.events = append(g.extra.events, x.events...)
-	g.extra.proc.Sources = append(g.extra.proc.Sources, x.proc.Sources...)
-	g.extra.proc.identify(x.proc)
-	return true
+	g.extra = append(g.extra, x)
 }
 
 func (r *reading) traces(g *group) {
@@ -208,21 +210,25 @@ func (j *Job) add(p *Process) {
 
 // unite makes one process of those that are copies of each other.
 func (j *Job) unite() {
+	type ident struct {
+		start, seen, end, pid int64
+		host                  string
+		known                 bool
+		rank                  int
+		digest                uint64
+	}
+	first := make(map[ident]*Process, len(j.Processes))
 	out := j.Processes[:0]
 	for _, p := range j.Processes {
-		i := slices.IndexFunc(out, func(o *Process) bool { return p.copies(o) })
-		if i < 0 {
-			out = append(out, p)
+		key := ident{p.Start, p.LastSeen, p.End, p.PID, p.Host, p.RankKnown, p.Rank, p.digest}
+		if o := first[key]; o != nil {
+			o.Sources = append(o.Sources, p.Sources...)
 			continue
 		}
-		out[i].Sources = append(out[i].Sources, p.Sources...)
+		first[key] = p
+		out = append(out, p)
 	}
 	j.Processes = out
-}
-
-func (p *Process) copies(o *Process) bool {
-	return p.Start == o.Start && p.LastSeen == o.LastSeen && p.End == o.End && p.PID == o.PID && p.Host == o.Host &&
-		p.RankKnown == o.RankKnown && p.Rank == o.Rank && p.digest == o.digest
 }
 
 // single takes one account of each process: the same may have been recorded in two
@@ -282,34 +288,39 @@ func (j *Job) settle() {
 // different ranks; a process that begins when the one before of its rank has
 // given its last sign of life is the next attempt.
 //
-// Where a launcher does not count, every attempt records the same number. Two
-// of one rank with one number that follow each other are such: then the
-// recorded numbers of the job say nothing, and the times count.
+// Where a launcher does not count, every attempt records the same number. One that
+// follows another of its rank and records no higher number is such: then the recorded
+// numbers of the job are no more than the least that an attempt can be, and the times
+// count. So does the live ledger, which knows one attempt after the other.
 func (j *Job) number() {
-	last := make(map[int]*Process) // by rank
-	trusted := true
+	ranks := freeRanks{last: make(map[int]*Process)}
 	for _, p := range j.Processes {
 		if !p.RankKnown {
-			p.Rank = 0
-			for last[p.Rank] != nil && last[p.Rank].LastSeen > p.Start {
-				p.Rank++
-			}
+			p.Rank = ranks.lowest(p)
 		}
-		if before := last[p.Rank]; before != nil && p.AttemptKnown && before.AttemptKnown &&
-			p.Attempt <= before.Attempt && p.Start >= before.LastSeen {
-			trusted = false
-		}
-		if before := last[p.Rank]; before == nil || p.LastSeen > before.LastSeen {
-			last[p.Rank] = p
-		}
+		ranks.take(p)
 	}
-	clear(last)
+	if !j.attempts(true) {
+		j.attempts(false)
+	}
+}
+
+// attempts gives numbers to the attempts, and returns false where the recorded ones
+// cannot be trusted.
+func (j *Job) attempts(trusted bool) bool {
+	last := make(map[int]*Process) // by rank
+	now := newRunning(j.Processes)
 	for _, p := range j.Processes {
-		p.AttemptKnown = p.AttemptKnown && trusted
-		before := last[p.Rank]
-		if !p.AttemptKnown {
-			p.Attempt = j.attemptOf(p, before)
+		before, recorded := last[p.Rank], p.recordedAttempt()
+		if before != nil && recorded > 0 && trusted && recorded <= before.Attempt && p.Start >= before.LastSeen {
+			return false
 		}
+		if p.AttemptKnown = recorded > 0 && trusted; p.AttemptKnown {
+			p.Attempt = recorded
+		} else {
+			p.Attempt = max(recorded, attemptOf(p, before, now.at(p.Start)))
+		}
+		now.put(p)
 		if before == nil || p.LastSeen > before.LastSeen {
 			last[p.Rank] = p
 		}
@@ -319,36 +330,66 @@ func (j *Job) number() {
 		if p.AttemptKnown {
 			continue
 		}
-		for _, o := range j.Processes {
-			if middle := p.Start + (p.LastSeen-p.Start)/2; o.Start <= middle && o.LastSeen > middle {
-				p.Attempt = max(p.Attempt, o.Attempt)
-			}
-		}
+		p.Attempt = max(p.Attempt, now.at(p.Start+(p.LastSeen-p.Start)/2))
+		now.put(p)
 	}
+	return true
 }
 
-// attemptOf infers the attempt of p, which comes after another of its rank.
-func (j *Job) attemptOf(p, before *Process) int {
+// recordedAttempt is the attempt that records said, 0 without one: what Attempt is
+// depends on the job.
+func (p *Process) recordedAttempt() int {
+	if p.AttemptKnown && p.recorded == 0 {
+		p.recorded = p.Attempt
+	}
+	return p.recorded
+}
+
+// AttemptAt is the latest attempt that runs at a time, 0 without one.
+func (j *Job) AttemptAt(t int64) int {
+	if j.at == nil {
+		j.at = newRunning(j.Processes)
+		for _, p := range j.Processes {
+			j.at.put(p)
+		}
+	}
+	return j.at.at(t)
+}
+
+// attemptOf infers the attempt of p, which comes after another of its rank, while
+// others of an attempt run.
+func attemptOf(p, before *Process, others int) int {
 	switch {
 	case before == nil:
-		return max(1, j.running(p))
+		return max(1, others)
 	case p.Start < before.LastSeen:
 		return before.Attempt // both at once: two writers
 	}
-	return max(before.Attempt+1, j.running(p))
+	return max(before.Attempt+1, others)
 }
 
-// running is the latest attempt that began before p and had a sign of life
-// after p began, 0 without one.
-func (j *Job) running(p *Process) int {
-	n := 0
-	for _, o := range j.Processes {
-		if o == p {
-			break
-		}
-		if o.LastSeen > p.Start {
-			n = max(n, o.Attempt)
-		}
+// Sinks is a [Sink] that gives what it gets to several.
+type Sinks []Sink
+
+// Span implements Sink.
+func (all Sinks) Span(s *Span) {
+	for _, to := range all {
+		to.Span(s)
 	}
-	return n
+}
+
+// Event implements Sink.
+func (all Sinks) Event(e *Event) {
+	for _, to := range all {
+		to.Event(e)
+	}
+}
+
+// Close closes all of them, and gives the first error.
+func (all Sinks) Close() error {
+	var failed error
+	for _, to := range all {
+		failed = cmp.Or(failed, to.Close())
+	}
+	return failed
 }

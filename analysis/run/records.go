@@ -6,47 +6,48 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-
 	"hash/fnv"
 	"io"
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
-	"github.com/klauspost/compress/gzip"
-
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/spans"
 )
 
 // records is what a file of JSON lines says of one process.
 type records struct {
 	proc   *Process
-	spans  []Span
 	events []Event
 }
 
 // record is one line of a file in the one-logger grammar, ours or the
 // reference's. Ours have what follows pid.
 type record struct {
-	Type       string         `json:"type"`
-	ID         string         `json:"id"`
-	SpanID     string         `json:"span_id"`
-	Name       string         `json:"name"`
-	Attributes map[string]any `json:"attributes"`
-	StartEvent *recordEvent   `json:"start_event"`
-	StopEvent  *recordEvent   `json:"stop_event"`
-	Event      *recordEvent   `json:"event"`
-	Error      *recordEvent   `json:"error"`
-	PID        int64          `json:"pid"`
-	Rank       *int           `json:"rank"`
-	Attempt    *int           `json:"attempt"`
-	ParentID   string         `json:"parent_id"`
+	Type       string       `json:"type"`
+	ID         string       `json:"id"`
+	SpanID     string       `json:"span_id"`
+	Name       string       `json:"name"`
+	Attributes arguments    `json:"attributes"`
+	StartEvent *recordEvent `json:"start_event"`
+	StopEvent  *recordEvent `json:"stop_event"`
+	Event      *recordEvent `json:"event"`
+	Error      *recordEvent `json:"error"`
+	PID        int64        `json:"pid"`
+	Rank       *int         `json:"rank"`
+	Attempt    *int         `json:"attempt"`
+	ParentID   string       `json:"parent_id"`
 }
 
 type recordEvent struct {
-	Name       string         `json:"name"`
-	Attributes map[string]any `json:"attributes"`
+	Name       string    `json:"name"`
+	Attributes arguments `json:"attributes"`
 }
 
 // writer tells the processes of one file apart.
@@ -57,63 +58,112 @@ type writer struct {
 
 // recordReader puts the records of a file together.
 type recordReader struct {
+	path    string
+	spans   *spill.Sorter[heldSpan] // of all, by writer and time
+	times   *filetime.Judge         // of their starts, and of the events
+	failed  error                   // of a temporary file
 	writers map[writer]*recordProcess
 	order   []*recordProcess
 	bad     int
 	torn    bool
+
+	arguments bool // they are kept
 }
 
 // recordProcess is what one writer wrote: a process, or several that had the
 // same number one after the other.
 type recordProcess struct {
-	records
+	*recordReader
+	group  uint32
+	events []Event
 	key    writer
-	open   map[string]int   // index in spans, by id, of those without an end
-	ends   map[string]Span  // ends whose start has not come
-	lives  []int64          // heartbeats
-	known  map[string]int64 // start of spans that ended, to drop copies
-	inits  []recordEvent    // with their times
-	rank   int
+	open   map[uint64]heldSpan // those without an end, by id
+	ends   map[uint64]heldSpan // ends whose start has not come
+	lives  []int64             // heartbeats
+	known  map[uint64]int64    // start of spans that ended, to drop copies
+	inits  []recordEvent       // with their times
+	ranked bool
 	number *int
+
+	aside    int  // what judge left out
+	spanned  bool // it has spans
+	relative bool
+	names    spans.Book
+
+	starts []int64    // of the applications
+	parts  []*records // the processes, one for each
 }
 
-// maxRecord bounds the memory that a line may take.
-const maxRecord = 16 << 20
-
-// readRecords reads a file of JSON lines and gives its processes by start.
-func readRecords(path string) ([]*records, error) {
+// readRecords reads a file of JSON lines. Its reader has to be closed.
+func readRecords(path string, arguments bool) (*recordReader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	br := bufio.NewReaderSize(f, 256<<10)
-	var text io.Reader = br
-	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, err
-		}
-		text = z
-	}
-	r := &recordReader{writers: make(map[writer]*recordProcess)}
-	lines := bufio.NewScanner(text)
-	lines.Buffer(make([]byte, 0, 64<<10), maxRecord)
-	for lines.Scan() {
-		r.line(lines.Bytes())
-	}
-	switch err := lines.Err(); {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, bufio.ErrTooLong):
-		r.torn = true
-	case err != nil:
+	text, err := infile.Text(bufio.NewReaderSize(f, 256<<10))
+	if err != nil {
 		return nil, err
 	}
-	var out []*records
-	for _, p := range r.order {
-		out = append(out, p.split(path, r)...)
+	r := newRecordReader(path)
+	r.arguments = arguments
+	switch err = r.lines(text); {
+	case infile.Torn(err):
+		r.torn = true
+	case !errors.Is(err, io.EOF):
+		return nil, errors.Join(err, r.spans.Close())
 	}
-	slices.SortStableFunc(out, func(a, b *records) int { return cmp.Compare(a.proc.Start, b.proc.Start) })
-	return out, nil
+	r.judge()
+	for _, p := range r.order {
+		p.split()
+	}
+	slices.SortStableFunc(r.order, func(a, b *recordProcess) int { return cmp.Compare(a.parts[0].proc.Start, b.parts[0].proc.Start) })
+	if r.failed != nil {
+		return nil, errors.Join(r.failed, r.spans.Close())
+	}
+	return r, nil
+}
+
+// lines reads all lines. One that is too long is skipped, and no record.
+func (r *recordReader) lines(text io.Reader) error {
+	var in infile.Lines
+	in.Reset(text, nil)
+	for {
+		line, err := in.Line()
+		switch {
+		case errors.Is(err, infile.ErrLongLine):
+			r.bad++
+		case err != nil:
+			return err
+		default:
+			r.line(line)
+		}
+	}
+}
+
+// judge sets aside what lies too far from the other times of the file, and what
+// ended before it began.
+func (r *recordReader) judge() {
+	for _, p := range r.order {
+		for _, s := range p.open {
+			p.done(&s)
+		}
+		for _, end := range p.ends { // their starts are lost
+			p.done(&end)
+		}
+		p.open, p.ends, p.known = nil, nil, nil
+	}
+	median := r.times.Median()
+	r.times = filetime.With(time.Nanosecond, median)
+	for _, p := range r.order {
+		p.relative = median < earliest
+		times := len(p.events) + len(p.lives)
+		p.events = slices.DeleteFunc(p.events, func(e Event) bool { return !r.times.Near(e.Time) })
+		if p.spanned || times > len(p.lives) {
+			p.lives = slices.DeleteFunc(p.lives, func(t int64) bool { return !r.times.Near(t) })
+		}
+		p.aside = times - len(p.events) - len(p.lives)
+	}
 }
 
 func (r *recordReader) line(line []byte) {
@@ -136,7 +186,8 @@ func (r *recordReader) line(line []byte) {
 	p := r.writers[key]
 	if p == nil {
 		p = &recordProcess{
-			key: key, open: make(map[string]int), ends: make(map[string]Span), known: make(map[string]int64), rank: key.rank,
+			recordReader: r, group: uint32(len(r.order)), key: key, ranked: rec.Rank != nil,
+			open: make(map[uint64]heldSpan), ends: make(map[uint64]heldSpan), known: make(map[uint64]int64),
 		}
 		r.writers[key] = p
 		r.order = append(r.order, p)
@@ -197,18 +248,36 @@ func (e *recordEvent) time() int64 {
 	if e == nil {
 		return 0
 	}
-	ms, ok := e.Attributes["timestamp_msec"].(float64)
-	if !ok || ms <= 0 || ms > 9e12 {
+	ms := e.Attributes.get("timestamp_msec").Int64()
+	if ms <= 0 || ms > 9e12 {
 		return 0
 	}
-	return int64(ms) * 1e6
+	return ms * 1e6
 }
 
-func integer(attributes map[string]any, key string) int64 {
-	if v, ok := attributes[key].(float64); ok && v >= 0 && v < 1<<53 {
-		return int64(v)
+// arguments are the attributes of a record.
+type arguments []dftracer.Arg
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *arguments) UnmarshalJSON(text []byte) error {
+	if all, ok := dftracer.AppendObject(nil, text); ok {
+		*a = all
+	} else if string(text) != "null" {
+		return errAttributes
 	}
-	return Unknown
+	return nil
+}
+
+var errAttributes = errors.New("attributes are no object")
+
+// get returns an attribute, the last of that name, or an empty text.
+func (a arguments) get(key string) dftracer.Arg {
+	for i := len(a) - 1; i >= 0; i-- {
+		if a[i].Key == key {
+			return a[i]
+		}
+	}
+	return dftracer.String(key, "")
 }
 
 // spanID makes a number of an id: the text itself where it is 64 bits in hex.
@@ -226,50 +295,53 @@ func spanID(id string) uint64 {
 	return h.Sum64() | 1
 }
 
-func (rec *record) span(s *Span) {
-	s.ID, s.Parent, s.Name = spanID(rec.ID), spanID(rec.ParentID), rec.Name
+func (p *recordProcess) span(rec *record, s *heldSpan) {
+	s.ID, s.Parent = spanID(rec.ID), spanID(rec.ParentID)
+	cat, event := rec.Attributes.get(spans.AttrCategory).Str(), rec.Attributes.get(spans.AttrName).Str()
+	if cat+event != "" {
+		cat, event = spans.TraceName("", rec.Name, cat, event)
+	} else {
+		event = rec.Name
+	}
+	s.mean(cat, p.names.Of(cat, event))
 	s.Nested = rec.ParentID == "" && rec.Rank == nil // the reference says no parents
-	s.Step, s.First = integer(rec.Attributes, argIteration), integer(rec.Attributes, argFirst)
-	if s.Step == Unknown {
-		s.Step = integer(rec.Attributes, argStep)
-	}
-	s.Tokens = max(integer(rec.Attributes, argTokens), 0)
-	if s.Tokens == 0 {
-		s.Tokens = max(integer(rec.Attributes, argSamples), 0)
-	}
-	s.Group, _ = rec.Attributes[argGroup].(string)
-	s.GroupSize = int(max(integer(rec.Attributes, argGroupSize), 0))
-	if hasRole(s.Name) {
-		for _, key := range [...]string{argRole, argStage, argPPRank, argExperts} {
-			if v, ok := rec.Attributes[key]; ok {
-				s.addRole(key, fmt.Sprint(v))
-			}
+	s.Step, s.First, s.Epoch = Unknown, Unknown, Unknown
+	for i := range rec.Attributes {
+		a := &rec.Attributes[i]
+		if a.Kind() != dftracer.KindRaw {
+			s.argument(a)
+		}
+		if p.arguments && a.Key != argDuration && a.Key != spans.AttrCategory && a.Key != spans.AttrName {
+			s.args = append(s.args, *a)
 		}
 	}
+	slices.SortFunc(s.args, byKey)
 }
+
+// argDuration is what a stop says of the length; the times say it as well.
+const argDuration = "duration_msec"
+
+func byKey(a, b dftracer.Arg) int { return cmp.Compare(a.Key, b.Key) }
 
 func (p *recordProcess) start(rec *record) {
 	at := rec.StartEvent.time()
 	if at == 0 || rec.ID == "" {
 		return
 	}
-	s := Span{End: NoEnd}
-	rec.span(&s)
-	s.Start = at
-	if _, twice := p.open[rec.ID]; twice {
+	s := heldSpan{Span: Span{Start: at, End: NoEnd}}
+	p.span(rec, &s)
+	if _, twice := p.open[s.ID]; twice {
 		return
 	}
-	if was, twice := p.known[rec.ID]; twice && was == at {
+	if was, twice := p.known[s.ID]; twice && was == at {
 		return
 	}
-	if end, ok := p.ends[rec.ID]; ok {
-		delete(p.ends, rec.ID)
-		p.close(rec.ID, &s, &end)
-		p.spans = append(p.spans, s)
+	if end, ok := p.ends[s.ID]; ok {
+		delete(p.ends, s.ID)
+		p.close(&s, &end)
 		return
 	}
-	p.open[rec.ID] = len(p.spans)
-	p.spans = append(p.spans, s)
+	p.open[s.ID] = s
 }
 
 func (p *recordProcess) stop(rec *record) {
@@ -277,32 +349,38 @@ func (p *recordProcess) stop(rec *record) {
 	if at == 0 || rec.ID == "" {
 		return
 	}
-	end := Span{End: at}
-	rec.span(&end)
-	if ms, ok := rec.Attributes["duration_msec"].(float64); ok && ms >= 0 && ms < 1e13 {
-		end.Start = at - int64(ms)*1e6
-	} else {
-		end.Start = at
+	end := heldSpan{Span: Span{Start: at, End: at}}
+	if ms := rec.Attributes.get(argDuration).Int64(); ms >= 0 && ms < 1e13 {
+		end.Start = at - ms*1e6
 	}
-	if i, ok := p.open[rec.ID]; ok {
-		delete(p.open, rec.ID)
-		p.close(rec.ID, &p.spans[i], &end)
+	p.span(rec, &end)
+	if s, ok := p.open[end.ID]; ok {
+		delete(p.open, end.ID)
+		p.close(&s, &end)
 		return
 	}
-	if _, twice := p.known[rec.ID]; !twice {
-		p.ends[rec.ID] = end
+	if _, twice := p.known[end.ID]; !twice {
+		p.ends[end.ID] = end
 	}
 }
 
 // maxKnown bounds the memory for dropping copies of records.
 const maxKnown = 1 << 20
 
-func (p *recordProcess) close(id string, s, end *Span) {
-	s.End = max(end.End, s.Start)
-	s.Step, s.First, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Tokens, end.Tokens)
-	if len(p.known) < maxKnown {
-		p.known[id] = s.Start
+func (p *recordProcess) close(s, end *heldSpan) {
+	s.End = end.End
+	s.Step, s.First, s.Epoch, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Epoch, end.Epoch), max(s.Tokens, end.Tokens)
+	s.Device, s.DeviceComm, s.Background = max(s.Device, end.Device), max(s.DeviceComm, end.DeviceComm), s.Background || end.Background
+	s.args = append(end.args, s.args...)
+	slices.SortStableFunc(s.args, byKey)
+	s.args = slices.CompactFunc(s.args, func(a, b dftracer.Arg) bool { return a.Key == b.Key })
+	if end.Launch != 0 {
+		s.Launch = s.Start - (end.Start - end.Launch)
 	}
+	if len(p.known) < maxKnown {
+		p.known[s.ID] = s.Start
+	}
+	p.done(s)
 }
 
 func (p *recordProcess) event(rec *record) {
@@ -311,91 +389,64 @@ func (p *recordProcess) event(rec *record) {
 		return
 	}
 	e := Event{Name: rec.Event.Name, Time: at, Span: spanID(rec.SpanID), Through: Unknown}
-	e.Step = integer(rec.Event.Attributes, argIteration)
-	e.through(integer(rec.Event.Attributes, argProductive))
+	e.Step = Unknown
+	e.arguments(rec.Event.Attributes)
+	p.times.Has(at)
 	p.events = append(p.events, e)
 	if e.Name == spans.EventOneLoggerInitialization {
 		p.inits = append(p.inits, *rec.Event)
 	}
 }
 
-// split gives the processes that shared a number, one for each application.
-func (p *recordProcess) split(path string, r *recordReader) []*records {
-	for _, end := range p.ends { // their starts are lost
-		p.spans = append(p.spans, end)
-	}
-	slices.SortFunc(p.spans, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID)) })
-	var starts []int64
-	for i := range p.spans {
-		if p.spans[i].Name == spans.Application {
-			starts = append(starts, p.spans[i].Start)
+// split makes the processes that shared a number, one for each application.
+func (p *recordProcess) split() {
+	p.each(func(s *heldSpan) {
+		if s.Name == spans.Application && (len(p.starts) == 0 || p.starts[len(p.starts)-1] != s.Start) {
+			p.starts = append(p.starts, s.Start)
 		}
-	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	out := make([]*records, max(len(starts), 1))
-	for i := range out {
-		out[i] = &records{proc: newProcess()}
-		proc := out[i].proc
-		proc.PID, proc.Sources, proc.Bad, proc.Torn = p.key.pid, []string{path}, r.bad, r.torn
-		if p.rank >= 0 {
-			proc.Rank, proc.RankKnown = p.rank, true
+	})
+	p.parts = make([]*records, max(len(p.starts), 1))
+	for i := range p.parts {
+		proc := newProcess()
+		p.parts[i] = &records{proc: proc}
+		proc.PID, proc.Sources, proc.Bad, proc.Torn = p.key.pid, []string{p.path}, p.bad, p.torn
+		proc.RelativeClock = p.relative
+		if p.ranked {
+			proc.sayNumber(identity.Line, identity.Rank, p.key.rank)
 		}
-		if p.number != nil && len(out) == 1 {
-			proc.Attempt, proc.AttemptKnown = *p.number+1, true
+		if p.number != nil && len(p.parts) == 1 {
+			proc.sayNumber(identity.Line, identity.Attempt, *p.number)
 		}
+		proc.named(p.path)
 	}
-	of := func(t int64) *records {
-		i, found := slices.BinarySearch(starts, t)
-		if !found {
-			i--
-		}
-		return out[max(i, 0)]
-	}
-	for i := range p.spans {
-		x := of(p.spans[i].Start)
-		x.proc.take(&p.spans[i])
-		x.spans = append(x.spans, p.spans[i])
-	}
+	left := p.aside + p.each(func(s *heldSpan) {
+		of := p.of(s.Start).proc
+		of.Spans++
+		of.take(&s.Span)
+	})
+	p.parts[0].proc.Aside = left
 	for i := range p.events {
-		x := of(p.events[i].Time)
+		x := p.of(p.events[i].Time)
 		x.proc.seen(p.events[i].Time)
 		x.events = append(x.events, p.events[i])
 	}
 	for _, t := range p.lives {
-		x := of(t)
+		x := p.of(t)
 		x.proc.seen(t)
 		x.proc.Heartbeats = true
 	}
 	for i := range p.inits {
-		of(p.inits[i].time()).proc.initialization(p.inits[i].Attributes)
+		p.of(p.inits[i].time()).proc.attributes(p.inits[i].Attributes)
 	}
-	for _, x := range out {
-		if !x.proc.RankKnown {
-			if n := rankOf(path); n >= 0 {
-				x.proc.Rank, x.proc.RankKnown = n, true
-			}
-		}
-	}
-	return slices.DeleteFunc(out, func(x *records) bool { return x.proc.LastSeen == Unknown })
 }
 
-// initialization reads who the process is from the attributes of an event.
-func (p *Process) initialization(attributes map[string]any) {
-	if n := integer(attributes, argWorldSize); n > 0 {
-		p.WorldSize = int(min(n, 1<<30))
+// of returns the process of a time.
+func (p *recordProcess) of(t int64) *records {
+	i, found := slices.BinarySearch(p.starts, t)
+	if !found {
+		i--
 	}
-	if n := integer(attributes, argRank); n >= 0 && !p.RankKnown {
-		p.Rank, p.RankKnown = int(min(n, 1<<30)), true
-	}
-	if n := integer(attributes, argAttempt); n >= 0 {
-		p.Attempt, p.AttemptKnown = int(min(n, 1<<30))+1, true
-	}
-	for key, to := range map[string]*string{argSession: &p.SessionTag, argJobID: &p.JobID, argNode: &p.Host} {
-		if text, ok := attributes[key].(string); ok && text != "" {
-			*to = text
-		}
-	}
+	return p.parts[max(i, 0)]
 }
 
 // twin finds the trace of the process that wrote the records: the same
@@ -403,7 +454,7 @@ func (p *Process) initialization(attributes map[string]any) {
 func (x *records) twin(traces []*group) *group {
 	const apart = 60e9
 	for _, g := range traces {
-		if g.pid == x.proc.PID && g.start != Unknown && (g.rank < 0 || !x.proc.RankKnown || g.rank == x.proc.Rank) &&
+		if g.owner.PID == x.proc.PID && g.start != Unknown && (!g.who.RankKnown || !x.proc.RankKnown || g.who.Rank == x.proc.Rank) &&
 			x.proc.Start-g.start < apart && g.start-x.proc.Start < apart {
 			return g
 		}

@@ -23,6 +23,8 @@ func TestRolesAndDevices(t *testing.T) {
 		event(11, "train.iteration", "pipeline", `"step":7,"role":"decoder"`),
 		event(12, "forward", "compute", `"step":7,"role":"nothing of the rank","device_us":40.5,"device_comm_us":8`),
 		event(13, "all_reduce", "comm", `"step":6,"pg":"tp","group_size":2`),
+		event(14, "forward", "device", `"background":1,"lag_us":3.5`),
+		event(15, "forward", "compute", `"lag_us":3.5`),
 	}, "\n")
 	r := readAll(t, files(t, map[string]string{"a.pfw": text}))
 	want := map[uint64]run.Span{
@@ -30,11 +32,13 @@ func TestRolesAndDevices(t *testing.T) {
 		11: {Role: "decoder", Step: 7},
 		12: {Step: run.Unknown, Device: 40_500, DeviceComm: 8_000},
 		13: {Step: 6, Group: "tp", GroupSize: 2},
+		14: {Step: run.Unknown, Launch: (base+14)*1000 - 3_500}, // it began so much after the host had asked for it
+		15: {Step: run.Unknown},
 	}
 	for _, sp := range r.sinks[r.jobs[0].Processes[0]].spans {
 		w, ok := want[sp.ID]
 		delete(want, sp.ID)
-		if ok && (sp.Role != w.Role || sp.Step != w.Step || sp.Device != w.Device || sp.DeviceComm != w.DeviceComm || sp.Group != w.Group || sp.GroupSize != w.GroupSize) {
+		if ok && (sp.Role != w.Role || sp.Step != w.Step || sp.Device != w.Device || sp.DeviceComm != w.DeviceComm || sp.Group != w.Group || sp.GroupSize != w.GroupSize || sp.Launch != w.Launch) {
 			t.Errorf("%+v, want %+v", sp, w)
 		}
 	}

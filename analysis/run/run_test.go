@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // sink keeps what a process recorded.
@@ -237,14 +238,14 @@ func TestTimes(t *testing.T) {
 		torn     bool
 		training bool
 	}{
-		"ended":     {process(1, 0, 500, "", app), 500, 500, false, 0, 0, 1, false, true},
-		"killed":    {killed, -1, 500, true, 7, 0, 1, false, true},
-		"recovered": {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200090000,"dur":0,"ph":"X","args":{"hhash":"h","recovered":1}}` + "\n]", -1, 500, true, 7, 0, 1, false, true},
-		"closed":    {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h"}}` + "\n]", 600, 600, true, 7, 0, 1, false, true},
-		"rotated":   {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","continued":1}}` + "\n]", -1, 600, true, 7, 0, 1, false, true},
-		"cut":       {killed[:len(killed)-30], -1, 500, true, 0, 0, 1, true, true},
-		"relative":  {process(1, 0, 500, "", app, strings.ReplaceAll(fetch, "FROM", "77")), 500, 500, false, 0, 1, 1, false, true},
-		"truncated": {process(1, 0, 500, "", strings.Replace(app, `"p_idx":-1`, `"p_idx":-1,"truncated":1`, 1)), -1, 500, false, 0, 0, 1, false, true},
+		"ended":      {process(1, 0, 500, "", app), 500, 500, false, 0, 0, 1, false, true},
+		"killed":     {killed, -1, 500, true, 7, 0, 1, false, true},
+		"recovered":  {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200090000,"dur":0,"ph":"X","args":{"hhash":"h","recovered":1}}` + "\n]", -1, 500, true, 7, 0, 1, false, true},
+		"closed":     {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h"}}` + "\n]", 600, 600, true, 7, 0, 1, false, true},
+		"rotated":    {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","continued":1}}` + "\n]", -1, 600, true, 7, 0, 1, false, true},
+		"cut":        {killed[:len(killed)-30], -1, 500, true, 0, 0, 1, true, true},
+		"one near 0": {process(1, 0, 500, "", app, strings.ReplaceAll(fetch, "FROM", "77")), 500, 500, false, 0, 0, 1, false, true},
+		"truncated":  {process(1, 0, 500, "", strings.Replace(app, `"p_idx":-1`, `"p_idx":-1,"truncated":1`, 1)), -1, 500, false, 0, 0, 1, false, true},
 	} {
 		r := readAll(t, files(t, map[string]string{"a.pfw": c.text}))
 		p := r.jobs[0].Processes[0]
@@ -268,6 +269,19 @@ func TestSavedCheckpoints(t *testing.T) {
 	}
 }
 
+// TestInitOfATrace: who a process is may stand in the event that says so, and in
+// no other.
+func TestInitOfATrace(t *testing.T) {
+	said := func(name string, rank int) string {
+		return fmt.Sprintf(`{"id":93,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":%q,"value":"TO","span":9,"rank":%d,"world_size":%d,"session_tag":"s%[2]d"}}`, name, rank, 8*rank)
+	}
+	r := readAll(t, files(t, map[string]string{"a.pfw": process(1, 0, 500, "", app, said("one_logger_initialization", 3), said("update", 5))}))
+	j := r.jobs[0]
+	if p := j.Processes[0]; p.Rank != 3 || !p.RankKnown || p.SessionTag != "s3" || p.WorldSize != 24 {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestJSONLines(t *testing.T) {
 	const ms = base / 1000
 	line := func(format string, args ...any) string { return fmt.Sprintf(format, args...) + "\n" }
@@ -284,9 +298,12 @@ func TestJSONLines(t *testing.T) {
 		t.Errorf("%+v %+v", j, p)
 	}
 	want := []run.Span{
-		{Name: "application", Start: ms * 1e6, End: run.NoEnd, Step: -1, First: -1},
-		{Name: "training_loop", Start: (ms + 5) * 1e6, End: (ms + 25) * 1e6, Step: -1, First: 100},
-		{Name: "lost start", Start: (ms + 26) * 1e6, End: (ms + 30) * 1e6, Step: -1, First: -1},
+		{Name: "application", Start: ms * 1e6, End: run.NoEnd, Step: -1, Epoch: -1, First: -1},
+		{Name: "training_loop", Start: (ms + 5) * 1e6, End: (ms + 25) * 1e6, Step: -1, Epoch: -1, First: 100},
+		{Name: "lost start", Start: (ms + 26) * 1e6, End: (ms + 30) * 1e6, Step: -1, Epoch: -1, First: -1},
+	}
+	for i := range want {
+		want[i].SetName("", want[i].Name)
 	}
 	have := r.sinks[p].spans
 	for i := range have {
@@ -377,3 +394,63 @@ type counting struct{ n *atomic.Int64 }
 func (c counting) Span(*run.Span)   { c.n.Add(1) }
 func (c counting) Event(*run.Event) {}
 func (c counting) Close() error     { return nil }
+
+// A number that is no rank makes no rank: it is counted, and what else says the
+// rank holds.
+func TestNumbersThatAreNoRanks(t *testing.T) {
+	for _, test := range []struct {
+		name, file, args, line string
+		rank                   int
+		known                  bool
+		bad                    int
+	}{
+		{"a record", "a.pfw", "", `{"id":ID,"name":"PR","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"rank","value":"1073741823"}}`, 0, false, 1},
+		{"below zero", "a.pfw", `,"rank":-3`, app, 0, false, 1},
+		{"overflow", "rank5.pfw", `,"rank":4611686018427387904,"world_size":9223372036854775807,"attempt":9223372036854775807`, app, 5, true, 3},
+		{"in the name", "rank1048576.pfw", "", app, 0, false, 0},
+		{"the largest", "a.pfw", `,"rank":1048575`, app, 1048575, true, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := readAll(t, files(t, map[string]string{test.file: process(7, 0, 100, test.args, app, test.line)}))
+			if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
+				t.Fatalf("%+v", r.jobs)
+			}
+			p := r.jobs[0].Processes[0]
+			if p.Rank != test.rank || p.RankKnown != test.known || p.BadNumbers != test.bad || p.WorldSize > run.MaxRanks || p.Attempt != 1 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+// TestLinesSayWhatTracesSay: a span of JSON lines has the fields that it has in a
+// trace.
+func TestLinesSayWhatTracesSay(t *testing.T) {
+	const ms = base / 1000
+	start := fmt.Sprintf(`"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}}`, ms)
+	stop := fmt.Sprintf(`"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}}`, ms+20)
+	r := readAll(t, files(t, map[string]string{
+		"a.jsonl": `{"type":"start","id":"1","name":"application",` + start + `,"count":1,"pid":4}` + "\n" +
+			`{"type":"complete","id":"2","name":"backward","attributes":{"dftracer.cat":"device","dftracer.name":"backward","background":true,"lag_us":1500,"step":7,"epoch":2},` + start + "," + stop + `,"count":2,"pid":4}` + "\n" +
+			`{"type":"complete","id":"3","name":"model_backward","attributes":{"device_us":1200.5,"device_comm_us":200},` + start + "," + stop + `,"count":3,"pid":4}` + "\n",
+		"b.pfw": process(5, 0, 20000, "",
+			`{"id":2,"name":"backward","cat":"device","pid":5,"tid":1,"ts":1704067200000000,"dur":20000,"ph":"X","args":{"hhash":"h","level":1,"background":1,"lag_us":1500,"step":7,"epoch":2}}`+"\n",
+			`{"id":3,"name":"backward","cat":"compute","pid":5,"tid":1,"ts":1704067200000000,"dur":20000,"ph":"X","args":{"hhash":"h","level":1,"device_us":1200.5,"device_comm_us":200}}`+"\n"),
+	}))
+	var got [2][]run.Span
+	for p, s := range r.sinks {
+		for _, sp := range s.spans {
+			if sp.Class == spans.ClassFrame {
+				continue
+			}
+			sp.ID, sp.Parent, sp.Cat, sp.Thread, sp.Nested = 0, 0, "", 0, false
+			got[p.PID-4] = append(got[p.PID-4], sp)
+		}
+	}
+	for _, list := range got {
+		slices.SortFunc(list, func(a, b run.Span) int { return strings.Compare(a.Name, b.Name) })
+	}
+	if len(got[0]) != 2 || !slices.Equal(got[0], got[1]) {
+		t.Errorf("lines %+v\ntrace %+v", got[0], got[1])
+	}
+}

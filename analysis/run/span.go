@@ -1,6 +1,11 @@
 package run
 
-import "math"
+import (
+	"math"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
+)
 
 // NoEnd is the End of a span whose end was not recorded.
 const NoEnd int64 = math.MaxInt64
@@ -11,7 +16,7 @@ const Unknown int64 = -1
 // Span is one span of one process, from whatever file it came.
 //
 // Times are integer nanoseconds since the Unix epoch on the clock of its
-// process. Set Step and First to Unknown where there is no number: zero is a
+// process. Set Step, Epoch and First to Unknown where there is no number: zero is a
 // step.
 type Span struct {
 	// ID is unique in its process, never zero. Parent is the ID of the
@@ -23,12 +28,34 @@ type Span struct {
 	// in JSON lines.
 	Name, Cat string
 
+	// Class says what the time was spent on, Kind which collective it is, and For
+	// what a device did it for: see [spans.Meaning].
+	Class, For spans.Class
+	Kind       string
+
+	// Profiled marks the records of a profiler, and what was concluded from them.
+	Profiled bool
+
+	// OnDevice marks what a device did, of those; For says then what it
+	// was, and Operator what the host asked for, empty where that is not
+	// known. Their Class is ClassDetail, because spans of other names stand for them
+	// where that is more.
+	OnDevice bool
+	Operator string
+
+	// StepRule is the rule by which the span may be a training step, or mark one.
+	// Which spans are steps [Process.Steps] decides.
+	StepRule spans.StepRule
+
 	Start, End int64 // End is NoEnd when it was not recorded
 
 	// Step is the zero-based number of a training iteration, the step of the
 	// checkpoint that is saved or loaded, or that of a collective: a device
 	// runs it later than the host that went on to the next iteration.
 	Step int64
+
+	// Epoch is the number of the epoch, Unknown without one.
+	Epoch int64
 
 	// First is train_iterations_start of a training loop.
 	First int64
@@ -56,7 +83,7 @@ type Span struct {
 	// where that is not recorded. Start and End are the device's then.
 	Launch int64
 
-	// Thread is the thread or lane, zero when it is not known.
+	// Thread is the thread or lane, zero when it is not known: see [ThreadOf].
 	Thread int64
 
 	// Background marks a span that runs beside the training thread.
@@ -66,3 +93,18 @@ type Span struct {
 	// open span of the same thread that encloses this one.
 	Nested bool
 }
+
+// SetName gives a span its name, its category and what they mean, by the name that
+// it has in a trace file, or by its standard name with an empty category.
+func (s *Span) SetName(category, name string) {
+	m := spans.Of(category, name)
+	s.mean(category, &m)
+}
+
+func (s *Span) mean(category string, m *spans.Meaning) {
+	s.Name, s.Cat, s.Class, s.Kind, s.For, s.StepRule = m.Name, category, m.Class, m.Kind, m.For, m.Step
+}
+
+// ThreadOf returns the thread of a lane: spans of one thread that overlap lie on
+// lanes of its own, as [dftracer.LaneDistance] says.
+func ThreadOf(lane int64) int64 { return lane % dftracer.LaneDistance }

@@ -1,29 +1,35 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"math"
+	"runtime"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/spans"
 )
 
 // Arguments of records that this package reads.
 const (
 	argStep       = "step"
+	argEpoch      = "epoch"
 	argIteration  = "current_iteration"
 	argFirst      = "train_iterations_start"
 	argProductive = "productive_train_iterations"
+	argIterations = "num_iterations"
+	argTook       = "total_iteration_time_sec"
+	argFinished   = "last_logged_train_iterations_finish_timestamp_sec"
 	argBackground = "background"
 	argTruncated  = "truncated"
-	argAttempt    = "attempt"
-	argJobID      = "job_id"
-	argSession    = "session_tag"
 	argRank       = "rank"
-	argWorldSize  = "world_size"
-	argNode       = "node_name"
+	argSpan       = "span" // of an event: the span that it is of
 	argTokens     = "tokens"
 	argSamples    = "samples"
 	argGroup      = "pg"
@@ -35,26 +41,16 @@ const (
 	argDevice     = "device_us"
 	argDeviceComm = "device_comm_us"
 	argLag        = "lag_us"
-	catComm       = "comm"
+	argOperator   = "op" // of a row of a device in a profile
+	argSource     = "source"
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
 // microseconds.
 const keyHeartbeat = "heartbeat"
 
-type catName struct{ cat, name string }
-
-// standard gives the standard name of each pair of DFTracer category and name.
-var standard = func() map[catName]string {
-	m := make(map[catName]string)
-	for _, info := range spans.All() {
-		m[catName{info.Category, info.Event}] = info.Name
-	}
-	return m
-}()
-
-// training are the spans that only the process that trains has.
-func training(name string) bool {
+// Trains reports whether only the process that trains has spans of a name.
+func Trains(name string) bool {
 	info, ok := spans.Lookup(name)
 	return ok && info.Name != spans.DataLoading && info.Name != spans.Application
 }
@@ -63,30 +59,30 @@ func training(name string) bool {
 type traceReader struct {
 	open    func(*Process) Sink
 	group   *group
-	procs   map[procKey]*traceProcess
+	procs   map[Key]*traceProcess
 	order   []*traceProcess
 	hosts   map[string]string
 	paths   map[string]string // of files, by hash
 	scale   int64             // nanoseconds of one unit of time
+	latest  int64             // that nanoseconds can say, in units of time
+	times   *filetime.Judge   // of the file that is read
+	medians map[string]int64  // of the times of files that are read again
+	wrong   bool              // a file was not judged by the median of all its times
 	stopped func() error
 	skip    func(path string, err error)
 	events  func(*Process) func(*dftracer.Event)
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
+	names   spans.Book
 	span    Span
 	event   Event
 	last    *traceProcess
 }
 
-type procKey struct {
-	host string
-	pid  int64
-}
-
 type traceProcess struct {
 	*Process
-	key    procKey
+	key    Key
 	sink   Sink
 	raw    func(*dftracer.Event)
 	events map[string]bool // names of the events that the trace has
@@ -97,30 +93,56 @@ type traceProcess struct {
 // those of which nothing can be read.
 func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path string, err error)) ([]*Process, error) {
 	t := &traceReader{
-		open: open, group: g, procs: make(map[procKey]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
-		scale: g.scale, stopped: s.stopped, skip: skip, events: s.Events,
+		open: open, group: g, procs: make(map[Key]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
+		medians: make(map[string]int64), scale: g.scale, latest: math.MaxInt64 / g.scale, stopped: s.stopped, skip: skip, events: s.Events,
 	}
 	if len(s.traces) == 1 {
-		t.workers = s.workers()
+		t.workers = cmp.Or(max(s.Workers, 0), runtime.GOMAXPROCS(0))
 	}
-	var failed error
-	for _, path := range g.paths {
-		failed = errors.Join(failed, t.file(path))
+	failed := t.all()
+	if t.wrong && failed == nil {
+		failed = errors.Join(t.again(), t.all())
 	}
-	if x := g.extra; x != nil && len(t.order) > 0 {
-		t.order[0].supplement(x)
+	// Several goroutines may have parsed: they come in any order.
+	slices.SortFunc(t.order, func(a, b *traceProcess) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(g.extra, func(a, b *records) int { return byTime(a.proc, b.proc) })
+	for _, x := range g.extra {
+		if p := t.procs[g.owner]; p != nil && p.sink != nil {
+			p.supplement(x)
+		}
 	}
 	var out []*Process
 	for _, p := range t.order {
-		p.finish()
 		t.nameFiles(p)
-		if name, ok := t.hosts[p.key.host]; ok {
+		if name, ok := t.hosts[p.key.Host]; ok {
 			p.Host = name
 		}
-		failed = errors.Join(failed, p.sink.Close())
+		failed = errors.Join(failed, p.shut(p.sink))
 		out = append(out, p.Process)
 	}
 	return out, failed
+}
+
+// all reads the files of the group.
+func (t *traceReader) all() (failed error) {
+	for _, path := range t.group.paths {
+		failed = errors.Join(failed, t.file(path))
+	}
+	return failed
+}
+
+// again makes the reader as it was before any file was read, but for what it
+// knows of their times. Who gets the raw events has got them.
+func (t *traceReader) again() (failed error) {
+	for _, p := range t.order {
+		failed = errors.Join(failed, p.sink.Close())
+		*p.Process = *newProcess()
+		p.raw, p.files = nil, nil
+		clear(p.events)
+		p.sink = nil
+	}
+	t.order, t.last = nil, nil
+	return failed
 }
 
 // supplement adds what only the JSON lines of the same process say.
@@ -128,36 +150,17 @@ func (p *traceProcess) supplement(x *records) {
 	from := x.proc
 	p.Sources = append(p.Sources, from.Sources...)
 	p.Heartbeats = p.Heartbeats || from.Heartbeats
-	p.identify(from)
+	p.who.Add(from.who)
+	p.known()
 	if p.appEnd == Unknown && p.fileEnd == Unknown && from.appEnd != Unknown {
 		p.appEnd = from.appEnd
 	}
 	p.seen(from.LastSeen)
 	for i := range x.events {
 		if !p.events[x.events[i].Name] {
-			p.sink.Event(&x.events[i])
+			p.tell(&x.events[i], p.sink)
 		}
 	}
-}
-
-// identify takes over what p does not know itself.
-func (p *Process) identify(o *Process) {
-	if !p.RankKnown && o.RankKnown {
-		p.Rank, p.RankKnown = o.Rank, true
-	}
-	if !p.AttemptKnown && o.AttemptKnown {
-		p.Attempt, p.AttemptKnown = o.Attempt, true
-	}
-	if p.Host == "" {
-		p.Host = o.Host
-	}
-	if p.JobID == "" {
-		p.JobID = o.JobID
-	}
-	if p.SessionTag == "" {
-		p.SessionTag = o.SessionTag
-	}
-	p.WorldSize = max(p.WorldSize, o.WorldSize)
 }
 
 // file reads one file. A job that is a single file is parsed by several
@@ -176,11 +179,23 @@ func (t *traceReader) file(path string) error {
 		}
 		t.take(p, ev)
 	}
-	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers}
+	unit := time.Duration(t.scale)
+	median, known := t.medians[path]
+	if t.times = filetime.New(unit); known {
+		t.times = filetime.With(unit, median)
+	}
+	// Of equal spans it is the file that says which is in which.
+	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers, Ordered: t.events != nil}
 	st, err := t.read(path, opts, take)
+	if !known {
+		median = t.times.Median()
+		t.medians[path] = median
+		t.wrong = t.wrong || !t.times.Right()
+	}
 	for p := range touched {
 		p.Torn = p.Torn || st.Torn
 		p.Bad += st.Bad
+		p.RelativeClock = p.RelativeClock || p.LastSeen != Unknown && median < earliest/t.scale
 	}
 	var unreadable *dftracer.LineError
 	if err != nil && len(touched) == 0 && !errors.As(err, &unreadable) {
@@ -230,19 +245,21 @@ func (t *traceReader) goOn() error {
 }
 
 func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
-	if p := t.last; p != nil && p.key.pid == ev.PID && p.key.host == ev.HostHash {
+	key := t.group.key(ev)
+	if p := t.last; p != nil && p.key == key {
 		return p
 	}
-	key := procKey{ev.HostHash, ev.PID}
 	p := t.procs[key]
-	if p == nil {
-		p = &traceProcess{Process: newProcess(), key: key, events: make(map[string]bool)}
-		p.PID, p.Host = ev.PID, ev.HostHash
-		if len(t.order) == 0 && t.group.rank >= 0 {
-			p.Rank, p.RankKnown = t.group.rank, true
+	if p == nil || p.sink == nil {
+		if p == nil {
+			p = &traceProcess{Process: newProcess(), key: key, events: make(map[string]bool)}
+		}
+		p.PID, p.Host = key.PID, key.Host
+		if key == t.group.owner {
+			p.named(t.group.paths[0])
 		}
 		p.sink = t.open(p.Process)
-		if t.events != nil {
+		if t.events != nil && !t.wrong {
 			p.raw = t.events(p.Process)
 		}
 		t.procs[key] = p
@@ -257,39 +274,51 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 	case ev.Phase == dftracer.PhaseMetadata:
 		t.metadata(p, ev)
 	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
-		p.seen(ev.TS * t.scale)
-		p.identity(ev)
+		t.framed(p, ev.TS)
+		p.hear(ev)
 	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameEnd:
 		t.end(p, ev)
 	case ev.Phase == dftracer.PhaseComplete:
 		t.complete(p, ev)
-	case ev.TS > 0:
-		p.seen(ev.TS * t.scale)
+	case ev.TS > 0 && t.seen(p, ev.TS):
 		t.fileCall(p, ev)
 	}
 }
 
-// identity reads who the process is from the arguments of a record.
-func (p *Process) identity(ev *dftracer.Event) {
-	for i := range ev.Args {
-		a := &ev.Args[i]
-		switch a.Key {
-		case argAttempt:
-			p.Attempt, p.AttemptKnown = int(a.Int64())+1, true
-		case argJobID:
-			p.JobID = a.Text()
-		case argSession:
-			p.SessionTag = a.Text()
-		case argRank:
-			p.Rank, p.RankKnown = int(a.Int64()), true
-		case argWorldSize:
-			p.WorldSize = max(p.WorldSize, int(a.Int64()))
-		case argNode:
-			p.Host = a.Text()
-		case "ppid":
-			p.ParentPID = a.Int64()
-		}
+// seen notes a sign of life, unless its time cannot be.
+func (t *traceReader) seen(p *traceProcess, at int64) bool {
+	if !t.has(p, at) {
+		return false
 	}
+	p.seen(at * t.scale)
+	return true
+}
+
+// framed is seen for a record of the trace itself: no event is set aside with it.
+func (t *traceReader) framed(p *traceProcess, at int64) bool {
+	if at < 0 || at > t.latest || !t.times.Has(at) {
+		return false
+	}
+	p.seen(at * t.scale)
+	return true
+}
+
+// has reports whether a time can be; it counts where not.
+func (t *traceReader) has(p *traceProcess, at int64) bool {
+	if at < 0 || at > t.latest || !t.times.Has(at) {
+		p.Aside++
+		return false
+	}
+	return true
+}
+
+// near is has for another time of the same record.
+func (t *traceReader) near(p *traceProcess, at int64) bool {
+	if at < 0 || at > t.latest || !t.times.Near(at) {
+		p.Aside++
+		return false
+	}
+	return true
 }
 
 // end reads the last record of a file.
@@ -307,10 +336,8 @@ func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
 	if _, recovered := ev.Arg("recovered"); recovered {
 		return // written later, by somebody else
 	}
-	at := ev.End() * t.scale
-	p.seen(at)
-	if proper {
-		p.fileEnd = max(p.fileEnd, at)
+	if at := ev.End(); t.framed(p, at) && proper {
+		p.fileEnd = max(p.fileEnd, at*t.scale)
 	}
 }
 
@@ -324,9 +351,7 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 			t.paths[value] = key
 		}
 	case dftracer.NameProcess:
-		if n, err := strconv.Atoi(value); err == nil && key == argRank {
-			p.Rank, p.RankKnown = n, true
-		}
+		p.hear(ev)
 	case dftracer.NameCustom:
 		t.custom(p, ev, key, value)
 	}
@@ -335,8 +360,7 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value string) {
 	switch key {
 	case keyHeartbeat:
-		if us, err := strconv.ParseInt(value, 10, 64); err == nil {
-			p.seen(us * 1000)
+		if us, err := strconv.ParseInt(value, 10, 64); err == nil && t.seen(p, t.ofMicros(us)) {
 			p.Heartbeats = true
 		}
 		return
@@ -349,32 +373,60 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		t.begin(p, ev, value)
 		return
 	}
-	id, ok := ev.Arg("span")
+	p.hear(ev)
+	id, ok := ev.Arg(argSpan)
 	us, err := strconv.ParseInt(value, 10, 64)
-	if !ok || err != nil {
+	if !ok || err != nil || !t.seen(p, t.ofMicros(us)) {
 		return
 	}
 	e := &t.event
 	*e = Event{Name: key, Time: us * 1000, Span: id.Uint64(), Step: Unknown, Through: Unknown}
-	p.seen(e.Time)
-	productive := Unknown
-	for i := range ev.Args {
-		a := &ev.Args[i]
-		switch a.Key {
-		case argIteration:
-			e.Step = a.Int64()
-		case argProductive:
-			productive = a.Int64()
-		}
-	}
-	e.through(productive)
-	if key == spans.EventOneLoggerInitialization {
-		p.identity(ev)
-	}
+	e.arguments(ev.Args)
 	if len(p.events) < 1024 {
 		p.events[key] = true
 	}
-	p.sink.Event(e)
+	p.tell(e, p.sink)
+}
+
+// arguments takes what the record of an event says.
+func (e *Event) arguments(args []dftracer.Arg) {
+	productive := Unknown
+	for i := range args {
+		a := &args[i]
+		switch a.Key {
+		case argIteration:
+			e.Step = number(a)
+		case argProductive:
+			productive = number(a)
+		case argIterations:
+			e.Iterations = max(a.Int64(), 0)
+		case argTook:
+			e.Took = inSeconds(a.Float64())
+		case argFinished:
+			e.Finished = inSeconds(a.Float64())
+		}
+	}
+	e.through(productive)
+}
+
+// inSeconds makes nanoseconds of seconds, zero of what cannot be.
+func inSeconds(s float64) int64 {
+	if !(s > 0 && s < 9e9) {
+		return 0
+	}
+	whole, part := math.Modf(s)
+	return int64(whole)*1e9 + int64(math.Round(part*1e9))
+}
+
+// ofMicros is a time of a value, which is in microseconds, in the unit of events.
+func (t *traceReader) ofMicros(us int64) int64 {
+	if t.scale >= 1000 {
+		return us / (t.scale / 1000)
+	}
+	if us > math.MaxInt64/1000 {
+		return -1
+	}
+	return us * (1000 / t.scale)
 }
 
 // through says which iterations a saved checkpoint holds: those that were

@@ -9,31 +9,32 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/spans"
 )
 
 // begin reads the note that a span has begun.
 func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 	s := &t.span
-	*s = Span{Name: name, End: NoEnd, Step: Unknown, First: Unknown, Thread: ev.TID}
-	if cat, ok := ev.Arg("begin_cat"); ok {
-		s.Cat = cat.Text()
-		s.Name = standardName(s.Cat, name)
-	}
+	*s = Span{End: NoEnd, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
+	at := int64(-1)
+	cat, _ := ev.Arg("begin_cat")
+	s.mean(cat.Text(), t.names.Of(cat.Text(), name))
 	for i := range ev.Args {
 		a := &ev.Args[i]
 		switch a.Key {
 		case "begin_id":
 			s.ID = a.Uint64()
 		case "begin_ts":
-			s.Start = a.Int64() * t.scale
+			at = a.Int64()
 		default:
 			s.argument(a)
 		}
 	}
-	if s.ID == 0 || s.Start < earliest {
+	if s.ID == 0 || at < 0 || !t.has(p, at) {
 		return
 	}
+	s.Start = at * t.scale
 	if ev.Parent > 0 {
 		s.Parent = uint64(ev.Parent)
 	}
@@ -41,16 +42,19 @@ func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 }
 
 func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
-	if !t.believable(ev.TS) || !t.believable(ev.End()) {
-		p.Bad++ // a time relative to something that the file does not say
+	switch {
+	case ev.Dur < 0:
+		p.Aside++
+		return
+	case !t.has(p, ev.TS) || !t.near(p, ev.End()):
 		return
 	}
 	t.fileCall(p, ev)
 	s := &t.span
 	*s = Span{
-		ID: ev.ID, Name: standardName(ev.Cat, ev.Name), Cat: ev.Cat, Start: ev.TS * t.scale, End: ev.End() * t.scale,
-		Step: Unknown, First: Unknown, Thread: ev.TID,
+		ID: ev.ID, Start: ev.TS * t.scale, End: ev.End() * t.scale, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID,
 	}
+	s.mean(ev.Cat, t.names.Of(ev.Cat, ev.Name))
 	truncated := false
 	for i := range ev.Args {
 		if a := &ev.Args[i]; a.Key == argTruncated {
@@ -58,6 +62,9 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 		} else {
 			s.argument(a)
 		}
+	}
+	if s.Class == spans.ClassDetail && strings.EqualFold(s.Cat, catProfiler) {
+		s.profiled(ev)
 	}
 	switch {
 	case ev.Parent > 0:
@@ -68,6 +75,7 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 	if s.ID == 0 {
 		s.ID = contentID(s)
 	}
+	p.Spans++
 	p.seen(s.End)
 	if truncated {
 		s.End = NoEnd
@@ -76,49 +84,101 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 }
 
 // earliest is the first moment, in nanoseconds, that is taken for the time of
-// a record: the year 2000. Some producers write times that are relative.
+// a file: the year 2000. Some producers write times that are relative.
 const earliest = 946684800e9
 
-func (t *traceReader) believable(ts int64) bool {
-	return ts <= math.MaxInt64/t.scale && ts*t.scale >= earliest
-}
+// MaxApart is how far from the median of the times of its file a record may lie.
+const MaxApart = filetime.MaxApart
 
 // argument takes what an argument says of a span.
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Name == spans.TrainingIteration || s.Cat == catComm {
-			s.Step = a.Int64()
+		if s.Step == Unknown && (s.StepRule != spans.StepNone || s.Class == spans.ClassCollective) {
+			s.Step = number(a)
 		}
 	case argIteration:
-		s.Step = a.Int64()
+		s.Step = number(a)
+	case argEpoch:
+		s.Epoch = number(a)
 	case argFirst:
-		s.First = a.Int64()
+		s.First = number(a)
 	case argBackground:
 		s.Background = a.Int64() != 0
 	case argTokens:
-		s.Tokens = a.Int64()
+		s.Tokens = max(a.Int64(), 0)
 	case argSamples:
 		if s.Tokens == 0 {
-			s.Tokens = a.Int64()
+			s.Tokens = max(a.Int64(), 0)
 		}
 	case argGroup:
 		s.Group = a.Text()
 	case argGroupSize:
-		s.GroupSize = int(a.Int64())
+		s.GroupSize = int(max(a.Int64(), 0))
 	case argDevice:
 		s.Device = nanoseconds(a)
 	case argDeviceComm:
 		s.DeviceComm = nanoseconds(a)
 	case argLag:
-		if s.Cat == "device" {
+		if s.Class == spans.ClassDeviceWork {
 			s.Launch = s.Start - nanoseconds(a)
 		}
+	case argSource:
+		s.Profiled = s.Profiled || a.Text() == profile
 	case argRole, argStage, argPPRank, argExperts:
 		if hasRole(s.Name) {
 			s.addRole(a.Key, a.Text())
 		}
 	}
+}
+
+// OnDevice returns the meaning of an event that is a row of a device in an imported
+// profile, ok is false for others: see [spans.OnDevice].
+func OnDevice(ev *dftracer.Event) (m spans.Meaning, ok bool) {
+	var kind, class string
+	collective := false
+	for i := range ev.Args {
+		switch a := &ev.Args[i]; a.Key {
+		case "kind":
+			kind = a.Str()
+		case "class":
+			class = a.Str()
+		case "collective":
+			collective = true
+		}
+	}
+	return spans.OnDevice(kind, class, ev.Name, collective)
+}
+
+// catProfiler is the category of the rows of PyTorch's profiler, and profile the
+// source of what is concluded from them.
+const (
+	catProfiler = "pp"
+	profile     = "kineto"
+)
+
+// profiled takes what a row of a profile says of a device.
+func (s *Span) profiled(ev *dftracer.Event) {
+	s.Profiled = true
+	m, ok := OnDevice(ev)
+	if !ok {
+		return
+	}
+	s.OnDevice, s.For = true, m.For
+	if m.Class == spans.ClassTransfer {
+		s.For = m.Class
+	}
+	if op, ok := ev.Arg(argOperator); ok {
+		s.Operator = op.Text()
+	}
+}
+
+// number reads the number of a step or an epoch. Some producers write -1 for none.
+func number(a *dftracer.Arg) int64 {
+	if n, ok := a.Whole(); ok {
+		return max(n, Unknown)
+	}
+	return Unknown
 }
 
 // nanoseconds reads a number of microseconds, which may have a fraction.
@@ -164,26 +224,39 @@ func contentID(s *Span) uint64 {
 	return h.Sum64() | 1<<63
 }
 
-// standardName is the standard name of an event, or its own.
-func standardName(cat, name string) string {
-	if s, ok := standard[catName{cat, name}]; ok {
-		return s
-	}
-	return name
-}
-
 // deliver gives a span to the sink.
 func (t *traceReader) deliver(p *traceProcess, s *Span) {
 	p.take(s)
-	p.sink.Span(s)
+	p.hand(s, p.sink)
+}
+
+// hand gives a span to the steps of its process, and to a sink.
+func (p *Process) hand(s *Span, to Sink) {
+	p.Steps.Add(s)
+	to.Span(s)
+}
+
+// tell gives an event to the steps of its process, and to a sink.
+func (p *Process) tell(e *Event, to Sink) {
+	p.Steps.AddUpdate(e)
+	to.Event(e)
+}
+
+// shut closes the sink of a process that has been read.
+func (p *Process) shut(sink Sink) error {
+	p.finish()
+	p.Steps.All()
+	defer p.Steps.drop()
+	return sink.Close()
 }
 
 // take notes what a span says of its process.
 func (p *Process) take(s *Span) {
-	p.Spans++
 	p.digest ^= (s.ID*0x9e3779b97f4a7c15 + uint64(s.Start)) * 0xff51afd7ed558ccd
 	p.seen(s.Start)
 	p.seen(s.End)
+	p.Profile = p.Profile || s.Profiled
+	p.lived = p.lived || !s.Profiled && s.Class != spans.ClassDetail && s.Class != spans.ClassOther && s.Class != spans.ClassCompile
 	switch {
 	case s.Name == spans.Application:
 		if p.appStart == Unknown || s.Start < p.appStart {
@@ -193,16 +266,22 @@ func (p *Process) take(s *Span) {
 			p.appEnd = max(p.appEnd, s.End)
 		}
 		p.Training = true
-	case s.Name == spans.CheckpointSaveFinalization:
-		s.Background = true // it lasts while the checkpoint is written behind the training
-	case !p.Training && training(s.Name):
+	case s.Name == spans.CheckpointSaveFinalization: // see mark
+	case !p.Training && Trains(s.Name):
 		p.Training = true
 	}
-	if s.Name != spans.TrainingIteration && s.Cat != catComm && !isCheckpoint(s.Name) {
-		s.Step = Unknown
-	}
+	s.mark()
 }
 
-func isCheckpoint(name string) bool {
-	return name == spans.CheckpointLoad || name == spans.CheckpointSaveSync || name == spans.CheckpointSaveAsync || name == spans.CheckpointSaveFinalization
+// mark completes what the records of a span say.
+func (s *Span) mark() {
+	// It lasts while the checkpoint is written behind the training.
+	s.Background = s.Background || s.Name == spans.CheckpointSaveFinalization
+	switch s.Class {
+	case spans.ClassCollective, spans.ClassCheckpointLoad, spans.ClassCheckpointSave:
+	default:
+		if s.StepRule == spans.StepNone {
+			s.Step = Unknown
+		}
+	}
 }

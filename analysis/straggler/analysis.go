@@ -231,7 +231,7 @@ func sum(x []float64) (t float64) {
 }
 
 // stepAt gives the step of a round. What holds from the first judged round on
-// holds from the first step: before it lies only the warm-up.
+// holds from the first step: before it lies only the slow start.
 func (a *analysis) stepAt(round int) int64 {
 	if round == 0 && a.rd.m() > 0 {
 		return a.s.firstStep()

@@ -2,7 +2,10 @@ package straggler
 
 import (
 	"cmp"
+	"math"
 	"slices"
+
+	"github.com/trainspan/trainspan/internal/nest"
 )
 
 // barrier is where in a step all ranks leave together.
@@ -44,19 +47,20 @@ type cell struct {
 	first   int64
 }
 
-type interval struct {
-	from, to int64
-	phase    Phase
+// leaf is time in which a span of a phase is the innermost.
+type leaf struct {
+	nest.Interval
+	phase Phase
 }
 
 // reducer turns the spans of a step into a cell. Its buffers are reused.
 type reducer struct {
 	all    []Span
 	spans  []Span
-	stack  []Span
-	leaves []interval
-	comms  []interval // of all lanes
-	beside []interval // of other lanes
+	stack  nest.Stack[Phase]
+	leaves []leaf
+	comms  []nest.Interval // of all lanes
+	beside []nest.Interval // of other lanes
 }
 
 // tail is what is known of the last step of a rank.
@@ -81,7 +85,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 	findLanes(rd.all)
 	for _, sp := range rd.all {
 		t.lastEnd = max(t.lastEnd, sp.Start, sp.End)
-		if sp.End <= sp.Start {
+		if sp.End < sp.Start {
 			t.openSpan, t.open = true, sp.Phase
 			t.waiting = t.waiting || sp.Phase == Communication
 			if sp.Phase != Communication {
@@ -90,9 +94,9 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 			continue
 		}
 		if sp.Phase == Communication {
-			rd.comms = append(rd.comms, interval{sp.Start, sp.End, Communication})
+			rd.comms = append(rd.comms, nest.Interval{Start: sp.Start, End: sp.End})
 			if sp.Lane != 0 {
-				rd.beside = append(rd.beside, interval{sp.Start, sp.End, Communication})
+				rd.beside = append(rd.beside, nest.Interval{Start: sp.Start, End: sp.End})
 			}
 			d := sp.End - sp.Start
 			if sp.Group == "" {
@@ -131,7 +135,7 @@ func (rd *reducer) reduce(st *Step, group func(string) uint16) (cell, tail) {
 		lastWorld = lastAny
 	}
 	rd.flatten()
-	rd.comms, rd.beside = join(rd.comms), join(rd.beside)
+	rd.comms, rd.beside = nest.Union(rd.comms[:0], rd.comms, nil), nest.Union(rd.beside[:0], rd.beside, nil)
 
 	ends := [barriers]Span{lastWorld, lastBackward, lastOptimizer}
 	for b := barriers; b > 0; b-- {
@@ -171,56 +175,28 @@ func (c *cell) release(b barrier) int64 { return c.split + c.shift[b] }
 // one of them is the innermost.
 func (rd *reducer) flatten() {
 	rd.stack, rd.leaves = rd.stack[:0], rd.leaves[:0]
+	piece := func(p Phase, from, to int64) {
+		rd.leaves = append(rd.leaves, leaf{nest.Interval{Start: from, End: to}, p})
+	}
 	var at int64
-	until := func(to int64) {
-		for n := len(rd.stack); n > 0 && at < to; n = len(rd.stack) {
-			top := rd.stack[n-1]
-			if end := min(top.End, to); end > at {
-				rd.leaves = append(rd.leaves, interval{at, end, top.Phase})
-				at = end
-			}
-			if top.End <= at {
-				rd.stack = rd.stack[:n-1]
-			}
-		}
-		at = max(at, to)
-	}
 	for _, sp := range rd.spans {
-		until(sp.Start)
-		rd.stack = append(rd.stack, sp)
+		rd.stack.Pieces(at, sp.Start, piece)
+		rd.stack.Push(sp.End, sp.Phase)
+		at = sp.Start
 	}
-	if len(rd.spans) > 0 {
-		last := int64(0)
-		for _, sp := range rd.stack {
-			last = max(last, sp.End)
-		}
-		until(last)
-	}
+	rd.stack.Pieces(at, math.MaxInt64, piece)
 }
 
 // compareSpans sorts by start, the outer span first.
 func compareSpans(a, b Span) int {
-	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
-}
-
-// join makes one interval of those that overlap; they are sorted by start.
-func join(ivs []interval) []interval {
-	out := ivs[:0]
-	for _, iv := range ivs {
-		if n := len(out); n > 0 && iv.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, iv.to)
-			continue
-		}
-		out = append(out, iv)
-	}
-	return out
+	return cmp.Or(nest.KeyOf(a.Start, a.End, 0).Compare(nest.KeyOf(b.Start, b.End, 0)), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
 }
 
 // inside gives how much of [from, to) the intervals cover.
-func inside(ivs []interval, from, to int64) (covered int64) {
-	i, _ := slices.BinarySearchFunc(ivs, from, func(iv interval, at int64) int { return cmp.Compare(iv.to, at) })
-	for ; i < len(ivs) && ivs[i].from < to; i++ {
-		covered += min(ivs[i].to, to) - max(ivs[i].from, from)
+func inside(ivs []nest.Interval, from, to int64) (covered int64) {
+	i, _ := slices.BinarySearchFunc(ivs, from, func(iv nest.Interval, at int64) int { return cmp.Compare(iv.End, at) })
+	for ; i < len(ivs) && ivs[i].Start < to; i++ {
+		covered += min(ivs[i].End, to) - max(ivs[i].Start, from)
 	}
 	return covered
 }
@@ -229,31 +205,31 @@ func inside(ivs []interval, from, to int64) (covered int64) {
 func (rd *reducer) account(c *cell) {
 	next := 0
 	for _, lf := range rd.leaves {
-		for next > 0 && rd.comms[next-1].to > lf.from {
+		for next > 0 && rd.comms[next-1].End > lf.Start {
 			next--
 		}
-		for next < len(rd.comms) && rd.comms[next].to <= lf.from {
+		for next < len(rd.comms) && rd.comms[next].End <= lf.Start {
 			next++
 		}
-		at := lf.from
-		for i := next; i < len(rd.comms) && rd.comms[i].from < lf.to; i++ {
-			c.addOwn(lf.phase, at, rd.comms[i].from)
-			at = max(at, rd.comms[i].to)
+		at := lf.Start
+		for i := next; i < len(rd.comms) && rd.comms[i].Start < lf.End; i++ {
+			c.addOwn(lf.phase, at, rd.comms[i].Start)
+			at = max(at, rd.comms[i].End)
 		}
-		c.addOwn(lf.phase, at, lf.to)
+		c.addOwn(lf.phase, at, lf.End)
 	}
 	if len(rd.beside) > 0 {
-		c.first = rd.beside[0].from - c.split
+		c.first = rd.beside[0].Start - c.split
 		for _, lf := range rd.leaves {
 			if lf.phase == Forward || lf.phase == Backward {
-				c.covered[lf.phase-Forward] += inside(rd.beside, lf.from, lf.to)
+				c.covered[lf.phase-Forward] += inside(rd.beside, lf.Start, lf.End)
 			}
 		}
 	}
 	for _, cm := range rd.comms {
-		if cut := min(max(c.split, cm.from), cm.to); c.split != 0 {
-			c.comm[0] += cut - cm.from
-			c.comm[1] += cm.to - cut
+		if cut := min(max(c.split, cm.Start), cm.End); c.split != 0 {
+			c.comm[0] += cut - cm.Start
+			c.comm[1] += cm.End - cut
 		}
 	}
 }

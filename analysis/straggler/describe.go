@@ -23,7 +23,7 @@ var needed = map[string]string{
 	ReasonNoBarrier:     "a span around a collective in which all ranks take part, in every step",
 	ReasonMissingRank:   "the records of the ranks without data",
 	ReasonWorkUnknown:   "the tokens or samples of each rank in every step",
-	ReasonTooFewSteps:   "at least 20 steps after the warm-up",
+	ReasonTooFewSteps:   "at least 20 steps after the slow start",
 	ReasonSingleRank:    "the records of another rank that does the same work",
 }
 

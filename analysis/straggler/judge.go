@@ -40,7 +40,7 @@ func (a *analysis) inSteps(v *Verdict) {
 	per := int(a.rd.per)
 	v.Coverage.WindowSteps = per
 	v.Coverage.Steps *= per
-	v.Coverage.Warmup *= per
+	v.Coverage.SlowStart *= per
 	v.Coverage.LastStep += int64(per - 1)
 	for _, f := range append([]*Finding{&v.Finding}, pointers(v.Others)...) {
 		if f.Evidence != nil {
@@ -70,12 +70,24 @@ func (a *analysis) coverage(v *Verdict) {
 	}
 	c.Expected = max(c.Expected, s.opt.WorldSize)
 	c.Forgotten = s.forgot
-	for r := range c.Expected {
-		if rs := s.ranks[r]; rs == nil || rs.steps.n == 0 {
+	c.lack(c.Seen, func(r int) bool { rs := s.ranks[r]; return rs != nil && rs.steps.n > 0 })
+	a.missing = c.Missing
+}
+
+// maxMissing bounds the list of missing ranks: what a record says of the rank may
+// be wrong, and no one reads more.
+const maxMissing = 64
+
+// lack fills in the ranks that are missing; has says whether one is there, which
+// so many are.
+func (c *Coverage) lack(there int, has func(rank int) bool) {
+	c.Missing = nil
+	for r := 0; r < c.Expected && len(c.Missing) < min(c.Expected-there, maxMissing); r++ {
+		if !has(r) {
 			c.Missing = append(c.Missing, r)
 		}
 	}
-	a.missing = c.Missing
+	c.MissingMore = c.Expected - there - len(c.Missing)
 }
 
 func (a *analysis) judge(v *Verdict) {
@@ -101,8 +113,8 @@ func (a *analysis) judge(v *Verdict) {
 		insufficient(ReasonTooFewSteps)
 	default:
 		a.rd = rd
-		a.missing = a.withoutRounds()
-		v.Coverage.Missing = a.missing
+		a.withoutRounds(&v.Coverage)
+		a.missing = v.Coverage.Missing
 		a.findAll()
 		a.decide(v)
 	}
@@ -140,21 +152,16 @@ func (s *State) anySteps() bool {
 	return false
 }
 
-// withoutRounds gives the ranks that are not among those judged.
-func (a *analysis) withoutRounds() []int {
-	expected := max(a.s.opt.WorldSize, slices.Max(a.rd.ids)+1)
-	for r := range a.s.ranks {
-		expected = max(expected, r+1)
-	}
-	var out []int
-	for r := range expected {
+// withoutRounds fills in the ranks that are not among those judged.
+func (a *analysis) withoutRounds(c *Coverage) {
+	judged := make(map[int]bool)
+	for i, r := range a.rd.ids {
 		// A rank without two releases in a row has no own work to be judged.
-		i := slices.Index(a.rd.ids, r)
-		if i < 0 || !slices.ContainsFunc(a.rd.own.row(i), func(x float32) bool { return x == x }) {
-			out = append(out, r)
+		if slices.ContainsFunc(a.rd.own.row(i), func(x float32) bool { return x == x }) {
+			judged[r] = true
 		}
 	}
-	return out
+	c.lack(len(judged), func(r int) bool { return judged[r] })
 }
 
 func (a *analysis) findAll() {
@@ -216,7 +223,7 @@ func (a *analysis) remark(reason string) {
 
 func (a *analysis) fillCoverage(v *Verdict) {
 	c, rd := &v.Coverage, a.rd
-	c.Steps, c.Warmup, c.BarrierSpread = rd.m(), rd.dropped, rd.spread
+	c.Steps, c.SlowStart, c.BarrierSpread = rd.m(), rd.dropped, rd.spread
 	c.Barrier = barrierNames[rd.barrier]
 	v.StepTime = rd.typical / 1e6
 	if rd.m() == 0 {

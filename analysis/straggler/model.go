@@ -9,7 +9,7 @@ type Phase uint8
 // never passed in.
 const (
 	Host       Phase = iota // in no recorded span, or in one that is Other
-	Input                   // waiting for the next batch
+	Input                   // waiting for the next batch, or making it
 	Transfer                // copying the batch to the device
 	Forward                 // model forward
 	Backward                // model backward
@@ -40,7 +40,7 @@ func (p Phase) String() string {
 type Span struct {
 	Phase Phase
 	Start int64
-	End   int64  // at or before Start: the span never ended, the process or the run died in it
+	End   int64  // before Start: the span never ended, the process or the run died in it
 	Group string // of a collective: the sub-group it ran in, empty when all ranks took part
 	// Lane is 0 for the thread that trains. A collective of another lane (a
 	// communication stream) runs beside it; any other span there is ignored.

@@ -57,7 +57,7 @@ type rounds struct {
 	// prefetch: it does so for a while, as where the parameters of a layer are
 	// gathered while the one before it computes.
 	prefetch bool
-	dropped  int          // leading rounds of warm-up
+	dropped  int          // rounds of the slow start
 	per      int64        // steps of a round, 0 for one
 	sketch   [][4]float64 // of the periods in a window: median, 90th, 99th percentile, longest
 	total    float64      // sum of p
@@ -438,7 +438,7 @@ func (rd *rounds) setRoles(roles []string) {
 }
 
 // finish computes the common period, keeps the rounds that enough ranks have,
-// and drops the warm-up.
+// and drops the slow start.
 func (rd *rounds) finish() {
 	n, m := rd.n(), rd.m()
 	everyone := make([]int, n)
@@ -456,12 +456,7 @@ func (rd *rounds) finish() {
 		p = append(p, robust.Median(buf))
 	}
 	typical := robust.Median(slices.Clone(p))
-	// Warm-up: the first steps compile, allocate and fill caches. Slower than
-	// 1.25 times the usual step is beyond any jitter; never more than a tenth
-	// of the run, which would be a finding and not a warm-up.
-	for rd.dropped < len(p)/10 && p[rd.dropped] > 1.25*typical {
-		rd.dropped++
-	}
+	rd.dropped = robust.SlowStart(p, typical)
 	keep, rd.p = keep[rd.dropped:], p[rd.dropped:]
 	steps := make([]int64, len(keep))
 	for i, s := range keep {

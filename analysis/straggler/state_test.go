@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 func asJSON(t *testing.T, st *straggler.State) string {
@@ -239,4 +240,16 @@ func BenchmarkThousandRanks(b *testing.B) {
 			b.Fatalf("%d steps: %s", v.Coverage.Steps, v.Sentence)
 		}
 	}
+}
+
+// A rank that cannot be is one rank more, not a million that are waited for.
+func TestFarRank(t *testing.T) {
+	s := job{n: 4, m: 100}.state()
+	s.Add(&straggler.Step{Rank: 1<<30 - 1, Spans: []straggler.Span{{Phase: straggler.Forward, Start: 1, End: 2}}})
+	growth.Work(t, 1<<20, 64, func() {
+		c := s.Verdict().Coverage
+		if c.Expected != 1<<30 || len(c.Missing) != 64 || c.Missing[0] != 4 || c.MissingMore != 1<<30-4-64 {
+			t.Errorf("expected %d, missing %v and %d more", c.Expected, c.Missing, c.MissingMore)
+		}
+	})
 }

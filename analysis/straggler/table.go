@@ -8,7 +8,7 @@ import (
 
 // Table is the steps of a run as a verdict sees them: what each rank did
 // between two releases of the barrier. Times are nanoseconds; NaN is not known.
-// The warm-up and steps that too few ranks recorded are left out.
+// The slow start and steps that too few ranks recorded are left out.
 type Table struct {
 	Ranks []int
 	Steps []int64

@@ -73,11 +73,13 @@ type Evidence struct {
 type Coverage struct {
 	Expected  int   `json:"ranks_expected"`
 	Seen      int   `json:"ranks_seen"`
-	Missing   []int `json:"ranks_missing,omitempty"` // without usable steps
+	Missing   []int `json:"ranks_missing,omitempty"` // without usable steps, at most 64 of them
 	Steps     int   `json:"steps_used"`
 	FirstStep int64 `json:"first_step"`
 	LastStep  int64 `json:"last_step"`
-	Warmup    int   `json:"warmup_steps,omitempty"`
+	SlowStart int   `json:"slow_start_steps,omitempty"` // left out, before FirstStep
+	// MissingMore is how many ranks more are missing than Missing has.
+	MissingMore int `json:"ranks_missing_more,omitempty"`
 	// Barrier says where the ranks leave together: collective, backward or
 	// optimizer; BarrierSpread how far they disagree, as a share of a step.
 	Barrier       string  `json:"barrier,omitempty"`

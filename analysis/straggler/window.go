@@ -15,7 +15,7 @@ import (
 const WindowSteps = 100
 
 const (
-	// fullSteps are kept one by one from the start: the warm-up, and what says
+	// fullSteps are kept one by one from the start: the slow start, and what says
 	// whether compute goes on beside collectives.
 	fullSteps = 256
 	// outlier is how many times the median of a window a step lasts that is

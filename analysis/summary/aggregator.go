@@ -2,14 +2,16 @@ package summary
 
 import (
 	"math"
-	"strings"
 
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // Options configures an Aggregator. The zero value, and nil, are ready for use.
 type Options struct {
-	// Classes says which categories are computing, I/O and communication.
+	// Classes are exceptions from what categories mean.
 	Classes Classes
 	// MaxNames bounds the distinct names of events, 32768 when zero. Further
 	// ones are counted together as OtherNames of their category.
@@ -32,14 +34,18 @@ type Aggregator struct {
 	names    map[nameKey]int32
 	list     []*name
 	self     []int64 // by number of the name
-	procs    map[procKey]*process
+	procs    map[*run.Process]*process
+	who      *run.FileTracker
 	order    []*process
-	lanes    int
+	file     []*process    // those of the file that is read
+	lanes    int           // of these
+	kept     int           // stretches of time of the others
+	least    int           // how many of these there were when the smallest gaps were closed
+	nodes    [][]nest.Node // what lanes of files before have used
+	stretch  [][]nest.Interval
 	counters int64
 	metadata int64
 	events   int64
-
-	host string // of lines without one
 
 	lastKey nameKey
 	lastID  int32
@@ -49,11 +55,13 @@ type Aggregator struct {
 type nameKey struct{ cat, name string }
 
 type name struct {
-	key   nameKey
-	class Class
-	epoch bool // its spans are epochs
-	step  bool // its spans are training steps
-	whole bool // its spans last for all epochs; an epoch that they name is the last one
+	key    nameKey
+	is     spans.Meaning
+	class  Class
+	epoch  bool // its spans are epochs
+	trains bool // only who trains has its spans
+	steps  bool // its spans say where training steps are
+	whole  bool // its spans last for all epochs; an epoch that they name is the last one
 
 	profile bool // its spans may be kernels
 	hist    Histogram
@@ -62,12 +70,9 @@ type name struct {
 
 // New returns an Aggregator.
 func New(opts *Options) *Aggregator {
-	a := &Aggregator{names: make(map[nameKey]int32), procs: make(map[procKey]*process)}
+	a := &Aggregator{names: make(map[nameKey]int32), procs: make(map[*run.Process]*process), who: run.NewTracker().File("")}
 	if opts != nil {
 		a.opts = *opts
-	}
-	if a.opts.Classes.empty() {
-		a.opts.Classes = DefaultClasses()
 	}
 	for _, d := range [...]struct {
 		field *int
@@ -80,14 +85,45 @@ func New(opts *Options) *Aggregator {
 	return a
 }
 
-// NextFile says that the following events are from another file.
-func (a *Aggregator) NextFile() { a.host = "" }
+// NextFile says that the following events are from another file, whose processes who
+// tells; nil is one of which nothing is known. How the
+// processes of the one before used their time is settled then, and of their
+// spans the Aggregator keeps what those need that go on in the next file.
+func (a *Aggregator) NextFile(who *run.FileTracker) {
+	if a.lanes = 0; who != nil {
+		a.who = who
+	}
+	clear(a.nodes)
+	clear(a.stretch)
+	a.nodes, a.stretch = a.nodes[:0], a.stretch[:0]
+	for _, p := range a.file {
+		p.read, p.done = false, p.account()
+		p.stepped = p.done.steps
+		p.steps = run.Steps{}
+		for _, l := range p.lanes {
+			a.nodes = append(a.nodes, l.Rest())
+		}
+		p.unions(func(s *nest.Set) {
+			more, used := s.Rest(s.Limit)
+			a.kept, a.stretch = a.kept+more, append(a.stretch, used)
+		})
+	}
+	a.file = a.file[:0]
+	if a.kept <= max(a.opts.MaxIntervals/2, 2*a.least) {
+		return
+	}
+	limit := max(a.opts.MaxIntervals/(2*int(classCount)*len(a.order)), 64)
+	for _, p := range a.order {
+		p.unions(func(s *nest.Set) {
+			more, _ := s.Rest(limit)
+			a.kept += more
+		})
+	}
+	a.least = a.kept
+}
 
 // Add takes one event, whatever its phase. It keeps nothing of it but strings.
 func (a *Aggregator) Add(ev *dftracer.Event) {
-	if ev.HostHash != "" && a.host == "" {
-		a.host = ev.HostHash
-	}
 	switch ev.Phase {
 	case dftracer.PhaseMetadata:
 		a.metadata++
@@ -100,9 +136,7 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	}
 	if ev.Cat == dftracer.CatDFTracer {
 		a.metadata++
-		if arg, ok := ev.Arg("attempt"); ok && ev.Name == dftracer.NameStart {
-			a.processOf(ev).attempt = arg.Int64()
-		}
+		a.who.Of(ev)
 		return
 	}
 	a.events++
@@ -115,7 +149,8 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	n.hist.Add(end - start)
 	n.total += end - start
 
-	p := a.processOf(ev)
+	p := a.processOf(ev, a.who.Of(ev))
+	p.trains = p.trains || n.trains
 	if p.events == 0 || start < p.start {
 		p.start = start
 	}
@@ -132,10 +167,13 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 			a.intervals(&p.busy[class]).Add(start, end)
 		}
 	}
-	a.laneOf(p, ev.TID).add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
+	if n.steps {
+		p.steps.AddEvent(ev, &n.is)
+	}
+	a.laneOf(p, ev.TID).Add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
 		if arg := &ev.Args[i]; len(arg.Key) == 5 && arg.Key == "epoch" {
-			if number := arg.Int64(); number >= 0 && !n.whole { // some producers write -1 for none
+			if number, ok := arg.Whole(); ok && number >= 0 && !n.whole { // some producers write -1 for none
 				p.epochOf(number).note(n, start, end)
 			}
 			return
@@ -146,25 +184,16 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	}
 }
 
-// fact looks for the rank of a process.
+// fact takes what a record says of a process.
 func (a *Aggregator) fact(ev *dftracer.Event) {
-	if ev.Name != dftracer.NameProcess && ev.Name != dftracer.NameProcessName {
-		return
+	who := a.who.Of(ev)
+	if ev.Name == dftracer.NameCustom {
+		a.processOf(ev, who).steps.AddRecord(ev)
 	}
-	key, value := ev.Meta()
-	switch {
-	case ev.Name == dftracer.NameProcess && key == "rank":
-		a.processOf(ev).rank = value
-	case ev.Name == dftracer.NameProcessName:
-		a.processOf(ev).label = key
+	if ev.Name == dftracer.NameProcessName {
+		p := a.processOf(ev, who)
+		p.label, _ = ev.Meta()
 	}
-}
-
-func (a *Aggregator) classOf(ev *dftracer.Event) Class {
-	if body(ev.Name) {
-		return Other
-	}
-	return a.opts.Classes.Of(ev.Cat)
 }
 
 func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
@@ -180,13 +209,12 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 			return a.nameOf(&other)
 		}
 		id = int32(len(a.list))
-		lower := strings.ToLower(ev.Cat)
 		a.names[key] = id
+		m := spans.Of(ev.Cat, ev.Name)
 		a.list = append(a.list, &name{
-			key: key, class: a.classOf(ev), profile: lower == profileCategory && !a.opts.Classes.NoKernels,
-			epoch: lower == "pipeline" && (ev.Name == "epoch.block" || ev.Name == "epoch") || ev.Name == "DLIOBenchmark._train",
-			whole: lower == "pipeline" && ev.Name == "train" || lower == "ai_root",
-			step:  lower == "pipeline" && (ev.Name == "train.iteration" || ev.Name == "iteration" || strings.HasPrefix(ev.Name, "ProfilerStep")),
+			key: key, class: a.opts.Classes.of(ev.Cat, &m), profile: m.Class == spans.ClassDetail && !a.opts.Classes.NoKernels,
+			epoch: m.Name == spans.Epoch, whole: m.Name == spans.TrainingLoop || m.Name == spans.Application, steps: run.SaysSteps(&m), is: m,
+			trains: m.Name == spans.Application || run.Trains(m.Name),
 		})
 		a.self = append(a.self, 0)
 	}
@@ -194,45 +222,52 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 	return id
 }
 
-func (a *Aggregator) processOf(ev *dftracer.Event) *process {
-	host := ev.HostHash
-	if host == "" {
-		host = a.host
-	}
-	key := procKey{host, ev.PID}
-	if a.last != nil && a.last.key == key {
+func (a *Aggregator) processOf(ev *dftracer.Event, who *run.Process) *process {
+	if a.last != nil && a.last.who == who && a.last.read {
 		return a.last
 	}
-	p := a.procs[key]
+	p := a.procs[who]
 	if p == nil {
-		p = &process{key: key, attempt: -1, lanes: make(map[int64]*lane), epochs: make(map[int64]*epoch)}
-		a.procs[key] = p
+		p = &process{who: who, host: a.who.Key(ev).Host, lanes: make(map[int64]*nest.Tree), epochs: make(map[int64]*epoch)}
+		a.procs[who] = p
 		a.order = append(a.order, p)
+	}
+	if !p.read {
+		p.read, p.done = true, nil
+		a.file = append(a.file, p)
 	}
 	a.last = p
 	return p
 }
 
-func (a *Aggregator) laneOf(p *process, tid int64) *lane {
+func (a *Aggregator) laneOf(p *process, tid int64) *nest.Tree {
 	if p.lastLane != nil && p.lastTID == tid {
 		return p.lastLane
 	}
 	l := p.lanes[tid]
 	if l == nil {
 		a.lanes++
-		l = newLane(min(max(a.opts.MaxSpans/a.lanes, 64), 4096))
+		l = nest.NewTree(take(&a.nodes), min(max(a.opts.MaxSpans/a.lanes, 64), 4096))
 		p.lanes[tid] = l
 	}
 	p.lastTID, p.lastLane = tid, l
 	return l
 }
 
-func (a *Aggregator) intervals(of **Intervals) *Intervals {
+func (a *Aggregator) intervals(of **nest.Set) *nest.Set {
 	s := *of
 	if s == nil {
-		s = &Intervals{}
+		s = nest.NewSet(take(&a.stretch))
 		*of = s
 	}
-	s.limit = max(a.opts.MaxIntervals/(int(classCount)*len(a.order)), 64)
+	s.Limit = max(a.opts.MaxIntervals/(int(classCount)*len(a.file)), 64)
+	return s
+}
+
+// take returns memory that was used before, nil where there is none.
+func take[T any](from *[][]T) (s []T) {
+	if n := len(*from); n > 0 {
+		s, *from = (*from)[n-1][:0], (*from)[:n-1]
+	}
 	return s
 }

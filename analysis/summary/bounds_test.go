@@ -67,6 +67,43 @@ func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
 	}
 }
 
+// A union does not depend on the order in which its stretches come, also where they
+// are too many to wait for being sorted.
+func TestUnionInAnyOrder(t *testing.T) {
+	const blocks, each = 4, 5000 // more than wait
+	for name, order := range map[string][blocks]int64{"forward": {0, 1, 2, 3}, "backward": {3, 2, 1, 0}, "mixed": {2, 0, 3, 1}} {
+		agg := summary.New(nil)
+		for _, block := range order {
+			for i := range int64(each) {
+				at := 10 * (block*each + (i*7919)%each)
+				agg.Add(complete("POSIX", "read", 1, at, 4))
+				agg.Add(complete("POSIX", "write", 2, at+2, 4)) // together 6 of 10
+			}
+		}
+		r := agg.Result()
+		if p := &r.Processes[0]; p.IO != 6*blocks*each || p.Idle != 4*blocks*each-4 || r.UnionError != 0 {
+			t.Errorf("%s: %+v, error %d", name, p.Use, r.UnionError)
+		}
+	}
+}
+
+// Where memory is bounded the smallest gaps are closed, and the others are not.
+func TestSmallestGapsAreClosed(t *testing.T) {
+	agg := summary.New(&summary.Options{MaxIntervals: 64 * 8})
+	at := int64(1_000_000_000)
+	for range 20 {
+		for range 60 {
+			agg.Add(complete("POSIX", "read", 1, at, 10))
+			at += 11
+		}
+		at += 100_000
+	}
+	r := agg.Result()
+	if p := &r.Processes[0]; r.UnionError > 20*60 || p.IO < 20*600 || p.IO > 20*660 || p.Idle < 19*100_000 {
+		t.Errorf("%+v, error %d", p.Use, r.UnionError)
+	}
+}
+
 func TestManyNamesAreCountedTogether(t *testing.T) {
 	agg := summary.New(&summary.Options{MaxNames: 10})
 	for i := range int64(100) {
@@ -144,6 +181,25 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
+// Epochs that do not say their number have it from their order, and spans that
+// name no epoch are of none.
+func TestEpochsWithoutNumbers(t *testing.T) {
+	agg := summary.New(nil)
+	for n := range int64(3) {
+		agg.Add(complete("pipeline", "epoch.block", 1, 1000*(n+1), 500+n))
+		agg.Add(complete("compute", "forward", 2, 1000*(n+1), 100, dftracer.Int("batch", 7)))
+	}
+	r := agg.Result()
+	for i, e := range r.Epochs {
+		if n := int64(i); e.Epoch != n || e.Start != 1000*(n+1) || e.Wall != 500+n || e.Events != 1 || e.Compute != 100 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(r.Epochs) != 3 {
+		t.Errorf("%d epochs", len(r.Epochs))
+	}
+}
+
 // The scope around a training has the epoch that it ends with. It says nothing
 // of when that one was.
 func TestEpochsBelowTheTraining(t *testing.T) {
@@ -181,12 +237,44 @@ func TestEqualSpansNestByLevel(t *testing.T) {
 	}
 }
 
+// What a span counts as follows from its meaning; lists of categories are exceptions.
 func TestClasses(t *testing.T) {
-	c := summary.DefaultClasses()
-	for cat, want := range map[string]summary.Class{"compute": summary.Compute, "COMPUTE": summary.Compute, "POSIX": summary.IO, "posix_reader": summary.IO,
-		"dataloader": summary.IO, "checkpoint": summary.IO, "comm": summary.Comm, "pipeline": summary.Other, "PP": summary.Other, "computer": summary.Other} {
-		if got := c.Of(cat); got != want {
-			t.Errorf("%s is of class %d, want %d", cat, got, want)
+	busy := func(c summary.Classes, category, name string) string {
+		a := summary.New(&summary.Options{Classes: c})
+		a.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: category, Name: name, PID: 1, TID: 1, TS: 1000, Dur: 10})
+		p := a.Result().Processes[0]
+		for class, us := range map[string]int64{"compute": p.Compute, "io": p.IO, "comm": p.Comm, "copy": p.Copies} {
+			if us > 0 {
+				return class
+			}
+		}
+		return ""
+	}
+	for _, c := range []struct {
+		category, name, want string
+		classes              summary.Classes
+	}{
+		{category: "compute", name: "forward", want: "compute"},
+		{category: "COMPUTE", name: "anything", want: "compute"},
+		{category: "POSIX", name: "read", want: "io"},
+		{category: "dataloader", name: "fetch.iter", want: "io"},
+		{category: "dataloader", name: "fetch.block"},
+		{category: "checkpoint", name: "capture", want: "io"},
+		{category: "comm", name: "all_reduce", want: "comm"},
+		{category: "comm", name: "comm.init"},    // set up before the training
+		{category: "compute", name: "step.init"}, // likewise
+		{category: "device", name: "transfer", want: "copy"},
+		{category: "device", name: "backward"}, // work, not a copy
+		{category: "pipeline", name: "train"},
+		{category: "PP", name: "aten::mm"},
+		{category: "computer", name: "x"},
+		{category: "storage2", name: "x", classes: summary.Classes{IO: []string{"storage*"}}, want: "io"},
+		{category: "compute", name: "forward", classes: summary.Classes{Compute: []string{"PP"}}},
+		{category: "PP", name: "aten::mm", classes: summary.Classes{Compute: []string{"pp"}}, want: "compute"},
+		{category: "comm", name: "all_reduce", classes: summary.Classes{Compute: []string{"comm"}}, want: "compute"},
+	} {
+		if got := busy(c.classes, c.category, c.name); got != c.want {
+			t.Errorf("%s/%s with %+v counts as %q, want %q", c.category, c.name, c.classes, got, c.want)
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // Class is what kind of work a category stands for.
@@ -21,9 +23,10 @@ const (
 	classCount
 )
 
-// Classes assigns categories to classes. Categories are compared without
-// regard to case; one that ends in "*" stands for all that begin with it. The
-// zero Classes means DefaultClasses.
+// Classes are lists of categories that count as a class whatever they mean by
+// package spans. A list that is not nil is all of its class. Categories are compared
+// without regard to case; one that ends in "*" stands for all that begin with it.
+// The zero value leaves all to their meaning.
 type Classes struct {
 	Compute, IO, Comm, Copy []string
 	// NoKernels leaves the kernels of imported profiles to their category.
@@ -34,83 +37,57 @@ type Classes struct {
 	NoKernels bool
 }
 
-// device returns the class of a row of a device in an imported profile, and
-// Other for the rows of the host. Imports tell the class; in older ones
-// collectives are marked or known by their name.
-func device(ev *dftracer.Event) Class {
-	class := Other
-	for i := range ev.Args {
-		switch a := &ev.Args[i]; a.Key {
-		case "kind":
-			switch a.Str() {
-			case "kernel":
-				class = max(class, Compute)
-			case "gpu_memcpy", "gpu_memset":
-				class = Copy
-			default:
-				return Other
-			}
-		case "collective":
-			return Comm
-		case "class":
-			switch a.Str() {
-			case "comm":
-				return Comm
-			case "copy":
-				return Copy
-			}
-		}
-	}
-	if class == Compute && strings.HasPrefix(ev.Name, "nccl") {
-		return Comm
-	}
-	return class
+// classOf are the classes of this package by those of package spans. What is set
+// up before the training, and what frames it, is Other.
+var classOf = map[spans.Class]Class{
+	spans.ClassForward:        Compute,
+	spans.ClassBackward:       Compute,
+	spans.ClassOptimizer:      Compute,
+	spans.ClassCompute:        Compute,
+	spans.ClassInputWait:      IO,
+	spans.ClassInputWork:      IO,
+	spans.ClassCheckpointSave: IO,
+	spans.ClassCheckpointLoad: IO,
+	spans.ClassIO:             IO,
+	spans.ClassCollective:     Comm,
+	spans.ClassTransfer:       Copy,
 }
 
-// body reports whether the spans of a name last as long as the body of a loop
-// over an iterator: what happens in there has spans of its own, and the
-// category is that of the iterator.
-func body(name string) bool {
-	return strings.HasSuffix(name, ".block") || strings.HasSuffix(name, ".yield")
-}
-
-// profileCategory is that of everything in an imported profile.
-const profileCategory = "pp"
-
-// DefaultClasses returns a fresh copy of the assignment that follows the
-// categories of the AI logging tree and of the I/O that DFTracer intercepts.
-func DefaultClasses() Classes {
-	return Classes{
-		Compute: []string{"compute", "ai_framework"},
-		IO:      []string{"dataloader", "data_loader", "data", "reader*", "checkpoint", "posix*", "stdio*", "mpiio*", "hdf5*", "storage"},
-		Comm:    []string{"comm", "mpi", "nccl*"},
-		Copy:    []string{"device"},
+// of returns the class of spans of a category that mean m.
+func (c *Classes) of(category string, m *spans.Meaning) Class {
+	if m.Class == spans.ClassBody {
+		return Other // what happens in there has spans of its own
 	}
-}
-
-// Of returns the class of a category.
-func (c *Classes) Of(category string) Class {
 	category = strings.ToLower(category)
-	in := func(list []string) bool {
-		return slices.ContainsFunc(list, func(word string) bool {
+	lists := [...][]string{Compute: c.Compute, IO: c.IO, Comm: c.Comm, Copy: c.Copy}
+	for class, list := range lists {
+		if slices.ContainsFunc(list, func(word string) bool {
 			word = strings.ToLower(word)
 			if stem, ok := strings.CutSuffix(word, "*"); ok {
 				return strings.HasPrefix(category, stem)
 			}
 			return category == word
-		})
+		}) {
+			return Class(class)
+		}
 	}
-	switch {
-	case in(c.Compute):
-		return Compute
-	case in(c.IO):
-		return IO
-	case in(c.Comm):
-		return Comm
-	case in(c.Copy):
-		return Copy
+	if class := classOf[m.Class]; class != Other && lists[class] == nil {
+		return class
 	}
 	return Other
 }
 
-func (c *Classes) empty() bool { return len(c.Compute)+len(c.IO)+len(c.Comm)+len(c.Copy) == 0 }
+// device returns the class of a row of a device in an imported profile, and
+// Other for the rows of the host.
+func device(ev *dftracer.Event) Class {
+	m, ok := run.OnDevice(ev)
+	switch {
+	case !ok:
+		return Other
+	case m.For == spans.ClassCollective:
+		return Comm
+	case m.Class == spans.ClassTransfer:
+		return Copy
+	}
+	return Compute
+}

@@ -138,7 +138,7 @@ func compare(t *testing.T, got *summary.Result, want *naive, events int) {
 	if got.Events != int64(events) || len(got.Names) != len(want.total) || got.UnionError != 0 {
 		t.Fatalf("%d events, %d names, error %d", got.Events, len(got.Names), got.UnionError)
 	}
-	byCategory := map[string]int64{}
+	byCategory, durations := map[string]int64{}, map[string][]int64{}
 	for _, s := range got.Names {
 		key := [2]string{s.Category, s.Name}
 		durs := want.durs[key]
@@ -159,11 +159,29 @@ func compare(t *testing.T, got *summary.Result, want *naive, events int) {
 			}
 		}
 		byCategory[s.Category] += s.Self
+		durations[s.Category] = append(durations[s.Category], durs...)
 	}
 	for _, c := range got.Categories {
 		if c.Self != byCategory[c.Category] {
 			t.Errorf("category %s has self %d, its names %d", c.Category, c.Self, byCategory[c.Category])
 		}
+		durs := durations[c.Category]
+		slices.Sort(durs)
+		total := int64(0)
+		for _, d := range durs {
+			total += d
+		}
+		exact := durs[int(math.Ceil(0.5*float64(len(durs))))-1]
+		if c.Count != int64(len(durs)) || c.Total != total || c.Max != durs[len(durs)-1] || math.Abs(float64(c.P50-exact)) > 0.016*float64(exact) {
+			t.Errorf("category %+v, want %d of %d, half of them up to %d", c, len(durs), total, exact)
+		}
+	}
+	start, end := int64(math.MaxInt64), int64(0)
+	for _, p := range got.Processes {
+		start, end = min(start, p.Start), max(end, p.End)
+	}
+	if got.Start != start || got.End != end {
+		t.Errorf("from %d to %d, the processes from %d to %d", got.Start, got.End, start, end)
 	}
 	for _, p := range got.Processes {
 		if use := want.use(p.PID, p.Start, p.End); p.Use != use {

@@ -1,26 +1,44 @@
 package summary
 
-type procKey struct {
-	host string // hash
-	pid  int64
-}
+import (
+	"maps"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/nest"
+)
 
 type process struct {
-	key        procKey
-	rank       string
+	who        *run.Process
+	host       string // hash
+	read       bool   // in the present file
+	trains     bool
 	label      string
 	events     int64
 	start, end int64
-	lanes      map[int64]*lane
+	lanes      map[int64]*nest.Tree
 	lastTID    int64
-	lastLane   *lane
-	attempt    int64                  // as its start record says it, from 0; -1 when it does not
-	number     int64                  // of its attempt, see Aggregator.number
-	beside     int64                  // how many of its attempt it runs beside
-	busy       [classCount]*Intervals // by Class
-	kernels    *Intervals             // computing on a device
+	lastLane   *nest.Tree
+	number     int64                 // of its attempt, see Aggregator.number
+	beside     int64                 // how many of its attempt it runs beside
+	busy       [classCount]*nest.Set // by Class
+	kernels    *nest.Set             // computing on a device
 	epochs     map[int64]*epoch
 	lastEpoch  *epoch
+	steps      run.Steps
+	stepped    map[int64]int64 // steps by epoch, of the files before
+	done       *account        // of the files before, nil where the process goes on
+}
+
+// unions calls fn with each union that the process has.
+func (p *process) unions(fn func(*nest.Set)) {
+	for _, s := range p.busy {
+		if s != nil {
+			fn(s)
+		}
+	}
+	if p.kernels != nil {
+		fn(p.kernels)
+	}
 }
 
 // maxEpochs bounds the epochs of a process.
@@ -31,7 +49,6 @@ type epoch struct {
 	framed     bool // start and end are those of its own span
 	start, end int64
 	events     int64
-	steps      int64
 }
 
 func (p *process) epochOf(number int64) *epoch {
@@ -62,9 +79,6 @@ func (p *process) framed() bool {
 
 func (e *epoch) note(n *name, start, end int64) {
 	e.events++
-	if n.step {
-		e.steps++
-	}
 	switch {
 	case n.epoch && !e.framed:
 		e.framed, e.start, e.end = true, start, end
@@ -75,4 +89,18 @@ func (e *epoch) note(n *name, start, end int64) {
 	case !e.framed:
 		e.start, e.end = min(e.start, start), max(e.end, end)
 	}
+}
+
+// countSteps counts the training steps of each epoch.
+func (p *process) countSteps() map[int64]int64 {
+	out := maps.Clone(p.stepped)
+	if out == nil {
+		out = make(map[int64]int64)
+	}
+	for _, st := range p.steps.All() {
+		if st.Epoch >= 0 {
+			out[st.Epoch]++
+		}
+	}
+	return out
 }

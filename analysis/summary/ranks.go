@@ -3,34 +3,54 @@ package summary
 import (
 	"cmp"
 	"slices"
+	"strconv"
+
+	"github.com/trainspan/trainspan/analysis/run"
 )
 
-// number gives processes the number of their attempt where no record says it:
-// of those of one rank, one that begins when the one before has ended is the
-// next attempt. One that runs at the same time is another process of the rank.
-// Processes without a rank are different ones.
+// rank is the rank as text, empty where it is not known.
+func (p *process) rank() string {
+	if !p.who.RankKnown {
+		return ""
+	}
+	return strconv.Itoa(p.who.Rank)
+}
+
+// number gives processes the number of their attempt, which is that of the job that
+// they make. One that runs beside another of its rank and attempt is told apart.
 func (a *Aggregator) number() {
-	byTime := slices.Clone(a.order)
-	slices.SortStableFunc(byTime, func(x, y *process) int { return cmp.Compare(x.start, y.start) })
-	last := make(map[string]*process)
-	for _, p := range byTime {
+	of := make(map[*run.Process]*process)
+	var all []*run.Process
+	for _, p := range a.order {
 		if p.events == 0 {
 			continue
 		}
-		p.number, p.beside = max(p.attempt, 0), 0
-		before := last[p.rank]
-		if before != nil && p.rank != "" {
-			if p.attempt < 0 {
-				p.number = before.number
-				if p.start >= before.end {
-					p.number++
-				}
-			}
-			if p.number == before.number {
-				p.beside = before.beside + 1
-			}
+		c := *p.who
+		c.Start, c.LastSeen, c.Spans, c.Training = p.start*1000, p.end*1000, p.events, p.trains
+		of[&c], p.number, p.beside = p, 1, 0
+		all = append(all, &c)
+	}
+	for _, j := range run.Assemble(all) {
+		for _, c := range j.Processes {
+			of[c].number = int64(c.Attempt)
 		}
-		last[p.rank] = p
+		for _, c := range j.Helpers {
+			of[c].number = int64(max(j.AttemptAt(c.Start+(c.LastSeen-c.Start)/2), 1))
+		}
+	}
+	type place struct {
+		rank   int
+		number int64
+	}
+	beside := make(map[place]int64)
+	slices.SortStableFunc(a.order, func(x, y *process) int {
+		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.who.PID, y.who.PID), cmp.Compare(x.host, y.host))
+	})
+	for _, p := range a.order {
+		if at := (place{p.who.Rank, p.number}); p.events > 0 && p.who.RankKnown {
+			p.beside = beside[at]
+			beside[at]++
+		}
 	}
 }
 

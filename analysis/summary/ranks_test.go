@@ -10,7 +10,7 @@ import (
 // feed adds the spans of a process that lasts from start for dur, half of it
 // computing.
 func feed(agg *summary.Aggregator, pid int64, rank string, start, dur int64, facts ...dftracer.Arg) {
-	agg.NextFile()
+	agg.NextFile(nil)
 	host := "h"
 	if rank != "" {
 		agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dftracer.NameProcess, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host,
@@ -38,7 +38,7 @@ func TestAttemptsAreNotRanks(t *testing.T) {
 	if ranks != 2 || mean.Wall != 400 || mean.Compute != 200 || mean.Idle != 200 {
 		t.Errorf("%d ranks, %+v", ranks, mean)
 	}
-	for i, want := range []int64{0, 1, 0, 1} {
+	for i, want := range []int64{1, 2, 1, 2} {
 		if p := r.Processes[i]; p.Attempt != want || p.Rank != []string{"0", "0", "1", "1"}[i] {
 			t.Errorf("process %d: rank %s, attempt %d", i, p.Rank, p.Attempt)
 		}
@@ -48,8 +48,35 @@ func TestAttemptsAreNotRanks(t *testing.T) {
 	}
 }
 
-// What the start record says wins; processes of a rank that run side by side,
-// and processes without a rank, are ones of their own.
+// Every part of the use has a mean of its own, of the ranks and of an epoch.
+func TestMeansOfRanks(t *testing.T) {
+	agg := summary.New(nil)
+	for rank := range int64(2) {
+		at := 1000 * (rank + 1)
+		feed(agg, 10+rank, []string{"0", "1"}[rank], at, 200)
+		for _, ev := range []dftracer.Event{
+			{Cat: "comm", Name: "all_reduce", TID: 2, TS: at + 80, Dur: 60 + 20*rank}, // beside forward, which ends at 100
+			{Cat: "POSIX", Name: "read", TID: 3, TS: at + 90, Dur: 20 + 40*rank},
+			{Cat: "device", Name: "transfer", TID: 4, TS: at, Dur: 10 + 10*rank},
+			{Cat: "pipeline", Name: "train.iteration", TID: 5, TS: at, Dur: 100},
+			{Cat: "pipeline", Name: "evaluate.iteration", TID: 5, TS: at + 100, Dur: 20},
+		} {
+			ev.Phase, ev.PID, ev.HostHash, ev.Args = dftracer.PhaseComplete, 10+rank, "h", []dftracer.Arg{dftracer.Int("epoch", 0)}
+			agg.Add(&ev)
+		}
+	}
+	r := agg.Result()
+	want := summary.Use{Wall: 200, Compute: 100, IO: 40, IOStall: 30, Comm: 70, CommStall: 50, Copies: 15, Idle: 50}
+	if mean, ranks := r.Mean(); ranks != 2 || mean != want {
+		t.Errorf("%d ranks, %+v, want %+v", ranks, mean, want)
+	}
+	if e := r.EpochMeans(); len(e) != 1 || e[0].Use != want || e[0].Steps != 1 || e[0].Ranks != 2 || e[0].Events != 12 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// What the start record says wins, and counts from 0 there; processes of a rank that
+// run side by side, and processes without a rank, are ones of their own.
 func TestWhatIsAnAttempt(t *testing.T) {
 	agg := summary.New(nil)
 	feed(agg, 10, "0", 1000, 100, dftracer.Int("attempt", 4))
@@ -58,7 +85,7 @@ func TestWhatIsAnAttempt(t *testing.T) {
 	feed(agg, 13, "", 1000, 100)
 	feed(agg, 14, "", 9000, 100)
 	r := agg.Result()
-	for i, want := range []int64{4, 5, 5, 0, 0} {
+	for i, want := range []int64{5, 6, 6, 5, 7} {
 		if p := r.Processes[i]; p.Attempt != want {
 			t.Errorf("pid %d has attempt %d, want %d", p.PID, p.Attempt, want)
 		}
@@ -66,7 +93,7 @@ func TestWhatIsAnAttempt(t *testing.T) {
 	if mean, ranks := r.Mean(); ranks != 4 || mean.Wall != (200+500+100+100)/4 {
 		t.Errorf("%d ranks, %+v", ranks, mean)
 	}
-	if again := agg.Result(); again.Processes[1].Attempt != 5 {
+	if again := agg.Result(); again.Processes[1].Attempt != 6 {
 		t.Errorf("a second result has attempt %d", again.Processes[1].Attempt)
 	}
 }

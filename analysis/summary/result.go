@@ -22,6 +22,9 @@ type Result struct {
 	// UnionError bounds the time by which any of the unions is too long because
 	// memory was bounded; 0 means that they are exact.
 	UnionError int64 `json:"union_error_us"`
+	// TooDeep is how many spans lay in more than 4096 others and were forgotten
+	// for that: what lies in them may count for the self time of two names.
+	TooDeep int64 `json:"too_deep,omitempty"`
 }
 
 // NameStat is the time of one category, or of one name in it.
@@ -57,7 +60,7 @@ type ProcessStat struct {
 	Host     string `json:"host,omitempty"` // for the caller to fill in
 	PID      int64  `json:"pid"`
 	Rank     string `json:"rank,omitempty"`
-	Attempt  int64  `json:"attempt"` // of its rank, from 0
+	Attempt  int64  `json:"attempt"` // of its rank, from 1
 	Label    string `json:"label,omitempty"`
 	Kernels  bool   `json:"compute_is_kernels,omitempty"` // computing is that of a device
 	Events   int64  `json:"events"`
@@ -99,25 +102,19 @@ func (a *Aggregator) Result() *Result {
 			r.Start = p.start
 		}
 		r.End = max(r.End, p.end)
-		var sets unions
-		for i, s := range p.busy[Compute:] {
-			if i == 0 && p.kernels != nil {
-				s = p.kernels
-			}
-			if s != nil {
-				sets[i] = s.sorted()
-				r.UnionError = max(r.UnionError, s.Closed())
-			}
+		acc := p.done
+		if acc == nil {
+			acc = p.account()
 		}
-		r.Processes = append(r.Processes, ProcessStat{HostHash: p.key.host, PID: p.key.pid, Rank: p.rank, Attempt: p.number, beside: p.beside, Label: p.label,
-			Kernels: p.kernels != nil, Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: use(sets, p.start, p.end)})
-		framed := p.framed()
-		for _, e := range p.epochs {
-			if framed && !e.framed {
-				continue // only mentioned, by work ahead of an epoch for one
-			}
-			r.Epochs = append(r.Epochs, EpochStat{HostHash: p.key.host, Epoch: e.number, PID: p.key.pid, Rank: p.rank, Attempt: p.number, beside: p.beside, Events: e.events, Steps: e.steps,
-				Start: e.start, End: e.end, Use: use(sets, e.start, e.end)})
+		r.UnionError = max(r.UnionError, acc.closed)
+		for _, l := range p.lanes {
+			r.TooDeep += l.Deep
+		}
+		r.Processes = append(r.Processes, ProcessStat{HostHash: p.host, PID: p.who.PID, Rank: p.rank(), Attempt: p.number, beside: p.beside, Label: p.label,
+			Kernels: p.kernels != nil, Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: acc.use})
+		for i, e := range acc.epochs {
+			r.Epochs = append(r.Epochs, EpochStat{HostHash: p.host, Epoch: e.number, PID: p.who.PID, Rank: p.rank(), Attempt: p.number, beside: p.beside, Events: e.events, Steps: acc.steps[e.number],
+				Start: e.start, End: e.end, Use: acc.uses[i]})
 		}
 	}
 	slices.SortFunc(r.Processes, func(a, b ProcessStat) int {
@@ -127,6 +124,39 @@ func (a *Aggregator) Result() *Result {
 		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), byRank(a.Rank, b.Rank), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start))
 	})
 	return r
+}
+
+// account is how a process used its time.
+type account struct {
+	use    Use
+	epochs []*epoch // those that were
+	uses   []Use    // of these
+	steps  map[int64]int64
+	closed int64
+}
+
+func (p *process) account() *account {
+	acc := &account{}
+	var sets unions
+	for i, s := range p.busy[Compute:] {
+		if i == 0 && p.kernels != nil {
+			s = p.kernels
+		}
+		if s != nil {
+			sets[i] = s.Sorted()
+			acc.closed = max(acc.closed, s.Closed())
+		}
+	}
+	acc.use = use(sets, p.start, p.end)
+	framed := p.framed()
+	for _, e := range p.epochs {
+		if framed && !e.framed {
+			continue // only mentioned, by work ahead of an epoch for one
+		}
+		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, use(sets, e.start, e.end))
+	}
+	acc.steps = p.countSteps()
+	return acc
 }
 
 func (a *Aggregator) nameStats(r *Result) {

@@ -51,8 +51,8 @@ def trainer(width, layers, batch):
 def hooks():
     """Each watched function that a step meets: its owner, name, and both forms."""
     owners = ((nn.Module, "__call__"), (torch.autograd, "backward"), (torch.optim.Optimizer, "zero_grad"), (torch.optim.SGD, "step"), (_BaseDataLoaderIter, "__next__"))
-    found = [(owner, name, owner.__dict__[name]) for owner, name in owners]
-    return [(owner, name, f, f.__wrapped__) for owner, name, f in found if "trainspan" in f.__code__.co_filename]
+    found = [(owner, name, owner.__dict__[name], getattr(owner, name)) for owner, name in owners]
+    return [(owner, name, put, f.__wrapped__) for owner, name, put, f in found if "trainspan" in f.__code__.co_filename]
 
 
 def block(steps):

@@ -6,11 +6,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
 var benchEvents = flag.Int("events", 200_000, "events of the trace that the benchmarks read")
@@ -73,6 +75,32 @@ func BenchmarkSummary(b *testing.B) {
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	if mb := peakMemory(); mb > 0 {
 		b.ReportMetric(mb, "peak-MB")
+	}
+}
+
+var benchRanks = flag.Int("ranks", 64, "ranks of the job that BenchmarkManyFiles reads, 1,000 steps each")
+
+// BenchmarkManyFiles measures the memory of a job with a file for each rank. For
+// the figures of docs/scale.md:
+//
+//	go test -run '^$' -bench ManyFiles -benchtime 1x ./cmd/trainspan -args -ranks=1024
+func BenchmarkManyFiles(b *testing.B) {
+	dir := b.TempDir()
+	if err := jobgen.WriteLarge(dir, &jobgen.Large{Ranks: *benchRanks, Steps: 1000, Slow: *benchRanks / 2, Extra: 12, Save: 200}); err != nil {
+		b.Fatal(err)
+	}
+	for _, verb := range []string{"summary", "info", "report"} {
+		b.Run(verb, func(b *testing.B) {
+			debug.FreeOSMemory()
+			resetPeak()
+			for b.Loop() {
+				var out, errs bytes.Buffer
+				if status := run(context.Background(), []string{verb, dir}, streams{out: &out, err: &errs}); status != 0 {
+					b.Fatalf("status %d: %s", status, errs.String())
+				}
+			}
+			b.ReportMetric(peakMemory(), "peak-MB")
+		})
 	}
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -82,7 +84,7 @@ func (a *app) compare(ctx context.Context, args []string, o *compareOptions) err
 			return err
 		}
 	case o.markdown:
-		a.printf("%s", res.Markdown())
+		_, _ = io.WriteString(a.stdout, res.Markdown()) // it remembers its error
 	default:
 		a.showComparison(res)
 	}
@@ -116,7 +118,7 @@ func (a *app) showComparison(r *compare.Result) {
 		row("  "+p.Phase, ms(p.Base), ms(p.New), p.Change, mark)
 	}
 	if g := r.Goodput; g != nil {
-		t.add("goodput", fmt.Sprintf("%.1f %%", 100*g[0]), fmt.Sprintf("%.1f %%", 100*g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
+		t.add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
 	t.write(a.stdout, a.paint(a.stdout), a.width())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 type convertOptions struct {
@@ -100,7 +101,7 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 	defer bar.finish()
 	all := make([]converted, 0, len(files))
 	err = a.each(ctx, files, func(path string) error {
-		s, err := a.survey(ctx, path, &o.filter, bar)
+		s, err := a.survey(ctx, path, &o.filter, bar, o.to != "chrome" && o.to != "otlp")
 		if err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 	}
 	for _, c := range all {
 		if c.Output != "-" {
-			a.printf("%s: %s\n", c.Output, plural(c.Events, "event"))
+			a.printf("%s: %s\n", c.Output, human.Plural(c.Events, "event"))
 		}
 	}
 	return nil

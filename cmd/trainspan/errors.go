@@ -11,6 +11,7 @@ import (
 	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // The exit statuses.
@@ -40,16 +41,25 @@ func badData(format string, args ...any) error {
 	return &statusError{status: statusData, err: fmt.Errorf(format, args...)}
 }
 
-// problem tells about a defect that does not keep the command from going on.
+// problem tells about a defect that does not keep the command from going on,
+// once: some files are read twice.
 func (a *app) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if a.told[text] {
+		return
+	}
+	if a.told == nil {
+		a.told = make(map[string]bool)
+	}
+	a.told[text] = true
 	a.problems++
-	a.note(format, args...)
+	a.note("%s", text)
 }
 
 // note tells something that is not about the result itself.
 func (a *app) note(format string, args ...any) {
-	p := a.paint(a.err)
-	_, _ = fmt.Fprintf(a.err, "%s %s\n", p.warn("trainspan:"), oneLine(fmt.Sprintf(format, args...))) // best effort
+	p := a.paint(a.stderr)
+	_, _ = visible.Fprintf(a.stderr, "%s %s\n", p.warn("trainspan:"), fmt.Sprintf(format, args...)) // best effort
 }
 
 // explain turns an error into a line that names the file and says what to do.
@@ -94,10 +104,5 @@ func explain(err error) string {
 	if errors.Is(err, jobs.ErrNoTelemetry) {
 		text += "; see " + see.NoTraining
 	}
-	return text
-}
-
-// oneLine keeps an error on one line, whatever is in it.
-func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.ReplaceAll(text, "\n", "; ") // joined errors have a line each
 }

@@ -3,15 +3,19 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 type eventsOptions struct {
@@ -30,7 +34,10 @@ func newEvents(a *app) *cobra.Command {
 own, in the order of the file: when it began, how long it took, the rank, category
 and name, and its arguments. --json prints a JSON object per line, --csv a table
 with a first line of names; their times are microseconds, since 1970 where they
-are moments. Memory does not grow with the size of the traces.`,
+are moments. Memory does not grow with the size of the traces.
+
+Events more than 30 days from the other times of their file are set aside; --from
+and --to show them.`,
 		Example: `  trainspan events trace.pfw.gz --category 'checkpoint*' --rank 0
   trainspan events trace.pfw.gz --from +10m --to +10m5s
   trainspan events out/ --name forward --json | jq .dur_us
@@ -54,13 +61,14 @@ var errEnough = errors.New("enough")
 
 // eventPrinter prints events in one of the forms.
 type eventPrinter struct {
-	w     *bufio.Writer
-	csv   *csv.Writer
-	o     *eventsOptions
-	ranks *rankTracker
-	buf   []byte
-	row   []string
-	n     int64
+	w    *bufio.Writer
+	csv  *csvWriter
+	o    *eventsOptions
+	who  *runs.FileTracker
+	buf  []byte
+	line []byte
+	row  []string
+	n    int64
 }
 
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
@@ -80,23 +88,37 @@ func (a *app) events(ctx context.Context, args []string, o *eventsOptions) error
 		return err
 	}
 	p := &eventPrinter{w: bufio.NewWriterSize(a.stdout, 64<<10), o: o}
-	if o.csv {
-		p.csv = csv.NewWriter(p.w)
-		_ = p.csv.Write(eventColumns) // the writer keeps its error
+	switch {
+	case o.json:
+		p.w.Reset(visible.JSON(a.stdout))
+	case o.csv:
+		p.csv = newCSV(p.w)
+		_ = p.csv.row(slices.Clone(eventColumns)) // the writer keeps its error
 	}
+	var times timeJudge
+	times.reading()
 	bar := a.startProgress("events", files)
 	err = a.each(ctx, files, func(path string) error {
 		if o.limit > 0 && p.n >= o.limit {
 			return nil
 		}
-		p.ranks = newRankTracker(o.filter.files[path])
-		_, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error { return p.take(path, ev) })
+		p.who = o.filter.who.File(path)
+		times.look(ctx, path, &o.filter)
+		take, end := times.file(path, func(ev *dftracer.Event) error { return p.take(path, ev) })
+		_, err := a.read(ctx, path, &o.filter, bar, take)
 		if errors.Is(err, errEnough) {
 			return nil
 		}
+		end()
 		return err
 	})
 	bar.finish()
+	if err == nil {
+		a.tellTimes(&times)
+		for _, path := range slices.Sorted(maps.Keys(times.medians)) {
+			a.note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
+		}
+	}
 	if p.csv != nil {
 		p.csv.Flush()
 	}
@@ -107,17 +129,17 @@ func (a *app) events(ctx context.Context, args []string, o *eventsOptions) error
 }
 
 func (p *eventPrinter) take(path string, ev *dftracer.Event) error {
-	p.ranks.note(ev)
+	who := p.who.Of(ev)
 	if (ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer) && !p.o.metadata {
 		return nil
 	}
 	switch {
 	case p.o.json:
-		p.json(path, ev)
+		p.json(path, rankText(who), ev)
 	case p.o.csv:
-		p.record(path, ev)
+		p.record(path, rankText(who), ev)
 	default:
-		p.text(ev)
+		p.text(rankText(who), ev)
 	}
 	if p.n++; p.n == p.o.limit {
 		return errEnough
@@ -126,26 +148,27 @@ func (p *eventPrinter) take(path string, ev *dftracer.Event) error {
 }
 
 // text prints an event for people.
-func (p *eventPrinter) text(ev *dftracer.Event) {
+func (p *eventPrinter) text(rank string, ev *dftracer.Event) {
 	b := time.UnixMicro(ev.TS).UTC().AppendFormat(p.buf[:0], "2006-01-02 15:04:05.000000")
 	if ev.Phase == dftracer.PhaseMetadata {
 		b = append(b[:0], "                          "...)
 	}
-	b = fmt.Appendf(b, "  %10s", micros(float64(ev.Dur)))
-	if rank := p.ranks.of(ev); rank != "" {
+	b = fmt.Appendf(b, "  %10s", human.Micros(float64(ev.Dur)))
+	if rank != "" {
 		b = fmt.Appendf(b, "  rank %-3s", rank)
 	} else {
 		b = fmt.Appendf(b, "  pid %d", ev.PID)
 	}
-	b = fmt.Appendf(b, "  %s/%s", printable(ev.Cat), printable(ev.Name))
+	b = fmt.Appendf(b, "  %s/%s", ev.Cat, ev.Name)
 	for i := range ev.Args {
-		b = fmt.Appendf(b, " %s=%s", printable(ev.Args[i].Key), printable(ev.Args[i].Text()))
+		b = fmt.Appendf(b, " %s=%s", ev.Args[i].Key, ev.Args[i].Text())
 	}
-	p.buf = append(b, '\n')
-	_, _ = p.w.Write(p.buf) // Flush returns its error
+	p.buf = b
+	p.line = append(visible.Append(p.line[:0], b), '\n')
+	_, _ = p.w.Write(p.line) // Flush returns its error
 }
 
-func (p *eventPrinter) json(path string, ev *dftracer.Event) {
+func (p *eventPrinter) json(path, rank string, ev *dftracer.Event) {
 	b := append(p.buf[:0], `{"file":`...)
 	b = appendText(b, path)
 	b = append(b, `,"ts_us":`...)
@@ -154,7 +177,7 @@ func (p *eventPrinter) json(path string, ev *dftracer.Event) {
 	b = strconv.AppendInt(b, ev.Dur, 10)
 	b = append(b, `,"ph":`...)
 	b = appendText(b, ev.Phase.String())
-	if rank := p.ranks.of(ev); rank != "" {
+	if rank != "" {
 		b = append(b, `,"rank":`...)
 		b = appendText(b, rank)
 	}
@@ -192,10 +215,10 @@ func appendArgs(dst []byte, args []dftracer.Arg) []byte {
 	return append(dst, '}')
 }
 
-func (p *eventPrinter) record(path string, ev *dftracer.Event) {
+func (p *eventPrinter) record(path, rank string, ev *dftracer.Event) {
 	number := func(key string) string {
-		if arg, ok := ev.Arg(key); ok {
-			return arg.Text()
+		if n := numberOf(ev, key); n != nil {
+			return strconv.FormatInt(*n, 10)
 		}
 		return ""
 	}
@@ -204,34 +227,8 @@ func (p *eventPrinter) record(path string, ev *dftracer.Event) {
 		parent = strconv.FormatInt(ev.Parent, 10)
 	}
 	p.buf = appendArgs(p.buf[:0], ev.Args)
-	p.row = append(p.row[:0], path, strconv.FormatInt(ev.TS, 10), strconv.FormatInt(ev.Dur, 10), ev.Phase.String(), p.ranks.of(ev),
+	p.row = append(p.row[:0], path, strconv.FormatInt(ev.TS, 10), strconv.FormatInt(ev.Dur, 10), ev.Phase.String(), rank,
 		strconv.FormatInt(ev.PID, 10), strconv.FormatInt(ev.TID, 10), ev.Cat, ev.Name, number("epoch"), number("step"),
 		strconv.FormatUint(ev.ID, 10), parent, string(p.buf))
-	_ = p.csv.Write(p.row) // the writer keeps its error
+	_ = p.csv.row(p.row) // the writer keeps its error
 }
-
-// rankTracker knows the ranks of the processes of one file, as far as it was read.
-type rankTracker struct{ fileMetadata }
-
-// newRankTracker begins with what a first look at the file found, if there was one.
-func newRankTracker(metadata *fileMetadata) *rankTracker {
-	t := &rankTracker{fileMetadata{ranks: make(map[procKey]string)}}
-	if metadata != nil {
-		t.fileMetadata = *metadata
-	}
-	return t
-}
-
-func (t *rankTracker) note(ev *dftracer.Event) {
-	if t.host == "" {
-		t.host = ev.HostHash
-	}
-	if ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameProcess {
-		if key, value := ev.Meta(); key == "rank" {
-			t.ranks[t.key(ev)] = value
-		}
-	}
-}
-
-// of returns the rank of an event's process, "" when it is not known.
-func (t *rankTracker) of(ev *dftracer.Event) string { return t.ranks[t.key(ev)] }

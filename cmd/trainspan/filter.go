@@ -15,6 +15,7 @@ import (
 
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 // filter is what a command is asked about. The zero filter is everything.
@@ -28,7 +29,7 @@ type filter struct {
 	names          []*regexp.Regexp
 	epochs, steps  []numbers
 	window         window
-	files          map[string]*fileMetadata // what a first look at the files found
+	who            *runs.Tracker
 	relFrom, relTo time.Duration
 	hasFrom, hasTo bool // relative to the start
 	narrow         bool
@@ -37,24 +38,19 @@ type filter struct {
 // numbers is a range of whole numbers, both ends included.
 type numbers struct{ from, to int64 }
 
-// fileMetadata is what some filters must know of a file beforehand.
-type fileMetadata struct {
-	start int64 // of the first span; 0 without one
-	host  string
-	ranks map[procKey]string
-
-	first  *procKey // the process that wrote the file
-	ranked bool     // a record says a rank
+func (q *filter) flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&q.category, "category", nil, `only these categories; "*" stands for anything`)
+	f.StringSliceVar(&q.name, "name", nil, `only spans of these names; "*" stands for anything`)
+	q.numberFlags(f)
 }
 
-func (q *filter) flags(f *pflag.FlagSet) {
+// numberFlags are those that need not know how spans are called.
+func (q *filter) numberFlags(f *pflag.FlagSet) {
 	q.until = "to"
 	if f.Lookup(q.until) != nil { // where that is the format to convert to
 		q.until = "until"
 	}
 	f.StringSliceVar(&q.rank, "rank", nil, "only these ranks: 0,3 or 0-7")
-	f.StringSliceVar(&q.category, "category", nil, `only these categories; "*" stands for anything`)
-	f.StringSliceVar(&q.name, "name", nil, `only spans of these names; "*" stands for anything`)
 	f.StringSliceVar(&q.epoch, "epoch", nil, "only spans of these epochs: 0,3 or 2-5")
 	f.StringSliceVar(&q.step, "step", nil, "only spans of these steps: 0,3 or 100-200")
 	f.StringVar(&q.from, "from", "", "leave out spans that start before this time: a time (UTC), or +10m after the start")
@@ -78,32 +74,28 @@ func (q *filter) prepare(ctx context.Context, files []string) (err error) {
 		return err
 	}
 	q.narrow = len(ranks)+len(q.epochs)+len(q.steps)+len(q.categories)+len(q.names) > 0
-	q.files = make(map[string]*fileMetadata)
+	q.who = runs.NewTracker(files...)
 	if len(ranks) == 0 && !q.hasFrom && !q.hasTo {
 		return nil
 	}
 	var start int64
-	for _, path := range files {
-		metadata := look(ctx, path, len(ranks) > 0)
-		q.files[path] = metadata
-		if metadata.start > 0 && (start == 0 || metadata.start < start) {
-			start = metadata.start
+	for _, path := range q.who.ByStart(files) {
+		if first := q.look(ctx, path, len(ranks) > 0); first > 0 && (start == 0 || first < start) {
+			start = first
 		}
 	}
 	if len(ranks) > 0 {
 		q.ranks = make(map[string]bool)
-		for _, metadata := range q.files {
-			for _, rank := range metadata.ranks {
-				if n, err := strconv.ParseInt(rank, 10, 64); err == nil && within(ranks, n) {
-					q.ranks[rank] = true
-				}
+		for _, p := range q.who.Processes() {
+			if p.RankKnown && within(ranks, int64(p.Rank)) {
+				q.ranks[rankText(p)] = true
 			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if len(q.ranks) == 0 {
-			return usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), plural(len(files), "file"))
+			return usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), human.Plural(len(files), "file"))
 		}
 	}
 	if q.hasFrom {
@@ -175,66 +167,47 @@ func (q *filter) hasNumber(list []numbers, key string, ev *dftracer.Event) bool 
 	if len(list) == 0 {
 		return true
 	}
-	arg, ok := ev.Arg(key)
-	return ok && within(list, arg.Int64())
+	n := numberOf(ev, key)
+	return n != nil && within(list, *n)
 }
 
 func (q *filter) hasRank(path string, ev *dftracer.Event) bool {
 	if q.ranks == nil {
 		return true
 	}
-	metadata := q.files[path]
-	return q.ranks[metadata.ranks[metadata.key(ev)]]
+	return q.ranks[rankText(q.who.File(path).Of(ev))]
 }
 
-func (f *fileMetadata) key(ev *dftracer.Event) procKey {
-	if ev.HostHash == "" {
-		return procKey{f.host, ev.PID}
-	}
-	return procKey{ev.HostHash, ev.PID}
-}
-
-// look reads a file for what filters must know beforehand. What is wrong with
-// it is told when it is read for good.
-func look(ctx context.Context, path string, ranks bool) *fileMetadata {
-	metadata := &fileMetadata{ranks: make(map[procKey]string)}
+// look reads a file for what filters must know beforehand, and returns when its first
+// span began, 0 without one. What is wrong with it is told when it is read for good.
+func (q *filter) look(ctx context.Context, path string, ranks bool) (start int64) {
 	if stat, err := os.Stat(path); err == nil && !ranks {
 		if info := readIndex(path, stat); info != nil {
-			metadata.start = info.Start
-			return metadata
+			return info.Start
 		}
 	}
-	var mu sync.Mutex
-	note := func(ev *dftracer.Event) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if metadata.host == "" {
-			metadata.host = ev.HostHash
-		}
-		if metadata.first == nil || ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart {
-			key := metadata.key(ev)
-			metadata.first = &key
-		}
-		switch {
-		case ev.Phase == dftracer.PhaseMetadata:
-			if key, value := ev.Meta(); ev.Name == dftracer.NameProcess && key == "rank" {
-				metadata.ranks[metadata.key(ev)], metadata.ranked = value, true
+	who := q.who.File(path)
+	for judge := judgeBy(0, false); ; judge = judgeBy(judge.Median(), true) {
+		start = 0
+		var mu sync.Mutex
+		note := func(ev *dftracer.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			who.Of(ev)
+			if ev.Phase != dftracer.PhaseMetadata && ev.Cat != dftracer.CatDFTracer && canBe(judge, ev) && (start == 0 || ev.TS < start) {
+				start = ev.TS
 			}
-		case ev.Cat != dftracer.CatDFTracer && (metadata.start == 0 || ev.TS < metadata.start):
-			metadata.start = ev.TS
+			return nil
 		}
-		return nil
+		if isRecords(path) {
+			_, _ = readRecords(ctx, path, note)
+		} else {
+			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, note)
+		}
+		if judge.Right() {
+			return start
+		}
 	}
-	if isRecords(path) {
-		_, _ = readRecords(ctx, path, note)
-	} else {
-		_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, note)
-	}
-	// The same as withRank: the first process is the one that wrote the file.
-	if rank := runs.RankOf(path); rank >= 0 && !metadata.ranked && metadata.first != nil {
-		metadata.ranks[*metadata.first] = strconv.Itoa(rank)
-	}
-	return metadata
 }
 
 // parseNumbers reads lists such as 3 and 5-7.

@@ -7,36 +7,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-func TestUnits(t *testing.T) {
-	for us, text := range map[float64]string{0: "0 µs", 7: "7 µs", 7.25: "7.2 µs", 999: "999 µs", 1000: "1.00 ms", 12345: "12.3 ms",
-		999_400: "999 ms", 999_600: "1.00 s", 59_990_000: "60.0 s", 599e6: "599 s", 600e6: "10 min 00 s", 3_725e6: "1 h 02 min", 900_000e6: "10 d 10 h", 9.2e18: "106,481,481 d 11 h", -5: "-5 µs"} {
-		if got := micros(us); got != text {
-			t.Errorf("micros(%v) = %q, want %q", us, got, text)
-		}
-	}
-	for n, text := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234"} {
-		if got := count(n); got != text {
-			t.Errorf("count(%d) = %q, want %q", n, got, text)
-		}
-	}
-	for n, text := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 1 << 20: "1.00 MiB", 150 << 20: "150 MiB", 3 << 30: "3.00 GiB"} {
-		if got := size(n); got != text {
-			t.Errorf("size(%d) = %q, want %q", n, got, text)
-		}
-	}
-	if got := plural(2, "process") + plural(1, "event") + plural(3, "entry"); got != "2 processes1 event3 entries" {
-		t.Error(got)
-	}
-}
+	"github.com/trainspan/trainspan/internal/visible"
+)
 
 func TestColourNeedsATerminalAndLeave(t *testing.T) {
 	a := &app{}
-	if a.paint(&bytes.Buffer{}).on {
+	if a.paint(visible.NewWriter(&bytes.Buffer{})).on {
 		t.Error("a buffer is no terminal")
 	}
-	if got := (painter{on: true}).bad("x"); got != "\x1b[31mx\x1b[0m" {
+	if got := (painter{on: true}).bad("x\x1b[0m"); got != "\x1b[31mx·[0m\x1b[0m" {
 		t.Errorf("%q", got)
 	}
 	if got := (painter{}).bad("x"); got != "x" {
@@ -47,17 +27,17 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 		t.Skip("no pseudo terminal:", err)
 	}
 	defer tty.Close() //nolint:errcheck // nothing was written
-	if !a.paint(tty).on || !a.paint(&stickyWriter{w: tty}).on {
+	if !a.paint(visible.NewWriter(tty)).on {
 		t.Error("a terminal gets no colour")
 	}
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
-		a.lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
-		if a.paint(tty).on {
+		a.streams.lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
+		if a.paint(visible.NewWriter(tty)).on {
 			t.Errorf("%v is not honoured", env)
 		}
 	}
 	a.noBar = true
-	a.err = tty
+	a.streams.err = tty
 	if a.startProgress("x", nil) != nil || a.startSpinner("x") != nil {
 		t.Error("--no-progress is not honoured")
 	}
@@ -107,7 +87,7 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 		{&os.PathError{Op: "read", Path: "x", Err: syscall.EISDIR}, "x: is a directory; name a file in it"},
 		{errors.New("dftracer: odd\nthing"), "odd; thing"},
 	} {
-		if got := oneLine(explain(tc.err)); got != tc.want {
+		if got := explain(tc.err); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}

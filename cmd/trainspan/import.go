@@ -11,9 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -54,7 +56,7 @@ func (o *importOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.level, "span-level", "annotation", "how deep OTLP spans go: step, phase, annotation, op or kernel")
 	f.IntVar(&o.budget, "span-budget", 10000, "most OTLP spans; -1 for no limit")
 	f.StringVar(&o.job, "job", "", "name of the job, an attribute of OTLP spans")
-	o.otlp.add(f, "otlp-")
+	o.otlp.add(f, "otlp-", "nothing is sent without it")
 	words(cmd, "dialect", dialectWords...)
 	words(cmd, "span-level", "step", "phase", "annotation", "op", "kernel")
 	words(cmd, "otlp-protocol", "http/protobuf", "grpc")
@@ -77,7 +79,8 @@ The rings that Python processes left behind (.ring, with .names beside) become a
 and, where the program uses one-logger's callbacks, JSON lines for each process, in the
 folder that -o names or in that of the rings. The rings stay as they are.
 
-OTLP spans are sent when --otlp-endpoint or OTEL_EXPORTER_OTLP_ENDPOINT is set.
+OTLP spans are sent where --otlp-endpoint says, and only then; headers, protocol and
+certificates are those of the OTEL_EXPORTER_OTLP_ variables.
 The status is 1 when a file was refused or damaged; the others are imported.`,
 		Example: `  trainspan import profiler/ -o run.pfw.gz
   trainspan import rank*.pt.trace.json.gz -o run.pfw.gz --quiet
@@ -128,7 +131,7 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	if o.rank >= 0 {
 		opts.Rank = &o.rank
 	}
-	exp, err := o.otlp.exporter(ctx, lookup)
+	exp, err := o.otlp.asked(ctx, lookup)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,7 +161,7 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 			return err
 		}
 	}
-	opts, shutdown, err := o.settings(ctx, a.lookup)
+	opts, shutdown, err := o.settings(ctx, a.streams.lookup)
 	if err != nil {
 		return err
 	}
@@ -264,8 +267,8 @@ func importPaths(args []string) ([]string, error) {
 		out = append(out, found...)
 	}
 	for _, path := range out {
-		if isTrace(path) {
-			return nil, usage("%s: its name says that it is a trace already; use trainspan merge or convert", path)
+		if infile.NamedTrace(path) || !infile.NamedProfile(path) && infile.Is(path, infile.Trace) {
+			return nil, usage("%s: is a trace already; use trainspan merge or convert", path)
 		}
 	}
 	slices.Sort(out)
@@ -282,7 +285,7 @@ func (a *app) judgeImport(r *pytorch.Report) {
 	}
 	for _, f := range r.Files {
 		if f.Skipped > 0 {
-			a.problem("%s: %s of damaged text skipped; see "+see.Profile, f.Name, size(f.SkippedBytes))
+			a.problem("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
 		}
 		if f.Truncated {
 			a.problem("%s: cut off at byte %d; the events before are imported; see "+see.Profile, f.Name, f.TruncatedAt)

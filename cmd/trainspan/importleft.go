@@ -1,22 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"strconv"
 	"strings"
-	"syscall"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -26,8 +24,15 @@ import (
 func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) (bool, error) {
 	done := false
 	var errs []error
+	here := identity.HostName()
 	for _, left := range rundir.FindLeft(paths...) {
-		if r := left.Run; r.State == rundir.Running && (processLives(r.PID) || processLives(r.TelemetryPID)) {
+		if host := left.Run.Host; host != "" && host != here {
+			a.problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the folder of its rings: %s; see "+see.InUse,
+				left.Dir, host, strings.Join(left.Folders, ", "))
+			done = true
+			continue
+		}
+		if r := left.Run; r.State == rundir.Running && (proc.Alive(r.PID, 0) || proc.Alive(r.TelemetryPID, 0)) {
 			a.problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, left.Dir)
 			done = true
 			continue
@@ -63,21 +68,24 @@ func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, 
 	if err != nil {
 		return err
 	}
-	if o.output == "-" || isTrace(o.output) {
+	if o.output == "-" || infile.NamedTrace(o.output) {
 		return usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
 	}
 	r := left.Run
-	st, err := python.Import(ctx, rings, python.Options{
+	opts := python.Options{
 		Out: cmp.Or(o.output, left.Dir), Job: cmp.Or(o.job, r.Job), Attempt: r.Attempt,
-		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.err, nil)),
-	})
+		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.stderr, nil)),
+	}
+	if err := o.send(&opts, a.streams.lookup); err != nil {
+		return err
+	}
+	st, err := python.Import(ctx, rings, opts)
 	a.judgeRings(&st)
 	if err != nil {
 		return importError(err)
 	}
 	for _, path := range rings {
-		_ = os.Remove(path) // else it is imported once more, which is said by its name
-		_ = os.Remove(strings.TrimSuffix(path, ring.Ext) + ".names")
+		_ = ring.Remove(path) // else it is imported once more, which is said by its name
 	}
 	removeFolders(left)
 	return a.showRings(&st, o)
@@ -85,26 +93,12 @@ func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, 
 
 // removeFolders deletes the folders of a start that hold no ring any more.
 func removeFolders(left *rundir.Left) {
-	if processLives(left.Run.CommandPID) {
+	if proc.Alive(left.Run.CommandPID, 0) {
 		return // what it starts later records there
 	}
 	for _, folder := range left.Folders {
 		if more, err := python.Rings(folder); err == nil && len(more) == 0 {
-			_ = os.RemoveAll(session.Folder(folder)) // else it is empty, and harmless
+			_ = session.RemoveFolder(folder) // else it is harmless, or none of ours
 		}
 	}
-}
-
-// processLives reports whether there is a process of that number on this machine
-// that has not ended. One that cannot be asked for does.
-func processLives(pid int) bool {
-	if pid <= 0 {
-		return false
-	}
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH)
-	}
-	_, state, _ := strings.Cut(string(text[max(bytes.LastIndexByte(text, ')'), 0):]), " ")
-	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -23,15 +27,18 @@ func (a *app) importRings(ctx context.Context, paths []string, o *importOptions)
 	if err := onlyRings(paths); err != nil {
 		return true, err
 	}
-	if o.output == "-" || isTrace(o.output) {
+	if o.output == "-" || infile.NamedTrace(o.output) {
 		return true, usage("-o %s: each Python process gets a trace of its own; name a folder", o.output)
 	}
 	d, err := parseDialect(o.dialect)
 	if err != nil {
 		return true, err
 	}
-	opts := python.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.err, nil))}
+	opts := python.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.stderr, nil))}
 	opts.Trace = &dftracer.Options{Dialect: d}
+	if err := o.send(&opts, a.streams.lookup); err != nil {
+		return true, err
+	}
 	bar := a.startSpinner("import")
 	st, err := python.Import(ctx, rings, opts)
 	bar.finish()
@@ -43,6 +50,27 @@ func (a *app) importRings(ctx context.Context, paths []string, o *importOptions)
 		err = importError(err)
 	}
 	return true, err
+}
+
+// send makes an import of rings send their spans where a flag says: as the
+// configuration has it for a job, without metrics, which are those of now.
+func (o *importOptions) send(opts *python.Options, lookup func(string) (string, bool)) error {
+	if o.otlp.endpoint == "" {
+		return o.otlp.unasked()
+	}
+	settings, err := o.otlp.settings(lookup)
+	if err != nil {
+		return err
+	}
+	settings.Enabled, settings.Metrics = config.Value(true), config.Value(false)
+	opts.OTLP = func(c *otlp.Config) { *c = *settings }
+	opts.Config = func(code config.Config) (config.Config, error) {
+		code.Outputs.OTLP = settings.OTLP
+		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true, LookupEnv: lookup})
+		cfg.Outputs.Prometheus, cfg.OTel.SDKDisabled = config.Prometheus{}, config.Value(false)
+		return cfg, err
+	}
+	return nil
 }
 
 // onlyRings refuses profiler files beside rings: they become one trace.
@@ -58,11 +86,14 @@ func onlyRings(paths []string) error {
 }
 
 func (a *app) judgeRings(st *python.Stats) {
+	if d := st.Delivery; d.Lost > 0 {
+		a.problem("%s of %d not delivered: %s; see "+see.Delivery, human.Plural(d.Lost, "span"), d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
+	}
 	if st.Lost > 0 {
-		a.problem("%s lost before they were read; see "+see.Python, plural(st.Lost, "record"))
+		a.problem("%s lost before they were read; see "+see.Python, human.Plural(st.Lost, "record"))
 	}
 	if st.Bad > 0 {
-		a.problem("%s left out that cannot be true; see "+see.Damaged, plural(st.Bad, "record"))
+		a.problem("%s left out that cannot be true; see "+see.Damaged, human.Plural(st.Bad, "record"))
 	}
 }
 
@@ -70,20 +101,18 @@ func (a *app) judgeRings(st *python.Stats) {
 func (a *app) showRings(st *python.Stats, o *importOptions) error {
 	switch {
 	case o.json:
-		e := json.NewEncoder(a.stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(st)
+		return printJSON(a.stdout, st)
 	case o.quiet:
 		return nil
 	}
 	open := ""
 	if st.Open > 0 {
-		open = ", " + plural(st.Open, "span") + " had not ended"
+		open = ", " + human.Plural(st.Open, "span") + " had not ended"
 	}
 	if st.Again > 0 {
-		open += ", " + plural(st.Again, "span") + " had been written before and were left out"
+		open += ", " + human.Plural(st.Again, "span") + " had been written before and were left out"
 	}
-	a.printf("%s of %s%s\n", plural(st.Spans, "span"), plural(int64(st.Processes), "process"), open)
+	a.printf("%s of %s%s\n", human.Plural(st.Spans, "span"), human.Plural(int64(st.Processes), "process"), open)
 	for _, f := range st.Files {
 		a.printf("%s\n", f)
 	}

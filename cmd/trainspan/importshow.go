@@ -1,30 +1,28 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // showImport prints the report, beside a trace on standard output on standard
 // error: one table, or with --verbose everything that is known of each file.
 func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool) error {
-	to := io.Writer(a.stdout)
+	to := a.stdout
 	if o.output == "-" {
-		to = a.err
+		to = a.stderr
 	}
 	switch {
 	case o.json:
-		e := json.NewEncoder(to)
-		e.SetIndent("", "  ")
-		return e.Encode(struct {
+		return printJSON(to, struct {
 			Output string `json:"output,omitempty"`
 			*pytorch.Report
 		}{o.output, report})
@@ -44,13 +42,13 @@ func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool)
 				n += k
 			}
 		}
-		a.printf("%s written to %s\n", plural(n, "event"), o.output)
+		a.printf("%s written to %s\n", human.Plural(n, "event"), o.output)
 	}
 	return nil
 }
 
 // importTable writes one row for each file, then how the ranks lie on one axis.
-func (a *app) importTable(to io.Writer, r *pytorch.Report) {
+func (a *app) importTable(to *visible.Writer, r *pytorch.Report) {
 	p := a.paint(to)
 	t := table{
 		heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock moved", "remarks"},
@@ -65,28 +63,28 @@ func (a *app) importTable(to io.Writer, r *pytorch.Report) {
 		}
 		n := len(f.Warnings) + len(f.Unknown)
 		remarks += n
-		t.add(printable(entryName(f.Name)), known(f.Rank), known(f.Steps), count(f.Events), span(f.End.Sub(f.Start)), span(f.SelfCPU),
+		t.add(entryName(f.Name), known(f.Rank), known(f.Steps), human.Count(f.Events), span(f.End.Sub(f.Start)), span(f.SelfCPU),
 			span(f.Device), span(comm), span(exposed), span(idle), moved(f.ClockOffset), remarksOf(n))
 	}
 	t.write(to, p, a.width())
 	for _, l := range r.Logs {
-		_, _ = fmt.Fprintf(to, "%s: a compile log, %s of %s\n", l.Name, plural(l.Compilations, "compilation"), plural(l.Operators, "operator"))
+		_, _ = visible.Fprintf(to, "%s: a compile log, %s of %s\n", l.Name, human.Plural(l.Compilations, "compilation"), human.Plural(l.Operators, "operator"))
 	}
 	for _, g := range r.Ranks {
 		a.rankLines(to, g)
 	}
 	if s := r.Spans; s != nil {
-		_, _ = fmt.Fprintf(to, "%s sent, down to level %s\n", plural(s.Exported, "span"), s.Used)
+		_, _ = visible.Fprintf(to, "%s sent, down to level %s\n", human.Plural(s.Exported, "span"), s.Used)
 	}
 	if remarks > 0 {
-		_, _ = fmt.Fprintf(to, "%s about what is damaged, or cannot be known: -v prints them; see "+see.Profile+"\n", plural(remarks, "remark"))
+		_, _ = visible.Fprintf(to, "%s about what is damaged, or cannot be known: -v prints them; see "+see.Profile+"\n", human.Plural(remarks, "remark"))
 	}
 }
 
 // rankLines says how sure the common axis is.
-func (a *app) rankLines(to io.Writer, g *pytorch.RankReport) {
+func (a *app) rankLines(to *visible.Writer, g *pytorch.RankReport) {
 	if g.Note != "" {
-		_, _ = fmt.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
+		_, _ = visible.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
 		return
 	}
 	by := map[pytorch.Confidence]int{}
@@ -100,11 +98,11 @@ func (a *app) rankLines(to io.Writer, g *pytorch.RankReport) {
 	for _, c := range order {
 		parts = append(parts, fmt.Sprintf("%d %s", by[c], c))
 	}
-	_, _ = fmt.Fprintf(to, "%s on one axis by %s in common (%s); their ends differ by %s at most\n",
-		plural(len(g.Ranks), "rank"), plural(g.Matched, "collective"), strings.Join(parts, ", "), span(g.EndSpread))
+	_, _ = visible.Fprintf(to, "%s on one axis by %s in common (%s); their ends differ by %s at most\n",
+		human.Plural(len(g.Ranks), "rank"), human.Plural(g.Matched, "collective"), strings.Join(parts, ", "), span(g.EndSpread))
 	for i, reason := range g.Reasons {
 		if reason != "" && i < len(g.Ranks) {
-			_, _ = fmt.Fprintf(to, "  rank %d: %s\n", g.Ranks[i], reason)
+			_, _ = visible.Fprintf(to, "  rank %d: %s\n", g.Ranks[i], reason)
 		}
 	}
 }
@@ -121,26 +119,26 @@ func known(n int64) string {
 	if n < 0 {
 		return "-"
 	}
-	return count(n)
+	return human.Count(n)
 }
 
 func remarksOf(n int) string {
 	if n == 0 {
 		return "-"
 	}
-	return count(n)
+	return human.Count(n)
 }
 
 func span(d time.Duration) string {
 	if d <= 0 {
 		return "-"
 	}
-	return micros(float64(d) / 1e3)
+	return human.Duration(int64(d))
 }
 
 func moved(d time.Duration) string {
 	if d == 0 {
 		return "-"
 	}
-	return micros(float64(d) / 1e3)
+	return human.Duration(int64(d))
 }

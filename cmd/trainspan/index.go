@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -64,7 +65,7 @@ func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
 		return a.printJSON(all)
 	}
 	for _, w := range all {
-		a.printf("%s: %s, %s\n", w.Index, plural(w.Members, "member"), plural(w.Events, "event"))
+		a.printf("%s: %s, %s\n", w.Index, human.Plural(w.Members, "member"), human.Plural(w.Events, "event"))
 	}
 	return nil
 }

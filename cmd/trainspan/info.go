@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -22,7 +24,8 @@ func newInfo(a *app) *cobra.Command {
 their ranks, how many events each category has, and what a complete trace would
 have besides. It uses the index beside a trace when there is a fresh one and the
 whole trace is asked about. Events are spans; the start and end records count as
-metadata. JSON lines of native telemetry are read too.
+metadata. Events more than 30 days from the others are counted, but are no part of
+the time span. JSON lines of native telemetry are read too.
 
 The status is 1 when a trace is damaged or holds lines that are no records.`,
 		Example: `  trainspan info trace.pfw.gz
@@ -63,14 +66,20 @@ func (a *app) info(ctx context.Context, args []string, q *filter, asJSON, useInd
 	if err != nil {
 		return err
 	}
+	var relative []string
 	for _, info := range infos {
 		if info.BadLines > 0 {
-			a.problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, info.Path, plural(info.BadLines, "line"))
+			a.problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, info.Path, human.Plural(info.BadLines, "line"))
 		}
 		if info.Damaged != "" {
 			a.problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+see.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
+		a.tellAside(info.Path, info.Aside)
+		if info.Events > info.Aside && info.End < nearZero {
+			relative = append(relative, info.Path)
+		}
 	}
+	a.tellRelative(relative)
 	if asJSON {
 		return a.printJSON(infos)
 	}
@@ -89,23 +98,23 @@ func (a *app) showInfo(f *fileInfo) {
 		a.printf("  %s%s\n", p.dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
 	}
 	a.printf("%s\n", p.head(f.Path))
-	stored := "plain text, " + size(f.FileSize)
+	stored := "plain text, " + human.Bytes(f.FileSize)
 	if f.Compression == "gzip" {
-		stored = fmt.Sprintf("gzip, %s, %s of %s text", plural(len(f.Members), "member"), size(f.FileSize), size(f.Text))
+		stored = fmt.Sprintf("gzip, %s, %s of %s text", human.Plural(len(f.Members), "member"), human.Bytes(f.FileSize), human.Bytes(f.Text))
 	}
 	if f.Part {
 		stored = "a part of it, as asked for"
 	}
 	line("format", "%s, %s", f.Dialect, stored)
 	if f.Events > 0 {
-		line("time", "%s, from %s", micros(float64(f.End-f.Start)), moment(f.Start))
+		line("time", "%s, from %s", human.Micros(float64(f.End-f.Start)), moment(f.Start))
 	}
-	line("records", "%s, %s, %s", plural(f.Events, "event"), plural(f.Counters, "sample"), plural(f.Metadata, "metadata record"))
+	line("records", "%s, %s, %s", human.Plural(f.Events, "event"), human.Plural(f.Counters, "sample"), human.Plural(f.Metadata, "metadata record"))
 	if f.Program != "" {
-		line("program", "%s", printable(f.Program))
+		line("program", "%s", f.Program)
 	}
 	if f.Command != "" {
-		line("command", "%s", shorten(printable(strings.ReplaceAll(f.Command, ";", " ")), 160))
+		line("command", "%s", shorten(strings.ReplaceAll(f.Command, ";", " "), 160))
 	}
 	for i, x := range f.Processes {
 		what := "processes"
@@ -113,7 +122,7 @@ func (a *app) showInfo(f *fileInfo) {
 			what = ""
 		}
 		if i == maxRows {
-			line(what, "and %s more", count(len(f.Processes)-i))
+			line(what, "and %s more", human.Count(len(f.Processes)-i))
 			break
 		}
 		rank := "rank " + x.Rank
@@ -122,9 +131,9 @@ func (a *app) showInfo(f *fileInfo) {
 		}
 		host := x.Host
 		if host == "" {
-			host = "an unknown host"
+			host = identity.UnknownHost
 		}
-		line(what, "%s, pid %d on %s, %s on %s", rank, x.PID, host, plural(x.Events, "event"), plural(x.Lanes, "lane"))
+		line(what, "%s, pid %d on %s, %s on %s", rank, x.PID, host, human.Plural(x.Events, "event"), human.Plural(x.Lanes, "lane"))
 	}
 	cats := slices.SortedFunc(maps.Keys(f.Categories), func(x, y string) int {
 		if d := f.Categories[y] - f.Categories[x]; d != 0 {
@@ -137,7 +146,7 @@ func (a *app) showInfo(f *fileInfo) {
 		if i > 0 {
 			what = ""
 		}
-		line(what, "%-16s %12s", printable(cat), count(f.Categories[cat]))
+		line(what, "%-16s %12s", cat, human.Count(f.Categories[cat]))
 	}
 	for i, m := range f.Missing {
 		what := "missing"

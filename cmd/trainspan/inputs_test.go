@@ -34,7 +34,7 @@ func TestTracesBelowARunningJob(t *testing.T) {
 		}
 	})
 	for range 20000 {
-		if found, err := tracesBelow(dir); err != nil || !slices.Equal(found, []string{trace}) {
+		if found, err := expand([]string{dir}); err != nil || !slices.Equal(found, []string{trace}) {
 			t.Errorf("%v, %v", found, err)
 			break
 		}

@@ -40,7 +40,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		"index TRACE", "recover TORN", "merge TRACE TORN -o OUT.pfw.gz", "split TRACE -o OUT", "convert TRACE --to v1 -o OUT.pfw.gz",
 		"convert TRACE --to chrome -o OUT.json.gz", "convert TRACE --to otlp -o OUT.otlp.jsonl", "convert TRACE --to parquet -o OUT", "open TRACE --no-browser --port 0",
 		"replay DIR --endpoint http://127.0.0.1:1", "import PROFILE -o OUT.pfw.gz",
-		"report TRACE --html OUT.html", "compare TRACE TRACE", "digest TRACE -o OUT.digest",
+		"report TRACE --html OUT.html", "runs TRACE", "compare TRACE TRACE", "digest TRACE -o OUT.digest",
 	} {
 		args := strings.Fields(strings.NewReplacer("TRACE", trace, "TORN", torn, "OUT", out, "DIR", dir, "PROFILE", filepath.Join(dir, "p.json")).Replace(line))
 		tested[args[0]] = true

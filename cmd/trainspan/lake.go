@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -40,7 +42,9 @@ func openLake(dir string, force bool) (*lake, error) {
 }
 
 // tables are the folders of a run.
-func tables(run string) []string { return []string{dataset.LedgerDir(run), dataset.EventsDir(run)} }
+func tables(run string) []string {
+	return []string{dataset.LedgerDir(run), dataset.StepsDir(run), dataset.EventsDir(run)}
+}
 
 // check refuses a run that would destroy another.
 func (l *lake) check(run string) error {
@@ -56,7 +60,7 @@ func (l *lake) check(run string) error {
 }
 
 // write adds the jobs of some accounts, all or none.
-func (l *lake) write(ctx context.Context, rows *dataset.Builder, accounts []goodput.Account, o *convertOptions) (out []convertedRun, err error) {
+func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []goodput.Account, o *convertOptions) (out []convertedRun, err error) {
 	names, err := runNames(accounts, o.run)
 	if err != nil {
 		return nil, err
@@ -70,11 +74,15 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, accounts []good
 	if l.isNew {
 		parent = filepath.Dir(l.dir)
 	}
-	stage, err := os.MkdirTemp(parent, "."+filepath.Base(l.dir)+".*.tmp")
+	stage, err := outfile.TempDir(parent, "."+filepath.Base(l.dir)+".")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(stage) //nolint:errcheck // what is left is hidden and complete nowhere
+	defer func() {
+		if left := outfile.RemoveDir(stage, dataset.IsPart); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
+			err = fmt.Errorf("what was replaced is kept: %w", left)
+		}
+	}()
 	if err := os.Chmod(stage, 0o755); err != nil {
 		return nil, err
 	}
@@ -83,6 +91,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, accounts []good
 		j := &dataset.Job{Name: names[i], Job: acc.Job}
 		if o.filter.all() {
 			j.Ledger = acc.Ledger
+			j.Steps = func(add func(*dataset.Step) error) error { return steps.table(acc.Job, add) }
 		}
 		w, err := rows.Write(ctx, stage, j)
 		if err != nil {
@@ -103,7 +112,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, accounts []good
 // publish gives complete runs their names.
 func (l *lake) publish(stage string, names []string) error {
 	if l.isNew {
-		err := os.Rename(stage, l.dir)
+		err := outfile.PublishDir(stage, l.dir)
 		if err == nil || !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -117,7 +126,8 @@ func (l *lake) publish(stage string, names []string) error {
 }
 
 // replace moves the tables of one run into the data set and those that were there
-// out of it. When that fails, it puts them back.
+// out of it, in one step where the file system can exchange them. When that fails,
+// it puts them back.
 func (l *lake) replace(stage, old string, tables []string) (err error) {
 	var undo []func()
 	defer func() {
@@ -129,17 +139,22 @@ func (l *lake) replace(stage, old string, tables []string) (err error) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // data to be read by others
 			return err
 		}
-		err := os.Rename(from, to)
+		err := outfile.PublishDir(from, to)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // the run has no such table
 		}
 		if err == nil {
-			undo = append(undo, func() { _ = os.Rename(to, from) }) // the first error is the one to report
+			undo = append(undo, func() { _ = outfile.PublishDir(to, from) }) // the first error is the one to report
 		}
 		return err
 	}
 	for _, table := range tables {
 		if l.force {
+			mine, theirs := filepath.Join(stage, table), filepath.Join(l.dir, table)
+			if err := outfile.ExchangeDir(mine, theirs); err == nil {
+				undo = append(undo, func() { _ = outfile.ExchangeDir(mine, theirs) }) // as above
+				continue
+			}
 			if err := move(filepath.Join(l.dir, table), filepath.Join(old, table)); err != nil {
 				return err
 			}

@@ -7,7 +7,10 @@ import (
 	"runtime"
 	"sync"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // member is one gzip member of a trace.
@@ -39,23 +42,34 @@ var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, chunkSize); ret
 // walk decompresses a file once, member by member, and has its lines parsed by
 // several goroutines. It returns what it found, and the gzip members.
 func walk(ctx context.Context, path string, bar *progress) (*tally, []member, error) {
+	t, members, err := walkBy(ctx, path, bar, judgeBy(0, false))
+	if err == nil && !t.judge.Right() {
+		return walkBy(ctx, path, bar, judgeBy(t.judge.Median(), true))
+	}
+	return t, members, err
+}
+
+// walkBy is walk where the times are judged so.
+func walkBy(ctx context.Context, path string, bar *progress, judge *filetime.Judge) (*tally, []member, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
+	who := &sharedTracker{FileTracker: runs.NewTracker(path).File(path)}
 	todo := make(chan *chunk)
 	order := make(chan *chunk, 2*runtime.GOMAXPROCS(0))
 	var workers, collector sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for c := range todo {
-				c.result <- parseChunk(c.text)
+				c.result <- parseChunk(c.text, who)
 				chunkBuffers.Put(&c.buf)
 			}
 		})
 	}
-	total := newTally()
+	total := newTally(who)
+	total.judge = judge
 	var parts []member // what is counted by the lines
 	collector.Go(func() {
 		for c := range order {
@@ -82,6 +96,12 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 		return nil, nil, err
 	}
 	total.Text, total.aligned = w.total, !w.across
+	if w.long > 0 {
+		total.Lines += w.long
+		if total.Bad += w.long; total.firstBad == "" {
+			total.firstBad = infile.ErrLongLine.Error()
+		}
+	}
 	if w.cause != nil {
 		total.torn(w.cause)
 		total.damagedAt = w.damagedAt
@@ -118,8 +138,8 @@ func countPart(parts []member, at int, t *tally) []member {
 }
 
 // parseChunk folds the records of some lines.
-func parseChunk(text []byte) *tally {
-	t := newTally()
+func parseChunk(text []byte, who *sharedTracker) *tally {
+	t := newTally(who)
 	t.Lines = int64(bytes.Count(text, []byte("\n")))
 	r, err := dftracer.NewReader(bytes.NewReader(text), &dftracer.ReaderOptions{NoHashes: true})
 	if err != nil {

@@ -7,12 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // Every member of the index can be read by itself, and together they are the file.
@@ -117,6 +121,23 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 			got.Start != first.Start || got.End != first.End || got.Text != first.Text || !reflect.DeepEqual(got.Categories, first.Categories) {
 			t.Errorf("size %d: %+v", size, got)
 		}
+		aligned := true
+		for at := size; at < len(text); at += size {
+			aligned = aligned && text[at-1] == '\n'
+		}
+		if got.aligned != aligned {
+			t.Errorf("size %d: a line lies across members: %v, and %v is told", size, !aligned, !got.aligned)
+		}
+		if len(members) < 2 {
+			continue
+		}
+		// An index saves reading members only where lines end with them.
+		stretch := []string{"events", path, "--from", "+1s", "--to", "+1.2s"}
+		plain := want(t, stretch...)
+		want(t, "index", path)
+		if indexed := want(t, stretch...); indexed != plain || plain == "" {
+			t.Errorf("size %d: with an index there are %d bytes of events, not %d", size, len(indexed), len(plain))
+		}
 	}
 }
 
@@ -172,4 +193,23 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 			t.Errorf("%v: status %d", bad, status)
 		}
 	}
+}
+
+// A line that is too long is no record. What is around it is read, in a few times
+// the memory of the longest line that is.
+func TestLongLine(t *testing.T) {
+	line := func(id int) string {
+		return `{"id":` + strconv.Itoa(id) + `,"name":"forward","cat":"compute","pid":7,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":1}}` + "\n"
+	}
+	path := filepath.Join(t.TempDir(), "a.pfw")
+	text := "[\n" + line(1) + strings.Repeat("x", 70<<20) + "\n" + line(2) + strings.Repeat("y", infile.MaxLine+1) + "\n" + line(3)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	growth.Work(t, len(text), 6, func() { // several readers look at the file
+		status, out, errs := cli(t, "info", "--json", path)
+		if status != 1 || !strings.Contains(out, `"events": 3,`) || !strings.Contains(errs, "2 lines not a record") {
+			t.Errorf("status %d: %s\n%s", status, errs, out)
+		}
+	})
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 type mergeOptions struct {
@@ -70,7 +73,7 @@ func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
 	defer bar.finish()
 	surveys := make([]*survey, 0, len(files))
 	err = a.each(ctx, files, func(path string) error {
-		s, err := a.survey(ctx, path, &o.filter, bar)
+		s, err := a.survey(ctx, path, &o.filter, bar, true)
 		if err == nil {
 			surveys = append(surveys, s)
 		}
@@ -94,7 +97,7 @@ func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
 		return a.printJSON(map[string]any{"output": o.output, "files": names(surveys), "events": n, "dialect": opts.Dialect.String()})
 	}
 	if o.output != "-" {
-		a.printf("%s: %s of %s\n", o.output, plural(n, "event"), plural(len(surveys), "trace"))
+		a.printf("%s: %s of %s\n", o.output, human.Plural(n, "event"), human.Plural(len(surveys), "trace"))
 	}
 	return nil
 }
@@ -148,7 +151,7 @@ func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOption
 }
 
 // distinctPIDs gives new ids to processes of different hosts that share one.
-func distinctPIDs(surveys []*survey) map[procKey]int64 {
+func distinctPIDs(surveys []*survey) map[runs.Key]int64 {
 	// Hosts are compared by name: the dialects of the traces may differ.
 	type owner struct {
 		host string
@@ -156,20 +159,22 @@ func distinctPIDs(surveys []*survey) map[procKey]int64 {
 	}
 	taken := make(map[int64]owner)
 	given := make(map[owner]int64)
-	pids := make(map[procKey]int64)
+	pids := make(map[runs.Key]int64)
 	highest := int64(0)
 	for _, s := range surveys {
 		for key := range s.procs {
-			highest = max(highest, key.pid)
+			highest = max(highest, key.PID)
 		}
 	}
 	for _, s := range surveys {
-		keys := slices.SortedFunc(maps.Keys(s.procs), func(a, b procKey) int { return int(max(min(a.pid-b.pid, 1), -1)) })
+		keys := slices.SortedFunc(maps.Keys(s.procs), func(a, b runs.Key) int {
+			return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(s.hostName(a.Host), s.hostName(b.Host)))
+		})
 		for _, key := range keys {
-			who := owner{s.hostName(key.host), key.pid}
+			who := owner{s.hostName(key.Host), key.PID}
 			pid, ok := given[who]
 			if !ok {
-				pid = key.pid
+				pid = key.PID
 				if _, used := taken[pid]; used {
 					highest++
 					pid = highest

@@ -71,7 +71,7 @@ func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	s, err := a.survey(ctx, files[0], &o.filter, nil)
+	s, err := a.survey(ctx, files[0], &o.filter, nil, false)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
 
 	link := fmt.Sprintf("%s/#!/?url=http://%s/trace.json", o.viewer, l.Addr())
 	a.printf("%s\n", link)
-	if a.stdout.err != nil {
-		return a.stdout.err
+	if err := a.stdout.Err(); err != nil {
+		return err
 	}
 	if !o.noBrowser {
 		if err := browse(link); err != nil {

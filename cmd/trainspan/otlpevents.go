@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 )
 
 // maxEventSpans bounds the spans whose events are put with them.
@@ -48,9 +50,12 @@ func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
 		o.waiting[id] = w
 	}
 	w.n++
-	if name == "otel.dropped_events_count" {
+	switch {
+	case name == assemble.ArgDroppedEvents:
 		w.dropped = value
-	} else {
+	case value < 0 || value > math.MaxInt64/1000:
+		w.dropped++ // OTLP cannot say its time
+	default:
 		if len(w.json) > 0 {
 			w.json = append(w.json, ',')
 		}
@@ -112,26 +117,26 @@ type otlpExtras struct {
 }
 
 type otlpLink struct {
-	TraceID    string         `json:"trace_id"`
-	SpanID     string         `json:"span_id"`
-	Attributes map[string]any `json:"attributes"`
+	TraceID    string                     `json:"trace_id"`
+	SpanID     string                     `json:"span_id"`
+	Attributes map[string]json.RawMessage `json:"attributes"`
 }
 
 // take reports whether an argument has a field of its own.
 func (x *otlpExtras) take(arg *dftracer.Arg) bool {
 	switch arg.Key {
-	case "otel.status_code":
-		x.status = map[string]string{"OK": "1", "ERROR": "2"}[arg.Text()]
+	case assemble.ArgStatus:
+		x.status = map[string]string{"OK": "1", assemble.StatusError: "2"}[arg.Text()]
 		return x.status != ""
-	case "otel.status_description":
+	case assemble.ArgStatusDescription:
 		x.message = arg.Text()
 		return true
-	case "otel.links":
+	case assemble.ArgLinks:
 		return json.Unmarshal([]byte(arg.Text()), &x.links) == nil
-	case "otel.dropped_attributes_count":
+	case assemble.ArgDroppedAttributes:
 		x.droppedAttr = arg.Int64()
 		return true
-	case "otel.dropped_links_count":
+	case assemble.ArgDroppedLinks:
 		x.droppedLinks = arg.Int64()
 		return true
 	}
@@ -185,19 +190,7 @@ func (x *otlpExtras) append(b []byte, events *spanEvents) []byte {
 // args returns the attributes of a link by name.
 func (l *otlpLink) args() (args []dftracer.Arg) {
 	for _, key := range slices.Sorted(maps.Keys(l.Attributes)) {
-		switch v := l.Attributes[key].(type) {
-		case string:
-			args = append(args, dftracer.String(key, v))
-		case float64:
-			if v == float64(int64(v)) {
-				args = append(args, dftracer.Int(key, int64(v)))
-			} else {
-				args = append(args, dftracer.Float(key, v))
-			}
-		default:
-			text, _ := json.Marshal(v) // came from JSON
-			args = append(args, dftracer.String(key, string(text)))
-		}
+		args = append(args, dftracer.FromJSON(key, l.Attributes[key]))
 	}
 	return args
 }

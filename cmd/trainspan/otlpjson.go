@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // otlpFormat writes spans as OTLP JSON lines, one trace per process. Trace and
@@ -15,8 +18,9 @@ import (
 type otlpFormat struct {
 	from  *survey
 	n     int64
+	aside int64 // spans with times that OTLP cannot say
 	extra uint64
-	procs map[procKey]*otlpProcess
+	procs map[runs.Key]*otlpProcess
 	order []*otlpProcess
 
 	waiting map[uint64]*spanEvents
@@ -35,7 +39,7 @@ type otlpProcess struct {
 const lineSpans = 512
 
 func newOTLPFormat(s *survey) *otlpFormat {
-	return &otlpFormat{from: s, procs: make(map[procKey]*otlpProcess), waiting: make(map[uint64]*spanEvents)}
+	return &otlpFormat{from: s, procs: make(map[runs.Key]*otlpProcess), waiting: make(map[uint64]*spanEvents)}
 }
 
 func (o *otlpFormat) begin(dst []byte) []byte { return dst }
@@ -54,6 +58,9 @@ func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	case ev.Phase == dftracer.PhaseMetadata:
 		return o.note(dst, ev)
 	case ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer:
+		return dst
+	case ev.Dur < 0 || ev.TS > math.MaxInt64/1000 || ev.TS+ev.Dur > math.MaxInt64/1000 || ev.TS+ev.Dur < ev.TS:
+		o.aside++
 		return dst
 	}
 	return o.span(dst, ev)
@@ -79,21 +86,42 @@ func (o *otlpFormat) write(dst []byte, ev *dftracer.Event, events *spanEvents) [
 }
 
 func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
-	key := o.from.key(ev)
+	key := o.from.who.Key(ev)
 	if p := o.procs[key]; p != nil {
 		return p
 	}
-	host, program := o.from.hostName(key.host), o.from.process().Exec
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", host, key.pid, o.from.startTime, program))
+	host, program := o.from.hostName(key.Host), o.from.process().Exec
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", host, key.PID, o.from.startTime, program))
 	p := &otlpProcess{trace: hex.EncodeToString(sum[:16]), seed: binary.BigEndian.Uint64(sum[16:])}
-	attrs := []dftracer.Arg{dftracer.String("service.name", program), dftracer.String("host.name", host), dftracer.Int("process.pid", key.pid)}
-	if n, err := strconv.ParseInt(o.from.ranks[key], 10, 64); err == nil {
-		attrs = append(attrs, dftracer.Int("training.rank", n))
-	}
+	attrs := []dftracer.Arg{dftracer.String(identity.Attribute(identity.Service), program), dftracer.String(identity.Attribute(identity.Host), host),
+		dftracer.Int(identity.Attribute(identity.PID), key.PID)}
+	attrs = append(attrs, resourceOf(o.from.who.Of(ev))...)
 	p.resource = appendAttributes(nil, attrs)
 	o.procs[key] = p
 	o.order = append(o.order, p)
 	return p
+}
+
+// resourceOf is what a resource says of the place of a process. Attempts count from 0
+// there.
+func resourceOf(p *runs.Process) (attrs []dftracer.Arg) {
+	word := identity.Attribute
+	if p.RankKnown {
+		attrs = append(attrs, dftracer.Int(word(identity.Rank), int64(p.Rank)))
+	}
+	if p.WorldSize > 0 {
+		attrs = append(attrs, dftracer.Int(word(identity.WorldSize), int64(p.WorldSize)))
+	}
+	if p.AttemptKnown {
+		attrs = append(attrs, dftracer.Int(word(identity.Attempt), int64(p.Attempt-1)))
+	}
+	if p.JobID != "" {
+		attrs = append(attrs, dftracer.String(word(identity.Job), p.JobID))
+	}
+	if p.SessionTag != "" {
+		attrs = append(attrs, dftracer.String(word(identity.Session), p.SessionTag))
+	}
+	return attrs
 }
 
 // line appends what was gathered.

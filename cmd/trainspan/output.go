@@ -2,74 +2,69 @@ package main
 
 import (
 	"errors"
+	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // outputFile is a file that appears under its name only when it is complete.
 type outputFile struct {
-	*os.File
-	path string
-	temp string // "" for devices, which are written directly
+	io.Writer
+	path   string
+	ours   outfile.Proof
+	draft  *outfile.Draft // nil for a pipe or a device
+	device *os.File
 }
 
 // createOutput begins a file. An existing one is an error unless force is set.
+// Pipes and devices are written directly.
 func createOutput(path string, force bool) (*outputFile, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return nil, usage("%s: is a directory; name a file in it", path)
-	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return nil, err
-		}
-		return &outputFile{File: f, path: path}, nil
-	case err == nil && !force:
-		return nil, usage("%s: is already there; choose another name or add --force to replace it", path)
-	case err != nil && !errors.Is(err, os.ErrNotExist):
+	if err := checkOutput(path, force, nil); err != nil {
 		return nil, err
 	}
-	f, err := outfile.Temp(path, 0o644)
-	if errors.Is(err, os.ErrNotExist) {
+	o := &outputFile{path: path, ours: forced(force)}
+	var err error
+	if outfile.AsIs(path) {
+		o.device, err = outfile.OpenAppend(path)
+		o.Writer = o.device
+	} else {
+		o.draft, err = outfile.Begin(path, 0o644)
+		o.Writer = o.draft
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("%s: its directory does not exist; make it first", path)
 	}
 	if err != nil {
-		return nil, named(path, err)
+		return nil, err
 	}
-	return &outputFile{File: f, path: path, temp: f.Name()}, nil
+	return o, nil
 }
 
-// finish ends the file: under its name when err is nil, else without a trace.
+// forced takes any regular file when --force is given, and none without.
+func forced(force bool) outfile.Proof {
+	if !force {
+		return nil
+	}
+	return func(*os.File) error { return nil }
+}
+
+// finish ends the file: under its name when err is nil, else without a trace. What
+// has appeared under that name meanwhile is left.
 func (o *outputFile) finish(err error) error {
-	closeErr := o.Close()
-	if err == nil {
-		err = closeErr
-	}
-	if o.temp == "" {
-		return named(o.path, err)
-	}
-	if err == nil {
-		err = os.Rename(o.temp, o.path)
-	}
-	if err != nil {
-		_ = os.Remove(o.temp) // the first error is the one to tell
-	}
-	return named(o.path, err)
-}
-
-// named gives errors about the temporary name the name that the user knows.
-func named(path string, err error) error {
-	var at *os.PathError
-	if errors.As(err, &at) && strings.HasSuffix(at.Path, ".tmp") && filepath.Dir(at.Path) == filepath.Dir(path) {
-		return &os.PathError{Op: at.Op, Path: path, Err: at.Err}
-	}
-	var link *os.LinkError
-	if errors.As(err, &link) {
-		return &os.PathError{Op: "write", Path: path, Err: link.Err}
+	switch {
+	case o.draft == nil:
+		if closeErr := o.device.Close(); err == nil {
+			err = closeErr
+		}
+	case err != nil:
+		o.draft.Discard()
+	default:
+		err = o.draft.Publish(o.ours)
+		if errors.Is(err, fs.ErrExist) {
+			err = usage("%s: has appeared while it was being written, and was left alone; choose another name or add --force to replace it", o.path)
+		}
 	}
 	return err
 }
@@ -81,12 +76,24 @@ func checkOutput(path string, force bool, inputs []string) error {
 			return usage("%s: is also an input; write to another file", path)
 		}
 	}
-	info, err := os.Stat(path)
+	if outfile.AsIs(path) {
+		return nil
+	}
+	info, err := os.Lstat(path)
 	switch {
-	case err == nil && info.IsDir():
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
 		return usage("%s: is a directory; name a file in it", path)
-	case err == nil && info.Mode().IsRegular() && !force:
+	case info.Mode().IsRegular() && !force:
 		return usage("%s: is already there; choose another name or add --force to replace it", path)
+	case info.Mode()&fs.ModeSymlink != 0:
+		if to, err := os.Stat(path); err == nil && to.IsDir() {
+			return usage("%s: is a directory; name a file in it", path)
+		}
+		return usage("%s: is a symbolic link, which is neither followed nor replaced; name the file itself", path)
 	}
 	return nil
 }

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +12,8 @@ import (
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -45,20 +44,33 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	set, err := runs.Open(withRecords(args, files)...)
-	if err != nil {
-		return badData("%s", strings.TrimPrefix(explain(err), "run: "))
-	}
 	spin := a.startSpinner("convert")
 	defer func() { spin.finish() }()
-	rows := dataset.New(0, "")
-	defer rows.Close() //nolint:errcheck // nothing in it is needed any more
-	accounts, err := collectRows(ctx, set, rows, &o.filter)
-	if err != nil {
-		return err
+	var times timeJudge
+	var set *runs.Set
+	var rows *dataset.Builder
+	var accounts []goodput.Account
+	var steps *stepTable
+	for first := true; first || times.again; first = false {
+		if set, err = runs.Open(withRecords(args, files)...); err != nil {
+			return badData("%s", strings.TrimPrefix(explain(err), "run: "))
+		}
+		times.reading()
+		rows = dataset.New(0, "")
+		defer rows.Close() //nolint:errcheck // nothing in it is needed any more
+		steps = newStepTable()
+		defer steps.close()
+		if accounts, err = collectRows(ctx, set, rows, steps, &times, &o.filter); err != nil {
+			return err
+		}
 	}
-	a.judgeSet(set, accounts, files)
-	out, err := lake.write(ctx, rows, accounts, o)
+	var jobs []*runs.Job
+	for _, acc := range accounts {
+		jobs = append(jobs, acc.Job)
+	}
+	a.judgeSet(set, jobs, files)
+	a.tellTimes(&times)
+	out, err := lake.write(ctx, rows, steps, accounts, o)
 	spin.finish()
 	spin = nil
 	if err != nil {
@@ -69,7 +81,7 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	}
 	for _, c := range out {
 		a.printf("%s: run=%s, %s, %s of the ledger, %s in %s\n",
-			c.Output, c.Run, plural(c.Events, "event"), plural(c.Ledger, "row"), size(c.Bytes), plural(c.Folders, "folder"))
+			c.Output, c.Run, human.Plural(c.Events, "event"), human.Plural(c.Ledger, "row"), human.Bytes(c.Bytes), human.Plural(c.Folders, "folder"))
 	}
 	return nil
 }
@@ -77,24 +89,19 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 // withRecords adds the JSON lines that lie in folders, so that they count in the
 // ledger as they do in a report.
 func withRecords(args, files []string) []string {
+	found, _ := infile.Walk(args...) // expand has reported its errors
 	paths := slices.Clone(files)
-	for _, arg := range args {
-		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
-			continue
+	for _, f := range found {
+		if f.Below && f.Err == nil && isRecords(f.Path) {
+			paths = append(paths, f.Path)
 		}
-		_ = filepath.WalkDir(arg, func(path string, d fs.DirEntry, err error) error { // expand has reported its errors
-			if err == nil && !d.IsDir() && isRecords(path) && !slices.Contains(paths, path) {
-				paths = append(paths, path)
-			}
-			return nil
-		})
 	}
 	return paths
 }
 
 // collectRows reads a set once, for the ledger of each job and for the events that
 // the filter lets through.
-func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *filter) ([]goodput.Account, error) {
+func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, steps *stepTable, times *timeJudge, q *filter) ([]goodput.Account, error) {
 	var mu sync.Mutex
 	var failed error
 	set.Stop = func() error {
@@ -103,10 +110,21 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *f
 		return errors.Join(failed, ctx.Err())
 	}
 	all := q.all()
+	judges := make(map[string]*fileJudge)
 	set.Events = func(p *runs.Process) func(*dftracer.Event) {
 		to := rows.Process(p)
+		var path string
+		var judge *fileJudge
 		return func(ev *dftracer.Event) {
-			if !all && !q.has(p.Sources[len(p.Sources)-1], ev) {
+			if now := p.Sources[len(p.Sources)-1]; now != path {
+				mu.Lock()
+				if judge, path = judges[now], now; judge == nil {
+					judge = times.judge(now)
+					judges[now] = judge
+				}
+				mu.Unlock()
+			}
+			if !all && !q.has(path, ev) || !judge.has(ev) {
 				return
 			}
 			if err := to.Add(ev); err != nil {
@@ -116,7 +134,10 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *f
 			}
 		}
 	}
-	accounts, err := goodput.Collect(set)
+	accounts, err := goodput.Collect(set, steps.open)
+	for path, judge := range judges {
+		times.end(path, judge)
+	}
 	if stopped := set.Stop(); stopped != nil {
 		return nil, stopped
 	}
@@ -124,17 +145,17 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, q *f
 }
 
 // judgeSet reports what was wrong with the files.
-func (a *app) judgeSet(set *runs.Set, accounts []goodput.Account, named []string) {
+func (a *app) judgeSet(set *runs.Set, jobs []*runs.Job, named []string) {
 	for _, s := range set.Skipped {
 		if !errors.Is(s.Err, runs.ErrForeign) || slices.Contains(named, s.Path) {
 			a.problem("%s: left out: %s; see "+see.NotATrace, s.Path, explain(s.Err))
 		}
 	}
-	for _, acc := range accounts {
-		for _, p := range append(slices.Clone(acc.Job.Processes), acc.Job.Helpers...) {
+	for _, j := range jobs {
+		for _, p := range append(slices.Clone(j.Processes), j.Helpers...) {
 			source := strings.Join(p.Sources, ", ")
 			if p.Bad > 0 {
-				a.problem("%s: %s skipped; trainspan validate lists them; see "+see.Damaged, source, plural(p.Bad, "line"))
+				a.problem("%s: %s skipped; trainspan validate lists them; see "+see.Damaged, source, human.Plural(p.Bad, "line"))
 			}
 			if p.Torn {
 				a.problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"os"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // progress shows how far a command is, on a terminal only. A nil progress
@@ -21,7 +23,7 @@ type progress struct {
 
 // startProgress returns the bar for a command that reads files.
 func (a *app) startProgress(verb string, files []string) *progress {
-	if a.noBar || !terminal(a.err) {
+	if a.noBar || !terminal(a.streams.err) {
 		return nil
 	}
 	var total int64
@@ -31,7 +33,7 @@ func (a *app) startProgress(verb string, files []string) *progress {
 		}
 	}
 	return &progress{bar: progressbar.NewOptions64(max(total, 1),
-		progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(verb),
+		progressbar.OptionSetWriter(a.streams.err), progressbar.OptionSetDescription(verb),
 		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
 		progressbar.OptionEnableColorCodes(false))}
@@ -93,13 +95,10 @@ func guessEvents(path string, size int64) int64 {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	read := &meter{r: f}
-	var text io.Reader = read
-	if z, err := gzip.NewReader(read); err == nil {
-		text = z
-	} else if _, err := f.Seek(0, io.SeekStart); err != nil {
+	from := bufio.NewReader(read)
+	text, err := infile.Text(from)
+	if err != nil {
 		return 0
-	} else {
-		read.n = 0
 	}
 	buf := make([]byte, 64<<10)
 	lines := int64(0)
@@ -114,10 +113,11 @@ func guessEvents(path string, size int64) int64 {
 			break
 		}
 	}
-	if read.n == 0 {
+	took := read.n - int64(from.Buffered())
+	if took == 0 {
 		return 0
 	}
-	return lines * size / read.n
+	return lines * size / took
 }
 
 // meter counts what is read.
@@ -134,10 +134,10 @@ func (m *meter) Read(p []byte) (int, error) {
 
 // startSpinner returns a bar for work of unknown length. Its finish stops it.
 func (a *app) startSpinner(verb string) *spinner {
-	if a.noBar || !terminal(a.err) {
+	if a.noBar || !terminal(a.streams.err) {
 		return nil
 	}
-	s := &spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.err), progressbar.OptionSetDescription(verb),
+	s := &spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.streams.err), progressbar.OptionSetDescription(verb),
 		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true)),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	go s.turn()

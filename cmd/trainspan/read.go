@@ -4,10 +4,11 @@ import (
 	"context"
 	"os"
 	"strconv"
-	"strings"
 
 	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -52,7 +53,6 @@ func (a *app) read(ctx context.Context, path string, q *filter, bar *progress, f
 			return fn(ev)
 		}
 	}
-	filtered = withRank(path, filtered)
 	if isRecords(path) {
 		return nil, a.scanRecords(ctx, path, bar, filtered)
 	}
@@ -67,33 +67,6 @@ func (a *app) read(ctx context.Context, path string, q *filter, bar *progress, f
 	return hashes, err
 }
 
-// withRank puts a record of the rank that the name of a file says in front of its
-// events. What a later record of the same process says wins.
-func withRank(path string, fn func(*dftracer.Event) error) func(*dftracer.Event) error {
-	rank := runs.RankOf(path)
-	if rank < 0 || isRecords(path) {
-		return fn
-	}
-	first := true
-	return func(ev *dftracer.Event) error {
-		if first {
-			first = false
-			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
-				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", strconv.Itoa(rank))}})
-			if err != nil {
-				return err
-			}
-		}
-		return fn(ev)
-	}
-}
-
-// isRecords reports whether a file holds the JSON lines of native telemetry.
-func isRecords(path string) bool {
-	name := strings.TrimSuffix(path, ".gz")
-	return strings.HasSuffix(name, ".jsonl") && !strings.HasSuffix(name, spillSuffix)
-}
-
 // spillSuffix ends the names of files with OTLP spans.
 const spillSuffix = ".otlp.jsonl"
 
@@ -105,14 +78,17 @@ func (a *app) scanRecords(ctx context.Context, path string, bar *progress, fn fu
 	if err != nil {
 		return err
 	}
+	aside := 0
 	for _, p := range procs {
+		aside += p.Aside
 		if p.Bad > 0 {
-			a.problem("%s: %s skipped that are no records; see "+see.Damaged, path, plural(p.Bad, "line"))
+			a.problem("%s: %s skipped that are no records; see "+see.Damaged, path, human.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
 			a.problem("%s: the file is cut off inside a record; what is before was used; see "+see.Damaged, path)
 		}
 	}
+	a.tellAside(path, int64(aside))
 	return nil
 }
 
@@ -131,8 +107,10 @@ func readRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 	}
 	set.Workers = 1
 	var failed error
+	var args []dftracer.Arg // of the span that comes next
+	set.Arguments = func(*runs.Process) func([]dftracer.Arg) { return func(a []dftracer.Arg) { args = a } }
 	jobs, err := set.Read(func(p *runs.Process) runs.Sink {
-		return &recordSink{proc: p, ctx: ctx, fn: fn, failed: &failed, ids: make(map[uint64]uint64)}
+		return &recordSink{proc: p, ctx: ctx, fn: fn, failed: &failed, args: &args, ids: make(map[uint64]uint64)}
 	})
 	if err == nil {
 		err = failed
@@ -153,6 +131,7 @@ type recordSink struct {
 	ctx    context.Context //nolint:containedctx // of one call
 	fn     func(*dftracer.Event) error
 	failed *error
+	args   *[]dftracer.Arg
 	ids    map[uint64]uint64 // small numbers, in which parents fit
 	begun  bool
 	event  dftracer.Event
@@ -213,8 +192,9 @@ func (s *recordSink) Span(sp *runs.Span) {
 	if sp.Parent != 0 {
 		ev.Parent = int64(s.number(sp.Parent))
 	}
-	if sp.Step != runs.Unknown {
-		ev.Args = append(ev.Args, dftracer.Int("step", sp.Step))
+	ev.Args = append(ev.Args, *s.args...)
+	if _, recorded := ev.Arg(attributes.Step); !recorded && sp.Step != runs.Unknown {
+		ev.Args = append(ev.Args, dftracer.Int(attributes.Step, sp.Step))
 	}
 	end := sp.End
 	if end == runs.NoEnd {
@@ -225,8 +205,14 @@ func (s *recordSink) Span(sp *runs.Span) {
 	s.give(ev)
 }
 
-// Event implements runs.Sink: events without length are not shown.
-func (s *recordSink) Event(*runs.Event) {}
+// Event implements runs.Sink: of events without length only those are handed on that
+// say which steps there were.
+func (s *recordSink) Event(e *runs.Event) {
+	if e.Name == spans.EventTrainingMetricsUpdate {
+		s.begin()
+		s.give(runs.RecordOf(e))
+	}
+}
 
 // Close implements runs.Sink.
 func (s *recordSink) Close() error { return nil }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -68,10 +70,13 @@ func (a *app) recover(ctx context.Context, args []string, o *recoverOptions) err
 		if err := checkOutput(o.output, o.force, files); err != nil {
 			return err
 		}
+		if outfile.AsIs(o.output) {
+			return usage("-o %s: a trace is repaired into a regular file; name one", o.output)
+		}
 	}
 	all := make([]repaired, 0, len(files))
 	err = a.each(ctx, files, func(path string) error {
-		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output, Stop: ctx.Err})
+		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output, Force: o.force, Stop: ctx.Err})
 		if err != nil {
 			if r.Lines == 0 && !isSystem(err) && !errors.Is(err, dftracer.ErrInUse) && ctx.Err() == nil {
 				return badData("%s: not a trace: it holds no record; nothing was changed; see "+see.NotATrace, path)
@@ -97,15 +102,15 @@ func (a *app) recover(ctx context.Context, args []string, o *recoverOptions) err
 	for i := range all {
 		m := &all[i]
 		if m.Clean {
-			a.printf("%s: complete, %s; nothing to repair\n", m.File, plural(m.Lines, "record"))
+			a.printf("%s: complete, %s; nothing to repair\n", m.File, human.Plural(m.Lines, "record"))
 			continue
 		}
-		a.printf("%s: %s kept, %s closed", m.Output, plural(m.Lines, "record"), plural(m.Closed, "open span"))
+		a.printf("%s: %s kept, %s closed", m.Output, human.Plural(m.Lines, "record"), human.Plural(m.Closed, "open span"))
 		if m.Unfinished > 0 {
-			a.printf(", %s marked unfinished", plural(m.Unfinished, "span"))
+			a.printf(", %s marked unfinished", human.Plural(m.Unfinished, "span"))
 		}
 		if m.CutBytes > 0 {
-			a.printf(", %s given up from byte %d on", size(m.CutBytes), m.CutAt)
+			a.printf(", %s given up from byte %d on", human.Bytes(m.CutBytes), m.CutAt)
 		}
 		a.printf("\n")
 	}

@@ -11,34 +11,69 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
-// otlpFlags say where spans go. What is not given is taken from the standard
-// OTEL_ variables.
+// otlpFlags say where spans go. How they are sent is taken from the standard
+// OTEL_ variables where no flag says it.
 type otlpFlags struct {
+	prefix             string
 	endpoint, protocol string
 	headers            []string
 	timeout            time.Duration
 	retry              time.Duration
 }
 
-func (o *otlpFlags) add(f *pflag.FlagSet, prefix string) {
-	f.StringVar(&o.endpoint, prefix+"endpoint", "", "OTLP receiver, such as http://localhost:4318 (default: OTEL_EXPORTER_OTLP_ENDPOINT)")
+func (o *otlpFlags) add(f *pflag.FlagSet, prefix, standard string) {
+	o.prefix = prefix
+	f.StringVar(&o.endpoint, prefix+"endpoint", "", "OTLP receiver, such as http://localhost:4318 ("+standard+")")
 	f.StringVar(&o.protocol, prefix+"protocol", "", "http/protobuf or grpc (default: OTEL_EXPORTER_OTLP_PROTOCOL)")
 	f.StringArrayVar(&o.headers, prefix+"header", nil, "request header as name=value; may be given several times")
 	f.DurationVar(&o.timeout, prefix+"timeout", 0, "longest time of one request (default 10s)")
 	f.DurationVar(&o.retry, prefix+"retry", time.Minute, "how long to try a receiver that is away")
 }
 
+// asked makes the exporter for the endpoint that a flag names, or nil where none
+// does: the environment is that of the jobs, and what they have recorded is not sent
+// because somebody reads it.
+func (o *otlpFlags) asked(ctx context.Context, lookup func(string) (string, bool)) (*otlp.Exporter, error) {
+	if o.endpoint != "" {
+		return o.exporter(ctx, lookup)
+	}
+	return nil, o.unasked()
+}
+
+// unasked is the error of flags that say how to send, and not where.
+func (o *otlpFlags) unasked() error {
+	if o.protocol != "" || len(o.headers) > 0 || o.timeout > 0 {
+		return usage("nothing is sent without --%sendpoint; give it, or leave the other flags of OTLP out", o.prefix)
+	}
+	return nil
+}
+
 // exporter makes the exporter, or nil when nothing asks for one.
 func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, bool)) (*otlp.Exporter, error) {
+	cfg, err := o.settings(lookup)
+	if cfg == nil || err != nil {
+		return nil, err
+	}
+	exp, err := otlp.New(ctx, *cfg)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	return exp, nil
+}
+
+// settings are those of the exporter, nil when nothing asks for one.
+func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, error) {
 	cfg, on, err := otlp.FromEnv(lookup)
 	if err != nil {
 		return nil, usage("%v", err)
 	}
 	if o.endpoint != "" {
-		cfg.Endpoint, cfg.TracesEndpoint, on = o.endpoint, "", true
+		cfg.Endpoint, cfg.TracesEndpoint, cfg.LogsEndpoint, cfg.MetricsEndpoint, on = o.endpoint, "", "", "", true
 	}
 	if !on {
 		return nil, nil
@@ -60,16 +95,12 @@ func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, b
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok || strings.TrimSpace(name) == "" {
-			return nil, usage("--header: a header is written name=value")
+			return nil, usage("--%sheader: a header is written name=value", o.prefix)
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	cfg.Headers = headers
-	exp, err := otlp.New(ctx, cfg)
-	if err != nil {
-		return nil, usage("%v", err)
-	}
-	return exp, nil
+	return &cfg, nil
 }
 
 func newReplay(a *app) *cobra.Command {
@@ -95,7 +126,7 @@ The status is 1 when spans are left.`,
 			return a.replay(cmd.Context(), args, &o, asJSON)
 		},
 	}
-	o.add(cmd.Flags(), "")
+	o.add(cmd.Flags(), "", "default: OTEL_EXPORTER_OTLP_ENDPOINT")
 	words(cmd, "protocol", "http/protobuf", "grpc")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object with the counts")
 	return cmd
@@ -111,12 +142,12 @@ func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON b
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, spillSuffix)) {
-			return usage("%s: is neither a directory nor a *%s file; name one of these", path, spillSuffix)
+		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, spillSuffix) && !infile.Is(path, infile.Spans)) {
+			return usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, spillSuffix)
 		}
 		isDir[path] = info.IsDir()
 	}
-	exp, err := o.exporter(ctx, a.lookup)
+	exp, err := o.exporter(ctx, a.streams.lookup)
 	if err != nil {
 		return err
 	}
@@ -149,7 +180,7 @@ func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON b
 		err = a.printJSON(map[string]int{"files": sum.Files, "files_kept": sum.Kept, "sent": sum.Sent, "rejected": sum.Rejected, "left": sum.Left,
 			"broken_lines": sum.Broken, "files_in_use": sum.InUse})
 	} else {
-		a.printf("%s sent, %s finished\n", plural(sum.Sent, "span"), plural(sum.Files, "file"))
+		a.printf("%s sent, %s finished\n", human.Plural(sum.Sent, "span"), human.Plural(sum.Files, "file"))
 	}
 	a.judgeReplay(&sum)
 	if ctx.Err() != nil {
@@ -167,18 +198,18 @@ func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON b
 // judgeReplay tells about what was not sent.
 func (a *app) judgeReplay(sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
-		a.problem("%s rejected by the receiver and gone; see "+see.Delivery, plural(sum.Rejected, "span"))
+		a.problem("%s rejected by the receiver and gone; see "+see.Delivery, human.Plural(sum.Rejected, "span"))
 	}
 	if sum.Left > 0 {
-		a.problem("%s left to send; replay again later; see "+see.Delivery, plural(sum.Left, "span"))
+		a.problem("%s left to send; replay again later; see "+see.Delivery, human.Plural(sum.Left, "span"))
 	}
 	if sum.Broken > 0 {
-		a.problem("%s cannot be read and left where they are; see "+see.Damaged, plural(sum.Broken, "line"))
+		a.problem("%s cannot be read and left where they are; see "+see.Damaged, human.Plural(sum.Broken, "line"))
 	}
 	if sum.InUse > 0 {
-		a.note("%s in use by a running program was left alone; see "+see.InUse, plural(sum.InUse, "file"))
+		a.note("%s in use by a running program was left alone; see "+see.InUse, human.Plural(sum.InUse, "file"))
 	}
 	if sum.Kept > 0 {
-		a.note("%s that no exporter made was kept; a second replay sends it again", plural(sum.Kept, "file"))
+		a.note("%s that no exporter made was kept; a second replay sends it again", human.Plural(sum.Kept, "file"))
 	}
 }

@@ -1,17 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
+	"math"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )
@@ -20,16 +25,22 @@ type reportOptions struct {
 	json  bool
 	html  string
 	check bool
+	run   string
+	all   bool
 }
 
 func newReport(a *app) *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
-		Use:   "report DIR...",
+		Use:   "report [DIR|FILE...]",
 		Short: "Say where a job's time went, and which rank holds it up",
-		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts)
+		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts; or
+profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
 and answers on one screen: how much of the time trained the model, what took the
 rest, which rank is slow and why, what to do next and how sure that is.
+
+Without a directory the job that trainspan run started last is reported, of those in
+trainspan-runs.
 
 --html also writes one file with pictures. It needs no network and holds no
 script from elsewhere.
@@ -50,23 +61,82 @@ do not suffice to say.`,
 	f.BoolVar(&o.json, "json", false, "print JSON with everything")
 	f.StringVar(&o.html, "html", "", "write a report with pictures to this `file`")
 	f.BoolVar(&o.check, "check", false, "end with status 3 or 4 when a rank is slow, or nothing can be said")
+	f.StringVar(&o.run, "run", "", "report the run with this `id`, as trainspan runs lists it")
+	f.BoolVar(&o.all, "all", false, "report all runs, one after the other, the latest first")
+	cmd.MarkFlagsMutuallyExclusive("run", "all")
+	cmd.MarkFlagsMutuallyExclusive("html", "all")
 	return cmd
 }
 
 func (a *app) report(ctx context.Context, args []string, o *reportOptions) error {
 	if o.html != "" {
-		if err := checkPage(o.html); err != nil {
+		if err := outfile.Check(o.html, report.IsPage); err != nil {
+			return usage("%s", explain(notPage(o.html, err)))
+		}
+	}
+	if len(args) == 0 && (o.all || o.run != "") {
+		args = []string{rundir.Root}
+	}
+	if len(args) == 0 {
+		newest := rundir.All(rundir.Root)
+		if len(newest) == 0 {
+			return usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
+		}
+		args = []string{filepath.Join(rundir.Root, rundir.Clean(newest[0].Name))}
+		a.note("the newest: %s, begun %s UTC", args[0], newest[0].Started.UTC().Format(time.DateTime))
+	}
+	found, err := a.readJobs(ctx, args)
+	var only *startsOnly
+	if errors.As(err, &only) && o.html == "" {
+		if err := a.showStarts(only.starts, o.json); err != nil || !o.check {
+			return err
+		}
+		return &statusError{status: 4, quiet: true, err: errors.New("check: nothing trains")}
+	}
+	switch {
+	case err != nil:
+		return err
+	case o.run != "":
+		i := slices.IndexFunc(found, func(j *report.Job) bool { return runID(j) == o.run })
+		if i < 0 {
+			return usage("--run %s: no such run is here; trainspan runs %s lists them", o.run, strings.Join(args, " "))
+		}
+		return a.showReport(found[i], o)
+	case !o.all:
+		a.leaveOut(found)
+		return a.showReport(found[0], o)
+	}
+	slices.SortStableFunc(found, func(x, y *report.Job) int { return cmp.Compare(begin(y), begin(x)) })
+	for i, j := range found {
+		if i > 0 && !o.json {
+			a.printf("\n")
+		}
+		if !o.json {
+			a.printf("%s\n\n", runID(j))
+		}
+		if err := a.showReport(j, o); err != nil {
 			return err
 		}
 	}
-	j, err := a.readJob(ctx, args)
-	if err != nil {
-		return err
+	return nil
+}
+
+// begin is when the first process of a job began.
+func begin(j *report.Job) int64 {
+	first := int64(math.MaxInt64)
+	for _, p := range j.Job.Processes {
+		first = min(first, p.Start)
 	}
+	return first
+}
+
+// showReport prints the report of a job, or writes its page as well.
+func (a *app) showReport(j *report.Job, o *reportOptions) error {
 	r := report.Build(j)
+	var err error
 	if o.html != "" {
-		if err := writeHTML(o.html, r); err != nil {
-			return err
+		if err := report.WritePage(o.html, r); err != nil {
+			return notPage(o.html, err)
 		}
 	}
 	if o.json {
@@ -83,23 +153,48 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 	return nil
 }
 
-// readJob reads the largest job below some paths.
+// readJob reads the first job below some paths, and names the others.
 func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
+	found, err := a.readJobs(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	a.leaveOut(found)
+	return found[0], nil
+}
+
+// readJobs reads the jobs below some paths, at least one.
+func (a *app) readJobs(ctx context.Context, args []string) ([]*report.Job, error) {
 	if len(args) == 0 {
 		return nil, usage("no directory is given; name that of a job, such as out/demo")
 	}
-	found, err := findJobs(ctx, args)
+	found, err := a.findAnyJobs(ctx, args)
+	nothing := errors.Is(err, errNoProcess) || errors.Is(err, runs.ErrNoTelemetry)
 	switch {
 	case errors.Is(err, errNoProcess):
-		return nil, badData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
+		err = badData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
 	case err != nil:
-		return nil, a.unreadable(ctx, err)
+		err = a.unreadable(ctx, err)
 	}
-	for _, other := range found[1:] {
-		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone to see it; see "+see.SeveralJobs,
-			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes))
+	if nothing {
+		if starts := rundir.All(args...); len(starts) > 0 {
+			return nil, &startsOnly{err, starts}
+		}
 	}
-	return found[0], nil
+	return slices.DeleteFunc(found, func(j *report.Job) bool { return len(j.Job.Processes) == 0 }), err
+}
+
+// leaveOut names the jobs that are not the first one.
+func (a *app) leaveOut(found []*report.Job) {
+	const most = 4
+	for i, other := range found[1:] {
+		if i == most && len(found) > most+2 {
+			a.note("left out: %d more; trainspan runs lists them", len(found)-1-most)
+			break
+		}
+		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+see.SeveralJobs,
+			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), runID(other))
+	}
 }
 
 // unreadable says why telemetry or digests could not be read.
@@ -118,7 +213,10 @@ var errNoProcess = errors.New("no process that trains is in these files")
 
 // findJobs reads all jobs below some paths, the largest first.
 func findJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
-	state, err := report.Load(ctx.Err, paths...)
+	return jobsOf(report.Load(ctx.Err, paths...))
+}
+
+func jobsOf(state *report.State, err error) ([]*report.Job, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -129,49 +227,10 @@ func findJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
 	return found, nil
 }
 
-// checkPage refuses to replace anything but a page: the name of a trace is one
-// word away.
-func checkPage(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return usage("%s", err)
-	case !info.Mode().IsRegular():
-		return usage("%s is no file: name one after --html", path)
-	case info.Size() == 0:
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return usage("%s", err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	const begin = "<!doctype html>"
-	text := make([]byte, len(begin))
-	if n, _ := io.ReadFull(f, text); !strings.EqualFold(string(text[:n]), begin) {
-		return usage("%s is there and is no page: name another file after --html", path)
-	}
-	return nil
-}
-
-// writeHTML replaces the file only when all of the new one is there.
-func writeHTML(path string, r *report.Report) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".report-*.html")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone when all went well
-	err = report.HTML(tmp, r)
-	if closeErr := tmp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), 0o644) //nolint:gosec // a page to be shown to others
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
+// notPage says why a page does not get its name.
+func notPage(path string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return usage("%s is there and is no report of trainspan: name another file after --html", path)
 	}
 	return err
 }

@@ -52,8 +52,8 @@ func TestReport(t *testing.T) {
 		{[]string{"report", page}, 2, "", "no trace file"},
 		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},
 		{[]string{"report", fine, "--html", page}, 0, "No rank", ""}, // an earlier page may be replaced
-		{[]string{"report", fine, "--html", notes}, 2, "", "is no page"},
-		{[]string{"report", fine, "--html", dir}, 2, "", "is no file"},
+		{[]string{"report", fine, "--html", notes}, 2, "", "is no report of trainspan"},
+		{[]string{"report", fine, "--html", dir}, 2, "", "is no report of trainspan"},
 	} {
 		code, out, problems := call(c.args...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 	if err != nil || !bytes.Contains(text, []byte("<!doctype html>")) {
 		t.Errorf("%v: %.100s", err, text)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".report-*")); err != nil || left != nil {
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || left != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -14,7 +15,7 @@ type rewriter struct {
 	w     *dftracer.Writer
 	from  *survey
 	base  uint64
-	pids  map[procKey]int64 // new ids of processes; nil keeps them
+	pids  map[runs.Key]int64 // new ids of processes; nil keeps them
 	hosts map[string]string
 	files map[string]rehashed
 	args  []dftracer.Arg
@@ -106,11 +107,11 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 		out.Parent += int64(r.base)
 	}
 	if r.pids != nil {
-		if pid, ok := r.pids[r.from.key(ev)]; ok {
+		if pid, ok := r.pids[r.from.who.Key(ev)]; ok {
 			out.PID = pid
 		}
 	}
-	host := r.from.key(ev).host
+	host := r.from.who.Key(ev).Host
 	text, known := r.hosts[host]
 	if !known {
 		text = r.w.HostHash(r.from.hostName(host))
@@ -153,8 +154,8 @@ func (r *rewriter) rehash(text string) (dftracer.Hash, bool) {
 // pass scans a trace that was surveyed and calls fn with every event.
 func (a *app) pass(ctx context.Context, s *survey, bar *progress, fn func(*dftracer.Event) error) error {
 	bar.file(s.path, s.events)
-	if s.rankByName {
-		fn = withRank(s.path, fn)
+	if p := s.who.Owner(); p.Named() {
+		fn = s.withRank(p, fn)
 	}
 	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{Ordered: true, NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.step()
@@ -165,4 +166,21 @@ func (a *app) pass(ctx context.Context, s *survey, bar *progress, fn func(*dftra
 	})
 	bar.endFile()
 	return err
+}
+
+// withRank puts a record of the rank that only the name of the file says in front of
+// the events of the process that it is about: the new trace has another name.
+func (s *survey) withRank(p *runs.Process, fn func(*dftracer.Event) error) func(*dftracer.Event) error {
+	first := true
+	return func(ev *dftracer.Event) error {
+		if first && s.who.Process(s.who.Key(ev)) == p {
+			first = false
+			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
+				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", rankText(p))}})
+			if err != nil {
+				return err
+			}
+		}
+		return fn(ev)
+	}
 }

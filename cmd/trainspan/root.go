@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // streams is what a command may touch of the process it runs in.
@@ -18,23 +20,24 @@ type streams struct {
 
 // app is one run of the program.
 type app struct {
-	streams
-	stdout   *stickyWriter
-	noBar    bool
-	problems int // told to the user so far; they make the status 1
+	streams        streams
+	stdout, stderr *visible.Writer // where all that is printed goes; only what draws on a terminal takes the streams
+	noBar          bool
+	problems       int             // told to the user so far; they make the status 1
+	told           map[string]bool // what was, of a file that may be read again
 }
 
 // run runs the command line and returns the exit status.
 func run(ctx context.Context, args []string, s streams) int {
-	a := &app{streams: s, stdout: &stickyWriter{w: s.out}}
+	a := &app{streams: s, stdout: visible.NewWriter(s.out), stderr: visible.NewWriter(s.err)}
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(s.in)
 	root.SetOut(a.stdout)
-	root.SetErr(s.err)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil && a.stdout.err != nil {
-		err = fmt.Errorf("write to standard output: %w", a.stdout.err)
+	if failed := a.stdout.Flush(); err == nil && failed != nil {
+		err = fmt.Errorf("write to standard output: %w", failed)
 	}
 	if err == nil && a.problems > 0 {
 		return statusData
@@ -46,8 +49,8 @@ func run(ctx context.Context, args []string, s streams) int {
 	if errors.As(err, &known) && known.quiet {
 		return known.status
 	}
-	p := a.paint(s.err)
-	_, _ = fmt.Fprintf(s.err, "%s %s\n", p.bad("trainspan:"), oneLine(explain(err))) // nothing is left to tell it to
+	p := a.paint(a.stderr)
+	_, _ = visible.Fprintf(a.stderr, "%s %s\n", p.bad("trainspan:"), explain(err)) // nothing is left to tell it to
 	if known != nil {
 		return known.status
 	}
@@ -94,7 +97,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
 		newRecover(a), newConvert(a), newReplay(a), newIndex(a),
-		newReport(a), newTop(a), newDigest(a), newCompare(a),
+		newReport(a), newRuns(a), newTop(a), newDigest(a), newCompare(a),
 		newRun(a), newRunTelemetry(a),
 	)
 	return root
@@ -109,19 +112,4 @@ func traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirectiv
 func words(cmd *cobra.Command, flag string, list ...string) {
 	// The only error is a flag that does not exist, which a test would show.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// stickyWriter remembers its first error, so that tables need not check each line.
-type stickyWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (s *stickyWriter) Write(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.w.Write(p)
-	s.err = err
-	return n, err
 }

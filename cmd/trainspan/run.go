@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // helperCommand is the command of the telemetry process, which is no command
@@ -38,9 +39,9 @@ that it would have had, ends as it does, and records it meanwhile: the phases of
 PyTorch, spans sent by OTLP, files of PyTorch's profiler, what its processes use,
 and how it ended. Nothing that goes wrong with telemetry keeps the command from running.
 
-The files are in trainspan-runs/NAME/attempt-N/HOST-PID. Starts of one NAME are
-attempts of one job: restarts and lost work add up in the report, which is shown at
-the end. What a launcher says (Slurm, torchrun, MPI, Kubernetes) makes processes
+The files are in trainspan-runs/NAME/attempt-N/HOST-PID. A start that
+goes on where one of the same NAME died is another attempt of its run: restarts and
+lost work add up in the report, which is shown at the end. What a launcher says (Slurm, torchrun, MPI, Kubernetes) makes processes
 share an attempt.
 
 It is put in front of a launcher, or behind one in front of each rank:
@@ -71,7 +72,7 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f.StringSliceVar(&set.Only, "only", nil, "watch only these `phases` of PyTorch")
 	f.StringSliceVar(&set.Without, "without", nil, "do not watch these `phases` of PyTorch")
 	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample the use of processor, memory, disks and GPUs")
-	f.BoolVarP(&set.Quiet, "quiet", "q", false, "show no report at the end")
+	f.BoolVarP(&set.Quiet, "quiet", "q", false, "make no report at the end")
 	f.BoolVarP(&set.Verbose, "verbose", "v", false, "let every Python process say that it is recorded")
 	return cmd
 }
@@ -85,7 +86,7 @@ func newRunTelemetry(a *app) *cobra.Command {
 			if in == nil || out == nil {
 				return usage("%s is started by trainspan run", helperCommand)
 			}
-			session.Serve(in, out, a.lookup, a.err)
+			session.Serve(in, out, a.streams.lookup)
 			return nil
 		},
 	}
@@ -105,7 +106,7 @@ func (a *app) runCommand(args []string, set session.Settings) error {
 	if err != nil {
 		return &statusError{status: status, err: fmt.Errorf("%s", explain(err))}
 	}
-	if session.Nested(a.lookup) {
+	if session.Nested(a.streams.lookup) {
 		// The trainspan run above records this command too.
 		err := syscall.Exec(path, args, os.Environ())
 		if path, args, ok := launch.Script(path, args); ok && errors.Is(err, syscall.ENOEXEC) {
@@ -116,13 +117,13 @@ func (a *app) runCommand(args []string, set session.Settings) error {
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {
-		if set.Name, _ = a.lookup("TRAINSPAN_APPLICATION_NAME"); set.Name == "" {
+		if set.Name, _ = a.streams.lookup(config.ApplicationVariable); set.Name == "" {
 			set.Name = set.Command.Name()
 		}
 	}
 	code := launch.Run(launch.Options{
 		Path: path, Args: args, Env: os.Environ(),
-		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.note,
+		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.note, Out: a.stderr,
 	})
 	if code != statusOK {
 		return &statusError{status: code, quiet: true, err: fmt.Errorf("%s: exit status %d", args[0], code)}

@@ -13,24 +13,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/until"
 )
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
 
 // children lists the processes that a process started.
 func children(pid int) (pids []int) {
@@ -51,7 +41,7 @@ func children(pid int) (pids []int) {
 // helperOf finds the telemetry process.
 func helperOf(t *testing.T, pid int) (helper int) {
 	t.Helper()
-	eventually(t, "the telemetry process", func() bool {
+	until.True(t, "the telemetry process", func() bool {
 		for _, child := range children(pid) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 			if bytes.Contains(line, []byte(helperCommand)) {
@@ -85,7 +75,7 @@ func TestRunIsKilled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
+	until.True(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
 	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on\n" {
 		t.Errorf("the job wrote %q, %v", text, err)
 	}
@@ -156,7 +146,7 @@ open("result", "w").write("went on")
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the job", func() bool {
+	until.True(t, "the end of the job", func() bool {
 		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
 		for _, path := range list {
 			if to, err := os.Readlink(path); err == nil && to == dir {
@@ -214,23 +204,19 @@ func forwards(t *testing.T, path string) (n int) {
 // Killing the telemetry process leaves everything else alone.
 func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	dir := t.TempDir()
-	s := prepare(t, dir, "--otlp", "--", "runjob", "signals", "1")
+	s := prepare(t, dir, "--otlp", "--", "runjob", "signals")
 	s.begin()
 	s.expect("ready")
 	if err := syscall.Kill(helperOf(t, s.Process.Pid), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "word of it", func() bool {
-		if err := s.Process.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case line := <-s.lines:
-			return line == "user defined signal 1"
-		case <-time.After(time.Second):
-			return false
-		}
-	})
+	if err := s.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("user defined signal 1") // of two at once the second may come first
+	if err := s.Process.Signal(syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
 	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") || !strings.Contains(s.err.String(), "trainspan import "+dir) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
@@ -270,7 +256,7 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
+	until.True(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
 }
 
 // Where all of trainspan run is killed, an import in the middle of the job leaves

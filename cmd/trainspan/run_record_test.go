@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,21 +21,25 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
-// Restarts are attempts of one job, and what they repeat is lost work.
+// Starts that go on where one that failed was are attempts of one run, and what they
+// repeat is lost work. One after a success is a run of its own.
 func TestRunAttempts(t *testing.T) {
 	dir := t.TempDir()
-	for i, args := range [][]string{{"10", "0"}, {"10", "5"}, {"10", "15"}} {
+	for i, args := range [][]string{{"10", "0", "fail"}, {"10", "5", "fail"}, {"10", "15"}, {"10", "0"}} {
 		s := prepare(t, dir, append([]string{"--name", "job", "--", "runjob", "train"}, args...)...)
-		if status := s.finish(); status != 0 {
+		if status := s.finish(); status != len(args)-2 {
 			t.Fatalf("start %d: status %d: %s", i, status, s.err.String())
 		}
 		if i == 2 && (!strings.Contains(s.err.String(), "lost 5 steps") || !strings.Contains(s.err.String(), "ATTEMPTS")) {
 			t.Errorf("the report is %s", s.err.String())
+		}
+		if i == 3 && (strings.Contains(s.err.String(), "downtime") || !strings.Contains(s.err.String(), "0 … 9")) {
+			t.Errorf("the report of another run is %s", s.err.String())
 		}
 	}
 	for i := range 3 {
@@ -55,6 +60,40 @@ func TestRunAttempts(t *testing.T) {
 	joined, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-1", "*", rundir.FileName))
 	if len(joined) != 2 {
 		t.Errorf("attempt 1 has %v", joined)
+	}
+}
+
+// A page of somebody else in the directory stays, also behind a link; an earlier
+// one of ours is replaced.
+func TestRunLeavesOtherPages(t *testing.T) {
+	for name, put := range map[string]func(path, victim string) error{
+		"file": func(path, _ string) error { return os.WriteFile(path, []byte("<!doctype html> precious"), 0o600) },
+		"link": func(path, victim string) error { return os.Symlink(victim, path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			victim, page, ours := filepath.Join(dir, "victim"), filepath.Join(dir, "out", "report.html"), filepath.Join(dir, "out", "report.run2.html")
+			if err := errors.Join(os.Mkdir(filepath.Dir(page), 0o700), os.WriteFile(victim, []byte("<!doctype html> precious"), 0o600), put(page, victim)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 {
+				s := prepare(t, dir, "--dir", "out", "--no-resources", "--", "runjob", "train", "10", "0")
+				if status := s.finish(); status != 0 {
+					t.Fatalf("status %d: %s", status, s.err.String())
+				}
+				for _, path := range []string{victim, page} {
+					if text, err := os.ReadFile(path); err != nil || string(text) != "<!doctype html> precious" {
+						t.Errorf("start %d: %s is %.40q, %v", i, path, text, err)
+					}
+				}
+				if text, err := os.ReadFile(ours); err != nil || !bytes.Contains(text, []byte("trainspan report")) {
+					t.Errorf("start %d: %.40q, %v", i, text, err)
+				}
+			}
+			if more, _ := filepath.Glob(filepath.Join(dir, "out", "report.run3*")); len(more) > 0 {
+				t.Errorf("there is %v", more)
+			}
+		})
 	}
 }
 
@@ -106,10 +145,12 @@ func TestRunJoinsByLauncher(t *testing.T) {
 		wait
 	done`
 	cmd := exec.Command("sh", "-c", launcher)
-	cmd.Dir, cmd.Env = dir, append(clean(bin), "TMPDIR="+t.TempDir())
+	tmp := "TMPDIR=" + t.TempDir()
+	cmd.Dir, cmd.Env = dir, append(clean(bin), tmp)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("%v: %s", err, out)
 	}
+	settled(t, tmp)
 	paths, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-*", "*", rundir.FileName))
 	ranks, ids := make(map[int][]int), make(map[string]bool)
 	for _, path := range paths {
@@ -139,7 +180,8 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 				}
 			}
 			s := prepare(t, dir, "-q", "--", "sh", "-c", `cd /; cat "${PYTHONPATH%%:*}/sitecustomize.py"; for d in $(echo "$TRAINSPAN_RING" | tr : ' '); do ls -d "$d"; done`)
-			s.Env = append(s.Env, "TMPDIR="+tmp)
+			s.tmp = "TEST_DIR=" + dir // by which settle finds it
+			s.Env = append(s.Env, "TMPDIR="+tmp, s.tmp)
 			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
 				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
 			}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/until"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,7 +32,7 @@ func TestRunPassesSignalsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := prepare(t, t.TempDir(), append([]string{"--quiet", "--", "runjob", "signals", "2"}, c.apart...)...)
+			s := prepare(t, t.TempDir(), append([]string{"--quiet", "--", "runjob", "signals"}, c.apart...)...)
 			s.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			s.begin()
 			s.expect("ready")
@@ -40,6 +41,9 @@ func TestRunPassesSignalsOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.expect("user defined signal 1")
+			}
+			if err := syscall.Kill(s.Process.Pid, syscall.SIGUSR2); err != nil {
+				t.Fatal(err)
 			}
 			if lines, status := s.rest(); status != 0 || !slices.Equal(lines, []string{"end"}) {
 				t.Errorf("status %d, then %q", status, lines)
@@ -82,11 +86,13 @@ func TestRunKeepsIgnoredSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-c", `trap "" HUP INT; exec trainspan run --quiet -- sh -c 'grep SigIgn /proc/self/status'`)
-	cmd.Dir, cmd.Env = t.TempDir(), clean(bin)
+	tmp := "TMPDIR=" + t.TempDir()
+	cmd.Dir, cmd.Env = t.TempDir(), append(clean(bin), tmp)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	settled(t, tmp)
 	mask, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(string(out), "SigIgn:")), 16, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +112,7 @@ func TestRunKeepsIgnoredSignals(t *testing.T) {
 // Ctrl-C at a terminal reaches the job once, and trainspan run waits for it.
 func TestRunAtATerminal(t *testing.T) {
 	terminal, line := openTerminal(t)
-	s := prepare(t, t.TempDir(), "--quiet", "--", "runjob", "signals", "3")
+	s := prepare(t, t.TempDir(), "--quiet", "--", "runjob", "signals")
 	s.Cmd.Stdin, s.Cmd.Stderr = line, line
 	s.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	s.begin()
@@ -117,6 +123,9 @@ func TestRunAtATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.expect(key.signal)
+	}
+	if err := syscall.Kill(s.Process.Pid, syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
 	}
 	if lines, status := s.rest(); status != 0 || !slices.Equal(lines, []string{"end"}) {
 		t.Errorf("status %d, then %q", status, lines)
@@ -155,8 +164,8 @@ func TestRunReapsOrphans(t *testing.T) {
 	s.begin()
 	s.expect("ready")
 	two := func() bool { return len(children(s.Process.Pid)) == 2 } // the command and the telemetry process
-	eventually(t, "orphans", func() bool { return len(children(s.Process.Pid)) == 4 || two() })
-	eventually(t, "their end", two)
+	until.True(t, "orphans", func() bool { return len(children(s.Process.Pid)) == 4 || two() })
+	until.True(t, "their end", two)
 	_ = in.Close()
 	s.rest()
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sys/unix"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // programs are the commands of TestMain as files.
@@ -47,7 +48,7 @@ type started struct {
 	t        *testing.T
 	out, err bytes.Buffer
 	lines    chan string // of its output
-	dir      string      // working directory
+	dir, tmp string      // working directory, the variable of that for temporary files
 }
 
 // clean is an environment without a launcher.
@@ -63,8 +64,8 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &started{Cmd: exec.Command(filepath.Join(bin, "trainspan"), append([]string{"run"}, args...)...), t: t, dir: dir}
-	s.Dir, s.Env = dir, append(clean(bin), "TMPDIR="+t.TempDir())
+	s := &started{Cmd: exec.Command(filepath.Join(bin, "trainspan"), append([]string{"run"}, args...)...), t: t, dir: dir, tmp: "TMPDIR=" + t.TempDir()}
+	s.Dir, s.Env = dir, append(clean(bin), s.tmp)
 	s.Cmd.Stderr = &s.err
 	t.Cleanup(func() { // of those whose telemetry process is killed
 		for _, left := range rundir.FindLeft(dir) {
@@ -112,7 +113,7 @@ func (s *started) begin() {
 // expect waits for a line.
 func (s *started) expect(want string) {
 	s.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute) // only a stop
 	for {
 		select {
 		case line, ok := <-s.lines:
@@ -123,7 +124,7 @@ func (s *started) expect(want string) {
 				return
 			}
 		case <-deadline:
-			s.t.Fatalf("no %q within a minute", want)
+			s.t.Fatalf("no %q within five minutes", want)
 		}
 	}
 }
@@ -143,6 +144,7 @@ func (s *started) status(err error) int {
 	if err != nil && !errors.As(err, &exit) {
 		s.t.Fatal(err)
 	}
+	s.settle()
 	return s.ProcessState.ExitCode()
 }
 
@@ -151,6 +153,25 @@ func (s *started) finish() int {
 	s.t.Helper()
 	s.Cmd.Stdout = &s.out
 	return s.status(s.Run())
+}
+
+// settle waits until the telemetry process has ended.
+func (s *started) settle() {
+	s.t.Helper()
+	settled(s.t, s.tmp)
+}
+
+// settled waits until no telemetry process has that variable.
+func settled(t *testing.T, variable string) {
+	t.Helper()
+	until.True(t, "the end of the telemetry process", func() bool {
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		return !slices.ContainsFunc(all, func(path string) bool {
+			line, _ := os.ReadFile(path)
+			env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
+			return bytes.Contains(line, []byte(helperCommand)) && bytes.Contains(env, []byte(variable))
+		})
+	})
 }
 
 // theRun reads the only run.json below a folder.

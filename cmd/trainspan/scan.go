@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -44,21 +46,22 @@ func (a *app) judge(path string, st *dftracer.ReadStats) error {
 		if isRecords(path) {
 			return badData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them; see "+see.NotATrace, path)
 		}
-		why := ""
+		kind, err := infile.KindOf(path)
+		why := kind.String()
 		switch {
-		case st.Lines == 0 && !st.Torn:
-			why = "the file is empty"
+		case err != nil:
+			why = err.Error()
 		case st.Cause != nil:
 			why = st.Cause.Error()
-		case len(st.First) > 0:
+		case kind == infile.Trace && len(st.First) > 0:
 			why = st.First[0].Error()
-		default:
+		case kind == infile.Trace:
 			why = "no line is a record"
 		}
 		return badData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+see.NotATrace, path, why)
 	}
 	if st.Bad > 0 {
-		a.problem("%s: %s skipped, first %v; trainspan validate lists them; see "+see.Damaged, path, plural(st.Bad, "line"), &st.First[0])
+		a.problem("%s: %s skipped, first %v; trainspan validate lists them; see "+see.Damaged, path, human.Plural(st.Bad, "line"), &st.First[0])
 	}
 	if st.Torn {
 		a.problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+see.Damaged, path, st.DamagedAt)

@@ -12,14 +12,15 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // indexSuffix is added to the name of a trace for its index.
 const indexSuffix = ".idx.json"
 
 // indexVersion changes when the meaning of the index does.
-const indexVersion = 1
+const indexVersion = 2
 
 // fileInfo is what info shows of a trace and what its index holds.
 type fileInfo struct {
@@ -40,6 +41,7 @@ type fileInfo struct {
 	Metadata    int64            `json:"metadata"`
 	Start       int64            `json:"start_us"`
 	End         int64            `json:"end_us"`
+	Aside       int64            `json:"aside,omitempty"` // events whose times have no part in these
 	Categories  map[string]int64 `json:"categories"`
 	Processes   []processInfo    `json:"processes"`
 	Program     string           `json:"program,omitempty"`
@@ -77,16 +79,12 @@ func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *prog
 		}
 	}
 	t, members, err := walk(ctx, path, bar)
-	if errors.Is(err, errNoTrace) {
-		return nil, badData("%s: %v; see "+see.NotATrace, path, err)
-	}
 	if err != nil {
 		return nil, err
 	}
 	if t.Events+t.Metadata+t.Counters == 0 {
 		return nil, a.judge(path, &dftracer.ReadStats{Lines: int(t.Lines), Torn: t.Torn, First: firstBad(t)})
 	}
-	t.rankByName(path)
 	info := describe(t, members)
 	info.Path, info.FileSize, info.FileTime = path, stat.Size(), stat.ModTime().UnixNano()
 	return info, nil
@@ -98,19 +96,26 @@ func (a *app) inspectPart(ctx context.Context, path string, q *filter, bar *prog
 	if err != nil {
 		return nil, err
 	}
-	t := newTally()
-	t.ended = true
-	hashes, err := a.read(ctx, path, q, bar, func(ev *dftracer.Event) error {
-		t.add(ev)
-		t.forget()
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	var t *tally
+	var hashes *dftracer.Hashes
+	for judge := judgeBy(0, false); t == nil || !judge.Right(); {
+		if t != nil {
+			judge = judgeBy(judge.Median(), true)
+		}
+		t = newTally(&sharedTracker{FileTracker: q.who.File(path)})
+		t.ended, t.judge = true, judge
+		hashes, err = a.read(ctx, path, q, bar, func(ev *dftracer.Event) error {
+			t.add(ev)
+			t.forget()
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	for key := range t.procs {
-		if name, ok := hashes.Host(key.host); ok {
-			t.names[key.host] = name
+		if name, ok := hashes.Host(key.Host); ok {
+			t.names[key.Host] = name
 		}
 	}
 	info := describe(t, nil)
@@ -137,7 +142,7 @@ func firstBad(t *tally) []dftracer.LineError {
 func describe(t *tally, members []member) *fileInfo {
 	info := &fileInfo{
 		Version: indexVersion, Dialect: t.dialect.String(), Compression: "gzip", Text: t.Text, Lines: t.Lines, BadLines: t.Bad,
-		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End,
+		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End, Aside: t.Aside,
 		Categories: t.Categories, Program: t.names[t.program[0]], Command: t.names[t.program[1]], Folder: t.names[t.program[2]],
 		Producer: t.version, Aligned: t.aligned, Members: members,
 	}
@@ -146,7 +151,7 @@ func describe(t *tally, members []member) *fileInfo {
 	}
 	for _, key := range t.order {
 		p := t.procs[key]
-		info.Processes = append(info.Processes, processInfo{key.pid, t.names[key.host], p.Rank, p.Events, len(p.lanes)})
+		info.Processes = append(info.Processes, processInfo{key.PID, t.names[key.Host], rankText(t.who.Process(key)), p.Events, len(p.lanes)})
 	}
 	slices.SortStableFunc(info.Processes, func(a, b processInfo) int {
 		return cmp.Or(cmp.Compare(len(a.Rank), len(b.Rank)), strings.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID))
@@ -176,10 +181,10 @@ func missing(t *tally, info *fileInfo) []string {
 		out = append(out, "what the program would have written after it was killed; the trace was recovered")
 	}
 	if t.Lost > 0 {
-		out = append(out, plural(t.Lost, "event")+" that the writer had to drop")
+		out = append(out, human.Plural(t.Lost, "event")+" that the writer had to drop")
 	}
 	if len(info.Open) > 0 {
-		out = append(out, "the end of "+plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
+		out = append(out, "the end of "+human.Plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
 	}
 	if t.part {
 		out = append(out, "earlier parts: this file continues another one")
@@ -219,10 +224,20 @@ func writeIndex(info *fileInfo) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	out, err := createOutput(path, true)
-	if err != nil {
-		return err
+	_, err = outfile.Write(path, append(text, '\n'), 0o644, isIndex)
+	return err
+}
+
+// isIndex takes the index of a trace, of any version.
+func isIndex(f *os.File) error {
+	var has struct {
+		Version  *int              `json:"version"`
+		FileSize *int64            `json:"file_size"`
+		FileTime *int64            `json:"file_mtime_ns"`
+		Members  []json.RawMessage `json:"members"`
 	}
-	_, err = out.Write(append(text, '\n'))
-	return out.finish(err)
+	if err := json.NewDecoder(f).Decode(&has); err != nil || has.Version == nil || has.FileSize == nil || has.FileTime == nil || has.Members == nil {
+		return usage("%s: is already there and is no index; move it away first", f.Name())
+	}
+	return nil
 }

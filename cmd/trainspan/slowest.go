@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"slices"
@@ -8,7 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/spans"
 )
 
 type slowestOptions struct {
@@ -55,9 +59,10 @@ type slowSpan struct {
 	Name     string `json:"name"`
 
 	order int64 // in which it was read
+	proc  *runs.Process
 }
 
-// slowHeap has the shortest span first; of equal ones the latest.
+// slowHeap has first what comes last.
 type slowHeap []slowSpan
 
 func (h slowHeap) Len() int           { return len(h) }
@@ -72,15 +77,9 @@ func (h *slowHeap) Pop() any {
 	return last
 }
 
+// longer reports whether a comes before b, whatever the order of the files.
 func longer(a, b *slowSpan) bool {
-	return a.Dur > b.Dur || a.Dur == b.Dur && a.order < b.order
-}
-
-// frames reports whether a span lasts as long as others inside of it by nature.
-func frames(ev *dftracer.Event) bool {
-	cat := strings.ToLower(ev.Cat)
-	return cat == "ai_root" || cat == "pp" && strings.HasPrefix(ev.Name, "ProfilerStep") || strings.HasSuffix(ev.Name, ".block") || strings.HasSuffix(ev.Name, ".yield") ||
-		cat == "pipeline" && !strings.HasSuffix(ev.Name, "iteration")
+	return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Start, b.Start), strings.Compare(a.File, b.File), cmp.Compare(a.order, b.order)) < 0
 }
 
 func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) error {
@@ -96,36 +95,36 @@ func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) err
 	}
 	var list slowHeap
 	var first, n int64
-	bar := a.startProgress("slowest", files)
-	err = a.each(ctx, files, func(path string) error {
-		ranks := newRankTracker(o.filter.files[path])
-		_, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error {
-			ranks.note(ev)
+	var names spans.Book
+	begin := func() { list, first, n = nil, 0, 0 }
+	err = a.judged(ctx, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+		who := o.filter.who.File(path)
+		take := func(ev *dftracer.Event) error {
+			p := who.Of(ev)
 			if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
 				return nil
 			}
 			if first == 0 || ev.TS < first {
 				first = ev.TS
 			}
-			if !o.all && frames(ev) {
+			if !o.all && names.Of(ev.Cat, ev.Name).Holds {
 				return nil
 			}
 			n++
-			s := slowSpan{Dur: ev.Dur, order: n}
+			s := slowSpan{File: path, Start: ev.TS, Dur: ev.Dur, order: n}
 			if len(list) == o.top && !longer(&s, &list[0]) {
 				return nil
 			}
-			s.File, s.Start, s.PID, s.Category, s.Name, s.Rank = path, ev.TS, ev.PID, ev.Cat, ev.Name, ranks.of(ev)
+			s.PID, s.Category, s.Name, s.proc = ev.PID, ev.Cat, ev.Name, p
 			s.Epoch, s.Step = numberOf(ev, "epoch"), numberOf(ev, "step")
 			if len(list) == o.top {
 				heap.Pop(&list)
 			}
 			heap.Push(&list, s)
 			return nil
-		})
-		return err
+		}
+		return take, func(*dftracer.Hashes) error { return nil }
 	})
-	bar.finish()
 	if err != nil {
 		return err
 	}
@@ -136,7 +135,7 @@ func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) err
 		return 1
 	})
 	for i := range list {
-		list[i].After = list[i].Start - first
+		list[i].After, list[i].Rank = list[i].Start-first, rankText(list[i].proc)
 	}
 	if o.json {
 		return a.printJSON(append([]slowSpan{}, list...))
@@ -145,14 +144,13 @@ func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) err
 	return nil
 }
 
-// numberOf is a numeric argument of an event, nil without it.
+// numberOf is the whole number that an argument of an event says, nil without one.
 func numberOf(ev *dftracer.Event, key string) *int64 {
-	arg, ok := ev.Arg(key)
-	if !ok {
-		return nil
+	arg, _ := ev.Arg(key)
+	if n, ok := arg.Whole(); ok && arg.Key == key {
+		return &n
 	}
-	n := arg.Int64()
-	return &n
+	return nil
 }
 
 func (a *app) showSlowest(list []slowSpan, several bool) {
@@ -161,7 +159,7 @@ func (a *app) showSlowest(list []slowSpan, several bool) {
 		if n == nil {
 			return "-"
 		}
-		return count(*n)
+		return human.Count(*n)
 	}
 	for i := range list {
 		s := &list[i]
@@ -169,7 +167,7 @@ func (a *app) showSlowest(list []slowSpan, several bool) {
 		if several {
 			file = s.File
 		}
-		t.add(micros(float64(s.Dur)), moment(s.Start), "+"+micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), shorten(printable(s.Category), 24), shorten(printable(s.Name), 56), file)
+		t.add(human.Micros(float64(s.Dur)), moment(s.Start), "+"+human.Micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), shorten(s.Category, 24), shorten(s.Name, 56), file)
 	}
 	if len(list) == 0 {
 		a.printf("There are no such spans in the trace, or in this part of it.\n")

@@ -12,7 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -98,11 +102,14 @@ func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
 	bar := a.startProgress("split", []string{files[0], files[0]})
 	defer bar.finish()
 	s := &splitter{a: a, o: o, pieces: make(map[string]*splitPiece)}
-	if s.from, err = a.survey(ctx, files[0], &o.filter, bar); err != nil {
+	if s.from, err = a.survey(ctx, files[0], &o.filter, bar, true); err != nil {
 		return err
 	}
 	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(files[0]), ".gz"), ".pfw")
-	if err := os.MkdirAll(o.dir, 0o777); err != nil {
+	if o.by == "process" {
+		s.stem = identity.WithoutRank(s.stem)
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil { //nolint:gosec // traces to be read by others
 		return err
 	}
 	err = a.pass(ctx, s.from, bar, s.take)
@@ -120,7 +127,7 @@ func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
 		return a.printJSON(s.order)
 	}
 	for _, p := range s.order {
-		a.printf("%s: %s\n", p.File, plural(p.Events, "event"))
+		a.printf("%s: %s\n", p.File, human.Plural(p.Events, "event"))
 	}
 	if len(s.order) == 0 {
 		a.problem("%s: holds no events; nothing was written; see "+see.NoTraining, files[0])
@@ -183,8 +190,8 @@ func (p *splitPiece) key() string { return p.r.piece }
 func (s *splitter) name(ev *dftracer.Event) string {
 	switch s.o.by {
 	case "epoch":
-		if arg, ok := ev.Arg("epoch"); ok && arg.Int64() >= 0 {
-			return fmt.Sprintf("epoch%d", arg.Int64())
+		if n := numberOf(ev, "epoch"); n != nil && *n >= 0 {
+			return fmt.Sprintf("epoch%d", *n)
 		}
 		return "no-epoch"
 	case "category":
@@ -192,19 +199,19 @@ func (s *splitter) name(ev *dftracer.Event) string {
 	case "time":
 		return fmt.Sprintf("time%04d", (ev.TS-s.from.startTime)/s.o.every.Microseconds())
 	}
-	key := s.from.key(ev)
-	if rank := s.from.ranks[key]; rank != "" {
-		return "rank" + fileName(rank)
+	key := s.from.who.Key(ev)
+	if rank := rankText(s.from.who.Of(ev)); rank != "" {
+		return "rank" + rank
 	}
 	if len(s.from.procs) > 0 && s.sharedPID(key) {
-		return fmt.Sprintf("pid%d-%s", key.pid, fileName(s.from.hostName(key.host)))
+		return fmt.Sprintf("pid%d-%s", key.PID, fileName(s.from.hostName(key.Host)))
 	}
-	return fmt.Sprintf("pid%d", key.pid)
+	return fmt.Sprintf("pid%d", key.PID)
 }
 
-func (s *splitter) sharedPID(key procKey) bool {
+func (s *splitter) sharedPID(key runs.Key) bool {
 	for other := range s.from.procs {
-		if other.pid == key.pid && other.host != key.host {
+		if other.PID == key.PID && other.Host != key.Host {
 			return true
 		}
 	}
@@ -214,19 +221,13 @@ func (s *splitter) sharedPID(key procKey) bool {
 // fileName makes a word fit for the name of a file. Words that had to be changed
 // for that get a number, so that no two become the same.
 func fileName(s string) string {
-	const most = 80
-	fit := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' {
-			return r
-		}
-		return '_'
-	}, s)
-	if fit == s && len(s) <= most {
+	fit := outfile.SafeName(s, 80)
+	if fit == s {
 		return s
 	}
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, s) // never fails
-	return fmt.Sprintf("%s-%08x", fit[:min(len(fit), most)], h.Sum32())
+	return fmt.Sprintf("%s-%08x", fit, h.Sum32())
 }
 
 // piece returns the piece of an event and begins it when it is the first.
@@ -242,7 +243,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 	p.now.us.Store(ev.TS)
 	who := s.from.process()
 	if s.o.by == "process" {
-		who.PID, who.Host = int(ev.PID), s.from.hostName(s.from.key(ev).host)
+		who.PID, who.Host = int(ev.PID), s.from.hostName(s.from.who.Key(ev).Host)
 	}
 	var err error
 	p.out, err = s.a.createTrace(p.File, s.o.force, []string{s.from.path}, &dftracer.Options{Dialect: s.from.dialect, Process: who, Now: p.now.now})

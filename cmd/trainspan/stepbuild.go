@@ -1,16 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
 
-	"github.com/trainspan/trainspan/dftracer"
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/internal/spill"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // The phases of a step, as columns.
@@ -27,242 +26,237 @@ const (
 
 var phaseNames = [phaseCount]string{"data", "copies", "forward", "backward", "optimizer", "comm", "checkpoint"}
 
-// stepRow is one step of one process.
+// phaseOf are the phases of classes.
+var phaseOf = map[spans.Class]int{
+	spans.ClassInputWait:      phaseData,
+	spans.ClassInputWork:      phaseData,
+	spans.ClassTransfer:       phaseCopies,
+	spans.ClassForward:        phaseForward,
+	spans.ClassBackward:       phaseBackward,
+	spans.ClassOptimizer:      phaseOptimizer,
+	spans.ClassCollective:     phaseComm,
+	spans.ClassCheckpointSave: phaseCheckpoint,
+	spans.ClassCheckpointLoad: phaseCheckpoint,
+}
+
+// stepRow is one step of one process, in nanoseconds.
 type stepRow struct {
-	step, epoch, pid, start, dur int64 // epoch is -1 without one
-	rank                         string
-	phases                       [phaseCount]int64
+	proc       uint32 // index of the process
+	step       int64  // its number in the job or, where that is not known, in the process
+	raw        int64  // as recorded, -1 without one
+	epoch      int64  // -1 without one
+	start, dur int64  // dur is -1 of one that never ended
+	phases     [phaseCount]int64
 }
 
-// phaseOf returns the phase that a span belongs to, -1 for none.
-func phaseOf(cat, name string) int {
-	switch strings.ToLower(cat) {
-	case "compute":
-		switch {
-		case name == "forward":
-			return phaseForward
-		case name == "backward":
-			return phaseBackward
-		case name == "step" || strings.HasPrefix(name, "step."):
-			return phaseOptimizer
-		}
-	case "dataloader", "data_loader":
-		if name == "fetch.iter" || name == "fetch" || name == "loop.iter" {
-			return phaseData
-		}
-	case "device":
-		return phaseCopies
-	case "comm":
-		return phaseComm
-	case "checkpoint":
-		return phaseCheckpoint
-	}
-	return -1
-}
-
-func isIteration(cat, name string) bool {
-	return strings.EqualFold(cat, "pipeline") && (name == "train.iteration" || name == "iteration" || strings.HasPrefix(name, "ProfilerStep"))
-}
-
-// stepBuilder puts the steps of the processes of one file together.
-type stepBuilder struct {
-	to    *stepTable
-	ranks *rankTracker
-	procs map[procKey]*stepProcess
-}
-
-// stepProcess holds the latest steps of a process: spans come in the order in
-// which they end, so that those of a step are near each other.
-type stepProcess struct {
-	rows    map[int64]*stepRow
-	order   []*stepRow
-	loose   []looseSpan // without a step, waiting for the iteration around them
-	counted int64       // iterations that have no number
-}
-
-type looseSpan struct {
-	start, end int64
-	phase      int
-}
-
-// stepWindow is how many steps of a process may be unfinished, and looseWindow
-// how many spans may wait for their iteration.
-const (
-	stepWindow  = 1024
-	looseWindow = 1 << 14
-)
-
-func newStepBuilder(to *stepTable, ranks *rankTracker) *stepBuilder {
-	return &stepBuilder{to: to, ranks: ranks, procs: make(map[procKey]*stepProcess)}
-}
-
-func (b *stepBuilder) take(ev *dftracer.Event) error {
-	phase, iteration := phaseOf(ev.Cat, ev.Name), isIteration(ev.Cat, ev.Name)
-	if phase < 0 && !iteration {
-		return nil
-	}
-	key := b.ranks.key(ev)
-	p := b.procs[key]
-	if p == nil {
-		p = &stepProcess{rows: make(map[int64]*stepRow)}
-		b.procs[key] = p
-	}
-	step := numberOf(ev, "step")
-	if step == nil && !iteration {
-		p.wait(looseSpan{ev.TS, ev.End(), phase})
-		return nil
-	}
-	row, err := b.row(p, ev, step)
-	if err != nil {
-		return err
-	}
-	if e := numberOf(ev, "epoch"); e != nil {
-		row.epoch = *e
-	}
-	if phase >= 0 {
-		row.phases[phase] += ev.Dur
-		if row.start == 0 || row.dur == 0 && ev.TS < row.start {
-			row.start = ev.TS
-		}
-		return nil
-	}
-	row.start, row.dur = ev.TS, ev.Dur
-	p.adopt(row)
-	return nil
-}
-
-// row returns the row of a step. An iteration without a number is counted.
-func (b *stepBuilder) row(p *stepProcess, ev *dftracer.Event, step *int64) (*stepRow, error) {
-	n := p.counted
-	switch text, ok := strings.CutPrefix(ev.Name, "ProfilerStep#"); {
-	case step != nil:
-		n = *step
-	case ok:
-		if k, err := strconv.ParseInt(text, 10, 64); err == nil {
-			n = k
-		}
-	default:
-		p.counted++
-	}
-	if row := p.rows[n]; row != nil {
-		return row, nil
-	}
-	row := &stepRow{step: n, epoch: -1, pid: ev.PID, rank: b.ranks.of(ev)}
-	p.rows[n] = row
-	p.order = append(p.order, row)
-	if len(p.order) > stepWindow {
-		return row, b.pass(p, 1)
-	}
-	return row, nil
-}
-
-// wait keeps a span until its iteration comes.
-func (p *stepProcess) wait(s looseSpan) {
-	if len(p.loose) == looseWindow {
-		p.loose = slices.Delete(p.loose, 0, looseWindow/2) // outside of any iteration
-	}
-	p.loose = append(p.loose, s)
-}
-
-// adopt gives an iteration the spans that began in it.
-func (p *stepProcess) adopt(row *stepRow) {
-	p.loose = slices.DeleteFunc(p.loose, func(s looseSpan) bool {
-		inside := s.start >= row.start && s.start < row.start+row.dur
-		if inside {
-			row.phases[s.phase] += s.end - s.start
-		}
-		return inside
-	})
-}
-
-// pass gives the first rows of a process to the table.
-func (b *stepBuilder) pass(p *stepProcess, n int) error {
-	for _, row := range p.order[:n] {
-		p.adopt(row) // what came after the iteration, as in a sorted trace
-		if err := b.to.add(row); err != nil {
-			return err
-		}
-		delete(p.rows, row.step)
-	}
-	p.order = p.order[n:]
-	return nil
-}
-
-// flush gives all rows to the table.
-func (b *stepBuilder) flush() (err error) {
-	for _, p := range b.procs {
-		err = errors.Join(err, b.pass(p, len(p.order)))
-	}
-	return err
-}
-
-// stepTable sorts rows by step and rank, in a file when there are many.
+// stepTable collects the steps of the processes of a set, in a file when there are
+// many.
 type stepTable struct {
-	rows  *spill.Sorter[stepRow]
-	n     int
-	first int64 // start of the first of all
+	mu    sync.Mutex
+	procs []*runs.Process
+	found *spill.Sorter[stepRow] // by process
 }
+
+const stepMemory = 32 << 20
 
 func newStepTable() *stepTable {
-	return &stepTable{rows: spill.New(spill.Codec[stepRow]{Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) spill.Key {
-		return spill.Key{First: r.step, Second: rankNumber(r)}
-	}}, 32<<20, "")}
+	return &stepTable{found: spill.New(spill.Codec[stepRow]{
+		Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) spill.Key { return spill.Key{First: int64(r.proc)} },
+	}, stepMemory, "")}
 }
 
-func rankNumber(r *stepRow) int64 {
-	n, err := strconv.ParseInt(r.rank, 10, 64)
-	if err != nil {
-		return math.MaxInt64
+func (t *stepTable) close() { _ = t.found.Close() } // nothing in it is needed any more
+
+// open makes the sink of a process.
+func (t *stepTable) open(p *runs.Process) runs.Sink {
+	return &stepSink{to: t, proc: p, spans: spill.New(spill.Codec[phaseSpan]{
+		Append: appendPhase, Decode: decodePhase, Key: func(s *phaseSpan) spill.Key { return spill.Key{First: s.start, Second: -s.dur} },
+	}, stepMemory, "")}
+}
+
+// sorted gives the rows of jobs by attempt, step and rank to fn.
+func (t *stepTable) sorted(keep func(*runs.Process, *stepRow) bool, fn func(*runs.Process, *stepRow) error) (err error) {
+	all := spill.New(spill.Codec[stepRow]{Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) spill.Key {
+		p := t.procs[r.proc]
+		return spill.Key{Group: uint32(p.Attempt), First: r.step, Second: int64(p.Rank)<<32 | int64(r.proc)}
+	}}, stepMemory, "")
+	defer func() { err = errors.Join(err, all.Close()) }()
+	it := t.found.Iter()
+	for r := it.Next(); r != nil; r = it.Next() {
+		if p := t.procs[r.proc]; p != nil && keep(p, r) {
+			if err := all.Add(r); err != nil {
+				return err
+			}
+		}
 	}
-	return n
-}
-
-func (t *stepTable) add(row *stepRow) error {
-	if t.n++; t.n == 1 || row.start < t.first {
-		t.first = row.start
+	if it.Err() != nil {
+		return it.Err()
 	}
-	return t.rows.Add(row)
-}
-
-func (t *stepTable) each(fn func(*stepRow) error) error {
-	it := t.rows.Iter()
-	for row := it.Next(); row != nil; row = it.Next() {
-		if err := fn(row); err != nil {
+	it = all.Iter()
+	for r := it.Next(); r != nil; r = it.Next() {
+		if err := fn(t.procs[r.proc], r); err != nil {
 			return err
 		}
 	}
 	return it.Err()
 }
 
-func (t *stepTable) close() { _ = t.rows.Close() } // nothing in it is needed any more
+// table gives the steps of a job as rows of a data set.
+func (t *stepTable) table(j *runs.Job, add func(*dataset.Step) error) error {
+	of := make(map[*runs.Process]bool, len(j.Processes))
+	for _, p := range j.Processes {
+		of[p] = true
+	}
+	optional := func(n int64) *int64 {
+		if n < 0 {
+			return nil
+		}
+		return &n
+	}
+	return t.sorted(func(p *runs.Process, _ *stepRow) bool { return of[p] }, func(p *runs.Process, r *stepRow) error {
+		row := dataset.Step{
+			Attempt: int32(p.Attempt), PID: p.PID, Step: r.step, Raw: optional(r.raw), Epoch: optional(r.epoch), Start: r.start, Dur: optional(r.dur),
+			Rule: p.Steps.Rule.String(), Data: r.phases[phaseData], Copies: r.phases[phaseCopies], Forward: r.phases[phaseForward],
+			Backward: r.phases[phaseBackward], Optimizer: r.phases[phaseOptimizer], Comm: r.phases[phaseComm], Checkpoint: r.phases[phaseCheckpoint],
+		}
+		if p.RankKnown {
+			rank := int32(p.Rank)
+			row.Rank = &rank
+		}
+		return add(&row)
+	})
+}
+
+// phaseSpan is a span of a phase.
+type phaseSpan struct {
+	start, dur, thread int64
+	step               int64 // that a collective names: a device runs it later
+	phase              int
+}
+
+// stepSink collects the phases of the steps of one process.
+type stepSink struct {
+	to    *stepTable
+	proc  *runs.Process
+	spans *spill.Sorter[phaseSpan]
+	err   error
+}
+
+func (s *stepSink) Event(*runs.Event) {}
+
+func (s *stepSink) Span(sp *runs.Span) {
+	phase, counts := phaseOf[sp.Class]
+	if !counts || sp.End == runs.NoEnd || sp.Background && phase != phaseComm || s.err != nil {
+		return
+	}
+	s.err = s.spans.Add(&phaseSpan{sp.Start, sp.End - sp.Start, sp.Thread, sp.Step, phase})
+}
+
+// Close gives each step the spans that begin in it, and the collectives that name
+// it. What lies inside of another span of its phase is not counted again.
+func (s *stepSink) Close() error {
+	steps := s.proc.Steps.All()
+	rows := make([]stepRow, len(steps))
+	named := make(map[int64]int, len(steps))
+	for i := range steps {
+		st := &steps[i]
+		rows[i] = stepRow{step: s.proc.Steps.Shown(i), raw: max(st.Raw, runs.Unknown), epoch: st.Epoch, start: st.Start, dur: st.End - st.Start}
+		if st.End == runs.NoEnd {
+			rows[i].dur = -1
+		}
+		named[st.Raw] = i
+	}
+	if len(named) < len(steps) {
+		clear(named) // they do not say which
+	}
+	type place struct {
+		thread int64
+		phase  int
+	}
+	until := make(map[place]int64)
+	at := -1
+	it := s.spans.Iter()
+	for sp := it.Next(); sp != nil; sp = it.Next() {
+		for at+1 < len(steps) && steps[at+1].Start <= sp.start {
+			at++
+		}
+		to := at
+		if i, ok := named[sp.step]; ok && sp.phase == phaseComm && sp.step >= 0 {
+			to = i
+		} else if at < 0 || sp.start >= steps[at].End {
+			continue
+		}
+		if k := (place{sp.thread, sp.phase}); sp.start+sp.dur > until[k] {
+			rows[to].phases[sp.phase] += sp.dur
+			until[k] = sp.start + sp.dur
+		}
+	}
+	err := errors.Join(s.err, it.Err(), s.spans.Close())
+	s.to.mu.Lock()
+	defer s.to.mu.Unlock()
+	for i := range rows {
+		rows[i].proc = uint32(len(s.to.procs))
+		if err == nil {
+			err = s.to.found.Add(&rows[i])
+		}
+	}
+	if old := slices.Index(s.to.procs, s.proc); old >= 0 {
+		s.to.procs[old] = nil // its file was read again
+	}
+	s.to.procs = append(s.to.procs, s.proc)
+	return err
+}
+
+var errStep = errors.New("a damaged row")
+
+// numbers reads integers of a stored row.
+type numberReader struct {
+	src []byte
+	bad bool
+}
+
+func (r *numberReader) next() int64 {
+	v, n := binary.Varint(r.src)
+	r.bad = r.bad || n <= 0
+	r.src = r.src[max(n, 0):]
+	return v
+}
+
+func (r *numberReader) err() error {
+	if r.bad {
+		return errStep
+	}
+	return nil
+}
 
 func appendStep(dst []byte, r *stepRow) []byte {
-	for _, n := range [...]int64{r.step, r.epoch, r.pid, r.start, r.dur} {
+	for _, n := range [...]int64{int64(r.proc), r.step, r.raw, r.epoch, r.start, r.dur} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	for _, n := range r.phases {
 		dst = binary.AppendVarint(dst, n)
 	}
-	return append(dst, r.rank...)
+	return dst
 }
 
-var errStep = errors.New("a damaged row")
-
 func decodeStep(src []byte, r *stepRow) error {
-	bad := 0
-	next := func() int64 {
-		v, n := binary.Varint(src)
-		bad = min(bad, cmp.Compare(n, 1))
-		src = src[max(n, 0):]
-		return v
-	}
-	*r = stepRow{step: next(), epoch: next(), pid: next(), start: next(), dur: next()}
+	n := numberReader{src: src}
+	*r = stepRow{proc: uint32(n.next()), step: n.next(), raw: n.next(), epoch: n.next(), start: n.next(), dur: n.next()}
 	for i := range r.phases {
-		r.phases[i] = next()
+		r.phases[i] = n.next()
 	}
-	if bad < 0 {
-		return errStep
+	return n.err()
+}
+
+func appendPhase(dst []byte, s *phaseSpan) []byte {
+	for _, n := range [...]int64{s.start, s.dur, s.thread, s.step, int64(s.phase)} {
+		dst = binary.AppendVarint(dst, n)
 	}
-	r.rank = string(src)
-	return nil
+	return dst
+}
+
+func decodePhase(src []byte, s *phaseSpan) error {
+	n := numberReader{src: src}
+	*s = phaseSpan{n.next(), n.next(), n.next(), n.next(), int(n.next())}
+	return n.err()
 }

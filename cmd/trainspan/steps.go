@@ -3,14 +3,19 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/trainspan/trainspan/dftracer"
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/report"
 )
 
 type stepsOptions struct {
@@ -23,10 +28,13 @@ func newSteps(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "steps FILE...",
 		Short: "Show each training step and its phases",
-		Long: `Prints one row per step and rank: how long the iteration took and how long its
-phases were, as columns. A span belongs to the step that its argument step names,
-or else to the iteration of its process that it begins in. The phases of a row are
-sums of spans: what ran side by side counts for each. Steps come in order.`,
+		Long: `Prints one row per step and rank: how long it took and how long its phases were,
+as columns. Which spans are steps is decided as for the report: spans that are
+called an iteration, or else the steps of PyTorch's profiler, or else the bodies of
+the loop over the data loader, or else what lies between the ends of the steps of
+the optimizer. A span belongs to the step in which it begins, a collective to the
+one that it names. The phases of a row are sums of spans: what ran side by side
+counts for each. Steps come in order.`,
 		Example: `  trainspan steps trace.pfw.gz
   trainspan steps out/ --step 100-110
   trainspan steps out/ --csv > steps.csv`,
@@ -38,7 +46,7 @@ sums of spans: what ran side by side counts for each. Steps come in order.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")
-	o.filter.flags(f)
+	o.filter.numberFlags(f)
 	return cmd
 }
 
@@ -50,126 +58,192 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	q := &o.filter
+	if err := q.prepare(ctx, files); err != nil {
 		return err
 	}
-	all := newStepTable()
-	defer all.close()
-	bar := a.startProgress("steps", files)
-	err = a.each(ctx, files, func(path string) error {
-		ranks := newRankTracker(o.filter.files[path])
-		b := newStepBuilder(all, ranks)
-		_, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error {
-			ranks.note(ev)
-			if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
-				return nil
-			}
-			return b.take(ev)
-		})
-		if flushed := b.flush(); err == nil {
-			err = flushed
-		}
-		return err
-	})
-	bar.finish()
+	set, err := runs.Open(withRecords(args, files)...)
+	if err != nil {
+		return badData("%s", strings.TrimPrefix(explain(err), "run: "))
+	}
+	set.Stop = ctx.Err
+	table := newStepTable()
+	defer table.close()
+	spin := a.startSpinner("steps")
+	jobs, err := set.Read(table.open)
+	spin.finish()
+	if stopped := ctx.Err(); stopped != nil {
+		return stopped
+	}
 	if err != nil {
 		return err
 	}
-	if all.n == 0 {
-		a.note("no span has a step, and there is no iteration of training; see " + see.NoTraining)
+	if n := len(set.Skipped); len(table.procs) == 0 && n > 0 {
+		last := set.Skipped[n-1]
+		set.Skipped = set.Skipped[:n-1]
+		defer a.judgeSet(set, jobs, files)
+		return badData("%s: %s; see "+see.NotATrace, last.Path, explain(last.Err))
 	}
-	return a.showSteps(all, o)
+	a.judgeSet(set, jobs, files)
+	var relative []string
+	for _, j := range jobs {
+		for _, p := range slices.Concat(j.Processes, j.Helpers) {
+			a.tellAside(strings.Join(p.Sources, ", "), int64(p.Aside))
+			if p.RelativeClock {
+				relative = append(relative, p.Sources...)
+			}
+		}
+	}
+	a.tellRelative(relative)
+	n, first := 0, int64(0)
+	keep := func(p *runs.Process, r *stepRow) bool {
+		us := r.start / 1000
+		has := (q.ranks == nil || q.ranks[rankText(p)]) && (len(q.steps) == 0 || within(q.steps, r.step)) && (len(q.epochs) == 0 || within(q.epochs, r.epoch)) &&
+			q.window.hasTime(us)
+		if has {
+			if n++; n == 1 || r.start < first {
+				first = r.start
+			}
+		}
+		return has
+	}
+	show := a.stepText
+	switch {
+	case o.json:
+		show = a.stepJSON
+	case o.csv:
+		show = a.stepCSV
+	}
+	if err := show(table, keep, &first); err != nil {
+		return err
+	}
+	var procs []*runs.Process
+	for _, j := range jobs {
+		procs = append(procs, j.Processes...)
+	}
+	rules, remarks := report.StepRules(procs)
+	for _, text := range remarks {
+		a.note("%s; see "+see.NoTraining, text)
+	}
+	switch {
+	case rules == "" && len(remarks) == 0:
+		a.note("no span is a training step; see " + see.NoTraining)
+	case rules != "" && n == 0:
+		a.note("no training step is left by the flags; see " + see.NoTraining)
+	}
+	return nil
+}
+
+func rankText(p *runs.Process) string {
+	if !p.RankKnown {
+		return ""
+	}
+	return strconv.Itoa(p.Rank)
 }
 
 // stepJSON is a row for machines.
 type stepJSON struct {
-	Step   int64            `json:"step"`
-	Rank   string           `json:"rank,omitempty"`
-	PID    int64            `json:"pid"`
-	Epoch  *int64           `json:"epoch,omitempty"`
-	Start  int64            `json:"start_us"`
-	Dur    int64            `json:"dur_us"`
-	Phases map[string]int64 `json:"phases_us"`
+	Attempt int              `json:"attempt"`
+	Step    int64            `json:"step"`
+	Rank    string           `json:"rank,omitempty"`
+	PID     int64            `json:"pid"`
+	Epoch   *int64           `json:"epoch,omitempty"`
+	Start   int64            `json:"start_us"`
+	Dur     *int64           `json:"dur_us,omitempty"`
+	Rule    string           `json:"rule"`
+	Phases  map[string]int64 `json:"phases_us"`
 }
 
-func (a *app) showSteps(all *stepTable, o *stepsOptions) error {
-	w := bufio.NewWriterSize(a.stdout, 64<<10)
-	switch {
-	case o.json:
-		enc := json.NewEncoder(w)
-		err := all.each(func(s *stepRow) error {
-			row := stepJSON{Step: s.step, Rank: s.rank, PID: s.pid, Start: s.start, Dur: s.dur, Phases: make(map[string]int64)}
-			if s.epoch >= 0 {
-				row.Epoch = &s.epoch
-			}
-			for i, d := range s.phases {
-				if d > 0 {
-					row.Phases[phaseNames[i]] = d
-				}
-			}
-			return enc.Encode(row)
-		})
-		if err != nil {
-			return err
+type keepStep func(*runs.Process, *stepRow) bool
+
+func (a *app) stepJSON(t *stepTable, keep keepStep, _ *int64) error {
+	w := bufio.NewWriterSize(visible.JSON(a.stdout), 64<<10)
+	enc := json.NewEncoder(w)
+	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
+		row := stepJSON{Attempt: p.Attempt, Step: s.step, Rank: rankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
+		if s.epoch >= 0 {
+			row.Epoch = &s.epoch
 		}
-		return w.Flush()
-	case o.csv:
-		c := csv.NewWriter(w)
-		head := []string{"step", "rank", "pid", "epoch", "start_us", "dur_us"}
-		for _, name := range phaseNames {
-			head = append(head, name+"_us")
+		if s.dur >= 0 {
+			us := s.dur / 1000
+			row.Dur = &us
 		}
-		_ = c.Write(head) // the writer keeps its error
-		err := all.each(func(s *stepRow) error {
-			row := []string{strconv.FormatInt(s.step, 10), s.rank, strconv.FormatInt(s.pid, 10), "", strconv.FormatInt(s.start, 10), strconv.FormatInt(s.dur, 10)}
-			if s.epoch >= 0 {
-				row[3] = strconv.FormatInt(s.epoch, 10)
+		for i, d := range s.phases {
+			if d > 0 {
+				row.Phases[phaseNames[i]] = d / 1000
 			}
-			for _, d := range s.phases {
-				row = append(row, strconv.FormatInt(d, 10))
-			}
-			return c.Write(row)
-		})
-		if err != nil {
-			return err
 		}
-		c.Flush()
-		return w.Flush()
-	}
-	return a.stepText(all)
+		return enc.Encode(row)
+	})
+	return errors.Join(err, w.Flush())
 }
+
+func (a *app) stepCSV(t *stepTable, keep keepStep, _ *int64) error {
+	w := bufio.NewWriterSize(a.stdout, 64<<10)
+	c := newCSV(w)
+	head := []string{"attempt", "step", "rank", "pid", "epoch", "start_us", "dur_us"}
+	for _, name := range phaseNames {
+		head = append(head, name+"_us")
+	}
+	_ = c.row(append(head, "rule")) // the writer keeps its error
+	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
+		number := func(n int64) string {
+			if n < 0 {
+				return ""
+			}
+			return strconv.FormatInt(n, 10)
+		}
+		row := []string{strconv.Itoa(p.Attempt), number(s.step), rankText(p), number(p.PID), number(s.epoch), number(s.start / 1000), number(usOf(s.dur))}
+		for _, d := range s.phases {
+			row = append(row, number(d/1000))
+		}
+		return c.row(append(row, p.Steps.Rule.String()))
+	})
+	c.Flush()
+	return errors.Join(err, w.Flush())
+}
+
+// usOf is a duration in microseconds; -1 stays what it is.
+func usOf(ns int64) int64 { return max(ns/1000, min(ns, 0)) }
 
 // stepText prints tables of some steps each, so that memory does not grow.
-func (a *app) stepText(all *stepTable) error {
+func (a *app) stepText(t *stepTable, keep keepStep, first *int64) error {
 	const page = 1000
-	heads := append([]string{"step", "epoch", "<rank", "start", "wall"}, phaseNames[:]...)
-	t := table{heads: heads, drop: []string{"start", "epoch", "copies", "checkpoint"}, empty: true}
-	cell := func(us int64) string {
-		if us == 0 {
+	heads := append([]string{"attempt", "step", "epoch", "<rank", "start", "wall"}, phaseNames[:]...)
+	out := table{heads: heads, drop: []string{"start", "epoch", "copies", "checkpoint"}, empty: true}
+	attempts := slices.ContainsFunc(t.procs, func(p *runs.Process) bool { return p != nil && p.Attempt > 1 })
+	if !attempts {
+		out.heads = heads[1:]
+	}
+	cell := func(ns int64) string {
+		if ns <= 0 {
 			return "-"
 		}
-		return micros(float64(us))
+		return human.Micros(float64(ns) / 1000)
 	}
-	err := all.each(func(s *stepRow) error {
-		rank, epoch := s.rank, "-"
+	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
+		rank, epoch := rankText(p), "-"
 		if rank == "" {
-			rank = "pid " + strconv.FormatInt(s.pid, 10)
+			rank = "pid " + strconv.FormatInt(p.PID, 10)
 		}
 		if s.epoch >= 0 {
-			epoch = count(s.epoch)
+			epoch = human.Count(s.epoch)
 		}
-		row := []string{count(s.step), epoch, rank, "+" + micros(float64(s.start-all.first)), cell(s.dur)}
+		row := []string{strconv.Itoa(p.Attempt), human.Count(s.step), epoch, rank, "+" + human.Micros(float64(s.start-*first)/1000), cell(s.dur)}
 		for _, d := range s.phases {
 			row = append(row, cell(d))
 		}
-		if t.add(row...); len(t.rows) == page {
-			t.write(a.stdout, a.paint(a.stdout), a.width())
-			t.rows = t.rows[:0]
+		if !attempts {
+			row = row[1:]
+		}
+		if out.add(row...); len(out.rows) == page {
+			out.write(a.stdout, a.paint(a.stdout), a.width())
+			out.rows = out.rows[:0]
 		}
 		return nil
 	})
-	if len(t.rows) > 0 {
-		t.write(a.stdout, a.paint(a.stdout), a.width())
+	if len(out.rows) > 0 {
+		out.write(a.stdout, a.paint(a.stdout), a.width())
 	}
 	return err
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -11,44 +11,44 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
-// painter colours text on terminals and leaves it alone elsewhere.
+// painter colours text on terminals and not elsewhere.
 type painter struct{ on bool }
 
 // paint returns the painter for w: colours are for terminals whose user has
 // not set NO_COLOR or a TERM that knows none.
-func (a *app) paint(w io.Writer) painter {
+func (a *app) paint(w *visible.Writer) painter {
 	noColor, _ := a.env("NO_COLOR")
 	kind, _ := a.env("TERM")
-	return painter{terminal(w) && noColor == "" && kind != "dumb"}
+	return painter{terminal(w.Under()) && noColor == "" && kind != "dumb"}
 }
 
 // env looks a variable of the environment up.
 func (a *app) env(name string) (string, bool) {
-	if a.lookup == nil {
+	if a.streams.lookup == nil {
 		return "", false
 	}
-	return a.lookup(name)
+	return a.streams.lookup(name)
 }
 
-func (p painter) wrap(code, s string) string {
+func (p painter) wrap(code, s string) visible.Own {
+	s = visible.Text(s)
 	if !p.on {
-		return s
+		return visible.Own(s)
 	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
+	return visible.Own("\x1b[" + code + "m" + s + "\x1b[0m")
 }
 
-func (p painter) head(s string) string { return p.wrap("1", s) }
-func (p painter) dim(s string) string  { return p.wrap("2", s) }
-func (p painter) good(s string) string { return p.wrap("32", s) }
-func (p painter) warn(s string) string { return p.wrap("33", s) }
-func (p painter) bad(s string) string  { return p.wrap("31", s) }
+func (p painter) head(s string) visible.Own { return p.wrap("1", s) }
+func (p painter) dim(s string) visible.Own  { return p.wrap("2", s) }
+func (p painter) good(s string) visible.Own { return p.wrap("32", s) }
+func (p painter) warn(s string) visible.Own { return p.wrap("33", s) }
+func (p painter) bad(s string) visible.Own  { return p.wrap("31", s) }
 
 func terminal(w io.Writer) bool {
-	if s, ok := w.(*stickyWriter); ok {
-		w = s.w
-	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -64,7 +64,7 @@ type table struct {
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // write prints the table, no wider than a number of characters; 0 is any.
-func (t *table) write(w io.Writer, p painter, most int) {
+func (t *table) write(w *visible.Writer, p painter, most int) {
 	width := make([]int, len(t.heads))
 	left := make([]bool, len(t.heads))
 	heads := make([]string, len(t.heads))
@@ -95,9 +95,9 @@ func (t *table) write(w io.Writer, p painter, most int) {
 		}
 		return strings.TrimRight(b.String(), " ")
 	}
-	_, _ = fmt.Fprintln(w, p.dim(line(heads))) // w remembers its error
+	_, _ = visible.Fprintf(w, "%s\n", p.dim(line(heads))) // w remembers its error
 	for _, row := range t.rows {
-		_, _ = fmt.Fprintln(w, line(row))
+		_, _ = visible.Fprintf(w, "%s\n", line(row))
 	}
 }
 
@@ -139,14 +139,14 @@ func (t *table) fit(heads []string, width []int, left []bool, most int) []bool {
 // width is how many characters fit on a line of standard output: those of the
 // terminal, or COLUMNS. 0 is as many as there are.
 func (a *app) width() int {
-	if a.lookup != nil {
-		if v, _ := a.lookup("COLUMNS"); v != "" {
+	if a.streams.lookup != nil {
+		if v, _ := a.streams.lookup("COLUMNS"); v != "" {
 			if n, err := strconv.Atoi(v); err == nil && n > 0 {
 				return max(n, 40)
 			}
 		}
 	}
-	if f, ok := a.stdout.w.(*os.File); ok {
+	if f, ok := a.stdout.Under().(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return max(n, 40)
 		}
@@ -154,15 +154,33 @@ func (a *app) width() int {
 	return 0
 }
 
-// printf writes to standard output, which remembers its error.
-func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
+// printf writes to standard output, which remembers its error. Arguments stay on
+// one line.
+func (a *app) printf(format string, args ...any) { _, _ = visible.Fprintf(a.stdout, format, args...) }
 
 // printJSON writes a value for machines.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+func (a *app) printJSON(v any) error { return printJSON(a.stdout, v) }
+
+func printJSON(to *visible.Writer, v any) error {
+	enc := json.NewEncoder(visible.JSON(to))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// csvWriter writes rows of RFC 4180 whose cells stay on one line. A cell that a
+// spreadsheet would take for a formula stays as it is: no reader takes back what
+// is put in front of one, so that each other reader would have the wrong name.
+type csvWriter struct{ *csv.Writer }
+
+func newCSV(w io.Writer) *csvWriter { return &csvWriter{csv.NewWriter(w)} }
+
+// row writes a row, which it changes.
+func (w *csvWriter) row(cells []string) error {
+	for i, c := range cells {
+		cells[i] = visible.Text(c)
+	}
+	return w.Write(cells)
 }
 
 // shorten cuts a long name in the middle.
@@ -170,6 +188,6 @@ func shorten(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
 	}
-	r := []rune(s)
+	r := []rune(visible.Text(s))
 	return string(r[:most*2/3]) + "…" + string(r[len(r)-(most-most*2/3-1):])
 }

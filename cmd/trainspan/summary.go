@@ -20,7 +20,6 @@ type summaryOptions struct {
 
 func newSummary(a *app) *cobra.Command {
 	var o summaryOptions
-	def := summary.DefaultClasses()
 	cmd := &cobra.Command{
 		Use:   "summary FILE...",
 		Short: "Tell where the time went",
@@ -56,10 +55,10 @@ that time. Memory does not grow with the size of the traces.`,
 	f.IntVar(&o.top, "top", 25, "how many names to show; 0 shows all")
 	f.StringVar(&o.sort, "sort", "self", "order of the names: self, total, count, mean, p99 or name")
 	f.BoolVar(&o.json, "json", false, "print JSON with everything, times in microseconds")
-	f.StringSliceVar(&o.classes.Compute, "compute", def.Compute, "categories that are computing")
-	f.StringSliceVar(&o.classes.IO, "io", def.IO, "categories that are I/O")
-	f.StringSliceVar(&o.classes.Comm, "comm", def.Comm, "categories that are communication")
-	f.StringSliceVar(&o.classes.Copy, "copy", def.Copy, "categories that are copies between host and device")
+	f.StringSliceVar(&o.classes.Compute, "compute", nil, "categories that are computing; without, those that mean it")
+	f.StringSliceVar(&o.classes.IO, "io", nil, "categories that are I/O; without, those that mean it")
+	f.StringSliceVar(&o.classes.Comm, "comm", nil, "categories that are communication; without, those that mean it")
+	f.StringSliceVar(&o.classes.Copy, "copy", nil, "categories that are copies between host and device; without, those that mean it")
 	o.filter.flags(f)
 	words(cmd, "sort", sortWords...)
 	return cmd
@@ -86,26 +85,29 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	agg := summary.New(&summary.Options{Classes: o.classes})
+	var agg *summary.Aggregator
 	hosts := make(map[string]string)
-	bar := a.startProgress("summary", files)
-	err = a.each(ctx, files, func(path string) error {
-		agg.NextFile()
-		hashes, err := a.read(ctx, path, &o.filter, bar, func(ev *dftracer.Event) error {
+	begin := func() { agg = summary.New(&summary.Options{Classes: o.classes}) }
+	who := o.filter.who
+	files = who.ByStart(files)
+	err = a.judged(ctx, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+		agg.NextFile(who.File(path))
+		take := func(ev *dftracer.Event) error {
 			agg.Add(ev)
 			if ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameHostHash {
 				hosts[ev.HostHash], _ = ev.Meta()
 			}
 			return nil
-		})
-		for hash := range hosts {
-			if name, ok := hashes.Host(hash); ok {
-				hosts[hash] = name
-			}
 		}
-		return err
+		return take, func(hashes *dftracer.Hashes) error {
+			for hash := range hosts {
+				if name, ok := hashes.Host(hash); ok {
+					hosts[hash] = name
+				}
+			}
+			return nil
+		}
 	})
-	bar.finish()
 	if err != nil {
 		return err
 	}

@@ -3,23 +3,23 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/analysis/summary"
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 func (a *app) showSummary(files []string, r *summary.Result, o *summaryOptions) {
 	p := a.paint(a.stdout)
 	what := files[0]
 	if len(files) > 1 {
-		what = plural(len(files), "file")
+		what = human.Plural(len(files), "file")
 	}
-	a.printf("%s  %s, %s\n", p.head(what), plural(r.Events, "event"), plural(len(r.Processes), "process"))
+	a.printf("%s  %s, %s\n", p.head(what), human.Plural(r.Events, "event"), human.Plural(len(r.Processes), "process"))
 	if r.Events == 0 {
 		a.printf("There are no spans in the trace, or in this time of it.\n")
 		return
 	}
-	a.printf("%s, from %s\n", micros(float64(r.End-r.Start)), moment(r.Start))
+	a.printf("%s, from %s\n", human.Micros(float64(r.End-r.Start)), moment(r.Start))
 	if slices.ContainsFunc(files, isRecords) {
 		a.printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
 	}
@@ -32,11 +32,14 @@ func (a *app) showSummary(files []string, r *summary.Result, o *summaryOptions) 
 	}
 	title := "Names"
 	if names < len(r.Names) {
-		title = fmt.Sprintf("Names, the first %d of %s by %s (--top 0 shows all)", names, count(len(r.Names)), o.sort)
+		title = fmt.Sprintf("Names, the first %d of %s by %s (--top 0 shows all)", names, human.Count(len(r.Names)), o.sort)
 	}
 	a.showNames(title, r.Names, names, p)
 	if r.UnionError > 0 {
-		a.printf("\nUnions may be up to %s too long: gaps were closed to bound memory.\n", micros(float64(r.UnionError)))
+		a.printf("\nUnions may be up to %s too long: gaps were closed to bound memory.\n", human.Micros(float64(r.UnionError)))
+	}
+	if r.TooDeep > 0 {
+		a.printf("\n%s deeper than 4,096 levels: the time without what ran inside (self) is too long there.\n", human.Plural(r.TooDeep, "span"))
 	}
 }
 
@@ -47,9 +50,9 @@ func useCells(u *summary.Use) []string {
 		if us == 0 {
 			return "-"
 		}
-		return micros(float64(us))
+		return human.Micros(float64(us))
 	}
-	return []string{micros(float64(u.Wall)), cell(u.Compute), percent(u.Compute, u.Wall),
+	return []string{human.Micros(float64(u.Wall)), cell(u.Compute), human.Share(u.Compute, u.Wall),
 		cell(u.IO), cell(u.IOStall), cell(u.Comm), cell(u.CommStall), cell(u.Copies), cell(u.Idle)}
 }
 
@@ -60,7 +63,7 @@ var usePriority = []string{"events", "lanes", "pid", "I/O", "comm", "copies", "o
 
 func (a *app) showUse(r *summary.Result, p painter) {
 	a.printf("\n%s\n", p.head("Time of each rank"))
-	attempts := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Attempt > 0 })
+	attempts := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Attempt > 1 })
 	first := []string{"<rank"}
 	if attempts {
 		first = append(first, "attempt")
@@ -75,7 +78,7 @@ func (a *app) showUse(r *summary.Result, p painter) {
 		if attempts {
 			row = append(row, fmt.Sprint(x.Attempt))
 		}
-		row = append(row, fmt.Sprint(x.PID), count(x.Lanes), count(x.Events))
+		row = append(row, fmt.Sprint(x.PID), human.Count(x.Lanes), human.Count(x.Events))
 		t.add(append(row, useCells(&x.Use)...)...)
 	}
 	if len(r.Processes) > 1 {
@@ -90,7 +93,7 @@ func (a *app) showUse(r *summary.Result, p painter) {
 		a.printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes\n  that of the host instead\n")
 	}
 	if len(r.Processes) > maxRows {
-		a.printf("  %s more are in --json and in the mean\n", count(len(r.Processes)-maxRows))
+		a.printf("  %s more are in --json and in the mean\n", human.Count(len(r.Processes)-maxRows))
 	}
 }
 
@@ -107,11 +110,11 @@ func (a *app) showEpochs(r *summary.Result, p painter) {
 	t := table{heads: append([]string{"epoch", "ranks", "steps", "events"}, useHeads...), drop: append([]string{"ranks"}, usePriority...), empty: true}
 	for i := range means[:min(len(means), maxRows)] {
 		e := &means[i]
-		t.add(append([]string{count(e.Epoch), count(e.Ranks), count(e.Steps), count(e.Events)}, useCells(&e.Use)...)...)
+		t.add(append([]string{human.Count(e.Epoch), human.Count(e.Ranks), human.Count(e.Steps), human.Count(e.Events)}, useCells(&e.Use)...)...)
 	}
 	t.write(a.stdout, p, a.width())
 	if len(means) > maxRows {
-		a.printf("  %s more are in --json\n", count(len(means)-maxRows))
+		a.printf("  %s more are in --json\n", human.Count(len(means)-maxRows))
 	}
 }
 
@@ -130,22 +133,12 @@ func (a *app) showNames(title string, list []summary.NameStat, n int, p painter)
 		s := &list[i]
 		row := []string{shorten(s.Category, 24)}
 		if s.Name != "" {
-			row = append(row, shorten(printable(s.Name), 56))
+			row = append(row, shorten(s.Name, 56))
 		} else if len(heads) == 10 {
 			row = append(row, "")
 		}
-		t.add(append(row, count(s.Count), micros(float64(s.Total)), micros(float64(s.Self)), percent(s.Self, self),
-			micros(s.Mean), micros(float64(s.P50)), micros(float64(s.P99)), micros(float64(s.Max)))...)
+		t.add(append(row, human.Count(s.Count), human.Micros(float64(s.Total)), human.Micros(float64(s.Self)), human.Share(s.Self, self),
+			human.Micros(s.Mean), human.Micros(float64(s.P50)), human.Micros(float64(s.P99)), human.Micros(float64(s.Max)))...)
 	}
 	t.write(a.stdout, p, a.width())
-}
-
-// printable keeps control characters of names away from the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '·'
-		}
-		return r
-	}, s)
 }

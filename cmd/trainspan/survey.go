@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // noFlush keeps the writer of a conversion from cutting small members: there
@@ -21,25 +24,45 @@ type survey struct {
 	filter   *filter // what of it is asked for; nil is everything
 	hashes   *dftracer.Hashes
 	dialect  dftracer.Dialect
-	host     string // hash in the first record
+	who      *runs.FileTracker
 	maxID    uint64
 	metadata int
 	events   int64
-	procs    map[procKey]bool
-	ranks    map[procKey]string
-
-	first      procKey // the process of the first record
-	rankByName bool    // only the name of the file says the rank
+	procs    map[runs.Key]bool
 
 	eventCounts map[uint64]int32 // of the spans that have events
 	start       dftracer.Event
 	startTime   int64
 	endTime     int64
+	times       *filetime.Judge
+	aside       int64   // events whose times cannot be
+	framing     []int64 // times of the first framing records
 }
 
-// survey reads a trace once and tells what is wrong with it.
-func (a *app) survey(ctx context.Context, path string, q *filter, bar *progress) (*survey, error) {
-	s := &survey{path: path, procs: make(map[procKey]bool), ranks: make(map[procKey]string)}
+// survey reads a trace once and tells what is wrong with it: a copy keeps the events
+// whose times cannot be.
+func (a *app) survey(ctx context.Context, path string, q *filter, bar *progress, copies bool) (*survey, error) {
+	s, err := a.surveyBy(ctx, path, q, bar, judgeBy(0, false))
+	if err == nil && !s.times.Right() {
+		s, err = a.surveyBy(ctx, path, q, bar, judgeBy(s.times.Median(), true))
+	}
+	if err != nil {
+		return s, err
+	}
+	if copies && s.aside > 0 {
+		a.note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(s.aside, "event"))
+	}
+	if !copies {
+		a.tellAside(path, s.aside)
+		if s.times.Median() < nearZero && len(s.procs) > 0 {
+			a.tellRelative([]string{path})
+		}
+	}
+	return s, nil
+}
+
+func (a *app) surveyBy(ctx context.Context, path string, q *filter, bar *progress, times *filetime.Judge) (*survey, error) {
+	s := &survey{path: path, who: q.who.File(path), procs: make(map[runs.Key]bool), times: times}
 	if !q.all() {
 		s.filter = q
 	}
@@ -50,20 +73,17 @@ func (a *app) survey(ctx context.Context, path string, q *filter, bar *progress)
 		s.note(ev)
 		return nil
 	})
-	s.hashes, s.dialect = hashes, st.Dialect
-	if rank := runs.RankOf(path); rank >= 0 && len(s.ranks) == 0 {
-		s.ranks[s.first], s.rankByName = strconv.Itoa(rank), true
+	for _, t := range s.framing {
+		if s.has(t) {
+			s.time(t, t)
+		}
 	}
+	s.hashes, s.dialect = hashes, st.Dialect
 	return s, err
 }
 
 func (s *survey) note(ev *dftracer.Event) {
-	if s.host == "" {
-		s.host = ev.HostHash
-	}
-	if s.metadata+int(s.events) == 0 {
-		s.first = s.key(ev)
-	}
+	s.who.Of(ev)
 	s.maxID = max(s.maxID, ev.ID)
 	if ev.Phase == dftracer.PhaseMetadata {
 		s.metadata++
@@ -73,9 +93,6 @@ func (s *survey) note(ev *dftracer.Event) {
 			}
 			s.eventCounts[id]++
 		}
-		if key, value := ev.Meta(); ev.Name == dftracer.NameProcess && key == "rank" {
-			s.ranks[s.key(ev)] = value
-		}
 		return
 	}
 	s.events++
@@ -84,20 +101,30 @@ func (s *survey) note(ev *dftracer.Event) {
 		s.start.Args = slices.Clone(ev.Args)
 	}
 	if ev.Cat != dftracer.CatDFTracer {
-		s.procs[s.key(ev)] = true
+		s.procs[s.who.Key(ev)] = true
 	}
-	if s.startTime == 0 || ev.TS < s.startTime {
-		s.startTime = ev.TS
+	switch {
+	case ev.Cat == dftracer.CatDFTracer && len(s.framing) < 64:
+		s.framing = append(s.framing, ev.TS)
+	case ev.Cat == dftracer.CatDFTracer:
+		s.framing[63] = max(s.framing[63], ev.TS)
+	case !canBe(s.times, ev):
+		s.aside++
+	default:
+		s.time(ev.TS, ev.End())
 	}
-	s.endTime = max(s.endTime, ev.End())
 }
 
-// key returns the process of an event.
-func (s *survey) key(ev *dftracer.Event) procKey {
-	if ev.HostHash == "" {
-		return procKey{s.host, ev.PID}
+func (s *survey) time(start, end int64) {
+	if s.startTime == 0 || start < s.startTime {
+		s.startTime = start
 	}
-	return procKey{ev.HostHash, ev.PID}
+	s.endTime = max(s.endTime, end)
+}
+
+// has reports whether a time that does not count itself can be, beside the others.
+func (s *survey) has(t int64) bool {
+	return len(s.procs) == 0 || judgeBy(s.times.Median(), true).Near(t)
 }
 
 // hostName returns the name behind the hash of a host.
@@ -105,7 +132,7 @@ func (s *survey) hostName(hash string) string {
 	if name, ok := s.hashes.Host(hash); ok {
 		return name
 	}
-	return "unknown-host"
+	return identity.UnknownHost
 }
 
 // process returns who the trace is about.
@@ -121,12 +148,12 @@ func (s *survey) process() dftracer.Process {
 		return "unknown"
 	}
 	ppid, _ := s.start.Arg("ppid")
-	p := dftracer.Process{PID: int(s.start.PID), PPID: max(int(ppid.Int64()), 1), Host: s.hostName(s.host),
+	p := dftracer.Process{PID: int(s.start.PID), PPID: max(int(ppid.Int64()), 1), Host: s.hostName(s.who.Host()),
 		Exec: str("exec_hash"), Command: str("cmd_hash"), Dir: str("cwd")}
 	if p.PID == 0 {
 		for key := range s.procs {
-			if p.PID == 0 || int(key.pid) < p.PID {
-				p.PID = int(key.pid)
+			if p.PID == 0 || int(key.PID) < p.PID {
+				p.PID = int(key.PID)
 			}
 		}
 	}

@@ -2,10 +2,11 @@ package main
 
 import (
 	"maps"
-	"strconv"
+	"sync"
 
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
 )
 
 // tally is what info and index know of a file.
@@ -28,8 +29,13 @@ type tally struct {
 	metadata bool // metadata was seen, so that the dialect is sure
 	dialect  dftracer.Dialect
 
-	procs    map[procKey]*procTally
-	order    []procKey
+	who   *sharedTracker
+	judge *filetime.Judge // of the whole file; a chunk has the times instead
+	times []stretch
+	Aside int64
+
+	procs    map[runs.Key]*procTally
+	order    []runs.Key
 	names    map[string]string // of hashes
 	begun    map[uint64]dftracer.Event
 	finished []uint64  // ids of the spans of a chunk
@@ -37,19 +43,16 @@ type tally struct {
 	version  string
 }
 
-type procKey struct {
-	host string // hash
-	pid  int64
-}
+// stretch is the time of a span.
+type stretch struct{ start, end int64 }
 
 type procTally struct {
 	Events int64
-	Rank   string
 	lanes  map[int64]struct{}
 }
 
-func newTally() *tally {
-	return &tally{Categories: make(map[string]int64), procs: make(map[procKey]*procTally), names: make(map[string]string)}
+func newTally(who *sharedTracker) *tally {
+	return &tally{who: who, Categories: make(map[string]int64), procs: make(map[runs.Key]*procTally), names: make(map[string]string)}
 }
 
 func (t *tally) torn(cause error) {
@@ -59,8 +62,20 @@ func (t *tally) torn(cause error) {
 	}
 }
 
-func (t *tally) proc(host string, pid int64) *procTally {
-	key := procKey{host, pid}
+// sharedTracker is a tracker of a file that several goroutines parse.
+type sharedTracker struct {
+	*runs.FileTracker
+	mu sync.Mutex
+}
+
+// hear takes what a record says of its process.
+func (s *sharedTracker) hear(ev *dftracer.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Of(ev)
+}
+
+func (t *tally) proc(key runs.Key) *procTally {
 	p := t.procs[key]
 	if p == nil {
 		p = &procTally{lanes: make(map[int64]struct{})}
@@ -85,18 +100,33 @@ func (t *tally) add(ev *dftracer.Event) {
 		return
 	}
 	t.Events++
-	t.span(ev.TS, ev.End())
-	p := t.proc(ev.HostHash, ev.PID)
+	if at := (stretch{ev.TS, ev.End()}); t.judge != nil {
+		t.time(at)
+	} else {
+		t.times = append(t.times, at)
+		t.span(at)
+	}
+	p := t.proc(t.who.Key(ev))
 	p.Events++
 	p.lanes[ev.TID] = struct{}{}
 	t.finished = append(t.finished, ev.ID)
 }
 
-func (t *tally) span(start, end int64) {
-	if t.Start == 0 || start < t.Start {
-		t.Start = start
+// span takes a time into that of the whole.
+func (t *tally) span(at stretch) {
+	if t.Start == 0 || at.start < t.Start {
+		t.Start = at.start
 	}
-	t.End = max(t.End, end)
+	t.End = max(t.End, at.end)
+}
+
+// time takes a time that can be.
+func (t *tally) time(at stretch) {
+	if at.end < at.start || !t.judge.Has(at.start) || !t.judge.Near(at.end) {
+		t.Aside++
+		return
+	}
+	t.span(at)
 }
 
 func (t *tally) framing(ev *dftracer.Event) {
@@ -107,6 +137,7 @@ func (t *tally) framing(ev *dftracer.Event) {
 	}
 	switch ev.Name {
 	case dftracer.NameStart:
+		t.who.hear(ev)
 		t.program = [3]string{text("exec_hash"), text("cmd_hash"), text("cwd")}
 		t.version = text("version")
 	case dftracer.NameEnd:
@@ -129,10 +160,12 @@ func (t *tally) fact(ev *dftracer.Event) {
 			t.names[value] = key
 		}
 	case dftracer.NameProcess:
+		t.who.hear(ev)
 		if key == "rank" {
-			t.proc(ev.HostHash, ev.PID).Rank = value
+			t.proc(t.who.Key(ev)) // also one without an event
 		}
 	case dftracer.NameCustom:
+		t.who.hear(ev)
 		switch key {
 		case dftracer.KeyPart:
 			t.part = true
@@ -148,21 +181,6 @@ func (t *tally) fact(ev *dftracer.Event) {
 			t.begun[b.ID] = b
 		}
 	}
-}
-
-// rankByName gives the first process the rank that the name of the file says,
-// unless a record says one.
-func (t *tally) rankByName(path string) {
-	rank := runs.RankOf(path)
-	if rank < 0 || len(t.order) == 0 {
-		return
-	}
-	for _, p := range t.procs {
-		if p.Rank != "" {
-			return
-		}
-	}
-	t.procs[t.order[0]].Rank = strconv.Itoa(rank)
 }
 
 // forget drops what only merge needs.
@@ -187,8 +205,8 @@ func (t *tally) merge(c *tally) {
 	for cat, n := range c.Categories {
 		t.Categories[cat] += n
 	}
-	if c.Events > 0 {
-		t.span(c.Start, c.End)
+	for _, at := range c.times {
+		t.time(at)
 	}
 	if c.Torn {
 		t.Torn, t.cause = true, c.cause
@@ -213,11 +231,8 @@ func (t *tally) merge(c *tally) {
 		}
 	}
 	for _, key := range c.order {
-		from, to := c.procs[key], t.proc(key.host, key.pid)
+		from, to := c.procs[key], t.proc(key)
 		to.Events += from.Events
-		if from.Rank != "" {
-			to.Rank = from.Rank
-		}
 		maps.Copy(to.lanes, from.lanes)
 	}
 }

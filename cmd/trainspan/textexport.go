@@ -9,6 +9,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // textFormat encodes events as text of another format.
@@ -27,7 +30,7 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 	if o.to == "otlp" {
 		format = newOTLPFormat(s)
 	}
-	var to io.Writer = a.stdout
+	var to io.Writer = visible.JSON(a.stdout)
 	var file *outputFile
 	if output != "-" {
 		var err error
@@ -42,6 +45,9 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 		to = zip
 	}
 	n, err := a.writeText(ctx, s, format, to, bar)
+	if otlp, ok := format.(*otlpFormat); ok && otlp.aside > 0 {
+		a.problem("%s: %s left out: OTLP cannot say their times; see "+see.Damaged, s.path, human.Plural(otlp.aside, "span"))
+	}
 	if zip != nil {
 		if closeErr := zip.Close(); err == nil {
 			err = closeErr
@@ -57,7 +63,11 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 func (a *app) writeText(ctx context.Context, s *survey, format textFormat, to io.Writer, bar *progress) (int64, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	buf := format.begin(nil)
+	times := judgeBy(s.times.Median(), true)
 	err := a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+		if !canBe(times, ev) || ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata && !s.has(ev.TS) {
+			return nil
+		}
 		if buf = format.event(buf, ev); len(buf) < 64<<10 {
 			return nil
 		}

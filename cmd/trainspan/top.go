@@ -43,19 +43,17 @@ func (a *app) top(ctx context.Context, args []string, interval time.Duration) er
 	if interval <= 0 {
 		return usage("--interval %v: give a time above 0", interval)
 	}
-	for _, path := range args {
-		if _, err := os.Stat(path); err != nil {
-			return err
-		}
+	if _, err := walkFiles(args...); err != nil {
+		return err
 	}
-	if v, _ := a.env("TERM"); !terminal(a.out) || v == "dumb" {
+	if v, _ := a.env("TERM"); !terminal(a.streams.out) || v == "dumb" {
 		return usage("top draws on a terminal, and standard output is none; trainspan report prints the same screen once")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // a reading that is under way then ends; nobody waits for it
-	m := newTopModel(ctx, &topReader{paths: args, interval: interval, now: time.Now}, a.paint(a.out))
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.out), tea.WithoutSignalHandler()}
-	if f, ok := a.in.(*os.File); ok && terminal(f) { // otherwise it opens the terminal itself
+	m := newTopModel(ctx, &topReader{paths: args, interval: interval, now: time.Now}, a.paint(a.stdout))
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.streams.out), tea.WithoutSignalHandler()}
+	if f, ok := a.streams.in.(*os.File); ok && terminal(f) { // otherwise it opens the terminal itself
 		options = append(options, tea.WithInput(f))
 	}
 	// Version 2 of Bubble Tea: version 1 asks the terminal for its colours, and

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,13 +13,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 	"golang.org/x/term"
 
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // terminalOf is a command on a terminal of its own.
@@ -92,11 +93,12 @@ func (x *terminalOf) press(keys string) {
 // see waits until a text is on the screen.
 func (x *terminalOf) see(want string) {
 	x.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(x.screen.String(), want); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			x.t.Fatalf("%q is not on the screen:\n%s", want, x.screen)
+	until.Nil(x.t, func() error {
+		if strings.Contains(x.screen.String(), want) {
+			return nil
 		}
-	}
+		return fmt.Errorf("%q is not on the screen:\n%s", want, x.screen)
+	})
 }
 
 // end waits until the command has ended well, and checks that it left the
@@ -113,11 +115,12 @@ func (x *terminalOf) end() {
 	if !reflect.DeepEqual(x.before, after) {
 		x.t.Errorf("the terminal has other settings than before: %+v, %+v", x.before, after)
 	}
-	for deadline := time.Now().Add(time.Minute); !x.givenBack(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			x.t.Fatalf("the terminal was not given back:\n%s", x.screen)
+	until.Nil(x.t, func() error {
+		if x.givenBack() {
+			return nil
 		}
-	}
+		return fmt.Errorf("the terminal was not given back:\n%s", x.screen)
+	})
 }
 
 // givenBack says whether the terminal shows what it showed before, and the cursor.

@@ -89,7 +89,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	update(m, tea.WindowSizeMsg{Width: 100, Height: 60}, topReading{at: noon.Add(time.Second), took: time.Second, rest: 4 * time.Second, report: r, others: 2})
 	lines := screenOf(t, m)
 	got := strings.Join(lines, "\n")
-	for _, want := range []string{"out/job · read 12:00:01 · records up to 11:59:", "next 12:00:06", "2 other jobs not shown", "Rank 2 (node-a0)", "STEPS  5", "q quit"} {
+	for _, want := range []string{"out/job · read 12:00:01 · records up to 11:59:", "next 12:00:06", "2 other jobs not shown", "Rank 2 (node-a0)", "STEPS  60, 59 compared: ", "q quit"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
@@ -260,6 +260,25 @@ func TestTopReader(t *testing.T) {
 	}
 	if got := r.read(t.Context(), false); got.err == nil || got.rest < r.interval {
 		t.Errorf("the directory is gone: %+v", got)
+	}
+}
+
+// TestTopReaderOfAPattern: the files that match a pattern are looked at as those in a
+// folder are.
+func TestTopReaderOfAPattern(t *testing.T) {
+	dir := makeJob(t, t.TempDir(), jobgen.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
+	r := &topReader{paths: []string{filepath.Join(dir, "*")}, interval: time.Millisecond, now: fixed}
+	if got := r.read(t.Context(), true); got.err != nil || got.report == nil {
+		t.Fatalf("%+v", got)
+	}
+	if got := r.read(t.Context(), false); !got.same {
+		t.Errorf("nothing has changed: %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "more"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.read(t.Context(), false); got.same {
+		t.Error("a new file that matches is not seen")
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -158,7 +160,7 @@ func (m *topModel) View() tea.View {
 	for i := first; i < min(first+m.room(), len(body)); i++ {
 		line := m.fit(body[i])
 		if i > 0 && body[i-1] == "" && !m.help && line != "" {
-			line = m.paint.head(line)
+			line = string(m.paint.head(line))
 		}
 		lines = append(lines, line)
 	}
@@ -169,7 +171,7 @@ func (m *topModel) View() tea.View {
 		lines = append(lines, m.keys(first, len(body)))
 	}
 	v := tea.NewView(strings.Join(lines, "\n"))
-	v.AltScreen, v.WindowTitle = true, "trainspan top "+printable(m.reader.name())
+	v.AltScreen, v.WindowTitle = true, "trainspan top "+visible.Text(m.reader.name())
 	return v
 }
 
@@ -181,7 +183,7 @@ func (m *topModel) status() string {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	wrong := m.last != nil && m.last.err != nil
 	if wrong {
-		add("%s at %s", strings.TrimPrefix(oneLine(explain(m.last.err)), "run: "), m.last.at.Format(clock))
+		add("%s at %s", strings.TrimPrefix(explain(m.last.err), "run: "), m.last.at.Format(clock))
 	}
 	if s := m.shown; s != nil {
 		add("read %s", s.at.Format(clock))
@@ -198,13 +200,13 @@ func (m *topModel) status() string {
 		add("next %s", l.at.Add(l.took+l.rest).Format(clock))
 	}
 	if s := m.shown; s != nil && s.others > 0 {
-		add("%s not shown", plural(s.others, "other job"))
+		add("%s not shown", human.Plural(s.others, "other job"))
 	}
 	line := m.fit(strings.Join(parts, " · "))
 	if wrong {
-		return m.paint.warn(line)
+		return string(m.paint.warn(line))
 	}
-	return m.paint.dim(line)
+	return string(m.paint.dim(line))
 }
 
 // keys is the last line.
@@ -213,12 +215,12 @@ func (m *topModel) keys(first, all int) string {
 	if shown := min(m.room(), all-first); shown < all {
 		line += fmt.Sprintf(" · ↑↓ lines %d to %d of %d", first+1, first+shown, all)
 	}
-	return m.paint.dim(m.fit(line))
+	return string(m.paint.dim(m.fit(line)))
 }
 
 // fit cuts a line to the screen.
 func (m *topModel) fit(line string) string {
-	line = printable(line)
+	line = visible.Text(line)
 	if utf8.RuneCountInString(line) <= m.width {
 		return line
 	}

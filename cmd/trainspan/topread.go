@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
-	"path/filepath"
 	"strings"
 	"time"
 
 	jobs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -72,9 +72,9 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	found, err := findJobs(ctx, t.paths)
 	switch {
 	case errors.Is(err, jobs.ErrNoTelemetry):
-		out.waiting = fmt.Sprintf("there is no trace file and no JSON lines file yet (%s)", plural(files, "file"))
+		out.waiting = fmt.Sprintf("there is no trace file and no JSON lines file yet (%s)", human.Plural(files, "file"))
 	case errors.Is(err, errNoProcess):
-		out.waiting = fmt.Sprintf("no process has written a span of its training yet (%s)", plural(files, "file"))
+		out.waiting = fmt.Sprintf("no process has written a span of its training yet (%s)", human.Plural(files, "file"))
 	case err != nil:
 		out.err = err
 	default:
@@ -91,23 +91,16 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 func (t *topReader) look() (seen uint64, files int) {
 	h := fnv.New64a()
 	var b [16]byte
-	for _, path := range t.paths {
-		// What cannot be read is reported by the reading.
-		_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return nil
-			}
-			info, err := d.Info()
-			if err != nil {
-				return nil
-			}
-			files++
-			_, _ = h.Write([]byte(p)) // never fails
-			binary.LittleEndian.PutUint64(b[:], uint64(info.Size()))
-			binary.LittleEndian.PutUint64(b[8:], uint64(info.ModTime().UnixNano()))
-			_, _ = h.Write(b[:])
-			return nil
-		})
+	found, _ := infile.Walk(t.paths...) // what cannot be read is reported by the reading
+	for _, f := range found {
+		if f.Err != nil || f.Info.IsDir() {
+			continue
+		}
+		files++
+		_, _ = h.Write([]byte(f.Path)) // never fails
+		binary.LittleEndian.PutUint64(b[:], uint64(f.Info.Size()))
+		binary.LittleEndian.PutUint64(b[8:], uint64(f.Info.ModTime().UnixNano()))
+		_, _ = h.Write(b[:])
 	}
 	return h.Sum64() | 1, files // 0 is before the first
 }

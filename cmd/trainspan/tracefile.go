@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 var dialectWords = []string{"v1", "v2", "v22"}
@@ -32,7 +33,7 @@ func (a *app) createTrace(path string, force bool, inputs []string, opts *dftrac
 	o := *opts
 	o.FlushInterval = noFlush
 	o.Heartbeat = -1 // of another process
-	var to io.Writer = a.stdout
+	var to io.Writer = visible.JSON(a.stdout)
 	t := &traceFile{}
 	if path == "-" {
 		o.Compression = dftracer.CompressNone

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 type validateOptions struct {
@@ -183,7 +184,7 @@ func checkRecords(ctx context.Context, path string) (c checked) {
 	}
 	for _, p := range procs {
 		if p.Bad > 0 {
-			c.add("not a record", "%s that are no records", plural(p.Bad, "line"))
+			c.add("not a record", "%s that are no records", human.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
 			c.add("cut off", "the last record is cut off")
@@ -225,28 +226,28 @@ func (a *app) showVerdict(path string, c *checked, o *validateOptions) {
 		}
 		return
 	}
-	a.printf("%s: %s, %s\n", path, p.bad(plural(c.Count, "problem")), c.numbers())
+	a.printf("%s: %s, %s\n", path, p.bad(human.Plural(c.Count, "problem")), c.numbers())
 	if !o.showSet {
 		t := table{heads: []string{"count", "<problem", "<first"}}
 		for _, g := range c.Groups {
-			t.add(count(g.Count), g.Rule, shorten(printable(g.First.String()), 100))
+			t.add(human.Count(g.Count), g.Rule, shorten(g.First.String(), 100))
 		}
 		t.write(a.stdout, p, a.width())
 		return
 	}
 	shown := c.Problems[:min(len(c.Problems), o.show)]
 	for _, x := range shown {
-		a.printf("  %s\n", printable(x.String()))
+		a.printf("  %s\n", x.String())
 	}
 	if len(shown) < c.Count {
-		a.printf("  and %s more\n", count(c.Count-len(shown)))
+		a.printf("  and %s more\n", human.Count(c.Count-len(shown)))
 	}
 }
 
 // numbers counts what is in a trace as info does: spans, samples, and metadata
 // with the start and end records.
 func (c *checked) numbers() string {
-	return plural(c.Spans, "event") + ", " + plural(c.Counters, "sample") + ", " + plural(c.metadata(), "metadata record")
+	return human.Plural(c.Spans, "event") + ", " + human.Plural(c.Counters, "sample") + ", " + human.Plural(c.metadata(), "metadata record")
 }
 
 func (c *checked) metadata() int { return c.Metadata + max(c.Events-c.Spans-c.Counters, 0) }

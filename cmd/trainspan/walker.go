@@ -9,9 +9,9 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/gzip"
-)
 
-var errNoTrace = errors.New("not a trace: a line is longer than 64 MiB")
+	"github.com/trainspan/trainspan/internal/infile"
+)
 
 // walker cuts a file into members and chunks.
 type walker struct {
@@ -20,6 +20,8 @@ type walker struct {
 	emit    func(*chunk) error
 	bar     *progress
 	carry   []byte // a line that lies across chunks
+	inLong  bool   // in a line that is too long
+	long    int64  // such lines
 	members []member
 	total   int64 // bytes of text
 	across  bool  // a line lies across members
@@ -32,7 +34,7 @@ type walker struct {
 func (w *walker) run() error {
 	w.buf = bufio.NewReaderSize(w.src, 64<<10)
 	magic, _ := w.buf.Peek(2)
-	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+	if !infile.IsGzip(magic) {
 		n, err := w.text(w.buf, -1)
 		w.damagedAt = n - int64(len(w.carry))
 		w.lastLine = w.damagedAt
@@ -75,7 +77,7 @@ func (w *walker) at() int64 { return w.src.n - int64(w.buf.Buffered()) }
 // damaged ends the walk where the compression is broken.
 func (w *walker) damaged(err error, at int) error {
 	var path *os.PathError
-	if errors.As(err, &path) || errors.Is(err, context.Canceled) || errors.Is(err, errNoTrace) {
+	if errors.As(err, &path) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	w.cause = err
@@ -87,22 +89,29 @@ func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 	for {
 		buf := *chunkBuffers.Get().(*[]byte)
 		if len(buf) < 2*len(w.carry) {
-			buf = make([]byte, 2*len(w.carry)) // a very long line
+			buf = make([]byte, min(2*len(w.carry), infile.MaxLine+chunkSize)) // a very long line
 		}
 		text := buf
 		k := copy(text, w.carry)
 		m, err := io.ReadFull(r, text[k:])
 		n += int64(m)
 		w.total += int64(m)
-		text = text[:k+m]
+		text = w.skip(text[:k+m])
 		cut := bytes.LastIndexByte(text, '\n') + 1
-		w.carry = append([]byte(nil), text[cut:]...)
+		kept := cut == 0 && len(text) == len(buf)
+		if w.carry = text; !kept {
+			w.carry = append([]byte(nil), text[cut:]...)
+		}
+		if len(w.carry) >= infile.MaxLine {
+			w.carry, w.inLong = nil, true
+			w.long++
+		}
 		if cut > 0 {
 			if err := w.emit(&chunk{member: at, text: text[:cut], buf: buf}); err != nil {
 				return n, err
 			}
 		}
-		if cut == 0 {
+		if cut == 0 && !kept {
 			chunkBuffers.Put(&buf)
 		}
 		if at < 0 {
@@ -118,10 +127,21 @@ func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 			return n, nil
 		case err != nil:
 			return n, err
-		case len(w.carry) > 64<<20:
-			return n, errNoTrace
 		}
 	}
+}
+
+// skip returns what follows a line that is too long.
+func (w *walker) skip(text []byte) []byte {
+	if !w.inLong {
+		return text
+	}
+	i := bytes.IndexByte(text, '\n')
+	w.inLong = i < 0
+	if i < 0 {
+		i = len(text) - 1
+	}
+	return text[i+1:]
 }
 
 // last looks at what follows the last line feed.

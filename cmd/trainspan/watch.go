@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -60,7 +61,7 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	if !info.IsDir() {
 		return usage("%s: is not a directory; name the one that PyTorch writes to", dir)
 	}
-	opts, shutdown, err := o.settings(ctx, a.lookup)
+	opts, shutdown, err := o.settings(ctx, a.streams.lookup)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 				n += k
 			}
 		}
-		a.printf("%s: %s\n", path, plural(n, "event"))
+		a.printf("%s: %s\n", path, human.Plural(n, "event"))
 	}
 	w, err := pytorch.NewWatcher(dir, nil, &wo)
 	if err != nil {

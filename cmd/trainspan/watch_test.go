@@ -3,13 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/trainspan/trainspan/internal/until"
 	"go.uber.org/goleak"
 )
 
@@ -45,12 +46,12 @@ func TestWatchEndsWithACompleteTrace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "rank0.1778000000000000000.pt.trace.json"), []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(out.String(), "events"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing was imported: %s", errs.String())
+	until.Nil(t, func() error {
+		if strings.Contains(out.String(), "events") {
+			return nil
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return fmt.Errorf("nothing was imported: %s", errs.String())
+	})
 	cancel()
 	if status := <-done; status != 0 {
 		t.Errorf("status %d: %s", status, errs.String())

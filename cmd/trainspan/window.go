@@ -19,8 +19,10 @@ func (w window) all() bool { return w == window{} }
 
 // has reports whether a span starts in the window.
 func (w window) has(ev *dftracer.Event) bool {
-	return w.all() || ev.TS >= w.from && ev.TS < w.to
+	return w.hasTime(ev.TS)
 }
+
+func (w window) hasTime(us int64) bool { return w.all() || us >= w.from && us < w.to }
 
 func (w window) check(q *filter) error {
 	if !w.all() && w.from >= w.to {

@@ -5,15 +5,22 @@ import (
 	"compress/gzip"
 	"context"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 // job makes the spans of iterations of a training loop that stays open, as an
 // SDK delivers them.
 func job(from, iterations int) ptrace.Traces {
-	td := batch(42)
+	return jobOf(42, from, iterations)
+}
+
+func jobOf(pid, from, iterations int) ptrace.Traces {
+	td := batch(pid)
 	spans := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans()
 	add := func(id, parent int, name string, start, end int64, step int) {
 		s := spans.AppendEmpty()
@@ -77,4 +84,29 @@ func BenchmarkExport(b *testing.B) {
 		disk += sizeOf(b, f)
 	}
 	b.ReportMetric(float64(disk)/float64(n)/per, "disk-bytes/span")
+}
+
+// BenchmarkMemory has 1,024 resources that send all the time, 50 spans below one
+// that is open, and reports the most memory that the heap and the whole process had:
+//
+//	go test -run '^$' -bench Memory -benchtime 1x .
+func BenchmarkMemory(b *testing.B) {
+	const resources, rounds = 1024, 10
+	for b.Loop() {
+		r := start(b, func(c *Config) { c.OrderWindow = 2 * time.Second })
+		var most growth.Peak
+		for round := range rounds {
+			for p := range resources {
+				r.send(jobOf(1000+p, 10*round, 10))
+				if p%128 == 0 {
+					most.Look(b)
+				}
+			}
+		}
+		r.stop()
+		if n := r.counter("otelcol_dftracer_spans_written"); n != 50*rounds*resources {
+			b.Fatalf("%d spans are written", n)
+		}
+		most.Report(b)
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 )
 
 // What follows the program on a command line can hold secrets.
@@ -15,12 +18,16 @@ func TestNoArgumentsReachTheTrace(t *testing.T) {
 	for _, arg := range []string{"python3", "train.py", "--pwd", "S3CRET"} {
 		args.AppendEmpty().SetStr(arg)
 	}
-	var id identity
-	if got := id.process(attrs); got.Command != "python3" || got.Exec != "python3" {
+	process := func() dftracer.Process {
+		var opts dftracer.Options
+		about(&opts, &assemble.Sender{PID: 7}, attrs)
+		return opts.Process
+	}
+	if got := process(); got.Command != "python3" || got.Exec != "python3" {
 		t.Errorf("%+v", got)
 	}
 	attrs.PutStr("process.command", "/usr/bin/python3")
-	if got := id.process(attrs); got.Command != "/usr/bin/python3" {
+	if got := process(); got.Command != "/usr/bin/python3" {
 		t.Errorf("%+v", got)
 	}
 }

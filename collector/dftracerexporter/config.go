@@ -15,13 +15,13 @@ import (
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 )
 
 // Defaults of Config.
 const (
 	defaultFileName    = "trace-{rank}-{host}-{pid}.pfw.gz"
-	defaultMaxFiles    = 64
-	defaultMaxProcs    = 4096
+	defaultMaxPerHost  = 1024
 	defaultIdleTimeout = 10 * time.Minute
 	defaultOrderWindow = 2 * time.Second
 	defaultMaxWaiting  = 8192
@@ -37,7 +37,7 @@ type Config struct {
 	// Directory is where the files go. It is made when the first file is. Required.
 	Directory string `mapstructure:"directory"`
 	// FileName is the name of a process's file below Directory. {host}, {pid},
-	// {rank} and {service} are replaced, by "unknown" and 0 where the resource
+	// {rank} and {service} are replaced, by "unknown-host", 0 and "unknown" where the resource
 	// does not say. It ends in .pfw.gz, or .pfw for plain text. A name that is
 	// taken gets a number: nothing is ever overwritten.
 	FileName string `mapstructure:"file_name"`
@@ -51,7 +51,8 @@ type Config struct {
 	CompressionLevel int `mapstructure:"compression_level"`
 	// MemberSize is how many bytes of text a gzip member has, 0 is 1 MiB.
 	MemberSize int `mapstructure:"member_size"`
-	// FlushInterval bounds how long a written line stays in memory; 0 is 1 s.
+	// FlushInterval is how often what was written goes to the file, 1 s by default;
+	// 0 is 0.5 s.
 	FlushInterval time.Duration `mapstructure:"flush_interval"`
 	// Sync says when files are forced to the disk: never (default), on_close or always.
 	Sync string `mapstructure:"sync"`
@@ -63,9 +64,18 @@ type Config struct {
 	// closed for now; it is opened again when its process sends something.
 	MaxOpenFiles int `mapstructure:"max_open_files"`
 	// MaxProcesses bounds the processes that are known at once, their files
-	// open or not. The file of the one that was silent for longest is completed
-	// to make room.
+	// open or not. The file of the one that was silent for longest, a minute or
+	// more, is completed to make room; while there is none, spans of further
+	// processes go to one file.
 	MaxProcesses int `mapstructure:"max_processes"`
+	// MaxFilesPerHost bounds the files that are made for the processes of a host
+	// as long as any of them is known. Spans of further ones go to one file: a
+	// resource may change with each batch.
+	MaxFilesPerHost int `mapstructure:"max_files_per_host"`
+	// MaxMemory bounds, in bytes and over all processes, what waits to be written
+	// and what is remembered to find parents. Beyond it what waits is written
+	// early, and where that does not help batches are refused until it does.
+	MaxMemory int64 `mapstructure:"max_memory"`
 	// IdleTimeout completes a file to which nothing was written for so long; 0 is never.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 
@@ -77,6 +87,13 @@ type Config struct {
 	// MaxParents bounds, per process, the spans still open that children have
 	// named, and the finished spans that are remembered.
 	MaxParents int `mapstructure:"max_parents"`
+
+	// MaxAttributes, MaxEvents and MaxLinks bound what is kept of a span, and
+	// MaxAttributes what is kept of an event and of a resource. What is over is
+	// added to the span's counts of what its sender left out.
+	MaxAttributes int `mapstructure:"max_attributes"`
+	MaxEvents     int `mapstructure:"max_events"`
+	MaxLinks      int `mapstructure:"max_links"`
 
 	// Acknowledge says when a batch is taken: received (default), when it is in
 	// memory, or written, when it is in the file. The latter leaves out the
@@ -104,15 +121,20 @@ func createDefaultConfig() component.Config {
 		FileName:        defaultFileName,
 		Dialect:         dftracer.V2.String(),
 		MemberSize:      dftracer.DefaultMemberSize,
-		FlushInterval:   dftracer.DefaultFlushInterval,
-		MaxOpenFiles:    defaultMaxFiles,
-		MaxProcesses:    defaultMaxProcs,
+		FlushInterval:   time.Second, // half as often as a job: there are many files
+		MaxOpenFiles:    assemble.DefaultMaxOpen,
+		MaxProcesses:    assemble.DefaultMaxProcesses,
+		MaxFilesPerHost: defaultMaxPerHost,
+		MaxMemory:       assemble.DefaultMaxBytes,
 		Acknowledge:     acknowledges[0],
 		FoldOneLogger:   true,
 		IdleTimeout:     defaultIdleTimeout,
 		OrderWindow:     defaultOrderWindow,
 		MaxWaitingSpans: defaultMaxWaiting,
 		MaxParents:      defaultMaxParents,
+		MaxAttributes:   assemble.DefaultLimit,
+		MaxEvents:       assemble.DefaultLimit,
+		MaxLinks:        assemble.DefaultLimit,
 		Retry:           configretry.NewDefaultBackOffConfig(),
 		Queue:           configoptional.Default(exporterhelper.NewDefaultQueueConfig()),
 	}
@@ -147,13 +169,22 @@ func (c *Config) Validate() error {
 	bad(c.RotateSize > 0 && c.plain(), "rotate_size needs compression, file_name %q is plain text", c.FileName)
 	bad(c.MaxOpenFiles < 1, "max_open_files is %d, below 1", c.MaxOpenFiles)
 	bad(c.MaxProcesses < c.MaxOpenFiles, "max_processes is %d, below max_open_files %d", c.MaxProcesses, c.MaxOpenFiles)
+	bad(c.MaxFilesPerHost < 1, "max_files_per_host is %d, below 1", c.MaxFilesPerHost)
+	bad(c.MaxMemory < 1<<20, "max_memory is %d bytes, below 1 MiB", c.MaxMemory)
 	bad(c.Acknowledge != "" && indexFold(acknowledges, c.Acknowledge) < 0, "acknowledge %q is not one of %s", c.Acknowledge, strings.Join(acknowledges, ", "))
 	bad(c.IdleTimeout < 0, "idle_timeout is %v, below 0", c.IdleTimeout)
 	bad(c.OrderWindow < 0, "order_window is %v, below 0", c.OrderWindow)
 	bad(c.IdleTimeout > 0 && c.IdleTimeout < c.OrderWindow, "idle_timeout %v is shorter than order_window %v", c.IdleTimeout, c.OrderWindow)
 	bad(c.MaxWaitingSpans < 1, "max_waiting_spans is %d, below 1", c.MaxWaitingSpans)
 	bad(c.MaxParents < 1, "max_parents is %d, below 1", c.MaxParents)
+	bad(c.MaxAttributes < 1, "max_attributes is %d, below 1", c.MaxAttributes)
+	bad(c.MaxEvents < 1, "max_events is %d, below 1", c.MaxEvents)
+	bad(c.MaxLinks < 1, "max_links is %d, below 1", c.MaxLinks)
 	return errors.Join(errs...)
+}
+
+func (c *Config) limits() assemble.Limits {
+	return assemble.Limits{Attributes: c.MaxAttributes, Events: c.MaxEvents, Links: c.MaxLinks}
 }
 
 func (c *Config) acknowledgesWritten() bool { return strings.EqualFold(c.Acknowledge, acknowledges[1]) }

@@ -3,6 +3,7 @@ package dftracerexporter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
 // tracesExporter writes the files of all processes. The traces and the logs
@@ -24,7 +28,8 @@ type tracesExporter struct {
 	log    *zap.Logger
 	in     *metadata.TelemetryBuilder
 	now    func() time.Time
-	store  *store
+	pool   *dftracer.Pool
+	store  *assemble.Store[assemble.Sender]
 	starts sync.Once
 	stops  sync.Once
 	stop   chan struct{}
@@ -39,11 +44,17 @@ func newTracesExporter(cfg *Config, set component.TelemetrySettings) (*tracesExp
 	if err != nil {
 		return nil, err
 	}
-	e := &tracesExporter{cfg: cfg, log: set.Logger, in: in, now: time.Now, stop: make(chan struct{})}
+	e := &tracesExporter{cfg: cfg, log: set.Logger, in: in, now: time.Now, pool: dftracer.NewPool(), stop: make(chan struct{})}
 	e.work, e.abort = context.WithCancel(context.Background())
-	e.store = newStore(cfg, set.Logger, in)
+	e.store = assemble.NewStore(assemble.StoreOptions[assemble.Sender]{
+		MaxOpen: cfg.MaxOpenFiles, MaxProcesses: cfg.MaxProcesses, MaxFiles: cfg.MaxFilesPerHost, MaxBytes: cfg.MaxMemory,
+		Complete: cfg.IdleTimeout, Window: cfg.OrderWindow, Limits: cfg.limits(),
+		Assembler: assemble.Options{MaxWaiting: cfg.MaxWaitingSpans, MaxParents: cfg.MaxParents, TraceIDs: cfg.TraceIDs, LiveEvents: true},
+		Group:     func(s assemble.Sender) string { return s.Host }, Shared: assemble.SharedSender,
+		Watch: watcher{set.Logger, in}, See: see.Collector,
+	})
 	// An alert needs the series before there is reason for one.
-	for _, c := range []metric.Int64Counter{in.DftracerLostLines, in.DftracerFileOutages, in.DftracerUnfinishedSpans} {
+	for _, c := range []metric.Int64Counter{in.DftracerLostLines, in.DftracerFileOutages, in.DftracerUnfinishedSpans, in.DftracerRefusedBatches} {
 		c.Add(context.Background(), 0)
 	}
 	return e, nil
@@ -62,7 +73,7 @@ func (e *tracesExporter) Start(context.Context, component.Host) error {
 				case <-e.stop:
 					return
 				case <-ticker.C:
-					e.store.tick(e.work, e.now())
+					e.store.Tick(e.work, e.now())
 				}
 			}
 		})
@@ -78,7 +89,9 @@ func (e *tracesExporter) Shutdown(ctx context.Context) error {
 		defer context.AfterFunc(ctx, e.abort)()
 		close(e.stop)
 		e.worker.Wait()
-		e.err = e.store.close(ctx)
+		if err := e.store.Close(ctx); err != nil {
+			e.err = fmt.Errorf("dftracer exporter: %w", err)
+		}
 		e.in.Shutdown()
 	})
 	return e.err
@@ -94,7 +107,7 @@ func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error
 		if n == 0 {
 			continue
 		}
-		err := e.store.with(arrival{rs.Resource(), timeOf(first), now}, func(t *trace) error {
+		err := e.with(arrival{rs.Resource(), timeOf(first), now}, int64(n), func(t *trace) error {
 			if !e.cfg.acknowledgesWritten() {
 				t.addSpans(rs, now)
 				if e.cfg.OrderWindow == 0 {
@@ -103,12 +116,12 @@ func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error
 				return nil
 			}
 			// What the disk does not take now is not taken into memory either.
-			if err := t.w.FlushContext(ctx); err != nil {
+			if err := t.file.Writer.FlushContext(ctx); err != nil {
 				return err
 			}
 			t.addSpans(rs, now)
 			t.asm.WriteAll()
-			return t.w.FlushContext(ctx)
+			return t.file.Writer.FlushContext(ctx)
 		})
 		if err != nil {
 			rs.CopyTo(failed.ResourceSpans().AppendEmpty())
@@ -120,6 +133,34 @@ func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error
 	}
 	return consumererror.NewTraces(errors.Join(errs...), failed)
 }
+
+// with calls fn with the file of a process, into which so many spans go.
+func (e *tracesExporter) with(a arrival, spans int64, fn func(*trace) error) error {
+	who := identify(a.res.Attributes())
+	id := assemble.SenderOf(&who, "", 0)
+	err := e.store.With(id, a.now, func(s assemble.Sender) (assemble.Made, error) { return e.create(s, a) },
+		func(f *assemble.File[assemble.Sender]) error {
+			t := trace{cfg: e.cfg, id: id, file: f, asm: f.Assembler, names: &f.Names}
+			err := fn(&t)
+			add(e.in.DftracerFoldedSpans, t.folded)
+			if t.shared() {
+				add(e.in.DftracerSharedFileSpans, spans)
+			}
+			return err
+		})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, assemble.ErrClosed):
+		return errStopped
+	case errors.Is(err, assemble.ErrFull):
+		e.in.DftracerRefusedBatches.Add(context.Background(), 1)
+	}
+	return fmt.Errorf("dftracer exporter: %w", err)
+}
+
+// errStopped is what a batch gets that comes after the shutdown.
+var errStopped = errors.New("dftracer exporter: shut down")
 
 // survey counts the spans of a resource and finds the earliest start, 0 if none has one.
 func survey(rs ptrace.ResourceSpans) (n int, first pcommon.Timestamp) {
@@ -171,7 +212,7 @@ func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 		if events == 0 {
 			continue
 		}
-		err := e.store.with(arrival{rl.Resource(), timeOf(first), now}, func(t *trace) error {
+		err := e.with(arrival{rl.Resource(), timeOf(first), now}, 0, func(t *trace) error {
 			for _, sl := range rl.ScopeLogs().All() {
 				for _, lr := range sl.LogRecords().All() {
 					if isEvent(lr) {
@@ -180,7 +221,7 @@ func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 				}
 			}
 			if e.cfg.acknowledgesWritten() {
-				return t.w.FlushContext(ctx)
+				return t.file.Writer.FlushContext(ctx)
 			}
 			return nil
 		})
@@ -214,16 +255,4 @@ func (e *tracesExporter) surveyLogs(ctx context.Context, rl plog.ResourceLogs) (
 		e.in.DftracerIgnoredLogs.Add(ctx, ignored)
 	}
 	return events, first
-}
-
-// describe writes what the resource says as metadata of the file, except for command
-// lines, which can hold secrets.
-func describe(t *trace, res pcommon.Resource) {
-	for key, v := range res.Attributes().All() {
-		switch key {
-		case "process.command_args", "process.command_line", "process.command":
-		default:
-			t.w.CM(key, bounded(v.AsString()))
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // turn is the batch of a process in one turn: an iteration of a loop that
@@ -75,14 +77,14 @@ func TestSilentProcessMakesRoom(t *testing.T) {
 	for p := range 8 {
 		r.send(turn(1000+p, 0, false))
 	}
-	r.ahead.Add(int64(2 * silence))
+	r.ahead.Add(int64(2 * time.Minute))
 	for p := range 7 {
 		r.send(turn(1000+p, 1, false))
 	}
 	r.send(turn(2000, 0, false))
-	for id, tr := range r.inner.store.traces {
-		if open := id.pid != 1007; (tr.state == stateOpen) != open {
-			t.Errorf("process %d: open is %v", id.pid, !open)
+	for _, f := range r.inner.store.Files() {
+		if open := f.Key.PID != 1007; f.Open() != open {
+			t.Errorf("process %d: open is %v", f.Key.PID, !open)
 		}
 	}
 }
@@ -98,8 +100,9 @@ func TestTooManyProcesses(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles, c.MaxProcesses = 2, 5 })
 	for p := range 20 {
 		r.send(turn(1000+p, 0, false))
+		r.ahead.Add(int64(time.Minute))
 	}
-	if n := len(r.inner.store.traces); n != 5 {
+	if n := len(r.inner.store.Files()); n != 5 {
 		t.Errorf("%d processes are known", n)
 	}
 	r.stop()
@@ -108,6 +111,47 @@ func TestTooManyProcesses(t *testing.T) {
 	}
 	for _, f := range r.files() {
 		dftest.Check(t, f)
+	}
+}
+
+// A resource that changes with each batch gets as many files as a host may have,
+// and one more, in which each span says whose it is.
+func TestResourceThatChangesWithEachBatch(t *testing.T) {
+	r := start(t, func(c *Config) { c.MaxFilesPerHost, c.IdleTimeout = 8, 10*time.Minute })
+	const batches = 500
+	for i := range batches {
+		td := turn(1000, 0, false)
+		td.ResourceSpans().At(0).Resource().Attributes().PutStr("service.instance.id", strconv.Itoa(i))
+		for _, s := range td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().All() {
+			s.SetTraceID(pcommon.TraceID{byte(i), byte(i >> 8), 1})
+		}
+		r.send(td)
+		r.ahead.Add(int64(5 * time.Second))
+	}
+	r.stop()
+	files := r.files()
+	if len(files) != 9 {
+		t.Fatalf("%d files", len(files))
+	}
+	spans := 0
+	for _, f := range files {
+		spans += dftest.Check(t, f).Counts["pipeline/train.iteration/X"]
+		if !strings.Contains(f, "shared") {
+			continue
+		}
+		ev := named(t, f)["train.iteration"]
+		if host, _ := ev.Arg("resource.host"); host.Text() != "node7" {
+			t.Errorf("the host is %s", host.Text())
+		}
+		if rank, _ := ev.Arg("resource.rank"); rank.Int64() != 3 {
+			t.Errorf("the rank is %d", rank.Int64())
+		}
+	}
+	if spans != batches {
+		t.Errorf("%d spans, want %d", spans, batches)
+	}
+	if n := r.counter("otelcol_dftracer_shared_file_spans"); n != 4*(batches-8) {
+		t.Errorf("%d spans are counted in the shared file", n)
 	}
 }
 
@@ -157,7 +201,7 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 		t.Error("an alert on lost lines has no series before the first one is lost")
 	}
 	r.send(turn(1, 0, false))
-	if err := r.only().w.Flush(); err != nil {
+	if err := r.only().Writer.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if n := r.counter("otelcol_dftracer_lost_lines"); n != 0 {
@@ -166,17 +210,13 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 	if err := os.Remove(r.files()[0]); err != nil {
 		t.Fatal(err)
 	}
-	for range 500 {
-		_ = r.only().w.Flush() // notices it
+	until.True(t, "lost lines are counted", func() bool {
+		_ = r.only().Writer.Flush() // notices it
 		r.settle()
-		if r.counter("otelcol_dftracer_lost_lines") > 0 {
-			r.stopped = true
-			_ = r.inner.Shutdown(context.Background()) // says it, too
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("no line is counted as lost")
+		return r.counter("otelcol_dftracer_lost_lines") > 0
+	})
+	r.stopped = true
+	_ = r.inner.Shutdown(context.Background()) // says it, too
 }
 
 // While the file of one process cannot be written, another one is refused
@@ -184,7 +224,7 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 func TestNoFileCanBePutAside(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 1, 0 })
 	r.send(turn(1, 0, false))
-	if err := r.only().w.Flush(); err != nil {
+	if err := r.only().Writer.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	moved := r.dir + ".moved"
@@ -201,12 +241,8 @@ func TestNoFileCanBePutAside(t *testing.T) {
 	if err := errors.Join(os.Remove(r.dir), os.Rename(moved, r.dir)); err != nil {
 		t.Fatal(err)
 	}
-	for range 500 { // the writer tries again by and by
-		if r.traces.ConsumeTraces(context.Background(), turn(2, 0, false)) == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	// The writer tries again by and by.
+	until.Nil(t, func() error { return r.traces.ConsumeTraces(context.Background(), turn(2, 0, false)) })
 	r.send(turn(1, 2, true))
 	r.send(turn(2, 2, true))
 	r.stop()
@@ -341,7 +377,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 			ss.Spans().RemoveIf(func(s ptrace.Span) bool { return !strings.Contains(s.Name(), "_for_") })
 		}
 		r.send(td)
-		if err := r.only().w.Flush(); err != nil {
+		if err := r.only().Writer.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		live := named(t, r.files()[0])

@@ -47,6 +47,6 @@ func (t *trace) fold(f *folded) {
 	if f.event == spans.EventSpanStart {
 		t.asm.Begin(key, assemble.Key{}, t.names.Find(f.scope, f.span, "", ""), micros(f.src.StartTimestamp()))
 	}
-	t.asm.AddEvent(key, newEvent(f.event, f.src.StartTimestamp(), f.src.Attributes()))
+	t.asm.AddEvent(key, t.newEvent(f.event, f.src.StartTimestamp(), f.src.Attributes(), f.src.DroppedAttributesCount()))
 	t.folded++
 }

@@ -113,7 +113,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 	f := NewFactory()
 	cfg := f.CreateDefaultConfig().(*Config)
 	cfg.Directory = filepath.Join(t.TempDir(), "traces")
-	cfg.OrderWindow = time.Hour // tests say when
+	cfg.OrderWindow = 30 * time.Second // tests say when
 	cfg.IdleTimeout = 0
 	cfg.Retry.Enabled = false
 	if change != nil {
@@ -166,7 +166,7 @@ func (r *harness) sendLogs(ld plog.Logs) {
 }
 
 // settle writes what waits, as if the order window were over.
-func (r *harness) settle() { r.inner.store.tick(context.Background(), time.Now().Add(2*time.Hour)) }
+func (r *harness) settle() { r.inner.store.Tick(context.Background(), time.Now().Add(45*time.Second)) }
 
 func (r *harness) stop() {
 	r.t.Helper()

@@ -24,7 +24,7 @@ func eventName(lr plog.LogRecord) string {
 	if name := lr.EventName(); name != "" {
 		return name
 	}
-	return text(lr.Attributes(), "", "event.name")
+	return text(lr.Attributes(), "event.name")
 }
 
 // isEvent reports whether a log record is an event of a span.
@@ -46,12 +46,12 @@ func (t *trace) addLog(scope string, lr plog.LogRecord) {
 	if name == spans.EventSpanStart && t.begin(key, scope, at, lr.Attributes()) {
 		return // the span says the same
 	}
-	t.asm.AddEvent(key, newEvent(name, at, lr.Attributes()))
+	t.asm.AddEvent(key, t.newEvent(name, at, lr.Attributes(), lr.DroppedAttributesCount()))
 }
 
 // begin writes that a span has begun, if the record says which.
 func (t *trace) begin(key assemble.Key, scope string, at pcommon.Timestamp, attrs pcommon.Map) bool {
-	name := text(attrs, "", logSpanName)
+	name := text(attrs, logSpanName)
 	if name == "" {
 		return false
 	}
@@ -65,11 +65,13 @@ func (t *trace) begin(key assemble.Key, scope string, at pcommon.Timestamp, attr
 			event = v.AsString()
 		case logSpanName, logParentSpan, "event.name", "name", "value":
 		default:
-			args = append(args, arg(key, v))
+			if len(args) < t.cfg.limits().Attributes {
+				args = append(args, arg(key, v))
+			}
 		}
 	}
 	var parent assemble.Key
-	if id, ok := spanID(text(attrs, "", logParentSpan)); ok {
+	if id, ok := spanID(text(attrs, logParentSpan)); ok {
 		parent = assemble.Key{Trace: key.Trace, Span: id}
 	}
 	t.asm.Begin(key, parent, t.names.Find(scope, name, cat, event), micros(at), args...)

@@ -24,7 +24,7 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 		t.Errorf("%d logs are counted as ignored, want 2", got)
 	}
 	// The event is in the file at once, while the span is open.
-	if err := r.only().w.Flush(); err != nil {
+	if err := r.only().Writer.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	live := named(t, r.files()[0])["CM:training_metrics_update"]
@@ -100,7 +100,7 @@ func TestStartOfASpan(t *testing.T) {
 		begin(r)
 		r.send(batch(42, iteration(10, 2, 20)...))
 		r.settle()
-		if err := r.only().w.Flush(); err != nil {
+		if err := r.only().Writer.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		path := t.TempDir() + "/copy.pfw.gz"

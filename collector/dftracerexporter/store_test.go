@@ -12,25 +12,27 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // open is how many files are open.
 func (r *harness) open() (n int) {
-	for _, t := range r.inner.store.traces {
-		if t.state == stateOpen {
+	for _, f := range r.inner.store.Files() {
+		if f.Open() {
 			n++
 		}
 	}
 	return n
 }
 
-// only is the one open trace.
-func (r *harness) only() *trace {
+// only is the one file.
+func (r *harness) only() *assemble.File[assemble.Sender] {
 	r.t.Helper()
-	for _, t := range r.inner.store.traces {
-		return t
+	for _, f := range r.inner.store.Files() {
+		return f
 	}
-	r.t.Fatal("no trace is open")
+	r.t.Fatal("there is no file")
 	return nil
 }
 
@@ -48,12 +50,12 @@ func copyFile(t *testing.T, from, to string) {
 func TestIdleFileIsCompleted(t *testing.T) {
 	r := start(t, func(c *Config) { c.IdleTimeout = 90 * time.Minute })
 	r.send(batch(42, iteration(10, 2, 20)...))
-	r.inner.store.tick(context.Background(), time.Now().Add(80*time.Minute))
-	if len(r.inner.store.traces) != 1 {
+	r.inner.store.Tick(context.Background(), time.Now().Add(80*time.Minute))
+	if len(r.inner.store.Files()) != 1 {
 		t.Fatal("the file is completed too early")
 	}
-	r.inner.store.tick(context.Background(), time.Now().Add(100*time.Minute))
-	if len(r.inner.store.traces) != 0 {
+	r.inner.store.Tick(context.Background(), time.Now().Add(100*time.Minute))
+	if len(r.inner.store.Files()) != 0 {
 		t.Fatal("the file is still open")
 	}
 	dftest.Check(t, r.files()[0])
@@ -151,13 +153,10 @@ func manySenders(t *testing.T, open int) {
 func TestWindowWritesByItself(t *testing.T) {
 	r := start(t, func(c *Config) { c.OrderWindow, c.FlushInterval = 20*time.Millisecond, 10*time.Millisecond })
 	r.send(batch(42, testSpan{id: 1, name: "application", end: 10}))
-	for range 500 {
-		if report, err := dftracer.ValidateFile(r.files()[0], &dftracer.ValidateOptions{AllowUnfinished: true}); err == nil && report.Counts["ai_root/ai_root/X"] == 1 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("the span is not in the file")
+	until.True(t, "the span is in the file", func() bool {
+		report, err := dftracer.ValidateFile(r.files()[0], &dftracer.ValidateOptions{AllowUnfinished: true})
+		return err == nil && report.Counts["ai_root/ai_root/X"] == 1
+	})
 }
 
 func TestFilesAreReadableOnTheirOwn(t *testing.T) {
@@ -180,7 +179,7 @@ func TestCollectorIsKilled(t *testing.T) {
 	late := testSpan{id: 200, parent: 2, name: "data_loader_initialization", start: 5, end: 15}
 	r.send(batch(42, late))
 	r.settle()
-	if err := r.only().w.Flush(); err != nil {
+	if err := r.only().Writer.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "copy.pfw.gz")

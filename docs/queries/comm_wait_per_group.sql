@@ -2,12 +2,16 @@
 -- and how long the transfers took. The last rank to arrive does not wait: of all
 -- ranks in one collective the shortest time is the transfer, and what others
 -- took beyond it is their wait. Collectives of one step meet in their order.
-WITH collectives AS (
-    SELECT
-        run, attempt, rank, coalesce(pg, '') AS pg, name, step, dur_us,
-        row_number() OVER (PARTITION BY run, attempt, rank, pg, name, step ORDER BY ts_us) AS nth
+WITH spans AS (
+    SELECT *, coalesce(pg, '') AS process_group, coalesce(rank::VARCHAR, host || ' ' || pid) AS who
     FROM events
-    WHERE ph = 'X' AND cat = 'comm' AND name NOT LIKE '%.init' AND rank IS NOT NULL AND step IS NOT NULL
+    WHERE ph = 'X' AND class = 'collective' AND attempt IS NOT NULL AND step IS NOT NULL
+),
+collectives AS (
+    SELECT
+        run, attempt, who AS rank, process_group AS pg, name, step, dur_us,
+        row_number() OVER (PARTITION BY run, attempt, who, process_group, name, step ORDER BY ts_us) AS nth
+    FROM spans
 ),
 met AS (
     SELECT *, min(dur_us) OVER (PARTITION BY run, attempt, pg, name, step, nth) AS transfer_us

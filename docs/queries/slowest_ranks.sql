@@ -7,9 +7,8 @@ WITH spans AS (
     SELECT
         run, rank, attempt, host, pid, ts_us AS from_us, ts_us + dur_us AS to_us,
         CASE
-            WHEN name LIKE '%.block' OR name LIKE '%.yield' THEN NULL
-            WHEN lower(cat) IN ('compute', 'ai_framework') THEN 'compute'
-            WHEN lower(cat) IN ('comm', 'mpi') OR lower(cat) LIKE 'nccl%' THEN 'comm'
+            WHEN class IN ('forward', 'backward', 'optimizer', 'compute') THEN 'compute'
+            WHEN class = 'collective' THEN 'comm'
         END AS class
     FROM events
     WHERE ph = 'X'

@@ -1,11 +1,11 @@
 -- Training steps that took more than twice the median step of their run: rows of
 -- trainspan steps.
-WITH steps AS (
-    SELECT run, attempt, rank, step, ts_us, dur_us, median(dur_us) OVER (PARTITION BY run) AS median_us
-    FROM events
-    WHERE ph = 'X' AND cat = 'pipeline' AND name = 'train.iteration'
+WITH times AS (
+    SELECT *, median(dur_ns) OVER (PARTITION BY run) AS median_ns
+    FROM steps
+    WHERE dur_ns IS NOT NULL
 )
-SELECT run, attempt, step, rank, ts_us, dur_us, median_us, dur_us / median_us AS times
-FROM steps
-WHERE dur_us > 2 * median_us
+SELECT run, attempt, step, rank, start_ns, dur_ns, median_ns, dur_ns / median_ns AS times
+FROM times
+WHERE dur_ns > 2 * median_ns
 ORDER BY run, times DESC, attempt, step, rank;

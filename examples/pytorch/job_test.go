@@ -16,10 +16,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // interpreter is one that has PyTorch.
@@ -300,15 +300,13 @@ func (j *job) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Kill(-j.Process.Pid, syscall.SIGKILL) })
-	for {
-		if _, err := os.Stat(filepath.Join(j.data, "checkpoint.pt")); err == nil {
-			return
-		}
+	until.True(t, "a checkpoint", func() bool {
 		if err := syscall.Kill(j.Process.Pid, 0); err != nil {
 			t.Fatalf("it has ended\n%s", &j.out)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		_, err := os.Stat(filepath.Join(j.data, "checkpoint.pt"))
+		return err == nil
+	})
 }
 
 // rankPID finds the process of a rank.

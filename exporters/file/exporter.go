@@ -230,7 +230,7 @@ func (e *Exporter) Export(r *outputs.Record) error {
 	e.mu.Lock()
 	sink := e.sink
 	err := e.check(r)
-	if err == nil && sink.Ready() {
+	if err == nil && (sink.Ready() || r.Kind == outputs.KindDataError && sink.Reserved()) {
 		e.take(r)
 		e.mu.Unlock()
 		if e.options.FlushInterval < 0 {

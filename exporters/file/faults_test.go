@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,13 +67,54 @@ func TestPipeNobodyReads(t *testing.T) {
 	for range n { // 16 MB: returns although nothing is taken
 		export(t, e, r)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := e.Shutdown(ctx); !errors.Is(err, file.ErrStalled) || !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Shutdown(ctx); !errors.Is(err, file.ErrStalled) || !errors.Is(err, context.Canceled) {
 		t.Errorf("Shutdown: %v", err)
 	}
 	if st := e.Stats().File; st.Lost < n-10 || st.Lost > n || st.Outages != 1 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// What says that data are missing is in the file though memory was full when it came.
+func TestMemoryIsReservedForLosses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	e := started(t, path, &file.Options{StallMemory: 1 << 20, OnError: func(error) {}})
+	r := event(spanData("s", 1), "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	for e.Stats().File.Lost == 0 {
+		export(t, e, r)
+	}
+	lost := e.Stats().File.Lost
+	for i := range 5 {
+		export(t, e, dataError(fmt.Sprint("missing ", i)))
+	}
+	if now := e.Stats().File.Lost; now != lost {
+		t.Errorf("%d of the records that say what is missing were lost", now-lost)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(in)
+		text <- string(all)
+	}()
+	if err := e.Shutdown(context.Background()); err == nil {
+		t.Error("the end says that nothing is lost")
+	}
+	got := <-text
+	for i := range 5 {
+		if want := fmt.Sprint("missing ", i); !strings.Contains(got, want) {
+			t.Errorf("%q is not in the file", want)
+		}
+	}
+	if !strings.Contains(got, fmt.Sprintf(`"lost_records":%d`, lost)) {
+		t.Errorf("the file does not say that %d records are missing", lost)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,13 @@ func TestFlushInterval(t *testing.T) {
 			counted(t, decode(t, contents(t, path)), 2)
 			shutdown(t, e)
 		})
+	}
+}
+
+// docs/reliability.md says what a kill may cost.
+func TestDefaultFlushInterval(t *testing.T) {
+	if file.DefaultFlushInterval > 500*time.Millisecond {
+		t.Errorf("records wait for %v", file.DefaultFlushInterval)
 	}
 }
 
@@ -177,27 +185,29 @@ func TestManyGoroutines(t *testing.T) {
 // TestShutdownRace lets exporters race with the shutdown: each record that was
 // taken is in the file.
 func TestShutdownRace(t *testing.T) {
-	for range 20 {
+	for round := range 20 {
 		path := temporary(t)
 		e := started(t, path, nil)
+		now := make(chan struct{})
+		var first atomic.Int64
 		var taken [8]int
 		var all sync.WaitGroup
 		for w := range taken {
 			all.Go(func() {
 				for e.Export(start(spanData("s", byte(w)))) == nil {
 					taken[w]++
+					if first.Add(1) == int64(1+100*round) {
+						close(now)
+					}
 				}
 			})
 		}
-		time.Sleep(time.Millisecond)
+		<-now
 		shutdown(t, e)
 		all.Wait()
 		total := 0
 		for _, n := range taken {
 			total += n
-		}
-		if total == 0 {
-			continue // no record, no file
 		}
 		counted(t, decode(t, contents(t, path)), total)
 	}

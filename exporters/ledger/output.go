@@ -26,6 +26,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -74,8 +75,12 @@ type books struct {
 	live      *goodput.Live
 	telemetry *outputs.Telemetry
 
-	mu   sync.Mutex
-	open map[uint64]goodput.Handle // by span id: Go's maps are quicker with numbers than with arrays
+	scoped atomic.Bool // there are kinds of scopes
+
+	mu      sync.Mutex
+	open    map[uint64]goodput.Handle   // by span id: Go's maps are quicker with numbers than with arrays
+	inner   map[goodput.Handle]*ambient // that right below another; nil where there will be none
+	ambient map[goodput.Handle]*ambient // by its own handle
 }
 
 func keyOf(id trace.SpanID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
@@ -122,7 +127,8 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 	if err != nil {
 		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts, and is not kept for the next one", "error", err, "see", see.LedgerState)
 	}
-	b := &books{live: live, telemetry: t, open: make(map[uint64]goodput.Handle)}
+	b := &books{live: live, telemetry: t, open: make(map[uint64]goodput.Handle),
+		inner: make(map[goodput.Handle]*ambient), ambient: make(map[goodput.Handle]*ambient)}
 	if o.opts.Meter != nil {
 		if o.metrics, err = observe(o.opts, b); err != nil {
 			t.Logger.Warn("the goodput ledger has no metrics", "error", err, "see", see.Metrics)
@@ -161,7 +167,10 @@ func (o *Output) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	start := goodput.LiveSpan{Name: s.Name(), Time: s.StartTime().UnixNano(), Step: -1, First: -1}
 	start.Background = start.Name == spans.CheckpointSaveFinalization
 	// Others need no attributes, and asking for them copies them.
-	if start.Name == spans.TrainingIteration || start.Name == spans.TrainingLoop || spans.Index(start.Name) < 0 {
+	if index := spans.Index(start.Name); index < 0 {
+		event := describe(&start, s.Attributes())
+		start.Cat, start.Name = spans.TraceName(s.InstrumentationScope().Name, start.Name, start.Cat, event)
+	} else if class := spans.At(index).Class; class == spans.ClassStep || class == spans.ClassFrame {
 		describe(&start, s.Attributes())
 	}
 	parent := s.Parent().SpanID()
@@ -171,28 +180,53 @@ func (o *Output) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if in, _ := ctx.Value(b).(*scope); in != nil && in.outer == parent {
 		start.Parent = in.handle // the scope lies between the two
 	}
-	b.open[keyOf(s.SpanContext().SpanID())] = b.live.Start(&start)
+	start.Parent = b.inside(start.Parent, start.Time)
+	h := b.live.Start(&start)
+	if b.open[keyOf(s.SpanContext().SpanID())] = h; b.scoped.Load() && outputs.IsAmbient(ctx) {
+		b.enter(h, start.Parent, start.Time)
+	}
 }
 
-// describe takes from the attributes what the ledger asks for.
-func describe(s *goodput.LiveSpan, attrs []attribute.KeyValue) {
+// describe takes from the attributes what the ledger asks for, and returns the
+// name in the trace file where they say one.
+func describe(s *goodput.LiveSpan, attrs []attribute.KeyValue) (event string) {
 	for i := range attrs {
 		kv := &attrs[i]
 		switch kv.Key {
 		case attributes.CurrentIteration:
-			s.Step = kv.Value.AsInt64()
+			s.Step = number(kv.Value)
 		case attributes.Step:
 			if s.Name == spans.TrainingIteration && s.Step < 0 {
-				s.Step = kv.Value.AsInt64()
+				s.Step = number(kv.Value)
 			}
 		case attributes.TrainIterationsStart:
-			s.First = kv.Value.AsInt64()
-		case attributes.DFTracerCategory:
+			s.First = number(kv.Value)
+		case spans.AttrCategory:
 			s.Cat = kv.Value.AsString()
+		case spans.AttrName:
+			event = kv.Value.AsString()
 		case "background":
 			s.Background = kv.Value.AsBool() || kv.Value.AsInt64() != 0
 		}
 	}
+	return event
+}
+
+// number is the number of a step as readers of the trace take it, -1 for none.
+func number(v attribute.Value) int64 {
+	a := dftracer.Int("", -1)
+	switch v.Type() {
+	case attribute.INT64:
+		a = dftracer.Int("", v.AsInt64())
+	case attribute.FLOAT64:
+		a = dftracer.Float("", v.AsFloat64())
+	case attribute.STRING:
+		a = dftracer.String("", v.AsString())
+	}
+	if n, ok := a.Whole(); ok {
+		return max(n, -1)
+	}
+	return -1
 }
 
 // OnEnd implements outputs.Output.
@@ -203,13 +237,12 @@ func (o *Output) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 	id := keyOf(s.SpanContext().SpanID())
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	h, ok := b.open[id]
-	if !ok {
-		return
-	}
 	delete(b.open, id)
-	b.live.End(h, s.EndTime().UnixNano())
+	b.mu.Unlock()
+	if ok {
+		b.end(h, s.EndTime().UnixNano(), false)
+	}
 }
 
 // OnEvent implements outputs.Output: a saved checkpoint commits iterations.

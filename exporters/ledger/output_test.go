@@ -3,9 +3,11 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/analysis/goodput"
@@ -141,27 +144,10 @@ func TestLiveIsOffline(t *testing.T) {
 			c.pass(4 * time.Second)
 		}
 	}
-	set, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := goodput.Collect(set)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%d jobs, %v", len(all), err)
-	}
-	want, got := all[0].Ledger.Report(goodput.Query{}), last.Snapshot()
+	want, got := offline(t, dir), last.Snapshot()
+	equal(t, want, got)
 	if want.Categories[goodput.LostWork] == 0 || want.Categories[goodput.Downtime] == 0 || want.Categories["custom.tokenize"] == 0 {
 		t.Errorf("the job shows too little: %v", want.Categories)
-	}
-	if d := got.Wall - want.Wall; max(d, -d) > 1e6 || got.Categories.Sum() != got.Wall {
-		t.Errorf("wall %d, offline %d, sum %d", got.Wall, want.Wall, got.Categories.Sum())
-	}
-	for _, categories := range []goodput.Totals{want.Categories, got.Categories} {
-		for k := range categories {
-			if d := got.Categories[k] - want.Categories[k]; max(d, -d) > 1e6 {
-				t.Errorf("%s: live %v, offline %v", k, time.Duration(got.Categories[k]), time.Duration(want.Categories[k]))
-			}
-		}
 	}
 	if got.Committed == 0 || got.Late > 0 || got.LostWorkUnknown {
 		t.Errorf("%+v", got)
@@ -185,6 +171,244 @@ func TestLiveIsOffline(t *testing.T) {
 	if found["training.goodput.ratio"] != 1 || found["training.time.committed"] != 1 || found["training.goodput.window.ratio"] != 2 || found["training.time"] < 6 {
 		t.Errorf("metrics: %v", found)
 	}
+}
+
+// offline is the ledger of the only job below a folder.
+func offline(t *testing.T, dir string) *goodput.Report {
+	t.Helper()
+	set, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := goodput.Collect(set)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d jobs, %v", len(all), err)
+	}
+	return all[0].Ledger.Report(goodput.Query{})
+}
+
+// equal checks that two ledgers of a job say the same.
+func equal(t *testing.T, want *goodput.Report, got *goodput.Snapshot) {
+	t.Helper()
+	if d := got.Wall - want.Wall; max(d, -d) > 1e6 || got.Categories.Sum() != got.Wall {
+		t.Errorf("wall %d, offline %d, sum %d", got.Wall, want.Wall, got.Categories.Sum())
+	}
+	for _, categories := range []goodput.Totals{want.Categories, got.Categories} {
+		for k := range categories {
+			if d := got.Categories[k] - want.Categories[k]; max(d, -d) > 1e6 {
+				t.Errorf("%s: live %v, offline %v", k, time.Duration(got.Categories[k]), time.Duration(want.Categories[k]))
+			}
+		}
+	}
+}
+
+// A program that has scopes of DFTracer's AI logging only has one ledger, too:
+// what a scope means is not decided twice.
+func TestScopesLiveAreScopesOffline(t *testing.T) {
+	want := scopes(t, func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+		root := tree.Root.Start(context.Background())
+		scope(root.Context(), tree.NewNode("compute", "compute.init"), 100*time.Millisecond)
+		scope(root.Context(), tree.NewNode("comm", "comm.init"), 50*time.Millisecond)
+		scope(root.Context(), tree.Checkpoint.Restart, 30*time.Millisecond)
+		loop := tree.Pipeline.Train.Start(root.Context())
+		for i := range 20 {
+			scope(loop.Context(), tree.NewNode("dataloader", "fetch.iter"), 7*time.Millisecond)
+			step := tree.NewNode("pipeline", "train.iteration").Start(loop.Context(), attribute.Int("step", i))
+			scope(step.Context(), tree.Data.Item, 2*time.Millisecond)
+			scope(step.Context(), tree.Device.Transfer, time.Millisecond)
+			scope(step.Context(), tree.Compute.Forward, 11*time.Millisecond)
+			scope(step.Context(), tree.Compute.Backward, 21*time.Millisecond)
+			scope(step.Context(), tree.Comm.AllReduce, 3*time.Millisecond)
+			scope(step.Context(), tree.NewNode("postprocess", "tokens"), 4*time.Millisecond)
+			step.End()
+			if i%10 == 9 {
+				scope(loop.Context(), tree.Pipeline.Evaluate, 40*time.Millisecond)
+				scope(loop.Context(), tree.Checkpoint.Capture, 60*time.Millisecond)
+			}
+		}
+		loop.End()
+		root.End()
+	})
+	if want.Categories[goodput.Productive] == 0 || want.Categories[goodput.DataWait] < 140e6 || want.Categories[goodput.Init] != 150e6 || want.Categories[goodput.CheckpointSave] != 120e6 || want.Categories["custom.tokens"] != 80e6 {
+		t.Errorf("%v", want.Categories)
+	}
+}
+
+// TestGuideLiveIsGuideOffline: the loop of DFTracer's guide, which calls nothing an
+// iteration, has its steps.
+func TestGuideLiveIsGuideOffline(t *testing.T) {
+	const epochs, steps = 3, 20
+	want := scopes(t, func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+		scope(t.Context(), tree.Checkpoint.Restart, 5*time.Millisecond)
+		train := tree.Pipeline.Train.Start(t.Context())
+		for ctx := range tree.Pipeline.Epoch.RangeContext(train.Context(), epochs) {
+			for ctx := range tree.DataLoader.Fetch.RangeContext(ctx, steps) {
+				scope(ctx, tree.Data.Item, 4*time.Millisecond)
+				scope(ctx, tree.Device.Transfer, time.Millisecond)
+				step := tree.Compute.Step.Start(ctx)
+				scope(step.Context(), tree.Compute.Forward, 8*time.Millisecond)
+				backward := tree.Compute.Backward.Start(step.Context())
+				scope(backward.Context(), tree.Comm.AllReduce, 14*time.Millisecond)
+				backward.End()
+				step.End()
+			}
+			scope(ctx, tree.Checkpoint.Capture, 10*time.Millisecond)
+		}
+		train.End()
+	})
+	equal(t, &goodput.Report{Wall: want.Wall, Categories: goodput.Totals{
+		goodput.Productive: epochs * steps * 23e6, goodput.DataWait: epochs * steps * 4e6, goodput.CheckpointSave: epochs * 10e6, goodput.CheckpointLoad: 5e6,
+	}}, &goodput.Snapshot{Wall: want.Wall, Categories: want.Categories})
+	if n := want.Iterations.Kept; n != epochs*steps {
+		t.Errorf("%d steps", n)
+	}
+}
+
+// TestLoopsLiveAreLoopsOffline: what a body starts with the context around its loop
+// lies in the body, as in the trace; where loops overlap the context says nothing.
+func TestLoopsLiveAreLoopsOffline(t *testing.T) {
+	ms := time.Millisecond
+	for name, c := range map[string]struct {
+		program    func(*ai.Tree, func(context.Context, *ai.Node, time.Duration))
+		data, work int64 // in ms
+	}{
+		"nested": {func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+			train := tree.Pipeline.Train.Start(t.Context())
+			for range tree.Pipeline.Epoch.Range(train.Context(), 3) {
+				for range tree.DataLoader.Fetch.Range(train.Context(), 20) {
+					scope(train.Context(), tree.Data.Item, 4*ms)
+					scope(train.Context(), tree.Compute.Forward, 8*ms)
+					scope(train.Context(), tree.Compute.Backward, 14*ms)
+				}
+				scope(train.Context(), tree.Checkpoint.Capture, ms)
+			}
+			train.End()
+		}, 240, 1320},
+		"no context": {func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+			for range tree.DataLoader.Fetch.Range(t.Context(), 10) {
+				scope(t.Context(), tree.Data.Item, 4*ms)
+				scope(t.Context(), tree.Compute.Backward, 14*ms)
+			}
+		}, 40, 140},
+		"another loop around the data": {func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+			train := tree.Pipeline.Train.Start(t.Context())
+			for range tree.DataLoader.Fetch.Range(train.Context(), 10) {
+				for range tree.Data.Item.Range(train.Context(), 2) {
+					scope(train.Context(), tree.Data.Preprocess, 2*ms)
+				}
+				scope(train.Context(), tree.Compute.Backward, 14*ms)
+			}
+			train.End()
+		}, 40, 140},
+		"a loop over a loop": {func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+			train := tree.Pipeline.Train.Start(t.Context())
+			batches := func(yield func(int) bool) { // a generator
+				for i := range tree.Data.Item.Range(train.Context(), 10) {
+					scope(train.Context(), tree.Data.Preprocess, 4*ms)
+					if !yield(i) {
+						return
+					}
+				}
+			}
+			for range ai.Iter(train.Context(), tree.DataLoader.Fetch, batches) {
+				scope(train.Context(), tree.Compute.Forward, 6*ms)
+				scope(train.Context(), tree.Compute.Backward, 8*ms)
+			}
+			train.End()
+		}, 40, 140},
+		"overlapping": {func(tree *ai.Tree, scope func(context.Context, *ai.Node, time.Duration)) {
+			train := tree.Pipeline.Train.Start(t.Context())
+			next, stop := iter.Pull(tree.DataLoader.Fetch.Range(train.Context(), 8))
+			other, stopOther := iter.Pull(tree.Pipeline.Epoch.Range(train.Context(), 8))
+			for range 8 {
+				next()
+				scope(train.Context(), tree.Data.Item, 3*ms)
+				other()
+				scope(train.Context(), tree.Compute.Backward, 5*ms)
+			}
+			stop()
+			stopOther()
+			train.End()
+		}, -1, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := scopes(t, c.program)
+			if c.data < 0 {
+				return // it is enough that both say the same
+			}
+			if want.Categories[goodput.DataWait] != c.data*1e6 || want.Categories[goodput.Productive] != c.work*1e6 {
+				t.Errorf("%v", want.Categories)
+			}
+		})
+	}
+}
+
+// TestNumbersLiveAreNumbersOffline: the numbers of steps mean the same as whole
+// numbers, as text, and as floats of languages that have nothing else.
+func TestNumbersLiveAreNumbersOffline(t *testing.T) {
+	for name, value := range map[string]func(key string, n int64) attribute.KeyValue{
+		"whole": attribute.Int64,
+		"text":  func(key string, n int64) attribute.KeyValue { return attribute.String(key, strconv.FormatInt(n, 10)) },
+		"float": func(key string, n int64) attribute.KeyValue { return attribute.Float64(key, float64(n)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := books(t, func(tel *telemetry.Provider, c *clock) {
+				tracer := tel.Tracer("program")
+				at := func(kv ...attribute.KeyValue) trace.SpanStartOption { return trace.WithAttributes(kv...) }
+				ctx, app := tracer.Start(t.Context(), spans.Application)
+				for _, first := range []int64{100, 104} { // the second goes back over six steps
+					ctx, loop := tracer.Start(ctx, spans.TrainingLoop, at(value("train_iterations_start", first)))
+					for i := range int64(10) {
+						_, step := tracer.Start(ctx, spans.TrainingIteration, at(value("step", first+i)))
+						c.pass(10 * time.Millisecond)
+						step.End()
+					}
+					loop.End()
+				}
+				app.End()
+			})
+			if lost := want.Categories[goodput.LostWork]; lost != 60e6 || want.Iterations.Kept != 14 {
+				t.Errorf("%v lost, %d steps kept", time.Duration(lost), want.Iterations.Kept)
+			}
+		})
+	}
+}
+
+// scopes is books for a program that has scopes.
+func scopes(t *testing.T, program func(*ai.Tree, func(context.Context, *ai.Node, time.Duration))) *goodput.Report {
+	t.Helper()
+	return books(t, func(tel *telemetry.Provider, c *clock) {
+		program(ai.NewTree(tel), func(ctx context.Context, n *ai.Node, d time.Duration) {
+			s := n.Start(ctx)
+			c.pass(d)
+			s.End()
+		})
+	})
+}
+
+// books runs a program with a clock of its own, and compares what its ledger said
+// with that of its trace, which it returns.
+func books(t *testing.T, program func(*telemetry.Provider, *clock)) *goodput.Report {
+	t.Helper()
+	dir := t.TempDir()
+	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	live := ledger.New(ledger.Options{})
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithClock(c).
+		WithBaseConfig(config.Base{ApplicationName: "job", WorldSize: config.Value(1)}).
+		WithRanks(config.Ranks{Rank: config.Value(0)}).
+		WithExporter(pfw.New(filepath.Join(dir, "trace.pfw.gz"), nil)).WithExporter(live).
+		ConfigureProvider(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program(tel, c)
+	got := live.Snapshot()
+	if err := tel.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	want := offline(t, dir)
+	equal(t, want, got)
+	return want
 }
 
 // A span costs no allocation more than with an output that does nothing.

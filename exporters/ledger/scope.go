@@ -22,6 +22,7 @@ func (o *Output) ScopeKind(category, name string) outputs.ScopeKind {
 	if b == nil {
 		return nil
 	}
+	b.scoped.Store(true)
 	return &scopeKind{b, category, name}
 }
 
@@ -34,16 +35,16 @@ type scope struct {
 }
 
 // Start implements outputs.ScopeKind.
-func (k *scopeKind) Start(ctx context.Context, _ *outputs.LiveArgs, _ outputs.ScopeStart) outputs.Scope {
+func (k *scopeKind) Start(ctx context.Context, _ *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
 	s := &scope{b: k.b}
-	s.handle = k.start(ctx, s, k.Now())
+	s.handle = k.start(ctx, s, k.Now(), o.Ambient)
 	s.ctx = context.WithValue(ctx, k.b, s)
 	return s
 }
 
 // start begins a scope below what its context or, without one, the callbacks
 // have open.
-func (k *scopeKind) start(ctx context.Context, s *scope, at int64) goodput.Handle {
+func (k *scopeKind) start(ctx context.Context, s *scope, at int64, ambient bool) goodput.Handle {
 	b := k.b
 	start := goodput.LiveSpan{Name: k.name, Cat: k.cat, Time: at, Step: -1, First: -1}
 	s.outer = trace.SpanContextFromContext(ctx).SpanID()
@@ -56,13 +57,18 @@ func (k *scopeKind) start(ctx context.Context, s *scope, at int64) goodput.Handl
 	if in, _ := ctx.Value(b).(*scope); in != nil && in.outer == s.outer {
 		start.Parent = in.handle
 	}
-	return b.live.Start(&start)
+	start.Parent = b.inside(start.Parent, at)
+	h := b.live.Start(&start)
+	if ambient {
+		b.enter(h, start.Parent, at)
+	}
+	return h
 }
 
 // Record implements outputs.ScopeKind.
 func (k *scopeKind) Record(ctx context.Context, _ *outputs.LiveArgs, _, start int64) {
 	var s scope
-	k.b.live.End(k.start(ctx, &s, start), k.Now())
+	k.b.live.End(k.start(ctx, &s, start, false), k.Now())
 }
 
 // Now implements outputs.ScopeKind.
@@ -74,5 +80,5 @@ func (*scopeKind) Note(context.Context, string) {}
 func (s *scope) Context() context.Context { return s.ctx }
 func (s *scope) Set([]attribute.KeyValue) {}
 func (s *scope) Fail(error)               {}
-func (s *scope) End()                     { s.b.live.End(s.handle, s.b.telemetry.Now()) }
-func (s *scope) Abandon()                 { s.End() }
+func (s *scope) End()                     { s.b.end(s.handle, s.b.telemetry.Now(), false) }
+func (s *scope) Abandon()                 { s.b.end(s.handle, s.b.telemetry.Now(), true) }

@@ -1,14 +1,12 @@
 package otlp_test
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -25,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -88,18 +87,14 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	cfg.QueueSize, cfg.BatchSize = 20, 10
 	p := newPipeline(t, cfg, nil)
 	p.record(10)
-	for calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	until.True(t, "a request", func() bool { return calls.Load() > 0 })
 	p.record(100)
 	stats := p.p.Stats()
 	if n := calls.Load(); n != 1 || stats.Dropped[delivery.QueueFull] == 0 || stats.DroppedTotal()+stats.Pending != 110 {
 		t.Errorf("%d requests, %+v", n, stats)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
 	within(t, func() {
-		if err := p.Shutdown(ctx); err == nil {
+		if err := p.Shutdown(t.Context()); err == nil {
 			t.Error("nothing is told of the spans that were not sent")
 		}
 	})

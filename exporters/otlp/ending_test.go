@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -41,7 +42,7 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 					cfg.Endpoint = "http://" + tc.address
 				}
 				if tc.none {
-					cfg.Timeout = 100 * time.Millisecond
+					cfg.Timeout = 100 * time.Millisecond // or any other: there is no answer
 				}
 				err := newExporter(t, cfg).ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "s"}}.Snapshots())
 				var f *otlp.Failure
@@ -57,23 +58,22 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 // it was away when the job last looked. gRPC would not look again for seconds.
 func TestTheEndOfAJobLooksAgain(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
-		address := closedPort(t)
-		pipe := newPipeline(t, otlp.Config{
+		address, dials, free := turningAway(t)
+		p := newPipeline(t, otlp.Config{
 			OTLP:       config.OTLP{Protocol: r.protocol, Endpoint: "http://" + address, BatchDelay: time.Millisecond},
 			RetryFirst: time.Second, RetryMost: time.Hour,
 		}, nil)
-		p := pipe.p
-		pipe.record(10)
-		for p.Stats().Attempts == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		p.record(10)
+		wanted := int64(1)
 		if r.protocol == config.OTLPGRPC {
-			time.Sleep(2700 * time.Millisecond) // its pauses grow
+			wanted = 3 // its pauses grow
 		}
+		until.True(t, "a backend that was looked for in vain", func() bool {
+			return p.p.Stats().Attempts > 0 && dials.Load() >= wanted
+		})
+		free()
 		r.start(address)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := p.Shutdown(ctx); err != nil {
+		if err := p.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if n := len(r.names()); n != 10 {
@@ -102,7 +102,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 		if d := l.Stats().Delivery; d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
 			t.Errorf("%+v", d)
 		}
-		if strings.Contains(log.String(), "of=20") {
+		if strings.Contains(log.String(), `"of":20`) {
 			t.Errorf("the sums were told: %s", log)
 		}
 	})

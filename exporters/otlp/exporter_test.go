@@ -21,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // pipeline is an SDK provider over a processor over an exporter.
@@ -35,6 +36,10 @@ func newPipeline(t *testing.T, cfg otlp.Config, o *delivery.Options) *pipeline {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o == nil {
+		o = &delivery.Options{}
+	}
+	o.ShutdownTimeout = plenty
 	p := delivery.New(e, o)
 	return &pipeline{sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(p),
@@ -51,6 +56,9 @@ func (p *pipeline) record(n int) {
 		s.End()
 	}
 }
+
+// plenty is a deadline that no test is meant to reach.
+const plenty = 5 * time.Minute
 
 // quick retries without delay.
 func quick(r *receiver) otlp.Config {
@@ -226,12 +234,10 @@ func TestAnswers(t *testing.T) {
 				}})
 				p.record(10)
 				within(t, func() {
-					ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
-					defer cancel()
-					if err := p.ForceFlush(ctx); (err != nil) != (tc.dropped > 0) {
+					if err := p.ForceFlush(t.Context()); (err != nil) != (tc.dropped > 0) {
 						t.Errorf("flush: %v", err)
 					}
-					if err := p.Shutdown(ctx); err != nil {
+					if err := p.Shutdown(t.Context()); err != nil {
 						t.Error(err)
 					}
 				})
@@ -256,12 +262,11 @@ func TestBackendAway(t *testing.T) {
 					r.url = "http://" + address(t)
 					cfg := quick(r)
 					cfg.SpillDir = dir
+					cfg.Timeout = 100 * time.Millisecond // or any other: there is no answer
 					p := newPipeline(t, cfg, nil)
 					p.record(200)
 					within(t, func() {
-						ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-						defer cancel()
-						err := p.Shutdown(ctx)
+						err := p.Shutdown(t.Context())
 						if (err == nil) != (dir != "") {
 							t.Errorf("shutdown: %v", err)
 						}
@@ -287,14 +292,15 @@ func TestBackendDiesHalfWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.stop()
+		before := p.p.Stats().Attempts
 		p.record(70)
-		within(t, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			if err := p.Shutdown(ctx); err == nil {
-				t.Error("shutdown told of no loss")
-			}
-		})
+		over, ended := make(chan struct{}), make(chan error, 1)
+		go func() { ended <- p.Shutdown(deadline{context.Background(), over}) }()
+		until.True(t, "two attempts that fail", func() bool { return p.p.Stats().Attempts >= before+2 })
+		close(over)
+		if err := <-ended; err == nil {
+			t.Error("shutdown told of no loss")
+		}
 		check(t, p.p.Stats(), 120, 50, 0, delivery.Shutdown, 70)
 		if got := r.names(); !slices.Equal(got, sequence(50)) {
 			t.Errorf("got %v", got)
@@ -312,14 +318,10 @@ func TestBackendComesBack(t *testing.T) {
 		}
 		r.stop()
 		p.record(30)
-		for p.p.Stats().Retries < 2 {
-			time.Sleep(time.Millisecond)
-		}
+		until.True(t, "two retries", func() bool { return p.p.Stats().Retries >= 2 })
 		again := (&receiver{t: t, protocol: r.protocol}).start(r.address)
 		within(t, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
-			defer cancel()
-			if err := errors.Join(p.ForceFlush(ctx), p.Shutdown(ctx)); err != nil {
+			if err := errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context())); err != nil {
 				t.Error(err)
 			}
 		})

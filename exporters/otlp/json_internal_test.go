@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 // richBatch has every kind of value that a span can hold.
@@ -108,6 +110,7 @@ func FuzzReadJSON(f *testing.F) {
 	f.Add([]byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"zz"}]}]}]}`))
 	f.Add([]byte(`"traceId":"`))
 	f.Fuzz(func(t *testing.T, line []byte) {
+		growth.Work(t, len(line), 128, func() { _, _ = ReadJSON(line) })
 		spans, err := ReadJSON(line)
 		if err != nil {
 			return

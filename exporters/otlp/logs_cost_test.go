@@ -21,7 +21,7 @@ func TestShortSpansCostNothing(t *testing.T) {
 	if n := allocations(func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if err := shut(t, l, time.Minute); err != nil {
+	if err := shut(t, l, plenty); err != nil {
 		t.Error(err)
 	}
 }
@@ -70,7 +70,7 @@ func BenchmarkAnEvent(b *testing.B) {
 	for b.Loop() {
 		_ = l.Export(update)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // or any other: nobody listens
 	defer cancel()
-	_ = l.Shutdown(ctx) // nobody listens
+	_ = l.Shutdown(ctx)
 }

@@ -70,7 +70,7 @@ func newLogQueue(c *Config, client *logClient, log *slog.Logger) *logQueue {
 	o.OnLoss = func(cause delivery.Cause, records int64, err error) {
 		if !warned { // one call at a time
 			log.Warn("telemetry lost log records on their way to a backend; further losses are counted and reported at shutdown",
-				"records", records, "cause", cause, "error", err, "see", see.Delivery)
+				"records", records, "cause", cause.String(), "error", err, "see", see.Delivery)
 		}
 		warned = true
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -58,7 +59,7 @@ func startLogs(t *testing.T, cfg otlp.Config, log *notes) *otlp.Logs {
 	t.Helper()
 	l, err := otlp.NewLogs(t.Context(), cfg, &otlp.LogsOptions{
 		PerfTags: []string{"a", "b"}, Resource: resource.NewSchemaless(attribute.String("team", "blue")),
-		Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Logger: slog.New(slog.NewJSONHandler(log, nil)), ShutdownTimeout: plenty,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +170,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		if s.headers["x-key"] != "hunter2" || !s.gzip {
 			t.Errorf("headers %v, gzip %v", s.headers, s.gzip)
 		}
-		if err := shut(t, l, time.Minute); err != nil {
+		if err := shut(t, l, plenty); err != nil {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Recorded != 6 || st.Exported != 6 || st.Dropped != 0 || st.Pending != 0 {
@@ -234,7 +235,7 @@ func TestAnswersToLogs(t *testing.T) {
 				if st.Dropped > 0 && (st.LastError == nil || strings.Contains(st.LastError.Error(), "hunter2") || strings.Contains(st.LastError.Error(), "\n")) {
 					t.Errorf("last error: %v", st.LastError)
 				}
-				if err := shut(t, l, time.Minute); err != nil {
+				if err := shut(t, l, plenty); err != nil {
 					t.Error(err)
 				}
 				if n := int64(len(s.taken())); tc.cause == "" && n != 10 {
@@ -266,6 +267,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 				if st := l.LogStats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
 					t.Errorf("%+v", st)
 				}
+				// Or any other limit: there is no answer.
 				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
 					t.Errorf("shutdown: %v", err)
 				}
@@ -273,7 +275,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 				if st.Exported != 0 || st.Pending != 0 || st.Dropped != 1000 || st.Drops["queue full"]+st.Drops["not sent before shutdown"] != 1000 || st.Drops["not sent before shutdown"] == 0 {
 					t.Errorf("%+v", st)
 				}
-				if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "further losses are counted") {
+				if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "further losses are counted") || !strings.Contains(log.String(), `"cause":"queue full"`) {
 					t.Errorf("logged %d lines: %s", n, log)
 				}
 				if err := l.Shutdown(context.Background()); err == nil {
@@ -293,7 +295,7 @@ func TestShutdownOfLogsIsBounded(t *testing.T) {
 
 func shutSilent(t *testing.T, s *signals, cut bool) {
 	t.Helper()
-	limit := 300 * time.Millisecond
+	limit := 10 * time.Millisecond // or any other: there is no answer
 	if cut {
 		limit = time.Hour
 	}
@@ -310,9 +312,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	first := make(chan error, 1)
 	go func() { first <- l.Shutdown(context.Background()) }()
 	if cut {
-		for s.seen() == 0 { // the first one has begun to send
-			time.Sleep(time.Millisecond)
-		}
+		until.True(t, "the first one has begun to send", func() bool { return s.seen() > 0 })
 		_ = shut(t, l, time.Millisecond)
 	}
 	if err := <-first; err == nil || !strings.Contains(err.Error(), "1 records") {
@@ -358,11 +358,9 @@ func TestShutdownCutsThePause(t *testing.T) {
 		cfg.RetryFirst, cfg.RetryMost, cfg.RetryFor, cfg.BatchDelay = time.Hour, time.Hour, 10*time.Hour, time.Millisecond
 		l := startLogs(t, cfg, &notes{})
 		_ = l.Export(event(loop(), outputs.KindEvent, "e"))
-		for s.seen() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		until.True(t, "an attempt that failed", func() bool { return l.LogStats().LastError != nil })
 		back.Store("yes", true)
-		if err := shut(t, l, time.Minute); err != nil {
+		if err := shut(t, l, plenty); err != nil {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Exported != 1 {
@@ -380,7 +378,7 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 		}
 		for range 2 {
 			_ = l.Export(event(loop(), outputs.KindEvent, "e"))
-			if err := shut(t, l, time.Minute); err != nil {
+			if err := shut(t, l, plenty); err != nil {
 				t.Error(err)
 			}
 			_ = l.Export(event(loop(), outputs.KindEvent, "too late"))
@@ -388,7 +386,7 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := shut(t, l, time.Minute); err != nil {
+		if err := shut(t, l, plenty); err != nil {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Exported != 2 || len(s.taken()) != 2 {
@@ -417,7 +415,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		_ = shut(t, l, time.Minute) // drops are expected
+		_ = shut(t, l, plenty) // drops are expected
 		st := l.LogStats()
 		if st.Recorded != 2000 || st.Exported+st.Dropped != 2000 || int64(len(s.taken())) != st.Exported {
 			t.Errorf("%+v, %d arrived", st, len(s.taken()))

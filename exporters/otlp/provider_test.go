@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -22,7 +23,7 @@ func newProvider(t *testing.T, e *otlp.Exporter) *telemetry.Provider {
 		WithRanks(config.Ranks{Rank: config.Value(0)}).
 		WithExportCustomization(config.Export{Mode: config.ExportAll}).
 		WithSpanExporter(e).
-		WithShutdownTimeout(20 * time.Second).
+		WithShutdownTimeout(plenty).
 		ConfigureProvider(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,10 @@ func TestProviderWithSilentBackend(t *testing.T) {
 			r.start("")
 			cfg := quick(r)
 			cfg.SpillDir = dir
+			limit := 200 * time.Millisecond // or any other: there is no answer
+			if dir != "" {                  // and time to write
+				cfg.Timeout, limit = limit, plenty
+			}
 			e, err := otlp.New(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +93,7 @@ func TestProviderWithSilentBackend(t *testing.T) {
 				WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(1)}).
 				WithRanks(config.Ranks{Rank: config.Value(0)}).
 				WithSpanExporter(e).
-				WithShutdownTimeout(2 * time.Second).
+				WithShutdownTimeout(limit).
 				ConfigureProvider(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -103,9 +108,8 @@ func TestProviderWithSilentBackend(t *testing.T) {
 					t.Errorf("shutdown: %v", err)
 				}
 			})
-			for tel.Stats().PendingSpans > 0 { // the deadline may be over before the last of them is counted
-				time.Sleep(time.Millisecond)
-			}
+			// The deadline may be over before the last of them is counted.
+			until.True(t, "all is counted", func() bool { return tel.Stats().PendingSpans == 0 })
 			s := tel.Stats()
 			if s.EndedSpans != 100 || s.ExportedSpans != 0 || s.PendingSpans != 0 {
 				t.Errorf("%+v", s)

@@ -15,6 +15,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -75,9 +76,6 @@ func ReplayFile(ctx context.Context, path string, to *Exporter) (ReplayResult, e
 	return r, err
 }
 
-// maxReplayLine bounds the memory that a line may take.
-const maxReplayLine = 64 << 20
-
 // file sends one file. It reports whether to go on is useless. A file to keep
 // is only read.
 func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep bool) (stop bool, first error) {
@@ -102,18 +100,24 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 	}
 	rest := &remainder{path: path, from: f, frozen: keep}
 	defer rest.discard()
-	lines := replayLines{r: bufio.NewReaderSize(f, 1<<20)}
+	var lines infile.Lines
+	lines.Reset(f, nil)
 	left := false
 	for {
-		text, n, err := lines.next()
-		if err != nil && !errors.Is(err, io.EOF) {
+		at := lines.At()
+		text, err := lines.Line()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		long := errors.Is(err, infile.ErrLongLine)
+		if err != nil && !long {
 			return stop, errors.Join(first, err)
 		}
 		stays := false
 		switch trimmed := bytes.TrimSpace(text); {
-		case text == nil && n > 0:
+		case long:
 			r.Broken++
-			stays, first = true, cmp.Or(first, fmt.Errorf("a line is longer than %d MiB", maxReplayLine>>20))
+			stays, first = true, cmp.Or(first, err)
 		case len(trimmed) == 0:
 		case stop: // nothing more is sent
 			stays = true
@@ -124,11 +128,8 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 			first = cmp.Or(first, failed)
 		}
 		left = left || stays
-		if failed := rest.take(n, stays); failed != nil {
+		if failed := rest.take(lines.At()-at, stays); failed != nil {
 			return stop, errors.Join(first, failed)
-		}
-		if err != nil {
-			break
 		}
 	}
 	switch {
@@ -138,7 +139,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 			r.Kept++
 			return stop, first
 		}
-		return stop, errors.Join(first, os.Remove(path))
+		return stop, errors.Join(first, outfile.Remove(path, outfile.Same(f)))
 	case keep:
 		return stop, first
 	}
@@ -154,35 +155,6 @@ func (r *ReplayResult) count(text []byte) {
 	}
 }
 
-// replayLines cuts a file into lines.
-type replayLines struct {
-	r   *bufio.Reader
-	buf []byte
-}
-
-// next returns a line, valid until the next call, and how many bytes of the
-// file it takes. Of a line that is too long only the bytes are counted. io.EOF
-// comes with the last one.
-func (l *replayLines) next() (text []byte, n int64, err error) {
-	l.buf = l.buf[:0]
-	long := false
-	for {
-		part, err := l.r.ReadSlice('\n')
-		n += int64(len(part))
-		if long = long || len(l.buf)+len(part) > maxReplayLine; !long {
-			l.buf = append(l.buf, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if long {
-			l.buf = nil
-			return nil, n, err
-		}
-		return l.buf, n, err
-	}
-}
-
 // remainder is what stays of a file that is sent. It makes a file of its own only
 // once something of the old one goes.
 type remainder struct {
@@ -190,7 +162,7 @@ type remainder struct {
 	from   *os.File
 	frozen bool // the old file is not touched
 
-	to    *os.File
+	to    *outfile.Draft
 	out   *bufio.Writer
 	at    int64 // what was taken of the old file
 	split bool  // something of it goes
@@ -220,11 +192,11 @@ func (r *remainder) copy(at, n int64) error {
 		return nil
 	}
 	if r.to == nil {
-		f, err := outfile.Temp(r.path, 0o600)
+		d, err := outfile.Begin(r.path, 0o600)
 		if err != nil {
 			return err
 		}
-		r.to, r.out = f, bufio.NewWriterSize(f, 256<<10)
+		r.to, r.out = d, bufio.NewWriterSize(d, 256<<10)
 	}
 	_, err := io.Copy(r.out, io.NewSectionReader(r.from, at, n))
 	return err
@@ -237,24 +209,18 @@ func (r *remainder) replace() error {
 	}
 	err := r.out.Flush()
 	if err == nil {
-		err = r.to.Sync()
+		err = r.to.Keep(r.from)
 	}
-	err = errors.Join(err, r.to.Close())
 	if err == nil {
-		err = os.Rename(r.to.Name(), r.path)
+		err = r.to.Publish(outfile.Same(r.from))
 	}
-	if err != nil {
-		_ = os.Remove(r.to.Name()) // the old file is still there
-	}
-	r.to = nil
-	return err
+	return err // discard follows
 }
 
 // discard gives up a remainder that was not put in place.
 func (r *remainder) discard() {
 	if r.to != nil {
-		_ = r.to.Close()
-		_ = os.Remove(r.to.Name()) // the old file is still there
+		r.to.Discard() // the old file is still there
 	}
 }
 

@@ -1,13 +1,19 @@
 package otlp_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 const oneSpan = `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0102030405060708","name":"s","startTimeUnixNano":"1","endTimeUnixNano":"2"}]}]}]}`
@@ -76,4 +82,67 @@ func TestReplayStreams(t *testing.T) {
 	if n := after.TotalAlloc - before.TotalAlloc; n > 400<<20 {
 		t.Errorf("%d MiB allocated", n>>20)
 	}
+}
+
+// idle is an exporter to a place where nothing listens.
+func idle(t testing.TB) *otlp.Exporter {
+	t.Helper()
+	e, err := otlp.New(context.Background(), otlp.Config{
+		OTLP: config.OTLP{Protocol: protocols[1], Endpoint: "http://127.0.0.1:1"}, RetryFor: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	return e
+}
+
+// Whatever a spill file holds: each span in it is counted, the file stays as it
+// is, and memory is bounded by what it holds.
+func FuzzReplay(f *testing.F) {
+	f.Add([]byte(oneSpan + "\n" + oneSpan + "\n\n{\n"))
+	f.Add([]byte(strings.Repeat("[", 1000)))
+	f.Add([]byte(`{"resourceSpans":[` + strings.Repeat(`{},`, 1000) + `{}]}`))
+	dir, e := f.TempDir(), idle(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(dir, "spans-h-1-2-3.otlp.jsonl")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got otlp.ReplayResult
+		growth.Work(t, len(data)+2<<20, 128, func() { got, _ = otlp.Replay(t.Context(), dir, e) })
+		after, err := os.ReadFile(path)
+		switch {
+		case got.Files == 1 && errors.Is(err, fs.ErrNotExist): // nothing is left
+		case err != nil:
+			t.Errorf("%+v, %v", got, err)
+		case got.Sent == 0 && string(text(after)) != string(text(data)): // but for empty lines
+			t.Errorf("%+v, and the file holds %q", got, after)
+		}
+	})
+}
+
+// text is what lines hold.
+func text(lines []byte) (out []byte) {
+	for line := range bytes.Lines(lines) {
+		out = append(out, bytes.TrimSpace(line)...)
+	}
+	return out
+}
+
+// Lines of a spill file, when the receiver is away.
+func BenchmarkGrowthReplay(b *testing.B) {
+	const n = 1000
+	e, paths := idle(b), map[int]string{}
+	for _, n := range []int{n, 16 * n} {
+		paths[n] = filepath.Join(b.TempDir(), "spans-h-1-2-3.otlp.jsonl")
+		if err := os.WriteFile(paths[n], []byte(strings.Repeat(oneSpan+"\n", n)), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	growth.Bench(b, n, func(n int) {
+		if got, err := otlp.ReplayFile(context.Background(), paths[n], e); err == nil || got.Left != n {
+			b.Fatalf("%+v, %v", got, err)
+		}
+	})
 }

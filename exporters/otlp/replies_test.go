@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,11 +95,8 @@ func refusal(ctx context.Context, do reply, release <-chan struct{}) error {
 		return status.Error(codes.ResourceExhausted, "message larger than max")
 	case refuse:
 		return status.Error(codes.PermissionDenied, "you sent "+incoming(ctx)["x-key"]+"\nand a second line")
-	case hang:
-		select {
-		case <-ctx.Done():
-		case <-release:
-		}
+	case hang: // also when the call's time is over: the client shall see that first
+		<-release
 		return status.Error(codes.Aborted, "too late")
 	}
 	return nil
@@ -214,6 +212,33 @@ func silentServer(t *testing.T) (address string, until context.Context) {
 	return l.Addr().String(), deadline{context.Background(), came}
 }
 
+// turningAway is an address that says nothing and closes each connection, and how
+// many have come and gone. close frees the address.
+func turningAway(t *testing.T) (address string, gone *atomic.Int64, close func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone = new(atomic.Int64)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c) // until who came has understood
+			c.Close()
+			gone.Add(1)
+		}
+	})
+	close = func() { l.Close(); serving.Wait() }
+	t.Cleanup(close)
+	return l.Addr().String(), gone, close
+}
+
 // deadline is a context whose deadline is an event.
 type deadline struct {
 	context.Context
@@ -238,7 +263,7 @@ func within(t *testing.T, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute): // only a stop
 		t.Fatal("hangs")
 	}
 }

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -53,8 +55,9 @@ func newSpill(c *Config) *spill {
 	return s
 }
 
-// Keep writes a batch as one line: all of it or nothing.
-func (s *spill) Keep(batch []sdktrace.ReadOnlySpan) (int, error) {
+// Keep writes a batch as one line: all of it or nothing, and nothing once ctx is
+// done, since it counts as lost then.
+func (s *spill) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
 	line, err := appendJSON(nil, transform(batch))
 	if err != nil {
 		return 0, fmt.Errorf("otlp: spill: %w", err)
@@ -62,6 +65,9 @@ func (s *spill) Keep(batch []sdktrace.ReadOnlySpan) (int, error) {
 	line = append(line, '\n')
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("otlp: spill: %w", err)
+	}
 	gone := s.missing()
 	if err := s.write(line); err != nil {
 		return 0, errors.Join(fmt.Errorf("otlp: spill: %w", err), gone)
@@ -127,28 +133,22 @@ func (s *spill) begin() error {
 	if s.others >= s.maxBytes {
 		return errSpillFull
 	}
-	host, _ := os.Hostname()
-	host = strings.Map(func(r rune) rune {
-		if r == '/' || r == os.PathSeparator {
-			return '_'
-		}
-		return r
-	}, host)
-	for {
-		s.made++
-		name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", host, os.Getpid(), time.Now().UnixNano(), s.made, spillSuffix)
-		f, err := os.OpenFile(filepath.Join(s.dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	host := identity.HostName()
+	s.made, err = outfile.NextFree(s.made+1, func(n int) error {
+		name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", outfile.SafeName(host, 100), os.Getpid(), time.Now().UnixNano(), n, spillSuffix)
+		f, err := outfile.Create(filepath.Join(s.dir, name), 0o600)
 		if err != nil {
 			return err
 		}
 		// Locked it is in use. A replay that finds it before deletes it, since it
 		// is empty.
-		if outfile.Lock(f) && !changed(f, f.Name()) {
-			s.file, s.size, s.spans = f, 0, 0
-			return nil
+		if !outfile.Lock(f) || changed(f, f.Name()) {
+			return errors.Join(fs.ErrExist, f.Close())
 		}
-		_ = f.Close() // nothing was written
-	}
+		s.file, s.size, s.spans = f, 0, 0
+		return nil
+	})
+	return err
 }
 
 // end closes the file; an empty one is removed.
@@ -159,7 +159,7 @@ func (s *spill) end() error {
 	f := s.file
 	s.file = nil
 	if s.size == 0 {
-		_ = os.Remove(f.Name())
+		_ = outfile.Remove(f.Name(), outfile.Same(f))
 	}
 	return f.Close()
 }

@@ -263,7 +263,7 @@ func TestReplayBesideASpill(t *testing.T) {
 		defer close(spilled)
 		for range n {
 			spill := from.Delivery().Spill
-			kept, err := spill.Keep(batch)
+			kept, err := spill.Keep(t.Context(), batch)
 			if err = errors.Join(err, spill.Close()); err != nil || kept != 1 {
 				t.Errorf("%d kept, %v", kept, err)
 			}

@@ -1,35 +1,22 @@
 package pfw
 
 import (
-	"bytes"
-	"encoding/json"
-	"strings"
-
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 )
 
-// Arguments beside a span's attributes. The names with "otel." are those that
-// the OpenTelemetry specification gives for formats without such fields.
+// Arguments beside a span's attributes and those of package assemble.
 const (
-	argCount       = "count"
-	argStatus      = "otel.status_code"
-	argDescription = "otel.status_description"
-	argLinks       = "otel.links"
-	argDroppedAttr = "otel.dropped_attributes_count"
-	argDroppedLink = "otel.dropped_links_count"
-	argDroppedEv   = "otel.dropped_events_count"
-	argTruncated   = attributes.Truncated
-	argTraceID     = "trace_id"
-	argSpanID      = "span_id"
+	argCount     = "count"
+	argTruncated = attributes.Truncated
+	argTraceID   = "trace_id"
+	argSpanID    = "span_id"
 )
-
-// statusError is the value of argStatus for what failed.
-const statusError = "ERROR"
 
 // stackText is how many bytes of arguments an event can have without an
 // allocation.
@@ -82,7 +69,7 @@ func appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event
 func appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
 	key := string(kv.Key)
 	switch key {
-	case argStatus, argDescription, argLinks, argDroppedAttr, argDroppedLink, argDroppedEv, argTruncated, argTraceID, argSpanID:
+	case assemble.ArgStatus, assemble.ArgStatusDescription, assemble.ArgLinks, assemble.ArgDroppedAttributes, assemble.ArgDroppedLinks, assemble.ArgDroppedEvents, argTruncated, argTraceID, argSpanID:
 		return nil, false
 	}
 	if !dftracer.Plain(key) {
@@ -92,7 +79,9 @@ func appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
 	case attribute.INT64:
 		return dftracer.AppendInt(dst, key, kv.Value.AsInt64()), true
 	case attribute.STRING:
-		return dftracer.AppendString(dst, key, kv.Value.AsString()), true
+		if key != attributes.Epoch && key != attributes.Step {
+			return dftracer.AppendString(dst, key, kv.Value.AsString()), true
+		}
 	}
 	var one [1]dftracer.Arg
 	return dftracer.AppendArg(dst, appendArg(one[:0], kv)[0]), true
@@ -127,27 +116,15 @@ func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	case attribute.INT64:
 		return append(dst, dftracer.Int(key, kv.Value.AsInt64()))
 	case attribute.STRING:
-		return append(dst, dftracer.String(key, kv.Value.AsString()))
+		return append(dst, assemble.Progress(dftracer.String(key, kv.Value.AsString())))
 	case attribute.BOOL:
 		return append(dst, dftracer.Bool(key, kv.Value.AsBool()))
 	case attribute.FLOAT64:
-		return append(dst, dftracer.Float(key, kv.Value.AsFloat64()))
+		return append(dst, assemble.Progress(dftracer.Float(key, kv.Value.AsFloat64())))
 	case attribute.EMPTY:
 		return append(dst, dftracer.Raw(key, "null"))
 	}
-	return append(dst, dftracer.Raw(key, compositeJSON(kv.Value)))
-}
-
-// compositeJSON is the JSON text of a value with parts. Values that JSON
-// cannot hold make it a text, which the writer then quotes.
-func compositeJSON(v attribute.Value) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v.AsInterface()); err != nil || b.Len() == 0 {
-		return v.String()
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return append(dst, dftracer.Raw(key, dftracer.JSON(kv.Value.AsInterface())))
 }
 
 // appendProgress adds epoch and step unless attrs has them.
@@ -184,52 +161,23 @@ func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg 
 
 // appendStatus adds an explicit status.
 func appendStatus(dst []dftracer.Arg, st sdktrace.Status) []dftracer.Arg {
-	switch st.Code {
-	case codes.Error:
-		dst = append(dst, dftracer.String(argStatus, statusError))
-		if st.Description != "" {
-			dst = append(dst, dftracer.String(argDescription, st.Description))
-		}
-	case codes.Ok:
-		dst = append(dst, dftracer.String(argStatus, "OK"))
-	}
-	return dst
+	return assemble.AppendStatus(dst, st.Code == codes.Error, st.Code == codes.Ok, st.Description)
 }
 
-type jsonLink struct {
-	TraceID    string         `json:"trace_id"`
-	SpanID     string         `json:"span_id"`
-	Attributes map[string]any `json:"attributes,omitempty"`
-}
-
-// appendLinks adds the links as a JSON array.
+// appendLinks adds the first links.
 func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
-	if len(links) == 0 {
-		return dst
-	}
-	list := make([]jsonLink, 0, min(len(links), maxLinks))
-	for i := range links[:min(len(links), maxLinks)] {
+	dst, _ = assemble.AppendLinks(dst, len(links), maxLinks, func(i int) assemble.Link {
 		l := &links[i]
-		j := jsonLink{TraceID: l.SpanContext.TraceID().String(), SpanID: l.SpanContext.SpanID().String()}
+		link := assemble.Link{TraceID: l.SpanContext.TraceID().String(), SpanID: l.SpanContext.SpanID().String()}
 		for _, kv := range l.Attributes {
-			if j.Attributes == nil {
-				j.Attributes = make(map[string]any, len(l.Attributes))
+			if link.Attributes == nil {
+				link.Attributes = make(map[string]any, len(l.Attributes))
 			}
-			j.Attributes[string(kv.Key)] = kv.Value.AsInterface()
+			link.Attributes[string(kv.Key)] = kv.Value.AsInterface()
 		}
-		list = append(list, j)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(list); err != nil { // a NaN among the attributes
-		for i := range list {
-			list[i].Attributes = nil
-		}
-		b.Reset()
-		_ = enc.Encode(list)
-	}
-	return append(dst, dftracer.Raw(argLinks, strings.TrimSuffix(b.String(), "\n")))
+		return link
+	})
+	return dst
 }
 
 // appendDropped adds the counts of what the SDK left out of the span. Each
@@ -237,13 +185,13 @@ func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 // answer is known: links are dropped only where some are kept.
 func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dftracer.Arg {
 	if n := s.DroppedAttributes(); n > 0 {
-		dst = append(dst, dftracer.Int(argDroppedAttr, int64(n)))
+		dst = append(dst, dftracer.Int(assemble.ArgDroppedAttributes, int64(n)))
 	}
 	if links == 0 {
 		return dst
 	}
 	if n := s.DroppedLinks() + max(links-maxLinks, 0); n > 0 {
-		dst = append(dst, dftracer.Int(argDroppedLink, int64(n)))
+		dst = append(dst, dftracer.Int(assemble.ArgDroppedLinks, int64(n)))
 	}
 	return dst
 }

@@ -3,6 +3,7 @@ package pfw_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -17,50 +18,49 @@ import (
 
 // Everything that stays open is visible in the file of a process that dies.
 func TestOpenSpansAreVisible(t *testing.T) {
-	p, path := newTrace(t, &pfw.Options{BeginAfter: 5 * time.Millisecond})
-	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
-	ctx, s := tp.Tracer("example.com/db").Start(context.Background(), "migrate", trace.WithAttributes(attribute.Int("n", 7)))
-	scope := p.ScopeKind("comm", "all_reduce").Start(ctx, nil, outputs.ScopeStart{})
-	begun := make(map[string]dftracer.Event)
-	for range 1000 {
+	synctest.Test(t, func(t *testing.T) {
+		p, path := newTrace(t, &pfw.Options{BeginAfter: 5 * time.Millisecond})
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+		ctx, s := tp.Tracer("example.com/db").Start(context.Background(), "migrate", trace.WithAttributes(attribute.Int("n", 7)))
+		scope := p.ScopeKind("comm", "all_reduce").Start(ctx, nil, outputs.ScopeStart{})
+		begun := make(map[string]dftracer.Event)
+		time.Sleep(time.Second)
 		if err := tp.ForceFlush(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
-		if report.Open == 2 {
-			break
+		dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
+		for _, ev := range dftest.Events(t, path) {
+			if key, value := ev.Meta(); key == dftracer.KeySpanBegin {
+				begun[value] = ev
+			}
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	for _, ev := range dftest.Events(t, path) {
-		if key, value := ev.Meta(); key == dftracer.KeySpanBegin {
-			begun[value] = ev
+		if len(begun) != 2 || text(t, begun["migrate"], "begin_cat") != "db" || text(t, begun["migrate"], "n") != "7" ||
+			begun["all_reduce"].Level != 2 {
+			t.Errorf("begin records are %v", begun)
 		}
-	}
-	if len(begun) != 2 || text(t, begun["migrate"], "begin_cat") != "db" || text(t, begun["migrate"], "n") != "7" ||
-		begun["all_reduce"].Level != 2 {
-		t.Errorf("begin records are %v", begun)
-	}
-	scope.End()
-	s.End()
-	if err := tp.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	report := dftest.Check(t, path)
-	if report.Open != 0 || report.Counts["dftracer/CM/M"] != 2 || report.Counts["db/migrate/X"] != 1 {
-		t.Errorf("%d open, counts %v", report.Open, report.Counts)
-	}
+		scope.End()
+		s.End()
+		if err := tp.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		report := dftest.Check(t, path)
+		if report.Open != 0 || report.Counts["dftracer/CM/M"] != 2 || report.Counts["db/migrate/X"] != 1 {
+			t.Errorf("%d open, counts %v", report.Open, report.Counts)
+		}
+	})
 }
 
 func TestNoBegin(t *testing.T) {
-	p, path := newTrace(t, &pfw.Options{NoBegin: true, BeginAfter: time.Millisecond})
-	s := p.ScopeKind("pipeline", "train").Start(context.Background(), nil, outputs.ScopeStart{})
-	time.Sleep(20 * time.Millisecond)
-	s.End()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if report := dftest.Check(t, path); report.Counts["dftracer/CM/M"] != 0 {
-		t.Errorf("counts are %v", report.Counts)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p, path := newTrace(t, &pfw.Options{NoBegin: true, BeginAfter: time.Millisecond})
+		s := p.ScopeKind("pipeline", "train").Start(context.Background(), nil, outputs.ScopeStart{})
+		time.Sleep(5 * time.Second) // no heartbeat yet
+		s.End()
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if report := dftest.Check(t, path); report.Counts["dftracer/CM/M"] != 0 {
+			t.Errorf("counts are %v", report.Counts)
+		}
+	})
 }

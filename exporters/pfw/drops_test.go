@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -17,6 +20,7 @@ func TestEndTellsDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.ReportLosses(outputs.Losses{"queue full": 3, "refused by the backend": 4, "logs queue full": 5, "metric exports": 1})
+	p.OnEnd(tracetest.SpanStub{Name: "began elsewhere", SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})}.Snapshot())
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +41,7 @@ func TestEndTellsDrops(t *testing.T) {
 		}
 	}
 	if got["otlp_dropped_queue_full"] != 3 || got["otlp_dropped_refused_by_the_backend"] != 4 ||
-		got["otlp_dropped_logs_queue_full"] != 5 || got["otlp_dropped_metric_exports"] != 1 {
+		got["otlp_dropped_logs_queue_full"] != 5 || got["otlp_dropped_metric_exports"] != 1 || got["spans_lost"] != 1 {
 		t.Errorf("the end record says %v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 )
 
 // argSpan is the argument of an event's record that names its span.
@@ -45,7 +46,7 @@ func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid i
 			Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
 			TID: tid, Level: below(level), Parent: int64(e.id),
 			Args: []dftracer.Arg{
-				dftracer.String("name", argDroppedEv), dftracer.String("value", strconv.Itoa(dropped)),
+				dftracer.String("name", assemble.ArgDroppedEvents), dftracer.String("value", strconv.Itoa(dropped)),
 				dftracer.Int(argSpan, int64(e.id)),
 			},
 		})

@@ -174,7 +174,7 @@ func (e *Exporter) convert(dst *assemble.Span, s sdktrace.ReadOnlySpan) {
 	from := len(e.args)
 	args, cat, event := appendSpan(e.args, s, s.Attributes())
 	if n := s.DroppedEvents(); n > 0 {
-		args = append(args, dftracer.Int(argDroppedEv, int64(n)))
+		args = append(args, dftracer.Int(assemble.ArgDroppedEvents, int64(n)))
 	}
 	if e.opts.TraceIDs {
 		args = appendIDs(args, s)

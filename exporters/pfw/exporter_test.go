@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -21,47 +22,50 @@ import (
 )
 
 func TestExporterFindsParents(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "trace.pfw")
-	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil)))
-	tracer := tp.Tracer("example.com/server")
-	ctx, root := tracer.Start(context.Background(), "request", trace.WithAttributes(attribute.Int("n", 1)))
-	mid, q := tracer.Start(ctx, "query")
-	_, l := tracer.Start(mid, "lock")
-	l.AddEvent("acquired")
-	l.End()
-	q.End()
-	_, late := tracer.Start(ctx, "late")
-	if err := tp.ForceFlush(context.Background()); err != nil { // children are in the file first
-		t.Fatal(err)
-	}
-	root.End()
-	time.Sleep(20 * time.Millisecond)
-	late.End()
-	_, open := tracer.Start(context.Background(), "open")
-	_, inside := tracer.Start(trace.ContextWithSpan(context.Background(), open), "inside")
-	inside.End()
-	if err := tp.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	dftest.Check(t, path)
-	ev := byName(dftest.Events(t, path))
-	for child, parent := range map[string]string{"query": "request", "lock": "query", "inside": "unfinished"} {
-		if ev[child].Parent != int64(ev[parent].ID) || ev[parent].ID == 0 {
-			t.Errorf("%s hangs under %d, want %s", child, ev[child].Parent, parent)
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "trace.pfw")
+		tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New(path, nil)))
+		tracer := tp.Tracer("example.com/server")
+		ctx, root := tracer.Start(context.Background(), "request", trace.WithAttributes(attribute.Int("n", 1)))
+		mid, q := tracer.Start(ctx, "query")
+		_, l := tracer.Start(mid, "lock")
+		l.AddEvent("acquired")
+		l.End()
+		q.End()
+		_, late := tracer.Start(ctx, "late")
+		if err := tp.ForceFlush(context.Background()); err != nil { // children are in the file first
+			t.Fatal(err)
 		}
-	}
-	if ev["lock"].TID != ev["request"].TID {
-		t.Error("a nested span is not on the lane of its parent")
-	}
-	if ev["late"].Parent != dftracer.NoParent || ev["late"].TID == ev["request"].TID {
-		t.Errorf("a span that outlived its root is %+v", ev["late"])
-	}
-	if text(t, ev["unfinished"], "truncated") != "1" || text(t, ev["request"], "n") != "1" {
-		t.Error("arguments are missing")
-	}
-	if text(t, ev["CM:acquired"], "span") != fmt.Sprint(ev["lock"].ID) {
-		t.Error("the event is not that of its span")
-	}
+		time.Sleep(time.Millisecond)
+		root.End()
+		time.Sleep(20 * time.Millisecond)
+		late.End()
+		_, open := tracer.Start(context.Background(), "open")
+		_, inside := tracer.Start(trace.ContextWithSpan(context.Background(), open), "inside")
+		inside.End()
+		if err := tp.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		dftest.Check(t, path)
+		ev := byName(dftest.Events(t, path))
+		for child, parent := range map[string]string{"query": "request", "lock": "query", "inside": "unfinished"} {
+			if ev[child].Parent != int64(ev[parent].ID) || ev[parent].ID == 0 {
+				t.Errorf("%s hangs under %d, want %s", child, ev[child].Parent, parent)
+			}
+		}
+		if ev["lock"].TID != ev["request"].TID {
+			t.Error("a nested span is not on the lane of its parent")
+		}
+		if ev["late"].Parent != dftracer.NoParent || ev["late"].TID == ev["request"].TID {
+			t.Errorf("a span that outlived its root is %+v", ev["late"])
+		}
+		if text(t, ev["unfinished"], "truncated") != "1" || text(t, ev["request"], "n") != "1" {
+			t.Error("arguments are missing")
+		}
+		if acquired := ev["CM:acquired"]; acquired.Level != 0 || text(t, acquired, "span") != fmt.Sprint(ev["lock"].ID) { // how deep it lies nobody knows
+			t.Error("the event is not that of its span")
+		}
+	})
 }
 
 // tree makes finished spans of random trees, in the order of their ends.

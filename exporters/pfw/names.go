@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -31,11 +30,9 @@ var standardKeys = sync.OnceValue(func() *[spans.Count]dftracer.Key {
 	return &keys
 })
 
-// keyID is what a key is found by. scope is an instrumentation scope, or a
-// category when byCat is set.
+// keyID is what a key is found by: what a span says of its name.
 type keyID struct {
-	scope, name string
-	byCat       bool
+	scope, name, cat, event string
 }
 
 // keyTable finds the encoded names of spans. Reading takes no lock.
@@ -51,8 +48,8 @@ const recentKeys = 64
 
 // recentKey is a key with what was asked for.
 type recentKey struct {
-	scope, name, cat, event string
-	key                     *dftracer.Key
+	keyID
+	key *dftracer.Key
 }
 
 // slot spreads names by what tells most of them apart.
@@ -71,26 +68,26 @@ func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	if r := slot.Load(); r != nil && r.name == name && r.scope == scope && r.cat == cat && r.event == event {
 		return r.key
 	}
-	key, keep := t.known(scope, name, cat, event)
+	id := keyID{scope, name, cat, event}
+	key, keep := t.known(id)
 	if keep {
-		slot.Store(&recentKey{strings.Clone(scope), strings.Clone(name), strings.Clone(cat), strings.Clone(event), key})
+		slot.Store(&recentKey{id.clone(), key})
 	}
 	return key
 }
 
+// clone is the same in memory of its own.
+func (id keyID) clone() keyID {
+	return keyID{strings.Clone(id.scope), strings.Clone(id.name), strings.Clone(id.cat), strings.Clone(id.event)}
+}
+
 // known is find without the recent names. keep reports whether the key is one of
 // those that are kept.
-func (t *keyTable) known(scope, name, cat, event string) (key *dftracer.Key, keep bool) {
-	if event == "" {
-		if index := spans.Index(name); index >= 0 {
+func (t *keyTable) known(id keyID) (key *dftracer.Key, keep bool) {
+	if id.cat == "" && id.event == "" {
+		if index := spans.Index(id.name); index >= 0 {
 			return &t.standard[index], true
 		}
-	} else {
-		name = event
-	}
-	id := keyID{scope, name, false}
-	if cat != "" {
-		id = keyID{cat, name, true}
 	}
 	if all := t.all.Load(); all != nil {
 		if key := (*all)[id]; key != nil {
@@ -101,11 +98,7 @@ func (t *keyTable) known(scope, name, cat, event string) (key *dftracer.Key, kee
 }
 
 func (t *keyTable) add(id keyID) *dftracer.Key {
-	cat := id.scope
-	if !id.byCat {
-		cat = assemble.LastWord(cat)
-	}
-	key := dftracer.NewKey(safeCategory(cat), id.name)
+	key := dftracer.NewKey(spans.TraceName(id.scope, id.name, id.cat, id.event))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.all.Load()
@@ -118,10 +111,7 @@ func (t *keyTable) add(id keyID) *dftracer.Key {
 			next[k] = v
 		}
 	}
-	next[keyID{strings.Clone(id.scope), strings.Clone(id.name), id.byCat}] = &key
+	next[id.clone()] = &key
 	t.all.Store(&next)
 	return &key
 }
-
-// safeCategory keeps spans out of the category of the format's own records.
-func safeCategory(cat string) string { return assemble.SafeCategory(cat) }

@@ -100,10 +100,18 @@ func (o *open) alive() *open {
 	return o.above()
 }
 
-// level is the depth of o, counted from 1.
+// maxClimb bounds how many ancestors are asked whether they have ended: the work
+// for a span must not grow with its depth.
+const maxClimb = 256
+
+// level is the depth of o, counted from 1. What is above maxClimb ancestors is
+// taken as it was when the last of them began.
 func (o *open) level() int {
 	n := 0
 	for ; o != nil; o = o.above() {
+		if n == maxClimb {
+			return n + int(o.depth)
+		}
 		n++
 	}
 	return n

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -105,7 +106,7 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 	linked := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
 	ctx, s := tracer.Start(context.Background(), "GET /", trace.WithAttributes(
 		attribute.Int("status", 200), attribute.String("url", `a"<b>`), attribute.Bool("ok", true),
-		attribute.Float64("ratio", 3), attribute.StringSlice("tags", []string{"x", "y"}),
+		attribute.Float64("ratio", 3), attribute.StringSlice("tags", []string{"<x>", "y"}),
 	), trace.WithLinks(trace.Link{SpanContext: linked, Attributes: []attribute.KeyValue{attribute.Int("n", 1)}}))
 	_, child := tracer.Start(ctx, "dial")
 	child.AddEvent("resolved", trace.WithAttributes(attribute.String("name", "db"), attribute.Int("ms", 4)))
@@ -123,7 +124,7 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 		t.Errorf("child %+v is not below %+v", dial, get)
 	}
 	for key, want := range map[string]string{
-		"status": "200", "url": `a"<b>`, "ok": "1", "ratio": "3.0", "tags": `["x","y"]`, "otel.status_code": "OK",
+		"status": "200", "url": `a"<b>`, "ok": "1", "ratio": "3.0", "tags": `["<x>","y"]`, "otel.status_code": "OK",
 		"otel.links": `[{"trace_id":"01000000000000000000000000000000","span_id":"0200000000000000","attributes":{"n":1}}]`,
 	} {
 		if got := text(t, get, key); got != want {
@@ -140,7 +141,7 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 	if !ok {
 		t.Fatal("the event is missing")
 	}
-	if text(t, resolved, "span") != fmt.Sprint(dial.ID) || text(t, resolved, "event.name") != "db" || text(t, resolved, "ms") != "4" {
+	if resolved.Level != dial.Level+1 || text(t, resolved, "span") != fmt.Sprint(dial.ID) || text(t, resolved, "event.name") != "db" || text(t, resolved, "ms") != "4" {
 		t.Errorf("event record is %v", resolved.Args)
 	}
 }
@@ -179,29 +180,31 @@ func TestNames(t *testing.T) {
 }
 
 func TestOutlivedParent(t *testing.T) {
-	tp, done := newSDK(t, nil)
-	tracer := tp.Tracer("x")
-	ctx, root := tracer.Start(context.Background(), "root")
-	ctx, parent := tracer.Start(ctx, "parent")
-	ctx, child := tracer.Start(ctx, "child")
-	_, grandchild := tracer.Start(ctx, "grandchild")
-	parent.End()
-	time.Sleep(20 * time.Millisecond)
-	grandchild.End()
-	child.End()
-	_, late := tracer.Start(ctx, "late") // its parent has ended
-	late.End()
-	root.End()
-	ev := done() // checks levels and containment
-	if got := ev["child"].Parent; got != int64(ev["root"].ID) {
-		t.Errorf("child hangs under %d, not under the root %d", got, ev["root"].ID)
-	}
-	if got := ev["late"].Parent; got != dftracer.NoParent {
-		t.Errorf("late hangs under %d, though its parent was over", got)
-	}
-	if got := ev["grandchild"].Parent; got != int64(ev["child"].ID) {
-		t.Errorf("grandchild hangs under %d", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tp, done := newSDK(t, nil)
+		tracer := tp.Tracer("x")
+		ctx, root := tracer.Start(context.Background(), "root")
+		ctx, parent := tracer.Start(ctx, "parent")
+		ctx, child := tracer.Start(ctx, "child")
+		_, grandchild := tracer.Start(ctx, "grandchild")
+		parent.End()
+		time.Sleep(20 * time.Millisecond)
+		grandchild.End()
+		child.End()
+		_, late := tracer.Start(ctx, "late") // its parent has ended
+		late.End()
+		root.End()
+		ev := done() // checks levels and containment
+		if got := ev["child"].Parent; got != int64(ev["root"].ID) {
+			t.Errorf("child hangs under %d, not under the root %d", got, ev["root"].ID)
+		}
+		if got := ev["late"].Parent; got != dftracer.NoParent {
+			t.Errorf("late hangs under %d, though its parent was over", got)
+		}
+		if got := ev["grandchild"].Parent; got != int64(ev["child"].ID) {
+			t.Errorf("grandchild hangs under %d", got)
+		}
+	})
 }
 
 func TestRemoteParentIsRoot(t *testing.T) {
@@ -211,6 +214,39 @@ func TestRemoteParentIsRoot(t *testing.T) {
 	s.End()
 	if ev := done()["served"]; ev.Parent != dftracer.NoParent || ev.Level != 1 {
 		t.Errorf("%+v is no root", ev)
+	}
+}
+
+// What another process has started is below nothing of this one: neither below an
+// open span that has the same id, as where a process calls itself, nor below the
+// scope that is open for all.
+func TestRemoteParentIsRootWhateverIsOpen(t *testing.T) {
+	p, path := newTrace(t, nil)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	tracer := tp.Tracer("x")
+	scope := p.ScopeKind("compute", "scope").Start(context.Background(), nil, outputs.ScopeStart{Ambient: true})
+	ctx, client := tracer.Start(context.Background(), "client")
+	called := trace.ContextWithRemoteSpanContext(context.Background(), client.SpanContext())
+	_, served := tracer.Start(called, "served")
+	elsewhere := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 1})
+	_, other := tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), elsewhere), "other")
+	_, inner := tracer.Start(ctx, "inner")
+	for _, s := range []trace.Span{inner, other, served, client} {
+		s.End()
+	}
+	scope.End()
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	all := byName(dftest.Events(t, path))
+	for name, parent := range map[string]string{"scope": "", "client": "scope", "inner": "client", "served": "", "other": ""} {
+		want := int64(dftracer.NoParent)
+		if parent != "" {
+			want = int64(all[parent].ID)
+		}
+		if got := all[name]; got.Parent != want || got.ID == 0 {
+			t.Errorf("%s is below %d, want %d (%q)", name, got.Parent, want, parent)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -18,62 +19,61 @@ import (
 // Spans and scopes find their parents, get their begin and are written when
 // more of them are open than have a place of their own.
 func TestMoreOpenThanPlaces(t *testing.T) {
-	const width, depth = 1500, 40
-	p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
-	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
-	tracer := tp.Tracer("example.com/wide")
-	parents := make([]trace.Span, width)
-	children := make([]trace.Span, width)
-	for i := range parents {
-		ctx, s := tracer.Start(context.Background(), "parent "+strconv.Itoa(i))
-		parents[i] = s
-		_, children[i] = tracer.Start(ctx, "child "+strconv.Itoa(i))
-	}
-	kind := p.ScopeKind("compute", "deep")
-	ctx := context.Background()
-	scopes := make([]outputs.Scope, depth)
-	for i := range scopes {
-		scopes[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
-		ctx = scopes[i].Context()
-	}
-	for range 1000 { // until all are begun
+	synctest.Test(t, func(t *testing.T) {
+		const width, depth = 1500, 40
+		p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+		tracer := tp.Tracer("example.com/wide")
+		parents := make([]trace.Span, width)
+		children := make([]trace.Span, width)
+		for i := range parents {
+			ctx, s := tracer.Start(context.Background(), "parent "+strconv.Itoa(i))
+			parents[i] = s
+			_, children[i] = tracer.Start(ctx, "child "+strconv.Itoa(i))
+		}
+		kind := p.ScopeKind("compute", "deep")
+		ctx := context.Background()
+		scopes := make([]outputs.Scope, depth)
+		for i := range scopes {
+			scopes[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
+			ctx = scopes[i].Context()
+		}
+		time.Sleep(time.Second) // by then all are begun
 		if err := tp.ForceFlush(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
-		if report.Open == 2*width+depth {
-			break
+		if report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true}); report.Open != 2*width+depth {
+			t.Errorf("%d are begun", report.Open)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	for i := range width / 2 { // the rest is left to Shutdown
-		children[i].End()
-		parents[i].End()
-	}
-	for i := depth - 1; i >= depth/2; i-- {
-		scopes[i].End()
-	}
-	if err := tp.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	report := dftest.Check(t, path)
-	if report.Open != 0 || report.Counts["compute/deep/X"] != depth || report.Counts["dftracer/CM/M"] != 2*width+depth {
-		t.Errorf("%d open, %d deep, %d begun", report.Open, report.Counts["compute/deep/X"], report.Counts["dftracer/CM/M"])
-	}
-	events := byName(dftest.Events(t, path))
-	for i := range width {
-		parent, child := events["parent "+strconv.Itoa(i)], events["child "+strconv.Itoa(i)]
-		if parent.ID == 0 || child.Parent != int64(parent.ID) {
-			t.Fatalf("child %d is below %d, want %d", i, child.Parent, parent.ID)
+		for i := range width / 2 { // the rest is left to Shutdown
+			children[i].End()
+			parents[i].End()
 		}
-	}
-	if n := text(t, events["end"], "spans_truncated"); n != strconv.Itoa(width+depth/2) {
-		t.Errorf("%s spans are truncated", n)
-	}
-	for _, ev := range dftest.Events(t, path) {
-		if ev.Name == "deep" && ev.Phase == dftracer.PhaseComplete && ev.Level == depth {
-			return
+		for i := depth - 1; i >= depth/2; i-- {
+			scopes[i].End()
 		}
-	}
-	t.Errorf("no scope at level %d", depth)
+		if err := tp.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		report := dftest.Check(t, path)
+		if report.Open != 0 || report.Counts["compute/deep/X"] != depth || report.Counts["dftracer/CM/M"] != 2*width+depth {
+			t.Errorf("%d open, %d deep, %d begun", report.Open, report.Counts["compute/deep/X"], report.Counts["dftracer/CM/M"])
+		}
+		events := byName(dftest.Events(t, path))
+		for i := range width {
+			parent, child := events["parent "+strconv.Itoa(i)], events["child "+strconv.Itoa(i)]
+			if parent.ID == 0 || child.Parent != int64(parent.ID) {
+				t.Fatalf("child %d is below %d, want %d", i, child.Parent, parent.ID)
+			}
+		}
+		if n := text(t, events["end"], "spans_truncated"); n != strconv.Itoa(width+depth/2) {
+			t.Errorf("%s spans are truncated", n)
+		}
+		for _, ev := range dftest.Events(t, path) {
+			if ev.Name == "deep" && ev.Phase == dftracer.PhaseComplete && ev.Level == depth {
+				return
+			}
+		}
+		t.Errorf("no scope at level %d", depth)
+	})
 }

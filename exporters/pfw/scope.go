@@ -34,6 +34,7 @@ type scope struct {
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scope       // in the registry
 	extra      atomic.Pointer[[]attribute.KeyValue]
+	over       atomic.Int32 // arguments that were left out of extra
 }
 
 // ScopeKind prepares scopes of a category and a name that are written without
@@ -44,17 +45,8 @@ func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
 		return nil
 	}
 	p.scoped.Store(true)
-	return &kind{p: p, key: dftracer.NewKey(safeCategory(category), name), long: isLong(category, name)}
-}
-
-// isLong reports whether a standard span of that category and name is a long one.
-func isLong(category, name string) bool {
-	for i := range spans.Count {
-		if info := spans.At(i); info.Category == category && info.Event == name {
-			return info.Long
-		}
-	}
-	return false
+	info, _ := spans.ByEvent(category, name)
+	return &kind{p: p, key: dftracer.NewKey(spans.SafeCategory(category), name), long: info.Long}
 }
 
 // Start implements outputs.ScopeKind.

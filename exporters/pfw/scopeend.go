@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -15,6 +16,9 @@ var _ outputs.Scope = (*scope)(nil)
 // Context implements outputs.Scope.
 func (s *scope) Context() context.Context { return s }
 
+// maxExtra bounds the arguments of one scope, as those of a span are.
+const maxExtra = 512
+
 // Set implements outputs.Scope.
 func (s *scope) Set(attrs []attribute.KeyValue) {
 	if len(attrs) == 0 || s.ended() {
@@ -22,20 +26,41 @@ func (s *scope) Set(attrs []attribute.KeyValue) {
 	}
 	for {
 		old := s.extra.Load()
-		all := attrs[:1:1] // a single attribute cannot repeat a key
+		all, over := attrs[:1:1], 0 // a single attribute cannot repeat a key
 		if old != nil || len(attrs) > 1 {
-			all = nil
-			if old != nil {
-				all = append(make([]attribute.KeyValue, 0, len(*old)+len(attrs)), *old...)
-			}
-			for _, kv := range attrs {
-				all = upsert(all, kv)
-			}
+			all, over = merged(old, attrs)
 		}
-		if s.extra.CompareAndSwap(old, &all) {
+		if all == nil || s.extra.CompareAndSwap(old, &all) {
+			if over > 0 {
+				s.over.Add(int32(over))
+			}
 			return
 		}
 	}
+}
+
+// merged gives arguments of which some are new, nil where none of them can be
+// taken, and how many are left out.
+func merged(old *[]attribute.KeyValue, attrs []attribute.KeyValue) (all []attribute.KeyValue, over int) {
+	var have []attribute.KeyValue
+	if old != nil {
+		have = *old
+	}
+	for _, kv := range attrs {
+		now := all
+		if all == nil {
+			now = have
+		}
+		if len(now) >= maxExtra && !has(now, kv.Key) {
+			over++
+			continue
+		}
+		if all == nil {
+			all = append(make([]attribute.KeyValue, 0, min(len(have)+len(attrs), maxExtra)), have...)
+		}
+		all = upsert(all, kv)
+	}
+	return all, over
 }
 
 // Fail implements outputs.Scope.
@@ -44,7 +69,7 @@ func (s *scope) Fail(err error) {
 		return
 	}
 	s.Set([]attribute.KeyValue{
-		attribute.String(argStatus, statusError), attribute.String(argDescription, errorText(err)),
+		attribute.String(assemble.ArgStatus, assemble.StatusError), attribute.String(assemble.ArgStatusDescription, errorText(err)),
 	})
 }
 
@@ -107,6 +132,9 @@ func (s *scope) arguments() (extra, shared []attribute.KeyValue, epoch, step int
 
 // appendText is appendArgs as text; ok is false where the keys do not allow that.
 func (s *scope) appendText(dst []byte) (text []byte, ok bool) {
+	if s.over.Load() > 0 {
+		return nil, false
+	}
 	extra, shared, epoch, step := s.arguments()
 	dst = appendProgressText(dst, epoch, step)
 	if s.count > 0 && !has(extra, argCount) {
@@ -150,6 +178,9 @@ func (s *scope) appendArgs(dst []dftracer.Arg) []dftracer.Arg {
 	}
 	for i := range extra {
 		dst = appendArg(dst, &extra[i])
+	}
+	if n := s.over.Load(); n > 0 {
+		dst = append(dst, dftracer.Int(assemble.ArgDroppedAttributes, int64(n)))
 	}
 	return dst
 }

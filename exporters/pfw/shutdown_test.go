@@ -3,6 +3,7 @@ package pfw_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,12 +27,16 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 		tracer := tp.Tracer("example.com/early")
 		kinds := []outputs.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
-		stop := make(chan struct{})
+		stop, now := make(chan struct{}), make(chan struct{})
+		var started atomic.Int64
 		var wg sync.WaitGroup
 		for g := range 4 {
 			wg.Go(func() {
 				var below func(ctx context.Context, depth int)
 				below = func(ctx context.Context, depth int) {
+					if started.Add(1) == int64(1+round*round) {
+						close(now)
+					}
 					if depth == 4 {
 						return
 					}
@@ -60,7 +65,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(round%20) * 100 * time.Microsecond)
+		<-now
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}

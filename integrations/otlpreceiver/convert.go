@@ -1,39 +1,28 @@
 package otlpreceiver
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"math"
-	"strings"
+	"slices"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/vocabulary"
 	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Arguments beside a span's attributes. The names with "otel." are those that
-// the OpenTelemetry specification gives for formats without such fields.
+// Arguments beside a span's attributes.
 const (
-	argStatus      = "otel.status_code"
-	argDescription = "otel.status_description"
-	argLinks       = "otel.links"
-	argDroppedAttr = "otel.dropped_attributes_count"
-	argDroppedLink = "otel.dropped_links_count"
-	argDroppedEv   = "otel.dropped_events_count"
-	argName        = "otel.name" // of a span whose name in the file is another
-	argBackground  = "background"
+	argName       = "otel.name" // of a span whose name in the file is another
+	argBackground = "background"
 )
 
 const (
-	maxLinks = 32       // of one span that are written
-	maxText  = 16 << 10 // bytes of a text that is kept
-	maxDepth = 16       // of lists and maps in each other
+	maxLinkAttributes = 64 // of a link
+	maxDepth          = 16 // of lists and maps in each other
 )
 
 // micros are microseconds since the epoch. Times beyond what a signed number
@@ -57,9 +46,10 @@ func (p *process) newSpan(src *tracepb.Span, scope string) *assemble.Span {
 	if id := src.GetParentSpanId(); len(id) > 0 && src.GetFlags()&remote != remote {
 		s.Parent = keyOf(src.GetTraceId(), id)
 	}
-	known, found := vocabulary.Find(src.GetName())
-	cat, event := known.Category, known.Event
-	args := make([]dftracer.Arg, 0, len(src.GetAttributes())+4)
+	known, found := spans.Known(src.GetName())
+	var cat, event string
+	var cut assemble.Cut
+	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.GetAttributes()), p.limits.Attributes)+4), span: known.Standard}
 	for _, kv := range src.GetAttributes() {
 		switch kv.GetKey() {
 		case spans.AttrCategory:
@@ -67,47 +57,70 @@ func (p *process) newSpan(src *tracepb.Span, scope string) *assemble.Span {
 		case spans.AttrName:
 			event = kv.GetValue().GetStringValue()
 		default:
-			args = appendArg(args, kv, known.Span)
+			if len(list.args) >= p.limits.Attributes {
+				cut.Attributes++
+				continue
+			}
+			list.add(kv)
 		}
 	}
-	if found && known.Span != src.GetName() {
-		args = append(args, dftracer.String(argName, src.GetName()))
+	args := list.args
+	if found && known.Standard != src.GetName() {
+		args = append(args, dftracer.String(argName, assemble.Bounded(src.GetName())))
+	}
+	if p.shared {
+		args = p.id.Arguments(args)
 	}
 	if known.Background {
 		args = append(args, dftracer.Bool(argBackground, true))
 	}
 	s.Name = p.names.Find(scope, src.GetName(), cat, event)
 	args = appendStatus(args, src.GetStatus())
-	args = appendLinks(args, src)
-	args = appendCount(args, argDroppedAttr, src.GetDroppedAttributesCount())
-	args = appendCount(args, argDroppedEv, src.GetDroppedEventsCount())
-	s.Args = args
-	for _, ev := range src.GetEvents() {
-		s.Events = append(s.Events, newEvent(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes()))
+	args, cut.Links = appendLinks(args, src.GetLinks(), p.limits.Links)
+	events := src.GetEvents()
+	cut.Events = int64(max(len(events)-p.limits.Events, 0))
+	for _, ev := range events[:min(len(events), p.limits.Events)] {
+		s.Events = append(s.Events, p.newEvent(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount()))
 	}
+	args = assemble.AppendCount(args, assemble.ArgDroppedAttributes, int64(src.GetDroppedAttributesCount()), cut.Attributes)
+	args = assemble.AppendCount(args, assemble.ArgDroppedEvents, int64(src.GetDroppedEventsCount()), cut.Events)
+	s.Args = assemble.AppendCount(args, assemble.ArgDroppedLinks, int64(src.GetDroppedLinksCount()), cut.Links)
+	p.asm.Cut(cut)
 	return s
 }
 
 // newEvent converts an event of a span.
-func newEvent(name string, at uint64, attributes []*commonpb.KeyValue) assemble.Event {
-	e := assemble.Event{Name: name, Time: int64(min(at, math.MaxInt64)), Args: make([]dftracer.Arg, 0, len(attributes))} //nolint:gosec // bounded
-	for _, kv := range attributes {
+func (p *process) newEvent(name string, at uint64, attributes []*commonpb.KeyValue, dropped uint32) assemble.Event {
+	n := min(len(attributes), p.limits.Attributes)
+	cut := assemble.Cut{Attributes: int64(len(attributes) - n)}
+	e := assemble.Event{Name: assemble.Bounded(name), Time: int64(min(at, math.MaxInt64)), Args: make([]dftracer.Arg, 0, n)} //nolint:gosec // bounded
+	for _, kv := range attributes[:n] {
 		e.Args = append(e.Args, arg(kv.GetKey(), kv.GetValue()))
 	}
+	e.Args = assemble.AppendCount(e.Args, assemble.ArgDroppedAttributes, int64(dropped), cut.Attributes)
+	p.asm.Cut(cut)
 	return e
 }
 
-// appendArg appends an attribute under the name that analyzers look for; what is
-// there already keeps it.
-func appendArg(dst []dftracer.Arg, kv *commonpb.KeyValue, span string) []dftracer.Arg {
-	key := vocabulary.Argument(span, kv.GetKey())
-	for i := range dst {
-		if dst[i].Key == key {
+// arguments are those of a span, whose attributes get the names that analyzers
+// look for.
+type arguments struct {
+	args  []dftracer.Arg
+	span  string   // the standard span that it is of, or empty
+	taken []string // names that analyzers look for and that are there
+}
+
+// add appends an attribute. What is there already keeps its name.
+func (a *arguments) add(kv *commonpb.KeyValue) {
+	key := spans.Argument(a.span, kv.GetKey())
+	if key != kv.GetKey() || spans.Analyzed(key) {
+		if !slices.Contains(a.taken, key) {
+			a.taken = append(a.taken, key)
+		} else {
 			key = kv.GetKey()
-			break
 		}
 	}
-	return append(dst, arg(key, kv.GetValue()))
+	a.args = append(a.args, arg(key, kv.GetValue()))
 }
 
 func arg(key string, v *commonpb.AnyValue) dftracer.Arg {
@@ -115,25 +128,17 @@ func arg(key string, v *commonpb.AnyValue) dftracer.Arg {
 	case *commonpb.AnyValue_IntValue:
 		return dftracer.Int(key, v.IntValue)
 	case *commonpb.AnyValue_StringValue:
-		return dftracer.String(key, bounded(v.StringValue))
+		return assemble.Progress(dftracer.String(key, assemble.Bounded(v.StringValue)))
 	case *commonpb.AnyValue_BoolValue:
 		return dftracer.Bool(key, v.BoolValue)
 	case *commonpb.AnyValue_DoubleValue:
-		// Some languages have no integers.
-		if n := int64(v.DoubleValue); (key == "step" || key == "epoch") && float64(n) == v.DoubleValue {
-			return dftracer.Int(key, n)
-		}
-		return dftracer.Float(key, v.DoubleValue)
+		return assemble.Progress(dftracer.Float(key, v.DoubleValue))
 	case *commonpb.AnyValue_BytesValue:
-		return dftracer.String(key, bounded(base64.StdEncoding.EncodeToString(v.BytesValue[:min(len(v.BytesValue), maxText)])))
+		return dftracer.String(key, assemble.Bounded(base64.StdEncoding.EncodeToString(v.BytesValue[:min(len(v.BytesValue), assemble.MaxText)])))
 	case nil:
 		return dftracer.Raw(key, "null")
 	}
-	text, err := marshal(plain(v, 0))
-	if err != nil || len(text) > maxText {
-		return dftracer.String(key, bounded(text))
-	}
-	return dftracer.Raw(key, text)
+	return assemble.Composite(key, plain(v, 0))
 }
 
 // plain makes a value of package json's kinds.
@@ -149,9 +154,6 @@ func plain(v *commonpb.AnyValue, depth int) any {
 	case *commonpb.AnyValue_BoolValue:
 		return v.BoolValue
 	case *commonpb.AnyValue_DoubleValue:
-		if math.IsNaN(v.DoubleValue) || math.IsInf(v.DoubleValue, 0) {
-			return nil
-		}
 		return v.DoubleValue
 	case *commonpb.AnyValue_BytesValue:
 		return v.BytesValue
@@ -172,56 +174,23 @@ func plain(v *commonpb.AnyValue, depth int) any {
 }
 
 func appendStatus(dst []dftracer.Arg, st *tracepb.Status) []dftracer.Arg {
-	switch st.GetCode() {
-	case tracepb.Status_STATUS_CODE_ERROR:
-		dst = append(dst, dftracer.String(argStatus, "ERROR"))
-		if text := st.GetMessage(); text != "" {
-			dst = append(dst, dftracer.String(argDescription, bounded(text)))
+	code := st.GetCode()
+	return assemble.AppendStatus(dst, code == tracepb.Status_STATUS_CODE_ERROR, code == tracepb.Status_STATUS_CODE_OK, assemble.Bounded(st.GetMessage()))
+}
+
+// appendLinks appends the links that are kept and returns how many are not.
+func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (args []dftracer.Arg, cut int64) {
+	return assemble.AppendLinks(dst, len(links), limit, func(i int) assemble.Link {
+		l := assemble.Link{TraceID: hex.EncodeToString(id(links[i].GetTraceId(), 16)), SpanID: hex.EncodeToString(id(links[i].GetSpanId(), 8))}
+		for _, kv := range links[i].GetAttributes()[:min(len(links[i].GetAttributes()), maxLinkAttributes)] {
+			if l.Attributes == nil {
+				l.Attributes = make(map[string]any)
+			}
+			l.Attributes[kv.GetKey()] = plain(kv.GetValue(), 1)
 		}
-	case tracepb.Status_STATUS_CODE_OK:
-		dst = append(dst, dftracer.String(argStatus, "OK"))
-	}
-	return dst
+		return l
+	})
 }
 
-func appendCount(dst []dftracer.Arg, key string, n uint32) []dftracer.Arg {
-	if n == 0 {
-		return dst
-	}
-	return append(dst, dftracer.Int(key, int64(n)))
-}
-
-type jsonLink struct {
-	TraceID string `json:"trace_id"`
-	SpanID  string `json:"span_id"`
-}
-
-func appendLinks(dst []dftracer.Arg, src *tracepb.Span) []dftracer.Arg {
-	all := src.GetLinks()
-	list := make([]jsonLink, 0, min(len(all), maxLinks))
-	for _, l := range all[:min(len(all), maxLinks)] {
-		list = append(list, jsonLink{hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId())})
-	}
-	if len(list) > 0 {
-		if text, err := marshal(list); err == nil {
-			dst = append(dst, dftracer.Raw(argLinks, text))
-		}
-	}
-	return appendCount(dst, argDroppedLink, src.GetDroppedLinksCount()+uint32(len(all)-len(list))) //nolint:gosec // bounded by the request
-}
-
-// bounded cuts a text that no line could hold. The writer cuts on and marks it.
-func bounded(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	return strings.Clone(s[:maxText])
-}
-
-func marshal(v any) (string, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return strings.TrimSuffix(b.String(), "\n"), err
-}
+// id is an identifier, or what is too long for one up to that length.
+func id(b []byte, size int) []byte { return b[:min(len(b), size)] }

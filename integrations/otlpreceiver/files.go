@@ -6,17 +6,25 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/see"
 )
 
-// DefaultMaxProcesses is how many processes have a file.
-const DefaultMaxProcesses = 512
+// Defaults of FilesOptions.
+const (
+	DefaultMaxOpenFiles = assemble.DefaultMaxOpen
+	DefaultMaxProcesses = assemble.DefaultMaxProcesses
+	DefaultMaxFiles     = 16384
+	DefaultMaxMemory    = assemble.DefaultMaxBytes
+)
 
 // AttrRecorded is an attribute of resources: the value of FilesOptions.Recorded
 // says that the process writes trace files into the same directory by itself.
@@ -36,34 +44,64 @@ type FilesOptions struct {
 	// PID finds the process at the other end of a connection, for spans that do
 	// not say whose they are. Nil, and a result of 0, is unknown.
 	PID func(net.Addr) int
-	// MaxProcesses bounds the files; 0 is 512. Spans of more processes are
-	// rejected.
+	// MaxOpenFiles bounds the files that are open at once; 0 is 64. To make room
+	// one is closed for now, as is that of a process that was silent for a minute.
+	// It is opened again when its process sends something.
+	MaxOpenFiles int
+	// MaxProcesses bounds the processes that are known at once, their files open or
+	// not; 0 is 4,096. To make room the file of one that was silent for a minute is
+	// completed. While there is none, spans of further processes go to one file.
 	MaxProcesses int
-	// Logger gets outages of files; nil is slog.Default.
+	// MaxFiles bounds the files that are made for the processes of a host; 0 is
+	// 16,384. Spans of further processes go to one file.
+	MaxFiles int
+	// MaxMemory bounds, in bytes and over all processes, what waits to be written
+	// and what is remembered to find parents; 0 is 64 MiB. Beyond it what waits is
+	// written early, and where that does not help senders are asked to come back.
+	MaxMemory int64
+	// MaxAttributes, MaxEvents and MaxLinks bound what is kept of a span, and
+	// MaxAttributes what is kept of an event and of a process; 0 is 1,024. The first
+	// ones are kept, and what is over is added to the span's counts of what its
+	// sender left out. Links end where they would fill half a line of the file.
+	MaxAttributes, MaxEvents, MaxLinks int
+	// Logger gets outages of files, and once each limit that was met; nil is
+	// slog.Default.
 	Logger *slog.Logger
 }
 
 // FilesStats counts since the start.
 type FilesStats struct {
-	Processes  int64 // that have a file
+	Processes  int64 // files that were made, one for each process
 	Spans      int64 // in the files
 	Recorded   int64 // left out: their processes write them
 	Duplicates int64 // left out: they came before
 	Lost       int64 // lines that the disk did not take
+
+	CutAttributes, CutEvents, CutLinks int64 // over the limits of their spans
+
+	SharedLane int64 // spans that found none of 256 lanes free
+	SharedFile int64 // spans of processes that are one too many
+	Reopened   int64 // times that a file was opened again
+	Full       int64 // requests that were refused because memory was full
 }
 
 // Files writes received spans as trace files. It is safe for concurrent use.
 type Files struct {
-	o    FilesOptions
-	host string
+	o      FilesOptions
+	host   string
+	limits assemble.Limits
+	pool   *dftracer.Pool
+	store  *assemble.Store[assemble.Sender]
+
+	stop    chan struct{}
+	stops   sync.Once
+	ticking sync.WaitGroup
+	err     error
+
+	processes, recorded, shared, reopened, full, lost atomic.Int64
 
 	mu     sync.Mutex
-	procs  map[identity]*process
-	closed bool
-
-	stop     chan struct{}
-	ticking  sync.WaitGroup
-	recorded atomic.Int64
+	counts assemble.Counts
 }
 
 // orderWindow is how long a span waits for its parent, which ends later.
@@ -71,80 +109,81 @@ const orderWindow = 2 * time.Second
 
 // NewFiles makes Files that no process has a file in yet.
 func NewFiles(options *FilesOptions) *Files {
-	f := &Files{o: *options, procs: make(map[identity]*process), stop: make(chan struct{})}
-	if f.o.MaxProcesses <= 0 {
-		f.o.MaxProcesses = DefaultMaxProcesses
-	}
+	f := &Files{o: *options, pool: dftracer.NewPool(), stop: make(chan struct{})}
+	f.limits = assemble.Limits{Attributes: f.o.MaxAttributes, Events: f.o.MaxEvents, Links: f.o.MaxLinks}.OrDefault()
 	if f.o.Logger == nil {
 		f.o.Logger = slog.Default()
 	}
-	if f.host, _ = os.Hostname(); f.host == "" {
-		f.host = "localhost"
-	}
+	f.host = identity.HostName()
+	f.store = assemble.NewStore(assemble.StoreOptions[assemble.Sender]{
+		MaxOpen: orDefault(f.o.MaxOpenFiles, DefaultMaxOpenFiles), MaxProcesses: orDefault(f.o.MaxProcesses, DefaultMaxProcesses),
+		MaxFiles: orDefault(f.o.MaxFiles, DefaultMaxFiles), MaxBytes: orDefault(f.o.MaxMemory, DefaultMaxMemory), Window: orderWindow,
+		Assembler: assemble.Options{MaxWaiting: maxWaiting, MaxParents: maxParents, LiveEvents: true}, Limits: f.limits,
+		Group: func(s assemble.Sender) string { return s.Host }, Shared: assemble.SharedSender, Watch: watcher{f}, See: see.Receiver,
+	})
 	f.ticking.Go(f.tick)
 	return f
 }
 
-// Take is a [Sink].
+func orDefault[N int | int64](n, otherwise N) N {
+	if n <= 0 {
+		return otherwise
+	}
+	return n
+}
+
+// Take is a [Sink]. Its error matches [ErrLater] where memory is full.
 func (f *Files) Take(_ context.Context, from net.Addr, spans []*tracepb.ResourceSpans) error {
 	var errs []error
 	pid := -1
 	for _, rs := range spans {
-		if count([]*tracepb.ResourceSpans{rs}) == 0 {
+		n := int64(count([]*tracepb.ResourceSpans{rs}))
+		if n == 0 {
 			continue
 		}
 		res := attrs(rs.GetResource().GetAttributes())
 		if f.Recorded(rs) {
-			f.recorded.Add(int64(count([]*tracepb.ResourceSpans{rs})))
+			f.recorded.Add(n)
 			continue
 		}
-		if _, known := res.number("process.pid"); !known && pid < 0 {
+		id := res.identity()
+		if !id.PID.IsSet() && pid < 0 {
 			if pid = 0; f.o.PID != nil && from != nil {
 				pid = f.o.PID(from)
 			}
 		}
-		p, err := f.process(identify(res, f.host, max(pid, 0)))
-		if err == nil {
-			err = p.take(f, rs)
+		err := f.take(assemble.SenderOf(&id, f.host, max(pid, 0)), rs)
+		if errors.Is(err, assemble.ErrFull) {
+			// What was taken of the request is recognized when it comes again.
+			f.full.Add(1)
+			return fmt.Errorf("%w: %w", ErrLater, err)
 		}
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// take writes the spans of one resource.
+func (f *Files) take(from assemble.Sender, rs *tracepb.ResourceSpans) error {
+	now := time.Now()
+	err := f.store.With(from, now, func(s assemble.Sender) (assemble.Made, error) { return f.create(s, rs) },
+		func(file *assemble.File[assemble.Sender]) error {
+			p := process{id: from, asm: file.Assembler, names: &file.Names, limits: f.limits, shared: file.Key != from}
+			if p.shared {
+				f.shared.Add(int64(count([]*tracepb.ResourceSpans{rs})))
+			}
+			p.take(rs, now)
+			return nil
+		})
+	if errors.Is(err, assemble.ErrClosed) {
+		return fmt.Errorf("otlpreceiver: %w", err)
+	}
+	return err
 }
 
 // Recorded reports whether spans are of a process that writes files itself.
 func (f *Files) Recorded(rs *tracepb.ResourceSpans) bool {
 	return f.o.Recorded != "" && attrs(rs.GetResource().GetAttributes()).text(AttrRecorded) == f.o.Recorded
-}
-
-// process finds a process or makes it.
-func (f *Files) process(id identity) (*process, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, errors.New("otlpreceiver: the files are complete")
-	}
-	p := f.procs[id]
-	if p == nil {
-		if len(f.procs) >= f.o.MaxProcesses {
-			return nil, fmt.Errorf("otlpreceiver: %d processes have files, which is the limit", len(f.procs))
-		}
-		p = &process{id: id, path: filepath.Join(f.o.Dir, id.fileName())}
-		f.procs[id] = p
-	}
-	return p, nil
-}
-
-func (f *Files) all() []*process {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	list := make([]*process, 0, len(f.procs))
-	for _, p := range f.procs {
-		list = append(list, p)
-	}
-	return list
 }
 
 // tick writes what has waited long enough.
@@ -156,37 +195,32 @@ func (f *Files) tick() {
 		case <-f.stop:
 			return
 		case now := <-ticker.C:
-			for _, p := range f.all() {
-				p.settle(now.Add(-orderWindow))
-			}
+			f.store.Tick(context.Background(), now)
 		}
 	}
 }
 
 // Stats gives the counts of this moment.
 func (f *Files) Stats() FilesStats {
-	st := FilesStats{Recorded: f.recorded.Load()}
-	for _, p := range f.all() {
-		p.add(&st)
+	f.mu.Lock()
+	c := f.counts
+	f.mu.Unlock()
+	return FilesStats{
+		Processes: f.processes.Load(), Spans: c.Spans, Recorded: f.recorded.Load(), Duplicates: c.Duplicates, Lost: f.lost.Load(),
+		CutAttributes: c.Cut.Attributes, CutEvents: c.Cut.Events, CutLinks: c.Cut.Links, SharedLane: c.SharedLane,
+		SharedFile: f.shared.Load(), Reopened: f.reopened.Load(), Full: f.full.Load(),
 	}
-	return st
 }
 
 // Close completes the files, at the latest with the context. It takes nothing
 // any more.
 func (f *Files) Close(ctx context.Context) error {
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
-		return nil
-	}
-	f.closed = true
-	f.mu.Unlock()
-	close(f.stop)
-	f.ticking.Wait()
-	var errs []error
-	for _, p := range f.all() {
-		errs = append(errs, p.close(ctx))
-	}
-	return errors.Join(errs...)
+	f.stops.Do(func() {
+		close(f.stop)
+		f.ticking.Wait()
+		if err := f.store.Close(ctx); err != nil {
+			f.err = fmt.Errorf("otlpreceiver: %w", err)
+		}
+	})
+	return f.err
 }

@@ -1,17 +1,14 @@
 package otlpreceiver
 
 import (
-	"cmp"
-	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/vocabulary"
 	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
@@ -23,29 +20,17 @@ const (
 	maxParents = 16384
 )
 
-// process is one process and its file.
+// process is one process and its file, while spans of it are taken.
 type process struct {
-	id   identity
-	path string
-
-	mu         sync.Mutex
-	w          *dftracer.Writer // nil until the first span
-	asm        *assemble.Assembler
-	names      assemble.Names
-	spans      int64
-	duplicates int64
+	id     assemble.Sender // of the process; the file may be that of several
+	asm    *assemble.Assembler
+	names  *assemble.Names
+	limits assemble.Limits
+	shared bool // the file
 }
 
 // take writes the spans of one resource.
-func (p *process) take(f *Files, rs *tracepb.ResourceSpans) error {
-	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.w == nil {
-		if err := p.create(f, rs); err != nil {
-			return err
-		}
-	}
+func (p *process) take(rs *tracepb.ResourceSpans, now time.Time) {
 	var events []folded
 	for _, ss := range rs.GetScopeSpans() {
 		scope := ss.GetScope().GetName()
@@ -60,42 +45,35 @@ func (p *process) take(f *Files, rs *tracepb.ResourceSpans) error {
 	for i := range events { // after the spans, which bring the same events
 		p.fold(&events[i])
 	}
-	p.count()
-	return nil
 }
 
-// create makes the file.
-func (p *process) create(f *Files, rs *tracepb.ResourceSpans) error {
+// create makes the file of a process.
+func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assemble.Made, error) {
 	res := attrs(rs.GetResource().GetAttributes())
-	o := dftracer.Options{
-		Process: p.id.process(res), Start: begin(rs), Heartbeat: -1, Attempt: f.o.Attempt,
-		SessionTag: cmp.Or(bounded(res.text("training.session_tag")), f.o.SessionTag), JobID: f.o.JobID,
+	if from == assemble.SharedSender {
+		res = nil // it is not that of the one that came first
 	}
-	if p.id.rank >= 0 {
-		o.Rank = &p.id.rank
-	}
-	if n, ok := res.number("training.attempt"); ok {
-		o.Attempt = &n
-	}
-	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", p.path, "error", err, "see", see.File) }
-	w, err := dftracer.Create(p.path, &o)
+	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Attempt: f.o.Attempt, Pool: f.pool, SessionTag: f.o.SessionTag, JobID: f.o.JobID}
+	id := res.identity()
+	from.Trace(&o, &id)
+	path := filepath.Join(f.o.Dir, fileName(from))
+	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", path, "error", err, "see", see.File) }
+	w, err := assemble.Create(path, &o)
 	if err != nil {
-		return fmt.Errorf("otlpreceiver: %w", err)
+		return assemble.Made{}, fmt.Errorf("otlpreceiver: %w", err)
 	}
-	p.w = w
-	p.asm = assemble.New(w, assemble.Options{TID: int64(p.id.pid), MaxWaiting: maxWaiting, MaxParents: maxParents, LiveEvents: true})
-	if n, ok := res.number(vocabulary.WorldSizeKeys()...); ok {
-		w.CM("world_size", fmt.Sprint(n))
-	}
+	facts := assemble.Facts{Writer: w, Limit: f.limits.Attributes}
 	for _, kv := range res {
 		switch kv.GetKey() {
 		case "process.command_args", "process.command_line", "process.command", AttrRecorded:
 		default:
-			a := arg(kv.GetKey(), kv.GetValue())
-			w.CM(a.Key, bounded(a.Text()))
+			if facts.Room() {
+				a := arg(kv.GetKey(), kv.GetValue())
+				facts.Add(a.Key, a.Text())
+			}
 		}
 	}
-	return nil
+	return assemble.Made{Writer: w, TID: int64(from.PID), Cut: facts.End()}, nil
 }
 
 // begin is the earliest start of some spans, or now.
@@ -112,46 +90,6 @@ func begin(rs *tracepb.ResourceSpans) time.Time {
 		return time.Now()
 	}
 	return time.UnixMicro(micros(first))
-}
-
-// settle writes the spans that came by that time.
-func (p *process) settle(until time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.asm != nil {
-		p.asm.WriteUntil(until)
-		p.count()
-	}
-}
-
-func (p *process) count() {
-	c := p.asm.Counts()
-	p.spans += c.Spans
-	p.duplicates += c.Duplicates
-}
-
-func (p *process) add(st *FilesStats) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.w == nil {
-		return
-	}
-	lines := p.w.Stats()
-	st.Processes++
-	st.Spans += p.spans
-	st.Duplicates += p.duplicates
-	st.Lost += int64(lines.Lost + lines.Late) //nolint:gosec // counts of lines
-}
-
-func (p *process) close(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.w == nil {
-		return nil
-	}
-	p.asm.Finish()
-	p.count()
-	return p.w.CloseContext(ctx)
 }
 
 // The OpenTelemetry exporter of NVIDIA's one-logger sends each event of a span
@@ -191,5 +129,5 @@ func (p *process) fold(e *folded) {
 	if e.event == spans.EventSpanStart {
 		p.asm.Begin(key, assemble.Key{}, p.names.Find(e.scope, e.span, "", ""), micros(e.src.GetStartTimeUnixNano()))
 	}
-	p.asm.AddEvent(key, newEvent(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes()))
+	p.asm.AddEvent(key, p.newEvent(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
 }

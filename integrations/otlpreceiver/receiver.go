@@ -28,8 +28,13 @@ const (
 
 // Sink takes the spans of a request; it may keep them. It is called
 // concurrently. Of an error the sender learns that the spans were rejected, so
-// that it does not send them again. from is the other end of the connection.
+// that it does not send them again, unless the error matches ErrLater. from is the
+// other end of the connection.
 type Sink func(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) error
+
+// ErrLater is matched by errors of a Sink that pass by themselves: the sender is
+// asked to come back.
+var ErrLater = errors.New("otlpreceiver: try again later")
 
 // Options configures a Receiver. The zero value, and nil, mean the defaults.
 type Options struct {
@@ -182,7 +187,10 @@ func (r *Receiver) take(ctx context.Context, from net.Addr, spans []*tracepb.Res
 		return nil, errBusy
 	}
 	answer := &collectorpb.ExportTraceServiceResponse{}
-	if err := r.offer(ctx, from, spans); err != nil {
+	if err := r.offer(ctx, from, spans); errors.Is(err, ErrLater) {
+		r.refused.Add(1)
+		return nil, errBusy
+	} else if err != nil {
 		r.rejected.Add(n)
 		answer.PartialSuccess = &collectorpb.ExportTracePartialSuccess{RejectedSpans: n, ErrorMessage: err.Error()}
 	}

@@ -152,7 +152,13 @@ const jsonBody = `{"resourceSpans":[{"resource":{"attributes":[{"key":"process.p
  {"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":"eee19b7ec3c1b173","parentSpanId":"eee19b7ec3c1b174","name":"training_single_iteration","kind":1,
   "startTimeUnixNano":"1700000001000000000","endTimeUnixNano":"1700000002000000000","attributes":[{"key":"step","value":{"doubleValue":4}}]},
  {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b172","parentSpanId":"eee19b7ec3c1b173","name":"span_start_event_for_training_single_iteration","kind":1,
-  "startTimeUnixNano":"1700000001000000000","endTimeUnixNano":"1700000001000000000"}
+  "startTimeUnixNano":"1700000001000000000","endTimeUnixNano":"1700000001000000000"},
+ {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b171","parentSpanId":"eee19b7ec3c1b170","name":"span_start_event_for_epoch","kind":1,
+  "startTimeUnixNano":"1700000003000000000","endTimeUnixNano":"1700000003000000000"},
+ {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b169","parentSpanId":"eee19b7ec3c1b168","name":"update_event_for_validation_loop","kind":1,
+  "startTimeUnixNano":"1700000004000000000","endTimeUnixNano":"1700000004000000000"},
+ {"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b167","name":"update_event_for_nothing","kind":1,
+  "startTimeUnixNano":"1700000005000000000","endTimeUnixNano":"1700000005000000000"}
  ]}]}]}`
 
 func post(t *testing.T, url, media, encoding string, body []byte) (*http.Response, []byte) {
@@ -203,12 +209,13 @@ func TestJSON(t *testing.T) {
 	if err := files.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st := files.Stats(); st.Spans != 2 || st.Duplicates != 2 { // the third is an event of the second
+	if st := files.Stats(); st.Spans != 3 || st.Duplicates != 3 { // others are events of spans
 		t.Errorf("counts are %+v", st)
 	}
 	host, _ := os.Hostname()
-	found := false
+	found, seen := false, map[string]int{}
 	for _, ev := range dftest.Events(t, filepath.Join(dir, "otlp-"+host+"-77.pfw.gz")) {
+		seen[ev.Name]++
 		if ev.Phase == dftracer.PhaseComplete && ev.Name == "train.iteration" {
 			step, _ := ev.Arg("step")
 			found = step.Kind() == dftracer.KindInt && step.Int64() == 4 && ev.Dur == 1_000_000 && ev.Parent > 0
@@ -216,6 +223,10 @@ func TestJSON(t *testing.T) {
 	}
 	if !found {
 		t.Error("the iteration is not in the file as it was sent")
+	}
+	// That a span starts is told at once; what has no parent is no event.
+	if seen["epoch.block"] != 1 || seen["evaluate"] != 0 || seen["update_event_for_nothing"] != 1 {
+		t.Errorf("the file has %v", seen)
 	}
 }
 

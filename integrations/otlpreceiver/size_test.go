@@ -63,6 +63,26 @@ func TestTooManyMessages(t *testing.T) {
 	}
 }
 
+// Values in values are taken to a depth.
+func TestNesting(t *testing.T) {
+	sink := func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return nil }
+	r := start(t, sink, nil)
+	large := nested(bytes.Repeat([]byte("x"), 64<<10), 3, 1) // a request that is looked at
+	for depth, want := range map[int]int{63: http.StatusOK, 64: http.StatusOK, 65: http.StatusRequestEntityTooLarge, 10_000: http.StatusRequestEntityTooLarge} {
+		numbers := make([]protowire.Number, depth) // the outermost last
+		for i := range numbers {
+			numbers[depth-1-i] = protowire.Number(1 + 4*(i%2)) // lists of values
+		}
+		for i, n := range []protowire.Number{1, 2, 2, 9, 2} { // to the value of an attribute of a span
+			numbers[depth-1-i] = n
+		}
+		body := append(nested(nil, numbers...), large...)
+		if answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "", body); answer.StatusCode != want {
+			t.Errorf("%d levels: %s: %.80q", depth, answer.Status, text)
+		}
+	}
+}
+
 // Of large requests one is taken at a time, and small ones beside it.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})

@@ -4,6 +4,9 @@ package python_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
 )
@@ -41,12 +45,29 @@ func BenchmarkPython(b *testing.B) {
 
 // What a span costs on this side, from the ring to the compressed trace: eight
 // processes that record 25,000 spans a second each.
-func BenchmarkDrain(b *testing.B) {
+func BenchmarkDrain(b *testing.B) { benchmarkDrain(b, nil) }
+
+// The same where spans are sent: those of the default customization, none of a
+// single iteration, and all of them.
+func BenchmarkSend(b *testing.B) {
+	for name, export := range map[string]config.Export{"default": {}, "everything": {Mode: config.ExportAll}} {
+		b.Run(name, func(b *testing.B) {
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) }))
+			defer server.Close()
+			benchmarkDrain(b, func(code config.Config) (config.Config, error) {
+				code.Export, code.Outputs.OTLP = export, config.OTLP{Endpoint: server.URL}
+				return code, nil
+			})
+		})
+	}
+}
+
+func benchmarkDrain(b *testing.B, send func(config.Config) (config.Config, error)) {
 	const processes, seconds, rate = 8, 2, 25_000
-	var spans, lost, cpu int64
+	var spans, lost, cpu, sent int64
 	for b.Loop() {
 		rings := memory(b)
-		d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+		d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1, Config: send})
 		if err != nil {
 			b.Skip(err)
 		}
@@ -70,10 +91,14 @@ func BenchmarkDrain(b *testing.B) {
 		cpu += processor() - before
 		st := d.Stats()
 		spans, lost = spans+st.Spans, lost+st.Lost
+		sent += st.Delivery.Sent
 	}
 	b.ReportMetric(float64(cpu)/float64(spans), "cpu-ns/span")
 	b.ReportMetric(float64(spans)/float64(b.N), "spans/op")
 	b.ReportMetric(float64(lost)/float64(b.N), "lost/op")
+	if send != nil {
+		b.ReportMetric(float64(sent)/float64(b.N), "sent/op")
+	}
 }
 
 // memory is a folder for rings, in shared memory if there is some.

@@ -15,7 +15,6 @@ import (
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // calls replays the callbacks of a process to the recorder that those of a Go
@@ -25,7 +24,7 @@ type calls struct {
 	log   *slog.Logger
 	tel   *telemetry.Provider
 	cb    *callbacks.Callbacks
-	lines *file.Exporter
+	lines *file.Exporter // nil where the configuration wants none
 	n     int64
 	ended bool
 
@@ -85,6 +84,7 @@ func (p *process) call(name string, at int64, args []byte) {
 	if c.tel == nil {
 		return
 	}
+	defer p.relay.flush(c.tel)
 	if err := c.replay(name, at, v); err != nil && !errors.Is(err, telemetry.ErrClosed) {
 		p.log.Debug("callback of a Python process", "callback", name, "error", err)
 	}
@@ -93,44 +93,45 @@ func (p *process) call(name string, at int64, args []byte) {
 // open makes the provider, with what configure_provider gave if that was the
 // first call.
 func (c *calls) open(p *process, v values) error {
-	base := config.Base{}
+	var base config.Base
 	if b, ok := v["base_config"].(map[string]any); ok {
 		var err error
 		if base, err = config.DecodeLax[config.Base](b); err != nil {
 			c.log.Warn("the configuration of a Python process", "error", err, "see", see.PythonCalls)
 		}
 	}
-	if base.ApplicationName == "" {
-		base.ApplicationName = "python"
+	p.metadata() // who it is
+	cfg, _ := p.settings(base)
+	if lines := cfg.Outputs.File; lines.Enabled.Or(true) {
+		path := filepath.Join(p.o.Out, fmt.Sprintf("telemetry-%d.jsonl", p.id.PID))
+		c.lines = file.New(path, &file.Options{Heartbeat: -1, Compat: lines.Compat.Or(false)})
 	}
-	if p.id.WorldSize > 0 && !base.WorldSize.IsSet() {
-		base.WorldSize = config.Value(p.id.WorldSize)
-	}
-	// What goes wrong here is the program's; it was not refused there.
-	base.ErrorStrategy = config.PropagateErrors
-	id := p.id
-	id.ApplicationName, id.SessionTag = "", ""
-	ranks := config.Ranks{Rank: id.Rank, LocalRank: id.LocalRank, WorldSize: base.WorldSize, Attempt: id.Attempt, Job: id.Job, Run: id.Run}
-	c.lines = file.New(filepath.Join(p.o.Out, fmt.Sprintf("telemetry-%d.jsonl", id.PID)), &file.Options{Heartbeat: -1, FlushInterval: time.Second})
-	clock := outputs.ClockFunc(func() time.Time { return time.Unix(0, c.now.Load()) })
-	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base).WithIdentity(id).WithRanks(ranks).WithClock(clock).
-		WithLogger(slog.New(quiet{c.log.Handler(), &c.killed})).WithExporter(c.lines, config.Export{Mode: config.ExportAll})
-	if p.o.Outputs != nil {
-		for _, out := range p.o.Outputs(id) {
-			b.WithExporter(out)
+	clock := func() time.Time { return time.Unix(0, c.now.Load()) }
+	tel, err := p.provider(cfg, base, &c.killed, clock, func(b *telemetry.TrainingTelemetryBuilder) {
+		if c.lines != nil {
+			b.WithExporter(c.lines, config.Export{Mode: config.ExportAll})
 		}
-	}
-	tel, err := b.ConfigureProvider(context.Background())
+		if p.o.Outputs != nil {
+			id := p.id
+			id.ApplicationName, id.SessionTag = "", ""
+			for _, out := range p.o.Outputs(id) {
+				b.WithExporter(out)
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
 	c.tel, c.cb = tel, callbacks.New(tel)
-	p.wrote(c.lines.Path())
+	p.relay.use(tel)
+	if c.lines != nil {
+		p.wrote(c.lines.Path())
+	}
 	return nil
 }
 
 // quiet lets only errors of a replay through: what a program does wrong is in
-// its records.
+// its records, and what a backend does not take is counted.
 type quiet struct {
 	slog.Handler
 	killed *atomic.Bool
@@ -138,6 +139,18 @@ type quiet struct {
 
 func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelError && !q.killed.Load() && q.Handler.Enabled(ctx, l)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	network := false
+	r.Attrs(func(a slog.Attr) bool {
+		network = a.Key == "network" && a.Value.Kind() == slog.KindBool && a.Value.Bool()
+		return !network
+	})
+	if network {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
 }
 
 // phases are the callbacks that take a time and nothing else.
@@ -224,11 +237,11 @@ func (c *calls) close(ctx context.Context, killed bool) {
 	}
 	if killed && !c.ended {
 		c.killed.Store(true)
-		if err := c.lines.Shutdown(ctx); err != nil {
-			c.log.Warn("records of a Python process", "error", err, "see", see.File)
+		if c.lines != nil {
+			if err := c.lines.Shutdown(ctx); err != nil {
+				c.log.Warn("records of a Python process", "error", err, "see", see.File)
+			}
 		}
 	}
-	if err := c.tel.Shutdown(ctx); err != nil && !killed {
-		c.log.Warn("records of a Python process", "error", err, "see", see.File)
-	}
+	_ = c.tel.Shutdown(ctx) // what goes wrong is logged where it happens
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,19 +25,24 @@ const (
 	aliveEvery = 100 * time.Millisecond
 	// opening is for how long a file may be no ring yet.
 	opening = 5 * time.Second
+	// grace is for how long Close waits, when its context has ended, for what that
+	// has stopped.
+	grace = time.Second
 )
 
 // Drain reads the rings of processes while they run. Make it with NewDrain.
 type Drain struct {
-	o    Options
-	stop chan struct{}
-	wait sync.WaitGroup
+	o       Options
+	stop    chan struct{}
+	wait    sync.WaitGroup
+	reading context.Context // ends where Close has no time for more
+	enough  context.CancelFunc
 
 	mu     sync.Mutex
 	known  map[string]time.Time // when a file was seen first; zero: it is read or refused
 	procs  map[*process]bool    // being read
 	stats  Stats
-	err    error
+	errs   []error
 	closed bool
 	ctx    context.Context // of Close
 }
@@ -51,6 +57,7 @@ func NewDrain(o Options) (*Drain, error) {
 		return nil, errors.New("python: a drain needs a folder of rings and one for what it writes")
 	}
 	d := &Drain{o: o, stop: make(chan struct{}), known: make(map[string]time.Time), procs: make(map[*process]bool)}
+	d.reading, d.enough = context.WithCancel(context.Background())
 	d.wait.Go(d.watch)
 	return d, nil
 }
@@ -91,18 +98,18 @@ func (d *Drain) meet(path string) {
 		d.known[path] = since
 	}
 	d.mu.Unlock()
-	if since.IsZero() {
+	if since.IsZero() || d.reading.Err() != nil {
 		return
 	}
 	r, err := ring.Open(path, ring.Options{Drain: true})
 	if err != nil {
-		if time.Since(since) > opening {
+		if errors.Is(err, ring.ErrVersion) || time.Since(since) > opening {
 			d.failed(path, err)
 			d.settled(path)
 		}
 		return
 	}
-	p, err := newProcess(&d.o, r, true)
+	p, err := newProcess(d.reading, &d.o, r, true)
 	d.settled(path)
 	if err != nil {
 		r.Close()
@@ -126,7 +133,7 @@ func (d *Drain) failed(path string, err error) {
 	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err, "see", see.Python)
 	d.mu.Lock()
 	d.stats.Errors++
-	d.err = errors.Join(d.err, fmt.Errorf("python: %w", err))
+	d.errs = append(d.errs, fmt.Errorf("python: %w", err))
 	d.mu.Unlock()
 }
 
@@ -144,12 +151,14 @@ func (d *Drain) follow(p *process) {
 			pause /= 4
 		}
 		pause = min(max(pause, pollLeast), pollMost)
-		if n < 2*batch {
-			select {
-			case <-d.stop:
-				running = false
-			case <-time.After(pause):
-			}
+		wait := pause
+		if n >= 2*batch {
+			wait = 0
+		}
+		select {
+		case <-d.stop:
+			running = false
+		case <-time.After(wait):
 		}
 		now := time.Now()
 		if err == nil && now.Sub(ticked) > beginAfter/2 {
@@ -176,7 +185,7 @@ func (d *Drain) finish(p *process, err error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	err = errors.Join(err, p.finish(ctx))
+	err = errors.Join(err, p.finish(ctx, d.reading))
 	p.ring.Close()
 	if err == nil {
 		if p.alive() {
@@ -199,6 +208,7 @@ func (d *Drain) Stats() Stats {
 	defer d.mu.Unlock()
 	s := d.stats
 	s.Files = append([]string(nil), s.Files...)
+	s.Delivery.Causes = maps.Clone(s.Delivery.Causes)
 	for p := range d.procs {
 		s.add(p)
 	}
@@ -207,7 +217,8 @@ func (d *Drain) Stats() Stats {
 
 // Close reads what the rings hold, ends what is written and deletes the rings,
 // those of processes that still run too: what they record from then on is lost.
-// The context bounds how long files are waited for. Later calls do nothing.
+// The context bounds it: a ring that was not read to its end by then is left for
+// Import, and the error says so. Later calls do nothing.
 func (d *Drain) Close(ctx context.Context) error {
 	if d == nil {
 		return nil
@@ -220,10 +231,28 @@ func (d *Drain) Close(ctx context.Context) error {
 	d.closed, d.ctx = true, ctx
 	d.mu.Unlock()
 	close(d.stop)
-	d.wait.Wait()
-	d.scan() // of processes that were quicker than the watch
-	d.wait.Wait()
+	defer context.AfterFunc(ctx, d.enough)()
+	if end, ok := ctx.Deadline(); ok { // what was read has to get into its file
+		defer time.AfterFunc(time.Until(end)*3/4, d.enough).Stop()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.wait.Wait()
+		d.scan() // of processes that were quicker than the watch
+		d.wait.Wait()
+	}()
+	var late error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case <-done:
+		case <-time.After(grace): // a disk that does not answer
+			late = fmt.Errorf("python: rings are left: %w", ctx.Err())
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.err
+	return errors.Join(append(d.errs, late)...)
 }

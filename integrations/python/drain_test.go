@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -120,16 +120,10 @@ with ai:
 	}
 	// What was open for a second has a begin record in the trace of the one that
 	// runs, as long as it runs.
-	deadline := time.Now().Add(time.Minute)
-	for begun := false; !begun; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no begin record")
-		}
+	until.True(t, "a begin record", func() bool {
 		paths, _ := filepath.Glob(filepath.Join(out, "trace-rank2-*.pfw.gz"))
-		for _, path := range paths {
-			begun = begun || strings.Contains(text(path), `"value":"train"`)
-		}
-	}
+		return slices.ContainsFunc(paths, func(path string) bool { return strings.Contains(text(path), `"value":"train"`) })
+	})
 	if err := d.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +144,8 @@ with ai:
 		dftest.Check(t, f)
 	}
 	job, sinks := read(t, out)
-	if job.ID != "job" || len(job.Processes) != 3 {
-		t.Fatalf("job %q of %d processes", job.ID, len(job.Processes))
+	if job.ID != "job" || job.Ranks != 3 || len(job.Processes) != 3 {
+		t.Fatalf("job %q of %d ranks, %d processes", job.ID, job.Ranks, len(job.Processes))
 	}
 	for rank, how := range []string{"good", "killed", "running"} {
 		s := sinks[int64(commands[how].Process.Pid)]

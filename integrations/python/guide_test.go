@@ -12,10 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // importRings imports rings and gives the traces, which must be flawless.
@@ -144,5 +147,32 @@ func TestAILogging(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGuidedProgram: a program by the guide has steps, and waiting for its data is
+// no part of them.
+func TestGuidedProgram(t *testing.T) {
+	const epochs, batches = 2, 5
+	rings := t.TempDir()
+	pyrun.Run(t, rings, filepath.Join("testdata", "guided.py"), fmt.Sprint(epochs), fmt.Sprint(batches))
+	_, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	set, err := run.Open(traces...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := goodput.Collect(set)
+	if err != nil || len(accounts) != 1 {
+		t.Fatalf("%d jobs, %v", len(accounts), err)
+	}
+	p := accounts[0].Job.Processes[0]
+	if p.Steps.Rule != spans.StepBody || p.Steps.Count != epochs*batches {
+		t.Errorf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
+	}
+	// What sleeps lasts at least as long as it is meant to.
+	rep := accounts[0].Ledger.Report(goodput.Query{})
+	ms := func(c goodput.Category) int64 { return rep.Categories[c] / 1e6 }
+	if rep.Iterations.Kept != epochs*batches || ms(goodput.Productive)+ms(goodput.Warmup) < 6*epochs*batches || ms(goodput.DataWait) < 4*epochs*batches-1 {
+		t.Errorf("%d steps, %v", rep.Iterations.Kept, rep.Categories)
 	}
 }

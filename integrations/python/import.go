@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/proc"
 )
 
 // IsRing reports whether a file is a ring that a Python process made.
@@ -43,7 +44,7 @@ func Writer(path string) (pid int, runs bool) {
 	}
 	defer r.Close()
 	num := locate(r.PID(), r.Ticks(), r.Who().PIDNS)
-	return int(r.PID()), num > 0 && alive(num, r.Ticks())
+	return int(r.PID()), proc.Alive(int(num), r.Ticks())
 }
 
 // Import writes what rings hold that were left behind: files, or folders of
@@ -54,20 +55,21 @@ func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
 	if !ring.Supported {
 		return st, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
 	}
-	rings, failed := Rings(paths...)
-	if len(rings) == 0 && failed == nil {
-		failed = errors.New("python: there is no ring among these files")
+	rings, err := Rings(paths...)
+	if len(rings) == 0 && err == nil {
+		err = errors.New("python: there is no ring among these files")
 	}
+	failed := []error{err}
 	for _, path := range rings {
 		if err := ctx.Err(); err != nil {
-			return st, errors.Join(failed, err)
+			return st, errors.Join(append(failed, err)...)
 		}
 		if err := importRing(ctx, path, &o, &st); err != nil {
 			st.Errors++
-			failed = errors.Join(failed, fmt.Errorf("python: %w", err))
+			failed = append(failed, fmt.Errorf("python: %w", err))
 		}
 	}
-	return st, failed
+	return st, errors.Join(failed...)
 }
 
 func importRing(ctx context.Context, path string, options *Options, st *Stats) error {
@@ -80,12 +82,12 @@ func importRing(ctx context.Context, path string, options *Options, st *Stats) e
 		return err
 	}
 	defer r.Close()
-	p, err := newProcess(&o, r, false)
+	p, err := newProcess(ctx, &o, r, false)
 	if err != nil {
 		return err
 	}
 	st.Processes++
-	err = p.finish(ctx)
+	err = p.finish(ctx, ctx)
 	st.add(p)
 	return err
 }

@@ -5,10 +5,10 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // A process of a container below has a number of its own there, by which it is
@@ -38,10 +38,14 @@ with ai.compute.backward: pass
 	if err != nil {
 		t.Skip(err)
 	}
-	for began := time.Now(); d.Stats().Spans == 0 && time.Since(began) < time.Minute; {
-		time.Sleep(10 * time.Millisecond)
-	}
-	time.Sleep(300 * time.Millisecond) // the system is asked for the process meanwhile
+	until.True(t, "a span", func() bool { return d.Stats().Spans == 1 })
+	// When the end of a process that came later has been noticed, the system has
+	// been asked for this one, too.
+	pyrun.Run(t, rings, "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n")
+	until.True(t, "the end of the other process", func() bool {
+		paths, _ := python.Rings(rings)
+		return d.Stats().Spans == 2 && len(paths) == 1
+	})
 	paths, err := python.Rings(rings)
 	if err != nil || len(paths) != 1 {
 		t.Fatalf("%v, %v", paths, err)
@@ -58,7 +62,7 @@ with ai.compute.backward: pass
 	if err := d.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if st := d.Stats(); st.Spans != 2 || st.Processes != 1 {
+	if st := d.Stats(); st.Spans != 3 || st.Processes != 2 {
 		t.Errorf("%+v", st)
 	}
 }

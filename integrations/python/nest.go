@@ -1,14 +1,20 @@
 package python
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/python/ring"
 )
 
-// maxWaiting is how many finished spans wait for the one around them before it
-// gets its id without having come.
-const maxWaiting = 64
+const (
+	// maxWaiting is how many finished spans wait for the one around them before it
+	// gets its id without having come.
+	maxWaiting = 64
+	// maxDepth is how deep spans nest; what is deeper lies side by side there.
+	maxDepth = 1024
+)
 
 // thread puts the spans of a thread below each other. A slot says at which
 // depth its span stood on the stack of open spans; what is below it came
@@ -16,14 +22,18 @@ const maxWaiting = 64
 type thread struct {
 	tid    int64
 	number uint32
-	levels []level // by depth, from 1
-	known  []began // spans whose begin was written
-	ends   []int64 // of the last spans, by depth
+	levels []level         // by depth, those of which something is known
+	known  map[int64]began // spans whose begin was written, by their start
+	ends   []int64         // of the last spans, by depth
 	lanes  []lane
+	open   []known   // by depth, of which the relay knows
+	held   []waiting // by depth
 }
 
 // level is what is known of the span that is open at a depth.
 type level struct {
+	depth   int  // from 1
+	gaps    int  // levels below it that are one
 	gap     bool // it has ended, and something that began inside it has not
 	id      uint64
 	start   int64 // that a begin slot said, or 0
@@ -55,36 +65,85 @@ type began struct {
 	id    uint64
 }
 
-// reach makes the levels reach to a depth.
-func (t *thread) reach(depth int) {
-	for len(t.levels) <= depth {
-		t.levels = append(t.levels, level{})
+// maxThreads is how many threads are kept at least. A program may start threads
+// for ever.
+const maxThreads = 1024
+
+func (p *process) thread(t *ring.Thread) *thread {
+	th := p.threads[t.Number]
+	if th == nil {
+		if len(p.threads) >= p.most {
+			maps.DeleteFunc(p.threads, func(_ uint32, t *thread) bool { return len(t.levels)+len(t.known)+len(t.open)+len(t.held) == 0 })
+			p.most = max(2*len(p.threads), maxThreads)
+		}
+		th = &thread{tid: t.TID, number: t.Number}
+		p.threads[t.Number] = th
 	}
-	for len(t.ends) <= depth {
-		t.ends = append(t.ends, 0)
+	return th
+}
+
+// find gives the place of the first level that is not above a depth.
+func (t *thread) find(depth int) int {
+	n := len(t.levels)
+	switch { // mostly it is one of the last
+	case n == 0 || t.levels[n-1].depth < depth:
+		return n
+	case t.levels[n-1].depth == depth || n > 1 && t.levels[n-2].depth < depth:
+		return n - 1
 	}
+	i, _ := slices.BinarySearchFunc(t.levels, depth, func(l level, depth int) int { return l.depth - depth })
+	return i
+}
+
+// peek gives what is known of a depth, for reading.
+func (t *thread) peek(depth int) *level {
+	if i := t.find(depth); i < len(t.levels) && t.levels[i].depth == depth {
+		return &t.levels[i]
+	}
+	return &unknown
+}
+
+var unknown level
+
+// at gives the level at a depth.
+func (t *thread) at(depth int) *level {
+	i := t.find(depth)
+	if i == len(t.levels) || t.levels[i].depth != depth {
+		t.levels = slices.Insert(t.levels, i, level{depth: depth, gaps: t.gaps(i)})
+	}
+	return &t.levels[i]
+}
+
+// gaps counts them among the first levels.
+func (t *thread) gaps(i int) int {
+	switch {
+	case i == 0:
+		return 0
+	case t.levels[i-1].gap:
+		return t.levels[i-1].gaps + 1
+	}
+	return t.levels[i-1].gaps
 }
 
 // above gives the depth of the span around what stands at a depth, 0 for none,
 // and the level of what stands there.
 func (t *thread) above(depth int) (outer, number int) {
-	number = 1
-	for k := depth - 1; k > 0; k-- {
-		if !t.levels[k].gap {
-			if outer == 0 {
-				outer = k
-			}
-			number++
-		}
+	i := t.find(depth)
+	outer = depth - 1
+	for k := i - 1; k >= 0 && t.levels[k].gap && t.levels[k].depth == outer; k-- {
+		outer--
 	}
-	return outer, number
+	return outer, depth - t.gaps(i)
 }
 
 // end takes a span that ended at a depth.
 func (p *process) end(t *thread, s span, depth int, crossed bool) {
-	t.reach(depth)
+	p.relay.ended(t, &s, depth, crossed)
 	outer, _ := t.above(depth)
-	l := &t.levels[depth]
+	l := t.peek(depth)
+	for len(t.ends) <= depth {
+		t.ends = append(t.ends, 0)
+	}
 	switch {
 	case l.start != 0 && (l.start != s.start || l.node != s.node), l.start == 0 && l.first != 0 && l.first < s.start:
 		l.id = 0 // of a span whose slot was lost
@@ -98,11 +157,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	}
 	s.aside = s.start/1000 < t.ends[depth]/1000
 	t.ends[depth] = max(t.ends[depth], s.end)
-	s.id = l.id
-	if i := t.began(s.start); i >= 0 {
-		s.id = t.known[i].id
-		t.known = slices.Delete(t.known, i, i+1)
-	}
+	s.id = t.ended(s.start, l.id)
 	s.size = 1
 	waiting := l.waiting
 	waiting = append(waiting, t.leave(depth, crossed)...)
@@ -124,34 +179,58 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	p.hand(t, &s, outer)
 }
 
+// ended gives the id of a span, which its begin has said if that was written.
+func (t *thread) ended(start int64, id uint64) uint64 {
+	if b, ok := t.known[start]; ok {
+		delete(t.known, start)
+		return b.id
+	}
+	return id
+}
+
 // leave takes a span off its level. It gives what waited below it for spans that
 // have not come.
 func (t *thread) leave(depth int, crossed bool) (orphans []span) {
-	t.levels[depth] = level{}
 	if crossed {
-		t.levels[depth].gap = true
+		l := t.at(depth)
+		was := l.gap
+		*l = level{depth: depth, gaps: l.gaps, gap: true}
+		if !was {
+			for i := t.find(depth + 1); i < len(t.levels); i++ {
+				t.levels[i].gaps++
+			}
+		}
 		return nil
 	}
-	orphans = t.clear(depth + 1)
-	for k := depth - 1; k > 0 && t.levels[k].gap; k-- {
-		t.levels[k].gap = false
+	if l := t.peek(depth); l != &unknown {
+		l.waiting = nil
+	}
+	orphans = t.clear(depth)
+	for n := len(t.levels) - 1; n >= 0 && t.levels[n].gap && t.levels[n].depth == depth-1; n-- {
+		t.levels = t.levels[:n]
+		depth--
 	}
 	return orphans
 }
 
 // clear empties the levels from a depth on, and gives what waited there.
 func (t *thread) clear(depth int) (orphans []span) {
-	for k := depth; k < len(t.levels); k++ {
+	i := t.find(depth)
+	for k := i; k < len(t.levels); k++ {
 		orphans = append(orphans, t.levels[k].waiting...)
-		t.levels[k] = level{}
 	}
+	clear(t.levels[i:])
+	t.levels = t.levels[:i]
 	return orphans
 }
 
 // hand gives a span to the one around it: to wait for that, or to be written.
 func (p *process) hand(t *thread, s *span, outer int) {
-	for outer != 0 && s.start < t.levels[outer].start { // by a time that the program gave
-		outer, _ = t.above(outer)
+	for outer != 0 {
+		if s.start >= t.peek(outer).start {
+			break
+		}
+		outer, _ = t.above(outer) // by a time that the program gave
 	}
 	s.level = 1
 	if outer == 0 {
@@ -160,14 +239,14 @@ func (p *process) hand(t *thread, s *span, outer int) {
 	}
 	_, number := t.above(outer)
 	s.level += number
-	l := &t.levels[outer]
+	l := t.at(outer)
 	if l.id == 0 {
 		if n := len(p.spans); l.waiting == nil && n > 0 {
 			l.waiting, p.spans = p.spans[n-1], p.spans[:n-1]
 		}
 		l.waiting = append(l.waiting, *s)
 		if l.size += s.size; l.size >= maxWaiting {
-			p.settle(t, outer)
+			p.settle(t, 1, outer)
 		}
 		return
 	}
@@ -195,12 +274,12 @@ func (p *process) spareSpans(list []span) {
 	}
 }
 
-// settle gives an open span, and those around it, their ids and writes what waits
-// for them. With ids they are not dropped without a trace, so that what was
-// written keeps its place.
-func (p *process) settle(t *thread, depth int) uint64 {
-	for k := 1; k <= depth; k++ {
-		l := &t.levels[k]
+// settle gives the open spans between two depths their ids and writes what waits
+// for them. With ids those around one are not dropped without a trace, so that
+// what was written keeps its place.
+func (p *process) settle(t *thread, from, depth int) uint64 {
+	for k := from; k <= depth; k++ {
+		l := t.at(k)
 		if l.gap {
 			continue
 		}
@@ -215,14 +294,14 @@ func (p *process) settle(t *thread, depth int) uint64 {
 		}
 		p.spareSpans(waiting)
 	}
-	return t.levels[depth].id
+	return t.at(depth).id
 }
 
 // settleAll does so for all that waits on a thread.
 func (p *process) settleAll(t *thread) {
-	for depth := len(t.levels) - 1; depth > 0; depth-- {
-		if len(t.levels[depth].waiting) > 0 {
-			p.settle(t, depth)
+	for _, l := range slices.Backward(t.levels) {
+		if len(l.waiting) > 0 {
+			p.settle(t, 1, l.depth)
 			return
 		}
 	}
@@ -230,10 +309,11 @@ func (p *process) settleAll(t *thread) {
 
 // begin takes the begin of a span.
 func (p *process) begin(t *thread, s span, depth int) {
-	t.reach(depth)
+	p.relay.begun(t, &s, depth)
 	outer, _ := t.above(depth)
 	orphans := t.clear(depth)
-	t.levels[depth] = level{start: s.start, node: s.node, args: s.args}
+	l := t.at(depth)
+	l.start, l.node, l.args = s.start, s.node, s.args
 	for i := range orphans {
 		p.hand(t, &orphans[i], outer)
 	}
@@ -251,15 +331,11 @@ func both(begin, end []dftracer.Arg) []dftracer.Arg {
 // drop forgets an open span: what is below it belongs to the one around it. One
 // that was written of already becomes an unfinished span of no category.
 func (p *process) drop(t *thread, s span, depth int, crossed bool) {
-	t.reach(depth)
+	p.relay.dropped(t, &s, depth, crossed)
 	outer, _ := t.above(depth)
-	l := &t.levels[depth]
+	l := t.peek(depth)
 	waiting := l.waiting
-	s.id = l.id
-	if i := t.began(s.start); i >= 0 {
-		s.id = t.known[i].id
-		t.known = slices.Delete(t.known, i, i+1)
-	}
+	s.id = t.ended(s.start, l.id)
 	waiting = append(waiting, t.leave(depth, crossed)...)
 	if s.id != 0 {
 		s.below = waiting
@@ -273,24 +349,17 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	p.spareSpans(waiting)
 }
 
-func (t *thread) began(start int64) int {
-	for i := range t.known {
-		if t.known[i].start == start {
-			return i
-		}
-	}
-	return -1
-}
-
 // announce writes begin records of open spans: those that a begin slot said,
 // and those that the cells of the ring show, all of them from before a time.
 func (p *process) announce(t *thread, cells []began, before int64) {
 	slices.SortFunc(cells, func(a, b began) int { return int(min(max(a.start-b.start, -1), 1)) })
 	var parent uint64
-	number := 0
-	for depth := 1; depth < len(t.levels) || len(cells) > 0; depth++ {
-		t.reach(depth)
-		l := &t.levels[depth]
+	number, settled, deepest := 0, 0, 0
+	if n := len(t.levels); n > 0 {
+		deepest = t.levels[n-1].depth
+	}
+	for depth := 1; depth <= deepest || len(cells) > 0; depth++ {
+		l := *t.peek(depth)
 		if l.gap {
 			continue
 		}
@@ -306,10 +375,16 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 			return
 		}
 		number++
-		open.id = p.settle(t, depth)
-		if t.began(open.start) < 0 {
-			t.known = append(t.known, open)
-			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: both(p.arguments(open.node, open.start, p.args[:0], nil), l.args)}, parent))
+		open.id = p.settle(t, settled+1, depth)
+		settled = depth
+		if _, ok := t.known[open.start]; !ok {
+			if t.known == nil {
+				t.known = make(map[int64]began)
+			}
+			t.known[open.start] = open
+			args := both(p.arguments(open.node, open.start, p.args[:0], nil), l.args)
+			p.relay.began(t, open.node, open.start, depth, args)
+			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: args}, parent))
 		}
 		parent = open.id
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // node is a name of spans, and a node of the tree of DFTracer's AI logging if
@@ -13,11 +15,18 @@ type node struct {
 	key   dftracer.Key
 	above *node
 	below []*node
+	depth int // of it in the tree
 	off   bool
 
 	// What update gave. Epoch and step are -1 when they are not known.
 	epoch, step int64
 	args        []dftracer.Arg // not changed, replaced
+
+	samples bool                 // the value of a span is how many samples it had
+	calls   bool                 // its spans are those of callbacks
+	asked   uint8                // whether they are sent: 0 is not known, 1 no, 2 yes
+	sender  *telemetry.Elsewhere // by which
+	sentBy  *telemetry.Provider  // and of which
 
 	ended [cellThreads]int64 // start of the last span that ended, by thread
 }
@@ -28,18 +37,31 @@ const cellThreads = 16
 // node gives the node of a name, with those above it.
 func (p *process) node(n *ring.Name) *node { return p.nodeBelow(n, 0) }
 
-// maxTree bounds how deep the tree of nodes may be.
-const maxTree = 64
+// Bounds of the tree of nodes, and of what the nodes in it were given.
+const (
+	maxTree     = 64 // levels
+	maxNodes    = 1024
+	maxNodeArgs = 128
+	maxNodeText = 16 << 10
+)
 
 func (p *process) nodeBelow(n *ring.Name, depth int) *node {
 	if d := p.nodes[n.ID]; d != nil {
 		return d
 	}
-	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1}
+	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1, calls: n.Calls}
+	switch spans.Of(n.Cat, n.Name).Name {
+	case spans.TrainingIteration, spans.ValidationIteration, spans.TestingIteration:
+		d.samples = true
+	}
 	p.nodes[n.ID] = d // before those above it: ids may go round in circles
 	if above := p.ring.Name(n.Above); above != nil && depth < maxTree {
-		if a := p.nodeBelow(above, depth+1); !a.under(d) {
-			d.above = a
+		switch a := p.nodeBelow(above, depth+1); {
+		case a.depth >= maxTree || p.tree >= maxNodes:
+			p.limit("names of a Python process are taken without what they inherit from the nodes above them: its tree of nodes is too large")
+		case !a.under(d):
+			p.tree++
+			d.above, d.depth = a, a.depth+1
 			a.below = append(a.below, d)
 			d.off, d.epoch, d.step, d.args = a.off, a.epoch, a.step, a.args
 		}
@@ -65,22 +87,58 @@ func (d *node) each(f func(*node)) {
 }
 
 // update gives arguments to the node and what is below it, as far as that is
-// switched on. A negative number is left as it is, but for -2: not known.
-func (d *node) update(epoch, step int64, args []dftracer.Arg) {
+// switched on. A negative number is left as it is, but for -2: not known. It
+// reports whether there was place for all arguments.
+func (d *node) update(epoch, step int64, args []dftracer.Arg) (whole bool) {
+	var was, next []dftracer.Arg // most nodes have the same ones
+	whole = true
 	d.each(func(d *node) {
 		if d.off {
 			return
 		}
 		d.epoch, d.step = changed(d.epoch, epoch), changed(d.step, step)
-		if len(args) > 0 {
-			next := slices.Clone(d.args)
-			for _, a := range args {
-				next = upsert(next, a)
-			}
-			d.args = next
+		if len(args) == 0 {
+			return
 		}
+		if next == nil || len(was) != len(d.args) || len(was) > 0 && &was[0] != &d.args[0] {
+			was = d.args
+			var all bool
+			next, all = given(was, args)
+			whole = whole && all
+		}
+		d.args = next
 	})
+	return whole
 }
+
+// given gives the arguments that a node has with more of them, as far as there is
+// place. Those that it has get their new values; have stays as it is.
+func given(have, more []dftracer.Arg) (next []dftracer.Arg, whole bool) {
+	next, whole = have, true
+	size := 0
+	for _, a := range have {
+		size += textOf(a)
+	}
+	for _, a := range more {
+		at := slices.IndexFunc(next, func(b dftracer.Arg) bool { return b.Key == a.Key })
+		larger := size + textOf(a)
+		if at >= 0 {
+			larger -= textOf(next[at])
+		}
+		if at < 0 && len(next) >= maxNodeArgs || larger > max(maxNodeText, size) {
+			whole = false
+			continue
+		}
+		if len(next) == len(have) && (len(next) == 0 || &next[0] == &have[0]) {
+			next = slices.Clone(have)
+		}
+		next, size = upsert(next, a), larger
+	}
+	return next, whole
+}
+
+// textOf is what an argument takes in a line.
+func textOf(a dftracer.Arg) int { return len(a.Key) + len(a.Text()) }
 
 func changed(was, to int64) int64 {
 	switch {

@@ -3,7 +3,11 @@ package python
 import (
 	"log/slog"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -25,6 +29,17 @@ type Options struct {
 	// Trace configures the trace files, but for what the process says about
 	// itself. Nil is the default, at gzip level 1.
 	Trace *dftracer.Options
+
+	// Config gives the configuration of what is sent of a process, over what the
+	// program itself says: OTLP, Prometheus, the export customization and the resource,
+	// as a Go program has them. Its files are those of Out whatever that says of
+	// files. Nil sends nothing.
+	Config func(code config.Config) (config.Config, error)
+	// OTLP may change the settings of the OTLP output. Nil leaves them.
+	OTLP func(*otlp.Config)
+	// Parent is the span that the job belongs to, see TRACEPARENT; an invalid one
+	// is none.
+	Parent trace.SpanContext
 
 	// Outputs makes further outputs for a process that uses one-logger's
 	// callbacks. They get its spans and records with its own identity and
@@ -53,8 +68,39 @@ type Stats struct {
 	Calls     int64 `json:"calls"`     // of one-logger's callbacks
 	Errors    int   `json:"errors"`    // rings that could not be read to their end
 
+	// Delivery is what became of what was sent.
+	Delivery Delivery `json:"delivery"`
+
 	// Files are the traces and JSON lines that were written.
 	Files []string `json:"files"`
+}
+
+// Delivery are counts of what was to be sent. Spans that are neither Sent, nor
+// Spilled to a directory for later, nor Lost are on their way.
+type Delivery struct {
+	Spans          int64 `json:"spans"`
+	Sent           int64 `json:"sent"`
+	Spilled        int64 `json:"spilled"`
+	Lost           int64 `json:"lost"`
+	LogRecords     int64 `json:"log_records"`
+	LostLogRecords int64 `json:"lost_log_records"`
+	// Causes says of the spans that are Lost why.
+	Causes map[string]int64 `json:"causes,omitempty"`
+}
+
+func (d *Delivery) add(o Delivery) {
+	d.Spans += o.Spans
+	d.Sent += o.Sent
+	d.Spilled += o.Spilled
+	d.Lost += o.Lost
+	d.LogRecords += o.LogRecords
+	d.LostLogRecords += o.LostLogRecords
+	for cause, n := range o.Causes {
+		if d.Causes == nil {
+			d.Causes = make(map[string]int64)
+		}
+		d.Causes[cause] += n
+	}
 }
 
 // add adds the counts of a process that is being read, or was.
@@ -67,5 +113,6 @@ func (s *Stats) add(p *process) {
 	s.Bad += p.stats.Bad
 	s.Open += p.stats.Open
 	s.Calls += p.stats.Calls
+	s.Delivery.add(p.stats.Delivery)
 	s.Files = append(s.Files, p.stats.Files...)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,9 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -28,9 +32,13 @@ type process struct {
 
 	id      outputs.Identity
 	threads map[uint32]*thread
+	most    int // threads that are kept although nothing of them is open
 	nodes   map[uint32]*node
+	tree    int             // nodes that are below another one
+	told    map[string]bool // which bounds the log says were reached
 	places  places
 	calls   *calls // nil until the program calls back
+	relay   *relay // nil where nothing is sent
 	last    int64  // the latest time in the ring
 
 	written    written // nil for none
@@ -53,9 +61,10 @@ const rootCategory = "ai_root"
 
 // newProcess opens the trace file of a ring. A live one belongs to a process
 // that still runs.
-func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
+func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*process, error) {
 	p := &process{
-		o: o, ring: r, threads: make(map[uint32]*thread), nodes: make(map[uint32]*node), last: r.Opened(),
+		o: o, ring: r, threads: make(map[uint32]*thread), most: maxThreads, nodes: make(map[uint32]*node), last: r.Opened(),
+		told:       make(map[string]bool),
 		unfinished: node{key: dftracer.NewKey(dftracer.CatDFTracer, "unfinished"), epoch: -1, step: -1},
 	}
 	p.log = o.log().With("pid", r.PID())
@@ -90,14 +99,16 @@ func newProcess(o *Options, r *ring.Ring, live bool) (*process, error) {
 		return nil, err
 	}
 	if !live {
-		p.written = findWritten(r.Path(), o.Out, p.name(), r.PID())
+		p.written = findWritten(ctx, r.Path(), o.Out, p.name(), r.PID())
 	}
 	w, err := dftracer.Create(filepath.Join(o.Out, p.name()), &t)
 	if err != nil {
 		return nil, err
 	}
 	p.w = w
+	p.world(p.id.WorldSize)
 	p.wrote(w.Path())
+	p.relay = newRelay(p, live)
 	return p, nil
 }
 
@@ -114,7 +125,11 @@ func (p *process) name() string {
 	if p.id.RankKnown && p.ring.Forks() == 0 {
 		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
 	}
-	return fmt.Sprintf("%s-%d.pfw.gz", stem, p.id.PID)
+	ext := ".pfw.gz"
+	if t := p.o.Trace; t != nil && t.Compression == dftracer.CompressNone {
+		ext = ".pfw"
+	}
+	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
 }
 
 // identify finds out who the process is from its launcher's variables.
@@ -139,7 +154,7 @@ func (p *process) identify(who ring.Who) {
 }
 
 // alive reports whether the process still runs.
-func (p *process) alive() bool { return p.num > 0 && alive(p.num, p.ring.Ticks()) }
+func (p *process) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks()) }
 
 // read takes what has come, and gives how many slots that was.
 func (p *process) read() (int, error) {
@@ -174,32 +189,45 @@ func (p *process) metadata() {
 	for _, m := range p.ring.Metas() {
 		n, isNumber := m.Value.(float64)
 		switch {
-		case m.Key == "rank" && isNumber && n >= 0 && n < 1<<31:
+		case m.Key == "rank" && isNumber && n >= 0 && n < identity.MaxRanks:
 			if !p.id.RankKnown {
 				p.id.Rank, p.id.RankKnown = config.Value(int(n)), true
 				p.w.SetRank(int(n))
+				p.relay.identified()
 			}
-		case m.Key == "world_size" && isNumber && n > 0 && n < 1<<31:
-			p.id.WorldSize = int(n)
-			p.w.CM(m.Key, fmt.Sprint(int64(n)))
+		case m.Key == "world_size" && isNumber && n > 0 && n < identity.MaxRanks:
+			if int(n) != p.id.WorldSize {
+				p.id.WorldSize = int(n)
+				p.world(p.id.WorldSize)
+			}
 		default:
 			p.w.CM(m.Key, fmt.Sprint(m.Value))
 		}
 	}
 }
 
-func (p *process) thread(t *ring.Thread) *thread {
-	th := p.threads[t.Number]
-	if th == nil {
-		th = &thread{tid: t.TID, number: t.Number}
-		p.threads[t.Number] = th
+// world writes how many ranks the job has, as far as it is known.
+func (p *process) world(n int) {
+	if n > 0 {
+		p.w.CM(identity.Word(identity.WorldSize, identity.Record), fmt.Sprint(n))
 	}
-	return th
+}
+
+// limit says once that a bound was reached.
+func (p *process) limit(what string) {
+	if !p.told[what] {
+		p.told[what] = true
+		p.log.Warn(what, "see", see.Python)
+	}
 }
 
 // take takes a record.
 func (p *process) take(r *ring.Record) {
 	p.last = max(p.last, r.Start, r.End)
+	if r.Depth > maxDepth {
+		p.limit("spans of a Python process nest deeper than 1,024, as where starts have no stop: what is deeper is written side by side")
+		r.Depth = maxDepth
+	}
 	t := p.thread(r.Thread)
 	var n *node
 	if r.Name != nil {
@@ -223,7 +251,9 @@ func (p *process) take(r *ring.Record) {
 			p.places.set(r.Start, r.Epoch, r.Value)
 		}
 	case ring.KindUpdate:
-		n.update(-1, -1, appendObject(nil, r.Args))
+		if !n.update(-1, -1, appendObject(nil, r.Args)) {
+			p.limit("update was given more than 128 arguments, or more than 16 KiB, by a Python process: the further ones are left out")
+		}
 	case ring.KindState:
 		n.each(func(n *node) { n.off = r.Value == 0 })
 	case ring.KindDrop:
@@ -244,9 +274,7 @@ func (p *process) span(t *thread, n *node, r *ring.Record) {
 		asked -= r.Value
 	}
 	args := p.arguments(n, asked, appendValue(p.args[:0], n, r), r.Args)
-	if r.Failed {
-		args = append(args, dftracer.String("otel.status_code", "ERROR"))
-	}
+	args = assemble.AppendStatus(args, r.Failed, false, "")
 	if r.ArgsLost {
 		args = append(args, dftracer.Int("args_lost", 1))
 	}
@@ -267,7 +295,7 @@ func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 		return dst
 	case r.Thread.Lane: // of a device, which came to it later
 		return append(dst, dftracer.Int("background", 1), dftracer.Float("lag_us", float64(r.Value)/1000))
-	case n.key.Cat() == "pipeline" && strings.HasSuffix(n.key.Name(), ".iteration"):
+	case n.samples:
 		return append(dst, dftracer.Int("samples", r.Value))
 	}
 	return append(dst, dftracer.Int("count", r.Value))
@@ -285,8 +313,12 @@ func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []by
 		step = n.step
 	}
 	rest := first
-	for _, a := range n.args {
-		rest = upsert(rest, a)
+	for _, a := range n.args { // each key once
+		if i := slices.IndexFunc(first, func(f dftracer.Arg) bool { return f.Key == a.Key }); i >= 0 {
+			rest[i] = a
+		} else {
+			rest = append(rest, a)
+		}
 	}
 	rest = appendObject(rest, own)
 	rest, epoch = take(rest, attributes.Epoch, epoch)
@@ -326,8 +358,12 @@ func (p *process) write(s *span, parent uint64) {
 		s.args = nil
 		return
 	}
+	tid, alone := s.thread.place(start, end, s.aside)
+	if !alone {
+		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones share a row")
+	}
 	at := dftracer.Span{
-		ID: s.id, TID: s.thread.place(start, end, s.aside), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
+		ID: s.id, TID: tid, TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
 	}
 	if parent != 0 {
 		at.Parent = int64(parent)
@@ -370,10 +406,12 @@ func (p *process) cells(before int64) (map[*thread][]began, error) {
 // tick writes the begin of what has been open for a while.
 func (p *process) tick(now int64) error {
 	before := now - beginAfter.Nanoseconds()
+	p.relay.pass(now)
 	open, err := p.cells(before)
 	for _, t := range p.threads {
 		p.announce(t, open[t], before)
 	}
+	p.delivered()
 	return err
 }
 
@@ -399,9 +437,12 @@ func (p *process) release() error {
 }
 
 // finish reads the rest of the ring of a process that is gone, or that is left
-// to itself, and closes what was written.
-func (p *process) finish(ctx context.Context) error {
-	err := p.ring.Finish(p.take)
+// to itself, as long as reading is not over, and closes what was written.
+func (p *process) finish(ctx, reading context.Context) error {
+	err := p.ring.Finish(reading, p.take)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", p.ring.Path(), err)
+	}
 	p.metadata()
 	open, cellErr := p.cells(1<<63 - 1)
 	if err == nil {
@@ -409,9 +450,9 @@ func (p *process) finish(ctx context.Context) error {
 	}
 	for _, t := range p.threads {
 		p.announce(t, open[t], 1<<63-1)
-		for depth := range t.levels {
-			for i := range t.levels[depth].waiting { // nothing is known of the one around them
-				p.write(&t.levels[depth].waiting[i], 0)
+		for _, l := range t.levels {
+			for i := range l.waiting { // nothing is known of the one around them
+				p.write(&l.waiting[i], 0)
 			}
 		}
 		p.open += int64(len(t.known))
@@ -419,6 +460,9 @@ func (p *process) finish(ctx context.Context) error {
 	p.count()
 	var args []dftracer.Arg
 	st := p.ring.Stats()
+	if st.Others > 0 {
+		p.limit("a Python process has more than 65,536 names: the spans of the further ones are called (other)")
+	}
 	if st.Lost > 0 {
 		args = append(args, dftracer.Int("spans_lost", st.Lost))
 	}
@@ -427,9 +471,12 @@ func (p *process) finish(ctx context.Context) error {
 	}
 	p.w.SetEndArgs(args...)
 	p.w.SetEnd(time.Unix(0, p.last))
-	p.calls.close(ctx, p.open > 0)
-	if closeErr := p.w.CloseContext(ctx); err == nil {
+	if closeErr := p.w.CloseContext(ctx); err == nil { // before what goes over a network, which may take its time
 		err = closeErr
 	}
+	p.relay.finish()
+	p.calls.close(ctx, p.open > 0)
+	p.relay.close(ctx)
+	p.delivered()
 	return err
 }

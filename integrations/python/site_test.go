@@ -1,6 +1,8 @@
 package python_test
 
 import (
+	"cmp"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +17,14 @@ import (
 // a program that never imports torch has no ring.
 func TestSite(t *testing.T) {
 	interpreter := pyrun.Interpreter(t)
+	const finds = "try:\n  import sitecustomize\nexcept ImportError as e: print(e)\nimport sys; print('sitecustomize' in sys.modules)"
+	without, err := exec.Command(interpreter, "-c", finds).Output() // Debian's interpreters have one
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		own, program string
+		as           string // the file of its own, in place of sitecustomize.py
 		flags        []string
 		want, err    string
 	}{
@@ -37,15 +45,17 @@ func TestSite(t *testing.T) {
 		},
 		"its own":      {own: "import sys; sys.own = 7", program: "import sys, sitecustomize; print(sys.own, sitecustomize.__file__.split('/')[-2])", want: "7 own"},
 		"a broken one": {own: "1/0", program: "print('on')", want: "on", err: "ZeroDivisionError"},
-		"one that chains back": {
-			own:     "import sys; sys.times = getattr(sys, 'times', 0) + 1\nsys.modules.pop('sitecustomize')\nimport sitecustomize",
+		"a package":    {own: "import sys; sys.own = 7", as: "sitecustomize/__init__.py", program: "import sys; print(sys.own)", want: "7"},
+		"one that chains on": { // as tools do that come before those of others
+			own:     "import sys, os; sys.times = getattr(sys, 'times', 0) + 1\nsys.modules.pop('sitecustomize')\nsys.path.remove(os.path.dirname(__file__))\nimport sitecustomize",
 			program: "import sys; print(sys.times)", want: "1",
 		},
-		"-S": {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-S"}, want: "False"},
-		"-I": {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-I"}, want: "False"},
-		"-E": {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-E"}, want: "False"},
+		"without one":          {program: finds, want: strings.TrimSpace(string(without))},
+		"a module of our name": {own: "mine = 1", as: "../trainspan.py", program: "import trainspan; print(trainspan.mine)", want: "1"},
+		"-S":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-S"}, want: "False"},
+		"-I":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-I"}, want: "False"},
+		"-E":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-E"}, want: "False"},
 		"a broken torch": {
-			own:     "import sys; sys.path.append(sys.path[1])",
 			program: "import sys, os; open(os.path.join(sys.path[2], 'torch.py'), 'w').write('raise ValueError(5)')\ntry:\n  import torch\nexcept ValueError as e: print(e)",
 			want:    "5",
 		},
@@ -59,12 +69,14 @@ func TestSite(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.own != "" {
-				if err := os.WriteFile(filepath.Join(own, "sitecustomize.py"), []byte(c.own), 0o600); err != nil {
+				path := filepath.Join(own, cmp.Or(c.as, "sitecustomize.py"))
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(c.own), 0o600)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			cmd := exec.Command(interpreter, append(c.flags, "-c", c.program)...)
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "PYTHONPATH=" + client + ":" + own, "TRAINSPAN_RING=" + rings, "PYTHONDONTWRITEBYTECODE=1"}
+			cmd.Dir = filepath.Dir(own)
 			var errs strings.Builder
 			cmd.Stderr = &errs
 			out, err := cmd.Output()
@@ -77,7 +89,7 @@ func TestSite(t *testing.T) {
 			if c.err == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.err) {
 				t.Errorf("it wrote %q", &errs)
 			}
-			if left, err := os.ReadDir(rings); err != nil || len(left) > 0 {
+			if left, err := python.Rings(rings); err != nil || len(left) > 0 {
 				t.Errorf("there are rings: %v, %v", left, err)
 			}
 		})

@@ -1,11 +1,12 @@
 package python_test
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/trainspan/trainspan/integrations/python"
 )
 
 // TestTorchHarmless: what the hooks must leave as it was, with them and without.
@@ -89,6 +90,10 @@ func TestTorchParallel(t *testing.T) {
 	if out := j.run(t); out != "fine" {
 		t.Errorf("it printed %q", out)
 	}
+	version, err := torchVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ranks := 0
 	for _, tr := range j.traces(t) {
 		if len(tr.spans) == 0 {
@@ -96,9 +101,15 @@ func TestTorchParallel(t *testing.T) {
 		}
 		ranks++
 		waits := tr.named("comm/wait")
-		// Each step keeps gradients once, reduces them once, and trains another model.
-		if n := tr.count["compute/backward"]; n != 3*6+1 || len(waits) != 6 {
-			t.Errorf("%d backwards, %d waits", n, len(waits))
+		// Each step keeps gradients once, reduces them once, and trains another model,
+		// which from torch 2 on is taken for one whose gradients are reduced: there
+		// DistributedDataParallel does not count its forwards any more.
+		want := 6
+		if version != "1.13" {
+			want = 2 * 6
+		}
+		if n := tr.count["compute/backward"]; n != 3*6+1 || len(waits) != want {
+			t.Errorf("%d backwards, %d waits, want %d", n, len(waits), want)
 		}
 		for _, s := range waits {
 			if s.up == nil || s.up.name != "compute/backward" || s.Dur > s.up.Dur {
@@ -125,7 +136,7 @@ func TestTorchPhases(t *testing.T) {
 			j := newTorchJob(t, "loops.py", "plain")
 			j.Env = append(j.Env, c.env)
 			j.run(t)
-			rings, err := os.ReadDir(j.rings)
+			rings, err := python.Rings(j.rings)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +165,7 @@ func TestTorchPhases(t *testing.T) {
 	}
 }
 
-// TestTorchStandIns: device times and what torch 2 does otherwise.
+// TestTorchStandIns: device times.
 func TestTorchStandIns(t *testing.T) {
 	j := newTorchJob(t, "standins.py")
 	if out := j.run(t); out != "fine" {
@@ -162,9 +173,8 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	tr := only(t, j.traces(t), "ai_root/ai_root")
 	for name, want := range map[string]int{
-		"device/forward": 21, "device/backward": 20, "device/step": 20, "device/wait": 20, "device/all_reduce": 20, "device/bcast": 0,
-		"comm/wait": 20, "comm/all_reduce": 20, "comm/bcast": 20, "compute/forward": 21, "compute/step": 26,
-		"checkpoint/capture": 1, "checkpoint/capture.async": 1, "checkpoint/restart": 1,
+		"device/forward": 20, "device/backward": 20, "device/step": 20, "device/wait": 20, "device/all_reduce": 20, "device/bcast": 0,
+		"comm/wait": 20, "comm/all_reduce": 20, "comm/bcast": 20, "compute/forward": 20, "compute/step": 20,
 	} {
 		if got := tr.count[name]; got != want {
 			t.Errorf("%d of %s, want %d", got, name, want)
@@ -188,11 +198,6 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	for _, name := range []string{"comm/wait", "device/wait"} {
 		if s := tr.named(name)[3]; s.args["pg"] != "4" || s.args["group_size"] != "2" {
-			t.Errorf("%s: %v", name, s.args)
-		}
-	}
-	for i, name := range []string{"checkpoint/capture", "checkpoint/capture.async"} {
-		if s := tr.named(name)[0]; s.args["path"] != "/checkpoints/"+strconv.Itoa(7+i) {
 			t.Errorf("%s: %v", name, s.args)
 		}
 	}

@@ -60,7 +60,7 @@ func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
 		program = filepath.Join("testdata", "torch", program)
 	}
 	// One that hangs is ended, with its children.
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
 	t.Cleanup(cancel)
 	j := &torchJob{exec.CommandContext(ctx, interpreter, append([]string{program}, args...)...), t.TempDir()}
 	j.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -81,8 +81,11 @@ func (j *torchJob) run(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", j.Args, err, out)
 	}
-	return string(out)
+	return strings.Join(slices.DeleteFunc(slices.Collect(strings.Lines(string(out))), ofGloo), "")
 }
+
+// ofGloo says whether a line is what gloo says for itself from torch 2.14 on.
+func ofGloo(line string) bool { return strings.HasPrefix(line, "[./gloo/") }
 
 // traces imports what the processes of the job left, and reads it.
 func (j *torchJob) traces(t *testing.T) []*trace {
@@ -222,6 +225,13 @@ func TestTorchLoops(t *testing.T) {
 		"statistics":              {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
+	if version, err := torchVersion(); err != nil {
+		t.Fatal(err)
+	} else if version != "1.13" {
+		c := loops["failing"]
+		c.step-- // from torch 2 on nobody calls the hook after a step that has failed
+		loops["failing"] = c
+	}
 	out := j.run(t)
 	traces := make(map[string]*trace) // by pid
 	for _, tr := range j.traces(t) {

@@ -1,13 +1,19 @@
 package python
 
 import (
+	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	pathpkg "path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 //go:embed all:trainspan*
@@ -38,27 +44,52 @@ func Phases() (names []string) {
 
 // Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
 // the packages trainspan and trainspan_torch. The folder is made if it is
-// missing, and nobody else can read it.
+// missing, and nobody else can read it. A file of one of these names that holds
+// something else is left, and is an error.
 func Unpack(dir string) error {
-	err := fs.WalkDir(client, ".", func(path string, d fs.DirEntry, err error) error {
+	for _, name := range clientFiles() {
+		text, err := client.ReadFile(name)
+		if err == nil {
+			err = unpack(filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(name, site))), text)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("python: unpack the client: %w", err)
 		}
-		if d.IsDir() || filepath.Ext(path) != ".py" {
-			return nil
-		}
-		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, site)))
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return err
-		}
-		text, err := client.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(to, text, 0o600)
-	})
-	if err != nil {
-		return fmt.Errorf("python: unpack the client: %w", err)
 	}
 	return nil
+}
+
+func unpack(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	_, err := outfile.Write(path, text, 0o600, nil)
+	if errors.Is(err, fs.ErrExist) {
+		if there, readErr := os.ReadFile(path); readErr == nil && bytes.Equal(there, text) {
+			return nil
+		}
+	}
+	return err
+}
+
+// clientFiles are the files of the client.
+func clientFiles() (names []string) {
+	_ = fs.WalkDir(client, ".", func(path string, d fs.DirEntry, err error) error { // of memory: never fails
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".py" {
+			names = append(names, path)
+		}
+		return err
+	})
+	return names
+}
+
+// IsClient reports whether a path, with slashes and below the folder of [Unpack], is
+// that of a file of the client or of what Python has compiled of it.
+func IsClient(path string) bool {
+	dir, base := pathpkg.Split(path)
+	if up, ok := strings.CutSuffix(dir, "__pycache__/"); ok { // NAME.cpython-313.pyc, and a number behind while it is written
+		stem, _, _ := strings.Cut(base, ".")
+		path = up + stem + ".py"
+	}
+	return slices.ContainsFunc(clientFiles(), func(name string) bool { return strings.TrimPrefix(name, site) == path })
 }

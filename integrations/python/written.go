@@ -1,6 +1,7 @@
 package python
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 
@@ -30,17 +31,17 @@ func (w written) take(s writtenSpan) bool {
 // findWritten reads the traces in dir that earlier readers of a ring have left
 // under the name of its trace, as far as they can be read. It keeps what is not
 // older than what the ring holds, and is nil when there is none.
-func findWritten(path, dir, name string, pid int64) written {
-	stem := escape(strings.TrimSuffix(name, ".pfw.gz"))
+func findWritten(ctx context.Context, path, dir, name string, pid int64) written {
+	stem := escape(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".pfw"))
 	var paths []string
-	for _, pattern := range []string{stem + ".pfw.gz", stem + ".run*.pfw.gz"} {
-		found, _ := filepath.Glob(filepath.Join(escape(dir), pattern)) // the pattern is well-formed
+	for _, pattern := range []string{".pfw.gz", ".run*.pfw.gz", ".pfw", ".run*.pfw"} {
+		found, _ := filepath.Glob(filepath.Join(escape(dir), stem+pattern)) // the pattern is well-formed
 		paths = append(paths, found...)
 	}
 	if len(paths) == 0 {
 		return nil
 	}
-	since := oldest(path)
+	since := oldest(ctx, path)
 	seen := make(written)
 	for _, p := range paths {
 		// The trace of a reader that was killed is cut off: what is before counts.
@@ -56,14 +57,14 @@ func findWritten(path, dir, name string, pid int64) written {
 
 // oldest is the earliest start in a ring, in microseconds since the epoch. What is
 // wrong with the ring comes up again when it is imported.
-func oldest(path string) int64 {
+func oldest(ctx context.Context, path string) int64 {
 	r, err := ring.Open(path, ring.Options{})
 	if err != nil {
 		return 0
 	}
 	defer r.Close()
 	since := int64(1<<63 - 1)
-	if err := r.Finish(func(rec *ring.Record) { since = min(since, rec.Start/1000) }); err != nil {
+	if err := r.Finish(ctx, func(rec *ring.Record) { since = min(since, rec.Start/1000) }); err != nil {
 		return 0
 	}
 	return since

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // minShared is how many collectives two ranks have to share before they tell
@@ -78,8 +80,9 @@ func (al *aligner) run() {
 				members++
 			}
 		}
+		hosts := al.hosts(axis)
 		for i := range al.procs {
-			if al.places[i].axis < 0 && al.sameHost(i, axis) {
+			if al.places[i].axis < 0 && al.sameHost(i, axis, hosts) {
 				members++
 			}
 		}
@@ -149,10 +152,8 @@ func (al *aligner) try(i, axis int) bool {
 }
 
 func (in *instance) end(proc int) int64 {
-	for _, m := range in.members {
-		if m.proc == proc {
-			return m.c.end
-		}
+	if k, ok := slices.BinarySearchFunc(in.members, proc, func(m member, proc int) int { return m.proc - proc }); ok {
+		return in.members[k].c.end
 	}
 	return 0
 }
@@ -185,7 +186,7 @@ func (f *fit) ambiguous(pts []point) bool {
 	for i := range pts[:len(pts)-1] {
 		gaps = append(gaps, pts[i+1].x-pts[i].x)
 	}
-	if abs(f.offset)*2 <= median(gaps) {
+	if abs(f.offset)*2 <= robust.MedianInt(gaps, 0) {
 		return false
 	}
 	for shift := 1; shift <= min(maxShift, max(len(pts)-3, 1)); shift++ {
@@ -201,20 +202,27 @@ func (f *fit) ambiguous(pts []point) bool {
 	return false
 }
 
-// sameHost places a rank whose host says that it shares a clock with the axis.
-func (al *aligner) sameHost(i, axis int) bool {
-	p := &al.places[i]
-	if !al.procs[i].hostKnown || p.shared >= minShared {
-		return false
-	}
-	for k, q := range al.places {
-		if q.axis == axis && k != i && al.procs[k].hostKnown && al.procs[k].host == al.procs[i].host {
-			p.clock, p.axis, p.confidence, p.residual, p.reason = q.clock, axis, ConfidenceSameHost, 5*time.Microsecond, ""
-			al.place(i)
-			return true
+// hosts gives the first rank of each known host on the axis.
+func (al *aligner) hosts(axis int) map[string]int {
+	first := map[string]int{}
+	for k, p := range al.procs {
+		if _, has := first[p.host]; al.places[k].axis == axis && p.hostKnown && !has {
+			first[p.host] = k
 		}
 	}
-	return false
+	return first
+}
+
+// sameHost places a rank whose host says that it shares a clock with the axis.
+func (al *aligner) sameHost(i, axis int, hosts map[string]int) bool {
+	p := &al.places[i]
+	k, ok := hosts[al.procs[i].host]
+	if !ok || !al.procs[i].hostKnown || p.shared >= minShared {
+		return false
+	}
+	p.clock, p.axis, p.confidence, p.residual, p.reason = al.places[k].clock, axis, ConfidenceSameHost, 5*time.Microsecond, ""
+	al.place(i)
+	return true
 }
 
 // apply moves the clocks that differ by more than opts.MinSkew.
@@ -268,6 +276,7 @@ func (al *aligner) skew(in *instance, rep *RankReport) {
 	type arrival struct {
 		proc       int
 		start, end int64
+		row        int64
 	}
 	axis := -1
 	var list []arrival
@@ -277,7 +286,7 @@ func (al *aligner) skew(in *instance, rep *RankReport) {
 			continue
 		}
 		axis = pl.axis
-		list = append(list, arrival{m.proc, pl.at(m.c.start), pl.at(m.c.end)})
+		list = append(list, arrival{m.proc, pl.at(m.c.start), pl.at(m.c.end), m.c.row})
 	}
 	if len(list) < 2 {
 		return
@@ -302,10 +311,8 @@ func (al *aligner) skew(in *instance, rep *RankReport) {
 		sk.LastRank = al.procs[last.proc].rank
 	}
 	rep.StartSpread, rep.EndSpread = max(rep.StartSpread, sk.StartSpread), max(rep.EndSpread, sk.EndSpread)
-	for _, m := range in.members {
-		if k := slices.IndexFunc(list, func(a arrival) bool { return a.proc == m.proc }); k >= 0 {
-			al.procs[m.proc].waits[m.c.row] = commWait{wait: last.start - list[k].start, lastRank: sk.LastRank, ranks: len(list)}
-		}
+	for _, a := range list {
+		al.procs[a.proc].waits[a.row] = commWait{wait: last.start - a.start, lastRank: sk.LastRank, ranks: len(list)}
 	}
 	if len(rep.Collectives) < maxSkews {
 		rep.Collectives = append(rep.Collectives, sk)

@@ -5,13 +5,22 @@ import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
 // Other tools write an event as a begin (B) and an end (E) of one thread
 // instead of as one row with a length. The end closes the innermost begin.
 
-// maxOpenBegins bounds the begins that wait for their end, over all threads.
-const maxOpenBegins = 1 << 16
+// Bounds of the begins that wait for their end, over all threads.
+const (
+	maxOpenBegins = 1 << 16
+	maxOpenBytes  = 64 << 20
+)
 
 // beginEnd pairs begins and ends.
 type beginEnd struct {
-	open map[laneKey][]*kineto.Event
-	n    int
+	open  map[laneKey][]*kineto.Event
+	n     int
+	bytes int
+}
+
+// sizeOf is the memory that an event waits in.
+func sizeOf(ev *kineto.Event) int {
+	return 256 + len(ev.Cat) + len(ev.Flow) + len(ev.Args) + len(ev.RawName()) + len(ev.PID.Text) + len(ev.TID.Text)
 }
 
 func threadOf(ev *kineto.Event) laneKey {
@@ -30,7 +39,7 @@ func (p *process) pair(ev *kineto.Event) *kineto.Event {
 	}
 	be, key := &p.beginEnd, threadOf(ev)
 	if ev.Phase == 'B' {
-		if be.n >= maxOpenBegins {
+		if be.n >= maxOpenBegins || be.bytes+sizeOf(ev) > maxOpenBytes {
 			p.report.HalfEvents++
 			return nil
 		}
@@ -39,6 +48,7 @@ func (p *process) pair(ev *kineto.Event) *kineto.Event {
 		}
 		be.open[key] = append(be.open[key], ev.Clone())
 		be.n++
+		be.bytes += sizeOf(ev)
 		return nil
 	}
 	stack := be.open[key]
@@ -49,6 +59,10 @@ func (p *process) pair(ev *kineto.Event) *kineto.Event {
 	whole := stack[len(stack)-1]
 	be.open[key] = stack[:len(stack)-1]
 	be.n--
+	be.bytes -= sizeOf(whole)
+	if len(be.open[key]) == 0 {
+		delete(be.open, key)
+	}
 	whole.Phase, whole.Dur = 'X', max(ev.TS-whole.TS, 0)
 	return whole
 }

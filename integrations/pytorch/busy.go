@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // DeviceUse says how a device spent the profiler's window. All are unions: a
@@ -24,14 +27,11 @@ type DeviceUse struct {
 }
 
 func (d DeviceUse) String() string {
-	share := func(part time.Duration) float64 {
-		if d.Window <= 0 {
-			return 0
-		}
-		return 100 * float64(part) / float64(d.Window)
+	use := func(part time.Duration) string {
+		return human.Duration(int64(part)) + " (" + human.Share(int64(part), int64(d.Window)) + ")"
 	}
-	return fmt.Sprintf("device %d: %s compute (%.1f %%), %s communication (%.1f %%, %s of it exposed), %s copies (%.1f %%), %s idle (%.1f %%)",
-		d.Device, d.Compute, share(d.Compute), d.Comm, share(d.Comm), d.ExposedComm, d.Copy, share(d.Copy), d.Idle, share(d.Idle))
+	return fmt.Sprintf("device %d: compute %s, communication %s, %s of it exposed, copies %s, idle %s",
+		d.Device, use(d.Compute), use(d.Comm), human.Duration(int64(d.ExposedComm)), use(d.Copy), use(d.Idle))
 }
 
 // union is the length of a set of stretches that come in order of their start.
@@ -108,6 +108,6 @@ func (e *emitter) use() (out []DeviceUse) {
 
 func (r *FileReport) devicesText(b *strings.Builder) {
 	for _, d := range r.Devices {
-		fmt.Fprintf(b, "  %s\n", d)
+		visible.Fprintf(b, "  %s\n", d)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // clock maps the times of one file, in nanoseconds since 1970, to the axis
@@ -100,24 +102,11 @@ func slope(pts []point) float64 {
 }
 
 func medianOf(pts []point, of func(point) int64) int64 {
-	if len(pts) == 0 {
-		return 0
-	}
 	v := make([]int64, len(pts))
 	for i, p := range pts {
 		v[i] = of(p)
 	}
-	return median(v)
-}
-
-// median sorts v.
-func median(v []int64) int64 {
-	slices.Sort(v)
-	m := v[len(v)/2]
-	if len(v)%2 == 0 {
-		m = v[len(v)/2-1] + (m-v[len(v)/2-1])/2
-	}
-	return m
+	return robust.MedianInt(v, 0)
 }
 
 func abs(v int64) int64 {

@@ -1,11 +1,13 @@
 package pytorch
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // collective is what is known of one communication. Numbers are -1 when they
@@ -27,34 +29,11 @@ func newCollective() collective {
 	return collective{groupSize: -1, inElems: -1, outElems: -1, inBytes: -1, outBytes: -1, seq: -1, src: -1, dst: -1}
 }
 
-// commOps maps PyTorch's words for collectives to the names of the comm
-// category, longest first where one contains another.
-var commOps = []struct{ word, op string }{
-	{"all_reduce_barrier", "barrier"},
-	{"barrier", "barrier"},
-	{"reduce_scatter", "reduce_scatter"}, {"reducescatter", "reduce_scatter"},
-	{"all_reduce", "all_reduce"}, {"allreduce", "all_reduce"},
-	{"all_gather", "all_gather"}, {"allgather", "all_gather"},
-	{"all_to_all", "all_to_all"}, {"alltoall", "all_to_all"},
-	{"broadcast", "bcast"},
-	{"reduce", "reduce"},
-	{"gather", "gather"},
-	{"scatter", "scatter"},
-	{"recv", "receive"},
-	{"send", "send"},
-}
-
 // commOp returns our name for a word such as "_allgather_base" or
 // "alltoall_base_", or "" for what is no transfer (wait, init) or unknown.
 func commOp(word string) string {
-	word = strings.ToLower(strings.Trim(word, "_"))
-	if strings.HasPrefix(word, "sendrecv") {
-		return "" // point to point and all-to-all share this kernel
-	}
-	for _, m := range commOps {
-		if strings.HasPrefix(word, m.word) {
-			return m.op
-		}
+	if kind := spans.CollectiveKind(word); kind != "wait" {
+		return kind
 	}
 	return ""
 }
@@ -170,9 +149,9 @@ func (c *collective) fromArgs(args kineto.Args) {
 	args.Each(func(key, raw []byte) bool {
 		switch string(key) {
 		case "Collective name":
-			c.setWord(kineto.UnquoteText(raw), true)
+			c.setWord(ref(kineto.UnquoteText(raw)), true)
 		case "dtype":
-			c.dtype = kineto.UnquoteText(raw)
+			c.dtype = ref(kineto.UnquoteText(raw))
 		case "In msg nelems":
 			c.inElems = number(string(raw))
 		case "Out msg nelems":
@@ -180,12 +159,12 @@ func (c *collective) fromArgs(args kineto.Args) {
 		case "Group size":
 			c.groupSize = number(string(raw))
 		case "Process Group Name":
-			c.pg = kineto.UnquoteText(raw)
+			c.pg = ref(kineto.UnquoteText(raw))
 		case "Process Group Description":
-			c.pgDesc = kineto.UnquoteText(raw)
+			c.pgDesc = ref(kineto.UnquoteText(raw))
 		case "Process Group Ranks":
 			// The profiler cuts long lists, and its spaces come and go.
-			c.members = strings.ReplaceAll(kineto.UnquoteText(raw), " ", "")
+			c.members = membersKey(strings.ReplaceAll(kineto.UnquoteText(raw), " ", ""))
 		case "Global rank start":
 			first = number(string(raw))
 		case "Global rank stride":
@@ -212,6 +191,14 @@ func (c *collective) fromArgs(args kineto.Args) {
 			c.outBytes = c.outElems * size
 		}
 	}
+}
+
+// membersKey stands for a list of ranks, which may be long.
+func membersKey(ranks string) string {
+	if len(ranks) <= maxRef {
+		return ranks
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(ranks)))
 }
 
 // encode and decodeCollective carry a collective through a spilled row.

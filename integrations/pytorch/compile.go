@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // CompileReport says what torch.compile left in a trace and what of it cannot
@@ -187,9 +188,9 @@ func (c *CompileReport) text(b *strings.Builder) {
 		if r.Backward {
 			dir = "backward"
 		}
-		fmt.Fprintf(b, "  compiled %s, %s: %s, %d calls, %d operators, %d fused kernels, %d graph launches\n", r.ID, dir, r.Kind, r.Calls, r.Ops, r.Kernels, r.Launches)
+		visible.Fprintf(b, "  compiled %s, %s: %s, %d calls, %d operators, %d fused kernels, %d graph launches\n", r.ID, dir, r.Kind, r.Calls, r.Ops, r.Kernels, r.Launches)
 	}
 	if c.CacheLookup > 0 {
-		fmt.Fprintf(b, "  guard checks took %s\n", c.CacheLookup)
+		visible.Fprintf(b, "  guard checks took %s\n", c.CacheLookup)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // deviceRows writes the rows of all device lanes, in order of time.
@@ -53,7 +54,7 @@ func (e *emitter) onDevice(cat, name string, r *row) {
 }
 
 func (e *emitter) deviceEvent(r *row, name string) {
-	if _, ok := stepNumber(name); ok && e.opts.StarSteps {
+	if _, ok := spans.ProfilerStepNumber(name); ok && e.opts.StarSteps {
 		name = "ProfilerStep*"
 	}
 	e.onDevice("PP", name, r)
@@ -106,7 +107,7 @@ func (p *process) opOf(r *row) string {
 	if r.op == 0 || int(r.op) >= len(p.names.text) {
 		return ""
 	}
-	return p.names.text[r.op]
+	return ref(p.names.text[r.op])
 }
 
 // transfer writes the device.transfer event of a copy, if it is one, and

@@ -155,10 +155,17 @@ func (e *emitter) fusedKernel(f *frame) {
 	e.dynamoArgs(f)
 }
 
+// maxNodes is how many nodes of a graph an event names.
+const maxNodes = 256
+
 // kernelNodes adds the graph nodes behind a kernel when a compile log tells.
 func (e *emitter) kernelNodes(region, graph uint32, kernel string) {
 	if nodes := e.p.graphs.kernelNodes(e.p.names.text[region], e.p.names.text[graph], kernel); len(nodes) > 0 {
-		e.str("nodes", strings.Join(nodes, ","))
+		text := strings.Join(nodes[:min(len(nodes), maxNodes)], ",")
+		if len(nodes) > maxNodes {
+			text += ",..."
+		}
+		e.str("nodes", text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/internal/spill"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // emitter turns the rows of one process into events.
@@ -90,6 +91,7 @@ func (e *emitter) run(ctx context.Context) error {
 	if err := cmp.Or(e.ofFrames.err(), e.ofForward.err(), e.ofStarts.err(), e.ofEnds.err()); err != nil {
 		return err
 	}
+	p.lanesLeft = max(e.ofFrames.runs, e.ofForward.runs) - maxSums
 	p.report.Devices = e.use()
 	e.totals()
 	e.counts["PP"] += e.profiler
@@ -229,7 +231,7 @@ func (e *emitter) pop(s *sweep, f *frame) error {
 	}
 	e.profilerEvent(f, up)
 	isStep := false
-	if n, ok := stepNumber(f.name); ok && f.r.kind == kineto.KindUserAnnotation {
+	if n, ok := spans.ProfilerStepNumber(f.name); ok && f.r.kind == kineto.KindUserAnnotation {
 		isStep = true
 		if !e.opts.NoSteps {
 			e.nested("pipeline", e.p.stepName(), f)
@@ -257,7 +259,7 @@ func (e *emitter) nested(cat, name string, f *frame) {
 
 func (e *emitter) profilerEvent(f, up *frame) {
 	name := f.name
-	if _, ok := stepNumber(name); ok && e.opts.StarSteps {
+	if _, ok := spans.ProfilerStepNumber(name); ok && e.opts.StarSteps {
 		name = "ProfilerStep*"
 	}
 	e.begin("PP", name, e.p.lanes[f.r.lane].tid, f.r.start, f.r.end)
@@ -363,7 +365,7 @@ func (e *emitter) ruleArg(f *frame, rule *Rule) {
 func (e *emitter) point(s *sweep, r *row) error {
 	top := s.top()
 	if top != nil {
-		if _, step := stepNumber(top.name); step {
+		if _, step := spans.ProfilerStepNumber(top.name); step {
 			top = nil
 		}
 	}

@@ -5,16 +5,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // Files returns the sources behind paths: a file stands for itself, a directory
-// for the traces and logs in it (and not below it), in the order of their names.
+// for the traces and logs in it (and not below it), whatever their names, in the order of these.
 // A file that is there under several names, or through symbolic links, is one
 // source. A folder of TORCH_COMPILE_DEBUG or of tlparse is a source that an
 // import refuses.
 func Files(paths ...string) ([]Source, error) {
-	l := sourceList{seen: map[fileKey][]os.FileInfo{}}
+	var l sourceList
 	for _, p := range paths {
 		fi, err := os.Stat(p)
 		if err != nil {
@@ -36,7 +39,11 @@ func Files(paths ...string) ([]Source, error) {
 		for _, e := range entries {
 			path := filepath.Join(p, e.Name())
 			// A link to nothing, or a file that has just gone, is none.
-			if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && (traceName(e.Name()) || compileLog(path)) {
+			fi, err := os.Stat(path)
+			if err != nil || !fi.Mode().IsRegular() {
+				continue
+			}
+			if _, ok := profile(path); ok {
 				l.add(path, fi)
 				any = true
 			}
@@ -51,21 +58,23 @@ func Files(paths ...string) ([]Source, error) {
 // sourceList takes each file once.
 type sourceList struct {
 	list []Source
-	seen map[fileKey][]os.FileInfo
+	once infile.Once
 }
 
-// fileKey is what two names of one file have in common.
-type fileKey struct{ size, modTime int64 }
-
 func (l *sourceList) add(path string, fi os.FileInfo) {
-	k := fileKey{fi.Size(), fi.ModTime().UnixNano()}
-	for _, other := range l.seen[k] {
-		if os.SameFile(fi, other) {
-			return
-		}
+	if l.once.Add(fi) {
+		l.list = append(l.list, Source{Name: path, ModTime: fi.ModTime(), Open: opener(path)})
 	}
-	l.seen[k] = append(l.seen[k], fi)
-	l.list = append(l.list, Source{Name: path, ModTime: fi.ModTime(), Open: opener(path)})
+}
+
+// profile reports whether a file in a directory is one to import: by what is in it,
+// else by its name, so that the import tells what is wrong with it.
+func profile(path string) (kind infile.Kind, ok bool) {
+	if strings.HasPrefix(filepath.Base(path), ".") {
+		return infile.Unknown, false // a temporary one
+	}
+	kind, err := infile.KindOf(path)
+	return kind, kind.Profiler() || infile.NamedProfile(path) && (kind == infile.Trace || err != nil)
 }
 
 // opener opens a file. A named pipe without a writer is empty instead of

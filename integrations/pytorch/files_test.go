@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
 
-// In a directory, traces are known by their names and compile logs by what
-// they hold.
+// In a directory, traces and compile logs are known by what they hold. A name that
+// promises one is told of by the import if it is something else.
 func TestFilesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	const log = "V0822 14:00:48.902000 1543231 torch/_dynamo/utils.py:1288] {\"str\": [\"a.py\", 0]}\n"
@@ -27,7 +27,7 @@ func TestFilesOfADirectory(t *testing.T) {
 	for name, text := range map[string]string{
 		"rank0.pt.trace.json": "{}", "ranks.tar": "", "simple.log.gz": packed.String(), "renamed.log": log,
 		"server.log": "I0822 14:00:48.902000 1 main.go:1] started\n", "notes.txt": "", ".hidden.json": "{}",
-		"broken.log.gz": "x",
+		"broken.log.gz": "x", "a profile.txt": `{"schemaVersion": 1, "traceEvents": []}`, "other.bin": `[{"ph":"X"}]`, "lines.json": `{"ph":"X"}`, "trace.txt": `{"ph":"X"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestFilesOfADirectory(t *testing.T) {
 	for _, s := range sources {
 		got = append(got, filepath.Base(s.Name))
 	}
-	if want := []string{"rank0.pt.trace.json", "ranks.tar", "renamed.log", "simple.log.gz"}; !slices.Equal(got, want) {
+	if want := []string{"a profile.txt", "lines.json", "other.bin", "rank0.pt.trace.json", "ranks.tar", "renamed.log", "simple.log.gz"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -74,8 +74,11 @@ func TestFoldersOfTorchCompileAreRefusedByName(t *testing.T) {
 					t.Fatal(err)
 				}
 				text := profile
-				if filepath.Base(f) == "chromium_events.json" {
+				switch filepath.Base(f) {
+				case "chromium_events.json":
 					text = dynamo
+				case "train.py":
+					text = "import torch\n"
 				}
 				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 					t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 // strictSink fails on events that no reader would take.
@@ -44,9 +45,12 @@ func FuzzImport(f *testing.F) {
 			Memory: 1 << 16, TempDir: dir, PythonStacks: true, DeviceCopies: true,
 			Spans: &pytorch.SpanOptions{Exporter: tracetest.NewNoopExporter(), Level: pytorch.LevelKernel},
 		}
-		rep, err := importBytes(t.Context(), &strictSink{t, map[uint64]bool{}}, opts, "f.json", data)
-		if err == nil {
-			_ = rep.String()
-		}
+		var rep *pytorch.Report
+		var err error
+		growth.Work(t, len(data)+32<<10, 256, func() {
+			if rep, err = importBytes(t.Context(), &strictSink{t, map[uint64]bool{}}, opts, "f.json", data); err == nil {
+				_ = rep.String()
+			}
+		})
 	})
 }

@@ -111,6 +111,7 @@ func (e *emitter) tieUp(f *frame) {
 	} else if f.tie.name = r.text; r.op != 0 {
 		f.tie.name = e.p.names.text[r.op]
 	}
+	f.tie.name = ref(f.tie.name)
 	e.nextTie = e.ties.Next()
 }
 

@@ -1,42 +1,69 @@
 package pytorch
 
-import (
-	"strings"
+import "github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
-)
+// graphLogs are the compilations of all logs.
+type graphLogs struct {
+	byKey  map[string]*torchtrace.Compile
+	byRank map[int64]*graphSet // -1: of logs that do not tell
+	logs   int
+}
 
-// graphIndex finds the logged graph behind a compiled region, by compile id or
-// by cache key. A nil index knows nothing.
-type graphIndex struct {
-	byID, byKey map[string]*torchtrace.Compile
-	// backward lists the compilations of the process with a backward graph.
+// graphSet is what the logs of one rank have.
+type graphSet struct {
+	byID map[string]*torchtrace.Compile
+	// backward lists those with a backward graph.
 	backward []*torchtrace.Compile
 }
 
-// indexGraphs indexes the logs for a process of the given rank, -1 when
-// unknown. A log of another rank still helps by cache key; a compile id counts
-// only inside its own process.
-func indexGraphs(logs []*torchtrace.Log, rank int64) *graphIndex {
-	g := &graphIndex{byID: map[string]*torchtrace.Compile{}, byKey: map[string]*torchtrace.Compile{}}
+func indexLogs(logs []*loadedLog) *graphLogs {
+	g := &graphLogs{byKey: map[string]*torchtrace.Compile{}, byRank: map[int64]*graphSet{}, logs: len(logs)}
 	for _, l := range logs {
-		own := l.Rank == rank || l.Rank < 0 || rank < 0 && len(logs) == 1
-		for _, c := range l.Compiles {
-			if own {
-				g.byID[c.ID] = c
-				if len(c.Backward) > 0 {
-					g.backward = append(g.backward, c)
-				}
+		rank := max(l.log.Rank, -1)
+		set := g.byRank[rank]
+		if set == nil {
+			set = &graphSet{byID: map[string]*torchtrace.Compile{}}
+			g.byRank[rank] = set
+		}
+		for _, c := range l.log.Compiles {
+			set.byID[c.ID] = c
+			if len(c.Backward) > 0 {
+				set.backward = append(set.backward, c)
 			}
 			for _, key := range c.CacheKeys {
 				g.byKey[key] = c
 			}
 		}
 	}
-	if len(g.byID) == 0 && len(g.byKey) == 0 {
+	return g
+}
+
+// graphIndex finds the logged graph behind a compiled region of one process, by
+// compile id or by cache key. A nil index knows nothing.
+type graphIndex struct {
+	*graphLogs
+	sets   []*graphSet
+	agrees map[string]string // overloads on which all backward graphs agree, "" for none
+}
+
+// of gives what the logs tell a process of the given rank, -1 when unknown. A log
+// of another rank still helps by cache key; a compile id counts only inside its
+// own process.
+func (g *graphLogs) of(rank int64) *graphIndex {
+	x := &graphIndex{graphLogs: g}
+	for r, set := range g.byRank {
+		if r == rank || rank < 0 && g.logs == 1 {
+			x.sets = append(x.sets, set)
+			break
+		}
+	}
+	if set := g.byRank[-1]; set != nil && rank >= 0 {
+		x.sets = append(x.sets, set)
+	}
+	if len(x.sets) == 0 && len(g.byKey) == 0 {
 		return nil
 	}
-	return g
+	return x
 }
 
 // find prefers the cache key, which is the same in every process, to the
@@ -48,7 +75,12 @@ func (g *graphIndex) find(id, key string) *torchtrace.Compile {
 	if c := g.byKey[key]; c != nil && key != "" {
 		return c
 	}
-	return g.byID[id]
+	for _, set := range g.sets {
+		if c := set.byID[id]; c != nil {
+			return c
+		}
+	}
+	return nil
 }
 
 // overload returns the overload of the next use of op in a call of compiled
@@ -62,10 +94,9 @@ func (g *graphIndex) overload(call *frame, id, key string, backward bool, op str
 	c := g.find(id, key)
 	if c == nil && backward {
 		// Rows of backward name no compilation.
-		if len(g.backward) != 1 {
+		if c = g.backward(); c == nil {
 			return g.agreed(op)
 		}
-		c = g.backward[0]
 	}
 	if c == nil {
 		return ""
@@ -75,50 +106,51 @@ func (g *graphIndex) overload(call *frame, id, key string, backward bool, op str
 	}
 	k := call.used[op]
 	call.used[op]++
-	list := c.Overloads(op, backward)
-	if len(list) == 0 {
-		return ""
+	if one, ok := c.Overload(op, backward); ok {
+		return one
 	}
-	same := true
-	for _, o := range list[1:] {
-		same = same && o == list[0]
-	}
-	switch {
-	case same:
-		return list[0]
-	case perOp && k < len(list):
+	if list := c.Overloads(op, backward); perOp && k < len(list) {
 		return list[k]
 	}
 	return ""
 }
 
-// agreed returns the overload of op on which all backward graphs agree.
-func (g *graphIndex) agreed(op string) string {
-	found := ""
-	for _, c := range g.backward {
-		for _, o := range c.Overloads(op, true) {
-			if found != "" && o != found {
-				return ""
-			}
-			found = o
+// backward returns the one compilation with a backward graph, nil when there are
+// more, or none.
+func (g *graphIndex) backward() (c *torchtrace.Compile) {
+	for _, set := range g.sets {
+		if len(set.backward) > 1 || len(set.backward) == 1 && c != nil {
+			return nil
+		}
+		if len(set.backward) == 1 {
+			c = set.backward[0]
 		}
 	}
-	return found
+	return c
+}
+
+// agreed returns the overload of op on which all backward graphs agree.
+func (g *graphIndex) agreed(op string) string {
+	if g.agrees == nil {
+		g.agrees = map[string]string{}
+		for _, set := range g.sets {
+			for _, c := range set.backward {
+				c.Backwards(func(op, overload string, ok bool) {
+					if held, seen := g.agrees[op]; !ok || seen && held != overload {
+						overload = ""
+					}
+					g.agrees[op] = overload
+				})
+			}
+		}
+	}
+	return g.agrees[op]
 }
 
 // kernelNodes returns the graph nodes that a fused kernel stands for.
 func (g *graphIndex) kernelNodes(id, key, kernel string) []string {
-	c := g.find(id, key)
-	if c == nil {
-		return nil
-	}
-	if nodes := c.Kernels[kernel]; nodes != nil {
-		return nodes
-	}
-	for name, nodes := range c.Kernels {
-		if plain, _, _ := strings.Cut(name, ":"); plain == kernel {
-			return nodes
-		}
+	if c := g.find(id, key); c != nil {
+		return c.KernelNodes(kernel)
 	}
 	return nil
 }

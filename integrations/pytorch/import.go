@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
@@ -131,7 +131,7 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		head, _ := body.Peek(64)
 		var err error
 		if torchtrace.IsLog(head) {
-			err = im.readLog(body, m.Name)
+			err = im.readLog(body, m.Name, src.ModTime)
 		} else {
 			err = im.readTrace(ctx, body, m.Name, src.ModTime, several || m.Name != src.Name)
 		}
@@ -212,17 +212,14 @@ func (im *importer) write(ctx context.Context) error {
 	if err := im.begin(); err != nil {
 		return err
 	}
-	logs := make([]*torchtrace.Log, 0, len(im.logs))
-	for _, l := range im.logs {
-		logs = append(logs, l.log)
-	}
+	logs := indexLogs(im.logs)
 	spans := newSpanWriter(ctx, im.opts.Spans, im.procs)
 	if spans != nil {
 		im.report.Spans = spans.report
 	}
 	frames := jobs(im.procs)
 	for _, p := range im.procs {
-		p.graphs = indexGraphs(logs, p.rank)
+		p.graphs = logs.of(p.rank)
 		spans.process(p)
 		e := &emitter{p: p, opts: im.opts, sink: im.sink, nextID: im.nextID, spans: spans, counts: im.report.Events, jobs: frames}
 		if err := e.run(ctx); err != nil {
@@ -277,10 +274,8 @@ func (im *importer) identify() {
 		case p.host != "":
 		case im.opts.Host != "":
 			p.host = im.opts.Host
-		case p.rank >= 0:
-			p.host = "rank" + strconv.FormatInt(p.rank, 10) + "@unknown-host"
 		default:
-			p.host = "unknown-host"
+			p.host = identity.HostOf(p.rank)
 		}
 	}
 	slices.SortStableFunc(im.procs, func(a, b *process) int { return compareRanks(a.rank, b.rank) })
@@ -325,6 +320,18 @@ func (p *process) finishReport() {
 	}
 	if r.HalfEvents > 0 {
 		r.warn(fmt.Sprintf("%d events have a begin or an end only and were left out", r.HalfEvents))
+	}
+	if r.Negative > 0 {
+		r.warn(fmt.Sprintf("%d events end before they begin and were left out", r.Negative))
+	}
+	if r.TooDeep > 0 {
+		r.warn(fmt.Sprintf("%d rows nest deeper than %d levels and stand beside the row around them", r.TooDeep, maxDepth))
+	}
+	if r.stepsLeft > 0 {
+		r.warn(fmt.Sprintf("%d steps beyond the first %d were taken for annotations", r.stepsLeft, maxSteps))
+	}
+	if p.lanesLeft > 0 {
+		r.warn(fmt.Sprintf("phases on %d threads have no device time: more than %d threads have phases", p.lanesLeft, maxSums))
 	}
 	if r.Clamped > 0 {
 		r.warn(fmt.Sprintf("%d rows outlived the row around them and were cut to it", r.Clamped))

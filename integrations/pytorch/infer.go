@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // isModuleFrame reports whether a row is the python frame of a module's call.
@@ -43,10 +44,11 @@ func (e *emitter) forwards(s *sweep, f *frame) {
 		return
 	}
 	envs := e.p.envelopes
-	for e.nextEnv < len(envs) && envs[e.nextEnv].start <= f.r.start {
+	if e.nextEnv < len(envs) && envs[e.nextEnv].start <= f.r.start {
 		// A backward began since the last operator: the forward ends there.
 		e.closeForward(envs[e.nextEnv].start)
-		e.nextEnv++
+		after, _ := slices.BinarySearchFunc(envs[e.nextEnv:], f.r.start+1, func(v envelope, t int64) int { return cmp.Compare(v.start, t) })
+		e.nextEnv += after
 	}
 	if e.nextEnv > 0 && f.r.start < envs[e.nextEnv-1].end {
 		return
@@ -126,7 +128,7 @@ func (f *frame) isPhase() bool {
 	if f.r.kind != kineto.KindUserAnnotation {
 		return false
 	}
-	_, step := stepNumber(f.name)
+	_, step := spans.ProfilerStepNumber(f.name)
 	return step
 }
 

@@ -43,7 +43,12 @@ type launchSum struct {
 	next *share
 	at   int64 // of the last question
 	sum  launched
+	runs int // how often the launches were read
 }
+
+// maxSums is on how many lanes phases get device time: for each the launches are
+// read again.
+const maxSums = 64
 
 // until returns the device time, in nanoseconds, launched before t.
 func (l *launchSum) until(t int64) launched {
@@ -51,6 +56,10 @@ func (l *launchSum) until(t int64) launched {
 		return launched{}
 	}
 	if l.it == nil || t < l.at {
+		if l.runs++; l.runs > maxSums {
+			l.at, l.next, l.sum = t, nil, launched{}
+			return launched{}
+		}
 		l.it, l.sum = l.p.launches.Iter(), launched{}
 		l.next = l.it.Next()
 	}

@@ -1,6 +1,10 @@
 package pytorch
 
-import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
+import (
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+
+	"github.com/trainspan/trainspan/spans"
+)
 
 // Level is how deep an import goes when it makes OpenTelemetry spans. Each
 // level includes those before it.
@@ -52,7 +56,7 @@ const (
 func hostLevel(p *process, f *frame) int {
 	switch {
 	case f.r.kind == kineto.KindUserAnnotation:
-		if _, ok := stepNumber(f.name); ok {
+		if _, ok := spans.ProfilerStepNumber(f.name); ok {
 			return levelStep
 		}
 		if f.rule > 0 {

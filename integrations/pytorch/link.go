@@ -82,7 +82,7 @@ func (l *linker) launch(s *sweep, f *frame) error {
 	for i := len(s.stack) - 2; i >= 0; i-- {
 		up := &s.stack[i]
 		if up.r.kind == kineto.KindCPUOp || up.r.kind == kineto.KindUserAnnotation {
-			r.op, r.text = up.r.name, up.r.text
+			r.op, r.text = up.r.name, ref(up.r.text)
 			if up.own != notContainer {
 				r.flags |= flagBare
 			}
@@ -112,7 +112,7 @@ func (p *process) link(ctx context.Context) error {
 	if err := s.run(ctx); err != nil {
 		return err
 	}
-	p.ordinals = s.ord
+	p.ordinals, p.report.TooDeep = s.ord, s.deep
 	p.levelCounts = l.counts
 	slices.SortFunc(p.envelopes, func(a, b envelope) int { return cmp.Compare(a.start, b.start) })
 	if err := p.pairUp(); err != nil {

@@ -3,11 +3,13 @@ package pytorch
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // maxPhases bounds the compile phases kept of one log.
@@ -35,29 +37,29 @@ type LogReport struct {
 }
 
 func (r *LogReport) text(b *strings.Builder) {
-	fmt.Fprintf(b, "%s: compile log, %d phases, %d compilations with %d operators\n", r.Name, r.Phases, r.Compilations, r.Operators)
+	visible.Fprintf(b, "%s: compile log, %d phases, %d compilations with %d operators\n", r.Name, r.Phases, r.Compilations, r.Operators)
 	if n := len(r.Executions); n > 0 {
-		fmt.Fprintf(b, "  %d graph executions, in this order: %s", n, strings.Join(r.Executions[:min(n, 20)], " "))
+		visible.Fprintf(b, "  %d graph executions, in this order: %s", n, strings.Join(r.Executions[:min(n, 20)], " "))
 		if n > 20 {
 			b.WriteString(" ...")
 		}
 		b.WriteByte('\n')
 	}
 	if r.Unmatched > 0 {
-		fmt.Fprintf(b, "  warning: %d phases have a begin or an end only\n", r.Unmatched)
+		visible.Fprintf(b, "  warning: %d phases have a begin or an end only\n", r.Unmatched)
 	}
 	for _, d := range r.Defects {
-		fmt.Fprintf(b, "  %s\n", d)
+		visible.Fprintf(b, "  %s\n", d)
 	}
 	for _, s := range r.Warnings {
-		fmt.Fprintf(b, "  warning: %s\n", s)
+		visible.Fprintf(b, "  warning: %s\n", s)
 	}
 }
 
-func (im *importer) readLog(body io.Reader, name string) error {
+func (im *importer) readLog(body io.Reader, name string, written time.Time) error {
 	l := &loadedLog{name: name}
 	lost := int64(0)
-	log, err := torchtrace.Read(body, func(p *torchtrace.Phase) error {
+	log, err := torchtrace.Read(body, written, func(p *torchtrace.Phase) error {
 		if len(l.phases) < maxPhases {
 			l.phases = append(l.phases, *p)
 		} else {
@@ -74,6 +76,9 @@ func (im *importer) readLog(body io.Reader, name string) error {
 		l.report.Compilations++
 		l.report.Operators += int64(len(c.Forward) + len(c.Backward) + len(c.Inference))
 	}
+	if log.ByClock {
+		l.report.Warnings = append(l.report.Warnings, "the log has no dates: its times are those in front of the records, in the year and zone that fit when the file was written")
+	}
 	if lost > 0 {
 		l.report.Warnings = append(l.report.Warnings, fmt.Sprintf("%d phases beyond the first %d were left out", lost, maxPhases))
 	}
@@ -88,9 +93,7 @@ func (im *importer) writeLog(l *loadedLog) {
 	pid, rank := l.log.PID, l.log.Rank
 	host := im.opts.Host
 	if rank < 0 {
-		if n, ok := fileRank(l.name); ok {
-			rank = n
-		}
+		rank = int64(identity.RankInName(l.name))
 	}
 	for _, p := range im.procs {
 		if p.rank == rank && (rank >= 0 || len(im.procs) == 1) {
@@ -99,10 +102,7 @@ func (im *importer) writeLog(l *loadedLog) {
 		}
 	}
 	if host == "" {
-		host = "unknown-host"
-		if rank >= 0 {
-			host = "rank" + strconv.FormatInt(rank, 10) + "@unknown-host"
-		}
+		host = identity.HostOf(rank)
 	}
 	hash := im.opts.Dialect.Hash(host)
 	ev := dftracer.Event{

@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -109,13 +110,14 @@ func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 			groups[c.group][i] = append(groups[c.group][i], c)
 		}
 	}
-	for _, name := range sortedKeys(groups) {
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[name]
 		if len(g) < 2 {
 			continue
 		}
+		in := slices.Sorted(maps.Keys(g))
 		template, most := -1, 0
-		for i := range procs {
+		for _, i := range in {
 			if len(g[i]) > most {
 				template, most = i, len(g[i])
 			}
@@ -126,8 +128,8 @@ func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 			continue
 		}
 		found := make([]*instance, most)
-		for i := range procs {
-			if i == template || len(g[i]) == 0 {
+		for _, i := range in {
+			if i == template {
 				continue
 			}
 			pairs, anchored := pairSequences(g[template], g[i])

@@ -1,6 +1,10 @@
 package pytorch
 
-import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
+import (
+	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+)
 
 // names holds every distinct name of a file once. Traces repeat few names many
 // times; a file with more text than the table takes keeps the rest in its rows.
@@ -47,6 +51,21 @@ func (n *names) force(s string) uint32 {
 	n.text = append(n.text, s)
 	n.ids[s] = id
 	return id
+}
+
+// maxRef is how much of a name stands on events of other rows, of which one may
+// have any number.
+const maxRef = 1024
+
+func ref(s string) string {
+	if len(s) <= maxRef {
+		return s
+	}
+	n := maxRef
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 func (n *names) of(r *row) string {

@@ -1,16 +1,10 @@
 package pytorch
 
 import (
-	"bytes"
 	"io"
-	"os"
-	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
 )
 
 // Sink takes the events of an import. *dftracer.Writer is one. Write is called
@@ -30,47 +24,6 @@ type Source struct {
 	Open func() (io.ReadCloser, error)
 	// ModTime helps to place a trace whose time base is missing. Zero is unknown.
 	ModTime time.Time
-}
-
-// traceName reports whether a name in a directory looks like a trace or a log.
-func traceName(name string) bool {
-	if strings.HasPrefix(name, ".") {
-		return false
-	}
-	plain := strings.TrimSuffix(name, ".gz")
-	switch {
-	case strings.HasSuffix(plain, ".json"), strings.HasSuffix(plain, ".tar"), strings.HasSuffix(name, ".tgz"):
-		return true
-	case strings.HasPrefix(name, "dedicated_log_torch_trace") && strings.HasSuffix(plain, ".log"):
-		return true
-	}
-	return false
-}
-
-// compileLog reports whether a log in a directory, whatever its name, is one
-// that torch.compile writes.
-func compileLog(path string) bool {
-	if !strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".log") {
-		return false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			return false
-		}
-		defer z.Close()
-		r = z
-	}
-	head := make([]byte, 4096)
-	n, _ := io.ReadFull(r, head)
-	// Other programs begin their lines alike; only these hold JSON.
-	return torchtrace.IsLog(head[:n]) && bytes.Contains(head[:n], []byte("] {\""))
 }
 
 // Options adjust an import. The zero value, and nil, import everything that

@@ -145,6 +145,24 @@ func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
 	}
 }
 
+// A message has its source and destination, whichever end says it and in which way.
+func TestSourceAndDestinationOfAMessage(t *testing.T) {
+	for name, row := range map[string]string{
+		"send":            hostRow("user_annotation", "gloo:send 2->5", 12, 100, 50, ""),
+		"receive":         hostRow("user_annotation", "gloo:recv 5<-2", 12, 100, 50, ""),
+		"send by args":    commRow(100, 50, `"Collective name":"send","Group size":8,"Src Rank":2,"Dst Rank":5`),
+		"receive by args": commRow(100, 50, `"Collective name":"recv","Group size":8,"Dst Rank":5,"Src Rank":2`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := importAll(t, rankTrace(2, 8, row))
+			op, _, _ := strings.Cut(name, " ")
+			if e := c.one(t, "comm", op); num(t, e, "src") != 2 || num(t, e, "dst") != 5 {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
 func TestGlooRanksAreAligned(t *testing.T) {
 	var rows [2][]string
 	rng := jitter(11)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // relativeBelow separates times since the start of a profiler from times
@@ -155,7 +156,7 @@ func readProfile(ctx context.Context, src Source, wanted map[string]bool) ([]ppE
 				continue
 			}
 			name, _ := kineto.Clean(ev.Name())
-			if _, step := stepNumber(name); step {
+			if _, step := spans.ProfilerStepNumber(name); step {
 				name = "ProfilerStep*"
 			}
 			if wanted[name] {
@@ -206,12 +207,15 @@ func (c *PPClock) match(probe, rows []ppEvent) {
 	}
 }
 
+// maxOnRow is how many rows of one moment are looked at.
+const maxOnRow = 256
+
 // onRow reports whether a row of the name and duration of e starts within two
 // microseconds of where the offset puts it.
 func onRow(rows []ppEvent, e ppEvent, offset int64) bool {
 	at := e.ts + offset
 	i, _ := slices.BinarySearchFunc(rows, at-2, func(r ppEvent, t int64) int { return cmp.Compare(r.ts, t) })
-	for ; i < len(rows) && rows[i].ts <= at+2; i++ {
+	for most := min(len(rows), i+maxOnRow); i < most && rows[i].ts <= at+2; i++ {
 		if rows[i].name == e.name && apart(rows[i].dur, e.dur) <= 2 {
 			return true
 		}

@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
@@ -78,6 +78,8 @@ type process struct {
 	waits        map[int64]commWait // by row
 	graphs       *graphIndex
 	levelCounts  [levelCount]int64
+	sortedSteps  []int64
+	lanesLeft    int // with phases without device time
 }
 
 type laneKey struct {
@@ -98,10 +100,8 @@ type devKey struct {
 
 type devLane struct {
 	devKey
-	tid int64
-	// open holds, for every part of the lane, the ends of the rows around the
-	// next one.
-	open [devParts][]int64
+	tid  int64
+	open [devParts]nest.Stack[struct{}] // for every part of the lane
 }
 
 // devParts is into how many parts a device lane can fall apart when rows on
@@ -113,16 +113,12 @@ const devParts = 5
 // start, longer ones first.
 func (l *devLane) place(start, end int64) (tid int64, part int) {
 	for part = range l.open {
-		st := l.open[part]
-		for len(st) > 0 && st[len(st)-1] <= start {
-			st = st[:len(st)-1]
-		}
-		l.open[part] = st
-		if len(st) == 0 || st[len(st)-1] >= end {
+		l.open[part].Leave(start, start)
+		if top := l.open[part].Top(); top == nil || top.End >= end {
 			break
 		}
 	}
-	l.open[part] = append(l.open[part], end)
+	l.open[part].Push(end, struct{}{})
 	return l.tid + int64(part)*100_000, part
 }
 
@@ -275,24 +271,7 @@ func (p *process) stepNumber(i int32) (int64, bool) {
 	return p.steps[i].n, true
 }
 
-var (
-	rankPatterns = []*regexp.Regexp{
-		regexp.MustCompile(`rank[-_]?(\d+)`), regexp.MustCompile(`worker[-_]?(\d+)`), regexp.MustCompile(`TP-(\d+)`),
-	}
-	stampPattern = regexp.MustCompile(`\.(\d{13}|\d{16}|\d{19})\.pt\.trace\.json`)
-)
-
-// fileRank reads a rank from a file's name.
-func fileRank(name string) (int64, bool) {
-	base := name[strings.LastIndexAny(name, "/\\:")+1:]
-	for _, re := range rankPatterns {
-		if m := re.FindStringSubmatch(base); m != nil {
-			n, err := strconv.ParseInt(m[1], 10, 64)
-			return n, err == nil
-		}
-	}
-	return 0, false
-}
+var stampPattern = regexp.MustCompile(`\.(\d{13}|\d{16}|\d{19})\.pt\.trace\.json`)
 
 // fileStamp reads the time at which the profiler named the file: milliseconds
 // up to torch 2.0, nanoseconds later.

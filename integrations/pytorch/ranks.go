@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // commWait is what only the other ranks tell about a collective.
@@ -121,25 +123,25 @@ func (al *aligner) note(ambiguous int) string {
 }
 
 func (r *RankReport) text(b *strings.Builder) {
-	fmt.Fprintf(b, "ranks %v: %d collectives in common\n", r.Ranks, r.Matched)
+	visible.Fprintf(b, "ranks %v: %d collectives in common\n", r.Ranks, r.Matched)
 	if r.Note != "" {
-		fmt.Fprintf(b, "  %s\n", r.Note)
+		visible.Fprintf(b, "  %s\n", r.Note)
 	}
 	for i, d := range r.Estimated {
 		switch r.Confidence[i] {
 		case ConfidenceNone:
-			fmt.Fprintf(b, "  rank %d: not moved: %s\n", r.Ranks[i], r.Reasons[i])
+			visible.Fprintf(b, "  rank %d: not moved: %s\n", r.Ranks[i], r.Reasons[i])
 		case ConfidenceReference:
-			fmt.Fprintf(b, "  rank %d: its clock is the reference\n", r.Ranks[i])
+			visible.Fprintf(b, "  rank %d: its clock is the reference\n", r.Ranks[i])
 		default:
-			fmt.Fprintf(b, "  rank %d: clock differs by %s%s, moved by %s; confidence %s, residual %s\n", r.Ranks[i], -d, driftText(-r.Drifts[i]), r.Offsets[i], r.Confidence[i], r.Residuals[i])
+			visible.Fprintf(b, "  rank %d: clock differs by %s%s, moved by %s; confidence %s, residual %s\n", r.Ranks[i], -d, driftText(-r.Drifts[i]), r.Offsets[i], r.Confidence[i], r.Residuals[i])
 		}
 	}
 	if len(r.Collectives) > 0 {
-		fmt.Fprintf(b, "  arrivals spread by up to %s, ends by up to %s\n", r.StartSpread, r.EndSpread)
+		visible.Fprintf(b, "  arrivals spread by up to %s, ends by up to %s\n", r.StartSpread, r.EndSpread)
 	}
 	if r.Inconsistent > 0 {
-		fmt.Fprintf(b, "  %d collectives end too far apart to tell who waited\n", r.Inconsistent)
+		visible.Fprintf(b, "  %d collectives end too far apart to tell who waited\n", r.Inconsistent)
 	}
 	last, close, partial := map[int64]int{}, 0, 0
 	for _, c := range r.Collectives {
@@ -153,13 +155,13 @@ func (r *RankReport) text(b *strings.Builder) {
 		last[c.LastRank]++
 	}
 	for _, rank := range sortedRanks(last) {
-		fmt.Fprintf(b, "  rank %d arrived last %d times\n", rank, last[rank])
+		visible.Fprintf(b, "  rank %d arrived last %d times\n", rank, last[rank])
 	}
 	if close > 0 {
-		fmt.Fprintf(b, "  %d times the last two came too close together to tell them apart\n", close)
+		visible.Fprintf(b, "  %d times the last two came too close together to tell them apart\n", close)
 	}
 	if partial > 0 {
-		fmt.Fprintf(b, "  %d collectives have ranks that were not imported, which may have come later\n", partial)
+		visible.Fprintf(b, "  %d collectives have ranks that were not imported, which may have come later\n", partial)
 	}
 }
 

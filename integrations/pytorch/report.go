@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Report says what an import found, what it skipped, what it guessed and what
@@ -87,6 +89,11 @@ type FileReport struct {
 	// HalfEvents counts begins without an end and ends without a begin, which
 	// were left out.
 	HalfEvents int64 `json:"half_events,omitempty"`
+	// Negative counts events that end before they begin, which were left out.
+	Negative int64 `json:"negative,omitempty"`
+	// TooDeep counts rows that nest deeper than 1,024 levels and stand beside the
+	// row around them.
+	TooDeep int64 `json:"too_deep,omitempty"`
 	// Unfinished counts operators that were still running at the end.
 	Unfinished int64 `json:"unfinished,omitempty"`
 	// PythonRows counts python_function rows that were left out.
@@ -126,6 +133,7 @@ type FileReport struct {
 	modTime   time.Time
 	cut       error // what is wrong with the archive around a whole trace
 	others    map[string]int64
+	stepsLeft int64
 }
 
 func (r *FileReport) warn(s string)  { r.Warnings = appendOnce(r.Warnings, s) }
@@ -163,6 +171,9 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 	if in.Skipped > 0 {
 		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
 	}
+	if in.Unsearched > 0 {
+		r.warn(fmt.Sprintf("%d of these places were not searched for whole events: others had taken too much work", in.Unsearched))
+	}
 	if in.InexactTimes > 0 {
 		r.warn(fmt.Sprintf("%d times had digits below one nanosecond, which were cut", in.InexactTimes))
 	}
@@ -193,10 +204,10 @@ func (r *Report) String() string {
 		l.text(&b)
 	}
 	for _, x := range r.Refused {
-		fmt.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
+		visible.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
 	}
 	for _, x := range r.Failed {
-		fmt.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)
+		visible.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)
 	}
 	for _, g := range r.Ranks {
 		g.text(&b)
@@ -205,66 +216,57 @@ func (r *Report) String() string {
 		r.Spans.text(&b)
 	}
 	b.WriteString("written:")
-	for _, cat := range sortedKeys(r.Events) {
-		fmt.Fprintf(&b, " %s %d", cat, r.Events[cat])
+	for _, cat := range slices.Sorted(maps.Keys(r.Events)) {
+		visible.Fprintf(&b, " %s %d", cat, r.Events[cat])
 	}
 	b.WriteByte('\n')
 	return b.String()
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 func (r *FileReport) text(b *strings.Builder) {
-	fmt.Fprintf(b, "%s: %d events, %d bytes, %s (%s)\n", r.Name, r.Events, r.Bytes, r.Era, r.BaseSource)
+	visible.Fprintf(b, "%s: %d events, %d bytes, %s (%s)\n", r.Name, r.Events, r.Bytes, r.Era, r.BaseSource)
 	if !r.Start.IsZero() {
-		fmt.Fprintf(b, "  window %s to %s, pid %d, host %s", r.Start.UTC().Format(time.RFC3339Nano), r.End.UTC().Format(time.RFC3339Nano), r.PID, r.Host)
+		visible.Fprintf(b, "  window %s to %s, pid %d, host %s", r.Start.UTC().Format(time.RFC3339Nano), r.End.UTC().Format(time.RFC3339Nano), r.PID, r.Host)
 		if r.Rank >= 0 {
-			fmt.Fprintf(b, ", rank %d (from %s)", r.Rank, r.RankSource)
+			visible.Fprintf(b, ", rank %d (from %s)", r.Rank, r.RankSource)
 		} else {
 			b.WriteString(", rank unknown")
 		}
 		if r.World > 0 {
-			fmt.Fprintf(b, " of %d", r.World)
+			visible.Fprintf(b, " of %d", r.World)
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
+	visible.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
 	r.devicesText(b)
 	if r.BackwardTied > 0 {
-		fmt.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
+		visible.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
 	}
 	if r.MemoryInstants > 0 {
-		fmt.Fprintf(b, "  %d memory events, net %d bytes, %d outside any operator\n", r.MemoryInstants, r.MemoryNetBytes, r.MemoryUnattributed)
+		visible.Fprintf(b, "  %d memory events, net %d bytes, %d outside any operator\n", r.MemoryInstants, r.MemoryNetBytes, r.MemoryUnattributed)
 	}
 	if r.PythonRows > 0 {
-		fmt.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
+		visible.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
 	}
 	if r.ClockOffset != 0 {
-		fmt.Fprintf(b, "  clock moved by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
+		visible.Fprintf(b, "  clock moved by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
 	}
-	for _, k := range sortedKeys(r.others) {
-		fmt.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])
+	for _, k := range slices.Sorted(maps.Keys(r.others)) {
+		visible.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])
 	}
 	if r.Compile != nil {
 		r.Compile.text(b)
 	}
 	for _, d := range r.Defects {
-		fmt.Fprintf(b, "  %s\n", d)
+		visible.Fprintf(b, "  %s\n", d)
 	}
 	for _, s := range r.Warnings {
-		fmt.Fprintf(b, "  warning: %s\n", s)
+		visible.Fprintf(b, "  warning: %s\n", s)
 	}
 	for _, s := range r.Guesses {
-		fmt.Fprintf(b, "  guessed: %s\n", s)
+		visible.Fprintf(b, "  guessed: %s\n", s)
 	}
 	for _, s := range r.Unknown {
-		fmt.Fprintf(b, "  cannot be known: %s\n", s)
+		visible.Fprintf(b, "  cannot be known: %s\n", s)
 	}
 }

@@ -3,8 +3,6 @@ package pytorch
 import (
 	"fmt"
 	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 )
@@ -136,14 +134,4 @@ func (rs *ruleSet) group(i int, name string) string {
 		return m[1]
 	}
 	return ""
-}
-
-// stepNumber reads the N of "ProfilerStep#N".
-func stepNumber(name string) (int64, bool) {
-	rest, ok := strings.CutPrefix(name, "ProfilerStep#")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(rest, 10, 64)
-	return n, err == nil && n >= 0
 }

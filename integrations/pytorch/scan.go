@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // scan reads the whole trace once and keeps of every event what the later
@@ -88,6 +89,10 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	if !ev.HasTS {
 		return nil
 	}
+	if ev.End() < ev.TS { // or the sum has no place
+		p.report.Negative++
+		return nil
+	}
 	p.first, p.last = min(p.first, ev.TS), max(p.last, ev.End())
 	*rw = row{seq: seq, start: ev.TS, end: ev.End(), kind: kind, step: -1, ord: -1}
 	switch kind {
@@ -147,11 +152,18 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	return p.host1.Add(rw)
 }
 
+// maxSteps bounds the steps of one file.
+const maxSteps = 1 << 20
+
 // noteAnnotation remembers steps, and what annotations the file has.
 func (p *process) noteAnnotation(rw *row) {
 	name := p.names.of(rw)
-	if n, ok := stepNumber(name); ok && len(p.steps) < 1<<20 {
-		p.steps = append(p.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
+	if n, ok := spans.ProfilerStepNumber(name); ok {
+		if len(p.steps) < maxSteps {
+			p.steps = append(p.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
+		} else {
+			p.report.stepsLeft++
+		}
 	}
 	p.hasGloo = p.hasGloo || hostBackendRow(name)
 	p.rules.match(rw, name)

@@ -3,10 +3,12 @@ package pytorch
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // finishScan settles what could not be known before the end of the file.
@@ -79,25 +81,31 @@ func (p *process) stamp() (ns int64, source string, ok bool) {
 // setIdentity reads rank, world, host and devices from the file.
 func (p *process) setIdentity(in *kineto.Info) {
 	r := p.report
+	var id identity.Identity
 	if raw, ok := in.Member("distributedInfo"); ok {
 		d := kineto.Args(raw)
-		if v, ok := d.Int("rank"); ok {
-			p.rank, r.RankSource = v, "distributedInfo"
-		}
-		if v, ok := d.Int("world_size"); ok {
-			p.world = v
+		for _, key := range [...]string{"rank", "world_size"} {
+			if v, ok := d.Int(key); ok {
+				id.Say(identity.Profile, key, strconv.FormatInt(v, 10))
+			}
 		}
 		r.Backend, _ = d.Text("backend")
 		p.groupRanks = groupRanks(d)
 	}
-	if p.rank < 0 && p.opts.Rank != nil {
-		p.rank, r.RankSource = *p.opts.Rank, "the caller"
+	if p.opts.Rank != nil {
+		id.SayNumber(identity.Option, identity.Rank, *p.opts.Rank)
 	}
-	if p.rank < 0 {
-		if v, ok := fileRank(p.name); ok {
-			p.rank, r.RankSource = v, "the file's name"
+	if rank := identity.RankInName(p.name); rank >= 0 {
+		id.SayNumber(identity.Name, identity.Rank, int64(rank))
+	}
+	p.rank, p.world = int64(id.Rank.Or(-1)), int64(id.WorldSize.Or(-1))
+	if from, known := id.From(identity.Rank); known {
+		if r.RankSource = from.String(); from == identity.Name {
 			r.guess("the rank was read from the file's name")
 		}
+	}
+	if doubt := id.Doubt(); doubt != "" {
+		r.warn("the " + doubt + " is said in two ways: distributedInfo counts first, then the caller, and the file's name last")
 	}
 	r.Rank, r.World = p.rank, p.world
 	if raw, ok := in.Member("host_name"); ok {
@@ -131,10 +139,10 @@ func groupRanks(info kineto.Args) map[string]string {
 		kineto.Elements(raw, func(e []byte) bool {
 			name, ok := kineto.Args(e).Text("pg_name")
 			ranks, have := kineto.Args(e).Raw("ranks")
-			if !ok || !have || len(ranks) > 1<<16 {
+			if !ok || !have {
 				return true
 			}
-			text := strings.Join(strings.Fields(strings.Trim(string(ranks), `"`)), "")
+			text := membersKey(strings.Join(strings.Fields(strings.Trim(string(ranks), `"`)), ""))
 			if held, twice := out[name]; twice && held != text {
 				text = ""
 			}

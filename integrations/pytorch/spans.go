@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // SpanOptions ask for OpenTelemetry spans out of an import.
@@ -66,16 +70,16 @@ func (r *SpanReport) MarshalJSON() ([]byte, error) {
 }
 
 func (r *SpanReport) text(b *strings.Builder) {
-	fmt.Fprintf(b, "spans: %d exported at level %s", r.Exported, r.Used)
+	visible.Fprintf(b, "spans: %d exported at level %s", r.Exported, r.Used)
 	if r.Used != r.Asked {
-		fmt.Fprintf(b, " (%s asked, the budget did not reach)", r.Asked)
+		visible.Fprintf(b, " (%s asked, the budget did not reach)", r.Asked)
 	}
-	for _, k := range sortedKeys(r.LeftOut) {
-		fmt.Fprintf(b, ", %d of level %s left out", r.LeftOut[k], k)
+	for _, k := range slices.Sorted(maps.Keys(r.LeftOut)) {
+		visible.Fprintf(b, ", %d of level %s left out", r.LeftOut[k], k)
 	}
 	b.WriteByte('\n')
 	if r.Err != nil {
-		fmt.Fprintf(b, "  warning: %s\n", r.Err)
+		visible.Fprintf(b, "  warning: %s\n", r.Err)
 	}
 }
 
@@ -144,22 +148,23 @@ func (w *spanWriter) process(p *process) {
 	if w == nil {
 		return
 	}
+	word := identity.Attribute
 	attrs := []attribute.KeyValue{
-		attribute.String("service.name", w.opts.ServiceName),
-		attribute.String("host.name", p.host),
-		attribute.Int64("process.pid", p.pid),
+		attribute.String(word(identity.Service), w.opts.ServiceName),
+		attribute.String(word(identity.Host), p.host),
+		attribute.Int64(word(identity.PID), p.pid),
 	}
 	instance := p.host + "/" + strconv.FormatInt(p.pid, 10)
 	if p.rank >= 0 {
 		instance += "/" + strconv.FormatInt(p.rank, 10)
-		attrs = append(attrs, attribute.Int64("torch.rank", p.rank), attribute.Int64("training.rank", p.rank))
+		attrs = append(attrs, attribute.Int64(word(identity.Rank), p.rank))
 	}
 	if p.world >= 0 {
-		attrs = append(attrs, attribute.Int64("torch.world_size", p.world), attribute.Int64("training.world_size", p.world))
+		attrs = append(attrs, attribute.Int64(word(identity.WorldSize), p.world))
 	}
-	attrs = append(attrs, attribute.String("service.instance.id", instance))
+	attrs = append(attrs, attribute.String(word(identity.Instance), instance))
 	if w.opts.Job != "" {
-		attrs = append(attrs, attribute.String("training.job", w.opts.Job))
+		attrs = append(attrs, attribute.String(word(identity.Job), w.opts.Job))
 	}
 	for _, l := range p.devLanes {
 		if name := p.deviceNames[l.device]; name != "" {

@@ -86,7 +86,7 @@ func TestSpanTree(t *testing.T) {
 		got[a.Key] = a.Value
 	}
 	for key, want := range map[attribute.Key]string{
-		"gpu.id": "0", "gpu.stream": "7", "step": "7", "torch.rank": "3", "torch.world_size": "4", "host.name": "node7", "process.pid": "100",
+		"gpu.id": "0", "gpu.stream": "7", "step": "7", "training.rank": "3", "training.world_size": "4", "host.name": "node7", "process.pid": "100",
 		"gpu.name": "Test GPU", "training.job": "j1", "service.name": "pytorch", "service.instance.id": "node7/100/3",
 	} {
 		if v := got[key]; v.String() != want {

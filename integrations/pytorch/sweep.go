@@ -66,6 +66,9 @@ type visitor interface {
 	endLane(s *sweep, lane uint32) error
 }
 
+// maxDepth is how deep rows nest. What is deeper lies side by side there.
+const maxDepth = 1024
+
 // sweep rebuilds the call stacks of every lane from rows in nesting order. It
 // holds one stack at a time.
 type sweep struct {
@@ -74,6 +77,7 @@ type sweep struct {
 	stack []frame
 	ord   int64
 	step  int32 // of the last row
+	deep  int64 // rows that stand beside the one around them
 }
 
 func (s *sweep) top() *frame {
@@ -133,6 +137,12 @@ func (s *sweep) row(r *row) error {
 		return s.v.point(s, r)
 	}
 	for t := s.top(); t != nil && t.r.end <= r.start && !(t.r.start == t.r.end && r.start == r.end && t.r.start == r.start); t = s.top() {
+		if err := s.pop(); err != nil {
+			return err
+		}
+	}
+	if len(s.stack) >= maxDepth {
+		s.deep++
 		if err := s.pop(); err != nil {
 			return err
 		}
@@ -216,7 +226,7 @@ func (s *sweep) classify(f, up *frame) {
 		if rest, ok := strings.CutPrefix(name, "Torch-Compiled Region"); ok {
 			f.own = inRegion
 			id := strings.TrimSpace(strings.TrimPrefix(rest, ":"))
-			f.region, f.graph = s.p.names.force(id), 0
+			f.region, f.graph = s.p.names.force(ref(id)), 0
 		}
 	case 'C':
 		switch name {
@@ -266,7 +276,7 @@ func (s *sweep) classifyMarker(f, up *frame) {
 	}
 	if key, ok := strings.CutPrefix(inner, "Call CompiledFxGraph "); ok {
 		f.own = inGraph
-		f.graph = s.p.names.force(key)
+		f.graph = s.p.names.force(ref(key))
 		return
 	}
 	if f.r.kind != kineto.KindCPUOp || up == nil {

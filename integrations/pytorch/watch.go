@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // ErrInterrupted is reported for a file whose import was under way when the
@@ -139,7 +139,7 @@ func (w *Watcher) interrupted() error {
 	}
 	w.again = true
 	changed := false
-	for _, key := range sortedKeys(w.state.Files) {
+	for _, key := range slices.Sorted(maps.Keys(w.state.Files)) {
 		f := w.state.Files[key]
 		if f.State != stateImporting {
 			continue
@@ -187,9 +187,6 @@ func (w *Watcher) candidates() ([]candidate, error) {
 	}
 	var out []candidate
 	for _, e := range entries {
-		if !traceName(e.Name()) || strings.HasPrefix(e.Name(), "dedicated_log_torch_trace") {
-			continue
-		}
 		fi, err := e.Info()
 		if err != nil || !fi.Mode().IsRegular() || fi.ModTime().Before(w.opts.Since) {
 			continue
@@ -218,6 +215,11 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		return false, nil
 	}
 	if last.unfinished {
+		return false, nil
+	}
+	if kind, ok := profile(c.path); kind == infile.CompileLog || !ok {
+		last.unfinished = true // not until it is another file
+		w.seen[c.name] = last
 		return false, nil
 	}
 	if done, err := finished(c.path); err != nil {

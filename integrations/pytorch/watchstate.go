@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 const (
@@ -31,6 +35,7 @@ type watchState struct {
 	Files   map[string]stateEntry `json:"files"`
 
 	byName map[string]stateEntry // the latest entry of every name
+	ours   outfile.Proof         // of the file as it was read or written last; nil: there is none
 }
 
 // put stores an entry under the fingerprint of its file.
@@ -55,23 +60,29 @@ type stateEntry struct {
 
 func loadState(path string) (*watchState, error) {
 	s := &watchState{Version: 1, Files: map[string]stateEntry{}, byName: map[string]stateEntry{}}
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pytorch: watch: %w", err)
 	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("pytorch: watch: %w", err)
+	}
+	s.Version, s.Files, s.ours = 0, nil, outfile.Same(f)
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, fmt.Errorf("pytorch: watch: state file %s is damaged (%w); remove it to import everything again", path, err)
 	}
+	if s.Version == 0 || s.Files == nil {
+		return nil, fmt.Errorf("pytorch: watch: %s is no state file of a watch and is left alone; name another one", path)
+	}
 	if s.Version != 1 {
-		return nil, fmt.Errorf("pytorch: watch: state file %s has version %d, this program knows 1", path, s.Version)
+		return nil, fmt.Errorf("pytorch: watch: state file %s has version %d, this program knows 1; remove it to import everything again", path, s.Version)
 	}
-	if s.Files == nil {
-		s.Files = map[string]stateEntry{}
-	}
-	for _, key := range sortedKeys(s.Files) {
+	for _, key := range slices.Sorted(maps.Keys(s.Files)) {
 		// Of several files that had one name, the latest counts.
 		if e := s.Files[key]; e.ModTime >= s.byName[e.Name].ModTime {
 			s.byName[e.Name] = e
@@ -81,25 +92,20 @@ func loadState(path string) (*watchState, error) {
 }
 
 // save replaces the state file in one step, so that a crash leaves the old or
-// the new one.
+// the new one. What somebody else has put there is left.
 func (s *watchState) save(path string) error {
 	data, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
 		return fmt.Errorf("pytorch: watch: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".trainspan-state-*")
-	if err != nil {
-		return fmt.Errorf("pytorch: watch: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	ours, err := outfile.Write(path, data, 0o600, s.ours)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("pytorch: watch: another program writes the state file %s: %w", path, err)
 	}
 	if err != nil {
 		return fmt.Errorf("pytorch: watch: %w", err)
 	}
+	s.ours = ours
 	return nil
 }
 
@@ -147,7 +153,7 @@ func finished(path string) (bool, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return false, err
 	}
-	if bytes.HasPrefix(head[:n], []byte{0x1f, 0x8b}) {
+	if infile.IsGzip(head[:n]) {
 		zr, err := gzip.NewReader(f)
 		if err != nil {
 			return false, nil
@@ -158,7 +164,7 @@ func finished(path string) (bool, error) {
 		}
 		return t.closed(), nil
 	}
-	if n >= 262 && string(head[257:262]) == "ustar" {
+	if infile.IsTar(head[:n]) {
 		fi, err := f.Stat()
 		return err == nil && fi.Size()%512 == 0, err
 	}
@@ -180,9 +186,7 @@ type tail struct {
 }
 
 func (t *tail) Write(p []byte) (int, error) {
-	if !t.any && len(p) >= 262 {
-		t.isTar = string(p[257:262]) == "ustar"
-	}
+	t.isTar = t.isTar || !t.any && infile.IsTar(p)
 	t.any = t.any || len(p) > 0
 	if len(p) >= len(t.last) {
 		t.n = copy(t.last[:], p[len(p)-len(t.last):])

@@ -123,7 +123,7 @@ func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 		return 0, "different jobs: the files name the job differently"
 	}
 	if len(p.steps) > 0 && len(q.steps) > 0 {
-		if shared = sharedSteps(p.steps, q.steps); shared == 0 {
+		if shared = sharedSteps(p.stepNumbers(), q.stepNumbers()); shared == 0 {
 			return 0, fmt.Sprintf("different profiler windows: the steps are %s in the one and %s in the other", stepRange(p.steps), stepRange(q.steps))
 		}
 	}
@@ -133,17 +133,30 @@ func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	return shared, ""
 }
 
-// sharedSteps counts the step numbers that two files share, each once.
-func sharedSteps(a, b []step) int {
-	has := make(map[int64]bool, len(a))
-	for _, s := range a {
-		has[s.n] = true
+// stepNumbers gives the steps of a file in order, each once. Each file is compared
+// with many.
+func (p *process) stepNumbers() []int64 {
+	if p.sortedSteps == nil {
+		for _, s := range p.steps {
+			p.sortedSteps = append(p.sortedSteps, s.n)
+		}
+		slices.Sort(p.sortedSteps)
+		p.sortedSteps = slices.Compact(p.sortedSteps)
 	}
-	n := 0
-	for _, s := range b {
-		if has[s.n] {
-			has[s.n] = false
+	return p.sortedSteps
+}
+
+// sharedSteps counts the numbers that are in both lists.
+func sharedSteps(a, b []int64) (n int) {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
 			n++
+			a, b = a[1:], b[1:]
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
 		}
 	}
 	return n

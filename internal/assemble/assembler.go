@@ -4,9 +4,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // Arguments that the assembler adds.
@@ -16,6 +19,11 @@ const (
 	ArgSpanID    = "span_id"
 	ArgSpan      = "span" // of an event's record: the id of its span in the file
 )
+
+// KeySharedLane is the metadata of a process that had more spans at a time than
+// there are lanes: what found no room is on lane 0, where spans need not nest.
+// Its value is the number of the other lanes.
+const KeySharedLane = "lanes.shared"
 
 const (
 	// maxWaitingBytes bounds the memory of the spans that wait.
@@ -42,6 +50,19 @@ type Counts struct {
 	Spans, Events, Begins int64
 	Duplicates            int64 // spans left out because they had come before
 	Unfinished            int64 // parents written without having come
+	SharedLane            int64 // spans on the lane of those that found no room
+	Cut                   Cut   // what was over the limits of a span
+}
+
+// Add adds what was counted later.
+func (c *Counts) Add(later Counts) {
+	c.Spans += later.Spans
+	c.Events += later.Events
+	c.Begins += later.Begins
+	c.Duplicates += later.Duplicates
+	c.Unfinished += later.Unfinished
+	c.SharedLane += later.SharedLane
+	c.Cut.add(later.Cut)
 }
 
 // Assembler writes the spans of one process. It is not safe for concurrent use.
@@ -59,6 +80,7 @@ type Assembler struct {
 	touched []*relative // open spans that something was written of
 
 	nameless uint64 // spans without an id
+	crowded  bool   // a lane is shared
 
 	// Memory that is used again.
 	members map[Key]*Span
@@ -90,6 +112,11 @@ func (a *Assembler) Counts() Counts {
 
 // Waiting is how many spans wait.
 func (a *Assembler) Waiting() int { return len(a.waiting) }
+
+// Size is about how many bytes wait and are remembered.
+func (a *Assembler) Size() int {
+	return a.bytes + len(a.family.known)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
+}
 
 // admit readies a span. A span that came before is left out: senders repeat a
 // batch when they did not hear that it was taken.
@@ -135,6 +162,11 @@ func (a *Assembler) Add(s *Span, now time.Time) {
 	}
 	a.queue = append(a.queue, queued{s, now})
 	a.bytes += s.size
+	a.bound()
+}
+
+// bound writes the oldest while too much waits.
+func (a *Assembler) bound() {
 	for len(a.queue) > a.o.MaxWaiting || a.bytes > maxWaitingBytes {
 		a.writeOldest()
 	}
@@ -194,18 +226,20 @@ func (a *Assembler) finish(keep int) {
 		open = append(open, a.family.oldestOpen())
 	}
 	// A parent ends no sooner than its children.
-	slices.SortStableFunc(open, func(x, y *relative) int { return y.depth() - x.depth() })
+	depth := depths(open)
+	slices.SortStableFunc(open, func(x, y *relative) int { return depth[y] - depth[x] })
 	for _, r := range open {
 		a.unfinished(r)
 	}
 }
 
 // unfinishedKey is the name of a parent that did not come.
-var unfinishedKey = dftracer.NewKey(noScope, "unfinished")
+var unfinishedKey = dftracer.NewKey(spans.TraceName("", "unfinished", "", ""))
 
 // unfinished writes a span that did not end, as far as it is known, around its
 // children.
 func (a *Assembler) unfinished(r *relative) {
+	defer func() { r.parent = nil }() // or each would keep those above it for ever
 	key := &unfinishedKey
 	if r.begun != nil {
 		key = r.begun.key
@@ -236,7 +270,18 @@ func (a *Assembler) unfinished(r *relative) {
 	a.counts.Unfinished++
 }
 
-func (a *Assembler) tid(lane int) int64 { return a.o.TID + int64(max(lane, 0)) }
+// tid is the number of a lane in the file, and that of the process for none.
+func (a *Assembler) tid(lane int) int64 {
+	if lane == shared {
+		a.counts.SharedLane++
+		if !a.crowded {
+			a.crowded = true
+			a.w.CM(KeySharedLane, strconv.Itoa(maxLanes))
+		}
+		return 0
+	}
+	return a.o.TID + int64(max(lane, 0))
+}
 
 // expect gives what is known of a span, from now on.
 func (a *Assembler) expect(key Key) *relative {

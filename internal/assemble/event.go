@@ -11,21 +11,21 @@ import (
 // written. Its record is written at once unless the span waits.
 func (a *Assembler) AddEvent(key Key, e Event) {
 	if s := a.waiting[key]; s != nil {
-		for i := range s.Events {
-			if s.Events[i].mark() == e.mark() {
-				return
-			}
+		if m := e.mark(); !s.has(m) {
+			s.marks[m] = struct{}{}
+			s.Events = append(s.Events, e)
+			s.size += e.size()
+			a.bytes += e.size()
+			a.bound()
 		}
-		s.Events = append(s.Events, e)
-		s.size += e.size()
-		a.bytes += e.size()
 		return
 	}
 	r := a.expect(key)
-	if r.marked(e.mark()) {
+	m := e.mark()
+	if r.marked(m) {
 		return // the span brought it
 	}
-	r.mark(e.mark())
+	a.family.mark(r, m)
 	tid := a.tid(a.lanes.homeOf(r.id))
 	if !r.done {
 		at := e.Time / 1000
@@ -74,12 +74,13 @@ func (a *Assembler) writeEvents(s *Span, tid int64) {
 	written := slices.Clone(s.self.marks)
 	for i := range s.Events {
 		e := &s.Events[i]
-		if slices.Contains(written, e.mark()) {
+		m := e.mark()
+		if slices.Contains(written, m) {
 			continue
 		}
 		a.writeEvent(e, s.self.id, tid)
 		if a.o.LiveEvents {
-			s.self.mark(e.mark())
+			a.family.mark(s.self, m)
 		}
 	}
 }

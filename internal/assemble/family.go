@@ -10,11 +10,8 @@ import (
 // number of events that SDKs keep for a span.
 const maxMarks = 256
 
-// mark is an event of a span that was written.
-type mark struct {
-	name string
-	time int64
-}
+// relativeSize is what a relative takes, its place in the map of keys included.
+const relativeSize = 240
 
 // relative is what is remembered of a span after something of it was written:
 // a child, an event, or itself.
@@ -48,25 +45,19 @@ func (r *relative) extend(start, end int64) {
 	r.start, r.end = min(r.start, start), max(r.end, end)
 }
 
-// depth is how many spans above it are known.
-func (r *relative) depth() (n int) {
-	for p := r.parent; p != nil && n < maxClimb; p = p.parent {
-		n++
-	}
-	return n
-}
-
 func (r *relative) contains(start, end int64) bool { return r.start <= start && r.end >= end }
 
 // marked reports whether an event was noted.
 func (r *relative) marked(m mark) bool { return slices.Contains(r.marks, m) }
 
 // mark notes an event.
-func (r *relative) mark(m mark) {
+func (f *family) mark(r *relative, m mark) {
+	f.marks -= len(r.marks)
 	if len(r.marks) >= maxMarks {
 		r.marks = append(r.marks[:0], r.marks[maxMarks/2:]...)
 	}
 	r.marks = append(r.marks, m)
+	f.marks += len(r.marks)
 }
 
 // family finds spans by their keys: those that are still open and those that
@@ -75,6 +66,7 @@ type family struct {
 	limit       int
 	known       map[Key]*relative
 	open, ended recent
+	marks       int // of all relatives
 }
 
 func newFamily(limit int) *family {
@@ -172,8 +164,34 @@ func (f *family) keepEnded(limit int) {
 	for f.ended.len > limit {
 		oldest := f.ended.last
 		f.forget(oldest)
-		oldest.parent, oldest.marks = nil, nil
+		oldest.parent = nil
 	}
+}
+
+// depths says of spans and of all that is known to be above them how deep they
+// lie. A circle, which a sender can make, is cut where it is met.
+func depths(list []*relative) map[*relative]int {
+	depth := make(map[*relative]int, len(list))
+	var way []*relative
+	for _, r := range list {
+		way = way[:0]
+		for ; r != nil; r = r.parent {
+			if _, known := depth[r]; known {
+				break
+			}
+			depth[r] = 0
+			way = append(way, r)
+		}
+		n := -1
+		if r != nil {
+			n = depth[r]
+		}
+		for len(way) > 0 {
+			n++
+			depth[way[len(way)-1]], way = n, way[:len(way)-1]
+		}
+	}
+	return depth
 }
 
 func (f *family) forget(r *relative) {
@@ -181,4 +199,6 @@ func (f *family) forget(r *relative) {
 	if f.known[r.key] == r {
 		delete(f.known, r.key)
 	}
+	f.marks -= len(r.marks)
+	r.marks = nil
 }

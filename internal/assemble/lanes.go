@@ -10,14 +10,19 @@ const (
 	maxRuns = 64
 	// maxHomes bounds the lanes that are kept for parents that are still open.
 	maxHomes = 64
+	// maxLanes bounds the lanes of a process. What finds no room on them shares
+	// one on which spans need not nest.
+	maxLanes = 256
+	// shared is the lane of what found no room.
+	shared = maxLanes
 )
 
 // lanes gives lanes to blocks of nested spans in whatever order they come, so
 // that blocks on one lane either lie beside each other or are parent and
 // children. Parents come after their children: the lane of the first child is
 // the parent's home, on which nobody but its children settles until it comes.
-// Memory grows with the number of lanes, which is that of blocks that overlap
-// in time plus maxHomes. It is not safe for concurrent use.
+// There are as many lanes as blocks overlap in time plus maxHomes, but at most
+// maxLanes. It is not safe for concurrent use.
 type lanes struct {
 	all   []lane
 	homes []home // the one used longest ago first
@@ -59,9 +64,13 @@ func (l *lanes) place(id, parent uint64, start, end int64) int {
 	if at < 0 {
 		at = l.free(start, end)
 	}
+	l.covered = l.covered[:0]
+	if at == shared {
+		return at
+	}
 	n := &l.all[at]
 	from, to := n.overlap(start, end)
-	l.covered = append(l.covered[:0], n.runs[from:to]...)
+	l.covered = append(l.covered, n.runs[from:to]...)
 	n.put(run{start, end, parent})
 	if parent != 0 {
 		l.settle(parent, at)
@@ -72,7 +81,9 @@ func (l *lanes) place(id, parent uint64, start, end int64) int {
 // beside gives the lane of a block that no parent will ever cover.
 func (l *lanes) beside(start, end int64) int {
 	at := l.free(start, end)
-	l.all[at].put(run{start, end, 0})
+	if at != shared {
+		l.all[at].put(run{start, end, 0})
+	}
 	return at
 }
 
@@ -82,16 +93,22 @@ func (l *lanes) keep(id uint64, start int64) int {
 		return at
 	}
 	at := l.free(start, 1<<62)
-	l.settle(id, at)
+	if at != shared {
+		l.settle(id, at)
+	}
 	return at
 }
 
-// free finds the lowest lane that is nobody's and has room, or makes one.
+// free finds the lowest lane that is nobody's and has room, or makes one while
+// it may.
 func (l *lanes) free(start, end int64) int {
 	for i := range l.all {
 		if l.all[i].home == 0 && l.all[i].fits(start, end, 0) {
 			return i
 		}
+	}
+	if len(l.all) >= maxLanes {
+		return shared
 	}
 	l.all = append(l.all, lane{})
 	return len(l.all) - 1

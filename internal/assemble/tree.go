@@ -1,9 +1,18 @@
 package assemble
 
-import "github.com/trainspan/trainspan/dftracer"
+import (
+	"slices"
 
-// maxClimb bounds the way up from a span; a sender can make circles.
-const maxClimb = 1 << 12
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+const (
+	// maxClimb bounds the way up from a span; a sender can make circles.
+	maxClimb = 1 << 12
+	// maxOutlived is how many of the spans above it a span may outlive before it
+	// is taken for one without a parent.
+	maxOutlived = 128
+)
 
 // gather takes a span and all waiting spans that hang together with it. The
 // list is good until the next call.
@@ -93,14 +102,11 @@ func (a *Assembler) writeFamily(all []*Span) {
 		}
 	}
 	for _, s := range all {
-		s.level = depth(s)
+		s.count()
 	}
-	for level := maxLevel(heads); level >= 0; level-- {
-		for _, s := range heads {
-			if s.level == level {
-				a.writeHead(s)
-			}
-		}
+	slices.SortStableFunc(heads, func(x, y *Span) int { return y.level - x.level })
+	for _, s := range heads {
+		a.writeHead(s)
 	}
 	a.heads = heads
 	clear(a.all)
@@ -128,10 +134,11 @@ func (a *Assembler) settle(s *Span) {
 		return
 	}
 	key := s.Parent
-	for range maxClimb {
+	for outlived := 0; outlived < maxOutlived; outlived++ {
 		if p := a.members[key]; p != nil && p != s {
-			if p.contains(s.Start, s.End) && !p.circles(s) {
-				s.up = p
+			// Spans of the same time may name each other.
+			if p.contains(s.Start, s.End) && p.highest() != s {
+				s.up, s.way = p, p
 				return
 			}
 			if p.Parent.IsZero() {
@@ -141,8 +148,11 @@ func (a *Assembler) settle(s *Span) {
 			continue
 		}
 		r := a.expect(key)
-		for r != nil && r.done && !r.contains(s.Start, s.End) {
+		for ; r != nil && r.done && !r.contains(s.Start, s.End) && outlived < maxOutlived; outlived++ {
 			r = r.parent
+		}
+		if outlived >= maxOutlived {
+			return
 		}
 		if r == nil || r == s.self {
 			return
@@ -158,31 +168,6 @@ func (a *Assembler) settle(s *Span) {
 		}
 		return
 	}
-}
-
-// circles reports whether s is above p already: spans of the same time may name
-// each other.
-func (p *Span) circles(s *Span) bool {
-	for a := p; a != nil; a = a.up {
-		if a == s {
-			return true
-		}
-	}
-	return false
-}
-
-func depth(s *Span) (n int) {
-	for p := s.up; p != nil; p = p.up {
-		n++
-	}
-	return n
-}
-
-func maxLevel(heads []*Span) (n int) {
-	for _, s := range heads {
-		n = max(n, s.level)
-	}
-	return n
 }
 
 // writeHead places a span with those below it that nothing was written of, and
@@ -281,5 +266,5 @@ func (a *Assembler) write(s *Span, lane int) {
 	a.writeEvents(s, tid)
 	a.family.arrived(self)
 	clear(s.down)
-	s.down, s.up, s.above = s.down[:0], nil, nil
+	s.down, s.up, s.way, s.above, s.marks = s.down[:0], nil, nil, nil, nil
 }

@@ -63,8 +63,8 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 
 type brokenShelf struct{}
 
-func (brokenShelf) Keep([]sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
-func (brokenShelf) Close() error                              { panic("close") }
+func (brokenShelf) Keep(context.Context, []sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
+func (brokenShelf) Close() error                                               { panic("close") }
 
 func TestConcurrentUse(t *testing.T) {
 	b := &backend{answer: func(_ context.Context, call int, batch []sdktrace.ReadOnlySpan) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -62,13 +63,18 @@ func (b *backend) Delivery() delivery.Options { return b.tuning }
 type shelf struct {
 	mu     sync.Mutex
 	names  []string
-	room   int // negative: without end
+	room   int           // negative: without end
+	slow   time.Duration // what a batch takes
 	closed int
 }
 
-func (s *shelf) Keep(batch []sdktrace.ReadOnlySpan) (int, error) {
+func (s *shelf) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
+	time.Sleep(s.slow) // in a bubble
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	n := len(batch)
 	if s.room >= 0 {
 		n = min(n, s.room-len(s.names))

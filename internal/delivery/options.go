@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -80,11 +81,12 @@ type Tuner interface {
 
 // Spill keeps spans that could not be delivered. Keep is called by several
 // goroutines; it gives the number of spans kept, the first ones of batch, and
-// why others were not. It must not call back into the processor. Close is
+// why others were not. Once ctx is done it keeps nothing: by then the spans count
+// as lost. It must not call back into the processor. Close is
 // called once, after the last Keep. An error of either that matches [SpillLost]
 // tells of spans that were kept before.
 type Spill interface {
-	Keep(batch []sdktrace.ReadOnlySpan) (kept int, err error)
+	Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (kept int, err error)
 	Close() error
 }
 

@@ -32,8 +32,8 @@ func New(e sdktrace.SpanExporter, options *Options) *Processor {
 	if spill := o.Spill; spill != nil {
 		sink.Keep = spill.Keep
 		sink.Close = func(ctx context.Context) error {
-			err := guard(func() error { return e.Shutdown(ctx) })
-			return errors.Join(err, spill.Close())
+			kept := spill.Close() // does not wait for the backend
+			return errors.Join(guard(func() error { return e.Shutdown(ctx) }), kept)
 		}
 	}
 	return &Processor{NewQueue(sink, &o)}

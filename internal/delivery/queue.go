@@ -26,7 +26,7 @@ type Sink[T any] struct {
 	// values that it repaired.
 	Clean func(T) (T, int)
 	// Keep is the Keep of a [Spill].
-	Keep func(batch []T) (kept int, err error)
+	Keep func(ctx context.Context, batch []T) (kept int, err error)
 	// Close is called once, after the last Export and Keep.
 	Close func(ctx context.Context) error
 }
@@ -42,6 +42,7 @@ type Queue[T any] struct {
 	overflow chan struct{} // the queue is nearly full
 	flushes  chan *flush
 	stop     chan struct{} // closed by Shutdown
+	sent     chan struct{} // closed when nothing is sent any more
 	work     sync.WaitGroup
 	sending  context.Context // of every attempt; cancelled before the deadline of Shutdown
 	cancel   context.CancelFunc
@@ -50,8 +51,12 @@ type Queue[T any] struct {
 
 	oversize int // of the goroutine that sends: answers in a row that a request is too large
 
+	ending ending          // set before stop is closed
+	rescue context.Context // of the spill after the stop
+
 	mu        sync.Mutex
 	queue     fifo[T]
+	flight    [][]T // what the sender has taken and not settled, the current batch last
 	stats     Stats
 	stopped   bool          // nothing is queued any more
 	abandoned bool          // what was pending is counted as dropped
@@ -61,6 +66,14 @@ type Queue[T any] struct {
 
 	reporting sync.Mutex
 	reported  [Causes]int64
+}
+
+// ending are the times of Shutdown. What was not taken goes to the spill while
+// there is time for that.
+type ending struct {
+	began   time.Time
+	sending time.Duration // for attempts
+	keeping time.Duration // for the spill, from the beginning as well
 }
 
 // flush is a request to send everything that waits.
@@ -83,6 +96,8 @@ func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
 		overflow: make(chan struct{}, 1),
 		flushes:  make(chan *flush),
 		stop:     make(chan struct{}),
+		sent:     make(chan struct{}),
+		rescue:   context.Background(),
 		queue:    fifo[T]{maxItems: o.MaxQueue, maxBytes: o.MaxQueueBytes},
 	}
 	if sink.Keep != nil {
@@ -187,10 +202,14 @@ func (q *Queue[T]) Shutdown(ctx context.Context) error {
 func (q *Queue[T]) shutdown(ctx context.Context) error {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
+	q.ending = q.times(ctx)
+	rescue, end := context.WithTimeout(context.WithoutCancel(ctx), q.ending.keeping)
+	defer end()
 	q.mu.Lock()
 	q.stopped = true
+	q.rescue = rescue
 	q.mu.Unlock()
-	defer q.sender.end(q.sendingTime(ctx), q.cancel)()
+	defer q.sender.end(q.ending.sending, q.cancel)()
 	close(q.stop)
 
 	done := make(chan error, 1)
@@ -203,7 +222,9 @@ func (q *Queue[T]) shutdown(ctx context.Context) error {
 	case err = <-done:
 	case <-ctx.Done():
 		q.cancel()
-		err = ctx.Err()
+		if q.sink.Keep == nil {
+			err = ctx.Err()
+		}
 	}
 	q.cancel()
 	q.abandon()
@@ -215,16 +236,18 @@ func (q *Queue[T]) shutdown(ctx context.Context) error {
 	return err
 }
 
-// sendingTime is how long Shutdown may send. Some time is left for closing: a
-// twentieth, at most a quarter of a second; with a spill, which has to write what is
-// left, a quarter, at most two seconds.
-func (q *Queue[T]) sendingTime(ctx context.Context) time.Duration {
+// times divides what Shutdown has. Some time is left for closing: a twentieth, at
+// most a quarter of a second; with a spill, which has to write what is left before
+// that, sending ends with three quarters, at most two seconds before the end.
+func (q *Queue[T]) times(ctx context.Context) ending {
 	deadline, _ := ctx.Deadline()
-	left := max(0, time.Until(deadline))
-	if q.sink.Keep != nil {
-		return left - min(left/4, 2*time.Second)
+	now := time.Now()
+	left := max(0, deadline.Sub(now))
+	e := ending{began: now, keeping: left - min(left/20, time.Second/4)}
+	if e.sending = e.keeping; q.sink.Keep != nil {
+		e.sending = left - min(left/4, 2*time.Second)
 	}
-	return left - min(left/20, time.Second/4)
+	return e
 }
 
 // close ends the sink.

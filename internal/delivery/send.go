@@ -16,6 +16,7 @@ var (
 // send is the goroutine that exports. It ends after Shutdown, when the queue
 // is empty.
 func (q *Queue[T]) send() {
+	defer close(q.sent)
 	timer := time.NewTimer(q.opts.Delay)
 	defer timer.Stop()
 	for {
@@ -94,27 +95,61 @@ func (q *Queue[T]) take(partial bool) []T {
 // it has said it as often in a row as it takes to find one item, nothing is
 // halved any more until it takes something.
 func (q *Queue[T]) deliver(batch []T) {
-	e, cause, ok := q.sender.send(q.sending, func(ctx context.Context, first bool) *Error {
-		return q.attempt(ctx, batch, first)
-	})
-	if e != nil && e.TooLarge {
-		q.oversize++
-	} else if ok || e != nil && e.Rejected > 0 {
-		q.oversize = 0
+	q.takeOff(batch)
+	for batch := q.flying(); batch != nil; batch = q.flying() {
+		e, cause, ok := q.sender.send(q.sending, func(ctx context.Context, first bool) *Error {
+			return q.attempt(ctx, batch, first)
+		})
+		if !q.land() {
+			return // it went to the spill meanwhile
+		}
+		if e != nil && e.TooLarge {
+			q.oversize++
+		} else if ok || e != nil && e.Rejected > 0 {
+			q.oversize = 0
+		}
+		switch {
+		case ok:
+			q.settle(len(batch), 0, Refused, nil)
+		case e != nil && e.Rejected > 0:
+			rejected := min(e.Rejected, len(batch))
+			q.settle(len(batch)-rejected, rejected, Refused, e)
+		case e != nil && e.TooLarge && len(batch) > 1 && q.oversize <= bits.Len(uint(q.opts.MaxBatch)):
+			half := len(batch) / 2
+			q.takeOff(batch[half:], batch[:half])
+		default:
+			q.lose(batch, cause, e)
+		}
 	}
-	switch {
-	case ok:
-		q.settle(len(batch), 0, Refused, nil)
-	case e != nil && e.Rejected > 0:
-		rejected := min(e.Rejected, len(batch))
-		q.settle(len(batch)-rejected, rejected, Refused, e)
-	case e != nil && e.TooLarge && len(batch) > 1 && q.oversize <= bits.Len(uint(q.opts.MaxBatch)):
-		half := len(batch) / 2
-		q.deliver(batch[:half])
-		q.deliver(batch[half:])
-	default:
-		q.lose(batch, cause, e)
+}
+
+// takeOff notes what the sender is about to deliver, the last one first.
+func (q *Queue[T]) takeOff(batches ...[]T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flight = append(q.flight, batches...)
+}
+
+// flying is the batch to deliver next, nil for none.
+func (q *Queue[T]) flying() []T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.flight) == 0 {
+		return nil
 	}
+	return q.flight[len(q.flight)-1]
+}
+
+// land gives the sender what it has just tried to deliver, to settle it. It
+// reports false where somebody else did.
+func (q *Queue[T]) land() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.flight) == 0 {
+		return false
+	}
+	q.flight = q.flight[:len(q.flight)-1]
+	return true
 }
 
 // attempt exports a batch once.
@@ -141,8 +176,11 @@ func (q *Queue[T]) attempt(ctx context.Context, batch []T, first bool) *Error {
 func (q *Queue[T]) lose(batch []T, c Cause, e *Error) {
 	kept := 0
 	if q.sink.Keep != nil && !q.gone() {
+		q.mu.Lock()
+		ctx := q.rescue
+		q.mu.Unlock()
 		err := guard(func() (err error) {
-			kept, err = q.sink.Keep(batch)
+			kept, err = q.sink.Keep(ctx, batch)
 			return err
 		})
 		if err != nil || kept < len(batch) {
@@ -197,11 +235,12 @@ func (q *Queue[T]) gone() bool {
 }
 
 // relieve is the goroutine that moves items from a nearly full queue to the
-// spill while the other one waits for the backend.
+// spill while the other one waits for the backend, and at the end all of them.
 func (q *Queue[T]) relieve() {
 	for {
 		select {
 		case <-q.stop:
+			q.relieveAll()
 			return
 		case <-q.overflow:
 		}
@@ -223,6 +262,64 @@ func (q *Queue[T]) relieveOnce() bool {
 	batch := q.take(true)
 	q.lose(batch, QueueFull, nil)
 	return len(batch) > 0
+}
+
+// relieveAll moves what waits at the end to the spill, in time and without
+// waiting for the backend: as soon as that has taken nothing for half of the time
+// for sending, or when that time is over. An exporter that does not come back then
+// loses the batch that it has.
+func (q *Queue[T]) relieveAll() {
+	before := q.Stats().Exported
+	e := q.ending
+	if !q.unsent(e.began.Add(e.sending / 2)) {
+		return
+	}
+	if q.Stats().Exported == before {
+		q.spillAll(q.waiting)
+	}
+	if !q.unsent(e.began.Add(e.sending)) {
+		return
+	}
+	q.spillAll(q.waiting)
+	if q.unsent(e.began.Add(e.sending + (e.keeping-e.sending)/4)) {
+		q.spillAll(q.underWay)
+	}
+}
+
+// unsent waits until a time, and reports whether something is still being sent then.
+func (q *Queue[T]) unsent(until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-q.sent:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// spillAll moves batches to the spill until there are none.
+func (q *Queue[T]) spillAll(next func() []T) {
+	for batch := next(); len(batch) > 0; batch = next() {
+		q.lose(batch, Shutdown, nil)
+	}
+}
+
+// waiting takes a batch of what waits.
+func (q *Queue[T]) waiting() []T { return q.take(true) }
+
+// underWay takes a batch from the sender.
+func (q *Queue[T]) underWay() []T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.flight) == 0 {
+		return nil
+	}
+	batch := q.flight[0]
+	if q.flight = q.flight[1:]; len(q.flight) == 0 {
+		q.flight = nil
+	}
+	return batch
 }
 
 // report reports the drops that were not reported yet.

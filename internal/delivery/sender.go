@@ -60,6 +60,7 @@ func (s *sender) send(ctx context.Context, attempt func(ctx context.Context, fir
 			}
 			return err, s.late(), false
 		}
+		atEnd := s.stopped()
 		err = attempt(s.mark(ctx), first)
 		s.health.Note(err)
 		if err != nil {
@@ -74,7 +75,7 @@ func (s *sender) send(ctx context.Context, attempt func(ctx context.Context, fir
 			return err, Shutdown, false
 		case !err.Retry:
 			return err, Refused, false
-		case !s.pause(ctx, p, err):
+		case !s.pause(ctx, p, err, atEnd):
 			return err, s.late(), false
 		}
 	}
@@ -139,8 +140,9 @@ func (s *sender) late() Cause {
 	return TimedOut
 }
 
-// pause waits until another attempt is due, and reports whether one is.
-func (s *sender) pause(ctx context.Context, p *pauses, e *Error) bool {
+// pause waits until another attempt is due, and reports whether one is. atEnd says
+// that the one before was made after the stop.
+func (s *sender) pause(ctx context.Context, p *pauses, e *Error, atEnd bool) bool {
 	if !s.stopped() {
 		if e.After > 0 {
 			return p.outlives(s.health.Held()) // ready waits, or does not
@@ -153,6 +155,9 @@ func (s *sender) pause(ctx context.Context, p *pauses, e *Error) bool {
 			s.gaveUp = e
 		}
 		return false
+	}
+	if unreachable && !atEnd && e.After <= 0 {
+		return true // what was under way at the stop is no look
 	}
 	if unreachable && s.looked {
 		s.gaveUp = e

@@ -37,14 +37,14 @@ func TestShutdownWaitsForABackendThatMayComeBack(t *testing.T) {
 		then     answer        // and from a second later on
 		after    time.Duration // how long the job goes on then
 		most     time.Duration // of fake time for the shutdown
-		attempts int64         // since right before the shutdown, at most; zero: any number
+		attempts int64         // since right before the shutdown, at most, with one that was under way; zero: any number
 	}{
 		{name: "never tried, not there", then: always(gone), most: quick, attempts: 3},
-		{name: "never there", before: always(gone), then: always(gone), after: 20 * time.Second, most: quick, attempts: 2},
-		{name: "never answered", before: silent, then: silent, after: 40 * time.Second, most: fifth, attempts: 2},
-		{name: "gone for an hour", then: always(gone), after: time.Hour, most: quick, attempts: 2},
-		{name: "silent for an hour", then: silent, after: time.Hour, most: fifth, attempts: 2},
-		{name: "busy for an hour", then: always(busy), after: time.Hour, most: quick, attempts: 2},
+		{name: "never there", before: always(gone), then: always(gone), after: 20 * time.Second, most: quick, attempts: 3},
+		{name: "never answered", before: silent, then: silent, after: 40 * time.Second, most: fifth, attempts: 3},
+		{name: "gone for an hour", then: always(gone), after: time.Hour, most: quick, attempts: 3},
+		{name: "silent for an hour", then: silent, after: time.Hour, most: fifth, attempts: 3},
+		{name: "busy for an hour", then: always(busy), after: time.Hour, most: quick, attempts: 3},
 		{name: "gone just now", then: always(gone), after: 20 * time.Second, most: whole},
 		{name: "silent just now", then: silent, after: 10 * time.Second, most: whole},
 		{name: "busy just now", then: always(busy), after: 10 * time.Second, most: whole},
@@ -130,6 +130,35 @@ func TestShutdownFindsABackendThatIsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An attempt that is under way when the job ends is none of the two looks, of
+// which the first may find what was there before.
+func TestShutdownLooksTwiceAfterAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		b := &backend{answer: func(_ context.Context, call int, _ []sdktrace.ReadOnlySpan) error {
+			switch call {
+			case 1:
+				<-release
+				return gone
+			case 2:
+				return gone
+			}
+			return nil
+		}}
+		p := delivery.New(b, &delivery.Options{MaxBatch: 10})
+		end(p, 10)
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() { ended <- p.Shutdown(context.Background()) }()
+		synctest.Wait()
+		close(release)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		settled(t, p, delivery.Stats{Ended: 10, Exported: 10})
+	})
 }
 
 // With a spill nothing waits: what a backend that is away does not take is kept.

@@ -197,18 +197,16 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 }
 
 func (o *file) Next() error {
-	for n := o.part + 1; ; n++ {
+	_, err := NextFree(o.part+1, func(n int) error {
 		path := part(o.asked, n)
 		f, err := create(path)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
 		if err != nil {
 			return err
 		}
 		o.part = n
 		return o.replace(f, path)
-	}
+	})
+	return err
 }
 
 func (o *file) replace(f *os.File, path string) error {

@@ -32,7 +32,7 @@ func (n Name) Expand() (string, error) {
 	values := map[string]string{
 		"{rank}": strconv.Itoa(rank),
 		"{pid}":  strconv.Itoa(n.PID),
-		"{host}": strings.NewReplacer("/", "_", string(filepath.Separator), "_").Replace(n.Host),
+		"{host}": SafeName(n.Host, maxBase),
 	}
 	var unknown string
 	path := placeholder.ReplaceAllStringFunc(n.Path, func(p string) string {
@@ -101,8 +101,9 @@ func Insert(path, text string) string {
 	return stem + text + ext
 }
 
-// run is the name of the n-th run that asks for a path.
-func run(path string, n int) string {
+// Run is the name of the n-th run that asks for a path: the path itself, then
+// trace.run2.pfw.gz.
+func Run(path string, n int) string {
 	if n <= 1 {
 		return path
 	}

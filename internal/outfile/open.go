@@ -23,9 +23,6 @@ const (
 	Append
 )
 
-// maxRuns bounds the names that are tried.
-const maxRuns = 100_000
-
 // Open opens the file of a path that was resolved, and makes the directories
 // above it. What it creates it creates exclusively, and no symbolic link is
 // followed to a regular file; pipes, devices and "-" are opened as they are.
@@ -40,30 +37,38 @@ func Open(path string, existing Existing) (Output, error) {
 	if err := makeDir(path); err != nil {
 		return nil, err
 	}
-	for n, tries := 1, 0; tries < maxRuns; tries++ {
-		name := run(path, n)
-		f, err := create(name)
-		if err == nil {
-			return newFile(name, f, 0)
-		}
-		if !errors.Is(err, fs.ErrExist) {
+	if existing == Fail {
+		f, err := create(path)
+		if err != nil {
 			return nil, err
 		}
-		switch existing {
-		case Fail:
-			return nil, err
-		case Append:
-			out, err := appendTo(name)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was removed meanwhile: the name is free
-			}
-			if out != nil || err != nil {
-				return out, err
-			}
-		}
-		n++
+		return newFile(path, f, 0)
 	}
-	return nil, fmt.Errorf("create %s: %d files of that name are there already", path, maxRuns)
+	var out Output
+	_, err := NextFree(1, func(n int) error {
+		name := Run(path, n)
+		for {
+			f, err := create(name)
+			switch {
+			case err == nil:
+				out, err = newFile(name, f, 0)
+				return err
+			case existing == NextName || !errors.Is(err, fs.ErrExist):
+				return err
+			}
+			out, err = appendTo(name)
+			if err == nil && out == nil {
+				return fs.ErrExist
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // else it was removed meanwhile: the name is free
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	return out, nil
 }
 
 // appendTo opens a file that is there. It gives nil for one that somebody else
@@ -97,7 +102,7 @@ func makeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) 
 // was there, or, if it is deleted by then, as none.
 func create(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err := Create(path, 0o644)
 		if err != nil {
 			return nil, err
 		}
@@ -149,17 +154,4 @@ func openAsIs(path string) (Output, error) {
 	s := NewStream(f)
 	s.path, s.owned = path, f
 	return s, nil
-}
-
-// Temp makes a file beside path for what will be renamed to it, with a name
-// that nobody can foresee.
-func Temp(path string, mode fs.FileMode) (*os.File, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Chmod(mode); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
-	}
-	return f, nil
 }

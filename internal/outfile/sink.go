@@ -22,11 +22,15 @@ const (
 	shallow = 256 << 10
 	// chunk is how much is written at a time, so that progress shows.
 	chunk = 64 << 10
+	// lateAgain is the time between the two looks at an operation that takes too long.
+	lateAgain = 20 * time.Millisecond
 	// retryEvery is the pause between two attempts to go on after an error.
 	retryEvery = 250 * time.Millisecond
 	// patience is how long a Close without a deadline waits for a file that
 	// takes nothing.
 	patience = 30 * time.Second
+	// reserve is how many lines may wait beyond the limit of what says what is missing.
+	reserve = 64
 	// spares is how many written buffers are kept for use again.
 	spares = 4
 )
@@ -105,9 +109,12 @@ type Sink struct {
 	store    []block // the memory of the queue
 	free     [][]byte
 	held     int // bytes in queue
+	reserved int // lines of Reserved
 	limit    int // of held, at this moment
 	busy     time.Time
-	asked    uint64 // Check and Flush, numbered
+	late     time.Time // of busy, when somebody found that it took too long
+	lateAt   time.Time // when that was
+	asked    uint64    // Check and Flush, numbered
 	answered uint64
 	look     bool // whether the file is still there
 	sync     bool // one that asks wants it on the disk
@@ -209,8 +216,17 @@ func (s *Sink) trouble(now time.Time) error {
 	return nil
 }
 
+// stalled reports whether the present operation takes too long. On a busy machine
+// the goroutine that writes may be as late as whoever looks, so it is looked at
+// again a moment later.
 func (s *Sink) stalled(now time.Time) bool {
-	return !s.busy.IsZero() && now.Sub(s.busy) >= StallAfter
+	if s.busy.IsZero() || now.Sub(s.busy) < StallAfter {
+		return false
+	}
+	if !s.late.Equal(s.busy) {
+		s.late, s.lateAt = s.busy, now
+	}
+	return now.Sub(s.lateAt) >= lateAgain
 }
 
 // Put appends a block of whole lines, which it copies. It never waits: ask
@@ -260,7 +276,25 @@ func (s *Sink) Admit(lines int) bool {
 func (s *Sink) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held < s.limit && !s.closing && !s.given
+	if s.held >= s.limit || s.closing || s.given {
+		return false
+	}
+	s.reserved = 0
+	return true
+}
+
+// Reserved reports whether one more line may be put that says what is missing,
+// and takes its place: some are reserved for the time in which Admit lets no more
+// in. They are counted, because what is in memory then may be over the limit by
+// more than they are long.
+func (s *Sink) Reserved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reserved == reserve || s.closing || s.given {
+		return false
+	}
+	s.reserved++
+	return true
 }
 
 func (s *Sink) admit(lines int) bool {
@@ -298,8 +332,11 @@ func (s *Sink) admit(lines int) bool {
 
 // untilStall is when the present operation will count as a stall.
 func (s *Sink) untilStall(now time.Time) time.Duration {
-	if s.busy.IsZero() {
+	switch {
+	case s.busy.IsZero():
 		return StallAfter
+	case s.late.Equal(s.busy):
+		return lateAgain - now.Sub(s.lateAt)
 	}
 	return StallAfter - now.Sub(s.busy)
 }
@@ -450,69 +487,4 @@ func (s *Sink) loseQueue() {
 	}
 	s.lose(n)
 	s.queue, s.held = nil, 0
-}
-
-// lose counts lines that will not be in the file.
-func (s *Sink) lose(lines int) {
-	if lines <= 0 {
-		return
-	}
-	s.stats.Lost += uint64(lines)
-	s.part.Lost = s.stats.Lost
-	var cause error
-	if o := s.outage; o != nil {
-		o.Lost += lines
-		o.lost += lines
-		o.to = s.now()
-		cause = o.Cause
-	}
-	if s.first == nil {
-		if cause == nil {
-			cause = errClosedSink
-		}
-		s.first = fmt.Errorf("lines were lost: %w", cause)
-	}
-}
-
-// now is the time of gaps.
-func (s *Sink) now() time.Time { return time.Now().Add(s.ahead) }
-
-var errClosedSink = errors.New("the file was closed before they were written")
-
-// fail begins an outage, unless there is one.
-func (s *Sink) fail(cause error, now time.Time) {
-	if s.outage != nil {
-		return
-	}
-	at := s.now()
-	s.outage = &outage{Outage: Outage{Path: s.path, Cause: cause}, since: now, from: at, to: at}
-	s.stats.Outages++
-	told := s.outage.Outage
-	s.reports = append(s.reports, &told)
-}
-
-// tell calls OnError with what is to be reported, in order and without the lock.
-func (s *Sink) tell() {
-	for s.untold() && s.telling.TryLock() {
-		for {
-			s.mu.Lock()
-			if len(s.reports) == 0 {
-				s.mu.Unlock()
-				break
-			}
-			err := s.reports[0]
-			s.reports = s.reports[1:]
-			s.mu.Unlock()
-			if s.o.OnError != nil {
-				s.o.OnError(err)
-			}
-		}
-		s.telling.Unlock()
-	}
-}
-
-func (s *Sink) untold() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.reports) > 0
 }

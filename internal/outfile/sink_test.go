@@ -30,7 +30,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	if shut != nil {
 		<-shut
 	}
-	time.Sleep(pause)
+	time.Sleep(pause) // in a bubble
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +57,12 @@ type words struct{}
 func (words) Begin(p outfile.Part) outfile.Block {
 	return outfile.Block{Data: fmt.Appendf(nil, "begin %d\n", p.Number), Lines: 1, Metadata: 1}
 }
-func (words) Encode(data []byte) []byte { return data }
+func (words) Encode(data []byte) []byte {
+	if len(data) > 64<<10 {
+		panic("a block is larger than what is written at a time")
+	}
+	return data
+}
 func (words) Gap(g outfile.Gap) outfile.Block {
 	return outfile.Block{Data: fmt.Appendf(nil, "gap %d\n", g.Lines), Lines: 1, Metadata: 1}
 }
@@ -101,6 +106,8 @@ func sums(text string) (lines, gaps int) {
 type told struct {
 	mu  sync.Mutex
 	all []outfile.Outage
+
+	paths []string // of the goroutine that writes
 }
 
 func (t *told) add(err error) {
@@ -135,6 +142,9 @@ func TestStall(t *testing.T) {
 		if st := s.Stats(); refused == 0 || int(st.Lost) != refused || st.Held < 1<<20 || st.Held > 1<<20+2048 || st.Outages != 1 {
 			t.Errorf("%d refused, %+v", refused, st)
 		}
+		if len(tell.all) != 1 || tell.all[0].Over {
+			t.Errorf("told %+v before it is over", tell.all)
+		}
 		if err := s.Flush(t.Context(), false); !errors.Is(err, outfile.ErrStalled) {
 			t.Errorf("flush: %v", err)
 		}
@@ -155,6 +165,91 @@ func TestStall(t *testing.T) {
 		}
 		if len(tell.all) != 2 || tell.all[0].Over || !tell.all[1].Over || tell.all[1].Lost != refused || tell.all[1].For < 30*time.Second {
 			t.Errorf("told %+v", tell.all)
+		}
+	})
+}
+
+// What waits in a file that stops is bounded by Hold, however small that is and
+// whatever was written before; a flush ends with its context.
+func TestSmallHold(t *testing.T) {
+	for _, before := range []int{0, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			g, shut := &gate{}, make(chan struct{})
+			s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}, Hold: 4 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			feed(s, 0, before)
+			if err := s.Flush(t.Context(), false); err != nil {
+				t.Error(err)
+			}
+			g.set(func(g *gate) { g.shut = shut })
+			refused := feed(s, before, 10)
+			if st := s.Stats(); refused < 5 || refused > 6 || int(st.Lost) != refused {
+				t.Errorf("%d refused, %+v", refused, st)
+			}
+			done, cancel := context.WithCancel(t.Context())
+			cancel()
+			close(shut)
+			synctest.Wait()
+			if err := s.Flush(done, false); !errors.Is(err, context.Canceled) {
+				t.Errorf("flush: %v", err)
+			}
+			if err := s.Close(t.Context()); err == nil {
+				t.Error("the end says that nothing is lost")
+			}
+		})
+	}
+}
+
+// counted is an output that counts what is asked of it.
+type counted struct {
+	outfile.Output
+	syncs, checks, closes int
+	err                   error // of Close
+}
+
+func (c *counted) Sync() error  { c.syncs++; return nil }
+func (c *counted) Check() error { c.checks++; return nil }
+func (c *counted) Close() error { c.closes++; return c.err }
+
+// A file is looked at and forced to the disk when that is asked for; what its end
+// says is the end's error. One that is abandoned is closed at once, for the first
+// reason.
+func TestAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, first := errors.New("disk full"), errors.New("first")
+		for _, abandon := range []bool{false, true} {
+			c := &counted{Output: outfile.NewStream(&gate{}), err: full}
+			s, err := outfile.New(c, outfile.Options{Format: words{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range 5 {
+				feed(s, n, 1)
+				if err := s.Flush(t.Context(), n == 1); err != nil {
+					t.Error(err)
+				}
+				if err := s.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if c.syncs != 1 || c.checks != 5 || c.closes != 0 {
+				t.Errorf("%+v", c)
+			}
+			want := full
+			if abandon {
+				want = first
+				s.Abandon(first)
+				s.Abandon(errors.New("second"))
+				synctest.Wait()
+				if c.closes != 1 {
+					t.Error("it is not closed")
+				}
+			}
+			if err := s.Close(t.Context()); !errors.Is(err, want) || c.closes != 1 {
+				t.Errorf("%v, closed %d times", err, c.closes)
+			}
 		}
 	})
 }
@@ -184,6 +279,29 @@ func TestSlow(t *testing.T) {
 		}
 		if lines, gaps := sums(g.text()); lines != 4000 || gaps != 0 || s.Stats().Outages != 0 {
 			t.Errorf("%d lines, %d in gaps, %+v", lines, gaps, s.Stats())
+		}
+	})
+}
+
+// A machine that is busy may let an operation and those who wait for it go on at
+// the same moment, however late: that is no stall.
+func TestLateIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{pause: outfile.StallAfter}
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Hold: 4 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			if refused := feed(s, 2*i, 2); refused > 0 {
+				t.Errorf("%d lines are refused", refused)
+			}
+			if err := s.Flush(t.Context(), false); err != nil {
+				t.Fatalf("flush %d: %v", i, err)
+			}
+		}
+		if err := s.Close(t.Context()); err != nil || s.Stats().Outages != 0 {
+			t.Errorf("%v, %+v", err, s.Stats())
 		}
 	})
 }
@@ -251,6 +369,47 @@ func TestDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClosing: while a file closes it takes no more, says so, and counts what
+// comes; a second Close waits for the first, and no longer.
+func TestClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, shut := &gate{}, make(chan struct{})
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(s, 0, 10)
+		_ = s.Flush(t.Context(), false)
+		if !s.Ready() {
+			t.Error("an open file is not ready")
+		}
+		g.set(func(g *gate) { g.shut = shut })
+		feed(s, 10, 10)
+		start := time.Now()
+		var both sync.WaitGroup
+		end := func() {
+			if err := s.Close(context.Background()); !errors.Is(err, outfile.ErrStalled) {
+				t.Errorf("close: %v", err)
+			}
+		}
+		both.Go(end)
+		time.Sleep(20 * time.Second) // the file has stalled, and is not given up yet
+		if st := s.Stats(); s.Ready() || st.Held == 0 {
+			t.Errorf("a file that closes is ready: %v, %+v", s.Ready(), st)
+		}
+		s.Put(line(30), 1, 0)
+		if st := s.Stats(); st.Lost != 1 {
+			t.Errorf("a line that came too late: %+v", st)
+		}
+		both.Go(end)
+		both.Wait()
+		if took := time.Since(start); took > 31*time.Second {
+			t.Errorf("both closes took %v", took)
+		}
+		close(shut) // the goroutine ends
+	})
 }
 
 // TestShortFailures fails for 0.3 s now and then, as some file systems do.

@@ -44,3 +44,22 @@ func identifyName(path string) (id identity, err error) {
 func identityOf(st *syscall.Stat_t) identity {
 	return identity{uint64(st.Dev), st.Ino, st.Size, uint64(st.Nlink)} //nolint:unconvert // types differ between systems
 }
+
+// keepOwner gives a file the owner and the group of another one.
+func keepOwner(f *os.File, of os.FileInfo) error {
+	st, ok := of.Sys().(*syscall.Stat_t)
+	now, err := f.Stat()
+	if err != nil || !ok {
+		return err
+	}
+	if mine, ok := now.Sys().(*syscall.Stat_t); ok && mine.Uid == st.Uid && mine.Gid == st.Gid {
+		return nil
+	}
+	return f.Chown(int(st.Uid), int(st.Gid))
+}
+
+// owned reports whether something is this user's.
+func owned(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}

@@ -34,6 +34,36 @@ func LowerMedian(x []float64) float64 {
 	return nth(x, (len(x)-1)/2)
 }
 
+// SlowStart returns how many steps at the start of a run are left out where steps
+// are compared: the first ones compile, allocate and fill caches. More than 1.25
+// times the typical time is beyond any jitter; more than a tenth of the run would
+// be a finding and not its start.
+func SlowStart(periods []float64, typical float64) int {
+	n := 0
+	for n < len(periods)/10 && periods[n] > 1.25*typical {
+		n++
+	}
+	return n
+}
+
+// MedianInt gives the median of x, the mean of the middle two for an even number of
+// values, rounded towards the lower; none for none. It sorts x.
+func MedianInt(x []int64, none int64) int64 {
+	if len(x) == 0 {
+		return none
+	}
+	slices.Sort(x)
+	lower, upper := x[(len(x)-1)/2], x[len(x)/2]
+	return lower + (upper-lower)/2
+}
+
+// NearestRank gives the quantile q of sorted x that is one of the values: the
+// smallest that is not below the part q of them. It is the lower of the middle two
+// for the half. There must be a value.
+func NearestRank(x []float64, q float64) float64 {
+	return x[min(max(int(math.Ceil(q*float64(len(x))))-1, 0), len(x)-1)]
+}
+
 // nth puts the value with index k of the sorted x there, smaller ones before it
 // and larger ones behind it. NaN counts as the smallest.
 func nth(x []float64, k int) float64 {

@@ -44,3 +44,27 @@ func TestMedians(t *testing.T) {
 		t.Error("the median of nothing is a number")
 	}
 }
+
+func TestMedianIntAndNearestRank(t *testing.T) {
+	for _, c := range []struct {
+		x           []int64
+		median      int64
+		half, ninth float64
+	}{
+		{nil, -7, 0, 0},
+		{[]int64{5}, 5, 5, 5},
+		{[]int64{4, 1}, 2, 1, 4},
+		{[]int64{9, 1, 5}, 5, 5, 9},
+		{[]int64{math.MaxInt64, math.MaxInt64 - 2}, math.MaxInt64 - 1, math.MaxInt64, math.MaxInt64},
+		{[]int64{-3, -4, 10, 20}, 3, -3, 20},
+	} {
+		got := robust.MedianInt(c.x, -7)
+		var sorted []float64
+		for _, v := range c.x {
+			sorted = append(sorted, float64(v))
+		}
+		if got != c.median || len(c.x) > 0 && (robust.NearestRank(sorted, 0.5) != c.half || robust.NearestRank(sorted, 0.9) != c.ninth) {
+			t.Errorf("%v: median %d", c.x, got)
+		}
+	}
+}

@@ -21,12 +21,13 @@ const (
 	blockBits = 11
 )
 
-// before reports whether a comes before b of the same group.
-func (a *entry) before(b *entry) bool {
+// before reports whether a comes before b of the same group, which was added
+// earlier.
+func (a *entry) before(b *entry, later bool) bool {
 	if a.first != b.first {
 		return a.first < b.first
 	}
-	return a.second < b.second
+	return a.second < b.second || later && a.second == b.second
 }
 
 // entry returns the entry of the i-th row that was added.
@@ -100,7 +101,7 @@ func (s *Sorter[T]) split() (ends []int) {
 func (s *Sorter[T]) mergeRuns(rows []uint32) {
 	ends := make([]int, 0, 64)
 	for i := 1; i < len(rows); i++ {
-		if s.entry(rows[i]).before(s.entry(rows[i-1])) {
+		if s.entry(rows[i]).before(s.entry(rows[i-1]), s.codec.Later) {
 			ends = append(ends, i)
 		}
 	}
@@ -134,10 +135,10 @@ func (s *Sorter[T]) mergeRuns(rows []uint32) {
 
 // merge puts a and b, each in order, into dst.
 func (s *Sorter[T]) merge(dst, a, b []uint32) {
-	n := 0
+	n, later := 0, s.codec.Later
 	x, y := s.entry(a[0]), s.entry(b[0])
 	for {
-		if y.before(x) {
+		if y.before(x, later) {
 			dst[n] = b[0]
 			n++
 			if b = b[1:]; len(b) == 0 {

@@ -15,8 +15,9 @@ import (
 // Codec tells a Sorter how rows are ordered and stored.
 type Codec[T any] struct {
 	// Key is the place of a row in the order. Rows with equal keys come in the
-	// order in which they were added.
+	// order in which they were added, or in the opposite one with Later.
 	Key    func(row *T) Key
+	Later  bool
 	Append func(dst []byte, row *T) []byte
 	Decode func(src []byte, row *T) error
 }
@@ -294,8 +295,10 @@ func (it *Iter[T]) less(i, j int) bool {
 	if !it.flat && a.key.Group != b.key.Group {
 		return a.key.Group < b.key.Group
 	}
-	return cmp.Or(cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second),
-		cmp.Compare(a.age, b.age)) < 0
+	if c := cmp.Or(cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second)); c != 0 || a.age == b.age {
+		return c < 0
+	}
+	return (a.age < b.age) != it.s.codec.Later
 }
 
 // cursor reads one run.

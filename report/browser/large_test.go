@@ -47,7 +47,7 @@ func stretch(r *report.Report) {
 		c.Blocking += rng.Int64N(1e6)
 		r.Checkpoints = append(r.Checkpoints, c)
 	}
-	r.Steps.Count = 100_000
+	r.Steps.Count, r.Steps.Compared = 100_000, 100_000
 }
 
 // TestLargePage: the page of 1,024 ranks and 100,000 steps stays small, and

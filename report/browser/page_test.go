@@ -43,7 +43,7 @@ func browser(t *testing.T) context.Context {
 	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1240, 1000), chromedp.WSURLReadTimeout(2*time.Minute))
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute) // only a stop
 	t.Cleanup(stop)
 	ctx, stopAllocator := chromedp.NewExecAllocator(ctx, opts...)
 	t.Cleanup(stopAllocator)

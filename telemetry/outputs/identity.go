@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // Version is the version of this library as records report it.
@@ -40,11 +41,7 @@ type Identity struct {
 // the process.
 func (id Identity) WithDefaults(base *config.Base, ranks config.Ranks) Identity {
 	if id.Host == "" {
-		if host, err := os.Hostname(); err == nil {
-			id.Host = host
-		} else {
-			id.Host = "unknown"
-		}
+		id.Host = identity.HostName()
 	}
 	id.PID = cmp.Or(id.PID, os.Getpid())
 	id.Version = cmp.Or(id.Version, Version)

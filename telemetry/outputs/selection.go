@@ -75,6 +75,18 @@ type Route map[*Selection]bool
 
 type routeKey struct{}
 
+type sentKey struct{}
+
+// SentOnly marks the context that an OpenTelemetry span is started with: of the
+// outputs only those on a network get it.
+func SentOnly(ctx context.Context) context.Context { return context.WithValue(ctx, sentKey{}, true) }
+
+// IsSentOnly reports whether SentOnly marked the context.
+func IsSentOnly(ctx context.Context) bool {
+	only, _ := ctx.Value(sentKey{}).(bool)
+	return only
+}
+
 // WithRoute marks the context that an OpenTelemetry span is started with.
 func WithRoute(ctx context.Context, r Route) context.Context {
 	return context.WithValue(ctx, routeKey{}, r)

@@ -100,14 +100,15 @@ func (s *Span) Run(ctx context.Context, fn func(context.Context) error) (err err
 	return err
 }
 
-// Adopt gives a context without a span the latest span of a callback.
+// Adopt gives a context without a span the latest span of a callback, else the
+// one that the run belongs to.
 func (c *Control) Adopt(ctx context.Context) context.Context {
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
 	}
 	s := c.r.current.Load()
 	if s == nil {
-		return ctx
+		return c.r.joined(ctx)
 	}
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }

@@ -79,10 +79,15 @@ func (r *Recorder) recordError(s *Span, message string, cause error, at time.Tim
 	})
 }
 
-// withExtra adds the program's attributes of an error. Those with a key of ours
-// get the prefix "user_".
+// withExtra adds the program's attributes of an error, as many as a span keeps;
+// what is left out counts as a repaired value. Those with a key of ours get the
+// prefix "user_".
 func (r *Recorder) withExtra(attrs []attributes.Attr, extra []attribute.KeyValue) []attributes.Attr {
 	for _, a := range r.cleanCopy(attributes.From(extra...)) {
+		if len(attrs) >= maxAttributes {
+			r.repairedValues.Add(1)
+			continue
+		}
 		for a.Key == attributes.ErrorMessage || has(attrs, a.Key) {
 			a.Key = "user_" + a.Key
 		}

@@ -47,6 +47,7 @@ type Recorder struct {
 	placer   Placer
 	steps    bool // spans of iterations carry where the training stands
 	progress *outputs.Progress
+	above    trace.SpanContext               // the span of another process that the run belongs to
 	onStop   func()                          // after telemetry switched itself off
 	ending   func()                          // before open spans are stopped
 	closing  func(ctx context.Context) error // at the end of the application
@@ -98,6 +99,9 @@ type Options struct {
 	Log      *slog.Logger
 	Progress *outputs.Progress
 	Hub      Hub
+	// Above is the span that those without another parent hang under, one of
+	// another process; an invalid one is none.
+	Above trace.SpanContext
 	// Off makes a recorder that records nothing.
 	Off bool
 }
@@ -106,6 +110,7 @@ type Options struct {
 func New(o Options) (*Recorder, *Control) {
 	r := &Recorder{
 		now: o.Now, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
+		above: o.Above,
 	}
 	r.window, r.limited = o.Base.ExplicitTimeWindow, o.Base.ExplicitTimeWindow > 0
 	if o.Base.Training != nil {
@@ -340,6 +345,7 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 		ctx = s.parent.below(ctx)
 	}
 	if !p.root {
+		ctx = r.joined(ctx)
 		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
 	}
 	if r.placer != nil {
@@ -358,6 +364,14 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	}
 	sc := s.otel.SpanContext()
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
+}
+
+// joined gives a context without a span the one that the run belongs to.
+func (r *Recorder) joined(ctx context.Context) context.Context {
+	if !r.above.IsValid() || trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, r.above)
 }
 
 // substitute is a span below that of the context which nobody records.
@@ -477,32 +491,4 @@ func (r *Recorder) openSpan(index int) (*Span, error) {
 		return s, nil
 	}
 	return nil, fmt.Errorf("Expected to have one and only one span named %s but found 0.", spans.At(index).Name)
-}
-
-// clean repairs attribute values that an output could not take, and counts
-// them.
-func (r *Recorder) clean(attrs []attributes.Attr) []attributes.Attr {
-	attrs, repaired := attributes.Clean(attrs)
-	if repaired > 0 && r != nil {
-		r.repairedValues.Add(int64(repaired))
-	}
-	return attrs
-}
-
-// maxAttributes bounds the attributes of a span: one that lives for weeks must
-// not grow without end.
-const maxAttributes = 512
-
-// upsert sets an attribute. A known key keeps its place. The slice that was
-// there before stays as it is, because records may refer to it; appending is
-// beyond their ends.
-func upsert(attrs []attributes.Attr, a attributes.Attr) []attributes.Attr {
-	for i := range attrs {
-		if attrs[i].Key == a.Key {
-			own := append(make([]attributes.Attr, 0, cap(attrs)), attrs...)
-			own[i] = a
-			return own
-		}
-	}
-	return append(attrs, a)
 }

@@ -140,3 +140,31 @@ func (r *Recorder) initEvent() attributes.Initialization {
 	}
 	return a
 }
+
+// clean repairs attribute values that an output could not take, and counts
+// them.
+func (r *Recorder) clean(attrs []attributes.Attr) []attributes.Attr {
+	attrs, repaired := attributes.Clean(attrs)
+	if repaired > 0 && r != nil {
+		r.repairedValues.Add(int64(repaired))
+	}
+	return attrs
+}
+
+// maxAttributes bounds the attributes of a span: one that lives for weeks must
+// not grow without end.
+const maxAttributes = 512
+
+// upsert sets an attribute. A known key keeps its place. The slice that was
+// there before stays as it is, because records may refer to it; appending is
+// beyond their ends.
+func upsert(attrs []attributes.Attr, a attributes.Attr) []attributes.Attr {
+	for i := range attrs {
+		if attrs[i].Key == a.Key {
+			own := append(make([]attributes.Attr, 0, cap(attrs)), attrs...)
+			own[i] = a
+			return own
+		}
+	}
+	return append(attrs, a)
+}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // Options change a question.
@@ -347,12 +349,12 @@ func (a *Answer) deviations(records []Record, o Options) {
 		return
 	}
 	if a.Ideal = o.Ideal; a.Ideal == 0 {
-		m := middle(values)
+		m := robust.Median(slices.Clone(values))
 		var off []float64
 		for _, v := range values {
 			off = append(off, math.Abs(v-m))
 		}
-		limit := m + outlierFactor*middle(off)
+		limit := m + outlierFactor*robust.Median(off)
 		sum, n := 0.0, 0
 		for _, v := range values {
 			if v <= limit {
@@ -365,13 +367,4 @@ func (a *Answer) deviations(records []Record, o Options) {
 	for step, d := range deltas {
 		a.Deviations[step] = math.Abs(d - a.Ideal)
 	}
-}
-
-func middle(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	n := len(v)
-	if n%2 == 1 {
-		return v[n/2]
-	}
-	return (v[n/2-1] + v[n/2]) / 2
 }

@@ -13,24 +13,10 @@ import (
 // that recorded when its device did what it was asked for (see [run.Span.Launch])
 // is what the device did, and what the host did while the device had nothing to do.
 
-// devicePhase says what a device does during a span: the collectives are those
-// that the stream of the training waits for.
-func devicePhase(name string) straggler.Phase {
-	switch name {
-	case "forward":
-		return straggler.Forward
-	case "backward":
-		return straggler.Backward
-	case "step":
-		return straggler.Optimizer
-	}
-	return straggler.Communication
-}
-
 // launched gives the row of a span of the device.
 func (s *sink) launched(sp *run.Span) row {
 	s.devices = true
-	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: run.Unknown, amount: sp.Launch, phase: devicePhase(sp.Name), device: true}
+	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: run.Unknown, amount: sp.Launch, phase: phases[sp.For], device: true}
 	if r.phase == straggler.Communication {
 		r.group = s.group(sp)
 	}
@@ -39,20 +25,20 @@ func (s *sink) launched(sp *run.Span) row {
 
 // assignDevice puts what the device did to the iteration in which the host asked
 // for it. What was asked for in none of them is left out.
-func (s *sink) assignDevice(its []row, out map[int][]int) {
+func (s *sink) assignDevice(its []run.Step, out map[int][]int) {
 	for i := range s.rows {
 		r := &s.rows[i]
 		if !r.device || r.moved {
 			continue
 		}
-		to, at := slices.BinarySearchFunc(its, r.amount, func(it row, launch int64) int { return cmp.Compare(it.start, launch) })
+		to, at := slices.BinarySearchFunc(its, r.amount, func(it run.Step, launch int64) int { return cmp.Compare(it.Start, launch) })
 		if !at {
 			to--
 		}
-		if to == len(its)-1 && r.amount >= its[to].end {
+		if to >= 0 && to == len(its)-1 && r.amount >= its[to].End {
 			continue // of a step to come
 		}
-		if r.moved = true; to >= 0 && r.amount < its[to].end {
+		if r.moved = true; to >= 0 && r.amount < its[to].End {
 			out[to] = append(out[to], i)
 		}
 	}
@@ -83,7 +69,7 @@ func (s *sink) onDevice() {
 	for _, sp := range host {
 		launches := sp.Phase == straggler.Forward || sp.Phase == straggler.Backward || sp.Phase == straggler.Optimizer || sp.Phase == straggler.Communication
 		switch {
-		case sp.End <= sp.Start: // it never ended: what the process was lost in
+		case sp.End < sp.Start: // it never ended: what the process was lost in
 			s.step.Spans = append(s.step.Spans, sp)
 		case !complete && launches:
 			sp.Phase, sp.Lane = straggler.Other, 0

@@ -51,6 +51,8 @@ func (e events) attempt(t *testing.T) fromrun.Attempt {
 		if cat == "device" {
 			sp.Launch, sp.Background, sp.Thread = at(launch), true, 1<<30
 		}
+		sp.SetName(sp.Cat, sp.Name)
+		procs[r].Steps.Add(&sp)
 		sinks[r].Span(&sp)
 	}
 	for s := range e.steps {
@@ -63,7 +65,7 @@ func (e events) attempt(t *testing.T) fromrun.Attempt {
 			if e.input != nil {
 				in = e.input(r, s)
 			}
-			emit(r, spans.DataLoading, "dataloader", host[r], host[r]+in, 0, run.Unknown)
+			emit(r, spans.DataLoading, "", host[r], host[r]+in, 0, run.Unknown)
 			host[r] += in
 			st.begin = host[r]
 			factor := 1 + 0.01*rng.NormFloat64()
@@ -94,12 +96,12 @@ func (e events) attempt(t *testing.T) fromrun.Attempt {
 			b1 := last + transfer + 0.01*rng.ExpFloat64()
 			u0 := max(b1, host[r])
 			u1 := u0 + update
-			emit(r, spans.ModelForward, "compute", st.launchF, st.launchB, 0, run.Unknown)
-			emit(r, spans.ModelBackward, "compute", st.launchB, host[r], 0, run.Unknown)
+			emit(r, spans.ModelForward, "", st.launchF, st.launchB, 0, run.Unknown)
+			emit(r, spans.ModelBackward, "", st.launchB, host[r], 0, run.Unknown)
 			if !e.hidden || e.launched {
 				emit(r, "all_reduce", "comm", host[r]-0.1, host[r]-0.05, 0, run.Unknown) // the launch of it
 			}
-			emit(r, spans.OptimizerUpdate, "compute", host[r], host[r]+0.5, 0, run.Unknown)
+			emit(r, spans.OptimizerUpdate, "", host[r], host[r]+0.5, 0, run.Unknown)
 			if seen {
 				emit(r, "forward", "device", st.f0, st.f1, st.launchF+0.01, run.Unknown)
 				emit(r, "backward", "device", st.b0, b1, st.launchB+0.01, run.Unknown)
@@ -113,10 +115,10 @@ func (e events) attempt(t *testing.T) fromrun.Attempt {
 			host[r] = max(host[r], device[r]-e.ahead)
 			if e.withCheckpoint && s%20 == 19 && r == 0 {
 				host[r] = max(host[r], device[r])
-				emit(r, spans.CheckpointSaveSync, "checkpoint", host[r]-5, host[r]+400, 0, run.Unknown)
+				emit(r, spans.CheckpointSaveSync, "", host[r]-5, host[r]+400, 0, run.Unknown)
 				host[r] += 400
 			}
-			emit(r, spans.TrainingIteration, "pipeline", st.begin, host[r], 0, int64(s))
+			emit(r, spans.TrainingIteration, "", st.begin, host[r], 0, int64(s))
 			// Evaluation between two iterations is of no step.
 			emit(r, "forward", "device", host[r], host[r]+0.1, host[r]+0.001, run.Unknown)
 			host[r] += 0.2

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/straggler"
 	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/spans"
 )
 
 func write(t *testing.T, dir string, a jobgen.Attempt) {
@@ -145,18 +146,21 @@ func TestOrderOfLines(t *testing.T) {
 
 // TestManySteps: what a process hands on early is what it hands on at the end.
 func TestManySteps(t *testing.T) {
-	feed := func(sink run.Sink, n int) {
+	feed := func(p *run.Process, sink run.Sink, n int) {
 		id := uint64(1)
 		span := func(name, cat string, from, to, step int64) {
 			id++
-			sink.Span(&run.Span{ID: id, Name: name, Cat: cat, Start: from, End: to, Step: step, First: run.Unknown, Thread: 1})
+			sp := run.Span{ID: id, Start: from, End: to, Step: step, First: run.Unknown, Thread: 1}
+			sp.SetName(cat, name)
+			p.Steps.Add(&sp)
+			sink.Span(&sp)
 		}
 		at := int64(1e18)
 		for i := range int64(n) {
-			span("data_loading", "dataloader", at, at+100, run.Unknown)
-			span("model_forward", "compute", at+100, at+300, run.Unknown)
+			span("data_loading", "", at, at+100, run.Unknown)
+			span("model_forward", "", at+100, at+300, run.Unknown)
 			span("all_reduce", "comm", at+300, at+500, run.Unknown)
-			span("training_single_iteration", "pipeline", at+100, at+600, i)
+			span("training_single_iteration", "", at+100, at+600, i)
 			at += 600
 		}
 		if err := sink.Close(); err != nil {
@@ -167,7 +171,7 @@ func TestManySteps(t *testing.T) {
 	c := fromrun.New()
 	j := &run.Job{Ranks: 1}
 	p := &run.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
-	feed(c.Open(p), steps)
+	feed(p, c.Open(p), steps)
 	j.Processes = append(j.Processes, p)
 	a := c.Attempts(j)[0]
 	if len(a.Iterations) != steps || a.Late != 0 {
@@ -181,5 +185,90 @@ func TestManySteps(t *testing.T) {
 	tab := a.State.Table()
 	if len(tab.Steps) != steps-1 || tab.Period[7] != 600 || tab.Phase(straggler.Input, 0, 7) != 100 || tab.Own(0, 7) != 400 {
 		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(straggler.Input, 0, 7), tab.Own(0, 7))
+	}
+}
+
+// TestInputWork: a batch that the training thread makes itself is input, as in the
+// ledger; one that another thread makes is no part of the step, and one that took
+// less than the clock shows takes no time.
+func TestInputWork(t *testing.T) {
+	const steps = 30
+	c := fromrun.New()
+	p := &run.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+	sink := c.Open(p)
+	id := uint64(1)
+	span := func(cat, name string, from, to, thread int64) {
+		id++
+		sp := run.Span{ID: id, Start: from, End: to, Step: run.Unknown, First: run.Unknown, Thread: thread}
+		sp.SetName(cat, name)
+		p.Steps.Add(&sp)
+		sink.Span(&sp)
+	}
+	at := int64(1e18)
+	for range steps {
+		span("data", "item", at+10, at+90, 1)
+		span("data", "preprocess", at+90, at+90, 1)
+		span("data", "item", at+200, at+300, 2)
+		span("compute", "forward", at+100, at+300, 1)
+		span("comm", "barrier", at+300, at+300, 1)
+		span("comm", "all_reduce", at+300, at+500, 1)
+		span("pipeline", "train.iteration", at, at+600, 1)
+		at += 600
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a := c.Attempts(&run.Job{Ranks: 1, Processes: []*run.Process{p}})[0]
+	tab := a.State.Table()
+	if tab == nil || len(tab.Steps) != steps-1 {
+		t.Fatalf("%+v", tab)
+	}
+	for i := range tab.Steps {
+		if in, own := tab.Phase(straggler.Input, 0, i), tab.Own(0, i); in != 80 || own != 400 {
+			t.Fatalf("step %d: input %v, own %v", i, in, own)
+		}
+	}
+}
+
+// TestLoopOverLoop: of a loop over a generator that loops over the loader a wait
+// counts once, in the step that it is for.
+func TestLoopOverLoop(t *testing.T) {
+	const steps = 30
+	c := fromrun.New()
+	p := &run.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+	sink := c.Open(p)
+	id := uint64(1)
+	span := func(cat, name string, from, to int64) {
+		id++
+		sp := run.Span{ID: id, Start: from, End: to, Step: run.Unknown, First: run.Unknown, Thread: 1}
+		sp.SetName(cat, name)
+		p.Steps.Add(&sp)
+		sink.Span(&sp)
+	}
+	at := int64(1e18)
+	for range steps {
+		span("dataloader", "fetch.iter", at-30, at+10) // of the outer loop: it lets the inner one go on, and waits for it
+		span("data", "item.iter", at-20, at)
+		span("data", "item.block", at, at+980)
+		span("dataloader", "fetch.block", at+10, at+970)
+		span("compute", "forward", at+20, at+300)
+		span("compute", "backward", at+300, at+900)
+		span("compute", "step", at+900, at+960)
+		at += 1000
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p.Steps.Rule != spans.StepBody || p.Steps.Count != steps {
+		t.Fatalf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
+	}
+	tab := c.Attempts(&run.Job{Ranks: 1, Processes: []*run.Process{p}})[0].State.Table()
+	if tab == nil || len(tab.Steps) != steps-1 {
+		t.Fatalf("%+v", tab)
+	}
+	for i := range tab.Steps {
+		if in, forward, backward := tab.Phase(straggler.Input, 0, i), tab.Phase(straggler.Forward, 0, i), tab.Phase(straggler.Backward, 0, i); in != 40 || forward != 280 || backward != 600 {
+			t.Fatalf("step %d: input %v, forward %v, backward %v", i, in, forward, backward)
+		}
 	}
 }

@@ -43,3 +43,11 @@ func openIterations(packed []byte) (out []Iteration) {
 	readIterations(columns.NewReader(packed), func(it Iteration) { out = append(out, it) })
 	return out
 }
+
+// First returns the number of the first step, -1 without one.
+func (s *Steps) First() int64 {
+	if its := openIterations(s.packed); len(its) > 0 {
+		return its[0].Step
+	}
+	return -1
+}

@@ -47,6 +47,8 @@ func (p profile) attempt(t *testing.T) fromrun.Attempt {
 		if sp.Name != spans.TrainingIteration && sp.Cat != "comm" {
 			sp.Step = run.Unknown
 		}
+		sp.SetName(sp.Cat, sp.Name)
+		procs[r].Steps.Add(&sp)
 		sinks[r].Span(&sp)
 	}
 	host, device := make([]float64, p.ranks), make([]float64, p.ranks)
@@ -61,7 +63,7 @@ func (p profile) attempt(t *testing.T) fromrun.Attempt {
 			if p.input != nil {
 				in = p.input(r, s)
 			}
-			emit(r, run.Span{Name: spans.DataLoading, Cat: "dataloader", Thread: 1}, host[r], host[r]+in)
+			emit(r, run.Span{Name: spans.DataLoading, Thread: 1}, host[r], host[r]+in)
 			host[r] += in
 			jitter := func() float64 { return 1 + 0.01*rng.NormFloat64() }
 			f, b := p.forward(r, s)*jitter(), p.backward(r, s)*jitter()
@@ -90,7 +92,7 @@ func (p profile) attempt(t *testing.T) fromrun.Attempt {
 		}
 		for r := range p.ranks {
 			device[r] = max(device[r], end)
-			f, b := run.Span{Name: spans.ModelForward, Cat: "compute", Thread: 1}, run.Span{Name: spans.ModelBackward, Cat: "compute", Thread: 1}
+			f, b := run.Span{Name: spans.ModelForward, Thread: 1}, run.Span{Name: spans.ModelBackward, Thread: 1}
 			if p.autograd {
 				f.Thread, b.Thread = 700000002, 700000001
 			}
@@ -101,7 +103,7 @@ func (p profile) attempt(t *testing.T) fromrun.Attempt {
 			}
 			emit(r, f, at[r].forward[0], at[r].forward[1])
 			emit(r, b, at[r].backward[0], at[r].backward[1])
-			emit(r, run.Span{Name: spans.TrainingIteration, Cat: "pipeline", Thread: 1, Step: int64(s)}, begin[r], host[r])
+			emit(r, run.Span{Name: spans.TrainingIteration, Thread: 1, Step: int64(s)}, begin[r], host[r])
 			// The host is at most two steps ahead of the device.
 			host[r] = max(host[r], device[r]-100)
 		}
@@ -187,6 +189,8 @@ func TestRoles(t *testing.T) {
 		id++
 		sp.ID, sp.First, sp.Thread = id, run.Unknown, 1
 		sp.Start, sp.End = 1e18+int64(from*1e6), 1e18+int64(to*1e6)
+		sp.SetName(sp.Cat, sp.Name)
+		procs[r].Steps.Add(&sp)
 		sinks[r].Span(&sp)
 	}
 	for r := range ranks {
@@ -201,18 +205,18 @@ func TestRoles(t *testing.T) {
 				d = 70
 			}
 			d *= 1 + 0.01*rng.NormFloat64()
-			emit(r, run.Span{Name: spans.ModelForward, Cat: "compute", Step: run.Unknown}, now[r], now[r]+d)
+			emit(r, run.Span{Name: spans.ModelForward, Step: run.Unknown}, now[r], now[r]+d)
 			now[r] += d
 			last = max(last, now[r])
 		}
 		for r := range ranks {
 			emit(r, run.Span{Name: "all_reduce", Cat: "comm", Step: run.Unknown}, now[r], last+5)
 			now[r] = last + 5
-			emit(r, run.Span{Name: spans.TrainingIteration, Cat: "pipeline", Step: int64(s)}, begin[r], now[r])
+			emit(r, run.Span{Name: spans.TrainingIteration, Step: int64(s)}, begin[r], now[r])
 		}
 	}
 	for r := range ranks {
-		emit(r, run.Span{Name: spans.TrainingLoop, Cat: "pipeline", Step: run.Unknown, Role: fmt.Sprintf("stage %d", r/2)}, 0, now[r])
+		emit(r, run.Span{Name: spans.TrainingLoop, Step: run.Unknown, Role: fmt.Sprintf("stage %d", r/2)}, 0, now[r])
 		if err := sinks[r].Close(); err != nil {
 			t.Fatal(err)
 		}

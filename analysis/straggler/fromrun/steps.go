@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/run"
@@ -27,15 +26,14 @@ const (
 type row struct {
 	id         uint64
 	start, end int64 // end is run.NoEnd without one
-	number     int64 // of an iteration, or of that a collective belongs to
-	amount     int64 // tokens of an iteration; when the device was asked; device time of another span, without collectives
+	number     int64 // of the step that a collective belongs to
+	amount     int64 // when the device was asked; device time of another span, without collectives
 	parent     uint64
 	thread     int64
 	group      uint16 // index of the name
 	phase      straggler.Phase
-	iteration  bool
 	device     bool // what a device did
-	moved      bool // handed on with another iteration than the one it began in
+	moved      bool // handed on with another step than the one it began in
 }
 
 // sink makes steps of the spans of one process.
@@ -50,9 +48,8 @@ type sink struct {
 	iterations []Iteration // not packed yet
 	any        bool        // there was one
 	until      int64       // steps that ended before were handed on
-	decided    bool
-	counted    bool // the numbers of iterations are of no use
-	last       int64
+	handed     int         // how many
+	last       int64       // the number of the last one
 	step       straggler.Step
 	device     []straggler.Span // that of the step
 	spans      []straggler.Span // a spare buffer
@@ -81,9 +78,8 @@ func newSink(p *run.Process) *sink {
 // Span takes a span.
 func (s *sink) Span(sp *run.Span) {
 	s.role = max(s.role, sp.Role) // whichever came first
-	iteration := sp.Name == spans.TrainingIteration
 	phase, ok := phaseOf(sp)
-	if sp.Launch == 0 && (!ok && !iteration || sp.Background && phase != straggler.Communication) {
+	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication) {
 		return
 	}
 	if sp.Start < s.until {
@@ -94,11 +90,10 @@ func (s *sink) Span(sp *run.Span) {
 		s.add(s.launched(sp))
 		return
 	}
-	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: sp.Tokens, parent: sp.Parent, thread: sp.Thread, phase: phase, iteration: iteration}
-	if !iteration {
-		r.amount = max(sp.Device-sp.DeviceComm, 0)
+	r := row{
+		id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: max(sp.Device-sp.DeviceComm, 0), parent: sp.Parent, thread: sp.Thread, phase: phase,
 	}
-	if phase == straggler.Communication && !iteration {
+	if phase == straggler.Communication {
 		r.group = s.group(sp)
 	}
 	s.add(r)
@@ -128,7 +123,7 @@ func (s *sink) Close() error {
 
 func (s *sink) group(sp *run.Span) uint16 {
 	name := sp.Group
-	if name == "" && (sp.Name == "send" || sp.Name == "receive" || sp.Name == "recv") {
+	if name == "" && (sp.Kind == "send" || sp.Kind == "receive") {
 		name = "point to point" // two ranks, not all of them
 	}
 	if name == "" {
@@ -151,39 +146,22 @@ func (s *sink) groupName(i uint16) string {
 	return s.groups[i]
 }
 
-// collectives are the names of collectives in spans without a category.
-var collectives = map[string]bool{
-	"all_reduce": true, "allreduce": true, "all_gather": true, "allgather": true, "reduce_scatter": true, "all_to_all": true,
-	"alltoall": true, "broadcast": true, "bcast": true, "barrier": true, "reduce": true, "gather": true, "scatter": true,
+// phases are what a rank does in spans of a class.
+var phases = map[spans.Class]straggler.Phase{
+	spans.ClassInputWait:      straggler.Input,
+	spans.ClassInputWork:      straggler.Input,
+	spans.ClassForward:        straggler.Forward,
+	spans.ClassBackward:       straggler.Backward,
+	spans.ClassOptimizer:      straggler.Optimizer,
+	spans.ClassCheckpointSave: straggler.Checkpoint,
+	spans.ClassCollective:     straggler.Communication,
+	spans.ClassTransfer:       straggler.Transfer,
 }
 
 // phaseOf says what a rank does during a span.
 func phaseOf(sp *run.Span) (straggler.Phase, bool) {
-	switch sp.Name {
-	case spans.DataLoading:
-		return straggler.Input, true
-	case spans.ModelForward:
-		return straggler.Forward, true
-	case spans.ModelBackward:
-		return straggler.Backward, true
-	case spans.OptimizerUpdate, spans.ZeroGrad:
-		return straggler.Optimizer, true
-	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync:
-		return straggler.Checkpoint, true
-	case spans.DistributedInit:
-		return 0, false
-	}
-	switch sp.Cat {
-	case "comm":
-		return straggler.Communication, !strings.HasSuffix(sp.Name, ".init")
-	case "device":
-		return straggler.Transfer, true
-	case "dataloader":
-		return straggler.Input, strings.HasPrefix(sp.Name, "fetch")
-	case "":
-		return straggler.Communication, collectives[sp.Name]
-	}
-	return 0, false
+	p, ok := phases[sp.Class]
+	return p, ok && sp.Name != spans.CheckpointSaveFinalization // it lasts while the training goes on
 }
 
 // handOn makes steps of all spans but the latest few.
@@ -193,17 +171,13 @@ func (s *sink) handOn(keep int, end bool) {
 	if cut <= 0 && !end {
 		return
 	}
-	var its []row
-	for i := range s.rows {
-		if r := &s.rows[i]; r.iteration && (r.end != run.NoEnd || end) {
-			its = append(its, *r)
-		}
-	}
+	its := s.proc.Steps.All()
+	its = its[min(s.handed, len(its)):]
 	if !end {
 		// Whole steps only, that end before what stays begins.
 		limit := s.rows[cut].start
 		n := 0
-		for n < len(its) && its[n].end <= limit {
+		for n < len(its) && its[n].End <= limit {
 			n++
 		}
 		if n == 0 {
@@ -212,17 +186,18 @@ func (s *sink) handOn(keep int, end bool) {
 		}
 		its = its[:n]
 	}
+	before := s.handed
+	s.handed += len(its)
 	others := s.assign(its)
-	s.number(its)
 	next := 0
 	for i := range its {
-		next = s.emit(&its[i], next, others[i])
+		next = s.emit(&its[i], s.proc.Steps.Shown(before+i), next, others[i])
 	}
 	if end {
 		s.tail(next)
 		return
 	}
-	s.until = its[len(its)-1].end
+	s.until = its[len(its)-1].End
 	s.rows = slices.Delete(s.rows, 0, next)
 }
 
@@ -238,47 +213,28 @@ func (s *sink) sort() {
 	s.rows = slices.CompactFunc(s.rows, func(a, b row) bool { return a.id == b.id && a.start == b.start && a.phase == b.phase })
 }
 
-// number gives each iteration its number: the recorded one, unless it does not
-// rise, as where the program counts anew in each epoch.
-func (s *sink) number(its []row) {
-	if !s.decided {
-		s.decided = true
-		last := int64(-1)
-		for i := range its {
-			s.counted = s.counted || its[i].number <= last
-			last = its[i].number
-		}
-	}
-	for i := range its {
-		if s.counted || its[i].number <= s.last {
-			its[i].number = s.last + 1
-		}
-		s.last = its[i].number
-	}
-}
-
 // assign finds the collectives that say of which iteration they are and began
 // in another one, by the index of the iteration: the host goes on to the next
 // while the device works. What belongs to no iteration at hand is left out.
-func (s *sink) assign(its []row) map[int][]int {
+func (s *sink) assign(its []run.Step) map[int][]int {
 	out := make(map[int][]int)
 	if s.devices {
 		s.assignDevice(its, out)
 	}
 	of := make(map[int64]int, len(its))
 	for i := range its {
-		if i > 0 && its[i].number <= its[i-1].number {
+		if i > 0 && its[i].Raw <= its[i-1].Raw {
 			return out // the numbers start again: they do not say which
 		}
-		of[its[i].number] = i
+		of[its[i].Raw] = i
 	}
 	at := 0
 	for i := range s.rows {
 		r := &s.rows[i]
-		for at < len(its) && its[at].end <= r.start {
+		for at < len(its) && its[at].End <= r.start {
 			at++
 		}
-		if r.phase != straggler.Communication || r.iteration || r.number == run.Unknown || at < len(its) && its[at].number == r.number {
+		if r.phase != straggler.Communication || r.number == run.Unknown || at < len(its) && its[at].Raw == r.number {
 			continue
 		}
 		to, ok := of[r.number]
@@ -308,20 +264,23 @@ func (s *sink) promote() {
 
 // emit hands on one step with the spans from index next that begin before its
 // end and with others, and returns the index of the first one that does not.
-func (s *sink) emit(it *row, next int, others []int) int {
-	s.open(it.number, it.amount)
-	for ; next < len(s.rows) && s.rows[next].start < it.end; next++ {
+// Where the program runs a step again the ranks are compared by the next number,
+// since they are in order.
+func (s *sink) emit(st *run.Step, shown int64, next int, others []int) int {
+	s.last = max(shown, s.last+1)
+	s.open(s.last, st.Tokens)
+	for ; next < len(s.rows) && s.rows[next].start < st.End; next++ {
 		if !s.rows[next].moved {
-			s.take(&s.rows[next], it)
+			s.take(&s.rows[next], st)
 		}
 	}
 	for _, i := range others {
-		s.take(&s.rows[i], it)
+		s.take(&s.rows[i], st)
 	}
 	s.done()
-	if it.end != run.NoEnd {
+	if st.End != run.NoEnd {
 		s.any = true
-		s.iterations = append(s.iterations, Iteration{Step: it.number, Start: it.start, End: it.end})
+		s.iterations = append(s.iterations, Iteration{Step: shown, Start: st.Start, End: st.End})
 		if len(s.iterations) == iterationBlock {
 			s.packed, s.iterations = packIterations(s.packed, s.iterations), s.iterations[:0]
 		}
@@ -342,13 +301,10 @@ func (s *sink) done() {
 	s.state.Add(&s.step)
 }
 
-func (s *sink) take(r *row, it *row) {
-	if r.iteration {
-		return
-	}
+func (s *sink) take(r *row, it *run.Step) {
 	sp := straggler.Span{Phase: r.phase, Start: r.start, End: r.end, Group: s.groupName(r.group)}
 	if r.end == run.NoEnd {
-		sp.End = 0
+		sp.End = math.MinInt64
 	}
 	if r.device {
 		s.device = append(s.device, sp)
@@ -357,7 +313,7 @@ func (s *sink) take(r *row, it *row) {
 	if r.phase == straggler.Forward || r.phase == straggler.Backward {
 		sp.Device = time.Duration(r.amount)
 	}
-	if it != nil && r.thread != it.thread && r.thread != 0 && r.parent != it.id {
+	if it != nil && it.ID != 0 && r.thread != 0 && run.ThreadOf(r.thread) != run.ThreadOf(it.Thread) && r.parent != it.ID {
 		sp.Lane = 1
 	}
 	s.step.Spans = append(s.step.Spans, sp)

@@ -1,15 +1,13 @@
 package ring_test
 
 import (
-	"encoding/binary"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
+	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // only gives the one ring in a folder.
@@ -23,22 +21,20 @@ func only(t testing.TB, dir string) string {
 }
 
 // wait waits for the ring of a process that was just started.
-func wait(t testing.TB, dir string, o ring.Options) *ring.Ring {
+func wait(t testing.TB, dir string, o ring.Options) (r *ring.Ring) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	until.True(t, "a ring", func() bool {
 		paths, _ := filepath.Glob(filepath.Join(dir, "*"+ring.Ext))
 		for _, path := range paths {
-			if r, err := ring.Open(path, o); err == nil {
+			var err error
+			if r, err = ring.Open(path, o); err == nil {
 				t.Cleanup(r.Close)
-				return r
+				return true
 			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("no ring was made")
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return false
+	})
+	return r
 }
 
 // order checks that the spans of a thread come with the counts 1, 2, 3...
@@ -65,58 +61,14 @@ func (o *order) take(r *ring.Record) {
 	}
 }
 
-// image is the file of a ring that was made by hand.
-type image struct {
-	t    testing.TB
-	path string
-	head []byte
-	data []byte // regions
-	side string
-}
-
-// newImage makes a ring with so many regions in use.
-func newImage(t testing.TB, regions int) *image {
-	m := &image{t: t, path: filepath.Join(t.TempDir(), "made"+ring.Ext), head: make([]byte, ring.HeadSize), data: make([]byte, regions*ring.RegionSize)}
-	copy(m.head, ring.Magic)
-	for i, v := range []uint64{64, 8192, 8192, 4096, 135168, 16, 1024, ring.RegionSize, uint64(os.Getpid()), 1e18, 1e12, 0x030b0000, 0, 1} {
-		binary.LittleEndian.PutUint64(m.head[8+8*i:], v)
-	}
-	for i := range regions {
-		binary.LittleEndian.PutUint64(m.head[4096+16*i:], uint64(i+1))
-	}
-	binary.LittleEndian.PutUint64(m.head[256:], uint64(regions))
-	binary.LittleEndian.PutUint64(m.head[264:], uint64(regions))
-	m.side = `{"n":1,"name":"forward","cat":"compute"}` + "\n" + `{"t":0,"tid":7,"thread":"MainThread"}` + "\n"
-	return m
-}
-
-// span puts a span into a slot.
-func (m *image) span(slot int, start, end uint64) {
-	b := m.data[64*slot:]
-	binary.LittleEndian.PutUint64(b, start)
-	binary.LittleEndian.PutUint64(b[8:], end)
-	binary.LittleEndian.PutUint32(b[20:], 2)
-	binary.LittleEndian.PutUint64(b[56:], 1)
-}
-
-func (m *image) write() string {
-	m.t.Helper()
-	if err := os.WriteFile(m.path, append(m.head, m.data...), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(strings.TrimSuffix(m.path, ring.Ext)+ring.SideExt, []byte(m.side), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-	return m.path
-}
-
-func (m *image) open(o ring.Options) *ring.Ring {
-	m.t.Helper()
-	r, err := ring.Open(m.write(), o)
+// open opens a ring that was made by hand.
+func open(t testing.TB, m *ringtest.Image, o ring.Options) *ring.Ring {
+	t.Helper()
+	r, err := ring.Open(m.Write(), o)
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	m.t.Cleanup(r.Close)
+	t.Cleanup(r.Close)
 	return r
 }
 

@@ -1,8 +1,13 @@
 package ring
 
-// The layout of version 1. All numbers are little-endian.
+import "github.com/trainspan/trainspan/internal/infile"
+
+// Version is that of the layout. A ring of another version is refused.
+const Version = 1
+
+// The layout of the version. All numbers are little-endian.
 const (
-	magic = "TSRING\x00\x01"
+	magic = infile.RingMagic // a byte with the version follows
 
 	slotSize    = 64
 	regionSlots = 8192
@@ -46,8 +51,11 @@ const (
 
 	maxText = 16384
 	lasting = 1 << 20
-	// maxID bounds what the tables of names and threads may hold.
-	maxID = 1 << 22
+	// Bounds of what the side file may name.
+	maxNames      = 1 << 16
+	maxCategories = 1 << 10 // that have a name for those beyond
+	maxThreads    = 1 << 20
+	maxMetas      = 1 << 16 // at a time
 )
 
 // Kind is what a slot records.

@@ -16,12 +16,20 @@ const maxSide = 1 << 20
 type side struct {
 	file    *os.File
 	at      int64
+	buf     []byte
 	rest    []byte // of a line whose end has not come
+	skip    bool   // it is too long
 	names   map[uint32]*Name
 	threads map[uint32]*Thread
 	metas   []Meta // not fetched yet
 	who     Who
 	bad     int64
+
+	// Names behind the first ones: the id of each says the name that its category
+	// has for all of them.
+	others     int64
+	otherNames map[uint32]*Name
+	categories map[string]*Name
 }
 
 // line is any line of the side file.
@@ -30,6 +38,7 @@ type line struct {
 	Cat    string  `json:"cat"`
 	N      *uint32 `json:"n"`
 	Above  uint32  `json:"above"`
+	Calls  int     `json:"calls"`
 	T      *uint32 `json:"t"`
 	TID    int64   `json:"tid"`
 	Thread string  `json:"thread"`
@@ -44,31 +53,44 @@ func openSide(path string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &side{file: f, names: make(map[uint32]*Name), threads: make(map[uint32]*Thread)}, nil
+	return &side{file: f, buf: make([]byte, 16<<10), names: make(map[uint32]*Name), threads: make(map[uint32]*Thread)}, nil
+}
+
+// name gives an entry of the table of names, or nil.
+func (s *side) name(id uint32) *Name {
+	if n := s.names[id]; n != nil {
+		return n
+	}
+	return s.otherNames[id]
 }
 
 // read takes the lines that have come.
 func (s *side) read() error {
-	buf := make([]byte, 16<<10)
 	for {
-		n, err := s.file.ReadAt(buf, s.at)
+		n, err := s.file.ReadAt(s.buf, s.at)
 		s.at += int64(n)
-		s.rest = append(s.rest, buf[:n]...)
-		for {
-			text, after, found := bytes.Cut(s.rest, []byte("\n"))
+		part := s.buf[:n]
+		for len(part) > 0 {
+			text, after, found := bytes.Cut(part, []byte("\n"))
+			part = after
+			if s.skip = s.skip || len(s.rest)+len(text) > maxSide; !s.skip {
+				s.rest = append(s.rest, text...)
+			}
 			if !found {
 				break
 			}
-			s.take(text)
-			s.rest = after
-		}
-		if len(s.rest) > maxSide {
-			s.rest = nil
-			s.bad++
+			if s.skip {
+				s.bad++
+			} else {
+				s.take(s.rest)
+			}
+			s.rest, s.skip = s.rest[:0], false
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			s.rest = bytes.Clone(s.rest)
+			if cap(s.rest) > len(s.buf) {
+				s.rest = bytes.Clone(s.rest)
+			}
 			return nil
 		case err != nil:
 			return err
@@ -86,14 +108,39 @@ func (s *side) take(text []byte) {
 	case l.Who != nil:
 		s.who = *l.Who
 	case l.Meta != nil:
-		if len(s.metas) < maxID {
+		if len(s.metas) < maxMetas {
 			s.metas = append(s.metas, Meta{*l.Meta, l.Value})
+		} else {
+			s.bad++
 		}
-	case l.T != nil && len(s.threads) < maxID:
+	case l.T != nil && len(s.threads) < maxThreads:
 		s.threads[*l.T] = &Thread{Number: *l.T, TID: max(l.TID, 0), Name: l.Thread, Lane: l.Lane}
-	case l.N != nil && l.Name != nil && len(s.names) < maxID && s.names[*l.N] == nil:
-		s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above}
+	case l.N != nil && l.Name != nil && s.name(*l.N) == nil:
+		if len(s.names) < maxNames {
+			s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above, Calls: l.Calls != 0}
+		} else {
+			s.other(*l.N, l.Cat)
+		}
 	default:
 		s.bad++
 	}
+}
+
+// other takes a name for which there is no place. It keeps its category, as long
+// as there are not too many of these.
+func (s *side) other(id uint32, cat string) {
+	if s.otherNames == nil {
+		s.otherNames, s.categories = make(map[uint32]*Name), make(map[string]*Name)
+	}
+	n := s.categories[cat]
+	if n == nil && len(s.categories) < maxCategories {
+		n = &Name{ID: id, Cat: cat, Name: "(other)"}
+		s.categories[cat] = n
+	}
+	if n == nil || len(s.otherNames) >= maxThreads {
+		s.bad++
+		return
+	}
+	s.others++
+	s.otherNames[id] = n
 }

@@ -52,7 +52,7 @@ r.close()
 	}
 	defer r.Close()
 	var got []string
-	if err := r.Finish(func(r *ring.Record) { got = append(got, summary(r)) }); err != nil {
+	if err := r.Finish(t.Context(), func(r *ring.Record) { got = append(got, summary(r)) }); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -113,7 +113,7 @@ func TestNoReader(t *testing.T) {
 	}
 	defer r.Close()
 	o := order{t: t}
-	if err := r.Finish(o.take); err != nil {
+	if err := r.Finish(t.Context(), o.take); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); o.total != 100_000 || len(o.last) != 2 || st.Lost != 0 || st.Bad != 0 {
@@ -151,11 +151,11 @@ func testReader(t *testing.T, settle time.Duration) {
 			running = false
 		default:
 			if n == 0 {
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // between two looks
 			}
 		}
 	}
-	if err := r.Finish(o.take); err != nil {
+	if err := r.Finish(t.Context(), o.take); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); o.total != 180_000 || st.Lost != 0 || st.Bad != 0 {
@@ -165,7 +165,7 @@ func testReader(t *testing.T, settle time.Duration) {
 
 // A process may die at any moment: what it had recorded is there.
 func TestKill(t *testing.T) {
-	for range 8 {
+	for round := range 8 {
 		dir := t.TempDir()
 		cmd := pyrun.Command(t, dir, numbered, "1000000000", "3", "0")
 		out, err := cmd.StdoutPipe()
@@ -176,8 +176,9 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		lines.Scan()
-		time.Sleep(time.Duration(rand.IntN(30_000)) * time.Microsecond)
+		for range 1 + round*round { // it says how far it is
+			lines.Scan()
+		}
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := order{t: t}
-		if err := r.Finish(o.take); err != nil {
+		if err := r.Finish(t.Context(), o.take); err != nil {
 			t.Fatal(err)
 		}
 		st := r.Stats()
@@ -207,6 +208,9 @@ func TestKill(t *testing.T) {
 
 // Stopped and continued at any moment, a writer loses nothing.
 func TestStop(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	cmd := pyrun.Command(t, dir, numbered, "40000", "2", "0.001")
 	if err := cmd.Start(); err != nil {
@@ -232,10 +236,10 @@ func TestStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Process.Signal(syscall.SIGCONT)
-			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond) // stopped anywhere
 		}
 	}
-	if err := r.Finish(o.take); err != nil {
+	if err := r.Finish(t.Context(), o.take); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); o.total != 80_000 || st.Lost != 0 || st.Bad != 0 {
@@ -272,7 +276,7 @@ r.end(t)
 			t.Fatal(err)
 		}
 		spans := 0
-		if err := r.Finish(func(*ring.Record) { spans++ }); err != nil {
+		if err := r.Finish(t.Context(), func(*ring.Record) { spans++ }); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(path, strconv.FormatInt(r.PID(), 10)) {
@@ -317,7 +321,7 @@ for i in range(1, 30001):
 	}
 	defer r.Close()
 	spans := 0
-	if err := r.Finish(func(*ring.Record) { spans++ }); err != nil {
+	if err := r.Finish(t.Context(), func(*ring.Record) { spans++ }); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); spans != total || st.Lost != 0 {
@@ -351,7 +355,7 @@ for i in range(1, 100001):
 	}
 	defer r.Close()
 	var first, last, spans int64
-	if err := r.Finish(func(r *ring.Record) {
+	if err := r.Finish(t.Context(), func(r *ring.Record) {
 		if first == 0 {
 			first = r.Value
 		}
@@ -388,7 +392,7 @@ os.kill(os.getpid(), 9)
 	}
 	defer r.Close()
 	var ended int64
-	if err := r.Finish(func(r *ring.Record) { ended = r.Start }); err != nil {
+	if err := r.Finish(t.Context(), func(r *ring.Record) { ended = r.Start }); err != nil {
 		t.Fatal(err)
 	}
 	open := ""

@@ -1,8 +1,12 @@
 package ring
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -10,84 +14,111 @@ const (
 	batchSlots = 256
 	lookAhead  = 256 // slots, while the writer is in the region
 	maxHoles   = 4096
+	maxRounds  = 1024 // of a Read: batches, and holes between them
+
+	maxActivation = 1 << 40 // centuries
+	maxLost       = 1 << 60
 )
 
 var errChanged = errors.New("the ring was changed by somebody else than its writer")
 
-// Read reads what has come and calls take for each record. It gives the number
-// of slots that were read. An error is one of the file: the ring cannot be
-// read any more.
+// Read reads what has come and calls take for each record, as far as a part of a
+// full ring goes: what is left comes with the next call. It gives the number of
+// slots that were read. An error is one of the file: the ring cannot be read any
+// more.
 func (r *Ring) Read(take func(*Record)) (n int, err error) {
-	defer guard(&err)()
 	before := r.stats.Slots
-	defer func() { n = int(r.stats.Slots - before) }()
+	_, err = r.read(take)
+	return int(r.stats.Slots - before), err
+}
+
+// read is Read; more says that there is more.
+func (r *Ring) read(take func(*Record)) (more bool, err error) {
+	defer guard(&err)()
 	if err := r.fill(take); err != nil {
-		return 0, err
+		return false, err
 	}
-	for {
+	for range maxRounds {
 		last := load(r.head, atActivations)
 		r.refused = int64(min(load(r.head, atRefused), 1<<48))
-		if r.next.activation > last+1 || last > 1<<50 {
-			return 0, errChanged
+		if !r.ended && (r.next.activation > last+1 || last > maxActivation) {
+			return false, errChanged
 		}
-		if r.next.activation > last {
-			return 0, nil
+		if r.ended || r.last < last {
+			r.last = last
 		}
 		if r.next.region < 0 && !r.find() {
-			if r.next.activation == last && !r.ended {
-				return 0, nil // the writer is between two uses of a region
-			}
-			if r.next.activation <= r.emptied(last) { // by a reader before this one, which has it
-				r.next = cursor{activation: r.next.activation + 1, region: -1}
-				continue
-			}
-			r.lose(regionSlots)
-			continue
+			return false, nil
 		}
-		more, err := r.run(take, r.next.activation < last || r.ended)
+		more, err := r.run(take, r.next.activation < r.last || r.ended)
 		if err != nil || !more {
-			return 0, err
+			return false, err
 		}
 	}
+	return true, nil
 }
 
 // Finish reads the rest of a ring whose writer is gone: slots that it took and
-// did not write are lost.
-func (r *Ring) Finish(take func(*Record)) error {
+// did not write are lost. What cannot be read is lost, too, and the rest is read;
+// the error is the first one, or that of ctx, which ends the reading.
+func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
+	first = r.side.read()
 	r.ended = true
-	_, err := r.Read(take)
-	for _, h := range r.holes {
-		if h.region >= 0 {
-			r.stats.Lost++
+	for {
+		if err := ctx.Err(); err != nil {
+			return cmp.Or(first, err)
+		}
+		waited := len(r.holes) > 0
+		more, err := r.read(take)
+		for range r.holes {
+			r.lost(1)
+		}
+		r.holes = nil
+		first = cmp.Or(first, err)
+		switch {
+		case err != nil && r.next.region >= 0:
+			r.lose(regionSlots - r.next.slot)
+		case !more && (err == nil || !waited):
+			return first
 		}
 	}
-	r.holes = nil
-	return err
 }
 
-// find looks for the region of the next activation, which has not been emptied.
+// find looks for the region where reading goes on: that of the next activation
+// or, where no region holds that any more, of the first one after it. Those
+// passed over are lost, but for those that a reader has emptied.
 func (r *Ring) find() bool {
-	used := min(load(r.head, atUsed), maxRegions)
+	used, last := min(load(r.head, atUsed), maxRegions), r.last
+	if r.ended { // the table says what there is, whatever the counts in the head say
+		used, last = maxRegions, math.MaxUint64-1
+	}
+	first, region, emptied := uint64(math.MaxUint64), -1, uint64(0)
 	for n := range int(used) {
-		if load(r.head, tableAt+16*n) == r.next.activation {
-			if load(r.head, tableAt+16*n+8) == r.next.activation {
-				return false
-			}
-			r.next.region = n
-			return true
+		at, done := load(r.head, tableAt+16*n), load(r.head, tableAt+16*n+8)
+		if done <= r.last {
+			emptied = max(emptied, done)
+		}
+		if at >= r.next.activation && at <= last && at < first && at != done {
+			first, region = at, n
 		}
 	}
-	return false
-}
-
-// emptied is the last activation that a reader has given back.
-func (r *Ring) emptied(last uint64) (most uint64) {
-	for n := range int(min(load(r.head, atUsed), maxRegions)) {
-		if at := load(r.head, tableAt+16*n+8); at <= last {
-			most = max(most, at)
-		}
+	switch {
+	case region >= 0:
+	case !r.ended: // the writer is between two uses of a region
+		first = r.last
+	case r.last <= maxActivation:
+		first = r.last + 1
+	default:
+		return false
 	}
-	return most
+	if first > r.next.activation {
+		if emptied < first-1 {
+			r.lost(min(first-1-max(emptied, r.next.activation-1), maxActivation) * regionSlots)
+		}
+		r.giveUp(first)
+	}
+	r.next.region = region
+	return region >= 0
 }
 
 // current reports whether a region still is in the use that c says.
@@ -95,19 +126,29 @@ func (r *Ring) current(c cursor) bool {
 	return load(r.head, tableAt+16*c.region) == c.activation
 }
 
+// lost counts slots. What a damaged head or table says of them may be anything.
+func (r *Ring) lost(slots uint64) {
+	r.stats.Lost = min(r.stats.Lost+int64(slots), maxLost)
+}
+
 // lose gives up the rest of an activation.
 func (r *Ring) lose(slots int) {
-	r.stats.Lost += int64(slots)
+	r.lost(uint64(slots))
+	r.giveUp(r.next.activation + 1)
+}
+
+// giveUp goes on with another activation, without the holes of this one.
+func (r *Ring) giveUp(next uint64) {
 	holes := r.holes[:0]
 	for _, h := range r.holes {
 		if h.activation == r.next.activation {
-			r.stats.Lost++
+			r.lost(1)
 			continue
 		}
 		holes = append(holes, h)
 	}
 	r.holes = holes
-	r.next = cursor{activation: r.next.activation + 1, region: -1}
+	r.next = cursor{activation: next, region: -1}
 }
 
 // run reads slots of one activation. It reports whether to go on with the next
@@ -131,7 +172,7 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 			r.lose(regionSlots - from)
 			return true, nil
 		}
-		if err := r.side.read(); err != nil {
+		if err := r.side.read(); err != nil && !r.ended {
 			return false, err
 		}
 		// A thread that has written one of these has written its holes before.
@@ -149,7 +190,8 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 			if !complete {
 				return false, nil
 			}
-			return r.unused(from), nil
+			r.unused(from)
+			return true, nil
 		}
 		if load(b, from*slotSize+atWord) != 0 {
 			return true, nil // in the meantime
@@ -166,12 +208,13 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 // writtenBehind reports whether a slot behind one that is not written is.
 func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
 	if complete {
-		for i := regionSlots - 1; i > slot; i-- { // mostly the last one is
-			if load(b, i*slotSize+atWord) != 0 {
-				return true
+		if r.next.end == 0 {
+			r.next.end = regionSlots // mostly the last one is
+			for r.next.end > slot+1 && load(b, (r.next.end-1)*slotSize+atWord) == 0 {
+				r.next.end--
 			}
 		}
-		return false
+		return slot+1 < r.next.end
 	}
 	for i := slot + 1; i < min(slot+lookAhead, regionSlots); i++ {
 		if load(b, i*slotSize+atWord) != 0 {
@@ -183,25 +226,27 @@ func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
 
 // unused handles the end of an activation whose last slots are empty: those of
 // a writer that is gone, or of threads that have not written theirs.
-func (r *Ring) unused(from int) bool {
-	if r.next.activation >= load(r.head, atActivations) {
-		r.next.slot = regionSlots // the writer ended here
-		r.next.activation++
-		r.next.region = -1
-		return false
+func (r *Ring) unused(from int) {
+	if r.next.activation >= r.last { // the writer ended here
+		r.next = cursor{activation: r.next.activation + 1, region: -1}
+		return
 	}
 	for i := from; i < regionSlots; i++ {
-		r.wait(cursor{r.next.activation, r.next.region, i})
+		r.wait(cursor{activation: r.next.activation, region: r.next.region, slot: i})
 	}
 	r.next.slot = regionSlots
-	return true
 }
 
-// wait notes a hole, in place of the oldest one if there are too many.
+// wait notes a hole, in place of the oldest one if there are too many. Nobody
+// fills it once the writer is gone.
 func (r *Ring) wait(c cursor) {
+	if r.ended {
+		r.lost(1)
+		return
+	}
 	if len(r.holes) >= maxHoles {
 		r.holes = r.holes[1:]
-		r.stats.Lost++
+		r.lost(1)
 	}
 	r.holes = append(r.holes, hole{c, time.Now()})
 }
@@ -221,7 +266,7 @@ func (r *Ring) fill(take func(*Record)) error {
 		}
 		switch {
 		case !r.current(h.cursor):
-			r.stats.Lost++
+			r.lost(1)
 		case load(b, h.slot*slotSize+atWord) != 0:
 			if r.settle > 0 {
 				time.Sleep(r.settle)
@@ -233,7 +278,7 @@ func (r *Ring) fill(take func(*Record)) error {
 			r.slot(r.late[:], take)
 			touched = append(touched, h.cursor)
 		case time.Since(h.since) > r.o.Patience:
-			r.stats.Lost++
+			r.lost(1)
 			touched = append(touched, h.cursor)
 		default:
 			r.holes = append(r.holes, h)
@@ -252,10 +297,10 @@ func (r *Ring) done(c cursor) {
 	if !r.o.Drain || !r.current(c) {
 		return
 	}
-	for _, h := range r.holes {
-		if h.activation == c.activation {
-			return
-		}
+	same := func(o cursor) bool { return o.activation == c.activation }
+	// Once given back it is the writer's: twice would take what that writes then.
+	if slices.ContainsFunc(r.holes, func(h hole) bool { return same(h.cursor) }) || slices.ContainsFunc(r.held, same) {
+		return
 	}
 	r.held = append(r.held, c)
 }
@@ -300,7 +345,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	rec := &r.record
 	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0, Next: -1}
 	rec.Thread = r.side.threads[binary.LittleEndian.Uint32(b[atThread:])]
-	rec.Name = r.side.names[uint32(word)]
+	rec.Name = r.side.name(uint32(word))
 	rec.Depth = int(binary.LittleEndian.Uint32(b[atDepth:])) - 1
 	start, end := binary.LittleEndian.Uint64(b[atStart:]), binary.LittleEndian.Uint64(b[atEnd:])
 	rec.Value = int64(binary.LittleEndian.Uint64(b[atValue:]))
@@ -310,7 +355,10 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 		r.stats.Bad++
 		return
 	}
-	rec.Start = int64(start) - r.anchor + r.opened
+	if rec.Start = int64(start) - r.anchor + r.opened; rec.Start < 0 {
+		r.stats.Bad++
+		return
+	}
 	rec.End = max(int64(end)-r.anchor+r.opened, rec.Start)
 	switch {
 	case kind == KindPosition:
@@ -327,5 +375,5 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	take(rec)
 }
 
-// maxDepth bounds how deep spans may nest.
-const maxDepth = 1 << 16
+// maxDepth is how deep spans may be said to nest.
+const maxDepth = 1 << 24

@@ -5,6 +5,7 @@ type Name struct {
 	ID        uint32
 	Cat, Name string
 	Above     uint32 // the node above it in the tree of package ai, 0 without one
+	Calls     bool   // of the spans of one-logger's callbacks, which are in the ring too
 }
 
 // Thread is a thread of the process, or a lane that the program numbers itself.
@@ -60,4 +61,7 @@ type Stats struct {
 	Spans int64 // of these, spans
 	Lost  int64 // slots that were overwritten before they were read, or taken and never written
 	Bad   int64 // slots and lines that cannot be true
+	// Others counts names behind the first 65,536. Their records are those of
+	// one name for each category, "(other)".
+	Others int64
 }

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // Ext and SideExt are the extensions of a ring and of the file with its names.
@@ -18,7 +19,10 @@ const (
 )
 
 // ErrNotRing is why Open refuses a file.
-var ErrNotRing = errors.New("not a ring of this version")
+var ErrNotRing = errors.New("not a ring")
+
+// ErrVersion is why Open refuses a ring whose layout is another one.
+var ErrVersion = errors.New("a ring of another version")
 
 // Options configures a Ring.
 type Options struct {
@@ -45,6 +49,7 @@ type Ring struct {
 
 	regions map[int][]byte // mapped, by number
 	next    cursor
+	last    uint64 // the latest activation, as far as the head tells
 	holes   []hole
 	held    []cursor // regions that were read and not given back
 	chains  chains
@@ -63,6 +68,7 @@ type cursor struct {
 	activation uint64 // from 1
 	region     int    // -1: not found yet
 	slot       int
+	end        int // behind the last slot that is written; 0: not looked for
 }
 
 // hole is a slot that was taken and not written while later ones were.
@@ -71,15 +77,19 @@ type hole struct {
 	since time.Time
 }
 
-// Is reports whether a file is a ring, by its first bytes.
+// Is reports whether a file is a ring, of whatever version, by its first bytes.
 func Is(path string) bool {
 	f, err := openFile(path, false)
 	if err != nil {
 		return false
 	}
 	defer f.Close() //nolint:errcheck // only read
+	return is(f)
+}
+
+func is(f *os.File) bool {
 	b := make([]byte, len(magic))
-	_, err = io.ReadFull(f, b)
+	_, err := f.ReadAt(b, 0)
 	return err == nil && string(b) == magic
 }
 
@@ -116,6 +126,10 @@ func (r *Ring) open() (err error) {
 	if !bytes.Equal(r.head[:len(magic)], []byte(magic)) {
 		return ErrNotRing
 	}
+	if v := r.head[len(magic)]; v != Version {
+		return fmt.Errorf("%w: it has version %d, this program reads %d: import it with the trainspan that recorded it, or record "+
+			"the job again: trainspan run -- COMMAND", ErrVersion, v, Version)
+	}
 	for i, want := range []uint64{slotSize, regionSlots, 0, tableAt, cellsAt, cellThreads, cellNames, headSize} {
 		if got := load(r.head, atLayout+8*i); got != want && want != 0 {
 			return fmt.Errorf("%w: number %d of its layout is %d, not %d", ErrNotRing, i, got, want)
@@ -124,7 +138,7 @@ func (r *Ring) open() (err error) {
 	r.pid = int64(load(r.head, atPID) & 0x7fffffff)
 	r.opened, r.anchor = int64(load(r.head, atOpened)), int64(load(r.head, atAnchor))
 	r.python, r.forks, r.ticks = load(r.head, atPython), load(r.head, atForks), load(r.head, atTicks)
-	if r.opened < 0 || r.anchor < 0 {
+	if r.opened < 0 || r.opened >= 1<<62 || r.anchor < 0 {
 		return fmt.Errorf("%w: its clock is %d at %d", ErrNotRing, r.opened, r.anchor)
 	}
 	if r.side, err = openSide(strings.TrimSuffix(r.path, Ext) + SideExt); err != nil {
@@ -173,7 +187,7 @@ func (r *Ring) Forks() int { return int(min(r.forks, 1<<20)) }
 func (r *Ring) Python() uint64 { return r.python }
 
 // Name gives an entry of the table of names, or nil.
-func (r *Ring) Name(id uint32) *Name { return r.side.names[id] }
+func (r *Ring) Name(id uint32) *Name { return r.side.name(id) }
 
 // Who is what the process said about itself when it opened the ring.
 func (r *Ring) Who() Who { return r.side.who }
@@ -196,6 +210,7 @@ func (r *Ring) Metas() []Meta {
 func (r *Ring) Stats() Stats {
 	s := r.stats
 	s.Bad += r.side.bad
+	s.Others = r.side.others
 	s.Lost += r.refused
 	return s
 }
@@ -213,9 +228,19 @@ func (r *Ring) Close() {
 	}
 }
 
-// Remove deletes the files of a ring.
+// Remove deletes the files of a ring. What is no ring is left.
 func Remove(path string) error {
-	return errors.Join(os.Remove(path), os.Remove(strings.TrimSuffix(path, Ext)+SideExt))
+	err := outfile.Remove(path, func(f *os.File) error {
+		if !is(f) {
+			return fmt.Errorf("%s: %w", path, ErrNotRing)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// The names are its own by their name alone.
+	return outfile.Remove(strings.TrimSuffix(path, Ext)+SideExt, func(*os.File) error { return nil })
 }
 
 // region maps a region.
@@ -263,12 +288,11 @@ func (r *Ring) Cells(take func(Cell)) (err error) {
 		if thread == nil {
 			continue
 		}
-		for _, n := range r.side.names {
-			if n.ID >= cellNames {
-				continue
-			}
-			if at := load(r.head, cellsAt+8*(t*cellNames+int(n.ID))); at != 0 && at < 1<<62 {
-				take(Cell{Name: n, Thread: thread, Start: int64(at) - r.anchor + r.opened})
+		for id := range cellNames {
+			if at := load(r.head, cellsAt+8*(t*cellNames+id)); at != 0 && at < 1<<62 {
+				if n := r.side.name(uint32(id)); n != nil {
+					take(Cell{Name: n, Thread: thread, Start: int64(at) - r.anchor + r.opened})
+				}
 			}
 		}
 	}

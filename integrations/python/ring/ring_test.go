@@ -10,56 +10,64 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
 	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 func TestIs(t *testing.T) {
-	m := newImage(t, 1)
-	if path := m.write(); !ring.Is(path) {
+	m := ringtest.New(t, 1)
+	if path := m.Write(); !ring.Is(path) {
 		t.Error("a ring is none")
 	}
 	other := filepath.Join(t.TempDir(), "x.ring")
-	if err := os.WriteFile(other, []byte("TSRING\x00\x02"), 0o600); err != nil {
+	if err := os.WriteFile(other, []byte("TSRINGS\x02"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if ring.Is(other) || ring.Is(t.TempDir()) || ring.Is(other+"x") {
 		t.Error("something is a ring that is none")
 	}
 	if _, err := ring.Open(other, ring.Options{}); !errors.Is(err, ring.ErrNotRing) {
+		t.Errorf("no ring: %v", err)
+	}
+	m.Head[7]++
+	path := m.Write()
+	if _, err := ring.Open(path, ring.Options{}); !ring.Is(path) || !errors.Is(err, ring.ErrVersion) || !strings.Contains(err.Error(), "trainspan run") {
 		t.Errorf("another version: %v", err)
 	}
-	m.head[16] = 1
-	if _, err := ring.Open(m.write(), ring.Options{}); !errors.Is(err, ring.ErrNotRing) {
+	m.Head[7]--
+	m.Head[16] = 1
+	if _, err := ring.Open(m.Write(), ring.Options{}); !errors.Is(err, ring.ErrNotRing) {
 		t.Errorf("another layout: %v", err)
 	}
 }
 
 // Slots that were taken and not written are waited for, and then lost.
 func TestHoles(t *testing.T) {
-	m := newImage(t, 1)
+	m := ringtest.New(t, 1)
 	for _, slot := range []int{0, 1, 3, 6} {
-		m.span(slot, uint64(2e12+slot), uint64(2e12+slot+1))
+		m.Span(slot, uint64(2e12+slot), uint64(2e12+slot+1))
 	}
-	r := m.open(ring.Options{Drain: true, Patience: time.Hour})
+	r := open(t, m, ring.Options{Drain: true, Patience: time.Hour})
 	spans := 0
 	count := func(*ring.Record) { spans++ }
 	if n, err := r.Read(count); n != 4 || err != nil || spans != 4 {
 		t.Fatalf("%d slots, %d spans, error %v", n, spans, err)
 	}
 	// One of them comes late.
-	f, err := os.OpenFile(m.path, os.O_RDWR, 0)
+	f, err := os.OpenFile(m.Path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // of the test
-	m.span(2, 2e12, 2e12)
-	if _, err := f.WriteAt(m.data[128:192], ring.HeadSize+128); err != nil {
+	m.Span(2, 2e12, 2e12)
+	if _, err := f.WriteAt(m.Data[128:192], ringtest.HeadSize+128); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := r.Read(count); n != 1 || err != nil {
 		t.Fatalf("%d slots, error %v", n, err)
 	}
-	if err := r.Finish(count); err != nil {
+	if err := r.Finish(t.Context(), count); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); spans != 5 || st.Lost != 2 {
@@ -70,22 +78,22 @@ func TestHoles(t *testing.T) {
 // A region that was read stays as it is until it is released. Then it is empty for
 // the writer, and marked; a later reader does not count it as lost.
 func TestDrained(t *testing.T) {
-	m := newImage(t, 2)
+	m := ringtest.New(t, 2)
 	for slot := range 8193 {
-		m.span(slot, 2e12, 2e12)
+		m.Span(slot, 2e12, 2e12)
 	}
-	r := m.open(ring.Options{Drain: true})
+	r := open(t, m, ring.Options{Drain: true})
 	if n, err := r.Read(func(*ring.Record) {}); n != 8193 || err != nil {
 		t.Fatalf("%d slots, error %v", n, err)
 	}
 	another := func() ring.Stats {
 		t.Helper()
-		again, err := ring.Open(m.path, ring.Options{})
+		again, err := ring.Open(m.Path, ring.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		if err := again.Finish(func(*ring.Record) {}); err != nil {
+		if err := again.Finish(t.Context(), func(*ring.Record) {}); err != nil {
 			t.Fatal(err)
 		}
 		return again.Stats()
@@ -99,7 +107,7 @@ func TestDrained(t *testing.T) {
 	if st := another(); st.Spans != 1 || st.Lost != 0 {
 		t.Fatalf("after the release there are %+v", st)
 	}
-	got, err := os.ReadFile(m.path)
+	got, err := os.ReadFile(m.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +118,7 @@ func TestDrained(t *testing.T) {
 		t.Errorf("region 1 is marked %d", drained)
 	}
 	for slot := range 8192 {
-		if binary.LittleEndian.Uint64(got[ring.HeadSize+64*slot+56:]) != 0 {
+		if binary.LittleEndian.Uint64(got[ringtest.HeadSize+64*slot+56:]) != 0 {
 			t.Fatalf("slot %d is not empty", slot)
 		}
 	}
@@ -128,14 +136,14 @@ func TestBad(t *testing.T) {
 		"text":   func(b []byte) { binary.LittleEndian.PutUint64(b[56:], 3<<32|1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newImage(t, 1)
+			m := ringtest.New(t, 1)
 			for slot := range 3 {
-				m.span(slot, 2e12, 2e12)
+				m.Span(slot, 2e12, 2e12)
 			}
-			change(m.data[64:128])
-			r := m.open(ring.Options{})
+			change(m.Data[64:128])
+			r := open(t, m, ring.Options{})
 			spans := 0
-			if err := r.Finish(func(*ring.Record) { spans++ }); err != nil {
+			if err := r.Finish(t.Context(), func(*ring.Record) { spans++ }); err != nil {
 				t.Fatal(err)
 			}
 			if st := r.Stats(); spans != 2 || st.Bad != 1 {
@@ -147,15 +155,15 @@ func TestBad(t *testing.T) {
 
 // A file that is cut short while it is mapped gives an error.
 func TestCutShort(t *testing.T) {
-	m := newImage(t, 2)
+	m := ringtest.New(t, 2)
 	for slot := range 2 * 8192 {
-		m.span(slot, 2e12, 2e12)
+		m.Span(slot, 2e12, 2e12)
 	}
-	r := m.open(ring.Options{})
+	r := open(t, m, ring.Options{})
 	if n, err := r.Read(func(*ring.Record) {}); n != 2*8192 || err != nil {
 		t.Fatalf("%d slots, error %v", n, err)
 	}
-	if err := os.Truncate(m.path, 100); err != nil {
+	if err := os.Truncate(m.Path, 100); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Read(func(*ring.Record) {}); err == nil {
@@ -169,15 +177,15 @@ func TestCutShort(t *testing.T) {
 // Reading a span allocates nothing.
 func TestAllocations(t *testing.T) {
 	const regions = 4
-	m := newImage(t, regions)
+	m := ringtest.New(t, regions)
 	for slot := range regions * 8192 {
-		m.span(slot, 2e12, 2e12)
+		m.Span(slot, 2e12, 2e12)
 	}
-	r := m.open(ring.Options{})
+	r := open(t, m, ring.Options{})
 	spans := 0
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := r.Finish(func(*ring.Record) { spans++ }); err != nil {
+	if err := r.Finish(t.Context(), func(*ring.Record) { spans++ }); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -188,55 +196,60 @@ func TestAllocations(t *testing.T) {
 
 // Whatever is in the file: reading ends, without a panic.
 func FuzzRead(f *testing.F) {
-	m := newImage(f, 1)
+	m := ringtest.New(f, 1)
 	for slot := range 8 {
-		m.span(slot, 2e12, 2e12)
+		m.Span(slot, 2e12, 2e12)
 	}
-	f.Add(m.head[:512], m.head[4096:4096+64], m.data[:512], m.side)
-	f.Add(m.head[:300], []byte{2, 0, 0, 0, 0, 0, 0, 0}, m.data[:512], `{"n":1}`+"\n"+`{"t":4294967295}`+"\n"+`{"meta":"x","value":[1]}`)
+	f.Add(m.Head[:512], m.Head[4096:4096+64], m.Data[:512], m.Side)
+	f.Add(m.Head[:300], []byte{2, 0, 0, 0, 0, 0, 0, 0}, m.Data[:512], `{"n":1}`+"\n"+`{"t":4294967295}`+"\n"+`{"meta":"x","value":[1]}`)
 	f.Fuzz(func(t *testing.T, head, table, slots []byte, side string) {
-		m := newImage(t, 1)
-		copy(m.head[8:], head[min(len(head), 8):])
-		copy(m.head[4096:135168], table)
-		copy(m.data, slots)
-		m.side = side
-		r, err := ring.Open(m.write(), ring.Options{Drain: len(slots)%2 == 0})
-		if err != nil {
-			return
-		}
-		defer r.Close()
-		read := int64(0)
-		_, err = r.Read(func(r *ring.Record) {
-			read++
-			if r.Thread == nil || r.End < r.Start || r.Depth < 1 || r.Name == nil && r.Kind != ring.KindPosition {
-				t.Errorf("%+v", r)
-			}
-		})
-		if err == nil {
-			_ = r.Finish(func(*ring.Record) {})
-		}
-		_ = r.Cells(func(ring.Cell) {})
-		if st := r.Stats(); st.Spans > st.Slots || read > st.Slots || st.Bad < 0 || st.Lost < 0 {
-			t.Errorf("%d records, %+v", read, st)
+		m := ringtest.New(t, 1)
+		copy(m.Head[8:], head[min(len(head), 8):])
+		copy(m.Head[4096:135168], table)
+		copy(m.Data, slots)
+		m.Side = side
+		path := m.Write()
+		growth.Work(t, m.Size(), 16, func() { readAll(t, path, len(slots)%2 == 0) })
+	})
+}
+
+func readAll(t *testing.T, path string, drain bool) {
+	r, err := ring.Open(path, ring.Options{Drain: drain})
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	read := int64(0)
+	_, err = r.Read(func(r *ring.Record) {
+		read++
+		if r.Thread == nil || r.End < r.Start || r.Depth < 1 || r.Name == nil && r.Kind != ring.KindPosition {
+			t.Errorf("%+v", r)
 		}
 	})
+	if err == nil {
+		_ = r.Finish(t.Context(), func(*ring.Record) {})
+	}
+	_ = r.Cells(func(ring.Cell) {})
+	if st := r.Stats(); st.Spans > st.Slots || read > st.Slots || st.Bad < 0 || st.Lost < 0 {
+		t.Errorf("%d records, %+v", read, st)
+	}
 }
 
 // What a span costs the reader.
 func BenchmarkRead(b *testing.B) {
 	const regions = 32
-	m := newImage(b, regions)
+	m := ringtest.New(b, regions)
 	for slot := range regions * 8192 {
-		m.span(slot, 2e12, 2e12)
+		m.Span(slot, 2e12, 2e12)
 	}
-	path := m.write()
+	path := m.Write()
 	spans := 0
 	for b.Loop() {
 		r, err := ring.Open(path, ring.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := r.Finish(func(*ring.Record) { spans++ }); err != nil {
+		if err := r.Finish(b.Context(), func(*ring.Record) { spans++ }); err != nil {
 			b.Fatal(err)
 		}
 		r.Close()

@@ -15,9 +15,11 @@ type chains struct {
 	bytes int
 }
 
+// chain is a text of which the pieces come in their order, so that what is lost
+// is the end of it.
 type chain struct {
 	text []byte
-	have int
+	size int
 }
 
 // add takes a piece; it reports false for one that cannot be true.
@@ -37,21 +39,23 @@ func (c *chains) add(slot []byte) bool {
 			c.forget(c.order[0])
 			c.order = c.order[1:]
 		}
-		t = &chain{text: make([]byte, size)}
+		t = &chain{size: size}
 		c.open[id] = t
 		c.order = append(c.order, id)
 		c.bytes += size
 	}
-	if len(t.text) != size {
+	if t.size != size {
 		return false
 	}
-	t.have += copy(t.text[at:], slot[atText:atText+textSize])
+	if at == len(t.text) {
+		t.text = append(t.text, slot[atText:atText+min(textSize, size-at)]...)
+	}
 	return true
 }
 
 func (c *chains) forget(id uint64) {
 	if t := c.open[id]; t != nil {
-		c.bytes -= len(t.text)
+		c.bytes -= t.size
 		delete(c.open, id)
 	}
 }
@@ -66,7 +70,7 @@ func (c *chains) take(id uint64) []byte {
 	if len(c.order) > 0 && c.order[0] == id {
 		c.order = c.order[1:]
 	}
-	if t.have != len(t.text) {
+	if t.size != len(t.text) {
 		return nil
 	}
 	return t.text

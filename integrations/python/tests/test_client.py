@@ -1,6 +1,7 @@
 """Tests of the client by itself: what it costs a program when it is off, that it
 never raises, and that it leaves what it wraps as it was."""
 
+import ast
 import asyncio
 import copy
 import inspect
@@ -125,6 +126,15 @@ class Alone(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(run("import trainspan._ring\n" + program, folder), (0, "", ""))
             self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 2)
+
+
+class Syntax(unittest.TestCase):
+    def test_of_the_oldest_version(self):
+        for folder, _, files in os.walk(HERE):
+            for name in files:
+                if name.endswith(".py") and os.path.basename(folder).startswith("trainspan"):
+                    with open(os.path.join(folder, name), encoding="utf-8") as f:
+                        ast.parse(f.read(), name, feature_version=(3, 8))
 
 
 class On(unittest.TestCase):

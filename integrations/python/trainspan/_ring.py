@@ -7,7 +7,8 @@ them once, and they become the functions of the module.
 
 What the quick ways leave out ends up in an exception: the first use opens the
 ring, a region that is full raises StopIteration, a name without a cell
-IndexError.
+IndexError. An exception that a handler of a signal raises may come anywhere: it
+passes, and what it interrupted is undone, or done.
 """
 
 import itertools
@@ -19,19 +20,22 @@ import sys
 import threading
 import time
 
-from . import environ, quiet
+from . import environ, passing, plain, quiet
 
 MAGIC = b"TSRING\0\1"  # the last byte is the version
 SLOT = 64
 SLOTS = 8192  # of a region
 REGION = SLOT * SLOTS
 REGIONS = 8192
+FEW = 63  # regions that make 32 MiB with the head: where nobody reads, or address space is limited
 HEAD = 4096  # the table of regions follows
 CELLS = HEAD + 16 * REGIONS
 THREADS, NAMES = 16, 1024  # that have cells
+MOST_NAMES, MOST_TEXT, LONGEST = 10000, 8 << 20, 200  # names, bytes of the side file, characters of a name
 LASTING = 1 << 20  # from here on count the names whose spans have a begin slot
 CHUNK = 40  # bytes of text in a slot
 MAX_TEXT = 16384
+CALLED = "called"  # the variant of names whose spans callbacks make too
 LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP = (k << 32 for k in range(1, 10))
@@ -45,10 +49,11 @@ _LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
 _FREE = "t" in getattr(sys, "abiflags", "")
 _GIVEN = environ.get("TRAINSPAN_RING")  # where trainspan run wants rings
 # What launchers say about the place of the process in its job.
-_PLACE = """RANK SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK PMIX_RANK FLUX_TASK_RANK NODE_RANK GROUP_RANK LOCAL_WORLD_SIZE
-JOB_COMPLETION_INDEX LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK FLUX_TASK_LOCAL_ID WORLD_SIZE SLURM_NTASKS
-OMPI_COMM_WORLD_SIZE PMI_SIZE FLUX_JOB_SIZE TRAINSPAN_ATTEMPT TORCHELASTIC_RESTART_COUNT SLURM_RESTART_COUNT TRAINSPAN_JOB
-TORCHELASTIC_RUN_ID SLURM_JOB_ID SLURM_STEP_ID FLUX_JOB_ID PBS_JOBID LSB_JOBID PMIX_NAMESPACE DFTRACER_INC_METADATA""".split()
+_PLACE = """FLUX_JOB_ID FLUX_JOB_SIZE FLUX_TASK_LOCAL_ID FLUX_TASK_RANK GROUP_RANK GROUP_WORLD_SIZE JOB_COMPLETION_INDEX
+LOCAL_RANK LOCAL_WORLD_SIZE LSB_JOBID NODE_RANK OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
+PBS_JOBID PMIX_NAMESPACE PMIX_RANK PMI_RANK PMI_SIZE RANK SLURM_JOB_ID SLURM_LOCALID SLURM_NODEID SLURM_NTASKS
+SLURM_PROCID SLURM_RESTART_COUNT SLURM_STEP_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_RUN_ID TRAINSPAN_ATTEMPT
+TRAINSPAN_JOB TRAINSPAN_WORLD_SIZE WORLD_SIZE DFTRACER_INC_METADATA""".split()
 
 
 def _filesystem(path):
@@ -62,6 +67,14 @@ def _filesystem(path):
             if len(at) >= len(best) and path.startswith(at.rstrip("/") + "/"):
                 best, kind = at, name
     return kind
+
+
+def _within(what, size):
+    """Whether a limit of the process leaves room for size bytes: going beyond that of
+    a file ends it. Module resource could be one of the program's."""
+    with open("/proc/self/limits", encoding="ascii") as f:
+        value = next((line[len(what):].split()[0] for line in f if line.startswith(what)), "unlimited")
+    return value == "unlimited" or size <= int(value)
 
 
 def _folders(log):
@@ -100,9 +113,10 @@ def _build():
     wanted = on = False
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
-    buf = words = side = inode = path = log = local = threads = None
+    words = side = inode = path = log = local = threads = None
     opened = placed = growing = False
-    activation, forks = 0, 0
+    activation, forks, told = 0, 0, 0  # told: bytes of the side file
+    pages = []  # mappings of the file, and where each begins in it
     lanes = {}  # thread ids that the program gave
     fetching = []  # name and category of waits that the program writes when they are over
     known, named = {}, {}  # ids by name, category and variant, and the reverse
@@ -111,7 +125,7 @@ def _build():
     pack = struct.Struct("<QQII32xQ").pack_into
     pack_more = struct.Struct("<QQIIqq16xQ").pack_into
     pack_text = struct.Struct("<QII40sQ").pack_into
-    encode = json.JSONEncoder(separators=(",", ":"), default=str, allow_nan=False).encode
+    encode = json.JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
     no_cells = [0] * NAMES
     tracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     kept = []  # mappings whose file number is somebody else's by now: with them it would be closed
@@ -119,7 +133,7 @@ def _build():
     def exhausted():
         raise StopIteration
 
-    take = exhausted  # gives the offset of a slot that is nobody else's
+    take = exhausted  # gives a mapping and the offset in it of a slot that is nobody else's
 
     class Thread(threading.local):
         def __init__(self):
@@ -128,22 +142,28 @@ def _build():
             if number < THREADS:
                 at = CELLS // 8 + number * NAMES
                 cells = words[at : at + NAMES]
-            tid = threading.get_native_id()
-            add_line({"t": number, "tid": tid, "thread": threading.current_thread().name})
-            # Number, cells, then the open spans as (start, name, this list).
+            # threading.current_thread would make one for a thread of C, which stays.
+            name = getattr(threading._active.get(threading.get_ident()), "name", "")
+            add_line({"t": number, "tid": threading.get_native_id(), "thread": name})
+            # Number, cells, then the open spans as (start, name, this list, whether
+            # they end before what is around them does).
             self.s = [number, cells]
 
     # The ring.
 
     def add_line(record, keep=False):
         """Adds to the side file, before the first slot that needs it."""
+        nonlocal told
         text = encode(record).encode("utf-8", "replace") + b"\n"
-        if keep:
-            lines.append(text)
         if side is not None:
+            if told + len(text) > MOST_TEXT or not _within("Max file size", told + len(text)):
+                words[35] += 1
+                raise OSError("the side file is full")
             if not ours():
                 reopen()
-            os.write(side, text)
+            told += os.write(side, text)
+        if keep:
+            lines.append(text)
 
     def ours():
         """Whether the side file still has its number: a program that closes all files,
@@ -163,62 +183,82 @@ def _build():
     def allocate(fd, at, size):
         """Allocates space: writing to a mapping without it would end the process
         with SIGBUS on a full file system. All rings of a folder together have a
-        quarter of what is free; beside a log file, where the folder may be large,
-        each ring has."""
+        quarter of what is free, and at most 8 MiB of a small file system, which others
+        need; beside a log file, where the folder may be large, each ring has."""
+        stat = os.fstatvfs(fd)
+        small = stat.f_blocks * stat.f_frsize < 1 << 30
         used = at
-        if _GIVEN:
+        if _GIVEN or small:
             used = 0
             with os.scandir(os.path.dirname(path)) as folder:
                 for e in folder:
-                    if e.name.endswith(".ring"):
+                    if e.name.endswith((".ring", ".names")):
                         try:
                             used += e.stat(follow_symlinks=False).st_blocks * 512
                         except FileNotFoundError:
                             pass  # its process has ended, and it was read
-        stat = os.fstatvfs(fd)
-        if 4 * (used + size) > stat.f_bavail * stat.f_frsize + used:
+        most = (stat.f_bavail * stat.f_frsize + used) // 4
+        if used + size > (min(most, 8 << 20) if small else most):
             raise OSError("too little space is free")
+        if not _within("Max file size", at + size):
+            raise OSError("a file of the process may not be larger")
         os.posix_fallocate(fd, at, size)
 
+    def extend(fd, size):
+        """Maps the next piece of the file: of a size that is allocated, and then as
+        much again each time, at most 16 MiB."""
+        at = sum(len(page) for page, _ in pages)
+        size = min(max(at, size), 32 * REGION)
+        if not _within("Max file size", at + size):
+            raise OSError("a file of the process may not be larger")
+        os.ftruncate(fd, at + size)  # Python maps nothing behind the end
+        try:
+            pages.append((mmap.mmap(fd, size, offset=at, **tracked), at))
+        finally:
+            os.ftruncate(fd, at)
+
     def create(folder, stem):
-        nonlocal buf, words, path
+        nonlocal words, path
         kind = _filesystem(folder)
         if kind not in _LOCAL:
             raise OSError("not on a file system of type " + kind)
         path = os.path.join(folder, "%s-%d-%x.ring" % (stem, os.getpid(), time.time_ns()))
         flags = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(path, os.O_RDWR | flags, 0o600)
         try:
-            allocate(fd, 0, 2 * REGION)  # head and first region
-            with open("/proc/self/limits", "rb") as f:  # module resource could be one of the program's
-                scarce = b"Max address space         unlimited" not in f.read()
-            for regions in (REGIONS, 64, 1):  # less where address space or file size are limited
-                if scarce and regions == REGIONS:
-                    continue  # what there is of it is the program's
-                try:
-                    os.ftruncate(fd, (regions + 1) * REGION)
-                    buf = mmap.mmap(fd, (regions + 1) * REGION, **tracked)
-                    break
-                except (OSError, ValueError, OverflowError):
-                    if regions == 1:
-                        raise
-            reopen(os.O_CREAT | os.O_EXCL)
-        except BaseException:
-            os.unlink(path)
+            fd = os.open(path, os.O_RDWR | flags, 0o600)
+        except FileExistsError:
+            path = None  # it is somebody else's
             raise
+        try:
+            extend(fd, 4 * REGION)
+            allocate(fd, 0, 2 * REGION)  # head and first region
+            reopen(os.O_CREAT | os.O_EXCL)
         finally:
             os.close(fd)
-        words = memoryview(buf).cast("Q")
+        words = memoryview(pages[0][0])[:REGION].cast("Q")
         with open("/proc/self/stat", "rb") as f:  # with the pid the time of its start identifies the process
             ticks = int(f.read().rsplit(b")", 1)[1].split()[19])
         at = clock()
-        values = (SLOT, SLOTS, regions, HEAD, CELLS, THREADS, NAMES, REGION,
+        values = (SLOT, SLOTS, REGIONS, HEAD, CELLS, THREADS, NAMES, REGION,
                   os.getpid(), at + offset, at, sys.hexversion, forks, ticks)  # fmt: skip
         for i, value in enumerate(values):
             words[1 + i] = value
 
+    def forget():
+        """Deletes a ring that could not be made."""
+        nonlocal words, side, path, activation, take
+        if path is not None:
+            for name in (path, path[:-5] + ".names"):
+                if os.path.exists(name):
+                    os.unlink(name)
+        if side is not None:
+            os.close(side)
+        words = side = path = None
+        activation, take = 0, exhausted
+        pages.clear()
+
     def open_ring():
-        nonlocal on, opened, offset, local, threads
+        nonlocal on, opened, offset, local, threads, told
         opened = True
         why = ""
         try:
@@ -229,35 +269,42 @@ def _build():
                     create(folder, stem)
                     break
                 except Exception as e:
+                    forget()
+                    passing(e)
                     why += "%s: %s; " % (folder, e)
             else:
                 raise OSError(why)
-            os.write(side, encode({"who": _who()}).encode("utf-8", "replace") + b"\n" + b"".join(lines))
+            told = os.write(side, encode({"who": _who()}).encode("utf-8", "replace") + b"\n" + b"".join(lines))
             threads = locked(itertools.count().__next__)
             lanes.clear()
             words[33] = 1
             activate(0)
-            buf[0:8] = MAGIC
+            words[0] = int.from_bytes(MAGIC, "little")
             local = Thread()
             why = "recording to " + path
-        except Exception as e:
-            on = False
+        except BaseException as e:
+            local = None
+            forget()
+            opened = False  # it was interrupted, and is tried again
+            passing(e)
+            opened, on = True, False
             why = "nothing is recorded: %s; see docs/troubleshooting.md#a-python-process-is-not-recorded" % str(e).rstrip("; ")
-            if side is not None:
-                os.unlink(path)
-                os.unlink(path[:-5] + ".names")
         if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
+
+    def slots_of(region):
+        """The mapping of a region, and where it begins there."""
+        at = (region + 1) * REGION
+        return next((page, at - first) for page, first in reversed(pages) if first <= at)
 
     def activate(region):
         """Goes on in an empty region."""
         nonlocal activation, take
-        activation += 1
-        words[HEAD // 8 + 2 * region] = activation
-        words[32] = activation
-        at = (region + 1) * REGION
-        slots = iter(range(at, at + REGION, SLOT)).__next__
-        take = locked(slots)
+        page, at = slots_of(region)
+        slots = locked(zip(itertools.repeat(page), range(at, at + REGION, SLOT)).__next__)
+        # No call from here on: these belong together, and a signal would come there.
+        words[HEAD // 8 + 2 * region] = words[32] = activation = activation + 1
+        take = slots
 
     def locked(f):
         """f so that two threads never get the same: under the interpreter's lock, a
@@ -270,30 +317,37 @@ def _build():
         return one if _FREE else f
 
     def grow():
-        """Finds another region: one that the reader has emptied, a new one or,
-        without space, the one before the last."""
+        """Finds another region: one that the reader has emptied or that nobody came to
+        use, a new one or, without space, the one before the last."""
         used, table = words[33], HEAD // 8
-        at = {words[table + 2 * r]: r for r in range(used)}
-        for region in range(used):
-            number = words[table + 2 * region]
-            if number != activation and words[table + 2 * region + 1] == number:
-                return activate(region)
-        try:
-            if (used + 2) * REGION > len(buf):
-                raise OSError("the mapping is full")
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        if len(local.s) > 512:  # ends that were interrupted
+            del local.s[2:]
+        number = {region: words[table + 2 * region] for region in range(used)}
+        for region, n in number.items():
+            if n != activation and n in (0, words[table + 2 * region + 1]):
+                break
+        else:
             try:
-                allocate(fd, (used + 1) * REGION, REGION)
-            finally:
-                os.close(fd)
-            words[33] = used + 1
-            return activate(used)
-        except Exception:
-            victim = at[max([n for n in at if n != activation] or [activation])]
-        words[table + 2 * victim] = 0
-        first = (victim + 1) * REGION
-        buf[first : first + REGION] = bytes(REGION)
-        activate(victim)
+                region = used
+                if used >= (REGIONS if _GIVEN and _within("Max address space", 1 << 50) else FEW):
+                    raise OSError("it has its share")
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    if slots_of(used)[1] >= len(pages[-1][0]):
+                        extend(fd, 0)
+                    allocate(fd, (used + 1) * REGION, REGION)
+                finally:
+                    os.close(fd)
+                words[33] = used + 1
+                return activate(used)
+            except Exception as e:
+                passing(e)
+                region = max(number, key=lambda r: (number[r] != activation, number[r]))
+                words[table + 2 * region] = n = 0
+        if n == 0:
+            page, at = slots_of(region)
+            page[at : at + REGION] = bytes(REGION)
+        activate(region)
 
     chains = locked(itertools.count(1).__next__)
 
@@ -341,16 +395,21 @@ def _build():
             data = data.encode()  # plain ASCII
             chain = chains()
             for at in range(0, len(data), CHUNK):
-                pack_text(buf, slot(), chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
+                page, place = slot()
+                pack_text(page, place, chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
             return chain
-        except Exception:
+        except Exception as e:
+            passing(e)
             return 0
 
     def write(word, start, end, thread, depth, args=None, value=0):
         if not (0 <= start < LATEST and 0 <= end < LATEST):
             raise ValueError("no time")  # before there is a slot, which would count as lost
+        if local is None:
+            raise ValueError("it began before a fork")
         chain = text(args) if args else 0
-        pack_more(buf, slot(), start, end, thread, depth, chain, value, word)
+        page, place = slot()
+        pack_more(page, place, start, end, thread, depth, chain, value, word)
 
     # Spans.
 
@@ -372,19 +431,26 @@ def _build():
         except TypeError:
             key = (str(name), str(cat), 0)
             n = known.get(key)
-        if n is None:
-            n = 1
-            try:
-                with lock:
-                    n = known.get(key)
-                    if n is None:
-                        n = lasting() if cat in _LASTING and not str(name).endswith(".iteration") else short()
-                        add_line({"n": n, "name": str(name), "cat": str(cat), "above": above}, True)
-                        known[key], named[n] = n, key
-            except Exception:
-                pass
+        return n or add_name(*key, above) or LASTING - 1  # which no name has: the reader counts it
+
+    @quiet
+    def add_name(name, cat, variant, above):
+        name, cat = str(name)[:LONGEST], str(cat)[:LONGEST]
+        if len(known) >= MOST_NAMES:  # one for all that come, of each category
+            if len(known) == MOST_NAMES:
+                add_line({"meta": "names_bounded", "value": MOST_NAMES}, True)
+            name, cat, variant = "(other)", cat if len(known) < MOST_NAMES + 100 else "(other)", 0
+        key = (name, cat, variant)
+        with lock:
+            n = known.get(key)
+            if n is None:
+                n = lasting() if cat in _LASTING and not name.endswith(".iteration") else short()
+                line = {"n": n, "name": name, "cat": cat, "above": above}
+                add_line(dict(line, calls=1) if variant == CALLED else line, True)
+                known[key], named[n] = n, key
         return n
 
+    @quiet
     def push(n, at, args):
         if not ready():
             return None
@@ -392,10 +458,13 @@ def _build():
         t = clock() if at is None else at - offset
         if n < NAMES:
             s[1][n] = t
-        token = (t, n, s)
-        s.append(token)
-        if n >= LASTING:
-            write(n | BEGIN, t, 0, s[0], len(s) - 1, args)
+        token = (t, n, s, False)
+        try:
+            s.append(token)
+            if n >= LASTING:
+                write(n | BEGIN, t, 0, s[0], len(s) - 1, args)
+        except BaseException as e:
+            passing(e, drop, token)
         return token
 
     def start(n, at=None, args=None):
@@ -407,15 +476,24 @@ def _build():
             if at is None and args is None:
                 s = local.s
                 s[1][n] = t = clock()
-                token = (t, n, s)
+                token = (t, n, s, False)
                 s.append(token)
                 return token
-        except Exception:
-            pass
-        try:
-            return push(n, at, args)
-        except Exception:
-            return None
+        except BaseException as e:
+            passing(e, undo, n)
+        return push(n, at, args)
+
+    @quiet
+    def undo(n):
+        """Forgets the start of a span that was interrupted."""
+        top = local.s[-1]
+        if top[1] == n and top[0] == local.s[1][n]:
+            drop(top)
+
+    @quiet
+    def lose():
+        """Counts what an interrupted end may have lost."""
+        words[35] += 1
 
     def end(token, args=None, n=None, at=None, count=0):
         """Ends a span, with arguments and a count, by another name if n is given, and at
@@ -423,20 +501,19 @@ def _build():
         if token is None:
             return
         try:
+            t, w, s, _ = token
+            top = s.pop()
             t1 = clock()
-            t, w, s = token
-            if args is None and n is None and at is None and not count:
-                top = s.pop()
-                if top is token:
-                    pack(buf, take(), t, t1, s[0], len(s), w)
-                    return
-                s.append(top)
+            if top is token and args is None and n is None and at is None and not count:
+                page, place = take()
+                pack(page, place, t, t1, s[0], len(s), w)
+                return
+            s.append(top)
+            finish(s, token, t1 if at is None else at - offset, args, n or w, count)
         except StopIteration:
-            late(t, t1, s, w)
-            return
-        except Exception:
-            return
-        finish(s, token, t1 if at is None else at - offset, args, n or w, count)
+            late(t, t1, s[0], len(s), 0, 0, w)
+        except BaseException as e:
+            passing(e, lose)
 
     def next_span(token, n, count=0, step=0):
         """Ends a span of this thread, with a count, and starts another one at the same
@@ -444,41 +521,48 @@ def _build():
         on, as with an inferred position."""
         try:
             t1 = clock()
-            t, w, s = token
-            top = s.pop()
-            if top is token:
+            t, w, s, _ = token
+            if s[-1] is token:
                 s[1][n] = t1
-                top = (t1, n, s)
+                top = (t1, n, s, False)
                 if step and not placed:
                     w |= NEXT
-                pack_more(buf, take(), t, t1, s[0], len(s), step if w & NEXT else 0, count, w)
-                s.append(top)
+                s[-1] = top
+                page, place = take()
+                pack_more(page, place, t, t1, s[0], len(s) - 1, step if w & NEXT else 0, count, w)
                 return top
-            s.append(top)
-        except StopIteration:
-            late(t, t1, s, w & ~NEXT, count)
-        except Exception:
-            pass
-        else:
             finish(s, token, t1, None, w, count)
+        except StopIteration:
+            late(t, t1, s[0], len(s) - 1, step if w & NEXT else 0, count, w)
+            return top
+        except BaseException as e:
+            passing(e, lose)
         if step:
             position(-1, step, True)
         return start(n)
 
     @quiet
-    def stop(n, args=None, failed=None):
-        """Ends the innermost span n of this thread."""
-        finish(local.s, None, clock(), args, n if failed is None else n | FAILED)
+    def stop(n, args=None, failed=None, token=None):
+        """Ends the innermost span n of this thread, or that of a token."""
+        finish(local.s if token is None else token[2], token, clock(), args, n if failed is None else n | FAILED)
 
     @quiet
-    def late(t, t1, s, w, count=0):
-        """Writes a span for which the quick way found no slot."""
-        write(w, t, t1, s[0], len(s), None, count)
+    def late(*values):
+        """Writes a span for which the quick way found no slot, unless it began before a
+        fork."""
+        if local is not None:
+            page, place = slot()
+            pack_more(page, place, *values)
 
     def entry(e):
         """An open span, from the list of a thread: there it stands in a tuple of its
         own while one below it has ended, so that its end is not missed."""
         return e[0] if e is not None and e[1] is None else e
+
+    def nests(e):
+        """What ends in the reverse order of its start: spans of the hooks, or those of
+        with statements and decorators."""
+        return (named.get(e[1]) or e)[2] == "torch" and "torch" or e[3]
 
     def find(s, token, n):
         for i in range(len(s) - 1, 1, -1):
@@ -488,7 +572,12 @@ def _build():
         return 0
 
     def remove(s, i):
-        """Takes an open span out; those above stay where they are."""
+        """Takes an open span out; those above stay where they are, but for some whose
+        end was interrupted."""
+        if i < len(s) - 1:
+            kind = nests(entry(s[i]))
+            while kind and i < len(s) - 1 and s[-1] is not None and nests(entry(s[-1])) == kind:
+                s.pop()
         if i < len(s) - 1:
             s[i] = None
             for j in range(i + 1, len(s)):
@@ -502,15 +591,12 @@ def _build():
         return 0
 
     def finish(s, token, t1, args, w, count=0):
-        try:
-            i = find(s, token, w & ~FAILED)
-            if i:
-                t, was, _ = entry(s[i])
-                if was < NAMES and was != w & ~FAILED:
-                    s[1][was] = 0  # ended by another name
-                write(w | remove(s, i), t, t1, s[0], i, args, count)
-        except Exception:
-            pass
+        i = find(s, token, w & ~FAILED)
+        if i:
+            t, was, _, _ = entry(s[i])
+            if was < NAMES and was != w & ~FAILED:
+                s[1][was] = 0  # ended by another name
+            write(w | remove(s, i), t, t1, s[0], i, args, count)
 
     @quiet
     def drop(token):
@@ -520,19 +606,17 @@ def _build():
         if i:
             write(token[1] | DROP | remove(s, i), token[0], clock(), s[0], i)
 
+    @quiet
     def inside(n):
         """Whether the program has a span of its own open on this thread that is
         called as the hooks' span n."""
-        try:
-            name, cat = named[n][:2]
-            if (name, cat) in fetching:
+        name, cat = named[n][:2]
+        if (name, cat) in fetching:
+            return True
+        for e in local.s[2:]:
+            e = entry(e)
+            if e is not None and named[e[1]][:2] == (name, cat) and named[e[1]][2] != "torch":
                 return True
-            for e in local.s[2:]:
-                e = entry(e)
-                if e is not None and named[e[1]][:2] == (name, cat) and named[e[1]][2] != "torch":
-                    return True
-        except Exception:
-            pass
         return False
 
     @quiet
@@ -540,12 +624,10 @@ def _build():
         """Says that the program writes waits n, when they are over; or no longer."""
         (fetching.append if yes else fetching.remove)(named[n][:2])
 
-    def alone():
-        """Whether no span of the program is open on this thread."""
-        try:
-            return all(e is None or named[entry(e)[1]][2] == "torch" for e in local.s[2:])
-        except Exception:
-            return True
+    @quiet
+    def crowded():
+        """Whether a span of the program is open on this thread."""
+        return any(e is not None and named[entry(e)[1]][2] != "torch" for e in local.s[2:])
 
     def enter(n, value=None, note=()):
         """A function that starts a span n and gives the value. With metadata=True it
@@ -557,8 +639,9 @@ def _build():
             try:
                 s = local.s
                 s[1][n] = t = clock()
-                s.append((t, n, s))
-            except Exception:
+                s.append((t, n, s, True))
+            except BaseException as e:
+                passing(e, undo, n)
                 start(n)
             return value
 
@@ -572,19 +655,19 @@ def _build():
             if metadata or kind is True:
                 return mark(NOTE, name(*note), None, 0, 0)
             try:
-                t1 = clock()
                 s = local.s
                 top = s.pop()
+                t1 = clock()
                 if top[1] is n and kind is None:
-                    pack(buf, take(), top[0], t1, s[0], len(s), n)
+                    page, place = take()
+                    pack(page, place, top[0], t1, s[0], len(s), n)
                     return
                 s.append(top)
+                finish(s, None, t1, None, n if kind is None else n | FAILED)
             except StopIteration:
-                late(top[0], t1, s, n)
-                return
-            except Exception:
-                return
-            finish(s, None, t1, None, n if kind is None else n | FAILED)
+                late(top[0], t1, s[0], len(s), 0, 0, n)
+            except BaseException as e:
+                passing(e, lose)
 
         return leave
 
@@ -594,18 +677,20 @@ def _build():
         def call(*args, **kwargs):
             if node.off:
                 return f(*args, **kwargs)
+            token = None
             try:
-                s = local.s
-                s[1][n] = t = clock()
-                token = (t, n, s)
-                s.append(token)
-            except Exception:
-                token = start(n)
-            try:
+                try:
+                    s = local.s
+                    s[1][n] = t = clock()
+                    token = (t, n, s, True)
+                    s.append(token)
+                except Exception as e:
+                    passing(e)
+                    token = start(n)
                 value = f(*args, **kwargs)
             except BaseException:
                 if token is not None:
-                    finish(token[2], token, clock(), None, n | FAILED)
+                    stop(n, None, True, token)
                 raise
             end(token)
             return value
@@ -631,20 +716,18 @@ def _build():
             add_line({"t": thread, "tid": int(tid), "lane": True})
         return thread
 
+    @quiet
     def counted(n, t, token, count):
         """Ends an element of an iterator that began at t or with a token."""
-        try:
-            t1 = clock()
-            s = local.s if token is None else token[2]
-            depth = len(s)
-            if token is not None:
-                depth = find(s, token, 0)
-                if not depth:
-                    return
-                n, t = n | remove(s, depth), token[0]
-            write(n, t, t1, s[0], depth, None, count)
-        except Exception:
-            pass
+        t1 = clock()
+        s = local.s if token is None else token[2]
+        depth = len(s)
+        if token is not None:
+            depth = find(s, token, 0)
+            if not depth:
+                return
+            n, t = n | remove(s, depth), token[0]
+        write(n, t, t1, s[0], depth, None, count)
 
     def switch(n, to):
         """Says that a node and those below it are switched on or off, for update."""
@@ -656,9 +739,10 @@ def _build():
                 s = local.s
                 if args:
                     epoch = text(args)
-                pack_more(buf, slot(), clock(), 0, s[0], len(s), epoch, step, n | kind)
-        except Exception:
-            pass
+                page, place = slot()
+                pack_more(page, place, clock(), 0, s[0], len(s), epoch, step, n | kind)
+        except Exception as e:
+            passing(e)
 
     def point(n, args=None):
         """Something that happened at this moment."""
@@ -673,21 +757,22 @@ def _build():
             if inferred:
                 if not placed:
                     s = local.s
-                    pack_more(buf, take(), clock(), 0, s[0], len(s), epoch, step, POSITION)
+                    page, place = take()
+                    pack_more(page, place, clock(), 0, s[0], len(s), epoch, step, POSITION)
                 return
-        except Exception:
-            pass
+        except Exception as e:
+            passing(e)
         try:
             placed = placed or not inferred
-            mark(POSITION, n, None, *(-1 if v is None else min(max(int(v), -2), LATEST) for v in (epoch, step)))
-        except Exception:
-            pass
+            mark(POSITION, n, None, *(-1 if v is None else min(max(int(plain(v)), -2), LATEST) for v in (epoch, step)))
+        except Exception as e:
+            passing(e)
 
     @quiet
     def meta(key, value):
         """Metadata of the process."""
         if ready():
-            add_line({"meta": key, "value": value})
+            add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value})
 
     def call(callback, args=None):
         """A callback of one-logger, for the recorder behind the ring."""
@@ -715,20 +800,21 @@ def _build():
 
     def child():
         """After a fork: the mapping is the parent's."""
-        nonlocal buf, words, side, path, local, take, opened, activation, forks, on, lock, growing
+        nonlocal lock, words, side, path, local, take, opened, activation, forks, on, growing
         lock = threading.RLock()
         if side is not None:
             if ours():
                 os.close(side)
-            try:
-                mine = bool(tracked) or buf.size() == len(buf)
-            except (OSError, ValueError):
-                mine = False
-            if not mine:
-                kept.append(buf)
-        buf = words = side = path = local = None
+            # Its file may be of another process by now.
+            kept.extend(page for page, _ in pages if not tracked and still(page) != (words[33] + 1) * REGION)
+        pages.clear()
+        words = side = path = local = None
         take, opened, activation, on, growing = exhausted, False, 0, wanted, False
         forks += 1
+
+    @quiet
+    def still(page):
+        return page.size()
 
     enable = os.environ.get("DFTRACER_ENABLE") or None
     wanted = on = enable.strip().lower() in ("1", "true", "on", "yes") if enable else bool(_GIVEN)
@@ -736,7 +822,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end next_span stop drop inside alone fetches enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end next_span stop drop inside crowded fetches enter leave wrap event counted mark switch point position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

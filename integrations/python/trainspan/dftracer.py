@@ -15,7 +15,7 @@ import itertools
 import os
 import sys
 
-from . import _ring, quiet
+from . import _ring, passing, plain, quiet
 
 DFTRACER_ENABLE_ENV, DFTRACER_INIT_ENV, DFTRACER_LOG_LEVEL_ENV = "DFTRACER_ENABLE", "DFTRACER_INIT", "DFTRACER_LOG_LEVEL"
 DFTRACER_TIME_METRIC_ENV = "DFTRACER_TIME_METRIC"
@@ -305,7 +305,7 @@ ai = AI()
 compute, data, dataloader, comm, device, checkpoint, pipeline = (getattr(ai, cat) for cat in _TREE)
 
 
-_meta = quiet(lambda key, value: _ring.meta(str(key), str(value)))
+_meta = quiet(lambda key, value: _ring.meta(str(key), str(plain(value))))
 
 
 class dftracer:
@@ -412,8 +412,8 @@ class dft_fn:
                 found = signature.bind(*args, **kwargs)
                 found.apply_defaults()
                 given.update((key, found.arguments[key]) for key in names if found.arguments[key] is not None)
-            except Exception:
-                pass
+            except Exception as e:
+                passing(e)
             return given
 
         @functools.wraps(func)

@@ -11,7 +11,7 @@ wrong time raises nothing here; it is reported there.
 
 import contextlib
 
-from . import _ring, quiet
+from . import _ring, plain, quiet
 
 # The span of each pair of callbacks: its name in traces, category and name.
 _SPANS = {
@@ -22,6 +22,18 @@ _SPANS = {
     "validation_single_iteration": ("pipeline", "evaluate.iteration"), "testing": ("pipeline", "test"),
     "save_checkpoint": ("checkpoint", "capture"),
 }
+
+
+class Span:
+    """What callbacks and contexts give: its methods do nothing."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+_span = Span()
 _open = {}  # tokens of open spans by their key in _SPANS
 _state = {"iteration": 0, "asynchronous": False}
 
@@ -30,7 +42,7 @@ def _name(key):
     cat, name = _SPANS[key]
     if key == "save_checkpoint" and _state["asynchronous"]:
         name = "capture.async"
-    return _ring.name(name, cat, "one_logger")
+    return _ring.name(name, cat, _ring.CALLED)
 
 
 def _value(value):
@@ -46,8 +58,7 @@ def _values(given):
     given = _value(given)
     if isinstance(given, (list, tuple)):
         return [_values(v) for v in given]
-    plain = given is None or isinstance(given, (str, int, float, bool))
-    return getattr(given, "value", given if plain else str(given))
+    return None if given is None else getattr(given, "value", plain(given))
 
 
 @quiet
@@ -55,13 +66,13 @@ def _begin(key, args, msec, step=None, own=None):
     args = dict(args, start_time_msec=msec) if msec else args
     _ring.call("on_%s_start" % key, args)
     if key in _open:
-        return None
+        return _span
     if step is not None:
         _ring.position(None, step)
     token = _ring.start(_name(key), int(msec * 1e6) if msec else None, own)
     if token is not None:
         _open[key] = token
-    return token
+    return _span
 
 
 @quiet
@@ -124,9 +135,9 @@ def on_save_checkpoint_end(finish_time_msec=None):
 def _context(key):
     @contextlib.contextmanager
     def context(*args, **kwargs):
-        span = globals()["on_%s_start" % key](*args, **kwargs)
+        globals()["on_%s_start" % key](*args, **kwargs)
         try:
-            yield span
+            yield _span
         finally:
             globals()["on_%s_end" % key]()
 
@@ -141,9 +152,9 @@ testing_loop, checkpoint_load = map(_context, ("testing", "load_checkpoint"))
 
 @contextlib.contextmanager
 def checkpoint_save(global_step):
-    span = on_save_checkpoint_start(global_step=global_step)
+    on_save_checkpoint_start(global_step=global_step)
     try:
-        yield span
+        yield _span
         if not _state["asynchronous"]:
             on_save_checkpoint_success(global_step=global_step)
     finally:
@@ -154,7 +165,7 @@ def checkpoint_save(global_step):
 def timed_span(name, span_attributes=None, start_event_attributes=None):
     token = quiet(lambda: _ring.start(_ring.name(str(name), "telemetry", "one_logger")))()
     try:
-        yield token
+        yield _span
     finally:
         _ring.end(token, quiet(lambda: {str(k): _values(v) for k, v in dict(span_attributes).items()} or None)())
 

@@ -5,9 +5,10 @@ the standard library that were, would hide one that the program calls the same.
 The client is read, because its folder may be gone later, and runs when the
 program imports it, or torch.
 
-Python imports the first sitecustomize on its path, so this one runs the
-program's own afterwards: whatever that one raises, site reports as it would
-without this one. Nothing here may raise or print.
+Python imports the first sitecustomize on its path, so this one imports the
+program's own in its place: whatever that one raises, or that there is none, is
+as it would be without this one. Nothing here may raise or print, and this file
+is one for Python 2 as well.
 """
 
 import os
@@ -18,7 +19,6 @@ class _Client:
     """Finds the client's modules in memory, and has torch watched."""
 
     def __init__(self, folder):
-        self.customized = set()  # the files named sitecustomize that ran in this process
         self.watching = False
         # What trainspan run has said; the program may change its environment.
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
@@ -34,6 +34,10 @@ class _Client:
     def find_spec(self, name, path=None, target=None):
         if name in self.texts:
             file = self.texts[name][0]
+            if path is None:  # the program may have a module of that name, before this folder
+                spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name)
+                if spec is not None and spec.loader is not None and spec.origin != file:
+                    return spec
             spec = sys.modules["_frozen_importlib"].ModuleSpec(name, self, origin=file)
             spec.has_location = True
             if "." not in name:
@@ -46,8 +50,14 @@ class _Client:
 
                 finder = trainspan_torch.install()
                 return finder and finder.find_spec(name, path, target)
-            except Exception:
-                pass
+            except BaseException as e:
+                try:
+                    from trainspan import alien
+                except ImportError:  # another module has that name
+                    return None
+                if alien(e):
+                    self.watching = False
+                    raise
         return None
 
     def create_module(self, spec):
@@ -60,37 +70,37 @@ class _Client:
             module.environ = self.environ
 
 
-def _next(ran):
-    """The sitecustomize that Python would have found without those that ran."""
-    for folder in sys.path:
-        spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize", [folder])
-        if spec is not None and spec.loader is not None and spec.origin not in ran:
-            ran.add(spec.origin)  # other tools chain in the same way: round in circles is once too often
-            return spec
-    return None
+def _note():
+    """Leaves a word for `trainspan run`: a Python of this version has come here."""
+    for folder in os.environ.get("TRAINSPAN_RING", "").split(os.pathsep)[-1:]:
+        path = os.path.join(folder, "python-%d.%d.names" % sys.version_info[:2])
+        if folder and not os.path.exists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
-def _start():
-    ran = {__file__}
+def _start(folder):
     try:
-        known = [finder for finder in sys.meta_path if type(finder).__name__ == "_Client"]
-        if not known:
-            known = [_Client(os.path.dirname(os.path.abspath(__file__)))]
-            sys.meta_path[:0] = known
-        ran = known[0].customized
-        ran.add(__file__)
-        if "torch" in sys.modules:
-            known[0].find_spec("torch")
+        _note()
+        if sys.version_info >= (3, 8) and not [f for f in sys.meta_path if type(f).__name__ == "_Client"]:
+            sys.meta_path.insert(0, _Client(folder))
+            if "torch" in sys.modules:
+                sys.meta_path[0].find_spec("torch")
     except Exception:
         pass
+
+
+def _next(folder):
+    """The program's own sitecustomize, which finds its path as without this folder."""
+    before = [(i, p) for i, p in enumerate(sys.path) if os.path.abspath(p) == folder]
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p) != folder]
+    here = sys.modules.pop("sitecustomize", None)  # noqa: F841 Python 2 empties a module that nobody has
     try:
-        spec = _next(ran)
-    except Exception:
-        spec = None
-    if spec is not None:
-        module = sys.modules["_frozen_importlib"].module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
+        import sitecustomize  # noqa: F401
+    finally:
+        for i, p in before:
+            if p not in sys.path:
+                sys.path.insert(i, p)
 
 
-_start()
+_start(os.path.dirname(os.path.abspath(__file__)))
+_next(os.path.dirname(os.path.abspath(__file__)))

@@ -7,7 +7,7 @@ they were watched.
 
 import sys
 
-from trainspan import environ
+from trainspan import environ, quiet
 
 # The phases, by the names that TRAINSPAN_ONLY and TRAINSPAN_WITHOUT take.
 PHASES = (
@@ -35,35 +35,39 @@ class _Finder:
     def __init__(self, watched):
         self.watched = watched
 
+    @quiet  # where it fails the other finders are asked next
     def find_spec(self, name, path=None, target=None):
         if name not in self.watched:
             return None
-        try:
-            return self._watch(name, path, target)
-        except Exception:
-            return None  # the other finders are asked next
-
-    def _watch(self, name, path, target):
-        act = self.watched.pop(name)
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find and finder is not self else None
             if spec is not None:
-                if spec.loader is not None:
-                    _after(spec.loader, act)
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, self.watched)
                 return spec
         return None
 
 
-def _after(loader, act):
-    run = loader.exec_module
+class _Loader:
+    """In the place of a loader until that runs the module: a program may look for one
+    and not load it, and loaders may belong to several modules."""
 
-    def exec_module(module):
-        del loader.exec_module
-        run(module)
-        act(module)
+    loader = None
 
-    loader.exec_module = exec_module
+    def __init__(self, loader, watched):
+        self.loader, self.watched = loader, watched
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def exec_module(self, module):
+        spec = module.__spec__
+        spec.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        act = self.watched.pop(spec.name, None)
+        if act is not None:
+            act(module)
 
 
 def install():

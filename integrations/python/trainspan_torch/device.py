@@ -8,8 +8,9 @@ times on the host's axis.
 """
 
 from collections import deque
+from threading import RLock
 
-from trainspan import _ring
+from trainspan import _ring, passing, quiet
 
 PENDING = 1024  # pairs of events that wait; beyond, phases go unmeasured
 LANE = 1 << 30  # the number of the device's thread in the trace
@@ -22,6 +23,7 @@ class Device:
     def __init__(self, cuda):
         self.cuda = cuda
         self.names = {}
+        self.captures = set()  # graphs that are captured: on no thread may an event be asked then
         self.reset()
 
     def reset(self):
@@ -29,48 +31,59 @@ class Device:
         self.free, self.pending = [], deque()
         self.last = None    # the event before, and its time since the first one, in ns
         self.offset = None  # the time of the first one on the host's clock
+        self.lock = RLock()  # of one look at the captures and what follows from it
+
+    def capture(self, graph, begins):
+        with self.lock:
+            (self.captures.add if begins else self.captures.discard)(graph)
+
+    def idle(self):
+        """Whether nothing may be asked of the device: it is not in use, which only the
+        program may change, or a graph is captured."""
+        return self.captures or not self.cuda.is_initialized() or self.cuda.is_current_stream_capturing()
 
     def mark(self):
-        event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
-        event.record()
-        return event, _ring.now()
+        with self.lock:
+            if self.idle():
+                return None
+            event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
+            event.record()
+            return event, _ring.now()
 
+    @quiet
     def begin(self, name):
         """The first of two marks, or None where nothing runs on a device."""
-        try:
-            if len(self.pending) < PENDING and self.cuda.is_initialized() and not self.cuda.is_current_stream_capturing():
-                return name, self.mark()
-        except Exception:
-            pass
-        return None
+        mark = self.mark() if len(self.pending) < PENDING else None
+        return mark and (name, mark)
 
+    @quiet
     def begin_wait(self, name):
         """The same of a collective, if the stream of the training waits for it."""
-        try:
-            if self.cuda.is_initialized() and self.cuda.current_stream() == self.cuda.default_stream():
-                return self.begin(name)
-        except Exception:
-            pass
-        return None
+        if self.cuda.is_initialized() and self.cuda.current_stream() == self.cuda.default_stream():
+            return self.begin(name)
 
+    @quiet
     def end(self, mark, args=None):
         """The second one."""
-        try:
-            self.pending.append(mark + (self.mark(), args))
-        except Exception:
-            pass
+        second = self.mark()
+        if second is not None:
+            self.pending.append(mark + (second, args))
 
     def collect(self):
         """Writes the spans whose events have happened."""
         try:
-            while self.pending and self.pending[0][2][0].query():
-                name, start, end, args = self.pending.popleft()
-                begun, done = self.time(start), self.time(end)
+            while self.pending:
+                with self.lock:
+                    if self.idle() or not self.pending[0][2][0].query():
+                        return
+                    name, start, end, args = self.pending.popleft()
+                    begun, done = self.time(start), self.time(end)
                 n = self.names.get(name)
                 if n is None:
                     n = self.names[name] = _ring.name(name, "device", "torch")
                 _ring.event(n, begun, done, args, LANE, max(begun - start[1], 1))
-        except Exception:
+        except Exception as e:
+            passing(e, self.reset)
             self.reset()
 
     def time(self, mark):

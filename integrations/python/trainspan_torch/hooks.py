@@ -11,8 +11,9 @@ import os
 import sys
 import weakref
 from threading import get_ident, local
+from types import MethodType
 
-from trainspan import _ring, environ
+from trainspan import _ring, environ, passing, quiet
 
 from .device import Device
 from .loop import Loop
@@ -58,7 +59,7 @@ def watched(on, unknown=()):
         "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
         "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _ddp,
         "torch.nn.parallel.distributed": _data_parallel, "torch.serialization": _serialization,
-        checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch": _loaded,
+        checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch.cuda.graphs": _graphs, "torch": _loaded,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 
@@ -68,6 +69,7 @@ def _guarded(act, module):
     try:
         act(module)
     except Exception as e:
+        passing(e)
         _ring.meta("not_watched." + module.__name__, "%s: %s" % (type(e).__name__, e))
 
 
@@ -98,7 +100,9 @@ def _loaded(torch):
     global _compiling, _device
     _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     _loop.grad = torch.is_grad_enabled
-    if "device" in _on and torch.cuda.is_available():
+    # Whether there is a device is not asked: that would be its first use, after which
+    # forked processes have none.
+    if "device" in _on and (torch.version.cuda or getattr(torch.version, "hip", None)):
         _device = Device(torch.cuda)
         _loop.on_close = _device.collect
 
@@ -126,6 +130,7 @@ def _starter(phase, name, cat):
 def _wrap(fn, before, after, here):
     """fn between two calls: before(args, kwargs) gives a token, or None when there
     is nothing to end."""
+    before, after = quiet(before), quiet(after)
 
     def call(*args, **kwargs):
         if _compiling():
@@ -133,22 +138,16 @@ def _wrap(fn, before, after, here):
         inside = here.inside
         if inside.busy:
             return fn(*args, **kwargs)
-        inside.busy = 1
         token = result = None
         try:
-            try:
-                token = before(args, kwargs)
-            except Exception:
-                pass
+            inside.busy = 1
+            token = before(args, kwargs)
             result = fn(*args, **kwargs)
             return result
         finally:
             inside.busy = 0
             if token is not None:
-                try:
-                    after(token, args, kwargs, result)
-                except Exception:
-                    pass
+                after(token, args, kwargs, result)
 
     return call
 
@@ -179,15 +178,26 @@ def _begin(phase, name, cat, enter):
     if phase not in _on:
         start = _none
 
+    @quiet
     def begin(of):
-        try:
-            if not enter(of) or loop.checking and loop.foreign(program):
-                return None
+        if enter(of) and not (loop.checking and loop.foreign(program)):
             return start(n)
-        except Exception:
-            return None
 
     return n, start, begin
+
+
+class _Call:
+    """Module.__call__ as a module finds it. Inside of a forward that is the function of
+    PyTorch: our frame around each module in a module would use up the depth of calls
+    that a program has."""
+
+    def __init__(self, watched, plain, here):
+        self.watched, self.plain, self.here = watched, plain, here
+
+    def __get__(self, module, cls=None):
+        if module is None:
+            return self.watched
+        return MethodType(self.plain if self.here.inside.busy else self.watched, module)
 
 
 def _module(module):
@@ -207,20 +217,21 @@ def _module(module):
         inside = here.inside
         if inside.busy:
             return impl(self, *args, **kwargs)
-        inside.busy = 1
-        # The quick way: nothing is new, it is the second forward of an iteration, or
-        # the first one of what was trained before.
-        if get_ident() != loop.quick or not loop.is_open:
-            token = begin(self)
-        elif loop.work:
-            token = start(n)
-        elif id(self) == loop.model and self.training and loop.grad():
-            loop.work = 2
-            token = start(n)
-        else:
-            token = begin(self)
-        mark = _device and _device.begin("forward")
+        token = mark = None
         try:
+            inside.busy = 1
+            # The quick way: nothing is new, it is the second forward of an iteration, or
+            # the first one of what was trained before.
+            if get_ident() != loop.quick or not loop.is_open:
+                token = begin(self)
+            elif loop.work:
+                token = start(n)
+            elif id(self) == loop.model and self.training and loop.grad():
+                loop.work = 2
+                token = start(n)
+            else:
+                token = begin(self)
+            mark = _device and _device.begin("forward")
             return impl(self, *args, **kwargs)
         finally:
             inside.busy = 0
@@ -232,6 +243,7 @@ def _module(module):
                 loop.end("evaluated")
 
     _replace(cls, "__call__", __call__)
+    cls.__call__ = _Call(__call__, impl, here)
 
 
 def _autograd(module):
@@ -244,15 +256,16 @@ def _autograd(module):
         inside = here.inside
         if inside.busy:
             return impl(*args, **kwargs)
-        inside.busy = 1
-        if loop.work and get_ident() == loop.quick:
-            loop.work |= 1
-            token = start(n)
-        else:
-            token = begin(None)
-        mark = _device and _device.begin("backward")
-        hook = gradients.models and gradients.follow(*args, **kwargs)
+        token = mark = hook = None
         try:
+            inside.busy = 1
+            if loop.work and get_ident() == loop.quick:
+                loop.work |= 1
+                token = start(n)
+            else:
+                token = begin(None)
+            mark = _device and _device.begin("backward")
+            hook = gradients.models and gradients.follow(*args, **kwargs)
             return impl(*args, **kwargs)
         finally:
             inside.busy = 0
@@ -279,43 +292,38 @@ class _Gradients:
         self.ready = self.mark = 0
         self.n = _ring.name("wait", "comm", "torch")
 
+    @quiet
     def follow(self, tensors=None, *_, **__):
         """Before backward: gives the hook, or None where no gradients are reduced, or
         where torch.compile would trace it."""
-        try:
-            self.ready = self.mark = 0
-            traced = sys.modules.get("torch._dynamo.compiled_autograd")
-            if traced is not None and getattr(traced, "compiled_autograd_enabled", True):
-                return None
-            for entry in self.models:
-                model = entry[0]()
-                forwards = getattr(model, "num_iterations", 0)
-                if getattr(model, "require_forward_param_sync", False) and (not forwards or forwards != entry[2]):
-                    self.args, entry[2] = entry[1], forwards
-                    return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)
-        except Exception:
-            pass
+        self.ready = self.mark = 0
+        traced = sys.modules.get("torch._dynamo.compiled_autograd")
+        if traced is not None and getattr(traced, "compiled_autograd_enabled", True):
+            return None
+        for entry in self.models:
+            model = entry[0]()
+            forwards = getattr(model, "num_iterations", 0)
+            if getattr(model, "require_forward_param_sync", False) and (not forwards or forwards != entry[2]):
+                self.args, entry[2] = entry[1], forwards
+                return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)
         return None
 
+    @quiet
     def begun(self, _):
-        try:
-            self.engine.queue_callback(self.reduced)
-        except Exception:
-            pass
+        self.engine.queue_callback(self.reduced)
 
+    @quiet
     def reduced(self):
         self.mark = _device and _device.begin("wait")
         self.ready = _ring.now()
 
+    @quiet
     def end(self, hook):
-        try:
-            hook.remove()
-            if self.ready:
-                _ring.event(self.n, self.ready, _ring.now(), self.args)
-            if self.mark:
-                _device.end(self.mark, self.args)
-        except Exception:
-            pass
+        hook.remove()
+        if self.ready:
+            _ring.event(self.n, self.ready, _ring.now(), self.args)
+        if self.mark:
+            _device.end(self.mark, self.args)
 
 
 _gradients = _Gradients()
@@ -325,13 +333,14 @@ def _data_parallel(module):
     cls = module.DistributedDataParallel
     made = cls.__init__
 
+    @quiet
+    def follow(model):
+        alive = [m for m in _gradients.models if m[0]() is not None]
+        _gradients.models = alive + [[weakref.ref(model), _group(module.dist.distributed_c10d, model.process_group), 0]]
+
     def __init__(self, *args, **kwargs):
         made(self, *args, **kwargs)
-        try:
-            alive = [m for m in _gradients.models if m[0]() is not None]
-            _gradients.models = alive + [[weakref.ref(self), _group(module.dist.distributed_c10d, self.process_group), 0]]
-        except Exception:
-            pass
+        follow(self)
 
     if "comm" in _on:
         _replace(cls, "__init__", __init__)
@@ -347,8 +356,9 @@ def _optimizer(module):
     def zero_grad(*args, **kwargs):
         if _compiling():
             return zero(*args, **kwargs)
-        token = start_zero(z) if loop.is_open and get_ident() == loop.quick else begin_zero(None)
+        token = None
         try:
+            token = start_zero(z) if loop.is_open and get_ident() == loop.quick else begin_zero(None)
             return zero(*args, **kwargs)
         finally:
             if token is not None:
@@ -434,9 +444,9 @@ def _dataloader(module):
         inside = here.inside
         if inside.busy:
             return wait(self)
-        inside.busy = 1
         feeds, token = True, None
         try:
+            inside.busy = 1
             if get_ident() == loop.quick and recorded:
                 token = loop.next_wait(id(self), n)
             quick = token is not None
@@ -492,6 +502,32 @@ def _fetchers(module):
         cls = getattr(module, name, None)
         if cls is not None:
             _replace(cls, "fetch", _wrap(cls.fetch, before, _end, _Here()))
+
+
+def _graphs(module):
+    """While a graph is captured no event may be asked, on no thread."""
+    begin, end = module.CUDAGraph.capture_begin, module.CUDAGraph.capture_end
+
+    def capture_begin(self, *args, **kwargs):
+        if _device is not None:
+            _device.capture(id(self), True)
+        try:
+            return begin(self, *args, **kwargs)
+        except BaseException:
+            if _device is not None:
+                _device.capture(id(self), False)
+            raise
+
+    def capture_end(self, *args, **kwargs):
+        try:
+            return end(self, *args, **kwargs)
+        finally:
+            if _device is not None:
+                _device.capture(id(self), False)
+
+    if "device" in _on:
+        _replace(module.CUDAGraph, "capture_begin", capture_begin)
+        _replace(module.CUDAGraph, "capture_end", capture_end)
 
 
 # -- collectives

@@ -11,13 +11,15 @@ epochs count from 0 in every process.
 """
 
 import atexit
+import functools
+import itertools
 import os
 import sys
 import time
 import weakref
 from threading import get_ident
 
-from trainspan import _ring
+from trainspan import _ring, quiet
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
 _NAMES = {
@@ -27,16 +29,14 @@ _NAMES = {
 }
 
 
+@quiet
 def _process_start():
     """When this process began, in ns since the epoch, to 10 ms."""
     now = _ring.now()
-    try:
-        with open("/proc/self/stat", "rb") as f:
-            ticks = int(f.read().rpartition(b")")[2].split()[19])
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-        return now - max(0, int(age * 1e9))
-    except Exception:
-        return now
+    with open("/proc/self/stat", "rb") as f:
+        ticks = int(f.read().rpartition(b")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return now - max(0, int(age * 1e9))
 
 
 class Loop:
@@ -52,6 +52,11 @@ class Loop:
         self.helper = False  # forked by a process that trains, or tried its model
         self.on_close = None  # called after each iteration
         self.reset()
+        # What runs when an iterator goes: nothing of ours, since that may be anywhere, and
+        # what a handler of a signal raises there would be lost. It notes the time.
+        went, quick = itertools.repeat("gone"), itertools.repeat("quick")
+        note = zip(map(setattr, itertools.repeat(self), went, iter(_ring.clock, None)), map(setattr, itertools.repeat(self), quick, itertools.repeat(0)))
+        self.note = functools.partial(next, note)
 
     def reset(self):
         """Forgets everything, as after a fork."""
@@ -74,6 +79,7 @@ class Loop:
         self.model = 0          # and its id
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
+        self.gone = 0           # when an iterator has gone, by the clock of the ring; 0 when that is known
 
     def here(self, trains=False):
         """Whether the caller is the training thread: the first one is taken for it
@@ -86,9 +92,11 @@ class Loop:
             if not self.thread:
                 self.identify()
                 self.at_exit(os.getpid())
-                if _ring.alone():
+                if not _ring.crowded():
                     self.start("application", _process_start())
             self.thread = me
+        if self.gone:
+            self.went()
         self.trained = self.trained or trains
         return True
 
@@ -106,11 +114,11 @@ class Loop:
         if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
             self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
 
-    def end(self, key, why=None, name=None):
+    def end(self, key, why=None, name=None, at=None):
         token, self.tokens[key] = self.tokens[key], None
         self.alone = False
         if token is not None:
-            _ring.end(token, {"inferred": why} if why else None, name and self.names[name])
+            _ring.end(token, {"inferred": why} if why else None, name and self.names[name], at)
 
     def drop(self, key):
         token, self.tokens[key] = self.tokens[key], None
@@ -135,10 +143,13 @@ class Loop:
                 self.end(key, None, "setup")  # what came before
         return n in self.taken
 
+    @quiet
     def finish(self, pid):
         """The process ends in good order."""
         if pid != os.getpid():
             return
+        if self.gone:
+            self.went()
         self.boundary()
         self.end("evaluation")
         self.end_epoch()
@@ -156,7 +167,7 @@ class Loop:
             _ring.position(self.epochs, 0, True)
         self.start("iteration")
 
-    def boundary(self, updated=False):
+    def boundary(self, updated=False, at=None):
         """The open iteration is over. One without a batch of its own counts only when
         its optimizer has made a step, or where the batch had come before."""
         if not self.is_open:
@@ -173,7 +184,7 @@ class Loop:
             step = self.step = self.step + 1
             self.epoch_step += 1
             if token is not None:
-                _ring.end(token, None, None, None, self.samples)
+                _ring.end(token, None, None, at, self.samples)
             _ring.position(self.epochs, step, True)
             if self.checking or not step & 15:
                 self.check()
@@ -183,7 +194,7 @@ class Loop:
             if work and self.by_batch:
                 self.evaluates = not self.epoch_step
                 if "evaluation" in self.on:
-                    _ring.end(token, None, self.names["evaluated"])
+                    _ring.end(token, None, self.names["evaluated"], at)
                 else:
                     _ring.drop(token)
             else:
@@ -196,7 +207,7 @@ class Loop:
             what = "batch of the DataLoader" if self.fed else "step of the first optimizer"
             _ring.meta("iterations", "inferred, each from one " + what + " to the next")
         self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
-        self.quick = 0 if self.checking else self.thread
+        self.quick = 0 if self.checking or self.gone else self.thread
 
     def trains(self, did=_TRAINED):
         """Something that only training does, or a forward in training mode."""
@@ -218,7 +229,7 @@ class Loop:
 
     def enter(self):
         if not self.entered:
-            if not _ring.alone():
+            if _ring.crowded():
                 return  # it would outlive a span of the program
             self.entered = True
             self.start("application", _process_start())
@@ -279,7 +290,7 @@ class Loop:
     def next_iteration(self, token, batch):
         """The wait is over."""
         self.tokens["iteration"] = _ring.next_span(token, self.n)
-        self.work, self.samples, self.is_open = 0, _samples(batch), True
+        self.work, self.samples, self.is_open = 0, _samples(batch) or 0, True
 
     def asks(self, iterator):
         """A batch is asked for, or (None) a loader for an iterator."""
@@ -308,45 +319,51 @@ class Loop:
             self.follow(iterator, id(iterator))
         if not self.is_open:
             self.open(True)
-        self.samples = _samples(batch)
+        self.samples = _samples(batch) or 0
 
     def follow(self, iterator, key):
-        self.passes[key] = weakref.ref(iterator, lambda _: self.ended(key))
+        self.passes[key] = weakref.ref(iterator, self.note)
 
-    def ended(self, key):
+    def went(self):
+        """Ends the passes whose iterators are gone, when they went."""
+        at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
+        for key in [key for key, iterator in self.passes.items() if iterator() is None]:
+            self.ended(key, at)
+        if not self.is_open and not self.checking:
+            self.quick = self.thread
+
+    def ended(self, key, at=None):
         """A pass over a loader has ended: exhausted, or given up."""
         if self.passes.pop(key, None) is None or get_ident() != self.thread:
             return
         if self.by_batch:
-            self.boundary()
-        self.end("evaluation")
+            self.boundary(False, at)
+        self.end("evaluation", None, None, at)
         if key == self.feeder:
-            self.end_epoch()
+            self.end_epoch(at)
 
-    def end_epoch(self):
+    def end_epoch(self, at=None):
         if not self.feeder:
             return
         self.feeder = 0
         if self.epoch_step:
-            self.end("epoch", "one pass over the DataLoader")
+            self.end("epoch", "one pass over the DataLoader", None, at)
             self.epochs += 1
             _ring.position(self.epochs, self.step, True)
         else:
-            self.end("epoch", None, "evaluation" if self.evaluates else "pass")
+            self.end("epoch", None, "evaluation" if self.evaluates else "pass", at)
 
 
 def _nobody():
     return None
 
 
+@quiet
 def _samples(batch):
-    """The length of the first tensor of a batch; 0 where there is none."""
-    try:
+    """The length of the first tensor of a batch."""
+    kind = type(batch)
+    while kind is list or kind is tuple or kind is dict:
+        batch = next(iter(batch.values())) if kind is dict else batch[0]
         kind = type(batch)
-        while kind is list or kind is tuple or kind is dict:
-            batch = next(iter(batch.values())) if kind is dict else batch[0]
-            kind = type(batch)
-        size = batch.size(0)
-        return size if type(size) is int and 0 <= size < 1 << 62 else 0
-    except Exception:
-        return 0
+    size = batch.size(0)
+    return size if type(size) is int and 0 <= size < 1 << 62 else None

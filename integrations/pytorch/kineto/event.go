@@ -29,6 +29,7 @@ type Event struct {
 
 	rawName           []byte
 	scratch           []byte
+	scanned           int // up to where one that is damaged was read
 	inexact, fraction bool
 }
 

@@ -65,7 +65,8 @@ func BaseFor(unix int64) int64 {
 type TopMember struct {
 	// Key is the name of the member.
 	Key string
-	// Raw is its JSON text, nil when it was longer than one mebibyte.
+	// Raw is its JSON text, nil when it was longer than one mebibyte, or all of them
+	// than 16.
 	Raw []byte
 }
 
@@ -102,6 +103,9 @@ type Info struct {
 	// describes the first hundred.
 	Skipped, SkippedBytes int64
 	Defects               []Defect
+	// Unsearched counts damaged places that were passed over without a search for
+	// whole events in them, because others had cost too much already.
+	Unsearched int64
 	// Truncated reports that the stream ended inside the file, at TruncatedAt.
 	// Cause is the error of the decompressor, nil for a plain early end. Without
 	// Truncated the trace is whole, but the archive around it was cut behind it,

@@ -136,6 +136,9 @@ func (r *Reader) keepMember(name string, raw []byte) {
 			r.info.BaseAfterEvents = r.sawEvents
 		}
 	}
+	if r.members += len(raw); r.members > maxMembers {
+		raw = nil
+	}
 	if len(r.info.Top) < 1000 {
 		r.info.Top = append(r.info.Top, TopMember{Key: name, Raw: raw})
 	}

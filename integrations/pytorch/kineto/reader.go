@@ -2,19 +2,23 @@ package kineto
 
 import (
 	"bytes"
-	"compress/flate"
 	"errors"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 const (
 	windowSize = 256 << 10
 	// maxEvent bounds one event; what is longer is skipped as damaged.
 	maxEvent = 4 << 20
-	// maxMember bounds a top-level member that is kept.
-	maxMember = 1 << 20
+	// maxMember bounds a top-level member that is kept, maxMembers all of them.
+	maxMember  = 1 << 20
+	maxMembers = 16 << 20
+	// Events that are damaged are searched for whole ones, which means to read the
+	// same bytes again. After as many bytes, and as many for each byte of the file,
+	// they are passed over.
+	searchLeast, searchRate = 16 << 20, 8
 )
 
 type readState uint8
@@ -39,6 +43,8 @@ type Reader struct {
 	arrayRoot bool
 	sawEvents bool
 	needComma bool
+	searched  int64 // bytes of events that were damaged
+	members   int   // bytes of those that are kept
 	err       error
 	info      Info
 }
@@ -139,20 +145,13 @@ func (r *Reader) offset() int64 { return r.base + int64(r.pos) }
 // early ends the reading at a premature end of the stream.
 func (r *Reader) early() error {
 	r.state = stateDone
-	if r.readErr != nil && !damaged(r.readErr) {
+	if r.readErr != nil && !infile.Torn(r.readErr) {
 		return r.readErr
 	}
 	r.info.Truncated = true
 	r.info.TruncatedAt = r.base + int64(r.end)
 	r.info.Cause = r.readErr
 	return nil
-}
-
-// damaged reports whether a read error means a cut or corrupt archive rather
-// than a failing disk.
-func damaged(err error) bool {
-	var corrupt flate.CorruptInputError
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
 }
 
 func (r *Reader) start() error {
@@ -221,7 +220,7 @@ func (r *Reader) event(ev *Event) bool {
 		}
 		return false
 	case c != '{':
-		r.resync("bytes between two events")
+		r.resync(1, "bytes between two events")
 		return false
 	}
 	if r.needComma {
@@ -244,10 +243,10 @@ func (r *Reader) event(ev *Event) bool {
 				r.shortAtEnd()
 				return false
 			}
-			r.resync("an event longer than 4 MiB")
+			r.resync(r.end-r.pos, "an event longer than 4 MiB")
 			return false
 		}
-		r.resync("not valid JSON (an unescaped quote or a stray byte)")
+		r.resync(ev.scanned-r.pos, "not valid JSON (an unescaped quote or a stray byte)")
 		return false
 	}
 }
@@ -255,7 +254,7 @@ func (r *Reader) event(ev *Event) bool {
 // shortAtEnd handles an event that runs past the end: either the file was cut
 // there, or an unbalanced quote swallowed the rest and there are events left.
 func (r *Reader) shortAtEnd() {
-	if pos, found, _ := nextEvent(r.buf[:r.end], r.pos+1); found {
+	if pos, found, _ := nextEvent(r.buf[:r.end], r.pos+r.search(r.end-r.pos)); found {
 		r.defect(r.offset(), r.base+int64(pos), "an event that does not end")
 		r.pos = pos
 		r.needComma = false
@@ -266,11 +265,24 @@ func (r *Reader) shortAtEnd() {
 	r.err = r.early()
 }
 
-// resync skips to the next event and notes what was passed.
-func (r *Reader) resync(reason string) {
+// search gives where the search for the next event begins in one that was read
+// for n bytes before it proved to be damaged: behind its first byte, or where too
+// much was searched already behind all of it.
+func (r *Reader) search(n int) int {
+	r.searched += int64(n)
+	if r.searched <= searchLeast+searchRate*(r.base+int64(r.end)) {
+		return 1
+	}
+	r.info.Unsearched++
+	return max(n, 1)
+}
+
+// resync skips to the next event and notes what was passed. n is how many bytes
+// were read of what is damaged.
+func (r *Reader) resync(n int, reason string) {
 	from := r.offset()
 	r.needComma = false
-	i := r.pos + 1
+	i := r.pos + r.search(n)
 	for {
 		pos, found, keep := nextEvent(r.buf[:r.end], i)
 		if found {
@@ -280,6 +292,11 @@ func (r *Reader) resync(reason string) {
 		}
 		r.pos = min(max(keep, r.pos), r.end)
 		if !r.fill() {
+			if !r.eof { // more blanks behind a brace than the window has
+				r.pos = r.end
+				i = r.pos
+				continue
+			}
 			// The last event was the damaged one: what follows the array is
 			// lost with it.
 			r.pos = r.end

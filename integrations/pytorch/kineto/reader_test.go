@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 // all reads a trace and returns its events as text.
@@ -313,7 +314,9 @@ func FuzzReader(f *testing.F) {
 		}
 	}
 	f.Add([]byte(`{"a": [1, {"b": "\"}"}], "traceEvents":[{"ph":"X","args":{"x":"\\"},"ts":1e2},{"ph":"i"}], "z": null}`))
+	f.Add([]byte(`{"traceEvents":[` + strings.Repeat(`{"ph":[`, 500)))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		growth.Work(t, len(data), 16, func() { drain(t, bytes.NewReader(data)) })
 		kr := kineto.NewReader(bytes.NewReader(data))
 		var ev kineto.Event
 		last, n := int64(-1), int64(0)

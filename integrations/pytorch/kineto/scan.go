@@ -140,7 +140,8 @@ func skipNested(b []byte, i int) int {
 	return scanShort
 }
 
-// scanEvent parses the object at b[i] into ev; the slices in ev point into b.
+// scanEvent parses the object at b[i] into ev; the slices in ev point into b. Of
+// one that is damaged ev says how far it was read.
 func scanEvent(b []byte, i int, ev *Event) int {
 	i++
 	for first := true; ; first = false {
@@ -153,14 +154,14 @@ func scanEvent(b []byte, i int, ev *Event) int {
 		}
 		if !first {
 			if b[i] != ',' {
-				return scanBad
+				return ev.bad(i)
 			}
 			if i = skipSpace(b, i+1); i >= len(b) {
 				return scanShort
 			}
 		}
 		if b[i] != '"' {
-			return scanBad
+			return ev.bad(i)
 		}
 		k := i + 1
 		i = skipString(b, i)
@@ -175,7 +176,7 @@ func scanEvent(b []byte, i int, ev *Event) int {
 				return scanShort
 			}
 			if b[i] != ':' {
-				return scanBad
+				return ev.bad(i)
 			}
 			if i = skipSpace(b, i+1); i >= len(b) {
 				return scanShort
@@ -187,12 +188,18 @@ func scanEvent(b []byte, i int, ev *Event) int {
 		}
 		v := i
 		if i = skipValue(b, i); i < 0 {
+			ev.scanned = v
 			return i
 		}
 		if !ev.set(key, b[v:i]) {
-			return scanBad
+			return ev.bad(i)
 		}
 	}
+}
+
+func (ev *Event) bad(i int) int {
+	ev.scanned = i
+	return scanBad
 }
 
 // setNumber stores a plain number of the columns that every event has and

@@ -3,13 +3,14 @@ package kineto
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // Member is one trace inside a file: the file itself, or one entry of a tar
@@ -26,16 +27,43 @@ type Member struct {
 // many members), tar, or tar of gzip: the first bytes decide, never the name.
 // Directories and entries of a tar that do not end in .json, .json.gz or .gz are
 // passed over. fn need not read a body to its end; Walk reads the rest of a
-// compressed one for its checksum. The first error ends the walk.
+// compressed one for its checksum. The first error ends the walk; that the file
+// holds more than 1,100 times its size is one.
 func Walk(src io.Reader, name string, fn func(Member) error) error {
-	return (&walker{fn: fn}).walk(src, name, 0)
+	w := &walker{fn: fn, src: &counter{r: src}}
+	return w.walk(w.src, name, 0)
 }
+
+const (
+	// maxInflation is over what one layer of gzip can do. Gzip in gzip, and the
+	// holes of a tar, could do any more.
+	maxInflation   = 1100
+	inflationLeast = 64 << 20
+)
+
+var errInflation = errors.New("it holds more than 1,100 times its size")
 
 // walker holds one Walk.
 type walker struct {
-	fn func(Member) error
+	fn  func(Member) error
+	src *counter
 	// seen is the error that a body gave to fn, which knows of it then.
 	seen error
+}
+
+// bounded reads what a layer of a file holds.
+type bounded struct {
+	w *walker
+	r io.Reader
+	n int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.n += int64(n); b.n > maxInflation*b.w.src.n+inflationLeast {
+		return 0, errInflation
+	}
+	return n, err
 }
 
 // witness remembers the error of a body.
@@ -55,21 +83,22 @@ func (b *witness) Read(p []byte) (int, error) {
 func (w *walker) walk(src io.Reader, name string, depth int) error {
 	br := bufio.NewReaderSize(src, 64<<10)
 	head, err := br.Peek(512)
-	if err != nil && err != io.EOF && !damaged(err) {
+	if err != nil && err != io.EOF && !infile.Torn(err) {
 		return fmt.Errorf("kineto: read %s: %w", name, err)
 	}
 	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && depth < 3:
+	case infile.IsGzip(head) && depth < 3:
 		zr, err := gzip.NewReader(br)
 		if err != nil {
 			return fmt.Errorf("kineto: %s: %w", name, err)
 		}
 		defer zr.Close()
-		if err := w.walk(zr, name, depth+1); err != nil {
+		body := &bounded{w: w, r: zr}
+		if err := w.walk(body, name, depth+1); err != nil {
 			return err
 		}
-		return w.rest(zr, name)
-	case len(head) >= 262 && string(head[257:262]) == "ustar" && depth < 3:
+		return w.rest(body, name)
+	case infile.IsTar(head) && depth < 3:
 		return w.walkTar(br, name, depth)
 	}
 	return w.fn(Member{Name: name, Body: &witness{w, br}})
@@ -77,15 +106,15 @@ func (w *walker) walk(src io.Reader, name string, depth int) error {
 
 // rest reads what is left of a gzip stream, for the sake of its checksum: a
 // trace ends before it. Damage that fn has met is left to it.
-func (w *walker) rest(zr *gzip.Reader, name string) error {
+func (w *walker) rest(zr io.Reader, name string) error {
 	switch _, err := io.Copy(io.Discard, zr); {
 	case err == nil, errors.Is(err, gzip.ErrHeader): // something else behind the last member
 		return nil
 	case errors.Is(err, gzip.ErrChecksum):
 		return fmt.Errorf("kineto: %s: the checksum is wrong, so that what was read may be damaged: %w", name, err)
-	case w.seen != nil && damaged(err):
+	case w.seen != nil && infile.Torn(err):
 		return nil
-	case damaged(err):
+	case infile.Torn(err):
 		return fmt.Errorf("kineto: %s: the compressed file is cut off or damaged: %w", name, err)
 	default:
 		return fmt.Errorf("kineto: %s: %w", name, err)
@@ -118,7 +147,7 @@ func (w *walker) walkTar(src io.Reader, name string, depth int) error {
 		if h.Typeflag != tar.TypeReg || !traceEntry(h.Name) {
 			continue
 		}
-		if err := w.walk(tr, name+":"+h.Name, depth+1); err != nil {
+		if err := w.walk(&bounded{w: w, r: tr}, name+":"+h.Name, depth+1); err != nil {
 			return err
 		}
 	}
@@ -132,20 +161,11 @@ func traceEntry(name string) bool {
 // foreignMagic names the kinds of files that are met in profiler directories
 // and are not Chrome traces. It returns nil for anything that may be one.
 func foreignMagic(b []byte) error {
-	const again = "export the profiler trace with export_chrome_trace"
-	switch {
-	case len(b) >= 2 && b[0] == 0x0a && !isSpace(b[1]) && b[1] != '{' && b[1] != '[':
-		return &RefusedError{What: "a Perfetto protobuf (.pftrace)", Hint: "its format is not supported; " + again}
-	case bytes.HasPrefix(b, []byte{0x80, 0x02}), bytes.HasPrefix(b, []byte{0x80, 0x03}), bytes.HasPrefix(b, []byte{0x80, 0x04}), bytes.HasPrefix(b, []byte{0x80, 0x05}):
-		return &RefusedError{What: "a Python pickle (a CUDA memory snapshot)", Hint: again}
-	case bytes.HasPrefix(b, []byte("PK\x03\x04")):
-		return &RefusedError{What: "a zip archive", Hint: "unpack it first"}
-	case bytes.HasPrefix(b, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return &RefusedError{What: "a zstd archive", Hint: "unpack it first"}
-	case bytes.HasPrefix(b, []byte("<!DOC")), bytes.HasPrefix(b, []byte("<html")), bytes.HasPrefix(b, []byte("<!doc")):
-		return &RefusedError{What: "an HTML page (a memory timeline or a compile report)", Hint: again}
-	case len(b) >= 5 && (b[0] == 'V' || b[0] == 'I' || b[0] == 'W') && b[1] >= '0' && b[1] <= '1' && b[2] >= '0' && b[2] <= '9':
+	if infile.IsLog(b) {
 		return &RefusedError{What: "a TORCH_TRACE log", Hint: "give it as a compile log"}
+	}
+	if what, hint := infile.Foreign(b); what != "" {
+		return &RefusedError{What: what, Hint: hint}
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ type Log struct {
 	// Phases counts the phases handed out, Unmatched the begins and ends that
 	// have no partner.
 	Phases, Unmatched int64
+	// ByClock says that the phases are by the clocks in front of the records, to a
+	// millisecond, in the year and zone that fit the date of the file.
+	ByClock bool
 	// Skipped counts broken records; Defects describes the first hundred.
 	Skipped int64
 	Defects []Defect
@@ -55,6 +58,8 @@ type Compile struct {
 	CacheKeys []string
 	// Kernels maps generated kernels to the graph nodes fused in them.
 	Kernels map[string][]string
+
+	index compileIndex
 }
 
 // Op is a node of a logged graph.
@@ -72,28 +77,6 @@ func (o Op) String() string {
 		return "function." + o.Name
 	}
 	return "function." + o.Name + "." + o.Overload
-}
-
-// Overloads returns the overloads of every use of op, in order: of the
-// backward graph, or of the forward or inference graph. When the AOT graph does
-// not have op, the graph after Inductor's passes answers.
-func (c *Compile) Overloads(op string, backward bool) []string {
-	lists := [][]Op{c.Forward, c.Inference}
-	if backward {
-		lists = [][]Op{c.Backward}
-	}
-	var out []string
-	for _, list := range append(lists, c.Post) {
-		for _, o := range list {
-			if o.Name == op {
-				out = append(out, o.Overload)
-			}
-		}
-		if len(out) > 0 {
-			return out
-		}
-	}
-	return nil
 }
 
 // Phase is a stretch of compilation.

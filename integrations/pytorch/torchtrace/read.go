@@ -1,7 +1,6 @@
 package torchtrace
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,12 +8,13 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 const (
-	maxLine    = 16 << 20
 	maxPayload = 64 << 20
 	maxOps     = 1 << 20
 	maxDepth   = 1000
@@ -28,22 +28,24 @@ func ErrNotLog(err error) bool { return errors.Is(err, errNotLog) }
 
 // IsLog reports whether head, the first bytes of a file, looks like a log:
 // a level letter, month and day, and a clock.
-func IsLog(head []byte) bool {
-	return len(head) >= 14 && headPattern.Match(head[:min(len(head), 64)])
-}
-
-var headPattern = regexp.MustCompile(`^[VDIWEC]\d{4} \d\d:\d\d:\d\d`)
+func IsLog(head []byte) bool { return infile.IsLog(head) }
 
 // Read reads the decompressed log in src and calls fn, which may be nil, with
 // every finished phase. It returns what it learned together with the first
-// error of src or fn.
-func Read(src io.Reader, fn func(*Phase) error) (*Log, error) {
+// error of src or fn. Written is when the file was last written, zero where that is
+// not known: logs from before PyTorch 2.4 have no other date than month, day and local
+// time, and have no phases without it.
+func Read(src io.Reader, written time.Time, fn func(*Phase) error) (*Log, error) {
 	rd := &reader{
 		log:    &Log{Rank: -1, Records: map[string]int64{}, byID: map[string]*Compile{}},
 		fn:     fn,
 		stacks: map[int64][]Phase{},
+		seenAt: map[string]int{},
 	}
-	err := rd.run(bufio.NewReaderSize(src, 256<<10))
+	err := rd.run(src)
+	if err == nil {
+		err = rd.undated(written)
+	}
 	for _, st := range rd.stacks {
 		rd.log.Unmatched += int64(len(st))
 	}
@@ -58,6 +60,13 @@ type reader struct {
 	fn     func(*Phase) error
 	stacks map[int64][]Phase
 
+	// Of logs without dates.
+	at     time.Time // of the record, without a year
+	seen   []seen
+	seenAt map[string]int
+
+	lines infile.Lines
+
 	// The record being collected.
 	open     bool
 	offset   int64
@@ -67,53 +76,37 @@ type reader struct {
 	tooLong  bool
 }
 
-func (rd *reader) run(br *bufio.Reader) error {
-	var offset int64
-	var line []byte
+func (rd *reader) run(src io.Reader) error {
+	rd.lines.Reset(src, nil)
 	for {
-		line = line[:0]
-		start := offset
-		cut := false
-		for {
-			part, err := br.ReadSlice('\n')
-			offset += int64(len(part))
-			if len(line)+len(part) <= maxLine {
-				line = append(line, part...)
-			} else {
-				cut = true
+		at := rd.lines.At()
+		line, err := rd.lines.Line()
+		switch {
+		case err == nil:
+			if err := rd.line(bytes.TrimRight(line, "\r"), at); err != nil {
+				return err
 			}
-			if err == bufio.ErrBufferFull {
-				continue
+		case errors.Is(err, infile.ErrLongLine):
+			if rd.tooLong = true; !rd.open {
+				rd.log.defect(at, err.Error())
 			}
-			if err != nil && err != io.EOF && !early(err) {
-				return fmt.Errorf("torchtrace: %w", err)
-			}
-			if len(line) > 0 {
-				if err := rd.line(bytes.TrimRight(line, "\r\n"), start, cut); err != nil {
-					return err
-				}
-			}
-			if err != nil {
-				if early(err) {
-					rd.log.defect(offset, "the log ends early: "+err.Error())
-				}
-				return rd.finish()
-			}
-			break
+		case infile.Torn(err):
+			rd.log.defect(rd.lines.At(), "the log ends early: "+err.Error())
+			return rd.finish()
+		case errors.Is(err, io.EOF):
+			return rd.finish()
+		default:
+			return fmt.Errorf("torchtrace: %w", err)
 		}
 	}
 }
 
-func early(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-func (rd *reader) line(b []byte, offset int64, cut bool) error {
+func (rd *reader) line(b []byte, offset int64) error {
 	if len(b) > 0 && b[0] == '\t' {
 		if !rd.open {
 			return nil
 		}
-		if cut || len(rd.payload)+len(b) > maxPayload {
+		if len(rd.payload)+len(b) > maxPayload {
 			rd.tooLong = true
 			return nil
 		}
@@ -133,7 +126,7 @@ func (rd *reader) line(b []byte, offset int64, cut bool) error {
 		}
 		return nil
 	}
-	if cut || !json.Valid(env) {
+	if !json.Valid(env) {
 		rd.log.defect(offset, "the envelope is not valid JSON")
 		return nil
 	}
@@ -141,6 +134,9 @@ func (rd *reader) line(b []byte, offset int64, cut bool) error {
 		rd.log.PID = tid
 	}
 	rd.open, rd.offset, rd.tid, rd.tooLong = true, offset, tid, false
+	if rd.log.Records["chromium_event"] == 0 {
+		rd.clock(string(b[1:min(len(b), 21)]))
+	}
 	rd.envelope = append(rd.envelope[:0], env...)
 	rd.payload = rd.payload[:0]
 	return nil
@@ -172,6 +168,7 @@ func (rd *reader) finish() error {
 	}
 	env := kineto.Args(rd.envelope)
 	var kind string
+	var detail []byte
 	var frame, compile, attempt int64 = -1, -1, 0
 	artifact := ""
 	env.Each(func(key, raw []byte) bool {
@@ -189,7 +186,7 @@ func (rd *reader) finish() error {
 		case "compiled_autograd_id", "has_payload", "stack":
 		default:
 			if kind == "" {
-				kind = string(key)
+				kind, detail = string(key), raw
 				if kind == "artifact" {
 					artifact, _ = kineto.Args(raw).Text("name")
 				}
@@ -210,6 +207,10 @@ func (rd *reader) finish() error {
 		if attempt > 0 {
 			id += "_" + strconv.FormatInt(attempt, 10)
 		}
+	}
+	rd.dates(id)
+	if kind == "compilation_metrics" {
+		return rd.metrics(detail, id)
 	}
 	return rd.record(kind, artifact, id)
 }

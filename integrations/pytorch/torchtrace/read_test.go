@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+	"github.com/trainspan/trainspan/internal/growth"
 )
 
 const fixture = "../testdata/dedicated_log_torch_trace_abc.log"
@@ -19,7 +22,7 @@ const fixture = "../testdata/dedicated_log_torch_trace_abc.log"
 func read(t testing.TB, src io.Reader) (*torchtrace.Log, []torchtrace.Phase) {
 	t.Helper()
 	var phases []torchtrace.Phase
-	log, err := torchtrace.Read(src, func(p *torchtrace.Phase) error {
+	log, err := torchtrace.Read(src, time.Time{}, func(p *torchtrace.Phase) error {
 		phases = append(phases, *p)
 		return nil
 	})
@@ -88,16 +91,16 @@ func TestReadStopsWithTheCallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := errors.New("enough")
-	if _, err := torchtrace.Read(bytes.NewReader(data), func(*torchtrace.Phase) error { return stop }); !errors.Is(err, stop) {
+	if _, err := torchtrace.Read(bytes.NewReader(data), time.Time{}, func(*torchtrace.Phase) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	if _, err := torchtrace.Read(iotest.ErrReader(stop), nil); !errors.Is(err, stop) {
+	if _, err := torchtrace.Read(iotest.ErrReader(stop), time.Time{}, nil); !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	if _, err := torchtrace.Read(strings.NewReader("hello\nworld\n"), nil); !torchtrace.ErrNotLog(err) {
+	if _, err := torchtrace.Read(strings.NewReader("hello\nworld\n"), time.Time{}, nil); !torchtrace.ErrNotLog(err) {
 		t.Error("any text is a log:", err)
 	}
-	if log, err := torchtrace.Read(bytes.NewReader(data[:len(data)/2]), nil); err != nil || log.Phases == 0 {
+	if log, err := torchtrace.Read(bytes.NewReader(data[:len(data)/2]), time.Time{}, nil); err != nil || log.Phases == 0 {
 		t.Error("a cut log:", err)
 	}
 }
@@ -165,8 +168,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte("V0822 14:00:48.902000 1543231 torch/x.py:1288] {\"chromium_event\": {}, \"has_payload\": \"x\"}\n\t{\"name\":\"a\",\"ts\":1.5,\"ph\":\"B\"}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		growth.Work(t, len(data), 128, func() { _, _ = torchtrace.Read(bytes.NewReader(data), time.Time{}, nil) })
 		var n int64
-		log, err := torchtrace.Read(bytes.NewReader(data), func(p *torchtrace.Phase) error {
+		log, err := torchtrace.Read(bytes.NewReader(data), time.Time{}, func(p *torchtrace.Phase) error {
 			if p.Name == "" || p.Dur < 0 || p.Depth < 1 {
 				t.Fatalf("phase %+v", p)
 			}
@@ -179,7 +183,63 @@ func FuzzRead(f *testing.F) {
 		if log.Phases != n {
 			t.Fatalf("%d phases, %d seen", log.Phases, n)
 		}
+		for _, c := range log.Compiles {
+			c.Backwards(func(op, overload string, same bool) {
+				if list := c.Overloads(op, true); len(list) == 0 || list[0] != overload || same && slices.ContainsFunc(list, func(o string) bool { return o != overload }) {
+					t.Errorf("%s has the overloads %q, all %q: %v", op, list, overload, same)
+				}
+			})
+		}
 	})
+}
+
+// shapes are logs of n things of which there may be many.
+var shapes = map[string]func(n int) string{
+	"records": func(n int) string { return strings.Repeat(record(`"x": {}`, `{}`), n) },
+	"begins":  func(n int) string { return many(n, `"chromium_event": {}`, `{"name": "p%d", "ts": %d, "ph": "B"}`) },
+	"ends":    func(n int) string { return many(n, `"chromium_event": {}`, `{"name": "p%d", "ts": %d, "ph": "E"}`) },
+	"compiles": func(n int) string {
+		return many(n, `"artifact": {"name": "fx_graph_cache_hit"}`, `{"key": "f%d", "n": %d}`)
+	},
+	"one line": func(n int) string { return record(`"x": {}`, strings.Repeat("y", 30*n)) },
+	"defects": func(n int) string {
+		return record(`"x": {}`, `{}`) + strings.Repeat("V0822 14:00:48.9 1 x.py:1] {\n", n)
+	},
+	"operators": func(n int) string {
+		return record(`"aot_forward_graph": {}, "frame_id": 0, "frame_compile_id": 0`, strings.Repeat("    x = torch.ops.aten.mul.Tensor(a)\n\t", n))
+	},
+}
+
+func record(env, payload string) string {
+	return "V0822 14:00:48.902000 100 file.py:12] {" + env + "}\n\t" + payload + "\n"
+}
+
+func many(n int, env, payload string) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(record(fmt.Sprintf(`%s, "frame_id": %d, "frame_compile_id": 0`, env, i), fmt.Sprintf(payload, i, i)))
+	}
+	return b.String()
+}
+
+func TestGrowth(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			const n = 1000
+			logs := map[int]string{n: shape(n), 16 * n: shape(16 * n)}
+			growth.Allocated(t, n, func(n int) { read(t, strings.NewReader(logs[n])) })
+		})
+	}
+}
+
+func BenchmarkGrowth(b *testing.B) {
+	for name, shape := range shapes {
+		b.Run(name, func(b *testing.B) {
+			const n = 1000
+			logs := map[int]string{n: shape(n), 16 * n: shape(16 * n)}
+			growth.Bench(b, n, func(n int) { read(b, strings.NewReader(logs[n])) })
+		})
+	}
 }
 
 func BenchmarkRead(b *testing.B) {
@@ -190,8 +250,49 @@ func BenchmarkRead(b *testing.B) {
 	data := bytes.Repeat(one, 200)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if _, err := torchtrace.Read(bytes.NewReader(data), nil); err != nil {
+		if _, err := torchtrace.Read(bytes.NewReader(data), time.Time{}, nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestOlderLogs: before PyTorch 2.5 a log has no events of phases, before 2.4 no date.
+func TestOlderLogs(t *testing.T) {
+	const (
+		start   = `V0403 07:28:48.052000 77 torch/_dynamo/convert_frame.py:672] {"dynamo_start": {"stack": []}, "frame_id": 1, "frame_compile_id": 0, "attempt": 0}` + "\n"
+		guards  = `V0403 07:28:49.552000 77 torch/_dynamo/guards.py:1894] {"dynamo_guards": {}, "frame_id": 1, "frame_compile_id": 0, "attempt": 0}` + "\n"
+		metrics = `V0403 07:28:50.065000 77 torch/_dynamo/utils.py:685] {"compilation_metrics": {"co_name": "f", "start_time": 1712154528.25, "entire_frame_compile_time_s": 1.5, "fail_type": null}, "frame_id": 1, "frame_compile_id": 0, "attempt": 0}` + "\n"
+		event   = `V0403 07:28:48.052000 77 torch/_dynamo/utils.py:1] {"chromium_event": {}, "has_payload": "x"}` + "\n\t" + `{"name": "dynamo", "ts": 1712154528000000.0, "ph": "X", "dur": 9, "args": {}}` + "\n"
+	)
+	// Written at 14:28:50 of a zone seven hours behind, a moment after the last record.
+	written := time.Date(2024, 4, 3, 14, 28, 50, 100e6, time.UTC)
+	first := time.Date(2024, 4, 3, 14, 28, 48, 52e6, time.UTC).UnixNano()
+	for _, c := range []struct {
+		name, log string
+		written   time.Time
+		want      []torchtrace.Phase
+		clock     bool
+	}{
+		{"metrics", start + guards + metrics, time.Time{}, []torchtrace.Phase{{Name: "entire_frame_compile", CompileID: "1/0", Start: 1712154528250000000, Dur: 1.5e9, TID: 77, Depth: 1}}, false},
+		{"a failure", strings.Replace(metrics, "null", `"Unsupported"`, 1), time.Time{}, []torchtrace.Phase{{Name: "entire_frame_compile", CompileID: "1/0", Start: 1712154528250000000, Dur: 1.5e9, TID: 77, Depth: 1, FailType: "Unsupported"}}, false},
+		{"events say more", event + metrics, time.Time{}, []torchtrace.Phase{{Name: "dynamo", Start: 1712154528e9, Dur: 9000, TID: 77, Depth: 1}}, false},
+		{"clocks alone", start + guards, written, []torchtrace.Phase{{Name: "entire_frame_compile", CompileID: "1/0", Start: first, Dur: 1.5e9, TID: 77, Depth: 1}}, true},
+		{"clocks of a copy", start + guards, written.AddDate(0, 3, 0), []torchtrace.Phase{{Name: "entire_frame_compile", CompileID: "1/0", Start: first - 7*3600e9, Dur: 1.5e9, TID: 77, Depth: 1}}, true},
+		{"clocks around New Year", strings.ReplaceAll(start+guards, "V0403", "V1231"), time.Date(2025, 1, 1, 0, 5, 0, 0, time.UTC), []torchtrace.Phase{{
+			Name: "entire_frame_compile", CompileID: "1/0", Start: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano() - 16*3600e9 - 31*60e9 - 11.948e9, Dur: 1.5e9, TID: 77, Depth: 1,
+		}}, true},
+		{"no date at all", start + guards, time.Time{}, nil, false},
+		{"metrics without a time", strings.Replace(metrics, "1712154528.25", "null", 1), time.Time{}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []torchtrace.Phase
+			log, err := torchtrace.Read(strings.NewReader(c.log), c.written, func(p *torchtrace.Phase) error {
+				got = append(got, *p)
+				return nil
+			})
+			if err != nil || !slices.Equal(got, c.want) || log.ByClock != c.clock {
+				t.Errorf("%+v, by clock %v, want %+v; %v", got, log.ByClock, c.want, err)
+			}
+		})
 	}
 }

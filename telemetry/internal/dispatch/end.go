@@ -101,7 +101,7 @@ func (h *Hub) endAll(ctx context.Context, meant func(outputs.Wants) bool) error 
 	wg.Wait()
 	for i, err := range errs {
 		if err != nil {
-			h.log.Error("telemetry output failed to shut down", "output", fmt.Sprintf("%T", h.all[i].out), "error", err, "see", see.OutputFails)
+			h.log.Error("telemetry output failed to shut down", "output", fmt.Sprintf("%T", h.all[i].out), "network", h.all[i].wants.Network, "error", err, "see", see.OutputFails)
 		}
 	}
 	return errors.Join(errs...)

@@ -32,6 +32,9 @@ type Hub struct {
 	spans   []*attached // those that take spans
 	records []*attached // those that take records
 
+	sent atomic.Bool // there are spans for outputs on a network alone
+	open sync.Map    // their ids
+
 	ending sync.Once
 	err    error
 }
@@ -90,12 +93,20 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 // Mask gives the outputs that want the records of a span that is started with
 // ctx, one bit for each. index is spans.Index(name) where that is known, or -1.
 func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
+	sent := h.sentOnly(ctx)
 	for i, a := range h.records {
-		if a.only.Takes(ctx, index, name) {
+		if (a.wants.Network || !sent) && a.only.Takes(ctx, index, name) {
 			mask |= 1 << i
 		}
 	}
 	return mask
+}
+
+// SendOnly says that spans may come whose context outputs.SentOnly has marked.
+func (h *Hub) SendOnly() { h.sent.Store(true) }
+
+func (h *Hub) sentOnly(ctx context.Context) bool {
+	return ctx != nil && h.sent.Load() && outputs.IsSentOnly(ctx)
 }
 
 // Attached is what an output asked for, and what it gets.
@@ -168,8 +179,12 @@ func (h *Hub) Drain() {
 
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	sent := h.sentOnly(ctx)
+	if sent {
+		h.open.Store(s.SpanContext().SpanID(), nil)
+	}
 	for _, a := range h.spans {
-		if a.takes(ctx, s) {
+		if (a.wants.Network || !sent) && a.takes(ctx, s) {
 			a.onStart(ctx, s)
 		}
 	}
@@ -177,8 +192,12 @@ func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
+	sent := false
+	if h.sent.Load() {
+		_, sent = h.open.LoadAndDelete(s.SpanContext().SpanID())
+	}
 	for _, a := range h.spans {
-		if a.took(s, true) {
+		if (a.wants.Network || !sent) && a.took(s, true) {
 			a.onEnd(s)
 		}
 	}
@@ -186,8 +205,12 @@ func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 
 // OnEvent hands the event of an open span on.
 func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
+	sent := false
+	if h.sent.Load() {
+		_, sent = h.open.Load(s.SpanContext().SpanID())
+	}
 	for _, a := range h.spans {
-		if a.took(s, false) {
+		if (a.wants.Network || !sent) && a.took(s, false) {
 			a.onEvent(s, e)
 		}
 	}

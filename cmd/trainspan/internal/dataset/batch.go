@@ -1,5 +1,7 @@
 package dataset
 
+import "github.com/trainspan/trainspan/spans"
+
 // batchRows is how many rows are handed to the file at a time.
 const batchRows = 4096
 
@@ -8,8 +10,10 @@ type batch struct {
 	rows    []event
 	numbers []int64
 	texts   []string
+	parts   []part
 	args    []byte
 	lengths []int // of the arguments of each row
+	means   spans.Book
 }
 
 func newBatch() *batch {
@@ -19,7 +23,7 @@ func newBatch() *batch {
 func (b *batch) full() bool { return len(b.rows) == batchRows }
 
 func (b *batch) reset() {
-	b.rows, b.numbers, b.args, b.lengths = b.rows[:0], b.numbers[:0], b.args[:0], b.lengths[:0]
+	b.rows, b.numbers, b.parts, b.args, b.lengths = b.rows[:0], b.numbers[:0], b.parts[:0], b.args[:0], b.lengths[:0]
 }
 
 // number keeps a value and returns where.
@@ -29,11 +33,12 @@ func (b *batch) number(n int64) *int64 {
 }
 
 // add takes a row of a process.
-func (b *batch) add(from *Builder, who *identity, r *row, outer uint64) {
+func (b *batch) add(from *Builder, who *identity, r *row, outer uint64, outlasted []taken) {
 	name := from.names.at(r.name)
 	e := event{
 		Rank: who.rank, Attempt: who.attempt, Host: who.host, PID: who.pid, TID: r.tid, Phase: name.phase.String(), Cat: name.cat, Name: name.name,
-		TS: r.ts, Dur: r.dur, ID: int64(r.id), Parent: r.parent,
+		Class: b.means.Of(name.cat, name.name).Class.String(),
+		TS:    r.ts, Dur: r.dur, ID: int64(r.id), Parent: r.parent,
 	}
 	if r.epoch.known {
 		e.Epoch = b.number(r.epoch.value)
@@ -45,6 +50,11 @@ func (b *batch) add(from *Builder, who *identity, r *row, outer uint64) {
 		o := from.names.at(outer)
 		e.OuterCat, e.OuterName = &o.cat, &o.name
 	}
+	for _, o := range outlasted {
+		name := from.names.at(o.name)
+		b.parts = append(b.parts, part{name.cat, name.name, o.us})
+	}
+	e.Outlasts = b.parts[len(b.parts)-len(outlasted):]
 	if r.group != 0 {
 		e.Group = from.groups.at(r.group)
 	}

@@ -31,7 +31,7 @@ func New(memory int, dir string) *Builder {
 	if memory <= 0 {
 		memory = defaultMemory
 	}
-	codec := spill.Codec[row]{Key: (*row).key, Append: appendRow, Decode: decodeRow}
+	codec := spill.Codec[row]{Key: (*row).key, Later: true, Append: appendRow, Decode: decodeRow}
 	return &Builder{rows: spill.New(codec, memory, dir), procs: make(map[*run.Process]*Process), hashes: make(map[string]string)}
 }
 

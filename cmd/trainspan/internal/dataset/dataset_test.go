@@ -34,9 +34,16 @@ type event struct {
 	Step      *int64  `parquet:"step"`
 	OuterCat  *string `parquet:"outer_cat"`
 	OuterName *string `parquet:"outer_name"`
+	Outlasts  []part  `parquet:"outlasts,list"`
 	Group     *string `parquet:"pg"`
 	File      *string `parquet:"file"`
 	Args      *string `parquet:"args"`
+}
+
+type part struct {
+	Cat  string `parquet:"cat"`
+	Name string `parquet:"name"`
+	Us   int64  `parquet:"us"`
 }
 
 // convert writes the traces in a folder as a data set and returns its folder.
@@ -138,7 +145,7 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range files {
-		agg.NextFile()
+		agg.NextFile(nil)
 		if _, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error { agg.Add(ev); return nil }); err != nil {
 			t.Fatal(err)
 		}

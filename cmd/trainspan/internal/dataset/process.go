@@ -96,15 +96,17 @@ func (p *Process) placeOf(ts int64) uint32 {
 
 // argument puts an argument into its column, or into the JSON of the others.
 func (p *Process) argument(r *row, arg *dftracer.Arg) {
-	whole, text := arg.Kind() == dftracer.KindInt, arg.Kind() == dftracer.KindString
+	if arg.Key == argStep || arg.Key == argEpoch {
+		if n, ok := arg.Whole(); ok && arg.Key == argStep {
+			r.step = number{n, true}
+			return
+		} else if ok {
+			r.epoch = number{n, true}
+			return
+		}
+	}
 	switch {
-	case whole && arg.Key == argStep:
-		r.step = number{arg.Int64(), true}
-		return
-	case whole && arg.Key == argEpoch:
-		r.epoch = number{arg.Int64(), true}
-		return
-	case text && arg.Key == argGroup:
+	case arg.Kind() == dftracer.KindString && arg.Key == argGroup:
 		r.group = p.groups.of(p.to, &p.to.groups, arg.Text())
 		return
 	case arg.Key == argFile:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
@@ -31,10 +32,10 @@ type number struct {
 	known bool
 }
 
-// key orders the rows of one place: by start, of those that start together the
-// longest first, of those over the same time the outermost.
+// key orders the rows of one place, the outer ones first.
 func (r *row) key() spill.Key {
-	return spill.Key{Group: r.place, First: r.ts, Second: -min(max(r.dur, 0), 1<<56)<<6 | min(r.level, 1<<6-1)}
+	k := nest.KeyOf(r.ts, r.ts+r.dur, r.level)
+	return spill.Key{Group: r.place, First: k.First, Second: k.Second}
 }
 
 const (

@@ -16,6 +16,7 @@ type event struct {
 	Phase     string  `parquet:"ph,dict"`
 	Cat       string  `parquet:"cat,dict"`
 	Name      string  `parquet:"name,dict"`
+	Class     string  `parquet:"class,dict"`
 	TS        int64   `parquet:"ts_us,delta"`
 	Dur       int64   `parquet:"dur_us"`
 	Epoch     *int64  `parquet:"epoch,dict"`
@@ -24,9 +25,38 @@ type event struct {
 	Parent    int64   `parquet:"parent,delta"`
 	OuterCat  *string `parquet:"outer_cat,dict"`
 	OuterName *string `parquet:"outer_name,dict"`
+	Outlasts  []part  `parquet:"outlasts,list"`
 	Group     *string `parquet:"pg,dict"`
 	File      *string `parquet:"file,dict"`
 	Args      *string `parquet:"args"`
+}
+
+// part is how much of the time of a span of a name counts for another one.
+type part struct {
+	Cat  string `parquet:"cat,dict"`
+	Name string `parquet:"name,dict"`
+	Us   int64  `parquet:"us"`
+}
+
+// Step is one row of the table steps: a training step of one process, as trainspan
+// steps shows it.
+type Step struct {
+	Rank       *int32 `parquet:"rank,dict"`
+	Attempt    int32  `parquet:"attempt,dict"`
+	PID        int64  `parquet:"pid,dict"`
+	Step       int64  `parquet:"step,delta"`
+	Raw        *int64 `parquet:"raw_step,dict"`
+	Epoch      *int64 `parquet:"epoch,dict"`
+	Start      int64  `parquet:"start_ns,delta"`
+	Dur        *int64 `parquet:"dur_ns"`
+	Rule       string `parquet:"rule,dict"`
+	Data       int64  `parquet:"data_ns"`
+	Copies     int64  `parquet:"copies_ns"`
+	Forward    int64  `parquet:"forward_ns"`
+	Backward   int64  `parquet:"backward_ns"`
+	Optimizer  int64  `parquet:"optimizer_ns"`
+	Comm       int64  `parquet:"comm_ns"`
+	Checkpoint int64  `parquet:"checkpoint_ns"`
 }
 
 // stretch is one row of the table ledger.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // groupRows is how many rows a row group has: what statistics are kept of, and
@@ -23,7 +25,7 @@ func createTable[T any](path, job string, sorted ...string) (*tableFile[T], erro
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // data to be read by others
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // data to be read by others
+	f, err := outfile.Create(path, 0o644)
 	if err != nil {
 		return nil, err
 	}

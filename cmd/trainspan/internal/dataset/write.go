@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,18 +29,30 @@ const partRows = 1 << 20
 // partName is the name of a file of a folder.
 func partName(n int) string { return "part-" + strconv.Itoa(n) + ".parquet" }
 
+// IsPart reports whether a file of a data set has a name that Write gives.
+func IsPart(file string) bool {
+	var n int
+	_, err := fmt.Sscanf(path.Base(file), "part-%d.parquet", &n)
+	return err == nil && path.Base(file) == partName(n)
+}
+
 // Job is what is written as one run.
 type Job struct {
 	Name   string // of its folders
 	Job    *run.Job
 	Ledger *goodput.Ledger // nil leaves the table out
+
+	// Steps, where it is not nil, calls its function with each row of the table
+	// steps, by attempt, step and rank.
+	Steps func(func(*Step) error) error
 }
 
 // Written says what a run became.
 type Written struct {
 	Events  int64
 	Ledger  int64 // rows
-	Folders int   // of events
+	Steps   int64
+	Folders int // of events
 	Bytes   int64
 }
 
@@ -59,7 +72,7 @@ type folder struct {
 }
 
 // Write puts the tables of a job below dir, which exists: events/run=NAME and
-// ledger/run=NAME, which do not. What it wrote before an error stays.
+// ledger/run=NAME and steps/run=NAME, which do not. What it wrote before an error stays.
 func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error) {
 	var out Written
 	var mu sync.Mutex
@@ -78,6 +91,13 @@ func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error
 		ledger.Go(func() error {
 			n, size, err := writeLedger(ctx, filepath.Join(dir, LedgerDir(j.Name), partName(0)), j)
 			count(&out.Ledger, n, size)
+			return err
+		})
+	}
+	if j.Steps != nil {
+		ledger.Go(func() error {
+			n, size, err := writeTable(ctx, filepath.Join(dir, StepsDir(j.Name), partName(0)), j, []string{"attempt", "step"}, j.Steps)
+			count(&out.Steps, n, size)
 			return err
 		})
 	}
@@ -108,6 +128,9 @@ func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error
 	return out, nil
 }
 
+// StepsDir is the folder of the steps of a run.
+func StepsDir(run string) string { return filepath.Join("steps", "run="+run) }
+
 // EventsDir is the folder of the events of a run, LedgerDir that of its ledger.
 func EventsDir(run string) string { return filepath.Join("events", "run="+run) }
 
@@ -118,13 +141,13 @@ func LedgerDir(run string) string { return filepath.Join("ledger", "run="+run) }
 func (b *Builder) folders(j *Job) []*folder {
 	type key struct{ group, hour int64 }
 	found := make(map[key]*folder)
-	take := func(p *run.Process, known bool) {
+	take := func(p *run.Process) {
 		proc := b.procs[p]
 		if proc == nil {
 			return
 		}
 		rank, group := int64(-1), int64(-1)
-		if known {
+		if p.RankKnown {
 			rank = int64(p.Rank)
 			group = rank / RanksPerFolder * RanksPerFolder
 		}
@@ -136,11 +159,8 @@ func (b *Builder) folders(j *Job) []*folder {
 			found[k].ranks[rank] = append(found[k].ranks[rank], proc)
 		}
 	}
-	for _, p := range j.Job.Processes {
-		take(p, true)
-	}
-	for _, p := range j.Job.Helpers {
-		take(p, p.RankKnown)
+	for _, p := range slices.Concat(j.Job.Processes, j.Job.Helpers) {
+		take(p)
 	}
 	out := make([]*folder, 0, len(found))
 	for _, f := range found {
@@ -185,7 +205,7 @@ func (b *Builder) events(ctx context.Context, path string, j *Job, f *folder, ra
 	for _, rank := range ranks {
 		if err == nil {
 			var rows int64
-			rows, err = b.rank(ctx, q, f.ranks[rank], f.hour, rank >= 0)
+			rows, err = b.rank(ctx, q, f.ranks[rank], f.hour)
 			n += rows
 		}
 	}
@@ -197,21 +217,21 @@ func (b *Builder) events(ctx context.Context, path string, j *Job, f *folder, ra
 }
 
 // rank hands on the rows of the processes of one rank in an hour.
-func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int64, known bool) (n int64, err error) {
+func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int64) (n int64, err error) {
 	places := make([]uint32, len(procs))
 	who := make(map[uint32]*identity, len(procs))
 	of := make(map[uint32]*Process, len(procs))
 	for i, p := range procs {
 		at := p.places[hour]
-		places[i], of[at], who[at] = at, p, identify(p.Process, known)
+		places[i], of[at], who[at] = at, p, identify(p.Process)
 	}
 	it := b.rows.Merge(places...)
 	for r := it.Next(); r != nil; r = it.Next() {
-		outer := uint64(0)
+		outer, outlasted := uint64(0), []taken(nil)
 		if b.names.at(r.name).phase == dftracer.PhaseComplete {
-			outer = of[r.place].lanes.around(r)
+			outer, outlasted = of[r.place].lanes.begin(r)
 		}
-		q.batch.add(b, who[r.place], r, outer)
+		q.batch.add(b, who[r.place], r, outer, outlasted)
 		if n++; q.batch.full() {
 			if err := q.flush(); err != nil {
 				return n, err
@@ -224,7 +244,7 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 	return n, it.Err()
 }
 
-func identify(p *run.Process, known bool) *identity {
+func identify(p *run.Process) *identity {
 	who := &identity{pid: p.PID}
 	if p.Attempt > 0 {
 		attempt := int32(p.Attempt)
@@ -233,7 +253,7 @@ func identify(p *run.Process, known bool) *identity {
 	if p.Host != "" {
 		who.host = &p.Host
 	}
-	if known {
+	if p.RankKnown {
 		rank := int32(p.Rank)
 		who.rank = &rank
 	}
@@ -242,26 +262,32 @@ func identify(p *run.Process, known bool) *identity {
 
 // writeLedger writes the stretches of a job.
 func writeLedger(ctx context.Context, path string, j *Job) (n, size int64, err error) {
-	t, err := createTable[stretch](path, j.Name, "rank", "start_ns")
+	return writeTable(ctx, path, j, []string{"rank", "start_ns"}, func(add func(*stretch) error) error {
+		return j.Ledger.Stretches(func(s *goodput.Stretch) error {
+			row := stretch{Rank: int32(s.Rank), Attempt: int32(s.Attempt), Category: string(s.Category), Start: s.Start, Dur: s.End - s.Start}
+			if s.Step != run.Unknown {
+				step := s.Step
+				row.Step = &step
+			}
+			return add(&row)
+		})
+	})
+}
+
+// writeTable writes the rows that each gives.
+func writeTable[T any](ctx context.Context, path string, j *Job, sorted []string, each func(add func(*T) error) error) (n, size int64, err error) {
+	t, err := createTable[T](path, j.Name, sorted...)
 	if err != nil {
 		return 0, 0, err
 	}
-	rows := make([]stretch, 0, batchRows)
+	rows := make([]T, 0, batchRows)
 	flush := func() error {
 		_, err := t.Write(rows)
 		rows = rows[:0]
-		if err == nil {
-			err = ctx.Err()
-		}
-		return err
+		return cmp.Or(err, ctx.Err())
 	}
-	err = j.Ledger.Stretches(func(s *goodput.Stretch) error {
-		row := stretch{Rank: int32(s.Rank), Attempt: int32(s.Attempt), Category: string(s.Category), Start: s.Start, Dur: s.End - s.Start}
-		if s.Step != run.Unknown {
-			step := s.Step
-			row.Step = &step
-		}
-		rows = append(rows, row)
+	err = each(func(row *T) error {
+		rows = append(rows, *row)
 		if n++; len(rows) < cap(rows) {
 			return nil
 		}

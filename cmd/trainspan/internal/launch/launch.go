@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/signal"
@@ -29,8 +30,10 @@ type Options struct {
 	// Settings go to the telemetry process as its first message.
 	Settings any
 
-	// Note gets what the person at the terminal should know.
+	// Note gets what the person at the terminal should know, Out the text of the
+	// telemetry process.
 	Note func(format string, args ...any)
+	Out  io.Writer
 
 	// Prepare bounds how long the telemetry process may take before the command
 	// starts, Finish how long it may take after the end of the command. 0 means
@@ -52,6 +55,7 @@ const echo = time.Second
 type launcher struct {
 	o     Options
 	ready chan *Ready
+	told  chan struct{} // closed when the telemetry process has said all
 	done  chan struct{} // closed when the telemetry process ends or says no more
 	to    *Line
 	pipe  *os.File // of to
@@ -76,7 +80,7 @@ func Run(o Options) int {
 	if o.Finish == 0 {
 		o.Finish = defaultFinish
 	}
-	l := &launcher{o: o, ready: make(chan *Ready, 1), done: make(chan struct{}), exits: make(chan exit, 16)}
+	l := &launcher{o: o, ready: make(chan *Ready, 1), told: make(chan struct{}), done: make(chan struct{}), exits: make(chan exit, 16)}
 	l.relay = newRelay(l.done, func(n int) { l.send(&Message{Asked: n}) })
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, Passed()...)
@@ -160,7 +164,7 @@ func (l *launcher) helper() (pid int, err error) {
 		path, failed := os.Executable()
 		if err = failed; err == nil {
 			pid, err = syscall.ForkExec(path, l.o.Helper, &syscall.ProcAttr{
-				Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), 2, theirs.Fd(), into.Fd()},
+				Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd(), into.Fd()},
 			})
 		}
 	}
@@ -206,6 +210,12 @@ func (l *launcher) listen(from *os.File) {
 			case l.ready <- m.Ready:
 			default:
 			}
+		}
+		if m.Say != "" {
+			_, _ = io.WriteString(l.o.Out, string(m.Say)) // nobody is left to tell
+		}
+		if m.Told {
+			close(l.told)
 		}
 		if m.Signal != 0 || m.Answered != 0 {
 			select {
@@ -312,7 +322,7 @@ func (l *launcher) later() string {
 	if l.dir == "" {
 		return ""
 	}
-	return "; when that has ended, read what its Python processes recorded since with: trainspan import " + l.dir
+	return "; when the command has ended, read what its Python processes recorded since with: trainspan import " + l.dir
 }
 
 func describe(s *Status) string {
@@ -322,20 +332,32 @@ func describe(s *Status) string {
 	return fmt.Sprintf("status %d", s.Code)
 }
 
-// waitForHelper lets the telemetry process complete its files. A signal ends the
-// waiting, not the process: it goes on by itself.
+// waitForHelper lets the telemetry process complete its files and say what they
+// show. What it does then it does by itself, but below process 1, whose end is that
+// of all. A signal ends the waiting, not the process.
 func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
-	if helper == 0 {
-		return
-	}
 	timeout := time.NewTimer(l.o.Finish)
 	defer timeout.Stop()
-	ended := time.Now()
+	ended, told, exits := time.Now(), l.told, l.exits
+	if os.Getpid() == 1 {
+		told = nil
+	}
+	var heard chan struct{}
+	if helper == 0 {
+		exits, heard = nil, l.done
+	}
 	for {
 		select {
-		case e, ok := <-l.exits:
+		case <-told:
+			return
+		case <-heard:
+			return
+		case e, ok := <-exits:
+			if ok && e.pid == helper && e.status.Signal != 0 {
+				l.o.Note("the telemetry process ended early (%s)%s", describe(&e.status), l.later())
+			}
 			if !ok || e.pid == helper {
-				return
+				exits, heard = nil, l.done // what it said before may still be on the way
 			}
 		case <-signals:
 			if time.Since(ended) < echo {

@@ -27,6 +27,10 @@ type Message struct {
 	Ready    *Ready         `json:"ready,omitempty"`
 	Signal   syscall.Signal `json:"signal,omitempty"` // that the telemetry process got: it went to the whole process group
 	Answered int            `json:"answered,omitempty"`
+	// Say is text for the terminal, which is that of the launcher alone: the telemetry
+	// process may outlive it. Told says that there is no more.
+	Say  Bytes `json:"say,omitempty"`
+	Told bool  `json:"told,omitempty"`
 }
 
 // Ready says that the command may start, with these variables of its environment

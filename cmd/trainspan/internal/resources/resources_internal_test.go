@@ -42,24 +42,6 @@ func (s *system) gone(pid int) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	got, err := parseStat([]byte("12 (a) b (c)) R 3 0 0 0 0 0 7 8 9 10 100 50 0 0 20 0 4 0 999 0 5 0"))
-	if err != nil || got.pid != 12 || got.parent != 3 || got.program != "a) b (c)" || got.state != 'R' ||
-		got.minor != 7 || got.major != 9 || got.user != 100 || got.sys != 50 || got.threads != 4 || got.started != 999 || got.rss != 5*int64(os.Getpagesize()) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for _, bad := range []string{"", "12", "12 (a", "12 (a) R", "x (a) R 3 0 0 0 0 0 7 8 9 10 100 50 0 0 20 0 4 0 999 0 5 0", "12 (a) R 3 0 0 0 0 0 7 8 9 10 x 50 0 0 20 0 4 0 999 0 5 0"} {
-		if s, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q is %+v", bad, s)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("12 (a) b) R 3 0 0 0 0 0 7 8 9 10 100 50 0 0 20 0 4 0 999 0 5 0"))
-	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = parseStat(text) })
-}
-
 // The tree has the command, what it starts and the orphans among these, and
 // nothing else; numbers that come again are other processes.
 func TestTree(t *testing.T) {

@@ -95,7 +95,7 @@ func (s *Sampler) sample(now time.Time) {
 	var rss int64
 	children := make(map[int]int) // that run the program of their parent
 	s.tree.look(now, func(p *Process, st *stat) {
-		rss += st.rss
+		rss += st.RSS
 		if up := s.tree.ours[p.Parent]; up != nil && up.Program == p.Program {
 			children[p.Parent]++
 		}
@@ -125,9 +125,9 @@ func (u *usage) begin(now time.Time) {
 // note adds a sample to the sums.
 func (u *usage) note(st, last *stat, now time.Time) {
 	u.begin(now)
-	u.peak = max(u.peak, st.rss)
-	u.cpu = float64(st.user+st.sys) / tick
-	u.memory.add(now.Sub(u.first).Seconds(), float64(st.rss))
+	u.peak = max(u.peak, st.RSS)
+	u.cpu = float64(st.User+st.Sys) / tick
+	u.memory.add(now.Sub(u.first).Seconds(), float64(st.RSS))
 	if st.io.known && last.io.known {
 		u.read += less(st.io.chars, last.io.chars)
 		u.wrote += less(st.io.written, last.io.written)
@@ -156,13 +156,13 @@ func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
 		s.o.Writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: ts, Args: args})
 	}
 	write("cpu",
-		dftracer.Float("user_cores", rate(st.user, p.last.user)/tick),
-		dftracer.Float("system_cores", rate(st.sys, p.last.sys)/tick),
-		dftracer.Int("threads", st.threads))
-	write("memory", dftracer.Int("rss_bytes", st.rss))
+		dftracer.Float("user_cores", rate(st.User, p.last.User)/tick),
+		dftracer.Float("system_cores", rate(st.Sys, p.last.Sys)/tick),
+		dftracer.Int("threads", st.Threads))
+	write("memory", dftracer.Int("rss_bytes", st.RSS))
 	write("page_faults",
-		dftracer.Float("minor_per_s", rate(st.minor, p.last.minor)),
-		dftracer.Float("major_per_s", rate(st.major, p.last.major)))
+		dftracer.Float("minor_per_s", rate(st.Minor, p.last.Minor)),
+		dftracer.Float("major_per_s", rate(st.Major, p.last.Major)))
 	if a, b := &st.io, &p.last.io; a.known && b.known {
 		write("io",
 			dftracer.Float("read_bytes_per_s", rate(a.chars, b.chars)),

@@ -1,6 +1,10 @@
 package resources
 
-import "time"
+import (
+	"time"
+
+	"github.com/trainspan/trainspan/internal/proc"
+)
 
 // tree knows the processes of the command: it, what it starts, and the orphans
 // among these.
@@ -49,21 +53,21 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 		if t.foreign[pid] || pid == t.base || pid == t.exclude {
 			continue
 		}
-		s, err := readStat(t.root, pid)
+		s, err := proc.Read(t.root, pid)
 		if err != nil {
 			continue // it has ended
 		}
-		found[pid] = s
+		found[pid] = stat{Stat: s}
 	}
 	t.end(found)
 	t.begin(found, now)
 	for pid, p := range t.ours {
 		s := found[pid]
-		if s.state == 'Z' || s.state == 'X' {
+		if s.Ended() {
 			continue // it has ended, and nobody has asked how
 		}
 		s.io = readIO(t.root, pid)
-		p.Seen, p.Program = now, s.program // it may have become another program
+		p.Seen, p.Program = now, s.Program // it may have become another program
 		each(p, &s)
 		p.last, p.at = s, now
 	}
@@ -72,7 +76,7 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 // end takes out the processes that are no more, or are others with their number.
 func (t *tree) end(found map[int]stat) {
 	for pid, p := range t.ours {
-		if s, ok := found[pid]; ok && s.started == p.started {
+		if s, ok := found[pid]; ok && s.Started == p.started {
 			continue
 		}
 		delete(t.ours, pid)
@@ -96,16 +100,16 @@ func (t *tree) begin(found map[int]stat, now time.Time) {
 		more = false
 		for i := range fresh {
 			s := &fresh[i]
-			if s.pid == 0 || s.pid != t.command && s.parent != t.base && t.ours[s.parent] == nil {
+			if s.PID == 0 || s.PID != t.command && s.Parent != t.base && t.ours[s.Parent] == nil {
 				continue
 			}
-			t.ours[s.pid] = &Process{PID: s.pid, Parent: s.parent, Program: s.program, First: now, Seen: now, started: s.started}
-			s.pid, more = 0, true
+			t.ours[s.PID] = &Process{PID: s.PID, Parent: s.Parent, Program: s.Program, First: now, Seen: now, started: s.Started}
+			s.PID, more = 0, true
 		}
 	}
 	for _, s := range fresh {
-		if s.pid != 0 {
-			t.foreign[s.pid] = true
+		if s.PID != 0 {
+			t.foreign[s.PID] = true
 		}
 	}
 }

@@ -5,21 +5,48 @@
 package session
 
 import (
+	"fmt"
+	"os"
+	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // Names of the folders that Python processes use.
 const (
 	folderPrefix = "trainspan-"
 	folderRings  = "rings"
+	folderClient = "python"
 )
 
-// Folder is the folder that a start made for a folder of rings: itself, or the one
-// around it, which holds the client too.
-func Folder(rings string) string {
-	if up := filepath.Dir(rings); filepath.Base(rings) == folderRings && strings.HasPrefix(filepath.Base(up), folderPrefix) {
-		return up
+// RemoveFolder deletes the folder that a start made for a folder of rings: itself,
+// or the one around it, which holds the client too. It must be of this user, who
+// alone can read it, and hold nothing but what a start leaves: the client, and the
+// names of rings that were read. Else nothing is deleted.
+func RemoveFolder(rings string) error {
+	dir := filepath.Clean(rings)
+	if filepath.Base(dir) == folderRings {
+		dir = filepath.Dir(dir)
 	}
-	return rings
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(filepath.Base(dir), folderPrefix) || !info.IsDir() || info.Mode().Perm() != 0o700 {
+		return fmt.Errorf("%s: is no folder of trainspan run", dir)
+	}
+	return outfile.RemoveDir(dir, isOwn)
+}
+
+// isOwn reports whether a file in such a folder is its own.
+func isOwn(name string) bool {
+	if client, ok := strings.CutPrefix(name, folderClient+"/"); ok {
+		return python.IsClient(client)
+	}
+	dir := path.Dir(name)
+	return (dir == "." || dir == folderRings) && path.Ext(name) == ring.SideExt
 }

@@ -19,10 +19,10 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/integrations/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -114,9 +114,10 @@ func (o *otlpSide) forwardTo(s *Session) error {
 // forwardQueue is how many spans may wait for the backend.
 const forwardQueue = 1 << 15
 
-// take is the receiver's sink.
+// take is the receiver's sink. What is to be sent again is not sent on yet.
 func (o *otlpSide) take(ctx context.Context, from net.Addr, list []*tracepb.ResourceSpans) error {
-	if o.queue != nil {
+	err := o.files.Take(ctx, from, list)
+	if o.queue != nil && !errors.Is(err, otlpreceiver.ErrLater) {
 		for _, rs := range list {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, span := range ss.GetSpans() {
@@ -125,7 +126,7 @@ func (o *otlpSide) take(ctx context.Context, from net.Addr, list []*tracepb.Reso
 			}
 		}
 	}
-	return o.files.Take(ctx, from, list)
+	return err
 }
 
 // peers remembers who is at the other end of a connection: to find out is dear.
@@ -203,6 +204,7 @@ func (o *otlpSide) describe(r *rundir.Run) {
 	r.OTLP = &rundir.OTLP{
 		Endpoint: o.receiver.Endpoint(), Requests: st.Requests, Spans: st.Spans, Own: files.Recorded, Again: files.Duplicates,
 		Rejected: st.Rejected, Refused: st.Refused,
+		Cut: files.CutAttributes + files.CutEvents + files.CutLinks, SharedLane: files.SharedLane, SharedFile: files.SharedFile,
 	}
 	if o.queue != nil {
 		q := o.queue.Stats()

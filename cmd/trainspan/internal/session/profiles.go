@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -78,7 +79,7 @@ func (p *profiles) scan(ctx context.Context) {
 // well: only what was written since this one began is taken.
 func (p *profiles) watcher() (*pytorch.Watcher, error) {
 	attempt := p.s.where.Attempt
-	opts := &pytorch.Options{Host: hostName()}
+	opts := &pytorch.Options{Host: identity.HostName()}
 	opts.Begin = func(start time.Time) (pytorch.Sink, error) {
 		if p.trace == nil {
 			w, err := dftracer.Create(filepath.Join(p.s.dir, "profiles.pfw.gz"), &dftracer.Options{

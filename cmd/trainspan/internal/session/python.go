@@ -3,19 +3,30 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/ledger"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -24,13 +35,11 @@ type pythonSide struct {
 	drain *python.Drain
 	dirs  []string // that this start made, removed at the end
 	rings string   // folders of rings, as in PATH
+
+	versions []string // of Python that have loaded the client, such as 3.11
 }
 
-// Variables of Python processes.
-const (
-	varRing       = "TRAINSPAN_RING"
-	varPythonPath = "PYTHONPATH"
-)
+const varPythonPath = "PYTHONPATH"
 
 // sharedMemory is where rings are best: no disk has a part in it.
 const sharedMemory = "/dev/shm"
@@ -61,9 +70,11 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 		}
 	}
 	p.rings = strings.Join(rings, string(filepath.ListSeparator))
+	settings, trace, parent := s.sending()
 	p.drain, err = python.NewDrain(python.Options{
+		Config: settings, Parent: parent,
 		Dir: p.rings, Out: s.dir, Job: s.run.Job, Attempt: s.where.Attempt,
-		Trace: &dftracer.Options{SessionTag: s.tag()}, Log: s.log,
+		Trace: trace, Log: s.log,
 		Outputs: func(outputs.Identity) []outputs.Output {
 			// The state is in the folder of the job: a restart takes back what it does again.
 			return []outputs.Output{ledger.New(ledger.Options{Dir: s.where.Job})}
@@ -77,9 +88,61 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 		return err
 	}
 	s.python = p
-	ready.Env[varRing] = launch.Bytes(p.rings)
+	ready.Env[config.RingVariable] = launch.Bytes(p.rings)
 	s.run.Ring = p.rings
 	return nil
+}
+
+// sending gives the configuration of what is sent of Python processes, that of a
+// Go program in their place, the form of their traces, and the span that the job belongs
+// to. What is wrong with them is said once; nil sends nothing.
+func (s *Session) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
+	parent, err := telemetry.ParentFrom(s.lookup)
+	if err != nil {
+		s.problem("%v; see "+see.Variable, err)
+	}
+	load := func(code config.Config) (config.Config, error) {
+		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true, LookupEnv: func(name string) (string, bool) {
+			if name == config.TagVariable { // as the command gets it
+				return s.tag(), true
+			}
+			return s.lookup(name)
+		}})
+		return cfg, s.known(err)
+	}
+	cfg, err := load(config.Config{})
+	if err == nil {
+		whole := cfg.Clone() // with what a program adds
+		whole.ApplicationName, whole.Training, whole.Ranks = cmp.Or(cfg.ApplicationName, s.set.Name), nil, config.Ranks{}
+		err = whole.Validate()
+	}
+	if err != nil {
+		s.problem("nothing is sent of Python processes: %v; see "+see.Start, err)
+		return nil, &dftracer.Options{SessionTag: s.tag()}, parent
+	}
+	for _, w := range cfg.Warnings {
+		s.problem("telemetry configuration: %s; see "+see.Variable, w)
+	}
+	form := exporters.TraceOptions(&cfg.Outputs.Trace)
+	form.SessionTag = s.tag()
+	return load, form, parent
+}
+
+// known leaves out of the problems of a configuration those of the launcher's
+// variables: they were said, and a ring says the place of its process.
+func (s *Session) known(err error) error {
+	var all, place *config.ValidationError
+	_, placeErr := config.DetectRanks(s.lookup)
+	if !errors.As(err, &all) || !errors.As(placeErr, &place) {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(all.Problems), func(p config.Problem) bool {
+		return slices.ContainsFunc(place.Problems, func(q config.Problem) bool { return q.Where == p.Where })
+	})
+	if len(rest) == 0 {
+		return nil
+	}
+	return &config.ValidationError{Problems: rest}
 }
 
 // client unpacks the client and puts it in front of PYTHONPATH. It gives the folder
@@ -89,7 +152,7 @@ func (p *pythonSide) client(ready *launch.Ready, lookup func(string) (string, bo
 	if err != nil {
 		return "", err
 	}
-	search := filepath.Join(in, "python")
+	search := filepath.Join(in, folderClient)
 	if err := python.Unpack(search); err != nil {
 		return "", err
 	}
@@ -109,7 +172,7 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 			err = &fs.PathError{Op: "use", Path: up, Err: fmt.Errorf("has a %q in its name", filepath.ListSeparator)}
 		}
 		if err == nil {
-			dir, err = os.MkdirTemp(up, folderPrefix+"*")
+			dir, err = outfile.TempDir(up, folderPrefix)
 		}
 		if err == nil {
 			p.dirs = append(p.dirs, dir)
@@ -122,13 +185,18 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 
 func (p *pythonSide) remove() {
 	for _, dir := range p.dirs {
-		_ = os.RemoveAll(dir) // what is left holds nothing any more
+		_ = RemoveFolder(dir) // where anything else is in it, it stays
 	}
 }
 
 // close reads what the rings hold. Where that fails they are left for trainspan
 // import.
 func (p *pythonSide) close(ctx context.Context) error {
+	folders := filepath.SplitList(p.rings)
+	notes, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "python-*.names")) // of its sitecustomize
+	for _, path := range notes {
+		p.versions = append(p.versions, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "python-"), ".names"))
+	}
 	if err := p.drain.Close(ctx); err != nil {
 		return err
 	}
@@ -140,6 +208,46 @@ func (p *pythonSide) close(ctx context.Context) error {
 	return err
 }
 
+// unsent says what was lost on its way to a backend, empty for nothing.
+func (p *pythonSide) unsent() string {
+	d := p.drain.Stats().Delivery
+	if d.Lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d spans of Python processes were not sent: %s", d.Lost, d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
+}
+
+// unseen says why nothing was recorded of a command that has run Python, as far as
+// that can be known, and the way out. It is empty where something was, or no
+// Python was seen to run.
+func (p *pythonSide) unseen(r *rundir.Run, noTorch bool) string {
+	isPython := func(program string) bool { return strings.HasPrefix(program, "python") }
+	ran := p != nil && (len(p.versions) > 0 || isPython(r.Program) || strings.HasSuffix(r.Script, ".py") || slices.ContainsFunc(r.Processes, func(q rundir.Process) bool { return isPython(q.Program) }))
+	if !ran || r.Python != nil {
+		return ""
+	}
+	if len(p.versions) == 0 {
+		for _, flag := range []string{"-I", "-E", "-S"} {
+			if isPython(r.Program) && slices.Contains(r.Flags, flag) {
+				return "with " + flag + " it does not load the client; leave that out"
+			}
+		}
+		return "it did not get PYTHONPATH, as below env -i, sudo, su or with -I, -E, -S; put trainspan run behind what changes the environment"
+	}
+	old := func(version string) bool {
+		major, minor, _ := strings.Cut(version, ".")
+		n, err := strconv.Atoi(minor)
+		return major == "2" || major == "3" && err == nil && n < 8
+	}
+	switch {
+	case !slices.ContainsFunc(p.versions, func(v string) bool { return !old(v) }):
+		return "the client needs Python 3.8, and this is " + strings.Join(p.versions, ", ")
+	case noTorch:
+		return "PyTorch is not watched (--no-torch), and it has no spans of its own"
+	}
+	return "it trained nothing with PyTorch and has no spans of its own"
+}
+
 // describe notes the counts.
 func (p *pythonSide) describe(r *rundir.Run) {
 	if p == nil {
@@ -147,7 +255,7 @@ func (p *pythonSide) describe(r *rundir.Run) {
 	}
 	st := p.drain.Stats()
 	if st.Processes > 0 {
-		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Bad: st.Bad}
+		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Bad: st.Bad, Sent: st.Delivery.Sent, Unsent: st.Delivery.Lost}
 	}
 	r.Ring = p.rings
 }

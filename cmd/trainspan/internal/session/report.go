@@ -3,62 +3,79 @@
 package session
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	jobs "github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )
 
-// report reads all starts of the job and says what they show. Of the ranks of a
-// launcher only the first does: it sees the files of the others.
-func (s *Session) report() error {
-	defer s.summary()
+// reading is for how long the reading of all starts keeps trainspan run from ending.
+const reading = 10 * time.Second
+
+// report reads all starts of the job, says what they show, calls told and writes the
+// page. Of the ranks of a launcher only the first does: it sees the files of the
+// others.
+func (s *Session) report(told func()) {
 	if s.ranks.Rank.Or(0) > 0 {
-		return nil
+		return
 	}
-	set, err := jobs.Open(s.where.Job)
-	if err != nil {
-		return nil //nolint:nilerr // no telemetry is in the folder, which the summary says
+	var r *report.Report
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.try("the report", func() (err error) { r, err = s.read(); return err })
+	}()
+	late := time.NewTimer(reading)
+	defer late.Stop()
+	select {
+	case <-done:
+		if r != nil {
+			s.try("the report", func() error { return report.Text(s.out, r) })
+		}
+		s.summary(r != nil)
+	case <-late.C:
+		s.say("the starts of this job take longer to read: the report will be %s", filepath.Join(s.where.Dir, page))
+		s.summary(true)
 	}
-	found, err := report.Read(set)
-	if err != nil {
-		return err
+	told()
+	if <-done; r != nil {
+		s.try("the report", func() error { return writePage(filepath.Join(s.dir, page), r) })
 	}
-	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
-		return nil
-	}
-	found[0].Name = s.where.Job
-	r := report.Build(found[0])
-	s.reported = true
-	errs := []error{writePage(filepath.Join(s.dir, "report.html"), r)}
-	if !s.set.Quiet {
-		errs = append(errs, report.Text(s.out, r))
-	}
-	return errors.Join(errs...)
 }
 
-func writePage(path string, r *report.Report) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) //nolint:gosec // a page to be shown to others
+// page is the file of the report.
+const page = "report.html"
+
+// read reads all starts of the job. It gives nil where no process trains.
+func (s *Session) read() (*report.Report, error) {
+	set, err := jobs.Open(s.where.Job)
 	if err != nil {
-		return err
+		return nil, nil //nolint:nilerr,nilnil // no telemetry is in the folder, which the summary says
 	}
-	return errors.Join(report.HTML(f, r), f.Close())
+	found, err := report.Read(set)
+	if err != nil || len(found) == 0 || len(found[0].Job.Processes) == 0 {
+		return nil, err
+	}
+	found[0].Name = s.where.Job
+	return report.Build(found[0]), nil
+}
+
+// writePage writes the page of a report, under the next free name where a file of
+// somebody else has the one asked for.
+func writePage(path string, r *report.Report) error {
+	_, err := outfile.NextFree(1, func(n int) error { return report.WritePage(outfile.Run(path, n), r) })
+	return err
 }
 
 // maxSaid bounds the problems that are said at the end.
 const maxSaid = 4
 
-// summary says in a line or two how the command ended and where the files are.
-func (s *Session) summary() {
-	if s.set.Quiet || s.ranks.Rank.Or(0) > 0 {
-		return
-	}
+// summary says in a line or two how the command ended and where the files are, and
+// where nothing was reported why that may be.
+func (s *Session) summary(reported bool) {
 	s.mu.Lock()
 	r, said := s.run, s.said
 	s.mu.Unlock()
@@ -69,28 +86,15 @@ func (s *Session) summary() {
 		}
 		s.say("%s", problem)
 	}
-	if !s.reported {
-		s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
+	if !reported {
+		if why := s.python.unseen(&r, s.set.NoTorch); why != "" {
+			s.say("Python ran and was not recorded: %s; see "+see.Python, why)
+		} else {
+			s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
+		}
 		for _, e := range r.Evidence {
 			s.say("%s", e)
 		}
 	}
-	s.say("%s after %v; files in %s", ending(&r), r.Ended.Sub(r.Started).Round(10*time.Millisecond), s.where.Dir)
-}
-
-// ending is how a command ended, in words.
-func ending(r *rundir.Run) string {
-	text := "ended"
-	switch {
-	case r.Signal != "":
-		text = "ended by " + r.Signal
-	case r.ExitStatus != nil && *r.ExitStatus == 0:
-		text = "ended well"
-	case r.ExitStatus != nil:
-		text = "ended with status " + strconv.Itoa(*r.ExitStatus)
-	}
-	if r.EndedBy == rundir.ByMemory {
-		text += ", out of memory"
-	}
-	return text
+	s.say("%s after %v; files in %s", r.Ending(), r.Ended.Sub(r.Started).Round(10*time.Millisecond), s.where.Dir)
 }

@@ -9,20 +9,25 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
 // Serve is the telemetry process: it talks to trainspan run over two pipes and
-// returns when the files are complete. Problems and the report go to out.
-func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out io.Writer) {
+// returns when the files are complete. Problems and the text of the report go there,
+// since the terminal is the command's.
+func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool)) {
 	line := launch.NewLine(to)
+	out := terminal{line}
 	hear(line)
 	messages := make(chan launch.Message)
 	go func() {
@@ -60,7 +65,7 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out i
 			pid = m.Started.PID
 			s.started(m.Started)
 		case m.Exited != nil:
-			s.finish(m.Exited)
+			s.finish(m.Exited, sync.OnceFunc(func() { _ = line.Send(&launch.Message{Told: true}) }))
 			return
 		}
 	}
@@ -68,13 +73,20 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool), out i
 		// trainspan run was killed. The command goes on, and so does this.
 		waitFor(pid)
 	}
-	s.finish(nil)
+	s.finish(nil, func() {})
+}
+
+// terminal is that of trainspan run.
+type terminal struct{ line *launch.Line }
+
+func (t terminal) Write(p []byte) (int, error) {
+	return len(p), t.line.Send(&launch.Message{Say: launch.Bytes(p)})
 }
 
 // unrecorded is all that is left to do where nothing can be recorded: a program
 // that imports the client has to find it, and signals are still heard.
 func unrecorded(line *launch.Line, messages <-chan launch.Message, lookup func(string) (string, bool)) {
-	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{varTorch: "0"}}
+	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{config.TorchVariable: "0"}}
 	defer client.remove()
 	if _, err := client.client(&ready, lookup); err != nil {
 		ready.Env = nil // such a program has it elsewhere, or fails
@@ -118,22 +130,17 @@ func waitFor(pid int) {
 			}
 		}
 	}
-	for alive(pid) {
+	for proc.Alive(pid, 0) {
 		time.Sleep(200 * time.Millisecond)
 	}
-}
-
-func alive(pid int) bool {
-	err := unix.Kill(pid, 0)
-	return err == nil || err == unix.EPERM //nolint:errorlint // Kill returns the bare number
 }
 
 // closing bounds the time for each part to end.
 const closing = 20 * time.Second
 
-// finish completes the files and reports. Nil is a command of which nobody
-// knows how it ended.
-func (s *Session) finish(m *launch.Exited) {
+// finish completes the files and reports. It calls told when it has nothing more to
+// say: the page is for later. Nil is a command of which nobody knows how it ended.
+func (s *Session) finish(m *launch.Exited, told func()) {
 	s.outcome(m)
 	close(s.stopBeat)
 	s.beating.Wait()
@@ -147,14 +154,18 @@ func (s *Session) finish(m *launch.Exited) {
 	}
 	if s.python != nil {
 		s.try("the rings of Python processes", func() error { return s.python.close(ctx) })
+		if lost := s.python.unsent(); lost != "" {
+			s.problem("%s; see "+see.Delivery, lost)
+		}
 	}
 	if s.profiles != nil {
 		s.try("the import of profiles", func() error { return s.profiles.close(ctx) })
 	}
 	s.write()
-	if m != nil && m.Failed == "" {
-		s.try("the report", s.report)
+	if m != nil && m.Failed == "" && !s.set.Quiet {
+		s.report(told)
 	}
+	told()
 	s.write()
 }
 

@@ -17,10 +17,11 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Session is the telemetry of one start of a command.
@@ -50,7 +51,6 @@ type Session struct {
 	oomAt    int64 // kills before the command
 	beating  sync.WaitGroup
 	stopBeat chan struct{}
-	reported bool
 	said     int // problems that were said
 }
 
@@ -108,7 +108,7 @@ func (s *Session) problem(format string, args ...any) {
 
 // say writes a line for the person at the terminal.
 func (s *Session) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
+	_, _ = visible.Fprintf(s.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
 }
 
 // problemHandler makes problems of what libraries log.

@@ -16,9 +16,10 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -45,27 +46,20 @@ type Settings struct {
 
 // Variables of the command's environment.
 const (
-	varDir     = "TRAINSPAN_DIR"
-	varRun     = "TRAINSPAN_RUN" // HOST:PID of the trainspan run above
-	varJob     = "TRAINSPAN_JOB"
-	varAttempt = "TRAINSPAN_ATTEMPT"
-	varSession = "TRAINSPAN_SESSION_TAG"
-	varTorch   = "TRAINSPAN_TORCH"
-	varOnly    = "TRAINSPAN_ONLY"
-	varWithout = "TRAINSPAN_WITHOUT"
-	varVerbose = "TRAINSPAN_VERBOSE"
-
 	varEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	varProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
 )
 
+// Variables of the launcher that trainspan run is.
+var varJob, varAttempt = identity.Word(identity.Job, identity.Environment), identity.Word(identity.Attempt, identity.Environment)
+
 // Nested reports whether this process runs under a trainspan run of the same
 // machine that lives: then that one sees all there is to see.
 func Nested(lookup func(string) (string, bool)) bool {
-	text, _ := lookup(varRun)
+	text, _ := lookup(config.RunVariable)
 	host, number, ok := cutLast(text, ":")
 	pid, err := strconv.Atoi(number)
-	return ok && err == nil && pid > 0 && host == hostName() && alive(pid) && mayRun(pid)
+	return ok && err == nil && host == identity.HostName() && proc.Alive(pid, 0) && mayRun(pid)
 }
 
 // mayRun reports whether a process may be a trainspan run. Numbers come again, and
@@ -82,39 +76,25 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text, "", false
 }
 
-func hostName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		return "localhost"
-	}
-	return host
-}
-
 // place makes the directory and the run.json of a start.
 func (s *Session) place() error {
-	set, host := &s.set, hostName()
+	set, host := &s.set, identity.HostName()
 	ranks, err := config.DetectRanks(s.lookup)
 	if err != nil {
 		s.problem("%v; see "+see.RankUnknown, err)
 	}
-	start, member := ranks.Run, ""
-	if start == "" {
-		if start = s.launcher(host, &ranks); start != "" {
-			member = fmt.Sprintf("rank%d", ranks.Rank.Or(ranks.LocalRank.Or(0)))
-			sum := sha256.Sum256([]byte(start))
-			s.job = hex.EncodeToString(sum[:8])
-		}
-	}
-	if start != "" {
-		start += "/" + strconv.Itoa(ranks.Attempt.Or(0))
+	start, member := rundir.Started(&ranks, host, set.Parent)
+	if member != "" { // the launcher gave no id
+		sum := sha256.Sum256([]byte(strings.TrimSuffix(start, "/"+strconv.Itoa(ranks.Attempt.Or(0)))))
+		s.job = hex.EncodeToString(sum[:8])
 	}
 	attempt := set.Attempt
 	if v, ok := s.lookup(varAttempt); ok && attempt < 0 && v != "" {
 		attempt = ranks.Attempt.Or(-1) // said by hand, or by a trainspan run on another node
 	}
 	dir := string(set.Dir)
-	if v, _ := s.lookup(varRun); dir == "" && v == "" {
-		dir, _ = s.lookup(varDir) // of the user; below another trainspan run it is that one's
+	if v, _ := s.lookup(config.RunVariable); dir == "" && v == "" {
+		dir, _ = s.lookup(config.DirVariable) // of the user; below another trainspan run it is that one's
 	}
 	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Member: member, Host: host, PID: set.PID}.Make()
 	if err != nil {
@@ -141,20 +121,6 @@ func (s *Session) place() error {
 	return nil
 }
 
-// launcher says which launcher of this node has started this process, where it gave
-// ranks and no id of the job, as torchrun does: all that have the same one belong
-// together. It is empty where nothing says that there is one.
-func (s *Session) launcher(host string, ranks *config.Ranks) string {
-	if s.set.Parent <= 1 || !ranks.Rank.IsSet() && !ranks.LocalRank.IsSet() {
-		return ""
-	}
-	began := resources.Began("/proc", s.set.Parent)
-	if began == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s/%d/%d", host, s.set.Parent, began)
-}
-
 func pointer(v config.Var[int]) *int {
 	if !v.IsSet() {
 		return nil
@@ -165,13 +131,13 @@ func pointer(v config.Var[int]) *int {
 
 // tag is the session tag: what all starts of the job have in common.
 func (s *Session) tag() string {
-	tag, _ := s.lookup(varSession)
+	tag, _ := s.lookup(config.TagVariable)
 	return cmp.Or(tag, s.set.Name)
 }
 
 // environment is what the command's environment gets.
 func (s *Session) environment() launch.Ready {
-	env := map[string]launch.Bytes{varDir: launch.Bytes(s.dir), varRun: launch.Bytes(s.token), varSession: launch.Bytes(s.tag())}
+	env := map[string]launch.Bytes{config.DirVariable: launch.Bytes(s.dir), config.RunVariable: launch.Bytes(s.token), config.TagVariable: launch.Bytes(s.tag())}
 	if !s.ranks.Attempt.IsSet() || s.set.Attempt >= 0 {
 		env[varAttempt] = launch.Bytes(strconv.Itoa(s.where.Attempt))
 	}
@@ -184,16 +150,16 @@ func (s *Session) environment() launch.Ready {
 		env[varJob] = launch.Bytes(s.run.Job)
 	}
 	if s.set.NoTorch {
-		env[varTorch] = "0"
+		env[config.TorchVariable] = "0"
 	}
 	if len(s.set.Only) > 0 {
-		env[varOnly] = launch.Bytes(strings.Join(s.set.Only, ","))
+		env[config.OnlyVariable] = launch.Bytes(strings.Join(s.set.Only, ","))
 	}
 	if len(s.set.Without) > 0 {
-		env[varWithout] = launch.Bytes(strings.Join(s.set.Without, ","))
+		env[config.WithoutVariable] = launch.Bytes(strings.Join(s.set.Without, ","))
 	}
 	if s.set.Verbose {
-		env[varVerbose] = "1"
+		env[config.VerboseVariable] = "1"
 	}
 	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
 }

@@ -26,6 +26,9 @@ type TelemetryBuilder struct {
 	meter                   metric.Meter
 	mu                      sync.Mutex
 	registrations           []metric.Registration
+	DftracerCutAttributes   metric.Int64Counter
+	DftracerCutEvents       metric.Int64Counter
+	DftracerCutLinks        metric.Int64Counter
 	DftracerDuplicateSpans  metric.Int64Counter
 	DftracerEventsWritten   metric.Int64Counter
 	DftracerFileOutages     metric.Int64Counter
@@ -35,6 +38,9 @@ type TelemetryBuilder struct {
 	DftracerIgnoredLogs     metric.Int64Counter
 	DftracerLostLines       metric.Int64Counter
 	DftracerOpenFiles       metric.Int64UpDownCounter
+	DftracerRefusedBatches  metric.Int64Counter
+	DftracerSharedFileSpans metric.Int64Counter
+	DftracerSharedLaneSpans metric.Int64Counter
 	DftracerSpansBegun      metric.Int64Counter
 	DftracerSpansWritten    metric.Int64Counter
 	DftracerUnfinishedSpans metric.Int64Counter
@@ -69,6 +75,24 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
+	builder.DftracerCutAttributes, err = builder.meter.Int64Counter(
+		"otelcol_dftracer_cut_attributes",
+		metric.WithDescription("Attributes of spans, events, links and resources beyond what is kept. [Development]"),
+		metric.WithUnit("{attribute}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.DftracerCutEvents, err = builder.meter.Int64Counter(
+		"otelcol_dftracer_cut_events",
+		metric.WithDescription("Events of spans beyond what is kept. [Development]"),
+		metric.WithUnit("{event}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.DftracerCutLinks, err = builder.meter.Int64Counter(
+		"otelcol_dftracer_cut_links",
+		metric.WithDescription("Links of spans beyond what is kept. [Development]"),
+		metric.WithUnit("{link}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.DftracerDuplicateSpans, err = builder.meter.Int64Counter(
 		"otelcol_dftracer_duplicate_spans",
 		metric.WithDescription("Spans left out because they had been delivered before. [Development]"),
@@ -121,6 +145,24 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_dftracer_open_files",
 		metric.WithDescription("Trace files that are open. [Development]"),
 		metric.WithUnit("{file}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.DftracerRefusedBatches, err = builder.meter.Int64Counter(
+		"otelcol_dftracer_refused_batches",
+		metric.WithDescription("Times that spans or events of a process were refused because memory was full, to be sent again. [Development]"),
+		metric.WithUnit("{batch}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.DftracerSharedFileSpans, err = builder.meter.Int64Counter(
+		"otelcol_dftracer_shared_file_spans",
+		metric.WithDescription("Spans of processes beyond the bounds, which share a file. [Development]"),
+		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.DftracerSharedLaneSpans, err = builder.meter.Int64Counter(
+		"otelcol_dftracer_shared_lane_spans",
+		metric.WithDescription("Spans for which no lane was free. [Development]"),
+		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.DftracerSpansBegun, err = builder.meter.Int64Counter(

@@ -19,6 +19,9 @@ func TestSetupTelemetry(t *testing.T) {
 	tb, err := metadata.NewTelemetryBuilder(testTel.NewTelemetrySettings())
 	require.NoError(t, err)
 	defer tb.Shutdown()
+	tb.DftracerCutAttributes.Add(context.Background(), 1)
+	tb.DftracerCutEvents.Add(context.Background(), 1)
+	tb.DftracerCutLinks.Add(context.Background(), 1)
 	tb.DftracerDuplicateSpans.Add(context.Background(), 1)
 	tb.DftracerEventsWritten.Add(context.Background(), 1)
 	tb.DftracerFileOutages.Add(context.Background(), 1)
@@ -28,9 +31,21 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.DftracerIgnoredLogs.Add(context.Background(), 1)
 	tb.DftracerLostLines.Add(context.Background(), 1)
 	tb.DftracerOpenFiles.Add(context.Background(), 1)
+	tb.DftracerRefusedBatches.Add(context.Background(), 1)
+	tb.DftracerSharedFileSpans.Add(context.Background(), 1)
+	tb.DftracerSharedLaneSpans.Add(context.Background(), 1)
 	tb.DftracerSpansBegun.Add(context.Background(), 1)
 	tb.DftracerSpansWritten.Add(context.Background(), 1)
 	tb.DftracerUnfinishedSpans.Add(context.Background(), 1)
+	AssertEqualDftracerCutAttributes(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualDftracerCutEvents(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualDftracerCutLinks(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualDftracerDuplicateSpans(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -56,6 +71,15 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualDftracerOpenFiles(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualDftracerRefusedBatches(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualDftracerSharedFileSpans(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualDftracerSharedLaneSpans(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualDftracerSpansBegun(t, testTel,

@@ -1,0 +1,162 @@
+package goodput
+
+import (
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// A process that runs cannot be asked by which rule its steps will be known: see
+// [run.Steps]. So the best rule for which there was a span so far applies. When a
+// better one shows, what was taken for steps is none.
+
+// computing is what a stretch in the body of a loop belongs to that was computing:
+// it stays so where the body turns out to be no step. The step's index is added.
+const computing what = 1 << 28
+
+// rule says whether a span that starts is a step, as far as is known.
+func (l *Live) rule(m *spans.Meaning, paused, background bool) bool {
+	if m.Class == spans.ClassBackward || m.Step == spans.StepOptimizer {
+		l.trains()
+	}
+	switch r := m.Step; {
+	case background:
+		return false
+	case r == spans.StepIteration || r == spans.StepProfiler:
+		if l.known == spans.StepNone || r < l.known {
+			if l.body != none {
+				l.unbody()
+			}
+			l.demote()
+			l.known = r
+		}
+		return r == l.known
+	case r == spans.StepBody:
+		return !paused && l.body == none && (l.known == spans.StepNone || l.known >= spans.StepBody)
+	}
+	return false
+}
+
+// trains notes that a gradient is computed or applied: from then on only bodies in
+// which that happens are steps.
+func (l *Live) trains() {
+	if l.body != none {
+		l.slots[l.body].trained = true
+	}
+	if !l.strict {
+		l.strict = true
+		if l.known == spans.StepBody {
+			l.demote()
+		}
+	}
+}
+
+// endBody ends the body of a loop over a loader.
+func (l *Live) endBody(n *liveSlot) {
+	l.body = none
+	if l.strict && !n.trained {
+		l.dismiss(n.iter)
+		return
+	}
+	if l.known != spans.StepBody {
+		l.demote()
+		l.known = spans.StepBody
+	}
+	i, _ := n.iter.iteration()
+	l.computed += l.steps[i].computed
+	l.finished(n.iter, l.s.now)
+}
+
+// endOptimizer ends a step with that of the optimizer: what was computed since the
+// one before.
+func (l *Live) endOptimizer() {
+	if l.body != none || l.known != spans.StepNone && l.known != spans.StepOptimizer {
+		return
+	}
+	l.known = spans.StepOptimizer
+	w := l.step(run.Unknown)
+	i, _ := w.iteration()
+	l.steps[i].own = l.spent[kindIteration] - l.loose
+	l.spent[kindIteration] = l.loose
+	l.finished(w, l.s.now)
+}
+
+// dismiss gives up what was taken for a step.
+func (l *Live) dismiss(w what) {
+	i, _ := w.iteration()
+	st := &l.steps[i]
+	l.spent[whatOther] += st.own - st.computed
+	l.spent[kindIteration] += st.computed
+	l.loose += st.computed
+	for i := len(l.ring.entries) - 1; i >= 0 && l.ring.entries[i].order == st.order; i-- {
+		l.ring.entries[i].moveOpen()
+	}
+	if st.number >= 0 && l.loop == st.number+1 {
+		l.loop = st.number
+	}
+	l.release(w)
+}
+
+// demote takes back what was taken for steps by a rule that does not apply, at all
+// moments: computing stays what it was, and the rest of bodies is nothing of its own.
+func (l *Live) demote() {
+	sum := l.own.Sum + l.own.Loose + l.lost
+	if l.known == spans.StepOptimizer {
+		l.computed = sum
+	}
+	l.spent[whatOther] += sum - l.computed
+	l.spent[kindIteration] += l.computed
+	l.loose += l.computed
+	for i := range l.ring.entries {
+		e := &l.ring.entries[i]
+		if len(e.spent) == 0 {
+			continue
+		}
+		if l.known == spans.StepOptimizer {
+			e.computed = e.sum + e.lost
+		}
+		e.spent[whatOther] += e.sum + e.lost - e.computed
+		e.spent[kindIteration] += e.computed
+		e.sum, e.lost, e.computed, e.first = 0, 0, 0, 0
+		if n := l.body; n == none || e.order != l.stepOf(n).order {
+			e.moveOpen()
+		}
+	}
+	l.known = spans.StepNone
+	l.own, l.usual, l.lost, l.computed = history{}, sample{}, 0, 0
+	l.first, l.firstIn = run.Unknown, false
+}
+
+// unbody makes nothing of the open body: it goes on, as part of what is around it.
+func (l *Live) unbody() {
+	n := &l.slots[l.body]
+	was := n.iter
+	i, _ := was.iteration()
+	l.dismiss(was)
+	n.own, n.rule = kindOther, spans.StepNone
+	for slot := range l.slots { // what is open in it, too
+		to := what(kindIteration)
+		switch l.slots[slot].iter {
+		case was:
+			to = whatOther
+		case computing + what(i):
+		default:
+			continue
+		}
+		if l.slots[slot].seq != 0 {
+			l.slots[slot].iter, l.s.nodes[slot].what = to, to
+		}
+	}
+	l.body = none
+}
+
+func (l *Live) stepOf(slot int32) *liveStep {
+	i, _ := l.slots[slot].iter.iteration()
+	return &l.steps[i]
+}
+
+// moveOpen gives up the step that was open.
+func (e *entry) moveOpen() {
+	e.spent[whatOther] += e.open - e.opened
+	e.spent[kindIteration] += e.opened
+	e.order, e.open, e.opened = 0, 0, 0
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/report"
+)
+
+// bodiesTrace writes what a program by DFTracer's guide does: loops over a loader in
+// which nothing is called an iteration, and whose steps begin anew in each epoch.
+func bodiesTrace(t *testing.T, path string, rank int) {
+	t.Helper()
+	w, err := dftracer.Create(path, &dftracer.Options{Rank: &rank, Process: dftracer.Process{PID: 200 + rank, Host: "node2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int64(1_700_000_000_000_000)
+	span := func(id uint64, cat, name string, start, end int64, args ...dftracer.Arg) {
+		w.Write(&dftracer.Event{ID: id, Cat: cat, Name: name, TID: 9, TS: start, Dur: end - start, Level: 1, Parent: dftracer.NoParent, Args: args})
+	}
+	for epoch := range int64(2) {
+		began := at
+		for step := range int64(3) {
+			args := []dftracer.Arg{dftracer.Int("epoch", epoch), dftracer.Int("step", step)}
+			span(w.NextID(), "dataloader", "fetch.iter", at, at+100, args...)
+			span(w.NextID(), "compute", "forward", at+110, at+300, args...)
+			span(w.NextID(), "compute", "backward", at+300, at+700, args...)
+			span(w.NextID(), "dataloader", "fetch.block", at+100, at+800, args...)
+			at += 800
+		}
+		span(w.NextID(), "pipeline", "epoch.block", began, at, dftracer.Int("epoch", epoch))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVerbsAgree: what two verbs say of the same files is the same.
+func TestVerbsAgree(t *testing.T) {
+	made := t.TempDir()
+	sub := func(name string) string {
+		dir := filepath.Join(made, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	iterations, bodies := sub("iterations"), sub("bodies")
+	for rank := range 2 {
+		if err := makeTrace([]string{filepath.Join(iterations, fmt.Sprintf("r%d.pfw.gz", rank)), strconv.Itoa(rank), strconv.Itoa(100 + rank), "node1"}); err != nil {
+			t.Fatal(err)
+		}
+		bodiesTrace(t, filepath.Join(bodies, fmt.Sprintf("r%d.pfw.gz", rank)), rank)
+	}
+	profiled := sub("profiled")
+	var text strings.Builder
+	for i := range 4 { // as an import of PyTorch's profiler writes them
+		fmt.Fprintf(&text, `{"id":%d,"name":"ProfilerStep#%d","cat":"pipeline","pid":3,"tid":3,"ts":%d,"dur":900,"ph":"X","args":{"hhash":"h","level":1}}`+"\n", 2*i+1, 5+i, 1_700_000_000_000_000+1000*i)
+		fmt.Fprintf(&text, `{"id":%d,"name":"forward","cat":"compute","pid":3,"tid":3,"ts":%d,"dur":700,"ph":"X","args":{"hhash":"h","level":2,"p_idx":%d}}`+"\n", 2*i+2, 1_700_000_000_000_100+1000*i, 2*i+1)
+	}
+	if err := os.WriteFile(filepath.Join(profiled, "r0.pfw"), []byte("[\n"+text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := sub("again") // the second loop goes back to a checkpoint, in one process
+	text.Reset()
+	at, id := 1_700_000_000_000_000, 1
+	for _, first := range []int{100, 102} {
+		loop := id
+		id++
+		began := at
+		for i := range 4 {
+			fmt.Fprintf(&text, `{"id":%d,"name":"train.iteration","cat":"pipeline","pid":3,"tid":3,"ts":%d,"dur":900,"ph":"X","args":{"hhash":"h","level":2,"p_idx":%d,"step":%d}}`+"\n", id, at, loop, first+i)
+			at, id = at+1000, id+1
+		}
+		fmt.Fprintf(&text, `{"id":%d,"name":"train","cat":"pipeline","pid":3,"tid":3,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1,"train_iterations_start":%d}}`+"\n", loop, began, at-began, first)
+	}
+	if err := os.WriteFile(filepath.Join(again, "r0.pfw"), []byte("[\n"+text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{iterations, bodies, profiled, again}
+	shared := filepath.Join("..", "..", "..", "shared")
+	for _, pattern := range []string{"data/dftracer", "data/gpu/jobs/*", "data/wild/jobs/*", "repro/job-rank3.pfw", "golden/*/*.pfw.gz"} {
+		found, err := filepath.Glob(filepath.Join(shared, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	for name, a := range map[string][]jobgen.Attempt{
+		"async":    {{Ranks: 4, Steps: 50, Save: 10, Async: true}},
+		"device":   {{Ranks: 2, Steps: 30, Device: true}},
+		"silent":   {{Ranks: 3, Steps: 30, NoComm: true, Plain: true}},
+		"skipped":  {{Ranks: 4, Steps: 30, Skip: map[int]bool{1: true}}},
+		"restarts": {{Ranks: 4, Steps: 60, Save: 20, Killed: true}, {Ranks: 4, Steps: 60, Number: 1, First: 40, Save: 20, Killed: true}, {Ranks: 4, Steps: 60, Number: 2, First: 80}},
+	} {
+		dir, next := filepath.Join(made, name), time.Time{}
+		for i := range a {
+			if a[i].Start = next; i > 0 {
+				a[i].Start = next.Add(time.Minute)
+			}
+			end, err := jobgen.Write(dir, &a[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			next = end
+		}
+		paths = append(paths, dir)
+	}
+	layouts, err := filepath.Glob(filepath.Join("..", "..", "analysis", "run", "testdata", "layouts", "*"))
+	if err != nil || len(layouts) == 0 {
+		t.Fatal(layouts, err)
+	}
+	for _, dir := range layouts {
+		paths = append(paths, dir, filepath.Join(dir, "telemetry.jsonl"))
+	}
+	profiles, err := filepath.Glob(filepath.Join(shared, "data", "kineto", "*.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const large = 1 << 20 // some seconds each
+	for _, path := range profiles {
+		if info, err := os.Stat(path); err != nil || testing.Short() && info.Size() > large || strings.HasSuffix(path, "manifest.json") {
+			continue
+		}
+		out := filepath.Join(sub(filepath.Base(path)), "profile.pfw.gz")
+		if code, _, problems := call("import", path, "-o", out, "--quiet"); code != 0 {
+			t.Log(problems)
+		}
+		if _, err := os.Stat(out); err == nil {
+			paths = append(paths, filepath.Dir(out))
+		}
+	}
+	for _, path := range paths {
+		t.Run(filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path)), func(t *testing.T) {
+			figures(t, ask(t, path))
+			agree(t, path)
+		})
+	}
+}
+
+func agree(t *testing.T, path string) {
+	var rep report.Report
+	if err := json.Unmarshal([]byte(want(t, "report", "--json", path)), &rep); err != nil {
+		t.Fatal(err)
+	}
+	var rows []stepJSON
+	for _, line := range strings.Split(strings.TrimSpace(want(t, "steps", "--json", path)), "\n") {
+		var row stepJSON
+		if line == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	var rules, ranks []string
+	attempts := make(map[int][]int64)
+	lowest := make(map[int]string)
+	epochs := int64(0)
+	for _, r := range rows {
+		if !slices.Contains(rules, r.Rule) {
+			rules = append(rules, r.Rule)
+		}
+		if !slices.Contains(ranks, r.Rank) {
+			ranks = append(ranks, r.Rank)
+		}
+		if r.Dur == nil {
+			continue
+		}
+		if r.Epoch != nil {
+			epochs++
+		}
+		low, any := lowest[r.Attempt]
+		if n, _ := strconv.Atoi(r.Rank); !any || n < atoi(low) {
+			lowest[r.Attempt], attempts[r.Attempt] = r.Rank, nil
+		}
+		if r.Rank == lowest[r.Attempt] {
+			attempts[r.Attempt] = append(attempts[r.Attempt], r.Step)
+		}
+	}
+	if got := strings.Join(rules, ", "); got != rep.Steps.Rule {
+		t.Errorf("steps goes by %q, the report by %q", got, rep.Steps.Rule)
+	}
+	for _, a := range rep.Attempts {
+		first, last := int64(-1), int64(-1)
+		if n := len(attempts[a.Number]); n > 0 {
+			first, last = attempts[a.Number][0], attempts[a.Number][n-1]
+		}
+		if first != a.FirstStep || last != a.LastStep {
+			t.Errorf("attempt %d: steps %d to %d, in the report %d to %d", a.Number, first, last, a.FirstStep, a.LastStep)
+		}
+		delete(attempts, a.Number)
+	}
+	if len(attempts) > 0 {
+		t.Errorf("the report lacks the attempts %v", attempts)
+	}
+
+	var sum struct {
+		Processes []struct {
+			Rank    string
+			Attempt int
+		}
+		Epochs []struct{ Steps int64 }
+	}
+	if err := json.Unmarshal([]byte(want(t, "summary", "--json", path)), &sum); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range sum.Epochs {
+		epochs -= e.Steps
+	}
+	if epochs != 0 {
+		t.Errorf("the epochs of the summary lack %d steps", epochs)
+	}
+	for _, p := range sum.Processes {
+		if i := slices.Index(ranks, p.Rank); i >= 0 {
+			ranks = slices.Delete(ranks, i, i+1)
+		}
+	}
+	if len(ranks) > 0 {
+		t.Errorf("the summary lacks the ranks %v", ranks)
+	}
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// mostInside is how many spans lie directly in a single one of their lane.
+func mostInside(rows []eventRow) (most int) {
+	lanes := make(map[[2]int64][]eventRow)
+	for _, e := range rows {
+		if e.Ph == complete {
+			lanes[[2]int64{e.PID, e.TID}] = append(lanes[[2]int64{e.PID, e.TID}], e)
+		}
+	}
+	type open struct {
+		end    int64
+		inside int
+	}
+	for _, list := range lanes {
+		slices.SortFunc(list, func(x, y eventRow) int { return cmp.Or(cmp.Compare(x.TS, y.TS), cmp.Compare(y.Dur, x.Dur)) })
+		var around []open
+		for _, e := range list {
+			for len(around) > 0 && around[len(around)-1].end <= e.TS {
+				around = around[:len(around)-1]
+			}
+			if n := len(around); n > 0 {
+				around[n-1].inside++
+				most = max(most, around[n-1].inside)
+			}
+			around = append(around, open{end: e.TS + e.Dur})
+		}
+	}
+	return most
+}

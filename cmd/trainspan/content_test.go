@@ -1,0 +1,134 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// byContent has for each verb a command line for files of each kind that it reads.
+// Words in capitals are files; OUT is another name.
+var byContent = map[string][]string{
+	"summary":  {"TRACE", "RECORDS", "TRACE RECORDS"},
+	"info":     {"TRACE", "RECORDS"},
+	"steps":    {"TRACE", "RECORDS"},
+	"slowest":  {"TRACE", "RECORDS"},
+	"events":   {"TRACE", "RECORDS", "TRACE --rank 0"},
+	"validate": {"TRACE", "RECORDS"},
+	"open":     {"TRACE"},
+	"import":   {"PROFILE -o OUT.pfw", "PROFILES -o OUT.pfw", "LOG -o OUT.pfw", "LOGS -o OUT.pfw"},
+	"watch":    {"PROFILES --once --interval 1ms -o OUT.pfw"},
+	"merge":    {"TRACE -o OUT.pfw"},
+	"split":    {"TRACE -o OUT"},
+	"recover":  {"TRACE -o OUT.pfw"},
+	"convert":  {"TRACE --to chrome -o -", "TRACE --to otlp -o -", "TRACES --to parquet -o OUT", "RECORDS TRACE --to parquet -o OUT"},
+	"replay":   {"SPANS --endpoint http://127.0.0.1:1 --retry 1ns"},
+	"index":    {"TRACE"},
+	"report":   {"TRACE", "RECORDS", "DIGEST", "TRACES"},
+	"runs":     {"TRACE", "RECORDS", "DIGEST", "TRACES"},
+	"top":      {"TRACE", "RECORDS", "DIGEST"},
+	"digest":   {"TRACE -o OUT.digest", "RECORDS -o OUT.digest", "DIGEST -o OUT.digest"},
+	"compare":  {"TRACE TRACE", "RECORDS RECORDS", "DIGEST DIGEST"},
+}
+
+// ends are the statuses of verbs that cannot do what they would do: nobody takes the
+// spans, and so few steps are not compared.
+var ends = map[string]int{"replay": 1, "compare": 4}
+
+// TestVerbsReadByContent: no verb asks for the name of a file to know what it is. The
+// verbs are those of the tree of commands.
+func TestVerbsReadByContent(t *testing.T) {
+	golden, err := os.ReadFile(filepath.Join("..", "..", "telemetry", "testdata", "golden", "01_sync_full", "golden.norm.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, strange := t.TempDir(), t.TempDir()
+	t.Chdir(named)
+	trace := "traces/a.pfw.gz"
+	for _, dir := range []string{"traces", "profiles", "logs", "spill"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := makeTrace([]string{trace}); err != nil {
+		t.Fatal(err)
+	}
+	const log = "V0822 14:00:48.902000 1543231 torch/_dynamo/utils.py:1288] {\"chromium_event\": {}, \"has_payload\": \"x\"}\n" +
+		"\t{\"name\": \"compile\", \"ph\": \"B\", \"ts\": 1778000000000000.0, \"pid\": 0}\n" +
+		"V0822 14:00:49.902000 1543231 torch/_dynamo/utils.py:1288] {\"chromium_event\": {}, \"has_payload\": \"x\"}\n" +
+		"\t{\"name\": \"compile\", \"ph\": \"E\", \"ts\": 1778000000000900.0, \"pid\": 0}\n"
+	want(t, "digest", "traces", "-o", "d.digest")
+	want(t, "convert", trace, "--to", "otlp", "-o", "spill/e.otlp.jsonl")
+	// The names have the same lengths: tables are as wide.
+	files := map[string][2]string{
+		"TRACES": {"traces", "traces"}, "TRACE": {trace, "traces/a.x.gzip"}, "RECORDS": {"b.jsonl", "b.notes"}, "PROFILES": {"profiles", "profiles"},
+		"PROFILE": {"profiles/c.json", "profiles/c.data"}, "LOGS": {"logs", "logs"}, "LOG": {"logs/dedicated_log_torch_trace_x.log", "logs/the_strangest_of_names_ever_seen.z"},
+		"DIGEST": {"d.digest", "d.person"}, "SPANS": {"spill/e.otlp.jsonl", "spill/e.spans.text"},
+	}
+	for path, text := range map[string]string{"b.jsonl": string(golden), "profiles/c.json": profile, "logs/dedicated_log_torch_trace_x.log": log} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, names := range files {
+		text, err := os.ReadFile(names[0])
+		if err != nil {
+			continue // a folder
+		}
+		to := filepath.Join(strange, names[1])
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(at int, verb, line string) (status int, text string) {
+		t.Chdir([]string{named, strange}[at])
+		var args []string
+		for word := range strings.FieldsSeq(verb + " " + line) {
+			if names, ok := files[word]; ok {
+				word = names[at]
+			}
+			args = append(args, strings.Replace(word, "OUT", t.TempDir()+"/out", 1))
+		}
+		if verb == "open" {
+			args = append(args, "--no-browser", "--port", "0")
+		}
+		if verb == "top" { // it draws on terminals only
+			r := (&topReader{paths: args[1:], now: time.Now}).read(t.Context(), true)
+			if r.report == nil {
+				return 1, fmt.Sprint(r.waiting, r.err)
+			}
+			return 0, r.report.Verdict.Sentence
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		out, errs := endsAt{cancel: cancel}, endsAt{cancel: cancel}
+		status = run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+		text = out.String() + errs.String()
+		for _, names := range files {
+			text = strings.ReplaceAll(text, filepath.Base(names[at]), "FILE")
+		}
+		return status, changing.ReplaceAllString(text, "…")
+	}
+	for _, cmd := range verbs(newRoot(&app{})) {
+		lines, ok := byContent[cmd.Name()]
+		if !ok && cmd.Name() != "run" { // it reads no file
+			t.Errorf("%s: which kinds of files does it read?", cmd.Name())
+		}
+		for _, line := range lines {
+			wantStatus, text := read(0, cmd.Name(), line)
+			status, got := read(1, cmd.Name(), line)
+			if status != wantStatus || got != text || status != ends[cmd.Name()] {
+				t.Errorf("%s %s: status %d, %d with a strange name:\n%.900s\n%.900s", cmd.Name(), line, wantStatus, status, text, got)
+			}
+		}
+	}
+}
+
+// changing is what two runs print differently: times, ports, other paths.
+var changing = regexp.MustCompile(`\S*/TestVerbsReadByContent\S*|:\d{4,5}|\d+(\.\d+)? (ms|s|µs) (to|ago)\S*|\d\d:\d\d:\d\d`)

@@ -1,0 +1,97 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/rundir"
+)
+
+// What a run.json names is deleted only if it is a folder that trainspan run made,
+// with nothing else in it.
+func TestImportDeletesOnlyItsOwn(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	for name, c := range map[string]struct {
+		folder string
+		mode   os.FileMode
+		host   string
+		file   string
+		gone   bool
+	}{
+		"its own":         {folder: "trainspan-1", mode: 0o700, file: "rings/py-1-2.names", gone: true},
+		"compiled":        {folder: "trainspan-1", mode: 0o700, file: "python/trainspan/__pycache__/_ring.cpython-313.pyc", gone: true},
+		"another name":    {folder: "thesis", mode: 0o700, file: "rings/py-1-2.names"},
+		"another mode":    {folder: "trainspan-1", mode: 0o755, file: "rings/py-1-2.names"},
+		"another host":    {folder: "trainspan-1", mode: 0o700, host: "elsewhere", file: "rings/py-1-2.names"},
+		"another file":    {folder: "trainspan-1", mode: 0o700, file: "python/thesis.py"},
+		"among the rings": {folder: "trainspan-1", mode: 0o700, file: "rings/deep/py-1-2.names"},
+		"a checkpoint":    {folder: "trainspan-1", mode: 0o700, file: "model.pt"},
+		"an unread ring":  {folder: "trainspan-1", mode: 0o700, file: "rings/py-1-2.ring"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			folder, start := filepath.Join(dir, c.folder), filepath.Join(dir, "start")
+			file := filepath.Join(folder, filepath.FromSlash(c.file))
+			for _, d := range []string{start, filepath.Join(folder, "rings"), filepath.Dir(file)} {
+				if err := os.MkdirAll(d, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := python.Unpack(filepath.Join(folder, "python")); err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(&rundir.Run{Version: rundir.Version, State: rundir.Ended, Host: c.host, Ring: filepath.Join(folder, "rings")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.host == "" {
+				text = []byte(strings.Replace(string(text), `"host":""`, `"host":"`+host+`"`, 1))
+			}
+			for path, text := range map[string][]byte{filepath.Join(start, rundir.FileName): text, file: []byte("precious")} {
+				if err := os.WriteFile(path, text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(folder, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			status, _, problems := call("import", start)
+			_, err = os.Stat(file)
+			if gone := os.IsNotExist(err); gone != c.gone {
+				t.Errorf("deleted: %v, %v (status %d: %s)", gone, err, status, problems)
+			}
+			if _, err := os.Stat(filepath.Join(folder, "python", "sitecustomize.py")); os.IsNotExist(err) != c.gone {
+				t.Errorf("the client: %v", err)
+			}
+			if c.host != "" && !strings.Contains(problems, "was recorded on elsewhere") {
+				t.Errorf("it says %q", problems)
+			}
+		})
+	}
+	// The folder of rings may be anything.
+	dir := t.TempDir()
+	thesis, start := filepath.Join(dir, "thesis"), filepath.Join(dir, "start")
+	for _, d := range []string{thesis, start} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, text := range map[string]string{filepath.Join(thesis, "a.txt"): "precious", filepath.Join(start, rundir.FileName): `{"version":1,"state":"ended","ring":"` + thesis + `"}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call("import", start)
+	if text, err := os.ReadFile(filepath.Join(thesis, "a.txt")); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

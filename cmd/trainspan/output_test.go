@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+// asked is a context that calls a function whenever it is asked whether to go on.
+type asked struct {
+	context.Context
+	call func()
+}
+
+func (a asked) Err() error {
+	a.call()
+	return a.Context.Err()
+}
+
+// largeTrace writes a trace whose reading asks often whether to go on.
+func largeTrace(t *testing.T, path string) {
+	t.Helper()
+	w, err := dftracer.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := dftracer.NewKey("compute", "forward")
+	for i := range int64(40_000) {
+		w.WriteComplete(&key, dftracer.Span{TID: 1, TS: 1_700_000_000_000_000 + 100*i, Dur: 50})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What appears under the name of an output while that is being written stays, with
+// any verb, and the verb fails.
+func TestOutputThatAppears(t *testing.T) {
+	in := t.TempDir()
+	largeTrace(t, filepath.Join(in, "a.pfw"))
+	job := makeJob(t, filepath.Join(in, "job"), jobgen.Attempt{Ranks: 2, Steps: 30})
+	profile := filepath.Join(in, "profile.pt.trace.json")
+	var text bytes.Buffer
+	text.WriteString(`{"schemaVersion":1,"traceEvents":[`)
+	for range 50_000 {
+		text.WriteString(`{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1700000000000000,"dur":5},` + "\n")
+	}
+	text.WriteString(`{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1700000000000000,"dur":5}]}`)
+	if err := os.WriteFile(profile, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(in, "damaged.pfw")
+	whole, err := os.ReadFile(filepath.Join(in, "a.pfw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(damaged, whole[:len(whole)-99], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args  []string
+		out   string
+		early bool // nothing asks while the file is being written
+	}{
+		"merge":   {args: []string{"merge", filepath.Join(in, "a.pfw"), "-o", "OUT"}, out: "x.pfw.gz"},
+		"convert": {args: []string{"convert", filepath.Join(in, "a.pfw"), "--to", "v1", "-o", "OUT"}, out: "x.pfw.gz"},
+		"chrome":  {args: []string{"convert", filepath.Join(in, "a.pfw"), "--to", "chrome", "-o", "OUT"}, out: "x.json"},
+		"import":  {args: []string{"import", profile, "-o", "OUT"}, out: "x.pfw.gz"},
+		"recover": {args: []string{"recover", damaged, "-o", "OUT"}, out: "x.pfw"},
+		"split":   {args: []string{"split", filepath.Join(in, "a.pfw"), "--by", "category", "-o", "DIR"}, out: "a-cat-compute.pfw.gz"},
+		"report":  {args: []string{"report", job, "--html", "OUT"}, out: "x.html", early: true},
+		"digest":  {args: []string{"digest", job, "-o", "OUT"}, out: "x.digest", early: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, c.out)
+			var there atomic.Bool
+			ctx := asked{context.Background(), func() {
+				draft, _ := filepath.Glob(filepath.Join(dir, ".*.tmp"))
+				if (c.early || len(draft) > 0) && there.CompareAndSwap(false, true) {
+					if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+			}}
+			for i := range c.args {
+				c.args[i] = strings.NewReplacer("OUT", path, "DIR", dir).Replace(c.args[i])
+			}
+			var o, e bytes.Buffer
+			status := run(ctx, c.args, streams{in: strings.NewReader(""), out: &o, err: &e})
+			if !there.Load() {
+				t.Fatalf("nothing asked while it was written: status %d, %s%s", status, o.String(), e.String())
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
+				t.Errorf("it is %.20q, %v", text, err)
+			}
+			if status != statusUse || !strings.Contains(e.String(), path) {
+				t.Errorf("status %d: %s", status, e.String())
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+				t.Errorf("left are %q", left)
+			}
+		})
+	}
+}
+
+// --force replaces a regular file and nothing else.
+func TestForce(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need rights there")
+	}
+	in := t.TempDir()
+	trace := filepath.Join(in, "a.pfw")
+	largeTrace(t, trace)
+	victim := filepath.Join(in, "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"merge": {"merge", trace, "--force", "-o"}, "chrome": {"convert", trace, "--to", "chrome", "--force", "-o"},
+		"recover": {"recover", trace, "--force", "-o"}, "digest": {"digest", trace, "--force", "-o"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file, link, dangling := filepath.Join(dir, "file.pfw"), filepath.Join(dir, "link.pfw"), filepath.Join(dir, "dangling.pfw")
+			if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for path, to := range map[string]string{link: victim, dangling: filepath.Join(dir, "nowhere")} {
+				if err := os.Symlink(to, path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if status, _, problems := call(append(args, file)...); status != statusOK {
+				t.Errorf("file: status %d: %s", status, problems)
+			}
+			if text, err := os.ReadFile(file); err != nil || string(text) == "old" {
+				t.Errorf("%q, %v", text, err)
+			}
+			for _, path := range []string{link, dangling} {
+				if status, _, problems := call(append(args, path)...); status != statusUse || !strings.Contains(problems, "symbolic link") {
+					t.Errorf("%s: status %d: %s", path, status, problems)
+				}
+				if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() {
+					t.Errorf("the link is gone: %v", err)
+				}
+			}
+			if _, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
+				t.Error("a file was made through the link")
+			}
+		})
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+		t.Errorf("the file of the link is %.20q, %v", text, err)
+	}
+}
+
+// An index replaces an index, and nothing else of that name.
+func TestIndexReplacesAnIndex(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "a.pfw.gz")
+	largeTrace(t, trace)
+	for range 2 {
+		if status, _, problems := call("index", trace); status != statusOK {
+			t.Fatalf("status %d: %s", status, problems)
+		}
+	}
+	for _, text := range []string{"precious", `{"version":1}`, `{}`, ""} {
+		if err := os.WriteFile(trace+indexSuffix, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, _, problems := call("index", trace)
+		if got, err := os.ReadFile(trace + indexSuffix); err != nil || string(got) != text || status == statusOK || !strings.Contains(problems, "is no index") {
+			t.Errorf("%q: status %d, %v: %s", text, status, err, problems)
+		}
+	}
+}

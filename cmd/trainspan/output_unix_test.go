@@ -1,0 +1,28 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// recover writes no pipe and no device, and replaces none.
+func TestRecoverToNoFile(t *testing.T) {
+	dir := t.TempDir()
+	trace, pipe := filepath.Join(dir, "a.pfw"), filepath.Join(dir, "pipe")
+	largeTrace(t, trace)
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, force := range [][]string{nil, {"--force"}} {
+		status, _, problems := call(append([]string{"recover", trace, "-o", pipe}, force...)...)
+		info, err := os.Lstat(pipe)
+		if err != nil || info.Mode()&os.ModeNamedPipe == 0 || status != statusUse || !strings.Contains(problems, "regular file") {
+			t.Errorf("%v, status %d: %s", err, status, problems)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// What trainspan run says of a job, and the page that it leaves, hold none of what
+// its names hold.
+func TestRunPoison(t *testing.T) {
+	files := poisonedFiles(t)
+	name := strings.ReplaceAll(poisonName, "\xff", "")
+	for label, args := range map[string][]string{
+		"report":     {"--name", name, "--", "sh", "-c", `cp "$0"/* "$TRAINSPAN_DIR"`, files["JOB"]},
+		"no process": {"--dir", "d" + poisonName, "--profiles", files["DIR"], "--", "sh", "-c", `cp "$0" "$TRAINSPAN_DIR"`, files["RANKS"]},
+		"problems":   {"--name", name, "--forward", "http://" + name, "--profiles", files["NONE"], "--", "sh", "-c", `echo "$0" > "$TRAINSPAN_DIR"/x.pfw`, poison},
+		"no program": {"--", "./" + poisonName},
+		"no folder":  {"--dir", "/dev/null/" + poisonName, "--", "true"},
+	} {
+		t.Run(label, func(t *testing.T) {
+			dir := t.TempDir()
+			s := prepare(t, dir, args...)
+			s.Env = append(s.Env, "TRAINSPAN_SESSION_TAG="+poison, "TRAINSPAN_JOB="+poison, "RANK=0"+poison)
+			status := s.finish()
+			for _, text := range []string{s.out.String(), s.err.String()} {
+				if found := hiddenIn(text); found != "" {
+					t.Errorf("status %d: it prints %s: %q", status, found, text)
+				}
+			}
+			if s.err.Len() == 0 {
+				t.Error("it says nothing")
+			}
+			if label == "report" {
+				if !strings.Contains(s.err.String(), "Rank 1 (node-a0·") {
+					t.Errorf("there is no report: %s", s.err.String())
+				}
+				lookAtFiles(t, dir)
+			}
+		})
+	}
+}
+
+// On a terminal there are the command's own colours, and none of a trace.
+func TestPoisonWithColours(t *testing.T) {
+	files := poisonedFiles(t)
+	own := regexp.MustCompile(`\x1b\[(1|2|3[123]|0)m`)
+	for line, colour := range map[string]string{
+		"summary TRACE": "\x1b[1m", "info TRACE": "\x1b[2m", "steps JOB": "\x1b[2m", "slowest TRACE": "\x1b[2m", "validate TRACE": "\x1b[31m", "compare JOB JOB": "\x1b[2m",
+		"info NONE": "\x1b[31mtrainspan:\x1b[0m ", "info BYTES": "\x1b[33mtrainspan:\x1b[0m ",
+	} {
+		keyboard, tty, err := pty.Open()
+		if err != nil {
+			t.Skipf("no pseudo-terminal: %v", err)
+		}
+		var shown bytes.Buffer
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = io.Copy(&shown, keyboard) // ends with an error when the terminal is closed
+		}()
+		args := []string{"--no-progress"}
+		for word := range strings.FieldsSeq(line) {
+			if path, ok := files[word]; ok {
+				word = path
+			}
+			args = append(args, word)
+		}
+		run(t.Context(), args, streams{out: tty, err: tty})
+		_ = tty.Close()
+		select {
+		case <-read:
+		case <-time.After(5 * time.Minute): // only a stop
+			t.Fatal("the terminal does not end")
+		}
+		_ = keyboard.Close()
+		text := strings.ReplaceAll(shown.String(), "\r\n", "\n")
+		if !strings.Contains(text, colour) {
+			t.Errorf("%s lacks %q: %q", line, colour, text)
+		}
+		if found := hiddenIn(own.ReplaceAllString(text, "")); found != "" || strings.Contains(text, "\x1b[35m") {
+			t.Errorf("%s prints %s: %q", line, found, text)
+		}
+	}
+}
+
+// So it is with what top draws.
+func TestPoisonOnTop(t *testing.T) {
+	files := poisonedFiles(t)
+	for _, paths := range [][]string{{files["JOB"]}, {files["NONE"]}, {files["WORDS"]}, {files["DIR"]}} {
+		m := newTopModel(t.Context(), &topReader{paths: paths, interval: time.Second, now: time.Now}, painter{})
+		for _, width := range []int{200, 60} {
+			update(m, m.reader.read(t.Context(), true))
+			m.width, m.height = width, 100
+			v := m.View()
+			if found := hiddenIn(v.Content + v.WindowTitle); found != "" {
+				t.Errorf("%q: %s in %q", paths, found, v.Content+v.WindowTitle)
+			}
+		}
+	}
+	x := startOnTerminal(t, 100, 30, "top", files["JOB"])
+	x.see("Rank 1 (node-a0·")
+	x.press("q")
+	x.end()
+}

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+// poison is what no name should be able to do: titles, colours and other escape
+// sequences, C1 with and without UTF-8, direction, what has no width, line breaks.
+// In a line of its own it would say FORGED.
+const poison = "\x1b]0;t\x07\x1b[35m\x1b[2J\u009b2J\u202e\u2066\u200b\u061c\ufeff\u2028\u2029\u0085\r\nFORGED\n\tFORGED\x7f"
+
+// fileName of the poison: no name may hold more than 255 bytes.
+const poisonName = "\x1b]0;t\x07\u009b2J\u202e\u200b\r\nFORGED\xff"
+
+// inJSON is the poison in a JSON string: escaped, or as bytes where JSON has them.
+var inJSON = func() string {
+	text, err := json.Marshal(poison)
+	if err != nil {
+		panic(err)
+	}
+	return strings.Trim(string(text), `"`)
+}()
+
+var (
+	anyName  = regexp.MustCompile(`"name":"([^"]*)"`)
+	anyCat   = regexp.MustCompile(`"cat":"([^"]*)"`)
+	aName    = regexp.MustCompile(`("args":\{.*"name":")([^"]*)`)
+	aValue   = regexp.MustCompile(`("args":\{.*"value":")([^"]*)`)
+	anyWords = regexp.MustCompile(`"(job_id|session_tag|date|version|pg|application_name|node_name|exec|cmd)":"([^"]*)"`)
+	anyKey   = regexp.MustCompile(`"args":\{`)
+)
+
+// poisoned puts a text into each string of a trace: into hosts, programs, file
+// names and ids where they stand, and into a copy of each tenth span, so that what
+// is known by its name is found all the same.
+func poisoned(trace, text string, ranks bool) string {
+	var b strings.Builder
+	for i, line := range strings.SplitAfter(trace, "\n") {
+		line = anyWords.ReplaceAllString(line, `"$1":"$2`+text+`"`)
+		switch {
+		case strings.Contains(line, `"name":"HH"`), strings.Contains(line, `"name":"FH"`), strings.Contains(line, `"name":"SH"`):
+			line = aName.ReplaceAllString(line, `${1}${2}`+text)
+		case strings.Contains(line, `"name":"PR"`) && ranks:
+			line = aValue.ReplaceAllString(line, `${1}${2}`+text)
+		case i%10 == 0 && strings.Contains(line, `"dur"`) && !strings.Contains(line, `"cat":"dftracer"`):
+			b.WriteString(line)
+			line = anyCat.ReplaceAllString(anyName.ReplaceAllString(line, `"name":"$1`+text+`"`), `"cat":"$1`+text+`"`)
+			line = anyKey.ReplaceAllString(line, `"args":{"`+text+`":"`+text+`",`)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+const poisonedProfile = `{"schemaVersion":1,"hostname":"hostPOISON","distributedInfo":{"backend":"POISON","rank":3,"world_size":4},"traceEvents":[
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#7","pid":100,"tid":100,"ts":1778000000000000,"dur":1000,"args":{"External id":1}},
+{"ph":"X","cat":"user_annotation","name":"POISON","pid":100,"tid":100,"ts":1778000000000010,"dur":10,"args":{"POISON":"POISON"}},
+{"ph":"X","cat":"newPOISON","name":"POISON","pid":"POISON","tid":"POISON","ts":1778000000000200,"dur":10,"args":{"POISON":"POISON"}},
+{"ph":"M","name":"process_name","pid":100,"tid":0,"args":{"name":"POISON"}},
+{"ph":"M","name":"thread_name","pid":100,"tid":100,"args":{"name":"POISON"}},
+{"ph":"X","cat":"cpu_op","name":"aten::POISON","pid":100,"tid":100,"ts":1778000000000100,"dur":10,"args":{"External id":2,"Input type":["POISON"]}}
+],"traceName":"POISON"}`
+
+// poisonedFiles makes files of each kind in a folder that is poisoned as well.
+func poisonedFiles(t *testing.T) map[string]string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dir"+poisonName)
+	plain := t.TempDir()
+	makeJob(t, plain, jobgen.Attempt{Ranks: 2, Steps: 40, Slow: 1, Extra: [4]float64{12}, Save: 10, Plain: true, Tag: "tag"})
+	makeJob(t, plain, jobgen.Attempt{Ranks: 2, Steps: 40, First: 30, Number: 1, Plain: true, Tag: "tag"})
+	if err := makeTrace([]string{filepath.Join(plain, "calls.pfw")}); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"JOB": "job" + poisonName, "TRACE": "trace" + poisonName + ".pfw", "TORN": "torn" + poisonName + ".pfw", "RANKS": "ranks" + poisonName + ".pfw", "BYTES": "bytes" + poisonName + ".pfw",
+		"RECORDS": "records" + poisonName + ".jsonl", "PROFILE": "profile" + poisonName + ".json", "WORDS": "words" + poisonName + ".json", "NONE": "none" + poisonName,
+	}
+	for key, name := range files {
+		files[key] = filepath.Join(dir, name)
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := os.ReadDir(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		text, err := os.ReadFile(filepath.Join(plain, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name() != "calls.pfw" {
+			write(filepath.Join(files["JOB"], poisonName+e.Name()), poisoned(string(text), inJSON, false))
+			continue
+		}
+		write(files["TRACE"], poisoned(string(text), inJSON, false))
+		write(files["TORN"], strings.TrimSuffix(poisoned(string(text), inJSON, false), "]\n"))
+		write(files["RANKS"], poisoned(string(text), inJSON, true))
+		// What is no JSON, which readers may take or refuse.
+		write(files["BYTES"], poisoned(string(text), strings.ReplaceAll(poison, "\n", "")+"\xff\x9b31m", true)+"\x1b[35m no record\n")
+	}
+	golden, err := os.ReadFile(filepath.Join("..", "..", "telemetry", "testdata", "golden", "01_sync_full", "golden.norm.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := anyWords.ReplaceAllString(string(golden), `"$1":"$2`+inJSON+`"`)
+	lines := strings.SplitAfter(records, "\n")
+	for i, line := range lines {
+		if strings.Contains(line, `"type":"complete"`) && i%3 == 0 {
+			lines[i] = line + strings.Replace(line, `"name":"`, `"name":"`+inJSON, 1)
+		}
+	}
+	write(files["RECORDS"], strings.Join(lines, "")+"\x1b[35m no record\n")
+	write(files["PROFILE"], strings.ReplaceAll(poisonedProfile, "POISON", inJSON))
+	write(files["WORDS"], poison)
+	return files
+}
+
+// hiddenIn finds what must not be printed.
+func hiddenIn(text string) string {
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"):
+			return "a byte that is no UTF-8"
+		case r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			return fmt.Sprintf("%U", r)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimLeft(line, " \t"), "FORGED") {
+			return "a line of its own"
+		}
+	}
+	return ""
+}
+
+// endsAt cancels a command that waits for somebody.
+type endsAt struct {
+	bytes.Buffer
+	cancel context.CancelFunc
+}
+
+func (e *endsAt) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("#!/?url=")) || bytes.Contains(p, []byte("Ctrl-C ends it")) {
+		e.cancel()
+	}
+	return e.Buffer.Write(p)
+}
+
+// cleanRun runs a command line and looks at what it prints.
+func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, errs := endsAt{cancel: cancel}, endsAt{cancel: cancel}
+	status := run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+	for where, text := range map[string]string{"output": out.String(), "errors": errs.String()} {
+		if found := hiddenIn(text); found != "" {
+			t.Errorf("%q: status %d: the %s hold %s:\n%.3000q", args, status, where, found, text)
+		}
+	}
+	return out.String(), errs.String()
+}
+
+// verbs are all commands that can be run, with those that cobra adds.
+func verbs(cmd *cobra.Command) (list []*cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if !c.Hidden { // the process of trainspan run is tested with it
+			list = append(append(list, c), verbs(c)...)
+		}
+	}
+	return list
+}
+
+// alike lists command lines of verbs that need more than a file. Words in capitals
+// are files of poisonedFiles; each OUT is another name.
+var alike = []string{
+	"summary JOB RECORDS", "info TRACE RECORDS BYTES", "steps JOB --csv", "steps RANKS --csv", "steps JOB --json", "steps RANKS", "events TRACE --csv", "events TRACE --json --metadata",
+	"events TRACE --metadata", "slowest JOB --all", "slowest JOB TRACE --all", "validate TRACE TORN RANKS BYTES RECORDS", "validate --show 100 BYTES TRACE",
+	"recover TORN", "recover BYTES -o OUT.pfw", "index JOB", "info JOB", "merge JOB -o OUT.pfw", "merge TRACE -o -", "split TRACE -o OUT", "split JOB -o OUT", "split RANKS -o OUT", "split TRACE -o OUT --by category",
+	"convert TRACE --to v1 -o OUT.pfw.gz", "convert TRACE --to v22 -o -", "convert TRACE --to chrome -o -", "convert TRACE --to otlp -o -", "convert TRACE --to chrome -o OUT.json",
+	"convert JOB --to parquet -o OUT", "convert TRACE --to parquet -o OUT --run POISON", "import PROFILE WORDS -v -o OUT.pfw", "import PROFILE -o OUT.pfw", "import PROFILE --json -o OUT.pfw",
+	"import PROFILE -o - -v", "watch DIR -o OUT.pfw --once --interval 1ms", "watch DIR -o OUT.pfw", "report JOB --html OUT.html", "report JOB --json", "report TRACE", "report RECORDS --html OUT.html",
+	"report JOB --html WORDS", "compare JOB JOB", "compare JOB JOB --markdown", "compare JOB JOB --json", "compare TRACE JOB --markdown", "compare JOB NONE", "digest JOB -o OUT.digest",
+	"open TRACE --no-browser --port 0", "replay DIR --endpoint http://127.0.0.1:1", "top JOB", "POISON", "summary --POISON", "help POISON", "completion POISON",
+	"run --attempt -5 -- POISON", "run --only POISON -- true", "run -- NONE", "run -- POISON",
+	"__complete POISON", "__complete summary POISON", "__complete split --by POISON", "__complete convert --to v",
+}
+
+// waits are flags without which a verb does more than print.
+var waits = map[string][]string{
+	"open": {"--no-browser", "--port", "0"}, "watch": {"--once", "--interval", "1ms"}, "replay": {"--endpoint", "http://127.0.0.1:1"},
+}
+
+// TestPoison: nothing that is in a trace, in other files or in their names does
+// anything to the terminal but to be seen, whichever verb prints it. Verbs are
+// taken from the tree of commands, so that a new one is tested with every kind of
+// file and each of its flags.
+func TestPoison(t *testing.T) {
+	files := poisonedFiles(t)
+	t.Chdir(t.TempDir())
+	files["DIR"], files["POISON"] = filepath.Dir(files["TRACE"]), poison
+	n := 0
+	fill := func(line string) (args []string) {
+		n++
+		for word := range strings.FieldsSeq(line) {
+			if rest, ok := strings.CutPrefix(word, "OUT"); ok {
+				word = fmt.Sprintf("out%d%s%s", n, poisonName, rest)
+			} else if path, ok := files[word]; ok {
+				word = path
+			} else if rest, ok := strings.CutPrefix(word, "--POISON"); ok {
+				word = "--" + poison + rest
+			}
+			args = append(args, word)
+		}
+		return args
+	}
+	shown := 0
+	for _, line := range alike {
+		out, errs := cleanRun(t, fill(line)...)
+		shown += strings.Count(out+errs, "FORGED")
+	}
+	if shown < 100 {
+		t.Errorf("the poison was printed %d times", shown)
+	}
+	root := newRoot(&app{})
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	all := verbs(root)
+	if len(all) < 20 {
+		t.Fatalf("there are %d verbs", len(all))
+	}
+	for _, cmd := range all {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		cleanRun(t, append(path, "--help")...)
+		if path[0] == "run" {
+			continue // TestRunPoison
+		}
+		line := func(more ...string) []string { return slices.Concat(path, waits[path[0]], more) }
+		for _, what := range []string{"", "TRACE", "TORN", "RANKS", "BYTES", "RECORDS", "PROFILE", "WORDS", "NONE", "JOB", "JOB RECORDS", "DIR"} {
+			cleanRun(t, line(fill(what)...)...)
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			value := "=" + poison
+			if f.NoOptDefVal != "" {
+				value = ""
+			}
+			cleanRun(t, line(files["TRACE"], "--"+f.Name+value)...)
+			cleanRun(t, line(files["JOB"], "--"+f.Name+value)...)
+		})
+	}
+	lookAtFiles(t, ".")
+}
+
+// lookAtFiles reads all that is for people below a folder.
+func lookAtFiles(t *testing.T, dir string) {
+	t.Helper()
+	pages := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".html", ".md", ".csv", ".txt"}, filepath.Ext(path)) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		pages++
+		if found := hiddenIn(string(text)); found != "" && found != "a line of its own" { // of HTML these mean nothing
+			t.Errorf("%q holds %s", path, found)
+		}
+		if escape := regexp.MustCompile(`[^\\]\\u00[01]`).FindIndex(text); escape != nil && strings.HasSuffix(path, ".html") {
+			t.Errorf("%q holds a control character in its data: %q", path, text[escape[0]:min(escape[1]+30, len(text))])
+		}
+		return nil
+	})
+	if err != nil || pages == 0 {
+		t.Errorf("%d files, %v", pages, err)
+	}
+}
+
+// JSON keeps what is in the trace.
+func TestPoisonInJSON(t *testing.T) {
+	files := poisonedFiles(t)
+	out, _ := cleanRun(t, "events", files["TRACE"], "--json")
+	found := 0
+	for d := json.NewDecoder(strings.NewReader(out)); ; {
+		var ev struct {
+			Cat, Name string
+			Args      map[string]any
+		}
+		if err := d.Decode(&ev); err == io.EOF { //nolint:errorlint // the decoder returns it bare
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(ev.Cat, poison) && strings.HasSuffix(ev.Name, poison) && ev.Args[poison] == poison {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Errorf("no event has its name: %s", out)
+	}
+}
+
+// Rings are named after what the process says.
+func TestPoisonInRings(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	dir := filepath.Join(t.TempDir(), "rings"+strings.ToValidUTF8(poisonName, ""))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	repo, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const job = `
+import os
+from trainspan.dftracer.python import ai
+ai.pipeline.train.start()
+for step in range(3):
+    with ai.compute.forward:
+        ai.update(args={os.environ["POISON"]: os.environ["POISON"]})
+`
+	cmd := exec.Command(python, "-c", job)
+	cmd.Env = append(os.Environ(), "TRAINSPAN_RING="+dir, "POISON="+poison, "PYTHONPATH="+filepath.Join(repo, "integrations", "python"), "PYTHONDONTWRITEBYTECODE=1", "TRAINSPAN_JOB="+poison, "TRAINSPAN_SESSION_TAG="+poison)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out := filepath.Join(t.TempDir(), "out"+poisonName)
+	text, _ := cleanRun(t, "import", dir, "-o", out)
+	if !strings.Contains(text, "spans of 1 process") {
+		t.Errorf("it says %q", text)
+	}
+	for _, verb := range []string{"import", "info", "events", "summary", "steps", "slowest", "validate", "index", "report"} {
+		cleanRun(t, verb, out)
+		cleanRun(t, verb, out, "--json")
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/report"
+)
+
+// findAnyJobs is findJobs which imports the profiles of paths that hold nothing else.
+func (a *app) findAnyJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
+	im := &profileImport{app: a, ctx: ctx}
+	defer im.remove()
+	return jobsOf(report.LoadWith(ctx.Err, im.traces, paths...))
+}
+
+// profileImport makes traces of profiles, for one report.
+type profileImport struct {
+	app *app
+	ctx context.Context //nolint:containedctx // of one call
+	dir string
+	n   int
+}
+
+// traces makes a trace of each job among some profiles.
+func (im *profileImport) traces(profiles []string) (out []report.Imported, failed []*runs.FileError, err error) {
+	sources, err := pytorch.Files(profiles...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if im.dir, err = outfile.TempDir("", "trainspan-profiles-"); err != nil {
+		return nil, nil, err
+	}
+	bar := im.app.startSpinner("import")
+	defer bar.finish()
+	trace, r, err := im.trace(sources)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, x := range r.Refused {
+		failed = append(failed, &runs.FileError{Path: x.Name, Err: errors.New(x.Reason)})
+	}
+	for _, x := range r.Failed {
+		failed = append(failed, &runs.FileError{Path: x.Name, Err: x.Err})
+	}
+	for _, f := range r.Files {
+		if f.Truncated {
+			im.app.note("%s: cut off at byte %d; the events before are used; see "+see.Profile, f.Name, f.TruncatedAt)
+		}
+		if f.Skipped > 0 {
+			im.app.note("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
+		}
+	}
+	jobs := jobsOfProfiles(sources, r)
+	if len(jobs) < 2 {
+		return []report.Imported{{Trace: trace}}, failed, nil
+	}
+	for _, job := range jobs {
+		if trace, _, err = im.trace(job); err != nil {
+			return nil, nil, err
+		}
+		out = append(out, report.Imported{Trace: trace, Name: filepath.Base(job[0].Name)})
+	}
+	return out, failed, nil
+}
+
+// trace imports what is one job.
+func (im *profileImport) trace(sources []pytorch.Source) (string, *pytorch.Report, error) {
+	im.n++
+	path := filepath.Join(im.dir, fmt.Sprintf("profiles%d.pfw.gz", im.n))
+	w, err := dftracer.Create(path, &dftracer.Options{Level: 1})
+	if err != nil {
+		return "", nil, err
+	}
+	r, err := pytorch.Import(im.ctx, w, sources, nil)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return "", nil, importError(err)
+	}
+	return path, r, nil
+}
+
+// remove deletes the traces.
+func (im *profileImport) remove() {
+	if im.dir != "" {
+		_ = outfile.RemoveDir(im.dir, func(name string) bool { return strings.HasPrefix(name, "profiles") }) // it is below the folder for temporary files
+	}
+}
+
+// apart is how long after the window of one rank that of another may begin.
+const apart = 10 * time.Minute
+
+// profiled is what is known of the profiles in a source: a tar has several.
+type profiled struct {
+	source     pytorch.Source
+	start, end time.Time
+	world      int64
+	ranks      []int64
+	pids       []int64
+}
+
+// jobsOfProfiles tells by what an import said which sources are of one job: windows of
+// the same process, and those of different ranks of as many at about the same time.
+// What says neither is a job of its own. Compile logs go with the only job there is.
+func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytorch.Source) {
+	of := make(map[string]*profiled)
+	var order []*profiled
+	for _, f := range r.Files {
+		i := slices.IndexFunc(sources, func(s pytorch.Source) bool { return holds(s, f.Name) })
+		if i < 0 {
+			continue
+		}
+		p := of[sources[i].Name]
+		if p == nil {
+			p = &profiled{source: sources[i], start: f.Start, end: f.End, world: f.World}
+			of[sources[i].Name] = p
+			order = append(order, p)
+		}
+		if f.Start.Before(p.start) {
+			p.start = f.Start
+		}
+		if f.End.After(p.end) {
+			p.end = f.End
+		}
+		p.ranks, p.pids = append(p.ranks, f.Rank), append(p.pids, f.PID)
+	}
+	slices.SortStableFunc(order, func(a, b *profiled) int {
+		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.source.Name, b.source.Name))
+	})
+	var found []*profiled // jobs, by their first source
+	var lists [][]pytorch.Source
+	for _, p := range order {
+		i := slices.IndexFunc(found, func(j *profiled) bool { return j.with(p) })
+		if i < 0 {
+			j := *p
+			found, lists = append(found, &j), append(lists, []pytorch.Source{p.source})
+			continue
+		}
+		j := found[i]
+		lists[i] = append(lists[i], p.source)
+		if p.end.After(j.end) {
+			j.end = p.end
+		}
+		j.ranks, j.pids = append(j.ranks, p.ranks...), append(j.pids, p.pids...)
+	}
+	var logs []pytorch.Source
+	for _, s := range sources {
+		if of[s.Name] == nil && slices.ContainsFunc(r.Logs, func(l *pytorch.LogReport) bool { return holds(s, l.Name) }) {
+			logs = append(logs, s)
+		}
+	}
+	switch {
+	case len(logs) == 0:
+	case len(lists) == 1:
+		lists[0] = append(lists[0], logs...)
+	default:
+		lists = append(lists, logs)
+	}
+	return lists
+}
+
+// holds reports whether a name is that of a source, or of an entry of its tar.
+func holds(s pytorch.Source, name string) bool {
+	return name == s.Name || strings.HasPrefix(name, s.Name+":")
+}
+
+// with reports whether a profile is of the same job.
+func (j *profiled) with(p *profiled) bool {
+	for i, rank := range p.ranks {
+		if k := slices.Index(j.pids, p.pids[i]); k >= 0 && j.ranks[k] == rank {
+			return p.start.Sub(j.end) < runs.MaxApart // the next window of the same process
+		}
+		if rank < 0 || slices.Contains(j.ranks, rank) {
+			return false
+		}
+	}
+	return j.world == p.world && p.start.Sub(j.end) < apart
+}

@@ -1,0 +1,185 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/until"
+)
+
+// When the job has ended, and trainspan run with it, nobody holds the streams any
+// more that they were given: what reads them ends.
+func TestRunGivesItsStreamsBack(t *testing.T) {
+	s := prepare(t, t.TempDir(), "--", "sh", "-c", `read x; kill -STOP $(cat telemetry)`)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close() //nolint:errcheck // only read
+	s.Cmd.Stderr = write
+	in, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	_ = write.Close()
+	var helper int
+	until.True(t, "the telemetry process", func() bool {
+		for _, pid := range children(s.Process.Pid) {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), helperCommand) {
+				helper = pid
+			}
+		}
+		return helper != 0
+	})
+	if err := os.WriteFile(filepath.Join(s.dir, "telemetry"), []byte(fmt.Sprint(helper)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(in, "go\n")
+	until.True(t, "its stop", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", helper))
+		return strings.Contains(string(stat), ") T ")
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait() }()
+	until.True(t, "the end of trainspan run, whose waiting a signal ends", func() bool {
+		_ = s.Process.Signal(syscall.SIGTERM)
+		return len(ended) == 1
+	})
+	text, err := io.ReadAll(read) // to its end
+	if err != nil || !strings.Contains(string(text), "in the background") {
+		t.Errorf("it says %q, %v", text, err)
+	}
+	if err := syscall.Kill(helper, syscall.SIGCONT); err != nil {
+		t.Errorf("the telemetry process has ended: %v", err)
+	}
+	s.settle()
+}
+
+// With -q there is no page, and without it is there in the end.
+func TestRunMakesAPage(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		dir := t.TempDir()
+		s := prepare(t, dir, fmt.Sprintf("--quiet=%v", quiet), "--dir", "files", "--", "runjob", "train", "3", "0")
+		if status := s.finish(); status != 0 {
+			t.Fatalf("status %d: %s", status, s.err.String())
+		}
+		if _, err := os.Stat(filepath.Join(dir, "files", "report.html")); os.IsNotExist(err) != quiet {
+			t.Errorf("quiet %v: %v", quiet, err)
+		}
+		if told := s.err.String(); strings.Contains(told, "files in") == quiet {
+			t.Errorf("quiet %v: it says %q", quiet, told)
+		}
+	}
+}
+
+// probe is a program that tells how it finds its interpreter, and has a span.
+const probe = `
+import sys
+print("sitecustomize" in sys.modules)
+print(sys.argv[1:], sys.flags.isolated if sys.version_info > (3, 4) else "")
+try:
+    from trainspan.dftracer import ai
+    with ai.compute.forward: pass
+except ImportError:
+    pass
+sys.exit(7)
+`
+
+// interpreters are those of the variable TRAINSPAN_PYTHONS, or of this machine.
+func interpreters() (paths []string) {
+	if v := os.Getenv("TRAINSPAN_PYTHONS"); v != "" {
+		return strings.Fields(v)
+	}
+	for _, pattern := range []string{"/usr/bin/python[23]", os.Getenv("HOME") + "/.pyenv/versions/*/bin/python"} {
+		found, _ := filepath.Glob(pattern)
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+// TestRunPythons is the table of docs/python.md: status and output are those
+// without trainspan run, and where nothing is seen it says why.
+func TestRunPythons(t *testing.T) {
+	paths := interpreters()
+	if len(paths) == 0 {
+		t.Skip("no Python is here")
+	}
+	if testing.Short() {
+		paths = paths[:1]
+	}
+	for _, python := range paths {
+		version, err := exec.Command(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+		v := strings.TrimSpace(string(version))
+		if err != nil {
+			t.Errorf("%s: %v", python, err)
+			continue
+		}
+		old := strings.HasPrefix(v, "2.") || v == "3.6" || v == "3.7"
+		for name, c := range map[string]struct {
+			args []string // of the command, PYTHON and PROGRAM stand for theirs
+			own  string   // its sitecustomize.py
+			env  string
+			why  string // nothing is seen; empty where it is
+		}{
+			"plain":           {args: []string{"PYTHON", "PROGRAM", "a"}},
+			"-E":              {args: []string{"PYTHON", "-E", "PROGRAM"}, why: "with -E it does not load the client"},
+			"-I":              {args: []string{"PYTHON", "-I", "PROGRAM"}, why: "with -I it does not load the client"},
+			"-S":              {args: []string{"PYTHON", "-S", "PROGRAM"}},
+			"env -i":          {args: []string{"env", "-i", "PYTHON", "PROGRAM"}, why: "it did not get PYTHONPATH"},
+			"its own":         {args: []string{"PYTHON", "PROGRAM"}, own: "import sys; sys.stderr.write('mine')"},
+			"one that raises": {args: []string{"PYTHON", "PROGRAM"}, own: "1/0"},
+			"PYTHONSAFEPATH":  {args: []string{"PYTHON", "PROGRAM"}, env: "PYTHONSAFEPATH=1"},
+		} {
+			if strings.HasPrefix(v, "2.") && name == "-I" {
+				continue // it has no such flag
+			}
+			t.Run(v+" "+name, func(t *testing.T) {
+				t.Parallel()
+				dir, own := t.TempDir(), t.TempDir()
+				program := filepath.Join(dir, "probe.py")
+				if err := os.WriteFile(program, []byte(probe), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if c.own != "" {
+					if err := os.WriteFile(filepath.Join(own, "sitecustomize.py"), []byte(c.own), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				args := strings.Fields(strings.NewReplacer("PYTHON", python, "PROGRAM", program).Replace(strings.Join(c.args, " ")))
+				s := prepare(t, dir, append([]string{"--"}, args...)...)
+				s.Env = append(s.Env, "PYTHONPATH="+own, "PYTHONDONTWRITEBYTECODE=1", c.env)
+				alone := exec.Command(args[0], args[1:]...)
+				alone.Dir, alone.Env = s.Dir, s.Env
+				var errs strings.Builder
+				alone.Stderr = &errs
+				out, _ := alone.Output()
+				if status := s.finish(); status != alone.ProcessState.ExitCode() || s.out.String() != string(out) {
+					t.Errorf("status %d, output %q; alone %d, %q", status, s.out.String(), alone.ProcessState.ExitCode(), out)
+				}
+				ours, same := strings.CutPrefix(s.err.String(), errs.String())
+				if !same {
+					t.Errorf("it writes %q, alone %q", ours, errs.String())
+				}
+				why := c.why
+				switch {
+				case name == "-S":
+					why = map[bool]string{true: "with -S it does not load the client"}[old]
+				case old && why == "":
+					why = "the client needs Python 3.8, and this is " + v
+				}
+				if saw := !strings.Contains(ours, "Python ran and was not recorded: "); saw != (why == "") || !strings.Contains(ours, why) {
+					t.Errorf("it says %q, want %q", ours, why)
+				}
+			})
+		}
+	}
+}

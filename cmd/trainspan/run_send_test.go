@@ -1,0 +1,316 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// pythonJob trains with the API that a program can use without PyTorch.
+const pythonJob = `
+from trainspan.dftracer import ai, dft_fn
+@ai
+def main():
+    with ai.pipeline.train:
+        for epoch in range(2):
+            with dft_fn("pipeline", "epoch.block"):
+                for step in range(20):
+                    ai.update(epoch=epoch, step=step)
+                    with dft_fn("pipeline", "train.iteration"):
+                        with ai.compute.forward:
+                            pass
+                with ai.checkpoint.capture:
+                    pass
+main()
+print("trained")
+`
+
+// sent is an OTLP receiver that keeps spans with the resource of each.
+type sent struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests int
+	keys     map[string]bool // values of a header
+	spans    []*tracepb.Span
+	resource []map[string]string
+}
+
+func newSent(t *testing.T) *sent {
+	b := &sent{keys: make(map[string]bool)}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.requests++
+		b.keys[q.Header.Get("x-key")] = true
+		var req coltrace.ExportTraceServiceRequest
+		if q.URL.Path != "/v1/traces" {
+			return
+		}
+		if err == nil {
+			err = proto.Unmarshal(body, &req)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		for _, rs := range req.GetResourceSpans() {
+			of := make(map[string]string)
+			for _, kv := range rs.GetResource().GetAttributes() {
+				_, value, _ := strings.Cut(kv.GetValue().String(), ":")
+				of[kv.GetKey()] = strings.Trim(value, `"`)
+			}
+			for _, ss := range rs.GetScopeSpans() {
+				for _, sp := range ss.GetSpans() {
+					b.spans, b.resource = append(b.spans, sp), append(b.resource, of)
+				}
+			}
+		}
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// program writes a Python program; without Python the test is skipped.
+func program(t *testing.T, dir, text string) string {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	path := filepath.Join(dir, "train.py")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// A Python job of two ranks is sent where the environment, or a file, says: each
+// span once, with the resource of its rank, below the span that the job belongs to.
+// The secrets of the address are nowhere.
+func TestRunSendsPython(t *testing.T) {
+	for _, how := range []string{"environment", "file"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b, dir := newSent(t), t.TempDir()
+			path := program(t, dir, pythonJob)
+			s := prepare(t, dir, "--name", "job", "--", "sh", "-c", `for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 python3 "$1" & done; wait; echo $TRACEPARENT`, "sh", path)
+			s.Env = append(s.Env, "TRAINSPAN_JOB=j7", "TRACEPARENT="+traceparent)
+			if how == "environment" {
+				s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+b.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-key=hunter2", "OTEL_RESOURCE_ATTRIBUTES=team=vision")
+			} else {
+				file := filepath.Join(dir, "job.yaml")
+				text := "application_name: job\noutputs: {otlp: {endpoint: \"" + b.URL + "\", headers: {x-key: hunter2}}}\notel: {resource_attributes: {team: vision}}\n"
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				s.Env = append(s.Env, "TRAINSPAN_CONFIG="+file)
+			}
+			if status := s.finish(); status != 0 || !strings.HasSuffix(s.out.String(), "\n"+traceparent+"\n") {
+				t.Fatalf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
+			}
+			r, at := theRun(t, dir)
+			const each = 1 + 1 + 2*2
+			if len(b.spans) != 2*each || r.Python == nil || r.Python.Sent != 2*each || r.Python.Unsent != 0 || len(r.Problems) > 0 {
+				t.Errorf("%d spans; run.json says %+v, %v", len(b.spans), r.Python, r.Problems)
+			}
+			names, byID := make(map[string]int), make(map[string]*tracepb.Span)
+			for _, sp := range b.spans {
+				byID[string(sp.GetSpanId())] = sp
+			}
+			for i, sp := range b.spans {
+				of := b.resource[i]
+				names[sp.GetName()+" "+of["training.rank"]]++
+				if of["service.name"] != "job" || of["team"] != "vision" || of["training.session_tag"] != "job" || of["training.world_size"] != "2" || of["training.local_rank"] != of["training.rank"] {
+					t.Errorf("%s has the resource %v", sp.GetName(), of)
+				}
+				above := hex.EncodeToString(sp.GetParentSpanId())
+				if parent := byID[string(sp.GetParentSpanId())]; parent != nil {
+					above = parent.GetName()
+				}
+				want := map[string]string{"application": "b7ad6b7169203331", "training_loop": "application", "epoch": "training_loop", "checkpoint_save_sync": "epoch"}
+				if above != want[sp.GetName()] || hex.EncodeToString(sp.GetTraceId()) != traceparent[3:35] {
+					t.Errorf("%s is below %s, in trace %x", sp.GetName(), above, sp.GetTraceId())
+				}
+			}
+			for _, rank := range []string{"0", "1"} {
+				if names["application "+rank] != 1 || names["training_loop "+rank] != 1 || names["epoch "+rank] != 2 || names["checkpoint_save_sync "+rank] != 2 {
+					t.Errorf("spans %v", names)
+				}
+			}
+			if !b.keys["hunter2"] || len(b.keys) != 1 {
+				t.Errorf("headers %v", b.keys)
+			}
+			said, _ := os.ReadFile(filepath.Join(at, "run.json"))
+			if strings.Contains(s.err.String()+string(said), "hunter2") {
+				t.Errorf("a secret is in what was said: %s, %s", s.err.String(), said)
+			}
+		})
+	}
+}
+
+// Where there is no address nothing is sent. A backend that is away, a
+// configuration that cannot be read and a parent that is none cost a line each,
+// and change neither the status nor the files.
+func TestRunSendsNothing(t *testing.T) {
+	b := newSent(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, c := range map[string]struct {
+		env  []string
+		says string
+	}{
+		"no address":      {nil, ""},
+		"switched off":    {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "OTEL_SDK_DISABLED=true"}, ""},
+		"none":            {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "OTEL_TRACES_EXPORTER=none"}, ""},
+		"nothing listed":  {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "OTEL_LOGS_EXPORTER=none", "TRAINSPAN_EXPORT_MODE=WHITELIST_SPANS", "TRAINSPAN_EXPORT_SPAN_NAMES=of_another"}, ""},
+		"away":            {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS=x-key=hunter2"}, "6 of 6 spans of Python processes were not sent: "},
+		"silent":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + silent.Addr().String()}, "6 of 6 spans of Python processes were not sent: "},
+		"no such file":    {[]string{"TRAINSPAN_CONFIG=missing.yaml"}, "nothing is sent of Python processes: "},
+		"no parent":       {[]string{"TRACEPARENT=nonsense"}, "TRACEPARENT is ignored: "},
+		"a slip":          {[]string{"OTEL_TRACES_EXPORTER=otpl"}, "OTEL_TRACES_EXPORTER: unknown exporter"},
+		"a bad address":   {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hunter2@" + strings.TrimPrefix(b.URL, "http://")}, "must not hold a user name or password"},
+		"an odd list":     {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "TRAINSPAN_EXPORT_MODE=WHITELIST_SPANS"}, "nothing is sent of Python processes: "},
+		"a bad variable":  {[]string{"OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		"a bad container": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS=hunter2"}, "OTEL_EXPORTER_OTLP_HEADERS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := program(t, dir, pythonJob+"raise SystemExit(7)\n")
+			s := prepare(t, dir, "--name", "job", "--", "python3", path)
+			s.Env = append(s.Env, c.env...)
+			status := s.finish()
+			lines := slices.DeleteFunc(strings.Split(s.err.String(), "\n"), func(l string) bool {
+				return !strings.HasPrefix(l, "trainspan: ") || !strings.Contains(l, "docs/troubleshooting")
+			})
+			switch {
+			case status != 7 || s.out.String() != "trained\n":
+				t.Errorf("status %d, output %q", status, s.out.String())
+			case c.says == "" && len(lines) > 0, c.says != "" && (len(lines) != 1 || !strings.Contains(lines[0], c.says)), strings.Contains(s.err.String(), "hunter2"):
+				t.Errorf("it says %q", lines)
+			}
+			r, at := theRun(t, dir)
+			if r.Python == nil || r.Python.Spans != 1+1+2*(20*2+2) || r.Python.Lost != 0 || r.Python.Sent != 0 {
+				t.Errorf("run.json says %+v", r.Python)
+			}
+			traces, _ := filepath.Glob(filepath.Join(at, "trace-*.pfw.gz"))
+			if len(traces) != 1 {
+				t.Fatalf("traces %v", traces)
+			}
+			if out := want(t, "info", traces[0]); !strings.Contains(out, "train") {
+				t.Errorf("info says %s", out)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if b.requests > 0 {
+			t.Errorf("%d requests", b.requests)
+		}
+	})
+}
+
+// Rings that were left behind are sent where a flag says, and nowhere else.
+func TestImportSendsRings(t *testing.T) {
+	b, elsewhere, dir := newSent(t), newSent(t), t.TempDir()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere.URL)
+	t.Setenv("OTEL_SDK_DISABLED", "true") // which is for jobs
+	path := program(t, dir, pythonJob)
+	client, err := filepath.Abs(filepath.Join("..", "..", "integrations", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rings := filepath.Join(dir, "rings")
+	if err := os.Mkdir(rings, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("python3", path)
+	cmd.Env = append(clean(t.TempDir()), "PYTHONPATH="+client, "TRAINSPAN_RING="+rings, "DFTRACER_ENABLE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("%v: %s", err, out)
+	}
+	want(t, "import", rings, "-o", filepath.Join(dir, "unsent"))
+	if n := elsewhere.requests + b.requests; n > 0 {
+		t.Errorf("%d requests without the flag", n)
+	}
+	want(t, "import", rings, "-o", filepath.Join(dir, "sent"), "--otlp-endpoint", b.URL, "--otlp-header", "x-key=k")
+	if len(b.spans) != 6 || !b.keys["k"] || elsewhere.requests > 0 {
+		t.Errorf("%d spans, headers %v, %d requests elsewhere", len(b.spans), b.keys, elsewhere.requests)
+	}
+	status, _, stderr := cli(t, "import", rings, "-o", filepath.Join(dir, "away"), "--otlp-endpoint", "http://127.0.0.1:1", "--otlp-retry", "1ms")
+	if status != statusData || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "6 spans of 6 not delivered") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	status, _, stderr = cli(t, "import", rings, "-o", filepath.Join(dir, "x"), "--otlp-header", "x-key=k")
+	if status != statusUse || !strings.Contains(stderr, "--otlp-endpoint") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// The configuration says the form of the files of a Python job too.
+func TestRunFormsFilesOfPython(t *testing.T) {
+	client := filepath.Join("..", "..", "integrations", "python", "testdata", "one_logger.py")
+	text, err := os.ReadFile(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		outputs string
+		trace   string // how its name ends
+		line    string // in the trace
+		record  string // in the JSON lines, empty for no file
+	}{
+		"default": {"{}", ".pfw.gz", "", `"id":"[0-9a-f]{16}"`},
+		"given":   {"{trace: {dialect: v22, compression: false}, file: {compat: true}}", ".pfw", `"ph":1,`, `"id": ?"[0-9a-f]{8}-[0-9a-f]{4}-4`},
+		"no file": {"{trace: {metadata: false, compression: false}, file: {enabled: false}}", ".pfw", `"ph":"X"`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := prepare(t, dir, "--name", "job", "--", "python3", program(t, dir, string(text)))
+			file := filepath.Join(dir, "job.yaml")
+			if err := os.WriteFile(file, []byte("outputs: "+c.outputs+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.Env = append(s.Env, "TRAINSPAN_CONFIG="+file)
+			if status := s.finish(); status != 0 {
+				t.Fatalf("status %d, errors %q", status, s.err.String())
+			}
+			_, at := theRun(t, dir)
+			traces, _ := filepath.Glob(filepath.Join(at, "trace-*"))
+			if len(traces) != 1 || !strings.HasSuffix(traces[0], c.trace) {
+				t.Fatalf("traces %v", traces)
+			}
+			if lines, err := os.ReadFile(traces[0]); c.line != "" && (err != nil || !strings.Contains(string(lines), c.line) || strings.Contains(string(lines), `"step"`) == (name == "no file")) {
+				t.Errorf("%v: the trace is %.500s", err, lines)
+			}
+			want(t, "validate", traces[0])
+			records, _ := filepath.Glob(filepath.Join(at, "telemetry-*.jsonl"))
+			if len(records) == 0 && c.record == "" {
+				return
+			}
+			if lines, err := os.ReadFile(records[0]); err != nil || c.record == "" || !regexp.MustCompile(c.record).Match(lines) {
+				t.Errorf("%v: the records are %.500s", err, lines)
+			}
+		})
+	}
+}

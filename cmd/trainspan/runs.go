@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/report"
+)
+
+func newRuns(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "runs [DIR...]",
+		Short: "List the runs in a directory, the latest first",
+		Long: `Lists what was run: when, for how long, with how many ranks and attempts, how it
+ended, how much of the time trained, and what stands out. Without a directory those in
+trainspan-runs. trainspan report --run ID shows one of them.
+
+Which starts are attempts of one run is in docs/run.md.`,
+		Example: `  trainspan runs
+  trainspan runs /scratch/jobs --json`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runs(cmd.Context(), args, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one run a line")
+	return cmd
+}
+
+// runRow is one run.
+type runRow struct {
+	ID        string    `json:"id"`
+	Began     time.Time `json:"began"`
+	Lasted    int64     `json:"lasted_ns"`
+	Command   string    `json:"command,omitempty"`
+	Ranks     int       `json:"ranks,omitempty"`
+	Attempts  int       `json:"attempts,omitempty"`
+	Outcome   string    `json:"outcome"`
+	Goodput   *float64  `json:"goodput"`
+	Diagnosis string    `json:"diagnosis,omitempty"`
+
+	session, job string
+}
+
+func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
+	if len(args) == 0 {
+		args = []string{rundir.Root}
+	}
+	found, err := findJobs(ctx, args)
+	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, runs.ErrNoTelemetry) {
+		return a.unreadable(ctx, err)
+	}
+	starts := rundir.All(args...)
+	var rows []runRow
+	for _, j := range found {
+		if len(j.Job.Processes) > 0 {
+			rows = append(rows, rowOf(j, starts))
+		}
+	}
+	for _, s := range starts {
+		within := func(r runRow) bool {
+			return s.Session == r.session && (s.Job == "" || r.job == "" || s.Job == r.job || r.Attempts > 1) && !s.Started.After(r.Began.Add(time.Duration(r.Lasted))) && !s.Seen.Before(r.Began)
+		}
+		if !slices.ContainsFunc(rows, within) {
+			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: s.Ending()})
+		}
+	}
+	if len(rows) == 0 {
+		return usage("%s: no run is here; name a directory of runs", args[0])
+	}
+	slices.SortStableFunc(rows, func(x, y runRow) int { return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID)) })
+	if asJSON {
+		enc := json.NewEncoder(visible.JSON(a.stdout))
+		for _, r := range rows {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := table{heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "trained", "<"}, drop: []string{"command", "ranks"}}
+	for _, r := range rows {
+		trained := "unknown"
+		if r.Goodput != nil {
+			trained = human.Percent(*r.Goodput)
+		}
+		ranks := ""
+		if r.Ranks > 0 {
+			ranks = fmt.Sprint(r.Ranks)
+		}
+		t.add(r.ID, r.Began.UTC().Format(time.DateTime), human.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
+	}
+	t.write(a.stdout, a.paint(a.stdout), a.width())
+	return nil
+}
+
+// runID is the name of a run in its directory: that of what was started and the number of
+// its first attempt, or what else there is.
+func runID(j *report.Job) string {
+	first := j.Job.Processes[0].Attempt
+	for _, p := range j.Job.Processes {
+		first = min(first, p.Attempt)
+	}
+	return fmt.Sprintf("%s.%d", cmp.Or(j.Job.SessionTag, j.Job.ID, "job"), first)
+}
+
+// rowOf says of a run what the list has.
+func rowOf(j *report.Job, starts []*rundir.Run) runRow {
+	r := report.Live(j, time.Now().UnixNano())
+	row := runRow{ID: runID(j), Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput, session: j.Job.SessionTag, job: j.Job.ID}
+	for _, s := range starts { // the latest first
+		if s.Session == j.Job.SessionTag && !s.Started.After(time.Unix(0, r.Ledger.To)) && !s.Seen.Before(row.Began) {
+			row.Command, row.Outcome = s.Command(), s.Ending()
+			break
+		}
+	}
+	if n := len(r.Attempts); n > 0 && row.Outcome == "" {
+		switch last := r.Attempts[n-1]; {
+		case last.Running:
+			row.Outcome = "running"
+		case last.Ended:
+			row.Outcome = "ended"
+		default:
+			row.Outcome = "no proper end"
+		}
+	}
+	switch v := r.Verdict.Rank; {
+	case v != nil && v.Kind != straggler.Healthy && v.Kind != straggler.InsufficientEvidence:
+		row.Diagnosis = string(v.Kind)
+	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
+		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, human.Percent(r.Losses[0].Share))
+	}
+	return row
+}

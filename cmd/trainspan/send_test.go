@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// The environment is that of the jobs, and names their backend: who reads what
+// they have recorded sends nothing there, and who imports does so where a flag says
+// it.
+func TestReadersSendNothing(t *testing.T) {
+	var asked atomic.Int64
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer backend.Close()
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": backend.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": backend.URL + "/v1/traces",
+		"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret",
+	} {
+		t.Setenv(name, value)
+	}
+	dir := t.TempDir()
+	trace, profiles := filepath.Join(dir, "job", "trace.pfw.gz"), filepath.Join(dir, "profiles")
+	for _, err := range []error{
+		os.Mkdir(filepath.Dir(trace), 0o755), makeTrace([]string{trace}), os.Mkdir(profiles, 0o755),
+		os.WriteFile(filepath.Join(profiles, "p.json"), []byte(profile), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	words := strings.NewReplacer("TRACE", trace, "JOB", filepath.Dir(trace), "PROFILES", profiles, "OUT", filepath.Join(dir, "out"))
+	verbs := map[string]string{
+		"summary": "TRACE", "info": "TRACE", "steps": "TRACE", "slowest": "TRACE", "events": "TRACE", "validate": "TRACE",
+		"import": "PROFILES -o OUT.pfw.gz", "watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "merge": "TRACE -o OUT.merged.pfw.gz",
+		"split": "TRACE -o OUT.pieces", "recover": "TRACE -o OUT.recovered.pfw.gz", "convert": "TRACE --to otlp -o OUT.otlp.jsonl", "index": "TRACE",
+		"report": "JOB --html OUT.html", "runs": "JOB", "digest": "JOB -o OUT.digest", "compare": "JOB JOB",
+		// These end with a person: what they read is what report and info do.
+		"open": "", "top": "",
+		// These send, and say so.
+		"replay": "", "run": "", helperCommand: "",
+	}
+	for _, cmd := range newRoot(&app{}).Commands() {
+		args, known := verbs[cmd.Name()]
+		if !known {
+			t.Errorf("%s: whether it sends is not told here", cmd.Name())
+		}
+		if args == "" {
+			continue
+		}
+		var errs bytes.Buffer
+		line := append([]string{cmd.Name()}, strings.Fields(words.Replace(args))...)
+		status := run(context.Background(), line, streams{out: &bytes.Buffer{}, err: &errs, lookup: os.LookupEnv})
+		if status != 0 && cmd.Name() != "compare" /* too few steps to judge */ || asked.Load() > 0 {
+			t.Errorf("%v: status %d, %d requests: %s", line, status, asked.Swap(0), &errs)
+		}
+	}
+	// The same files are sent where that is asked for, with what the environment says of how.
+	back := newReceiver(t)
+	for _, line := range []string{"import PROFILES -q", "watch PROFILES --once --interval 1ms --state OUT.state"} {
+		var errs bytes.Buffer
+		args := append(strings.Fields(words.Replace(line)), "--otlp-endpoint", back.URL, "--span-level", "op")
+		before := len(back.spans)
+		if status := run(context.Background(), args, streams{out: &bytes.Buffer{}, err: &errs, lookup: os.LookupEnv}); status != 0 || len(back.spans) == before {
+			t.Errorf("%v: status %d, %d spans: %s", args, status, len(back.spans), &errs)
+		}
+		if back.header.Get("x-key") != "secret" {
+			t.Errorf("%v: headers %v", args, back.header)
+		}
+		var wrong bytes.Buffer
+		args = append(strings.Fields(words.Replace(line)), "-o", filepath.Join(dir, "unsent.pfw.gz"), "--otlp-header", "a=b")
+		if status := run(context.Background(), args, streams{out: &bytes.Buffer{}, err: &wrong, lookup: os.LookupEnv}); status != statusUse || !strings.Contains(wrong.String(), "nothing is sent without --otlp-endpoint") {
+			t.Errorf("%v: status %d: %s", args, status, &wrong)
+		}
+	}
+	if asked.Load() > 0 {
+		t.Errorf("%d requests to the backend of the environment", asked.Load())
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/rundir"
+)
+
+// TestReportOfStarts: a command in which nothing trains has an answer too: how it
+// ended, and what it used.
+func TestReportOfStarts(t *testing.T) {
+	dir := t.TempDir()
+	began := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for i, r := range []rundir.Run{
+		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), User: 30, System: 6, MaxRSS: 2 << 30},
+		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByMemory, Signal: "SIGKILL", Evidence: []string{"memory grows 40 MB a minute"}},
+	} {
+		r.Host, r.Started = "node-7", began.Add(time.Duration(i)*time.Hour)
+		r.Seen = r.Started.Add(12 * time.Second)
+		r.Ended = &r.Seen
+		file, _, err := rundir.CreateFile(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out, said := cli(t, "report", dir)
+	if status != 0 || said != "" {
+		t.Errorf("status %d: %s", status, said)
+	}
+	for _, want := range []string{
+		"prep.sh ended by SIGKILL, out of memory after 12.0 s on node-7. Whether it trains is unknown", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB  ended well", "memory grows",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	var back struct {
+		Goodput *float64
+		Starts  []rundir.Run
+	}
+	if status, out, _ := cli(t, "report", dir, "--json", "--check"); status != 4 || json.Unmarshal([]byte(out), &back) != nil || len(back.Starts) != 2 || back.Goodput != nil {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace file and no JSON lines") {
+		t.Errorf("compare: status %d: %s", status, said)
+	}
+	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
+		t.Error("a page without a training was written")
+	}
+}
+
+// TestReportOfTheNewest: without a directory the job that was started last is reported.
+func TestReportOfTheNewest(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "trainspan-runs has no run") {
+		t.Errorf("status %d: %s", status, said)
+	}
+	for i, name := range []string{"new job", "old"} {
+		where, err := rundir.Wanted{Name: name, Attempt: -1, Host: "h", PID: 1}.Make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, _, err := rundir.CreateFile(where.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2026, 3, 5-i, 10, 0, 0, 0, time.UTC)
+		if err := file.Write(&rundir.Run{Name: name, Program: name, State: rundir.Ended, Started: at, Seen: at, Ended: &at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, out, said := cli(t, "runs"); status != 0 || said != "" || !regexp.MustCompile(`(?s)2026-03-05 10:00:00 .* new job .* ended .* unknown.*2026-03-04 10:00:00 .* old `).MatchString(out) {
+		t.Errorf("status %d: %s%s", status, out, said)
+	}
+	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest: trainspan-runs/new") || !strings.HasPrefix(out, "new job ended after") {
+		t.Errorf("status %d: %s%s", status, out, said)
+	}
+}
+
+// TestRunsAreListed: each run has a row and an id, by which it is reported.
+func TestRunsAreListed(t *testing.T) {
+	dir := t.TempDir()
+	for n, job := range []string{"a", "b"} {
+		at := time.Date(2026, 3, 1+n, 10, 0, 0, 0, time.UTC)
+		w, err := dftracer.Create(filepath.Join(dir, job+".pfw.gz"), &dftracer.Options{Start: at, Attempt: &n, SessionTag: "train", JobID: job, Process: dftracer.Process{PID: 7 + n}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("pipeline", "train.iteration")
+		for i := range 10 {
+			w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(i) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(i)))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file, _, err := rundir.CreateFile(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := at.Add(10 * time.Second)
+		if err := file.Write(&rundir.Run{Session: "train", Job: job, Program: "train", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), Started: at, Seen: end, Ended: &end}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What does not train is listed too, also beside what does at the same time.
+	file, _, err := rundir.CreateFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 3, 1, 10, 0, 1, 0, time.UTC)
+	if err := file.Write(&rundir.Run{Session: "prep", Job: "p", Program: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), Started: at, Seen: at, Ended: &at}); err != nil {
+		t.Fatal(err)
+	}
+	_, out, said := cli(t, "runs", dir)
+	if !strings.Contains(out, "prep.sh") {
+		t.Errorf("prep.sh is not in\n%s", out)
+	}
+	if !regexp.MustCompile(`(?s)train\.2 +2026-03-02 10:00:00 .* train +1 +1 +ended well +9.*train\.1 +2026-03-01 10:00:00`).MatchString(out) || said != "" {
+		t.Errorf("%s%s", out, said)
+	}
+	var row struct {
+		ID      string
+		Goodput float64
+	}
+	if _, out, _ := cli(t, "runs", "--json", dir); json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row) != nil || row.ID != "train.2" || row.Goodput < 0.9 {
+		t.Errorf("%+v of %s", row, out)
+	}
+	if status, out, said := cli(t, "report", "--run", "train.1", dir); status != 0 || said != "" || !strings.Contains(out, "\n  1   ") {
+		t.Errorf("status %d: %s%s", status, out, said)
+	}
+	if status, out, _ := cli(t, "report", "--all", dir); status != 0 || !strings.HasPrefix(out, "train.2\n\n") || !strings.Contains(out, "\n\ntrain.1\n\n") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if status, _, said := cli(t, "report", "--run", "train.9", dir); status != 2 || !strings.Contains(said, "trainspan runs "+dir) {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if status, _, said := cli(t, "report", dir); status != 0 || !strings.Contains(said, "--run train.1") {
+		t.Errorf("status %d: %s", status, said)
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A record from another time is set aside and told, wherever it stands; a trace
+// that lies near 0 as a whole is kept.
+func TestTimesThatCannotBe(t *testing.T) {
+	const base = 1_700_000_000_000_000
+	line := func(id int, ts, dur int64) string {
+		return fmt.Sprintf(`{"id":%d,"name":"forward","cat":"compute","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1}}`+"\n", id, ts, dur)
+	}
+	var steps, relative strings.Builder
+	for i := range int64(50) {
+		steps.WriteString(line(int(i+10), base+i*1000, 900))
+		relative.WriteString(line(int(i+10), i*1000, 900))
+	}
+	const aside = "set aside: more than 30 days"
+	for _, test := range []struct {
+		name, text, told string
+		status           int
+	}{
+		{"as they should be", steps.String(), "", 0},
+		{"one in 2255", steps.String() + line(1, 9_000_000_000_000_000, 5), "1 event " + aside, 1},
+		{"the first in 1970", line(1, 5, 5) + steps.String(), "1 event " + aside, 1},
+		{"one that ends before it begins", steps.String() + line(1, base, -5), "1 event " + aside, 1},
+		{"near zero", relative.String(), "relative to something", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.pfw")
+			if err := os.WriteFile(path, []byte("[\n"+test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			status, out, errs := cli(t, "summary", "--json", path)
+			if status != test.status || !strings.Contains(errs, test.told) || test.told == "" && errs != "" || !strings.Contains(out, `"events": 50,`) || !strings.Contains(out, `"wall_us": 49900,`) {
+				t.Errorf("status %d: %s\n%s", status, errs, out)
+			}
+			status, out, errs = cli(t, "report", path)
+			if word := strings.ReplaceAll(strings.ReplaceAll(test.told, "event", "record"), "relative to something", "with times that are relative"); !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
+				t.Errorf("report: status %d: %s\n%s", status, errs, out)
+			}
+			_, out, errs = cli(t, "convert", "--to", "otlp", "-o", "-", path)
+			if strings.Contains(out, `Nano":"-`) {
+				t.Errorf("convert: %s\n%s", errs, out)
+			}
+		})
+	}
+	path := filepath.Join(t.TempDir(), "a.pfw")
+	if err := os.WriteFile(path, []byte("[\n"+line(1, 1<<62, 5)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, errs := cli(t, "convert", "--to", "otlp", "-o", "-", path); strings.Contains(out, `Nano":"-`) || !strings.Contains(errs, "1 span left out") {
+		t.Errorf("convert: %s\n%s", errs, out)
+	}
+}
+
+// Each verb sets such records aside and tells once; what copies a trace keeps them.
+func TestTimesThatCannotBeInVerbs(t *testing.T) {
+	const base = 1_700_000_000_000_000
+	line := func(id int, ts, dur int64) string {
+		return fmt.Sprintf(`{"id":%d,"name":"train.iteration","cat":"pipeline","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1,"step":%d}}`+"\n", id, ts, dur, id)
+	}
+	var steps, relative, wild strings.Builder
+	for i := range int64(50) {
+		steps.WriteString(line(int(i+10), base+i*1000, 900))
+		relative.WriteString(line(int(i+10), 1+i*1000, 900))
+		wild.WriteString(line(int(i+100), base+(i+31)*25*3600_000_000, 900))
+	}
+	const aside, kept = " set aside: more than 30 days", " kept whose times are wrong: more than 30 days"
+	const sample = `{"name":"cpu","cat":"sys","pid":7,"tid":1,"ts":9000000000000000,"ph":"C","args":{"hhash":"h","x":1}}` + "\n"
+	files := []struct {
+		name, text string
+		aside      int
+	}{
+		{"as they should be", steps.String(), 0},
+		{"one in 2255", steps.String() + line(1, 9_000_000_000_000_000, 5), 1},
+		{"a sample in 2255", steps.String() + sample, 1},
+		{"the first in 1970", line(1, 5, 5) + line(2, 6, 5) + line(3, 7, 5) + steps.String(), 3},
+		{"one that ends before it begins", steps.String() + line(1, base, -5), 1},
+		{"an hour each", strings.Repeat(steps.String(), 2) + strings.ReplaceAll(wild.String(), "train.", "wild."), -1},
+		{"near zero", relative.String(), 0},
+	}
+	for _, verb := range []struct {
+		args   string
+		events string // one of them in the output
+		copies bool
+	}{
+		{"events --json", `"dur_us":900`, false},
+		{"events --csv", ",900,", false},
+		{"steps --csv", ",900,", false},
+		{"slowest --json --top 1000", `"dur_us": 900`, false},
+		{"info --no-index", "", false},
+		{"info --no-index --category *", "", false},
+		{"summary --json", "", false},
+		{"convert --to chrome -o -", `"dur":900`, false},
+		{"convert --to otlp -o -", `"name":"train.iteration"`, false},
+		{"convert --to parquet -o OUT", "", false},
+		{"merge -o -", `"dur":900`, true},
+		{"convert --to v2 -o -", `"dur":900`, true},
+	} {
+		for _, file := range files {
+			if strings.HasPrefix(verb.args, "info") && file.name == "a sample in 2255" {
+				continue // samples have no part in the time that it shows
+			}
+			t.Run(verb.args+"/"+file.name, func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "a.pfw")
+				if err := os.WriteFile(path, []byte("[\n"+file.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args := append(strings.Fields(strings.ReplaceAll(verb.args, "OUT", filepath.Join(dir, "out"))), path)
+				status, out, errs := cli(t, args...)
+				told, wrong := aside, file.aside != 0
+				if verb.copies {
+					told = kept
+				}
+				if n := strings.Count(errs, told); wrong && n != 1 || !wrong && n != 0 || !verb.copies && wrong != (status == 1) || status > 1 {
+					t.Errorf("status %d: %s", status, errs)
+				}
+				if file.aside > 0 && !strings.Contains(errs, fmt.Sprintf("%d event", file.aside)) {
+					t.Errorf("it tells %s", errs)
+				}
+				if !verb.copies && (file.name == "near zero") != strings.Contains(errs, "relative") {
+					t.Errorf("it tells %s", errs)
+				}
+				if n := strings.Count(out, verb.events); verb.events != "" && file.aside >= 0 && (verb.copies && n < 50 || !verb.copies && n != 50) {
+					t.Errorf("%d events: %.600s", n, out)
+				}
+				if years := strings.Contains(out, "2255-0") || strings.Contains(out, "9000000000000000"); years != (verb.copies && strings.Contains(file.name, "2255")) {
+					t.Errorf("it prints %.600s", out)
+				}
+				if strings.HasPrefix(verb.args, "info") && file.aside >= 0 && !strings.Contains(out, "49.9 ms, from") {
+					t.Errorf("it prints %.600s", out)
+				}
+				folders, err := filepath.Glob(filepath.Join(dir, "out", "events", "*", "*", "hour=*"))
+				if err != nil || strings.Contains(verb.args, "parquet") != (len(folders) > 0) || len(folders) > 1 {
+					t.Errorf("folders %q, %v", folders, err)
+				}
+			})
+		}
+	}
+}
+
+// A window shows what is set aside without one, and a window after the start does
+// not begin at a clock that was not set.
+func TestWindowOfTimesThatCannotBe(t *testing.T) {
+	text := "[\n" + `{"id":1,"name":"early","cat":"c","pid":7,"tid":1,"ts":5,"dur":5,"ph":"X","args":{}}` + "\n"
+	for i := range int64(50) {
+		text += fmt.Sprintf(`{"id":%d,"name":"forward","cat":"c","pid":7,"tid":1,"ts":%d,"dur":5,"ph":"X","args":{}}`+"\n", i+2, 1_700_000_000_000_000+i*1000)
+	}
+	path := filepath.Join(t.TempDir(), "a.pfw")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		window []string
+		name   string
+		n      int
+	}{
+		{[]string{"--to", "1999-01-01"}, `"name":"early"`, 1},
+		{[]string{"--from", "+0s", "--to", "+10ms"}, `"name":"forward"`, 10},
+	} {
+		if _, out, errs := cli(t, append([]string{"events", "--json", path}, test.window...)...); strings.Count(out, test.name) != test.n || strings.Count(out, "\n") != test.n {
+			t.Errorf("%q: %s%s", test.window, errs, out)
+		}
+	}
+}

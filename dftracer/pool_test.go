@@ -1,0 +1,104 @@
+package dftracer_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/growth"
+)
+
+// Writers that share their memory write what others write, in turns and at once.
+func TestPool(t *testing.T) {
+	pool := dftracer.NewPool()
+	key := dftracer.NewKey("torch", "n")
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	const writers, turns, spans = 20, 5, 2000
+	for i := range writers {
+		wg.Go(func() {
+			compression := dftracer.Compression(i % 4)
+			path := filepath.Join(dir, fmt.Sprint("trace", i, ".pfw.gz"))
+			if compression == dftracer.CompressNone {
+				path = filepath.Join(dir, fmt.Sprint("trace", i, ".pfw"))
+			}
+			w, err := dftracer.Create(path, &dftracer.Options{Pool: pool, Compression: compression, MemberSize: 50_000 * (1 + i%3), Level: i % 10})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for turn := range turns {
+				for n := range spans {
+					w.WriteComplete(&key, dftracer.Span{TID: int64(1 + n%3), TS: int64(1000 + spans*turn + n), Dur: 1, Parent: dftracer.NoParent}, dftracer.Int("i", int64(i)))
+				}
+				if turn < turns-1 && i%2 == 0 {
+					if err := w.Suspend(t.Context()); err != nil {
+						t.Error(err)
+					}
+					if w, err = w.Resume(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			if st := w.Stats(); st.Buffered != 0 {
+				t.Errorf("%d bytes are buffered", st.Buffered)
+			}
+		})
+	}
+	wg.Wait()
+	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(paths) != writers {
+		t.Fatalf("%d files, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		if report := dftest.Check(t, path); report.Counts["torch/n/X"] != turns*spans {
+			t.Errorf("%s: counts are %v", path, report.Counts)
+		}
+		for _, ev := range dftest.Events(t, path) {
+			if a, ok := ev.Arg("i"); ok && filepath.Base(path) != fmt.Sprint("trace", a.Int64(), ".pfw.gz") && filepath.Base(path) != fmt.Sprint("trace", a.Int64(), ".pfw") {
+				t.Fatalf("%s has a span of trace %d", path, a.Int64())
+			}
+		}
+	}
+}
+
+// One of many Writers costs little: its file, and no compressor of its own.
+func TestPoolSavesMemory(t *testing.T) {
+	pool := dftracer.NewPool()
+	dir := t.TempDir()
+	n := 0
+	write := func(p *dftracer.Pool) uint64 {
+		n++
+		return growth.Bytes(func() {
+			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprint("trace", n, ".pfw.gz")), &dftracer.Options{Pool: p, Heartbeat: -1, FlushInterval: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				w.CM("key", "value")
+				if err := w.Suspend(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if w, err = w.Resume(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	write(pool)
+	own, lent := write(nil), write(pool)
+	if lent > own/10 {
+		t.Errorf("%d bytes allocated, and %d with compressors of its own", lent, own)
+	}
+}

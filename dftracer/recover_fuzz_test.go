@@ -1,0 +1,69 @@
+package dftracer_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/growth"
+)
+
+// FuzzRecover repairs what may be a trace. What it repaired is a trace, in which
+// nothing is left to repair; where it repaired nothing the file is as it was.
+func FuzzRecover(f *testing.F) {
+	const begun = `{"name":"CM","ph":"M","pid":1,"tid":1,"cat":"dftracer","id":9,"args":{"hhash":"h","name":"span.begin","value":"forward","begin_id":4,"begin_ts":1700000000000000,"begin_cat":"compute"}}`
+	const span = `{"id":5,"name":"forward","cat":"compute","pid":1,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":2,"p_idx":4}}`
+	zip := func(parts ...string) []byte {
+		var out bytes.Buffer
+		for _, part := range parts {
+			z := gzip.NewWriter(&out)
+			_, _ = z.Write([]byte(part)) // to memory
+			_ = z.Close()
+		}
+		return out.Bytes()
+	}
+	for _, text := range []string{"", "[\n", "[\n" + span + "\n]", "[\n" + begun + "\n" + span + "\n", "[\n" + span + "\n" + span[:40], span + "\n", "no trace", "]\n]\n["} {
+		f.Add([]byte(text))
+		zipped := zip(text, "["+text)
+		f.Add(zipped)
+		f.Add(zipped[:len(zipped)*3/4])
+	}
+	path := filepath.Join(f.TempDir(), "a.pfw")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text := int64(len(data))
+		if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+			n, _ := io.Copy(io.Discard, z) // as far as it can be read
+			text += n
+		}
+		var first dftracer.RecoverReport
+		var failed error
+		growth.Work(t, int(text)+16<<10, 512, func() { first, failed = dftracer.Recover(path, nil) })
+		now, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if failed != nil || first.Clean {
+			if !bytes.Equal(now, data) {
+				t.Fatalf("the file was changed though %v, %+v", failed, first)
+			}
+			return
+		}
+		second, err := dftracer.Recover(path, nil)
+		if err != nil || !second.Clean {
+			t.Fatalf("a second time: %+v, %v; the first was %+v\n%q\n%q", second, err, first, data, now)
+		}
+		var wrong *dftracer.LineError
+		if _, err := dftracer.ValidateFile(path, nil); err != nil && !errors.As(err, &wrong) {
+			t.Fatalf("what is left cannot be read: %v", err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+//go:build unix
+
+package dftracer_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// A trace that is repaired in place stays whose it was; one with other names is left,
+// since those would go on to name the damaged file.
+func TestRecoverKeepsTheOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	torn := string(tornTrace(t, nil))
+	writeFile(t, path, torn)
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path, 4242, 4343); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dftracer.Recover(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t)
+	if after.Mode() != before.Mode() || is.Uid != was.Uid || is.Gid != was.Gid || os.SameFile(before, after) {
+		t.Errorf("mode %v, owner %d:%d", after.Mode(), is.Uid, is.Gid)
+	}
+	writeFile(t, path, torn)
+	if err := os.Link(path, path+".other"); err != nil {
+		t.Skip(err)
+	}
+	if _, err := dftracer.Recover(path, nil); err == nil || !strings.Contains(err.Error(), "hard link") {
+		t.Errorf("with another name: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != torn {
+		t.Errorf("it was changed, %v", err)
+	}
+}

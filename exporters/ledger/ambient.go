@@ -1,0 +1,58 @@
+package ledger
+
+import "github.com/trainspan/trainspan/analysis/goodput"
+
+// ambient is an open scope below which lies what is started with the context that
+// it was started with: see outputs.ScopeStart. What lies where is decided as by the
+// trace, so that the two ledgers are one.
+type ambient struct {
+	handle, below goodput.Handle
+	above         *ambient // where below is one, too
+	start         int64
+	ended         bool
+}
+
+// inside is the innermost ambient scope below something open, or that itself, for
+// what starts at a moment: what began later does not contain it. b.mu is held.
+func (b *books) inside(h goodput.Handle, start int64) goodput.Handle {
+	for {
+		a := b.inner[h]
+		if a == nil || a.start > start {
+			return h
+		}
+		h = a.handle
+	}
+}
+
+// enter makes a new scope the ambient one of what it is below. b.mu is held.
+func (b *books) enter(h, below goodput.Handle, start int64) {
+	if _, taken := b.inner[below]; taken {
+		return
+	}
+	a := &ambient{handle: h, below: below, above: b.ambient[below], start: start}
+	b.inner[below], b.ambient[h] = a, a
+}
+
+// end ends a span or a scope. An ambient one whose ambient parent ended first shows
+// that the context says nothing, as where goroutines share it.
+func (b *books) end(h goodput.Handle, at int64, abandoned bool) {
+	b.live.End(h, at)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.inner, h)
+	a := b.ambient[h]
+	if a == nil {
+		return
+	}
+	a.ended = true
+	delete(b.ambient, h)
+	if b.inner[a.below] == a {
+		delete(b.inner, a.below)
+	}
+	if above := a.above; above != nil && above.ended && !abandoned {
+		for above.above != nil {
+			above = above.above
+		}
+		b.inner[above.below] = nil
+	}
+}

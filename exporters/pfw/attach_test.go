@@ -1,0 +1,109 @@
+package pfw_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// What telemetry knows of the process stands in the trace and in its name; what
+// the program has set wins.
+func TestAttachSaysWho(t *testing.T) {
+	rank, attempt := 5, 7
+	id := outputs.Identity{Rank: config.Value(2), RankKnown: true, WorldSize: 8, Attempt: config.Value(3), Job: "4711", SessionTag: "tag", Host: "node-b", PID: 71}
+	guessed := id
+	guessed.RankKnown, guessed.Rank = false, config.Value(0)
+	for name, c := range map[string]struct {
+		id    outputs.Identity
+		trace *dftracer.Options
+		file  string
+		want  map[string]string
+	}{
+		"known":   {id, nil, "trace-rank2.pfw", map[string]string{"rank": "2", "attempt": "3", "job_id": "4711", "session_tag": "tag", "host": "node-b"}},
+		"guessed": {guessed, nil, "trace.pfw", map[string]string{"rank": "0", "job_id": "4711"}},
+		"its own": {id, &dftracer.Options{Rank: &rank, Attempt: &attempt, JobID: "mine", SessionTag: "own", Process: dftracer.Process{Host: "here"}},
+			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{Trace: c.trace})
+			if _, err := e.Attach(t.Context(), &outputs.Telemetry{Identity: c.id}); err != nil {
+				t.Fatal(err)
+			}
+			path := e.Path()
+			if err := e.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if got := filepath.Base(path); got != c.file {
+				t.Errorf("the file is %s, want %s", got, c.file)
+			}
+			got := map[string]string{}
+			for _, ev := range dftest.Events(t, path) {
+				key, value := ev.Meta()
+				switch {
+				case ev.Name == dftracer.NameHostHash:
+					got["host"] = key
+				case ev.Name == dftracer.NameProcess:
+					got[key] = value
+				case ev.Name == dftracer.NameStart:
+					for i := range ev.Args {
+						got[ev.Args[i].Key] = ev.Args[i].Text()
+					}
+				}
+			}
+			for key, want := range c.want {
+				if got[key] != want {
+					t.Errorf("%s is %q, want %q", key, got[key], want)
+				}
+			}
+		})
+	}
+}
+
+// Spans of one name are told apart by all that says what they are.
+func TestNamesThatAreAlike(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true})
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	kinds := []struct{ scope, cat, event string }{{"x", "a", ""}, {"x", "b", ""}, {"x", "a", "other"}, {"x", "", ""}, {"y", "", ""}}
+	const rounds = 3
+	for range rounds {
+		for _, k := range kinds {
+			var attrs []attribute.KeyValue
+			if k.cat != "" {
+				attrs = append(attrs, attribute.String(pfw.AttrCategory, k.cat))
+			}
+			if k.event != "" {
+				attrs = append(attrs, attribute.String(pfw.AttrName, k.event))
+			}
+			_, s := tp.Tracer(k.scope).Start(context.Background(), "item", trace.WithAttributes(attrs...), trace.WithLinks(trace.Link{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})}))
+			s.End()
+		}
+	}
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, ev := range dftest.Events(t, path) {
+		if ev.Cat == dftracer.CatDFTracer {
+			continue
+		}
+		got[ev.Cat+"/"+ev.Name]++
+		if _, some := ev.Arg("otel.dropped_links_count"); some {
+			t.Errorf("%+v has dropped no link", ev)
+		}
+	}
+	for _, want := range []string{"a/item", "b/item", "a/other", "x/item", "y/item"} {
+		if got[want] != rounds {
+			t.Errorf("%d spans %s of %v", got[want], want, got)
+		}
+	}
+}

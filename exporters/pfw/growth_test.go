@@ -1,0 +1,98 @@
+package pfw_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+func discarding(t testing.TB) *pfw.Processor {
+	t.Helper()
+	w, err := dftracer.NewWriter(io.Discard, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pfw.NewProcessor(w, &pfw.Options{OwnWriter: true, NoBegin: true})
+	t.Cleanup(func() {
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// setOneByOne gives one scope n ever new arguments.
+func setOneByOne(p *pfw.Processor, n int) {
+	s := p.ScopeKind("c", "n").Start(context.Background(), nil, outputs.ScopeStart{})
+	for i := range n {
+		s.Set([]attribute.KeyValue{attribute.Int(fmt.Sprint("key", i), i)})
+	}
+	s.End()
+}
+
+// nested starts n scopes below each other and ends them.
+func nested(p *pfw.Processor, n int) {
+	kind, all, ctx := p.ScopeKind("c", "n"), make([]outputs.Scope, n), context.Background()
+	for i := range all {
+		all[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
+		ctx = all[i].Context()
+	}
+	for i := range all {
+		all[n-1-i].End()
+	}
+}
+
+func TestGrowthOfScopeArguments(t *testing.T) {
+	p := discarding(t)
+	growth.Allocated(t, 2000, func(n int) { setOneByOne(p, n) })
+}
+
+// What is over the bound is told, and what is known is still set.
+func TestManyScopeArguments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	p, err := pfw.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := p.ScopeKind("c", "many").Start(context.Background(), nil, outputs.ScopeStart{})
+	for i := range 600 {
+		s.Set([]attribute.KeyValue{attribute.Int(fmt.Sprint("k", i), i), attribute.Int("k7", i)})
+	}
+	s.End()
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range dftest.Events(t, path) {
+		if ev.Name != "many" {
+			continue
+		}
+		known, _ := ev.Arg("k7")
+		last, kept := ev.Arg("k511")
+		_, further := ev.Arg("k512")
+		if over, _ := ev.Arg("otel.dropped_attributes_count"); known.Int64() != 599 || !kept || last.Int64() != 511 || further || over.Int64() != 88 {
+			t.Errorf("k7 %v, k511 %v, k512 %v, left out %v", known, last, further, over)
+		}
+		return
+	}
+	t.Error("the scope is missing")
+}
+
+func BenchmarkGrowthScopeArguments(b *testing.B) {
+	p := discarding(b)
+	growth.Bench(b, 2000, func(n int) { setOneByOne(p, n) })
+}
+
+func BenchmarkGrowthDepth(b *testing.B) {
+	p := discarding(b)
+	growth.Bench(b, 2000, func(n int) { nested(p, n) })
+}

@@ -1,0 +1,221 @@
+package python_test
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// backend is an OTLP receiver that keeps what it gets.
+type backend struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests map[string]int // by path
+	spans    []*sentSpan
+}
+
+// sentSpan is a span as it has arrived.
+type sentSpan struct {
+	*tracepb.Span
+	attrs, resource map[string]string
+}
+
+func newBackend(t *testing.T) *backend {
+	b := &backend{requests: make(map[string]int)}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.requests[q.URL.Path]++
+		if q.URL.Path != "/v1/traces" {
+			return
+		}
+		var req collectorpb.ExportTraceServiceRequest
+		if err == nil {
+			err = proto.Unmarshal(body, &req)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		for _, rs := range req.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				for _, sp := range ss.GetSpans() {
+					s := &sentSpan{sp, make(map[string]string), make(map[string]string)}
+					for _, kv := range rs.GetResource().GetAttributes() {
+						s.resource[kv.GetKey()] = text1(kv.GetValue().String())
+					}
+					for _, kv := range sp.GetAttributes() {
+						s.attrs[kv.GetKey()] = text1(kv.GetValue().String())
+					}
+					b.spans = append(b.spans, s)
+				}
+			}
+		}
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// text1 is the value in "int_value:3".
+func text1(s string) string {
+	_, value, _ := strings.Cut(s, ":")
+	return strings.Trim(value, `"`)
+}
+
+func (b *backend) all() []*sentSpan {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.spans)
+}
+
+// config is the configuration that sends everything there.
+func (b *backend) config(export config.Export) func(config.Config) (config.Config, error) {
+	return func(code config.Config) (config.Config, error) {
+		code.Export = export
+		code.Outputs.OTLP = config.OTLP{Endpoint: b.URL}
+		return code, nil
+	}
+}
+
+// paths gives each span with those above it, and how often.
+func (b *backend) paths(t *testing.T) map[string]int {
+	t.Helper()
+	byID := make(map[string]*sentSpan)
+	for _, s := range b.all() {
+		if byID[string(s.GetSpanId())] != nil {
+			t.Errorf("%s came twice", s.GetName())
+		}
+		byID[string(s.GetSpanId())] = s
+	}
+	all := make(map[string]int)
+	for _, s := range byID {
+		path := s.GetName()
+		for up := s; len(up.GetParentSpanId()) > 0; {
+			parent := byID[string(up.GetParentSpanId())]
+			if parent == nil {
+				path = hex.EncodeToString(up.GetParentSpanId()) + " > " + path
+				break
+			}
+			if parent.GetStartTimeUnixNano() > up.GetStartTimeUnixNano() || parent.GetEndTimeUnixNano() < up.GetEndTimeUnixNano() {
+				t.Errorf("%s is not inside %s", up.GetName(), parent.GetName())
+			}
+			up = parent
+			path = up.GetName() + " > " + path
+		}
+		all[path]++
+	}
+	return all
+}
+
+// drained runs a program, which must end well, and drains its rings meanwhile.
+func drained(t *testing.T, o python.Options, env []string, program string, args ...string) python.Stats {
+	t.Helper()
+	o.Dir = t.TempDir()
+	if o.Out == "" {
+		o.Out = t.TempDir()
+	}
+	o.Attempt = -1
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d, err := python.NewDrain(o)
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd := pyrun.Command(t, o.Dir, program, args...)
+	cmd.Env = append(cmd.Env, env...)
+	pyrun.Output(t, cmd)
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return d.Stats()
+}
+
+func compare(t *testing.T, got, want map[string]int) {
+	t.Helper()
+	for path, n := range want {
+		if got[path] != n {
+			t.Errorf("%d times, want %d: %s", got[path], n, path)
+		}
+	}
+	for path, n := range got {
+		if want[path] == 0 {
+			t.Errorf("%d times, and not wanted: %s", n, path)
+		}
+	}
+}
+
+// traced gives the paths of the spans of traces by the names that they are sent under.
+func traced(t *testing.T, st python.Stats, export config.Export) map[string]int {
+	t.Helper()
+	all := make(map[string]int)
+	for _, f := range st.Files {
+		dftest.Check(t, f)
+		byID := make(map[int64]*dftracer.Event)
+		var list []*dftracer.Event
+		if _, err := dftracer.Scan(f, nil, func(ev *dftracer.Event) error {
+			if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
+				own := *ev
+				byID[int64(own.ID)], list = &own, append(list, &own)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range list {
+			name, ok := telemetry.SentName(&export, ev.Cat, ev.Name)
+			if !ok {
+				continue
+			}
+			path := name
+			for up := byID[ev.Parent]; up != nil; up = byID[up.Parent] {
+				if name, ok := telemetry.SentName(&export, up.Cat, up.Name); ok {
+					path = name + " > " + path
+				}
+			}
+			all[path]++
+		}
+	}
+	return all
+}
+
+// traces0 are the counts with the traces alone.
+func traces0(st python.Stats) python.Stats {
+	st.Files = slices.DeleteFunc(slices.Clone(st.Files), func(f string) bool { return !strings.Contains(f, ".pfw") })
+	return st
+}
+
+type lockedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,312 @@
+package python_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/until"
+)
+
+// job is a program of testdata/torch/jobs that runs twice, with the client and
+// without, and what a watcher must see of it.
+type job struct {
+	name  string // of the test; run is taken where it is empty
+	run   string // the program and its arguments; PYTHON is the interpreter, for a launcher
+	way   string // the way of running that it stands for: a line of the table in docs/python.md
+	quick bool   // it also runs where not all programs do
+	since string // the first version that has what it needs: 2.6 or new; empty is 1.13
+	until string // the last one
+	opt   string // the folder of /opt that it needs
+	ranks int    // how many it starts; 0 is a program that has no rank
+	procs int    // how many train; 0 is one, or one for each rank
+	exit  int    // its exit status
+	fetch int    // how often the workers of its loaders read
+
+	// order is what the process that trains does, in the order in which it begins, each
+	// as the part of its name after the category. 3(a b) is a b three times; [ and ]
+	// are the ends of an iteration, { and } those of one that evaluates. A rank whose
+	// order is another one has it after "RANK:", on a line of its own; after "beside:"
+	// is what other threads do, sorted.
+	order string
+	// slow is the phase that gets a delay, and its rank: "backward:1". "late" is between
+	// phases. Those in waits are where the other ranks wait for it.
+	slow, waits string
+
+	// fails says what is not seen rightly today, by version: "2" are all from 2.6 on,
+	// "all" is each. The nearest counts.
+	fails map[string]fault
+}
+
+// fault is an expected failure.
+type fault struct {
+	what string // in words
+	// order is what is seen today. Where it is empty the order is right, and what is
+	// found is one of the kinds in also.
+	order string
+	also  string // kinds of problems besides: output, status, steps, slow, own, beside
+}
+
+// The delay of small.py, in µs.
+const delay = 80_000
+
+// label is what a test and a table call it.
+func (j *job) label() string { return cmp.Or(j.name, j.run) }
+
+// torchVersion is 1.13, 2.6 or new: what a test may expect of torchPython.
+var torchVersion = sync.OnceValues(func() (string, error) {
+	path, err := torchPython()
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command(path, "-c", "import torch; print(torch.__version__)").Output()
+	if err != nil {
+		return "", err
+	}
+	for _, known := range []string{"1.13", "2.6"} {
+		if strings.HasPrefix(string(out), known+".") {
+			return known, nil
+		}
+	}
+	return "new", nil
+})
+
+// versions in their order.
+var versions = []string{"1.13", "2.6", "new"}
+
+// TestTorchJobs: small real programs give the same with the client and without, and
+// the client sees what they do. What is not seen today is expected to be so: a
+// program that is seen rightly must not stand as one that is not.
+//
+// TRAINSPAN_TORCH_JOBS=all runs all of them, not only the quick ones.
+func TestTorchJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads PyTorch")
+	}
+	version, err := torchVersion()
+	if err != nil {
+		t.Skip(err)
+	}
+	command := filepath.Join(t.TempDir(), "trainspan")
+	if out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", command, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	all := os.Getenv("TRAINSPAN_TORCH_JOBS") == "all"
+	for _, j := range jobs {
+		t.Run(j.label(), func(t *testing.T) {
+			at := slices.Index(versions, version)
+			if at < slices.Index(versions, j.since) || j.until != "" && at > slices.Index(versions, j.until) {
+				t.Skipf("not for torch %s", version)
+			}
+			if !all && !j.quick {
+				t.Skip("TRAINSPAN_TORCH_JOBS is not all")
+			}
+			if j.opt != "" {
+				if _, err := os.Stat("/opt/" + j.opt); err != nil {
+					t.Skip(err)
+				}
+			}
+			t.Parallel()
+			judge(t, j.try(t, command), j.fault(version))
+		})
+	}
+}
+
+// fault is what is expected to be wrong with a version, or nil.
+func (j *job) fault(version string) *fault {
+	for _, key := range []string{version, "2", "all"} {
+		if f, ok := j.fails[key]; ok && (key != "2" || version != "1.13") {
+			return &f
+		}
+	}
+	return nil
+}
+
+// judge compares what was found with what is expected to be wrong.
+func judge(t *testing.T, found []problem, f *fault) {
+	t.Helper()
+	if f == nil {
+		for _, p := range found {
+			t.Errorf("%s: %s", p.kind, p.text)
+		}
+		return
+	}
+	if len(found) == 0 {
+		t.Fatalf("it is seen rightly: it must no longer stand as a program that is not (%s)", f.what)
+	}
+	want := strings.Fields(f.also)
+	if f.order != "" {
+		want = append(want, "order")
+	}
+	for _, p := range found {
+		if !slices.Contains(want, p.kind) {
+			t.Errorf("%s: %s", p.kind, p.text)
+		}
+		if p.kind == "order" {
+			if today := orders(t, f.order); !slices.Equal(p.seen, today.of(p.rank)) {
+				t.Errorf("neither what is right nor what was seen before: %s\nbefore: %s", p.text, fold(today.of(p.rank)))
+			}
+		}
+	}
+	for _, kind := range want {
+		if !slices.ContainsFunc(found, func(p problem) bool { return p.kind == kind }) {
+			t.Errorf("it has no problem any more with its %s: take that out of the table", kind)
+		}
+	}
+	t.Logf("known: %s", f.what)
+}
+
+// problem is something that is not as it must be.
+type problem struct {
+	kind string // status, output, own, order, slow
+	text string
+	rank string
+	seen []string // of an order
+}
+
+// outcome is what one run of a program gave.
+type outcome struct {
+	status      int
+	out, errors string
+}
+
+// start runs it, with the client where there is a command for that.
+func (j *job) start(t *testing.T, command, dir string) outcome {
+	t.Helper()
+	interpreter, err := torchPython()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Fields(strings.ReplaceAll(j.run, "PYTHON", interpreter))
+	if first := j.run[0]; first == '-' || strings.HasSuffix(args[0], ".py") {
+		args = append([]string{interpreter}, args...)
+	}
+	if command != "" {
+		args = append([]string{command, "run", "--quiet", "--no-resources", "--dir", dir, "--"}, args...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Dir = filepath.Join("testdata", "torch", "jobs")
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TRAINSPAN_") && !strings.HasPrefix(v, "DFTRACER_") && !strings.HasPrefix(v, "PYTHON") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+t.TempDir())
+	if j.opt != "" {
+		cmd.Env = append(cmd.Env, "PYTHONPATH=/opt/"+j.opt)
+	}
+	if command != "" && j.slow != "" {
+		cmd.Env = append(cmd.Env, "SLOW="+j.slow)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var failed *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	// Ranks print as it happens.
+	lines := slices.DeleteFunc(slices.Sorted(strings.Lines(out.String())), ofGloo)
+	return outcome{cmd.ProcessState.ExitCode(), strings.Join(lines, ""), errs.String()}
+}
+
+// try runs the program without the client and with it.
+func (j *job) try(t *testing.T, command string) (found []problem) {
+	t.Helper()
+	bad := func(kind, format string, args ...any) {
+		found = append(found, problem{kind: kind, text: fmt.Sprintf(format, args...)})
+	}
+	plain := j.start(t, "", "")
+	if plain.status != j.exit || plain.out == "" {
+		t.Fatalf("it does not run without the client: status %d\n%s%s", plain.status, plain.out, plain.errors)
+	}
+	parent, err := os.MkdirTemp("", "jobs-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What gathers may outlive trainspan run, and write.
+	t.Cleanup(func() { until.Nil(t, func() error { return os.RemoveAll(parent) }) })
+	dir := filepath.Join(parent, "run")
+	watched := j.start(t, command, dir)
+	if watched.status != plain.status {
+		bad("status", "%d with the client\n%s", watched.status, watched.errors)
+	}
+	if watched.out != plain.out {
+		bad("output", "with the client:\n%swithout:\n%s", watched.out, plain.out)
+	}
+	if strings.Contains(watched.errors, "trainspan") {
+		bad("own", "its standard error has\n%s", watched.errors)
+	}
+	if t.Failed() || len(found) > 0 && watched.status != plain.status {
+		return found
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "trace-*.pfw.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trainers []*trace
+	fetched := 0
+	for _, f := range files {
+		dftest.Check(t, f)
+		tr := readTrace(t, f)
+		if tr.meta["role"] == "dataloader_worker" {
+			fetched += tr.count["dataloader/fetch"]
+		} else if tr.main() > 0 {
+			trainers = append(trainers, tr)
+		}
+	}
+	if fetched != j.fetch {
+		bad("workers", "they read %d times, want %d", fetched, j.fetch)
+	}
+	if want := cmp.Or(j.procs, j.ranks, 1); len(trainers) != want {
+		bad("processes", "%d train, want %d", len(trainers), want)
+		return found
+	}
+	wants := orders(t, j.order)
+	for _, tr := range trainers {
+		rank := tr.rank()
+		seen := tr.order()
+		if want := wants.of(rank); !slices.Equal(seen, want) {
+			found = append(found, problem{kind: "order", rank: rank, seen: seen, text: fmt.Sprintf("rank %q has %s\nwant %s", rank, fold(seen), fold(want))})
+		}
+		if seen, want := tr.beside(), wants["beside"]; !slices.Equal(seen, want) {
+			bad("beside", "rank %q: other threads have %s\nwant %s", rank, fold(seen), fold(want))
+		}
+		for i, s := range tr.named("pipeline/train.iteration") {
+			if s.args["step"] != strconv.Itoa(i) {
+				bad("steps", "rank %q: iteration %d has the step %s", rank, i, s.args["step"])
+			}
+		}
+		if j.slow != "" {
+			for _, text := range tr.delays(j.slow, rank, strings.Fields(j.waits)) {
+				bad("slow", "rank %q: %s", rank, text)
+			}
+		}
+	}
+	return found
+}

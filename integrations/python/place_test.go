@@ -1,0 +1,48 @@
+package python_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/identity"
+)
+
+// The client writes what launchers say, and the Go table knows what that is: the
+// list of the client is made of it. Run it with -update to write the list anew.
+func TestVariablesOfThePlace(t *testing.T) {
+	const file, begin, end = "trainspan/_ring.py", "_PLACE = \"\"\"", "\"\"\".split()"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), begin)
+	have, after, ok := strings.Cut(rest, end)
+	if !ok {
+		t.Fatalf("%s has no list _PLACE", file)
+	}
+	var want strings.Builder
+	width := len(begin)
+	for _, name := range append(identity.Variables(), "DFTRACER_INC_METADATA") {
+		switch {
+		case want.Len() == 0:
+		case width+1+len(name) > 120:
+			want.WriteByte('\n')
+			width = 0
+		default:
+			want.WriteByte(' ')
+			width++
+		}
+		want.WriteString(name)
+		width += len(name)
+	}
+	if have == want.String() {
+		return
+	}
+	if !*update {
+		t.Fatalf("_PLACE of %s is not that of internal/identity; run go test ./integrations/python -run %s -update:\n%s", file, t.Name(), want.String())
+	}
+	if err := os.WriteFile(file, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,125 @@
+package python
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// settings are the configuration of a process, with what the program itself says,
+// and whether it could be read.
+func (p *process) settings(code config.Base) (cfg config.Config, read bool) {
+	if p.o.Config == nil {
+		return config.Config{Base: code}, false
+	}
+	cfg, err := p.o.Config(config.Config{Base: code})
+	if err != nil {
+		p.log.Warn("the configuration of what is sent of Python processes", "error", err, "see", see.Start)
+		return config.Config{Base: code}, false
+	}
+	// Its files are those of the drain. Of the JSON lines it says the form.
+	cfg.Outputs.File.Path, cfg.Outputs.Trace = "", config.Trace{}
+	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "", ""
+	return cfg, true
+}
+
+// provider makes the provider of a process: over the outputs of the
+// configuration, and those that add adds. Where one of the outputs cannot be made
+// the others are, and what the program says of itself holds without a configuration
+// that is not fit. It is quiet once ending is set. Without add, which adds outputs for
+// callbacks, there are no metrics.
+func (p *process) provider(cfg config.Config, code config.Base, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+	if add == nil {
+		add = func(*telemetry.TrainingTelemetryBuilder) {}
+		cfg.Outputs.Prometheus, cfg.Outputs.OTLP.Metrics = config.Prometheus{}, config.Value(false)
+	}
+	for alone := false; ; {
+		tel, err := p.configured(cfg, ending, clock, add)
+		switch {
+		case err == nil:
+			return tel, nil
+		case cfg.PrometheusActive():
+			cfg.Outputs.Prometheus = config.Prometheus{}
+		case cfg.OTLPActive():
+			cfg.Outputs.OTLP = config.OTLP{}
+		case !alone && p.o.Config != nil:
+			cfg, alone = config.Config{Base: code}, true
+		default:
+			return nil, err
+		}
+		p.log.Warn("an output is left out for a Python process", "error", err, "see", see.Start)
+	}
+}
+
+// configured makes a provider of a configuration.
+func (p *process) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+	id := p.id
+	id.ApplicationName, id.SessionTag = "", ""
+	if p.id.WorldSize > 0 && !cfg.WorldSize.IsSet() {
+		cfg.WorldSize = config.Value(p.id.WorldSize)
+	}
+	tag := ""
+	if p.o.Trace != nil {
+		tag = p.o.Trace.SessionTag
+	}
+	if !cfg.SessionTag.IsSet() && tag != "" {
+		cfg.SessionTag = config.Value(tag)
+	}
+	cfg.ApplicationName = cmp.Or(cfg.ApplicationName, tag, "python")
+	// What goes wrong here is the program's; it was not refused there.
+	cfg.ErrorStrategy = config.PropagateErrors
+	cfg.Outputs.File = config.File{}
+	cfg.Warnings = nil // they were told of the configuration, once
+	cfg.Ranks = config.Ranks{Rank: id.Rank, LocalRank: id.LocalRank, WorldSize: cfg.WorldSize, Attempt: id.Attempt, Job: id.Job, Run: id.Run}
+	ctx := context.Background()
+	b, made, err := exporters.NewBuilder(ctx, cfg, &exporters.Options{OTLP: p.o.OTLP, Identity: id, Logger: slog.New(quiet{p.log.Handler(), ending})})
+	if err != nil {
+		return nil, err
+	}
+	b.WithParent(p.o.Parent).WithClock(outputs.ClockFunc(clock))
+	add(b)
+	tel, err := b.ConfigureProvider(ctx)
+	if err != nil {
+		_ = made.Close(ctx) // the error is the one before
+		return nil, err
+	}
+	return tel, nil
+}
+
+// providers are those of a process.
+func (p *process) providers() (all []*telemetry.Provider) {
+	if p.calls != nil && p.calls.tel != nil {
+		all = append(all, p.calls.tel)
+	}
+	if p.relay != nil {
+		all = append(all, p.relay.own...)
+	}
+	return all
+}
+
+// delivered publishes what became of the spans that are sent.
+func (p *process) delivered() {
+	all := p.providers()
+	if len(all) == 0 {
+		return
+	}
+	var d Delivery
+	for _, tel := range all {
+		st := tel.Stats()
+		d.add(Delivery{
+			Spans: st.EndedSpans, Sent: st.ExportedSpans, Spilled: st.SpilledSpans, Lost: st.DroppedSpans,
+			LogRecords: st.LogRecords, LostLogRecords: st.DroppedLogRecords, Causes: st.Drops,
+		})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Delivery = d
+}

@@ -1,0 +1,298 @@
+package python_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
+	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/until"
+)
+
+// A span that lasts has its children sent while it is open, and what a process had
+// open when it was killed is sent as truncated.
+func TestSendsOfAKilledProcess(t *testing.T) {
+	b := newBackend(t)
+	rings := t.TempDir()
+	d, err := python.NewDrain(python.Options{
+		Dir: rings, Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}),
+		OTLP: func(c *otlp.Config) { c.BatchDelay = time.Millisecond },
+		Log:  slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd := pyrun.Command(t, rings, `
+import os, sys
+from trainspan.dftracer import ai, dft_fn
+with ai.pipeline.train:
+    with dft_fn("app", "outer"):
+        for i in range(100):
+            with ai.compute.forward:
+                pass
+        sys.stdin.readline()
+        with ai.compute.backward:
+            pass
+        ai.comm.all_reduce.start()
+        os.kill(os.getpid(), 9)
+`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "what has ended inside of an open span is sent", func() bool { return len(b.all()) == 100 })
+	if _, err := io.WriteString(in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it is killed
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, b.paths(t), map[string]int{
+		"training_loop": 1, "training_loop > app.outer": 1, "training_loop > app.outer > model_forward": 100,
+		"training_loop > app.outer > model_backward": 1, "training_loop > app.outer > comm.all_reduce": 1,
+	})
+	for _, s := range b.all() {
+		open := slices.Contains([]string{"training_loop", "app.outer", "comm.all_reduce"}, s.GetName())
+		if (s.attrs["truncated"] == "1") != open {
+			t.Errorf("%s has %v", s.GetName(), s.attrs)
+		}
+	}
+}
+
+// Metrics of a program with callbacks are there for a Prometheus server while it
+// runs. A second process of the same local rank finds the port taken: that is said, and
+// costs nothing else.
+func TestPrometheus(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var log lockedLog
+	rings := t.TempDir()
+	d, err := python.NewDrain(python.Options{
+		Dir: rings, Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Config: func(code config.Config) (config.Config, error) {
+			code.Outputs.Prometheus.Address = address
+			return code, nil
+		},
+	})
+	if err != nil {
+		t.Skip(err)
+	}
+	page := func() string {
+		resp, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			return ""
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return string(text)
+	}
+	for i := range 2 {
+		cmd := pyrun.Command(t, rings, `
+import sys
+from trainspan.onelogger import *
+from trainspan.onelogger import OneLoggerConfig, TrainingTelemetryConfig, TrainingTelemetryProvider
+TrainingTelemetryProvider.instance().with_base_config(OneLoggerConfig(
+    application_name="job", session_tag_or_fn="tag", world_size_or_fn=1,
+    telemetry_config=TrainingTelemetryConfig(perf_tag_or_fn="p", global_batch_size_or_fn=8, log_every_n_train_iterations=1),
+)).configure_provider()
+on_app_start()
+on_train_start(train_iterations_start=0, train_iterations_target_or_fn=10)
+for _ in range(3):
+    with training_iteration():
+        pass
+sys.stdin.readline()
+on_train_end()
+on_app_end()
+`)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if i == 0 {
+			until.True(t, "the metrics have the iterations", func() bool {
+				text := page()
+				return strings.Contains(text, "training_iterations_total{") && strings.Contains(text, `service_name="job"`) && strings.Contains(text, `training_session_tag="tag"`)
+			})
+		} else {
+			until.True(t, "the second process is told of", func() bool { return strings.Contains(log.String(), "an output is left out for a Python process") })
+		}
+	}
+	until.True(t, "the callbacks of both are replayed", func() bool { return d.Stats().Calls == 2*9 })
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if st := d.Stats(); len(st.Files) != 4 || strings.Count(log.String(), "left out") != 1 || !strings.Contains(log.String(), "outputs.prometheus.address") {
+		t.Errorf("%+v; the log is %s", st, log.String())
+	}
+	if text := page(); text != "" {
+		t.Errorf("the port is still open: %s", text)
+	}
+}
+
+// What waits for a span around it that is never known is bounded, and is sent all
+// the same.
+func TestSendsWhatWaitsTooLong(t *testing.T) {
+	const n = 2 * ringtest.Slots
+	m := ringtest.New(t, 2)
+	for i := range n {
+		m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: 3, Word: 1})
+	}
+	b := newBackend(t)
+	var log lockedLog
+	st, err := python.Import(context.Background(), []string{m.Write()}, python.Options{
+		Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}), Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Delivery.Sent != n || int64(len(b.all())) != n || strings.Count(log.String(), "wait for those around them") != 1 {
+		t.Errorf("%+v; the log is %q", st, log.String())
+	}
+	growth.Allocated(t, 500, func(n int) {
+		m := ringtest.New(t, (n+ringtest.Slots-1)/ringtest.Slots)
+		for i := range n {
+			m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: uint32(1 + i%1024), Word: 1})
+		}
+		if _, err := python.Import(context.Background(), []string{m.Write()}, python.Options{
+			Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}), Log: slog.New(slog.DiscardHandler),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The rank may be known only when something was sent already: what comes then is
+// sent as of that rank, below what is open.
+func TestSendsOfARankThatIsLearned(t *testing.T) {
+	b := newBackend(t)
+	drained(t, python.Options{Config: b.config(config.Export{})}, nil, `
+from trainspan import _ring
+from trainspan.dftracer import ai
+with ai.pipeline.train:
+    with ai.checkpoint.restart:
+        pass
+    _ring.meta("rank", 3)
+    _ring.meta("world_size", 4)
+    with ai.checkpoint.capture:
+        pass
+`)
+	compare(t, b.paths(t), map[string]int{"training_loop": 1, "training_loop > checkpoint_load": 1, "training_loop > checkpoint_save_sync": 1})
+	for _, s := range b.all() {
+		if s.GetName() == "checkpoint_save_sync" && (s.resource["training.rank"] != "3" || s.resource["training.world_size"] != "4") {
+			t.Errorf("%s has %v", s.GetName(), s.resource)
+		}
+	}
+}
+
+// What a program does after the end of its application is sent too.
+func TestSendsAfterTheEnd(t *testing.T) {
+	b := newBackend(t)
+	text, err := os.ReadFile(filepath.Join("testdata", "one_logger.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := drained(t, python.Options{Config: b.config(config.Export{})}, nil, string(text)+`
+from trainspan.dftracer import ai
+with ai.pipeline.evaluate:
+    with ai.checkpoint.restart:
+        pass
+`)
+	got := b.paths(t)
+	if got["validation_loop"] != 1 || got["validation_loop > checkpoint_load"] != 1 || st.Delivery.Sent != 12 {
+		t.Errorf("%v; %+v", got, st)
+	}
+}
+
+// A loop that lasts is sent in segments while the process runs, and waits.
+func TestSendsSegments(t *testing.T) {
+	b, rings := newBackend(t), t.TempDir()
+	d, err := python.NewDrain(python.Options{
+		Dir: rings, Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.DiscardHandler),
+		Config: func(code config.Config) (config.Config, error) {
+			code.Outputs.OTLP = config.OTLP{Endpoint: b.URL, BatchDelay: time.Millisecond, Segment: 200 * time.Millisecond}
+			return code, nil
+		},
+	})
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd := pyrun.Command(t, rings, `
+import sys
+from trainspan.dftracer import ai
+with ai.pipeline.train:
+    with ai.checkpoint.restart:
+        pass
+    sys.stdin.readline()
+    with ai.checkpoint.capture:
+        pass
+`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "two segments of an open loop", func() bool {
+		n := 0
+		for _, s := range b.all() {
+			if s.GetName() == "training_loop" && s.attrs["segment.final"] == "" {
+				n++
+			}
+		}
+		return n >= 2
+	})
+	if err := errors.Join(in.Close(), cmd.Wait(), d.Close(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	segments, final := make(map[string]bool), 0
+	for _, s := range b.all() {
+		if s.GetName() == "training_loop" {
+			segments[string(s.GetSpanId())] = true
+			if s.attrs["segment.final"] == "true" {
+				final++
+			}
+		}
+	}
+	for _, s := range b.all() {
+		if s.GetName() != "training_loop" && !segments[string(s.GetParentSpanId())] {
+			t.Errorf("%s is below no segment of the loop", s.GetName())
+		}
+	}
+	if final != 1 || len(segments) < 3 {
+		t.Errorf("%d segments, %d of them the last one", len(segments), final)
+	}
+}

@@ -1,0 +1,50 @@
+"""Trains as programs by DFTracer's guides do: nothing is called an iteration. Work
+is the program's own loops; the arguments are the number of epochs and batches."""
+
+import sys
+import time
+
+from trainspan.dftracer import ai, dftracer
+
+log = dftracer.initialize_log(None, None, -1)
+epochs, batches = int(sys.argv[1]), int(sys.argv[2])
+
+
+@ai.data.preprocess
+def prepare(number):
+    return number
+
+
+def batch():
+    for number in range(batches):
+        time.sleep(0.004)
+        yield prepare(number)
+
+
+@ai.compute.forward
+def forward(x):
+    time.sleep(0.002)
+
+
+@ai.compute.backward
+def backward(x):
+    time.sleep(0.003)
+    with ai.comm.all_reduce:
+        time.sleep(0.001)
+
+
+@ai.compute
+def compute(x):
+    forward(x)
+    backward(x)
+
+
+@ai.pipeline.train
+def train():
+    for epoch in ai.pipeline.epoch.iter(range(epochs)):
+        for x in ai.dataloader.fetch.iter(batch()):
+            compute(x)
+
+
+train()
+log.finalize()

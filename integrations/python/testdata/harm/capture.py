@@ -1,0 +1,101 @@
+"""While a graph is captured nothing is asked of the device and nothing recorded there, on
+no thread; nor before the program has begun to use it."""
+
+import gc
+import sys
+import threading
+import types
+
+import torch
+
+from trainspan_torch import hooks
+from trainspan_torch.device import Device
+
+asked = []
+
+
+class Event:
+    def __init__(self, enable_timing):
+        asked.append("made")
+
+    def record(self):
+        asked.append("recorded")
+
+    def query(self):
+        asked.append("asked")
+        return True
+
+    def elapsed_time(self, other):
+        asked.append("timed")
+        return 1.0
+
+
+class Cuda:
+    Event = Event
+    used = capturing = False
+
+    @staticmethod
+    def is_initialized():
+        return Cuda.used
+
+    @staticmethod
+    def is_current_stream_capturing():
+        return Cuda.capturing
+
+
+class Graph:
+    def capture_begin(self, fails=False):
+        if fails:
+            raise RuntimeError("no capture")
+
+    def capture_end(self):
+        pass
+
+
+graphs = types.ModuleType("torch.cuda.graphs")
+graphs.CUDAGraph = Graph
+hooks._graphs(graphs)
+hooks._device = Device(Cuda)
+hooks._loop.on_close = hooks._device.collect
+net = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def step():
+    del asked[:]
+    optimizer.zero_grad()
+    loader = iter(torch.utils.data.DataLoader([1.0]))
+    net(torch.zeros(1, 2)).sum().backward()
+    optimizer.step()
+    hooks._device.collect()
+    del loader
+    gc.collect()
+    return bool(asked)
+
+
+assert not step(), "before the first use"
+Cuda.used = True
+assert step() and step()
+Cuda.capturing = True
+assert not step(), "while this stream is captured"
+Cuda.capturing = False
+graph = Graph()
+begun = threading.Thread(target=graph.capture_begin)
+begun.start()
+begun.join()
+assert not step(), "while another thread captures"
+graph.capture_end()
+assert step()
+try:
+    graph.capture_begin(fails=True)
+except RuntimeError:
+    pass
+assert step()
+mark = hooks._device.begin("forward")
+graph.capture_begin()
+del asked[:]
+hooks._device.end(mark)
+assert not asked, "its second event"
+graph.capture_end()
+hooks._device = hooks._loop.on_close = None
+sys.stdout.write("fine")

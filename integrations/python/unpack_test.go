@@ -1,0 +1,43 @@
+package python_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/trainspan/trainspan/integrations/python"
+)
+
+// A program's own sitecustomize in the folder stays; the client itself may be there.
+func TestUnpackReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		if err := python.Unpack(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	site := filepath.Join(dir, "sitecustomize.py")
+	if err := os.WriteFile(site, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := python.Unpack(dir); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(site); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestIsClient(t *testing.T) {
+	for path, want := range map[string]bool{
+		"sitecustomize.py": true, "trainspan/_ring.py": true, "trainspan_torch/hooks.py": true,
+		"__pycache__/sitecustomize.cpython-311.pyc": true, "trainspan/__pycache__/_ring.cpython-313.pyc.140": true,
+		"thesis.py": false, "trainspan_site/sitecustomize.py": false, "trainspan/thesis.py": false, "__pycache__/thesis.cpython-311.pyc": false, "": false,
+	} {
+		if got := python.IsClient(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}

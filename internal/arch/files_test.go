@@ -1,0 +1,104 @@
+package arch
+
+import (
+	"go/ast"
+	"testing"
+)
+
+// writers are the calls that make, replace, shorten or delete files.
+var writers = map[string]bool{
+	"os.Create": true, "os.WriteFile": true, "os.Rename": true, "os.Truncate": true, "os.Remove": true, "os.RemoveAll": true, "os.Link": true,
+	"os.Symlink": true, "os.MkdirTemp": true, "os.CreateTemp": true, "os.CopyFS": true,
+}
+
+// allowed are the places that may, beside internal/outfile, and why.
+var allowed = map[string]string{
+	"internal/spill":               "a temporary file loses its name when it is made, before anything is in it",
+	"integrations/iofs":            "does what the program asks for, with the program's own files",
+	"exporters/otlp/spill.go":      "cuts half a line off the file that it has made, locks and holds open",
+	"internal/goldentrace":         "tests",
+	"internal/mutate":              "tests",
+	"internal/jobgen":              "tests",
+	"integrations/python/internal": "tests",
+	"dftracer/dftest":              "tests",
+}
+
+// TestOnlyOutfileWritesFiles checks that product code makes, replaces and deletes
+// files by internal/outfile alone, which destroys nothing of anybody else.
+func TestOnlyOutfileWritesFiles(t *testing.T) {
+	used := map[string]bool{}
+	about := func(path string) bool { return product(path) && !below(path, []string{"internal/outfile"}) }
+	for src := range sources(t, about) {
+		reason := ""
+		for place := range allowed {
+			if below(src.path, []string{place}) {
+				reason = place
+			}
+		}
+		ast.Inspect(src.file, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			what := writes(call)
+			if what == "" {
+				return true
+			}
+			if used[reason] = true; reason == "" {
+				t.Errorf("%s: %s, which only internal/outfile may call", src.fset.Position(call.Pos()), what)
+			}
+			return true
+		})
+	}
+	for place := range allowed {
+		if !used[place] && allowed[place] != "tests" {
+			t.Errorf("%s writes no file: it needs no exception", place)
+		}
+	}
+}
+
+// writes returns the name of a call that may write, empty for others. A Truncate of
+// anything but a time or a duration counts; those have another kind of argument.
+func writes(call *ast.CallExpr) string {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
+		name := "os." + s.Sel.Name
+		if writers[name] {
+			return name
+		}
+		if name == "os.OpenFile" && len(call.Args) == 3 && makes(call.Args[1]) {
+			return name + " that makes or empties files"
+		}
+		return ""
+	}
+	if s.Sel.Name == "Truncate" && len(call.Args) == 1 && !duration(call.Args[0]) {
+		return "Truncate"
+	}
+	return ""
+}
+
+// makes reports whether flags make or empty a file, by their names.
+func makes(flags ast.Expr) (found bool) {
+	ast.Inspect(flags, func(node ast.Node) bool {
+		if id, ok := node.(*ast.Ident); ok && (id.Name == "O_CREATE" || id.Name == "O_CREAT" || id.Name == "O_TRUNC") {
+			found = true
+		}
+		return true
+	})
+	return found
+}
+
+// duration reports whether an argument is one of package time, as in
+// t.Truncate(time.Second) and t.Truncate(24 * time.Hour).
+func duration(arg ast.Expr) (found bool) {
+	ast.Inspect(arg, func(node ast.Node) bool {
+		if id, ok := node.(*ast.Ident); ok && id.Name == "time" {
+			found = true
+		}
+		return true
+	})
+	return found
+}

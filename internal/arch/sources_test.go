@@ -1,0 +1,60 @@
+package arch
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"iter"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// source is a Go file of the repository.
+type source struct {
+	path string // from the root
+	fset *token.FileSet
+	file *ast.File
+}
+
+// sources gives the Go files that git knows and that a test is about. It fails where
+// these are suspiciously few, and skips the test where there is no checkout.
+func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
+	t.Helper()
+	const root = "../.."
+	out, err := exec.Command("git", "-C", root, "ls-files", "*.go").Output()
+	if err != nil {
+		t.Skipf("no checkout: %v", err)
+	}
+	return func(yield func(source) bool) {
+		n := 0
+		for path := range strings.FieldsSeq(string(out)) {
+			if !about(path) {
+				continue
+			}
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(root, path), nil, parser.ParseComments|parser.SkipObjectResolution)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it is deleted here
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; !yield(source{path, fset, file}) {
+				return
+			}
+		}
+		if n < 200 {
+			t.Errorf("only %d files were read", n)
+		}
+	}
+}
+
+// product reports whether a file is part of what is shipped.
+func product(path string) bool {
+	return !strings.HasSuffix(path, "_test.go") && (!below(path, []string{"collector"}) || below(path, []string{"collector/dftracerexporter"})) &&
+		!below(path, []string{"examples", "benchmarks", "e2e", "integrations/gomlx", "report/browser", "release"})
+}

@@ -1,0 +1,165 @@
+package identity
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Source is where evidence comes from. The order of the constants is that in which
+// they count: what is before wins.
+type Source uint8
+
+// The columns of the table.
+const (
+	// Record is a record about the process in its trace: PR, and CM, which has what
+	// resources say too.
+	Record Source = iota
+	// Start is an argument of the start record of a trace.
+	Start
+	// Line is a field of a JSON line.
+	Line
+	// Event is an attribute of one_logger_initialization or of a heartbeat, in
+	// traces and JSON lines.
+	Event
+	// Profile is a member of the distributedInfo of a PyTorch profile.
+	Profile
+	// Resource is an attribute of an OTLP resource.
+	Resource
+	// Option is what the caller of a reader says.
+	Option
+	// Environment is a variable of the process: see [FromEnvironment].
+	Environment
+	// Name is the name of a file: see [RankInName].
+	Name
+	sources
+)
+
+func (s Source) String() string {
+	return [sources]string{"a record", "the start record", "a JSON line", "an event", "distributedInfo", "the resource", "the caller", "the environment", "the file's name"}[s]
+}
+
+// table has the words for each field, by source. Of one cell the first word that is
+// there counts.
+var table = [fields][sources][]string{
+	Rank: {
+		Record:      {"rank", "training.rank", "nv.dl.rank", "dl.rank", "torch.rank", "megatron.rank", "rl.rank"},
+		Start:       {"rank"},
+		Line:        {"rank"},
+		Event:       {"rank"},
+		Profile:     {"rank"},
+		Resource:    {"training.rank", "nv.dl.rank", "dl.rank", "torch.rank", "megatron.rank", "rl.rank", "rank"},
+		Environment: {"RANK"},
+	},
+	LocalRank: {
+		Resource:    {"training.local_rank"},
+		Environment: {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"},
+	},
+	WorldSize: {
+		Record:      {"world_size", "pytorch.world_size", "training.world_size", "nv.dl.world_size", "dl.world_size", "torch.world_size", "megatron.world_size"},
+		Start:       {"world_size"},
+		Event:       {"world_size"},
+		Profile:     {"world_size"},
+		Resource:    {"training.world_size", "nv.dl.world_size", "dl.world_size", "torch.world_size", "megatron.world_size", "world_size"},
+		Environment: {"TRAINSPAN_WORLD_SIZE", "WORLD_SIZE"},
+	},
+	Attempt: {
+		Record:      {"training.attempt"},
+		Start:       {"attempt"},
+		Line:        {"attempt"},
+		Event:       {"attempt"},
+		Resource:    {"training.attempt"},
+		Environment: {"TRAINSPAN_ATTEMPT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"},
+	},
+	PID:    {Resource: {"process.pid"}},
+	Parent: {Start: {"ppid"}, Resource: {"process.parent_pid"}},
+	Job: {
+		Start:    {"job_id"},
+		Event:    {"job_id"},
+		Resource: {"training.job"},
+		// In each the first id names the job; see jobParts.
+		Environment: {"TRAINSPAN_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE"},
+	},
+	Session: {
+		Start:    {"session_tag"},
+		Event:    {"session_tag"},
+		Resource: {"training.session_tag"},
+	},
+	Host: {
+		Start:    {"node_name"},
+		Event:    {"node_name"},
+		Resource: {"host.name", "k8s.node.name", "host.id"},
+	},
+	Service:  {Resource: {"service.name"}},
+	Instance: {Resource: {"service.instance.id", "container.id", "k8s.pod.uid"}},
+	Exec:     {Resource: {"process.executable.name", "process.executable.path"}},
+}
+
+// Word is what we call a field where we are a source, the first of its words there.
+func Word(f Field, in Source) string { return table[f][in][0] }
+
+// Attribute is what we call a field in resources.
+func Attribute(f Field) string { return Word(f, Resource) }
+
+// FromResource reads the attributes of a resource. value gives the text of one,
+// empty where it is not there.
+func FromResource(value func(key string) string) Identity {
+	var id Identity
+	for f := range fields {
+		for i, key := range table[f][Resource] {
+			id.say(f, strength(Resource+1)<<8|strength(i), value(key))
+		}
+	}
+	return id
+}
+
+// rankName finds a rank in the name of a file. tensorboard_trace_handler is often
+// given workerN, and servers of models write TP-N.
+var rankName = regexp.MustCompile(`(?i)(?:^|[-_.])(?:(?:rank|worker|tp)[-_]?(\d+)|trace-(\d+)-of-\d+)(?:[-_.]|$)`)
+
+// RankInName returns the rank that the name of a file says, such as
+// trace-3-of-8.pfw.gz, telemetry-rank3.jsonl or worker3.pt.trace.json, and -1 where
+// it says none. path may be one of Windows, or of a file in an archive.
+func RankInName(path string) int {
+	m := rankName.FindStringSubmatch(path[strings.LastIndexAny(path, `/\:`)+1:])
+	if m == nil {
+		return -1
+	}
+	if n, err := strconv.Atoi(m[1] + m[2]); err == nil && n < MaxRanks {
+		return n
+	}
+	return -1
+}
+
+// WithoutRank is the name of a file without the rank in it, for files about other
+// processes that are made of it.
+func WithoutRank(name string) string {
+	at := rankName.FindStringIndex(name)
+	if at == nil {
+		return name
+	}
+	before, after := name[:at[0]], name[at[1]:]
+	if before != "" && after != "" {
+		before += "-"
+	}
+	return WithoutRank(cmp.Or(before+after, "trace"))
+}
+
+// WorldSizes are the variables that hold the number of processes of a job, in their
+// order.
+func WorldSizes() []string { return slices.Concat(table[WorldSize][Environment], mpiWorlds, counts) }
+
+// Variables are the variables of the environment that [FromEnvironment] reads, each
+// once.
+func Variables() (all []string) {
+	for f := range fields {
+		all = append(all, table[f][Environment]...)
+	}
+	for _, list := range [...][]string{mpiRanks, mpiWorlds, indexes, counts, nodes, nodeCounts, perNode, torchrun, jobParts[:]} {
+		all = append(all, list...)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(name string) bool { return name == "" })
+}

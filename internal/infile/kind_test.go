@@ -1,0 +1,98 @@
+package infile_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/infile"
+)
+
+func packed(texts ...string) string {
+	var b bytes.Buffer
+	for _, text := range texts {
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write([]byte(text)) // memory
+		_ = z.Close()
+	}
+	return b.String()
+}
+
+func archive(t *testing.T, name, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(text)), Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
+}
+
+func TestKindOf(t *testing.T) {
+	const (
+		event   = `{"id":1,"name":"a","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"X","args":{"traceEvents":1}}` + "\n"
+		record  = `{"type":"start","id":"1","name":"application","count":1,"pid":3}` + "\n"
+		profile = `{"schemaVersion": 1, "traceEvents": [{"ph":"X"}]}`
+		log     = "V0822 14:00:48.902000 1543231 torch/_dynamo/utils.py:1288] {\"str\": [\"a.py\", 0]}\n"
+	)
+	for _, c := range []struct {
+		name, file, text string
+		kind             infile.Kind
+		why              string
+	}{
+		{"trace", "a", "[\n" + event, infile.Trace, ""},
+		{"trace without a bracket", "a", event, infile.Trace, ""},
+		{"trace behind lines of something else", "a", strings.Repeat("# \n", 2000) + event, infile.Trace, ""},
+		{"compressed", "a", packed("[\n"+event, event), infile.Trace, ""},
+		{"compressed, the first member holds no record", "a", packed("[\n", event), infile.Trace, ""},
+		{"compressed and cut off", "a.gz", packed("[\n"+event) + packed(event)[:12], infile.Trace, ""},
+		{"JSON lines", "a.pfw", record, infile.Records, ""},
+		{"OTLP spans", "a", `{"resourceSpans":[]}` + "\n", infile.Spans, ""},
+		{"profile", "a.pfw", profile, infile.Profile, ""},
+		{"profile with an event a line", "a", "{\"traceEvents\":[\n{\"ph\":\"X\"},\n{\"ph\":\"X\"}\n]}", infile.Profile, ""},
+		{"profile in other words", "a", "\xEF\xBB\xBF{\n  \"schemaVersion\" : 1,", infile.Profile, ""},
+		{"array of events", "a", `[ {"ph":"X"}, {"ph":"X"}]`, infile.Profile, ""},
+		{"log of torch.compile", "a", log, infile.CompileLog, ""},
+		{"log of another program", "a.log", "I0822 14:00:48.902000 1 main.go:1] started\n", infile.Unknown, `it begins with "I0822 14:00:48.9"`},
+		{"archive", "a", archive(t, "rank0.json", profile), infile.Tar, ""},
+		{"archive, compressed", "a", packed(archive(t, "rank0.json", profile)), infile.Tar, ""},
+		{"ring", "a", infile.RingMagic + "\x01", infile.Ring, ""},
+		{"digest", "a", infile.DigestMagic + "\x03", infile.Digest, ""},
+		{"table", "a", "PAR1\x15\x04", infile.Parquet, ""},
+		{"run.json", "a", "{\n  \"version\": 1,\n  \"trainspan\": \"v1\",", infile.RunInfo, ""},
+		{"empty", "a", "", infile.Unknown, "the file is empty"},
+		{"empty, compressed", "a", packed(""), infile.Unknown, "the file is empty"},
+		{"another name", "a.pfw.gz", "Dear diary", infile.Unknown, `not gzip: it begins with "Dear diary"`},
+		{"gzip that is none", "a", "\x1f\x8bno more than that", infile.Unknown, "it begins like gzip: gzip: invalid header"},
+		{"zip", "a", "PK\x03\x04", infile.Unknown, "a zip archive"},
+		{"pickle", "a", "\x80\x04\x95", infile.Unknown, "a Python pickle (a CUDA memory snapshot)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), c.file)
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			kind, err := infile.KindOf(path)
+			why := ""
+			if err != nil {
+				why = err.Error()
+			}
+			if kind != c.kind || why != c.why || infile.Is(path, c.kind) != (c.kind != infile.Unknown) {
+				t.Errorf("%v, %q, want %v, %q", kind, why, c.kind, c.why)
+			}
+			if c.kind != infile.Unknown && kind.String() == infile.Unknown.String() {
+				t.Errorf("kind %d has no words", kind)
+			}
+		})
+	}
+	if _, err := infile.KindOf(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}

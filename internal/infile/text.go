@@ -1,0 +1,36 @@
+// Package infile is how files are read: what a file is by what is in it, its text
+// where it is compressed, its lines, and which files paths stand for.
+package infile
+
+import (
+	"bufio"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// IsGzip reports whether the first bytes of a file are those of gzip.
+func IsGzip(head []byte) bool { return len(head) >= 2 && head[0] == 0x1f && head[1] == 0x8b }
+
+// Text returns what the bytes of a file hold: r itself or, where it is compressed,
+// the text of all its gzip members. The error of a torn one comes with the
+// reading; see [Torn].
+func Text(r *bufio.Reader) (io.Reader, error) {
+	head, err := r.Peek(2)
+	if IsGzip(head) {
+		return gzip.NewReader(r)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Torn reports whether an error of a compressed file means that it was cut off or
+// damaged: what was read before is good, and no disk has failed.
+func Torn(err error) bool {
+	var corrupt flate.CorruptInputError
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
+}

@@ -1,0 +1,116 @@
+package nest
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// Set is a union of stretches of time, which may come in any order. The zero value
+// is empty.
+type Set struct {
+	// Limit is how many stretches there may be, any number for 0. When there are
+	// more, the smallest gaps between them are closed, and Closed tells how much
+	// time that added at most.
+	Limit int
+
+	list    []Interval // sorted, disjoint
+	pending []Interval // in order of arrival
+	rested  int        // how many stretches Rest has left
+	closed  int64
+}
+
+// minPending is how many stretches wait before they are sorted in, or as many as
+// the union may have where that is less.
+const minPending = 4096
+
+// Add puts the stretch from start to end into the union.
+func (s *Set) Add(start, end int64) {
+	if start >= end {
+		return
+	}
+	// Neighbours in the stream often touch or
+	if n := len(s.pending); n > 0 {
+		if last := &s.pending[n-1]; start <= last.End && end >= last.Start {
+			last.Start, last.End = min(last.Start, start), max(last.End, end)
+			return
+		}
+	}
+	s.pending = append(s.pending, Interval{Start: start, End: end})
+	most := minPending
+	if s.Limit > 0 {
+		most = min(most, s.Limit)
+	}
+	if len(s.pending) >= max(most, len(s.list)/16) {
+		s.settle()
+	}
+}
+
+// settle moves the pending stretches into the sorted list.
+func (s *Set) settle() {
+	if len(s.pending) == 0 {
+		return
+	}
+	slices.SortFunc(s.pending, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
+	// What lies before the first pending stretch stays where it is.
+	at, _ := slices.BinarySearchFunc(s.list, s.pending[0].Start, func(iv Interval, t int64) int { return cmp.Compare(iv.End, t) })
+	tail := slices.Clone(s.list[at:])
+	s.list = Union(s.list[:at], tail, s.pending)
+	s.pending = s.pending[:0]
+	if s.Limit > 0 && len(s.list) > s.Limit {
+		s.coarsen()
+	}
+}
+
+// NewSet returns a set in memory that another one has used, or nil: see [Set.Rest].
+func NewSet(memory []Interval) *Set { return &Set{pending: memory[:0]} }
+
+// Rest takes no more memory than the set needs, and no more than limit stretches,
+// while nothing is added. It returns how many more there are than after the last
+// time, and the memory that it does not need.
+func (s *Set) Rest(limit int) (more int, used []Interval) {
+	s.settle()
+	if s.Limit = limit; limit > 0 && len(s.list) > limit {
+		s.coarsen()
+	}
+	more, used = len(s.list)-s.rested, s.pending
+	s.pending, s.list = nil, append(make([]Interval, 0, len(s.list)), s.list...)
+	s.rested = len(s.list)
+	return more, used
+}
+
+// coarsen closes the smallest gaps until half of the bound is free.
+func (s *Set) coarsen() {
+	var gaps [65]int
+	for i := 1; i < len(s.list); i++ {
+		gaps[bits.Len64(uint64(s.list[i].Start-s.list[i-1].End))]++
+	}
+	left, width := len(s.list), 0
+	for ; width < len(gaps) && left > s.Limit/2; width++ {
+		left -= gaps[width]
+	}
+	out := s.list[:1]
+	for _, iv := range s.list[1:] {
+		last := &out[len(out)-1]
+		if gap := iv.Start - last.End; bits.Len64(uint64(gap)) < width {
+			s.closed += gap
+			last.End = iv.End
+			continue
+		}
+		out = append(out, iv)
+	}
+	s.list = out
+}
+
+// Sorted returns the set as stretches that are in order and apart. It is valid until
+// something is added.
+func (s *Set) Sorted() []Interval {
+	if s == nil {
+		return nil
+	}
+	s.settle()
+	return s.list
+}
+
+// Closed returns an upper bound of the time by which the set is too long.
+func (s *Set) Closed() int64 { return s.closed }

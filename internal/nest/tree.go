@@ -1,0 +1,322 @@
+package nest
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// Tree adds up the own time of the spans of one thread, which come in any order:
+// children before parents, as programs write them when spans end, or parents
+// before children, as sorted traces have them.
+//
+// It remembers a bounded number of spans. When there are more, the insides of
+// finished spans are forgotten first; then neighbouring siblings are folded
+// into one stretch that knows only how much of it was busy, and at last what is
+// nested deeper than maxDepth.
+type Tree struct {
+	// Deep counts the spans that were nested too deep.
+	Deep int64
+
+	nodes []Node  // nodes[0] is the whole time axis
+	spine []int32 // the latest child of nodes[0], the latest child of that one, and so on
+	free  int32   // list of unused nodes, linked by prev
+	live  int
+	limit int
+}
+
+// maxDepth is how deep spans are told from the one around them, once there are
+// more of them than a tree remembers.
+const maxDepth = 4096
+
+// Node is what a [Tree] remembers of a span: from when to when the thread was its,
+// or that of what began inside of it. Siblings lie beside each other.
+type Node struct {
+	start, end int64
+	until      int64 // when the span ended
+	busy       int64 // end-start; less for a folded stretch
+	name       int32 // noName for a folded stretch
+	kids       int32 // the latest child; 0 is none
+	prev       int32 // the next earlier sibling; 0 is none
+	level      int32 // depth according to the trace; 0 is unknown
+}
+
+const noName = -1
+
+// NewTree returns a tree that remembers about limit spans, in memory that another
+// one has used, or nil: see [Tree.Rest].
+func NewTree(nodes []Node, limit int) *Tree {
+	return &Tree{nodes: append(nodes[:0], Node{}), limit: limit}
+}
+
+// Add takes a finished span. The time that is its own is added to that of its name,
+// and taken from the names that had it so far.
+func (t *Tree) Add(start, end int64, name, level int32, own []int64) {
+	s := Node{start: start, end: end, until: end, name: name, level: level}
+	// The spans of the spine lie in each other, so that those around the new one
+	// are its first.
+	depth := sort.Search(len(t.spine), func(i int) bool { return !t.nodes[t.spine[i]].holds(&s) })
+	parent, later, onSpine := int32(0), int32(0), true
+	if depth > 0 {
+		parent = t.spine[depth-1]
+	}
+	inside, outside := int64(0), int64(0) // what its kids have of its time, and what the parent's had
+	cur := t.nodes[parent].kids
+walk:
+	for cur != 0 {
+		n := &t.nodes[cur]
+		if n.start < s.end {
+			switch outlasts := n.start > start && n.until > s.until; { // what began inside of the new span
+			case outlasts && n.name != noName:
+				s.end = n.start
+			case outlasts:
+				part := n.share(s.end - n.start)
+				n.start, n.busy = s.end, n.busy-part
+				inside, outside = part, part
+			case n.holds(&s):
+				parent, later, cur = cur, 0, n.kids
+				continue
+			default:
+				break walk
+			}
+		}
+		later, cur, onSpine = cur, n.prev, false
+	}
+	if parent != 0 && t.nodes[parent].name == noName { // of a time whose spans are forgotten
+		own[name] += s.end - start
+		return
+	}
+	s.busy, s.prev = s.end-start, cur
+	if cur != 0 && t.nodes[cur].end > start {
+		rest, in, gone := t.take(&s, cur, 0, own)
+		s.prev, inside, outside = rest, inside+in, outside+gone
+	}
+	at := t.alloc(s)
+	if later != 0 {
+		t.nodes[later].prev = at
+	} else {
+		t.nodes[parent].kids = at
+	}
+	switch {
+	case !onSpine:
+	case s.kids == 0:
+		t.spine = append(t.spine[:depth], at)
+	default: // the rest of the spine, from where it began in the new span, is inside of it
+		began, _ := slices.BinarySearchFunc(t.spine[depth:], start, func(n int32, start int64) int { return cmp.Compare(t.nodes[n].start, start) })
+		t.spine = slices.Replace(t.spine, depth, depth+began, at)
+	}
+	own[name] += s.busy - inside
+	if parent != 0 {
+		own[t.nodes[parent].name] += outside - s.busy
+	}
+	if t.live > t.limit {
+		t.prune()
+	}
+}
+
+// take gives a new span its part of what was there: of the siblings from list on
+// those that began in it, which are inside of it from now on, behind the last of its
+// kids so far; and of one that began before and ends in it the time from there on,
+// with what began in that. It returns the siblings that are left, how much of its
+// time is that of its kids, and how much less time the siblings have.
+func (t *Tree) take(s *Node, list, last int32, own []int64) (rest int32, inside, gone int64) {
+	first, tail := list, last
+	for list != 0 && t.nodes[list].start >= s.start {
+		inside += t.nodes[list].busy
+		tail, list = list, t.nodes[list].prev
+	}
+	if tail != last {
+		t.nodes[tail].prev = 0
+		if last == 0 {
+			s.kids = first
+		} else {
+			t.nodes[last].prev = first
+		}
+	}
+	gone = inside
+	if n := &t.nodes[list]; list != 0 && n.end > s.start {
+		lost := n.share(n.end - s.start)
+		n.end, n.busy, gone = s.start, n.busy-lost, gone+lost
+		if n.name == noName {
+			return list, inside + lost, gone
+		}
+		kids, in, freed := t.take(s, n.kids, tail, own)
+		n.kids, inside = kids, inside+in
+		own[n.name] += freed - lost
+	}
+	return list, inside, gone
+}
+
+// share is how much of a part of its time a node is busy.
+func (n *Node) share(part int64) int64 {
+	if n.busy == n.end-n.start {
+		return part
+	}
+	return int64(float64(n.busy) * float64(part) / float64(n.end-n.start))
+}
+
+// holds reports whether a new span belongs inside of n. Over the same time it does
+// where it has the higher level: it was written later.
+func (n *Node) holds(s *Node) bool {
+	return n.start < s.end && n.start <= s.start && n.end >= s.end && n.until >= s.until && (n.start < s.start || n.until > s.until || n.level < s.level)
+}
+
+func (t *Tree) alloc(n Node) int32 {
+	t.live++
+	if at := t.free; at != 0 {
+		t.free = t.nodes[at].prev
+		t.nodes[at] = n
+		return at
+	}
+	t.nodes = append(t.nodes, n)
+	return int32(len(t.nodes) - 1)
+}
+
+func (t *Tree) release(at int32) {
+	t.nodes[at] = Node{prev: t.free}
+	t.free = at
+	t.live--
+}
+
+// releaseKids forgets everything below a node.
+func (t *Tree) releaseKids(at int32) {
+	kid := t.nodes[at].kids
+	t.nodes[at].kids = 0
+	for kid != 0 {
+		next := t.nodes[kid].prev
+		t.releaseKids(kid)
+		t.release(kid)
+		kid = next
+	}
+}
+
+// prune halves what is remembered. The latest spans of every depth are kept:
+// the next ones belong to them.
+func (t *Tree) prune() {
+	t.shrink(t.limit, keepLatest)
+	if t.live > t.limit/2 {
+		t.cut() // nothing is left but a deep stack
+		t.limit = max(t.limit, 2*t.live)
+	}
+	t.respine()
+}
+
+// shrink folds siblings, but for some of the latest, until half of the limit is
+// free.
+func (t *Tree) shrink(limit, keep int) {
+	for at := t.nodes[0].kids; at != 0; at = t.nodes[at].kids {
+		for old := t.nodes[at].prev; old != 0; old = t.nodes[old].prev {
+			t.releaseKids(old)
+		}
+	}
+	span := t.extent()
+	for most := span/int64(limit) + 1; t.live > limit/2 && most > 0 && most/4 <= span; most *= 2 {
+		for at := int32(0); ; at = t.nodes[at].kids {
+			t.fold(t.nodes[at].kids, most, keep)
+			if t.nodes[at].kids == 0 {
+				break
+			}
+		}
+	}
+}
+
+// cut makes one stretch of all that is deeper than maxDepth.
+func (t *Tree) cut() {
+	at := int32(0)
+	for range maxDepth {
+		if at = t.nodes[at].kids; at == 0 {
+			return
+		}
+	}
+	before := t.live
+	for n := &t.nodes[at]; n.prev != 0; {
+		old := n.prev
+		t.releaseKids(old)
+		n.start, n.busy = t.nodes[old].start, n.busy+t.nodes[old].busy
+		n.prev = t.nodes[old].prev
+		t.release(old)
+	}
+	t.releaseKids(at)
+	n := &t.nodes[at]
+	n.until, n.name = n.end, noName
+	t.Deep += int64(before - t.live)
+}
+
+// respine finds the latest spans of all depths anew.
+func (t *Tree) respine() {
+	t.spine = t.spine[:0]
+	for at := t.nodes[0].kids; at != 0; at = t.nodes[at].kids {
+		t.spine = append(t.spine, at)
+	}
+}
+
+// Rest keeps what a tree needs where the spans that follow are of another file,
+// in which its thread may go on: little more than the open spans. It returns the
+// memory that it does not need.
+func (t *Tree) Rest() (used []Node) {
+	if t.live > restSpans {
+		t.shrink(restSpans, 2)
+	}
+	packed := &Tree{nodes: make([]Node, 1, t.live+1), limit: t.limit, Deep: t.Deep}
+	t.copyKids(packed, 0, 0)
+	packed.respine()
+	used, *t = t.nodes, *packed
+	return used
+}
+
+// restSpans is how many spans a tree keeps of a file that was read.
+const restSpans = 16
+
+// copyKids copies what is below a node.
+func (t *Tree) copyKids(to *Tree, from, into int32) {
+	last := int32(0)
+	for kid := t.nodes[from].kids; kid != 0; kid = t.nodes[kid].prev {
+		n := t.nodes[kid]
+		n.kids, n.prev = 0, 0
+		at := to.alloc(n)
+		if last == 0 {
+			to.nodes[into].kids = at
+		} else {
+			to.nodes[last].prev = at
+		}
+		last = at
+		t.copyKids(to, kid, at)
+	}
+}
+
+// extent is the time between the first and the last span that is remembered.
+func (t *Tree) extent() int64 {
+	at := t.nodes[0].kids
+	last := t.nodes[at].end
+	for t.nodes[at].prev != 0 {
+		at = t.nodes[at].prev
+	}
+	return max(last-t.nodes[at].start, 1)
+}
+
+// keepLatest is how many of the latest siblings are not folded while the file
+// goes on.
+const keepLatest = 32
+
+// fold joins neighbouring siblings to stretches no longer than most, so that a
+// long span keeps its bounds while the short ones around it lose theirs.
+func (t *Tree) fold(at int32, most int64, keep int) {
+	for i := 0; i < keep && at != 0; i++ {
+		at = t.nodes[at].prev
+	}
+	for at != 0 {
+		n := &t.nodes[at]
+		old := n.prev
+		if old == 0 {
+			return
+		}
+		o := &t.nodes[old]
+		if n.end-o.start <= most {
+			t.releaseKids(at)
+			t.releaseKids(old)
+			n.start, n.until, n.busy, n.name, n.prev = o.start, n.end, n.busy+o.busy, noName, o.prev
+			t.release(old)
+		}
+		at = t.nodes[at].prev
+	}
+}

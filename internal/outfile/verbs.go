@@ -1,0 +1,157 @@
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Create makes a file that is not there, for reading and writing. It follows no
+// symbolic link; a name that is taken is an error that matches fs.ErrExist.
+func Create(path string, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// maxTries bounds the names that are tried.
+const maxTries = 1 << 20
+
+// NextFree calls try with from, from+1 and so on, for as long as its error matches
+// fs.ErrExist, and returns the number that was free.
+func NextFree(from int, try func(n int) error) (int, error) {
+	for n := from; n-from < maxTries; n++ {
+		if err := try(n); !errors.Is(err, fs.ErrExist) {
+			return n, err
+		}
+	}
+	return 0, fmt.Errorf("%d names are taken already", maxTries)
+}
+
+// OpenAppend opens a file to add to its end, and makes it if it is missing. Pipes,
+// devices and the names of the standard streams are opened as they are; a symbolic
+// link to a file is refused.
+func OpenAppend(path string) (*os.File, error) {
+	if AsIs(path) {
+		return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	}
+	if info, err := os.Lstat(path); err == nil {
+		if err := replaceable(path, info.Mode()); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|noFollow, 0o644)
+}
+
+// Remove deletes a file that ours takes. What has its name by then is not touched.
+func Remove(path string, ours Proof) error {
+	old, err := prove(path, ours)
+	if err != nil {
+		return err
+	}
+	step("proved")
+	// Under a name that nobody knows, and that therefore is free, it stays what it is.
+	aside := filepath.Join(filepath.Dir(path), "."+cut(filepath.Base(path), maxBase)+"."+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+	if err := os.Rename(path, aside); err != nil {
+		return err
+	}
+	step("aside")
+	if now, err := identifyName(aside); err != nil || !now.same(&old) {
+		return errors.Join(&fs.PathError{Op: "remove", Path: path, Err: errOther}, place(aside, path))
+	}
+	return os.Remove(aside)
+}
+
+// TempDir makes a folder that only this user can read, with a name that nobody can
+// foresee.
+func TempDir(parent, prefix string) (string, error) { return os.MkdirTemp(parent, prefix+"*") }
+
+// PublishDir gives a folder that is not empty its name. A taken one is an error
+// that matches fs.ErrExist. Where the file system knows no rename that replaces
+// nothing, it may take the place of an empty folder: this way it is there with all
+// that is in it, or not at all.
+func PublishDir(from, to string) error {
+	err := moveNew(from, to)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return &fs.PathError{Op: "create", Path: to, Err: err}
+	}
+	return os.Rename(from, to) // refuses folders that are there; one that is not empty by the system
+}
+
+// ExchangeDir gives two folders each other's name in one step. The error matches
+// errors.ErrUnsupported where the file system cannot.
+func ExchangeDir(a, b string) error {
+	err := exchange(a, b)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+}
+
+// RemoveDir deletes a folder of this user that holds nothing but folders and
+// regular files that mine takes, by their paths in it with slashes. Where anything
+// else is in it nothing is deleted, and the error says what that is.
+func RemoveDir(dir string, mine func(path string) bool) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || !owned(info) {
+		return &fs.PathError{Op: "remove", Path: dir, Err: errors.New("it is no folder of this user")}
+	}
+	root, err := os.OpenRoot(dir) // no link leads out of it
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing is written to it
+	var all []string
+	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && (!d.Type().IsRegular() || !mine(path)) {
+			err = &fs.PathError{Op: "remove", Path: dir, Err: fmt.Errorf("%s in it was made by somebody else", path)}
+		}
+		all = append(all, path)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, path := range slices.Backward(all[1:]) {
+		if err := root.Remove(path); err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
+}
+
+// SafeName makes a part of the name of a file of any text: letters and digits of
+// all scripts, spaces and -_.,+=@ stay, anything else becomes "_". It begins and
+// ends with no point or space, and has at most so many bytes. It may be empty.
+func SafeName(text string, most int) string {
+	name := strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.L, unicode.M, unicode.N) || strings.ContainsRune(" -_.,+=@", r) {
+			return r
+		}
+		return '_'
+	}, text)
+	return strings.Trim(cut(name, most), ". ")
+}
+
+// cut shortens a text at the end of a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}

@@ -1,0 +1,301 @@
+package rundir
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/outfile"
+)
+
+// Version is that of the format of run.json. It grows when a field changes its
+// meaning; new fields may come at any time.
+const Version = 1
+
+// FileName is the name of the file about a start.
+const FileName = "run.json"
+
+// The values of Run.State.
+const (
+	Running = "running" // as far as anybody knew when the file was written, see Seen
+	Ended   = "ended"
+)
+
+// The values of Run.EndedBy.
+const (
+	ByExit        = "exit"
+	BySignal      = "signal"
+	ByMemory      = "out_of_memory" // the system's out-of-memory killer struck in its control group
+	ByNotStarting = "not_started"
+	ByUnknown     = "unknown" // trainspan run was killed, and the command has ended since
+)
+
+// Run is run.json: one start of a command, as trainspan run saw it. It holds no
+// environment, no values of flags and no other arguments.
+type Run struct {
+	Version   int    `json:"version"`
+	Trainspan string `json:"trainspan"` // version of the program
+
+	Name    string `json:"name"`
+	Session string `json:"session_tag"`   // what all starts of the job have in common
+	Job     string `json:"job,omitempty"` // id at the launcher
+	Attempt int    `json:"attempt"`       // of the job, from 0
+
+	Program string   `json:"program"`          // base name
+	Script  string   `json:"script,omitempty"` // base name of the first argument that is a script, or the module of python -m
+	Flags   []string `json:"flags,omitempty"`  // names only
+
+	Host       string `json:"host"`
+	PID        int    `json:"pid"` // of trainspan run
+	CommandPID int    `json:"command_pid,omitempty"`
+	// TelemetryPID is the process that gathers, reads the rings and writes this
+	// file. It outlives trainspan run where that is killed or does not wait.
+	TelemetryPID int  `json:"telemetry_pid,omitempty"`
+	Rank         *int `json:"rank,omitempty"`
+	LocalRank    *int `json:"local_rank,omitempty"`
+	WorldSize    *int `json:"world_size,omitempty"`
+
+	State   string     `json:"state"`
+	Started time.Time  `json:"started"`
+	Seen    time.Time  `json:"seen"` // the last moment at which the command was known to live
+	Ended   *time.Time `json:"ended,omitempty"`
+
+	EndedBy    string  `json:"ended_by,omitempty"`
+	ExitStatus *int    `json:"exit_status,omitempty"` // absent after a signal
+	Signal     string  `json:"signal,omitempty"`      // such as SIGKILL
+	CoreDumped bool    `json:"core_dumped,omitempty"`
+	OOMKills   int64   `json:"oom_kills,omitempty"` // in the control group, while the command ran
+	User       float64 `json:"user_seconds,omitempty"`
+	System     float64 `json:"system_seconds,omitempty"`
+	MaxRSS     int64   `json:"max_rss_bytes,omitempty"`
+
+	Processes     []Process `json:"processes,omitempty"`
+	MoreProcesses int       `json:"more_processes,omitempty"` // that the list has no room for
+
+	Ring    string   `json:"ring,omitempty"` // folders of rings, as in PATH, that may hold what is not read yet
+	OTLP    *OTLP    `json:"otlp,omitempty"`
+	Forward *Forward `json:"forward,omitempty"`
+	Python  *Python  `json:"python,omitempty"`
+
+	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
+	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
+}
+
+// Process is a process of the command.
+type Process struct {
+	PID     int       `json:"pid"`
+	Parent  int       `json:"parent"`
+	Program string    `json:"program"` // as the system knows it, at most 15 characters
+	First   time.Time `json:"first_seen"`
+	Seen    time.Time `json:"last_seen"` // the last sign of life
+}
+
+// OTLP is what the receiver got.
+type OTLP struct {
+	Endpoint string `json:"endpoint"`
+	Requests int64  `json:"requests"`
+	Spans    int64  `json:"spans"`
+	Own      int64  `json:"own"`      // spans of processes that write files themselves
+	Again    int64  `json:"again"`    // spans that had come before
+	Rejected int64  `json:"rejected"` // spans for which there was no room
+	Refused  int64  `json:"refused"`  // requests
+
+	Cut        int64 `json:"cut,omitempty"`         // attributes, events and links beyond what is kept of a span
+	SharedLane int64 `json:"shared_lane,omitempty"` // spans for which no lane was free
+	SharedFile int64 `json:"shared_file,omitempty"` // spans of processes that are one too many
+}
+
+// Forward is what became of the spans that were to be sent on.
+type Forward struct {
+	Spans int64  `json:"spans"`
+	Sent  int64  `json:"sent"`
+	Lost  int64  `json:"lost"`
+	Error string `json:"error,omitempty"`
+}
+
+// Python is what the rings of Python processes brought.
+type Python struct {
+	Processes int   `json:"processes"`
+	Spans     int64 `json:"spans"`
+	Lost      int64 `json:"lost"`
+	Bad       int64 `json:"bad"`    // that could not be true
+	Sent      int64 `json:"sent"`   // spans that a backend took
+	Unsent    int64 `json:"unsent"` // and that were lost on their way to one
+}
+
+// File is the run.json of a start.
+type File struct {
+	path string
+	ours outfile.Proof
+}
+
+// CreateFile takes the first free name: run.json, run.run2.json, ... It also says
+// how many were there.
+func CreateFile(dir string) (*File, int, error) {
+	file := &File{}
+	n, err := outfile.NextFree(1, func(n int) error {
+		file.path = outfile.Run(filepath.Join(dir, FileName), n)
+		f, err := outfile.Create(file.path, 0o644)
+		if err != nil {
+			return err
+		}
+		file.ours = outfile.Same(f)
+		return f.Close()
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return file, n - 1, nil
+}
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }
+
+// Write replaces the file, unless somebody else has put another one there. Readers
+// see the old one or the new one.
+func (f *File) Write(r *Run) error {
+	r.Version = Version
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	ours, err := outfile.Write(f.path, append(text, '\n'), 0o644, f.ours)
+	if err == nil {
+		f.ours = ours
+	}
+	return err
+}
+
+// maxRun bounds what is read of a run.json: its lists have an end.
+const maxRun = 1 << 20
+
+// Read reads a run.json.
+func Read(path string) (*Run, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxRun+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxRun {
+		return nil, fmt.Errorf("%s: is longer than %d MiB", path, maxRun>>20)
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Parse reads the text of a run.json.
+func Parse(text []byte) (*Run, error) {
+	r := &Run{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, err
+	}
+	if r.Version > Version {
+		return nil, fmt.Errorf("has version %d, this program knows %d; use a newer one", r.Version, Version)
+	}
+	return r, nil
+}
+
+// Left is a start that may have left rings unread: its telemetry process was killed.
+type Left struct {
+	Dir     string // where its files are
+	Run     *Run
+	Folders []string // of rings, those that are there
+}
+
+// Any reports whether there is a start below some folders.
+func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
+
+// All returns the starts below some folders, or of files that are a run.json, the
+// latest first.
+func All(paths ...string) []*Run {
+	var out []*Run
+	for _, l := range find(paths) {
+		out = append(out, l.Run)
+	}
+	slices.SortStableFunc(out, func(a, b *Run) int { return b.Started.Compare(a.Started) })
+	return out
+}
+
+// Took is how long the command ran, as far as is known.
+func (r *Run) Took() time.Duration {
+	end := r.Seen
+	if r.Ended != nil {
+		end = *r.Ended
+	}
+	return max(end.Sub(r.Started), 0)
+}
+
+// Ending says in words how the command ended.
+func (r *Run) Ending() string {
+	text := "ended"
+	switch {
+	case r.State == Running:
+		text = "running when it was last seen, " + r.Seen.UTC().Format(time.DateTime) + " UTC"
+	case r.EndedBy == ByNotStarting:
+		text = "could not be started"
+	case r.EndedBy == ByUnknown:
+		text = "ended, nobody saw how"
+	case r.Signal != "":
+		text = "ended by " + r.Signal
+	case r.ExitStatus != nil && *r.ExitStatus == 0:
+		text = "ended well"
+	case r.ExitStatus != nil:
+		text = "ended with status " + strconv.Itoa(*r.ExitStatus)
+	}
+	if r.EndedBy == ByMemory {
+		text += ", out of memory"
+	}
+	return text
+}
+
+// Command names what was run, without its arguments: the script, else the program.
+func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }
+
+// FindLeft finds starts that have left folders of rings below some folders.
+func FindLeft(dirs ...string) []Left {
+	return slices.DeleteFunc(find(dirs), func(l Left) bool { return len(l.Folders) == 0 })
+}
+
+// find finds the starts below some folders.
+func find(dirs []string) (out []Left) {
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || !IsRun(path) {
+				return nil //nolint:nilerr // others look for what cannot be read
+			}
+			r, err := Read(path)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			left := Left{Dir: filepath.Dir(path), Run: r}
+			for _, folder := range filepath.SplitList(r.Ring) {
+				if info, err := os.Stat(folder); err == nil && info.IsDir() {
+					left.Folders = append(left.Folders, folder)
+				}
+			}
+			out = append(out, left)
+			return nil
+		})
+	}
+	return out
+}
+
+// IsRun reports whether a file has the name of a run.json.
+func IsRun(path string) bool { return runName.MatchString(filepath.Base(path)) }
+
+var runName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)

@@ -1,0 +1,231 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/human"
+)
+
+// Profile is how the steps were spent that a profiler recorded. A window of steps
+// says nothing of the job around it, so that there is no goodput to speak of.
+type Profile struct {
+	// Device says that devices were recorded; otherwise all is the host's.
+	Device bool `json:"device"`
+	// Steps is how many have an end, those of each rank counted, and Time how long
+	// they took together.
+	Steps int   `json:"steps"`
+	Time  int64 `json:"time_ns"`
+	// Parts add up to Time: compute, exposed_communication, copies, input, idle. See
+	// package profile.
+	Parts map[string]int64 `json:"parts_ns"`
+	// Communication is how long there was some, hidden or not, and Hidden the share
+	// of it that ran beside computing, nil without any.
+	Communication int64    `json:"communication_ns"`
+	Hidden        *float64 `json:"hidden_share,omitempty"`
+	// Window is what the profiler saw, Busy the share of it in which something
+	// worked.
+	Window    int64              `json:"window_ns"`
+	Busy      float64            `json:"busy_share"`
+	Operators []profile.Operator `json:"operators"` // those that took longest
+	Ranks     []ProfileRank      `json:"ranks"`     // by rank
+}
+
+// ProfileRank is how one rank spent its steps.
+type ProfileRank struct {
+	Rank   int              `json:"rank"`
+	Steps  int              `json:"steps"`
+	Time   int64            `json:"time_ns"`
+	Parts  map[string]int64 `json:"parts_ns"`
+	Hidden *float64         `json:"hidden_share,omitempty"`
+}
+
+// rankUse is the profile of a rank.
+type rankUse struct {
+	rank int
+	use  *profile.Use
+}
+
+// usesOf gives the profiles of a job, none where any of its processes is not one.
+func usesOf(j *run.Job, of func(*run.Process) *profile.Use) (out []rankUse) {
+	for _, p := range j.Processes {
+		u := of(p)
+		if u == nil || u.Processes == 0 {
+			return nil
+		}
+		out = append(out, rankUse{p.Rank, u})
+	}
+	slices.SortStableFunc(out, func(a, b rankUse) int { return cmp.Compare(a.rank, b.rank) })
+	return out
+}
+
+func parts(u *profile.Use) map[string]int64 {
+	out := make(map[string]int64, profile.Parts)
+	for i, ns := range u.Parts {
+		out[profile.Part(i).String()] = ns
+	}
+	return out
+}
+
+func hiddenShare(u *profile.Use) *float64 {
+	if u.Collectives == 0 {
+		return nil
+	}
+	h := u.Hidden()
+	return &h
+}
+
+// profiled adds what is known of a profile. What goes on in one is judged by its
+// steps alone: how the job began and ended is not in it.
+// Steps of inference have no loop of training around them, so begun is false.
+func (r *Report) profiled(uses []rankUse, begun bool) {
+	if len(uses) == 0 {
+		return
+	}
+	var all profile.Use
+	p := &Profile{}
+	for _, u := range uses {
+		all.Add(u.use)
+		p.Ranks = append(p.Ranks, ProfileRank{Rank: u.rank, Steps: u.use.Steps, Time: u.use.Time, Parts: parts(u.use), Hidden: hiddenShare(u.use)})
+	}
+	p.Device, p.Steps, p.Time, p.Parts = all.Device, all.Steps, all.Time, parts(&all)
+	p.Communication, p.Hidden, p.Window, p.Operators = all.Collectives, hiddenShare(&all), all.Window, all.Operators
+	if all.Window > 0 {
+		p.Busy = float64(all.Busy) / float64(all.Window)
+	}
+	r.Profile, r.Goodput = p, nil
+	if ranks := int64(len(r.Ledger.Ranks)); begun && all.Steps > 0 && r.Ledger.Wall > 0 && ranks > 0 {
+		g := float64(all.Time) / float64(ranks*r.Ledger.Wall)
+		r.Goodput = &g
+	}
+	r.Ledger.Flags = slices.DeleteFunc(r.Ledger.Flags, func(f goodput.Flag) bool {
+		switch f.Kind {
+		case goodput.NoEnd, goodput.NoHeartbeat, goodput.ResumeInferred, goodput.WarmupUnknown, goodput.Provisional, goodput.LostWorkUnknown, goodput.LocalSteps:
+			return true
+		}
+		return false
+	})
+}
+
+// partWords are the parts on the screen.
+func (p *Profile) partWords(part profile.Part) string {
+	switch part {
+	case profile.Communication:
+		return "exposed communication"
+	case profile.Input:
+		return "data"
+	case profile.Idle:
+		if p.Device {
+			return "idle device"
+		}
+		return "host outside operators"
+	}
+	return part.String()
+}
+
+func (p *Profile) share(part profile.Part) float64 {
+	return float64(p.Parts[part.String()]) / float64(max(p.Time, 1))
+}
+
+// partActions are what makes a part smaller.
+var partActions = map[profile.Part]string{
+	profile.Communication: "let collectives run beside the backward: larger or smaller buckets, fewer and larger messages, or more work between them",
+	profile.Copies:        "copy from pinned memory with non_blocking=True, on a stream of its own",
+	profile.Input:         "give the data loader more workers or prefetch more",
+	profile.Idle:          "give the device more to do at once: a larger batch, torch.compile or CUDA graphs, no .item() or print of a tensor in the step",
+}
+
+// sentence says how a step is spent.
+func (p *Profile) sentence() []string {
+	ranks := human.Plural(len(p.Ranks), "rank")
+	if p.Steps == 0 {
+		what := "An operator of the host ran"
+		if p.Device {
+			what = "A device worked"
+		}
+		text := fmt.Sprintf("Whether this trains is unknown: the profile has no training steps. %s for %s of %s on %s", what, human.Percent(p.Busy), human.Duration(p.Window/int64(len(p.Ranks))), ranks)
+		if len(p.Operators) > 0 {
+			text += fmt.Sprintf(", longest for “%s” (%s)", clip(p.Operators[0].Name, 40), human.Duration(p.Operators[0].Time))
+		}
+		return []string{text + "."}
+	}
+	var list []string
+	for part := range profile.Part(profile.Parts) {
+		if part == profile.Compute || part == profile.Idle || p.Parts[part.String()] > 0 {
+			list = append(list, human.Percent(p.share(part))+" "+p.partWords(part))
+		}
+	}
+	out := []string{fmt.Sprintf("A step takes %s (mean of %s on %s): %s.", human.Duration(p.Time/int64(p.Steps)), human.Plural(p.Steps, "step"), ranks, strings.Join(list, ", "))}
+	if p.Hidden != nil {
+		out = append(out, fmt.Sprintf("%s of the communication is hidden behind computing.", human.Percent(*p.Hidden)))
+	}
+	return out
+}
+
+// next are actions, the one that gains most first.
+func (p *Profile) next() (out []string) {
+	if p.Steps == 0 {
+		return []string{"call step() of the profiler in the training loop, so that its steps are in the profile"}
+	}
+	list := []profile.Part{profile.Communication, profile.Copies, profile.Input, profile.Idle}
+	slices.SortStableFunc(list, func(a, b profile.Part) int { return cmp.Compare(p.share(b), p.share(a)) })
+	for _, part := range list {
+		if p.share(part) >= 0.05 && (p.Device || part != profile.Idle) {
+			out = append(out, partActions[part])
+		}
+	}
+	return out
+}
+
+func (s *screen) profile(p *Profile) {
+	if p.Steps > 0 {
+		s.head(fmt.Sprintf("WHERE A STEP OF %s WENT", human.Duration(p.Time/int64(p.Steps))))
+		for part := range profile.Part(profile.Parts) {
+			s.part(p.partWords(part), p.share(part), p.Parts[part.String()]/int64(p.Steps))
+		}
+		s.profileRanks(p)
+		return
+	}
+	if len(p.Operators) == 0 {
+		return
+	}
+	s.head("OPERATORS that took longest")
+	var all int64
+	for _, op := range p.Operators {
+		all = max(all, op.Time)
+	}
+	for _, op := range p.Operators {
+		s.part(op.Name, float64(op.Time)/float64(max(p.Window, 1)), op.Time)
+	}
+}
+
+func (s *screen) profileRanks(p *Profile) {
+	if len(p.Ranks) < 2 {
+		return
+	}
+	list := slices.Clone(p.Ranks)
+	slices.SortStableFunc(list, func(a, b ProfileRank) int {
+		return cmp.Compare(b.Parts[profile.Compute.String()]*max(a.Time, 1), a.Parts[profile.Compute.String()]*max(b.Time, 1))
+	})
+	number, width := s.room(13, 7), s.room(10, 8)
+	s.heads("%-*s %*s %*s %*s %*s %*s %*s", number, "RANKS", width, "a step", width, "compute", width, "exposed", width, "copies", width, "data", width, "idle")
+	const ends = 4
+	for i, k := range list {
+		if len(list) > 2*ends && i == ends {
+			s.line("  … %s between", human.Plural(len(list)-2*ends, "rank"))
+		}
+		if i >= ends && i < len(list)-ends {
+			continue
+		}
+		of := func(part profile.Part) string {
+			return human.Percent(float64(k.Parts[part.String()]) / float64(max(k.Time, 1)))
+		}
+		s.line("  %-*d %*s %*s %*s %*s %*s %*s", number-2, k.Rank, width, human.Duration(k.Time/int64(max(k.Steps, 1))),
+			width, of(profile.Compute), width, of(profile.Communication), width, of(profile.Copies), width, of(profile.Input), width, of(profile.Idle))
+	}
+}

@@ -1,0 +1,85 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/dftracer"
+)
+
+// TestRuns: which starts of one name are attempts of one run.
+func TestRuns(t *testing.T) {
+	const dead, well = `"ended_by":"signal","signal":"SIGKILL"`, `"ended_by":"exit","exit_status":0`
+	type begun struct {
+		job, script, end string
+		first            int // step
+		load             bool
+	}
+	const together = "two at the same time" // others start an hour apart
+	for _, c := range []struct {
+		name string
+		in   []begun
+		want string // the attempts of each run, the latest first
+	}{
+		{"killed, and it goes on", []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 7, false}}, "[[1 2]]"},
+		{"failed, and it loads a checkpoint", []begun{{"a", "t.py", `"ended_by":"exit","exit_status":1`, 0, false}, {"b", "t.py", well, 0, true}}, "[[1 2]]"},
+		{"again after a success", []begun{{"a", "t.py", well, 0, false}, {"b", "t.py", well, 0, false}}, "[[2] [1]]"},
+		{"further after a success", []begun{{"a", "t.py", well, 0, false}, {"b", "t.py", well, 10, false}}, "[[2] [1]]"},
+		{"killed, and from the start", []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 0, false}}, "[[2] [1]]"},
+		{"another command", []begun{{"a", "t.py", dead, 0, false}, {"b", "other.py", well, 7, false}}, "[[2] [1]]"},
+		{"a launcher says so", []begun{{"a", "t.py", well, 0, false}, {"a", "t.py", well, 0, false}}, "[[1 2]]"},
+		{"nobody says", []begun{{"", "t.py", well, 0, false}, {"", "t.py", well, 0, false}}, "[[1 2]]"},
+		{together, []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 0, false}}, "[[2] [1]]"},
+		{"three of two runs", []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 7, false}, {"c", "t.py", dead, 0, false}}, "[[3] [1 2]]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for n, b := range c.in {
+				at := time.Unix(1_700_000_000, 0).UTC().Add(time.Duration(n) * time.Hour)
+				if c.name == together {
+					at = time.Unix(1_700_000_000, 0).UTC().Add(time.Duration(n) * time.Second)
+				}
+				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{
+					Start: at, Attempt: &n, SessionTag: "job", JobID: b.job, Process: dftracer.Process{PID: 100 + n},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.load {
+					key := dftracer.NewKey("checkpoint", "restart")
+					w.WriteComplete(&key, dftracer.Span{TS: at.UnixMicro(), Dur: 100_000})
+				}
+				key := dftracer.NewKey("pipeline", "train.iteration")
+				for i := range 10 {
+					w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(i+1) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(b.first+i)))
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				text := fmt.Sprintf(`{"version":1,"state":"ended","session_tag":"job","job":%q,"program":"python","script":%q,"started":%q,"seen":%q,%s}`,
+					b.job, b.script, at.Format(time.RFC3339Nano), at.Add(12*time.Second).Format(time.RFC3339Nano), b.end)
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("run.run%d.json", n+2)), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got [][]int
+			for _, j := range collect(t, dir).Jobs() {
+				var list []int
+				for _, p := range j.Job.Processes {
+					list = append(list, p.Attempt)
+				}
+				got = append(got, list)
+				if len(j.Ledger.Report(goodput.Query{}).Attempts) != len(list) {
+					t.Errorf("the ledger has other attempts than %v", list)
+				}
+			}
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("%v, want %s", got, c.want)
+			}
+		})
+	}
+}

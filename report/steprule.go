@@ -1,0 +1,42 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// StepRules returns by which rules the steps of some processes are known, as words
+// with ", " between them, empty without any; and what has to be said of them: what
+// the steps are where no span is called one, and where they cannot be known. Helpers of
+// training processes have none to begin with and are not meant to be among them.
+func StepRules(procs []*run.Process) (rules string, remarks []string) {
+	var list []spans.StepRule
+	contradiction := false
+	for _, p := range procs {
+		contradiction = contradiction || p.Steps.Contradiction
+		if r := p.Steps.Rule; r != spans.StepNone && !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, cmp.Compare[spans.StepRule])
+	var words []string
+	for _, r := range list {
+		words = append(words, r.String())
+		switch r {
+		case spans.StepUpdate:
+			remarks = append(remarks, "the iterations were not exported: their number and time are those of the last update of the metrics, single steps are means, and what came after it is not counted")
+		case spans.StepBody:
+			remarks = append(remarks, "no span is called an iteration: the steps are the bodies of the loop over the data loader")
+		case spans.StepOptimizer:
+			remarks = append(remarks, "no span is called an iteration: a step ends with that of the optimizer")
+		}
+	}
+	if contradiction {
+		remarks = append(remarks, "which spans are training steps cannot be known: what is recorded of loaders and optimizers contradicts itself")
+	}
+	return strings.Join(words, ", "), remarks
+}

@@ -1,0 +1,232 @@
+package spans
+
+import (
+	"strings"
+
+	"github.com/trainspan/trainspan/attributes"
+)
+
+// Alias is what a span that some other program names is called here.
+type Alias struct {
+	// Standard is the standard span that means the same; empty if there is none.
+	Standard string
+	// Category and Event are the names in the trace file. Of a standard span
+	// they are those of the table.
+	Category, Event string
+	// Background marks a span that runs beside the training thread.
+	Background bool
+}
+
+// Categories of spans without a standard counterpart. Time in the first two is
+// part of the iteration around it.
+const (
+	compute    = "compute"
+	comm       = "comm"
+	dataloader = "dataloader"
+	checkpoint = "checkpoint"
+	pipeline   = "pipeline"
+	idle       = "idle"
+)
+
+// entry is a row: the last words of a name, and what it means.
+type entry struct {
+	words string
+	name  Alias
+}
+
+func standard(words, span string) entry { return entry{words, Alias{Standard: span}} }
+
+func other(words, category string) entry { return entry{words, Alias{Category: category}} }
+
+// megatron are the names below "megatron.".
+var megatron = []entry{
+	standard("pretrain", Application),
+	standard("model_init", ModelInit),
+	standard("load_checkpoint", CheckpointLoad),
+	other("load_checkpoint.io_read", "io"),
+	standard("train", TrainingLoop),
+	standard("train_step", TrainingIteration),
+	other("forward_backward", compute),
+	standard("microbatch.forward", ModelForward),
+	standard("microbatch.backward", ModelBackward),
+	other("layer.forward", compute),
+	other("layer.self_attention", compute),
+	other("layer.mlp", compute),
+	other("activation.offload", compute),
+	other("activation.reload", compute),
+	other("p2p.*", comm),
+	other("pp.*", comm),
+	other("grad_sync.*", comm),
+	standard("optimizer_step", OptimizerUpdate),
+	standard("save_checkpoint", CheckpointSaveSync),
+	other("save_checkpoint.state_dict", checkpoint),
+	other("save_checkpoint.io_write", checkpoint),
+	standard("evaluate", ValidationLoop),
+	standard("evaluate.step", ValidationIteration),
+}
+
+// lens are the names below "dl." and "nv.dl.".
+var lens = []entry{
+	other("training.startup", pipeline),
+	standard("training.startup.model_init", ModelInit),
+	standard("training.startup.dataloader", DataLoaderInit),
+	standard("training.startup.distributed_init", DistributedInit),
+	standard("training.startup.optimizer_init", OptimizerInit),
+	standard("training.checkpoint.load", CheckpointLoad),
+	other("training.checkpoint.load.io_read", "io"),
+	standard("training.iter_block", TrainingLoop),
+	standard("training.iteration", TrainingIteration),
+	standard("training.step", TrainingIteration),
+	standard("training.iteration.data_loading", DataLoading),
+	other("training.iteration.forward_backward", compute),
+	standard("training.iteration.forward", ModelForward),
+	standard("training.iteration.backward", ModelBackward),
+	standard("training.iteration.optimizer_step", OptimizerUpdate),
+	standard("training.checkpoint.exposed_save", CheckpointSaveSync),
+	other("training.checkpoint.save", checkpoint),
+	other("training.checkpoint.save.state_dict", checkpoint),
+	other("training.checkpoint.save.io_write", checkpoint),
+	{"training.checkpoint.save.finalize", Alias{Standard: CheckpointSaveFinalization, Background: true}},
+	standard("training.evaluate", ValidationLoop),
+	standard("training.evaluate.step", ValidationIteration),
+}
+
+// core are the names below "nv.mcore." and "nv.mlm.".
+var core = []entry{
+	standard("microbatch.forward", ModelForward),
+	standard("microbatch.backward", ModelBackward),
+	other("layer.*", compute),
+	other("cuda_graph.capture", compute),
+	other("memory.reclaim", compute),
+	other("p2p.*", comm),
+	other("grad_sync.*", comm),
+	other("train.*", compute),
+	other("checkpoint.*", checkpoint),
+}
+
+// rl are the names below "rl.", the algorithm between left out.
+var rl = []entry{
+	other("startup", pipeline),
+	standard("setup.ray_init", DistributedInit),
+	standard("setup.data", DataLoaderInit),
+	standard("setup.tokenizer", DataLoaderInit),
+	standard("setup.workers", ModelInit),
+	standard("load_model", ModelInit),
+	standard("driver", Application),
+	standard("job", TrainingLoop),
+	standard("step", TrainingIteration),
+	other("data_processing", dataloader),
+	other("read_batch", dataloader),
+	other("prepare_batch", dataloader),
+	other("generation", compute),
+	other("generate", compute),
+	other("generate_text", compute),
+	other("reward_calculation", compute),
+	other("advantage_calculation", compute),
+	other("policy_and_reference_logprobs", compute),
+	other("teacher_logprob_inference", compute),
+	other("logprob_inference_prep", compute),
+	other("value_inference_prep", compute),
+	other("value_inference", compute),
+	other("training_prep", compute),
+	other("policy_training", compute),
+	other("value_training", compute),
+	standard("policy_optimizer_step", OptimizerUpdate),
+	standard("checkpointing", CheckpointSaveSync),
+	standard("evaluate", ValidationLoop),
+	other("buffer_starvation", idle),
+	other("refit_bubble", idle),
+	{"refit_event_wait", Alias{Category: idle, Background: true}},
+	{"generation_limit_pause", Alias{Category: idle, Background: true}},
+	{"generate_and_push", Alias{Category: compute, Background: true}},
+	{"run_rollouts", Alias{Category: compute, Background: true}},
+	other("data_plane.*", "data_plane"),
+}
+
+// vocabularies are the tables by the beginning of the names.
+var vocabularies = []struct {
+	prefix string
+	skip   bool // a word between prefix and the rest may be left out
+	table  map[string]Alias
+}{
+	{"megatron.", false, tableOf(megatron)},
+	{"nv.dl.", false, tableOf(lens)},
+	{"nv.mcore.", false, tableOf(core)},
+	{"nv.mlm.", false, tableOf(core)},
+	{"dl.", false, tableOf(lens)},
+	{"rl.", true, tableOf(rl)},
+}
+
+func tableOf(list []entry) map[string]Alias {
+	m := make(map[string]Alias, len(list))
+	for _, e := range list {
+		n := e.name
+		if n.Standard != "" {
+			info, _ := Lookup(n.Standard)
+			n.Category, n.Event = info.Category, info.Event
+		}
+		m[e.words] = n
+	}
+	return m
+}
+
+// Known finds the names of a span by the name that it was sent with: that of a
+// standard span, or one of the vocabularies of NeMo's and Megatron's programs.
+func Known(name string) (Alias, bool) {
+	if info, ok := Lookup(name); ok {
+		return Alias{Standard: name, Category: info.Category, Event: info.Event}, true
+	}
+	for i := range vocabularies {
+		v := &vocabularies[i]
+		rest, ok := strings.CutPrefix(name, v.prefix)
+		if !ok {
+			continue
+		}
+		n, ok := lookup(v.table, rest)
+		if _, tail, more := strings.Cut(rest, "."); !ok && v.skip && more {
+			n, ok = lookup(v.table, tail)
+		}
+		return n, ok
+	}
+	return Alias{}, false
+}
+
+// lookup finds a row: that of the name, or that of its first word and "*". A
+// span without a standard counterpart is called by its last words.
+func lookup(table map[string]Alias, words string) (Alias, bool) {
+	n, ok := table[words]
+	if first, _, more := strings.Cut(words, "."); !ok && more {
+		n, ok = table[first+".*"]
+	}
+	if ok && n.Event == "" {
+		n.Event = strings.Clone(words)
+	}
+	return n, ok
+}
+
+// Argument returns the name that an attribute of a span has in a trace file: that
+// under which analyzers look for the number of the step and the epoch, else its
+// own. span is the standard span that it is of, or empty.
+func Argument(span, key string) string {
+	switch key {
+	case "megatron.iteration", "nv.dl.training.step", "dl.training.step", "dl.step", "rl.step", "rl.iteration":
+		switch span {
+		case CheckpointLoad, CheckpointSaveSync, CheckpointSaveAsync, CheckpointSaveFinalization:
+			return attributes.CurrentIteration
+		}
+		return attributes.Step
+	case "rl.epoch", "dl.epoch", "nv.dl.training.epoch":
+		return attributes.Epoch
+	}
+	return key
+}
+
+// Analyzed reports whether an argument is one of those that [Argument] gives to
+// attributes with other names.
+func Analyzed(key string) bool {
+	switch key {
+	case attributes.Step, attributes.Epoch, attributes.CurrentIteration:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package spans
+
+import "strings"
+
+// rule says what the spans of a category are that are no standard spans.
+type rule struct {
+	categories string  // in lower case, with spaces between them; "x*" is all that begin with x
+	names      string  // the same; "*.x" is all that end in .x, [collective] all that are called like one
+	is         Meaning // without a Name it is the span's own
+}
+
+const anyCollective = "[collective]"
+
+// rules is read from above; the first row that fits decides. The words are those
+// of DFTracer's AI logging, DLIO, the I/O that DFTracer intercepts, the readers of
+// PyTorch's profiles, and of the client that runs in Python processes.
+//
+// A loop over an iterator writes X.iter, the wait for an element, and X.block
+// (or X.yield), its body.
+var rules = []rule{
+	{"*", "DLIOBenchmark._train", Meaning{Name: Epoch, Class: ClassFrame, Holds: true}},
+
+	{"ai_root", "*", Meaning{Name: Application, Class: ClassFrame, Holds: true}},
+
+	{"pipeline", "evaluate*", Meaning{Class: ClassEvaluation, Holds: true}},
+	{"pipeline", "test*", Meaning{Class: ClassTesting, Holds: true}},
+	{"pipeline", "iteration", Meaning{Class: ClassStep, Step: StepIteration}},
+	{"pipeline", "ProfilerStep*", Meaning{Class: ClassStep, Step: StepProfiler}},
+	{"pipeline", "setup", Meaning{Class: ClassInit}},
+	{"pipeline", "epoch", Meaning{Name: Epoch, Class: ClassFrame, Holds: true}},
+	{"pipeline", "epoch*", Meaning{Class: ClassFrame, Holds: true}},
+	{"pipeline", "*.iter", Meaning{Class: ClassInputWait}},
+	{"pipeline", "*.block *.yield", Meaning{Class: ClassBody, Holds: true}},
+	{"pipeline", "*", Meaning{Class: ClassFrame, Holds: true}},
+
+	{"compute ai_framework", "*.init", Meaning{Class: ClassInit}},
+	{"compute ai_framework", "*.block *.yield", Meaning{Class: ClassBody, Holds: true}},
+	{"compute ai_framework", "forward forward.*", Meaning{Class: ClassForward}},
+	{"compute ai_framework", "backward backward.*", Meaning{Class: ClassBackward}},
+	{"compute ai_framework", "step", Meaning{Class: ClassOptimizer, Step: StepOptimizer}},
+	{"compute ai_framework", "step.*", Meaning{Class: ClassOptimizer}},
+	{"compute ai_framework", "evaluate", Meaning{Class: ClassEvaluation}},
+	{"compute ai_framework", "*", Meaning{Class: ClassCompute}},
+
+	{"comm", "init *.init", Meaning{Class: ClassCommInit}},
+	{"comm nccl*", "*", Meaning{Class: ClassCollective}},
+	{"mpi", anyCollective, Meaning{Class: ClassCollective}},
+	{"mpi", "*", Meaning{Class: ClassDetail}},
+
+	{"device", "forward", Meaning{Class: ClassDeviceWork, For: ClassForward}},
+	{"device", "backward", Meaning{Class: ClassDeviceWork, For: ClassBackward}},
+	{"device", "step", Meaning{Class: ClassDeviceWork, For: ClassOptimizer}},
+	{"device", anyCollective, Meaning{Class: ClassDeviceWork, For: ClassCollective}},
+	{"device", "*", Meaning{Class: ClassTransfer}},
+	{"gpu_memcpy gpu_memset", "*", Meaning{Class: ClassTransfer}},
+	{"kernel", "nccl*", Meaning{Class: ClassDeviceWork, For: ClassCollective}},
+	{"kernel", "*", Meaning{Class: ClassDeviceWork, For: ClassCompute}},
+
+	{"dataloader data_loader data", "init *.init", Meaning{Class: ClassInit}},
+	{"dataloader data_loader data", "*.block *.yield", Meaning{Class: ClassBody, Step: StepBody, Holds: true}},
+	{"dataloader data_loader data", "*.pass", Meaning{Class: ClassFrame, Holds: true}},
+	{"dataloader data_loader", "fetch *.iter", Meaning{Class: ClassInputWait}},
+	{"dataloader data_loader data", "*", Meaning{Class: ClassInputWork}},
+
+	{"checkpoint", "init *.init", Meaning{Class: ClassInit}},
+	{"checkpoint", "restart* restore* load*", Meaning{Class: ClassCheckpointLoad}},
+	{"checkpoint", "*", Meaning{Class: ClassCheckpointSave}},
+
+	{"compile dynamo_timed", "*", Meaning{Class: ClassCompile}},
+	{"dynamo", "compile*", Meaning{Class: ClassCompile}},
+	{"startup", "*", Meaning{Class: ClassStartUp}},
+
+	{"posix* stdio* mpiio* hdf5* reader* io storage", "*", Meaning{Class: ClassIO}},
+	{"pp", "ProfilerStep*", Meaning{Class: ClassDetail, Holds: true}}, // the step itself is a span of pipeline
+	{"dynamo pp cpu_op python_function user_annotation gpu_user_annotation cuda_runtime cuda_driver ac2g overhead dftracer", "*", Meaning{Class: ClassDetail}},
+
+	// JSON lines have no categories.
+	{"", "all_reduce allreduce all_gather allgather reduce_scatter all_to_all alltoall broadcast bcast barrier reduce gather scatter", Meaning{Class: ClassCollective}},
+	{"", GraphCompile, Meaning{Class: ClassCompile}},
+}
+
+// byRule returns what the first row says of a category in lower case and a name.
+// Without one it is of ClassOther.
+func byRule(category, name string) (m Meaning) {
+	for i := range rules {
+		if matches(rules[i].categories, category) && matches(rules[i].names, name) {
+			m = rules[i].is
+			break
+		}
+	}
+	if m.Name == "" {
+		m.Name = name
+	}
+	return m
+}
+
+func matches(patterns, word string) bool {
+	if patterns == "" {
+		return word == ""
+	}
+	for p := range strings.SplitSeq(patterns, " ") {
+		stem, prefix := strings.CutSuffix(p, "*")
+		end, suffix := strings.CutPrefix(p, "*")
+		switch {
+		case prefix && strings.HasPrefix(word, stem), suffix && strings.HasSuffix(word, end), p == word,
+			p == anyCollective && CollectiveKind(word) != "":
+			return true
+		}
+	}
+	return false
+}
+
+// collectives are the words for collectives, those first that others begin with.
+var collectives = []struct{ word, kind string }{
+	{"allreducebarrier", "barrier"},
+	{"barrier", "barrier"},
+	{"reducescatter", "reduce_scatter"},
+	{"allreduce", "all_reduce"},
+	{"allgather", "all_gather"},
+	{"alltoall", "all_to_all"},
+	{"broadcast", "bcast"},
+	{"bcast", "bcast"},
+	{"reduce", "reduce"},
+	{"gather", "gather"},
+	{"scatter", "scatter"},
+	{"receive", "receive"},
+	{"recv", "receive"},
+	{"irecv", "receive"},
+	{"send", "send"},
+	{"isend", "send"},
+	{"wait", "wait"},
+}
+
+// CollectiveKind returns the name that a collective has in DFTracer's AI logging
+// by any name for it: all_reduce for allreduce, _allreduce_base, MPI_Allreduce and
+// nccl:all_reduce. It is empty for what is not called like one.
+func CollectiveKind(name string) string {
+	if i := strings.LastIndexByte(name, ':'); i >= 0 {
+		name = name[i+1:]
+	}
+	word := strings.ReplaceAll(strings.ToLower(name), "_", "")
+	word = strings.TrimPrefix(word, "mpi")
+	if strings.HasPrefix(word, "sendrecv") {
+		return "" // point to point and all-to-all share this kernel
+	}
+	for _, c := range collectives {
+		if strings.HasPrefix(word, c.word) {
+			return c.kind
+		}
+	}
+	return ""
+}

@@ -1,0 +1,44 @@
+package spans
+
+import (
+	"strconv"
+	"strings"
+)
+
+// StepRule says by which of its spans the training steps of a process are known.
+// A process has those of the first rule that it has spans for.
+type StepRule uint8
+
+// The rules, in the order in which they apply.
+const (
+	StepNone      StepRule = iota // there is no training step, or it cannot be known which spans are one
+	StepIteration                 // spans that are called an iteration of training
+	StepProfiler                  // PyTorch's ProfilerStep#N
+	StepUpdate                    // no spans: updates of the metrics of the training say how many there were, and how long they took
+	StepBody                      // the body of the loop over a data loader
+	StepOptimizer                 // from the end of one optimizer step to the end of the next
+
+	// StepRules is how many there are.
+	StepRules = int(StepOptimizer) + 1
+)
+
+var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "metrics_update", "loader_body", "optimizer_step"}
+
+// String returns the word for it: loader_body.
+func (r StepRule) String() string {
+	if int(r) < len(stepNames) {
+		return stepNames[r]
+	}
+	return stepNames[StepNone]
+}
+
+// ProfilerStepNumber returns the number of a step of PyTorch's profiler by the name
+// of its span: 12 for ProfilerStep#12.
+func ProfilerStepNumber(name string) (n int64, ok bool) {
+	rest, ok := strings.CutPrefix(name, "ProfilerStep#")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(rest, 10, 64)
+	return n, err == nil && n >= 0
+}
