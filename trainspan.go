@@ -29,7 +29,6 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
-	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
@@ -204,13 +203,13 @@ func receiverOnly(o *config.OTLP) {
 // say nothing of what they have in common, they share attempt-0.
 func (s *settings) runDir(cfg *config.Config) (string, error) {
 	id, ranks := outputs.Identity{}.WithDefaults(&cfg.Base, cfg.Ranks), &cfg.Ranks
-	w := rundir.Wanted{Name: cfg.ApplicationName, Attempt: -1, Least: ranks.Attempt.Or(0), Host: id.Host, PID: id.PID}
-	w.Start, w.Member = rundir.Started(ranks, id.Host, os.Getppid())
-	if s.code.Ranks.Attempt.IsSet() || os.Getenv(identity.Word(identity.Attempt, identity.Environment)) != "" || w.Start == "" && ranks.WorldSize.Or(1) > 1 {
+	w := rundir.Wanted{Name: cfg.ApplicationName, Attempt: -1, Host: id.Host, PID: id.PID}
+	w.Under(ranks, os.Getppid(), os.LookupEnv)
+	if w.Attempt < 0 && (s.code.Ranks.Attempt.IsSet() || w.Start == "" && ranks.WorldSize.Or(1) > 1) {
 		w.Attempt = w.Least
 	}
 	place, err := w.Make()
-	if err == nil && w.Attempt < 0 && !ranks.Attempt.IsSet() {
+	if err == nil && w.Attempt < 0 {
 		ranks.Attempt = config.Value(place.Attempt)
 	}
 	return place.Dir, err

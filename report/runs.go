@@ -86,7 +86,7 @@ func (a *attemptStarts) before(next *attemptStarts) bool {
 			}
 			told = true
 			dead = dead || failed && (s.State != rundir.Running || s.Seen.Before(n.Started))
-			if s.Job == n.Job {
+			if s.Continues(&n.Run) {
 				return true
 			}
 			same = same || s.Program == n.Program && s.Script == n.Script

@@ -32,7 +32,7 @@ func appendStart(all []start, r *rundir.Run, err error) []start {
 	if err != nil || r.Version < 1 || r.Started.IsZero() {
 		return all
 	}
-	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Program: r.Program, Script: r.Script, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen,
+	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Program: r.Program, Script: r.Script, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen,
 		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Evidence: r.Evidence}})
 }
 

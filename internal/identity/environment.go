@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -31,8 +32,15 @@ var (
 	nodeCounts = []string{"GROUP_WORLD_SIZE"}
 )
 
-// jobParts tell two runs in one job apart: one for each variable of the job.
-var jobParts = [...]string{2: "SLURM_STEP_ID"}
+// jobParts tell the runs in one job apart, behind a sign: those of each variable of the job.
+var jobParts = [...][]jobPart{2: {{"_", "SLURM_ARRAY_TASK_ID"}, {".", "SLURM_STEP_ID"}}}
+
+type jobPart struct{ sign, name string }
+
+// namers are how many of the variables of the job, its first, name it for as long as
+// somebody starts it again. The ids of the others are those of what a scheduler has
+// given: whatever is started there has them.
+const namers = 2
 
 // Bad is a variable whose value is none.
 type Bad struct {
@@ -47,9 +55,14 @@ type Bad struct {
 type Launch struct {
 	Identity
 	// Run is the same on every process of one start of the job: all ids that
-	// launchers give.
+	// launchers give, and what they count beside Attempt.
 	Run string
-	Bad []Bad
+	// Key is the same for all attempts of one run: the first of these ids, with what
+	// tells runs in it apart. Named says that nothing else has it; without, only
+	// starts that the launcher counts are attempts of one run.
+	Key   string
+	Named bool
+	Bad   []Bad
 }
 
 // FromEnvironment reads what launchers gave a process. Of each list the first
@@ -69,16 +82,47 @@ func FromEnvironment(lookup func(name string) (string, bool), parse func(text st
 		if id == "" || id == "none" { // what Elastic calls a run without a name
 			continue
 		}
+		whole := id
+		if i < len(jobParts) {
+			for _, part := range jobParts[i] {
+				if text := e.text(part.name); text != "" {
+					whole += part.sign + text
+				}
+			}
+		}
+		// torchrun is often given the id of the scheduler, which says no more than that.
+		repeats := i < namers && i > 0 && slices.ContainsFunc(words(Job)[namers:], func(name string) bool { return e.text(name) == id })
 		if e.Job == "" {
 			e.Job = id
 		}
-		if i < len(jobParts) && e.text(jobParts[i]) != "" {
-			id += "." + e.text(jobParts[i])
+		if e.Key == "" && !repeats {
+			e.Key, e.Named = whole, i < namers
 		}
-		ids = append(ids, id)
+		ids = append(ids, whole)
 	}
-	e.Run = strings.Join(ids, "/")
+	if e.Run = strings.Join(ids, "/"); e.Run != "" {
+		e.Run += e.counts()
+	}
 	return e.Launch
+}
+
+// counts is how often other launchers than the one that says the attempt have started
+// the job again, empty for never. The first variable counts the starts of all.
+func (e *environment) counts() (all string) {
+	said := false
+	for i, name := range table[Attempt][Environment] {
+		n, err := e.parse(e.text(name))
+		if err != nil || n < 0 {
+			continue // which was said of the attempt
+		}
+		if said && n > 0 {
+			all += "+" + strconv.Itoa(n)
+		}
+		if said = true; i == 0 {
+			break
+		}
+	}
+	return all
 }
 
 type environment struct {

@@ -157,8 +157,13 @@ func Variables() (all []string) {
 	for f := range fields {
 		all = append(all, table[f][Environment]...)
 	}
-	for _, list := range [...][]string{mpiRanks, mpiWorlds, indexes, counts, nodes, nodeCounts, perNode, torchrun, jobParts[:]} {
+	for _, list := range [...][]string{mpiRanks, mpiWorlds, indexes, counts, nodes, nodeCounts, perNode, torchrun} {
 		all = append(all, list...)
+	}
+	for _, parts := range jobParts {
+		for _, part := range parts {
+			all = append(all, part.name)
+		}
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(name string) bool { return name == "" })

@@ -48,6 +48,11 @@ type Run struct {
 	Session string `json:"session_tag"`   // what all starts of the job have in common
 	Job     string `json:"job,omitempty"` // id at the launcher
 	Attempt int    `json:"attempt"`       // of the job, from 0
+	// Key is what the launcher calls the run, empty without one. Start is which start
+	// of it this is, as the launcher counts, where the same Key may be that of several
+	// runs.
+	Key   string `json:"run,omitempty"`
+	Start string `json:"start,omitempty"`
 
 	Program string   `json:"program"`          // base name
 	Script  string   `json:"script,omitempty"` // base name of the first argument that is a script, or the module of python -m
@@ -229,6 +234,13 @@ func All(paths ...string) []*Run {
 	}
 	slices.SortStableFunc(out, func(a, b *Run) int { return b.Started.Compare(a.Started) })
 	return out
+}
+
+// Continues reports whether the launcher says that two starts are of one run: by a name
+// that nothing else has, or by having counted that it started the same again.
+func (r *Run) Continues(o *Run) bool {
+	key := cmp.Or(r.Key, r.Job)
+	return key != "" && key == cmp.Or(o.Key, o.Job) && (r.Start == "" || r.Start != o.Start)
 }
 
 // Took is how long the command ran, as far as is known.

@@ -7,15 +7,34 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
 )
+
+// Under fills in which start of the job a process belongs to, as far as nothing does:
+// by what its launcher says and, where somebody has said it, by the number of the
+// attempt. That number with an id beside it is counted by a launcher, as labels of
+// Kubernetes say it, and not by us: another job of the same name counts as well.
+func (w *Wanted) Under(ranks *config.Ranks, parent int, lookup func(string) (string, bool)) {
+	said := func(name string) bool { text, _ := lookup(name); return text != "" }
+	w.Start, w.Member = Started(ranks, w.Host, parent)
+	w.Least = ranks.Attempt.Or(0)
+	if w.Attempt < 0 && said(identity.Word(identity.Attempt, identity.Environment)) && (said(config.RunVariable) || !said(identity.Word(identity.Job, identity.Environment))) {
+		w.Attempt = ranks.Attempt.Or(-1)
+	}
+}
 
 // Started says which start a process belongs to, for Wanted, by what its launcher
 // says. Where that gave ranks and no id of the job, as torchrun does, all that have
 // the same parent on this node belong together. start is empty where nothing says
-// that there is a launcher.
+// that there is a launcher. A world of another size is another start: torchrun does
+// not count those that it makes when nodes come and go.
 func Started(ranks *config.Ranks, host string, parent int) (start, member string) {
 	start = ranks.Run
-	if start == "" {
+	if start != "" {
+		if ranks.Rank.IsSet() {
+			member = fmt.Sprintf("rank%d", ranks.Rank.Get())
+		}
+	} else {
 		if parent <= 1 || !ranks.Rank.IsSet() && !ranks.LocalRank.IsSet() {
 			return "", ""
 		}
@@ -26,7 +45,11 @@ func Started(ranks *config.Ranks, host string, parent int) (start, member string
 		start = fmt.Sprintf("%s/%d/%s", host, parent, began)
 		member = fmt.Sprintf("rank%d", ranks.Rank.Or(ranks.LocalRank.Or(0)))
 	}
-	return start + "/" + strconv.Itoa(ranks.Attempt.Or(0)), member
+	start += "/" + strconv.Itoa(ranks.Attempt.Or(0))
+	if n := ranks.WorldSize.Or(0); n > 0 {
+		start += "/" + strconv.Itoa(n)
+	}
+	return start, member
 }
 
 // began is when a process was started, in the system's clock ticks since boot,

@@ -83,20 +83,21 @@ func (s *Session) place() error {
 	if err != nil {
 		s.problem("%v; see "+see.RankUnknown, err)
 	}
-	start, member := rundir.Started(&ranks, host, set.Parent)
-	if member != "" { // the launcher gave no id
-		sum := sha256.Sum256([]byte(strings.TrimSuffix(start, "/"+strconv.Itoa(ranks.Attempt.Or(0)))))
+	want := rundir.Wanted{Name: set.Name, Attempt: set.Attempt, Host: host, PID: set.PID}
+	want.Under(&ranks, set.Parent, s.lookup)
+	said := identity.FromEnvironment(s.lookup, strconv.Atoi)
+	if said.Run == "" && want.Start != "" { // the launcher gave no id
+		alone := config.Ranks{Rank: ranks.Rank, LocalRank: ranks.LocalRank}
+		start, _ := rundir.Started(&alone, host, set.Parent)
+		sum := sha256.Sum256([]byte(start))
 		s.job = hex.EncodeToString(sum[:8])
-	}
-	attempt := set.Attempt
-	if v, ok := s.lookup(varAttempt); ok && attempt < 0 && v != "" {
-		attempt = ranks.Attempt.Or(-1) // said by hand, or by a trainspan run on another node
 	}
 	dir := string(set.Dir)
 	if v, _ := s.lookup(config.RunVariable); dir == "" && v == "" {
 		dir, _ = s.lookup(config.DirVariable) // of the user; below another trainspan run it is that one's
 	}
-	s.where, err = rundir.Wanted{Dir: dir, Name: set.Name, Attempt: attempt, Start: start, Member: member, Host: host, PID: set.PID}.Make()
+	want.Dir = dir
+	s.where, err = want.Make()
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,10 @@ func (s *Session) place() error {
 		Problems: s.run.Problems, Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
 		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
 		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: s.began, Seen: s.began,
-		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize),
+		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize), Key: cmp.Or(said.Key, s.job),
+	}
+	if !said.Named {
+		s.run.Start = want.Start
 	}
 	return nil
 }
@@ -137,9 +141,9 @@ func (s *Session) tag() string {
 
 // environment is what the command's environment gets.
 func (s *Session) environment() launch.Ready {
-	env := map[string]launch.Bytes{config.DirVariable: launch.Bytes(s.dir), config.RunVariable: launch.Bytes(s.token), config.TagVariable: launch.Bytes(s.tag())}
-	if !s.ranks.Attempt.IsSet() || s.set.Attempt >= 0 {
-		env[varAttempt] = launch.Bytes(strconv.Itoa(s.where.Attempt))
+	env := map[string]launch.Bytes{
+		config.DirVariable: launch.Bytes(s.dir), config.RunVariable: launch.Bytes(s.token), config.TagVariable: launch.Bytes(s.tag()),
+		varAttempt: launch.Bytes(strconv.Itoa(s.where.Attempt)),
 	}
 	if s.ranks.Run == "" { // so that all processes of the command say the same
 		if s.run.Job = s.job; s.run.Job == "" {
