@@ -21,6 +21,8 @@ func TestDetectRunAndAttempt(t *testing.T) {
 		{name: "torchrun", env: []string{"TORCHELASTIC_RESTART_COUNT=2", "TORCHELASTIC_RUN_ID=abc"}, attempt: 2, known: true, job: "abc"},
 		{name: "torchrun under Slurm", env: []string{"TORCHELASTIC_RUN_ID=abc", "SLURM_JOB_ID=77", "SLURM_STEP_ID=0"}, job: "abc", run: "abc/77.0"},
 		{name: "steps of one allocation", env: []string{"SLURM_JOB_ID=77", "SLURM_STEP_ID=3", "SLURM_RESTART_COUNT=1"}, attempt: 1, known: true, job: "77", run: "77.3"},
+		{name: "array", env: []string{"SLURM_JOB_ID=78", "SLURM_ARRAY_TASK_ID=2", "SLURM_STEP_ID=0"}, job: "78", run: "78_2.0"},
+		{name: "torchrun in a requeued job", env: []string{"TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_RESTART_COUNT=0", "SLURM_JOB_ID=77", "SLURM_RESTART_COUNT=2"}, known: true, job: "77", run: "77+2"},
 		{name: "our own id", env: []string{"TRAINSPAN_JOB=mine", "PBS_JOBID=8"}, job: "mine", run: "mine/8"},
 		{name: "Open MPI", env: []string{"PMIX_NAMESPACE=prterun-host-12@1"}, job: "prterun-host-12@1"},
 		{name: "Flux", env: []string{"FLUX_JOB_ID=f5"}, job: "f5"},

@@ -89,7 +89,7 @@ func begin(j *Job) *Report {
 // answer adds all but the Series, and gives the steps of each attempt.
 func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
-	r.outcomes(j.starts)
+	r.outcomes(j.Job.Starts)
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)

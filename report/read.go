@@ -13,9 +13,7 @@ type Job struct {
 	Ledger   *goodput.Ledger
 	Attempts []fromrun.Attempt
 	Skipped  []*run.FileError // files that were left out, by path
-	starts   []start          // how its commands ended, in the order of time
 
-	group   int       // how many processes have its session tag
 	uses    []rankUse // of a job that is a profile, by rank
 	details *details
 }

@@ -83,3 +83,73 @@ func TestRuns(t *testing.T) {
 		})
 	}
 }
+
+// TestStartsOfOneRun: what runs at the same time on nodes of one job is one attempt, and
+// what a start runs before the program that trains is none.
+func TestStartsOfOneRun(t *testing.T) {
+	base := time.Unix(1_700_000_000, 0).UTC()
+	type wrote struct {
+		job, host            string
+		attempt, rank, world int // rank -1 is unknown
+		at, steps            int // seconds after base; 0 steps are one save of a checkpoint
+	}
+	for _, c := range []struct {
+		name string
+		in   []wrote
+		want string // ranks of the attempts of each run
+	}{
+		{"torchrun over two nodes without an id", []wrote{{"x", "a", 0, 0, 4, 0, 9}, {"x", "a", 0, 1, 4, 0, 9}, {"y", "b", 1, 2, 4, 1, 9}, {"y", "b", 1, 3, 4, 1, 9}}, "[map[1:[0 1 2 3]]]"},
+		{"its restart", []wrote{{"x", "a", 0, 0, 2, 0, 9}, {"y", "b", 1, 1, 2, 1, 9}, {"x", "a", 2, 0, 2, 60, 9}, {"y", "b", 3, 1, 2, 61, 9}}, "[map[1:[0 1] 3:[0 1]]]"},
+		{"two worlds at once", []wrote{{"x", "a", 0, 0, 1, 0, 9}, {"y", "b", 1, 0, 1, 1, 9}}, "[map[2:[0]] map[1:[0]]]"},
+		{"worlds of other sizes", []wrote{{"x", "a", 0, 0, 4, 0, 9}, {"y", "b", 1, 1, 3, 1, 9}}, "[map[2:[1]] map[1:[0]]]"},
+		{"one host", []wrote{{"x", "a", 0, 0, 4, 0, 9}, {"y", "a", 1, 1, 4, 1, 9}}, "[map[2:[1]] map[1:[0]]]"},
+		{"one after the other", []wrote{{"x", "a", 0, 0, 2, 0, 9}, {"y", "b", 1, 1, 2, 60, 9}}, "[map[2:[1]] map[1:[0]]]"},
+		{"prep; train", []wrote{{"x", "a", 0, -1, 0, 0, 0}, {"x", "a", 0, -1, 0, 2, 9}}, "[map[1:[0]]]"},
+		{"train; test", []wrote{{"x", "a", 0, -1, 0, 0, 9}, {"x", "a", 0, -1, 0, 20, 0}}, "[map[1:[0] 2:[0]]]"},
+		{"a rank that failed as it began", []wrote{{"x", "a", 0, 0, 1, 0, 0}, {"x", "a", 0, 0, 1, 2, 9}}, "[map[1:[0] 2:[0]]]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for n, p := range c.in {
+				at := base.Add(time.Duration(p.at) * time.Second)
+				o := &dftracer.Options{Start: at, Attempt: &p.attempt, SessionTag: "job", JobID: p.job, Process: dftracer.Process{PID: 100 + n, Host: p.host}}
+				if p.rank >= 0 {
+					o.Rank = &p.rank
+				}
+				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.world > 0 {
+					w.CM("world_size", fmt.Sprint(p.world))
+				}
+				save, key := dftracer.NewKey("checkpoint", "capture"), dftracer.NewKey("pipeline", "train.iteration")
+				if p.steps == 0 {
+					w.WriteComplete(&save, dftracer.Span{TS: at.UnixMicro(), Dur: 100_000})
+				}
+				for i := range p.steps {
+					w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(i) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(i)))
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				text := fmt.Sprintf(`{"version":1,"state":"ended","session_tag":"job","job":%q,"attempt":%d,"start":"%[1]s/%[2]d","program":"python","host":%[3]q,"started":%[4]q,"seen":%[5]q,"ended_by":"exit","exit_status":0}`,
+					p.job, p.attempt, p.host, base.Add(time.Duration(p.attempt)*time.Second).Format(time.RFC3339Nano), at.Add(12*time.Second).Format(time.RFC3339Nano))
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("run.run%d.json", p.attempt+2)), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []map[int][]int
+			for _, j := range collect(t, dir).Jobs() {
+				ranks := make(map[int][]int)
+				for _, p := range j.Job.Processes {
+					ranks[p.Attempt] = append(ranks[p.Attempt], p.Rank)
+				}
+				got = append(got, ranks)
+			}
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("%v, want %s", got, c.want)
+			}
+		})
+	}
+}

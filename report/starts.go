@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -15,54 +13,24 @@ import (
 // the job ended on one node, and what its use of resources shows.
 type start struct{ rundir.Run }
 
-// readStarts reads the run.json among the files that are no telemetry.
-func readStarts(skipped []*run.FileError) (out []start) {
-	for _, f := range skipped {
-		if !rundir.IsRun(f.Path) {
-			continue
-		}
-		r, err := rundir.Read(f.Path)
-		out = appendStart(out, r, err)
-	}
-	return out
-}
-
 // appendStart adds what a digest holds of a run.json, if it is one.
 func appendStart(all []start, r *rundir.Run, err error) []start {
-	if err != nil || r.Version < 1 || r.Started.IsZero() {
+	if err != nil || !r.Told() {
 		return all
 	}
-	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Program: r.Program, Script: r.Script, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen,
+	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen,
 		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Evidence: r.Evidence}})
 }
 
-// startsOf gives those of one job in the order of time, each once.
-func startsOf(all []start, session string) (out []start) {
-	for i := range all {
-		if session == "" || all[i].Session == session {
-			out = append(out, all[i])
-		}
-	}
-	slices.SortFunc(out, func(a, b start) int {
+// uniqueStarts gives each once, in an order that does not depend on who was read first.
+func uniqueStarts(all []start) (out []*rundir.Run) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b start) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.text(), b.text()))
 	})
-	return slices.CompactFunc(out, func(a, b start) bool { return a.text() == b.text() })
-}
-
-// during returns the starts that lie in the time of a job that is a part of those with
-// its session tag.
-func during(all []start, j *run.Job) []start {
-	from, to := int64(math.MaxInt64), int64(0)
-	var jobs []string
-	for _, p := range j.Processes {
-		from, to = min(from, p.Start), max(to, p.LastSeen)
-		if p.JobID != "" {
-			jobs = append(jobs, p.JobID)
-		}
+	for _, s := range slices.CompactFunc(all, func(a, b start) bool { return a.text() == b.text() }) {
+		out = append(out, &s.Run)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(s start) bool {
-		return !s.of(jobs) || len(j.Processes) > 0 && (s.Started.UnixNano() > to || s.Seen.UnixNano() < from)
-	})
+	return out
 }
 
 // text is the start in a digest.
@@ -94,7 +62,11 @@ func (s *start) ending() (text string, weight int) {
 const maxEvidence = 100
 
 // outcomes adds to the attempts how they ended, and what the use of resources shows.
-func (r *Report) outcomes(all []start) {
+func (r *Report) outcomes(runs []*rundir.Run) {
+	all := make([]start, len(runs))
+	for i, r := range runs {
+		all[i] = start{*r}
+	}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		best := 0

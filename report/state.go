@@ -54,7 +54,10 @@ func Collect(set *run.Set) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{skipped: slices.Clone(set.Skipped), starts: readStarts(set.Skipped)}
+	s := &State{skipped: slices.Clone(set.Skipped)}
+	for _, r := range set.Starts() {
+		s.starts = appendStart(s.starts, r, nil)
+	}
 	for _, p := range procs {
 		s.procs = append(s.procs, of[p])
 	}
@@ -91,25 +94,16 @@ func (s *State) Jobs() []*Job {
 	})
 	skipped = slices.CompactFunc(skipped, func(a, b *run.FileError) bool { return a.Error() == b.Error() })
 	var out []*Job
-	for _, all := range run.Assemble(procs) {
-		starts := startsOf(s.starts, all.SessionTag)
-		parts := splitRuns(all, starts, func(p *run.Process) *process { return of[p] })
-		for _, j := range slices.Backward(parts) {
-			starts := starts
-			if len(parts) > 1 {
-				starts = during(starts, j)
-			}
-			out = append(out, &Job{
-				Name: joinNames(s.names), Job: j, Skipped: skipped, group: len(all.Processes),
-				Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }),
-				Attempts: fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps }),
-				starts:   starts,
-				uses:     usesOf(j, func(p *run.Process) *profile.Use { return of[p].use }),
-				details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
-			})
-		}
+	for _, j := range run.Assemble(procs, uniqueStarts(s.starts)...) {
+		out = append(out, &Job{
+			Name: joinNames(s.names), Job: j, Skipped: skipped,
+			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }),
+			Attempts: fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps }),
+			uses:     usesOf(j, func(p *run.Process) *profile.Use { return of[p].use }),
+			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
+		})
 	}
-	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(b.group, a.group) })
+	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(b.Job.Group, a.Job.Group) })
 	return out
 }
 

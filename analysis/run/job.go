@@ -1,8 +1,11 @@
 package run
 
-import "github.com/trainspan/trainspan/internal/identity"
+import (
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/rundir"
+)
 
-// Job is one logical job: all attempts of all ranks with one session tag.
+// Job is one run: all attempts of all ranks with one session tag that belong together.
 type Job struct {
 	ID         string // of the launcher, empty when it is not known
 	SessionTag string // empty when it is not known
@@ -14,6 +17,13 @@ type Job struct {
 	// Helpers are processes that only serve one of those, such as workers of
 	// a data loader. No ledger counts them.
 	Helpers []*Process
+
+	// Starts are how its commands were started and ended, as run.json files say it, in
+	// the order of time.
+	Starts []*rundir.Run
+
+	// Group is how many processes the runs with its session tag have.
+	Group int
 
 	at *running // see AttemptAt
 }
@@ -28,6 +38,9 @@ type Process struct {
 	// Attempt counts from 1, also where the launcher counts from 0.
 	Attempt      int
 	AttemptKnown bool // a record said it; otherwise it follows from the order in time
+
+	// Run is the Label of its job where the files have several.
+	Run string
 
 	Host       string // name or, where no record says it, hash
 	PID        int64
@@ -139,6 +152,13 @@ func (p *Process) seen(t int64) {
 		return
 	}
 	p.Start, p.LastSeen = min(p.Start, t), max(p.LastSeen, t)
+}
+
+// prepares reports whether p is what a start ran before the program that trains, as in
+// sh -c 'prep; train': it made no step. Where a launcher gave ranks it may be an attempt
+// that failed as it began, which the launcher started again.
+func (p *Process) prepares(o *Process) bool {
+	return !o.RankKnown && p.JobID == o.JobID && p.Host == o.Host && p.recordedAttempt() == o.recordedAttempt() && p.LastSeen <= o.Start && o.Steps.Count > 0
 }
 
 // finish settles the times after the last record.

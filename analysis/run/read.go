@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/parallel"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // Read reads all files once and puts the jobs together. It calls open for
@@ -24,7 +25,20 @@ func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Assemble(procs), nil
+	return Assemble(procs, s.Starts()...), nil
+}
+
+// Starts reads the run.json among the files that are no telemetry.
+func (s *Set) Starts() (out []*rundir.Run) {
+	for _, f := range s.Skipped {
+		if !rundir.IsRun(f.Path) {
+			continue
+		}
+		if r, err := rundir.Read(f.Path); err == nil && r.Told() {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Processes is Read without putting the processes together: for those who do so
@@ -153,8 +167,9 @@ func (r *reading) traces(g *group) {
 
 // Assemble makes jobs of processes and gives the numbers that no record says:
 // it changes the processes. Their order is irrelevant; a copy of a process that
-// is there changes nothing.
-func Assemble(procs []*Process) []*Job {
+// is there changes nothing. Starts tell which attempts are of one run; of the runs of
+// one session tag the latest comes first.
+func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 	procs = slices.SortedFunc(slices.Values(procs), byTime)
 	type ident struct{ id, tag string }
 	jobs := make(map[ident]*Job)
@@ -187,10 +202,30 @@ func Assemble(procs []*Process) []*Job {
 			order[len(order)-1].add(p)
 		}
 	}
+	var out []*Job
 	for _, j := range order {
 		j.settle()
+		runs := j.runs(starts)
+		for _, r := range runs {
+			r.Group = len(j.Processes)
+		}
+		slices.Reverse(runs)
+		out = append(out, runs...)
 	}
-	return order
+	several := 0
+	for _, j := range out {
+		several += min(len(j.Processes), 1)
+	}
+	for _, j := range out {
+		label := ""
+		if several > 1 && len(j.Processes) > 0 {
+			label = j.Label()
+		}
+		for _, p := range slices.Concat(j.Processes, j.Helpers) {
+			p.Run = label
+		}
+	}
+	return out
 }
 
 // byTime orders processes by start, and those that began together by
@@ -269,9 +304,11 @@ func (j *Job) settle() {
 	slices.SortStableFunc(j.Processes, byTime)
 	j.unite()
 	j.single()
+	all := slices.Clone(j.Processes)
 	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
-		helper := trains && !p.Training || p.Spans == 0 && !p.Training
+		helper := trains && !p.Training || p.Spans == 0 && !p.Training ||
+			!p.RankKnown && p.JobID != "" && p.recordedAttempt() > 0 && p.Steps.Count == 0 && !p.Steps.Begun && slices.ContainsFunc(all, p.prepares)
 		if helper {
 			j.Helpers = append(j.Helpers, p)
 		}
@@ -303,6 +340,7 @@ func (j *Job) number() {
 	if !j.attempts(true) {
 		j.attempts(false)
 	}
+	j.atOnce()
 }
 
 // attempts gives numbers to the attempts, and returns false where the recorded ones

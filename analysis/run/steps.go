@@ -35,6 +35,8 @@ type Steps struct {
 	Count, Unnumbered int
 	// Begun says that a loop of training is on record, or an epoch.
 	Begun bool
+	// GoesOn says that a checkpoint was loaded, or that the first step is above 0.
+	GoesOn bool
 	// Local says that the program counts anew in each loop, so that the numbers in
 	// its files are not those of the job.
 	Local bool
@@ -43,6 +45,7 @@ type Steps struct {
 	starts    []Loop // as they were read
 	epochs    []epoch
 	loads     []load
+	restored  bool            // a checkpoint, whether its step is known or not
 	updates   []Event         // of the metrics of the training
 	held      []nest.Interval // what iterations are held up by
 	work      []int64         // when gradients were computed or applied
@@ -100,6 +103,7 @@ func (s *Steps) Add(sp *Span) {
 			s.epochs = append(s.epochs, epoch{nest.Interval{Start: sp.Start, End: sp.End}, sp.Epoch})
 		}
 	case spans.ClassCheckpointLoad:
+		s.restored = true
 		if sp.Step >= 0 {
 			s.loads = append(s.loads, load{sp.Start, sp.Step})
 		}
@@ -142,7 +146,7 @@ func (s *Steps) Add(sp *Span) {
 	}
 	s.found[r] = append(s.found[r], c)
 	if r == spans.StepIteration && len(s.found[r]) == 1 { // what the others need is not needed any more
-		*s = Steps{found: [spans.StepRules][]Step{spans.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads}
+		*s = Steps{found: [spans.StepRules][]Step{spans.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
 	}
 }
 
@@ -191,6 +195,7 @@ func (s *Steps) All() []Step {
 	s.Count, s.Begun = len(s.list), len(s.starts)+len(s.epochs) > 0
 	s.number()
 	s.inEpochs()
+	s.GoesOn = s.restored || len(s.list) > 0 && s.list[0].Number > 0
 	return s.list
 }
 
@@ -221,7 +226,7 @@ func (s *Steps) Loops() []Loop { return s.loops }
 
 // drop gives up the single steps.
 func (s *Steps) drop() {
-	*s = Steps{made: true, Begun: s.Begun, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}
+	*s = Steps{made: true, Begun: s.Begun, GoesOn: s.GoesOn, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}
 }
 
 // united sorts spans and makes one of a span and the note of its begin, or a copy.

@@ -6,6 +6,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	// MaxSpans bounds the spans kept for self times, 400,000 when zero. One
 	// takes 48 bytes.
 	MaxSpans int
+	// Starts tell which attempts are of one run; without, all of a job are.
+	Starts []*rundir.Run
 }
 
 // OtherNames is the name under which events are counted when there are too
@@ -98,7 +101,7 @@ func (a *Aggregator) NextFile(who *run.FileTracker) {
 	a.nodes, a.stretch = a.nodes[:0], a.stretch[:0]
 	for _, p := range a.file {
 		p.read, p.done = false, p.account()
-		p.stepped = p.done.steps
+		p.stepped, p.kept = p.done.steps, p.allSteps()
 		p.steps = run.Steps{}
 		for _, l := range p.lanes {
 			a.nodes = append(a.nodes, l.Rest())

@@ -26,6 +26,8 @@ type process struct {
 	lastEpoch  *epoch
 	steps      run.Steps
 	stepped    map[int64]int64 // steps by epoch, of the files before
+	kept       run.Steps       // what is known of those of the files before
+	run        string          // see run.Process
 	done       *account        // of the files before, nil where the process goes on
 }
 
@@ -89,6 +91,12 @@ func (e *epoch) note(n *name, start, end int64) {
 	case !e.framed:
 		e.start, e.end = min(e.start, start), max(e.end, end)
 	}
+}
+
+// allSteps is what is known of its steps by those of all files.
+func (p *process) allSteps() run.Steps {
+	p.steps.All()
+	return run.Steps{Count: p.kept.Count + p.steps.Count, Begun: p.kept.Begun || p.steps.Begun, GoesOn: p.kept.GoesOn || p.steps.GoesOn}
 }
 
 // countSteps counts the training steps of each epoch.

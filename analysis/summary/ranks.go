@@ -27,10 +27,11 @@ func (a *Aggregator) number() {
 		}
 		c := *p.who
 		c.Start, c.LastSeen, c.Spans, c.Training = p.start*1000, p.end*1000, p.events, p.trains
+		c.Steps = p.allSteps()
 		of[&c], p.number, p.beside = p, 1, 0
 		all = append(all, &c)
 	}
-	for _, j := range run.Assemble(all) {
+	for _, j := range run.Assemble(all, a.opts.Starts...) {
 		for _, c := range j.Processes {
 			of[c].number = int64(c.Attempt)
 		}
@@ -38,7 +39,11 @@ func (a *Aggregator) number() {
 			of[c].number = int64(max(j.AttemptAt(c.Start+(c.LastSeen-c.Start)/2), 1))
 		}
 	}
+	for c, p := range of {
+		p.run = c.Run
+	}
 	type place struct {
+		run    string
 		rank   int
 		number int64
 	}
@@ -47,23 +52,23 @@ func (a *Aggregator) number() {
 		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.who.PID, y.who.PID), cmp.Compare(x.host, y.host))
 	})
 	for _, p := range a.order {
-		if at := (place{p.who.Rank, p.number}); p.events > 0 && p.who.RankKnown {
+		if at := (place{p.run, p.who.Rank, p.number}); p.events > 0 && p.who.RankKnown {
 			p.beside = beside[at]
 			beside[at]++
 		}
 	}
 }
 
-// rankKey tells ranks apart. The attempts of a rank are one; without a rank each
-// process is one, and so is each that runs beside another of its rank.
+// rankKey tells ranks apart. The attempts of a rank in one run are one; without a rank
+// each process is one, and so is each that runs beside another of its rank.
 type rankKey struct {
-	rank, host  string
-	pid, beside int64
+	run, rank, host string
+	pid, beside     int64
 }
 
-func rankOf(rank, host string, pid, beside int64) rankKey {
+func rankOf(run, rank, host string, pid, beside int64) rankKey {
 	if rank != "" {
-		return rankKey{rank: rank, beside: beside}
+		return rankKey{run: run, rank: rank, beside: beside}
 	}
 	return rankKey{host: host, pid: pid}
 }
@@ -75,7 +80,7 @@ func (r *Result) Mean() (mean Use, ranks int64) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		mean.add(&p.Use)
-		seen[rankOf(p.Rank, p.HostHash, p.PID, p.beside)] = true
+		seen[rankOf(p.Run, p.Rank, p.HostHash, p.PID, p.beside)] = true
 	}
 	ranks = int64(len(seen))
 	return mean.over(ranks), ranks
@@ -99,7 +104,7 @@ func (r *Result) EpochMeans() []EpochMean {
 			e := &r.Epochs[i]
 			m.Use.add(&e.Use)
 			m.Events += e.Events
-			steps[rankOf(e.Rank, e.HostHash, e.PID, e.beside)] += e.Steps
+			steps[rankOf(e.Run, e.Rank, e.HostHash, e.PID, e.beside)] += e.Steps
 		}
 		for _, n := range steps {
 			m.Steps = max(m.Steps, n)

@@ -60,7 +60,8 @@ type ProcessStat struct {
 	Host     string `json:"host,omitempty"` // for the caller to fill in
 	PID      int64  `json:"pid"`
 	Rank     string `json:"rank,omitempty"`
-	Attempt  int64  `json:"attempt"` // of its rank, from 1
+	Run      string `json:"run,omitempty"` // where the files have several
+	Attempt  int64  `json:"attempt"`       // of its rank, from 1
 	Label    string `json:"label,omitempty"`
 	Kernels  bool   `json:"compute_is_kernels,omitempty"` // computing is that of a device
 	Events   int64  `json:"events"`
@@ -78,6 +79,7 @@ type EpochStat struct {
 	Epoch    int64  `json:"epoch"`
 	PID      int64  `json:"pid"`
 	Rank     string `json:"rank,omitempty"`
+	Run      string `json:"run,omitempty"`
 	Attempt  int64  `json:"attempt"`
 	Events   int64  `json:"events"`
 	Steps    int64  `json:"steps"`
@@ -110,10 +112,10 @@ func (a *Aggregator) Result() *Result {
 		for _, l := range p.lanes {
 			r.TooDeep += l.Deep
 		}
-		r.Processes = append(r.Processes, ProcessStat{HostHash: p.host, PID: p.who.PID, Rank: p.rank(), Attempt: p.number, beside: p.beside, Label: p.label,
+		r.Processes = append(r.Processes, ProcessStat{HostHash: p.host, PID: p.who.PID, Rank: p.rank(), Run: p.run, Attempt: p.number, beside: p.beside, Label: p.label,
 			Kernels: p.kernels != nil, Events: p.events, Lanes: len(p.lanes), Start: p.start, End: p.end, Use: acc.use})
 		for i, e := range acc.epochs {
-			r.Epochs = append(r.Epochs, EpochStat{HostHash: p.host, Epoch: e.number, PID: p.who.PID, Rank: p.rank(), Attempt: p.number, beside: p.beside, Events: e.events, Steps: acc.steps[e.number],
+			r.Epochs = append(r.Epochs, EpochStat{HostHash: p.host, Epoch: e.number, PID: p.who.PID, Rank: p.rank(), Run: p.run, Attempt: p.number, beside: p.beside, Events: e.events, Steps: acc.steps[e.number],
 				Start: e.start, End: e.end, Use: acc.uses[i]})
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -87,12 +89,12 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 }
 
 // withRecords adds the JSON lines that lie in folders, so that they count in the
-// ledger as they do in a report.
+// ledger as they do in a report, and the run.json, which tell its runs apart.
 func withRecords(args, files []string) []string {
 	found, _ := infile.Walk(args...) // expand has reported its errors
 	paths := slices.Clone(files)
 	for _, f := range found {
-		if f.Below && f.Err == nil && isRecords(f.Path) {
+		if f.Below && f.Err == nil && (rundir.IsRun(f.Path) || isRecords(f.Path)) {
 			paths = append(paths, f.Path)
 		}
 	}
@@ -172,6 +174,9 @@ func runNames(accounts []goodput.Account, given string) ([]string, error) {
 	var names []string
 	for _, acc := range accounts {
 		name := given
+		if acc.Job.Group > len(acc.Job.Processes) { // one of several with its tag
+			name = cmp.Or(name, acc.Job.Label())
+		}
 		for _, known := range []string{acc.Job.SessionTag, acc.Job.ID, "job"} {
 			if name == "" {
 				name = known

@@ -97,7 +97,7 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 	case err != nil:
 		return err
 	case o.run != "":
-		i := slices.IndexFunc(found, func(j *report.Job) bool { return runID(j) == o.run })
+		i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label() == o.run })
 		if i < 0 {
 			return usage("--run %s: no such run is here; trainspan runs %s lists them", o.run, strings.Join(args, " "))
 		}
@@ -112,7 +112,7 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 			a.printf("\n")
 		}
 		if !o.json {
-			a.printf("%s\n\n", runID(j))
+			a.printf("%s\n\n", j.Job.Label())
 		}
 		if err := a.showReport(j, o); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (a *app) leaveOut(found []*report.Job) {
 			break
 		}
 		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+see.SeveralJobs,
-			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), runID(other))
+			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label())
 	}
 }
 

@@ -104,20 +104,10 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 	return nil
 }
 
-// runID is the name of a run in its directory: that of what was started and the number of
-// its first attempt, or what else there is.
-func runID(j *report.Job) string {
-	first := j.Job.Processes[0].Attempt
-	for _, p := range j.Job.Processes {
-		first = min(first, p.Attempt)
-	}
-	return fmt.Sprintf("%s.%d", cmp.Or(j.Job.SessionTag, j.Job.ID, "job"), first)
-}
-
 // rowOf says of a run what the list has.
 func rowOf(j *report.Job, starts []*rundir.Run) runRow {
 	r := report.Live(j, time.Now().UnixNano())
-	row := runRow{ID: runID(j), Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput, session: j.Job.SessionTag, job: j.Job.ID}
+	row := runRow{ID: j.Job.Label(), Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput, session: j.Job.SessionTag, job: j.Job.ID}
 	for _, s := range starts { // the latest first
 		if s.Session == j.Job.SessionTag && !s.Started.After(time.Unix(0, r.Ledger.To)) && !s.Seen.Before(row.Began) {
 			row.Command, row.Outcome = s.Command(), s.Ending()

@@ -13,6 +13,7 @@ import (
 
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
@@ -78,6 +79,7 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 	if err != nil {
 		return err
 	}
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *runs.FileError) bool { return rundir.IsRun(f.Path) })
 	if n := len(set.Skipped); len(table.procs) == 0 && n > 0 {
 		last := set.Skipped[n-1]
 		set.Skipped = set.Skipped[:n-1]
@@ -143,6 +145,7 @@ func rankText(p *runs.Process) string {
 
 // stepJSON is a row for machines.
 type stepJSON struct {
+	Run     string           `json:"run,omitempty"` // as trainspan runs lists it, where there are several
 	Attempt int              `json:"attempt"`
 	Step    int64            `json:"step"`
 	Rank    string           `json:"rank,omitempty"`
@@ -160,7 +163,7 @@ func (a *app) stepJSON(t *stepTable, keep keepStep, _ *int64) error {
 	w := bufio.NewWriterSize(visible.JSON(a.stdout), 64<<10)
 	enc := json.NewEncoder(w)
 	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
-		row := stepJSON{Attempt: p.Attempt, Step: s.step, Rank: rankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
+		row := stepJSON{Run: p.Run, Attempt: p.Attempt, Step: s.step, Rank: rankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
 		if s.epoch >= 0 {
 			row.Epoch = &s.epoch
 		}

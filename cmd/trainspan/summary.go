@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 type summaryOptions struct {
@@ -28,7 +29,8 @@ func newSummary(a *app) *cobra.Command {
 Per rank and per epoch: how long something was computed, how long I/O,
 communication and copies took, and the stalls: how long there was I/O or
 communication while nothing was computed. Idle is none of the four. Each moment
-counts once there, however many spans it is in. The attempts of a rank add up.
+counts once there, however many spans it is in. The attempts of a rank add up, those
+of different runs do not.
 
 A rank with kernels in its PyTorch profile computes while one of these runs, those
 of collectives aside; with --compute the categories alone decide.
@@ -87,7 +89,8 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	}
 	var agg *summary.Aggregator
 	hosts := make(map[string]string)
-	begin := func() { agg = summary.New(&summary.Options{Classes: o.classes}) }
+	starts := rundir.All(args...)
+	begin := func() { agg = summary.New(&summary.Options{Classes: o.classes, Starts: starts}) }
 	who := o.filter.who
 	files = who.ByStart(files)
 	err = a.judged(ctx, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {

@@ -64,7 +64,11 @@ var usePriority = []string{"events", "lanes", "pid", "I/O", "comm", "copies", "o
 func (a *app) showUse(r *summary.Result, p painter) {
 	a.printf("\n%s\n", p.head("Time of each rank"))
 	attempts := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Attempt > 1 })
+	several := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Run != "" })
 	first := []string{"<rank"}
+	if several {
+		first = append(first, "<run")
+	}
 	if attempts {
 		first = append(first, "attempt")
 	}
@@ -74,6 +78,9 @@ func (a *app) showUse(r *summary.Result, p painter) {
 		row := []string{x.Rank}
 		if x.Rank == "" {
 			row[0] = "?"
+		}
+		if several {
+			row = append(row, x.Run)
 		}
 		if attempts {
 			row = append(row, fmt.Sprint(x.Attempt))

@@ -1,8 +1,10 @@
 package identity_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/identity"
@@ -134,5 +136,30 @@ func TestInstead(t *testing.T) {
 	}
 	if identity.HostOf(-1) != "unknown-host" || identity.HostOf(3) != "rank3@unknown-host" || identity.HostName() == "" {
 		t.Error(identity.HostOf(-1), identity.HostOf(3), identity.HostName())
+	}
+}
+
+// The key is what all attempts of a run have in common.
+func TestKey(t *testing.T) {
+	for env, want := range map[string]string{
+		"": " false", "SLURM_JOB_ID=7": "7 false", "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_RESTART_COUNT=3": "7.1 false",
+		"SLURM_JOB_ID=7 SLURM_ARRAY_TASK_ID=4 SLURM_STEP_ID=1":     "7_4.1 false",
+		"TORCHELASTIC_RUN_ID=none SLURM_JOB_ID=7":                  "7 false",
+		"TORCHELASTIC_RUN_ID=7 SLURM_JOB_ID=7 SLURM_STEP_ID=1":     "7.1 false",
+		"TORCHELASTIC_RUN_ID=llama SLURM_JOB_ID=7 SLURM_STEP_ID=1": "llama true",
+		"TRAINSPAN_JOB=7 SLURM_JOB_ID=7":                           "7 true",
+		"PBS_JOBID=8.head":                                         "8.head false",
+	} {
+		l := identity.FromEnvironment(func(name string) (string, bool) {
+			for _, v := range strings.Fields(env) {
+				if key, value, _ := strings.Cut(v, "="); key == name {
+					return value, true
+				}
+			}
+			return "", false
+		}, strconv.Atoi)
+		if got := fmt.Sprint(l.Key, " ", l.Named); got != want || len(l.Bad) > 0 {
+			t.Errorf("%s: %s, %v; want %s", env, got, l.Bad, want)
+		}
 	}
 }

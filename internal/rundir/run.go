@@ -230,7 +230,9 @@ func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
 func All(paths ...string) []*Run {
 	var out []*Run
 	for _, l := range find(paths) {
-		out = append(out, l.Run)
+		if l.Run.Told() {
+			out = append(out, l.Run)
+		}
 	}
 	slices.SortStableFunc(out, func(a, b *Run) int { return b.Started.Compare(a.Started) })
 	return out
@@ -242,6 +244,9 @@ func (r *Run) Continues(o *Run) bool {
 	key := cmp.Or(r.Key, r.Job)
 	return key != "" && key == cmp.Or(o.Key, o.Job) && (r.Start == "" || r.Start != o.Start)
 }
+
+// Told reports whether it says of a start when that was.
+func (r *Run) Told() bool { return r.Version >= 1 && !r.Started.IsZero() }
 
 // Took is how long the command ran, as far as is known.
 func (r *Run) Took() time.Duration {
