@@ -104,6 +104,9 @@ func TestStartsOfOneRun(t *testing.T) {
 		{"worlds of other sizes", []wrote{{"x", "a", 0, 0, 4, 0, 9}, {"y", "b", 1, 1, 3, 1, 9}}, "[map[2:[1]] map[1:[0]]]"},
 		{"one host", []wrote{{"x", "a", 0, 0, 4, 0, 9}, {"y", "a", 1, 1, 4, 1, 9}}, "[map[2:[1]] map[1:[0]]]"},
 		{"one after the other", []wrote{{"x", "a", 0, 0, 2, 0, 9}, {"y", "b", 1, 1, 2, 60, 9}}, "[map[2:[1]] map[1:[0]]]"},
+		{"two users, one name", []wrote{{"x", "a", 0, -1, 0, 0, 9}, {"y", "a", 0, -1, 0, 1, 9}}, "[map[1:[0]] map[1:[0]]]"},
+		{"two users, with ranks", []wrote{{"x", "a", 0, 0, 2, 0, 9}, {"x", "a", 0, 1, 2, 0, 9}, {"y", "b", 0, 0, 2, 1, 9}, {"y", "b", 0, 1, 2, 1, 9}}, "[map[1:[0 1]] map[1:[0 1]]]"},
+		{"two by hand at once", []wrote{{"x", "a", 0, -1, 0, 1, 9}, {"y", "a", 1, -1, 0, 0, 9}}, "[map[2:[0]] map[1:[0]]]"},
 		{"prep; train", []wrote{{"x", "a", 0, -1, 0, 0, 0}, {"x", "a", 0, -1, 0, 2, 9}}, "[map[1:[0]]]"},
 		{"train; test", []wrote{{"x", "a", 0, -1, 0, 0, 9}, {"x", "a", 0, -1, 0, 20, 0}}, "[map[1:[0] 2:[0]]]"},
 		{"a rank that failed as it began", []wrote{{"x", "a", 0, 0, 1, 0, 0}, {"x", "a", 0, 0, 1, 2, 9}}, "[map[1:[0] 2:[0]]]"},
@@ -135,7 +138,7 @@ func TestStartsOfOneRun(t *testing.T) {
 				}
 				text := fmt.Sprintf(`{"version":1,"state":"ended","session_tag":"job","job":%q,"attempt":%d,"start":"%[1]s/%[2]d","program":"python","host":%[3]q,"started":%[4]q,"seen":%[5]q,"ended_by":"exit","exit_status":0}`,
 					p.job, p.attempt, p.host, base.Add(time.Duration(p.attempt)*time.Second).Format(time.RFC3339Nano), at.Add(12*time.Second).Format(time.RFC3339Nano))
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("run.run%d.json", p.attempt+2)), []byte(text), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("run.run%d.json", 2*p.attempt+2+int(p.job[0]-'x'))), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -22,6 +22,9 @@ type Job struct {
 	// the order of time.
 	Starts []*rundir.Run
 
+	// Label is the name of the run beside others: that of what was started and the number
+	// of its first attempt, or what else there is. Empty without a process.
+	Label string
 	// Group is how many processes the runs with its session tag have.
 	Group int
 
@@ -39,7 +42,7 @@ type Process struct {
 	Attempt      int
 	AttemptKnown bool // a record said it; otherwise it follows from the order in time
 
-	// Run is the Label of its job where the files have several.
+	// Run is the Label of its job where there are several.
 	Run string
 
 	Host       string // name or, where no record says it, hash

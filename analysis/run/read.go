@@ -203,28 +203,18 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 		}
 	}
 	var out []*Job
-	for _, j := range order {
-		j.settle()
-		runs := j.runs(starts)
-		for _, r := range runs {
-			r.Group = len(j.Processes)
-		}
-		slices.Reverse(runs)
-		out = append(out, runs...)
-	}
-	several := 0
-	for _, j := range out {
-		several += min(len(j.Processes), 1)
-	}
-	for _, j := range out {
-		label := ""
-		if several > 1 && len(j.Processes) > 0 {
-			label = j.Label()
-		}
-		for _, p := range slices.Concat(j.Processes, j.Helpers) {
-			p.Run = label
+	for _, all := range order {
+		for _, j := range all.apart() {
+			j.settle()
+			runs := j.runs(starts)
+			for _, r := range runs {
+				r.Group = len(all.Processes)
+			}
+			slices.Reverse(runs)
+			out = append(out, runs...)
 		}
 	}
+	name(out)
 	return out
 }
 
@@ -330,8 +320,13 @@ func (j *Job) settle() {
 // numbers of the job are no more than the least that an attempt can be, and the times
 // count. So does the live ledger, which knows one attempt after the other.
 func (j *Job) number() {
-	ranks := freeRanks{last: make(map[int]*Process)}
+	ofJob := make(map[string]*freeRanks) // what has another id is no other rank
 	for _, p := range j.Processes {
+		ranks := ofJob[p.JobID]
+		if ranks == nil {
+			ranks = &freeRanks{last: make(map[int]*Process)}
+			ofJob[p.JobID] = ranks
+		}
 		if !p.RankKnown {
 			p.Rank = ranks.lowest(p)
 		}

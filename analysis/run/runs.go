@@ -46,14 +46,84 @@ func (j *Job) runs(all []*rundir.Run) []*Job {
 	return out
 }
 
-// Label is the name of a run in its directory: that of what was started and the number
-// of its first attempt, or what else there is.
-func (j *Job) Label() string {
-	first := math.MaxInt
-	for _, p := range j.Processes {
-		first = min(first, p.Attempt)
+// name gives each run a Label of its own, and their processes where there are several.
+func name(all []*Job) {
+	taken := make(map[string]bool)
+	for _, j := range all {
+		first := math.MaxInt
+		for _, p := range j.Processes {
+			first = min(first, p.Attempt)
+		}
+		if first == math.MaxInt {
+			continue
+		}
+		j.Label = fmt.Sprintf("%s.%d", cmp.Or(j.SessionTag, j.ID, "job"), first)
+		for n, stem := 2, j.Label; taken[j.Label]; n++ {
+			j.Label = fmt.Sprintf("%s-%d", stem, n)
+		}
+		taken[j.Label] = true
 	}
-	return fmt.Sprintf("%s.%d", cmp.Or(j.SessionTag, j.ID, "job"), first)
+	for _, j := range all {
+		for _, p := range slices.Concat(j.Processes, j.Helpers) {
+			if p.Run = j.Label; len(taken) < 2 {
+				p.Run = ""
+			}
+		}
+	}
+}
+
+// apart divides a job in which processes with other ids are the same rank of the same
+// attempt at the same time: somebody else has called a job the same.
+func (j *Job) apart() []*Job {
+	type place struct {
+		attempt, rank int // rank -1 is unknown
+		host          string
+	}
+	type group struct {
+		of   map[place][]*Process
+		list []*Process
+	}
+	at := func(p *Process) place {
+		if p.RankKnown {
+			return place{p.recordedAttempt(), p.Rank, ""}
+		}
+		return place{p.recordedAttempt(), -1, p.Host}
+	}
+	ids := make(map[string][]*Process)
+	var order []string
+	for _, p := range j.Processes {
+		if ids[p.JobID] == nil {
+			order = append(order, p.JobID)
+		}
+		ids[p.JobID] = append(ids[p.JobID], p)
+	}
+	var groups []*group
+	for _, id := range order {
+		i := slices.IndexFunc(groups, func(g *group) bool {
+			return id == "" || !slices.ContainsFunc(ids[id], func(p *Process) bool {
+				return p.recordedAttempt() > 0 && slices.ContainsFunc(g.of[at(p)], func(o *Process) bool { return o.JobID != "" && o.Start < p.LastSeen && p.Start < o.LastSeen })
+			})
+		})
+		if i < 0 {
+			i, groups = len(groups), append(groups, &group{of: make(map[place][]*Process)})
+		}
+		g := groups[i]
+		for _, p := range ids[id] {
+			g.list, g.of[at(p)] = append(g.list, p), append(g.of[at(p)], p)
+		}
+	}
+	if len(groups) < 2 {
+		return []*Job{j}
+	}
+	var out []*Job
+	for _, g := range groups {
+		part := &Job{SessionTag: j.SessionTag}
+		for _, p := range g.list {
+			part.add(p)
+		}
+		out = append(out, part)
+	}
+	return out
 }
 
 // starts are those of the job in the order of time.

@@ -175,7 +175,7 @@ func runNames(accounts []goodput.Account, given string) ([]string, error) {
 	for _, acc := range accounts {
 		name := given
 		if acc.Job.Group > len(acc.Job.Processes) { // one of several with its tag
-			name = cmp.Or(name, acc.Job.Label())
+			name = cmp.Or(name, acc.Job.Label)
 		}
 		for _, known := range []string{acc.Job.SessionTag, acc.Job.ID, "job"} {
 			if name == "" {

@@ -75,15 +75,15 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 		}
 	}
 	if len(args) == 0 && (o.all || o.run != "") {
-		args = []string{rundir.Root}
+		args = rundir.Roots()
 	}
 	if len(args) == 0 {
-		newest := rundir.All(rundir.Root)
-		if len(newest) == 0 {
+		root, newest := newestStart()
+		if newest == nil {
 			return usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
 		}
-		args = []string{filepath.Join(rundir.Root, rundir.Clean(newest[0].Name))}
-		a.note("the newest: %s, begun %s UTC", args[0], newest[0].Started.UTC().Format(time.DateTime))
+		args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
+		a.note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
 	}
 	found, err := a.readJobs(ctx, args)
 	var only *startsOnly
@@ -97,7 +97,7 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 	case err != nil:
 		return err
 	case o.run != "":
-		i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label() == o.run })
+		i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == o.run })
 		if i < 0 {
 			return usage("--run %s: no such run is here; trainspan runs %s lists them", o.run, strings.Join(args, " "))
 		}
@@ -112,13 +112,23 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 			a.printf("\n")
 		}
 		if !o.json {
-			a.printf("%s\n\n", j.Job.Label())
+			a.printf("%s\n\n", j.Job.Label)
 		}
 		if err := a.showReport(j, o); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// newestStart is the latest start that is here and the root that it is below, nil without one.
+func newestStart() (root string, newest *rundir.Run) {
+	for _, in := range rundir.Roots() {
+		if all := rundir.All(in); len(all) > 0 && (newest == nil || all[0].Started.After(newest.Started)) {
+			root, newest = in, all[0]
+		}
+	}
+	return root, newest
 }
 
 // begin is when the first process of a job began.
@@ -193,7 +203,7 @@ func (a *app) leaveOut(found []*report.Job) {
 			break
 		}
 		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+see.SeveralJobs,
-			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label())
+			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label)
 	}
 }
 

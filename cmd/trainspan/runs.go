@@ -54,7 +54,7 @@ type runRow struct {
 
 func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 	if len(args) == 0 {
-		args = []string{rundir.Root}
+		args = rundir.Roots()
 	}
 	found, err := findJobs(ctx, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, runs.ErrNoTelemetry) {
@@ -107,7 +107,7 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 // rowOf says of a run what the list has.
 func rowOf(j *report.Job, starts []*rundir.Run) runRow {
 	r := report.Live(j, time.Now().UnixNano())
-	row := runRow{ID: j.Job.Label(), Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput, session: j.Job.SessionTag, job: j.Job.ID}
+	row := runRow{ID: j.Job.Label, Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput, session: j.Job.SessionTag, job: j.Job.ID}
 	for _, s := range starts { // the latest first
 		if s.Session == j.Job.SessionTag && !s.Started.After(time.Unix(0, r.Ledger.To)) && !s.Seen.Before(row.Began) {
 			row.Command, row.Outcome = s.Command(), s.Ending()

@@ -57,7 +57,29 @@ func (w Wanted) Make() (Place, error) {
 		}
 		return Place{Dir: w.Dir, Job: w.Dir, Attempt: w.Attempt}, nil
 	}
-	p := Place{Job: filepath.Join(Root, Clean(w.Name)), Attempt: w.Attempt}
+	p, err := w.in(Root)
+	if errors.Is(err, fs.ErrPermission) {
+		if own, err := w.in(ownRoot()); err == nil {
+			return own, nil
+		}
+	}
+	return p, err
+}
+
+// ownRoot is the folder of a user who may not write to Root, which is somebody else's.
+func ownRoot() string { return fmt.Sprintf("%s-%d", Root, os.Getuid()) }
+
+// Roots are the folders of jobs that are here: [Root], and that of this user alone.
+func Roots() []string {
+	if info, err := os.Stat(ownRoot()); err == nil && info.IsDir() {
+		return []string{Root, ownRoot()}
+	}
+	return []string{Root}
+}
+
+// in makes the directory below a root.
+func (w Wanted) in(root string) (Place, error) {
+	p := Place{Job: filepath.Join(root, Clean(w.Name)), Attempt: w.Attempt}
 	if err := os.MkdirAll(p.Job, 0o755); err != nil {
 		return Place{}, err
 	}
