@@ -89,6 +89,7 @@ func begin(j *Job) *Report {
 // answer adds all but the Series, and gives the steps of each attempt.
 func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
+	r.silent(j)
 	r.outcomes(j.Job.Starts)
 	r.chooseVerdict(j)
 	r.ranks(j)
@@ -172,6 +173,18 @@ func (r *Report) attempts(j *Job) []*straggler.Table {
 	return tables
 }
 
+// silent adds the attempts of which nothing was recorded but that they were made.
+func (r *Report) silent(j *Job) {
+	for _, s := range j.Job.Silent {
+		a := Attempt{Number: s.Attempt, Start: s.Start, Stop: s.Stop, Ranks: s.Starts, FirstStep: -1, LastStep: -1, Silent: true}
+		a.Goodput = r.share(goodput.Totals{goodput.Downtime: max(s.Stop-s.Start, 1)})
+		r.Attempts = append(r.Attempts, a)
+	}
+	if len(j.Job.Silent) > 0 {
+		slices.SortStableFunc(r.Attempts, func(a, b Attempt) int { return cmp.Compare(a.Start, b.Start) })
+	}
+}
+
 // chooseVerdict takes the finding about ranks that costs most time of the whole
 // job; where there is none, the verdict on the longest attempt.
 func (r *Report) chooseVerdict(j *Job) {
@@ -208,6 +221,9 @@ func (r *Report) chooseVerdict(j *Job) {
 	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
 	var all []straggler.AttemptVerdict
 	for i := range r.Attempts {
+		if r.Attempts[i].Silent {
+			continue
+		}
 		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
 	}
 	r.Verdict.Across = straggler.Across(all)

@@ -79,6 +79,7 @@ type Attempt struct {
 	Ended     bool               `json:"ended"`             // properly, on every rank
 	Outcome   string             `json:"outcome,omitempty"` // how its command ended, where trainspan run saw it end badly
 	Running   bool               `json:"running,omitempty"` // see [Live]
+	Silent    bool               `json:"silent,omitempty"`  // it ended before anything of it was recorded: Number may be 0, Ranks are its starts
 	Ranks     int                `json:"ranks"`
 	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
 	LastStep  int64              `json:"last_step"`

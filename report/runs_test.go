@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/report"
 )
 
 // TestRuns: which starts of one name are attempts of one run.
@@ -152,6 +155,91 @@ func TestStartsOfOneRun(t *testing.T) {
 			}
 			if fmt.Sprint(got) != c.want {
 				t.Errorf("%v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSilentStarts: a start that ended before anything of it was recorded is an attempt of
+// its run, and its time is downtime.
+func TestSilentStarts(t *testing.T) {
+	base := time.Unix(1_700_000_000, 0).UTC()
+	type begun struct {
+		job, key string
+		end      string
+		first    int // step, -1 for nothing recorded
+	}
+	const failed, well = `"ended_by":"exit","exit_status":1`, `"ended_by":"exit","exit_status":0`
+	for _, c := range []struct {
+		name string
+		in   []begun // an hour apart, 12 s long, 10 s of steps
+		want string  // number of each attempt, the silent ones with an end; hours of wall and downtime in seconds
+	}{
+		{"between, counted by a launcher", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", failed, -1}, {"7", "7.0", well, 0}}, "[[1 2:status 1 3] 7209.9 7190.1]"},
+		{"first", []begun{{"7", "7.0", failed, -1}, {"7", "7.0", well, 0}}, "[[1:status 1 2] 3609.9 3600.0]"},
+		{"last", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", failed, -1}}, "[[1 2:status 1] 3612.0 3602.1]"},
+		{"between two that go on, by hand", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}, {"c", "", well, 10}}, "[[1 2:status 1 3] 7209.9 7190.1]"},
+		{"between two runs", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}, {"c", "", well, 0}}, "[[3] 9.9 0.0][[1] 9.9 0.0]"},
+		{"last, by hand", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}}, "[[1] 9.9 0.0]"},
+		{"ended well", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", well, -1}, {"7", "7.0", well, 0}}, "[[1 3] 7209.9 7190.1]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for n, b := range c.in {
+				at := base.Add(time.Duration(n) * time.Hour)
+				text := fmt.Sprintf(`{"version":1,"state":"ended","session_tag":"job","job":%q,"run":%q,"start":%q,"attempt":%d,"program":"python","started":%q,"seen":%q,%s}`,
+					b.job, b.key, fmt.Sprint(b.key, "/", n), n, at.Format(time.RFC3339Nano), at.Add(12*time.Second).Format(time.RFC3339Nano), b.end)
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("run.run%d.json", n+2)), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if b.first < 0 {
+					continue
+				}
+				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{Start: at, Attempt: &n, SessionTag: "job", JobID: b.job, Process: dftracer.Process{PID: 100 + n}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				app, key := dftracer.NewKey("ai_root", "ai_root"), dftracer.NewKey("pipeline", "train.iteration")
+				w.WriteComplete(&app, dftracer.Span{TS: at.UnixMicro(), Dur: 9_900_000})
+				for i := range 10 {
+					w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(i) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(b.first+i)))
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := ""
+			for _, j := range collect(t, dir).Jobs() {
+				r := report.Build(j)
+				var list []string
+				for _, a := range r.Attempts {
+					text := fmt.Sprint(a.Number)
+					if a.Silent {
+						text += ":" + a.Outcome
+					}
+					list = append(list, text)
+				}
+				got += fmt.Sprintf("[%v %.1f %.1f]", list, float64(r.Ledger.Wall)/1e9, float64(r.Ledger.Categories[goodput.Downtime])/1e9)
+				if sum := r.Ledger.Categories.Sum(); sum != r.Ledger.Wall*int64(len(r.Ranks)) {
+					t.Errorf("the categories are %d ns of %d", sum, r.Ledger.Wall)
+				}
+				accounts, err := run.Open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all, err := goodput.Collect(accounts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same := func(a goodput.Account) bool {
+					return a.Job.Label == j.Job.Label && a.Ledger.Report(goodput.Query{}).Wall == r.Ledger.Wall
+				}
+				if !slices.ContainsFunc(all, same) {
+					t.Errorf("%s has another ledger elsewhere", j.Job.Label)
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
 	}

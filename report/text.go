@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -202,7 +203,14 @@ func (s *screen) attempts(r *Report) {
 		if a.FirstStep >= 0 {
 			steps = fmt.Sprintf("%d … %d", a.FirstStep, a.LastStep)
 		}
-		s.line("  %-*d %*s %*s   %-18s %7s   %s", number-2, a.Number, began, "+"+human.Duration(a.Start-r.Ledger.From), lasted, human.Duration(a.Stop-a.Start), clip(steps, 18), known(a.Goodput), end)
+		if a.Silent {
+			end += ", nothing recorded"
+		}
+		name := "?"
+		if a.Number > 0 {
+			name = strconv.Itoa(a.Number)
+		}
+		s.line("  %-*s %*s %*s   %-18s %7s   %s", number-2, name, began, "+"+human.Duration(a.Start-r.Ledger.From), lasted, human.Duration(a.Stop-a.Start), clip(steps, 18), known(a.Goodput), end)
 	}
 	s.more(len(r.Attempts)-len(list), "attempt")
 	ranks := int64(max(len(r.Ranks), 1))

@@ -44,6 +44,9 @@ func LedgerOf(j *run.Job, of func(*run.Process) *Builder) *Ledger {
 		a.Rank, a.Attempt = p.Rank, p.Attempt
 		l.add(&a)
 	}
+	for _, s := range j.Silent {
+		l.Tried(s.Start, s.Stop)
+	}
 	return l
 }
 

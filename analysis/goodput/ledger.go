@@ -12,6 +12,7 @@ import (
 // may be called concurrently only while nothing is added.
 type Ledger struct {
 	ranks    map[int]*rank
+	tried    []Interval
 	expected int // ranks that the job should have, 0 when that is not known
 }
 
@@ -70,6 +71,14 @@ func (a *attempt) better(b *attempt) bool {
 // Expect says how many ranks the job has, so that missing ones are listed.
 func (l *Ledger) Expect(ranks int) { l.expected = max(l.expected, ranks) }
 
+// Tried says that the job was started, and that the start ended before anything of it was
+// recorded. It is downtime of all ranks, as what is between it and other attempts.
+func (l *Ledger) Tried(start, stop int64) {
+	if t := (Interval{start, stop}); !slices.Contains(l.tried, t) {
+		l.tried = append(l.tried, t)
+	}
+}
+
 // Merge adds what another ledger knows. The result is that of a ledger that
 // was given everything itself. Timelines are shared, not copied: they never
 // change.
@@ -81,6 +90,9 @@ func (l *Ledger) Merge(o *Ledger) {
 		for _, a := range o.ranks[id].rivals {
 			l.add(a)
 		}
+	}
+	for _, t := range o.tried {
+		l.Tried(t.From, t.To)
 	}
 	l.Expect(o.expected)
 }
@@ -107,6 +119,11 @@ func (l *Ledger) Bounds() (start, end int64) {
 				end = a.stop
 			}
 			first = false
+		}
+	}
+	for _, t := range l.tried {
+		if !first {
+			start, end = min(start, t.From), max(end, t.To)
 		}
 	}
 	return start, end

@@ -12,7 +12,9 @@ import (
 type view struct {
 	asOf  int64
 	start int64 // of the job
-	end   int64 // the last sign of life of any rank
+	end   int64 // the last sign of life of any rank, or of a start of which nothing was recorded
+	began int64 // the first process
+	quiet int64 // the last sign of life of any rank
 	ranks []rankView
 	last  int // number of the latest attempt
 
@@ -79,6 +81,12 @@ func (l *Ledger) see(asOf int64) *view {
 		}
 		rv.place()
 		v.ranks = append(v.ranks, rv)
+	}
+	v.began, v.quiet = v.start, v.end
+	for _, t := range l.tried {
+		if t.From < asOf {
+			v.start, v.end = min(v.start, t.From), max(v.end, min(t.To, asOf))
+		}
 	}
 	v.link(lowest)
 	v.measure()
@@ -371,7 +379,8 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 		if a.from > at {
 			c := Downtime
 			if i == 0 {
-				c = Absent
+				emit(at, v.began, Downtime, -1)
+				at, c = max(at, v.began), Absent
 			}
 			emit(at, a.from, c, i-1)
 		}
@@ -384,11 +393,15 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 		until := max(at, v.startAfter(r.attempts[last].Attempt))
 		emit(at, until, Downtime, last)
 		at = until
-		emit(at, max(v.end, at), Absent, last)
-		at = max(v.end, at)
+		emit(at, max(v.quiet, at), Absent, last)
+		at = max(v.quiet, at)
 	}
 	if r.finish != run.NoEnd {
-		emit(at, max(v.end, at), Absent, last)
+		emit(at, max(v.quiet, at), Absent, last)
+		at = max(v.quiet, at)
+	}
+	if v.end > v.quiet {
+		emit(at, v.end, Downtime, last)
 		at = max(v.end, at)
 	}
 	emit(at, to, Unobserved, last)
@@ -396,7 +409,7 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 
 // startAfter is when the first process of any later attempt began.
 func (v *view) startAfter(attempt int) int64 {
-	start := v.end
+	start := v.quiet
 	for i := range v.ranks {
 		for k := range v.ranks[i].attempts {
 			if a := &v.ranks[i].attempts[k]; a.Attempt > attempt {

@@ -22,6 +22,8 @@ type Job struct {
 	// the order of time.
 	Starts []*rundir.Run
 
+	// Silent are the attempts that ended before anything of them was recorded.
+	Silent []Silent
 	// Label is the name of the run beside others: that of what was started and the number
 	// of its first attempt, or what else there is. Empty without a process.
 	Label string
@@ -29,6 +31,16 @@ type Job struct {
 	Group int
 
 	at *running // see AttemptAt
+}
+
+// Silent is an attempt of which there is nothing but how its commands were started.
+type Silent struct {
+	Attempt     int // from 1; 0 where another has the number that it was given
+	Start, Stop int64
+	Starts      int // on all nodes
+
+	folder int
+	job    string
 }
 
 // Process is what is known of one process of a job: one attempt of one rank.

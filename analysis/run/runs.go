@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/trainspan/trainspan/internal/rundir"
 )
@@ -20,13 +19,20 @@ import (
 func (j *Job) runs(all []*rundir.Run) []*Job {
 	list := j.attemptStarts()
 	starts := j.starts(all)
+	var rest []*rundir.Run // of which no process told
 	for _, s := range starts {
-		for _, a := range list {
-			if of(s, a.jobs) && s.Started.UnixNano() <= a.stop && s.Seen.UnixNano() >= a.start {
-				a.starts = append(a.starts, s)
-			}
+		during := func(a *attemptStarts) bool {
+			return of(s, a.jobs) && s.Started.UnixNano() <= a.stop && s.Seen.UnixNano() >= a.start
+		}
+		if !match(list, s, during) {
+			rest = append(rest, s)
 		}
 	}
+	rest = slices.DeleteFunc(rest, func(s *rundir.Run) bool { // a rank that failed before the others had begun
+		return match(list, s, func(a *attemptStarts) bool {
+			return s.Job != "" && slices.ContainsFunc(a.starts, func(n *rundir.Run) bool { return n.Job == s.Job && n.Attempt == s.Attempt })
+		})
+	})
 	var out []*Job
 	from := 0
 	for i := 1; i <= len(list); i++ {
@@ -37,13 +43,63 @@ func (j *Job) runs(all []*rundir.Run) []*Job {
 		from = i
 	}
 	if len(out) < 2 {
-		j.Starts = starts
-		return []*Job{j}
+		out = []*Job{j}
 	}
 	for _, part := range out {
-		part.Starts = part.during(starts)
+		attempts := slices.DeleteFunc(slices.Clone(list), func(a *attemptStarts) bool {
+			return !slices.ContainsFunc(part.Processes, func(p *Process) bool { return p.Attempt == a.number })
+		})
+		for _, s := range starts {
+			if slices.ContainsFunc(attempts, func(a *attemptStarts) bool { return slices.Contains(a.starts, s) }) {
+				part.Starts = append(part.Starts, s)
+			}
+		}
+		part.silent(rest, attempts)
 	}
 	return out
+}
+
+// match adds a start to the attempts that it is of, and reports whether there are any.
+func match(list []*attemptStarts, s *rundir.Run, is func(*attemptStarts) bool) (any bool) {
+	for _, a := range list {
+		if is(a) {
+			a.starts, any = append(a.starts, s), true
+		}
+	}
+	return any
+}
+
+// silent adds the starts that ended before anything of them was recorded: those of which
+// the launcher says that they are of the run, and those between two of its attempts that
+// had the same command. One that ended well had nothing to say.
+func (j *Job) silent(rest []*rundir.Run, list []*attemptStarts) {
+	known := j.Starts
+	for _, s := range rest {
+		if s.ExitStatus != nil && *s.ExitStatus == 0 {
+			continue
+		}
+		at, end := s.Started.UnixNano(), s.Seen.UnixNano()
+		before := slices.ContainsFunc(list, func(a *attemptStarts) bool {
+			return a.stop < at && slices.ContainsFunc(a.starts, func(n *rundir.Run) bool { return sameCommand(n, s) })
+		})
+		after := slices.ContainsFunc(list, func(a *attemptStarts) bool { return a.start > end })
+		beside := slices.ContainsFunc(list, func(a *attemptStarts) bool { return a.start <= end && at <= a.stop })
+		if !slices.ContainsFunc(known, s.Continues) && (!before || !after || beside) {
+			continue
+		}
+		j.Starts = append(j.Starts, s)
+		i := slices.IndexFunc(j.Silent, func(o Silent) bool { return o.folder == s.Attempt && o.job == s.Job })
+		if i < 0 {
+			number := s.Attempt + 1
+			if slices.ContainsFunc(list, func(a *attemptStarts) bool { return a.number == number }) {
+				number = 0
+			}
+			i, j.Silent = len(j.Silent), append(j.Silent, Silent{Attempt: number, Start: at, Stop: end, folder: s.Attempt, job: s.Job})
+		}
+		o := &j.Silent[i]
+		o.Start, o.Stop, o.Starts = min(o.Start, at), max(o.Stop, end), o.Starts+1
+	}
+	slices.SortStableFunc(j.Starts, func(a, b *rundir.Run) int { return a.Started.Compare(b.Started) })
 }
 
 // name gives each run a Label of its own, and their processes where there are several.
@@ -216,25 +272,6 @@ func (j *Job) part(list []*attemptStarts) *Job {
 	for _, p := range j.Helpers {
 		if p.Start <= to && p.LastSeen >= from {
 			out.Helpers = append(out.Helpers, p)
-		}
-	}
-	return out
-}
-
-// during are the starts that lie in the time of a job that is a part of those with its
-// session tag.
-func (j *Job) during(all []*rundir.Run) (out []*rundir.Run) {
-	from, to := int64(math.MaxInt64), int64(0)
-	var jobs []string
-	for _, p := range j.Processes {
-		from, to = min(from, p.Start), max(to, p.LastSeen)
-		if p.JobID != "" {
-			jobs = append(jobs, p.JobID)
-		}
-	}
-	for _, s := range all {
-		if of(s, jobs) && !s.Started.After(time.Unix(0, to)) && !s.Seen.Before(time.Unix(0, from)) {
-			out = append(out, s)
 		}
 	}
 	return out

@@ -48,8 +48,6 @@ type runRow struct {
 	Outcome   string    `json:"outcome"`
 	Goodput   *float64  `json:"goodput"`
 	Diagnosis string    `json:"diagnosis,omitempty"`
-
-	session, job string
 }
 
 func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
@@ -64,14 +62,16 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 	var rows []runRow
 	for _, j := range found {
 		if len(j.Job.Processes) > 0 {
-			rows = append(rows, rowOf(j, starts))
+			rows = append(rows, rowOf(j))
 		}
 	}
 	for _, s := range starts {
-		within := func(r runRow) bool {
-			return s.Session == r.session && (s.Job == "" || r.job == "" || s.Job == r.job || r.Attempts > 1) && !s.Started.After(r.Began.Add(time.Duration(r.Lasted))) && !s.Seen.Before(r.Began)
+		of := func(j *report.Job) bool {
+			return slices.ContainsFunc(j.Job.Starts, func(o *rundir.Run) bool {
+				return s.Host == o.Host && s.Job == o.Job && s.Started.Equal(o.Started)
+			})
 		}
-		if !slices.ContainsFunc(rows, within) {
+		if !slices.ContainsFunc(found, of) {
 			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: s.Ending()})
 		}
 	}
@@ -105,14 +105,12 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 }
 
 // rowOf says of a run what the list has.
-func rowOf(j *report.Job, starts []*rundir.Run) runRow {
+func rowOf(j *report.Job) runRow {
 	r := report.Live(j, time.Now().UnixNano())
-	row := runRow{ID: j.Job.Label, Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput, session: j.Job.SessionTag, job: j.Job.ID}
-	for _, s := range starts { // the latest first
-		if s.Session == j.Job.SessionTag && !s.Started.After(time.Unix(0, r.Ledger.To)) && !s.Seen.Before(row.Began) {
-			row.Command, row.Outcome = s.Command(), s.Ending()
-			break
-		}
+	row := runRow{ID: j.Job.Label, Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput}
+	if n := len(j.Job.Starts); n > 0 {
+		last := j.Job.Starts[n-1]
+		row.Command, row.Outcome = last.Command(), last.Ending()
 	}
 	if n := len(r.Attempts); n > 0 && row.Outcome == "" {
 		switch last := r.Attempts[n-1]; {
