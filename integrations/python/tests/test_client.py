@@ -7,9 +7,12 @@ import copy
 import inspect
 import os
 import pickle
+import random
+import struct
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -126,6 +129,131 @@ class Alone(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(run("import trainspan._ring\n" + program, folder), (0, "", ""))
             self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 2)
+
+
+class Devices(unittest.TestCase):
+    """The marks of a device, with streams of a device made of random work."""
+
+    def test_spans_of_a_stream_nest_or_follow(self):
+        from trainspan_torch import device
+
+        for seed in range(40):
+            spans, truth, events = simulate(seed)
+            self.assertLess(events, len(spans), "events are used again")
+            for lane in {s[4] for s in spans}:
+                for a in spans:
+                    for b in spans:
+                        if a[4] == b[4] == lane and a[1] < b[1] < a[2]:
+                            self.assertLessEqual(b[2], a[2], (seed, a, b))
+            for name, begin, end, args, lane, lag in spans:
+                begun, done = truth[args["span"]]
+                self.assertLessEqual(begin, begun + 1000, "before it can have been")
+                self.assertLessEqual(end, done + 1000)
+                self.assertGreaterEqual(end, done - 250_000, "more than the drift of the five seconds that no event met an idle stream")
+                self.assertEqual(lag, 0 if "stream" in args else max(begin - args["asked"], 1))
+                self.assertEqual(args.get("stream", 0) == 0, lane == device.LANE)
+            self.assertEqual(len(spans), len(truth))
+
+    def test_a_fork_in_between(self):
+        from trainspan_torch import device
+
+        clock = Clock(1)
+        d = device.Device(clock)
+        written, device._ring = [], clock.ring([])
+        mark = d.begin("forward")
+        d.reset()
+        d.end(mark)
+        clock.host += 10**9
+        d.collect()
+        self.assertEqual(written, [])
+
+
+class Clock:
+    """A host and a device whose clock is another one, and what of torch.cuda asks it."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.host = 1_700_000_000_000_000_000
+        self.rate = 1 + self.random.uniform(-4e-5, 4e-5)
+        self.streams, self.stream, self.made = {}, 0, 0
+
+    def ring(self, written):
+        ring = types.SimpleNamespace(now=lambda: self.host, name=lambda name, *_: name)
+        ring.event = lambda *span: written.append(span)
+        return ring
+
+    def work(self, ns):
+        self.streams[self.stream] = max(self.streams.get(self.stream, 0), self.host) + ns
+
+    def Event(self, enable_timing):
+        self.made += 1
+        return Mark(self)
+
+    def is_initialized(self):
+        return True
+
+    def is_current_stream_capturing(self):
+        return False
+
+    def default_stream(self):
+        return stream(0)
+
+    def current_stream(self):
+        return stream(self.stream)
+
+
+def stream(n):
+    return types.SimpleNamespace(stream_id=n)
+
+
+class Mark:
+    def __init__(self, clock):
+        self.clock = clock
+
+    def record(self):
+        c = self.clock
+        self.at = c.recorded = max(c.streams.get(c.stream, 0), c.host)
+
+    def query(self):
+        return self.at <= self.clock.host
+
+    def elapsed_time(self, other):  # ms, in float32 as CUDA gives it
+        return struct.unpack("f", struct.pack("f", (other.at - self.at) * self.clock.rate / 1e6))[0]
+
+
+def simulate(seed):
+    """The spans of a run, as they are written, and when each was on the device."""
+    from trainspan_torch import device
+
+    c, written, truth = Clock(seed), [], {}
+    chance = c.random
+    device._ring = c.ring(written)
+    d = device.Device(c)
+
+    def span(name, depth):
+        asked, begin = c.host, d.begin_wait(name) if name == "all_gather" else d.begin(name)
+        begun = c.recorded
+        for _ in range(chance.randint(0, 3)):
+            c.host += int(chance.expovariate(1 / 200_000))
+            c.work(int(chance.expovariate(1 / 300_000)))
+            if depth < 3 and chance.random() < 0.3:
+                span("wait", depth + 1)
+        d.end(begin, {"span": len(truth), "asked": asked})
+        truth[len(truth)] = begun, c.recorded
+
+    for step in range(60):
+        for name in "forward", "backward", "step":
+            span(name, 0)
+            if chance.random() < 0.5:
+                c.stream = chance.randint(1, 2)
+                span("all_gather", 3)
+                c.stream = 0
+        if chance.random() < 0.2:
+            c.host = max([c.host, *c.streams.values()])  # the host asks for a loss
+        d.collect()
+    c.host = max([c.host, *c.streams.values()])
+    d.collect()
+    return written, truth, c.made
 
 
 class Syntax(unittest.TestCase):

@@ -1,10 +1,12 @@
 """How long the device worked for a phase, from CUDA events that are recorded
 around it and asked some steps later. Nothing here waits for the device.
 
-An event is recorded when the host passes by and happens when the stream gets
+An event is recorded when the host passes by and happens when its stream gets
 there, which is never earlier. So the largest difference between the two clocks
 that was seen, that of an event which met an idle stream, puts the device's
-times on the host's axis.
+times on the host's axis. Events are looked at in the order in which they were
+recorded, whichever phase they belong to, and each stream has a lane of its own, so
+that the spans of a lane nest or follow each other.
 """
 
 from collections import deque
@@ -12,9 +14,19 @@ from threading import RLock
 
 from trainspan import _ring, passing, quiet
 
-PENDING = 1024  # pairs of events that wait; beyond, phases go unmeasured
-LANE = 1 << 30  # the number of the device's thread in the trace
+PENDING = 2048  # events that wait; beyond, phases go unmeasured
+LANE = 1 << 30  # the number of the device's thread in the trace; other streams than that of the training follow
 DRIFT = 5e-5  # the most that two clocks drift apart: a difference seen long ago counts for less
+
+
+class _Mark:
+    """An event of a stream, when the host passed by, and when it happened on the host's
+    axis, 0 as long as that is not known."""
+
+    __slots__ = "event", "stream", "passed", "at"
+
+    def __init__(self, event, stream, passed):
+        self.event, self.stream, self.passed, self.at = event, stream, passed, 0
 
 
 class Device:
@@ -28,9 +40,11 @@ class Device:
 
     def reset(self):
         """Forgets everything: after a fork the device belongs to the parent."""
-        self.free, self.pending = [], deque()
+        self.free, self.marks, self.spans = [], deque(), deque()
         self.last = None    # the event before, and its time since the first one, in ns
+        self.latest = 0     # the latest of such times
         self.offset = None  # the time of the first one on the host's clock
+        self.streams = {}   # the lane of each, and the time of its last event on the host's axis
         self.lock = RLock()  # of one look at the captures and what follows from it
 
     def capture(self, graph, begins):
@@ -42,62 +56,71 @@ class Device:
         program may change, or a graph is captured."""
         return self.captures or not self.cuda.is_initialized() or self.cuda.is_current_stream_capturing()
 
-    def mark(self):
+    def mark(self, stream=0):
         with self.lock:
             if self.idle():
                 return None
             event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
             event.record()
-            return event, _ring.now()
+            mark = _Mark(event, stream, _ring.now())
+            self.marks.append(mark)
+            return mark
 
     @quiet
-    def begin(self, name):
+    def begin(self, name, stream=0):
         """The first of two marks, or None where nothing runs on a device."""
-        mark = self.mark() if len(self.pending) < PENDING else None
+        mark = self.mark(stream) if len(self.marks) < PENDING else None
         return mark and (name, mark)
 
     @quiet
     def begin_wait(self, name):
-        """The same of a collective, if the stream of the training waits for it."""
-        if self.cuda.is_initialized() and self.cuda.current_stream() == self.cuda.default_stream():
-            return self.begin(name)
+        """The same of a collective: the stream of the training waits for it, or another one."""
+        if self.cuda.is_initialized():
+            stream = self.cuda.current_stream()
+            return self.begin(name, 0 if stream == self.cuda.default_stream() else stream.stream_id)
 
     @quiet
     def end(self, mark, args=None):
         """The second one."""
-        second = self.mark()
+        second = self.mark(mark[1].stream)
         if second is not None:
-            self.pending.append(mark + (second, args))
+            self.spans.append(mark + (second, args))
 
     def collect(self):
         """Writes the spans whose events have happened."""
         try:
-            while self.pending:
+            while self.marks:
                 with self.lock:
-                    if self.idle() or not self.pending[0][2][0].query():
-                        return
-                    name, start, end, args = self.pending.popleft()
-                    begun, done = self.time(start), self.time(end)
+                    if self.idle() or not self.marks[0].event.query():
+                        break
+                    self.time(self.marks.popleft())
+            while self.spans and self.spans[0][2].at:
+                name, start, end, args = self.spans.popleft()
                 n = self.names.get(name)
                 if n is None:
                     n = self.names[name] = _ring.name(name, "device", "torch")
-                _ring.event(n, begun, done, args, LANE, max(begun - start[1], 1))
+                lane, lag = LANE + self.streams[end.stream][0], max(start.at - start.passed, 1)
+                if end.stream:  # how late it is says nothing of the training
+                    args, lag = dict(args or {}, stream=end.stream, background=1), 0
+                if start.at:  # else it began before a fork
+                    _ring.event(n, start.at, end.at, args, lane, lag)
         except Exception as e:
             passing(e, self.reset)
             self.reset()
 
     def time(self, mark):
-        """When an event happened, on the host's axis. It never goes back: spans of a
-        stream lie behind each other."""
-        event, passed = mark
-        at = was = 0  # since the first event
+        """When the next event happened, on the host's axis: never before the one that its
+        stream met before."""
+        at = 0  # since the first event
         if self.last is not None:
-            before, was = self.last
-            at = was + int(before.elapsed_time(event) * 1e6)
+            before, at = self.last
+            at += int(before.elapsed_time(mark.event) * 1e6)
             self.free.append(before)
-        self.last = event, at
-        offset = passed - at
+        self.last = mark.event, at
+        offset = mark.passed - at
         if self.offset is not None:
-            offset = max(offset, self.offset - int(abs(at - was) * DRIFT))
-        self.offset = offset
-        return at + offset
+            offset = max(offset, self.offset - int(max(at - self.latest, 0) * DRIFT))
+        self.latest, self.offset = max(self.latest, at), offset
+        lane, was = self.streams.get(mark.stream) or (len(self.streams) + 1 if mark.stream else 0, 0)
+        mark.at = max(at + offset, was)
+        self.streams[mark.stream] = lane, mark.at
