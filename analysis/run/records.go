@@ -371,6 +371,7 @@ func (p *recordProcess) close(s, end *heldSpan) {
 	s.End = end.End
 	s.Step, s.First, s.Epoch, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Epoch, end.Epoch), max(s.Tokens, end.Tokens)
 	s.Device, s.DeviceComm, s.Background = max(s.Device, end.Device), max(s.DeviceComm, end.DeviceComm), s.Background || end.Background
+	s.Async = s.Async || end.Async
 	s.args = append(end.args, s.args...)
 	slices.SortStableFunc(s.args, byKey)
 	s.args = slices.CompactFunc(s.args, func(a, b dftracer.Arg) bool { return a.Key == b.Key })

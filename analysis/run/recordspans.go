@@ -65,14 +65,17 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.group))
 	dst = binary.LittleEndian.AppendUint64(dst, s.ID)
 	dst = binary.LittleEndian.AppendUint64(dst, s.Parent)
-	nested, background := int64(0), int64(0)
+	nested, background, async := int64(0), int64(0), int64(0)
 	if s.Nested {
 		nested = 1
 	}
 	if s.Background {
 		background = 1
 	}
-	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background} {
+	if s.Async {
+		async = 1
+	}
+	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background, async} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	for _, text := range [...]string{s.Name, s.Cat, s.Kind, s.Group, s.Role} {
@@ -132,8 +135,8 @@ func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 	skip(16)
 	s.Start, s.End, s.Step, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch =
 		number(), number(), number(), number(), number(), number(), number(), number(), number()
-	s.GroupSize, s.Class, s.For, s.StepRule, s.Nested, s.Background =
-		int(number()), spans.Class(number()), spans.Class(number()), spans.StepRule(number()), number() != 0, number() != 0
+	s.GroupSize, s.Class, s.For, s.StepRule, s.Nested, s.Background, s.Async =
+		int(number()), spans.Class(number()), spans.Class(number()), spans.StepRule(number()), number() != 0, number() != 0, number() != 0
 	s.Name, s.Cat, s.Kind, s.Group, s.Role = word(), word(), word(), word(), word()
 	for range min(unsigned(), uint64(len(src))) {
 		key := word()

@@ -89,6 +89,10 @@ type Span struct {
 	// Background marks a span that runs beside the training thread.
 	Background bool
 
+	// Async marks a collective that was only asked for here: what waits for it is
+	// another span.
+	Async bool
+
 	// Nested says that the file has no parents: the parent is the innermost
 	// open span of the same thread that encloses this one.
 	Nested bool

@@ -27,6 +27,7 @@ const (
 	argTook       = "total_iteration_time_sec"
 	argFinished   = "last_logged_train_iterations_finish_timestamp_sec"
 	argBackground = "background"
+	argAsync      = "async"
 	argTruncated  = "truncated"
 	argRank       = "rank"
 	argSpan       = "span" // of an event: the span that it is of

@@ -105,6 +105,8 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.First = number(a)
 	case argBackground:
 		s.Background = a.Int64() != 0
+	case argAsync:
+		s.Async = s.Class == spans.ClassCollective && a.Int64() != 0
 	case argTokens:
 		s.Tokens = max(a.Int64(), 0)
 	case argSamples:

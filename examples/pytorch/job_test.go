@@ -152,6 +152,9 @@ func read(t *testing.T, path string) *process {
 			continue
 		}
 		name := ev.Cat + "/" + ev.Name
+		if async, ok := ev.Arg("async"); ok && async.Int64() != 0 {
+			name += " (async)" // of DistributedDataParallel, where PyTorch tells
+		}
 		p.count[name]++
 		p.sum[name] += ev.Dur
 		if p.first == 0 || ev.TS < p.first {
@@ -251,16 +254,17 @@ func TestSlowRankHidden(t *testing.T) {
 	}
 }
 
-// TestSlowBackward: a rank is slow in backward, where all ranks meet.
+// TestSlowBackward: a rank is slow in backward, where all ranks meet, by ten times what
+// a busy machine takes from any of them.
 func TestSlowBackward(t *testing.T) {
-	j := newJob(t, 2, "--epochs", "1", "--steps", "50", "--slow-ms", "20", "--slow-in", "backward", "--keep-buffers")
+	j := newJob(t, 2, "--epochs", "1", "--steps", "30", "--slow-ms", "150", "--slow-in", "backward", "--keep-buffers")
 	j.Env = append(j.Env, "SLOW_RANK=1")
 	if err := j.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &j.out)
 	}
 	ranks, _ := j.processes(t)
 	for rank, p := range ranks {
-		if p.count["comm/wait"] != 50 || p.sum["comm/wait"] > p.sum["compute/backward"] {
+		if p.count["comm/wait"] != 30 || p.sum["comm/wait"] > p.sum["compute/backward"] {
 			t.Errorf("rank %s: %d waits for gradients, %d of %d µs", rank, p.count["comm/wait"], p.sum["comm/wait"], p.sum["compute/backward"])
 		}
 	}

@@ -3,6 +3,7 @@ package python_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -340,6 +341,47 @@ _ring.end(outer)
 		}
 		if count == "" && step != "20000" && step != "20001" {
 			t.Errorf("a span has the step %q", step)
+		}
+	}
+}
+
+// TestFixedArguments: a name may have arguments that each of its spans has, from its
+// start on, and collectives their number in their group: so has the one in which a
+// process was killed.
+func TestFixedArguments(t *testing.T) {
+	rings := t.TempDir()
+	cmd := pyrun.Command(t, rings, `
+import os
+from trainspan import _ring
+def name(group):
+    return _ring.name("all_reduce", "comm", "torch", 0, (("pg", group), ("bytes", 64)))
+assert name("0") == name("0") != name("1")
+for i in range(3):
+    _ring.end(_ring.start(name("0")), None, None, None, i + 1)
+_ring.end(_ring.start(name("1")), {"root": 2}, None, None, 1)
+_ring.start(name("0"))
+os.kill(os.getpid(), 9)
+`)
+	if err := cmd.Run(); err == nil {
+		t.Fatal("it was not killed")
+	}
+	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	if st.Spans != 4 || st.Open != 1 || st.Bad != 0 || st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+	var got []string
+	for _, s := range readTrace(t, traces[0]).named("comm/all_reduce") {
+		got = append(got, fmt.Sprint(s.args["pg"], " ", s.args["seq"], " ", s.args["bytes"], " ", s.args["root"]))
+	}
+	if want := []string{"0 1 64 ", "0 2 64 ", "0 3 64 ", "1 1 64 2"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	_, sinks := read(t, filepath.Dir(traces[0]))
+	for _, s := range sinks {
+		for _, sp := range s.spans {
+			if sp.End == run.NoEnd && (sp.Group != "0") {
+				t.Errorf("what is open is %+v", sp)
+			}
 		}
 	}
 }

@@ -47,6 +47,8 @@ func word(s *span) string {
 		return "next"
 	case "dataloader/fetch.start":
 		return "start"
+	case "compile/graph_compile":
+		return "compile"
 	case "compute/step.zero_grad":
 		return "zero"
 	}

@@ -4,23 +4,28 @@ package python_test
 var rankJobs = []job{
 	{
 		run: "ranks.py plain", way: "DDP", quick: true, ranks: 2, slow: "forward:1", waits: "bcast forward backward wait",
-		order: "comm.init bcast zero [forward bcast backward wait step] 3([zero forward bcast backward wait step]) barrier",
+		order:  "comm.init bcast zero [forward bcast backward wait step] 3([zero forward bcast backward wait step]) barrier",
+		newest: "comm.init all_gather 2(bcast) zero [forward bcast backward all_reduce wait step] [zero forward 3(bcast) backward all_reduce wait step] 2([zero forward bcast backward all_reduce wait step]) barrier",
 	},
 	{
 		run: "ranks.py buckets", way: "DDP", ranks: 2, slow: "backward:1", waits: "backward wait",
-		order: fourOfDDP,
+		order:  fourOfDDP,
+		newest: "comm.init all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward 2(all_reduce) wait step] 2([zero forward backward 2(all_reduce) wait step]) barrier",
 	},
 	{
 		run: "ranks.py static_graph", way: "DDP with `static_graph`", ranks: 2,
-		order: fourOfDDP,
+		order:  fourOfDDP,
+		newest: "comm.init all_gather 2(bcast) zero [forward backward wait 2(all_reduce) step] [zero forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] [zero forward backward all_reduce wait step] barrier",
 	},
 	{
 		run: "ranks.py comm_hook", way: "DDP with a hook of the program's own", ranks: 2,
-		order: "comm.init bcast zero [forward backward all_reduce wait step] 3([zero forward backward all_reduce wait step]) barrier",
+		order:  "comm.init bcast zero [forward backward all_reduce wait step] 3([zero forward backward all_reduce wait step]) barrier",
+		newest: "comm.init all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] 2([zero forward backward all_reduce wait step]) barrier",
 	},
 	{
 		run: "ranks.py no_sync", way: "DDP with `no_sync`", quick: true, ranks: 2,
-		order: "comm.init bcast [2(forward backward) wait step] 3([zero 2(forward backward) wait step]) zero barrier",
+		order:  "comm.init bcast [2(forward backward) wait step] 3([zero 2(forward backward) wait step]) zero barrier",
+		newest: "comm.init all_gather 2(bcast) [2(forward backward) all_reduce wait step] [zero forward 2(bcast) backward forward backward all_reduce wait step] 2([zero 2(forward backward) all_reduce wait step]) zero barrier",
 	},
 	{
 		run: "ranks.py by_hand", way: "gradients reduced by hand", ranks: 2, slow: "late:1", waits: "all_reduce",
@@ -32,18 +37,15 @@ var rankJobs = []job{
 	},
 	{
 		name: "ranks.py fsdp1, newest", run: "ranks.py fsdp1", way: "FSDP1", since: "new", ranks: 2,
-		order: "comm.init zero [forward all_gather backward reduce_scatter wait step] 3([zero forward all_gather backward reduce_scatter wait step]) barrier",
-		fails: always("`reduce_scatter_single` is not seen", "comm.init zero [forward all_gather backward wait step] 3([zero forward all_gather backward wait step]) barrier"),
+		order: "comm.init zero [forward all_gather backward reduce_scatter step] 3([zero forward all_gather backward reduce_scatter step]) barrier",
 	},
 	{
 		run: "ranks.py fsdp2", way: "FSDP2", since: "new", ranks: 2,
-		order: "comm.init zero [forward 2(all_gather wait) backward 2(all_gather wait) 2(reduce_scatter wait) step] 3([zero forward 2(all_gather wait) backward 2(all_gather wait) 2(reduce_scatter wait) step]) barrier",
-		fails: always("its collectives have new names (`all_gather_single`): only the waits for them are seen", "comm.init zero [forward 2(wait) backward 4(wait) step] 3([zero forward 2(wait) backward 4(wait) step]) barrier"),
+		order: "comm.init zero [forward 2(all_gather) backward 2(all_gather) 2(reduce_scatter) step] 3([zero forward 2(all_gather) backward 2(all_gather) 2(reduce_scatter) step]) barrier",
 	},
 	{
 		run: "ranks.py tensor_parallel", way: "DTensor, tensor parallel of two", quick: true, since: "2.6", ranks: 2,
-		order: "comm.init 3(scatter) bcast zero [forward all_reduce backward step] 3([zero forward all_reduce backward step]) barrier",
-		fails: always("functional collectives are not seen", "comm.init 3(scatter) bcast zero [forward backward step] 3([zero forward backward step]) barrier"),
+		order: "comm.init 3(scatter) bcast zero [forward all_reduce wait backward step] 3([zero forward all_reduce wait backward step]) barrier",
 	},
 	{
 		run: "ranks.py pipeline", way: "`torch.distributed.pipelining`", since: "2.6", ranks: 2,
@@ -55,17 +57,13 @@ var rankJobs = []job{
 				order: `0: comm.init zero {forward} 2(send) [4(forward send) 4(wait) 4(send wait backward) step] 3([zero 4(forward send) 4(wait) 4(send wait backward) step]) barrier
 1: comm.init zero 2(receive) {forward} send wait [3(forward send wait) forward 4(backward send) 4(wait) step] 3([zero 4(send wait forward) 4(backward send) 4(wait) step]) barrier`,
 			},
-			"new": {
-				what: "of what stages tell each other before the first step some is called a send that is none, and it is in no iteration",
-				order: `0: comm.init zero send receive [forward 4(send wait) 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
-1: comm.init zero receive 2(send) wait send wait [forward 2(send wait) 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
-			},
 		},
+		newest: `0: comm.init zero send receive [forward send receive 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
+1: comm.init zero receive send receive [forward backward send 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
 	},
 	{
 		run: "ranks.py functional", way: "functional collectives", since: "2.6", ranks: 2,
-		order: "comm.init zero [forward backward 4(all_reduce) step] 3([zero forward backward 4(all_reduce) step]) barrier",
-		fails: always("not seen", "comm.init zero [forward backward step] 3([zero forward backward step]) barrier"),
+		order: "comm.init zero [forward backward 4(all_reduce wait) step] 3([zero forward backward 4(all_reduce wait) step]) barrier",
 	},
 	{
 		run: "ranks.py mesh", way: "a mesh of two by two", since: "2.6", ranks: 4,
@@ -82,84 +80,70 @@ var rankJobs = []job{
 var compiledJobs = []job{
 	{
 		run: "compiled.py whole", way: "`torch.compile`, a model", quick: true, since: "2.6",
-		order: sixCompiled,
-		fails: inForward,
+		order:  sixCompiled,
+		newest: sixCompiledLate,
 	},
 	{
 		run: "compiled.py inductor", way: "`torch.compile`, a model", since: "2.6",
 		order: sixCompiled,
-		fails: inForward,
 	},
 	{
 		run: "compiled.py in_place", way: "`module.compile()`", quick: true, since: "2.6",
-		order: sixCompiled,
-		fails: inForward,
+		order:  sixCompiled,
+		newest: sixCompiledLate,
 	},
 	{
 		run: "compiled.py parts", way: "`module.compile()`", since: "2.6",
-		order: sixCompiled,
-		fails: inForward,
+		order:  sixCompiled,
+		newest: sixCompiledLate,
 	},
 	{
 		run: "compiled.py function", way: "`torch.compile`, a function around a model", since: "2.6",
-		order: sixCompiled,
+		order:  sixCompiled,
+		newest: sixCompiledLate,
 		fails: map[string]fault{
 			"2.6": {
 				what:  "a model in a compiled function is no forward",
-				order: "zero [backward step] 5([zero backward step])",
+				order: "zero compile [backward step] 5([zero backward step])",
 			},
 			"new": {
 				what:  "a graph of a backend that runs it as a module is taken for a forward, here for one that evaluates",
-				order: "6(zero {forward} [backward step])",
+				order: "zero compile {forward} [backward compile step] 5(zero {forward} [backward step])",
 			},
 		},
 	},
 	{
 		run: "compiled.py optimizer", way: "a compiled optimizer", quick: true, since: "2.6",
-		order: "zero [forward backward step compile] 5([zero forward backward step])",
+		order:  "zero [forward backward step compile] 5([zero forward backward step])",
+		newest: "zero [forward backward compile step compile] 5([zero forward backward step])",
 		fails: map[string]fault{
-			"2.6": {
-				what:  "Dynamo looks at our hooks around the step: more frames",
-				order: sixUpdates,
-				also:  "output",
-			},
 			"new": {
-				what:  "Dynamo looks at our hooks around the step: more frames; a graph of a backend that runs it as a module is taken for a forward",
-				order: "zero [forward backward step forward] 5([zero forward backward step forward])",
+				what:  "Dynamo looks at our hooks around the step: other numbers of frames and breaks; a graph of a backend that runs it as a module is taken for a forward",
+				order: "zero [forward backward compile step compile forward] 5([zero forward backward step forward])",
 				also:  "output",
 			},
 		},
 	},
 	{
 		run: "compiled.py compiled_autograd", way: "compiled autograd", since: "2.6",
-		order: "zero [forward compile backward compile step] 5([zero forward backward step])",
+		order:  "zero [forward compile backward compile step] 5([zero forward backward step])",
+		newest: "zero [forward 2(compile) backward compile step] 5([zero forward backward step])",
 		fails: map[string]fault{
-			"2.6": {
-				what: "**the program fails**: Dynamo traces our backward (`InternalTorchDynamoError`)",
-				also: "status output own",
-			},
 			"new": {
-				what:  "backward is not seen, graphs are taken for forwards, Dynamo looks at our hooks",
-				order: "4(zero forward {forward} [step]) 2([zero 2(forward) step])",
-				also:  "output",
+				what: "Dynamo looks at frames of ours: it counts more of them",
+				also: "output",
 			},
 		},
 	},
 	{
 		run: "compiled.py shapes", way: "recompiles, by shapes that change", since: "2.6",
-		order: "zero [forward compile backward step] [zero forward compile backward step] 4([zero forward backward step])",
-		fails: inForward,
+		order:  "zero [forward compile backward step] [zero forward compile backward step] 4([zero forward backward step])",
+		newest: "zero [forward compile backward compile step] [zero forward compile backward step] 4([zero forward backward step])",
 	},
 	{
 		run: "compiled.py breaks", way: "a graph break", since: "2.6",
-		order: "zero [forward 2(compile) backward step] 5([zero forward backward step])",
-		fails: map[string]fault{
-			"all": {
-				what:  "Dynamo counts one break and one frame more, which are ours; what is compiled is part of the forward that asked for it",
-				order: sixUpdates,
-				also:  "output",
-			},
-		},
+		order:  "zero [forward 2(compile) backward step] 5([zero forward backward step])",
+		newest: "zero [forward 2(compile) backward 2(compile) step] 5([zero forward backward step])",
 	},
 }
 
@@ -168,24 +152,10 @@ var frameworkJobs = []job{
 	{
 		run: "frameworks.py trainer", way: "Trainer of transformers 5", quick: true, since: "2.6", opt: "huggingface",
 		order: "2(start 2(next) 3([forward backward step] next) [forward backward step] start 2(next) {forward} next {forward} 5(capture))",
-		fails: map[string]fault{
-			"all": {
-				what:  "safetensors are not seen; the first iteration after an evaluation is lost",
-				order: "start 2(next) 3([forward backward step] next) [forward backward step] start 2(next) {forward} next {forward} 4(capture) start 2(next) forward backward step 3(next [forward backward step]) start 2(next) {forward} next {forward} 4(capture)",
-				also:  "steps",
-			},
-		},
 	},
 	{
 		run: "frameworks.py trainer_accumulates", way: "Trainer of transformers 5", since: "2.6", opt: "huggingface",
 		order: "2(start 3(next) [2(forward backward) step] 2(next) [2(forward backward) step] start 2(next) {forward} next {forward} 5(capture))",
-		fails: map[string]fault{
-			"all": {
-				what:  "safetensors are not seen; the first iteration after an evaluation is lost",
-				order: "start 3(next) [2(forward backward) step] 2(next) [2(forward backward) step] start 2(next) {forward} next {forward} 4(capture) start 3(next) 2(forward backward) step 2(next) [2(forward backward) step] start 2(next) {forward} next {forward} 4(capture)",
-				also:  "steps",
-			},
-		},
 	},
 	{
 		run: "frameworks.py ignite", way: "ignite", quick: true, since: "2.6", opt: "ignite",
@@ -194,43 +164,37 @@ var frameworkJobs = []job{
 	{
 		run: "frameworks.py lightning", way: "Lightning, automatic", quick: true, since: "2.6", opt: "lightning",
 		order: "2(start 4(next [step forward zero backward]) start 2(next {forward}) capture)",
-		fails: always("its checkpoints go to a buffer first: not seen", "2(start 4(next [step forward zero backward]) start 2(next {forward}))"),
 	},
 	{
 		run: "frameworks.py lightning_manual", way: "Lightning, manual", since: "2.6", opt: "lightning",
 		order: "2(start 4(next [forward zero backward step]) start 2(next {forward}) capture)",
-		fails: always("its checkpoints go to a buffer first: not seen", "2(start 4(next [forward zero backward step]) start 2(next {forward}))"),
 	},
 	{
 		run: "frameworks.py lightning_accumulates", way: "Lightning, automatic", since: "2.6", opt: "lightning",
 		order: "2(start 2(next [forward zero backward] next [step forward backward]) start 2(next {forward}) capture)",
-		fails: always("its checkpoints go to a buffer first: not seen", "2(start 2(next [forward zero backward] next [step forward backward]) start 2(next {forward}))"),
 	},
 	{
 		run: "frameworks.py safe", way: "`save_pretrained` of transformers", since: "2.6", opt: "huggingface",
 		order: "start 2(next [zero forward backward step capture]) next",
-		fails: always("safetensors are not seen", "start 2(next [zero forward backward step]) next"),
 	},
 	{
 		run: "sharded.py accelerate", way: "Accelerate, DDP", quick: true, since: "2.6", opt: "huggingface", ranks: 2,
 		order: `0: comm.init bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step zero 3(capture)]
 1: comm.init bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step zero capture]`,
-		fails: map[string]fault{
-			"all": {
-				what: "safetensors are not seen",
-				order: `0: comm.init bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step zero 2(capture)]
-1: comm.init bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step zero capture]`,
-			},
-		},
+		newest: `0: comm.init all_gather 2(bcast) start 2(next) [forward backward all_reduce wait step zero] next [forward 2(bcast) backward all_reduce wait step zero] next [forward backward all_reduce wait step zero] next [forward backward all_reduce wait step zero 3(capture)]
+1: comm.init all_gather 2(bcast) start 2(next) [forward backward all_reduce wait step zero] next [forward 2(bcast) backward all_reduce wait step zero] next [forward backward all_reduce wait step zero] next [forward backward all_reduce wait step zero capture]`,
 	},
 	{
 		run: "sharded.py accelerate_accumulates", way: "Accelerate, accumulation", since: "2.6", opt: "huggingface", ranks: 2,
-		order: "comm.init bcast start 2(next) [forward backward] next [forward backward wait step zero] next [forward backward] next [forward backward wait step zero]",
+		order:  "comm.init bcast start 2(next) [forward backward] next [forward backward wait step zero] next [forward backward] next [forward backward wait step zero]",
+		newest: "comm.init all_gather 2(bcast) start 2(next) [forward backward] next [forward backward all_reduce wait step zero] next [forward 2(bcast) backward] next [forward backward all_reduce wait step zero]",
 	},
 	{
 		run: "sharded.py accelerate_dispatches", way: "Accelerate, `dispatch_batches`", since: "2.6", opt: "huggingface", ranks: 2,
 		order: `0: comm.init bcast start 2(next) 3(bcast) 3(2(next) [bcast forward backward wait step zero 2(bcast)]) next 2(bcast) [forward backward wait step zero]
 1: comm.init bcast start 4(bcast) [forward backward wait step] 2([zero 3(bcast) forward backward wait step]) [zero 4(bcast) forward backward wait step] zero`,
+		newest: `0: comm.init all_gather 2(bcast) start 2(next) 3(bcast) 2(next) [bcast forward backward all_reduce wait step zero 2(bcast)] 2(next) [bcast forward 2(bcast) backward all_reduce wait step zero 2(bcast)] 2(next) [bcast forward backward all_reduce wait step zero 2(bcast)] next 2(bcast) [forward backward all_reduce wait step zero]
+1: comm.init all_gather 2(bcast) start 4(bcast) [forward backward all_reduce wait step] [zero 3(bcast) forward 2(bcast) backward all_reduce wait step] [zero 3(bcast) forward backward all_reduce wait step] [zero 4(bcast) forward backward all_reduce wait step] zero`,
 	},
 	{
 		run: "sharded.py deepspeed", way: "DeepSpeed, ZeRO 1", quick: true, since: "2.6", opt: "deepspeed", ranks: 2, fetch: 8,

@@ -12,14 +12,14 @@ const (
 	fourOfDDP   = "comm.init bcast zero [forward backward wait step] 3([zero forward backward wait step]) barrier"
 	sixUpdates  = "zero [forward backward step] 5([zero forward backward step])"
 	sixCompiled = "zero [forward compile backward step] 5([zero forward backward step])"
+	// Newer versions tell that backward is compiled when it is first needed.
+	sixCompiledLate = "zero [forward compile backward compile step] 5([zero forward backward step])"
 )
 
 // always is what is not seen rightly in any version.
 func always(what, order string) map[string]fault {
 	return map[string]fault{"all": {what: what, order: order}}
 }
-
-var inForward = always("what is compiled is part of the forward that asked for it", sixUpdates)
 
 // loopJobs have no DataLoader: an iteration lasts from one step of the first
 // optimizer to the next.
@@ -39,17 +39,14 @@ var loopJobs = []job{
 	{
 		run: "loops.py gan", way: "two optimizers (GAN)",
 		order: "6([forward zero 2(forward) backward step zero forward backward step])",
-		fails: always("an iteration ends at the step of the first optimizer: what the second one does is counted to the next iteration, and at the end to none", "[forward zero 2(forward) backward step] 5([zero forward backward step forward zero 2(forward) backward step]) zero forward backward step"),
 	},
 	{
 		run: "loops.py grad_only", way: "`autograd.grad`",
 		order: "6([forward backward])",
-		fails: always("`autograd.grad` is no backward; without an optimizer there is no iteration", "6(forward)"),
 	},
 	{
 		run: "loops.py penalty", way: "`autograd.grad`", quick: true,
 		order: "6([forward backward zero backward step])",
-		fails: always("`autograd.grad` is no backward", "6([forward zero backward step])"),
 	},
 	{
 		run: "loops.py reentrant", way: "activation checkpointing", quick: true, slow: "step:0",
@@ -62,17 +59,14 @@ var loopJobs = []job{
 	{
 		run: "loops.py amp", way: "mixed precision with a skipped step", quick: true, since: "2.6",
 		order: "2([forward zero backward step]) [forward zero backward] 3([forward zero backward step])",
-		fails: always("a step that is skipped ends no iteration: two become one", "2([forward zero backward step]) [2(forward zero backward) step] 2([forward zero backward step])"),
 	},
 	{
 		run: "loops.py own_optimizer", way: "an optimizer that is no `torch.optim.Optimizer`",
 		order: "6([forward backward])",
-		fails: always("without a step there is no iteration", "6(forward backward)"),
 	},
 	{
 		run: "loops.py functional", way: "`torch.func`",
 		order: "6([forward backward])",
-		fails: always("its gradients are no backward, and there is no iteration", "6(forward)"),
 	},
 }
 
@@ -134,7 +128,6 @@ var loaderJobs = []job{
 	{
 		run: "loaders.py in_the_middle", way: "evaluation in the middle of an epoch",
 		order: "start 2(next [zero forward backward step]) next start 2(next {forward}) next 2([zero forward backward step] next)",
-		fails: always("the iteration that was interrupted begins anew at its forward", "start 2(next [zero forward backward step]) next start 2(next {forward}) next zero [forward backward step] next [zero forward backward step] next"),
 	},
 }
 
@@ -165,7 +158,6 @@ beside: 3(capture.finalize)`,
 	{
 		run: "saves.py safe", way: "safetensors", quick: true, since: "2.6",
 		order: "zero [forward backward step] 2([capture zero forward backward step]) capture restart",
-		fails: always("not seen", "zero [forward backward step] 2([zero forward backward step])"),
 	},
 	{
 		run: "saves.py dcp_id", way: "`torch.distributed.checkpoint` with `checkpoint_id`", quick: true, since: "2.6", until: "2.6", ranks: 2,
@@ -178,12 +170,10 @@ beside: 3(capture.finalize)`,
 	{
 		run: "saves.py dcp_writer", way: "the same with `storage_writer` only", since: "2.6", until: "2.6", ranks: 2,
 		order: "comm.init zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart all_gather gather scatter all_gather barrier",
-		fails: always("what is written by a writer, and read by a reader, is not seen", "comm.init zero [forward backward step] 2([gather scatter gather bcast zero forward backward step]) gather scatter gather bcast all_gather gather scatter all_gather barrier"),
 	},
 	{
 		name: "saves.py dcp_writer, newest", run: "saves.py dcp_writer", way: "the same with `storage_writer` only", since: "new", ranks: 2,
 		order: "comm.init zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart gather scatter all_gather barrier",
-		fails: always("what is written by a writer, and read by a reader, is not seen", "comm.init zero [forward backward step] 2([gather scatter gather bcast zero forward backward step]) gather scatter gather bcast gather scatter all_gather barrier"),
 	},
 	{
 		run: "saves.py dcp_async", way: "`async_save` by a thread", since: "2.6", ranks: 2,

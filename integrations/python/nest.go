@@ -382,7 +382,11 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 				t.known = make(map[int64]began)
 			}
 			t.known[open.start] = open
-			args := both(p.arguments(open.node, open.start, p.args[:0], nil), l.args)
+			first := p.args[:0]
+			if open.node.group != "" {
+				first = append(first, dftracer.Int(argNumber, p.numbers[open.node.group]+1))
+			}
+			args := both(p.arguments(open.node, open.start, first, nil), l.args)
 			p.relay.began(t, open.node, open.start, depth, args)
 			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: args}, parent))
 		}

@@ -23,6 +23,7 @@ type node struct {
 	args        []dftracer.Arg // not changed, replaced
 
 	samples bool                 // the value of a span is how many samples it had
+	group   string               // whose collectives they are: the value is the number in it, from 1
 	calls   bool                 // its spans are those of callbacks
 	asked   uint8                // whether they are sent: 0 is not known, 1 no, 2 yes
 	sender  *telemetry.Elsewhere // by which
@@ -30,6 +31,12 @@ type node struct {
 
 	ended [cellThreads]int64 // start of the last span that ended, by thread
 }
+
+// Arguments of a collective: its group, and which one of it.
+const (
+	argGroup  = "pg"
+	argNumber = "seq"
+)
 
 // cellThreads is for how many threads a ring tells what they started last.
 const cellThreads = 16
@@ -50,9 +57,14 @@ func (p *process) nodeBelow(n *ring.Name, depth int) *node {
 		return d
 	}
 	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1, calls: n.Calls}
-	switch spans.Of(n.Cat, n.Name).Name {
+	meaning := spans.Of(n.Cat, n.Name)
+	switch meaning.Name {
 	case spans.TrainingIteration, spans.ValidationIteration, spans.TestingIteration:
 		d.samples = true
+	}
+	d.args = appendObject(nil, n.Args)
+	if i := slices.IndexFunc(d.args, func(a dftracer.Arg) bool { return a.Key == argGroup }); i >= 0 && meaning.Class == spans.ClassCollective {
+		d.group = d.args[i].Text()
 	}
 	p.nodes[n.ID] = d // before those above it: ids may go round in circles
 	if above := p.ring.Name(n.Above); above != nil && depth < maxTree {
@@ -63,7 +75,8 @@ func (p *process) nodeBelow(n *ring.Name, depth int) *node {
 			p.tree++
 			d.above, d.depth = a, a.depth+1
 			a.below = append(a.below, d)
-			d.off, d.epoch, d.step, d.args = a.off, a.epoch, a.step, a.args
+			d.off, d.epoch, d.step = a.off, a.epoch, a.step
+			d.args, _ = given(d.args, a.args)
 		}
 	}
 	return d

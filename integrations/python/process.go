@@ -34,8 +34,9 @@ type process struct {
 	threads map[uint32]*thread
 	most    int // threads that are kept although nothing of them is open
 	nodes   map[uint32]*node
-	tree    int             // nodes that are below another one
-	told    map[string]bool // which bounds the log says were reached
+	numbers map[string]int64 // the last collective of each group
+	tree    int              // nodes that are below another one
+	told    map[string]bool  // which bounds the log says were reached
 	places  places
 	calls   *calls // nil until the program calls back
 	relay   *relay // nil where nothing is sent
@@ -269,6 +270,12 @@ func (p *process) take(r *ring.Record) {
 // span takes a span that ended.
 func (p *process) span(t *thread, n *node, r *ring.Record) {
 	n.over(t, r.Start)
+	if n.group != "" && r.Value > p.numbers[n.group] {
+		if p.numbers == nil {
+			p.numbers = make(map[string]int64)
+		}
+		p.numbers[n.group] = r.Value
+	}
 	asked := r.Start
 	if r.Thread.Lane {
 		asked -= r.Value
@@ -297,6 +304,8 @@ func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 		return append(dst, dftracer.Int("background", 1), dftracer.Float("lag_us", float64(r.Value)/1000))
 	case n.samples:
 		return append(dst, dftracer.Int("samples", r.Value))
+	case n.group != "":
+		return append(dst, dftracer.Int(argNumber, r.Value))
 	}
 	return append(dst, dftracer.Int("count", r.Value))
 }

@@ -61,7 +61,7 @@ func TestTorchRanks(t *testing.T) {
 			if want := map[bool]string{true: "1"}[i == 1]; s.args["bytes"] != "1024" || s.args["async"] != want {
 				t.Errorf("all_reduce %d: %v", i, s.args)
 			}
-			if i == 2 && (s.args["pg"] == "" || s.args["group_size"] != "1") || i < 2 && s.args["pg"] != "" {
+			if size := map[bool]string{true: "1", false: "2"}[i == 2]; s.args["pg"] == "" || s.args["group_size"] != size || s.args["dtype"] != "float32" || s.args["seq"] == "" {
 				t.Errorf("all_reduce %d: %v", i, s.args)
 			}
 		}

@@ -79,8 +79,8 @@ func newSink(p *run.Process) *sink {
 func (s *sink) Span(sp *run.Span) {
 	s.role = max(s.role, sp.Role) // whichever came first
 	phase, ok := phaseOf(sp)
-	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication) {
-		return
+	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication || sp.Async) {
+		return // nobody meets where a collective is only asked for
 	}
 	if sp.Start < s.until {
 		s.late++

@@ -6,6 +6,7 @@ type Name struct {
 	Cat, Name string
 	Above     uint32 // the node above it in the tree of package ai, 0 without one
 	Calls     bool   // of the spans of one-logger's callbacks, which are in the ring too
+	Args      []byte // a JSON object: arguments of each of its spans; empty without
 }
 
 // Thread is a thread of the process, or a lane that the program numbers itself.

@@ -131,7 +131,7 @@ class Alone(unittest.TestCase):
             self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 2)
 
 
-class Devices(unittest.TestCase):
+class WithDevice(unittest.TestCase):
     """The marks of a device, with streams of a device made of random work."""
 
     def test_spans_of_a_stream_nest_or_follow(self):

@@ -422,30 +422,33 @@ def _build():
         """Nanoseconds since the epoch, by the clock of the spans."""
         return clock() + offset
 
-    def name(name, cat, variant=0, above=0):
+    def name(name, cat, variant=0, above=0, args=None):
         """The id of a name. Variants of a name have ids of their own; above is the
-        node that it lies below, for update and switch."""
+        node that it lies below, for update and switch. With args, a tuple of pairs, it
+        is that of a name whose spans all have these, from their start on."""
         try:
-            key = (name, cat, variant)
+            key = (name, cat, variant, args)
             n = known.get(key)
         except TypeError:
-            key = (str(name), str(cat), 0)
+            key = (str(name), str(cat), 0, None)
             n = known.get(key)
         return n or add_name(*key, above) or LASTING - 1  # which no name has: the reader counts it
 
     @quiet
-    def add_name(name, cat, variant, above):
+    def add_name(name, cat, variant, args, above):
         name, cat = str(name)[:LONGEST], str(cat)[:LONGEST]
         if len(known) >= MOST_NAMES:  # one for all that come, of each category
             if len(known) == MOST_NAMES:
                 add_line({"meta": "names_bounded", "value": MOST_NAMES}, True)
-            name, cat, variant = "(other)", cat if len(known) < MOST_NAMES + 100 else "(other)", 0
-        key = (name, cat, variant)
+            name, cat, variant, args = "(other)", cat if len(known) < MOST_NAMES + 100 else "(other)", 0, None
+        key = (name, cat, variant, args)
         with lock:
             n = known.get(key)
             if n is None:
                 n = lasting() if cat in _LASTING and not name.endswith(".iteration") else short()
                 line = {"n": n, "name": name, "cat": cat, "above": above}
+                if args:
+                    line["args"] = dict(args)
                 add_line(dict(line, calls=1) if variant == CALLED else line, True)
                 known[key], named[n] = n, key
         return n

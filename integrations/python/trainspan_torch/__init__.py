@@ -12,7 +12,7 @@ from trainspan import environ, quiet
 # The phases, by the names that TRAINSPAN_ONLY and TRAINSPAN_WITHOUT take.
 PHASES = (
     "data", "worker", "forward", "backward", "optimizer", "zero_grad", "comm", "checkpoint",
-    "evaluation", "iteration", "epoch", "loop", "application", "device",
+    "evaluation", "iteration", "epoch", "loop", "application", "device", "compile",
 )
 
 _finder = None

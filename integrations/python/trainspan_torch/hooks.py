@@ -6,7 +6,6 @@ plain call of what it wraps: Dynamo folds its first line away.
 """
 
 import functools
-import inspect
 import os
 import sys
 import weakref
@@ -41,7 +40,7 @@ class _Phase(_Here):
     """Inside a forward, a backward, a wait for data or a checkpoint."""
 
 
-_phase, _step, _comm = _Phase(), _Here(), _Here()
+PHASE, STEP, COMM = _Phase(), _Here(), _Here()
 _on = _unknown = ()
 _loop = _device = None
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
@@ -53,13 +52,14 @@ def watched(on, unknown=()):
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    checkpoint = "torch.distributed.checkpoint.state_dict_"
+    from . import comm, compiled, saves
+
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
+        "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
         "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
-        "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _ddp,
-        "torch.nn.parallel.distributed": _data_parallel, "torch.serialization": _serialization,
-        checkpoint + "saver": _sharded, checkpoint + "loader": _sharded, "torch.cuda.graphs": _graphs, "torch": _loaded,
+        "torch.nn.parallel.distributed": _data_parallel, "torch.cuda.graphs": _graphs, "torch": _loaded,
+        **comm.MODULES, **compiled.MODULES, **saves.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 
@@ -88,8 +88,8 @@ def late(module, act):
 def _forked():
     """A child of a process that trains, or tried its model, is a helper until it
     trains itself."""
-    _step.inside.busy = _comm.inside.busy = 0
-    _phase.inside.busy = _Phase.first
+    STEP.inside.busy = COMM.inside.busy = 0
+    PHASE.inside.busy = _Phase.first
     _loop.helper = _loop.helper or _loop.thread != 0
     _loop.reset()
     if _device is not None:
@@ -118,7 +118,7 @@ def _identify():
 # -- how a function is watched
 
 
-def _starter(phase, name, cat):
+def starter(phase, name, cat):
     """What begins a span of a phase: nothing where the phase is off, or where the
     program is inside a span of its own of that name."""
     n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
@@ -127,7 +127,7 @@ def _starter(phase, name, cat):
     return lambda: None if loop.foreign(program) else start(n)
 
 
-def _wrap(fn, before, after, here):
+def wrap(fn, before, after, here):
     """fn between two calls: before(args, kwargs) gives a token, or None when there
     is nothing to end."""
     before, after = quiet(before), quiet(after)
@@ -152,7 +152,7 @@ def _wrap(fn, before, after, here):
     return call
 
 
-def _replace(owner, name, new):
+def replace(owner, name, new):
     """Puts new in the place of a function; it pickles and reads as that one did."""
     functools.update_wrapper(new, getattr(owner, name))
     if isinstance(owner, type):
@@ -189,20 +189,22 @@ def _begin(phase, name, cat, enter):
 class _Call:
     """Module.__call__ as a module finds it. Inside of a forward that is the function of
     PyTorch: our frame around each module in a module would use up the depth of calls
-    that a program has."""
+    that a program has. The class itself always has that: Dynamo traces what it finds
+    there, and its guards take no function of ours. Who replaces it for a while, as
+    torch.fx does, puts that back; so with each backward, and compilation, we look."""
 
     def __init__(self, watched, plain, here):
         self.watched, self.plain, self.here = watched, plain, here
 
     def __get__(self, module, cls=None):
         if module is None:
-            return self.watched
+            return self.plain
         return MethodType(self.plain if self.here.inside.busy else self.watched, module)
 
 
 def _module(module):
     cls = module.Module
-    impl, loop, here, end = cls.__call__, _loop, _phase, _ring.end
+    impl, loop, here, end = cls.__call__, _loop, PHASE, _ring.end
 
     def enter(of):
         if loop.here():
@@ -242,42 +244,63 @@ def _module(module):
             if loop.alone:
                 loop.end("evaluated")
 
-    _replace(cls, "__call__", __call__)
-    cls.__call__ = _Call(__call__, impl, here)
+    functools.update_wrapper(__call__, impl)
+    cls.__call__ = call = _Call(__call__, impl, here)
+
+    def restore():
+        if vars(cls)["__call__"] is impl:
+            cls.__call__ = call
+
+    _loop.restore = restore
 
 
 def _autograd(module):
-    impl, loop, here, end, gradients = module.backward, _loop, _phase, _ring.end, _gradients
-    n, start, begin = _begin("backward", "backward", "compute", lambda _: loop.here(True) and loop.trains())
-
-    def backward(*args, **kwargs):
-        if _compiling():
-            return impl(*args, **kwargs)
-        inside = here.inside
-        if inside.busy:
-            return impl(*args, **kwargs)
-        token = mark = hook = None
-        try:
-            inside.busy = 1
-            if loop.work and get_ident() == loop.quick:
-                loop.work |= 1
-                token = start(n)
-            else:
-                token = begin(None)
-            mark = _device and _device.begin("backward")
-            hook = gradients.models and gradients.follow(*args, **kwargs)
-            return impl(*args, **kwargs)
-        finally:
-            inside.busy = 0
-            if hook:
-                gradients.end(hook)
-            if mark:
-                _device.end(mark)
-            if token is not None:
-                end(token)
-
+    gradients = _gradients
     gradients.engine = module.Variable._execution_engine
-    _replace(module, "backward", backward)  # Tensor.backward calls it by this name
+    n, start, begin = _begin("backward", "backward", "compute", lambda _: _loop.here(True) and _loop.trains())
+
+    def watch(impl):
+        loop, here, end = _loop, PHASE, _ring.end
+
+        def backward(*args, **kwargs):
+            if _compiling():
+                return impl(*args, **kwargs)
+            inside = here.inside
+            if inside.busy:
+                return impl(*args, **kwargs)
+            token = mark = hook = None
+            try:
+                inside.busy = 1
+                loop.restore()
+                if loop.work and get_ident() == loop.quick:
+                    loop.work |= 1
+                    token = start(n)
+                else:
+                    token = begin(None)
+                mark = _device and _device.begin("backward")
+                hook = gradients.models and gradients.follow(*args, **kwargs)
+                return impl(*args, **kwargs)
+            finally:
+                inside.busy = 0
+                if hook:
+                    gradients.end(hook)
+                if mark:
+                    _device.end(mark)
+                if token is not None:
+                    end(token)
+                if not loop.armed:
+                    loop.until = _ring.now()
+
+        return backward
+
+    # Torch 2 comes to all gradients by one function, 1.13 by two.
+    one = "_engine_run_backward"
+    if hasattr(module, one):
+        replace(module, one, watch(getattr(module, one)))
+        setattr(sys.modules["torch.autograd.graph"], one, getattr(module, one))  # where it is from
+        return
+    for name in ("backward", "grad"):
+        replace(module, name, watch(getattr(module, name)))
 
 
 class _Gradients:
@@ -290,13 +313,14 @@ class _Gradients:
         self.models = []  # references to the models, the arguments of their waits, how many forwards were reduced
         self.engine = self.args = None
         self.ready = self.mark = 0
+        self.token = None  # of the wait, where it begins on the thread that trains
         self.n = _ring.name("wait", "comm", "torch")
 
     @quiet
     def follow(self, tensors=None, *_, **__):
         """Before backward: gives the hook, or None where no gradients are reduced, or
         where torch.compile would trace it."""
-        self.ready = self.mark = 0
+        self.ready, self.mark, self.token = 0, 0, None
         traced = sys.modules.get("torch._dynamo.compiled_autograd")
         if traced is not None and getattr(traced, "compiled_autograd_enabled", True):
             return None
@@ -315,12 +339,17 @@ class _Gradients:
     @quiet
     def reduced(self):
         self.mark = _device and _device.begin("wait")
-        self.ready = _ring.now()
+        if get_ident() == _loop.thread:
+            self.token = _ring.start(self.n)
+        else:
+            self.ready = _ring.now()
 
     @quiet
     def end(self, hook):
         hook.remove()
-        if self.ready:
+        if self.token is not None:
+            _ring.end(self.token, self.args or None)
+        elif self.ready:
             _ring.event(self.n, self.ready, _ring.now(), self.args)
         if self.mark:
             _device.end(self.mark, self.args)
@@ -330,25 +359,27 @@ _gradients = _Gradients()
 
 
 def _data_parallel(module):
+    from . import comm
+
     cls = module.DistributedDataParallel
     made = cls.__init__
 
     @quiet
     def follow(model):
         alive = [m for m in _gradients.models if m[0]() is not None]
-        _gradients.models = alive + [[weakref.ref(model), _group(module.dist.distributed_c10d, model.process_group), 0]]
+        _gradients.models = alive + [[weakref.ref(model), comm.said(model.process_group), 0]]
 
     def __init__(self, *args, **kwargs):
         made(self, *args, **kwargs)
         follow(self)
 
     if "comm" in _on:
-        _replace(cls, "__init__", __init__)
+        replace(cls, "__init__", __init__)
 
 
 def _optimizer(module):
     cls = module.Optimizer
-    loop, here, end = _loop, _step, _ring.end
+    loop, here, end = _loop, STEP, _ring.end
     n, start, begin = _begin("optimizer", "step", "compute", lambda _: loop.here(True) and loop.trains())
     z, start_zero, begin_zero = _begin("zero_grad", "step.zero_grad", "compute", lambda _: loop.here())
     zero = cls.zero_grad
@@ -390,17 +421,19 @@ def _optimizer(module):
                 _device.end(inside.mark)
             if inside.token is not None:
                 end(inside.token)
-            if done and not loop.by_batch:
-                loop.updated(self)
+            if done:
+                loop.stepped += 1
+                if not loop.by_batch:
+                    loop.updated(self)
 
     made = cls.__init__
 
     def __init__(self, *args, **kwargs):
-        loop.armed, loop.helper = True, False
+        loop.arm(self)
         made(self, *args, **kwargs)
 
-    _replace(cls, "__init__", __init__)
-    _replace(cls, "zero_grad", zero_grad)
+    replace(cls, "__init__", __init__)
+    replace(cls, "zero_grad", zero_grad)
     if hasattr(module, "register_optimizer_step_pre_hook"):
         module.register_optimizer_step_pre_hook(pre)
         module.register_optimizer_step_post_hook(post)
@@ -423,11 +456,28 @@ def _optimizer(module):
                 finally:
                     post(self, done=done)
 
-            _replace(owner, "step", call)
+            replace(owner, "step", call)
             call.__trainspan_step__ = True
 
     wrapped = cls._hook_for_profile
-    _replace(cls, "_hook_for_profile", hook)
+    replace(cls, "_hook_for_profile", hook)
+
+
+def _scaler(module):
+    """A step that a gradient scaler leaves out, because gradients are infinite, is one of
+    the training's."""
+    cls, loop = module.GradScaler, _loop
+    impl = cls.step
+
+    def step(self, optimizer, *args, **kwargs):
+        before = loop.stepped
+        result = impl(self, optimizer, *args, **kwargs)
+        if loop.stepped == before and not loop.by_batch:
+            loop.updated(optimizer)
+        return result
+
+    if "step" in vars(cls):
+        replace(cls, "step", step)
 
 
 # -- data
@@ -435,10 +485,10 @@ def _optimizer(module):
 
 def _dataloader(module):
     cls, loader = module._BaseDataLoaderIter, module.DataLoader
-    wait, loop, here, end = cls.__next__, _loop, _phase, _ring.end
+    wait, loop, here, end = cls.__next__, _loop, PHASE, _ring.end
     n, start, begin = _begin("data", "fetch.iter", "dataloader", lambda of: loop.asks(of) or True)
     recorded = start is not _none
-    start_workers = _starter("data", "fetch.start", "dataloader")
+    start_workers = starter("data", "fetch.start", "dataloader")
 
     def __next__(self):
         inside = here.inside
@@ -478,13 +528,13 @@ def _dataloader(module):
         loop.asks(None)
         return start_workers()
 
-    _replace(cls, "__next__", __next__)
-    _replace(loader, "__iter__", _wrap(loader.__iter__, before, _end, here))
+    replace(cls, "__next__", __next__)
+    replace(loader, "__iter__", wrap(loader.__iter__, before, _end, here))
 
 
 def _fetchers(module):
     """The work of a loader's worker, in its process."""
-    start, pid = _starter("worker", "fetch", "dataloader"), 0
+    start, pid = starter("worker", "fetch", "dataloader"), 0
 
     def before(*_):
         nonlocal pid
@@ -493,7 +543,7 @@ def _fetchers(module):
             if info is None:
                 return None
             pid = os.getpid()
-            _Phase.first = _phase.inside.busy = 1  # nothing else is recorded here
+            _Phase.first = PHASE.inside.busy = 1  # nothing else is recorded here
             _ring.meta("role", "dataloader_worker")
             _ring.meta("worker", int(info.id))
         return start()
@@ -501,7 +551,7 @@ def _fetchers(module):
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         cls = getattr(module, name, None)
         if cls is not None:
-            _replace(cls, "fetch", _wrap(cls.fetch, before, _end, _Here()))
+            replace(cls, "fetch", wrap(cls.fetch, before, _end, _Here()))
 
 
 def _graphs(module):
@@ -526,156 +576,5 @@ def _graphs(module):
                 _device.capture(id(self), False)
 
     if "device" in _on:
-        _replace(module.CUDAGraph, "capture_begin", capture_begin)
-        _replace(module.CUDAGraph, "capture_end", capture_end)
-
-
-# -- collectives
-
-_COLLECTIVES = {
-    "all_reduce": "all_reduce all_reduce_coalesced",
-    "all_gather": "all_gather all_gather_into_tensor _all_gather_base all_gather_coalesced all_gather_object",
-    "reduce_scatter": "reduce_scatter reduce_scatter_tensor _reduce_scatter_base", "reduce": "reduce",
-    "bcast": "broadcast broadcast_object_list", "gather": "gather gather_object", "scatter": "scatter scatter_object_list",
-    "all_to_all": "all_to_all all_to_all_single", "barrier": "barrier monitored_barrier",
-    "send": "send isend batch_isend_irecv", "receive": "recv irecv", "comm.init": "init_process_group new_group",
-}
-
-
-def _bytes(value):
-    """The bytes of a tensor, or of the tensors of a list."""
-    if isinstance(value, (list, tuple)):
-        return sum(map(_bytes, value))
-    return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
-
-
-def _collectives(module):
-    for event, names in _COLLECTIVES.items():
-        for name in names.split():
-            fn = getattr(module, name, None)
-            if inspect.isfunction(fn):
-                _replace(module, name, _collective(module, fn, event))
-    work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
-    start = _starter("comm", "wait", "comm")
-
-    def after(started, *_):
-        _end_comm(started, None if get_ident() == _loop.thread else {"background": 1})
-
-    # What a call with async_op gave back is waited for later.
-    wait = _wrap(work.wait, lambda *_: _begin_comm(start, "wait"), after, _comm)
-    work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
-
-
-def _ddp(module):
-    """The buffers that DistributedDataParallel sends around before a forward: all
-    ranks meet there."""
-    fn = module._broadcast_coalesced
-    module._broadcast_coalesced = _collective(module.distributed_c10d, fn, "bcast", ["group", "tensors"])
-
-
-def _group(module, group):
-    """What says that a collective is one of fewer ranks than there are."""
-    if group is None or group is module.GroupMember.WORLD or group.size() == module.get_world_size():
-        return {}
-    known = getattr(module, "_pg_names", None) or module._world.pg_names
-    return {"pg": str(known[group]), "group_size": group.size()}
-
-
-def _begin_comm(start, event):
-    """Begins a collective, on the host and where the device waits for it."""
-    token = start()
-    mark = _device and event != "comm.init" and get_ident() == _loop.thread and _device.begin_wait(event)
-    return (token, mark) if token is not None or mark else None
-
-
-def _end_comm(started, args):
-    token, mark = started
-    if mark:
-        _device.end(mark, args)
-    _ring.end(token, args)
-
-
-def _collective(module, fn, event, names=None):
-    start = _starter("comm", event, "comm")
-    names = names or list(inspect.signature(fn).parameters)
-    place = {name: i for i, name in enumerate(names)}
-    buffers = [n for n in names[:2] if "tensor" in n or n in ("output", "input", "input_list")]
-
-    def before(*_):
-        if event == "comm.init":
-            _loop.helper = False
-        if not _loop.thread:
-            _loop.here()
-        return _begin_comm(start, event)
-
-    def after(started, args, kwargs, _):
-        def given(name):
-            at = place.get(name, len(args))
-            return args[at] if at < len(args) else kwargs.get(name)
-
-        out = {}
-        try:
-            size = max([_bytes(given(n)) for n in buffers], default=0)
-            if size:
-                out["bytes"] = size
-            out.update(_group(module, given("group")))
-            if given("async_op") or fn.__name__ in ("isend", "irecv"):
-                out["async"] = 1
-            if get_ident() != _loop.thread:
-                out["background"] = 1
-            if event == "comm.init":
-                _ring.meta("rank", module.get_rank())
-                _ring.meta("world_size", module.get_world_size())
-        finally:
-            _end_comm(started, out)
-
-    return _wrap(fn, before, after, _comm)
-
-
-# -- checkpoints
-
-
-def _checkpoint(owner, name, event, target, loads=False):
-    """A function that saves or loads a checkpoint: its path and its size."""
-    fn = owner.__dict__.get(name)
-    if not inspect.isfunction(fn):
-        return
-    start, start_beside = _starter("checkpoint", event, "checkpoint"), _starter("checkpoint", "capture.finalize", "checkpoint")
-    at = list(inspect.signature(fn).parameters).index(target)
-
-    def path_of(args, kwargs):
-        f = args[at] if at < len(args) else kwargs.get(target)
-        path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-        return path if isinstance(path, str) else None
-
-    def before(args, kwargs):
-        if path_of(args, kwargs) is None:
-            return None  # memory
-        if _loop.here() or loads and not _loop.helper:
-            return start()
-        return None if loads else start_beside()
-
-    def after(token, args, kwargs, result):
-        if loads and result is not None and not isinstance(result, dict):
-            _ring.drop(token)  # data
-            return
-        path = path_of(args, kwargs)
-        out = {"path": path}
-        try:
-            if os.path.isfile(path):
-                out["bytes"] = os.path.getsize(path)
-        finally:
-            _ring.end(token, out)
-
-    _replace(owner, name, _wrap(fn, before, after, _phase))
-
-
-def _serialization(module):
-    _checkpoint(module, "save", "capture", "f")
-    _checkpoint(module, "load", "restart", "f", True)
-
-
-def _sharded(module):
-    """torch.distributed.checkpoint of torch 2."""
-    for name, event in (("save", "capture"), ("async_save", "capture.async"), ("load", "restart")):
-        _checkpoint(module, name, event, "checkpoint_id", event == "restart")
+        replace(module.CUDAGraph, "capture_begin", capture_begin)
+        replace(module.CUDAGraph, "capture_end", capture_end)

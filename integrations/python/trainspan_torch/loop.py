@@ -3,8 +3,9 @@ program calls. All of it happens on one thread, the one that trains.
 
 An iteration lasts from one batch to the next: from the moment a DataLoader
 hands over a batch until the next one is asked for. Where no DataLoader feeds
-the training, it lasts from one step of the first optimizer to the next. Only
-at its end is it known whether it trained (a backward or an optimizer's step, or
+the training, it lasts until all optimizers that are in use have made a step, and
+where there is no optimizer, from one backward to the next forward. Only at its
+end is it known whether it trained (a backward or an optimizer's step, or
 a batch whose first forward was in training mode), evaluated, or was neither and
 is left out. An epoch is one pass of an iterator over its loader. Steps and
 epochs count from 0 in every process.
@@ -48,9 +49,11 @@ class Loop:
         self.n = self.names["iteration"]
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
-        self.armed = False  # there is an optimizer
+        self.armed = []     # references to the optimizers that were made
+        self.stepped = 0    # steps of optimizers
         self.helper = False  # forked by a process that trains, or tried its model
         self.on_close = None  # called after each iteration
+        self.restore = bool  # called with each backward
         self.reset()
         # What runs when an iterator goes: nothing of ours, since that may be anywhere, and
         # what a handler of a signal raises there would be lost. It notes the time.
@@ -74,11 +77,17 @@ class Loop:
         self.alone = False      # a forward that evaluates, outside of any
         self.by_batch = False   # and began with a batch
         self.work = self.samples = self.epoch_step = 0
-        self.clock = 0          # the optimizer whose steps count
+        self.cycle = {}         # optimizers that made a step in this iteration, and when the last of them was over
+        self.used = ()          # those of the iteration before
         self.root = _nobody     # a reference to the module that trains
         self.model = 0          # and its id
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
+        self.source = None      # the iterator that the last batch came from
+        self.held = None        # the samples of a batch that was not trained on before an evaluation came
+        self.asked = self.came = None  # the iterator that an evaluation began with, and when; when the last batch came
+        self.evaluated = False  # a forward has evaluated in it
+        self.until = None       # when the last backward was over, where there is no optimizer
         self.gone = 0           # when an iterator has gone, by the clock of the ring; 0 when that is known
 
     def here(self, trains=False):
@@ -150,7 +159,7 @@ class Loop:
             return
         if self.gone:
             self.went()
-        self.boundary()
+        self.boundary(not self.armed, self.until)
         self.end("evaluation")
         self.end_epoch()
         self.end("loop", "from the first batch on")
@@ -160,12 +169,13 @@ class Loop:
 
     # Iterations.
 
-    def open(self, by_batch):
+    def open(self, by_batch, at=None):
         self.is_open, self.by_batch = True, by_batch
         self.work = self.samples = 0
+        self.cycle = {}
         if not self.step:
             _ring.position(self.epochs, 0, True)
-        self.start("iteration")
+        self.start("iteration", at)
 
     def boundary(self, updated=False, at=None):
         """The open iteration is over. One without a batch of its own counts only when
@@ -204,17 +214,17 @@ class Loop:
         """After an iteration: asks now and then what the program writes itself."""
         if self.step == 1:
             self.fed = self.by_batch
-            what = "batch of the DataLoader" if self.fed else "step of the first optimizer"
-            _ring.meta("iterations", "inferred, each from one " + what + " to the next")
+            what = "batch of the DataLoader to the next" if self.fed else "step of the optimizers to the next" if self.armed else "forward to the end of its backward"
+            _ring.meta("iterations", "inferred, each from one " + what)
         self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
-        self.quick = 0 if self.checking or self.gone else self.thread
+        self.quick = 0 if self.checking or self.gone or not self.armed else self.thread
 
     def trains(self, did=_TRAINED):
         """Something that only training does, or a forward in training mode."""
         if not self.is_open:
             self.end("evaluation")
             self.enter()
-            self.open(False)
+            self.resume()
         elif self.checking:
             for key in ("iteration", "epoch", "loop"):
                 if self.tokens[key] is not None:
@@ -226,6 +236,27 @@ class Loop:
             self.end("evaluation")
         self.work |= did
         return True
+
+    def resume(self):
+        """Goes on with the batch that was there before an evaluation, if there was one."""
+        held, self.held = self.held, None
+        self.open(held is not None)
+        self.samples = held or 0
+
+    def mistaken(self):
+        """What began as an evaluation is training: the program tells its model to train
+        when it has the batch."""
+        self.drop("iteration")
+        self.drop("evaluation")
+        self.enter()
+        feeder, at = self.asked
+        if feeder and not self.feeder:
+            self.feeder, self.epoch_step, self.evaluates = feeder, 0, False
+            self.start("epoch", at)
+        if self.is_open:
+            samples = self.samples
+            self.open(True, self.came)
+            self.samples = samples
 
     def enter(self):
         if not self.entered:
@@ -239,13 +270,19 @@ class Loop:
     def forward(self, module):
         """The outermost forward begins. The first one of an iteration says in which
         mode it is: a loss is a module too, and always in training mode."""
+        trained = self.is_open and not self.by_batch and self.work & _TRAINED
+        if trained and not self.armed:
+            self.boundary(True, self.until)
         if self.grad() and module.training:
+            if self.tokens["evaluation"] is not None and not self.evaluated:
+                self.mistaken()
             if not self.work & _EVALUATED:
                 if not self.work & _FORWARD and self.root() is not module:
                     self.root, self.model = weakref.ref(module), id(module)
                 self.trains(_FORWARD)
             return
-        if self.is_open and not self.by_batch and not self.work & _TRAINED:
+        self.evaluated = True
+        if self.is_open and not self.by_batch and not trained:
             self.is_open = False
             self.drop("iteration")
         if not self.is_open:
@@ -257,13 +294,33 @@ class Loop:
             if self.root() is None:
                 self.root = weakref.ref(module)
 
+    def arm(self, optimizer):
+        """An optimizer is made."""
+        self.armed = [o for o in self.armed if o() is not None] + [weakref.ref(optimizer)]
+        self.helper = False
+
     def updated(self, optimizer):
-        """An optimizer has made a step."""
-        if self.is_open and not self.by_batch and not self.fed:
-            self.clock = self.clock or id(optimizer)
-            if self.clock == id(optimizer):
-                self.boundary(True)
-                self.open(False)
+        """An optimizer has made a step. The iteration is over when all have that are in
+        use: those of the one before, in the first one all that there are. One that comes
+        again says that the others were not to be waited for."""
+        if not self.is_open or self.by_batch or self.fed:
+            return
+        me = id(optimizer)
+        if me in self.cycle:
+            self.used, at = set(self.cycle), max(self.cycle.values())
+            self.boundary(True, at)
+            self.open(False, at)
+            self.work |= _TRAINED
+        self.cycle[me] = _ring.now()
+        if self.cycle.keys() >= (self.used or {id(o()) for o in self.armed}):
+            self.used = set(self.cycle)
+            self.boundary(True)
+            self.open(False)
+
+    def saves(self):
+        """A checkpoint is none of the last batch of an evaluation."""
+        if self.is_open and self.work and not self.work & (_TRAINED | _FORWARD):
+            self.boundary()
 
     # Data.
 
@@ -294,10 +351,18 @@ class Loop:
 
     def asks(self, iterator):
         """A batch is asked for, or (None) a loader for an iterator."""
+        waits = self.is_open and self.by_batch and not self.work and self.source == self.feeder
+        samples = self.samples
         self.boundary()
         root = self.root()
         if not self.grad() or root is not None and not root.training:
+            if waits and self.held is None:
+                self.held = samples
             if not (self.feeder and self.evaluates):
+                if self.tokens["evaluation"] is None:
+                    self.asked, self.evaluated = (0, None), False
+                if iterator is not None and not self.asked[0]:
+                    self.asked = id(iterator), _ring.now()
                 self.start("evaluation")
             return
         if self.tokens["evaluation"] is not None:
@@ -317,8 +382,12 @@ class Loop:
         """A batch has come."""
         if id(iterator) not in self.passes:
             self.follow(iterator, id(iterator))
+        self.source = id(iterator)
+        if self.source == self.feeder:
+            self.held = None
         if not self.is_open:
             self.open(True)
+        self.came = _ring.now()
         self.samples = _samples(batch) or 0
 
     def follow(self, iterator, key):
@@ -329,7 +398,7 @@ class Loop:
         at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
         for key in [key for key, iterator in self.passes.items() if iterator() is None]:
             self.ended(key, at)
-        if not self.is_open and not self.checking:
+        if not self.is_open and not self.checking and self.armed:
             self.quick = self.thread
 
     def ended(self, key, at=None):
@@ -341,6 +410,8 @@ class Loop:
         self.end("evaluation", None, None, at)
         if key == self.feeder:
             self.end_epoch(at)
+        elif self.held is not None and not self.is_open:
+            self.resume()
 
     def end_epoch(self, at=None):
         if not self.feeder:

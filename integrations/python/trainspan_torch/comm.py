@@ -1,0 +1,296 @@
+"""Collectives: those that a program or a library calls, those of compiled and
+functional code, and what is waited for. However many of these ways see one, it is
+one span, which has from its start on what it was asked for: a rank that is killed
+or hangs inside leaves it open."""
+
+import inspect
+import json
+import sys
+import weakref
+from threading import get_ident
+
+from trainspan import _ring, quiet
+
+from . import hooks
+
+# By the names of all versions: 2.14 has reduce_scatter_single for reduce_scatter_tensor.
+_COLLECTIVES = {
+    "all_reduce": "all_reduce all_reduce_coalesced",
+    "all_gather": "all_gather all_gather_into_tensor all_gather_single _all_gather_base all_gather_coalesced all_gather_object",
+    "reduce_scatter": "reduce_scatter reduce_scatter_tensor reduce_scatter_single _reduce_scatter_base", "reduce": "reduce",
+    "bcast": "broadcast broadcast_object_list", "gather": "gather gather_single gather_into_tensor gather_object",
+    "scatter": "scatter scatter_object_list", "all_to_all": "all_to_all all_to_all_single", "barrier": "barrier monitored_barrier",
+    "send": "send isend send_object_list", "receive": "recv irecv recv_object_list", "comm.init": "init_process_group new_group split_group",
+}
+_FUNCTIONAL = {
+    "all_reduce": "all_reduce all_reduce_coalesced all_reduce_autograd",
+    "all_gather": "all_gather_tensor all_gather_tensor_autograd all_gather_into_tensor_coalesced",
+    "reduce_scatter": "reduce_scatter_tensor reduce_scatter_tensor_autograd reduce_scatter_tensor_coalesced",
+    "all_to_all": "all_to_all_single all_to_all_single_autograd", "bcast": "broadcast",
+}
+_HOOKED = {
+    "ALLREDUCE": "all_reduce", "ALLGATHER": "all_gather", "REDUCE_SCATTER": "reduce_scatter", "REDUCE": "reduce", "BROADCAST": "bcast",
+    "GATHER": "gather", "SCATTER": "scatter", "ALLTOALL": "all_to_all", "BARRIER": "barrier", "SEND": "send", "RECV": "receive",
+}
+_PAIRS = ("send", "receive")
+_FIXED = 256  # names that have arguments of their own; beyond, spans have theirs
+
+_c10d = None
+
+
+class _Group:
+    """A process group: what is said of it, and how many collectives it had."""
+
+    def __init__(self, name, size, world):
+        self.seq = 0
+        self.world = world
+        self.said = (("pg", name), ("group_size", size))
+        self.names = {}  # of spans, by what their collectives are
+
+    def number(self, event):
+        if event in _PAIRS or event == "wait":
+            return 0
+        self.seq += 1
+        return self.seq
+
+
+_groups = {}
+_made = 0  # names with arguments
+
+
+def _group(group):
+    """What is known of a group, None being all ranks."""
+    world = _c10d.GroupMember.WORLD
+    group = world if group is None else group
+    names = getattr(_c10d, "_pg_names", None) or _c10d._world.pg_names
+    name = str(names[group])
+    known = _groups.get(name)
+    if known is None:
+        known = _groups[name] = _Group(name, group.size(), group is world or group.size() == _c10d.get_world_size())
+        if not known.world:
+            _ring.meta("group." + name, json.dumps([_c10d.get_global_rank(group, i) for i in range(min(group.size(), 1024))]))
+    return known
+
+
+def said(group):
+    """The arguments of what a group of fewer ranks than there are waits for."""
+    known = _group(group)
+    return {} if known.world else dict(known.said)
+
+
+def _bytes(value):
+    """The bytes of a tensor, or of the tensors of a list."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_bytes, value))
+    return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
+
+
+def _dtype(value):
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return getattr(value, "dtype", None)
+
+
+def _name(event, group, size, dtype, later):
+    """The name of a span, and its arguments where too many names have some."""
+    global _made
+    key = event, size, dtype, later
+    n = group.names.get(key) if group else None
+    if n:
+        return n, None
+    args = () if group is None or group.world and event in _PAIRS else group.said
+    for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(get_ident() != hooks._loop.thread))):
+        if value:
+            args += ((name, value),)
+    if group is None or _made >= _FIXED or get_ident() != hooks._loop.thread:
+        return _ring.name(event, "comm", "torch"), dict(args)
+    _made += 1
+    n = group.names[key] = _ring.name(event, "comm", "torch", 0, args)
+    return n, None
+
+
+class _Span:
+    """What is under way on a thread."""
+
+    __slots__ = "token", "mark", "args", "seq"
+
+    def __init__(self, token, mark, args, seq):
+        self.token, self.mark, self.args, self.seq = token, mark, args, seq
+
+
+def _begin(event, plain, group, size=0, dtype=None, later=False):
+    """Begins a collective, on the host and where the device waits for it."""
+    if plain is not None and hooks._loop.foreign(plain):
+        return None
+    n, args = _name(event, group, size, dtype, later)
+    device = hooks._device
+    mark = device and event != "comm.init" and get_ident() == hooks._loop.thread and device.begin_wait(event)
+    return _Span(_ring.start(n), mark, args, group.number(event) if group else 0)
+
+
+def _end(span, more=None):
+    args = dict(span.args or {}, **more) if more else span.args
+    if span.mark:
+        known = dict(args or {})
+        hooks._device.end(span.mark, known or None)
+    _ring.end(span.token, args or None, None, None, span.seq)
+
+
+def _collectives(module):
+    global _c10d
+    _c10d = module
+    if "comm" not in hooks._on:
+        return
+    for event, names in _COLLECTIVES.items():
+        for name in names.split():
+            fn = getattr(module, name, None)
+            if inspect.isfunction(fn):
+                hooks.replace(module, name, _collective(fn, event))
+    if hasattr(module, "batch_isend_irecv"):
+        _batch(module)
+    _waits(module)
+    if hasattr(module, "_new_process_group_helper"):
+        _hooks(module)
+
+
+def _waits(module):
+    """What a call with async_op gave back is waited for later."""
+    work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
+    plain = _ring.name("wait", "comm")
+    wait = hooks.wrap(work.wait, lambda *_: _begin("wait", plain, None), lambda span, *_: _end(span), hooks.COMM)
+    work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
+
+
+def _collective(fn, event, names=None):
+    plain = _ring.name(event, "comm")
+    names = names or list(inspect.signature(fn).parameters)
+    buffers = [(i, n) for i, n in enumerate(names[:2]) if "tensor" in n or n in ("output", "input", "input_list", "self")]
+    at_group, at_later = (names.index(n) if n in names else len(names) + 64 for n in ("group", "async_op"))
+    always = fn.__name__ in ("isend", "irecv")
+    loop = hooks._loop
+
+    def before(args, kwargs):
+        if event == "comm.init":
+            loop.helper = False
+        if not loop.thread:
+            loop.here()
+        if event == "comm.init":
+            return _begin(event, plain, None)
+        size, dtype = 0, None
+        for i, n in buffers:
+            value = args[i] if i < len(args) else kwargs.get(n)
+            size = max(size, _bytes(value))
+            dtype = dtype or _dtype(value)
+        group = args[at_group] if at_group < len(args) else kwargs.get("group")
+        later = always or bool(args[at_later] if at_later < len(args) else kwargs.get("async_op"))
+        return _begin(event, plain, _known(group), size, dtype, later)
+
+    def after(span, args, kwargs, result):
+        if event == "comm.init":
+            _ring.meta("rank", _c10d.get_rank())
+            _ring.meta("world_size", _c10d.get_world_size())
+        _end(span)
+
+    return hooks.wrap(fn, before, after, hooks.COMM)
+
+
+@quiet
+def _known(group):
+    """The group of a call: it may be None, or, in functional code, one of many things
+    that torch knows how to read."""
+    if group is not None and not hasattr(group, "size"):
+        resolve = getattr(sys.modules.get("torch.distributed._functional_collectives"), "_resolve_group", None)
+        group = resolve(group) if resolve else None
+    return _group(group)
+
+
+def _batch(module):
+    """Sends and receives that are asked for together: one span for each."""
+    fn = module.batch_isend_irecv
+    plain = {event: _ring.name(event, "comm") for event in _PAIRS}
+
+    def before(args, kwargs):
+        ops = args[0] if args else kwargs.get("p2p_op_list")
+        spans = []
+        for op in ops:
+            event = "send" if "send" in op.op.__name__ else "receive"
+            spans.append(_begin(event, plain[event], _known(op.group), _bytes(op.tensor), _dtype(op.tensor), True))
+        return spans
+
+    def after(spans, *_):
+        for span in reversed(spans):
+            if span is not None:
+                _end(span)
+
+    hooks.replace(module, "batch_isend_irecv", hooks.wrap(fn, before, after, hooks.COMM))
+
+
+def _hooks(module):
+    """Collectives that no function of Python asks for: those of DistributedDataParallel's
+    reducer and of compiled code. Groups have hooks for them from 2.14 on."""
+    make, here, loop = module._new_process_group_helper, hooks.COMM, hooks._loop
+    under_way = {}
+
+    def before(group):
+        @quiet
+        def before(args):
+            event = _HOOKED.get(args.name.name)
+            group_of = group()
+            tensors = args.input_tensors or args.output_tensors
+            if event and group_of is not None and not here.inside.busy and (not tensors or tensors[0].is_cpu):
+                span = _begin(event, None, _group(group_of), _bytes(tensors), _dtype(tensors), True)
+                under_way[args.op_id, id(group_of)] = span
+
+        return before
+
+    def after(group):
+        @quiet
+        def after(args):
+            span = under_way.pop((args.op_id, id(group())), None)
+            if span is not None:
+                _end(span)
+
+        return after
+
+    @quiet
+    def follow(made, backend):
+        group = made[0] if isinstance(made, tuple) else made
+        # Of a device not before it was tried there.
+        if hasattr(group, "register_pre_hook") and str(backend).lower() == "gloo":
+            ref = weakref.ref(group)
+            group.register_pre_hook(0x7453, before(ref))
+            group.register_post_hook(0x7453, after(ref))
+
+    def _new_process_group_helper(*args, **kwargs):
+        made = make(*args, **kwargs)
+        follow(made, kwargs["backend"] if "backend" in kwargs else args[3])
+        return made
+
+    hooks.replace(module, "_new_process_group_helper", _new_process_group_helper)
+
+
+def _functional(module):
+    """Functional collectives, which DTensor uses too. Their results are waited for when
+    they are first used."""
+    if "comm" not in hooks._on:
+        return
+    for event, names in _FUNCTIONAL.items():
+        for name in names.split():
+            fn = getattr(module, name, None)
+            if inspect.isfunction(fn):
+                hooks.replace(module, name, _collective(fn, event))
+    plain = _ring.name("wait", "comm")
+    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait", plain, None), lambda span, *_: _end(span), hooks.COMM))
+
+
+def _buffers(module):
+    """The buffers that DistributedDataParallel sends around before a forward: all
+    ranks meet there."""
+    if "comm" in hooks._on:
+        module._broadcast_coalesced = _collective(module._broadcast_coalesced, "bcast", ["group", "tensors"])
+
+
+MODULES = {
+    "torch.distributed.distributed_c10d": _collectives, "torch.distributed": _buffers,
+    "torch.distributed._functional_collectives": _functional,
+}
