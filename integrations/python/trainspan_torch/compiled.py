@@ -65,13 +65,16 @@ def _callbacks(module):
 
     @quiet
     def before(args):
-        tokens.append(start())
+        inside = hooks.PHASE.inside
+        tokens.append((start(), inside, inside.busy))
+        inside.busy = 1  # a compiler tries the program's functions
 
     @quiet
     def after(args):
         hooks._loop.restore()
         if tokens:
-            _ring.end(tokens.pop(), details(args))
+            token, inside, inside.busy = tokens.pop()
+            _ring.end(token, details(args))
 
     hooks.replace(handler, "run_start_callbacks", run_start_callbacks)
     hooks.replace(handler, "run_end_callbacks", run_end_callbacks)
