@@ -198,6 +198,25 @@ func Write(path string, text []byte, mode fs.FileMode, ours Proof) (Proof, error
 	return mine, nil
 }
 
+// Patch writes over a part of a file that ours takes, without making another one: for a
+// few bytes that readers may find as they were or as they are. The file stays as long as it is.
+func Patch(path string, at int64, text []byte, ours Proof) error {
+	f, err := os.OpenFile(path, os.O_RDWR|noFollow|nonBlock, 0)
+	if err != nil {
+		return err
+	}
+	err = ours(f)
+	if info, failed := f.Stat(); err == nil {
+		if err = failed; err == nil && at+int64(len(text)) > info.Size() {
+			err = &fs.PathError{Op: "write", Path: path, Err: errOther}
+		}
+	}
+	if err == nil {
+		_, err = f.WriteAt(text, at)
+	}
+	return errors.Join(err, f.Close())
+}
+
 // Check reports what would keep a draft from being published under a path now.
 func Check(path string, ours Proof) error {
 	_, err := prove(path, ours)

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -52,7 +55,7 @@ type Place struct {
 // same time, on this node or, with a shared file system, on another one.
 func (w Wanted) Make() (Place, error) {
 	if w.Dir != "" {
-		if err := os.MkdirAll(w.Dir, 0o755); err != nil {
+		if err := shared.mkdirAll(w.Dir, 0o755); err != nil {
 			return Place{}, err
 		}
 		return Place{Dir: w.Dir, Job: w.Dir, Attempt: w.Attempt}, nil
@@ -80,7 +83,7 @@ func Roots() []string {
 // in makes the directory below a root.
 func (w Wanted) in(root string) (Place, error) {
 	p := Place{Job: filepath.Join(root, Clean(w.Name)), Attempt: w.Attempt}
-	if err := os.MkdirAll(p.Job, 0o755); err != nil {
+	if err := shared.mkdirAll(p.Job, 0o755); err != nil {
 		return Place{}, err
 	}
 	if p.Attempt < 0 {
@@ -91,13 +94,15 @@ func (w Wanted) in(root string) (Place, error) {
 		p.Attempt = n
 	}
 	p.Dir = filepath.Join(attemptDir(p.Job, p.Attempt), w.leaf())
-	return p, os.MkdirAll(p.Dir, 0o755)
+	return p, shared.mkdirAll(p.Dir, 0o755)
 }
 
 // leaf is the name of the directory in that of the attempt.
 func (w Wanted) leaf() string { return fmt.Sprintf("%s-%d", Clean(w.Host), w.PID) }
 
-func attemptDir(job string, n int) string { return filepath.Join(job, fmt.Sprintf("attempt-%d", n)) }
+func attemptDir(job string, n int) string { return filepath.Join(job, attemptPrefix+strconv.Itoa(n)) }
+
+const attemptPrefix = "attempt-"
 
 // Clean makes a text the name of a folder.
 func Clean(text string) string { return cmp.Or(outfile.SafeName(text, maxName), "training") }
@@ -114,8 +119,30 @@ const startFile = ".start"
 // somebody is about to write there, however slow the machine is. Of all who try one
 // number at once it succeeds for one. A program that is killed here leaves a hidden
 // folder that nobody reads.
+//
+// Who is not the first looks for the others before it makes anything. A listing may be old
+// on a network file system: then what is new there is met when the number is taken.
 func (w Wanted) claim(job string) (int, error) {
-	tmp, err := outfile.TempDir(job, startFile+"-")
+	known, err := shared.list(job)
+	if err != nil {
+		return 0, err
+	}
+	taken := make(map[int]bool)
+	for _, e := range known {
+		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), attemptPrefix)); err == nil {
+			taken[n] = true
+		}
+	}
+	if w.Start != "" {
+		for _, n := range slices.Sorted(maps.Keys(taken)) {
+			if dir := attemptDir(job, n); n >= w.Least && startOf(dir) == w.Start {
+				if err := w.join(dir); !errors.Is(err, fs.ErrExist) {
+					return n, err
+				}
+			}
+		}
+	}
+	tmp, err := shared.tempDir(job, startFile+"-")
 	if err != nil {
 		return 0, err
 	}
@@ -126,8 +153,11 @@ func (w Wanted) claim(job string) (int, error) {
 		return 0, err
 	}
 	return outfile.NextFree(w.Least, func(n int) error {
+		if taken[n] {
+			return fs.ErrExist
+		}
 		dir := attemptDir(job, n)
-		err := outfile.PublishDir(mine, dir)
+		err := shared.publish(mine, dir)
 		if errors.Is(err, fs.ErrExist) && w.Start != "" && startOf(dir) == w.Start {
 			return w.join(dir)
 		}
@@ -141,7 +171,7 @@ func (w Wanted) join(dir string) error {
 	if w.Member == "" {
 		return nil
 	}
-	f, err := outfile.Create(filepath.Join(dir, startFile+"."+Clean(w.Member)), 0o644)
+	f, err := shared.create(filepath.Join(dir, startFile+"."+Clean(w.Member)), 0o644)
 	if err != nil {
 		return err
 	}
@@ -150,19 +180,19 @@ func (w Wanted) join(dir string) error {
 
 // fill makes the folder of an attempt.
 func (w Wanted) fill(dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, w.leaf()), 0o755); err != nil || w.Start == "" {
+	if err := shared.mkdirAll(filepath.Join(dir, w.leaf()), 0o755); err != nil || w.Start == "" {
 		return err
 	}
 	if err := w.join(dir); err != nil { // nobody else is there yet
 		return err
 	}
-	_, err := outfile.Write(filepath.Join(dir, startFile), []byte(w.Start+"\n"), 0o644, nil)
+	_, err := shared.replace(filepath.Join(dir, startFile), []byte(w.Start+"\n"), 0o644, nil)
 	return err
 }
 
 // startOf reads whose attempt a folder is; empty is nobody's.
 func startOf(dir string) string {
-	text, err := os.ReadFile(filepath.Join(dir, startFile))
+	text, err := shared.read(filepath.Join(dir, startFile))
 	if err != nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -140,6 +141,7 @@ type Python struct {
 type File struct {
 	path string
 	ours outfile.Proof
+	seen int64 // where the last sign of life is in it, 0 without one
 }
 
 // CreateFile takes the first free name: run.json, run.run2.json, ... It also says
@@ -148,7 +150,7 @@ func CreateFile(dir string) (*File, int, error) {
 	file := &File{}
 	n, err := outfile.NextFree(1, func(n int) error {
 		file.path = outfile.Run(filepath.Join(dir, FileName), n)
-		f, err := outfile.Create(file.path, 0o644)
+		f, err := shared.create(file.path, 0o644)
 		if err != nil {
 			return err
 		}
@@ -172,11 +174,36 @@ func (f *File) Write(r *Run) error {
 	if err != nil {
 		return err
 	}
-	ours, err := outfile.Write(f.path, append(text, '\n'), 0o644, f.ours)
+	text, seen := fixSeen(append(text, '\n'), r.Seen)
+	ours, err := shared.replace(f.path, text, 0o644, f.ours)
 	if err == nil {
-		f.ours = ours
+		f.ours, f.seen = ours, seen
 	}
 	return err
+}
+
+// Beat brings the last sign of life up to date in the file as it is: on a shared file
+// system a new file every few seconds from each rank of a large job would be a load.
+func (f *File) Beat(seen time.Time) error {
+	if f.seen == 0 {
+		return nil // nothing was written, or it has no such time
+	}
+	return shared.patch(f.path, f.seen, []byte(seen.UTC().Format(seenLayout)), f.ours)
+}
+
+// seenLayout is of one length for all times.
+const seenLayout = "2006-01-02T15:04:05.000000Z"
+
+// fixSeen writes the last sign of life by seenLayout, and says where it is.
+func fixSeen(text []byte, seen time.Time) ([]byte, int64) {
+	const key = "\n  \"seen\": \""
+	at := bytes.Index(text, []byte(key))
+	if at < 0 || seen.Year() > 9999 {
+		return text, 0
+	}
+	at += len(key)
+	end := at + bytes.IndexByte(text[at:], '"')
+	return slices.Concat(text[:at], []byte(seen.UTC().Format(seenLayout)), text[end:]), int64(at)
 }
 
 // maxRun bounds what is read of a run.json: its lists have an end.

@@ -128,8 +128,13 @@ func (h problemHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// beat is how often run.json is brought up to date.
-const beat = 5 * time.Second
+// beat is how often run.json says that the command lives. All that is in it is brought up
+// to date after so long, then after twice as long and so on to slowest: each time is a new
+// file, and a large job has a thousand of them on one file system.
+const (
+	beat    = 5 * time.Second
+	slowest = 5 * time.Minute
+)
 
 // started begins what needs the command's processes.
 func (s *Session) started(m *launch.Started) {
@@ -148,6 +153,7 @@ func (s *Session) started(m *launch.Started) {
 	s.beating.Go(func() {
 		ticker := time.NewTicker(beat)
 		defer ticker.Stop()
+		next, pause, said := beat, beat, 0
 		for {
 			select {
 			case <-s.stopBeat:
@@ -155,8 +161,16 @@ func (s *Session) started(m *launch.Started) {
 			case now := <-ticker.C:
 				s.mu.Lock()
 				s.run.Seen = now
+				more := len(s.run.Problems) > said
+				said = len(s.run.Problems)
 				s.mu.Unlock()
+				if next -= beat; next > 0 && !more {
+					s.alive(now)
+					continue
+				}
 				s.write()
+				pause = min(2*pause, slowest)
+				next = pause
 			}
 		}
 	})
@@ -181,6 +195,16 @@ func (s *Session) startUsage(pid int) error {
 		GPUs: resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1)),
 	})
 	return nil
+}
+
+// alive notes in run.json that the command lives.
+func (s *Session) alive(now time.Time) {
+	s.mu.Lock()
+	err := s.file.Beat(now)
+	s.mu.Unlock()
+	if err != nil {
+		s.problem("run.json: %v; see "+see.File, err)
+	}
 }
 
 // write brings run.json up to date.
