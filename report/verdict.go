@@ -69,7 +69,11 @@ func words(c goodput.Category) string {
 	if c.IsCustom() {
 		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
 	}
-	return strings.ReplaceAll(string(c), "_", " ")
+	text := strings.ReplaceAll(string(c), "_", " ")
+	if c.IsStartUp() {
+		return strings.Replace(text, "startup.", "start-up: ", 1)
+	}
+	return text
 }
 
 // disruptions sums up what restarts cost.
@@ -94,19 +98,26 @@ func (r *Report) disruptions() string {
 
 // actions are what reduces a loss.
 var actions = map[goodput.Category]string{
-	goodput.LostWork:       "save checkpoints more often",
-	goodput.Warmup:         "cache what is compiled in the first step of an attempt",
-	goodput.Init:           "see which initialization takes longest in the table of slow spans, and cache what it builds",
-	goodput.CheckpointLoad: "load checkpoints from faster storage, or in parallel",
-	goodput.CheckpointSave: "save checkpoints asynchronously, or less often",
-	goodput.DataWait:       "give the data loader more workers or prefetch more",
-	goodput.Validation:     "validate less often or on fewer batches",
-	goodput.Testing:        "test less often or on fewer batches",
-	goodput.Stall:          "find what the last step waited for before the attempt ended",
-	goodput.Downtime:       "read the end of the log of the attempt that stopped, and restart sooner",
-	goodput.Unobserved:     "find out when the job really ended: its last attempt has no proper end",
-	goodput.Absent:         "start all ranks together and end them together",
-	goodput.Other:          "record spans around what happens outside the training steps: it is in no span that says for what",
+	goodput.LostWork:           "save checkpoints more often",
+	goodput.Warmup:             "cache what is compiled in the first step of an attempt",
+	goodput.StartupInterpreter: "keep Python and its packages on a local disk: what is on a shared one is slow to open",
+	goodput.StartupImports:     "import less before the training, from a local disk",
+	goodput.StartupRendezvous:  "start all ranks together: the first ones wait for the last",
+	goodput.StartupDevice:      "load device libraries lazily, and from a local disk",
+	goodput.StartupModel:       "build the model on its device, and read its weights in parallel",
+	goodput.StartupFirstBatch:  "start the workers of the data loader earlier, and keep the index of its files",
+	goodput.StartupCompile:     "cache what is compiled before the first step",
+	goodput.Init:               "see which initialization takes longest in the table of slow spans, and cache what it builds",
+	goodput.CheckpointLoad:     "load checkpoints from faster storage, or in parallel",
+	goodput.CheckpointSave:     "save checkpoints asynchronously, or less often",
+	goodput.DataWait:           "give the data loader more workers or prefetch more",
+	goodput.Validation:         "validate less often or on fewer batches",
+	goodput.Testing:            "test less often or on fewer batches",
+	goodput.Stall:              "find what the last step waited for before the attempt ended",
+	goodput.Downtime:           "read the end of the log of the attempt that stopped, and restart sooner",
+	goodput.Unobserved:         "find out when the job really ended: its last attempt has no proper end",
+	goodput.Absent:             "start all ranks together and end them together",
+	goodput.Other:              "record spans around what happens outside the training steps: it is in no span that says for what",
 }
 
 // next lists what to do, the action that gains most first.

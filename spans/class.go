@@ -84,14 +84,15 @@ func Of(category, event string) Meaning {
 		info, ok = Lookup(event)
 	}
 	if ok {
-		return Meaning{Name: info.Name, Class: info.Class, Step: info.Step, Holds: info.Long}
+		m := Meaning{Name: info.Name, Class: info.Class, Step: info.Step, Holds: info.Long}
+		if m.Class == ClassStartUp {
+			m.Kind = info.Event
+		}
+		return m
 	}
 	m := byRule(strings.ToLower(category), event)
-	switch {
-	case m.Class == ClassCollective || m.For == ClassCollective:
+	if m.Class == ClassCollective || m.For == ClassCollective {
 		m.Kind = CollectiveKind(event)
-	case m.Class == ClassStartUp:
-		m.Kind = event
 	}
 	return m
 }

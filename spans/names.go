@@ -31,6 +31,17 @@ const (
 	// Epoch is ours: the reference has no span for an epoch.
 	Epoch = "epoch"
 
+	// The parts of a start are ours too: what a process does before it trains and no
+	// initialization says. In a trace they have the category startup and the last
+	// word as their name. The goodput ledger has a category for each.
+	StartupInterpreter = "startup_interpreter" // until the program's first line
+	StartupImports     = "startup_imports"     // of libraries
+	StartupRendezvous  = "startup_rendezvous"  // waiting for the other processes
+	StartupDevice      = "startup_device"      // a device is opened, its libraries are loaded
+	StartupModel       = "startup_model"       // the model goes to its device, is wrapped
+	StartupFirstBatch  = "startup_first_batch" // until the loader gives its first one
+	StartupCompile     = "startup_compile"     // before the first step
+
 	// GraphCompile is ours too, and no row of the table: a span, started by
 	// StartSpan, in which a graph is built and compiled. The goodput ledger
 	// counts it as warm-up. Its category is CategoryCompile.

@@ -27,7 +27,7 @@ type Info struct {
 	Step  StepRule // the rule by which it is a training step, or marks one
 }
 
-// The order is that of a run. Category and Event are the words by which
+// The order is that of a run, with the parts of a start at the end. Category and Event are the words by which
 // DFAnalyzer's "ai" preset finds its layers.
 var table = [...]Info{
 	{Name: Application, Long: true, Category: "ai_root", Event: "ai_root", Class: ClassFrame},
@@ -51,6 +51,13 @@ var table = [...]Info{
 	{Name: ValidationIteration, Parent: ValidationLoop, Timed: true, Category: "pipeline", Event: "evaluate.iteration", Class: ClassEvaluation},
 	{Name: TestingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "test", Class: ClassTesting},
 	{Name: TestingIteration, Parent: TestingLoop, Category: "pipeline", Event: "test.iteration", Class: ClassTesting},
+	{Name: StartupInterpreter, Parent: Application, Extension: true, Category: "startup", Event: "interpreter", Class: ClassStartUp},
+	{Name: StartupImports, Parent: Application, Extension: true, Category: "startup", Event: "imports", Class: ClassStartUp},
+	{Name: StartupRendezvous, Parent: Application, Extension: true, Category: "startup", Event: "rendezvous", Class: ClassStartUp},
+	{Name: StartupDevice, Parent: Application, Extension: true, Category: "startup", Event: "device", Class: ClassStartUp},
+	{Name: StartupModel, Parent: Application, Extension: true, Category: "startup", Event: "model", Class: ClassStartUp},
+	{Name: StartupFirstBatch, Parent: Application, Extension: true, Category: "startup", Event: "first_batch", Class: ClassStartUp},
+	{Name: StartupCompile, Parent: Application, Extension: true, Category: "startup", Event: "compile", Class: ClassStartUp},
 }
 
 // Lookup finds the standard span of that name.
@@ -126,6 +133,20 @@ func Index(name string) int {
 		return 19
 	case TestingIteration:
 		return 20
+	case StartupInterpreter:
+		return 21
+	case StartupImports:
+		return 22
+	case StartupRendezvous:
+		return 23
+	case StartupDevice:
+		return 24
+	case StartupModel:
+		return 25
+	case StartupFirstBatch:
+		return 26
+	case StartupCompile:
+		return 27
 	}
 	return -1
 }

@@ -78,7 +78,7 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 			r.Fail()
 		}
 	}
-	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxCustom+1 {
+	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxNamed {
 		if a.packed.sound(len(a.names), len(a.loops)) {
 			*b = Builder{done: a}
 			return nil

@@ -51,6 +51,8 @@ func (b *Builder) Span(s *run.Span) {
 		r.role = rolePhase
 	case r.kind == kindCustom:
 		r.what = b.custom(s.Name)
+	case r.kind == kindStartUp:
+		r.what = b.startUp(s.Kind)
 	}
 	if b.steps == &b.own {
 		b.own.Add(s)

@@ -1,5 +1,7 @@
 package goodput
 
+import "slices"
+
 // categories are those of one process: the fixed ones, and those of its own spans
 // in the order in which they came.
 type categories struct {
@@ -28,8 +30,25 @@ func (c *categories) custom(name string) what {
 		}
 		name, category = "", customRest
 	}
-	w := what(len(c.table))
-	c.table = append(c.table, category)
+	w := c.add(category)
 	c.names[name] = w
 	return w
+}
+
+// startUp gives the category of a part of a start. One of which nothing is known is
+// part of what it is in.
+func (c *categories) startUp(part string) what {
+	category := startUpPrefix + Category(part)
+	if !slices.Contains(startUps, category) {
+		return whatOther
+	}
+	if i := slices.Index(c.table, category); i >= 0 {
+		return what(i)
+	}
+	return c.add(category)
+}
+
+func (c *categories) add(category Category) what {
+	c.table = append(c.table, category)
+	return what(len(c.table) - 1)
 }

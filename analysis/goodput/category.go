@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/spans"
@@ -30,6 +31,25 @@ const (
 	Other          Category = "other"           // inside the application, and in no span that says for what
 )
 
+// The parts of a start: what a process did before it trained and no initialization
+// says. They divide what would be [Other].
+const (
+	StartupInterpreter Category = "startup.interpreter" // until the program's first line
+	StartupImports     Category = "startup.imports"     // of libraries
+	StartupRendezvous  Category = "startup.rendezvous"  // waiting for the other processes
+	StartupDevice      Category = "startup.device"      // a device is opened
+	StartupModel       Category = "startup.model"       // the model goes to its device
+	StartupFirstBatch  Category = "startup.first_batch" // until the loader gives its first one
+	StartupCompile     Category = "startup.compile"     // before the first step
+)
+
+// startUpPrefix begins the categories of the parts of a start, which end in the
+// name that such a part has in a trace.
+const startUpPrefix = "startup."
+
+// startUps are the parts in their order.
+var startUps = []Category{StartupInterpreter, StartupImports, StartupRendezvous, StartupDevice, StartupModel, StartupFirstBatch, StartupCompile}
+
 // customPrefix begins the categories of spans that are not standard ones.
 const customPrefix = "custom."
 
@@ -37,15 +57,20 @@ const customPrefix = "custom."
 // to customRest: names with numbers in them must not fill the memory.
 const maxCustom = 4096
 
+// maxNamed bounds the categories that are not fixed.
+const maxNamed = maxCustom + 1 + 7 // the rest, and the parts of a start
+
 const customRest Category = customPrefix + "(more)"
 
 // Categories lists the fixed categories in the order in which they are shown.
 func Categories() []Category {
-	return []Category{
-		Productive, LostWork, Warmup, Stall, Init, CheckpointLoad, CheckpointSave, DataWait,
-		Validation, Testing, Downtime, Unobserved, Absent, Other,
-	}
+	return slices.Concat([]Category{Productive, LostWork, Warmup, Stall}, startUps, []Category{
+		Init, CheckpointLoad, CheckpointSave, DataWait, Validation, Testing, Downtime, Unobserved, Absent, Other,
+	})
 }
+
+// IsStartUp reports whether the category is a part of a start.
+func (c Category) IsStartUp() bool { return strings.HasPrefix(string(c), startUpPrefix) }
 
 // IsCustom reports whether the category is that of a span of the program's own.
 func (c Category) IsCustom() bool { return strings.HasPrefix(string(c), customPrefix) }
@@ -90,7 +115,8 @@ const (
 	kindCustom
 	kindIteration
 	kindData
-	kindOther // application, loops, epochs
+	kindStartUp // a part of a start: what nothing else says more of
+	kindOther   // application, loops, epochs
 	kindCount
 
 	// The kinds below take the place of their parent.
@@ -101,7 +127,7 @@ const (
 // fixed are the categories of the kinds that have one of their own.
 var fixed = [kindCount]Category{
 	kindLoad: CheckpointLoad, kindInit: Init, kindSave: CheckpointSave, kindTesting: Testing,
-	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindData: DataWait, kindOther: Other,
+	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindData: DataWait, kindStartUp: Other, kindOther: Other,
 }
 
 // kindOf is what each class of spans means to the ledger.
@@ -126,7 +152,7 @@ var kindOf = [spans.Classes]kind{
 	spans.ClassTesting:        kindTesting,
 	spans.ClassCompile:        kindWarmup,
 	spans.ClassInit:           kindInit,
-	spans.ClassStartUp:        kindOther,
+	spans.ClassStartUp:        kindStartUp,
 	spans.ClassIO:             kindDetail,
 	spans.ClassDetail:         kindDetail,
 }

@@ -135,7 +135,7 @@ func NewLive(o LiveOptions) (*Live, error) {
 		opts: o, categories: newCategories(), first: run.Unknown, ended: run.NoEnd,
 		loop: run.Unknown, saved: run.Unknown, body: none,
 	}
-	l.spent = make([]int64, len(l.table), len(l.table)+maxCustom+1)
+	l.spent = make([]int64, len(l.table), len(l.table)+maxNamed)
 	l.s.reset(o.Start)
 	l.s.emit, l.s.overlap = l.emit, func(_, _ int64, _ what) {}
 	err := l.load()
@@ -214,8 +214,16 @@ func (l *Live) Start(s *LiveSpan) Handle {
 	switch k {
 	case kindIteration:
 		w = l.step(s.Step)
-	case kindCustom:
-		if w = l.custom(m.Name); int(w) == len(l.spent) {
+	case kindCustom, kindStartUp:
+		switch {
+		case k == kindCustom:
+			w = l.custom(m.Name)
+		case parent != nil && parent.kind != kindOther && parent.kind != kindStartUp:
+			result, w = parent.kind, parent.iter
+		default:
+			w = l.startUp(m.Kind)
+		}
+		if int(w) == len(l.spent) {
 			l.spent = append(l.spent, 0)
 		}
 	case kindCompute:

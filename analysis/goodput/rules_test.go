@@ -470,6 +470,9 @@ func TestEveryStandardSpan(t *testing.T) {
 		"checkpoint_save_sync": goodput.CheckpointSave, "checkpoint_save_async": goodput.CheckpointSave, "checkpoint_save_finalization": goodput.CheckpointSave,
 	}
 	for _, info := range spans.All() {
+		if info.Class == spans.ClassStartUp {
+			want[info.Name] = goodput.Category("startup." + info.Event)
+		}
 		var j job
 		j.process(0, 1, 0, 10, 10)
 		j.span(0, info.Name, 0, 10)

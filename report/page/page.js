@@ -13,6 +13,9 @@ const ratio = () => devicePixelRatio || 1;
 const looks = {
   productive: ["#2b8a57", "#47b67c", "solid"], lost_work: ["#b3392f", "#f0776c", "down"], warmup: ["#b86e00", "#e5a13a", "dots"],
   init: ["#7a56b3", "#b396ea", "up"], checkpoint_load: ["#2f6fca", "#7db0f5", "across"], checkpoint_save: ["#184f9c", "#5b96e6", "upright"],
+  "startup.interpreter": ["#5f4a8b", "#c0aee8", "dots"], "startup.imports": ["#5f4a8b", "#c0aee8", "down"], "startup.rendezvous": ["#8a3d7c", "#e09ad2", "across"],
+  "startup.device": ["#5f4a8b", "#c0aee8", "upright"], "startup.model": ["#8a3d7c", "#e09ad2", "up"], "startup.first_batch": ["#8a3d7c", "#e09ad2", "dots"],
+  "startup.compile": ["#5f4a8b", "#c0aee8", "cross"],
   data_wait: ["#a78900", "#e2c64a", "down"], validation: ["#0f7f8f", "#4cc4d4", "dots"], testing: ["#40757d", "#94c6cd", "cross"],
   stall: ["#d0432f", "#ff8a75", "cross"], downtime: ["#3c4248", "#aeb7c0", "across"], unobserved: ["#7b8086", "#80878f", "dots"],
   absent: ["#a9aeb4", "#5c646c", "upright"], other: ["#8a6544", "#c79d78", "up"],
@@ -58,7 +61,7 @@ function tile(name) {
   return square;
 }
 
-const words = name => name.replace(/^custom\./, "").replaceAll("_", " ");
+const words = name => name.replace(/^custom\./, "").replace(/^startup\./, "start-up: ").replaceAll("_", " ");
 function ms(v) {
   if (v == null) return "unknown";
   const a = Math.abs(v);

@@ -65,7 +65,7 @@ var callbackNames = [spans.Count]callNames{
 }
 
 func namesOf(index int) callNames {
-	if index < 0 {
+	if index < 0 || callbackNames[index].start.record == "" { // no callback is for it
 		return callNames{callName{"start", "Start"}, callName{"stop", "Stop"}}
 	}
 	return callbackNames[index]
