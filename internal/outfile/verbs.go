@@ -72,6 +72,20 @@ func Remove(path string, ours Proof) error {
 // foresee.
 func TempDir(parent, prefix string) (string, error) { return os.MkdirTemp(parent, prefix+"*") }
 
+// OwnDir makes a folder that only this user can read, or takes the one that is there if
+// it is that.
+func OwnDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && (!info.IsDir() || !owned(info) || info.Mode().Perm() != 0o700) {
+		err = &fs.PathError{Op: "use", Path: dir, Err: errors.New("it is no folder of this user alone")}
+	}
+	return err
+}
+
 // PublishDir gives a folder that is not empty its name. A taken one is an error
 // that matches fs.ErrExist. Where the file system knows no rename that replaces
 // nothing, it may take the place of an empty folder: this way it is there with all

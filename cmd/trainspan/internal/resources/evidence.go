@@ -24,6 +24,9 @@ const (
 func (s *Sampler) Evidence() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.aside {
+		return nil
+	}
 	var out []string
 	if s.limit > 0 && float64(s.groupAt) > nearLimit*float64(s.limit) {
 		out = append(out, fmt.Sprintf("memory reached %.0f %% of the limit of the control group (%s)", 100*float64(s.groupAt)/float64(s.limit), human.Bytes(float64(s.limit))))

@@ -47,7 +47,7 @@ func (s *system) gone(pid int) {
 func TestTree(t *testing.T) {
 	s := newSystem(t)
 	now := time.Unix(1000, 0)
-	tr := newTree(filepath.Join(s.root, "proc"), 11, 10, 12)
+	tr := newTree(filepath.Join(s.root, "proc"), Member{Command: 11, Base: 10, Exclude: 12})
 	look := func() (pids []int) {
 		now = now.Add(time.Second)
 		tr.look(now, func(p *Process, _ *stat) { pids = append(pids, p.PID) })
@@ -98,7 +98,7 @@ func TestEvidence(t *testing.T) {
 	if l, want := group.Limits(), (Limits{Memory: 950, MemoryLimit: 1000, Cores: 1.5, Throttled: 0}); l != want {
 		t.Errorf("limits are %+v", l)
 	}
-	sampler := &Sampler{o: Options{Cgroup: group}, tree: newTree(filepath.Join(s.root, "proc"), 11, 10, 12), limit: -1, held: [2]int64{-1, -1}, gpus: map[string]*gpuUsage{}}
+	sampler := &Sampler{o: Options{Cgroup: group}, tree: newTree(filepath.Join(s.root, "proc"), Member{Command: 11, Base: 10, Exclude: 12}), limit: -1, held: [2]int64{-1, -1}, gpus: map[string]*gpuUsage{}}
 	now := time.Unix(1000, 0)
 	pages := (1 << 20) / os.Getpagesize() // of a mebibyte
 	for i := range 61 {
@@ -131,7 +131,7 @@ func TestEvidence(t *testing.T) {
 
 func TestNothingStandsOut(t *testing.T) {
 	s := newSystem(t)
-	sampler := &Sampler{tree: newTree(filepath.Join(s.root, "proc"), 11, 10, 12), limit: -1, held: [2]int64{-1, -1}}
+	sampler := &Sampler{tree: newTree(filepath.Join(s.root, "proc"), Member{Command: 11, Base: 10, Exclude: 12}), limit: -1, held: [2]int64{-1, -1}}
 	now := time.Unix(1000, 0)
 	for i := range 120 {
 		s.process(11, 10, "python", 1, 10_000+i%7*100, 1000*i)

@@ -12,22 +12,24 @@ const Category = "resources"
 
 // Options configures a Sampler.
 type Options struct {
-	// Command is the process that was started.
-	Command int
-	// Base is the process that started the command and adopts its orphans;
-	// Exclude is the child of it that is not part of the command.
-	Base, Exclude int
-	// Writer gets the counter events: of each process under its own number, of
-	// the control group and the GPUs under Base. Nil writes none.
-	Writer *dftracer.Writer
+	// Member is the command.
+	Member
+	// Node is where others meet of the same start on the same node; nil without any.
+	// Who does not sample for them looks only at its own processes, every few
+	// seconds, and has no evidence.
+	Node *Node
+	// Open gives the writer of the counter events: of each process under its own
+	// number, of the control group and the GPUs under Base. It is called when there is
+	// something to write; nil writes none.
+	Open func() *dftracer.Writer
 	// Interval is the time between two samples; 0 is a second.
 	Interval time.Duration
 	// Cgroup is the control group; nil is unknown.
 	Cgroup *Cgroup
 	// Proc is /proc; empty is just that.
 	Proc string
-	// GPUs samples them; nil where there are none.
-	GPUs *GPUs
+	// Sampled is how its GPUs are sampled; nil where there are none.
+	Sampled *GPUs
 }
 
 // Sampler samples until it is stopped. It is safe for concurrent use.
@@ -37,8 +39,15 @@ type Sampler struct {
 	work sync.WaitGroup
 	once sync.Once
 
+	// Of the goroutine that samples.
+	leads   bool
+	gpusOf  string        // whose GPUs are sampled
+	gpuStop chan struct{} // ends that
+
 	mu      sync.Mutex
 	tree    *tree
+	writer  *dftracer.Writer
+	aside   bool  // another one samples for this
 	group   usage // of all processes together
 	groupAt int64 // peak of the control group
 	limit   int64
@@ -55,13 +64,10 @@ func Start(o Options) *Sampler {
 		o.Proc = "/proc"
 	}
 	s := &Sampler{
-		o: o, stop: make(chan struct{}), tree: newTree(o.Proc, o.Command, o.Base, o.Exclude),
+		o: o, stop: make(chan struct{}), tree: newTree(o.Proc, o.Member),
 		limit: -1, held: [2]int64{-1, -1}, gpus: make(map[string]*gpuUsage),
 	}
 	s.work.Go(s.run)
-	if o.GPUs != nil {
-		s.work.Go(func() { o.GPUs.read(s.stop, s.gpu) })
-	}
 	return s
 }
 
@@ -76,16 +82,64 @@ func (s *Sampler) Stop() {
 func (s *Sampler) run() {
 	ticker := time.NewTicker(s.o.Interval)
 	defer ticker.Stop()
-	s.sample(time.Now())
-	for {
+	s.turn(time.Now(), 0)
+	for n := 1; ; n++ {
 		select {
 		case now := <-ticker.C:
-			s.sample(now)
+			s.turn(now, n)
 		case <-s.stop:
-			s.sample(time.Now())
+			s.turn(time.Now(), 0)
+			if s.gpuStop != nil {
+				close(s.gpuStop)
+			}
 			return
 		}
 	}
+}
+
+// apart is how many times less often those sample for whom another one does.
+const apart = 5
+
+// turn samples if it is this one's turn, the n-th since the start.
+func (s *Sampler) turn(now time.Time, n int) {
+	members := []Member{s.o.Member}
+	leads := s.o.Node == nil
+	if s.o.Node != nil {
+		if leads = s.o.Node.Leads(); leads {
+			members = s.o.Node.Members()
+		}
+	}
+	if !leads && n%apart != 0 {
+		return
+	}
+	if leads {
+		s.lead(members)
+	}
+	s.mu.Lock()
+	s.aside = !leads
+	s.tree.watch(members)
+	s.mu.Unlock()
+	s.sample(now)
+}
+
+// lead opens what only the one has that samples for all.
+func (s *Sampler) lead(members []Member) {
+	if !s.leads && s.o.Open != nil {
+		w := s.o.Open()
+		s.mu.Lock()
+		s.writer = w
+		s.mu.Unlock()
+	}
+	if only := gpusOf(members); s.o.Sampled != nil && len(members) > 0 && (!s.leads || only != s.gpusOf) {
+		if s.gpuStop != nil {
+			close(s.gpuStop)
+		}
+		stop := make(chan struct{})
+		s.gpuStop, s.gpusOf = stop, only
+		g := GPUs{Path: s.o.Sampled.Path, Only: only}
+		s.work.Go(func() { g.read(stop, s.gpu) })
+	}
+	s.leads = true
 }
 
 // sample reads everything once.
@@ -147,13 +201,13 @@ func less(a, b uint64) uint64 {
 // counters writes what a process used since the last sample.
 func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
 	seconds := now.Sub(p.at).Seconds()
-	if s.o.Writer == nil || seconds <= 0 {
+	if s.writer == nil || seconds <= 0 {
 		return
 	}
 	rate := func(a, b uint64) float64 { return float64(less(a, b)) / seconds }
 	ts, pid := now.UnixMicro(), int64(p.PID)
 	write := func(name string, args ...dftracer.Arg) {
-		s.o.Writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: ts, Args: args})
+		s.writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: ts, Args: args})
 	}
 	write("cpu",
 		dftracer.Float("user_cores", rate(st.User, p.last.User)/tick),
@@ -176,7 +230,7 @@ func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
 
 // limits writes what the control group uses.
 func (s *Sampler) limits(now time.Time) {
-	if s.o.Cgroup == nil {
+	if s.o.Cgroup == nil || s.aside {
 		return
 	}
 	l := s.o.Cgroup.Limits()
@@ -204,9 +258,9 @@ func (s *Sampler) limits(now time.Time) {
 
 // counter writes an event of the whole.
 func (s *Sampler) counter(name string, now time.Time, args ...dftracer.Arg) {
-	if s.o.Writer != nil {
+	if s.writer != nil {
 		pid := int64(s.o.Base)
-		s.o.Writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: now.UnixMicro(), Args: args})
+		s.writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: now.UnixMicro(), Args: args})
 	}
 }
 
@@ -216,7 +270,9 @@ func (s *Sampler) Processes() (list []Process, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.tree.all() {
-		list = append(list, *p)
+		if p.base == s.tree.own.Base {
+			list = append(list, *p)
+		}
 	}
 	return list, s.tree.missed
 }

@@ -1,18 +1,18 @@
 package resources
 
 import (
+	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/internal/proc"
 )
 
-// tree knows the processes of the command: it, what it starts, and the orphans
+// tree knows the processes of commands: them, what they start, and the orphans
 // among these.
 type tree struct {
 	root    string // /proc
-	command int
-	base    int // the process that started the command and adopts orphans
-	exclude int // a child of base that is not of the command
+	own     Member
+	members []Member
 	ours    map[int]*Process
 	foreign map[int]bool // numbers that are not ours
 	checked time.Time    // when foreign was last forgotten: numbers come again
@@ -32,14 +32,41 @@ type Process struct {
 	Program     string // as the system knows it, at most 15 characters
 	First, Seen time.Time
 
+	base    int // of its member
 	started uint64
 	last    stat
 	at      time.Time // of last
 	usage   usage
 }
 
-func newTree(root string, command, base, exclude int) *tree {
-	return &tree{root: root, command: command, base: base, exclude: exclude, ours: make(map[int]*Process), foreign: make(map[int]bool)}
+func newTree(root string, own Member) *tree {
+	return &tree{root: root, own: own, members: []Member{own}, ours: make(map[int]*Process), foreign: make(map[int]bool)}
+}
+
+// watch says whose processes they are. Those of a command that has ended are still seen.
+func (t *tree) watch(members []Member) {
+	if !slices.Contains(members, t.own) {
+		members = append(slices.Clone(members), t.own)
+	}
+	if !slices.Equal(members, t.members) {
+		t.members = members
+		clear(t.foreign)
+	}
+}
+
+// of is the member that a process belongs to, by its number and its parent's, nil without one.
+func (t *tree) of(pid, parent int) *Member {
+	for i := range t.members {
+		if m := &t.members[i]; pid == m.Command || parent == m.Base {
+			return m
+		}
+	}
+	return nil
+}
+
+// apart reports whether a process is no part of any command.
+func (t *tree) apart(pid int) bool {
+	return slices.ContainsFunc(t.members, func(m Member) bool { return pid == m.Base || pid == m.Exclude })
 }
 
 // look brings the tree up to date and reads every process once.
@@ -50,7 +77,7 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 	}
 	found := make(map[int]stat)
 	for _, pid := range numbers(t.root) {
-		if t.foreign[pid] || pid == t.base || pid == t.exclude {
+		if t.foreign[pid] || t.apart(pid) {
 			continue
 		}
 		s, err := proc.Read(t.root, pid)
@@ -100,10 +127,18 @@ func (t *tree) begin(found map[int]stat, now time.Time) {
 		more = false
 		for i := range fresh {
 			s := &fresh[i]
-			if s.PID == 0 || s.PID != t.command && s.Parent != t.base && t.ours[s.Parent] == nil {
+			if s.PID == 0 {
 				continue
 			}
-			t.ours[s.PID] = &Process{PID: s.PID, Parent: s.Parent, Program: s.Program, First: now, Seen: now, started: s.Started}
+			base := 0
+			if m := t.of(s.PID, s.Parent); m != nil {
+				base = m.Base
+			} else if up := t.ours[s.Parent]; up != nil {
+				base = up.base
+			} else {
+				continue
+			}
+			t.ours[s.PID] = &Process{base: base, PID: s.PID, Parent: s.Parent, Program: s.Program, First: now, Seen: now, started: s.Started}
 			s.PID, more = 0, true
 		}
 	}

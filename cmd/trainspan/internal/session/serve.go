@@ -147,7 +147,7 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	if s.usage != nil {
-		s.try("the sampling of resources", func() error { s.usage.Stop(); return s.counters.CloseContext(ctx) })
+		s.try("the sampling of resources", func() error { return s.closeUsage(ctx) })
 	}
 	if s.otlp != nil {
 		s.try("the OTLP receiver", func() error { return s.otlp.close(ctx) })
@@ -167,6 +167,15 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	}
 	told()
 	s.write()
+}
+
+// closeUsage ends the sampling: another one samples from now on for those who are left here.
+func (s *Session) closeUsage(ctx context.Context) error {
+	s.usage.Stop()
+	if s.node != nil {
+		s.node.Leave()
+	}
+	return s.counters.CloseContext(ctx)
 }
 
 // outcome notes how the command ended.

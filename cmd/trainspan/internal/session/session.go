@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -46,6 +47,7 @@ type Session struct {
 	python   *pythonSide
 	profiles *profiles
 	usage    *resources.Sampler
+	node     *resources.Node
 	counters *dftracer.Writer
 	cgroup   *resources.Cgroup
 	oomAt    int64 // kills before the command
@@ -178,6 +180,36 @@ func (s *Session) started(m *launch.Started) {
 
 // startUsage samples the resources of the command's processes.
 func (s *Session) startUsage(pid int) error {
+	own := resources.Member{Command: pid, Base: s.set.PID, Exclude: unix.Getpid()}
+	visible, _ := s.lookup("CUDA_VISIBLE_DEVICES")
+	gpus := resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1))
+	if gpus != nil {
+		own.GPUs = gpus.Only
+	}
+	if s.ranks.LocalRank.IsSet() || s.ranks.Rank.IsSet() { // others may be here
+		for _, in := range []string{sharedMemory, os.TempDir()} {
+			node, err := resources.Meet(in, fmt.Sprintf("%s/%d", s.dirOfJob(), s.where.Attempt), own)
+			if err == nil {
+				s.node = node
+				break
+			}
+		}
+	}
+	s.usage = resources.Start(resources.Options{Member: own, Node: s.node, Open: s.openCounters, Cgroup: s.cgroup, Sampled: gpus})
+	return nil
+}
+
+// dirOfJob is the folder of the job by its whole path, as all on this node know it.
+func (s *Session) dirOfJob() string {
+	dir, err := filepath.Abs(s.where.Job)
+	if err != nil {
+		return s.where.Job
+	}
+	return dir
+}
+
+// openCounters makes the trace of resources.
+func (s *Session) openCounters() *dftracer.Writer {
 	tag, attempt := s.tag(), s.where.Attempt
 	w, err := dftracer.Create(filepath.Join(s.dir, "resources.pfw.gz"), &dftracer.Options{
 		Process: dftracer.Process{PID: s.set.PID, Exec: s.set.Command.Program, Command: s.set.Command.Program},
@@ -189,12 +221,7 @@ func (s *Session) startUsage(pid int) error {
 		w = nil
 	}
 	s.counters = w
-	visible, _ := s.lookup("CUDA_VISIBLE_DEVICES")
-	s.usage = resources.Start(resources.Options{
-		Command: pid, Base: s.set.PID, Exclude: unix.Getpid(), Writer: w, Cgroup: s.cgroup,
-		GPUs: resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1)),
-	})
-	return nil
+	return w
 }
 
 // alive notes in run.json that the command lives.

@@ -1,0 +1,88 @@
+package resources
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// One samples for all of a start on a node; when it ends another one does, and the last
+// one leaves nothing behind.
+func TestNode(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it is not known which processes live")
+	}
+	in := t.TempDir()
+	var all []*Node
+	for i, gpus := range []string{"2", "0,1", "2"} {
+		n, err := Meet(in, "start", Member{Command: os.Getpid(), Base: 10 + i, Exclude: 20, GPUs: gpus})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, n)
+	}
+	other, err := Meet(in, "another", Member{Command: os.Getpid(), Base: 10})
+	if err != nil || !other.Leads() || len(other.Members()) != 1 {
+		t.Fatalf("%+v, %v", other, err)
+	}
+	other.Leave()
+	gone, err := Meet(in, "start", Member{Command: 1 << 30, Base: 9})
+	if err != nil || !all[1].Leads() || all[0].Leads() || all[2].Leads() || gone.Leads() || !all[1].Leads() {
+		t.Fatalf("not the first who asked samples, %v", err)
+	}
+	members := all[0].Members()
+	if len(members) != 3 || members[1].Base != 11 || members[1].GPUs != "0,1" || gpusOf(members) != "0,1,2" {
+		t.Errorf("members are %+v", members)
+	}
+	if gpusOf(append(members, Member{})) != "" {
+		t.Error("one that has all GPUs is left out")
+	}
+	_ = all[1].lock.Close() // as its end does, also by a kill
+	if !all[2].Leads() || all[0].Leads() {
+		t.Error("nobody took its place, or two")
+	}
+	for _, n := range []*Node{all[2], all[0]} {
+		n.Leave()
+		if _, err := os.Stat(n.dir); err != nil {
+			t.Errorf("the folder is gone before the last one, %v", err)
+		}
+	}
+	_ = gone.lock.Close()
+	all[1].Leave()
+	if left, err := filepath.Glob(filepath.Join(in, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	// A folder of somebody else, or that others can read, is not used.
+	if err := os.Mkdir(all[0].dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Meet(in, "start", Member{}); err == nil {
+		t.Errorf("%+v", n)
+	}
+}
+
+// The processes of all commands are sampled, and each has its own in run.json.
+func TestTreeOfMembers(t *testing.T) {
+	tr := newTree("", Member{Command: 11, Base: 10, Exclude: 12})
+	tr.foreign[21] = true
+	tr.watch([]Member{{Command: 21, Base: 20, Exclude: 22}})
+	found := map[int]stat{}
+	for _, p := range [][2]int{{11, 10}, {21, 20}, {31, 21}, {32, 11}, {33, 20}, {40, 1}} {
+		var s stat
+		s.PID, s.Parent = p[0], p[1]
+		found[p[0]] = s
+	}
+	tr.begin(found, tr.checked)
+	bases := make(map[int][]int)
+	for _, p := range tr.all() {
+		bases[p.base] = append(bases[p.base], p.PID)
+	}
+	for _, list := range bases {
+		slices.Sort(list)
+	}
+	if !slices.Equal(bases[10], []int{11, 32}) || !slices.Equal(bases[20], []int{21, 31, 33}) || len(bases) != 2 || tr.foreign[21] || !tr.apart(22) || !tr.apart(12) {
+		t.Errorf("%v, foreign %v", bases, tr.foreign)
+	}
+}
