@@ -29,6 +29,8 @@ func StepRules(procs []*run.Process) (rules string, remarks []string) {
 		switch r {
 		case spans.StepUpdate:
 			remarks = append(remarks, "the iterations were not exported: their number and time are those of the last update of the metrics, single steps are means, and what came after it is not counted")
+		case spans.StepCompute:
+			remarks = append(remarks, "no span is called an iteration: the steps are the calls that compute for a batch")
 		case spans.StepBody:
 			remarks = append(remarks, "no span is called an iteration: the steps are the bodies of the loop over the data loader")
 		case spans.StepOptimizer:

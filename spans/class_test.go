@@ -110,6 +110,8 @@ func TestStepRules(t *testing.T) {
 		{"dataloader", "fetch.block", spans.StepBody},
 		{"data_loader", "TorchDataLoader.yield", spans.StepBody},
 		{"data", "item.block", spans.StepBody},
+		{"ai_framework", "TorchFramework.compute", spans.StepCompute},
+		{"compute", "compute", spans.StepNone},
 		{"dataloader", "fetch.iter", spans.StepNone},
 		{"pipeline", "epoch.block", spans.StepNone},
 		{"compute", "forward.block", spans.StepNone},

@@ -33,6 +33,9 @@ var rules = []rule{
 	{"pipeline", "*.block *.yield", Meaning{Class: ClassBody, Holds: true}},
 	{"pipeline", "*", Meaning{Class: ClassFrame, Holds: true}},
 
+	{"*", "DLIOBenchmark._eval", Meaning{Class: ClassEvaluation, Holds: true}},
+
+	{"ai_framework", "*.compute", Meaning{Class: ClassCompute, Step: StepCompute}},
 	{"compute ai_framework", "*.init", Meaning{Class: ClassInit}},
 	{"compute ai_framework", "*.block *.yield", Meaning{Class: ClassBody, Holds: true}},
 	{"compute ai_framework", "forward forward.*", Meaning{Class: ClassForward}},

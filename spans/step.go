@@ -15,6 +15,7 @@ const (
 	StepIteration                 // spans that are called an iteration of training
 	StepProfiler                  // PyTorch's ProfilerStep#N
 	StepUpdate                    // no spans: updates of the metrics of the training say how many there were, and how long they took
+	StepCompute                   // what a benchmark computes for a batch, and calls computing
 	StepBody                      // the body of the loop over a data loader
 	StepOptimizer                 // from the end of one optimizer step to the end of the next
 
@@ -22,7 +23,7 @@ const (
 	StepRules = int(StepOptimizer) + 1
 )
 
-var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "metrics_update", "loader_body", "optimizer_step"}
+var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "metrics_update", "compute", "loader_body", "optimizer_step"}
 
 // String returns the word for it: loader_body.
 func (r StepRule) String() string {

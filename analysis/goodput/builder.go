@@ -71,7 +71,7 @@ func (b *Builder) thread(tid int64) {
 }
 
 // resolve makes an iteration of a row that is a training step. What might have been
-// one says nothing of its time.
+// one says nothing of its time, unless it computes.
 func (b *Builder) resolve(r *row) {
 	if r.role != roleIteration {
 		return
@@ -80,7 +80,9 @@ func (b *Builder) resolve(r *row) {
 		r.kind, r.what = kindIteration, firstIteration+what(i)
 		return
 	}
-	r.role, r.kind, r.what = roleNone, kindOther, whatOther
+	if r.role = roleNone; r.kind != kindCompute { // that is computing all the same
+		r.kind, r.what = kindOther, whatOther
+	}
 }
 
 // Saved adds a checkpoint that was saved successfully at a time and holds

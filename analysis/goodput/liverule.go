@@ -21,7 +21,7 @@ func (l *Live) rule(m *spans.Meaning, paused, background bool) bool {
 	switch r := m.Step; {
 	case background:
 		return false
-	case r == spans.StepIteration || r == spans.StepProfiler:
+	case r == spans.StepIteration || r == spans.StepProfiler || r == spans.StepCompute && !paused:
 		if l.known == spans.StepNone || r < l.known {
 			if l.body != none {
 				l.unbody()

@@ -144,6 +144,9 @@ func (s *Steps) Add(sp *Span) {
 	if n, ok := spans.ProfilerStepNumber(sp.Name); ok {
 		c.Raw = n
 	}
+	if r == spans.StepCompute {
+		c.Epoch = Unknown // what DLIO says there is 0 in all of them
+	}
 	s.found[r] = append(s.found[r], c)
 	if r == spans.StepIteration && len(s.found[r]) == 1 { // what the others need is not needed any more
 		*s = Steps{found: [spans.StepRules][]Step{spans.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
@@ -268,6 +271,10 @@ func (s *Steps) choose() {
 	}
 	slices.Sort(s.work)
 	s.paused = joined(s.paused)
+	if computed := slices.DeleteFunc(s.found[spans.StepCompute], func(c Step) bool { return s.inPause(c.Start) }); len(computed) > 0 {
+		take(spans.StepCompute, computed)
+		return
+	}
 	if bodies := s.bodies(); len(bodies) > 0 || s.Contradiction {
 		take(spans.StepBody, bodies)
 		return

@@ -1,0 +1,47 @@
+package goodput_test
+
+import (
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
+)
+
+// TestComputeOfDLIO: a step is what DLIO computes for a batch, also for the last one of
+// an epoch, of which it records no body; what it computes in an evaluation is none.
+func TestComputeOfDLIO(t *testing.T) {
+	p := process{Process: goodput.Process{Rank: 0, Attempt: 1, Start: ns(1000), End: ns(1060), LastSeen: ns(1060), Heartbeats: true}}
+	add := func(id, parent uint64, cat, name string, from, to float64) {
+		p.spans = append(p.spans, run.Span{ID: id, Parent: parent, Name: name, Cat: cat, Start: ns(1000 + from), End: ns(1000 + to), Step: run.Unknown, First: run.Unknown})
+	}
+	add(1, 0, "dlio_benchmark", "DLIOBenchmark._train", 0, 40)
+	id := uint64(2)
+	for i := range 3 {
+		at := float64(10 * i)
+		if i < 2 {
+			add(id, 1, "data_loader", "loop.iter", at, at+3)
+			add(id+1, 1, "data_loader", "loop.yield", at+3, at+10)
+			add(id+2, id+1, "ai_framework", "TorchFramework.compute", at+4, at+9)
+		} else {
+			add(id, 1, "ai_framework", "TorchFramework.compute", at+4, at+9)
+		}
+		id += 3
+	}
+	add(id, 0, "dlio_benchmark", "DLIOBenchmark._eval", 40, 60)
+	add(id+1, id, "ai_framework", "TorchFramework.compute", 45, 50)
+	want := map[string]int64{string(goodput.Productive): 15000, string(goodput.DataWait): 6000, string(goodput.Validation): 20000, string(goodput.Other): 19000}
+	for _, d := range diffTotals("live", play(t, &p, t.TempDir()).Snapshot(ns(1060)).Categories, want) {
+		t.Error(d)
+	}
+	var ledger goodput.Ledger
+	if err := ledger.Add(p.builder(nil, false)); err != nil {
+		t.Fatal(err)
+	}
+	rep := ledger.Report(goodput.Query{})
+	for _, d := range diffTotals("offline", rep.Categories, want) {
+		t.Error(d)
+	}
+	if rep.Iterations.Kept != 3 {
+		t.Errorf("%+v, want 3 steps", rep.Iterations)
+	}
+}
