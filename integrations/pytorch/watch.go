@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,8 +30,8 @@ type WatchOptions struct {
 	// Retry imports files again whose import was interrupted or failed. Leave
 	// it off when a sink cannot take events back.
 	Retry bool
-	// Since leaves out files that were last changed before. Zero takes all.
-	Since time.Time
+	// Skip leaves out files, as those that were there before; nil leaves out none.
+	Skip func(fs.FileInfo) bool
 	// Import is handed to Import.
 	Import *Options
 	// OnFile, when set, is called after every file from the goroutine of Run
@@ -188,7 +189,7 @@ func (w *Watcher) candidates() ([]candidate, error) {
 	var out []candidate
 	for _, e := range entries {
 		fi, err := e.Info()
-		if err != nil || !fi.Mode().IsRegular() || fi.ModTime().Before(w.opts.Since) {
+		if err != nil || !fi.Mode().IsRegular() || w.opts.Skip != nil && w.opts.Skip(fi) {
 			continue
 		}
 		c := candidate{path: filepath.Join(w.dir, e.Name()), name: e.Name(), size: fi.Size(), modTime: fi.ModTime()}

@@ -75,6 +75,19 @@ func (p *profiles) scan(ctx context.Context) {
 	})
 }
 
+// filesIn are the files of a directory by name. They are compared with what is there
+// later: the clock of a file server is not that of this node.
+func filesIn(dir string) map[string]fs.FileInfo {
+	entries, _ := os.ReadDir(dir) // it may not be there yet
+	all := make(map[string]fs.FileInfo, len(entries))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			all[e.Name()] = info
+		}
+	}
+	return all
+}
+
 // watcher makes the watcher. Files of earlier starts are in the directory as
 // well: only what was written since this one began is taken.
 func (p *profiles) watcher() (*pytorch.Watcher, error) {
@@ -92,8 +105,13 @@ func (p *profiles) watcher() (*pytorch.Watcher, error) {
 		}
 		return p.trace, nil
 	}
+	before := p.s.before
+	skip := func(info fs.FileInfo) bool {
+		old := before[info.Name()]
+		return old != nil && os.SameFile(old, info) && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime())
+	}
 	return pytorch.NewWatcher(string(p.s.set.Profile), nil, &pytorch.WatchOptions{
-		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Since: p.s.began,
+		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Skip: skip,
 		OnFile: func(path string, _ *pytorch.Report, err error) {
 			if err != nil {
 				p.s.problem("%s: not imported: %v; see "+see.Profile, filepath.Base(path), err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ type Session struct {
 	otlp     *otlpSide
 	python   *pythonSide
 	profiles *profiles
+	before   map[string]fs.FileInfo // files of the profiler that were there already
 	usage    *resources.Sampler
 	node     *resources.Node
 	counters *dftracer.Writer
@@ -65,6 +67,9 @@ func open(set Settings, lookup func(string) (string, bool), out io.Writer) (*Ses
 		return nil, launch.Ready{}, fmt.Errorf("%w: %w", errNoDir, err)
 	}
 	ready := s.environment()
+	if set.Profile != "" {
+		s.before = filesIn(string(set.Profile))
+	}
 	if set.OTLP || set.Forward != "" {
 		s.try("the OTLP receiver", func() error { return s.startOTLP(&ready) })
 	}
