@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -186,6 +187,21 @@ type outcome struct {
 	out, errors string
 }
 
+// freePort is one that nobody listens on, and below those that the system gives to
+// others until the ranks have come.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return port
+		}
+	}
+}
+
 // start runs it, with the client where there is a command for that.
 func (j *job) start(t *testing.T, command, dir string) outcome {
 	t.Helper()
@@ -211,15 +227,7 @@ func (j *job) start(t *testing.T, command, dir string) outcome {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+t.TempDir())
+	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+t.TempDir())
 	if j.opt != "" {
 		cmd.Env = append(cmd.Env, "PYTHONPATH=/opt/"+j.opt)
 	}

@@ -3,7 +3,6 @@ losses, a backward that fails."""
 
 import copy
 import os
-import socket
 import sys
 
 import torch
@@ -61,8 +60,9 @@ def rank(n, port):
 
 
 if __name__ == "__main__":
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs"))
+    from small import free_port
+
+    port = free_port()
     torch.multiprocessing.spawn(rank, (port,), 2)
     sys.stdout.write("fine")

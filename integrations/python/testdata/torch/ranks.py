@@ -68,11 +68,11 @@ def rank(n, port, folder):
 
 
 if __name__ == "__main__":
-    import socket
+    
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs"))
+    from small import free_port
 
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(rank, (port, folder), 2)
     sys.stdout.write("fine")
