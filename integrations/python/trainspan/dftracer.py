@@ -457,8 +457,14 @@ def trace_handler(prof):
         base = result.trace_start_us() * 1000
     else:
         base = _ring.now() - int(max(e.time_range.end for e in events) * 1000)
+    wholes = {}
+    for kind in ("cpu", "device"):
+        wholes[kind] = sum(getattr(e, "self_%s_time_total" % kind, 0) or 0 for e in events)
     for e in events:
         args = {"device": int(getattr(e, "device_type", 0)), "is_remote": int(bool(getattr(e, "is_remote", False)))}
+        for kind, whole in wholes.items():
+            if whole:
+                args["total_%s_percent" % kind] = round(100 * (getattr(e, kind + "_time_total", 0) or 0) / whole, 3)
         for key, attr in (("cpu_memory", "cpu_memory_usage"), ("device_memory_usage", "device_memory_usage")):
             if getattr(e, attr, None) is not None:
                 args[key] = int(getattr(e, attr))
@@ -470,14 +476,16 @@ def trace_handler(prof):
 
 
 def __getattr__(name):
-    if name in ("Dynamo", "dynamo", "create_backend"):
-        raise ImportError("trainspan has no %s: see docs/python.md#what-is-not-there" % name)
+    if name in ("Dynamo", "dynamo", "create_backend", "dftracer_dynamo_backend"):
+        import importlib
+
+        return getattr(importlib.import_module("trainspan.dynamo"), name)
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
 # DFTracer's own paths below this module.
 __path__ = []
-for _old in ("python", "logger", "python.logger", "python.ai", "python.common", "python.torch"):
+for _old in ("python", "logger", "python.logger", "python.ai", "python.common", "python.torch", "python.dynamo"):
     sys.modules[__name__ + "." + _old] = sys.modules[__name__]
 python = logger = sys.modules[__name__]
 del _cat, _cls, _event, _words, _old

@@ -56,7 +56,7 @@ enter() {
 	for at in /etc/resolv.conf /etc/hosts "${PIP_CERT:-}"; do
 		[ -f "$at" ] && mkdir -p "$1$(dirname "$at")" && : >>"$1$at" && mount --bind "$at" "$1$at"
 	done
-	for at in $(printf '%s\n' "$(cd "$here/../../../.." && pwd)" "${TMPDIR:-/tmp}" $(go env GOROOT GOMODCACHE GOCACHE) | sort -u); do
+	for at in $(printf '%s\n' "$(cd "$here/../../../.." && pwd)" "$(cd "$here/../../../../../shared" 2>/dev/null && pwd)" "${TMPDIR:-/tmp}" $(go env GOROOT GOMODCACHE GOCACHE) | sort -u); do
 		[ "$at" = /tmp ] || { mkdir -p "$1$at" && mount --rbind "$at" "$1$at"; }
 	done
 }

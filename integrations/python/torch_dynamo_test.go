@@ -1,0 +1,82 @@
+package python_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTorchDynamo: the operations of graphs that DFTracer's integration compiles are
+// recorded, by its names, and the graphs give what they give without.
+func TestTorchDynamo(t *testing.T) {
+	if version, err := torchVersion(); err != nil || version == "1.13" {
+		t.Skip("there is no torch.compile")
+	}
+	j := newTorchJob(t, "traced.py")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q", out)
+	}
+	tr := only(t, j.traces(t), "dynamo/method.tanh")
+	for name, want := range map[string]int{
+		"dynamo/function.addmm.default": 3, "dynamo/function.relu.default": 1, "dynamo/function.sigmoid.default": 1,
+		"dynamo/function.linear": 3, "dynamo/function.relu": 1, "dynamo/method.tanh": 1,
+	} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+	backward := 0
+	for _, s := range tr.spans {
+		if s.Cat == "dynamo" && s.args["grad_enabled"] == "" {
+			t.Errorf("%s has no grad_enabled: %v", s.name, s.args)
+		}
+		if s.args["phase"] == "backward" {
+			backward++
+		}
+	}
+	if s := tr.named("dynamo/function.relu")[0]; backward == 0 || s.args["epoch"] != "1" || s.args["step"] != "100" {
+		t.Errorf("%d operations in backward, arguments %v", backward, s.args)
+	}
+	if tr.named("dynamo/method.tanh")[0].args["grad_enabled"] != "0" {
+		t.Error("gradients were off")
+	}
+}
+
+// TestTorchGuides: the PyTorch programs of DFTracer's documents run as they are, with
+// our name in front of its, and what they record is there.
+func TestTorchGuides(t *testing.T) {
+	version, err := torchVersion()
+	if err != nil || version == "1.13" {
+		t.Skip("they need torch 2.5.1 or later")
+	}
+	for file, want := range map[string]string{
+		"profiler.py": "PP/aten::linear", "dynamo_backend.py": "dynamo/function.addmm.default",
+		"dynamo_decorator.py": "dynamo/function.convolution.default", "dynamo_training.py": "dynamo/function.mm.default",
+	} {
+		t.Run(file, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "guides", file))
+			if err != nil {
+				t.Skip(err)
+			}
+			program := regexp.MustCompile(`(?m)^from dftracer`).ReplaceAllString(string(text), "from trainspan.dftracer")
+			if version == "2.6" {
+				// Debian's build of it ends with a segmentation fault, without us too.
+				program = strings.ReplaceAll(program, "with_stack=True", "with_stack=False")
+			}
+			path := filepath.Join(t.TempDir(), file)
+			if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j := newTorchJob(t, path)
+			if out := j.run(t); !strings.Contains(out, "done") {
+				t.Fatalf("it printed %q", out)
+			}
+			tr := only(t, j.traces(t), want)
+			if tr.count[want] == 0 {
+				t.Errorf("there is no %s: %v", want, tr.count)
+			}
+		})
+	}
+}
