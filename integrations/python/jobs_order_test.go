@@ -40,6 +40,9 @@ func (tr *trace) beside() (out []string) {
 
 // word is what an order says of a span: nothing of those that hold the others.
 func word(s *span) string {
+	if s.Cat == "startup" {
+		return ""
+	}
 	switch s.name {
 	case "ai_root/ai_root", "pipeline/train", "pipeline/epoch.block", "pipeline/evaluate", "pipeline/setup", "dataloader/fetch.pass", "pipeline/train.iteration", "pipeline/evaluate.iteration":
 		return ""

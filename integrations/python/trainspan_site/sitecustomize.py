@@ -13,6 +13,7 @@ is one for Python 2 as well.
 
 import os
 import sys
+import time  # a part of the interpreter
 
 
 class _Client:
@@ -20,6 +21,7 @@ class _Client:
 
     def __init__(self, folder):
         self.watching = False
+        self.begun = time.monotonic_ns() if hasattr(time, "monotonic_ns") else 0
         # What trainspan run has said; the program may change its environment.
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
         self.texts = {}
@@ -67,7 +69,7 @@ class _Client:
         file, text = self.texts[module.__name__]
         exec(compile(text, file, "exec"), module.__dict__)
         if module.__name__ == "trainspan":
-            module.environ = self.environ
+            module.environ, module.begun = self.environ, self.begun
 
 
 def _note():

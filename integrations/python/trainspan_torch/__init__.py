@@ -79,7 +79,7 @@ def install():
     from . import hooks
 
     on, unknown = phases()
-    watched = hooks.watched(on, unknown)
+    watched = hooks.watched(on, unknown, "torch" not in sys.modules)
     _finder = _Finder(watched)
     for name in list(watched):
         module = sys.modules.get(name)

@@ -46,10 +46,12 @@ _loop = _device = None
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
 
 
-def watched(on, unknown=()):
-    """The modules to act on, and what to do once they are loaded."""
+def watched(on, unknown=(), first=False):
+    """The modules to act on, and what to do once they are loaded. first says that torch
+    is imported now."""
     global _on, _unknown, _loop
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
+    _loop.imports = _ring.clock() if first else 0
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
     from . import comm, compiled, saves
@@ -98,6 +100,7 @@ def _forked():
 
 def _loaded(torch):
     global _compiling, _device
+    _loop.imported = _ring.clock()
     _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     _loop.grad = torch.is_grad_enabled
     # Whether there is a device is not asked: that would be its first use, after which

@@ -20,6 +20,7 @@ import time
 import weakref
 from threading import get_ident
 
+import trainspan
 from trainspan import _ring, quiet
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
@@ -49,6 +50,7 @@ class Loop:
         self.n = self.names["iteration"]
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
+        self.imports = self.imported = 0  # when torch was imported, by the clock of the ring
         self.armed = []     # references to the optimizers that were made
         self.stepped = 0    # steps of optimizers
         self.helper = False  # forked by a process that trains, or tried its model
@@ -102,12 +104,25 @@ class Loop:
                 self.identify()
                 self.at_exit(os.getpid())
                 if not _ring.crowded():
-                    self.start("application", _process_start())
+                    start = _process_start()
+                    self.start("application", start)
+                    self.start_up(start)
             self.thread = me
         if self.gone:
             self.went()
         self.trained = self.trained or trains
         return True
+
+    @quiet
+    def start_up(self, start):
+        """What the process did before it was the program's. A forked one did none of it."""
+        offset = _ring.now() - _ring.clock()
+        for event, begin, end, args in (
+            ("interpreter", start, trainspan.begun and trainspan.begun + offset, None),
+            ("imports", self.imports and self.imports + offset, self.imported and self.imported + offset, {"package": "torch"}),
+        ):
+            if "application" in self.on and begin and begin >= start and end > begin:
+                _ring.event(_ring.name(event, "startup", "torch"), begin, end, args)
 
     def at_exit(self, pid):
         """Processes of multiprocessing run no atexit handlers."""
