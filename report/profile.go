@@ -31,7 +31,7 @@ type Profile struct {
 	// Window is what the profiler saw, Busy the share of it in which something
 	// worked.
 	Window    int64              `json:"window_ns"`
-	Busy      float64            `json:"busy_share"`
+	Busy      *float64           `json:"busy_share"` // nil where nothing says what was work
 	Operators []profile.Operator `json:"operators"` // those that took longest
 	Ranks     []ProfileRank      `json:"ranks"`     // by rank
 }
@@ -95,10 +95,11 @@ func (r *Report) profiled(uses []rankUse, begun bool) {
 	}
 	p.Device, p.Steps, p.Time, p.Parts = all.Device, all.Steps, all.Time, parts(&all)
 	p.Communication, p.Hidden, p.Window, p.Operators = all.Collectives, hiddenShare(&all), all.Window, all.Operators
-	if all.Window > 0 {
-		p.Busy = float64(all.Busy) / float64(all.Window)
+	if all.Window > 0 && !p.foreign() {
+		busy := float64(all.Busy) / float64(all.Window)
+		p.Busy = &busy
 	}
-	r.Profile, r.Goodput = p, nil
+	r.Profile, r.Goodput, r.Figures = p, nil, []goodput.Figure{} // these are of jobs
 	if ranks := int64(len(r.Ledger.Ranks)); begun && all.Steps > 0 && r.Ledger.Wall > 0 && ranks > 0 {
 		g := float64(all.Time) / float64(ranks*r.Ledger.Wall)
 		r.Goodput = &g
@@ -140,15 +141,22 @@ var partActions = map[profile.Part]string{
 	profile.Idle:          "give the device more to do at once: a larger batch, torch.compile or CUDA graphs, no .item() or print of a tensor in the step",
 }
 
+// foreign reports whether nothing in the trace is a step, an operator or a row of a
+// device.
+func (p *Profile) foreign() bool { return p.Steps == 0 && len(p.Operators) == 0 }
+
 // sentence says how a step is spent.
 func (p *Profile) sentence() []string {
 	ranks := human.Plural(len(p.Ranks), "rank")
+	if p.foreign() {
+		return []string{fmt.Sprintf("Whether this trains is unknown: in %s nothing is a step, an operator or a kernel of PyTorch's profiler, as in Chrome traces of other programs.", human.Duration(p.Window/int64(len(p.Ranks))))}
+	}
 	if p.Steps == 0 {
 		what := "An operator of the host ran"
 		if p.Device {
 			what = "A device worked"
 		}
-		text := fmt.Sprintf("Whether this trains is unknown: the profile has no training steps. %s for %s of %s on %s", what, human.Percent(p.Busy), human.Duration(p.Window/int64(len(p.Ranks))), ranks)
+		text := fmt.Sprintf("Whether this trains is unknown: the profile has no training steps. %s for %s of %s on %s", what, human.Percent(*p.Busy), human.Duration(p.Window/int64(len(p.Ranks))), ranks)
 		if len(p.Operators) > 0 {
 			text += fmt.Sprintf(", longest for “%s” (%s)", clip(p.Operators[0].Name, 40), human.Duration(p.Operators[0].Time))
 		}
@@ -169,6 +177,9 @@ func (p *Profile) sentence() []string {
 
 // next are actions, the one that gains most first.
 func (p *Profile) next() (out []string) {
+	if p.foreign() {
+		return []string{"see its spans with trainspan open, or record the training with trainspan run or PyTorch's profiler"}
+	}
 	if p.Steps == 0 {
 		return []string{"call step() of the profiler in the training loop, so that its steps are in the profile"}
 	}

@@ -240,7 +240,7 @@ func TestTruthOfProfiles(t *testing.T) {
 					t.Errorf("%s: %.0f µs, want %.0f", what, got, us)
 				}
 			}
-			near("busy", int64(p.Busy*float64(p.Window)), want.busy, want.busy)
+			near("busy", int64(*p.Busy*float64(p.Window)), want.busy, want.busy)
 			if want.steps == 0 { // other rules may find steps
 				if p.Steps == 0 && r.Goodput != nil {
 					t.Errorf("goodput %v without steps", *r.Goodput)

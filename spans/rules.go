@@ -75,7 +75,7 @@ var rules = []rule{
 
 	{"posix* stdio* mpiio* hdf5* reader* io storage", "*", Meaning{Class: ClassIO}},
 	{"pp", "ProfilerStep*", Meaning{Class: ClassDetail, Holds: true}}, // the step itself is a span of pipeline
-	{"dynamo pp cpu_op python_function user_annotation gpu_user_annotation cuda_runtime cuda_driver ac2g overhead dftracer", "*", Meaning{Class: ClassDetail}},
+	{"dynamo pp cpu_op python_function user_annotation gpu_user_annotation cuda_runtime cuda_driver ac2g overhead trace_event dftracer", "*", Meaning{Class: ClassDetail}},
 
 	// JSON lines have no categories.
 	{"", "all_reduce allreduce all_gather allgather reduce_scatter all_to_all alltoall broadcast bcast barrier reduce gather scatter", Meaning{Class: ClassCollective}},

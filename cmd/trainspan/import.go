@@ -277,6 +277,9 @@ func importPaths(args []string) ([]string, error) {
 
 // judgeImport tells about what was not imported.
 func (a *app) judgeImport(r *pytorch.Report) {
+	for _, x := range r.Copies {
+		a.note("%s: %s", x.Name, x.Reason)
+	}
 	for _, x := range r.Refused {
 		a.problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
 	}

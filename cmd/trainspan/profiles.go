@@ -49,7 +49,7 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, x := range r.Refused {
+	for _, x := range slices.Concat(r.Copies, r.Refused) {
 		failed = append(failed, &runs.FileError{Path: x.Name, Err: errors.New(x.Reason)})
 	}
 	for _, x := range r.Failed {
@@ -112,7 +112,8 @@ type profiled struct {
 
 // jobsOfProfiles tells by what an import said which sources are of one job: windows of
 // the same process, and those of different ranks of as many at about the same time.
-// What says neither is a job of its own. Compile logs go with the only job there is.
+// What says neither is a job of its own. Compile logs go
+// with the only job there is, and each is one of its own otherwise.
 func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytorch.Source) {
 	of := make(map[string]*profiled)
 	var order []*profiled
@@ -154,7 +155,7 @@ func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytor
 		}
 		j.ranks, j.pids = append(j.ranks, p.ranks...), append(j.pids, p.pids...)
 	}
-	var logs []pytorch.Source
+	var logs []pytorch.Source // nothing but a rank says which of them are of one job
 	for _, s := range sources {
 		if of[s.Name] == nil && slices.ContainsFunc(r.Logs, func(l *pytorch.LogReport) bool { return holds(s, l.Name) }) {
 			logs = append(logs, s)
@@ -165,9 +166,29 @@ func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytor
 	case len(lists) == 1:
 		lists[0] = append(lists[0], logs...)
 	default:
-		lists = append(lists, logs)
+		lists = append(lists, jobsOfLogs(logs, r)...)
 	}
 	return lists
+}
+
+// jobsOfLogs puts compile logs of different ranks together. Nothing else in them says
+// which are of one job.
+func jobsOfLogs(logs []pytorch.Source, r *pytorch.Report) (jobs [][]pytorch.Source) {
+	var of []pytorch.Source
+	ranks := make(map[int64]bool)
+	for _, s := range logs {
+		i := slices.IndexFunc(r.Logs, func(l *pytorch.LogReport) bool { return holds(s, l.Name) })
+		if rank := r.Logs[i].Rank; rank >= 0 && !ranks[rank] {
+			ranks[rank] = true
+			of = append(of, s)
+			continue
+		}
+		jobs = append(jobs, []pytorch.Source{s})
+	}
+	if len(of) > 0 {
+		jobs = append([][]pytorch.Source{of}, jobs...)
+	}
+	return jobs
 }
 
 // holds reports whether a name is that of a source, or of an entry of its tar.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,5 +80,60 @@ func TestReportOfProfiles(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestReportOfCopies: a profile that lies there twice, packed or not, counts once, and
+// that is said.
+func TestReportOfCopies(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.json")
+	text := `[{"ph":"X","name":"ProfilerStep#1","pid":"CPU functions","tid":1,"ts":0,"dur":1000}, {"ph":"X","name":"aten::mm","pid":"CPU functions","tid":1,"ts":100,"dur":500}]`
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b.json.gz"), packed.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, _ := cli(t, "report", dir)
+	if status != 0 || !strings.Contains(out, "mean of 1 step on 1 rank") || !strings.Contains(out, "a copy of ") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	status, _, said := cli(t, "import", dir, "-o", filepath.Join(t.TempDir(), "out.pfw"))
+	if status != 0 || !strings.Contains(said, "a copy of ") {
+		t.Errorf("import: status %d: %s", status, said)
+	}
+}
+
+// TestReportOfForeignTraces: a Chrome trace of another program has spans and nothing
+// that is a step or an operator, whatever its spans are called.
+func TestReportOfForeignTraces(t *testing.T) {
+	for name, text := range map[string]string{
+		"viztracer.json": `{"traceEvents":[{"ph":"M","pid":1,"tid":1,"name":"process_name","args":{"name":"MainProcess"}},
+{"pid":1,"tid":1,"ts":10.5,"ph":"X","cat":"fee","dur":900,"name":"forward"},{"pid":1,"tid":1,"ts":1000,"ph":"X","cat":"fee","dur":90,"name":"Optimizer.step#SGD.step"}],"viztracer_metadata":{"version":"0.16"}}`,
+		"page.json":  `{"traceEvents":[{"args":{},"cat":"v8,devtools.timeline","dur":120,"name":"v8::compile","ph":"X","pid":5,"tid":1,"ts":91000000000}],"metadata":{"source":"DevTools"}}`,
+		"pyspy.json": `[{"cat":"py-spy","name":"train","ph":"B","pid":7,"tid":7,"ts":0},{"cat":"py-spy","name":"train","ph":"E","pid":7,"tid":7,"ts":900}]`,
+		"jax.json":   `{"displayTimeUnit":"ns","traceEvents":[{"ph":"X","pid":2,"tid":3,"ts":1.0,"dur":95.0,"name":"ProfilerStep#1"},{"ph":"X","pid":2,"tid":3,"ts":2.0,"dur":5.0,"name":"aten::mm"}]}`,
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status, out, _ := cli(t, "report", path)
+		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "as in Chrome traces of other programs") || strings.Contains(out, "%") {
+			t.Errorf("%s: status %d: %s", name, status, out)
+		}
+		_, out, _ = cli(t, "report", "--json", path)
+		if !strings.Contains(out, `"goodput": null`) || !strings.Contains(out, `"busy_share": null`) || !strings.Contains(out, `"count": 0,`) {
+			t.Errorf("%s: %s", name, out)
+		}
 	}
 }

@@ -262,7 +262,11 @@ func (e *emitter) profilerEvent(f, up *frame) {
 	if _, ok := spans.ProfilerStepNumber(name); ok && e.opts.StarSteps {
 		name = "ProfilerStep*"
 	}
-	e.begin("PP", name, e.p.lanes[f.r.lane].tid, f.r.start, f.r.end)
+	cat := "PP"
+	if e.p.report.Foreign {
+		cat = "trace_event"
+	}
+	e.begin(cat, name, e.p.lanes[f.r.lane].tid, f.r.start, f.r.end)
 	e.ev.ID, e.ev.Level = f.id, f.level
 	if up != nil {
 		e.ev.Parent = int64(up.id)

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 	"time"
@@ -84,6 +86,7 @@ type importer struct {
 	procs           []*process
 	logs            []*loadedLog
 	store           *spill.Store
+	texts           []scanned
 	refused, failed error
 	// logLanes counts the lanes given to threads of compile logs.
 	logLanes int64
@@ -178,8 +181,15 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	p := newProcess(name, im.opts, im.rules, im.store, im.opts.Memory)
 	p.deviceRules = im.deviceRules.fork()
 	p.report.modTime = mod
-	err := p.scan(ctx, body)
+	text := &sum{Hash: sha256.New(), from: body}
+	err := p.scan(ctx, text)
 	if err == nil {
+		if same := im.copyOf(text); same != "" {
+			p.close()
+			im.report.Copies = append(im.report.Copies, Refusal{Name: name, Reason: "a copy of " + same + ", which counts once"})
+			return nil
+		}
+		im.texts = append(im.texts, scanned{name, text.key()})
 		err = p.link(ctx)
 	}
 	if err == nil && flush {
@@ -200,6 +210,37 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 		im.fail(name, p.report.cut)
 	}
 	return nil
+}
+
+// sum tells equal files, whatever they are called and however they are packed.
+type sum struct {
+	hash.Hash
+	from io.Reader
+	n    int64
+}
+
+// Read implements io.Reader.
+func (s *sum) Read(b []byte) (int, error) {
+	n, err := s.from.Read(b)
+	s.n += int64(n)
+	_, _ = s.Write(b[:n])
+	return n, err
+}
+
+func (s *sum) key() string { return fmt.Sprintf("%d %x", s.n, s.Sum(nil)) }
+
+// scanned is a trace that was read.
+type scanned struct{ name, key string }
+
+// copyOf names the trace read before that is the same, if there is one.
+func (im *importer) copyOf(s *sum) string {
+	key := s.key()
+	for _, t := range im.texts {
+		if t.key == key {
+			return t.name
+		}
+	}
+	return ""
 }
 
 func (im *importer) write(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 type process struct {
 	name        string
 	opts        *Options
+	known       bool // an event is of a category that PyTorch writes
 	report      *FileReport
 	names       *names
 	rules       *ruleSet

@@ -22,6 +22,8 @@ type Report struct {
 	Logs []*LogReport `json:"logs,omitempty"`
 	// Refused lists the sources that are not traces, with the reason.
 	Refused []Refusal `json:"refused,omitempty"`
+	// Copies lists the traces that are equal to one before, which counts alone.
+	Copies []Refusal `json:"copies,omitempty"`
 	// Failed lists the sources, and the parts of archives, that could not be
 	// read, or not to their end. What was read of them is in Files.
 	Failed []Failure `json:"failed,omitempty"`
@@ -81,7 +83,10 @@ type FileReport struct {
 	SkippedBytes int64           `json:"skipped_bytes"`
 	Defects      []kineto.Defect `json:"defects,omitempty"`
 	Truncated    bool            `json:"truncated"`
-	TruncatedAt  int64           `json:"truncated_at,omitempty"`
+	// Foreign says that no event is of a category that PyTorch's profiler writes: it
+	// is a Chrome trace of another program.
+	Foreign     bool  `json:"foreign,omitempty"`
+	TruncatedAt int64 `json:"truncated_at,omitempty"`
 	// NamesRepaired counts distinct names with control or non-UTF-8 bytes.
 	NamesRepaired int64 `json:"names_repaired,omitempty"`
 	// Clamped counts rows that outlived their parent and were cut to it.
@@ -202,6 +207,9 @@ func (r *Report) String() string {
 	}
 	for _, l := range r.Logs {
 		l.text(&b)
+	}
+	for _, x := range r.Copies {
+		visible.Fprintf(&b, "%s: %s\n", x.Name, x.Reason)
 	}
 	for _, x := range r.Refused {
 		visible.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)

@@ -72,6 +72,9 @@ func (p *process) hasRows() bool { return p.last >= p.first }
 // training reports whether a file is taken for training: it shows a backward or
 // an optimizer, or too few operators to tell.
 func (p *process) training() bool {
+	if p.report.Foreign {
+		return false
+	}
 	return p.levelCounts[levelOp] < 2 || p.hasGloo || p.rules.seen["compute/backward"] || p.rules.seen["compute/step"] || len(p.envelopes) > 0 || len(p.fwdThreads) > 0 ||
 		p.report.Compile != nil && p.report.Compile.Backward
 }

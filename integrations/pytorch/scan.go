@@ -95,6 +95,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	}
 	p.first, p.last = min(p.first, ev.TS), max(p.last, ev.End())
 	*rw = row{seq: seq, start: ev.TS, end: ev.End(), kind: kind, step: -1, ord: -1}
+	p.known = p.known || kind != kineto.KindOther && kind != kineto.KindFlow && kind != kineto.KindCounter && kind != kineto.KindInstant
 	switch kind {
 	case kineto.KindWindow:
 		if !p.hasWindow {
@@ -126,6 +127,7 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 		}
 		p.report.unknownCategory(string(ev.Cat))
 		if onDevice(ev) {
+			p.known = true
 			rw.kind = kineto.KindDevice
 			if bytes.HasSuffix(ev.Cat, []byte("_range")) || bytes.HasSuffix(ev.Cat, []byte("annotation")) {
 				rw.kind = kineto.KindDeviceRange

@@ -17,6 +17,7 @@ func (p *process) finishScan(in *kineto.Info) error {
 	for k, n := range p.counters {
 		p.report.Counts[k] = *n
 	}
+	p.report.Foreign = !p.known && p.hasRows()
 	p.nanos = in.FractionalTimes
 	p.setBase(in)
 	p.setIdentity(in)
