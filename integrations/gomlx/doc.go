@@ -21,6 +21,10 @@
 // is compiled when it is first used with the shapes of a batch; that is a span of
 // its own, graph_compile, which the goodput ledger counts as warm-up.
 //
+// Where the loop is given a dataset without [Run.Train] its steps are known by their
+// ends alone: each begins where the last one ended, and what it waited for its batch
+// is part of it.
+//
 // The loop calls OnEnd only when all went well. A run that ends by an error or a
 // panic is noticed where its dataset is left in the middle; its step and its loop
 // then end as failed. [Run.End] ends what is still open, with the error itself.

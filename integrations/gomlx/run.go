@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -87,7 +88,8 @@ type loopState struct {
 	inStep    bool
 	stepStart int64 // of the part that computes
 	samples   int64
-	done      int // steps of all runs, from the first step of the model
+	last      time.Time // when the last step ended, or the loop began
+	done      int       // steps of all runs, from the first step of the model
 }
 
 // Start starts the application, for a program that loads a checkpoint before it
@@ -158,6 +160,7 @@ func (r *Run) start(loop *train.Loop) {
 		start.IterationsTarget = config.Value(loop.EndStep)
 	}
 	_, _ = r.cb.OnTrainStart(r.ctx, start)
+	s.last = r.now()
 }
 
 // beginStep is where a batch is handed to the loop.
@@ -170,12 +173,14 @@ func (r *Run) beginStep(samples int64) {
 // endStep is where the loop has trained on a batch.
 func (r *Run) endStep(metrics []*tensors.Tensor) {
 	s := &r.state
-	if !s.inStep { // the loop was not given a dataset of this Run
-		return
+	if !s.inStep { // the dataset is not of this Run: the step began where the last one ended
+		_, _ = r.cb.OnTrainingSingleIterationStart(r.ctx, callbacks.Start{Time: s.last})
+		s.samples = 0
 	}
+	watched := s.inStep
 	s.inStep = false
 	s.done++
-	if r.step != nil {
+	if r.step != nil && watched {
 		r.step.Record(current, &r.stepArgs, 0, s.stepStart)
 	}
 	end := callbacks.IterationEnd{}
@@ -186,6 +191,15 @@ func (r *Run) endStep(metrics []*tensors.Tensor) {
 		end.Samples = callbacks.Some(s.samples)
 	}
 	_ = r.cb.OnTrainingSingleIterationEnd(r.ctx, end)
+	s.last = r.now()
+}
+
+// now is the time by the clock of the telemetry.
+func (r *Run) now() time.Time {
+	if r.step != nil {
+		return time.Unix(0, r.step.Now())
+	}
+	return time.Now()
 }
 
 // scalar is the loss of a step: the first metric.

@@ -226,6 +226,28 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestDatasetOfItsOwn: steps are known without Run.Train too, with the wait for their
+// batches in them.
+func TestDatasetOfItsOwn(t *testing.T) {
+	tel, path := newTelemetry(t)
+	loop := newLoop(t, model.NewStore(), linear)
+	run := gomlxspan.Attach(tel, loop, nil)
+	_, err := loop.RunSteps(&batches{sizes: []int{4}, forever: true}, 5)
+	check(t, err)
+	run.End(nil)
+	tr := readTrace(t, tel, path)
+	if n := len(tr.events["train.iteration"]); n != 5 || tr.failures() != "" {
+		t.Fatalf("%d steps, failed: %s", n, tr.failures())
+	}
+	end := tr.events["train"][0].TS
+	for i, e := range tr.events["train.iteration"] {
+		if tr.names[e.Parent] != "train" || arg(e, "step") != fmt.Sprint(i) || e.TS < end {
+			t.Errorf("step %d, after %d: %+v", i, end, e)
+		}
+		end = e.End()
+	}
+}
+
 func TestEpochs(t *testing.T) {
 	tel, path := newTelemetry(t)
 	loop := newLoop(t, model.NewStore(), linear)
