@@ -32,8 +32,8 @@ type Profile struct {
 	// worked.
 	Window    int64              `json:"window_ns"`
 	Busy      *float64           `json:"busy_share"` // nil where nothing says what was work
-	Operators []profile.Operator `json:"operators"` // those that took longest
-	Ranks     []ProfileRank      `json:"ranks"`     // by rank
+	Operators []profile.Operator `json:"operators"`  // those that took longest
+	Ranks     []ProfileRank      `json:"ranks"`      // by rank
 }
 
 // ProfileRank is how one rank spent its steps.
