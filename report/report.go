@@ -1,6 +1,8 @@
 package report
 
 import (
+	"encoding/json"
+
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
@@ -126,6 +128,23 @@ type Steps struct {
 	// Device says that the phases are those of devices; input, transfer,
 	// checkpoint and host are when these had nothing to do.
 	Device bool `json:"device,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler]: what is said of steps is null where none
+// was compared.
+func (s Steps) MarshalJSON() ([]byte, error) {
+	type plain Steps
+	if s.Compared > 0 {
+		return json.Marshal(plain(s))
+	}
+	return json.Marshal(struct {
+		plain
+		Median *float64 `json:"median_ms"`
+		P99    *float64 `json:"p99_ms"`
+		Max    *float64 `json:"max_ms"`
+		MaxAt  *int64   `json:"max_step"`
+		Trend  *float64 `json:"trend"`
+	}{plain: plain(s)})
 }
 
 // Checkpoint is one checkpoint that was saved or loaded, by all ranks.

@@ -249,12 +249,31 @@ func (s *screen) ranks(r *Report) {
 	}
 }
 
+// leftOut counts the steps that are not among the compared ones.
+func (s *screen) leftOut(r *Report) {
+	n := r.Steps.Count - r.Steps.Compared
+	if n <= 0 {
+		return
+	}
+	why := "the first of each attempt, slow starts"
+	if u := r.Ledger.Iterations.Unfinished; u > 0 {
+		why += fmt.Sprintf(", %d unfinished", u)
+	}
+	s.line("  %d left out: %s", n, why)
+}
+
 func (s *screen) steps(r *Report) {
 	st := &r.Steps
+	if st.Count == 0 {
+		return
+	}
 	if st.Compared == 0 {
+		s.head(fmt.Sprintf("STEPS  %d, none compared", st.Count))
+		s.leftOut(r)
 		return
 	}
 	s.head(fmt.Sprintf("STEPS  %d, %d compared: median %s, p99 %s, longest %s (step %d)", st.Count, st.Compared, human.Milliseconds(st.Median), human.Milliseconds(st.P99), human.Milliseconds(st.Max), st.MaxAt))
+	s.leftOut(r)
 	if st.Compared >= 40 {
 		s.line("  trend: the last quarter took %+.1f %% against the first", 100*st.Trend)
 	}
