@@ -69,9 +69,9 @@ def loss_of(model, x, y):
 
 
 @torch.no_grad()
-def evaluate(model, loader):
+def evaluate(model, loader, total):
     model.eval()
-    total = torch.zeros(2)
+    total.zero_()
     for x, y in loader:
         total += torch.tensor([loss_of(model, x, y).item(), 1.0])
     dist.all_reduce(total)
@@ -122,6 +122,9 @@ def main():
     if late and slow:
         model.module.places.register_hook(lambda _: time.sleep(slow))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    # A tensor that outlives the model: where a thread of gloo frees the last one of a
+    # collective while the model ends, torch 1.13 waits for itself.
+    total = torch.zeros(2)
     first, checkpoint = 0, os.path.join(o.out, "checkpoint.pt")
     if o.out and os.path.exists(checkpoint):
         state = torch.load(checkpoint)
@@ -142,7 +145,7 @@ def main():
             optimizer.step()
             if profiler:
                 profiler.step()
-        held_out_loss = evaluate(model, test)
+        held_out_loss = evaluate(model, test, total)
         if rank == 0:
             print("epoch %d: loss %.3f, held out %.3f" % (epoch, loss.item(), held_out_loss), flush=True)
             if o.out:
