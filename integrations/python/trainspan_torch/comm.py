@@ -228,7 +228,7 @@ def _batch(module):
 def _hooks(module):
     """Collectives that no function of Python asks for: those of DistributedDataParallel's
     reducer and of compiled code. Groups have hooks for them from 2.14 on."""
-    make, here, loop = module._new_process_group_helper, hooks.COMM, hooks._loop
+    make, here = module._new_process_group_helper, hooks.COMM
     under_way = {}
 
     def before(group):

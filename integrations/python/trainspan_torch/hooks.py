@@ -54,14 +54,13 @@ def watched(on, unknown=(), first=False):
     _loop.imports = _ring.clock() if first else 0
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    from . import comm, compiled, saves
+    from . import comm, compiled, loaders, saves
 
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
-        "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
         "torch.nn.parallel.distributed": _data_parallel, "torch.cuda.graphs": _graphs, "torch": _loaded,
-        **comm.MODULES, **compiled.MODULES, **saves.MODULES,
+        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 
@@ -481,80 +480,6 @@ def _scaler(module):
 
     if "step" in vars(cls):
         replace(cls, "step", step)
-
-
-# -- data
-
-
-def _dataloader(module):
-    cls, loader = module._BaseDataLoaderIter, module.DataLoader
-    wait, loop, here, end = cls.__next__, _loop, PHASE, _ring.end
-    n, start, begin = _begin("data", "fetch.iter", "dataloader", lambda of: loop.asks(of) or True)
-    recorded = start is not _none
-    start_workers = starter("data", "fetch.start", "dataloader")
-
-    def __next__(self):
-        inside = here.inside
-        if inside.busy:
-            return wait(self)
-        feeds, token = True, None
-        try:
-            inside.busy = 1
-            if get_ident() == loop.quick and recorded:
-                token = loop.next_wait(id(self), n)
-            quick = token is not None
-            if not quick:
-                feeds = loop.here()
-                token = begin(self) if feeds else None if loop.helper else start(n)
-            batch = wait(self)
-        except BaseException as e:
-            args = {} if feeds else {"background": 1}
-            if isinstance(e, StopIteration):
-                args["end_of_data"] = 1
-            end(token, args)
-            if feeds and "end_of_data" in args:
-                loop.ended(id(self))
-            raise
-        finally:
-            inside.busy = 0
-        if quick:
-            loop.next_iteration(token, batch)
-        else:
-            end(token, None if feeds else {"background": 1})
-            if feeds:
-                loop.got(self, batch)
-        return batch
-
-    def before(*_):
-        if not loop.here():
-            return None
-        loop.asks(None)
-        return start_workers()
-
-    replace(cls, "__next__", __next__)
-    replace(loader, "__iter__", wrap(loader.__iter__, before, _end, here))
-
-
-def _fetchers(module):
-    """The work of a loader's worker, in its process."""
-    start, pid = starter("worker", "fetch", "dataloader"), 0
-
-    def before(*_):
-        nonlocal pid
-        if pid != os.getpid():
-            info = getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None)
-            if info is None:
-                return None
-            pid = os.getpid()
-            _Phase.first = PHASE.inside.busy = 1  # nothing else is recorded here
-            _ring.meta("role", "dataloader_worker")
-            _ring.meta("worker", int(info.id))
-        return start()
-
-    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
-        cls = getattr(module, name, None)
-        if cls is not None:
-            replace(cls, "fetch", wrap(cls.fetch, before, _end, _Here()))
 
 
 def _graphs(module):
