@@ -16,6 +16,9 @@ func (p *parser) general(line []byte, ev *Event) error {
 		return errNotObject
 	}
 	if !json.Valid(line) {
+		if clean := withoutCommas(line); clean != nil && json.Valid(clean) {
+			return p.general(clean, ev)
+		}
 		var v any
 		return fmt.Errorf("invalid JSON: %w", json.Unmarshal(line, &v))
 	}
@@ -51,6 +54,29 @@ func (p *parser) general(line []byte, ev *Event) error {
 		err = errNoPhase
 	}
 	return err
+}
+
+// withoutCommas returns a line without the commas before closing braces, which the
+// first versions of DFTracer wrote at the end of arguments. Nil without any.
+func withoutCommas(line []byte) []byte {
+	if !bytes.Contains(line, []byte(",}")) {
+		return nil
+	}
+	out := make([]byte, 0, len(line))
+	inText := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case inText && c == '\\' && i+1 < len(line):
+			out = append(out, c)
+			i++
+		case c == '"':
+			inText = !inText
+		case c == ',' && !inText && i+1 < len(line) && line[i+1] == '}':
+			continue
+		}
+		out = append(out, line[i])
+	}
+	return out
 }
 
 func setPhase(ev *Event, a Arg) error {
