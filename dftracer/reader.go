@@ -31,8 +31,10 @@ type ReaderOptions struct {
 	NoHashes bool
 	// Workers is how many goroutines Scan uses; 0 means one per processor.
 	Workers int
-	// Ordered makes Scan give the events in file order, one at a time.
-	Ordered bool
+	// Concurrent makes Scan call its function from several goroutines at once and
+	// in no order, which is the fastest. Without it the events come in file order,
+	// one at a time, while several goroutines parse.
+	Concurrent bool
 	// Stop, when not nil, is asked for every few hundred KiB of text whether to
 	// go on; its error ends the reading and is returned. Scan asks from several
 	// goroutines at once. The Err method of a context fits.

@@ -93,7 +93,7 @@ func BenchmarkScan(b *testing.B) {
 	for _, bench := range []struct {
 		name string
 		opts dftracer.ReaderOptions
-	}{{"unordered", dftracer.ReaderOptions{}}, {"ordered", dftracer.ReaderOptions{Ordered: true}}, {"one worker", dftracer.ReaderOptions{Workers: 1}}} {
+	}{{"concurrent", dftracer.ReaderOptions{Concurrent: true}}, {"ordered", dftracer.ReaderOptions{}}, {"one worker", dftracer.ReaderOptions{Workers: 1}}} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.SetBytes(int64(w.Stats().Bytes))
 			for b.Loop() {

@@ -175,7 +175,7 @@ func TestScanEqualsReader(t *testing.T) {
 			if err := os.WriteFile(path, test.data, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			for _, opts := range []dftracer.ReaderOptions{{Ordered: true}, {Ordered: true, Workers: 5}, {}, {Workers: 7}, {Workers: 1}} {
+			for _, opts := range []dftracer.ReaderOptions{{}, {Workers: 5}, {Concurrent: true}, {Concurrent: true, Workers: 7}, {Concurrent: true, Workers: 1}} {
 				var mu sync.Mutex
 				var got []string
 				sst, hashes, err := dftracer.ScanHashes(path, &opts, func(ev *dftracer.Event) error {
@@ -188,7 +188,7 @@ func TestScanEqualsReader(t *testing.T) {
 					t.Fatal(err)
 				}
 				expect := want
-				if !opts.Ordered {
+				if opts.Concurrent {
 					slices.Sort(got)
 					expect = slices.Clone(want)
 					slices.Sort(expect)
@@ -224,10 +224,10 @@ func TestScanStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := errors.New("enough")
-	for _, ordered := range []bool{false, true} {
+	for _, concurrent := range []bool{false, true} {
 		var mu sync.Mutex
 		n := 0
-		_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: ordered}, func(*dftracer.Event) error {
+		_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: concurrent}, func(*dftracer.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if n++; n == 1000 {
@@ -236,7 +236,7 @@ func TestScanStops(t *testing.T) {
 			return nil
 		})
 		if !errors.Is(err, stop) || n >= 30000 {
-			t.Errorf("ordered %v: %v after %d events", ordered, err, n)
+			t.Errorf("concurrent %v: %v after %d events", concurrent, err, n)
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestDamagedMember(t *testing.T) {
 		events, _ := readAll(t, bytes.NewReader(parts[part]))
 		whole += len(events)
 	}
-	st, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(*dftracer.Event) error { return nil })
+	st, err := dftracer.Scan(path, nil, func(*dftracer.Event) error { return nil })
 	if err != nil || !st.Torn || st.DamagedAt != int64(len(parts[0])) || st.Events < whole || st.Events >= 3008 {
 		t.Errorf("%v, %+v, %d events are in whole members", err, st, whole)
 	}

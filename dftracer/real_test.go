@@ -55,7 +55,7 @@ func TestRealTrace(t *testing.T) {
 			t.Error(err)
 		}
 		var scanned atomic.Int64
-		sst, err := dftracer.Scan(path, nil, func(*dftracer.Event) error { scanned.Add(1); return nil })
+		sst, err := dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true}, func(*dftracer.Event) error { scanned.Add(1); return nil })
 		if err != nil || sst.Events != st.Events || scanned.Load() != int64(st.Events) || sst.Lines != st.Lines {
 			t.Errorf("%s: scan gave %+v, %v", path, sst, err)
 		}

@@ -12,10 +12,10 @@ import (
 )
 
 // Scan reads a trace file with several goroutines, each taking a gzip member
-// or a piece of plain text at a time, and calls fn with every event. Without
-// ReaderOptions.Ordered fn is called from several goroutines at once and in no
-// order. The event is only valid during the call; its strings stay valid. An
-// error from fn stops the scan and is returned.
+// or a piece of plain text at a time, and calls fn with every event, in file
+// order and one at a time. With ReaderOptions.Concurrent fn is called from
+// several goroutines at once and in no order. The event is only valid during the
+// call; its strings stay valid. An error from fn stops the scan and is returned.
 //
 // Memory does not depend on the size of the file. A file that is one single
 // member is decompressed by one goroutine.
@@ -127,7 +127,7 @@ func (s *scan) run() error {
 		defer close(inOrder)
 		feedErr <- s.pieces(func(p *piece) bool {
 			p.done = make(chan struct{})
-			if s.opts.Ordered {
+			if !s.opts.Concurrent {
 				p.batches = make(chan *batch, 4)
 			}
 			select {

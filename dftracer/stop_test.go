@@ -20,7 +20,7 @@ func TestScanEndsWithTheErrorOfFn(t *testing.T) {
 	enough := errors.New("enough")
 	for range 20 {
 		n := 0
-		_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true, Workers: 4}, func(*dftracer.Event) error {
+		_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Workers: 4}, func(*dftracer.Event) error {
 			if n++; n >= 700 {
 				return enough
 			}

@@ -186,7 +186,7 @@ func (t *traceReader) file(path string) error {
 		t.times = filetime.With(unit, median)
 	}
 	// Of equal spans it is the file that says which is in which.
-	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers, Ordered: t.events != nil}
+	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers, Concurrent: t.events == nil}
 	st, err := t.read(path, opts, take)
 	if !known {
 		median = t.times.Median()

@@ -3,7 +3,7 @@
 // time went into computing, I/O and communication.
 //
 //	agg := summary.New(nil)
-//	_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error {
+//	_, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
 //		agg.Add(ev)
 //		return nil
 //	})

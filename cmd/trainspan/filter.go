@@ -202,7 +202,7 @@ func (q *filter) look(ctx context.Context, path string, ranks bool) (start int64
 		if isRecords(path) {
 			_, _ = readRecords(ctx, path, note)
 		} else {
-			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, note)
+			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, NoHashes: true, Stop: ctx.Err}, note)
 		}
 		if judge.Right() {
 			return start

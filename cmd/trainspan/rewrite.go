@@ -157,7 +157,7 @@ func (a *app) pass(ctx context.Context, s *survey, bar *progress, fn func(*dftra
 	if p := s.who.Owner(); p.Named() {
 		fn = s.withRank(p, fn)
 	}
-	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{Ordered: true, NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
+	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.step()
 		if s.filter != nil && !s.filter.has(s.path, ev) {
 			return nil

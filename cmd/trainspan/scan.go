@@ -14,7 +14,7 @@ import (
 // It is an error when the file is no trace at all.
 func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
 	bar.file(path, knownEvents(path, bar))
-	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Ordered: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
+	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.step()
 		return fn(ev)
 	})

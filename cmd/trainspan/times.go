@@ -111,7 +111,7 @@ func (j *timeJudge) look(ctx context.Context, path string, q *filter) {
 	var times []int64
 	n := 0
 	// What is wrong with the file is told when it is read for good.
-	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true, NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
+	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer && ev.Dur >= 0 && q.has(path, ev) {
 			times = append(times, ev.TS)
 		}

@@ -45,7 +45,7 @@ func findWritten(ctx context.Context, path, dir, name string, pid int64) written
 	seen := make(written)
 	for _, p := range paths {
 		// The trace of a reader that was killed is cut off: what is before counts.
-		_, _ = dftracer.Scan(p, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error {
+		_, _ = dftracer.Scan(p, nil, func(ev *dftracer.Event) error {
 			if ev.Phase == dftracer.PhaseComplete && ev.PID == pid && ev.TS >= since {
 				seen[writtenSpan{ev.Cat, ev.Name, ev.TS, ev.Dur}]++
 			}

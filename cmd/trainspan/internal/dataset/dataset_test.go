@@ -146,7 +146,7 @@ func TestRows(t *testing.T) {
 	}
 	for _, path := range files {
 		agg.NextFile(nil)
-		if _, err := dftracer.Scan(path, &dftracer.ReaderOptions{Ordered: true}, func(ev *dftracer.Event) error { agg.Add(ev); return nil }); err != nil {
+		if _, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error { agg.Add(ev); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
