@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/secret"
 )
 
 // Headers are the request headers of an output, by name. They often carry
@@ -25,7 +27,7 @@ func (h Headers) MarshalText() ([]byte, error) { return []byte(h.names()), nil }
 func (h Headers) names() string {
 	parts := make([]string, 0, len(h))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		parts = append(parts, name+"=REDACTED")
+		parts = append(parts, name+"="+secret.Hidden)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/secret"
 )
 
 func (o *Outputs) validate(p *problems) {
@@ -126,23 +128,10 @@ func validateEndpoint(p *problems, field, endpoint string, protocol string) {
 		if _, _, err := net.SplitHostPort(endpoint); err == nil && !strings.Contains(endpoint, "/") {
 			return
 		}
-		p.add(field, withoutUser(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
+		p.add(field, secret.Address(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
 		return
 	}
-	p.add(field, withoutUser(endpoint), `must be a URL such as "http://localhost:4318"`)
-}
-
-// withoutUser hides what stands before an @, parsable or not.
-func withoutUser(endpoint string) string {
-	i := strings.LastIndexByte(endpoint, '@')
-	if i < 0 {
-		return endpoint
-	}
-	start := strings.Index(endpoint[:i], "//")
-	if start < 0 {
-		return "REDACTED" + endpoint[i:]
-	}
-	return endpoint[:start+2] + "REDACTED" + endpoint[i:]
+	p.add(field, secret.Address(endpoint), `must be a URL such as "http://localhost:4318"`)
 }
 
 // notToken reports characters that HTTP does not allow in a header name.

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/secret"
 )
 
 // CommandLine gives what can get a report of this process's command line without
@@ -29,39 +30,9 @@ func arguments() []string {
 	return []string{"DEFAULT"}
 }
 
-// maxCommand is how much of a command line the reference looks at.
-const maxCommand = 4096
-
-// flagName finds what can be the name of a flag.
-var flagName = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]{0,63}$`)
-
-// outline keeps the program and the names of flags. After one dash a name is
-// believed only if package flag knows it: else it can be a letter with its value,
-// as in -phunter2, so that the letter is all that is kept.
+// outline keeps the program and the names of flags; of those with one dash, the ones that
+// package flag knows.
 func outline(args []string) []string {
-	out := args[:1:1]
-	size := len(args[0])
-	for _, arg := range args[1:] {
-		name, dashed := strings.CutPrefix(arg, "-")
-		if !dashed {
-			continue
-		}
-		if name == "-" { // what follows are no flags
-			break
-		}
-		name, _, _ = strings.Cut(name, "=")
-		long, two := strings.CutPrefix(name, "-")
-		if !two && flag.Lookup(name) == nil {
-			name = name[:min(1, len(name))]
-			long = name
-		}
-		if !flagName.MatchString(long) {
-			continue
-		}
-		if size += len(name) + len(";-"); size > maxCommand {
-			break
-		}
-		out = append(out, "-"+name)
-	}
-	return out
+	known := func(name string) bool { return flag.Lookup(name) != nil }
+	return append(args[:1:1], secret.Flags(args[1:], known)...)
 }

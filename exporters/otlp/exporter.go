@@ -16,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/secret"
 )
 
 // Exporter sends spans to an OTLP receiver. Give it to
@@ -128,7 +129,7 @@ const longestError = 300
 func oneLine(text string, headers map[string]string) string {
 	for _, value := range headers {
 		if len(value) >= 4 {
-			text = strings.ReplaceAll(text, value, "REDACTED")
+			text = strings.ReplaceAll(text, value, secret.Hidden)
 		}
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/secret"
 )
 
 // Outline is what may be told of a command line: no value and no other
@@ -26,38 +28,18 @@ var launchers = map[string]bool{
 	"deepspeed.launcher.runner": true, "pdb": true, "cProfile": true, "coverage": true,
 }
 
-// flagName finds what can be the name of a flag.
-var flagName = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]{0,63}$`)
-
-// maxFlags bounds the names that are kept.
-const maxFlags = 256
-
-// NewOutline reads a command line. After one dash only a letter is believed to
-// be a name: the rest may be its value, as in -phunter2.
+// NewOutline reads a command line.
 func NewOutline(args []string) Outline {
-	o := Outline{Program: filepath.Base(args[0])}
+	o := Outline{Program: filepath.Base(args[0]), Flags: secret.Flags(args[1:], nil)}
 	python := strings.HasPrefix(o.Program, "python")
 	for i, arg := range args[1:] {
-		name, dashed := strings.CutPrefix(arg, "-")
-		if !dashed {
-			base := filepath.Base(arg)
-			switch {
-			case o.Script != "":
-			case scriptName.MatchString(base):
-				o.Script = base
-			case python && args[i] == "-m" && moduleName.MatchString(arg) && !launchers[arg]:
-				o.Script = arg
-			}
-			continue
-		}
-		name, _, _ = strings.Cut(name, "=")
-		long, two := strings.CutPrefix(name, "-")
-		if !two {
-			name = name[:min(1, len(name))]
-			long = name
-		}
-		if flagName.MatchString(long) && len(o.Flags) < maxFlags {
-			o.Flags = append(o.Flags, "-"+name)
+		base := filepath.Base(arg)
+		switch {
+		case strings.HasPrefix(arg, "-") || o.Script != "":
+		case scriptName.MatchString(base):
+			o.Script = base
+		case python && args[i] == "-m" && moduleName.MatchString(arg) && !launchers[arg]:
+			o.Script = arg
 		}
 	}
 	return o

@@ -1,0 +1,99 @@
+package secret_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/secret"
+)
+
+func TestText(t *testing.T) {
+	const key = "hunter2hunter2"
+	for _, text := range []string{
+		"cannot open s3://me:" + key + "@bucket/x",
+		"postgresql://user:" + key + "@db:5432/runs refused",
+		"HTTP 401: Authorization: Bearer " + key,
+		"{'Authorization': 'Basic " + key + "', 'Host': 'x'}",
+		"bad login, password=" + key + ", host=x",
+		"bad login, Password: " + key,
+		`{"api_key": "` + key + `"}`,
+		"WANDB_API_KEY=" + key + " is not valid",
+		"https://x/y?X-Amz-Signature=" + key + "&z=1",
+		"https://x/y?sv=1&access_token=" + key,
+		"Command '['python', 'x.py', '--hf-token', '" + key + "']' returned 1",
+		"usage: --password=" + key + " is unknown",
+		"token hf_" + key + " is invalid",
+		"Incorrect API key provided: sk-" + key,
+		"git: ghp_" + key + "1234",
+		"eyJhbGciOiJIUzI1NiJ9." + key + ".x expired",
+		"AKIA" + strings.ToUpper(key) + " does not exist",
+		"-----BEGIN RSA PRIVATE KEY-----\n" + key + "\n-----END RSA PRIVATE KEY-----",
+	} {
+		got := secret.Text(text)
+		if strings.Contains(strings.ToLower(got), key) || !strings.Contains(got, secret.Hidden) {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for _, text := range []string{"0123456789abcdef0123456789abcdef01234567", "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MGFiY2RlZg=="} {
+		if got := secret.Text("key " + text + " is wrong"); got != "key "+secret.Hidden+" is wrong" {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// What an exception says is kept.
+func TestTextIsKept(t *testing.T) {
+	for _, text := range []string{
+		"RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.25 MiB is free.",
+		"ValueError: Unexpected token identifier at line 3, column 7",
+		"KeyError: 'model.layers.0.self_attn.q_proj.weight'",
+		"FileNotFoundError: [Errno 2] No such file or directory: '/data/tokenized/train_0123456789.bin'",
+		"torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1691, unhandled cuda error",
+		"ConnectionError: https://huggingface.co/api/models?x=1 timed out",
+		"AssertionError: ThisIsALongNameOfATestThatSomebodyHasChosen failed",
+		"user@host: Permission denied",
+	} {
+		if got := secret.Text(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	if got := secret.Line("Traceback\n  File x\nValueError: a\n\n  \n"); got != "ValueError: a" {
+		t.Errorf("%q", got)
+	}
+	if got := secret.Line(" \n"); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got := secret.Line(strings.Repeat("ü", 1000)); len(got) > 305 || !utf8.ValidString(got) {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://u:p@host:1": "https://" + secret.Hidden + "@host:1", "u:p@h": secret.Hidden + "@h", "host:1": "host:1",
+		"//a@b@c": "//" + secret.Hidden + "@c",
+	} {
+		if got := secret.Address(address); got != want {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	args := []string{"train", "--lr=0.1", "-phunter2", "-known", "v", "--token", "hunter2", "--a b", "-", "--", "--not"}
+	got := secret.Flags(args, func(name string) bool { return name == "known" })
+	if want := []string{"--lr", "-p", "-known", "--token"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if n := len(secret.Flags(slices.Repeat([]string{"--x"}, 10000), nil)); n != 256 {
+		t.Errorf("%d", n)
+	}
+	if n := len(secret.Flags(slices.Repeat([]string{"--" + strings.Repeat("x", 60)}, 10000), nil)); n != 4096/63 {
+		t.Errorf("%d", n)
+	}
+}
