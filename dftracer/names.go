@@ -122,14 +122,14 @@ func (w *Writer) fact(ev Event) {
 	w.names.remember(ev)
 }
 
-// CM writes custom metadata: a key and a text, on the lane of the process
-// itself. Readers expect text even for numbers.
-func (w *Writer) CM(key, value string) {
+// CM writes custom metadata: a key and a text, and further arguments, on the lane
+// of the process itself. Readers expect text even for numbers.
+func (w *Writer) CM(key, value string, args ...Arg) {
 	if w == nil {
 		return
 	}
-	args := [2]Arg{String("name", key), String("value", value)}
-	w.Write(&Event{Phase: PhaseMetadata, Name: NameCustom, Cat: CatDFTracer, TID: w.enc.pid, Args: args[:]})
+	all := append([]Arg{String("name", key), String("value", value)}, args...)
+	w.Write(&Event{Phase: PhaseMetadata, Name: NameCustom, Cat: CatDFTracer, TID: w.enc.pid, Args: all})
 }
 
 // Begin writes a record that a span has begun, for spans that last: when the

@@ -42,7 +42,7 @@ const Alive = 30 * time.Second
 // time.
 func Live(j *Job, now int64) *Report {
 	r := begin(j)
-	running := -1 // the number of the attempt
+	running := noAttempt
 	if len(r.Ledger.Attempts) > 0 {
 		last := slices.MaxFunc(r.Ledger.Attempts, func(a, b goodput.AttemptReport) int { return cmp.Compare(a.Attempt, b.Attempt) })
 		if !last.Ended && now-last.Stop < int64(Alive) {
@@ -62,18 +62,18 @@ func Live(j *Job, now int64) *Report {
 			}
 		}
 	}
+	r.running = running
 	r.answer(j)
-	for i := range r.Attempts {
-		r.Attempts[i].Running = r.Attempts[i].Number == running
-	}
 	return r
 }
+
+const noAttempt = -1
 
 // begin makes a report with what the ledger says.
 func begin(j *Job) *Report {
 	led := j.Ledger.Report(goodput.Query{})
 	r := &Report{
-		Version: Version, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
+		Version: Version, running: noAttempt, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
 		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(goodput.Basis{}), func(f goodput.Figure) bool { return !f.Known }),
 	}
 	if g := led.Ratio(); !math.IsNaN(g) && trainingKnown(j.Job) {
@@ -95,7 +95,7 @@ func begin(j *Job) *Report {
 func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
-	r.outcomes(j.Job.Starts)
+	r.outcomes(j.Job)
 	r.chooseVerdict(j)
 	r.ranks(j)
 	s := timeline(j, tables)

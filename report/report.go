@@ -23,6 +23,10 @@ type Report struct {
 
 	Verdict Verdict `json:"verdict"`
 
+	// Outcome is how the last attempt ended, nil where nobody saw that: an earlier one that
+	// failed is no failure of a run that went on.
+	Outcome *run.Outcome `json:"outcome"`
+
 	// Goodput is the part of the rank time that trained the model, 0 to 1; nil when
 	// that is not known: there was no time at all, or no step is on record and nothing
 	// says that there was none. Of a profile it is the part that lies in its steps.
@@ -43,6 +47,8 @@ type Report struct {
 	// sampled it, in words.
 	Evidence []string `json:"evidence,omitempty"`
 	Series   *Series  `json:"series,omitempty"`
+
+	running int // the number of the attempt, in [Live]
 }
 
 // Verdict is the answer in short.
@@ -79,7 +85,7 @@ type Attempt struct {
 	Start     int64              `json:"start_ns"`
 	Stop      int64              `json:"stop_ns"`           // the end or the last sign of life
 	Ended     bool               `json:"ended"`             // properly, on every rank
-	Outcome   string             `json:"outcome,omitempty"` // how its command ended, where trainspan run saw it end badly
+	Outcome   *run.Outcome       `json:"outcome"`           // how its command ended, null where that is not known
 	Running   bool               `json:"running,omitempty"` // see [Live]
 	Silent    bool               `json:"silent,omitempty"`  // it ended before anything of it was recorded: Number may be 0, Ranks are its starts
 	Ranks     int                `json:"ranks"`
@@ -87,6 +93,23 @@ type Attempt struct {
 	LastStep  int64              `json:"last_step"`
 	Goodput   *float64           `json:"goodput"` // nil where that of the job is
 	Straggler *straggler.Verdict `json:"straggler,omitempty"`
+}
+
+// End says in words how it ended.
+func (a *Attempt) End() string {
+	text := "no proper end"
+	switch {
+	case a.Running:
+		text = "running"
+	case a.Outcome != nil:
+		text = a.Outcome.Text
+	case a.Ended:
+		text = "ended"
+	}
+	if a.Silent {
+		text += ", nothing recorded"
+	}
+	return text
 }
 
 // Rank is one rank. Own, Excess, Wait and Last are medians over the steps of the

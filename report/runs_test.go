@@ -175,10 +175,10 @@ func TestSilentStarts(t *testing.T) {
 		in   []begun // an hour apart, 12 s long, 10 s of steps
 		want string  // number of each attempt, the silent ones with an end; hours of wall and downtime in seconds
 	}{
-		{"between, counted by a launcher", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", failed, -1}, {"7", "7.0", well, 0}}, "[[1 2:status 1 3] 7209.9 7190.1]"},
-		{"first", []begun{{"7", "7.0", failed, -1}, {"7", "7.0", well, 0}}, "[[1:status 1 2] 3609.9 3600.0]"},
-		{"last", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", failed, -1}}, "[[1 2:status 1] 3612.0 3602.1]"},
-		{"between two that go on, by hand", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}, {"c", "", well, 10}}, "[[1 2:status 1 3] 7209.9 7190.1]"},
+		{"between, counted by a launcher", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", failed, -1}, {"7", "7.0", well, 0}}, "[[1 2:failed: status 1 3] 7209.9 7190.1]"},
+		{"first", []begun{{"7", "7.0", failed, -1}, {"7", "7.0", well, 0}}, "[[1:failed: status 1 2] 3609.9 3600.0]"},
+		{"last", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", failed, -1}}, "[[1 2:failed: status 1] 3612.0 3602.1]"},
+		{"between two that go on, by hand", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}, {"c", "", well, 10}}, "[[1 2:failed: status 1 3] 7209.9 7190.1]"},
 		{"between two runs", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}, {"c", "", well, 0}}, "[[3] 9.9 0.0][[1] 9.9 0.0]"},
 		{"last, by hand", []begun{{"a", "", failed, 0}, {"b", "", failed, -1}}, "[[1] 9.9 0.0]"},
 		{"ended well", []begun{{"7", "7.0", failed, 0}, {"7", "7.0", well, -1}, {"7", "7.0", well, 0}}, "[[1 3] 7209.9 7190.1]"},
@@ -215,7 +215,7 @@ func TestSilentStarts(t *testing.T) {
 				for _, a := range r.Attempts {
 					text := fmt.Sprint(a.Number)
 					if a.Silent {
-						text += ":" + a.Outcome
+						text += ":" + a.Outcome.Text
 					}
 					list = append(list, text)
 				}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -19,7 +20,8 @@ func appendStart(all []start, r *rundir.Run, err error) []start {
 		return all
 	}
 	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen,
-		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Evidence: r.Evidence}})
+		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Error: r.Error,
+		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Evidence: r.Evidence}})
 }
 
 // uniqueStarts gives each once, in an order that does not depend on who was read first.
@@ -42,47 +44,45 @@ func (s *start) text() string {
 	return string(text)
 }
 
-// ending is how a start ended, in words, and how much that says about the attempt:
-// a rank that ran out of memory explains why the others were ended.
-func (s *start) ending() (text string, weight int) {
-	switch {
-	case s.EndedBy == rundir.ByMemory:
-		return "out of memory", 5
-	case s.Signal != "":
-		return "ended by " + s.Signal, 4
-	case s.ExitStatus != nil && *s.ExitStatus != 0:
-		return fmt.Sprintf("status %d", *s.ExitStatus), 3
-	case s.State == rundir.Running:
-		return "last seen " + s.Seen.UTC().Format("15:04:05"), 2
-	}
-	return "", 0
-}
-
 // maxEvidence bounds the list: each node of a large job has its own.
 const maxEvidence = 100
 
 // outcomes adds to the attempts how they ended, and what the use of resources shows.
-func (r *Report) outcomes(runs []*rundir.Run) {
-	all := make([]start, len(runs))
-	for i, r := range runs {
-		all[i] = start{*r}
-	}
+func (r *Report) outcomes(j *run.Job) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		best := 0
-		for k := range all {
-			s := &all[k]
-			if s.Started.UnixNano() > a.Stop || s.Seen.UnixNano() < a.Start {
-				continue
-			}
-			if text, weight := s.ending(); weight > best {
-				a.Outcome, best = text, weight
-				if s.Rank != nil {
-					a.Outcome += fmt.Sprintf(" (rank %d)", *s.Rank)
-				}
+		var starts []*rundir.Run
+		from, to := a.Start, a.Stop // of its commands: what they say comes after the last rank
+		for _, s := range j.Starts {
+			if s.Started.UnixNano() <= a.Stop && s.Seen.UnixNano() >= a.Start {
+				starts = append(starts, s)
+				from, to = min(from, s.Started.UnixNano()), max(to, s.Seen.UnixNano())
 			}
 		}
+		var procs []*run.Process
+		for _, p := range j.Processes {
+			if p.Attempt == a.Number && !a.Silent {
+				procs = append(procs, p)
+			}
+		}
+		for _, p := range j.Helpers {
+			if p.Start <= to && p.LastSeen >= from {
+				procs = append(procs, p)
+			}
+		}
+		a.Outcome = run.OutcomeOf(starts, procs)
+		if a.Number == r.running && !a.Silent && (a.Outcome == nil || a.Outcome.How == run.Unfinished) {
+			a.Running, a.Outcome = true, nil
+		}
 	}
+	if n := len(r.Attempts); n > 0 {
+		r.Outcome = r.Attempts[n-1].Outcome
+	}
+	r.evidence(j.Starts)
+}
+
+// evidence adds what the use of resources shows.
+func (r *Report) evidence(all []*rundir.Run) {
 	for k := range all {
 		where := ""
 		if len(all) > 1 {

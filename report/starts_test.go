@@ -76,10 +76,10 @@ func TestStarts(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	r := report.Build(jobs[0])
-	if through := report.Build(digested(t, dir)); !reflect.DeepEqual(through.Evidence, r.Evidence) || through.Attempts[0].Outcome != r.Attempts[0].Outcome {
+	if through := report.Build(digested(t, dir)); !reflect.DeepEqual(through.Evidence, r.Evidence) || !reflect.DeepEqual(through.Attempts[0].Outcome, r.Attempts[0].Outcome) {
 		t.Errorf("a digest says %q, %+v", through.Evidence, through.Attempts)
 	}
-	if len(r.Attempts) != 2 || r.Attempts[0].Outcome != "out of memory (rank 0)" || r.Attempts[1].Outcome != "" {
+	if len(r.Attempts) != 2 || r.Attempts[0].Outcome.Text != "out of memory: rank 0" || r.Attempts[1].Outcome.How != run.Completed || r.Outcome != r.Attempts[1].Outcome {
 		t.Errorf("attempts are %+v", r.Attempts)
 	}
 	if len(r.Evidence) != 1 || !strings.HasPrefix(r.Evidence[0], "b, rank 0, ") {
@@ -89,7 +89,7 @@ func TestStarts(t *testing.T) {
 	if err := report.Text(&screen, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"out of memory (rank 0)", "RESOURCES", "memory grows 40 MB a minute"} {
+	for _, want := range []string{"Completed. 25.8 %", "out of memory: rank 0", "RESOURCES", "memory grows 40 MB a minute"} {
 		if !strings.Contains(screen.String(), want) {
 			t.Errorf("no %q on the screen\n%s", want, screen.String())
 		}

@@ -190,27 +190,15 @@ func (s *screen) attempts(r *Report) {
 	}
 	for i := range list {
 		a := &list[i]
-		end := "no proper end"
-		switch {
-		case a.Running:
-			end = "running"
-		case a.Outcome != "":
-			end = a.Outcome
-		case a.Ended:
-			end = "ended"
-		}
 		steps := "none"
 		if a.FirstStep >= 0 {
 			steps = fmt.Sprintf("%d … %d", a.FirstStep, a.LastStep)
-		}
-		if a.Silent {
-			end += ", nothing recorded"
 		}
 		name := "?"
 		if a.Number > 0 {
 			name = strconv.Itoa(a.Number)
 		}
-		s.line("  %-*s %*s %*s   %-18s %7s   %s", number-2, name, began, "+"+human.Duration(a.Start-r.Ledger.From), lasted, human.Duration(a.Stop-a.Start), clip(steps, 18), known(a.Goodput), end)
+		s.line("  %-*s %*s %*s   %-18s %7s   %s", number-2, name, began, "+"+human.Duration(a.Start-r.Ledger.From), lasted, human.Duration(a.Stop-a.Start), clip(steps, 18), known(a.Goodput), a.End())
 	}
 	s.more(len(r.Attempts)-len(list), "attempt")
 	ranks := int64(max(len(r.Ranks), 1))

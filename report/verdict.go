@@ -21,6 +21,9 @@ func (r *Report) conclude() {
 	v.Confidence, v.Doubts = confidence(r)
 	v.Next = r.next()
 	var out []string
+	if r.Outcome != nil && r.Profile == nil {
+		out = append(out, r.Outcome.Sentence(0))
+	}
 	switch {
 	case r.Profile != nil:
 		out = r.Profile.sentence()

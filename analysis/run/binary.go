@@ -40,6 +40,14 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	for _, text := range p.Sources {
 		dst = columns.AppendBytes(dst, text)
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(p.Failures)))
+	for i := range p.Failures {
+		f := &p.Failures[i]
+		dst = columns.AppendBytes(columns.AppendBytes(dst, f.Type), f.Text)
+		for _, v := range [...]int64{f.Time, f.Child, f.Rank, f.Status} {
+			dst = binary.AppendVarint(dst, v)
+		}
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(p.Files)))
 	for i := range p.Files {
 		u := &p.Files[i]
@@ -86,6 +94,9 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 	p.digest = r.Fixed()
 	for range r.Count(1) {
 		p.Sources = append(p.Sources, r.String())
+	}
+	for range r.Count(6) {
+		p.Failures = append(p.Failures, Failure{Type: r.String(), Text: r.String(), Time: r.Int(), Child: r.Int(), Rank: r.Int(), Status: r.Int()})
 	}
 	for range r.Count(20) {
 		u := FileUse{Path: r.String(), Failed: r.Int()}

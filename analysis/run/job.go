@@ -83,6 +83,9 @@ type Process struct {
 	// Steps are the training steps.
 	Steps Steps
 
+	// Failures are the errors that it ended with, and what it tells of others that failed.
+	Failures []Failure
+
 	// Files is what the process did with files, where its traces say that. Of
 	// more than 4096 files the rest is one without a path.
 	Files []FileUse
@@ -133,6 +136,8 @@ type Event struct {
 	Iterations, Took int64
 	// Finished is when the last of them ended, zero where it does not say.
 	Finished int64
+
+	failure *Failure
 }
 
 // Sink takes what one process recorded. Its methods are called one at a time.

@@ -377,7 +377,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	p.hear(ev)
 	id, ok := ev.Arg(argSpan)
 	us, err := strconv.ParseInt(value, 10, 64)
-	if !ok || err != nil || !t.seen(p, t.ofMicros(us)) {
+	if !ok && key != spans.EventError || err != nil || !t.seen(p, t.ofMicros(us)) {
 		return
 	}
 	e := &t.event
@@ -391,6 +391,10 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 
 // arguments takes what the record of an event says.
 func (e *Event) arguments(args []dftracer.Arg) {
+	if e.Name == spans.EventError {
+		e.failure = failure(e.Time, args)
+		return
+	}
 	productive := Unknown
 	for i := range args {
 		a := &args[i]

@@ -241,13 +241,16 @@ func (p *Process) hand(s *Span, to Sink) {
 // tell gives an event to the steps of its process, and to a sink.
 func (p *Process) tell(e *Event, to Sink) {
 	p.Steps.AddUpdate(e)
+	if e.failure != nil && len(p.Failures) < maxFailures {
+		p.Failures = append(p.Failures, *e.failure)
+	}
 	to.Event(e)
 }
 
 // shut closes the sink of a process that has been read.
 func (p *Process) shut(sink Sink) error {
 	p.finish()
-	p.Steps.All()
+	p.settleFailures()
 	defer p.Steps.drop()
 	return sink.Close()
 }

@@ -88,7 +88,7 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 	found, err := a.readJobs(ctx, args)
 	var only *startsOnly
 	if errors.As(err, &only) && o.html == "" {
-		if err := a.showStarts(only.starts, o.json); err != nil || !o.check {
+		if err := a.showStarts(only, o.json); err != nil || !o.check {
 			return err
 		}
 		return &statusError{status: 4, quiet: true, err: errors.New("check: nothing trains")}
@@ -188,7 +188,7 @@ func (a *app) readJobs(ctx context.Context, args []string) ([]*report.Job, error
 	}
 	if nothing {
 		if starts := rundir.All(args...); len(starts) > 0 {
-			return nil, &startsOnly{err, starts}
+			return nil, &startsOnly{err, starts, helpers(found)}
 		}
 	}
 	return slices.DeleteFunc(found, func(j *report.Job) bool { return len(j.Job.Processes) == 0 }), err
@@ -218,6 +218,14 @@ func (a *app) unreadable(ctx context.Context, err error) error {
 	return usage("%s", strings.TrimPrefix(explain(err), "run: "))
 }
 
+// helpers are the processes of jobs that do not train.
+func helpers(found []*report.Job) (out []*runs.Process) {
+	for _, j := range found {
+		out = append(out, j.Job.Helpers...)
+	}
+	return out
+}
+
 // errNoProcess is why nothing can be said of files that hold records.
 var errNoProcess = errors.New("no process that trains is in these files")
 
@@ -232,7 +240,7 @@ func jobsOf(state *report.State, err error) ([]*report.Job, error) {
 	}
 	found := state.Jobs()
 	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
-		return nil, errNoProcess
+		return found, errNoProcess
 	}
 	return found, nil
 }

@@ -65,6 +65,7 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 			rows = append(rows, rowOf(j))
 		}
 	}
+	others := helpers(found)
 	for _, s := range starts {
 		of := func(j *report.Job) bool {
 			return slices.ContainsFunc(j.Job.Starts, func(o *rundir.Run) bool {
@@ -72,7 +73,7 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 			})
 		}
 		if !slices.ContainsFunc(found, of) {
-			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: s.Ending()})
+			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: runs.OutcomeOfStart(s, others).Text})
 		}
 	}
 	if len(rows) == 0 {
@@ -109,18 +110,10 @@ func rowOf(j *report.Job) runRow {
 	r := report.Live(j, time.Now().UnixNano())
 	row := runRow{ID: j.Job.Label, Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput}
 	if n := len(j.Job.Starts); n > 0 {
-		last := j.Job.Starts[n-1]
-		row.Command, row.Outcome = last.Command(), last.Ending()
+		row.Command = j.Job.Starts[n-1].Command()
 	}
-	if n := len(r.Attempts); n > 0 && row.Outcome == "" {
-		switch last := r.Attempts[n-1]; {
-		case last.Running:
-			row.Outcome = "running"
-		case last.Ended:
-			row.Outcome = "ended"
-		default:
-			row.Outcome = "no proper end"
-		}
+	if n := len(r.Attempts); n > 0 {
+		row.Outcome = r.Attempts[n-1].End()
 	}
 	switch v := r.Verdict.Rank; {
 	case v != nil && v.Kind != straggler.Healthy && v.Kind != straggler.InsufficientEvidence:

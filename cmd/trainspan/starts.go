@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
+	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -16,9 +18,15 @@ import (
 // untrained is what a report says of commands in which nothing trains: how they ended,
 // and what they used.
 type untrained struct {
-	Version int           `json:"version"`
-	Goodput *float64      `json:"goodput"` // is not known
-	Starts  []*rundir.Run `json:"starts"`  // docs/run.md has the fields; the latest first
+	Version int        `json:"version"`
+	Goodput *float64   `json:"goodput"` // is not known
+	Starts  []ranStart `json:"starts"`  // the latest first
+}
+
+// ranStart is a start, and how it ended. docs/run.md has the fields.
+type ranStart struct {
+	*rundir.Run
+	Outcome *runs.Outcome `json:"outcome"`
 }
 
 // startsOnly is the error of reading a job where there are starts in which nothing
@@ -26,6 +34,7 @@ type untrained struct {
 type startsOnly struct {
 	error
 	starts []*rundir.Run
+	procs  []*runs.Process
 }
 
 func (s *startsOnly) Unwrap() error { return s.error }
@@ -34,20 +43,25 @@ func (s *startsOnly) Unwrap() error { return s.error }
 const maxStarts = 10
 
 // showStarts answers for starts in which no process trains.
-func (a *app) showStarts(starts []*rundir.Run, asJSON bool) error {
+func (a *app) showStarts(only *startsOnly, asJSON bool) error {
+	var starts []ranStart
+	for _, s := range only.starts {
+		starts = append(starts, ranStart{s, runs.OutcomeOfStart(s, only.procs)})
+	}
 	if asJSON {
 		enc := json.NewEncoder(visible.JSON(a.stdout))
 		enc.SetIndent("", "  ")
 		return enc.Encode(untrained{Version: report.Version, Starts: starts})
 	}
 	last := starts[0]
-	a.printf("%s %s after %s on %s. Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Ending(), human.Duration(int64(last.Took())), last.Host)
-	a.printf("Next: put trainspan run in front of the command that trains, or record its steps; see %s\n\n", see.NoTraining)
-	t := table{heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "<end"}, drop: []string{"cores", "began"}}
+	a.printf("%s on %s: %s Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Host, last.Outcome.Sentence(int64(last.Took())))
+	a.printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
+		"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", see.NoTraining)
+	t := table{heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, drop: []string{"cores", "began"}}
 	for _, s := range starts[:min(len(starts), maxStarts)] {
 		used := s.User + s.System
 		t.add(s.Command(), s.Started.UTC().Format(time.DateTime), human.Duration(int64(s.Took())), human.Duration(int64(used*1e9)),
-			fmt.Sprintf("%.1f", used/max(s.Took().Seconds(), 1e-3)), cmp.Or(sizeOf(s.MaxRSS), "unknown"), s.Ending())
+			fmt.Sprintf("%.1f", used/max(s.Took().Seconds(), 1e-3)), cmp.Or(sizeOf(s.MaxRSS), "unknown"), gpusOf(s.GPUs), s.Outcome.Text)
 	}
 	t.write(a.stdout, a.paint(a.stdout), a.width())
 	if left := len(starts) - maxStarts; left > 0 {
@@ -57,6 +71,19 @@ func (a *app) showStarts(starts []*rundir.Run, asJSON bool) error {
 		a.printf("%s\n", e)
 	}
 	return nil
+}
+
+// gpusOf says how busy the GPUs of a start were, and how much of their memory was in use.
+func gpusOf(all []rundir.GPU) string {
+	if len(all) == 0 {
+		return "unknown"
+	}
+	busy, memory := 0.0, int64(0)
+	for _, g := range all {
+		busy += g.Busy / float64(len(all))
+		memory = max(memory, g.Memory)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.0f %% of %d %s", busy, len(all), sizeOf(memory)))
 }
 
 // sizeOf is a size, empty where nothing is known.

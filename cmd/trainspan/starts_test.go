@@ -18,7 +18,7 @@ func TestReportOfStarts(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	for i, r := range []rundir.Run{
-		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), User: 30, System: 6, MaxRSS: 2 << 30},
+		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), User: 30, System: 6, MaxRSS: 2 << 30, GPUs: []rundir.GPU{{Index: "0", Busy: 90, Memory: 45e9}, {Index: "1", Busy: 70}}},
 		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByMemory, Signal: "SIGKILL", Evidence: []string{"memory grows 40 MB a minute"}},
 	} {
 		r.Host, r.Started = "node-7", began.Add(time.Duration(i)*time.Hour)
@@ -37,7 +37,7 @@ func TestReportOfStarts(t *testing.T) {
 		t.Errorf("status %d: %s", status, said)
 	}
 	for _, want := range []string{
-		"prep.sh ended by SIGKILL, out of memory after 12.0 s on node-7. Whether it trains is unknown", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB  ended well", "memory grows",
+		"prep.sh on node-7: Out of memory after 12.0 s. Whether it trains is unknown", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB     80 % of 2 45 GB  completed", "memory grows",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -124,7 +124,7 @@ func TestRunsAreListed(t *testing.T) {
 	if !strings.Contains(out, "prep.sh") {
 		t.Errorf("prep.sh is not in\n%s", out)
 	}
-	if !regexp.MustCompile(`(?s)train\.2 +2026-03-02 10:00:00 .* train +1 +1 +ended well +9.*train\.1 +2026-03-01 10:00:00`).MatchString(out) || said != "" {
+	if !regexp.MustCompile(`(?s)train\.2 +2026-03-02 10:00:00 .* train +1 +1 +completed +9.*train\.1 +2026-03-01 10:00:00`).MatchString(out) || said != "" {
 		t.Errorf("%s%s", out, said)
 	}
 	var row struct {

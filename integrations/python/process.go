@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -261,10 +262,21 @@ func (p *process) take(r *ring.Record) {
 		n.over(t, r.Start)
 		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
 	case ring.KindNote:
-		p.w.CM(n.key.Name(), fmt.Sprint(r.Start/1000))
+		p.note(n.key.Name(), r)
 	case ring.KindCall:
 		p.call(n.key.Name(), r.Start, r.Args)
 	}
+}
+
+// note writes metadata with a time. What an exception says may hold a secret.
+func (p *process) note(name string, r *ring.Record) {
+	args := appendObject(nil, r.Args)
+	for i := range args {
+		if args[i].Key == attributes.ExceptionMessage {
+			args[i] = dftracer.String(attributes.ExceptionMessage, secret.Text(args[i].Str()))
+		}
+	}
+	p.w.CM(name, fmt.Sprint(r.Start/1000), args...)
 }
 
 // span takes a span that ended.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 )
@@ -123,6 +124,35 @@ func (e *environment) counts() (all string) {
 		}
 	}
 	return all
+}
+
+// schedulers are those that send a signal to what they end, by a variable that their jobs
+// have.
+var schedulers = [...]struct{ name, variable string }{
+	{"Slurm", "SLURM_JOB_ID"}, {"Kubernetes", "KUBERNETES_SERVICE_HOST"}, {"PBS", "PBS_JOBID"}, {"LSF", "LSB_JOBID"}, {"Flux", "FLUX_JOB_ID"},
+}
+
+// Scheduler names the scheduler in whose job a process is, empty for none, and says when
+// the time of that job is over, nil where that is not known.
+func Scheduler(lookup func(name string) (string, bool)) (name string, limit *time.Time) {
+	for _, s := range schedulers {
+		if v, _ := lookup(s.variable); v == "" {
+			continue
+		}
+		end, _ := lookup("SLURM_JOB_END_TIME")
+		if seconds, err := strconv.ParseInt(end, 10, 64); err == nil && seconds > 0 && s.name == "Slurm" {
+			at := time.Unix(seconds, 0).UTC()
+			limit = &at
+		}
+		return s.name, limit
+	}
+	return "", nil
+}
+
+// ErrorFile is where a worker of torchelastic leaves its exception, empty for nowhere.
+func ErrorFile(lookup func(name string) (string, bool)) string {
+	path, _ := lookup("TORCHELASTIC_ERROR_FILE")
+	return path
 }
 
 type environment struct {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -74,14 +73,23 @@ type Run struct {
 	Seen    time.Time  `json:"seen"` // the last moment at which the command was known to live
 	Ended   *time.Time `json:"ended,omitempty"`
 
-	EndedBy    string  `json:"ended_by,omitempty"`
-	ExitStatus *int    `json:"exit_status,omitempty"` // absent after a signal
-	Signal     string  `json:"signal,omitempty"`      // such as SIGKILL
-	CoreDumped bool    `json:"core_dumped,omitempty"`
-	OOMKills   int64   `json:"oom_kills,omitempty"` // in the control group, while the command ran
-	User       float64 `json:"user_seconds,omitempty"`
-	System     float64 `json:"system_seconds,omitempty"`
-	MaxRSS     int64   `json:"max_rss_bytes,omitempty"`
+	EndedBy    string `json:"ended_by,omitempty"`
+	ExitStatus *int   `json:"exit_status,omitempty"` // absent after a signal
+	Signal     string `json:"signal,omitempty"`      // such as SIGKILL
+	CoreDumped bool   `json:"core_dumped,omitempty"`
+	Error      string `json:"error,omitempty"` // the line of the exception that torchelastic's error file has
+	// Stopped is the first signal that asked the command to end, and StoppedAt when;
+	// Scheduler is whose job it is part of, and TimeLimit when that ends it.
+	Stopped   string     `json:"stopped,omitempty"`
+	StoppedAt *time.Time `json:"stopped_at,omitempty"`
+	Scheduler string     `json:"scheduler,omitempty"`
+	TimeLimit *time.Time `json:"time_limit,omitempty"`
+	OOMKills  int64      `json:"oom_kills,omitempty"` // in the control group, while the command ran
+	User      float64    `json:"user_seconds,omitempty"`
+	System    float64    `json:"system_seconds,omitempty"`
+	MaxRSS    int64      `json:"max_rss_bytes,omitempty"`
+
+	GPUs []GPU `json:"gpus,omitempty"` // that the command could see, as far as they were sampled
 
 	Processes     []Process `json:"processes,omitempty"`
 	MoreProcesses int       `json:"more_processes,omitempty"` // that the list has no room for
@@ -93,6 +101,14 @@ type Run struct {
 
 	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
 	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
+}
+
+// GPU is what the samples of a GPU say.
+type GPU struct {
+	Index       string  `json:"index"`
+	Busy        float64 `json:"busy_percent"`           // mean
+	Memory      int64   `json:"memory_bytes,omitempty"` // most that was in use, by whomever
+	MemoryTotal int64   `json:"memory_total_bytes,omitempty"`
 }
 
 // Process is a process of the command.
@@ -284,28 +300,21 @@ func (r *Run) Took() time.Duration {
 	return max(end.Sub(r.Started), 0)
 }
 
-// Ending says in words how the command ended.
-func (r *Run) Ending() string {
-	text := "ended"
+// StoppedIn says where the signal came that asked the command to end: a scheduler sends
+// one at the time limit of a job, before it takes its nodes away, and when somebody
+// cancels it. It is empty without a scheduler.
+func (r *Run) StoppedIn() string {
 	switch {
-	case r.State == Running:
-		text = "running when it was last seen, " + r.Seen.UTC().Format(time.DateTime) + " UTC"
-	case r.EndedBy == ByNotStarting:
-		text = "could not be started"
-	case r.EndedBy == ByUnknown:
-		text = "ended, nobody saw how"
-	case r.Signal != "":
-		text = "ended by " + r.Signal
-	case r.ExitStatus != nil && *r.ExitStatus == 0:
-		text = "ended well"
-	case r.ExitStatus != nil:
-		text = "ended with status " + strconv.Itoa(*r.ExitStatus)
+	case r.Scheduler == "":
+		return ""
+	case r.TimeLimit != nil && r.StoppedAt != nil && r.TimeLimit.Sub(*r.StoppedAt) < nearLimit:
+		return "at the time limit of its job of " + r.Scheduler
 	}
-	if r.EndedBy == ByMemory {
-		text += ", out of memory"
-	}
-	return text
+	return "in a job of " + r.Scheduler
 }
+
+// nearLimit is how long before the time limit of a job a signal is taken to come for it.
+const nearLimit = time.Minute
 
 // Command names what was run, without its arguments: the script, else the program.
 func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }

@@ -5,7 +5,6 @@ package secret
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // Hidden stands in the place of a secret.
@@ -52,28 +51,6 @@ func Text(text string) string {
 		}
 		return word
 	})
-}
-
-// longestLine bounds a Line, in bytes.
-const longestLine = 300
-
-// Line is the last line of a text that is not empty, without secrets and at most 300
-// bytes long: of an exception it says what was wrong.
-func Line(text string) string {
-	text = Text(text)
-	for line := range strings.SplitSeq(text, "\n") {
-		if line = strings.TrimSpace(line); line != "" {
-			text = line
-		}
-	}
-	if text = strings.TrimSpace(text); len(text) > longestLine {
-		at := longestLine
-		for at > 0 && !utf8.RuneStart(text[at]) {
-			at--
-		}
-		text = text[:at] + "…"
-	}
-	return text
 }
 
 // Address hides what stands before an @ in the address of a server, whether it is a

@@ -751,6 +751,10 @@ def _build():
         """Something that happened at this moment."""
         mark(POINT, n, args, 0, 0)
 
+    def failed(args):
+        """An error that ends the process, or one that it started."""
+        mark(NOTE, name("error", "failure"), args, 0, 0)
+
     def position(epoch=None, step=None, inferred=False, n=0):
         """Says where the training stands, for the spans that start later; None leaves
         a number as it is. An inferred one is ignored once the program said it
@@ -825,7 +829,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end next_span stop drop inside crowded fetches enter leave wrap event counted mark switch point position meta call configure
+for _name in """enabled now name start end next_span stop drop inside crowded fetches enter leave wrap event counted mark switch point failed position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

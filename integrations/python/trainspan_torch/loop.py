@@ -21,7 +21,7 @@ import weakref
 from threading import get_ident
 
 import trainspan
-from trainspan import _ring, quiet
+from trainspan import _ring, ending, quiet
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
 _NAMES = {
@@ -179,6 +179,7 @@ class Loop:
         self.end_epoch()
         self.end("loop", "from the first batch on")
         self.end("application", "the process")
+        ending.tell()
         _ring.close()
         self.reset()
 

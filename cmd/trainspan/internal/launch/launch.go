@@ -107,6 +107,7 @@ func Run(o Options) int {
 	l.send(&Message{Started: &Started{PID: pid, At: time.Now()}})
 	go l.reap()
 	for _, s := range l.relay.pending {
+		l.send(&Message{Got: s})
 		_ = syscall.Kill(pid, s) // it may have ended
 	}
 	status := l.wait(pid, &helper, signals)
@@ -300,7 +301,9 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 	for {
 		select {
 		case s := <-signals:
-			if sig := s.(syscall.Signal); !l.relay.reached(sig, pid) {
+			sig := s.(syscall.Signal)
+			l.send(&Message{Got: sig})
+			if !l.relay.reached(sig, pid) {
 				_ = syscall.Kill(pid, sig) // it may have ended
 			}
 		case e, ok := <-l.exits:

@@ -19,6 +19,8 @@ type Message struct {
 	Settings json.RawMessage `json:"settings,omitempty"`
 	Started  *Started        `json:"started,omitempty"`
 	Exited   *Exited         `json:"exited,omitempty"`
+	// Got is a signal that came for the command, at any time before Exited.
+	Got syscall.Signal `json:"got,omitempty"`
 	// Asked may come at any time: has a signal come there too? The answer is
 	// Answered with the same number, after the signals that have.
 	Asked int `json:"asked,omitempty"`

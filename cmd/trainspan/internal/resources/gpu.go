@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"maps"
+	"math"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // GPUs samples those of NVIDIA by running nvidia-smi, which goes on by itself.
@@ -111,6 +115,17 @@ func parseGPU(line string) (s gpuSample, ok bool) {
 		memory: int64(number(2)) * mebibyte, total: int64(number(3)) * mebibyte,
 	}
 	return s, s.index != "" && s.use >= 0
+}
+
+// GPUs are what the samples of each GPU say, by index.
+func (s *Sampler) GPUs() (out []rundir.GPU) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, index := range slices.Sorted(maps.Keys(s.gpus)) {
+		u := s.gpus[index]
+		out = append(out, rundir.GPU{Index: index, Busy: math.Round(10*u.use/u.samples) / 10, Memory: max(u.memory, 0), MemoryTotal: max(u.total, 0)})
+	}
+	return out
 }
 
 // gpu takes a sample of a GPU.

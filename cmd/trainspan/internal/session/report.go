@@ -4,6 +4,7 @@ package session
 
 import (
 	"path/filepath"
+	"strings"
 	"time"
 
 	jobs "github.com/trainspan/trainspan/analysis/run"
@@ -23,10 +24,11 @@ func (s *Session) report(told func()) {
 		return
 	}
 	var r *report.Report
+	var procs []*jobs.Process
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.try("the report", func() (err error) { r, err = s.read(); return err })
+		s.try("the report", func() (err error) { r, procs, err = s.read(); return err })
 	}()
 	late := time.NewTimer(reading)
 	defer late.Stop()
@@ -35,10 +37,10 @@ func (s *Session) report(told func()) {
 		if r != nil {
 			s.try("the report", func() error { return report.Text(s.out, r) })
 		}
-		s.summary(r != nil)
+		s.summary(r != nil, procs)
 	case <-late.C:
 		s.say("the starts of this job take longer to read: the report will be %s", filepath.Join(s.where.Dir, page))
-		s.summary(true)
+		s.summary(true, nil)
 	}
 	told()
 	if <-done; r != nil {
@@ -49,18 +51,25 @@ func (s *Session) report(told func()) {
 // page is the file of the report.
 const page = "report.html"
 
-// read reads all starts of the job. It gives nil where no process trains.
-func (s *Session) read() (*report.Report, error) {
+// read reads all starts of the job. Where no process trains it gives what else there is.
+func (s *Session) read() (*report.Report, []*jobs.Process, error) {
 	set, err := jobs.Open(s.where.Job)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // no telemetry is in the folder, which the summary says
+		return nil, nil, nil //nolint:nilerr // no telemetry is in the folder, which the summary says
 	}
 	found, err := report.Read(set)
-	if err != nil || len(found) == 0 || len(found[0].Job.Processes) == 0 {
-		return nil, err
+	if err != nil || len(found) == 0 {
+		return nil, nil, err
+	}
+	if len(found[0].Job.Processes) == 0 {
+		var procs []*jobs.Process
+		for _, j := range found {
+			procs = append(procs, j.Job.Helpers...)
+		}
+		return nil, procs, nil
 	}
 	found[0].Name = s.where.Job
-	return report.Build(found[0]), nil
+	return report.Build(found[0]), nil, nil
 }
 
 // writePage writes the page of a report, under the next free name where a file of
@@ -75,7 +84,7 @@ const maxSaid = 4
 
 // summary says in a line or two how the command ended and where the files are, and
 // where nothing was reported why that may be.
-func (s *Session) summary(reported bool) {
+func (s *Session) summary(reported bool, procs []*jobs.Process) {
 	s.mu.Lock()
 	r, said := s.run, s.said
 	s.mu.Unlock()
@@ -96,5 +105,6 @@ func (s *Session) summary(reported bool) {
 			s.say("%s", e)
 		}
 	}
-	s.say("%s after %v; files in %s", r.Ending(), r.Ended.Sub(r.Started).Round(10*time.Millisecond), s.where.Dir)
+	end := jobs.OutcomeOfStart(&r, procs).Sentence(int64(r.Took()))
+	s.say("%s Files in %s", strings.ToLower(end[:1])+end[1:], s.where.Dir)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -64,6 +65,8 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool)) {
 		case m.Started != nil:
 			pid = m.Started.PID
 			s.started(m.Started)
+		case m.Got != 0:
+			s.asked(m.Got, time.Now())
 		case m.Exited != nil:
 			s.finish(m.Exited, sync.OnceFunc(func() { _ = line.Send(&launch.Message{Told: true}) }))
 			return
@@ -132,6 +135,25 @@ func waitFor(pid int) {
 	}
 	for proc.Alive(pid, 0) {
 		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// asked notes the first signal that asks the command to end. What comes after it may be
+// a kill of all processes here.
+func (s *Session) asked(sig syscall.Signal, at time.Time) {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+	default:
+		return
+	}
+	s.mu.Lock()
+	first := s.run.StoppedAt == nil
+	if first {
+		s.run.Stopped, s.run.StoppedAt = unix.SignalName(sig), &at
+	}
+	s.mu.Unlock()
+	if first {
+		s.write()
 	}
 }
 
@@ -208,6 +230,9 @@ func (s *Session) outcome(m *launch.Exited) {
 	} else {
 		code := st.Code
 		r.EndedBy, r.ExitStatus = rundir.ByExit, &code
+	}
+	if file := identity.ErrorFile(s.lookup); file != "" && st.ExitCode() != 0 {
+		r.Error = elasticError(file, r.Started)
 	}
 	if r.OOMKills > 0 && (st.Signal != 0 || st.Code != 0) {
 		r.EndedBy = rundir.ByMemory

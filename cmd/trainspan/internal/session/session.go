@@ -264,7 +264,7 @@ func (s *Session) describe() {
 			s.run.Processes = append(s.run.Processes, rundir.Process{PID: p.PID, Parent: p.Parent, Program: p.Program, First: p.First, Seen: p.Seen})
 		}
 		s.run.MoreProcesses = more + max(len(list)-maxProcesses, 0)
-		s.run.Evidence = s.usage.Evidence()
+		s.run.Evidence, s.run.GPUs = s.usage.Evidence(), s.usage.GPUs()
 	}
 	s.otlp.describe(&s.run)
 	s.python.describe(&s.run)

@@ -119,6 +119,7 @@ func (s *Session) place() error {
 		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: s.began, Seen: s.began,
 		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize), Key: cmp.Or(said.Key, s.job),
 	}
+	s.run.Scheduler, s.run.TimeLimit = identity.Scheduler(s.lookup)
 	if !said.Named {
 		s.run.Start = want.Start
 	}

@@ -1,0 +1,50 @@
+"""What a process failed with, for the outcome of its run."""
+
+import sys
+
+from . import _ring, passing, quiet
+
+_told = False
+
+
+def failure():
+    """The exception that the process ends with, None where there is none to be seen."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):  # behind whoever caught the exception in a process of multiprocessing
+        error = error.__context__ if error.code else None
+    if error is None and not hasattr(sys, "ps1"):  # of a prompt it would be that of some line
+        error = getattr(sys, "last_value", None)
+    return None if isinstance(error, SystemExit) else error
+
+
+@quiet
+def tell():
+    """Writes that failure, and of a launcher which of its processes failed."""
+    global _told
+    error = failure()
+    if error is None or _told:
+        return
+    _told = True
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
+    _ring.failed({"exception_type": name, "exception_message": str(error)[-8000:]})
+    children = getattr(error, "failures", None)
+    if isinstance(children, dict):  # torchelastic: by rank
+        for rank, child in children.items():
+            _child(child.pid, child.exitcode, rank, child.message if child.error_file != "<N/A>" else "")
+    elif hasattr(error, "error_index"):  # torch.multiprocessing.spawn, which knows the status of those that said nothing
+        _child(error.pid, getattr(error, "exit_code", 1), None, "")
+
+
+def _child(pid, status, rank, message):
+    try:
+        if isinstance(message, dict):
+            message = message.get("message")
+        said = {"failed_pid": int(pid), "exit_status": int(status)}
+        if rank is not None:
+            said["failed_rank"] = int(rank)
+        if message:
+            said["exception_message"] = str(message)[-8000:]
+        _ring.failed(said)
+    except Exception as e:
+        passing(e)
