@@ -111,6 +111,7 @@ type Outcome struct {
 	Ranks int `json:"failed_ranks,omitempty"`
 
 	where, head, tail string
+	seen              int64 // the last sign of life of what ended without a word
 }
 
 // Sentence says it with how long it took.
@@ -201,8 +202,25 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 	if len(ranks) > 1 && o.Rank != nil && (o.How == Failed || o.How == Killed || o.How == OutOfMemory) {
 		o.Ranks = len(ranks)
 	}
+	if o.How == Failed && first.weight <= hasNoticed {
+		o.silent(procs, slices.ContainsFunc(ends, func(e end) bool { return e.weight == hasNoticed }))
+	}
 	o.At = max(last, first.at)
 	return o.say()
+}
+
+// silent blames the rank that ended without a word where the others noticed that one had.
+func (o *Outcome) silent(procs []*Process, noticed bool) {
+	var quiet []*Process
+	for _, p := range procs {
+		if p.RankKnown && p.Training && p.End == NoEnd && !p.says(p.Rank) {
+			quiet = append(quiet, p)
+		}
+	}
+	if noticed && len(quiet) == 1 {
+		p := quiet[0]
+		*o = Outcome{How: Killed, Rank: &p.Rank, Host: p.Host, seen: p.LastSeen}
+	}
 }
 
 // OutcomeOfStart says how one start ended; of the processes it takes its own.
@@ -230,11 +248,11 @@ func endOf(s *rundir.Run) end {
 		e.o.where = s.StoppedIn()
 	case s.State == rundir.Running:
 		e.o.How, e.weight = Unfinished, onlySeen
-	case s.EndedBy == rundir.ByUnknown:
+	case s.EndedBy == rundir.ByUnknown, s.Signal == "" && s.ExitStatus == nil:
 		e.o.How, e.weight = Lost, onlySeen
 	case s.Signal != "":
 		e.o.How, e.weight = bySignal(s.Signal)
-	case s.ExitStatus != nil && *s.ExitStatus != 0:
+	case *s.ExitStatus != 0:
 		e.o.How = Failed
 	default:
 		e.o.How = Completed
@@ -249,7 +267,7 @@ var signals = map[int64]string{
 }
 
 // noticed finds what a rank says whose peer has gone.
-var noticed = regexp.MustCompile(`(?i)connection (?:was )?(?:reset|closed|refused)|broken pipe|remote process exited|peer (?:has )?(?:died|left)|socket timeout|collective operation timeout`)
+var noticed = regexp.MustCompile(`(?i)connection (?:was )?(?:reset|closed|refused)|broken pipe|remote process exited|peer (?:has )?(?:died|left)|socket (?:timeout|closed)|pair closure|collective operation timeout`)
 
 // says reports whether the process is that of a rank, and tells of an error.
 func (p *Process) says(rank int) bool {
@@ -314,7 +332,10 @@ func (o *Outcome) say() *Outcome {
 	case Completed, Failed:
 		o.head = string(o.How)
 	case Killed:
-		o.head = "ended by " + cmp.Or(o.Signal, "a signal")
+		if o.head = "ended by " + o.Signal; o.Signal == "" {
+			o.head = "ended without a word"
+			parts = append(parts, "last sign of life "+time.Unix(0, o.seen).UTC().Format(time.DateTime)+" UTC")
+		}
 	case OutOfMemory:
 		o.head = "out of memory"
 	case Stopped:
@@ -335,7 +356,11 @@ func (o *Outcome) say() *Outcome {
 	if o.Error != "" && o.How != Stopped {
 		parts = append(parts, o.Error)
 	} else if o.How == Failed && o.Status != nil {
-		parts = append(parts, fmt.Sprintf("status %d", *o.Status))
+		text := fmt.Sprintf("status %d", *o.Status)
+		if signal := signals[int64(*o.Status)-128]; signal != "" { // as shells say it
+			text += fmt.Sprintf(" (%s of what it ran)", signal)
+		}
+		parts = append(parts, text)
 	}
 	if o.Ranks > 1 {
 		parts = append(parts, fmt.Sprintf("the first of %d ranks that failed", o.Ranks))

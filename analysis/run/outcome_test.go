@@ -39,6 +39,11 @@ func TestOutcome(t *testing.T) {
 	proc := func(rank int, fs ...run.Failure) *run.Process {
 		return &run.Process{Rank: max(rank, 0), RankKnown: rank >= 0, PID: int64(100 + rank), Host: "a", Failures: fs}
 	}
+	trained := func(rank int, seen float64) *run.Process {
+		p := proc(rank)
+		p.Training, p.End, p.LastSeen = true, run.NoEnd, at(seen).UnixNano()
+		return p
+	}
 	own := func(s float64, kind, text string) run.Failure {
 		return run.Failure{Time: at(s).UnixNano(), Type: kind, Text: text, Rank: run.Unknown}
 	}
@@ -77,6 +82,9 @@ func TestOutcome(t *testing.T) {
 		"one says nothing, the other notices":      {starts{start(-1, 9, bad)}, procs{proc(0, own(7, "RuntimeError", "RuntimeError: Read error: Connection reset by peer")), proc(-1, own(8, elastic, elastic+": "), child(8, 101, 1, 7))}, "failed: rank 1, status 7", run.Failed},
 		"one rank says nothing, the other notices": {starts{start(0, 8, bad), start(1, 9, bad)}, procs{proc(0, own(7, "RuntimeError", "RuntimeError: Connection reset by peer"))}, "failed: rank 1, status 1", run.Failed},
 		"on two nodes":                             {starts{start(-1, 8, term), start(-1, 9, bad)}, nil, "failed: status 1", run.Failed},
+		"the status of a shell":                    {starts{start(-1, 9, `{"ended_by":"exit","exit_status":137}`)}, nil, "failed: status 137 (SIGKILL of what it ran)", run.Failed},
+		"one ends without a word":                  {starts{start(-1, 9, `{"ended_by":"exit","exit_status":137}`)}, procs{trained(1, 8), proc(0, own(7, "RuntimeError", "RuntimeError: Broken pipe"))}, "ended without a word: rank 1, last sign of life 2023-11-14 22:13:28 UTC", run.Killed},
+		"two end without a word":                   {starts{start(-1, 9, bad)}, procs{trained(1, 8), trained(2, 8), proc(0, own(7, "RuntimeError", "RuntimeError: Broken pipe"))}, "failed: rank 0, RuntimeError: Broken pipe", run.Failed},
 		"all notice":                               {starts{start(-1, 9, bad)}, procs{proc(0, own(7, "RuntimeError", "RuntimeError: Broken pipe")), proc(1, own(6, "RuntimeError", "RuntimeError: Connection closed by peer"))}, "failed: rank 1, RuntimeError: Connection closed by peer", run.Failed},
 		"Ctrl-C":                                   {starts{asked(start(-1, 9, `{"ended_by":"signal","signal":"SIGINT"}`), "SIGINT", 8.9)}, procs{proc(0, own(8.95, "KeyboardInterrupt", "KeyboardInterrupt"))}, "stopped by Ctrl-C", run.Stopped},
 		"Ctrl-C, by what Python says":              {nil, procs{proc(0, own(8.95, "KeyboardInterrupt", "KeyboardInterrupt"))}, "stopped by Ctrl-C", run.Stopped},

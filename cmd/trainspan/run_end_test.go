@@ -75,7 +75,7 @@ func TestRunMakesAPage(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "files", "report.html")); os.IsNotExist(err) != quiet {
 			t.Errorf("quiet %v: %v", quiet, err)
 		}
-		if told := s.err.String(); strings.Contains(told, "files in") == quiet {
+		if told := s.err.String(); strings.Contains(told, "Files in files") == quiet {
 			t.Errorf("quiet %v: it says %q", quiet, told)
 		}
 	}

@@ -83,7 +83,7 @@ func gpusOf(all []rundir.GPU) string {
 		busy += g.Busy / float64(len(all))
 		memory = max(memory, g.Memory)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%.0f %% of %d %s", busy, len(all), sizeOf(memory)))
+	return strings.TrimSuffix(fmt.Sprintf("%.0f %% of %d, %s", busy, len(all), sizeOf(memory)), ", ")
 }
 
 // sizeOf is a size, empty where nothing is known.

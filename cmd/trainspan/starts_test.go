@@ -37,7 +37,7 @@ func TestReportOfStarts(t *testing.T) {
 		t.Errorf("status %d: %s", status, said)
 	}
 	for _, want := range []string{
-		"prep.sh on node-7: Out of memory after 12.0 s. Whether it trains is unknown", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB     80 % of 2 45 GB  completed", "memory grows",
+		"prep.sh on node-7: Out of memory after 12.0 s. Whether it trains is unknown", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB  80 % of 2, 45 GB  completed", "memory grows",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -81,7 +81,7 @@ func TestReportOfTheNewest(t *testing.T) {
 	if status, out, said := cli(t, "runs"); status != 0 || said != "" || !regexp.MustCompile(`(?s)2026-03-05 10:00:00 .* new job .* ended .* unknown.*2026-03-04 10:00:00 .* old `).MatchString(out) {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
-	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest: trainspan-runs/new") || !strings.HasPrefix(out, "new job ended after") {
+	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest: trainspan-runs/new") || !strings.HasPrefix(out, "new job on : Ended, nobody saw how: last sign of life 2026-03-05 10:00:00 UTC.") {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
 }

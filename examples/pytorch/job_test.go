@@ -361,6 +361,9 @@ func TestKilledRank(t *testing.T) {
 	if p := ranks["1"]; p.count["ai_root/ai_root"] != 0 {
 		t.Error("the application of the killed rank has an end")
 	}
+	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Failed: status 137 (SIGKILL of what it ran).") && !strings.HasPrefix(s, "Ended without a word: rank 1,") {
+		t.Error(s)
+	}
 }
 
 // TestInterrupt: Ctrl-C ends the job, once, and the traces are whole.
@@ -382,5 +385,8 @@ func TestInterrupt(t *testing.T) {
 		if p := ranks[rank]; p == nil || p.count["pipeline/train.iteration"] < 20 {
 			t.Errorf("rank %s: %+v", rank, p)
 		}
+	}
+	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Stopped by Ctrl-C.") {
+		t.Error(s)
 	}
 }

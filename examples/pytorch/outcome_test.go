@@ -1,0 +1,51 @@
+package pytorch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFailedRank: the report says first which rank failed, and why, whoever started it
+// and whatever the others said then.
+func TestFailedRank(t *testing.T) {
+	torchrun := []string{"-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint"}
+	for _, launcher := range []string{"spawn", "torchrun"} {
+		for how, want := range map[string]string{
+			"raise": "Failed: rank 1, ValueError: the token REDACTED is wrong.", "kill": "Ended by SIGKILL: rank 1.", "exit": "Failed: rank 1, status 7.",
+		} {
+			t.Run(launcher+" "+how, func(t *testing.T) {
+				j := newJob(t, 2)
+				python := j.Args[6]
+				args := []string{python, "testdata/fails.py", how}
+				if launcher == "torchrun" {
+					if err := exec.Command(python, "-c", "import torch; assert torch.__version__ >= '2'").Run(); err != nil {
+						t.Skip("torchrun of torch 1.13 does not run in this Python")
+					}
+					args = append(append([]string{python}, torchrun...), filepath.Join(t.TempDir(), "store"), "testdata/fails.py", how)
+				}
+				j.Args = append(j.Args[:5], append([]string{"--"}, args...)...)
+				// Debian builds torch without libuv, which the stores would use.
+				j.Env = append(j.Env, "USE_LIBUV=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1")
+				if err := j.Run(); err == nil {
+					t.Fatalf("it ended well:\n%s", &j.out)
+				}
+				if r := j.report(t); !strings.HasPrefix(r.Verdict.Sentence, want) || strings.Contains(r.Verdict.Sentence, "hunter2") {
+					t.Errorf("%q\n%s", r.Verdict.Sentence, &j.out)
+				}
+				files, err := filepath.Glob(filepath.Join(j.dir, "*"))
+				if err != nil || len(files) < 3 {
+					t.Fatal(files, err)
+				}
+				for _, path := range files {
+					out, err := exec.Command(j.Path, "events", path).Output()
+					if text, _ := os.ReadFile(path); err == nil && strings.Contains(string(out), "hunter2") || strings.Contains(string(text), "hunter2") {
+						t.Errorf("%s has the secret", path)
+					}
+				}
+			})
+		}
+	}
+}
