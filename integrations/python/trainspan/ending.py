@@ -10,7 +10,7 @@ _told = False
 def failure():
     """The exception that the process ends with, None where there is none to be seen."""
     error = sys.exc_info()[1]
-    if isinstance(error, SystemExit):  # behind whoever caught the exception in a process of multiprocessing
+    if isinstance(error, SystemExit):  # behind whoever caught the exception in a process of multiprocessing, until Python 3.12
         error = error.__context__ if error.code else None
     if error is None and not hasattr(sys, "ps1"):  # of a prompt it would be that of some line
         error = getattr(sys, "last_value", None)
@@ -32,8 +32,9 @@ def tell():
     if isinstance(children, dict):  # torchelastic: by rank
         for rank, child in children.items():
             _child(child.pid, child.exitcode, rank, child.message if child.error_file != "<N/A>" else "")
-    elif hasattr(error, "error_index"):  # torch.multiprocessing.spawn, which knows the status of those that said nothing
-        _child(error.pid, getattr(error, "exit_code", 1), None, "")
+    elif hasattr(error, "error_index"):  # torch.multiprocessing.spawn: the traceback of the process, or its status
+        status = getattr(error, "exit_code", None)
+        _child(error.pid, 1 if status is None else status, None, str(error) if status is None else "")
 
 
 def _child(pid, status, rank, message):
