@@ -85,7 +85,7 @@ var ways = []way{
 	{"the same with `storage_writer` only", "its collectives", nil},
 	{"`async_save` by a thread", "what the training waits for, and what the thread writes", nil},
 	{"`async_save` by a process", "what the training waits for; the process that writes, as one of the same rank", map[string]string{"new": "by hand, 2.14.1, 2026-11-23"}},
-	{"torchrun", "each rank", map[string]string{"1.13": "cannot run (Python 3.11)", "2.6": "cannot run (Debian builds it without libuv)", "new": "cannot run (the same)"}},
+	{"torchrun", "each rank", map[string]string{"1.13": "cannot run (Python 3.11)", "2.6": "examples/pytorch TestFailedRank", "new": "examples/pytorch TestFailedRank"}},
 	{"`mp.spawn`", "each rank", nil},
 	{"a loop of the shell", "each rank", nil},
 	{"mpirun", "each rank", nil},

@@ -1,0 +1,96 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestRunTellsTheOutcome: what is said at the end, and what the files say later, is what
+// happened. The secret is nowhere.
+func TestRunTellsTheOutcome(t *testing.T) {
+	const python = `
+import sys
+from trainspan.dftracer import ai, dft_fn
+if sys.argv[1] == "train":
+    for i in range(3):
+        with dft_fn("pipeline", "train.iteration"): pass
+if sys.argv[1] == "handled":
+    try: raise KeyError("x")
+    except KeyError: sys.exit(0)
+if sys.argv[1] == "exit": sys.exit(4)
+raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
+`
+	const elastic = `echo '{"message": {"message": "KeyError: token=hunter2", "extraInfo": {"timestamp": "1"}}}' > "$TORCHELASTIC_ERROR_FILE"; exit 1`
+	for name, c := range map[string]struct {
+		command []string // PROGRAM stands for the file of the Python program
+		signal  syscall.Signal
+		want    string
+	}{
+		"well":                {[]string{"true"}, 0, "completed"},
+		"a status":            {[]string{"sh", "-c", "exit 3"}, 0, "failed: status 3"},
+		"a signal":            {[]string{"sh", "-c", "kill -SEGV $$"}, 0, "ended by SIGSEGV"},
+		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of what it ran)"},
+		"asked":               {[]string{"runjob", "signals"}, syscall.SIGTERM, "stopped by SIGTERM in a job of Slurm"},
+		"asked by Ctrl-C":     {[]string{"runjob", "signals"}, syscall.SIGINT, "stopped by Ctrl-C"},
+		"an exception":        {[]string{"python3", "PROGRAM", ""}, 0, "failed: RuntimeError: https://REDACTED@host refused"},
+		"one of a training":   {[]string{"python3", "PROGRAM", "train"}, 0, "failed: RuntimeError: https://REDACTED@host refused"},
+		"an exit":             {[]string{"python3", "PROGRAM", "exit"}, 0, "failed: status 4"},
+		"a handled exception": {[]string{"python3", "PROGRAM", "handled"}, 0, "completed"},
+		"torchelastic's file": {[]string{"sh", "-c", elastic}, 0, "failed: KeyError: token=REDACTED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for i, arg := range c.command {
+				if arg == "PROGRAM" {
+					c.command[i] = program(t, dir, python)
+				}
+			}
+			s := prepare(t, dir, append([]string{"--dir", "files", "--"}, c.command...)...)
+			s.Env = append(s.Env, "SLURM_JOB_ID=7", "TORCHELASTIC_ERROR_FILE="+filepath.Join(t.TempDir(), "error.json"))
+			s.begin()
+			if c.signal != 0 {
+				s.expect("ready")
+				if err := s.Process.Signal(c.signal); err != nil {
+					t.Fatal(err)
+				}
+				s.expect(c.signal.String())
+				if err := s.Process.Signal(syscall.SIGUSR2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.rest()
+			said := s.err.String()
+			if head, _, _ := strings.Cut(c.want, ":"); !strings.Contains(said, "trainspan: "+head+" after ") {
+				t.Errorf("at the end it says %q, want %q", said, c.want)
+			}
+			status, out, told := cli(t, "runs", dir, "--json")
+			var row struct{ Outcome string }
+			if err := json.Unmarshal([]byte(out), &row); err != nil || status != 0 || row.Outcome != c.want {
+				t.Errorf("status %d: %s%s, want %q", status, out, told, c.want)
+			}
+			var later struct {
+				Outcome struct{ Text string }
+				Starts  []struct{ Outcome struct{ Text string } }
+			}
+			_, out, _ = cli(t, "report", dir, "--json")
+			if err := json.Unmarshal([]byte(out), &later); err != nil || later.Outcome.Text != c.want && (len(later.Starts) != 1 || later.Starts[0].Outcome.Text != c.want) {
+				t.Errorf("%v: the report says %s", err, out)
+			}
+			files, _ := filepath.Glob(filepath.Join(dir, "files", "*"))
+			for _, path := range files {
+				text, _ := os.ReadFile(path)
+				_, events, _ := cli(t, "events", path)
+				if len(files) == 0 || strings.Contains(string(text)+events, "hunter2") {
+					t.Errorf("%s has the secret", path)
+				}
+			}
+		})
+	}
+}
