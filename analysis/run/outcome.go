@@ -297,12 +297,12 @@ func (f *Failure) end(p *Process, all []*Process) end {
 			e.o.How, e.o.Signal, e.weight, e.o.Error = Stopped, "SIGINT", hasNoticed, ""
 		case "SignalException": // a launcher was asked to end
 			e.o.How, e.weight = Killed, wasEnded
+		case "ChildFailedError", "ProcessRaisedException", "ProcessExitedException": // it tells of others
+			e.weight = wasEnded
 		default:
 			if noticed.MatchString(f.Text) {
 				e.weight = hasNoticed
 			}
-		case "ChildFailedError", "ProcessRaisedException", "ProcessExitedException": // it tells of others
-			e.weight = wasEnded
 		}
 		return e
 	}
