@@ -159,6 +159,9 @@ func importShape(t testing.TB, path string) {
 }
 
 func TestGrowth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts the work for long inputs: make test-long")
+	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			const n = 2000

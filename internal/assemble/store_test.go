@@ -263,6 +263,9 @@ func (d *disk) breaks(is bool) {
 // All processes have one budget. What waits is written early; where the disk
 // does not take it, senders are refused until it does, and nothing is lost.
 func TestMemoryOfAllFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills the memory of all files: make test-long")
+	}
 	s := newShelf(t, func(o *StoreOptions[string]) { o.MaxOpen, o.Window = 100, time.Hour })
 	disks := make(map[string]*disk)
 	create := func(key string) (Made, error) {

@@ -107,6 +107,9 @@ func read(t *testing.T, path string) string {
 // A program that is killed between any two steps leaves the old file or the new
 // one, and nothing that keeps the next from doing it.
 func TestKilledAtEachStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills a process at each step of each verb: make test-long")
+	}
 	for name, verb := range verbs {
 		for _, lacks := range systems {
 			for n := 0; ; n++ {
