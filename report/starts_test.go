@@ -82,6 +82,9 @@ func TestStarts(t *testing.T) {
 	if len(r.Attempts) != 2 || r.Attempts[0].Outcome.Text != "out of memory: rank 0" || r.Attempts[1].Outcome.How != run.Completed || r.Outcome != r.Attempts[1].Outcome {
 		t.Errorf("attempts are %+v", r.Attempts)
 	}
+	if next := r.Verdict.Next; len(next) == 0 || strings.HasPrefix(next[0], "give the job more memory") { // the run went on
+		t.Errorf("next is %q", next)
+	}
 	if len(r.Evidence) != 1 || !strings.HasPrefix(r.Evidence[0], "b, rank 0, ") {
 		t.Errorf("evidence is %q", r.Evidence)
 	}

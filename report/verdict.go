@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/straggler"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
@@ -130,6 +131,9 @@ func (r *Report) next() []string {
 		gains float64
 	}
 	var list []action
+	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
+		list = append(list, action{text, 2}) // a run that is over gains nothing else
+	}
 	if v := r.Verdict.Rank; v != nil && v.Next != "" && (v.Kind != straggler.InsufficientEvidence || len(r.Ranks) > 1) {
 		gains := r.Verdict.RankCost
 		if v.Kind == straggler.RankLost {
@@ -176,6 +180,26 @@ func (r *Report) next() []string {
 		out = append(out, a.text)
 	}
 	return out
+}
+
+// afterwards is what to do about a run that ended badly.
+func afterwards(o *run.Outcome) string {
+	if o == nil {
+		return ""
+	}
+	of := "the command"
+	if o.Rank != nil {
+		of = fmt.Sprintf("rank %d", *o.Rank)
+	}
+	switch o.How {
+	case run.Failed:
+		return "read what " + of + " printed last in the output of the job"
+	case run.OutOfMemory:
+		return "give the job more memory, or find what takes it on the node of " + of
+	case run.Killed:
+		return "find out in the log of the node what ended " + of
+	}
+	return ""
 }
 
 func (r *Report) figure(name string) float64 {
