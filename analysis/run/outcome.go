@@ -178,6 +178,12 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 		o := &Outcome{How: Completed, At: last}
 		return o.say()
 	}
+	for i := range ends {
+		e := &ends[i] // an abort at the end of an interpreter that an exception ended
+		if e.o.How == Killed && e.o.Rank != nil && slices.ContainsFunc(procs, func(p *Process) bool { return p.says(*e.o.Rank) }) {
+			e.weight = min(e.weight, hasStatus)
+		}
+	}
 	first := slices.MinFunc(ends, func(a, b end) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at), cmp.Compare(a.o.How, b.o.How), cmp.Compare(a.o.Error, b.o.Error))
 	})

@@ -16,6 +16,7 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn as nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -72,11 +73,31 @@ def block(steps):
     return statistics.median(times[SKIP:]) / 1e3
 
 
-def compare(name, width, layers, batch):
-    steps = trainer(width, layers, batch)
-    watched = hooks()
-    if len(watched) < 5:
-        sys.exit("%d functions are watched and not 5: run this below trainspan run" % len(watched))
+CALLS = 50  # in what is measured of collectives
+
+
+def collectives():
+    """All-reduces of one number, in a group of one process."""
+    x = torch.zeros(1)
+    while True:
+        for _ in range(CALLS):
+            dist.all_reduce(x)
+        yield
+
+
+def compare_collectives():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    put = dist.all_reduce
+    plain = put
+    while "trainspan" in plain.__code__.co_filename:
+        plain = plain.__wrapped__
+    compare("%d collectives" % CALLS, collectives(), [(dist, "all_reduce", put, plain)] if put is not plain else [], 1)
+
+
+def compare(name, steps, watched=None, least=5):
+    watched = hooks() if watched is None else watched
+    if len(watched) < least:
+        sys.exit("%d functions are watched and not %d: run this below trainspan run" % (len(watched), least))
     for _ in range(3):
         block(steps)
     pairs = []
@@ -127,9 +148,10 @@ def main():
     torch.set_num_threads(1)
     if sys.argv[1:] == ["memory"]:
         return memory()
-    compare("tiny", 4, 1, 4)
-    compare("about 1 ms", 180, 3, 8)
-    compare("about 20 ms", 540, 3, 16)
+    compare("tiny", trainer(4, 1, 4))
+    compare("about 1 ms", trainer(180, 3, 8))
+    compare("about 20 ms", trainer(540, 3, 16))
+    compare_collectives()
     print("start of a process %.1f ms, watched %+.1f ms" % start())
     used = {}
     for on in "01":

@@ -32,6 +32,9 @@ func TestFailedRank(t *testing.T) {
 				if err := j.Run(); err == nil {
 					t.Fatalf("it ended well:\n%s", &j.out)
 				}
+				if strings.Contains(j.out.String(), "Fatal Python error") {
+					t.Errorf("a rank did not end in good order:\n%s", &j.out)
+				}
 				if r := j.report(t); !strings.HasPrefix(r.Verdict.Sentence, want) || strings.Contains(r.Verdict.Sentence, "hunter2") {
 					t.Errorf("%q\n%s", r.Verdict.Sentence, &j.out)
 				}

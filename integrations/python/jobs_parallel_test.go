@@ -20,7 +20,7 @@ var rankJobs = []job{
 	{
 		run: "ranks.py comm_hook", way: "DDP with a hook of the program's own", ranks: 2,
 		order:  "comm.init bcast zero [forward backward all_reduce wait step] 3([zero forward backward all_reduce wait step]) barrier",
-		newest: "comm.init all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] 2([zero forward backward all_reduce wait step]) barrier",
+		newest: fourOfDDPNewest,
 	},
 	{
 		run: "ranks.py no_sync", way: "DDP with `no_sync`", quick: true, ranks: 2,

@@ -7,11 +7,12 @@ var jobs = slices.Concat(loopJobs, loaderJobs, rankJobs, compiledJobs, framework
 
 // Orders that several programs have.
 const (
-	twoEpochs   = "2(start 4(next [zero forward backward step]) next)"
-	fourUpdates = "zero [forward backward step] 3([zero forward backward step])"
-	fourOfDDP   = "comm.init bcast zero [forward backward wait step] 3([zero forward backward wait step]) barrier"
-	sixUpdates  = "zero [forward backward step] 5([zero forward backward step])"
-	sixCompiled = "zero [forward compile backward step] 5([zero forward backward step])"
+	twoEpochs       = "2(start 4(next [zero forward backward step]) next)"
+	fourUpdates     = "zero [forward backward step] 3([zero forward backward step])"
+	fourOfDDP       = "comm.init bcast zero [forward backward wait step] 3([zero forward backward wait step]) barrier"
+	fourOfDDPNewest = "comm.init all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] 2([zero forward backward all_reduce wait step]) barrier"
+	sixUpdates      = "zero [forward backward step] 5([zero forward backward step])"
+	sixCompiled     = "zero [forward compile backward step] 5([zero forward backward step])"
 	// Newer versions tell that backward is compiled when it is first needed.
 	sixCompiledLate = "zero [forward compile backward compile step] 5([zero forward backward step])"
 )
@@ -186,15 +187,15 @@ beside: 3(bcast) 3(capture.finalize) 6(gather) 3(scatter)`,
 var launchJobs = []job{
 	{
 		run: "launch.py spawn", way: "`mp.spawn`", ranks: 2,
-		order: fourOfDDP,
+		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{
 		name: "a loop of the shell", run: "sh launch.sh PYTHON", way: "a loop of the shell", quick: true, ranks: 2,
-		order: fourOfDDP,
+		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{
 		name: "mpirun", run: "mpirun --allow-run-as-root --oversubscribe -n 2 PYTHON launch.py", way: "mpirun", since: "2.6", ranks: 2,
-		order: fourOfDDP,
+		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{
 		name: "python -c", run: "-c exec(open('launch.py').read())", way: "`python -c`",

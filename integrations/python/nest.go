@@ -62,6 +62,7 @@ type span struct {
 type began struct {
 	node  *node
 	start int64
+	depth int
 	id    uint64
 }
 
@@ -157,7 +158,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	}
 	s.aside = s.start/1000 < t.ends[depth]/1000
 	t.ends[depth] = max(t.ends[depth], s.end)
-	s.id = t.ended(s.start, l.id)
+	s.id = t.ended(&s, depth, l.id)
 	s.size = 1
 	waiting := l.waiting
 	waiting = append(waiting, t.leave(depth, crossed)...)
@@ -179,10 +180,12 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	p.hand(t, &s, outer)
 }
 
-// ended gives the id of a span, which its begin has said if that was written.
-func (t *thread) ended(start int64, id uint64) uint64 {
-	if b, ok := t.known[start]; ok {
-		delete(t.known, start)
+// ended gives the id of a span, which its begin has said if that was written. Another
+// one may have begun at the same time. One that is called something else by its end is
+// known by its depth, and one whose depth was guessed by its name.
+func (t *thread) ended(s *span, depth int, id uint64) uint64 {
+	if b, ok := t.known[s.start]; ok && (b.node == s.node || b.depth == depth) {
+		delete(t.known, s.start)
 		return b.id
 	}
 	return id
@@ -335,7 +338,7 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	outer, _ := t.above(depth)
 	l := t.peek(depth)
 	waiting := l.waiting
-	s.id = t.ended(s.start, l.id)
+	s.id = t.ended(&s, depth, l.id)
 	waiting = append(waiting, t.leave(depth, crossed)...)
 	if s.id != 0 {
 		s.below = waiting
@@ -363,7 +366,7 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 		if l.gap {
 			continue
 		}
-		open := began{l.node, l.start, l.id}
+		open := began{l.node, l.start, depth, l.id}
 		if l.start == 0 {
 			if len(cells) == 0 {
 				continue // nothing is known of it

@@ -34,7 +34,7 @@ def tell():
             _child(child.pid, child.exitcode, rank, child.message if child.error_file != "<N/A>" else "")
     elif hasattr(error, "error_index"):  # torch.multiprocessing.spawn: the traceback of the process, or its status
         status = getattr(error, "exit_code", None)
-        _child(error.pid, 1 if status is None else status, None, str(error) if status is None else "")
+        _child(getattr(error, "error_pid", None) or error.pid, 1 if status is None else status, None, str(error) if status is None else "")
 
 
 def _child(pid, status, rank, message):

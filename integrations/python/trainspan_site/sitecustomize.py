@@ -11,7 +11,6 @@ as it would be without this one. Nothing here may raise or print, and this file
 is one for Python 2 as well.
 """
 
-import atexit  # a part of the interpreter, as the last
 import os
 import sys
 import time  # a part of the interpreter
@@ -99,7 +98,10 @@ def _start(folder):
             sys.meta_path.insert(0, _Client(folder))
             if "torch" in sys.modules:
                 sys.meta_path[0].find_spec("torch")
-            atexit.register(_ended)
+            if "atexit" in sys.builtin_module_names:  # so that it hides none of the program's
+                import atexit
+
+                atexit.register(_ended)
     except Exception:
         pass
 

@@ -3,6 +3,7 @@ functional code, and what is waited for. However many of these ways see one, it 
 one span, which has from its start on what it was asked for: a rank that is killed
 or hangs inside leaves it open."""
 
+import atexit
 import inspect
 import json
 import sys
@@ -229,7 +230,23 @@ def _hooks(module):
     """Collectives that no function of Python asks for: those of DistributedDataParallel's
     reducer and of compiled code. Groups have hooks for them from 2.14 on."""
     make, here = module._new_process_group_helper, hooks.COMM
-    under_way = {}
+    under_way, hooked, destroy = {}, [], module.destroy_process_group
+
+    @quiet
+    def release(which=None):
+        """Takes the hooks away. A group that outlives the interpreter, as that of a
+        process which failed does, would free them then, which ends it with SIGABRT."""
+        for ref in hooked[:]:
+            group = ref()
+            if which is None or group is None or group is which:
+                hooked.remove(ref)
+                if group is not None:
+                    group.unregister_pre_hook(0x7453)
+                    group.unregister_post_hook(0x7453)
+
+    def destroy_process_group(group=None):
+        release(None if group is module.GroupMember.WORLD else group)
+        return destroy(group)
 
     def before(group):
         @quiet
@@ -260,6 +277,9 @@ def _hooks(module):
             ref = weakref.ref(group)
             group.register_pre_hook(0x7453, before(ref))
             group.register_post_hook(0x7453, after(ref))
+            if not hooked:
+                atexit.register(release)
+            hooked.append(ref)
 
     def _new_process_group_helper(*args, **kwargs):
         made = make(*args, **kwargs)
@@ -267,6 +287,7 @@ def _hooks(module):
         return made
 
     hooks.replace(module, "_new_process_group_helper", _new_process_group_helper)
+    hooks.replace(module, "destroy_process_group", destroy_process_group)
 
 
 def _functional(module):

@@ -1,0 +1,44 @@
+package python
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+)
+
+// The start of a process is that of its first span, and of the start-up in it: each has
+// its own id, whatever was read in between.
+func TestSpansThatBeginTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	w, err := dftracer.Create(path, &dftracer.Options{Compression: dftracer.CompressNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{o: &Options{}, w: w, told: make(map[string]bool)}
+	named := func(cat, name string) *node { return &node{key: dftracer.NewKey(cat, name), epoch: -1, step: -1} }
+	th, root, child := &thread{tid: 1}, named("ai_root", "ai_root"), named("startup", "interpreter")
+	const at = 1_700_000_000_000_000_000
+	p.begin(th, span{node: root, start: at}, 1)
+	p.announce(th, nil, at)
+	p.end(th, span{node: child, start: at, end: at + 5e6, thread: th}, 2, false)
+	p.end(th, span{node: root, start: at, end: at + 9e6, thread: th}, 1, false)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	events := dftest.Events(t, path)
+	ids := make(map[string]uint64)
+	for _, ev := range events {
+		if ev.Phase == dftracer.PhaseComplete {
+			ids[ev.Name] = ev.ID
+			if ev.Name == "interpreter" && uint64(ev.Parent) == ev.ID {
+				t.Error("it is its own parent")
+			}
+		}
+	}
+	if ids["ai_root"] == ids["interpreter"] || len(th.known) != 0 {
+		t.Errorf("%v, %v", ids, th.known)
+	}
+}
