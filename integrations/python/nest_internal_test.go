@@ -1,11 +1,15 @@
 package python
 
 import (
+	"encoding/binary"
+	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
+	"github.com/trainspan/trainspan/integrations/python/ring"
 )
 
 // The start of a process is that of its first span, and of the start-up in it: each has
@@ -40,5 +44,34 @@ func TestSpansThatBeginTogether(t *testing.T) {
 	}
 	if ids["ai_root"] == ids["interpreter"] || len(th.known) != 0 {
 		t.Errorf("%v, %v", ids, th.known)
+	}
+}
+
+// A span that has ended since the ring was read is not open: its cell is the only one
+// that is left of its time.
+func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
+	image := ringtest.New(t, 1)
+	const began, now = 1e12 + 1, 1e18 + 5e9
+	binary.LittleEndian.PutUint64(image.Head[ringtest.Cells+8:], began) // thread 0, name 1
+	image.Put(0, ringtest.Slot{Start: began, End: began + 3e9, Depth: 4, Word: 1})
+	r, err := ring.Open(image.Write(), ring.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // only read
+	p, err := newProcess(t.Context(), &Options{Out: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, r, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.tick(now); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range dftest.Events(t, p.stats.Files[0]) {
+		if key, _ := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && key == dftracer.KeySpanBegin {
+			t.Errorf("%+v", ev)
+		}
 	}
 }

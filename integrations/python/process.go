@@ -424,13 +424,18 @@ func (p *process) cells(before int64) (map[*thread][]began, error) {
 	return open, err
 }
 
-// tick writes the begin of what has been open for a while.
+// tick writes the begin of what has been open for a while. What the cells show is
+// looked at before the slots are: the end of a span whose cell is old may lie there, and
+// the cells of those around it may be of their next ones by then.
 func (p *process) tick(now int64) error {
 	before := now - beginAfter.Nanoseconds()
 	p.relay.pass(now)
 	open, err := p.cells(before)
+	if err == nil {
+		_, err = p.read()
+	}
 	for _, t := range p.threads {
-		p.announce(t, open[t], before)
+		p.announce(t, slices.DeleteFunc(open[t], func(b began) bool { return b.start <= b.node.ended[t.number] }), before)
 	}
 	p.delivered()
 	return err
