@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +15,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -27,8 +32,8 @@ func newCompare(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASE... NEW",
 		Short: "Say whether a run is slower than another, or than a set of runs",
-		Long: `Compares the steps of a run with those of a base run, each given by its directory.
-A run is called slower only when the whole 99 % interval of the change lies
+		Long: `Compares the steps of a run with those of a base run, each given by its directory, or of
+those in trainspan-runs by its id. A run is called slower only when the whole 99 % interval of the change lies
 beyond 1 % (--margin).
 
 One run each does not show how much runs of the same thing differ. Several base
@@ -38,6 +43,7 @@ Exit status: 0 no difference, or faster, or slower by less than --fail-over; 3
 slower; 4 the runs cannot be compared, or do not say enough.`,
 		Example: `  trainspan compare out/base out/new
   trainspan compare out/base out/new --fail-over 3%
+  trainspan compare train.1 train.2
   trainspan compare nightly/*/ out/new --markdown >> "$SUMMARY"`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.compare(cmd.Context(), args, &o) },
 	}
@@ -70,7 +76,7 @@ func (a *app) compare(ctx context.Context, args []string, o *compareOptions) err
 	}
 	runs := make([]*compare.Run, len(args))
 	for i, dir := range args {
-		j, err := a.readJob(ctx, []string{dir})
+		j, err := a.readRun(ctx, dir)
 		if err != nil {
 			return err
 		}
@@ -92,6 +98,17 @@ func (a *app) compare(ctx context.Context, args []string, o *compareOptions) err
 		return &statusError{status: code, quiet: true, err: fmt.Errorf("%s", res.Sentence)}
 	}
 	return nil
+}
+
+// readRun reads the job at a path, or what trainspan runs lists by that id.
+func (a *app) readRun(ctx context.Context, name string) (*report.Job, error) {
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "*?[/") {
+		found, _ := findJobs(ctx, rundir.Roots()) // what is wrong with these is not what was asked
+		if i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == name }); i >= 0 {
+			return found[i], nil
+		}
+	}
+	return a.readJob(ctx, []string{name})
 }
 
 func (a *app) showComparison(r *compare.Result) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -144,6 +145,18 @@ func TestRunsAreListed(t *testing.T) {
 		t.Errorf("status %d: %s", status, said)
 	}
 	if status, _, said := cli(t, "report", dir); status != 0 || !strings.Contains(said, "--run train.1") {
+		t.Errorf("status %d: %s", status, said)
+	}
+	// By their ids where trainspan run has put them.
+	here := t.TempDir()
+	t.Chdir(here)
+	if err := os.Symlink(dir, filepath.Join(here, rundir.Root)); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, said := cli(t, "compare", "train.1", "train.2"); status != 4 || !strings.HasPrefix(out, "train.2 and train.1 cannot be compared: train.1 has 9 steps") {
+		t.Errorf("status %d: %s%s", status, out, said)
+	}
+	if status, _, said := cli(t, "compare", "train.1", "train.9"); status != 2 || !strings.Contains(said, "train.9") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }
