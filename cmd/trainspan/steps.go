@@ -188,7 +188,7 @@ func (a *app) stepCSV(t *stepTable, keep keepStep, _ *int64) error {
 	for _, name := range phaseNames {
 		head = append(head, name+"_us")
 	}
-	_ = c.row(append(head, "rule")) // the writer keeps its error
+	_ = c.row(append(head, "rule", "run")) // the writer keeps its error
 	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
 		number := func(n int64) string {
 			if n < 0 {
@@ -200,7 +200,7 @@ func (a *app) stepCSV(t *stepTable, keep keepStep, _ *int64) error {
 		for _, d := range s.phases {
 			row = append(row, number(d/1000))
 		}
-		return c.row(append(row, p.Steps.Rule.String()))
+		return c.row(append(row, p.Steps.Rule.String(), p.Run))
 	})
 	c.Flush()
 	return errors.Join(err, w.Flush())
