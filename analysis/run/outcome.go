@@ -129,6 +129,7 @@ func (o *Outcome) Sentence(took int64) string {
 // An end that somebody or something saw. What weighs more explains what weighs less: the
 // other ranks fail when one is killed, and are ended then.
 type end struct {
+	own    bool // said by what ended, of itself
 	weight int
 	at     int64
 	o      Outcome
@@ -159,7 +160,7 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 			well++
 			continue
 		}
-		if e.o.How == Failed && e.o.Error == "" && (s.Rank == nil || slices.ContainsFunc(procs, func(p *Process) bool { return p.says(*s.Rank) })) {
+		if e.o.How == Failed && e.o.Error == "" && s.Rank == nil {
 			e.weight = hasStatus
 		}
 		ends = append(ends, e)
@@ -179,8 +180,8 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 		return o.say()
 	}
 	for i := range ends {
-		e := &ends[i] // an abort at the end of an interpreter that an exception ended
-		if e.o.How == Killed && e.o.Rank != nil && slices.ContainsFunc(procs, func(p *Process) bool { return p.says(*e.o.Rank) }) {
+		e := &ends[i] // what a rank says of itself counts, also where it was aborted at its end then
+		if !e.own && e.o.Rank != nil && e.o.How != OutOfMemory && e.o.How != Stopped && slices.ContainsFunc(procs, func(p *Process) bool { return p.says(*e.o.Rank) }) {
 			e.weight = min(e.weight, hasStatus)
 		}
 	}
@@ -293,7 +294,10 @@ func bySignal(name string) (How, int) {
 
 // end is what a record of an error says.
 func (f *Failure) end(p *Process, all []*Process) end {
-	e := end{at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text}}
+	e := end{own: f.Child == 0, at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text}}
+	if noticed.MatchString(f.Text) {
+		e.weight = hasNoticed
+	}
 	if f.Child == 0 {
 		if p.RankKnown {
 			e.o.Rank = &p.Rank
@@ -305,10 +309,6 @@ func (f *Failure) end(p *Process, all []*Process) end {
 			e.o.How, e.weight = Killed, wasEnded
 		case "ChildFailedError", "ProcessRaisedException", "ProcessExitedException": // it tells of others
 			e.weight = wasEnded
-		default:
-			if noticed.MatchString(f.Text) {
-				e.weight = hasNoticed
-			}
 		}
 		return e
 	}

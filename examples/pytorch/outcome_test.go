@@ -35,7 +35,10 @@ func TestFailedRank(t *testing.T) {
 				if strings.Contains(j.out.String(), "Fatal Python error") {
 					t.Errorf("a rank did not end in good order:\n%s", &j.out)
 				}
-				if r := j.report(t); !strings.HasPrefix(r.Verdict.Sentence, want) || strings.Contains(r.Verdict.Sentence, "hunter2") {
+				r := j.report(t)
+				// A launcher on a busy machine may see the rank first that has noticed it.
+				silent := how != "raise" && strings.HasPrefix(r.Verdict.Sentence, "Ended without a word: rank 1,")
+				if !strings.HasPrefix(r.Verdict.Sentence, want) && !silent || strings.Contains(r.Verdict.Sentence, "hunter2") {
 					t.Errorf("%q\n%s", r.Verdict.Sentence, &j.out)
 				}
 				files, err := filepath.Glob(filepath.Join(j.dir, "*"))

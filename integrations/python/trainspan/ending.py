@@ -37,6 +37,20 @@ def tell():
         _child(getattr(error, "error_pid", None) or error.pid, 1 if status is None else status, None, str(error) if status is None else "")
 
 
+def telling(f):
+    """f, which a process runs that torch.multiprocessing has started: its exception is gone
+    at the exit of the process from Python 3.13 on."""
+
+    def call(*args, **kwargs):
+        try:
+            return f(*args, **kwargs)
+        except SystemExit:
+            tell()
+            raise
+
+    return call
+
+
 def _child(pid, status, rank, message):
     try:
         if isinstance(message, dict):

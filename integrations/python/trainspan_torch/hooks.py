@@ -12,7 +12,7 @@ import weakref
 from threading import get_ident, local
 from types import MethodType
 
-from trainspan import _ring, environ, passing, quiet
+from trainspan import _ring, ending, environ, passing, quiet
 
 from .device import Device
 from .loop import Loop
@@ -60,6 +60,7 @@ def watched(on, unknown=(), first=False):
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
         "torch.nn.parallel.distributed": _data_parallel, "torch.cuda.graphs": _graphs, "torch": _loaded,
+        "torch.multiprocessing.spawn": lambda module: replace(module, "_wrap", ending.telling(module._wrap)),
         **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
