@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/columns"
+)
+
+// The format is the world size, what was forgotten and, by rank, its groups, what is
+// known of it, its last step and its blocks. Groups are numbered by name, and blocks
+// are of as many steps wherever these came from, so that a State that was merged of
+// others gives the bytes of the whole.
+
+// AppendBinary implements [encoding.BinaryAppender]: all that the State holds but
+// its options. It packs the steps.
+func (s *State) AppendBinary(dst []byte) ([]byte, error) {
+	s.Pack()
+	dst = binary.AppendVarint(dst, int64(s.opt.WorldSize))
+	dst = columns.AppendBool(dst, s.forgot)
+	dst = binary.AppendVarint(dst, s.oldest)
+	dst = binary.AppendUvarint(dst, uint64(len(s.ranks)))
+	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
+		rs := s.ranks[r]
+		dst = binary.AppendUvarint(dst, uint64(r))
+		dst = columns.AppendBytes(dst, []byte(rs.info.Host))
+		dst = columns.AppendBytes(dst, []byte(rs.info.Role))
+		dst = binary.AppendVarint(dst, rs.info.LastSeen)
+		dst = columns.AppendBool(dst, rs.info.Ended)
+		dst = binary.AppendUvarint(dst, uint64(rs.disputed))
+		dst = columns.AppendBool(dst, rs.any)
+		if rs.any {
+			dst = rs.last.append(dst)
+		}
+		dst = rs.appendSteps(dst)
+	}
+	return dst, nil
+}
+
+// appendSteps packs the steps with groups in the order of their names.
+func (rs *rankState) appendSteps(dst []byte) []byte {
+	order := make([]int, len(rs.groups))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if rs.groups[a].name < rs.groups[b].name {
+			return -1
+		}
+		return 1
+	})
+	number := make([]uint16, len(order))
+	dst = binary.AppendUvarint(dst, uint64(len(order)))
+	for k, i := range order {
+		number[i] = uint16(k)
+		dst = columns.AppendBytes(dst, []byte(rs.groups[i].name))
+		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].size))
+	}
+	dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
+	var out []byte
+	for c := rs.steps.open(); c.ok; c.next() {
+		c.p.renumber(number)
+		out = appendProgram(out, &c.p)
+	}
+	return columns.AppendBytes(dst, out)
+}
+
+// renumber gives the groups of a program other numbers.
+func (p *program) renumber(number []uint16) {
+	for i := range p.host {
+		if pc := &p.host[i]; pc.kind != work && pc.kind != join {
+			pc.group = number[pc.group]
+		}
+	}
+	for i := range p.lanes {
+		if pc := &p.lanes[i]; pc.kind != work {
+			pc.group = number[pc.group]
+		}
+	}
+}
+
+func (t *tail) append(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, t.step)
+	dst = binary.AppendVarint(dst, t.lastEnd)
+	dst = columns.AppendBool(dst, t.done)
+	dst = binary.AppendUvarint(dst, uint64(len(t.open)))
+	for _, o := range t.open {
+		dst = append(dst, byte(o.phase), byte(o.meeting), byte(o.lane))
+		dst = columns.AppendBytes(dst, []byte(o.group))
+		dst = binary.AppendVarint(dst, o.start)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(t.entered)))
+	for _, g := range slices.Sorted(maps.Keys(t.entered)) {
+		dst = columns.AppendBytes(dst, []byte(g))
+		dst = binary.AppendUvarint(dst, uint64(t.entered[g]))
+	}
+	return dst
+}
+
+func (t *tail) read(r *columns.Reader) {
+	t.step, t.lastEnd, t.done = r.Int(), r.Int(), r.Bool()
+	for n := r.Count(5); n > 0; n-- {
+		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Join))), lane: r.Small(127), group: r.String()}
+		o.start = r.Int()
+		t.open = append(t.open, o)
+	}
+	t.entered = make(map[string]int)
+	for n := r.Count(2); n > 0; n-- {
+		g := r.String()
+		t.entered[g] = r.Small(1 << 40)
+	}
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The options stay, but for
+// the world size, of which the larger one counts.
+func (s *State) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	out := State{opt: s.opt, ranks: map[int]*rankState{}}
+	out.SetWorldSize(int(r.Int()))
+	out.forgot, out.oldest = r.Bool(), r.Int()
+	for n := r.Count(8); n > 0; n-- {
+		rs := &rankState{}
+		rank := r.Small(1 << 40)
+		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool()}
+		rs.disputed = r.Small(1 << 60)
+		if rs.any = r.Bool(); rs.any {
+			rs.last.read(r)
+		}
+		for k := r.Count(2); k > 0; k-- {
+			rs.groups = append(rs.groups, groupName{r.String(), r.Small(1 << 40)})
+		}
+		rs.steps.n = r.Small(1 << 40)
+		data := r.Bytes()
+		if r.Err() != nil || out.ranks[rank] != nil || !rs.steps.fill(data, len(rs.groups)) {
+			return fmt.Errorf("replay: the steps of a process: %w", columns.ErrDamaged)
+		}
+		out.ranks[rank] = rs
+		if k := len(rs.steps.blocks); k > 0 {
+			out.newest = max(out.newest, rs.steps.blocks[k-1].last)
+		}
+		out.cells += rs.steps.n
+	}
+	if r.Err() != nil || r.Len() != 0 {
+		return fmt.Errorf("replay: the steps of a process: %w", columns.ErrDamaged)
+	}
+	*s = out
+	return nil
+}
+
+// fill takes so many packed programs, in blocks, and reports whether they are whole.
+func (st *store) fill(data []byte, groups int) bool {
+	data = slices.Clone(data)
+	r := columns.NewReader(data)
+	b := block{}
+	from := 0
+	for k := range st.n {
+		at := len(data) - r.Len()
+		step, ok := checkProgram(r, groups)
+		if !ok || k > 0 && step <= b.last {
+			return false
+		}
+		if b.n == 0 {
+			b.first, from = step, at
+		}
+		b.last = step
+		if b.n++; b.n == blockSteps || k == st.n-1 {
+			b.data = data[from : len(data)-r.Len()]
+			st.blocks = append(st.blocks, b)
+			b = block{last: step}
+		}
+	}
+	return r.Err() == nil && r.Len() == 0
+}

@@ -1,0 +1,43 @@
+package fromrun
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/columns"
+)
+
+// AppendBinary implements [encoding.BinaryAppender], once the sink is closed.
+func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
+	state, err := s.state.AppendBinary(nil)
+	if err != nil {
+		return dst, err
+	}
+	dst = binary.AppendUvarint(dst, uint64(s.late))
+	dst = columns.AppendBool(dst, s.devices)
+	return columns.AppendBytes(columns.AppendBytes(dst, s.packed), state), nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler].
+func (s *Steps) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	out := Steps{state: replay.New(nil)}
+	out.late = int64(r.Small(1<<62 - 1))
+	out.devices = r.Bool()
+	out.packed = append([]byte(nil), r.Bytes()...)
+	state := r.Bytes()
+	its := columns.NewReader(out.packed)
+	readIterations(its, func(Iteration) {})
+	if r.Err() != nil || r.Len() != 0 || its.Err() != nil {
+		return fmt.Errorf("fromrun: the steps of a process: %w", columns.ErrDamaged)
+	}
+	if err := out.state.UnmarshalBinary(state); err != nil {
+		return err
+	}
+	*s = out
+	return nil
+}
+
+// Len is how many steps there are, those in windows as well.
+func (s *Steps) Len() int { return s.state.Len() }

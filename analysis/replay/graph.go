@@ -1,0 +1,674 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// repair is what a replay changes. Functions that are nil change nothing.
+type repair struct {
+	// work gives by which factor the work of a row of a rank takes longer in a
+	// round; ranks are those that it is asked for, nil is all.
+	ranks []int
+	work  func(s, r, row int) float64
+	// transfer gives the time of a transfer in place of t.
+	transfer func(s int, m *meeting, t float64) float64
+	// queue says that batches of a rank are there when it asks for them.
+	queue func(r int) bool
+}
+
+// meeting is what ranks come together at, in one round.
+type meeting struct {
+	group    int // number, -1 for the hidden one
+	lane     uint8
+	nth      int
+	members  int
+	transfer int64 // the least time of a member
+
+	came    int
+	arrival []float64 // the latest, of each replay
+	last    int       // who came last as it was
+	waiters []waiter
+}
+
+type waiter struct {
+	a       *actor
+	arrival float64 // as it was
+}
+
+// actor runs a program: the host of a rank, or a lane of it.
+type actor struct {
+	rank  int
+	lane  uint8
+	i     int       // of the piece
+	clock []float64 // of each replay
+	nth   []int     // how often each group of the rank was met in this round
+	// Of a lane: when each piece was launched, replay by replay.
+	launched []float64
+	ops      []*laneOp
+	on       waitsOn
+	// Of a host: where it launches what, and how much of that it has launched.
+	places []launchPlace
+	next   int
+	// Of a lane: how long it waited for others in this round, and for whom last.
+	waited  float64
+	culprit int
+}
+
+// waitsOn is what an actor cannot go on without.
+type waitsOn uint8
+
+const (
+	nothing waitsOn = iota
+	others
+	ownLane
+	message
+)
+
+// outcome is what replays give.
+type outcome struct {
+	k int
+	// clock is the mean over ranks of the end of each round, replay by replay.
+	clock []float64
+	// Of the replay as it was, of each round and rank: the wait and the transfer.
+	wait, transfer []float32
+	caused         []float64 // by each rank: how long others waited for it, judged rounds
+	waited         []float64
+	late           []int // rounds in which the rank was the last at a meeting of most
+	groupWait      []float64
+	groupTime      []float64
+	finished       bool
+	transfers      map[meetKey][]float64 // of each round, NaN without one; by group, lane and kind
+}
+
+type meetKey struct {
+	group int
+	lane  uint8
+}
+
+// replayer replays a job with several repairs at once. The first replay is the job
+// as it was.
+type replayer struct {
+	j       *job
+	k       int
+	repairs []repair
+	hosts   []*actor
+	lanes   [][3]*actor
+	table   map[tableKey][]*meeting
+	pool    []*meeting
+	used    int
+	factor  []float64 // rank, row, replay
+	plain   []bool    // rank: all factors are 1
+	ready   []*actor
+	out     *outcome
+	sends   map[[2]int][][]float64
+	roundOf []float64 // by each rank: how long others waited for it in this round
+	s       int
+}
+
+type tableKey struct {
+	group int
+	lane  uint8
+}
+
+type launchPlace struct {
+	piece int
+	part  float64
+	op    int
+}
+
+// replay replays the job as it was and with each of the repairs.
+func (j *job) replay(repairs ...repair) *outcome {
+	k := 1 + len(repairs)
+	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make(map[tableKey][]*meeting), sends: make(map[[2]int][][]float64)}
+	n, m := len(j.ranks), len(j.steps)
+	rp.out = &outcome{
+		k: k, clock: make([]float64, k*m), wait: make([]float32, n*m), transfer: make([]float32, n*m), caused: make([]float64, n), waited: make([]float64, n),
+		late: make([]int, n), groupWait: make([]float64, len(j.groups)+1), groupTime: make([]float64, len(j.groups)+1), finished: true,
+		transfers: make(map[meetKey][]float64),
+	}
+	for r := range n {
+		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
+		rp.lanes = append(rp.lanes, [3]*actor{})
+	}
+	rp.roundOf = make([]float64, n)
+	rp.factor, rp.plain = make([]float64, n*rows*k), make([]bool, n)
+	rd := j.read()
+	for s := range m {
+		rd.round()
+		if !rp.round(s, rd) {
+			rp.out.finished = false
+			break
+		}
+	}
+	return rp.out
+}
+
+// lane gives the actor of a lane of a rank.
+func (rp *replayer) lane(r int, lane uint8) *actor {
+	a := rp.lanes[r][lane]
+	if a == nil {
+		a = &actor{rank: r, lane: lane, clock: make([]float64, rp.k), nth: make([]int, len(rp.j.gid[r])+1)}
+		rp.lanes[r][lane] = a
+	}
+	return a
+}
+
+// groupOf gives the number of the group of a piece, and its place among the groups of
+// the rank.
+func (rp *replayer) groupOf(r int, pc *piece) (id, local int) {
+	if pc.group == hiddenGroup {
+		return -1, len(rp.j.gid[r])
+	}
+	return rp.j.gid[r][pc.group], int(pc.group)
+}
+
+// round replays one round, and says whether it came to its end.
+func (rp *replayer) round(s int, rd *reader) bool {
+	rp.s = s
+	rp.setFactors(s)
+	rp.gather(rd)
+	rp.ready = rp.ready[:0]
+	for r, a := range rp.hosts {
+		a.i, a.on, a.next = 0, nothing, 0
+		a.places = rp.placesOf(a.places[:0], r, rd.programs[r])
+		for _, l := range rp.lanes[r] {
+			if l != nil {
+				l.i, l.on, l.ops, l.launched, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], 0, -1
+				clear(l.nth)
+			}
+		}
+		clear(a.nth)
+		rp.ready = append(rp.ready, a)
+	}
+	for len(rp.ready) > 0 {
+		a := rp.ready[len(rp.ready)-1]
+		rp.ready = rp.ready[:len(rp.ready)-1]
+		a.on = nothing
+		if a.lane == 0 {
+			rp.host(a, rd.programs[a.rank])
+		} else {
+			rp.runLane(a)
+		}
+	}
+	rp.lastOf(s)
+	n := float64(len(rp.hosts))
+	out := rp.out.clock[s*rp.k:]
+	for r, a := range rp.hosts {
+		if a.i < len(rd.programs[r].host) {
+			return false
+		}
+		for k, c := range a.clock {
+			end := c
+			if l := rp.lanes[r][Device]; l != nil {
+				end = max(end, l.clock[k])
+			}
+			out[k] += end / n
+		}
+		for _, l := range rp.lanes[r] {
+			if l != nil && l.i < len(l.ops) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lastOf counts the rank that the others waited for longest in a round.
+func (rp *replayer) lastOf(s int) {
+	last := -1
+	for r, w := range rp.roundOf {
+		if w > 0 && (last < 0 || w > rp.roundOf[last]) {
+			last = r
+		}
+	}
+	if last >= 0 && s >= rp.j.from {
+		rp.out.late[last]++
+	}
+	clear(rp.roundOf)
+}
+
+// setFactors asks the repairs by which factors work changes in a round.
+func (rp *replayer) setFactors(s int) {
+	for r := range rp.plain {
+		rp.plain[r] = true
+	}
+	if s < rp.j.from {
+		return
+	}
+	for k := range rp.repairs {
+		rep := &rp.repairs[k]
+		if rep.work == nil {
+			continue
+		}
+		each := func(r int) {
+			at := r * rows * rp.k
+			if rp.plain[r] {
+				rp.plain[r] = false
+				f := rp.factor[at : at+rows*rp.k]
+				for i := range f {
+					f[i] = 1
+				}
+			}
+			for row := range rows {
+				if rp.j.row[row] != nil {
+					rp.factor[at+row*rp.k+k] = rep.work(s, r, row)
+				}
+			}
+		}
+		if rep.ranks != nil {
+			for _, r := range rep.ranks {
+				each(r)
+			}
+			continue
+		}
+		for r := range rp.hosts {
+			each(r)
+		}
+	}
+}
+
+// gather finds the meetings of a round and who takes part.
+func (rp *replayer) gather(rd *reader) {
+	for key, list := range rp.table {
+		rp.table[key] = list[:0]
+	}
+	rp.used = 0
+	clear(rp.sends)
+	for r, p := range rd.programs {
+		nth := rp.hosts[r].nth
+		clear(nth)
+		for i := range p.host {
+			if p.host[i].kind == collective {
+				rp.join(r, &p.host[i], 0, nth)
+			}
+		}
+		clear(nth)
+		for i := range p.lanes {
+			if p.lanes[i].kind == collective {
+				rp.join(r, &p.lanes[i].piece, p.lanes[i].lane, nth)
+			}
+		}
+	}
+}
+
+func (rp *replayer) join(r int, pc *piece, lane uint8, nth []int) {
+	id, local := rp.groupOf(r, pc)
+	key := tableKey{id, lane}
+	list := rp.table[key]
+	if nth[local] == len(list) {
+		if rp.used == len(rp.pool) {
+			rp.pool = append(rp.pool, &meeting{})
+		}
+		m := rp.pool[rp.used]
+		rp.used++
+		*m = meeting{group: id, lane: lane, nth: len(list), transfer: math.MaxInt64, arrival: m.arrival[:0], waiters: m.waiters[:0]}
+		list = append(list, m)
+		rp.table[key] = list
+	}
+	m := list[nth[local]]
+	m.members++
+	m.transfer = min(m.transfer, pc.dur)
+	nth[local]++
+}
+
+// take lets an actor do work.
+func (rp *replayer) take(a *actor, pc *piece, device bool) {
+	d := float64(pc.dur)
+	if rp.plain[a.rank] {
+		for k := range a.clock {
+			a.clock[k] += d
+		}
+		return
+	}
+	f := rp.factor[(a.rank*rows+rowOf(device, pc.phase))*rp.k:]
+	for k := range a.clock {
+		a.clock[k] += d * f[k]
+	}
+}
+
+// host runs the program of a host until it has to wait for others.
+func (rp *replayer) host(a *actor, p *program) {
+	for ; a.i < len(p.host); a.i++ {
+		pc := &p.host[a.i]
+		done := 0.0
+		for ; a.next < len(a.places) && a.places[a.next].piece == a.i; a.next++ {
+			at := &a.places[a.next]
+			if pc.kind == work && at.part > done {
+				part := *pc
+				part.dur = int64(float64(pc.dur)*at.part) - int64(float64(pc.dur)*done)
+				rp.take(a, &part, false)
+				done = at.part
+			}
+			rp.launch(a, &p.lanes[at.op])
+		}
+		switch pc.kind {
+		case work:
+			rest := *pc
+			if done > 0 {
+				rest.dur = pc.dur - int64(float64(pc.dur)*done)
+			}
+			rp.take(a, &rest, false)
+		case collective:
+			if !rp.enter(a, pc) {
+				return
+			}
+		case join:
+			for _, l := range rp.lanes[a.rank] {
+				if l == nil {
+					continue
+				}
+				if l.i < len(l.ops) {
+					a.on = ownLane
+					return
+				}
+				before := a.clock[0]
+				for k := range a.clock {
+					a.clock[k] = max(a.clock[k], l.clock[k])
+				}
+				if l.lane == 1 {
+					rp.joined(a.rank, l, a.clock[0]-before)
+				}
+			}
+		case send:
+			rp.post(a, p)
+			rp.take(a, &piece{dur: pc.dur}, false)
+		case receive:
+			if !rp.receive(a, p) {
+				return
+			}
+		}
+	}
+	for ; a.next < len(a.places); a.next++ {
+		rp.launch(a, &p.lanes[a.places[a.next].op])
+	}
+}
+
+// joined notes the wait of a host for a lane: what the lane itself waited for others
+// is a wait for these, the rest transfer.
+func (rp *replayer) joined(r int, l *actor, took float64) {
+	wait := min(took, l.waited)
+	rp.out.transfer[rp.j.at(rp.s, r)] += float32(took - wait)
+	if l.culprit >= 0 {
+		rp.waits(r, l.culprit, wait)
+	}
+}
+
+// waits notes that a rank waited for another one.
+func (rp *replayer) waits(r, culprit int, wait float64) {
+	rp.out.wait[rp.j.at(rp.s, r)] += float32(wait)
+	rp.roundOf[culprit] += wait
+	if rp.s >= rp.j.from {
+		rp.out.waited[r] += wait
+		rp.out.caused[culprit] += wait
+	}
+}
+
+// launch gives a lane work.
+func (rp *replayer) launch(a *actor, op *laneOp) {
+	l := rp.lane(a.rank, op.lane)
+	l.ops = append(l.ops, op)
+	l.launched = append(l.launched, a.clock...)
+	if len(l.ops) == l.i+1 && l.on == nothing {
+		rp.runLane(l)
+	}
+}
+
+// runLane runs what was launched on a lane until it has to wait for others.
+func (rp *replayer) runLane(l *actor) {
+	for ; l.i < len(l.ops); l.i++ {
+		op := l.ops[l.i]
+		at := l.launched[l.i*rp.k:]
+		for k := range l.clock {
+			l.clock[k] = max(l.clock[k], at[k])
+		}
+		if op.kind != collective {
+			rp.take(l, &op.piece, true)
+			continue
+		}
+		if !rp.enter(l, &op.piece) {
+			return
+		}
+	}
+	if h := rp.hosts[l.rank]; h.on == ownLane {
+		rp.ready = append(rp.ready, h)
+	}
+}
+
+// enter lets an actor come to a collective. It says whether it can go on: the last
+// one does, and lets all others go on as well.
+func (rp *replayer) enter(a *actor, pc *piece) bool {
+	id, local := rp.groupOf(a.rank, pc)
+	m := rp.table[tableKey{id, a.lane}][a.nth[local]]
+	m.came++
+	if len(m.arrival) == 0 {
+		m.arrival = append(m.arrival, a.clock...)
+		m.last = a.rank
+	} else {
+		if a.clock[0] > m.arrival[0] {
+			m.last = a.rank
+		}
+		for k, c := range a.clock {
+			m.arrival[k] = max(m.arrival[k], c)
+		}
+	}
+	m.waiters = append(m.waiters, waiter{a, a.clock[0]})
+	if m.came < m.members {
+		a.on = others
+		return false
+	}
+	rp.release(m)
+	return true
+}
+
+// release lets all members of a meeting go on.
+func (rp *replayer) release(m *meeting) {
+	rp.account(m)
+	t := float64(m.transfer)
+	for k := range m.arrival {
+		add := t
+		if rep := &rp.repairs[k]; rep.transfer != nil && rp.s >= rp.j.from {
+			add = rep.transfer(rp.s, m, t)
+		}
+		m.arrival[k] += add
+	}
+	for i, w := range m.waiters {
+		copy(w.a.clock, m.arrival)
+		w.a.nth[rp.localOf(w.a.rank, m.group)]++
+		if i < len(m.waiters)-1 {
+			w.a.i++
+			rp.ready = append(rp.ready, w.a)
+		}
+	}
+}
+
+// localOf gives the place of a group among those of a rank.
+func (rp *replayer) localOf(r, id int) int {
+	if id < 0 {
+		return len(rp.j.gid[r])
+	}
+	return slices.Index(rp.j.gid[r], id)
+}
+
+// account notes who waited for whom.
+func (rp *replayer) account(m *meeting) {
+	o, j := rp.out, rp.j
+	g := m.group
+	if g < 0 {
+		g = len(j.groups)
+	}
+	key := meetKey{m.group, m.lane}
+	list := o.transfers[key]
+	if list == nil {
+		list = make([]float64, len(j.steps))
+		for i := range list {
+			list[i] = math.NaN()
+		}
+		o.transfers[key] = list
+	}
+	if v := list[rp.s]; v == v {
+		list[rp.s] += float64(m.transfer)
+	} else {
+		list[rp.s] = float64(m.transfer)
+	}
+	judged := rp.s >= j.from
+	for _, w := range m.waiters {
+		wait := m.arrival[0] - w.arrival
+		if judged {
+			o.groupWait[g] += wait
+			o.groupTime[g] += float64(m.transfer)
+		}
+		if w.a.lane == 1 { // it costs nothing until somebody joins
+			if w.a.waited += wait; wait > 0 {
+				w.a.culprit = m.last
+			}
+			continue
+		}
+		o.transfer[j.at(rp.s, w.a.rank)] += float32(m.transfer)
+		rp.waits(w.a.rank, m.last, wait)
+	}
+}
+
+// placesOf gives where in its program a host launches what runs on lanes, in that
+// order.
+func (rp *replayer) placesOf(out []launchPlace, r int, p *program) []launchPlace {
+	var free int64 = math.MinInt64 // when the collectives' lane was free
+	nth := 0
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		at := l.launch
+		if l.lane == 1 {
+			if l.start-free < behind {
+				at = rp.j.launchOf(r, nth, p, at)
+			}
+			free = l.start + l.dur
+			nth++
+		}
+		out = append(out, placeAt(p, at, i))
+	}
+	// A lane runs in the order of its launches.
+	slices.SortStableFunc(out, func(a, b launchPlace) int {
+		return cmp.Or(cmp.Compare(a.piece, b.piece), cmp.Compare(a.part, b.part))
+	})
+	return out
+}
+
+// placeAt finds the place of a moment of a step.
+func placeAt(p *program, at int64, op int) launchPlace {
+	var from int64
+	for i := range p.host {
+		d := p.host[i].dur
+		if at < from+d {
+			part := 0.0
+			if at > from {
+				part = float64(at-from) / float64(d)
+			}
+			return launchPlace{i, part, op}
+		}
+		from += d
+	}
+	return launchPlace{len(p.host), 0, op}
+}
+
+// behind is how soon after another one a collective begins on its lane when it
+// waited for that one: then nothing says when it was launched.
+const behind = 60 // us
+
+// launchOf estimates when the k-th collective of a lane was launched: as far into
+// backward as in the steps in which the lane was free.
+func (j *job) launchOf(r, k int, p *program, latest int64) int64 {
+	if j.places == nil || k >= len(j.places[j.roleOf[r]]) {
+		return latest
+	}
+	part := j.places[j.roleOf[r]][k]
+	if part != part {
+		return latest
+	}
+	all := int64(0)
+	for i := range p.host {
+		if pc := &p.host[i]; pc.kind == work && pc.phase == Backward {
+			all += pc.dur
+		}
+	}
+	left := int64(part * float64(all))
+	var at int64
+	for i := range p.host {
+		pc := &p.host[i]
+		if pc.kind == work && pc.phase == Backward {
+			if left <= pc.dur {
+				return min(at+left, latest)
+			}
+			left -= pc.dur
+		}
+		at += pc.dur
+	}
+	return latest
+}
+
+// findPlaces measures where in backward collectives of lanes are launched.
+func (j *job) findPlaces() {
+	found := make([][][]float64, len(j.roles))
+	rd := j.read()
+	any := false
+	for range j.steps {
+		rd.round()
+		for r, p := range rd.programs {
+			if len(p.lanes) == 0 {
+				continue
+			}
+			var free int64 = math.MinInt64
+			nth := 0
+			for i := range p.lanes {
+				l := &p.lanes[i]
+				if l.lane != 1 {
+					continue
+				}
+				if role := j.roleOf[r]; l.start-free >= behind || free == math.MinInt64 {
+					if part := backwardAt(p, l.start); part == part && nth < 256 {
+						for len(found[role]) <= nth {
+							found[role] = append(found[role], nil)
+						}
+						if len(found[role][nth]) < 4096 {
+							found[role][nth] = append(found[role][nth], part)
+							any = true
+						}
+					}
+				}
+				free = l.start + l.dur
+				nth++
+			}
+		}
+	}
+	if !any {
+		return
+	}
+	j.places = make([][]float64, len(j.roles))
+	for role := range found {
+		for _, list := range found[role] {
+			m := math.NaN()
+			if len(list) > 0 {
+				slices.Sort(list)
+				m = list[len(list)/2]
+			}
+			j.places[role] = append(j.places[role], m)
+		}
+	}
+}
+
+// backwardAt gives which part of the work of backward is done at a moment.
+func backwardAt(p *program, at int64) float64 {
+	var all, done, from int64
+	for i := range p.host {
+		pc := &p.host[i]
+		if pc.kind == work && pc.phase == Backward {
+			all += pc.dur
+			done += min(max(at-from, 0), pc.dur)
+		}
+		from += pc.dur
+	}
+	if all == 0 {
+		return math.NaN()
+	}
+	return float64(done) / float64(all)
+}

@@ -1,0 +1,343 @@
+package replay
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// rows is how many kinds of own work there are: each phase on the host, and each on
+// a device. Where a device worked, what the host does of a phase is to launch it.
+const rows = 2 * int(phases)
+
+func rowOf(device bool, p Phase) int {
+	if device {
+		return int(phases) + int(p)
+	}
+	return int(p)
+}
+
+// job is what is judged: the steps that all ranks have.
+type job struct {
+	st      *State
+	ranks   []int // numbers
+	info    []Rank
+	roles   [][]int // ranks of each role, by index
+	roleOf  []int
+	missing []int
+	steps   []int64 // numbers of all rounds
+	from    int     // the first one that is judged
+	device  bool    // something ran on a device
+	groups  []group
+	gid     [][]int // number of each group of each rank
+	queue   bool    // batches come from a queue
+	hides   Phase   // the phase that the meeting of all hides in, Host for none
+	spread  float64 // how far the ranks disagree where that ends, as a share of a step
+
+	// Of each round and rank, round by round, in microseconds.
+	own    []float32
+	row    [rows][]float32 // nil where nothing has it
+	tokens []float32       // nil where none are recorded
+	period []float64       // median over the ranks
+	places [][]float64     // of each role: where in backward the k-th collective of a lane is launched
+}
+
+// group is a process group.
+type group struct {
+	name    string
+	size    int
+	members []int // ranks that met in it, by index
+	kind    string
+}
+
+func (j *job) n() int { return len(j.ranks) }
+
+// rounds is how many are judged.
+func (j *job) rounds() int { return len(j.steps) - j.from }
+
+func (j *job) at(s, r int) int { return s*len(j.ranks) + r }
+
+// newJob finds the ranks and steps that can be judged.
+func newJob(st *State) *job {
+	st.Pack()
+	j := &job{st: st}
+	most := 0
+	for _, rs := range st.ranks {
+		most = max(most, rs.steps.n)
+	}
+	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
+		if rs := st.ranks[r]; rs.steps.n > 0 && 2*rs.steps.n >= most {
+			j.ranks = append(j.ranks, r)
+			j.info = append(j.info, rs.info)
+		}
+	}
+	for r := range max(st.opt.WorldSize, 0) {
+		if _, ok := slices.BinarySearch(j.ranks, r); !ok {
+			j.missing = append(j.missing, r)
+		}
+	}
+	var names []string
+	for i := range j.ranks {
+		names = append(names, j.info[i].Role)
+	}
+	names = slices.Clone(names)
+	slices.SortFunc(names, byNumber)
+	names = slices.Compact(names)
+	j.roles = make([][]int, len(names))
+	for i := range j.ranks {
+		k := slices.Index(names, j.info[i].Role)
+		j.roles[k] = append(j.roles[k], i)
+		j.roleOf = append(j.roleOf, k)
+	}
+	if len(j.ranks) == 0 {
+		return j
+	}
+	j.nameGroups()
+	j.commonSteps()
+	return j
+}
+
+// commonSteps finds the steps that all ranks have.
+func (j *job) commonSteps() {
+	count := map[int64]int{}
+	for _, r := range j.ranks {
+		for c := j.st.ranks[r].steps.open(); c.ok; c.next() {
+			count[c.p.step]++
+		}
+	}
+	for step, n := range count {
+		if n == len(j.ranks) {
+			j.steps = append(j.steps, step)
+		}
+	}
+	slices.Sort(j.steps)
+}
+
+// nameGroups numbers the groups of all ranks. Where more ranks use a name than the
+// group has members, each rank has one of that name: they are told apart by place.
+func (j *job) nameGroups() {
+	users := map[string][]int{}
+	sizes := map[string]int{}
+	for i, r := range j.ranks {
+		for _, g := range j.st.ranks[r].groups {
+			users[g.name] = append(users[g.name], i)
+			sizes[g.name] = max(sizes[g.name], g.size)
+		}
+	}
+	id := map[string][]int{} // by user
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		u, size := users[name], sizes[name]
+		parts := 1
+		if size > 0 && len(u) > size && len(u)%size == 0 {
+			parts = len(u) / size
+		}
+		for k := range parts {
+			g := group{name: name, size: size}
+			if parts > 1 {
+				g.name += " " + strconv.Itoa(k)
+			}
+			j.groups = append(j.groups, g)
+		}
+		base := len(j.groups) - parts
+		of := make([]int, len(j.ranks))
+		for k, i := range u {
+			part := 0
+			if parts > 1 {
+				part = k / size
+			}
+			of[i] = base + part
+			g := &j.groups[base+part]
+			g.members = append(g.members, i)
+		}
+		id[name] = of
+	}
+	for i, r := range j.ranks {
+		var of []int
+		for _, g := range j.st.ranks[r].groups {
+			of = append(of, id[g.name][i])
+		}
+		j.gid = append(j.gid, of)
+	}
+}
+
+// load fills the tables of own work.
+func (j *job) load() {
+	n, m := len(j.ranks), len(j.steps)
+	j.own = make([]float32, n*m)
+	j.period = make([]float64, m)
+	ends := make([]int64, n)
+	took := make([]float64, 0, n)
+	rd := j.read()
+	for s := range m {
+		rd.round()
+		took = took[:0]
+		for r := range n {
+			p := rd.programs[r]
+			at := j.at(s, r)
+			for i := range p.host {
+				pc := &p.host[i]
+				if pc.kind == work {
+					j.addRow(rowOf(false, pc.phase), at, pc.dur)
+				}
+			}
+			for i := range p.lanes {
+				if l := &p.lanes[i]; l.kind == work {
+					j.addRow(rowOf(true, l.phase), at, l.dur)
+					j.device = true
+				}
+			}
+			if p.tokens > 0 {
+				if j.tokens == nil {
+					j.tokens = make([]float32, n*m)
+				}
+				j.tokens[at] = float32(p.tokens)
+			}
+			if s > 0 && rd.follows {
+				took = append(took, float64(p.end-ends[r]))
+			} else {
+				took = append(took, float64(p.end-p.start))
+			}
+			ends[r] = p.end
+		}
+		j.period[s] = robust.Median(took)
+	}
+	typical := robust.Median(slices.Clone(j.period))
+	j.from = robust.SlowStart(j.period, typical)
+	if j.from == 0 && m > 1 && j.steps[0] == 0 {
+		j.from = 1 // what the first step of a job takes says nothing of the others
+	}
+}
+
+func (j *job) addRow(row, at int, d int64) {
+	if j.row[row] == nil {
+		j.row[row] = make([]float32, len(j.own))
+	}
+	j.row[row][at] += float32(d)
+	j.own[at] += float32(d)
+}
+
+// reader goes through the rounds of a job.
+type reader struct {
+	j        *job
+	cursors  []*cursor
+	programs []*program
+	before   []int64   // end of the step before
+	ends     [][]ended // of lanes
+	s        int
+	follows  bool // the step before is the round before
+}
+
+// ended is when something of a lane ended that was launched last, own clock.
+type ended struct{ launch, end int64 }
+
+func (j *job) read() *reader {
+	rd := &reader{j: j, programs: make([]*program, len(j.ranks)), before: make([]int64, len(j.ranks)), ends: make([][]ended, len(j.ranks)), s: -1}
+	for _, r := range j.ranks {
+		rd.cursors = append(rd.cursors, j.st.ranks[r].steps.open())
+	}
+	return rd
+}
+
+// round takes the next round.
+func (rd *reader) round() {
+	rd.s++
+	step := rd.j.steps[rd.s]
+	rd.follows = rd.s > 0 && rd.j.steps[rd.s-1] == step-1
+	for r, c := range rd.cursors {
+		if rd.s > 0 || c.p.step < step {
+			for c.ok && c.p.step < step {
+				c.next()
+			}
+		}
+		p := &c.p
+		rd.programs[r] = p
+		if gap := p.start - rd.before[r]; rd.follows && gap > 0 {
+			if len(p.host) > 0 && p.host[0].kind == work && p.host[0].phase == Host {
+				p.host[0].dur += gap
+			} else {
+				p.host = slices.Insert(p.host, 0, piece{kind: work, phase: Host, dur: gap})
+			}
+			p.start -= gap
+			for i := range p.lanes {
+				p.lanes[i].start += gap
+				p.lanes[i].launch += gap
+			}
+		}
+		rd.before[r] = p.end
+		rd.joins(r, p)
+		rd.hide(p)
+	}
+}
+
+// joins finds where the host waits for a lane that nothing says it does: it goes on
+// soon after what was launched last has ended.
+func (rd *reader) joins(r int, p *program) {
+	if len(p.lanes) == 0 && len(rd.ends[r]) == 0 {
+		return
+	}
+	list := rd.ends[r]
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		list = append(list, ended{p.start + l.launch, p.start + l.start + l.dur})
+	}
+	at := p.start
+	for i := 0; i < len(p.host); i++ {
+		pc := &p.host[i]
+		end := at + pc.dur
+		if pc.kind == work && pc.dur > joinLeast && (pc.phase == Host || pc.phase == Backward || pc.phase == Forward) {
+			// The last one that was launched before it, or inside of it.
+			last := ended{launch: math.MinInt64}
+			for _, e := range list {
+				if e.launch < end && (e.launch > last.launch || e.launch == last.launch && e.end > last.end) {
+					last = e
+				}
+			}
+			if last.end > end-joinWithin && last.end <= end+joinWithin/10 && last.end-at > joinLeast {
+				switch {
+				case pc.phase == Host && last.launch <= at:
+					pc.kind = join
+				case last.launch > at && end-last.launch > joinLeast:
+					rest := piece{kind: join, phase: pc.phase, dur: end - last.launch}
+					pc.dur -= rest.dur
+					p.host = slices.Insert(p.host, i+1, rest)
+					i++
+				}
+			}
+		}
+		at = end
+	}
+	rd.ends[r] = slices.DeleteFunc(list, func(e ended) bool { return e.end < p.end-joinWithin })
+}
+
+// hide makes the phase in which the meeting of all hides that meeting.
+func (rd *reader) hide(p *program) {
+	if rd.j.hides == Host {
+		return
+	}
+	for i := len(p.host) - 1; i >= 0; i-- {
+		if pc := &p.host[i]; pc.kind == work && pc.phase == rd.j.hides {
+			*pc = piece{kind: collective, phase: pc.phase, group: hiddenGroup, dur: pc.dur}
+			return
+		}
+	}
+}
+
+// hiddenGroup is the number of the group of all ranks that no span names.
+const hiddenGroup = math.MaxUint16
+
+// byNumber orders roles by the number that they end in, as stages are numbered.
+func byNumber(a, b string) int {
+	number := func(s string) int {
+		n, err := strconv.Atoi(s[len(strings.TrimRight(s, "0123456789")):])
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
+}

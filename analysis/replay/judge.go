@@ -1,0 +1,799 @@
+package replay
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// The least gain that is reported, by kind. Below, jobs without any fault have some:
+// of 1,620 drawn ones none gained 1.017 by a repair of ranks. What is no rank's fault
+// has more to gain by chance: balance follows the noise of all ranks, and no input at
+// all is an upper limit.
+const (
+	floorRanks   = 1.02
+	floorLink    = 1.03
+	floorDrift   = 1.03
+	floorBalance = 1.05
+	floorInput   = 1.10
+	// A repair is the headline when it has this part of the largest gain: the
+	// narrowest one that explains most.
+	headlinePart = 0.5
+	// A set of ranks shrinks as long as this part of its gain stays.
+	setPart = 0.9
+	// replayError is by how much the replay of recorded values may differ.
+	replayError = 0.03
+	leastRounds = 6
+	mostLate    = 24
+)
+
+// found is a repair that gains.
+type found struct {
+	Finding
+	gain  float64
+	clock []float64
+}
+
+// Judge gives the verdict and the table that it was made of.
+func (s *State) Judge() (*Verdict, *Table) {
+	j := newJob(s)
+	v := &Verdict{Version: 2, Coverage: Coverage{Expected: max(s.opt.WorldSize, len(s.ranks)), Seen: len(j.ranks), Forgotten: s.forgot}}
+	for _, rs := range s.ranks {
+		v.Coverage.Disputed += rs.disputed
+	}
+	v.Coverage.Missing = j.missing
+	if len(v.Coverage.Missing) > 64 {
+		v.Coverage.MissingMore = len(v.Coverage.Missing) - 64
+		v.Coverage.Missing = v.Coverage.Missing[:64]
+	}
+	if len(j.ranks) == 0 || len(j.steps) < 2 {
+		v.unknown(ReasonTooFewSteps)
+		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
+			j.hangs(v, h)
+		}
+		describe(v, j)
+		return v, nil
+	}
+	j.load()
+	j.meet()
+	j.findPlaces()
+	v.Coverage.Steps, v.Coverage.SlowStart = j.rounds(), j.from
+	v.Coverage.FirstStep, v.Coverage.LastStep = j.steps[min(j.from, len(j.steps)-1)], j.steps[len(j.steps)-1]
+	v.StepTime = j.typical() / 1e3
+	asItWas := j.replay()
+	t := &Table{j: j, out: asItWas, Ranks: j.ranks, Steps: j.steps[j.from:], Period: make([]float64, j.rounds()), Per: 1}
+	for i := range t.Period {
+		t.Period[i] = j.period[j.from+i] * 1e3
+	}
+	j.verdict(v, asItWas)
+	j.ranking(v, asItWas)
+	describe(v, j)
+	return v, t
+}
+
+// Verdict judges what the State holds. It changes nothing but may forget the oldest
+// steps; more steps can be added afterwards.
+func (s *State) Verdict() *Verdict {
+	v, _ := s.Judge()
+	return v
+}
+
+func (v *Verdict) unknown(reason string) {
+	v.Kind, v.Reason = Unknown, reason
+}
+
+// meet looks at who meets whom.
+func (j *job) meet() {
+	if len(j.ranks) < 2 {
+		return
+	}
+	if !j.connected() {
+		j.findHidden()
+	}
+}
+
+// connected reports whether the meetings on record join all ranks.
+func (j *job) connected() bool {
+	of := make([]int, len(j.ranks))
+	for i := range of {
+		of[i] = i
+	}
+	var find func(int) int
+	find = func(i int) int {
+		if of[i] != i {
+			of[i] = find(of[i])
+		}
+		return of[i]
+	}
+	met := j.met()
+	for g := range j.groups {
+		if !met[g] {
+			continue
+		}
+		for _, r := range j.groups[g].members[1:] {
+			of[find(r)] = find(j.groups[g].members[0])
+		}
+	}
+	for i := range of {
+		if find(i) != find(0) {
+			return false
+		}
+	}
+	return true
+}
+
+// met says in which groups ranks meet in most rounds.
+func (j *job) met() []bool {
+	count := make([]int, len(j.groups))
+	rd := j.read()
+	n := 0
+	for s := range j.steps {
+		rd.round()
+		if s < j.from {
+			continue
+		}
+		n++
+		seen := map[int]bool{}
+		for r, p := range rd.programs {
+			for i := range p.host {
+				if p.host[i].kind == collective && p.host[i].group != hiddenGroup {
+					seen[j.gid[r][p.host[i].group]] = true
+				}
+			}
+			for i := range p.lanes {
+				if p.lanes[i].kind == collective {
+					seen[j.gid[r][p.lanes[i].group]] = true
+				}
+			}
+		}
+		for g := range seen {
+			count[g]++
+		}
+	}
+	out := make([]bool, len(j.groups))
+	for g := range out {
+		out[g] = 10*count[g] >= n
+	}
+	return out
+}
+
+// findHidden looks for the phase at whose end all ranks go on together: the meeting
+// that no span shows hides in it. It is the one whose ends lie equally far apart on all
+// ranks.
+func (j *job) findHidden() {
+	const most = 0.03 // of a step: ranks that nothing holds together differ by more
+	n := len(j.ranks)
+	best := math.Inf(1)
+	var which Phase
+	for _, p := range [...]Phase{Backward, Optimizer} {
+		last := make([]int64, n)
+		var spreads []float64
+		rd := j.read()
+		for s := range j.steps {
+			rd.round()
+			low, high, ok := math.Inf(1), math.Inf(-1), true
+			for r, pr := range rd.programs {
+				end, at := int64(-1), pr.start
+				for i := range pr.host {
+					at += pr.host[i].dur
+					if pr.host[i].kind == work && pr.host[i].phase == p {
+						end = at
+					}
+				}
+				if end < 0 {
+					ok = false
+					break
+				}
+				d := float64(end - last[r])
+				low, high = min(low, d), max(high, d)
+				last[r] = end
+			}
+			if !ok {
+				spreads = nil
+				break
+			}
+			if s > j.from && rd.follows {
+				spreads = append(spreads, (high-low)/j.period[s])
+			}
+		}
+		if len(spreads) == 0 {
+			continue
+		}
+		if m := robust.Median(spreads); m < best {
+			best, which = m, p
+		}
+	}
+	j.spread = best
+	if best <= most {
+		j.hides = which
+		clear(j.own)
+		for row := range j.row {
+			j.row[row] = nil
+		}
+		from := j.from
+		j.load()
+		j.from = from
+	}
+}
+
+// verdict says what holds the job up.
+func (j *job) verdict(v *Verdict, was *outcome) {
+	if h := j.st.hung(int64(j.typical() * 1e3)); h != nil {
+		j.hangs(v, h)
+		return
+	}
+	switch {
+	case len(j.ranks) < 2:
+		v.unknown(ReasonSingleRank)
+		return
+	case j.rounds() < leastRounds:
+		v.unknown(ReasonTooFewSteps)
+		return
+	case !was.finished:
+		v.unknown(ReasonReplay)
+		return
+	case j.hides == Host && !j.connected():
+		v.unknown(ReasonNoBarrier)
+		return
+	}
+	m := len(j.steps)
+	recorded := 0.0
+	for _, p := range j.period[j.from:] {
+		recorded += p
+	}
+	replayed := was.span(j, 0, j.from, m)
+	v.Coverage.ReplayError = math.Abs(replayed/recorded - 1)
+	if v.Coverage.ReplayError > replayError {
+		v.unknown(ReasonReplay)
+		return
+	}
+	if j.unseenWaits() {
+		v.unknown(ReasonHidden)
+		return
+	}
+	all := j.findings(was)
+	var best float64
+	for _, f := range all {
+		best = max(best, f.gain)
+	}
+	if len(all) == 0 {
+		v.Kind = Fine
+		switch {
+		case j.hides != Host:
+			v.unknown(ReasonHidden)
+		case len(j.missing) > 0 && j.held(was):
+			v.unknown(ReasonMissingRank)
+		}
+		return
+	}
+	head := slices.IndexFunc(all, func(f found) bool { return f.gain-1 >= headlinePart*(best-1) })
+	v.Finding = all[head].Finding
+	for i, f := range all {
+		if i != head {
+			v.Others = append(v.Others, f.Finding)
+		}
+	}
+	slices.SortStableFunc(v.Others, func(a, b Finding) int {
+		if a.Gain > b.Gain {
+			return -1
+		}
+		return 1
+	})
+	if len(j.missing) > 0 && (v.Kind == SlowTransfer || v.Kind == Drift && v.Cause == Communication.String()) {
+		v.Finding = Finding{}
+		v.unknown(ReasonMissingRank)
+	}
+}
+
+// held reports whether transfers take so much of a step that one that is not on record
+// may be waited for in them.
+func (j *job) held(was *outcome) bool {
+	sum := 0.0
+	for i := j.from * len(j.ranks); i < len(was.transfer); i++ {
+		sum += float64(was.transfer[i])
+	}
+	return sum/float64(len(j.ranks)*j.rounds()) > 0.03*j.typical()
+}
+
+// span is how long the rounds from one to before another took in a replay.
+func (o *outcome) span(j *job, k, from, to int) float64 {
+	start := 0.0
+	if from > 0 {
+		start = o.clock[(from-1)*o.k+k]
+	}
+	return o.clock[(to-1)*o.k+k] - start
+}
+
+// gain is how much faster rounds are with a repair.
+func (o *outcome) gain(j *job, k, from, to int) float64 {
+	with := o.span(j, k, from, to)
+	if with <= 0 {
+		return 1
+	}
+	return o.span(j, 0, from, to) / with
+}
+
+// unseenWaits reports whether ranks of different roles spend a tenth of the step in no
+// span where they may wait for each other, and nothing of what they exchange is on
+// record.
+func (j *job) unseenWaits() bool {
+	if j.device || j.row[Host] == nil {
+		return false
+	}
+	shares := make([]float64, 0, len(j.ranks))
+	for r := range j.ranks {
+		sum := 0.0
+		for s := j.from; s < len(j.steps); s++ {
+			sum += float64(j.row[Host][j.at(s, r)])
+		}
+		shares = append(shares, sum/float64(j.rounds())/j.typical())
+	}
+	return len(j.roles) > 1 && robust.Median(shares) > 0.1
+}
+
+// findings are the repairs that gain enough, the narrowest first.
+func (j *job) findings(was *outcome) (all []found) {
+	e := j.excess()
+	if f := j.lateRanks(e); f != nil {
+		all = append(all, *f)
+	}
+	var repairs []repair
+	var made []func(o *outcome, k int) *found
+	add := func(rep repair, of func(gain float64) *found) {
+		repairs = append(repairs, rep)
+		made = append(made, func(o *outcome, k int) *found {
+			f := of(o.gain(j, k, j.from, len(j.steps)))
+			return f
+		})
+	}
+	j.links(was, add)
+	j.drifts(was, add)
+	add(j.repairInput(), func(gain float64) *found {
+		if gain < floorInput {
+			return nil
+		}
+		f := j.finding(InputSlow, nil, Input.String(), gain)
+		f.Evidence = &Evidence{Level: j.mean(rowOf(false, Input)) / 1e3}
+		return f
+	})
+	add(j.repairBalance(), func(gain float64) *found {
+		if gain < floorBalance {
+			return nil
+		}
+		return j.imbalance(e, gain)
+	})
+	o := j.replay(repairs...)
+	for k, of := range made {
+		if f := of(o, k+1); f != nil {
+			all = append(all, *f)
+		}
+	}
+	return all
+}
+
+func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
+	f := &found{gain: gain}
+	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.steps[j.from], -1
+	f.Cost = 1 - 1/gain
+	for _, r := range ranks {
+		f.Ranks = append(f.Ranks, j.ranks[r])
+	}
+	slices.Sort(f.Ranks)
+	return f
+}
+
+// mean time of a kind of work in a step.
+func (j *job) mean(row int) float64 {
+	if j.row[row] == nil {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range j.row[row][j.from*len(j.ranks):] {
+		sum += float64(v)
+	}
+	return sum / float64(len(j.ranks)*j.rounds())
+}
+
+// lateRanks finds the smallest set of late ranks whose repair has most of the gain.
+func (j *job) lateRanks(e [][]float64) *found {
+	m := j.rounds()
+	var late []lateRank
+	for _, role := range j.roles {
+		late = append(late, j.late(e, role, 0, m, 1)...)
+	}
+	from, to := 0, m
+	if len(late) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(late, func(a, b lateRank) int {
+		if a.mean > b.mean {
+			return -1
+		}
+		return 1
+	})
+	if len(late) > mostLate {
+		late = late[:mostLate]
+	}
+	var set []int
+	for _, l := range late {
+		set = append(set, l.rank)
+	}
+	rowsBy := func(set []int) map[int][]int {
+		of := map[int][]int{}
+		for _, r := range set {
+			of[r] = j.rowsOf(r, set, j.from+from, j.from+to)
+		}
+		return of
+	}
+	gain := j.replay(j.repairRanks(set, rowsBy(set))).gain(j, 1, j.from, len(j.steps))
+	full := gain
+	for len(set) > 1 {
+		var smaller []repair
+		for i := range set {
+			less := slices.Delete(slices.Clone(set), i, i+1)
+			smaller = append(smaller, j.repairRanks(less, rowsBy(less)))
+		}
+		o := j.replay(smaller...)
+		best, at := 0.0, -1
+		for i := range set {
+			if g := o.gain(j, i+1, j.from, len(j.steps)); g > best {
+				best, at = g, i
+			}
+		}
+		if best-1 < setPart*(full-1) {
+			break
+		}
+		gain, set = best, slices.Delete(set, at, at+1)
+	}
+	if gain < floorRanks {
+		return nil
+	}
+	slices.Sort(set)
+	of := rowsBy(set)
+	f := j.finding(SlowRanks, set, "", gain)
+	f.Causes = map[int]string{}
+	for _, r := range set {
+		f.Causes[j.ranks[r]] = causeOf(of[r])
+	}
+	f.Cause = f.Causes[j.ranks[set[0]]]
+	for _, c := range f.Causes {
+		if c != f.Cause {
+			f.Cause = CauseMixed
+		}
+	}
+	if f.Cause == CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
+		if j.followsTokens(e, set) {
+			f.Kind, f.Cause = Imbalance, CauseWork
+		}
+	}
+	j.when(f, e, set)
+	return f
+}
+
+// causeOf names what kinds of work have in common.
+func causeOf(rows []int) string {
+	if len(rows) == 0 {
+		return CauseMixed
+	}
+	names := map[Phase]bool{}
+	for _, row := range rows {
+		names[Phase(row%int(phases))] = true
+	}
+	switch {
+	case len(names) == 1:
+		return Phase(rows[0] % int(phases)).String()
+	case len(names) == 2 && names[Forward] && names[Backward]:
+		return CauseCompute
+	}
+	return CauseMixed
+}
+
+// followsTokens reports whether the excess of ranks is that of their tokens.
+func (j *job) followsTokens(e [][]float64, set []int) bool {
+	if j.tokens == nil {
+		return false
+	}
+	var x, y []float64
+	for s := range j.rounds() {
+		for _, role := range j.roles {
+			var t []float64
+			for _, r := range role {
+				t = append(t, float64(j.tokens[j.at(j.from+s, r)]))
+			}
+			m := robust.Median(t)
+			for _, r := range role {
+				if e[r] != nil {
+					x = append(x, float64(j.tokens[j.at(j.from+s, r)])-m)
+					y = append(y, e[r][s])
+				}
+			}
+		}
+	}
+	const follows = 0.7
+	return correlated(x, y) > follows
+}
+
+func correlated(x, y []float64) float64 {
+	mx, my := meanOf(x), meanOf(y)
+	var xy, xx, yy float64
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += (x[i] - mx) * (x[i] - mx)
+		yy += (y[i] - my) * (y[i] - my)
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// when says since when ranks are late, and how often.
+func (j *job) when(f *found, e [][]float64, set []int) {
+	m := j.rounds()
+	x := make([]float64, m)
+	for s := range x {
+		x[s] = math.Inf(-1)
+		for _, r := range set {
+			x[s] = max(x[s], e[r][s])
+		}
+	}
+	from, to := 0, m
+	if at, before, after, z := change(x, min(leastRounds, m/4)); z > changeErrors && before < after/3 {
+		from = at
+	} else if z < -changeErrors && after < before/3 {
+		to = at
+	}
+	f.FromStep = j.steps[j.from+from]
+	if to < m {
+		f.ToStep = j.steps[j.from+to]
+	}
+	level := meanOf(x[from:to])
+	n := 0
+	var over []float64
+	for _, v := range x[from:to] {
+		if v > level/2 {
+			n++
+			over = append(over, v)
+		}
+	}
+	f.Pattern = PatternMost
+	if 2*n < to-from {
+		f.Pattern = PatternSingle
+	}
+	f.Evidence = &Evidence{Affected: n, Interval: to - from}
+	if len(over) > 0 {
+		f.Evidence.Excess, f.Evidence.ExcessMAD = robust.Median(slices.Clone(over))/1e3, robust.MAD(over)/1e3
+	}
+}
+
+// links finds groups whose transfers take longer than those of others like them.
+func (j *job) links(was *outcome, add func(repair, func(float64) *found)) {
+	for _, family := range j.families() {
+		if len(family) < 2 {
+			continue
+		}
+		lane := map[int][]float64{}
+		for _, g := range family {
+			for _, l := range [...]uint8{0, 1, Device} {
+				if x := was.transfers[meetKey{g, l}]; x != nil {
+					lane[g] = x
+				}
+			}
+		}
+		for _, g := range family {
+			x := lane[g]
+			if x == nil {
+				continue
+			}
+			peers := func(s int) float64 {
+				var of []float64
+				for _, o := range family {
+					if o != g && lane[o] != nil && lane[o][s] == lane[o][s] {
+						of = append(of, lane[o][s])
+					}
+				}
+				return robust.Median(of)
+			}
+			if len(lane) < 2 {
+				continue
+			}
+			over, all := 0.0, 0.0
+			for s := j.from; s < len(j.steps); s++ {
+				if x[s] == x[s] {
+					over += x[s] - peers(s)
+					all += x[s]
+				}
+			}
+			if over < 0.2*all || over/float64(j.rounds()) < lateShare*j.typical() {
+				continue
+			}
+			members := j.groups[g].members
+			rep := repairTransfer(g, func(s int, t float64) float64 {
+				if p := peers(s); x[s] > 0 && p < x[s] {
+					return t * p / x[s]
+				}
+				return t
+			})
+			add(rep, func(gain float64) *found {
+				if gain < floorLink {
+					return nil
+				}
+				f := j.finding(SlowTransfer, members, Communication.String(), gain)
+				f.Evidence = &Evidence{Excess: over / float64(j.rounds()) / 1e3}
+				return f
+			})
+		}
+	}
+}
+
+// drifts finds what takes longer for all ranks from a step on.
+func (j *job) drifts(was *outcome, add func(repair, func(float64) *found)) {
+	lv := j.levels()
+	// Input has an answer of its own: what it costs in all, not since when.
+	drift := map[int]level{}
+	for row, l := range lv {
+		if row%int(phases) != int(Input) {
+			drift[row] = l
+		}
+	}
+	if len(drift) > 0 {
+		add(repairLevels(drift), func(gain float64) *found {
+			if gain < floorDrift {
+				return nil
+			}
+			var list []int
+			most := -1
+			for row := range rows {
+				if l, ok := drift[row]; ok {
+					list = append(list, row)
+					if most < 0 || l.after-l.before > drift[most].after-drift[most].before {
+						most = row
+					}
+				}
+			}
+			f := j.finding(Drift, nil, causeOf(list), gain)
+			f.FromStep = j.steps[drift[most].at]
+			f.Evidence = &Evidence{Level: drift[most].after / 1e3, Before: drift[most].before / 1e3}
+			return f
+		})
+	}
+	for _, family := range j.families() {
+		if len(family) != 1 && len(j.groups[family[0]].members) < len(j.ranks) {
+			continue
+		}
+		g := family[0]
+		var x []float64
+		for _, l := range [...]uint8{0, 1, Device} {
+			if of := was.transfers[meetKey{g, l}]; of != nil {
+				if x == nil {
+					x = make([]float64, j.rounds())
+				}
+				for s := range x {
+					if v := of[j.from+s]; v == v {
+						x[s] += v
+					}
+				}
+			}
+		}
+		at, before, after, z := change(x, changeLeast)
+		if z <= changeErrors || after-before < lateShare*j.typical() {
+			continue
+		}
+		rep := repairTransfer(g, func(s int, t float64) float64 {
+			if s >= j.from+at {
+				return t * before / after
+			}
+			return t
+		})
+		add(rep, func(gain float64) *found {
+			if gain < floorDrift {
+				return nil
+			}
+			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
+			f.FromStep = j.steps[j.from+at]
+			f.Evidence = &Evidence{Level: after / 1e3, Before: before / 1e3}
+			return f
+		})
+	}
+}
+
+// imbalance says what a balanced job would gain.
+func (j *job) imbalance(e [][]float64, gain float64) *found {
+	// The kinds of work in which another rank is late each time.
+	var parts [rows]float64
+	for row := range rows {
+		if j.row[row] == nil {
+			continue
+		}
+		for s := j.from; s < len(j.steps); s++ {
+			for role, list := range j.roles {
+				m := j.common(row, s, role, nil)
+				most := 0.0
+				for _, r := range list {
+					most = max(most, float64(j.row[row][j.at(s, r)])-m)
+				}
+				parts[row] += most
+			}
+		}
+	}
+	all := 0.0
+	for _, p := range parts {
+		all += p
+	}
+	var list []int
+	for row, p := range parts {
+		if p > 0.35*all {
+			list = append(list, row)
+		}
+	}
+	f := j.finding(Imbalance, nil, causeOf(list), gain)
+	if j.followsTokens(e, nil) {
+		f.Cause = CauseWork
+	}
+	// In how many steps is one rank late, and are these single ones?
+	n := 0
+	for s := range j.rounds() {
+		most := 0.0
+		for r := range e {
+			if e[r] != nil {
+				most = max(most, e[r][s])
+			}
+		}
+		if most > floorBalance*j.typical()-j.typical() {
+			n++
+		}
+	}
+	f.Pattern = PatternMost
+	if 2*n < j.rounds() {
+		f.Pattern = PatternSingle
+	}
+	f.Evidence = &Evidence{Affected: n, Interval: j.rounds()}
+	return f
+}
+
+func (j *job) hangs(v *Verdict, h *hang) {
+	v.Kind, v.Ranks, v.FromStep, v.ToStep = Hang, h.ranks, h.step, -1
+	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6}
+}
+
+// ranking is the table of ranks.
+func (j *job) ranking(v *Verdict, was *outcome) {
+	if j.rounds() < 1 {
+		return
+	}
+	e := j.excess()
+	m := j.rounds()
+	buf := make([]float64, m)
+	median := func(at func(s int) float64) float64 {
+		for s := range buf {
+			buf[s] = at(s)
+		}
+		return robust.Median(buf) / 1e3
+	}
+	for r := range j.ranks {
+		row := RankRow{Rank: j.ranks[r], Host: j.info[r].Host, Role: j.info[r].Role, Phases: map[string]float64{}}
+		row.Own = median(func(s int) float64 { return float64(j.own[j.at(j.from+s, r)]) })
+		if e[r] != nil {
+			row.Excess = median(func(s int) float64 { return e[r][s] })
+		}
+		for p := range phases {
+			d := median(func(s int) float64 {
+				sum := 0.0
+				for _, device := range [...]bool{false, true} {
+					if x := j.row[rowOf(device, p)]; x != nil {
+						sum += float64(x[j.at(j.from+s, r)])
+					}
+				}
+				return sum
+			})
+			if d > 0 {
+				row.Phases[p.String()] = d
+			}
+		}
+		row.Wait = median(func(s int) float64 { return float64(was.wait[j.at(j.from+s, r)]) })
+		row.Last = float64(was.late[r]) / float64(m)
+		row.Caused = was.caused[r] / float64(m) / 1e3
+		v.Ranking = append(v.Ranking, row)
+	}
+}

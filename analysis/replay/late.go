@@ -1,0 +1,206 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// A rank is late when its own work takes longer than that of the other ranks of its
+// role, by more than chance explains. The work of ranks wanders, so that steps are no
+// independent observations: means of blocks of steps are taken, the labels of the
+// ranks are permuted within each block, and what counts is how often the largest mean
+// of any rank is as large. Blocks last twice as long as the correlation of the noise
+// (L of Politis and White for AR(1)).
+const (
+	permutations = 1000
+	leastBlocks  = 6
+	pairBlocks   = 8 // of two ranks, whose permutations are few
+	mostBlocks   = 50
+	lateShare    = 0.01 // of a step: less is nobody's concern
+	lateChance   = 0.01
+	largeShare   = 0.05 // so much is believed on weaker evidence: of three checkpoints, say
+	largeChance  = 0.05
+)
+
+// excess is own work less the median of the other ranks of the role, of the judged
+// rounds, by rank. It is nil for a rank that is alone in its role.
+func (j *job) excess() [][]float64 {
+	m := j.rounds()
+	out := make([][]float64, len(j.ranks))
+	for _, role := range j.roles {
+		if len(role) < 2 {
+			continue
+		}
+		for _, r := range role {
+			out[r] = make([]float64, m)
+		}
+		order := make([]int, len(role))
+		for s := range m {
+			value := func(r int) float64 { return float64(j.own[j.at(j.from+s, r)]) }
+			copy(order, role)
+			slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(value(a), value(b)), cmp.Compare(a, b)) })
+			for k, r := range order {
+				without := func(i int) float64 {
+					if i >= k {
+						i++
+					}
+					return value(order[i])
+				}
+				n := len(order) - 1
+				out[r][s] = value(r) - (without((n-1)/2)+without(n/2))/2
+			}
+		}
+	}
+	return out
+}
+
+// typical is the length of a usual step.
+func (j *job) typical() float64 { return robust.Median(slices.Clone(j.period[j.from:])) }
+
+// correlation is that of neighbours in x.
+func correlation(x []float64) float64 {
+	mean := meanOf(x)
+	var a, b float64
+	for i, v := range x {
+		a += (v - mean) * (v - mean)
+		if i > 0 {
+			b += (v - mean) * (x[i-1] - mean)
+		}
+	}
+	if a == 0 {
+		return 0
+	}
+	return b / a
+}
+
+func meanOf(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(len(x), 1))
+}
+
+// blockLength is twice the length over which n values with a correlation depend on
+// each other, within bounds that leave enough blocks.
+func blockLength(n int, rho float64, least int) int {
+	l := 1.0
+	if rho = min(rho, 0.99); rho > 0 {
+		l = math.Ceil(math.Cbrt(float64(n)) * math.Pow(2*rho/(1-rho*rho), 2.0/3))
+	}
+	b := int(2 * l)
+	return max(min(b, n/least), (n+mostBlocks-1)/mostBlocks, 1)
+}
+
+// lateRank is a rank that is late, and by how much in the mean.
+type lateRank struct {
+	rank   int
+	mean   float64
+	chance float64
+}
+
+// late gives the ranks of a role that are late between two rounds, of so many tests.
+func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRank) {
+	n, m := len(role), to-from
+	least := leastBlocks
+	if n == 2 {
+		least = pairBlocks
+	}
+	if n < 2 || m < least {
+		return nil
+	}
+	var rhos []float64
+	for _, r := range role {
+		rhos = append(rhos, correlation(e[r][from:to]))
+	}
+	size := blockLength(m, robust.Median(rhos), least)
+	blocks := m / size
+	means := make([]float64, n*blocks)
+	own := make([]float64, n)
+	for i, r := range role {
+		for b := range blocks {
+			// The last one takes what is left.
+			end := from + (b+1)*size
+			if b == blocks-1 {
+				end = to
+			}
+			means[b*n+i] = meanOf(e[r][from+b*size : end])
+			own[i] += means[b*n+i] / float64(blocks)
+		}
+	}
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(blocks)))
+	largest := make([]float64, permutations)
+	sum := make([]float64, n)
+	for k := range largest {
+		clear(sum)
+		for b := range blocks {
+			row := means[b*n : (b+1)*n]
+			rng.Shuffle(n, func(x, y int) { row[x], row[y] = row[y], row[x] })
+			for i, v := range row {
+				sum[i] += v
+			}
+		}
+		largest[k] = slices.Max(sum) / float64(blocks)
+	}
+	slices.Sort(largest)
+	typical := j.typical()
+	for i, r := range role {
+		k, _ := slices.BinarySearch(largest, own[i]*(1-1e-9))
+		p := float64(1+len(largest)-k) / float64(1+len(largest)) * float64(tests)
+		if own[i] >= lateShare*typical && p <= lateChance || own[i] >= largeShare*typical && p <= largeChance {
+			out = append(out, lateRank{r, own[i], p})
+		}
+	}
+	return out
+}
+
+// change finds where the mean of x changes most, by the cumulative sum; z is how far
+// the levels lie apart in standard errors of series as correlated as x is.
+func change(x []float64, least int) (at int, before, after, z float64) {
+	n := len(x)
+	if n < 2*least {
+		return 0, 0, 0, 0
+	}
+	mean := meanOf(x)
+	sum, best := 0.0, -1.0
+	for i := range n - 1 {
+		sum += x[i] - mean
+		if i+1 < least || n-i-1 < least {
+			continue
+		}
+		a, b := float64(i+1), float64(n-i-1)
+		if d := math.Abs(sum) * math.Sqrt(float64(n)/(a*b)); d > best {
+			best, at = d, i+1
+		}
+	}
+	before, after = meanOf(x[:at]), meanOf(x[at:])
+	rest := make([]float64, n)
+	for i, v := range x {
+		rest[i] = v - before
+		if i >= at {
+			rest[i] = v - after
+		}
+	}
+	rho := min(max(correlation(rest), 0), 0.99)
+	sigma := math.Sqrt(meanSquare(rest))
+	se := sigma * math.Sqrt((1/float64(at)+1/float64(n-at))*(1+rho)/(1-rho))
+	if se == 0 {
+		if before == after {
+			return at, before, after, 0
+		}
+		return at, before, after, math.Inf(1)
+	}
+	return at, before, after, (after - before) / se
+}
+
+func meanSquare(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return sum / float64(max(len(x), 1))
+}

@@ -1,0 +1,79 @@
+package replay
+
+// Messages go between neighbours of a pipeline: what is received before forward
+// comes from the stage before, what is received before backward from the stage
+// after. The n-th message that a rank sends to another is the n-th that this one
+// receives from it. A message takes no time of its own beside the wait.
+
+// peer gives the rank at the same place of the stage before (-1) or after (1), -1
+// where there is none.
+func (rp *replayer) peer(r, way int) int {
+	j := rp.j
+	role := j.roleOf[r] + way
+	if role < 0 || role >= len(j.roles) || way == 0 {
+		return -1
+	}
+	place := 0
+	for k, o := range j.roles[j.roleOf[r]] {
+		if o == r {
+			place = k
+		}
+	}
+	if place >= len(j.roles[role]) {
+		return -1
+	}
+	return j.roles[role][place]
+}
+
+// way says to which side a message goes: the phase of the work that it follows, or
+// comes before.
+func way(p *program, i, by int) int {
+	for k := i + by; k >= 0 && k < len(p.host); k += by {
+		if p.host[k].kind != work {
+			continue
+		}
+		switch p.host[k].phase {
+		case Forward:
+			return 1
+		case Backward:
+			return -1
+		}
+	}
+	return 0
+}
+
+func (rp *replayer) post(a *actor, p *program) {
+	to := rp.peer(a.rank, way(p, a.i, -1))
+	if to < 0 {
+		return
+	}
+	key := [2]int{a.rank, to}
+	rp.sends[key] = append(rp.sends[key], append([]float64(nil), a.clock...))
+	if h := rp.hosts[to]; h.on == message {
+		rp.ready = append(rp.ready, h)
+	}
+}
+
+// receive lets a host wait for the next message of a neighbour.
+func (rp *replayer) receive(a *actor, p *program) bool {
+	from := rp.peer(a.rank, -way(p, a.i, 1))
+	if from < 0 {
+		rp.take(a, &piece{dur: p.host[a.i].dur}, false)
+		return true
+	}
+	key := [2]int{from, a.rank}
+	list := rp.sends[key]
+	if len(list) == 0 {
+		a.on = message
+		return false
+	}
+	rp.sends[key] = list[1:]
+	before := a.clock[0]
+	for k := range a.clock {
+		a.clock[k] = max(a.clock[k], list[0][k])
+	}
+	if wait := a.clock[0] - before; wait > 0 {
+		rp.waits(a.rank, from, wait)
+	}
+	return true
+}

@@ -1,0 +1,277 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/nest"
+)
+
+// program is one step of one rank: what its host did, piece after piece without a
+// gap, and what ran on other lanes. Times are microseconds.
+type program struct {
+	step       int64
+	start, end int64 // of the rank's own clock
+	tokens     int64
+	host       []piece
+	lanes      []laneOp
+}
+
+// piece is own work of a phase, or a meeting.
+type piece struct {
+	kind  pieceKind
+	phase Phase  // of work; of a meeting that hides in work, the phase it hides in
+	group uint16 // number of the group, as the rank met them
+	dur   int64
+}
+
+type pieceKind uint8
+
+const (
+	work pieceKind = iota
+	collective
+	send
+	receive
+	join // until all that was launched has ended
+	pieceKinds
+)
+
+// laneOp is a piece that ran beside the host: launched at a place of the host's
+// program, after the one before it on its lane.
+type laneOp struct {
+	piece
+	lane   uint8 // 1: collectives only; Device
+	launch int64 // after the start of the step; may be before it
+	start  int64 // after the start of the step
+}
+
+const (
+	// crossing is by how much a collective must outlast the span it began in to be
+	// of another lane: more than the resolution of clocks in files.
+	crossing = 2_000 // ns
+	// A host that waits for a lane goes on soon after it; shorter gaps are no wait.
+	joinLeast  = 150 // us
+	joinWithin = 300 // us
+)
+
+// reducer turns the spans of a step into a program. Its buffers are reused.
+type reducer struct {
+	all    []Span
+	stack  nest.Stack[int]
+	host   []cut
+	device []cut
+	out    program
+}
+
+// cut is time in which a span is the innermost.
+type cut struct {
+	from, to int64
+	span     int // index in all, -1 for none
+}
+
+// tail is what is known of the last step of a rank.
+type tail struct {
+	step    int64
+	open    []openSpan
+	entered map[string]int // how many collectives of each group were entered, open ones included
+	lastEnd int64          // own clock: the end of the last span that ended
+	done    bool           // the step is complete
+}
+
+// openSpan never ended.
+type openSpan struct {
+	phase   Phase
+	meeting Meeting
+	group   string
+	lane    int
+	start   int64
+}
+
+// reduce makes the program of a step, which is valid until the next call. It says
+// false where the step never ended.
+func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16) (*program, tail, bool) {
+	t := tail{step: st.Number, done: true, entered: make(map[string]int)}
+	rd.all = append(rd.all[:0], st.Spans...)
+	slices.SortFunc(rd.all, compareSpans)
+	findLanes(rd.all)
+	from, to := int64(math.MaxInt64), int64(math.MinInt64)
+	if st.Start != 0 {
+		from = st.Start
+	}
+	if st.End != 0 {
+		to = st.End
+	}
+	kept := rd.all[:0]
+	for _, sp := range rd.all {
+		if sp.Phase == Communication && sp.Meeting == Collective {
+			t.entered[sp.Group]++
+		}
+		if sp.End < sp.Start {
+			t.open = append(t.open, openSpan{phase: sp.Phase, meeting: sp.Meeting, group: sp.Group, lane: sp.Lane, start: sp.Start})
+			t.done = false
+			continue
+		}
+		t.lastEnd = max(t.lastEnd, sp.End)
+		if sp.Lane == 0 {
+			from, to = min(from, sp.Start), max(to, sp.End)
+		}
+		if sp.Lane == 0 || sp.Lane == Device || sp.Phase == Communication {
+			kept = append(kept, sp)
+		}
+	}
+	rd.all = kept
+	if from > to {
+		return nil, t, false
+	}
+	rd.host = rd.flatten(rd.host[:0], func(sp *Span) bool { return sp.Lane == 0 })
+	rd.device = rd.flatten(rd.device[:0], func(sp *Span) bool { return sp.Lane == Device })
+	p := &rd.out
+	*p = program{step: st.Number, start: micro(from), end: micro(to), tokens: st.Tokens, host: p.host[:0], lanes: p.lanes[:0]}
+	rd.beside(p, group)
+	at := from
+	for _, c := range rd.host {
+		rd.idle(p, at, c.from)
+		at = max(at, c.to)
+		rd.add(p, &rd.all[c.span], c, group)
+	}
+	rd.idle(p, at, to)
+	return p, t, t.done
+}
+
+func micro(ns int64) int64 {
+	if ns < 0 {
+		return -((-ns + 999) / 1000)
+	}
+	return ns / 1000
+}
+
+// compareSpans sorts by start, the outer span first.
+func compareSpans(a, b Span) int {
+	return cmp.Or(nest.KeyOf(a.Start, a.End, 0).Compare(nest.KeyOf(b.Start, b.End, 0)), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
+}
+
+// findLanes gives collectives of the training thread a lane of their own that
+// cannot be of that thread: files without threads have all spans on one, and a
+// thread ends what it began last.
+func findLanes(all []Span) {
+	for i := range all {
+		work := &all[i]
+		if work.Lane != 0 || work.End <= work.Start || work.Phase != Forward && work.Phase != Backward {
+			continue
+		}
+		crosses := func(c *Span) bool {
+			return c.Phase == Communication && c.Lane == 0 && c.Meeting == Collective && c.End > c.Start
+		}
+		out := false
+		for j := i + 1; j < len(all) && all[j].Start < work.End; j++ {
+			out = out || crosses(&all[j]) && all[j].End > work.End+crossing
+		}
+		for j := i + 1; out && j < len(all) && all[j].Start < work.End; j++ {
+			if crosses(&all[j]) {
+				all[j].Lane = 1
+			}
+		}
+	}
+}
+
+// flatten cuts the spans of a lane into pieces in which exactly one is the
+// innermost. Within a collective nothing else counts.
+func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
+	rd.stack = rd.stack[:0]
+	var busy int64 = math.MinInt64 // until when a collective lasts
+	emit := func(i int, from, to int64) {
+		if from < to {
+			out = append(out, cut{from, to, i})
+		}
+	}
+	var at int64
+	for i := range rd.all {
+		sp := &rd.all[i]
+		if !of(sp) || sp.End <= sp.Start && sp.Phase != Communication || sp.Start < busy {
+			continue
+		}
+		rd.stack.Pieces(at, sp.Start, emit)
+		at = sp.Start
+		if sp.Phase == Communication {
+			// What is around it is cut where it begins, and goes on after it.
+			out = append(out, cut{sp.Start, sp.End, i})
+			at, busy = sp.End, sp.End
+			continue
+		}
+		rd.stack.Push(sp.End, i)
+	}
+	rd.stack.Pieces(at, math.MaxInt64, emit)
+	return out
+}
+
+// idle adds time that no span covers.
+func (rd *reducer) idle(p *program, from, to int64) {
+	if d := micro(to) - micro(from); d > 0 {
+		rd.piece(p, from, to, Host)
+	}
+}
+
+// piece adds work, or a join where the host goes on when a lane has ended.
+func (rd *reducer) piece(p *program, from, to int64, phase Phase) {
+	d := micro(to) - micro(from)
+	if d <= 0 {
+		return
+	}
+	end := micro(to) - p.start
+	if phase == Host && d > joinLeast {
+		for i := range p.lanes {
+			l := &p.lanes[i]
+			if done := l.start + l.dur; done > end-joinWithin && done <= end+joinWithin/10 && l.start < end {
+				p.host = append(p.host, piece{kind: join, phase: phase, dur: d})
+				return
+			}
+		}
+	}
+	if n := len(p.host); n > 0 && p.host[n-1].kind == work && p.host[n-1].phase == phase {
+		p.host[n-1].dur += d
+		return
+	}
+	p.host = append(p.host, piece{kind: work, phase: phase, dur: d})
+}
+
+func (rd *reducer) add(p *program, sp *Span, c cut, group func(string, int) uint16) {
+	d := micro(c.to) - micro(c.from)
+	switch {
+	case sp.Phase == Communication && sp.Meeting == Join:
+		p.host = append(p.host, piece{kind: join, phase: Host, dur: d})
+	case sp.Phase == Communication:
+		kind := collective + pieceKind(sp.Meeting)
+		p.host = append(p.host, piece{kind: kind, group: group(sp.Group, sp.GroupSize), dur: d})
+	case sp.Phase == Other:
+		rd.piece(p, c.from, c.to, Host)
+	default:
+		rd.piece(p, c.from, c.to, sp.Phase)
+	}
+}
+
+// beside adds what ran on other lanes, in the order of its start.
+func (rd *reducer) beside(p *program, group func(string, int) uint16) {
+	for i := range rd.all {
+		sp := &rd.all[i]
+		if sp.Lane == 0 || sp.Lane == Device || sp.Meeting != Collective {
+			continue
+		}
+		start := micro(sp.Start) - p.start
+		p.lanes = append(p.lanes, laneOp{
+			piece: piece{kind: collective, group: group(sp.Group, sp.GroupSize), dur: micro(sp.End) - micro(sp.Start)}, lane: 1, launch: start, start: start,
+		})
+	}
+	for _, c := range rd.device {
+		sp := &rd.all[c.span]
+		l := laneOp{lane: Device, start: micro(c.from) - p.start, launch: micro(sp.Launch) - p.start}
+		l.piece = piece{phase: sp.Phase, dur: micro(c.to) - micro(c.from)}
+		if sp.Phase == Communication {
+			l.piece.kind, l.piece.phase, l.piece.group = collective, Host, group(sp.Group, sp.GroupSize)
+		}
+		if c.from > sp.Start && sp.Phase != Communication {
+			l.launch = min(l.launch, l.start) // it goes on after something inside of it
+		}
+		p.lanes = append(p.lanes, l)
+	}
+}

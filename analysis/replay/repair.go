@@ -1,0 +1,200 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// A rank is repaired by giving its work, of the kinds that make it late, the time that
+// the others of its role need in that round.
+const excessPart = 0.15 // of the excess: kinds of work with less are left as they are
+
+// rowsOf gives the kinds of work that make a rank late between two rounds, the largest
+// part first.
+func (j *job) rowsOf(r int, set []int, from, to int) []int {
+	type part struct {
+		row  int
+		mean float64
+	}
+	var parts []part
+	all := 0.0
+	for row := range rows {
+		if j.row[row] == nil {
+			continue
+		}
+		sum := 0.0
+		for s := from; s < to; s++ {
+			sum += float64(j.row[row][j.at(s, r)]) - j.common(row, s, j.roleOf[r], set)
+		}
+		if sum > 0 {
+			parts = append(parts, part{row, sum})
+			all += sum
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		if a.mean > b.mean {
+			return -1
+		}
+		return 1
+	})
+	var out []int
+	for _, p := range parts {
+		if p.mean > excessPart*all {
+			out = append(out, p.row)
+		}
+	}
+	return out
+}
+
+// common is the median time of a kind of work over the ranks of a role that are not
+// in a set.
+func (j *job) common(row, s, role int, set []int) float64 {
+	var x []float64
+	for _, r := range j.roles[role] {
+		if !slices.Contains(set, r) {
+			x = append(x, float64(j.row[row][j.at(s, r)]))
+		}
+	}
+	if len(x) == 0 {
+		return 0
+	}
+	return robust.Median(x)
+}
+
+// repairRanks gives the work of a set of ranks the time that the others need.
+func (j *job) repairRanks(set []int, of map[int][]int) repair {
+	type key struct{ role, row int }
+	at := -1
+	medians := make(map[key]float64)
+	return repair{ranks: set, work: func(s, r, row int) float64 {
+		if !slices.Contains(of[r], row) {
+			return 1
+		}
+		own := float64(j.row[row][j.at(s, r)])
+		if own == 0 {
+			return 1
+		}
+		if s != at {
+			at = s
+			clear(medians)
+		}
+		k := key{j.roleOf[r], row}
+		m, ok := medians[k]
+		if !ok {
+			m = j.common(row, s, k.role, set)
+			medians[k] = m
+		}
+		return m / own
+	}, queue: func(r int) bool { return slices.Contains(of[r], rowOf(false, Input)) }}
+}
+
+// repairInput lets all batches be there when they are asked for.
+func (j *job) repairInput() repair {
+	return repair{work: func(_, _, row int) float64 {
+		if row%int(phases) == int(Input) {
+			return 0
+		}
+		return 1
+	}, queue: func(int) bool { return true }}
+}
+
+// repairBalance gives all work the mean time of its role.
+func (j *job) repairBalance() repair {
+	at := -1
+	mean := make([]float64, len(j.roles)*rows)
+	return repair{work: func(s, r, row int) float64 {
+		if s != at {
+			at = s
+			clear(mean)
+			for i := range j.ranks {
+				n := float64(len(j.roles[j.roleOf[i]]))
+				for w := range rows {
+					if j.row[w] != nil {
+						mean[j.roleOf[i]*rows+w] += float64(j.row[w][j.at(s, i)]) / n
+					}
+				}
+			}
+		}
+		own := float64(j.row[row][j.at(s, r)])
+		if own == 0 {
+			return 1
+		}
+		return mean[j.roleOf[r]*rows+row] / own
+	}}
+}
+
+// level is what changed its time for all ranks at a round.
+type level struct {
+	at            int
+	before, after float64
+}
+
+const (
+	changeErrors = 6  // standard errors that a change of level of all must have
+	changeLeast  = 10 // rounds on either side of it
+)
+
+// levels finds the kinds of work that take longer for all ranks from a round on.
+func (j *job) levels() map[int]level {
+	out := map[int]level{}
+	x := make([]float64, j.rounds())
+	for row := range rows {
+		if j.row[row] == nil {
+			continue
+		}
+		for s := range x {
+			sum := 0.0
+			for role := range j.roles {
+				sum += j.common(row, j.from+s, role, nil) * float64(len(j.roles[role]))
+			}
+			x[s] = sum / float64(len(j.ranks))
+		}
+		if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*j.typical() {
+			out[row] = level{j.from + at, before, after}
+		}
+	}
+	return out
+}
+
+// repairLevels brings work back to the level that it had.
+func repairLevels(of map[int]level) repair {
+	return repair{work: func(s, _, row int) float64 {
+		if l, ok := of[row]; ok && s >= l.at && l.after > 0 {
+			return l.before / l.after
+		}
+		return 1
+	}}
+}
+
+// repairTransfer gives the transfers of a group, on all lanes, another time.
+func repairTransfer(group int, of func(s int, t float64) float64) repair {
+	return repair{transfer: func(s int, m *meeting, t float64) float64 {
+		if m.group != group {
+			return t
+		}
+		return of(s, t)
+	}}
+}
+
+// families are groups that should take the same time: their names differ in the last
+// number only, and they are of one size.
+func (j *job) families() (out [][]int) {
+	of := map[string][]int{}
+	var names []string
+	for i, g := range j.groups {
+		if len(g.members) < 2 {
+			continue
+		}
+		name := strings.TrimRight(g.name, "0123456789")
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], i)
+	}
+	for _, name := range names {
+		out = append(out, of[name])
+	}
+	return out
+}
