@@ -85,6 +85,7 @@ func (t *tail) append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.lastEnd)
 	dst = columns.AppendBool(dst, t.done)
+	dst = binary.AppendUvarint(dst, uint64(t.began))
 	dst = binary.AppendUvarint(dst, uint64(len(t.open)))
 	for _, o := range t.open {
 		dst = append(dst, byte(o.phase), byte(o.meeting), byte(o.lane))
@@ -100,7 +101,7 @@ func (t *tail) append(dst []byte) []byte {
 }
 
 func (t *tail) read(r *columns.Reader) {
-	t.step, t.lastEnd, t.done = r.Int(), r.Int(), r.Bool()
+	t.step, t.lastEnd, t.done, t.began = r.Int(), r.Int(), r.Bool(), r.Small(1<<40)
 	for n := r.Count(5); n > 0; n-- {
 		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Join))), lane: r.Small(127), group: r.String()}
 		o.start = r.Int()

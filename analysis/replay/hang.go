@@ -15,6 +15,10 @@ type hang struct {
 // A job that is killed is not hung: its ranks wait at most as long as they always do.
 const hangSteps = 2
 
+// Where nothing says that ranks wait, they must have been seen for longer than pauses and
+// checkpoints last.
+const stoppedSteps = 10
+
 // hung finds ranks that wait in a collective for others, for two steps or more. Who did
 // not enter as many collectives of the group that waits is the one they wait for.
 func (st *State) hung(step int64) *hang {
@@ -48,7 +52,7 @@ func (st *State) hung(step int64) *hang {
 		}
 	}
 	if len(waiting) == 0 {
-		return nil
+		return st.stopped(latest, step)
 	}
 	if known && long < hangSteps*step {
 		return nil
@@ -90,5 +94,46 @@ func (st *State) hung(step int64) *hang {
 	if !known && len(out.ranks) == 0 {
 		return nil // nothing says that they waited for long
 	}
+	return out
+}
+
+// stopped finds ranks that stopped before the others where no span says that these
+// wait: all of them came equally far in the last step, and stayed there.
+func (st *State) stopped(step, length int64) *hang {
+	most, last := 0, int64(-1)
+	for _, rs := range st.ranks {
+		if rs.any && rs.last.step == step {
+			if rs.last.done {
+				return nil // the step was finished: nobody was waited for
+			}
+			most = max(most, rs.last.began)
+		}
+	}
+	out := &hang{step: step}
+	waiting := 0
+	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
+		rs := st.ranks[r]
+		switch {
+		case !rs.any:
+		case rs.last.step == step && rs.last.began == most:
+			waiting++
+			if seen := rs.info.LastSeen; seen > 0 {
+				if last = max(last, seen-rs.last.lastEnd); seen-rs.last.lastEnd < stoppedSteps*length {
+					return nil
+				}
+			}
+		case rs.last.step >= step-1 && !rs.info.Ended:
+			out.ranks = append(out.ranks, r)
+		default:
+			// Its records end earlier than the collectives did: the records are
+			// incomplete, not the rank lost.
+			return nil
+		}
+	}
+	// Most ranks wait: else it is the whole job that was stopped.
+	if len(out.ranks) == 0 || len(out.ranks) > waiting {
+		return nil
+	}
+	out.waited = max(last, 0)
 	return out
 }

@@ -170,7 +170,7 @@ func (j *job) load() {
 	n, m := len(j.ranks), len(j.steps)
 	j.own = make([]float32, n*m)
 	j.period = make([]float64, m)
-	ends := make([]int64, n)
+	ends := make([]int64, n) // with what a device did
 	took := make([]float64, 0, n)
 	rd := j.read()
 	for s := range m {
@@ -197,12 +197,17 @@ func (j *job) load() {
 				}
 				j.tokens[at] = float32(p.tokens)
 			}
+			from := p.start
 			if s > 0 && rd.follows {
-				took = append(took, float64(p.end-ends[r]))
-			} else {
-				took = append(took, float64(p.end-p.start))
+				from = ends[r]
 			}
 			ends[r] = p.end
+			for i := range p.lanes {
+				if l := &p.lanes[i]; l.lane == Device {
+					ends[r] = max(ends[r], p.start+l.start+l.dur)
+				}
+			}
+			took = append(took, float64(ends[r]-from))
 		}
 		j.period[s] = robust.Median(took)
 	}
@@ -232,8 +237,9 @@ type reader struct {
 	follows  bool // the step before is the round before
 }
 
-// ended is when something of a lane ended that was launched last, own clock.
-type ended struct{ launch, end int64 }
+// ended is something of a lane, on the own clock. Of what waited for another one on its
+// lane it is not known when it was launched: at the earliest with that one.
+type ended struct{ launch, start, end int64 }
 
 func (j *job) read() *reader {
 	rd := &reader{j: j, programs: make([]*program, len(j.ranks)), before: make([]int64, len(j.ranks)), ends: make([][]ended, len(j.ranks)), s: -1}
@@ -283,7 +289,11 @@ func (rd *reader) joins(r int, p *program) {
 	list := rd.ends[r]
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		list = append(list, ended{p.start + l.launch, p.start + l.start + l.dur})
+		e := ended{p.start + l.launch, p.start + l.start, p.start + l.start + l.dur}
+		if n := len(list); n > 0 && l.lane == 1 && e.start-list[n-1].end < behind {
+			e.launch = list[n-1].launch
+		}
+		list = append(list, e)
 	}
 	at := p.start
 	for i := 0; i < len(p.host); i++ {
@@ -297,16 +307,21 @@ func (rd *reader) joins(r int, p *program) {
 					last = e
 				}
 			}
-			if last.end > end-joinWithin && last.end <= end+joinWithin/10 && last.end-at > joinLeast {
-				switch {
-				case pc.phase == Host && last.launch <= at:
-					pc.kind = join
-				case last.launch > at && end-last.launch > joinLeast:
-					rest := piece{kind: join, phase: pc.phase, dur: end - last.launch}
-					pc.dur -= rest.dur
-					p.host = slices.Insert(p.host, i+1, rest)
+			rest := end - last.end // what the host does before its next span begins
+			switch {
+			case rest > max(joinWithin, pc.dur/joinPart) || rest < -joinWithin/10 || last.end-at <= joinLeast:
+			case pc.phase == Host && last.launch <= at:
+				pc.kind = join
+				if rest > 0 {
+					pc.dur -= rest
+					p.host = slices.Insert(p.host, i+1, piece{kind: work, phase: Host, dur: rest})
 					i++
 				}
+			case pc.phase != Host && last.start > at && end-last.start > joinLeast:
+				wait := piece{kind: join, phase: pc.phase, dur: end - last.start}
+				pc.dur -= wait.dur
+				p.host = slices.Insert(p.host, i+1, wait)
+				i++
 			}
 		}
 		at = end

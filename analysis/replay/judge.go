@@ -15,7 +15,8 @@ const (
 	floorRanks   = 1.02
 	floorLink    = 1.03
 	floorDrift   = 1.03
-	floorBalance = 1.05
+	leastBalance = 0.05
+	usualRanks   = 8
 	floorInput   = 1.10
 	// A repair is the headline when it has this part of the largest gain: the
 	// narrowest one that explains most.
@@ -358,7 +359,7 @@ func (j *job) findings(was *outcome) (all []found) {
 		return f
 	})
 	add(j.repairBalance(), func(gain float64) *found {
-		if gain < floorBalance {
+		if gain < j.floorBalance() {
 			return nil
 		}
 		return j.imbalance(e, gain)
@@ -422,7 +423,7 @@ func (j *job) lateRanks(e [][]float64) *found {
 	rowsBy := func(set []int) map[int][]int {
 		of := map[int][]int{}
 		for _, r := range set {
-			of[r] = j.rowsOf(r, set, j.from+from, j.from+to)
+			of[r] = j.rowsOf(r, set, j.from+from, j.from+to, repairPart)
 		}
 		return of
 	}
@@ -450,11 +451,10 @@ func (j *job) lateRanks(e [][]float64) *found {
 		return nil
 	}
 	slices.Sort(set)
-	of := rowsBy(set)
 	f := j.finding(SlowRanks, set, "", gain)
 	f.Causes = map[int]string{}
 	for _, r := range set {
-		f.Causes[j.ranks[r]] = causeOf(of[r])
+		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, set, j.from+from, j.from+to, causePart))
 	}
 	f.Cause = f.Causes[j.ranks[set[0]]]
 	for _, c := range f.Causes {
@@ -740,7 +740,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 				most = max(most, e[r][s])
 			}
 		}
-		if most > floorBalance*j.typical()-j.typical() {
+		if most > (j.floorBalance()-1)*j.typical() {
 			n++
 		}
 	}
@@ -750,6 +750,17 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 	}
 	f.Evidence = &Evidence{Affected: n, Interval: j.rounds()}
 	return f
+}
+
+// floorBalance is the least gain of balance. The longest of many ranks is longer by
+// chance alone: as the largest of so many draws grows, so does what balance gains of
+// a job without any fault.
+func (j *job) floorBalance() float64 {
+	n := 0
+	for _, role := range j.roles {
+		n = max(n, len(role))
+	}
+	return 1 + leastBalance*math.Sqrt(math.Log(float64(max(n, usualRanks)))/math.Log(usualRanks))
 }
 
 func (j *job) hangs(v *Verdict, h *hang) {

@@ -47,12 +47,13 @@ type laneOp struct {
 }
 
 const (
-	// crossing is by how much a collective must outlast the span it began in to be
-	// of another lane: more than the resolution of clocks in files.
+	// crossing is by how much a collective must begin within a span, and outlast it, to
+	// be of another lane: more than the resolution of clocks in files.
 	crossing = 2_000 // ns
 	// A host that waits for a lane goes on soon after it; shorter gaps are no wait.
 	joinLeast  = 150 // us
 	joinWithin = 300 // us
+	joinPart   = 20  // or within that part of the gap
 )
 
 // reducer turns the spans of a step into a program. Its buffers are reused.
@@ -77,6 +78,7 @@ type tail struct {
 	entered map[string]int // how many collectives of each group were entered, open ones included
 	lastEnd int64          // own clock: the end of the last span that ended
 	done    bool           // the step is complete
+	began   int            // how many spans of the training thread were begun
 }
 
 // openSpan never ended.
@@ -106,6 +108,9 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16) (*
 	for _, sp := range rd.all {
 		if sp.Phase == Communication && sp.Meeting == Collective {
 			t.entered[sp.Group]++
+		}
+		if sp.Lane == 0 {
+			t.began++
 		}
 		if sp.End < sp.Start {
 			t.open = append(t.open, openSpan{phase: sp.Phase, meeting: sp.Meeting, group: sp.Group, lane: sp.Lane, start: sp.Start})
@@ -164,10 +169,10 @@ func findLanes(all []Span) {
 			return c.Phase == Communication && c.Lane == 0 && c.Meeting == Collective && c.End > c.Start
 		}
 		out := false
-		for j := i + 1; j < len(all) && all[j].Start < work.End; j++ {
+		for j := i + 1; j < len(all) && all[j].Start < work.End-crossing; j++ {
 			out = out || crosses(&all[j]) && all[j].End > work.End+crossing
 		}
-		for j := i + 1; out && j < len(all) && all[j].Start < work.End; j++ {
+		for j := i + 1; out && j < len(all) && all[j].Start < work.End-crossing; j++ {
 			if crosses(&all[j]) {
 				all[j].Lane = 1
 			}
@@ -188,8 +193,14 @@ func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 	var at int64
 	for i := range rd.all {
 		sp := &rd.all[i]
-		if !of(sp) || sp.End <= sp.Start && sp.Phase != Communication || sp.Start < busy {
+		if !of(sp) || sp.End <= sp.Start && sp.Phase != Communication {
 			continue
+		}
+		if sp.Start < busy { // clocks of devices disagree by microseconds
+			if sp.End <= busy {
+				continue
+			}
+			sp.Start = busy
 		}
 		rd.stack.Pieces(at, sp.Start, emit)
 		at = sp.Start
@@ -217,16 +228,6 @@ func (rd *reducer) piece(p *program, from, to int64, phase Phase) {
 	d := micro(to) - micro(from)
 	if d <= 0 {
 		return
-	}
-	end := micro(to) - p.start
-	if phase == Host && d > joinLeast {
-		for i := range p.lanes {
-			l := &p.lanes[i]
-			if done := l.start + l.dur; done > end-joinWithin && done <= end+joinWithin/10 && l.start < end {
-				p.host = append(p.host, piece{kind: join, phase: phase, dur: d})
-				return
-			}
-		}
 	}
 	if n := len(p.host); n > 0 && p.host[n-1].kind == work && p.host[n-1].phase == phase {
 		p.host[n-1].dur += d

@@ -9,11 +9,14 @@ import (
 
 // A rank is repaired by giving its work, of the kinds that make it late, the time that
 // the others of its role need in that round.
-const excessPart = 0.15 // of the excess: kinds of work with less are left as they are
+const (
+	repairPart = 0.02 // of the excess: kinds of work with less are left as they are
+	causePart  = 0.15 // and with less are not named
+)
 
 // rowsOf gives the kinds of work that make a rank late between two rounds, the largest
-// part first.
-func (j *job) rowsOf(r int, set []int, from, to int) []int {
+// part first, those with at least that part of the excess.
+func (j *job) rowsOf(r int, set []int, from, to int, least float64) []int {
 	type part struct {
 		row  int
 		mean float64
@@ -41,7 +44,7 @@ func (j *job) rowsOf(r int, set []int, from, to int) []int {
 	})
 	var out []int
 	for _, p := range parts {
-		if p.mean > excessPart*all {
+		if p.mean > least*all {
 			out = append(out, p.row)
 		}
 	}
