@@ -34,6 +34,8 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		if rs.any {
 			dst = rs.last.append(dst)
 		}
+		dst = binary.AppendVarint(dst, rs.device.step)
+		dst = binary.AppendUvarint(dst, uint64(rs.device.n))
 		dst = rs.appendSteps(dst)
 	}
 	return dst, nil
@@ -129,6 +131,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 		if rs.any = r.Bool(); rs.any {
 			rs.last.read(r)
 		}
+		rs.device = progress{r.Int(), r.Small(1 << 40)}
 		for k := r.Count(2); k > 0; k-- {
 			rs.groups = append(rs.groups, groupName{r.String(), r.Small(1 << 40)})
 		}

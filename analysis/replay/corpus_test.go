@@ -95,6 +95,9 @@ func readCorpusCase(from io.Reader) (*replay.State, error) {
 		s.Spans = append(s.Spans, replay.Span{Phase: phase, Start: l.Start, End: end, Group: l.Attrs.Group})
 	}
 	for _, s := range steps { // in no order, on purpose
+		if s.End == 0 {
+			s.Start = s.Spans[0].Start // begun, and not ended
+		}
 		st.Add(s)
 	}
 	return st, sc.Err()

@@ -73,6 +73,7 @@ type outcome struct {
 	clock []float64
 	// Of the replay as it was, of each round and rank: the wait and the transfer.
 	wait, transfer []float32
+	own            []float32 // what is left of the time of the rank
 	caused         []float64 // by each rank: how long others waited for it, judged rounds
 	waited         []float64
 	late           []int // rounds in which the rank was the last at a meeting of most
@@ -104,6 +105,7 @@ type replayer struct {
 	out     *outcome
 	sends   map[[2]int][][]float64
 	roundOf []float64 // by each rank: how long others waited for it in this round
+	before  []float64 // the end of the round before, as it was
 	s       int
 }
 
@@ -124,7 +126,7 @@ func (j *job) replay(repairs ...repair) *outcome {
 	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make(map[tableKey][]*meeting), sends: make(map[[2]int][][]float64)}
 	n, m := len(j.ranks), len(j.steps)
 	rp.out = &outcome{
-		k: k, clock: make([]float64, k*m), wait: make([]float32, n*m), transfer: make([]float32, n*m), caused: make([]float64, n), waited: make([]float64, n),
+		k: k, clock: make([]float64, k*m), wait: make([]float32, n*m), own: make([]float32, n*m), transfer: make([]float32, n*m), caused: make([]float64, n), waited: make([]float64, n),
 		late: make([]int, n), groupWait: make([]float64, len(j.groups)+1), groupTime: make([]float64, len(j.groups)+1), finished: true,
 		transfers: make(map[meetKey][]float64),
 	}
@@ -132,7 +134,7 @@ func (j *job) replay(repairs ...repair) *outcome {
 		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
 		rp.lanes = append(rp.lanes, [3]*actor{})
 	}
-	rp.roundOf = make([]float64, n)
+	rp.roundOf, rp.before = make([]float64, n), make([]float64, n)
 	rp.factor, rp.plain = make([]float64, n*rows*k), make([]bool, n)
 	rd := j.read()
 	for s := range m {
@@ -205,6 +207,11 @@ func (rp *replayer) round(s int, rd *reader) bool {
 				end = max(end, l.clock[k])
 			}
 			out[k] += end / n
+			if k == 0 {
+				at := rp.j.at(s, r)
+				rp.out.own[at] = float32(end-rp.before[r]) - rp.out.wait[at] - rp.out.transfer[at]
+				rp.before[r] = end
+			}
 		}
 		for _, l := range rp.lanes[r] {
 			if l != nil && l.i < len(l.ops) {

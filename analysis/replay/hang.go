@@ -130,10 +130,32 @@ func (st *State) stopped(step, length int64) *hang {
 			return nil
 		}
 	}
+	if len(out.ranks) == 0 && last >= stoppedSteps*length {
+		out.ranks = st.devicesBehind() // all hosts wait: for a device
+	}
 	// Most ranks wait: else it is the whole job that was stopped.
 	if len(out.ranks) == 0 || len(out.ranks) > waiting {
 		return nil
 	}
 	out.waited = max(last, 0)
+	return out
+}
+
+// devicesBehind gives the ranks whose device did less than that of most others.
+func (st *State) devicesBehind() (out []int) {
+	var furthest progress
+	for _, rs := range st.ranks {
+		if furthest.before(rs.device) {
+			furthest = rs.device
+		}
+	}
+	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
+		if st.ranks[r].device.before(furthest) {
+			out = append(out, r)
+		}
+	}
+	if 2*len(out) > len(st.ranks) {
+		return nil
+	}
 	return out
 }

@@ -40,7 +40,7 @@ type job struct {
 	spread  float64 // how far the ranks disagree where that ends, as a share of a step
 
 	// Of each round and rank, round by round, in microseconds.
-	own    []float32
+	own    []float32       // time in which a rank neither waited nor took part in a transfer
 	row    [rows][]float32 // nil where nothing has it
 	tokens []float32       // nil where none are recorded
 	period []float64       // median over the ranks
@@ -168,7 +168,6 @@ func (j *job) nameGroups() {
 // load fills the tables of own work.
 func (j *job) load() {
 	n, m := len(j.ranks), len(j.steps)
-	j.own = make([]float32, n*m)
 	j.period = make([]float64, m)
 	ends := make([]int64, n) // with what a device did
 	took := make([]float64, 0, n)
@@ -220,10 +219,9 @@ func (j *job) load() {
 
 func (j *job) addRow(row, at int, d int64) {
 	if j.row[row] == nil {
-		j.row[row] = make([]float32, len(j.own))
+		j.row[row] = make([]float32, len(j.ranks)*len(j.steps))
 	}
 	j.row[row][at] += float32(d)
-	j.own[at] += float32(d)
 }
 
 // reader goes through the rounds of a job.

@@ -63,6 +63,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 	v.Coverage.FirstStep, v.Coverage.LastStep = j.steps[min(j.from, len(j.steps)-1)], j.steps[len(j.steps)-1]
 	v.StepTime = j.typical() / 1e3
 	asItWas := j.replay()
+	j.own = asItWas.own
 	t := &Table{j: j, out: asItWas, Ranks: j.ranks, Steps: j.steps[j.from:], Period: make([]float64, j.rounds()), Per: 1}
 	for i := range t.Period {
 		t.Period[i] = j.period[j.from+i] * 1e3
@@ -208,7 +209,6 @@ func (j *job) findHidden() {
 	j.spread = best
 	if best <= most {
 		j.hides = which
-		clear(j.own)
 		for row := range j.row {
 			j.row[row] = nil
 		}

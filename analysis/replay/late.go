@@ -96,6 +96,29 @@ func blockLength(n int, rho float64, least int) int {
 	return max(min(b, n/least), (n+mostBlocks-1)/mostBlocks, 1)
 }
 
+// wanders reports whether noise as correlated as that of x explains its mean, where
+// blocks of so many values were too short to be independent: the larger of n ranks
+// would have it by chance.
+func wanders(x []float64, size, n int) bool {
+	rest := slices.Clone(x)
+	mean := meanOf(x)
+	at, before, after, _ := change(x, max(len(x)/8, 2))
+	for i := range rest {
+		if i < at {
+			rest[i] -= before
+		} else {
+			rest[i] -= after
+		}
+	}
+	rho := correlation(rest)
+	if rho <= 0 || size >= blockLength(len(x), rho, 1) {
+		return false
+	}
+	rho = min(rho, 0.99)
+	se := math.Sqrt(meanSquare(rest) * (1 + rho) / (1 - rho) / float64(len(x)))
+	return mean < se*math.Sqrt(2*math.Log(float64(n)/lateChance))
+}
+
 // lateRank is a rank that is late, and by how much in the mean.
 type lateRank struct {
 	rank   int
@@ -151,6 +174,9 @@ func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRa
 	for i, r := range role {
 		k, _ := slices.BinarySearch(largest, own[i]*(1-1e-9))
 		p := float64(1+len(largest)-k) / float64(1+len(largest)) * float64(tests)
+		if wanders(e[r][from:to], size, n) {
+			continue
+		}
 		if own[i] >= lateShare*typical && p <= lateChance || own[i] >= largeShare*typical && p <= largeChance {
 			out = append(out, lateRank{r, own[i], p})
 		}

@@ -87,7 +87,7 @@ type Step struct {
 	Rank       int
 	Number     int64 // of the step, the same on all ranks
 	Tokens     int64 // work that the rank did in it: tokens or samples; 0 where that is not recorded
-	Start, End int64 // of the iteration, zero where that is not known
+	Start, End int64 // of the iteration, zero where that is not known; with Start alone it never ended
 	Spans      []Span
 }
 

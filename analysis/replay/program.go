@@ -79,6 +79,7 @@ type tail struct {
 	lastEnd int64          // own clock: the end of the last span that ended
 	done    bool           // the step is complete
 	began   int            // how many spans of the training thread were begun
+	device  int            // how much a device did of it
 }
 
 // openSpan never ended.
@@ -93,7 +94,7 @@ type openSpan struct {
 // reduce makes the program of a step, which is valid until the next call. It says
 // false where the step never ended.
 func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16) (*program, tail, bool) {
-	t := tail{step: st.Number, done: true, entered: make(map[string]int)}
+	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: make(map[string]int)}
 	rd.all = append(rd.all[:0], st.Spans...)
 	slices.SortFunc(rd.all, compareSpans)
 	findLanes(rd.all)
@@ -109,8 +110,11 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16) (*
 		if sp.Phase == Communication && sp.Meeting == Collective {
 			t.entered[sp.Group]++
 		}
-		if sp.Lane == 0 {
+		switch sp.Lane {
+		case 0:
 			t.began++
+		case Device:
+			t.device++
 		}
 		if sp.End < sp.Start {
 			t.open = append(t.open, openSpan{phase: sp.Phase, meeting: sp.Meeting, group: sp.Group, lane: sp.Lane, start: sp.Start})

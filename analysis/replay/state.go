@@ -25,9 +25,19 @@ type rankState struct {
 	groups   []groupName
 	steps    store
 	last     tail
+	device   progress // of a device
 	any      bool
 	disputed int // steps that came twice and differed, as from two writers
 }
+
+// progress is how far a device has come: the last step of which it did something, and
+// how much.
+type progress struct {
+	step int64
+	n    int
+}
+
+func (p progress) before(o progress) bool { return p.step < o.step || p.step == o.step && p.n < o.n }
 
 type groupName struct {
 	name string
@@ -112,6 +122,9 @@ func (s *State) insert(rs *rankState, p *program) {
 
 // addTail keeps the latest step; of two versions the one that knows more.
 func (rs *rankState) addTail(t tail) {
+	if p := (progress{t.step, t.device}); t.device > 0 && rs.device.before(p) {
+		rs.device = p
+	}
 	switch {
 	case rs.any && t.step < rs.last.step:
 	case rs.any && t.step == rs.last.step && (t.lastEnd < rs.last.lastEnd || t.lastEnd == rs.last.lastEnd && len(t.open) < len(rs.last.open)):
@@ -205,6 +218,9 @@ func (s *State) mergeRank(r int, from *rankState) {
 	to.disputed += from.disputed
 	if from.any {
 		to.addTail(from.last)
+	}
+	if to.device.before(from.device) {
+		to.device = from.device
 	}
 	if from.steps.n == 0 {
 		return
