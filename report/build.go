@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -58,7 +58,7 @@ func Live(j *Job, now int64) *Report {
 	for i := range j.Attempts {
 		for _, p := range j.Job.Processes {
 			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
-				a.State.SetRank(p.Rank, straggler.Rank{LastSeen: p.LastSeen})
+				a.State.SetRank(p.Rank, replay.Rank{LastSeen: p.LastSeen})
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func begin(j *Job) *Report {
 }
 
 // answer adds all but the Series, and gives the steps of each attempt.
-func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
+func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
 	r.outcomes(j.Job)
@@ -152,8 +152,8 @@ func losses(led *goodput.Report) []Loss {
 }
 
 // attempts adds what is said of each attempt, and gives the steps of each.
-func (r *Report) attempts(j *Job) []*straggler.Table {
-	verdicts, tables := make([]*straggler.Verdict, len(j.Attempts)), make([]*straggler.Table, len(j.Attempts))
+func (r *Report) attempts(j *Job) []*replay.Table {
+	verdicts, tables := make([]*replay.Verdict, len(j.Attempts)), make([]*replay.Table, len(j.Attempts))
 	for i := range j.Attempts {
 		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
 	}
@@ -200,7 +200,7 @@ func (r *Report) chooseVerdict(j *Job) {
 	weight := func(a *Attempt) (found bool, cost, length float64) {
 		v := a.Straggler
 		length = float64(a.Stop-a.Start) / max(wall, 1)
-		found = v.Kind != straggler.Healthy && v.Kind != straggler.InsufficientEvidence
+		found = v.Kind != replay.Fine && v.Kind != replay.Unknown
 		cost = v.Cost * length
 		return found, cost, length
 	}
@@ -224,14 +224,14 @@ func (r *Report) chooseVerdict(j *Job) {
 		return
 	}
 	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
-	var all []straggler.AttemptVerdict
+	var all []replay.AttemptVerdict
 	for i := range r.Attempts {
 		if r.Attempts[i].Silent {
 			continue
 		}
-		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
+		all = append(all, replay.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
 	}
-	r.Verdict.Across = straggler.Across(all)
+	r.Verdict.Across = replay.Across(all)
 	// The cost of a finding is a share of the time of steps; of the ledger it
 	// can be no more than what was spent in them.
 	for i := range r.Ledger.Attempts {
@@ -243,7 +243,7 @@ func (r *Report) chooseVerdict(j *Job) {
 }
 
 func (r *Report) ranks(j *Job) {
-	rows := make(map[int]*straggler.RankRow)
+	rows := make(map[int]*replay.RankRow)
 	if v := r.Verdict.Rank; v != nil {
 		for i := range v.Ranking {
 			rows[v.Ranking[i].Rank] = &v.Ranking[i]
@@ -303,7 +303,7 @@ func quality(j *Job, led *goodput.Report) Quality {
 }
 
 // tokensOf gives the tokens of all ranks in a usual step, 0 when any is unknown.
-func tokensOf(t *straggler.Table) int64 {
+func tokensOf(t *replay.Table) int64 {
 	if t == nil || len(t.Steps) == 0 {
 		return 0
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/internal/columns"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/rundir"

@@ -23,16 +23,6 @@ var (
 	Quantile = robust.NearestRank
 )
 
-// QuantileOfWindows is that of a job that is read from windows: windows[i] are
-// counts[i] steps.
-func QuantileOfWindows(windows, counts []float64, q float64) float64 {
-	s := &steps{}
-	for i, w := range windows {
-		s.spread = append(s.spread, periodRun{w, counts[i]})
-	}
-	return s.quantile(q)
-}
-
 // ParseStart reads a run.json.
 func ParseStart(text []byte) bool {
 	_, err := rundir.Parse(text)

@@ -22,19 +22,5 @@ func TestQuantile(t *testing.T) {
 		if got := report.Quantile(c.x, c.q); got != c.want {
 			t.Errorf("the quantile %v of %d values is %v, want %v", c.q, len(c.x), got, c.want)
 		}
-		counts := make([]float64, len(c.x))
-		for i := range counts {
-			counts[i] = 1
-		}
-		if len(c.x) <= 4 { // powers of two have no rounding
-			if got := report.QuantileOfWindows(c.x, counts, c.q); got != c.want {
-				t.Errorf("the quantile %v of %d windows is %v, want %v", c.q, len(c.x), got, c.want)
-			}
-		}
-	}
-	for q, want := range map[float64]float64{0.25: 1, 0.5: 2, 0.75: 2, 0.76: 3, 1: 3} {
-		if got := report.QuantileOfWindows([]float64{3, 1, 2}, []float64{1, 1, 2}, q); got != want {
-			t.Errorf("the quantile %v by weight is %v, want %v", q, got, want)
-		}
 	}
 }

@@ -2,8 +2,8 @@ package report
 
 import (
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 )
 
 // Job is what a report is built from.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
 )
 
 // Version is that of the JSON form. It changes when a field changes its meaning
@@ -57,13 +57,13 @@ type Verdict struct {
 	// cause, what to do next and how sure this is.
 	Sentence string `json:"sentence"`
 	// Rank is the finding about ranks, of the attempt that it costs most.
-	Rank *straggler.Verdict `json:"straggler,omitempty"`
+	Rank *replay.Verdict `json:"straggler,omitempty"`
 	// Attempt is the one that Rank is about.
 	Attempt int `json:"straggler_attempt,omitempty"`
 	// RankCost is the share of all rank time that the finding costs.
 	RankCost float64 `json:"straggler_cost,omitempty"`
 	// Across is what comes back in several attempts, the most frequent first.
-	Across []straggler.Recurrence `json:"straggler_across,omitempty"`
+	Across []replay.Recurrence `json:"straggler_across,omitempty"`
 	// Next are actions, the one that gains most first.
 	Next []string `json:"next,omitempty"`
 	// Confidence is high, medium or low: how far the records can be trusted.
@@ -81,18 +81,18 @@ type Loss struct {
 
 // Attempt is one attempt of the job.
 type Attempt struct {
-	Number    int                `json:"attempt"`
-	Start     int64              `json:"start_ns"`
-	Stop      int64              `json:"stop_ns"`           // the end or the last sign of life
-	Ended     bool               `json:"ended"`             // properly, on every rank
-	Outcome   *run.Outcome       `json:"outcome"`           // how its command ended, null where that is not known
-	Running   bool               `json:"running,omitempty"` // see [Live]
-	Silent    bool               `json:"silent,omitempty"`  // it ended before anything of it was recorded: Number may be 0, Ranks are its starts
-	Ranks     int                `json:"ranks"`
-	FirstStep int64              `json:"first_step"` // -1 when no step was recorded
-	LastStep  int64              `json:"last_step"`
-	Goodput   *float64           `json:"goodput"` // nil where that of the job is
-	Straggler *straggler.Verdict `json:"straggler,omitempty"`
+	Number    int             `json:"attempt"`
+	Start     int64           `json:"start_ns"`
+	Stop      int64           `json:"stop_ns"`           // the end or the last sign of life
+	Ended     bool            `json:"ended"`             // properly, on every rank
+	Outcome   *run.Outcome    `json:"outcome"`           // how its command ended, null where that is not known
+	Running   bool            `json:"running,omitempty"` // see [Live]
+	Silent    bool            `json:"silent,omitempty"`  // it ended before anything of it was recorded: Number may be 0, Ranks are its starts
+	Ranks     int             `json:"ranks"`
+	FirstStep int64           `json:"first_step"` // -1 when no step was recorded
+	LastStep  int64           `json:"last_step"`
+	Goodput   *float64        `json:"goodput"` // nil where that of the job is
+	Straggler *replay.Verdict `json:"straggler,omitempty"`
 }
 
 // End says in words how it ended.

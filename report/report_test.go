@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/report"
@@ -85,7 +85,7 @@ func TestFaultyJob(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != straggler.Straggler || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
+	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != replay.SlowRanks || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
 		t.Errorf("%+v, exit code %d", v, r.ExitCode())
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].LastStep != 238 || r.Attempts[0].Straggler.FromStep < 40 || r.Attempts[1].FirstStep != 200 {
@@ -212,7 +212,7 @@ func TestDevice(t *testing.T) {
 	for name, s := range map[string]*report.State{"traces": state, "digest": again} {
 		r := report.Build(s.Jobs()[0])
 		v := r.Verdict.Rank
-		if !r.Steps.Device || v.Kind != straggler.Straggler || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
+		if !r.Steps.Device || v.Kind != replay.SlowRanks || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
 			t.Errorf("%s: %+v, %s", name, r.Steps, r.Verdict.Sentence)
 		}
 		if f, b := r.Steps.Phases["forward"], r.Steps.Phases["backward"]; f < 13 || f > 15 || b < 27 || b > 31 || *r.Steps.Wait < 8 || *r.Steps.Wait > 10 {
@@ -248,7 +248,7 @@ func TestLive(t *testing.T) {
 		shorten(2, 90)
 		live := report.Live(read(t, dir), end.Add(5*time.Second).UnixNano())
 		a := live.Attempts[0]
-		if !a.Running || a.Ended || a.Straggler.Kind != straggler.Healthy || live.Verdict.Confidence != "high" || live.Series != nil {
+		if !a.Running || a.Ended || a.Straggler.Kind != replay.Fine || live.Verdict.Confidence != "high" || live.Series != nil {
 			t.Errorf("%d times shorter: %+v, %s", cut, a, live.Verdict.Sentence)
 		}
 		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "no heartbeat") {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
@@ -114,10 +114,10 @@ type Part struct {
 	Time Numbers `json:"ms"`
 }
 
-func series(j *Job, out *Series, tables []*straggler.Table, s *steps, attempt int) {
+func series(j *Job, out *Series, tables []*replay.Table, s *steps, attempt int) {
 	out.Steps = s.series()
 	for i, t := range tables {
-		if t != nil && len(t.Ranks) > 1 && len(t.Steps) > 0 && t.Barrier != "" && j.Attempts[i].Number == attempt {
+		if t != nil && len(t.Ranks) > 1 && len(t.Steps) > 0 && t.Meets && j.Attempts[i].Number == attempt {
 			out.Heat = heat(t, attempt)
 			out.Lanes = lanes(t, attempt)
 		}
@@ -218,7 +218,7 @@ func (s *steps) series() *StepSeries {
 	return out
 }
 
-func heat(t *straggler.Table, attempt int) *Heat {
+func heat(t *replay.Table, attempt int) *Heat {
 	perRow, perCol := (len(t.Ranks)+heatRows-1)/heatRows, (len(t.Steps)+heatCols-1)/heatCols
 	h := &Heat{Attempt: attempt}
 	for c := 0; c < len(t.Steps); c += perCol {
@@ -257,7 +257,7 @@ func heat(t *straggler.Table, attempt int) *Heat {
 
 // lanes shows the step in which one rank held the others up most among those
 // that are usual: the middle one of the slower half by the largest excess.
-func lanes(t *straggler.Table, attempt int) *Lanes {
+func lanes(t *replay.Table, attempt int) *Lanes {
 	type cost struct {
 		step   int
 		excess float64
@@ -301,7 +301,7 @@ func lanes(t *straggler.Table, attempt int) *Lanes {
 			out.Parts = append(out.Parts, p)
 		}
 	}
-	for _, p := range straggler.Phases() {
+	for _, p := range replay.Phases() {
 		part(p.String(), func(r int) float64 { return t.Phase(p, r, at) })
 	}
 	part("wait", func(r int) float64 { w, _ := t.Communication(r, at); return w })

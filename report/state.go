@@ -7,8 +7,8 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 )
 
 // State is all that reports need of some processes, in about 60 bytes for each
@@ -131,9 +131,9 @@ func (s *State) JobSteps() (n int64) {
 	return n
 }
 
-// Window replaces steps by windows of [straggler.WindowSteps], which take less
+// Window replaces steps by windows of [replay.WindowSteps], which take less
 // than four bytes a step: see [goodput.Builder.Windows] and
-// [straggler.State.Window]. A report then says what is no longer exact.
+// [replay.State.Window]. A report then says what is no longer exact.
 func (s *State) Window() error {
 	for i, p := range s.procs {
 		w := *p // other States may share it

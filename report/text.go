@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/visible"
 )
@@ -266,7 +266,7 @@ func (s *screen) steps(r *Report) {
 		s.line("  trend: the last quarter took %+.1f %% against the first", 100*st.Trend)
 	}
 	var parts []string
-	for _, p := range straggler.Phases() {
+	for _, p := range replay.Phases() {
 		if v := st.Phases[p.String()]; v > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", p, human.Milliseconds(v)))
 		}

@@ -1,12 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/compare"
-	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
@@ -23,59 +22,13 @@ type steps struct {
 	wait     []float64
 	transfer []float64
 
-	count  int         // of steps; more than entries where windows stand for them
-	spread []periodRun // how the periods of windows are spread, empty without any
-	max    int         // index of the longest
-}
-
-// periodRun is so many steps of about one length.
-type periodRun struct{ period, steps float64 }
-
-// addTable notes how many steps an entry stands for, and how long they were.
-func (s *steps) addTable(t *straggler.Table, from int) {
-	s.count += len(t.Steps) * int(t.Per)
-	longest := 0.0
-	if len(s.spread) > 0 {
-		longest = s.longest(s.max)
-	}
-	for i := range t.Steps {
-		median, p90, p99, most := t.Sketch(i)
-		per := float64(t.Per)
-		// Between two quantiles the middle stands for all; what is shorter than
-		// the median is taken to mirror what is longer.
-		s.spread = append(s.spread, periodRun{median - (p90-median)/2, 0.25 * per}, periodRun{median, 0.5 * per},
-			periodRun{(median + p90) / 2, 0.15 * per}, periodRun{(p90 + p99) / 2, 0.09 * per}, periodRun{most, 0.01 * per})
-		if most > longest {
-			longest, s.max = most, from+i
-		}
-	}
-}
-
-// longest is the longest step of an entry.
-func (s *steps) longest(i int) float64 { return s.spread[runsPerEntry*(i+1)-1].period }
-
-const runsPerEntry = 5
-
-// quantile is that of the steps of all windows.
-func (s *steps) quantile(q float64) float64 {
-	sorted := slices.SortedFunc(slices.Values(s.spread), func(a, b periodRun) int { return cmp.Compare(a.period, b.period) })
-	all := 0.0
-	for _, p := range sorted {
-		all += p.steps
-	}
-	for _, p := range sorted {
-		if q -= p.steps / all; q <= 0 {
-			return p.period
-		}
-	}
-	return sorted[len(sorted)-1].period
+	count int // of steps; more than entries where windows stand for them
 }
 
 // timeline puts the steps of all attempts one after the other. An attempt whose
 // steps hold no known spans counts from one iteration to the next.
-func timeline(j *Job, tables []*straggler.Table) *steps {
+func timeline(j *Job, tables []*replay.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
-	windows := slices.ContainsFunc(tables, func(t *straggler.Table) bool { return t != nil && t.Per > 1 })
 	all := 0
 	for i, t := range tables {
 		if t != nil {
@@ -98,20 +51,12 @@ func timeline(j *Job, tables []*straggler.Table) *steps {
 				s.number = append(s.number, a.Iterations[from+k+1].Step)
 				s.attempt = append(s.attempt, a.Number)
 				s.period = append(s.period, period)
-				if s.count++; windows {
-					for range runsPerEntry {
-						s.spread = append(s.spread, periodRun{period, 1.0 / runsPerEntry})
-					}
-				}
+				s.count++
 				s.wait, s.transfer = append(s.wait, math.NaN()), append(s.transfer, math.NaN())
 			}
 			continue
 		}
-		if windows {
-			s.addTable(t, len(s.number))
-		} else {
-			s.count += len(t.Steps)
-		}
+		s.count += len(t.Steps) * int(t.Per)
 		s.number = append(s.number, t.Steps...)
 		s.period = append(s.period, t.Period...)
 		for k := range t.Steps {
@@ -122,10 +67,10 @@ func timeline(j *Job, tables []*straggler.Table) *steps {
 			}
 			s.wait, s.transfer = append(s.wait, wait), append(s.transfer, transfer)
 		}
-		for _, p := range straggler.Phases() {
+		for _, p := range replay.Phases() {
 			name := p.String()
 			x := s.phases[name]
-			if !slices.ContainsFunc(tables, func(t *straggler.Table) bool { return t != nil && t.Has(p) }) {
+			if !slices.ContainsFunc(tables, func(t *replay.Table) bool { return t != nil && t.Has(p) }) {
 				continue
 			}
 			if x == nil {
@@ -177,10 +122,6 @@ func (s *steps) steps() Steps {
 	at := slices.Index(s.period, sorted[len(sorted)-1])
 	out.Median, out.P99 = robust.NearestRank(sorted, 0.5)/1e6, robust.NearestRank(sorted, 0.99)/1e6
 	out.Max, out.MaxAt = s.period[at]/1e6, s.number[at]
-	if len(s.spread) > 0 {
-		out.Median, out.P99 = s.quantile(0.5)/1e6, s.quantile(0.99)/1e6
-		out.Max, out.MaxAt = s.longest(s.max)/1e6, s.number[s.max]
-	}
 	// A quarter of fewer than 40 steps is moved by single ones.
 	if n := len(s.period) / 4; n >= 10 {
 		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))

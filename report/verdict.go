@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 )
@@ -42,7 +42,7 @@ func (r *Report) conclude() {
 	if d := r.disruptions(); d != "" {
 		out = append(out, d)
 	}
-	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != straggler.InsufficientEvidence) {
+	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != replay.Unknown) {
 		text := v.Rank.Sentence
 		if len(r.Attempts) > 1 {
 			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
@@ -134,9 +134,9 @@ func (r *Report) next() []string {
 	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
 		list = append(list, action{text, 2}) // a run that is over gains nothing else
 	}
-	if v := r.Verdict.Rank; v != nil && v.Next != "" && (v.Kind != straggler.InsufficientEvidence || len(r.Ranks) > 1) {
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && (v.Kind != replay.Unknown || len(r.Ranks) > 1) {
 		gains := r.Verdict.RankCost
-		if v.Kind == straggler.RankLost {
+		if v.Kind == replay.Hang {
 			gains = 1 // the job stands still
 		}
 		list = append(list, action{v.Next, gains})
@@ -270,14 +270,14 @@ func (r *Report) sections() (out []string) {
 	if q := &r.Quality; len(q.Remarks)+len(q.Skipped)+len(r.Verdict.Doubts) > 0 {
 		out = append(out, see.Remarks)
 	}
-	if v := r.Verdict.Rank; v != nil && v.Kind == straggler.InsufficientEvidence && len(r.Ranks) > 1 {
+	if v := r.Verdict.Rank; v != nil && v.Kind == replay.Unknown && len(r.Ranks) > 1 {
 		out = append(out, see.NoRank)
 	}
 	return out
 }
 
 // ExitCode is for CI: 0 when no rank holds the others up, 3 when a finding of
-// package straggler costs time, 4 when the records do not suffice to say.
+// package replay costs time, 4 when the records do not suffice to say.
 // A job of one rank has no other to hold up.
 func (r *Report) ExitCode() int {
 	v := r.Verdict.Rank
@@ -286,11 +286,11 @@ func (r *Report) ExitCode() int {
 	}
 	code := 0
 	for i := range r.Attempts {
-		if s := r.Attempts[i].Straggler; s != nil && s.Kind != straggler.InsufficientEvidence {
+		if s := r.Attempts[i].Straggler; s != nil && s.Kind != replay.Unknown {
 			code = max(code, s.ExitCode())
 		}
 	}
-	if code == 0 && v.Kind == straggler.InsufficientEvidence && (v.Reason != straggler.ReasonSingleRank || r.Ledger.Missing != nil) {
+	if code == 0 && v.Kind == replay.Unknown && (v.Reason != replay.ReasonSingleRank || r.Ledger.Missing != nil) {
 		return 4
 	}
 	return code

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/columns"
 )
 
-// The format is the world size, what was forgotten and, by rank, its groups, what is
+// The format is the world size, what was forgotten, whether steps are windows and, by rank, its groups, what is
 // known of it, its last step and its blocks. Groups are numbered by name, and blocks
 // are of as many steps wherever these came from, so that a State that was merged of
 // others gives the bytes of the whole.
@@ -20,6 +20,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	s.Pack()
 	dst = binary.AppendVarint(dst, int64(s.opt.WorldSize))
 	dst = columns.AppendBool(dst, s.forgot)
+	dst = columns.AppendBool(dst, s.windowed)
 	dst = binary.AppendVarint(dst, s.oldest)
 	dst = binary.AppendUvarint(dst, uint64(len(s.ranks)))
 	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
@@ -122,7 +123,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	out := State{opt: s.opt, ranks: map[int]*rankState{}}
 	out.SetWorldSize(int(r.Int()))
-	out.forgot, out.oldest = r.Bool(), r.Int()
+	out.forgot, out.windowed, out.oldest = r.Bool(), r.Bool(), r.Int()
 	for n := r.Count(8); n > 0; n-- {
 		rs := &rankState{}
 		rank := r.Small(1 << 40)

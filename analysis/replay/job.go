@@ -60,6 +60,17 @@ func (j *job) n() int { return len(j.ranks) }
 // rounds is how many are judged.
 func (j *job) rounds() int { return len(j.steps) - j.from }
 
+// per is how many steps a round is the mean of.
+func (j *job) per() int64 {
+	if j.st.windowed {
+		return WindowSteps
+	}
+	return 1
+}
+
+// number is that of the step of a round.
+func (j *job) number(s int) int64 { return j.steps[s] * j.per() }
+
 func (j *job) at(s, r int) int { return s*len(j.ranks) + r }
 
 // newJob finds the ranks and steps that can be judged.
@@ -85,7 +96,6 @@ func newJob(st *State) *job {
 	for i := range j.ranks {
 		names = append(names, j.info[i].Role)
 	}
-	names = slices.Clone(names)
 	slices.SortFunc(names, byNumber)
 	names = slices.Compact(names)
 	j.roles = make([][]int, len(names))
@@ -197,7 +207,7 @@ func (j *job) load() {
 				j.tokens[at] = float32(p.tokens)
 			}
 			from := p.start
-			if s > 0 && rd.follows {
+			if s > 0 && rd.follows && !j.st.windowed {
 				from = ends[r]
 			}
 			ends[r] = p.end
@@ -353,4 +363,14 @@ func byNumber(a, b string) int {
 		return n
 	}
 	return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
+}
+
+// sumOwn makes own work the sum of its kinds, where no replay tells.
+func (j *job) sumOwn() {
+	clear(j.own)
+	for row := range rows {
+		for i, d := range j.row[row] {
+			j.own[i] += d
+		}
+	}
 }

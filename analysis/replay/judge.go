@@ -40,6 +40,9 @@ type found struct {
 func (s *State) Judge() (*Verdict, *Table) {
 	j := newJob(s)
 	v := &Verdict{Version: 2, Coverage: Coverage{Expected: max(s.opt.WorldSize, len(s.ranks)), Seen: len(j.ranks), Forgotten: s.forgot}}
+	if s.windowed {
+		v.Coverage.WindowSteps = WindowSteps
+	}
 	for _, rs := range s.ranks {
 		v.Coverage.Disputed += rs.disputed
 	}
@@ -60,16 +63,19 @@ func (s *State) Judge() (*Verdict, *Table) {
 	j.meet()
 	j.findPlaces()
 	v.Coverage.Steps, v.Coverage.SlowStart = j.rounds(), j.from
-	v.Coverage.FirstStep, v.Coverage.LastStep = j.steps[min(j.from, len(j.steps)-1)], j.steps[len(j.steps)-1]
+	v.Coverage.FirstStep, v.Coverage.LastStep = j.number(min(j.from, len(j.steps)-1)), j.number(len(j.steps)-1)
 	v.StepTime = j.typical() / 1e3
 	asItWas := j.replay()
-	j.own = asItWas.own
-	t := &Table{j: j, out: asItWas, Ranks: j.ranks, Steps: j.steps[j.from:], Period: make([]float64, j.rounds()), Per: 1}
-	for i := range t.Period {
-		t.Period[i] = j.period[j.from+i] * 1e3
+	if j.own = asItWas.own; !asItWas.finished {
+		j.sumOwn()
 	}
-	j.verdict(v, asItWas)
-	j.ranking(v, asItWas)
+	t := j.table(asItWas)
+	if len(j.steps) == j.from {
+		v.unknown(ReasonTooFewSteps)
+	} else {
+		j.verdict(v, asItWas)
+	}
+	j.ranking(v, t)
 	describe(v, j)
 	return v, t
 }
@@ -375,7 +381,7 @@ func (j *job) findings(was *outcome) (all []found) {
 
 func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
 	f := &found{gain: gain}
-	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.steps[j.from], -1
+	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
 	f.Cost = 1 - 1/gain
 	for _, r := range ranks {
 		f.Ranks = append(f.Ranks, j.ranks[r])
@@ -544,9 +550,9 @@ func (j *job) when(f *found, e [][]float64, set []int) {
 	} else if z < -changeErrors && after < before/3 {
 		to = at
 	}
-	f.FromStep = j.steps[j.from+from]
+	f.FromStep = j.number(j.from + from)
 	if to < m {
-		f.ToStep = j.steps[j.from+to]
+		f.ToStep = j.number(j.from + to)
 	}
 	level := meanOf(x[from:to])
 	n := 0
@@ -653,7 +659,7 @@ func (j *job) drifts(was *outcome, add func(repair, func(float64) *found)) {
 				}
 			}
 			f := j.finding(Drift, nil, causeOf(list), gain)
-			f.FromStep = j.steps[drift[most].at]
+			f.FromStep = j.number(drift[most].at)
 			f.Evidence = &Evidence{Level: drift[most].after / 1e3, Before: drift[most].before / 1e3}
 			return f
 		})
@@ -691,7 +697,7 @@ func (j *job) drifts(was *outcome, add func(repair, func(float64) *found)) {
 				return nil
 			}
 			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
-			f.FromStep = j.steps[j.from+at]
+			f.FromStep = j.number(j.from + at)
 			f.Evidence = &Evidence{Level: after / 1e3, Before: before / 1e3}
 			return f
 		})
@@ -766,45 +772,4 @@ func (j *job) floorBalance() float64 {
 func (j *job) hangs(v *Verdict, h *hang) {
 	v.Kind, v.Ranks, v.FromStep, v.ToStep = Hang, h.ranks, h.step, -1
 	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6}
-}
-
-// ranking is the table of ranks.
-func (j *job) ranking(v *Verdict, was *outcome) {
-	if j.rounds() < 1 {
-		return
-	}
-	e := j.excess()
-	m := j.rounds()
-	buf := make([]float64, m)
-	median := func(at func(s int) float64) float64 {
-		for s := range buf {
-			buf[s] = at(s)
-		}
-		return robust.Median(buf) / 1e3
-	}
-	for r := range j.ranks {
-		row := RankRow{Rank: j.ranks[r], Host: j.info[r].Host, Role: j.info[r].Role, Phases: map[string]float64{}}
-		row.Own = median(func(s int) float64 { return float64(j.own[j.at(j.from+s, r)]) })
-		if e[r] != nil {
-			row.Excess = median(func(s int) float64 { return e[r][s] })
-		}
-		for p := range phases {
-			d := median(func(s int) float64 {
-				sum := 0.0
-				for _, device := range [...]bool{false, true} {
-					if x := j.row[rowOf(device, p)]; x != nil {
-						sum += float64(x[j.at(j.from+s, r)])
-					}
-				}
-				return sum
-			})
-			if d > 0 {
-				row.Phases[p.String()] = d
-			}
-		}
-		row.Wait = median(func(s int) float64 { return float64(was.wait[j.at(j.from+s, r)]) })
-		row.Last = float64(was.late[r]) / float64(m)
-		row.Caused = was.caused[r] / float64(m) / 1e3
-		v.Ranking = append(v.Ranking, row)
-	}
 }

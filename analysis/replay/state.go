@@ -17,6 +17,8 @@ type State struct {
 	newest int64 // the largest step of any rank
 	oldest int64 // steps before this one were forgotten
 	forgot bool
+
+	windowed bool // steps are mean steps of windows, numbered by window
 }
 
 type rankState struct {
@@ -199,6 +201,15 @@ func (s *State) Merge(other *State) {
 		s.oldest, s.forgot = max(s.oldest, other.oldest), true
 	}
 	s.SetWorldSize(other.opt.WorldSize)
+	if s.windowed && !other.windowed {
+		whole := New(&other.opt)
+		whole.Merge(other)
+		whole.Window()
+		other = whole
+	}
+	if other.windowed && !s.windowed {
+		s.Window()
+	}
 	other.Pack()
 	for _, r := range slices.Sorted(maps.Keys(other.ranks)) {
 		s.mergeRank(r, other.ranks[r])

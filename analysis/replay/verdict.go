@@ -1,11 +1,5 @@
 package replay
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
-
 // Kind is what a verdict or a finding says.
 type Kind string
 
@@ -98,6 +92,9 @@ type Coverage struct {
 	// writers for one rank do.
 	Disputed  int  `json:"disputed_steps,omitempty"`
 	Forgotten bool `json:"older_steps_forgotten,omitempty"`
+	// WindowSteps is how many steps were judged by their mean, 0 where each was
+	// judged: first steps are exact to that, and single late steps not judged.
+	WindowSteps int `json:"window_steps,omitempty"`
 }
 
 // RankRow is one rank in the table that makes a verdict believable: a straggler
@@ -125,6 +122,8 @@ type Verdict struct {
 	Needed   string   `json:"needed,omitempty"`   // evidence that would settle it
 	Next     string   `json:"next_action,omitempty"`
 	Sentence string   `json:"sentence"`
+	// Second is a sentence on the best repair after the first one.
+	Second   string   `json:"second,omitempty"`
 	StepTime float64  `json:"step_ms,omitempty"` // median
 	Coverage Coverage `json:"coverage"`
 	// Others are the findings that gain less, the largest first.
@@ -142,48 +141,4 @@ func (v *Verdict) ExitCode() int {
 		return 4
 	}
 	return 3
-}
-
-func describe(v *Verdict, j *job) {
-	v.Hosts = j.hosts(v.Ranks)
-	v.Sentence = fmt.Sprintf("%s %v %s gain %.3f %s", v.Kind, v.Ranks, v.Cause, v.Gain, v.Reason)
-	_ = strings.Join
-}
-
-func (j *job) hosts(ranks []int) (out []string) {
-	for _, r := range ranks {
-		if i, ok := slices.BinarySearch(j.ranks, r); ok && j.info[i].Host != "" && !slices.Contains(out, j.info[i].Host) {
-			out = append(out, j.info[i].Host)
-		}
-	}
-	return out
-}
-
-// Table is the steps of a run as a verdict sees them. Times are nanoseconds; NaN is
-// not known.
-type Table struct {
-	Ranks  []int
-	Steps  []int64
-	Period []float64
-	Per    int64
-
-	j   *job
-	out *outcome
-}
-
-// Sums are the mean times of a step, in milliseconds.
-func (t *Table) Sums() (wait, transfer float64, phase map[string]float64) {
-	j := t.j
-	phase = map[string]float64{}
-	n := float64(len(j.ranks) * j.rounds())
-	for i := j.from * len(j.ranks); i < len(t.out.wait); i++ {
-		wait += float64(t.out.wait[i]) / n / 1e3
-		transfer += float64(t.out.transfer[i]) / n / 1e3
-	}
-	for row := range rows {
-		if d := j.mean(row); d > 0 {
-			phase[Phase(row%int(phases)).String()] += d / 1e3
-		}
-	}
-	return wait, transfer, phase
 }

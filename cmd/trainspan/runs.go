@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	runs "github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/visible"
@@ -116,7 +116,7 @@ func rowOf(j *report.Job) runRow {
 		row.Outcome = r.Attempts[n-1].End()
 	}
 	switch v := r.Verdict.Rank; {
-	case v != nil && v.Kind != straggler.Healthy && v.Kind != straggler.InsufficientEvidence:
+	case v != nil && v.Kind != replay.Fine && v.Kind != replay.Unknown:
 		row.Diagnosis = string(v.Kind)
 	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
 		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, human.Percent(r.Losses[0].Share))

@@ -41,3 +41,17 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 
 // Len is how many steps there are, those in windows as well.
 func (s *Steps) Len() int { return s.state.Len() }
+
+// Windows gives the same with windows in place of steps: see [replay.State.Window].
+func (s *Steps) Windows() *Steps {
+	out := &Steps{state: replay.New(nil), packed: s.packed, late: s.late, devices: s.devices}
+	out.state.Merge(s.state)
+	out.state.Window()
+	if out.state.Len() == 0 {
+		return out // without windows the steps of a report come from the iterations
+	}
+	if list := openIterations(s.packed); len(list) > 2 {
+		out.packed = packIterations(nil, []Iteration{list[0], list[len(list)-1]})
+	}
+	return out
+}

@@ -266,8 +266,8 @@ func (s *sink) promote() {
 func (s *sink) emit(st *run.Step, shown int64, next int, others []int) int {
 	s.last = max(shown, s.last+1)
 	s.open(s.last, st.Tokens)
-	if st.End != run.NoEnd {
-		s.step.Start, s.step.End = st.Start, st.End
+	if s.step.Start = st.Start; st.End != run.NoEnd {
+		s.step.End = st.End
 	}
 	for ; next < len(s.rows) && s.rows[next].start < st.End; next++ {
 		if !s.rows[next].moved {
@@ -323,6 +323,9 @@ func (s *sink) tail(next int) {
 		return
 	}
 	s.open(s.last+1, 0)
+	if next < len(s.rows) {
+		s.step.Start = s.rows[next].start
+	}
 	began := false
 	for ; next < len(s.rows); next++ {
 		if r := &s.rows[next]; !r.moved && !r.device {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -53,7 +53,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 	r := report.Build(jobs[0])
 	v := r.Verdict.Rank
-	if v == nil || v.Kind != straggler.Straggler || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
+	if v == nil || v.Kind != replay.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
 		t.Errorf("the slow rank: %+v", v)
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].Ended || !r.Attempts[1].Ended || r.Attempts[1].FirstStep != 20 || r.Attempts[1].LastStep != 51 {

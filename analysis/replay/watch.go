@@ -1,4 +1,4 @@
-package straggler
+package replay
 
 import "slices"
 
@@ -55,7 +55,7 @@ func (w *Watch) Check() *Verdict {
 	if !agree || w.said != nil && sameAnswer(w.said, v) {
 		return nil
 	}
-	if w.said == nil && (v.Kind == Healthy || v.Kind == InsufficientEvidence) {
+	if w.said == nil && (v.Kind == Fine || v.Kind == Unknown) {
 		return nil
 	}
 	w.said = v

@@ -1,4 +1,4 @@
-package straggler
+package replay
 
 import (
 	"cmp"
@@ -132,7 +132,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 		return nil
 	}
 	for _, f := range append([]Finding{v.Finding}, v.Others...) {
-		if f.Kind != Straggler && f.Kind != Intermittent && f.Kind != RankLost {
+		if f.Kind != SlowRanks && f.Kind != Hang {
 			continue
 		}
 		for _, r := range f.Ranks {
@@ -142,7 +142,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 		}
 	}
 	// A suspect by its absence is none that comes back by itself.
-	if v.Kind == InsufficientEvidence && v.Reason == ReasonBarrierHidden {
+	if v.Kind == Unknown && v.Reason == ReasonHidden {
 		for _, r := range v.Suspects {
 			out = append(out, blamed{a.Attempt, r, a.host(r), true})
 		}
@@ -174,7 +174,7 @@ func (a *AttemptVerdict) judges(rc *Recurrence) bool {
 	if slices.Contains(rc.Attempts, a.Attempt) {
 		return true
 	}
-	return a.Verdict != nil && a.Verdict.Kind != InsufficientEvidence &&
+	return a.Verdict != nil && a.Verdict.Kind != Unknown &&
 		slices.ContainsFunc(a.Verdict.Ranking, func(row RankRow) bool { return slices.Contains(rc.Ranks, row.Rank) })
 }
 
@@ -183,7 +183,7 @@ func (a *AttemptVerdict) judges(rc *Recurrence) bool {
 func fineElsewhere(attempts []AttemptVerdict, rank int, host string) bool {
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Verdict == nil || a.Verdict.Kind == InsufficientEvidence {
+		if a.Verdict == nil || a.Verdict.Kind == Unknown {
 			continue
 		}
 		if h := a.host(rank); h != "" && h != host && !slices.ContainsFunc(a.blamed(), func(b blamed) bool { return b.rank == rank }) {

@@ -1,0 +1,198 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// describe writes what a person reads first: one sentence, what is missing, and
+// what to do next.
+func describe(v *Verdict, j *job) {
+	v.Hosts = j.hosts(v.Ranks)
+	for i := range v.Others {
+		v.Others[i].Hosts = j.hosts(v.Others[i].Ranks)
+	}
+	v.Needed = needed[v.Reason]
+	v.Next = next(v)
+	switch v.Kind {
+	case Fine:
+		v.Sentence = fmt.Sprintf("No repair of a rank, a link or a phase would gain %.0f %% of the time, in %d steps of %d ranks.", 100*(floorRanks-1), v.Coverage.Steps, v.Coverage.Seen)
+	case Unknown:
+		v.Sentence = "The records do not say whether a rank is slow (" + strings.ReplaceAll(v.Reason, "_", " ") + ")."
+		if len(v.Suspects) > 0 {
+			v.Sentence += " It may be " + rankList(v.Suspects) + "."
+		}
+		v.Sentence += " Needed: " + v.Needed + "."
+	default:
+		v.Sentence = v.Finding.sentence()
+	}
+	if len(v.Others) > 0 {
+		v.Second = v.Others[0].sentence()
+	}
+}
+
+var needed = map[string]string{
+	ReasonHidden:      "a span around each blocking collective, send and receive (category comm), in every step",
+	ReasonNoBarrier:   "a span around the collectives that join all ranks, in every step",
+	ReasonMissingRank: "the records of the ranks without data",
+	ReasonTooFewSteps: "at least 20 steps after the slow start",
+	ReasonSingleRank:  "the records of another rank that does the same work",
+	ReasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
+	ReasonDevice:      "the times of the devices: what the hosts took is not what the job took",
+}
+
+func next(v *Verdict) string {
+	switch v.Kind {
+	case Fine:
+		return ""
+	case Unknown:
+		return "record " + needed[v.Reason]
+	case Hang:
+		if len(v.Ranks) == 0 {
+			return "look at the network and at the logs of the collectives' library: no rank is missing"
+		}
+		return "look at the last log lines and the host of the rank that the others wait for"
+	case InputSlow:
+		return "give the data loader more workers, or faster storage"
+	case SlowTransfer:
+		return "check links and counters of the network between the ranks named"
+	case Imbalance:
+		switch {
+		case v.Cause == CauseWork:
+			return "give the ranks equal numbers of tokens: packing, or bucketing by length"
+		case v.Pattern == PatternSingle:
+			return "look for garbage collection or logging: collect at the same step on all ranks"
+		}
+		return "balance the work of the ranks: lengths of sequences, experts, or sizes of batches"
+	case Drift:
+		return "compare clocks and temperature of the devices, the load of the hosts and memory with those of the first steps"
+	}
+	switch v.Cause {
+	case Input.String():
+		return "compare the data loader and the storage of this host with another"
+	case Checkpoint.String():
+		return "save asynchronously, or share the save among the ranks"
+	case Transfer.String():
+		return "check pinned memory and the link between host and device"
+	case Host.String():
+		return "look for other processes, logging and interpreter pauses on this host"
+	}
+	return "check clocks, temperature and power limits of the device; profile one step on this rank and on another"
+}
+
+func rankList(ranks []int) string {
+	var b strings.Builder
+	b.WriteString("rank")
+	if len(ranks) > 1 {
+		b.WriteString("s")
+	}
+	for i, r := range ranks {
+		if i == 8 {
+			fmt.Fprintf(&b, " and %d more", len(ranks)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " %d", r)
+	}
+	return b.String()
+}
+
+func (f *Finding) sentence() string {
+	who := rankList(f.Ranks)
+	if len(f.Hosts) > 0 && len(f.Hosts) <= 2 {
+		who += " (" + strings.Join(f.Hosts, ", ") + ")"
+	}
+	is, it := "is", "its work was that of the others"
+	if len(f.Ranks) > 1 {
+		is, it = "are", "their work was that of the others"
+	}
+	since := fmt.Sprintf("from step %d", f.FromStep)
+	if f.ToStep >= 0 {
+		since += fmt.Sprintf(" to %d", f.ToStep)
+	}
+	faster := func(what string) string {
+		if f.Gain == 0 {
+			return ""
+		}
+		out := fmt.Sprintf(" The run would be %.2fx faster if %s", f.Gain, what)
+		if f.SegmentGain > 0 {
+			out += fmt.Sprintf(", these steps %.2fx", f.SegmentGain)
+		}
+		return out + "."
+	}
+	e := f.Evidence
+	switch f.Kind {
+	case Hang:
+		waited := ""
+		if e.Waited > 0 {
+			waited = fmt.Sprintf(" for %.1f s", e.Waited/1e3)
+		}
+		if len(f.Ranks) == 0 {
+			return fmt.Sprintf("All ranks came to what they wait in since step %d%s: it is the collective that did not end.", f.FromStep, waited)
+		}
+		return fmt.Sprintf("%s stopped in step %d; the other ranks wait%s.", capital(who), f.FromStep, waited)
+	case SlowRanks:
+		if f.Cause == Checkpoint.String() {
+			return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %d steps.", who, e.Affected) + faster("nobody waited for it")
+		}
+		return fmt.Sprintf("%s %s late in %d of %d steps by %.1f ms (± %.1f), %s: %s.", capital(who), is, e.Affected, e.Interval, e.Excess, e.ExcessMAD, since, f.byRank()) + faster(it)
+	case Imbalance:
+		switch {
+		case len(f.Ranks) > 0:
+			return fmt.Sprintf("%s %s given more work than the others, %s.", capital(who), is, since) + faster("work was even")
+		case f.Cause == CauseWork:
+			return "The work of a step differs between ranks, another one has most of it each time." + faster("work was even")
+		case f.Pattern == PatternSingle:
+			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + faster("work was even")
+		}
+		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + faster("work was even")
+	case InputSlow:
+		return fmt.Sprintf("All ranks wait for data, %.1f ms of each step.", e.Level) + faster("batches were there at once")
+	case SlowTransfer:
+		if len(f.Ranks) > 0 {
+			return fmt.Sprintf("The collectives among %s take %.1f ms of a step longer than those of other groups.", who, e.Excess) + faster("they took as long")
+		}
+		return fmt.Sprintf("The transfer of the collectives takes %.1f ms of each step instead of %.1f, %s.", e.Level, e.Before, since) + faster("they took as long as before")
+	case Drift:
+		return fmt.Sprintf("All ranks are slower in %s, %s: %.1f ms instead of %.1f.", f.Cause, since, e.Level, e.Before) + faster("they were as fast as before")
+	}
+	return string(f.Kind)
+}
+
+// byRank is the cause, of each rank where they differ.
+func (f *Finding) byRank() string {
+	if f.Cause != CauseMixed || len(f.Ranks) > 4 {
+		return f.Cause
+	}
+	var out []string
+	for _, r := range f.Ranks {
+		c := f.Causes[r]
+		if c == "" {
+			return f.Cause
+		}
+		if len(f.Ranks) > 1 {
+			c = fmt.Sprintf("rank %d %s", r, c)
+		}
+		out = append(out, c)
+	}
+	return strings.Join(out, ", ")
+}
+
+func capital(s string) string {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return s
+	}
+	return string(s[0]-32) + s[1:]
+}
+
+func (j *job) hosts(ranks []int) (out []string) {
+	for _, r := range ranks {
+		if rs := j.st.ranks[r]; rs != nil && rs.info.Host != "" && !slices.Contains(out, rs.info.Host) {
+			out = append(out, rs.info.Host)
+		}
+	}
+	return out
+}
