@@ -60,6 +60,8 @@ func (rs *rankState) appendSteps(dst []byte) []byte {
 		number[i] = uint16(k)
 		dst = columns.AppendBytes(dst, []byte(rs.groups[i].name))
 		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].size))
+		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].launched))
+		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].ran))
 	}
 	dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
 	var out []byte
@@ -106,7 +108,7 @@ func (t *tail) append(dst []byte) []byte {
 func (t *tail) read(r *columns.Reader) {
 	t.step, t.lastEnd, t.done, t.began = r.Int(), r.Int(), r.Bool(), r.Small(1<<40)
 	for n := r.Count(5); n > 0; n-- {
-		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Join))), lane: r.Small(127), group: r.String()}
+		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Launch))), lane: r.Small(127), group: r.String()}
 		o.start = r.Int()
 		t.open = append(t.open, o)
 	}
@@ -133,8 +135,8 @@ func (s *State) UnmarshalBinary(src []byte) error {
 			rs.last.read(r)
 		}
 		rs.device = progress{r.Int(), r.Small(1 << 40)}
-		for k := r.Count(2); k > 0; k-- {
-			rs.groups = append(rs.groups, groupName{r.String(), r.Small(1 << 40)})
+		for k := r.Count(4); k > 0; k-- {
+			rs.groups = append(rs.groups, groupName{name: r.String(), size: r.Small(1 << 40), launched: int64(r.Small(1 << 60)), ran: int64(r.Small(1 << 60))})
 		}
 		rs.steps.n = r.Small(1 << 40)
 		data := r.Bytes()

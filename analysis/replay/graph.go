@@ -14,8 +14,6 @@ type repair struct {
 	work  func(s, r, row int) float64
 	// transfer gives the time of a transfer in place of t.
 	transfer func(s int, m *meeting, t float64) float64
-	// queue says that batches of a rank are there when it asks for them.
-	queue func(r int) bool
 }
 
 // meeting is what ranks come together at, in one round.

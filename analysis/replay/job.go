@@ -52,13 +52,24 @@ type group struct {
 	name    string
 	size    int
 	members []int // ranks that met in it, by index
-	kind    string
+	// unseen says that most of its collectives were launched for a device that is not
+	// seen in them.
+	unseen bool
 }
 
 func (j *job) n() int { return len(j.ranks) }
 
 // rounds is how many are judged.
 func (j *job) rounds() int { return len(j.steps) - j.from }
+
+// expected is how many ranks the job has: those before the highest one as well.
+func (s *State) expected() int {
+	n := s.opt.WorldSize
+	for r := range s.ranks {
+		n = max(n, r+1)
+	}
+	return n
+}
 
 // per is how many steps a round is the mean of.
 func (j *job) per() int64 {
@@ -87,7 +98,7 @@ func newJob(st *State) *job {
 			j.info = append(j.info, rs.info)
 		}
 	}
-	for r := range max(st.opt.WorldSize, 0) {
+	for r := range st.expected() {
 		if _, ok := slices.BinarySearch(j.ranks, r); !ok {
 			j.missing = append(j.missing, r)
 		}
@@ -163,6 +174,11 @@ func (j *job) nameGroups() {
 			of[i] = base + part
 			g := &j.groups[base+part]
 			g.members = append(g.members, i)
+			for _, n := range j.st.ranks[j.ranks[i]].groups {
+				if n.name == name {
+					g.unseen = g.unseen || n.ran < n.launched*3/4
+				}
+			}
 		}
 		id[name] = of
 	}
@@ -220,10 +236,10 @@ func (j *job) load() {
 		}
 		j.period[s] = robust.Median(took)
 	}
-	typical := robust.Median(slices.Clone(j.period))
-	j.from = robust.SlowStart(j.period, typical)
-	if j.from == 0 && m > 1 && j.steps[0] == 0 {
-		j.from = 1 // what the first step of a job takes says nothing of the others
+	// What the first step of an attempt takes says nothing of the others.
+	if m > 1 {
+		rest := j.period[1:]
+		j.from = 1 + robust.SlowStart(rest, robust.Median(slices.Clone(rest)))
 	}
 }
 

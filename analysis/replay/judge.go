@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -26,6 +27,7 @@ const (
 	// replayError is by how much the replay of recorded values may differ.
 	replayError = 0.03
 	leastRounds = 6
+	fewRounds   = 20 // with fewer nothing is said to be fine
 	mostLate    = 24
 )
 
@@ -39,7 +41,7 @@ type found struct {
 // Judge gives the verdict and the table that it was made of.
 func (s *State) Judge() (*Verdict, *Table) {
 	j := newJob(s)
-	v := &Verdict{Version: 2, Coverage: Coverage{Expected: max(s.opt.WorldSize, len(s.ranks)), Seen: len(j.ranks), Forgotten: s.forgot}}
+	v := &Verdict{Version: 2, Coverage: Coverage{Expected: s.expected(), Seen: len(j.ranks), Forgotten: s.forgot}}
 	if s.windowed {
 		v.Coverage.WindowSteps = WindowSteps
 	}
@@ -267,6 +269,8 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	if len(all) == 0 {
 		v.Kind = Fine
 		switch {
+		case j.rounds() < fewRounds:
+			v.unknown(ReasonTooFewSteps)
 		case j.hides != Host:
 			v.unknown(ReasonHidden)
 		case len(j.missing) > 0 && j.held(was):
@@ -275,6 +279,11 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	}
 	head := slices.IndexFunc(all, func(f found) bool { return f.gain-1 >= headlinePart*(best-1) })
+	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
+		v.unknown(ReasonHidden)
+		v.Suspects = f.Ranks
+		return
+	}
 	v.Finding = all[head].Finding
 	for i, f := range all {
 		if i != head {
@@ -291,6 +300,27 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.Finding = Finding{}
 		v.unknown(ReasonMissingRank)
 	}
+}
+
+// hiddenAmong reports whether two of the ranks meet in a group whose collectives are
+// only in part on record for the device: then one of them may wait for the other in what
+// looks like work.
+func (j *job) hiddenAmong(ranks []int) bool {
+	for g := range j.groups {
+		if len(j.groups[g].members) == len(j.ranks) || !j.groups[g].unseen {
+			continue
+		}
+		n := 0
+		for _, r := range j.groups[g].members {
+			if slices.Contains(ranks, j.ranks[r]) {
+				n++
+			}
+		}
+		if n > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // held reports whether transfers take so much of a step that one that is not on record
@@ -402,23 +432,51 @@ func (j *job) mean(row int) float64 {
 	return sum / float64(len(j.ranks)*j.rounds())
 }
 
-// lateRanks finds the smallest set of late ranks whose repair has most of the gain.
+// lateRanks finds the ranks that are late, in the whole run or since or until a step at
+// which the excess of one of them changed.
 func (j *job) lateRanks(e [][]float64) *found {
 	m := j.rounds()
+	segments := [][2]int{{0, m}}
+	at, most := 0, 0.0
+	for r := range e {
+		if e[r] == nil {
+			continue
+		}
+		if k, before, after, z := change(e[r], leastSegment); math.Abs(z) > changeErrors && math.Abs(after-before) > lateShare*j.typical() && math.Abs(z) > most {
+			at, most = k, math.Abs(z)
+		}
+	}
+	if at > 0 {
+		segments = append(segments, [2]int{at, m}, [2]int{0, at})
+	}
+	var best *found
+	for i, sg := range segments {
+		f := j.lateIn(e, sg[0], sg[1], len(segments))
+		if f == nil || best != nil && f.gain < best.gain {
+			continue
+		}
+		if i > 0 && best != nil && slices.Equal(best.Ranks, f.Ranks) {
+			continue // the whole run says it as well
+		}
+		best = f
+	}
+	return best
+}
+
+// leastSegment is the shortest part of a run that is judged by itself.
+const leastSegment = 30
+
+// lateIn finds the smallest set of ranks late between two rounds whose repair has most
+// of the gain.
+func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
 	var late []lateRank
 	for _, role := range j.roles {
-		late = append(late, j.late(e, role, 0, m, 1)...)
+		late = append(late, j.late(e, role, from, to, tests)...)
 	}
-	from, to := 0, m
 	if len(late) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(late, func(a, b lateRank) int {
-		if a.mean > b.mean {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
 	if len(late) > mostLate {
 		late = late[:mostLate]
 	}
@@ -426,41 +484,46 @@ func (j *job) lateRanks(e [][]float64) *found {
 	for _, l := range late {
 		set = append(set, l.rank)
 	}
-	rowsBy := func(set []int) map[int][]int {
+	first, end := j.from+from, j.from+to
+	rep := func(set []int) repair {
 		of := map[int][]int{}
 		for _, r := range set {
-			of[r] = j.rowsOf(r, set, j.from+from, j.from+to, repairPart)
+			of[r] = j.rowsOf(r, set, first, end, repairPart)
 		}
-		return of
+		return j.repairRanks(set, of, first, end)
 	}
-	gain := j.replay(j.repairRanks(set, rowsBy(set))).gain(j, 1, j.from, len(j.steps))
-	full := gain
+	o, k := j.replay(rep(set)), 1
+	full := o.gain(j, k, j.from, len(j.steps))
 	for len(set) > 1 {
 		var smaller []repair
 		for i := range set {
-			less := slices.Delete(slices.Clone(set), i, i+1)
-			smaller = append(smaller, j.repairRanks(less, rowsBy(less)))
+			smaller = append(smaller, rep(slices.Delete(slices.Clone(set), i, i+1)))
 		}
-		o := j.replay(smaller...)
+		less := j.replay(smaller...)
 		best, at := 0.0, -1
 		for i := range set {
-			if g := o.gain(j, i+1, j.from, len(j.steps)); g > best {
+			if g := less.gain(j, i+1, j.from, len(j.steps)); g > best {
 				best, at = g, i
 			}
 		}
 		if best-1 < setPart*(full-1) {
 			break
 		}
-		gain, set = best, slices.Delete(set, at, at+1)
+		o, k, set = less, at+1, slices.Delete(set, at, at+1)
 	}
-	if gain < floorRanks {
+	gain, segment := o.gain(j, k, j.from, len(j.steps)), 0.0
+	if to-from < j.rounds() {
+		segment = o.gain(j, k, first, end)
+	}
+	if gain < floorRanks && (segment < floorRanks || to-from < leastSegment) {
 		return nil
 	}
 	slices.Sort(set)
 	f := j.finding(SlowRanks, set, "", gain)
+	f.SegmentGain = segment
 	f.Causes = map[int]string{}
 	for _, r := range set {
-		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, set, j.from+from, j.from+to, causePart))
+		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, set, first, end, causePart))
 	}
 	f.Cause = f.Causes[j.ranks[set[0]]]
 	for _, c := range f.Causes {
@@ -474,6 +537,26 @@ func (j *job) lateRanks(e [][]float64) *found {
 		}
 	}
 	j.when(f, e, set)
+	if segment > 0 {
+		f.FromStep = j.number(first)
+		if f.ToStep = -1; end < len(j.steps) {
+			f.ToStep = j.number(end)
+		}
+	} else if f.FromStep != j.number(j.from) || f.ToStep >= 0 {
+		a, b := j.from, len(j.steps)
+		for s := range j.steps {
+			if j.number(s) <= f.FromStep {
+				a = max(a, s)
+			}
+			if f.ToStep >= 0 && j.number(s) < f.ToStep {
+				b = s + 1
+			}
+		}
+		if f.ToStep < 0 {
+			b = len(j.steps)
+		}
+		f.SegmentGain = o.gain(j, k, a, b)
+	}
 	return f
 }
 

@@ -58,6 +58,7 @@ const (
 	Send                      // of a message, by the order of messages of two ranks
 	Receive                   //
 	Join                      // the wait for what runs on other lanes
+	Launch                    // of a collective that a device runs: nobody waits in it
 )
 
 // Span is one recorded piece of a step. Its times are nanoseconds of the clock

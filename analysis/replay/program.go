@@ -93,7 +93,7 @@ type openSpan struct {
 
 // reduce makes the program of a step, which is valid until the next call. It says
 // false where the step never ended.
-func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16) (*program, tail, bool) {
+func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16, seen func(name string, size int, device bool)) (*program, tail, bool) {
 	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: make(map[string]int)}
 	rd.all = append(rd.all[:0], st.Spans...)
 	slices.SortFunc(rd.all, compareSpans)
@@ -109,6 +109,9 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16) (*
 	for _, sp := range rd.all {
 		if sp.Phase == Communication && sp.Meeting == Collective {
 			t.entered[sp.Group]++
+		}
+		if sp.Phase == Communication && (sp.Meeting == Launch || sp.Meeting == Collective && sp.Lane == Device) {
+			seen(sp.Group, sp.GroupSize, sp.Lane == Device)
 		}
 		switch sp.Lane {
 		case 0:
@@ -208,7 +211,7 @@ func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 		}
 		rd.stack.Pieces(at, sp.Start, emit)
 		at = sp.Start
-		if sp.Phase == Communication {
+		if sp.Phase == Communication && sp.Meeting != Launch {
 			// What is around it is cut where it begins, and goes on after it.
 			out = append(out, cut{sp.Start, sp.End, i})
 			at, busy = sp.End, sp.End
@@ -245,10 +248,10 @@ func (rd *reducer) add(p *program, sp *Span, c cut, group func(string, int) uint
 	switch {
 	case sp.Phase == Communication && sp.Meeting == Join:
 		p.host = append(p.host, piece{kind: join, phase: Host, dur: d})
-	case sp.Phase == Communication:
+	case sp.Phase == Communication && sp.Meeting != Launch:
 		kind := collective + pieceKind(sp.Meeting)
 		p.host = append(p.host, piece{kind: kind, group: group(sp.Group, sp.GroupSize), dur: d})
-	case sp.Phase == Other:
+	case sp.Phase == Other || sp.Phase == Communication && sp.Meeting == Launch:
 		rd.piece(p, c.from, c.to, Host)
 	default:
 		rd.piece(p, c.from, c.to, sp.Phase)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -36,12 +37,7 @@ func (j *job) rowsOf(r int, set []int, from, to int, least float64) []int {
 			all += sum
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b part) int {
-		if a.mean > b.mean {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.mean, a.mean) })
 	var out []int
 	for _, p := range parts {
 		if p.mean > least*all {
@@ -66,13 +62,14 @@ func (j *job) common(row, s, role int, set []int) float64 {
 	return robust.Median(x)
 }
 
-// repairRanks gives the work of a set of ranks the time that the others need.
-func (j *job) repairRanks(set []int, of map[int][]int) repair {
+// repairRanks gives the work of a set of ranks, between two rounds, the time that the
+// others need.
+func (j *job) repairRanks(set []int, of map[int][]int, from, to int) repair {
 	type key struct{ role, row int }
 	at := -1
 	medians := make(map[key]float64)
 	return repair{ranks: set, work: func(s, r, row int) float64 {
-		if !slices.Contains(of[r], row) {
+		if s < from || s >= to || !slices.Contains(of[r], row) {
 			return 1
 		}
 		own := float64(j.row[row][j.at(s, r)])
@@ -90,7 +87,7 @@ func (j *job) repairRanks(set []int, of map[int][]int) repair {
 			medians[k] = m
 		}
 		return m / own
-	}, queue: func(r int) bool { return slices.Contains(of[r], rowOf(false, Input)) }}
+	}}
 }
 
 // repairInput lets all batches be there when they are asked for.
@@ -100,7 +97,7 @@ func (j *job) repairInput() repair {
 			return 0
 		}
 		return 1
-	}, queue: func(int) bool { return true }}
+	}}
 }
 
 // repairBalance gives all work the mean time of its role.

@@ -44,6 +44,8 @@ func (p progress) before(o progress) bool { return p.step < o.step || p.step == 
 type groupName struct {
 	name string
 	size int // zero where it is not known
+	// How many collectives were launched, and how many of them a device was seen in.
+	launched, ran int64
 }
 
 // New makes an empty State. Nil options are valid.
@@ -74,6 +76,15 @@ func (rs *rankState) group(name string, size int) uint16 {
 	return uint16(i)
 }
 
+// seen counts the launch of a collective of a group, or what a device did of it.
+func (rs *rankState) seen(name string, size int, device bool) {
+	if g := &rs.groups[rs.group(name, size)]; device {
+		g.ran++
+	} else {
+		g.launched++
+	}
+}
+
 // SetRank tells what is known of a rank. Fields that are empty change nothing.
 func (s *State) SetRank(rank int, info Rank) {
 	if rank < 0 {
@@ -102,7 +113,7 @@ func (s *State) Add(st *Step) {
 		return
 	}
 	rs := s.rank(st.Rank)
-	p, t, complete := s.rd.reduce(st, rs.group)
+	p, t, complete := s.rd.reduce(st, rs.group, rs.seen)
 	rs.addTail(t)
 	if complete {
 		s.insert(rs, p)
@@ -184,6 +195,7 @@ func (s *State) cutOldest() {
 // was.
 func (s *State) AddRank(rank int, info Rank, from *State) {
 	s.SetRank(rank, info)
+	from = s.alike(from)
 	from.Pack()
 	for _, rs := range from.ranks {
 		s.mergeRank(rank, rs)
@@ -201,15 +213,7 @@ func (s *State) Merge(other *State) {
 		s.oldest, s.forgot = max(s.oldest, other.oldest), true
 	}
 	s.SetWorldSize(other.opt.WorldSize)
-	if s.windowed && !other.windowed {
-		whole := New(&other.opt)
-		whole.Merge(other)
-		whole.Window()
-		other = whole
-	}
-	if other.windowed && !s.windowed {
-		s.Window()
-	}
+	other = s.alike(other)
 	other.Pack()
 	for _, r := range slices.Sorted(maps.Keys(other.ranks)) {
 		s.mergeRank(r, other.ranks[r])
@@ -219,6 +223,21 @@ func (s *State) Merge(other *State) {
 		s.Pack()
 		s.cutOldest()
 	}
+}
+
+// alike windows s or a copy of other where only one of them has windows.
+func (s *State) alike(other *State) *State {
+	switch {
+	case s.windowed == other.windowed:
+		return other
+	case other.windowed:
+		s.Window()
+		return other
+	}
+	whole := New(&other.opt)
+	whole.Merge(other)
+	whole.Window()
+	return whole
 }
 
 // mergeRank adds the steps of a rank. Those of a rank that has none yet are taken
@@ -245,6 +264,8 @@ func (s *State) mergeRank(r int, from *rankState) {
 	ids := make([]uint16, len(from.groups))
 	for i, g := range from.groups {
 		ids[i] = to.group(g.name, g.size)
+		to.groups[ids[i]].launched += g.launched
+		to.groups[ids[i]].ran += g.ran
 	}
 	for c := from.steps.open(); c.ok; c.next() {
 		c.p.renumber(ids)

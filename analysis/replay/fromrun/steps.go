@@ -343,7 +343,10 @@ func (s *sink) tail(next int) {
 func (s *sink) launches() {
 	for i := range s.step.Spans {
 		if sp := &s.step.Spans[i]; sp.Lane != replay.Device && sp.Phase == replay.Communication && sp.End >= sp.Start {
-			sp.Phase, sp.Lane = replay.Other, 0
+			if sp.Meeting != replay.Collective {
+				sp.Phase = replay.Other
+			}
+			sp.Meeting, sp.Lane = replay.Launch, 0
 		}
 	}
 }
