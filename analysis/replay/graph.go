@@ -59,6 +59,7 @@ type waitsOn uint8
 
 const (
 	nothing waitsOn = iota
+	queued          // it goes on soon
 	others
 	ownLane
 	message
@@ -102,6 +103,7 @@ type replayer struct {
 	ready   []*actor
 	out     *outcome
 	sends   map[[2]int][][]float64
+	latency int64     // of a message in this round
 	roundOf []float64 // by each rank: how long others waited for it in this round
 	before  []float64 // the end of the round before, as it was
 	s       int
@@ -171,7 +173,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 	rp.gather(rd)
 	rp.ready = rp.ready[:0]
 	for r, a := range rp.hosts {
-		a.i, a.on, a.next = 0, nothing, 0
+		a.i, a.next = 0, 0
 		a.places = rp.placesOf(a.places[:0], r, rd.programs[r])
 		for _, l := range rp.lanes[r] {
 			if l != nil {
@@ -180,7 +182,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 			}
 		}
 		clear(a.nth)
-		rp.ready = append(rp.ready, a)
+		rp.wake(a)
 	}
 	for len(rp.ready) > 0 {
 		a := rp.ready[len(rp.ready)-1]
@@ -218,6 +220,12 @@ func (rp *replayer) round(s int, rd *reader) bool {
 		}
 	}
 	return true
+}
+
+// wake lets an actor go on.
+func (rp *replayer) wake(a *actor) {
+	a.on = queued
+	rp.ready = append(rp.ready, a)
 }
 
 // lastOf counts the rank that the others waited for longest in a round.
@@ -279,14 +287,17 @@ func (rp *replayer) gather(rd *reader) {
 	for key, list := range rp.table {
 		rp.table[key] = list[:0]
 	}
-	rp.used = 0
+	rp.used, rp.latency = 0, math.MaxInt64
 	clear(rp.sends)
 	for r, p := range rd.programs {
 		nth := rp.hosts[r].nth
 		clear(nth)
 		for i := range p.host {
-			if p.host[i].kind == collective {
-				rp.join(r, &p.host[i], 0, nth)
+			switch pc := &p.host[i]; pc.kind {
+			case collective:
+				rp.join(r, pc, 0, nth)
+			case receive:
+				rp.latency = min(rp.latency, pc.dur)
 			}
 		}
 		clear(nth)
@@ -437,7 +448,7 @@ func (rp *replayer) runLane(l *actor) {
 		}
 	}
 	if h := rp.hosts[l.rank]; h.on == ownLane {
-		rp.ready = append(rp.ready, h)
+		rp.wake(h)
 	}
 }
 
@@ -483,7 +494,7 @@ func (rp *replayer) release(m *meeting) {
 		w.a.nth[rp.localOf(w.a.rank, m.group)]++
 		if i < len(m.waiters)-1 {
 			w.a.i++
-			rp.ready = append(rp.ready, w.a)
+			rp.wake(w.a)
 		}
 	}
 }

@@ -29,7 +29,8 @@ type job struct {
 	info    []Rank
 	roles   [][]int // ranks of each role, by index
 	roleOf  []int
-	missing []int
+	missing []int   // the first of those without data
+	more    int     // how many more there are
 	steps   []int64 // numbers of all rounds
 	from    int     // the first one that is judged
 	device  bool    // something ran on a device
@@ -84,6 +85,9 @@ func (j *job) number(s int) int64 { return j.steps[s] * j.per() }
 
 func (j *job) at(s, r int) int { return s*len(j.ranks) + r }
 
+// mostMissing is how many ranks without data are listed.
+const mostMissing = 64
+
 // newJob finds the ranks and steps that can be judged.
 func newJob(st *State) *job {
 	st.Pack()
@@ -93,15 +97,17 @@ func newJob(st *State) *job {
 		most = max(most, rs.steps.n)
 	}
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
-		if rs := st.ranks[r]; rs.steps.n > 0 && 2*rs.steps.n >= most {
+		if rs := st.ranks[r]; rs.steps.n > 0 && 4*rs.steps.n >= 3*most {
 			j.ranks = append(j.ranks, r)
 			j.info = append(j.info, rs.info)
 		}
 	}
-	for r := range st.expected() {
-		if _, ok := slices.BinarySearch(j.ranks, r); !ok {
-			j.missing = append(j.missing, r)
+	next := 0
+	for _, r := range append(slices.Clone(j.ranks), st.expected()) {
+		for ; next < r && len(j.missing) < mostMissing; next++ {
+			j.missing = append(j.missing, next)
 		}
+		j.more, next = j.more+max(r-next, 0), r+1
 	}
 	var names []string
 	for i := range j.ranks {
@@ -332,8 +338,12 @@ func (rd *reader) joins(r int, p *program) {
 				}
 			}
 			rest := end - last.end // what the host does before its next span begins
+			within := int64(joinWithin)
+			if pc.phase == Host {
+				within = max(within, pc.dur/joinPart)
+			}
 			switch {
-			case rest > max(joinWithin, pc.dur/joinPart) || rest < -joinWithin/10 || last.end-at <= joinLeast:
+			case rest > within || rest < -joinWithin/10 || last.end-at <= joinLeast:
 			case pc.phase == Host && last.launch <= at:
 				pc.kind = join
 				if rest > 0 {

@@ -18,6 +18,8 @@ const (
 	floorDrift   = 1.03
 	leastBalance = 0.05
 	usualRanks   = 8
+	muchBalance  = 0.10 // where usual noise explains most of it
+	noiseTimes   = 1.5
 	floorInput   = 1.10
 	// A repair is the headline when it has this part of the largest gain: the
 	// narrowest one that explains most.
@@ -48,11 +50,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 	for _, rs := range s.ranks {
 		v.Coverage.Disputed += rs.disputed
 	}
-	v.Coverage.Missing = j.missing
-	if len(v.Coverage.Missing) > 64 {
-		v.Coverage.MissingMore = len(v.Coverage.Missing) - 64
-		v.Coverage.Missing = v.Coverage.Missing[:64]
-	}
+	v.Coverage.Missing, v.Coverage.MissingMore = j.missing, j.more
 	if len(j.ranks) == 0 || len(j.steps) < 2 {
 		v.unknown(ReasonTooFewSteps)
 		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
@@ -395,7 +393,7 @@ func (j *job) findings(was *outcome) (all []found) {
 		return f
 	})
 	add(j.repairBalance(), func(gain float64) *found {
-		if gain < j.floorBalance() {
+		if gain < j.floorBalance(e, gain) {
 			return nil
 		}
 		return j.imbalance(e, gain)
@@ -437,17 +435,14 @@ func (j *job) mean(row int) float64 {
 func (j *job) lateRanks(e [][]float64) *found {
 	m := j.rounds()
 	segments := [][2]int{{0, m}}
-	at, most := 0, 0.0
+	most := 0.0
 	for r := range e {
 		if e[r] == nil {
 			continue
 		}
-		if k, before, after, z := change(e[r], leastSegment); math.Abs(z) > changeErrors && math.Abs(after-before) > lateShare*j.typical() && math.Abs(z) > most {
-			at, most = k, math.Abs(z)
+		if from, to, in, out, z := interval(e[r]); z > changeErrors && z > most && to-from >= leastSegment && to-from < m && min(in, in-out) > lateShare*j.typical() {
+			segments, most = [][2]int{{0, m}, {from, to}}, z
 		}
-	}
-	if at > 0 {
-		segments = append(segments, [2]int{at, m}, [2]int{0, at})
 	}
 	var best *found
 	for i, sg := range segments {
@@ -628,10 +623,8 @@ func (j *job) when(f *found, e [][]float64, set []int) {
 		}
 	}
 	from, to := 0, m
-	if at, before, after, z := change(x, min(leastRounds, m/4)); z > changeErrors && before < after/3 {
-		from = at
-	} else if z < -changeErrors && after < before/3 {
-		to = at
+	if a, b, in, out, z := interval(x); z > changeErrors && out < in/3 {
+		from, to = a, b
 	}
 	f.FromStep = j.number(j.from + from)
 	if to < m {
@@ -720,7 +713,7 @@ func (j *job) links(was *outcome, add func(repair, func(float64) *found)) {
 func (j *job) drifts(was *outcome, add func(repair, func(float64) *found)) {
 	lv := j.levels()
 	// Input has an answer of its own: what it costs in all, not since when.
-	drift := map[int]level{}
+	drift := map[int]rise{}
 	for row, l := range lv {
 		if row%int(phases) != int(Input) {
 			drift[row] = l
@@ -829,7 +822,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 				most = max(most, e[r][s])
 			}
 		}
-		if most > (j.floorBalance()-1)*j.typical() {
+		if most > leastBalance*j.typical() {
 			n++
 		}
 	}
@@ -841,14 +834,27 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 	return f
 }
 
-// floorBalance is the least gain of balance. The longest of many ranks is longer by
-// chance alone: as the largest of so many draws grows, so does what balance gains of
-// a job without any fault.
-func (j *job) floorBalance() float64 {
+// floorBalance is the least gain of balance. Whatever the noise, one of the ranks comes
+// last: what that costs is known from how much ranks differ usually and from how many
+// there are, and of a gain that is hardly more it has to be much.
+func (j *job) floorBalance(e [][]float64, gain float64) float64 {
 	n := 0
-	for _, role := range j.roles {
-		n = max(n, len(role))
+	var x []float64
+	for r := range e {
+		if e[r] != nil {
+			n = max(n, len(j.roles[j.roleOf[r]]))
+			x = append(x, e[r]...)
+		}
 	}
+	if n < 2 {
+		return math.Inf(1)
+	}
+	// The expected largest of n normal values (Blom).
+	k := math.Sqrt2 * math.Erfinv(2*(float64(n)-0.375)/(float64(n)+0.25)-1)
+	if noise := robust.Sigma * robust.MAD(x) * k / j.typical(); gain-1 < noiseTimes*noise {
+		return 1 + muchBalance
+	}
+	// The tails of noise make the largest of many draws grow as well.
 	return 1 + leastBalance*math.Sqrt(math.Log(float64(max(n, usualRanks)))/math.Log(usualRanks))
 }
 

@@ -24,6 +24,7 @@ const (
 	lateChance   = 0.01
 	largeShare   = 0.05 // so much is believed on weaker evidence: of three checkpoints, say
 	largeChance  = 0.05
+	plainShare   = 0.10 // noise that wanders does not make so much of all steps
 )
 
 // excess is own work less the median of the other ranks of the role, of the judged
@@ -100,15 +101,10 @@ func blockLength(n int, rho float64, least int) int {
 // blocks of so many values were too short to be independent: the larger of n ranks
 // would have it by chance.
 func wanders(x []float64, size, n int) bool {
-	rest := slices.Clone(x)
 	mean := meanOf(x)
-	at, before, after, _ := change(x, max(len(x)/8, 2))
-	for i := range rest {
-		if i < at {
-			rest[i] -= before
-		} else {
-			rest[i] -= after
-		}
+	rest := slices.Clone(x)
+	if from, to, in, out, z := interval(x); z > changeErrors {
+		level(rest, from, to, in, out)
 	}
 	rho := correlation(rest)
 	if rho <= 0 || size >= blockLength(len(x), rho, 1) {
@@ -174,7 +170,7 @@ func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRa
 	for i, r := range role {
 		k, _ := slices.BinarySearch(largest, own[i]*(1-1e-9))
 		p := float64(1+len(largest)-k) / float64(1+len(largest)) * float64(tests)
-		if wanders(e[r][from:to], size, n) {
+		if own[i] < plainShare*typical && wanders(e[r][from:to], size, n) {
 			continue
 		}
 		if own[i] >= lateShare*typical && p <= lateChance || own[i] >= largeShare*typical && p <= largeChance {
@@ -182,6 +178,51 @@ func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRa
 		}
 	}
 	return out
+}
+
+// interval finds the rounds in which x lies highest above the rest, by the extremes of
+// its cumulative sum; z is how far in standard errors of series as correlated as x is.
+func interval(x []float64) (from, to int, in, out, z float64) {
+	n := len(x)
+	mean := meanOf(x)
+	sum, low, best := 0.0, 0.0, 0.0
+	lowAt := 0
+	for i, v := range x {
+		if sum += v - mean; sum-low > best {
+			best, from, to = sum-low, lowAt, i+1
+		}
+		if sum < low {
+			low, lowAt = sum, i+1
+		}
+	}
+	if to-from == 0 || to-from == n {
+		return 0, n, mean, mean, 0
+	}
+	in = meanOf(x[from:to])
+	out = (mean*float64(n) - in*float64(to-from)) / float64(n-to+from)
+	rest := slices.Clone(x)
+	level(rest, from, to, in, out)
+	rho := min(max(correlation(rest), 0), 0.99)
+	se := math.Sqrt(meanSquare(rest) * (1/float64(to-from) + 1/float64(n-to+from)) * (1 + rho) / (1 - rho))
+	switch {
+	case in <= out:
+	case se == 0:
+		z = math.Inf(1)
+	default:
+		z = (in - out) / se
+	}
+	return from, to, in, out, z
+}
+
+// level takes the mean of an interval, and that of the rest, out of x.
+func level(x []float64, from, to int, in, out float64) {
+	for i := range x {
+		if i >= from && i < to {
+			x[i] -= in
+		} else {
+			x[i] -= out
+		}
+	}
 }
 
 // change finds where the mean of x changes most, by the cumulative sum; z is how far

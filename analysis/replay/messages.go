@@ -3,7 +3,8 @@ package replay
 // Messages go between neighbours of a pipeline: what is received before forward
 // comes from the stage before, what is received before backward from the stage
 // after. The n-th message that a rank sends to another is the n-th that this one
-// receives from it. A message takes no time of its own beside the wait.
+// receives from it. What a message takes beside the wait is the least time that a rank
+// receives in, in that round.
 
 // peer gives the rank at the same place of the stage before (-1) or after (1), -1
 // where there is none.
@@ -50,7 +51,7 @@ func (rp *replayer) post(a *actor, p *program) {
 	key := [2]int{a.rank, to}
 	rp.sends[key] = append(rp.sends[key], append([]float64(nil), a.clock...))
 	if h := rp.hosts[to]; h.on == message {
-		rp.ready = append(rp.ready, h)
+		rp.wake(h)
 	}
 }
 
@@ -72,7 +73,10 @@ func (rp *replayer) receive(a *actor, p *program) bool {
 	for k := range a.clock {
 		a.clock[k] = max(a.clock[k], list[0][k])
 	}
-	if wait := a.clock[0] - before; wait > 0 {
+	wait := a.clock[0] - before
+	rp.take(a, &piece{dur: rp.latency}, false)
+	rp.out.transfer[rp.j.at(rp.s, a.rank)] += float32(rp.latency)
+	if wait > 0 {
 		rp.waits(a.rank, from, wait)
 	}
 	return true

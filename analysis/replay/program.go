@@ -133,6 +133,7 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16, se
 		}
 	}
 	rd.all = kept
+	blocking(rd.all)
 	if from > to {
 		return nil, t, false
 	}
@@ -158,8 +159,15 @@ func micro(ns int64) int64 {
 	return ns / 1000
 }
 
-// compareSpans sorts by start, the outer span first.
+// compareSpans sorts by start, the outer span first; a message that took no time was
+// sent before what begins with it.
 func compareSpans(a, b Span) int {
+	if a.Start == b.Start && a.Phase == Communication && b.Phase == Communication && (a.End == a.Start) != (b.End == b.Start) {
+		if a.End == a.Start {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(nest.KeyOf(a.Start, a.End, 0).Compare(nest.KeyOf(b.Start, b.End, 0)), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
 }
 
@@ -183,6 +191,27 @@ func findLanes(all []Span) {
 			if crosses(&all[j]) {
 				all[j].Lane = 1
 			}
+		}
+	}
+}
+
+// blocking makes the collectives of communication lanes part of the training thread
+// where some begin within forward: each layer waits for its parameters there.
+func blocking(all []Span) {
+	waits := false
+	for i := range all {
+		f := &all[i]
+		if f.Lane != 0 || f.Phase != Forward {
+			continue
+		}
+		for k := i + 1; k < len(all) && all[k].Start < f.End-crossing; k++ {
+			c := &all[k]
+			waits = waits || c.Phase == Communication && c.Meeting == Collective && c.Lane != 0 && c.Lane != Device && c.Start > f.Start+crossing
+		}
+	}
+	for i := range all {
+		if c := &all[i]; waits && c.Phase == Communication && c.Lane != Device {
+			c.Lane = 0
 		}
 	}
 }

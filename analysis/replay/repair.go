@@ -125,8 +125,8 @@ func (j *job) repairBalance() repair {
 	}}
 }
 
-// level is what changed its time for all ranks at a round.
-type level struct {
+// rise is what changed its time for all ranks at a round.
+type rise struct {
 	at            int
 	before, after float64
 }
@@ -137,8 +137,8 @@ const (
 )
 
 // levels finds the kinds of work that take longer for all ranks from a round on.
-func (j *job) levels() map[int]level {
-	out := map[int]level{}
+func (j *job) levels() map[int]rise {
+	out := map[int]rise{}
 	x := make([]float64, j.rounds())
 	for row := range rows {
 		if j.row[row] == nil {
@@ -152,14 +152,14 @@ func (j *job) levels() map[int]level {
 			x[s] = sum / float64(len(j.ranks))
 		}
 		if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*j.typical() {
-			out[row] = level{j.from + at, before, after}
+			out[row] = rise{j.from + at, before, after}
 		}
 	}
 	return out
 }
 
 // repairLevels brings work back to the level that it had.
-func repairLevels(of map[int]level) repair {
+func repairLevels(of map[int]rise) repair {
 	return repair{work: func(s, _, row int) float64 {
 		if l, ok := of[row]; ok && s >= l.at && l.after > 0 {
 			return l.before / l.after

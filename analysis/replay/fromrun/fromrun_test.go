@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -40,19 +40,19 @@ func attempts(t *testing.T, dir string) []fromrun.Attempt {
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		a     jobgen.Attempt
-		kind  straggler.Kind
+		kind  replay.Kind
 		rank  int
 		cause string
 	}{
-		"healthy":      {jobgen.Attempt{Ranks: 4, Steps: 60}, straggler.Healthy, -1, ""},
-		"input":        {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, straggler.Straggler, 2, "input"},
-		"compute":      {jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, straggler.Straggler, 5, "compute"},
-		"optimizer":    {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, straggler.Straggler, 1, "optimizer"},
-		"more work":    {jobgen.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, straggler.UnevenWork, 3, "work"},
-		"hidden":       {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, straggler.InsufficientEvidence, -1, ""},
-		"alone":        {jobgen.Attempt{Ranks: 1, Steps: 60}, straggler.InsufficientEvidence, -1, ""},
-		"missing rank": {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, straggler.InsufficientEvidence, -1, ""},
-		"all killed":   {jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true}, straggler.Healthy, -1, ""},
+		"healthy":      {jobgen.Attempt{Ranks: 4, Steps: 60}, replay.Fine, -1, ""},
+		"input":        {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, replay.SlowRanks, 2, "input"},
+		"compute":      {jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, replay.SlowRanks, 5, "compute"},
+		"optimizer":    {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, replay.SlowRanks, 1, "optimizer"},
+		"more work":    {jobgen.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, replay.Imbalance, 3, "work"},
+		"hidden":       {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, replay.Unknown, -1, ""},
+		"alone":        {jobgen.Attempt{Ranks: 1, Steps: 60}, replay.Unknown, -1, ""},
+		"missing rank": {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, replay.Unknown, -1, ""},
+		"all killed":   {jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true}, replay.Fine, -1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestAttempts(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	a, b := all[0].State.Verdict(), all[1].State.Verdict()
-	if a.Kind != straggler.Healthy || b.Kind != straggler.Straggler || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
+	if a.Kind != replay.Fine || b.Kind != replay.SlowRanks || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
 		t.Errorf("%s\n%s", a.Sentence, b.Sentence)
 	}
 }
@@ -108,7 +108,7 @@ func TestUnevenFiles(t *testing.T) {
 	}
 	for cut := 1; cut < 8; cut++ {
 		shorten(2, 1)
-		if v := attempts(t, dir)[0].State.Verdict(); v.Kind != straggler.Healthy {
+		if v := attempts(t, dir)[0].State.Verdict(); v.Kind != replay.Fine {
 			t.Errorf("%d lines less: %s", cut, v.Sentence)
 		}
 	}
@@ -139,7 +139,7 @@ func TestOrderOfLines(t *testing.T) {
 		}
 	}
 	have := attempts(t, dir)[0].State.Verdict()
-	if have.Sentence != want.Sentence || have.Kind != straggler.Straggler || have.Coverage.Disputed != 0 {
+	if have.Sentence != want.Sentence || have.Kind != replay.SlowRanks || have.Coverage.Disputed != 0 {
 		t.Errorf("%s\nwant %s", have.Sentence, want.Sentence)
 	}
 }
@@ -183,8 +183,8 @@ func TestManySteps(t *testing.T) {
 		}
 	}
 	tab := a.State.Table()
-	if len(tab.Steps) != steps-1 || tab.Period[7] != 600 || tab.Phase(straggler.Input, 0, 7) != 100 || tab.Own(0, 7) != 400 {
-		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(straggler.Input, 0, 7), tab.Own(0, 7))
+	if len(tab.Steps) != steps-1 || tab.Period[7] != 600 || tab.Phase(replay.Input, 0, 7) != 100 || tab.Own(0, 7) != 400 {
+		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(replay.Input, 0, 7), tab.Own(0, 7))
 	}
 }
 
@@ -224,7 +224,7 @@ func TestInputWork(t *testing.T) {
 		t.Fatalf("%+v", tab)
 	}
 	for i := range tab.Steps {
-		if in, own := tab.Phase(straggler.Input, 0, i), tab.Own(0, i); in != 80 || own != 400 {
+		if in, own := tab.Phase(replay.Input, 0, i), tab.Own(0, i); in != 80 || own != 400 {
 			t.Fatalf("step %d: input %v, own %v", i, in, own)
 		}
 	}
@@ -267,7 +267,7 @@ func TestLoopOverLoop(t *testing.T) {
 		t.Fatalf("%+v", tab)
 	}
 	for i := range tab.Steps {
-		if in, forward, backward := tab.Phase(straggler.Input, 0, i), tab.Phase(straggler.Forward, 0, i), tab.Phase(straggler.Backward, 0, i); in != 40 || forward != 280 || backward != 600 {
+		if in, forward, backward := tab.Phase(replay.Input, 0, i), tab.Phase(replay.Forward, 0, i), tab.Phase(replay.Backward, 0, i); in != 40 || forward != 280 || backward != 600 {
 			t.Fatalf("step %d: input %v, forward %v, backward %v", i, in, forward, backward)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -138,21 +138,21 @@ func TestProfiles(t *testing.T) {
 	tests := []struct {
 		name   string
 		p      profile
-		kind   straggler.Kind
+		kind   replay.Kind
 		ranks  []int
 		cause  string
 		reason string
 	}{
-		{"healthy", even, straggler.Healthy, nil, "", ""},
-		{"backward on the device", with(func(p *profile) { p.backward = slower(2, 30, 8) }), straggler.Straggler, []int{2}, "backward", ""},
-		{"forward on the device", with(func(p *profile) { p.forward = slower(1, 15, 8) }), straggler.Straggler, []int{1}, "forward", ""},
-		{"both", with(func(p *profile) { p.forward, p.backward = slower(3, 15, 3), slower(3, 30, 6) }), straggler.Straggler, []int{3}, "compute", ""},
-		{"on lanes of their own", with(func(p *profile) { p.backward, p.autograd = slower(2, 30, 8), true }), straggler.Straggler, []int{2}, "backward", ""},
-		{"the loader of one rank", with(func(p *profile) { p.input = slower(2, 2, 70) }), straggler.Straggler, []int{2}, "input", ""},
-		{"a group of all ranks that has a name", with(func(p *profile) { p.backward, p.group = slower(2, 30, 8), "0" }), straggler.Straggler, []int{2}, "backward", ""},
-		{"a profile of five steps", with(func(p *profile) { p.backward, p.steps = slower(2, 30, 8), 5 }), straggler.InsufficientEvidence, nil, "", straggler.ReasonTooFewSteps},
-		{"of one step", with(func(p *profile) { p.steps = 1 }), straggler.InsufficientEvidence, nil, "", straggler.ReasonTooFewSteps},
-		{"of one rank", with(func(p *profile) { p.ranks = 1 }), straggler.InsufficientEvidence, nil, "", straggler.ReasonSingleRank},
+		{"healthy", even, replay.Fine, nil, "", ""},
+		{"backward on the device", with(func(p *profile) { p.backward = slower(2, 30, 8) }), replay.SlowRanks, []int{2}, "backward", ""},
+		{"forward on the device", with(func(p *profile) { p.forward = slower(1, 15, 8) }), replay.SlowRanks, []int{1}, "forward", ""},
+		{"both", with(func(p *profile) { p.forward, p.backward = slower(3, 15, 3), slower(3, 30, 6) }), replay.SlowRanks, []int{3}, "compute", ""},
+		{"on lanes of their own", with(func(p *profile) { p.backward, p.autograd = slower(2, 30, 8), true }), replay.SlowRanks, []int{2}, "backward", ""},
+		{"the loader of one rank", with(func(p *profile) { p.input = slower(2, 2, 70) }), replay.SlowRanks, []int{2}, "input", ""},
+		{"a group of all ranks that has a name", with(func(p *profile) { p.backward, p.group = slower(2, 30, 8), "0" }), replay.SlowRanks, []int{2}, "backward", ""},
+		{"a profile of five steps", with(func(p *profile) { p.backward, p.steps = slower(2, 30, 8), 5 }), replay.Unknown, nil, "", replay.ReasonTooFewSteps},
+		{"of one step", with(func(p *profile) { p.steps = 1 }), replay.Unknown, nil, "", replay.ReasonTooFewSteps},
+		{"of one rank", with(func(p *profile) { p.ranks = 1 }), replay.Unknown, nil, "", replay.ReasonSingleRank},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestProfiles(t *testing.T) {
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
 				t.Errorf("%s %v %s %s: %s", v.Kind, v.Ranks, v.Cause, v.Reason, v.Sentence)
 			}
-			if tt.kind == straggler.Straggler && (math.Abs(v.Evidence.Excess) < 5 || v.Coverage.Barrier != "collective") {
+			if tt.kind == replay.SlowRanks && (math.Abs(v.Evidence.Excess) < 5 || v.Coverage.Barrier != "collective") {
 				t.Errorf("%+v, %+v", v.Evidence, v.Coverage)
 			}
 		})
@@ -172,7 +172,7 @@ func TestProfiles(t *testing.T) {
 func TestProfileWithoutDeviceTimes(t *testing.T) {
 	p := profile{ranks: 4, steps: 40, forward: constant(15), backward: slower(2, 30, 8), noDevice: true}
 	v := p.attempt(t).State.Verdict()
-	if v.Kind != straggler.Straggler || !slices.Equal(v.Ranks, []int{2}) || v.Cause == "forward" || v.Cause == "input" {
+	if v.Kind != replay.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause == "forward" || v.Cause == "input" {
 		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 	}
 }
@@ -223,7 +223,7 @@ func TestRoles(t *testing.T) {
 		j.Processes = append(j.Processes, procs[r])
 	}
 	v := c.Attempts(j)[0].State.Verdict()
-	if v.Kind != straggler.Healthy || v.Ranking[7].Role != "stage 3" {
+	if v.Kind != replay.Fine || v.Ranking[7].Role != "stage 3" {
 		t.Errorf("%s %v: %s", v.Kind, v.Ranks, v.Sentence)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/straggler"
-	"github.com/trainspan/trainspan/analysis/straggler/fromrun"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -154,25 +154,25 @@ func TestDeviceTimes(t *testing.T) {
 		tests := []struct {
 			name   string
 			e      events
-			kind   straggler.Kind
+			kind   replay.Kind
 			ranks  []int
 			cause  string
 			reason string
 		}{
-			{"healthy", even, straggler.Healthy, nil, "", ""},
-			{"a slow device", with(func(e *events) { e.factor = times(2, 1.2) }), straggler.Straggler, []int{2}, "compute", ""},
-			{"a slow backward", with(func(e *events) { e.backward = slower(1, 0, 9) }), straggler.Straggler, []int{1}, "backward", ""},
-			{"of two ranks", with(func(e *events) { e.ranks, e.backward = 2, slower(1, 0, 9) }), straggler.Straggler, []int{1}, "backward", ""},
-			{"the loader of one rank", with(func(e *events) { e.input = slower(3, 1, 80) }), straggler.Straggler, []int{3}, "input", ""},
+			{"healthy", even, replay.Fine, nil, "", ""},
+			{"a slow device", with(func(e *events) { e.factor = times(2, 1.2) }), replay.SlowRanks, []int{2}, "compute", ""},
+			{"a slow backward", with(func(e *events) { e.backward = slower(1, 0, 9) }), replay.SlowRanks, []int{1}, "backward", ""},
+			{"of two ranks", with(func(e *events) { e.ranks, e.backward = 2, slower(1, 0, 9) }), replay.SlowRanks, []int{1}, "backward", ""},
+			{"the loader of one rank", with(func(e *events) { e.input = slower(3, 1, 80) }), replay.SlowRanks, []int{3}, "input", ""},
 			{"a loader that the device hides", with(func(e *events) { e.input = slower(3, 1, 20) }), hiddenBy(ahead), rankIf(ahead, 3), causeIf(ahead, "input"), ""},
-			{"a slow host", with(func(e *events) { e.launch = func(r int) float64 { return []float64{1.5, 40, 1.5, 1.5}[r] } }), straggler.Straggler, []int{1}, "mixed", ""}, // launches make both longer, by unlike factors
-			{"a rank that writes checkpoints", with(func(e *events) { e.withCheckpoint = true }), straggler.CheckpointStall, []int{0}, "checkpoint", ""},
-			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), straggler.Straggler, []int{2}, "forward", ""},
-			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), straggler.InsufficientEvidence, nil, "", straggler.ReasonBarrierHidden},
-			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), straggler.InsufficientEvidence, nil, "", straggler.ReasonBarrierHidden},
-			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), straggler.InsufficientEvidence, nil, "", straggler.ReasonNoBarrier},
-			{"killed before the last events were asked", with(func(e *events) { e.killed, e.unseen = true, 5 }), straggler.Healthy, nil, "", ""},
-			{"no events after half of the steps", with(func(e *events) { e.unseen, e.backward = 40, slower(1, 0, 9) }), straggler.Straggler, []int{1}, "backward", ""},
+			{"a slow host", with(func(e *events) { e.launch = func(r int) float64 { return []float64{1.5, 40, 1.5, 1.5}[r] } }), replay.SlowRanks, []int{1}, "mixed", ""}, // launches make both longer, by unlike factors
+			{"a rank that writes checkpoints", with(func(e *events) { e.withCheckpoint = true }), replay.SlowRanks, []int{0}, "checkpoint", ""},
+			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), replay.SlowRanks, []int{2}, "forward", ""},
+			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), replay.Unknown, nil, "", replay.ReasonHidden},
+			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), replay.Unknown, nil, "", replay.ReasonHidden},
+			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), replay.Unknown, nil, "", replay.ReasonNoBarrier},
+			{"killed before the last events were asked", with(func(e *events) { e.killed, e.unseen = true, 5 }), replay.Fine, nil, "", ""},
+			{"no events after half of the steps", with(func(e *events) { e.unseen, e.backward = 40, slower(1, 0, 9) }), replay.SlowRanks, []int{1}, "backward", ""},
 		}
 		for _, tt := range tests {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
@@ -189,11 +189,11 @@ func TestDeviceTimes(t *testing.T) {
 	}
 }
 
-func hiddenBy(ahead float64) straggler.Kind {
+func hiddenBy(ahead float64) replay.Kind {
 	if ahead > 0 {
-		return straggler.Healthy
+		return replay.Fine
 	}
-	return straggler.Straggler
+	return replay.SlowRanks
 }
 
 func rankIf(ahead float64, r int) []int {

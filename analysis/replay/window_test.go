@@ -1,9 +1,9 @@
-package straggler_test
+package replay_test
 
 import (
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/straggler"
+	"github.com/trainspan/trainspan/analysis/replay"
 )
 
 // TestWindows: windows of steps lead to the same answer, in a tenth of the
@@ -11,14 +11,14 @@ import (
 func TestWindows(t *testing.T) {
 	jobs := map[string]struct {
 		job   job
-		kind  straggler.Kind
+		kind  replay.Kind
 		cause string
 		rank  int
 		from  int64
 	}{
-		"slow input":  {job{n: 8, m: 4000, seed: 1, faults: []fault{slow([]int{3}, straggler.Input, 0, 20, 2000)}}, straggler.Straggler, "input", 3, 2000},
-		"slow device": {job{n: 4, m: 3000, seed: 2, layout: "overlapped", faults: []fault{slow([]int{1}, straggler.Forward, 1.4, 0, 1500)}}, straggler.Straggler, "forward", 1, 1500},
-		"healthy":     {job{n: 8, m: 3000, seed: 3}, straggler.Healthy, "", -1, 0},
+		"slow input":  {job{n: 8, m: 4000, seed: 1, faults: []fault{slow([]int{3}, replay.Input, 0, 20, 2000)}}, replay.SlowRanks, "input", 3, 2000},
+		"slow device": {job{n: 4, m: 3000, seed: 2, layout: "overlapped", faults: []fault{slow([]int{1}, replay.Forward, 1.4, 0, 1500)}}, replay.SlowRanks, "forward", 1, 1500},
+		"healthy":     {job{n: 8, m: 3000, seed: 3}, replay.Fine, "", -1, 0},
 	}
 	for name, tt := range jobs {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestWindows(t *testing.T) {
 			}
 			t.Logf("%.1f bytes for a step of a rank, %.1f without windows", float64(len(packed))/float64(tt.job.n*tt.job.m), float64(len(full))/float64(tt.job.n*tt.job.m))
 			v := st.Verdict()
-			if v.Kind != tt.kind || v.Cause != tt.cause || v.Coverage.WindowSteps != straggler.WindowSteps {
+			if v.Kind != tt.kind || v.Cause != tt.cause || v.Coverage.WindowSteps != replay.WindowSteps {
 				t.Fatalf("%s, %+v", v.Sentence, v.Coverage)
 			}
 			if tt.rank >= 0 && (len(v.Ranks) != 1 || v.Ranks[0] != tt.rank || v.FromStep < tt.from-200 || v.FromStep > tt.from+200) {
@@ -46,7 +46,7 @@ func TestWindows(t *testing.T) {
 			}
 			want := asJSON(t, st)
 
-			read := straggler.New(nil)
+			read := replay.New(nil)
 			if err := read.UnmarshalBinary(packed); err != nil {
 				t.Fatal(err)
 			}
@@ -54,16 +54,16 @@ func TestWindows(t *testing.T) {
 				t.Errorf("read again: %s\nwant %s", got, want)
 			}
 			for n := range packed {
-				if n%97 == 0 && straggler.New(nil).UnmarshalBinary(packed[:n]) == nil {
+				if n%97 == 0 && replay.New(nil).UnmarshalBinary(packed[:n]) == nil {
 					t.Fatalf("%d of %d bytes are a state", n, len(packed))
 				}
 			}
 
 			// Ranks one by one, every other one without windows.
 			s := tt.job.run()
-			parts := straggler.New(nil)
+			parts := replay.New(nil)
 			for r := range s.steps {
-				one := straggler.New(nil)
+				one := replay.New(nil)
 				for i := range s.steps[r] {
 					one.Add(&s.steps[r][i])
 				}

@@ -1,0 +1,56 @@
+package replay_test
+
+import (
+	"fmt"
+
+	"github.com/trainspan/trainspan/analysis/replay"
+)
+
+// steps makes four ranks of a job whose rank 2 waits 40 ms for data from step 30
+// on. Times are nanoseconds of each rank's own clock.
+func steps(yield func(*replay.Step)) {
+	const ms = int64(1e6)
+	release := int64(0)
+	for step := range int64(60) {
+		last := int64(0)
+		arrive := make([]int64, 4)
+		data := make([]int64, 4)
+		for r := range arrive {
+			data[r] = 5 * ms
+			if r == 2 && step >= 30 {
+				data[r] += 40 * ms
+			}
+			arrive[r] = release + data[r] + 100*ms + int64(r)*ms/10
+			last = max(last, arrive[r])
+		}
+		for r := range arrive {
+			yield(&replay.Step{Rank: r, Number: step, Spans: []replay.Span{
+				{Phase: replay.Input, Start: release, End: release + data[r]},
+				{Phase: replay.Forward, Start: release + data[r], End: arrive[r]},
+				{Phase: replay.Communication, Start: arrive[r], End: last + 10*ms},
+			}})
+		}
+		release = last + 10*ms
+	}
+}
+
+func Example() {
+	st := replay.New(&replay.Options{WorldSize: 4})
+	st.SetRank(2, replay.Rank{Host: "node-b"})
+	steps(st.Add)
+	v := st.Verdict()
+	fmt.Println(v.Kind, v.Ranks, v.Hosts, v.Cause, v.FromStep)
+	// Output: straggler [2] [node-b] input 30
+}
+
+// A Watch is fed while the job runs, with the steps of all ranks: one process
+// that reads their files, or to which they report.
+func ExampleWatch() {
+	w := replay.NewWatch(&replay.Options{WorldSize: 4, MaxCells: 4 * 1000}, 5)
+	steps(func(st *replay.Step) {
+		if v := w.Add(st); v != nil {
+			fmt.Printf("step %d: rank %v, %s, since step %d\n", st.Number, v.Ranks, v.Cause, v.FromStep)
+		}
+	})
+	// Output: step 40: rank [2], input, since step 30
+}
