@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/columns"
@@ -32,42 +34,58 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		dst = columns.AppendBool(dst, rs.info.Ended)
 		dst = binary.AppendUvarint(dst, uint64(rs.disputed))
 		dst = columns.AppendBool(dst, rs.any)
+		order, number := rs.order()
+		dst = rs.appendGroups(dst, order)
 		if rs.any {
-			dst = rs.last.append(dst)
+			dst = rs.last.append(dst, order)
 		}
 		dst = binary.AppendVarint(dst, rs.device.step)
 		dst = binary.AppendUvarint(dst, uint64(rs.device.n))
-		dst = rs.appendSteps(dst)
+		dst = rs.appendSteps(dst, number)
 	}
 	return dst, nil
 }
 
-// appendSteps packs the steps with groups in the order of their names.
-func (rs *rankState) appendSteps(dst []byte) []byte {
-	order := make([]int, len(rs.groups))
+// order gives the groups by name, and the number of each in that order.
+func (rs *rankState) order() (order []int, number []uint16) {
+	order = make([]int, len(rs.groups))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		if rs.groups[a].name < rs.groups[b].name {
-			return -1
-		}
-		return 1
-	})
-	number := make([]uint16, len(order))
-	dst = binary.AppendUvarint(dst, uint64(len(order)))
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rs.groups[a].name, rs.groups[b].name) })
+	number = make([]uint16, len(order))
 	for k, i := range order {
 		number[i] = uint16(k)
-		dst = columns.AppendBytes(dst, []byte(rs.groups[i].name))
-		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].size))
-		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].launched))
-		dst = binary.AppendUvarint(dst, uint64(rs.groups[i].ran))
 	}
+	return order, number
+}
+
+func (rs *rankState) appendGroups(dst []byte, order []int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(order)))
+	for _, i := range order {
+		g := &rs.groups[i]
+		dst = columns.AppendBytes(dst, []byte(g.name))
+		for _, n := range [...]int64{int64(g.size), g.launched, g.ran} {
+			dst = binary.AppendUvarint(dst, uint64(n))
+		}
+	}
+	return dst
+}
+
+// appendSteps packs the steps with other numbers of groups.
+func (rs *rankState) appendSteps(dst []byte, number []uint16) []byte {
 	dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
 	var out []byte
+	var before program
+	n := 0
 	for c := rs.steps.open(); c.ok; c.next() {
+		if n%blockSteps == 0 {
+			before.reset()
+		}
+		n++
 		c.p.renumber(number)
-		out = appendProgram(out, &c.p)
+		out = appendProgram(out, &c.p, &before)
+		before.copy(&c.p)
 	}
 	return columns.AppendBytes(dst, out)
 }
@@ -86,7 +104,8 @@ func (p *program) renumber(number []uint16) {
 	}
 }
 
-func (t *tail) append(dst []byte) []byte {
+// append packs it with groups in an order.
+func (t *tail) append(dst []byte, order []int) []byte {
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.lastEnd)
 	dst = columns.AppendBool(dst, t.done)
@@ -97,25 +116,25 @@ func (t *tail) append(dst []byte) []byte {
 		dst = columns.AppendBytes(dst, []byte(o.group))
 		dst = binary.AppendVarint(dst, o.start)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(t.entered)))
-	for _, g := range slices.Sorted(maps.Keys(t.entered)) {
-		dst = columns.AppendBytes(dst, []byte(g))
-		dst = binary.AppendUvarint(dst, uint64(t.entered[g]))
+	for _, i := range order {
+		n := 0
+		if i < len(t.entered) {
+			n = t.entered[i]
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
 	}
 	return dst
 }
 
-func (t *tail) read(r *columns.Reader) {
+func (t *tail) read(r *columns.Reader, groups int) {
 	t.step, t.lastEnd, t.done, t.began = r.Int(), r.Int(), r.Bool(), r.Small(1<<40)
 	for n := r.Count(5); n > 0; n-- {
 		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Launch))), lane: r.Small(127), group: r.String()}
 		o.start = r.Int()
 		t.open = append(t.open, o)
 	}
-	t.entered = make(map[string]int)
-	for n := r.Count(2); n > 0; n-- {
-		g := r.String()
-		t.entered[g] = r.Small(1 << 40)
+	for range groups {
+		t.entered = append(t.entered, r.Small(1<<40))
 	}
 }
 
@@ -131,13 +150,14 @@ func (s *State) UnmarshalBinary(src []byte) error {
 		rank := r.Small(1 << 40)
 		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool()}
 		rs.disputed = r.Small(1 << 60)
-		if rs.any = r.Bool(); rs.any {
-			rs.last.read(r)
-		}
-		rs.device = progress{r.Int(), r.Small(1 << 40)}
+		rs.any = r.Bool()
 		for k := r.Count(4); k > 0; k-- {
 			rs.groups = append(rs.groups, groupName{name: r.String(), size: r.Small(1 << 40), launched: int64(r.Small(1 << 60)), ran: int64(r.Small(1 << 60))})
 		}
+		if rs.any {
+			rs.last.read(r, len(rs.groups))
+		}
+		rs.device = progress{r.Int(), r.Small(1 << 40)}
 		rs.steps.n = r.Small(1 << 40)
 		data := r.Bytes()
 		if r.Err() != nil || out.ranks[rank] != nil || !rs.steps.fill(data, len(rs.groups)) {
@@ -158,25 +178,23 @@ func (s *State) UnmarshalBinary(src []byte) error {
 
 // fill takes so many packed programs, in blocks, and reports whether they are whole.
 func (st *store) fill(data []byte, groups int) bool {
-	data = slices.Clone(data)
-	r := columns.NewReader(data)
-	b := block{}
-	from := 0
-	for k := range st.n {
-		at := len(data) - r.Len()
-		step, ok := checkProgram(r, groups)
-		if !ok || k > 0 && step <= b.last {
-			return false
+	r := reading{src: slices.Clone(data)}
+	last := int64(math.MinInt64)
+	for left := st.n; left > 0; {
+		b := block{n: min(left, blockSteps), data: r.src}
+		var p program
+		for k := range b.n {
+			r.program(&p)
+			if r.bad || !p.sane(groups) || p.step <= last {
+				return false
+			}
+			if last = p.step; k == 0 {
+				b.first = p.step
+			}
 		}
-		if b.n == 0 {
-			b.first, from = step, at
-		}
-		b.last = step
-		if b.n++; b.n == blockSteps || k == st.n-1 {
-			b.data = data[from : len(data)-r.Len()]
-			st.blocks = append(st.blocks, b)
-			b = block{last: step}
-		}
+		b.last, b.data = last, b.data[:len(b.data)-len(r.src)]
+		st.blocks = append(st.blocks, b)
+		left -= b.n
 	}
-	return r.Err() == nil && r.Len() == 0
+	return len(r.src) == 0
 }

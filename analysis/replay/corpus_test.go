@@ -254,7 +254,9 @@ func scoreCorpus(t *testing.T, c corpus) {
 		}
 		if v.Kind != replay.Fine && v.Kind != replay.Unknown {
 			out["from_step"] = v.FromStep
-			if v.Gain > 0 {
+			if v.SegmentGain > 0 {
+				out["slowdown"] = v.SegmentGain
+			} else if v.Gain > 0 {
 				out["slowdown"] = v.Gain
 			}
 		}

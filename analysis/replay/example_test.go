@@ -40,7 +40,7 @@ func Example() {
 	steps(st.Add)
 	v := st.Verdict()
 	fmt.Println(v.Kind, v.Ranks, v.Hosts, v.Cause, v.FromStep)
-	// Output: straggler [2] [node-b] input 30
+	// Output: slow_ranks [2] [node-b] input 30
 }
 
 // A Watch is fed while the job runs, with the steps of all ranks: one process
@@ -52,5 +52,5 @@ func ExampleWatch() {
 			fmt.Printf("step %d: rank %v, %s, since step %d\n", st.Number, v.Ranks, v.Cause, v.FromStep)
 		}
 	})
-	// Output: step 40: rank [2], input, since step 30
+	// Output: step 45: rank [2], input, since step 30
 }

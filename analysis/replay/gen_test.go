@@ -130,6 +130,9 @@ func (j job) run() *sim {
 		}
 		over := s.step(step)
 		for r := range s.cur {
+			if over && len(s.cur[r].Spans) > 0 {
+				s.cur[r].Start = s.cur[r].Spans[0].Start // it never ended
+			}
 			s.steps[r] = append(s.steps[r], s.cur[r])
 		}
 		if over {

@@ -381,7 +381,7 @@ func (rp *replayer) host(a *actor, p *program) {
 				}
 				before := a.clock[0]
 				for k := range a.clock {
-					a.clock[k] = max(a.clock[k], l.clock[k])
+					a.clock[k] = max(a.clock[k], l.clock[k]-float64(pc.lead))
 				}
 				if l.lane == 1 {
 					rp.joined(a.rank, l, a.clock[0]-before)

@@ -82,7 +82,7 @@ func (st *State) hung(step int64) *hang {
 				continue
 			}
 			of := &st.ranks[list[0]].last
-			if rs.last.step < of.step || rs.last.step == of.step && rs.last.entered[w.group] < of.entered[w.group] {
+			if rs.last.step < of.step || rs.last.step == of.step && rs.entered(w.group) < st.ranks[list[0]].entered(w.group) {
 				behind = append(behind, r)
 				break
 			}
@@ -95,6 +95,16 @@ func (st *State) hung(step int64) *hang {
 		return nil // nothing says that they waited for long
 	}
 	return out
+}
+
+// entered is how many collectives of a group were entered in the last step.
+func (rs *rankState) entered(name string) int {
+	for i, n := range rs.last.entered {
+		if rs.groups[i].name == name {
+			return n
+		}
+	}
+	return 0
 }
 
 // stopped finds ranks that stopped before the others where no span says that these

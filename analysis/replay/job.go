@@ -131,14 +131,18 @@ func newJob(st *State) *job {
 
 // commonSteps finds the steps that all ranks have.
 func (j *job) commonSteps() {
-	count := map[int64]int{}
+	count, worked := map[int64]int{}, map[int64]int{}
 	for _, r := range j.ranks {
 		for c := j.st.ranks[r].steps.open(); c.ok; c.next() {
 			count[c.p.step]++
+			if slices.ContainsFunc(c.p.lanes, func(l laneOp) bool { return l.lane == Device }) {
+				worked[c.p.step]++
+			}
 		}
 	}
 	for step, n := range count {
-		if n == len(j.ranks) {
+		// Where devices are seen, steps in which they are not say nothing.
+		if n == len(j.ranks) && (len(worked) == 0 || worked[step] == n) {
 			j.steps = append(j.steps, step)
 		}
 	}
@@ -269,7 +273,10 @@ type reader struct {
 
 // ended is something of a lane, on the own clock. Of what waited for another one on its
 // lane it is not known when it was launched: at the earliest with that one.
-type ended struct{ launch, start, end int64 }
+type ended struct {
+	launch, start, end int64
+	device             bool
+}
 
 func (j *job) read() *reader {
 	rd := &reader{j: j, programs: make([]*program, len(j.ranks)), before: make([]int64, len(j.ranks)), ends: make([][]ended, len(j.ranks)), s: -1}
@@ -292,7 +299,7 @@ func (rd *reader) round() {
 		}
 		p := &c.p
 		rd.programs[r] = p
-		if gap := p.start - rd.before[r]; rd.follows && gap > 0 {
+		if gap := p.start - rd.before[r]; rd.follows && gap > 0 && !rd.j.st.windowed {
 			if len(p.host) > 0 && p.host[0].kind == work && p.host[0].phase == Host {
 				p.host[0].dur += gap
 			} else {
@@ -319,7 +326,7 @@ func (rd *reader) joins(r int, p *program) {
 	list := rd.ends[r]
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		e := ended{p.start + l.launch, p.start + l.start, p.start + l.start + l.dur}
+		e := ended{p.start + l.launch, p.start + l.start, p.start + l.start + l.dur, l.lane == Device}
 		if n := len(list); n > 0 && l.lane == 1 && e.start-list[n-1].end < behind {
 			e.launch = list[n-1].launch
 		}
@@ -343,8 +350,10 @@ func (rd *reader) joins(r int, p *program) {
 				within = max(within, pc.dur/joinPart)
 			}
 			switch {
+			case pc.phase == Host && last.end-end > joinWithin && last.device && pc.dur*heldPart > p.end-p.start:
+				pc.kind, pc.lead = join, last.end-end
 			case rest > within || rest < -joinWithin/10 || last.end-at <= joinLeast:
-			case pc.phase == Host && last.launch <= at:
+			case pc.phase == Host && (last.launch <= at || rd.j.st.windowed):
 				pc.kind = join
 				if rest > 0 {
 					pc.dur -= rest

@@ -16,6 +16,7 @@ const (
 	floorRanks   = 1.02
 	floorLink    = 1.03
 	floorDrift   = 1.03
+	floorSegment = 1.05 // of a drift since it began: what all share wanders as well
 	leastBalance = 0.05
 	usualRanks   = 8
 	muchBalance  = 0.10 // where usual noise explains most of it
@@ -42,6 +43,7 @@ type found struct {
 
 // Judge gives the verdict and the table that it was made of.
 func (s *State) Judge() (*Verdict, *Table) {
+	s.trim()
 	j := newJob(s)
 	v := &Verdict{Version: 2, Coverage: Coverage{Expected: s.expected(), Seen: len(j.ranks), Forgotten: s.forgot}}
 	if s.windowed {
@@ -53,6 +55,9 @@ func (s *State) Judge() (*Verdict, *Table) {
 	v.Coverage.Missing, v.Coverage.MissingMore = j.missing, j.more
 	if len(j.ranks) == 0 || len(j.steps) < 2 {
 		v.unknown(ReasonTooFewSteps)
+		if len(j.ranks) < 2 {
+			v.unknown(ReasonSingleRank)
+		}
 		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
 			j.hangs(v, h)
 		}
@@ -273,6 +278,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 			v.unknown(ReasonHidden)
 		case len(j.missing) > 0 && j.held(was):
 			v.unknown(ReasonMissingRank)
+			v.Suspects = j.missing
 		}
 		return
 	}
@@ -297,6 +303,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	if len(j.missing) > 0 && (v.Kind == SlowTransfer || v.Kind == Drift && v.Cause == Communication.String()) {
 		v.Finding = Finding{}
 		v.unknown(ReasonMissingRank)
+		v.Suspects = j.missing
 	}
 }
 
@@ -321,14 +328,39 @@ func (j *job) hiddenAmong(ranks []int) bool {
 	return false
 }
 
-// held reports whether transfers take so much of a step that one that is not on record
-// may be waited for in them.
+// held reports whether the ranks on record may wait for one that is not: transfers take
+// a large part of a step or more than before, or the shorter the later the slowest of
+// these ranks comes, as the wait for another one is.
 func (j *job) held(was *outcome) bool {
-	sum := 0.0
-	for i := j.from * len(j.ranks); i < len(was.transfer); i++ {
-		sum += float64(was.transfer[i])
+	const some, large, slope = 0.05, 0.1, -0.2
+	m := j.rounds()
+	least, top := make([]float64, m), make([]float64, m)
+	for s := range m {
+		least[s] = math.Inf(1)
+		for r := range j.ranks {
+			at := j.at(j.from+s, r)
+			least[s], top[s] = min(least[s], float64(was.transfer[at])), max(top[s], float64(j.own[at]))
+		}
 	}
-	return sum/float64(len(j.ranks)*j.rounds()) > 0.03*j.typical()
+	if _, _, in, out, z := interval(least); z > changeErrors && in > 1.2*out {
+		return true
+	}
+	mx, my := meanOf(top), meanOf(least)
+	var xy, xx, yy float64
+	for s := range m {
+		xy += (top[s] - mx) * (least[s] - my)
+		xx += (top[s] - mx) * (top[s] - mx)
+		yy += (least[s] - my) * (least[s] - my)
+	}
+	if my > large*j.typical() {
+		return true
+	}
+	if my < some*j.typical() || xx == 0 {
+		return false
+	}
+	b := xy / xx
+	se := math.Sqrt(max(yy-b*xy, 0) / xx / float64(max(m-2, 1)))
+	return b < slope && b < -2*se
 }
 
 // span is how long the rounds from one to before another took in a replay.
@@ -367,6 +399,13 @@ func (j *job) unseenWaits() bool {
 	return len(j.roles) > 1 && robust.Median(shares) > 0.1
 }
 
+// candidate is a repair, and what it says when it gains enough, in all or since a round.
+type candidate struct {
+	floor float64
+	since int
+	of    func(gain float64) *found
+}
+
 // findings are the repairs that gain enough, the narrowest first.
 func (j *job) findings(was *outcome) (all []found) {
 	e := j.excess()
@@ -374,33 +413,34 @@ func (j *job) findings(was *outcome) (all []found) {
 		all = append(all, *f)
 	}
 	var repairs []repair
-	var made []func(o *outcome, k int) *found
-	add := func(rep repair, of func(gain float64) *found) {
-		repairs = append(repairs, rep)
-		made = append(made, func(o *outcome, k int) *found {
-			f := of(o.gain(j, k, j.from, len(j.steps)))
-			return f
-		})
+	var made []candidate
+	add := func(rep repair, c candidate) {
+		repairs, made = append(repairs, rep), append(made, c)
 	}
 	j.links(was, add)
 	j.drifts(was, add)
-	add(j.repairInput(), func(gain float64) *found {
-		if gain < floorInput {
-			return nil
-		}
+	add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
 		f := j.finding(InputSlow, nil, Input.String(), gain)
 		f.Evidence = &Evidence{Level: j.mean(rowOf(false, Input)) / 1e3}
 		return f
-	})
-	add(j.repairBalance(), func(gain float64) *found {
+	}})
+	add(j.repairBalance(), candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
 		if gain < j.floorBalance(e, gain) {
 			return nil
 		}
 		return j.imbalance(e, gain)
-	})
-	o := j.replay(repairs...)
-	for k, of := range made {
-		if f := of(o, k+1); f != nil {
+	}})
+	o, m := j.replay(repairs...), len(j.steps)
+	for k, c := range made {
+		gain, segment := o.gain(j, k+1, j.from, m), 0.0
+		if c.since > j.from {
+			segment = o.gain(j, k+1, c.since, m)
+		}
+		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
+			continue
+		}
+		if f := c.of(gain); f != nil {
+			f.SegmentGain = segment
 			all = append(all, *f)
 		}
 	}
@@ -440,7 +480,7 @@ func (j *job) lateRanks(e [][]float64) *found {
 		if e[r] == nil {
 			continue
 		}
-		if from, to, in, out, z := interval(e[r]); z > changeErrors && z > most && to-from >= leastSegment && to-from < m && min(in, in-out) > lateShare*j.typical() {
+		if from, to, in, out, z := interval(e[r]); z > segmentErrors && z > most && to-from >= shortSegment && to-from < m && min(in, in-out) > lateShare*j.typical() {
 			segments, most = [][2]int{{0, m}, {from, to}}, z
 		}
 	}
@@ -458,8 +498,13 @@ func (j *job) lateRanks(e [][]float64) *found {
 	return best
 }
 
-// leastSegment is the shortest part of a run that is judged by itself.
-const leastSegment = 30
+// The shortest part of a run in which ranks are looked for, and the shortest of which the
+// gain counts by itself.
+const (
+	shortSegment  = 10
+	segmentErrors = 5 // that its level must have above the rest
+	leastSegment  = 30
+)
 
 // lateIn finds the smallest set of ranks late between two rounds whose repair has most
 // of the gain.
@@ -650,7 +695,7 @@ func (j *job) when(f *found, e [][]float64, set []int) {
 }
 
 // links finds groups whose transfers take longer than those of others like them.
-func (j *job) links(was *outcome, add func(repair, func(float64) *found)) {
+func (j *job) links(was *outcome, add func(repair, candidate)) {
 	for _, family := range j.families() {
 		if len(family) < 2 {
 			continue
@@ -697,48 +742,25 @@ func (j *job) links(was *outcome, add func(repair, func(float64) *found)) {
 				}
 				return t
 			})
-			add(rep, func(gain float64) *found {
-				if gain < floorLink {
-					return nil
-				}
+			add(rep, candidate{floor: floorLink, of: func(gain float64) *found {
 				f := j.finding(SlowTransfer, members, Communication.String(), gain)
 				f.Evidence = &Evidence{Excess: over / float64(j.rounds()) / 1e3}
 				return f
-			})
+			}})
 		}
 	}
 }
 
 // drifts finds what takes longer for all ranks from a step on.
-func (j *job) drifts(was *outcome, add func(repair, func(float64) *found)) {
-	lv := j.levels()
-	// Input has an answer of its own: what it costs in all, not since when.
-	drift := map[int]rise{}
-	for row, l := range lv {
-		if row%int(phases) != int(Input) {
-			drift[row] = l
+func (j *job) drifts(was *outcome, add func(repair, candidate)) {
+	if drift := j.levels(); len(drift) > 0 {
+		since := len(j.steps)
+		for _, rows := range drift {
+			for _, l := range rows {
+				since = min(since, l.at)
+			}
 		}
-	}
-	if len(drift) > 0 {
-		add(repairLevels(drift), func(gain float64) *found {
-			if gain < floorDrift {
-				return nil
-			}
-			var list []int
-			most := -1
-			for row := range rows {
-				if l, ok := drift[row]; ok {
-					list = append(list, row)
-					if most < 0 || l.after-l.before > drift[most].after-drift[most].before {
-						most = row
-					}
-				}
-			}
-			f := j.finding(Drift, nil, causeOf(list), gain)
-			f.FromStep = j.number(drift[most].at)
-			f.Evidence = &Evidence{Level: drift[most].after / 1e3, Before: drift[most].before / 1e3}
-			return f
-		})
+		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, of: func(gain float64) *found { return j.drift(drift, gain) }})
 	}
 	for _, family := range j.families() {
 		if len(family) != 1 && len(j.groups[family[0]].members) < len(j.ranks) {
@@ -768,16 +790,49 @@ func (j *job) drifts(was *outcome, add func(repair, func(float64) *found)) {
 			}
 			return t
 		})
-		add(rep, func(gain float64) *found {
-			if gain < floorDrift {
-				return nil
-			}
+		add(rep, candidate{floor: floorDrift, since: j.from + at, of: func(gain float64) *found {
 			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
 			f.FromStep = j.number(j.from + at)
 			f.Evidence = &Evidence{Level: after / 1e3, Before: before / 1e3}
 			return f
-		})
+		}})
 	}
+}
+
+// drift says what takes longer than before. Where most ranks do as they did, it is those
+// that do not: a rank that is alone in its role has nothing but its past to compare with.
+func (j *job) drift(of map[int]map[int]rise, gain float64) *found {
+	var ranks, list []int
+	var most rise
+	seen := map[int]bool{}
+	for role := range j.roles {
+		if of[role] == nil {
+			continue
+		}
+		ranks = append(ranks, j.roles[role]...)
+		for row := range rows {
+			l, ok := of[role][row]
+			if !ok {
+				continue
+			}
+			if !seen[row] {
+				seen[row] = true
+				list = append(list, row)
+			}
+			if l.after-l.before > most.after-most.before {
+				most = l
+			}
+		}
+	}
+	kind := SlowRanks
+	if 2*len(ranks) > len(j.ranks) {
+		kind, ranks = Drift, nil
+	}
+	f := j.finding(kind, ranks, causeOf(list), gain)
+	f.FromStep, f.Pattern = j.number(most.at), PatternMost
+	n := len(j.steps) - most.at
+	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (most.after - most.before) / 1e3, Level: most.after / 1e3, Before: most.before / 1e3}
+	return f
 }
 
 // imbalance says what a balanced job would gain.
@@ -813,18 +868,23 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 	if j.followsTokens(e, nil) {
 		f.Cause = CauseWork
 	}
-	// In how many steps is one rank late, and are these single ones?
+	// In how many steps is a rank late, and is it another one each time?
 	n := 0
+	last := make([]int, len(j.ranks))
 	for s := range j.rounds() {
-		most := 0.0
+		most, who := leastBalance*j.typical(), -1
 		for r := range e {
-			if e[r] != nil {
-				most = max(most, e[r][s])
+			if e[r] != nil && e[r][s] > most {
+				most, who = e[r][s], r
 			}
 		}
-		if most > leastBalance*j.typical() {
+		if who >= 0 {
 			n++
+			last[who]++
 		}
+	}
+	if len(j.ranks) > 2 && 2*slices.Max(last) > n && f.Cause != CauseWork {
+		return nil
 	}
 	f.Pattern = PatternMost
 	if 2*n < j.rounds() {

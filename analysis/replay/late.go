@@ -21,10 +21,11 @@ const (
 	pairBlocks   = 8 // of two ranks, whose permutations are few
 	mostBlocks   = 50
 	lateShare    = 0.01 // of a step: less is nobody's concern
-	lateChance   = 0.01
+	lateChance   = 0.005
+	wanderChance = 0.001
 	largeShare   = 0.05 // so much is believed on weaker evidence: of three checkpoints, say
 	largeChance  = 0.05
-	plainShare   = 0.10 // noise that wanders does not make so much of all steps
+	plainShare   = 0.25 // noise that wanders does not make so much of all steps
 )
 
 // excess is own work less the median of the other ranks of the role, of the judged
@@ -105,6 +106,8 @@ func wanders(x []float64, size, n int) bool {
 	rest := slices.Clone(x)
 	if from, to, in, out, z := interval(x); z > changeErrors {
 		level(rest, from, to, in, out)
+	} else {
+		level(rest, 0, len(rest), mean, 0)
 	}
 	rho := correlation(rest)
 	if rho <= 0 || size >= blockLength(len(x), rho, 1) {
@@ -112,7 +115,7 @@ func wanders(x []float64, size, n int) bool {
 	}
 	rho = min(rho, 0.99)
 	se := math.Sqrt(meanSquare(rest) * (1 + rho) / (1 - rho) / float64(len(x)))
-	return mean < se*math.Sqrt(2*math.Log(float64(n)/lateChance))
+	return mean < se*math.Sqrt(2*math.Log(float64(n)/wanderChance))
 }
 
 // lateRank is a rank that is late, and by how much in the mean.

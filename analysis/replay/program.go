@@ -24,6 +24,7 @@ type piece struct {
 	phase Phase  // of work; of a meeting that hides in work, the phase it hides in
 	group uint16 // number of the group, as the rank met them
 	dur   int64
+	lead  int64 // of a join: so long before all has ended that was launched
 }
 
 type pieceKind uint8
@@ -54,15 +55,19 @@ const (
 	joinLeast  = 150 // us
 	joinWithin = 300 // us
 	joinPart   = 20  // or within that part of the gap
+	// A host that is far ahead of its device is held until that has caught up. Gaps of
+	// less than a sixth of a step are what a host does.
+	heldPart = 6
 )
 
 // reducer turns the spans of a step into a program. Its buffers are reused.
 type reducer struct {
-	all    []Span
-	stack  nest.Stack[int]
-	host   []cut
-	device []cut
-	out    program
+	all     []Span
+	stack   nest.Stack[int]
+	host    []cut
+	device  []cut
+	out     program
+	entered []int
 }
 
 // cut is time in which a span is the innermost.
@@ -75,11 +80,11 @@ type cut struct {
 type tail struct {
 	step    int64
 	open    []openSpan
-	entered map[string]int // how many collectives of each group were entered, open ones included
-	lastEnd int64          // own clock: the end of the last span that ended
-	done    bool           // the step is complete
-	began   int            // how many spans of the training thread were begun
-	device  int            // how much a device did of it
+	entered []int // by group of the rank: how many collectives were entered, open ones included
+	lastEnd int64 // own clock: the end of the last span that ended
+	done    bool  // the step is complete
+	began   int   // how many spans of the training thread were begun
+	device  int   // how much a device did of it
 }
 
 // openSpan never ended.
@@ -93,8 +98,8 @@ type openSpan struct {
 
 // reduce makes the program of a step, which is valid until the next call. It says
 // false where the step never ended.
-func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16, seen func(name string, size int, device bool)) (*program, tail, bool) {
-	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: make(map[string]int)}
+func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
+	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: rd.entered[:0]}
 	rd.all = append(rd.all[:0], st.Spans...)
 	slices.SortFunc(rd.all, compareSpans)
 	findLanes(rd.all)
@@ -108,10 +113,14 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16, se
 	kept := rd.all[:0]
 	for _, sp := range rd.all {
 		if sp.Phase == Communication && sp.Meeting == Collective {
-			t.entered[sp.Group]++
+			g := int(rs.group(sp.Group, sp.GroupSize))
+			for len(t.entered) <= g {
+				t.entered = append(t.entered, 0)
+			}
+			t.entered[g]++
 		}
 		if sp.Phase == Communication && (sp.Meeting == Launch || sp.Meeting == Collective && sp.Lane == Device) {
-			seen(sp.Group, sp.GroupSize, sp.Lane == Device)
+			rs.seen(sp.Group, sp.GroupSize, sp.Lane == Device)
 		}
 		switch sp.Lane {
 		case 0:
@@ -132,7 +141,7 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16, se
 			kept = append(kept, sp)
 		}
 	}
-	rd.all = kept
+	rd.all, rd.entered = kept, t.entered
 	blocking(rd.all)
 	if from > to {
 		return nil, t, false
@@ -141,12 +150,12 @@ func (rd *reducer) reduce(st *Step, group func(name string, size int) uint16, se
 	rd.device = rd.flatten(rd.device[:0], func(sp *Span) bool { return sp.Lane == Device })
 	p := &rd.out
 	*p = program{step: st.Number, start: micro(from), end: micro(to), tokens: st.Tokens, host: p.host[:0], lanes: p.lanes[:0]}
-	rd.beside(p, group)
+	rd.beside(p, rs)
 	at := from
 	for _, c := range rd.host {
 		rd.idle(p, at, c.from)
 		at = max(at, c.to)
-		rd.add(p, &rd.all[c.span], c, group)
+		rd.add(p, &rd.all[c.span], c, rs)
 	}
 	rd.idle(p, at, to)
 	return p, t, t.done
@@ -272,14 +281,14 @@ func (rd *reducer) piece(p *program, from, to int64, phase Phase) {
 	p.host = append(p.host, piece{kind: work, phase: phase, dur: d})
 }
 
-func (rd *reducer) add(p *program, sp *Span, c cut, group func(string, int) uint16) {
+func (rd *reducer) add(p *program, sp *Span, c cut, rs *rankState) {
 	d := micro(c.to) - micro(c.from)
 	switch {
 	case sp.Phase == Communication && sp.Meeting == Join:
 		p.host = append(p.host, piece{kind: join, phase: Host, dur: d})
 	case sp.Phase == Communication && sp.Meeting != Launch:
 		kind := collective + pieceKind(sp.Meeting)
-		p.host = append(p.host, piece{kind: kind, group: group(sp.Group, sp.GroupSize), dur: d})
+		p.host = append(p.host, piece{kind: kind, group: rs.group(sp.Group, sp.GroupSize), dur: d})
 	case sp.Phase == Other || sp.Phase == Communication && sp.Meeting == Launch:
 		rd.piece(p, c.from, c.to, Host)
 	default:
@@ -288,7 +297,7 @@ func (rd *reducer) add(p *program, sp *Span, c cut, group func(string, int) uint
 }
 
 // beside adds what ran on other lanes, in the order of its start.
-func (rd *reducer) beside(p *program, group func(string, int) uint16) {
+func (rd *reducer) beside(p *program, rs *rankState) {
 	for i := range rd.all {
 		sp := &rd.all[i]
 		if sp.Lane == 0 || sp.Lane == Device || sp.Meeting != Collective {
@@ -296,7 +305,7 @@ func (rd *reducer) beside(p *program, group func(string, int) uint16) {
 		}
 		start := micro(sp.Start) - p.start
 		p.lanes = append(p.lanes, laneOp{
-			piece: piece{kind: collective, group: group(sp.Group, sp.GroupSize), dur: micro(sp.End) - micro(sp.Start)}, lane: 1, launch: start, start: start,
+			piece: piece{kind: collective, group: rs.group(sp.Group, sp.GroupSize), dur: micro(sp.End) - micro(sp.Start)}, lane: 1, launch: start, start: start,
 		})
 	}
 	for _, c := range rd.device {
@@ -304,7 +313,7 @@ func (rd *reducer) beside(p *program, group func(string, int) uint16) {
 		l := laneOp{lane: Device, start: micro(c.from) - p.start, launch: micro(sp.Launch) - p.start}
 		l.piece = piece{phase: sp.Phase, dur: micro(c.to) - micro(c.from)}
 		if sp.Phase == Communication {
-			l.piece.kind, l.piece.phase, l.piece.group = collective, Host, group(sp.Group, sp.GroupSize)
+			l.piece.kind, l.piece.phase, l.piece.group = collective, Host, rs.group(sp.Group, sp.GroupSize)
 		}
 		if c.from > sp.Start && sp.Phase != Communication {
 			l.launch = min(l.launch, l.start) // it goes on after something inside of it

@@ -136,32 +136,35 @@ const (
 	changeLeast  = 10 // rounds on either side of it
 )
 
-// levels finds the kinds of work that take longer for all ranks from a round on.
-func (j *job) levels() map[int]rise {
-	out := map[int]rise{}
+// levels finds the kinds of work that take longer for the ranks of a role from a round
+// on, by role.
+func (j *job) levels() map[int]map[int]rise {
+	out := map[int]map[int]rise{}
 	x := make([]float64, j.rounds())
-	for row := range rows {
-		if j.row[row] == nil {
-			continue
-		}
-		for s := range x {
-			sum := 0.0
-			for role := range j.roles {
-				sum += j.common(row, j.from+s, role, nil) * float64(len(j.roles[role]))
+	for role := range j.roles {
+		for row := range rows {
+			// Input has an answer of its own: what it costs in all, not since when.
+			if j.row[row] == nil || row%int(phases) == int(Input) {
+				continue
 			}
-			x[s] = sum / float64(len(j.ranks))
-		}
-		if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*j.typical() {
-			out[row] = rise{j.from + at, before, after}
+			for s := range x {
+				x[s] = j.common(row, j.from+s, role, nil)
+			}
+			if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*j.typical() {
+				if out[role] == nil {
+					out[role] = map[int]rise{}
+				}
+				out[role][row] = rise{j.from + at, before, after}
+			}
 		}
 	}
 	return out
 }
 
 // repairLevels brings work back to the level that it had.
-func repairLevels(of map[int]rise) repair {
-	return repair{work: func(s, _, row int) float64 {
-		if l, ok := of[row]; ok && s >= l.at && l.after > 0 {
+func (j *job) repairLevels(of map[int]map[int]rise) repair {
+	return repair{work: func(s, r, row int) float64 {
+		if l, ok := of[j.roleOf[r]][row]; ok && s >= l.at && l.after > 0 {
 			return l.before / l.after
 		}
 		return 1

@@ -113,7 +113,7 @@ func (s *State) Add(st *Step) {
 		return
 	}
 	rs := s.rank(st.Rank)
-	p, t, complete := s.rd.reduce(st, rs.group, rs.seen)
+	p, t, complete := s.rd.reduce(st, rs)
 	rs.addTail(t)
 	if complete {
 		s.insert(rs, p)
@@ -142,6 +142,7 @@ func (rs *rankState) addTail(t tail) {
 	case rs.any && t.step < rs.last.step:
 	case rs.any && t.step == rs.last.step && (t.lastEnd < rs.last.lastEnd || t.lastEnd == rs.last.lastEnd && len(t.open) < len(rs.last.open)):
 	default:
+		t.entered = append(rs.last.entered[:0], t.entered...) // the reducer needs its own again
 		rs.any, rs.last = true, t
 	}
 }
@@ -246,8 +247,22 @@ func (s *State) mergeRank(r int, from *rankState) {
 	to := s.rank(r)
 	to.describe(from.info)
 	to.disputed += from.disputed
+	ids := make([]uint16, len(from.groups))
+	for i, g := range from.groups {
+		ids[i] = to.group(g.name, g.size)
+		to.groups[ids[i]].launched += g.launched
+		to.groups[ids[i]].ran += g.ran
+	}
 	if from.any {
-		to.addTail(from.last)
+		t := from.last
+		t.entered = nil
+		for i, n := range from.last.entered {
+			for len(t.entered) <= int(ids[i]) {
+				t.entered = append(t.entered, 0)
+			}
+			t.entered[ids[i]] = n
+		}
+		to.addTail(t)
 	}
 	if to.device.before(from.device) {
 		to.device = from.device
@@ -255,17 +270,15 @@ func (s *State) mergeRank(r int, from *rankState) {
 	if from.steps.n == 0 {
 		return
 	}
-	if to.steps.n == 0 && len(to.groups) == 0 {
-		to.groups, to.steps = slices.Clone(from.groups), store{blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
+	same := true
+	for i, id := range ids {
+		same = same && int(id) == i
+	}
+	if to.steps.n == 0 && same {
+		to.steps = store{blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
 		s.cells += to.steps.n
 		s.newest = max(s.newest, to.steps.blocks[len(to.steps.blocks)-1].last)
 		return
-	}
-	ids := make([]uint16, len(from.groups))
-	for i, g := range from.groups {
-		ids[i] = to.group(g.name, g.size)
-		to.groups[ids[i]].launched += g.launched
-		to.groups[ids[i]].ran += g.ran
 	}
 	for c := from.steps.open(); c.ok; c.next() {
 		c.p.renumber(ids)

@@ -202,7 +202,7 @@ func TestWatchFindsItSoonAndOnce(t *testing.T) {
 
 func TestVerdictHasItsEvidence(t *testing.T) {
 	v := job{n: 8, m: 120, faults: []fault{slow([]int{3}, replay.Input, 0, 58, 0)}}.state().Verdict()
-	if v.ExitCode() != 3 || !strings.HasPrefix(v.Sentence, "Rank 3 is late") || v.Next == "" || v.Version != 1 {
+	if v.ExitCode() != 3 || !strings.HasPrefix(v.Sentence, "Rank 3 is late") || v.Next == "" || v.Version != 2 {
 		t.Errorf("exit code %d, next %q: %s", v.ExitCode(), v.Next, v.Sentence)
 	}
 	if len(v.Ranking) != 8 {

@@ -5,8 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-
-	"github.com/trainspan/trainspan/internal/columns"
+	"sync"
 )
 
 // store holds the programs of one rank by step, packed in blocks: a byte or two for
@@ -15,6 +14,7 @@ import (
 type store struct {
 	blocks []block // by step; they do not overlap
 	loose  []block // of one step each, by step
+	arena  []byte  // of these
 	n      int
 }
 
@@ -31,7 +31,9 @@ const (
 
 // add adds a program and says whether another one was there that differs.
 func (st *store) add(p *program) (disputed bool) {
-	b := block{first: p.step, last: p.step, n: 1, data: appendProgram(nil, p)}
+	at := len(st.arena)
+	st.arena = appendProgram(st.arena, p, &noProgram)
+	b := block{first: p.step, last: p.step, n: 1, data: st.arena[at:len(st.arena):len(st.arena)]}
 	i, found := slices.BinarySearchFunc(st.loose, p.step, func(b block, step int64) int { return cmp.Compare(b.first, step) })
 	if found {
 		return st.loose[i].settle(&b)
@@ -44,6 +46,7 @@ func (st *store) add(p *program) (disputed bool) {
 	if k := len(st.blocks); k == 0 || st.loose[0].first > st.blocks[k-1].last {
 		st.blocks = append(st.blocks, joined(st.loose[:blockSteps]))
 		st.loose = slices.Delete(st.loose, 0, blockSteps)
+		st.tidy()
 		return false
 	}
 	if len(st.loose) >= st.n/8 {
@@ -51,6 +54,25 @@ func (st *store) add(p *program) (disputed bool) {
 	}
 	return false
 }
+
+// tidy moves what waits to the begin of the arena: it was written in about that order.
+func (st *store) tidy() {
+	pk := packings.Get().(*packing)
+	pk.buf = pk.buf[:0]
+	for i := range st.loose {
+		pk.buf = append(pk.buf, st.loose[i].data...)
+	}
+	st.arena = append(st.arena[:0], pk.buf...)
+	packings.Put(pk)
+	at := 0
+	for i := range st.loose {
+		b := &st.loose[i]
+		b.data, at = st.arena[at:at+len(b.data):at+len(b.data)], at+len(b.data)
+	}
+}
+
+// noProgram is what the first program of a block is packed against.
+var noProgram program
 
 // settle keeps one of two versions of a step, whichever came first.
 func (b *block) settle(o *block) bool {
@@ -63,18 +85,31 @@ func (b *block) settle(o *block) bool {
 	return true
 }
 
+// packing has the buffers for packing programs.
+type packing struct {
+	buf    []byte
+	before program
+	c      cursor
+}
+
+var packings = sync.Pool{New: func() any { return new(packing) }}
+
 // joined makes one block of several in order.
 func joined(list []block) block {
 	out := block{first: list[0].first, last: list[len(list)-1].last}
-	size := 0
-	for _, b := range list {
-		size += len(b.data)
+	pk := packings.Get().(*packing)
+	defer packings.Put(pk)
+	pk.buf = pk.buf[:0]
+	pk.before.reset()
+	for i := range list {
+		pk.c.blocks = append(pk.c.blocks[:0], list[i])
+		for pk.c.next(); pk.c.ok; pk.c.next() {
+			pk.buf = appendProgram(pk.buf, &pk.c.p, &pk.before)
+			pk.before.copy(&pk.c.p)
+			out.n++
+		}
 	}
-	out.data = make([]byte, 0, size)
-	for _, b := range list {
-		out.n += b.n
-		out.data = append(out.data, b.data...)
-	}
+	out.data = bytes.Clone(pk.buf)
 	return out
 }
 
@@ -108,7 +143,7 @@ func (st *store) pack() (disputed int) {
 	for part := range slices.Chunk(all, blockSteps) {
 		st.blocks = append(st.blocks, joined(part))
 	}
-	st.loose, st.n = nil, 0
+	st.loose, st.arena, st.n = nil, nil, 0
 	for _, b := range st.blocks {
 		st.n += b.n
 	}
@@ -117,12 +152,8 @@ func (st *store) pack() (disputed int) {
 
 // split gives the steps of a block one by one.
 func (b *block) split() (out []block) {
-	var p program
-	src := b.data
-	for range b.n {
-		rest := p.decode(src)
-		out = append(out, block{first: p.step, last: p.step, n: 1, data: src[:len(src)-len(rest)]})
-		src = rest
+	for c := b.open(); c.ok; c.next() {
+		out = append(out, block{first: c.p.step, last: c.p.step, n: 1, data: appendProgram(nil, &c.p, &noProgram)})
 	}
 	return out
 }
@@ -142,11 +173,12 @@ func (st *store) cut(step int64) {
 	}
 }
 
-// cursor goes through the programs of a packed store in order.
+// cursor goes through the programs of blocks in order.
 type cursor struct {
 	blocks []block
-	src    []byte
-	p      program
+	r      reading
+	raw    program // the last one, as it is packed
+	p      program // the same, for the taker to change
 	ok     bool
 }
 
@@ -156,21 +188,44 @@ func (st *store) open() *cursor {
 	return c
 }
 
+func (b *block) open() *cursor {
+	c := &cursor{r: reading{src: b.data}}
+	c.next()
+	return c
+}
+
 // next takes the next program; ok says that there is one.
 func (c *cursor) next() {
-	for len(c.src) == 0 {
+	for len(c.r.src) == 0 {
 		if len(c.blocks) == 0 {
 			c.ok = false
 			return
 		}
-		c.src, c.blocks = c.blocks[0].data, c.blocks[1:]
+		c.r.src, c.blocks = c.blocks[0].data, c.blocks[1:]
+		c.raw.reset()
 	}
-	c.src, c.ok = c.p.decode(c.src), true
+	c.r.program(&c.raw)
+	c.p.copy(&c.raw)
+	c.ok = true
 }
 
-// A program is packed as its step, its start and length, tokens, the pieces of the
-// host and those of lanes. A piece is one number for kind, phase and group, and one
-// for its time.
+func (p *program) reset() { *p = program{host: p.host[:0], lanes: p.lanes[:0]} }
+
+func (p *program) copy(o *program) {
+	host, lanes := append(p.host[:0], o.host...), append(p.lanes[:0], o.lanes...)
+	*p = *o
+	p.host, p.lanes = host, lanes
+}
+
+// alike reports whether two programs have the same pieces, whatever their times.
+func (p *program) alike(o *program) bool {
+	return slices.EqualFunc(p.host, o.host, func(x, y piece) bool { return x.code() == y.code() }) &&
+		slices.EqualFunc(p.lanes, o.lanes, func(x, y laneOp) bool { return x.code() == y.code() && x.lane == y.lane })
+}
+
+// A program is packed against the one before it in its block: its number, when it
+// begins and its tokens as differences, its pieces only where they are others, and the
+// times of the pieces. Its end follows from these.
 
 func (pc *piece) code() uint64 {
 	return (uint64(pc.group)*uint64(phases)+uint64(pc.phase))*uint64(pieceKinds) + uint64(pc.kind)
@@ -182,89 +237,126 @@ func (pc *piece) setCode(c uint64) {
 	pc.phase, pc.group = Phase(c%uint64(phases)), uint16(c/uint64(phases))
 }
 
-func appendProgram(dst []byte, p *program) []byte {
-	for _, v := range [...]int64{p.step, p.start, p.end - p.start, p.tokens} {
+func appendProgram(dst []byte, p, before *program) []byte {
+	for _, v := range [...]int64{p.step - before.step, p.start - before.end, p.tokens - before.tokens} {
 		dst = binary.AppendVarint(dst, v)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(p.host)))
+	if p.alike(before) {
+		dst = append(dst, 0)
+	} else {
+		dst = append(dst, 1)
+		dst = binary.AppendUvarint(dst, uint64(len(p.host)))
+		for i := range p.host {
+			dst = binary.AppendUvarint(dst, p.host[i].code())
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(p.lanes)))
+		for i := range p.lanes {
+			dst = binary.AppendUvarint(dst, p.lanes[i].code())
+			dst = append(dst, p.lanes[i].lane)
+		}
+	}
 	for i := range p.host {
-		dst = binary.AppendUvarint(dst, p.host[i].code())
 		dst = binary.AppendUvarint(dst, uint64(p.host[i].dur))
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(p.lanes)))
+	var at int64
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		dst = binary.AppendUvarint(dst, l.code())
-		dst = append(dst, l.lane)
 		dst = binary.AppendUvarint(dst, uint64(l.dur))
-		dst = binary.AppendVarint(dst, l.start)
+		dst = binary.AppendVarint(dst, l.start-at)
 		dst = binary.AppendVarint(dst, l.start-l.launch)
+		at = l.start + l.dur
 	}
 	return dst
 }
 
-// decode takes the next program. Blocks of a file were checked when they were read.
-func (p *program) decode(src []byte) (rest []byte) {
-	u := func() uint64 {
-		v, n := binary.Uvarint(src)
-		src = src[n:]
-		return v
-	}
-	i := func() int64 {
-		v, n := binary.Varint(src)
-		src = src[n:]
-		return v
-	}
-	p.step, p.start = i(), i()
-	p.end = p.start + i()
-	p.tokens = i()
-	p.host, p.lanes = p.host[:0], p.lanes[:0]
-	for n := u(); n > 0; n-- {
-		var pc piece
-		pc.setCode(u())
-		pc.dur = int64(u())
-		p.host = append(p.host, pc)
-	}
-	for n := u(); n > 0; n-- {
-		var l laneOp
-		l.setCode(u())
-		l.lane, src = src[0], src[1:]
-		l.dur = int64(u())
-		l.start = i()
-		l.launch = l.start - i()
-		p.lanes = append(p.lanes, l)
-	}
-	return src
+// reading takes what was packed. What is read from a file is checked first: bad says
+// that it cannot be.
+type reading struct {
+	src []byte
+	bad bool
 }
 
-// checkProgram reads a program of a file, and says which step it is and whether it
-// can be decoded.
-func checkProgram(r *columns.Reader, groups int) (step int64, ok bool) {
-	step = r.Int()
-	r.Int()
-	if length, tokens := r.Int(), r.Int(); length < 0 || tokens < 0 {
-		return step, false
+func (r *reading) uint() uint64 {
+	v, n := binary.Uvarint(r.src)
+	if n <= 0 {
+		r.bad, r.src = true, nil
+		return 0
 	}
-	code := func() bool {
-		var pc piece
-		c := r.Uint()
-		if c>>32 != 0 {
+	r.src = r.src[n:]
+	return v
+}
+
+func (r *reading) int() int64 {
+	v := r.uint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// count takes how many things of at least a byte follow.
+func (r *reading) count() int {
+	n := r.uint()
+	if n > uint64(len(r.src)) {
+		r.bad, n = true, 0
+	}
+	return int(n)
+}
+
+// time takes a time that is not less than none.
+func (r *reading) time() int64 {
+	v := r.uint()
+	if v > 1<<50 {
+		r.bad, v = true, 0
+	}
+	return int64(v)
+}
+
+// program takes the next program; p holds the one before it.
+func (r *reading) program(p *program) {
+	p.step += r.int()
+	p.start = p.end + r.int()
+	p.tokens += r.int()
+	if r.uint() != 0 {
+		p.host, p.lanes = p.host[:0], p.lanes[:0]
+		for n := r.count(); n > 0; n-- {
+			var pc piece
+			pc.setCode(r.uint())
+			p.host = append(p.host, pc)
+		}
+		for n := r.count(); n > 0; n-- {
+			var l laneOp
+			l.setCode(r.uint())
+			l.lane = uint8(min(r.uint(), 255))
+			p.lanes = append(p.lanes, l)
+		}
+	}
+	p.end = p.start
+	for i := range p.host {
+		p.host[i].dur = r.time()
+		p.end += p.host[i].dur
+	}
+	var at int64
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		l.dur = r.time()
+		l.start = at + r.int()
+		l.launch = l.start - r.int()
+		at = l.start + l.dur
+	}
+}
+
+// sane reports whether a program of a file can be one.
+func (p *program) sane(groups int) bool {
+	ok := func(pc *piece) bool {
+		return pc.kind == work || pc.kind == join || int(pc.group) < groups
+	}
+	for i := range p.host {
+		if !ok(&p.host[i]) {
 			return false
 		}
-		pc.setCode(c)
-		return r.Err() == nil && (pc.kind == work || pc.kind == join || int(pc.group) < groups)
 	}
-	for n := r.Count(2); n > 0; n-- {
-		if !code() || r.Uint() > 1<<50 {
-			return step, false
+	for i := range p.lanes {
+		if l := &p.lanes[i]; !ok(&l.piece) || l.lane != 1 && l.lane != Device {
+			return false
 		}
 	}
-	for n := r.Count(5); n > 0; n-- {
-		if !code() || r.Small(Device) == 0 || r.Uint() > 1<<50 {
-			return step, false
-		}
-		r.Int()
-		r.Int()
-	}
-	return step, r.Err() == nil
+	return p.tokens >= 0
 }

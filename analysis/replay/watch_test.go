@@ -87,13 +87,13 @@ func TestTimeToDetect(t *testing.T) {
 		within int // steps, of the slowest of the seeds
 	}{
 		{"one rank, +6 % of a step", job{n: 8, faults: []fault{slow([]int{3}, in, 0, 15, from)}}, replay.SlowRanks, []int{3}, 60},
-		{"one rank, +14 %", job{n: 8, faults: []fault{slow([]int{3}, fw, 1.5, 0, from)}}, replay.SlowRanks, []int{3}, 20},
+		{"one rank, +14 %", job{n: 8, faults: []fault{slow([]int{3}, fw, 1.5, 0, from)}}, replay.SlowRanks, []int{3}, 35},
 		{"one rank, twice as slow", job{n: 8, faults: []fault{slow([]int{3}, bw, 2.5, 0, from)}}, replay.SlowRanks, []int{3}, 20},
-		{"one of 64 ranks, +14 %", job{n: 64, faults: []fault{slow([]int{33}, fw, 1.5, 0, from)}}, replay.SlowRanks, []int{33}, 20},
+		{"one of 64 ranks, +14 %", job{n: 64, faults: []fault{slow([]int{33}, fw, 1.5, 0, from)}}, replay.SlowRanks, []int{33}, 40},
 		{"one of two ranks, +14 %", job{n: 2, faults: []fault{slow([]int{1}, fw, 1.5, 0, from)}}, replay.SlowRanks, []int{1}, 40},
-		{"one rank, a ramp of 60 steps to +20 %", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []replay.Phase{in}, add: 50, from: from, ramp: 60}}}, replay.SlowRanks, []int{3}, 60},
+		{"one rank, a ramp of 60 steps to +20 %", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []replay.Phase{in}, add: 50, from: from, ramp: 60}}}, replay.SlowRanks, []int{3}, 90},
 		{"one rank, 300 ms in every 12th step", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []replay.Phase{fw}, add: 300, prob: 0.08, from: from}}}, replay.SlowRanks, []int{3}, 140},
-		{"all wait for data, +70 ms", job{n: 8, faults: []fault{slow(nil, in, 0, 70, from)}}, replay.InputSlow, nil, 40},
+		{"all wait for data, +70 ms", job{n: 8, faults: []fault{slow(nil, in, 0, 70, from)}}, replay.InputSlow, nil, 50},
 		{"transfer 4 times as long", job{n: 8, faults: []fault{{phases: []replay.Phase{comm}, factor: 4, from: from}}}, replay.SlowTransfer, nil, 40},
 		{"all ranks 20 % slower in forward", job{n: 8, faults: []fault{slow(nil, fw, 1.2, 0, from)}}, replay.Drift, nil, 80},
 		{"more work for one rank", job{n: 8, tokens: true, faults: []fault{{ranks: []int{5}, factor: 1.3, work: true, from: from}}}, replay.Imbalance, []int{5}, 30},

@@ -46,15 +46,11 @@ func (s *State) Windowed() bool { return s.windowed }
 
 // meanStep is the mean of the steps of a window that have the pieces that most have.
 func meanStep(list []program) program {
-	alike := func(a, b *program) bool {
-		return slices.EqualFunc(a.host, b.host, func(x, y piece) bool { return x.code() == y.code() }) &&
-			slices.EqualFunc(a.lanes, b.lanes, func(x, y laneOp) bool { return x.code() == y.code() && x.lane == y.lane })
-	}
 	most, best := 0, 0
 	for i := range list {
 		n := 0
 		for k := range list {
-			if alike(&list[i], &list[k]) {
+			if list[i].alike(&list[k]) {
 				n++
 			}
 		}
@@ -70,7 +66,7 @@ func meanStep(list []program) program {
 	mean := func(of func(p *program) int64) int64 {
 		var sum int64
 		for k := range list {
-			if alike(&list[best], &list[k]) {
+			if list[best].alike(&list[k]) {
 				sum += of(&list[k])
 			}
 		}
@@ -88,9 +84,7 @@ func meanStep(list []program) program {
 		l.launch = mean(func(p *program) int64 { return p.lanes[i].launch })
 	}
 	out.tokens = mean(func(p *program) int64 { return p.tokens })
-	// Windows follow each other as if nothing lay between them.
-	out.step = list[0].step / WindowSteps
-	out.start = 0
-	out.end = took
+	out.step, out.start = list[0].step/WindowSteps, list[0].start
+	out.end = out.start + took
 	return out
 }

@@ -157,11 +157,11 @@ func TestManySteps(t *testing.T) {
 		}
 		at := int64(1e18)
 		for i := range int64(n) {
-			span("data_loading", "", at, at+100, run.Unknown)
-			span("model_forward", "", at+100, at+300, run.Unknown)
-			span("all_reduce", "comm", at+300, at+500, run.Unknown)
-			span("training_single_iteration", "", at+100, at+600, i)
-			at += 600
+			span("data_loading", "", at, at+100e3, run.Unknown)
+			span("model_forward", "", at+100e3, at+300e3, run.Unknown)
+			span("all_reduce", "comm", at+300e3, at+500e3, run.Unknown)
+			span("training_single_iteration", "", at+100e3, at+600e3, i)
+			at += 600e3
 		}
 		if err := sink.Close(); err != nil {
 			t.Fatal(err)
@@ -178,12 +178,12 @@ func TestManySteps(t *testing.T) {
 		t.Fatalf("%d iterations, %d late", len(a.Iterations), a.Late)
 	}
 	for i, it := range a.Iterations {
-		if it.Step != int64(i) || it.End-it.Start != 500 {
+		if it.Step != int64(i) || it.End-it.Start != 500e3 {
 			t.Fatalf("iteration %d: %+v", i, it)
 		}
 	}
 	tab := a.State.Table()
-	if len(tab.Steps) != steps-1 || tab.Period[7] != 600 || tab.Phase(replay.Input, 0, 7) != 100 || tab.Own(0, 7) != 400 {
+	if len(tab.Steps) != steps-1 || tab.Period[7] != 600e3 || tab.Phase(replay.Input, 0, 7) != 100e3 || tab.Own(0, 7) != 400e3 {
 		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(replay.Input, 0, 7), tab.Own(0, 7))
 	}
 }
@@ -206,14 +206,14 @@ func TestInputWork(t *testing.T) {
 	}
 	at := int64(1e18)
 	for range steps {
-		span("data", "item", at+10, at+90, 1)
-		span("data", "preprocess", at+90, at+90, 1)
-		span("data", "item", at+200, at+300, 2)
-		span("compute", "forward", at+100, at+300, 1)
-		span("comm", "barrier", at+300, at+300, 1)
-		span("comm", "all_reduce", at+300, at+500, 1)
-		span("pipeline", "train.iteration", at, at+600, 1)
-		at += 600
+		span("data", "item", at+10e3, at+90e3, 1)
+		span("data", "preprocess", at+90e3, at+90e3, 1)
+		span("data", "item", at+200e3, at+300e3, 2)
+		span("compute", "forward", at+100e3, at+300e3, 1)
+		span("comm", "barrier", at+300e3, at+300e3, 1)
+		span("comm", "all_reduce", at+300e3, at+500e3, 1)
+		span("pipeline", "train.iteration", at, at+600e3, 1)
+		at += 600e3
 	}
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestInputWork(t *testing.T) {
 		t.Fatalf("%+v", tab)
 	}
 	for i := range tab.Steps {
-		if in, own := tab.Phase(replay.Input, 0, i), tab.Own(0, i); in != 80 || own != 400 {
+		if in, own := tab.Phase(replay.Input, 0, i), tab.Own(0, i); in != 80e3 || own != 400e3 {
 			t.Fatalf("step %d: input %v, own %v", i, in, own)
 		}
 	}
@@ -247,14 +247,14 @@ func TestLoopOverLoop(t *testing.T) {
 	}
 	at := int64(1e18)
 	for range steps {
-		span("dataloader", "fetch.iter", at-30, at+10) // of the outer loop: it lets the inner one go on, and waits for it
-		span("data", "item.iter", at-20, at)
-		span("data", "item.block", at, at+980)
-		span("dataloader", "fetch.block", at+10, at+970)
-		span("compute", "forward", at+20, at+300)
-		span("compute", "backward", at+300, at+900)
-		span("compute", "step", at+900, at+960)
-		at += 1000
+		span("dataloader", "fetch.iter", at-30e3, at+10e3) // of the outer loop: it lets the inner one go on, and waits for it
+		span("data", "item.iter", at-20e3, at)
+		span("data", "item.block", at, at+980e3)
+		span("dataloader", "fetch.block", at+10e3, at+970e3)
+		span("compute", "forward", at+20e3, at+300e3)
+		span("compute", "backward", at+300e3, at+900e3)
+		span("compute", "step", at+900e3, at+960e3)
+		at += 1000e3
 	}
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestLoopOverLoop(t *testing.T) {
 		t.Fatalf("%+v", tab)
 	}
 	for i := range tab.Steps {
-		if in, forward, backward := tab.Phase(replay.Input, 0, i), tab.Phase(replay.Forward, 0, i), tab.Phase(replay.Backward, 0, i); in != 40 || forward != 280 || backward != 600 {
+		if in, forward, backward := tab.Phase(replay.Input, 0, i), tab.Phase(replay.Forward, 0, i), tab.Phase(replay.Backward, 0, i); in != 40e3 || forward != 280e3 || backward != 600e3 {
 			t.Fatalf("step %d: input %v, forward %v, backward %v", i, in, forward, backward)
 		}
 	}

@@ -160,7 +160,7 @@ func TestProfiles(t *testing.T) {
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
 				t.Errorf("%s %v %s %s: %s", v.Kind, v.Ranks, v.Cause, v.Reason, v.Sentence)
 			}
-			if tt.kind == replay.SlowRanks && (math.Abs(v.Evidence.Excess) < 5 || v.Coverage.Barrier != "collective") {
+			if tt.kind == replay.SlowRanks && math.Abs(v.Evidence.Excess) < 5 {
 				t.Errorf("%+v, %+v", v.Evidence, v.Coverage)
 			}
 		})

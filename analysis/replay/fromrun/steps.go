@@ -51,6 +51,7 @@ type sink struct {
 	handed     int         // how many
 	last       int64       // the number of the last one
 	step       replay.Step
+	worked     map[replay.Phase]int64 // how long a device worked in the step, as a profiler saw it
 }
 
 // Steps are those of one process, once its sink is closed.
@@ -69,7 +70,7 @@ func OpenSink(p *run.Process) (run.Sink, *Steps) {
 }
 
 func newSink(p *run.Process) *sink {
-	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), until: math.MinInt64, last: -1}
+	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
@@ -289,6 +290,7 @@ func (s *sink) emit(st *run.Step, shown int64, next int, others []int) int {
 }
 
 func (s *sink) open(number, tokens int64) {
+	clear(s.worked)
 	s.step = replay.Step{Number: number, Tokens: tokens, Spans: s.step.Spans[:0]}
 }
 
@@ -296,6 +298,9 @@ func (s *sink) done() {
 	s.promote()
 	if s.devices {
 		s.launches()
+	}
+	if len(s.worked) > 0 {
+		s.profiled()
 	}
 	s.state.Add(&s.step)
 }
@@ -310,7 +315,10 @@ func (s *sink) take(r *row, it *run.Step) {
 	}
 	if r.device {
 		sp.Lane, sp.Launch = replay.Device, r.amount
-	} else if it != nil && it.ID != 0 && r.thread != 0 && run.ThreadOf(r.thread) != run.ThreadOf(it.Thread) && r.parent != it.ID {
+	} else if r.amount > 0 && (r.phase == replay.Forward || r.phase == replay.Backward) {
+		s.worked[r.phase] += r.amount
+	}
+	if !r.device && it != nil && it.ID != 0 && r.thread != 0 && run.ThreadOf(r.thread) != run.ThreadOf(it.Thread) && r.parent != it.ID {
 		sp.Lane = 1
 	}
 	s.step.Spans = append(s.step.Spans, sp)
@@ -349,4 +357,44 @@ func (s *sink) launches() {
 			sp.Meeting, sp.Lane = replay.Launch, 0
 		}
 	}
+}
+
+// profiled puts a step of a profile together of what is known of it: the host's waits
+// for data, what the device worked for forward and backward, the last collective, which
+// is what is waited for, and whatever else it took.
+func (s *sink) profiled() {
+	took := make(map[replay.Phase]int64)
+	var last replay.Span
+	for _, sp := range s.step.Spans {
+		switch {
+		case sp.End < sp.Start:
+			return // it is where the process was lost
+		case sp.Phase == replay.Communication:
+			if sp.End > last.End {
+				last = sp
+			}
+		case sp.Lane == 0:
+			took[sp.Phase] += sp.End - sp.Start
+		}
+	}
+	for p, d := range s.worked {
+		took[p] = d
+	}
+	at := s.step.Start
+	s.step.Spans = s.step.Spans[:0]
+	add := func(sp replay.Span, d int64) {
+		if d > 0 {
+			sp.Start, sp.End, sp.Lane = at, at+d, 0
+			s.step.Spans = append(s.step.Spans, sp)
+			at += d
+		}
+	}
+	for _, p := range [...]replay.Phase{replay.Input, replay.Transfer, replay.Forward, replay.Backward} {
+		add(replay.Span{Phase: p}, took[p])
+	}
+	add(last, last.End-last.Start)
+	for _, p := range [...]replay.Phase{replay.Optimizer, replay.Checkpoint} {
+		add(replay.Span{Phase: p}, took[p])
+	}
+	s.step.End = max(s.step.End, at)
 }
