@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -82,11 +81,6 @@ type outcome struct {
 	transfers      map[meetKey][]float64 // of each round, NaN without one; by group, lane and kind
 }
 
-type meetKey struct {
-	group int
-	lane  uint8
-}
-
 // replayer replays a job with several repairs at once. The first replay is the job
 // as it was.
 type replayer struct {
@@ -112,12 +106,6 @@ type replayer struct {
 type tableKey struct {
 	group int
 	lane  uint8
-}
-
-type launchPlace struct {
-	piece int
-	part  float64
-	op    int
 }
 
 // replay replays the job as it was and with each of the repairs.
@@ -226,20 +214,6 @@ func (rp *replayer) round(s int, rd *reader) bool {
 func (rp *replayer) wake(a *actor) {
 	a.on = queued
 	rp.ready = append(rp.ready, a)
-}
-
-// lastOf counts the rank that the others waited for longest in a round.
-func (rp *replayer) lastOf(s int) {
-	last := -1
-	for r, w := range rp.roundOf {
-		if w > 0 && (last < 0 || w > rp.roundOf[last]) {
-			last = r
-		}
-	}
-	if last >= 0 && s >= rp.j.from {
-		rp.out.late[last]++
-	}
-	clear(rp.roundOf)
 }
 
 // setFactors asks the repairs by which factors work changes in a round.
@@ -401,26 +375,6 @@ func (rp *replayer) host(a *actor, p *program) {
 	}
 }
 
-// joined notes the wait of a host for a lane: what the lane itself waited for others
-// is a wait for these, the rest transfer.
-func (rp *replayer) joined(r int, l *actor, took float64) {
-	wait := min(took, l.waited)
-	rp.out.transfer[rp.j.at(rp.s, r)] += float32(took - wait)
-	if l.culprit >= 0 {
-		rp.waits(r, l.culprit, wait)
-	}
-}
-
-// waits notes that a rank waited for another one.
-func (rp *replayer) waits(r, culprit int, wait float64) {
-	rp.out.wait[rp.j.at(rp.s, r)] += float32(wait)
-	rp.roundOf[culprit] += wait
-	if rp.s >= rp.j.from {
-		rp.out.waited[r] += wait
-		rp.out.caused[culprit] += wait
-	}
-}
-
 // launch gives a lane work.
 func (rp *replayer) launch(a *actor, op *laneOp) {
 	l := rp.lane(a.rank, op.lane)
@@ -505,186 +459,4 @@ func (rp *replayer) localOf(r, id int) int {
 		return len(rp.j.gid[r])
 	}
 	return slices.Index(rp.j.gid[r], id)
-}
-
-// account notes who waited for whom.
-func (rp *replayer) account(m *meeting) {
-	o, j := rp.out, rp.j
-	g := m.group
-	if g < 0 {
-		g = len(j.groups)
-	}
-	key := meetKey{m.group, m.lane}
-	list := o.transfers[key]
-	if list == nil {
-		list = make([]float64, len(j.steps))
-		for i := range list {
-			list[i] = math.NaN()
-		}
-		o.transfers[key] = list
-	}
-	if v := list[rp.s]; v == v {
-		list[rp.s] += float64(m.transfer)
-	} else {
-		list[rp.s] = float64(m.transfer)
-	}
-	judged := rp.s >= j.from
-	for _, w := range m.waiters {
-		wait := m.arrival[0] - w.arrival
-		if judged {
-			o.groupWait[g] += wait
-			o.groupTime[g] += float64(m.transfer)
-		}
-		if w.a.lane == 1 { // it costs nothing until somebody joins
-			if w.a.waited += wait; wait > 0 {
-				w.a.culprit = m.last
-			}
-			continue
-		}
-		o.transfer[j.at(rp.s, w.a.rank)] += float32(m.transfer)
-		rp.waits(w.a.rank, m.last, wait)
-	}
-}
-
-// placesOf gives where in its program a host launches what runs on lanes, in that
-// order.
-func (rp *replayer) placesOf(out []launchPlace, r int, p *program) []launchPlace {
-	var free int64 = math.MinInt64 // when the collectives' lane was free
-	nth := 0
-	for i := range p.lanes {
-		l := &p.lanes[i]
-		at := l.launch
-		if l.lane == 1 {
-			if l.start-free < behind {
-				at = rp.j.launchOf(r, nth, p, at)
-			}
-			free = l.start + l.dur
-			nth++
-		}
-		out = append(out, placeAt(p, at, i))
-	}
-	// A lane runs in the order of its launches.
-	slices.SortStableFunc(out, func(a, b launchPlace) int {
-		return cmp.Or(cmp.Compare(a.piece, b.piece), cmp.Compare(a.part, b.part))
-	})
-	return out
-}
-
-// placeAt finds the place of a moment of a step.
-func placeAt(p *program, at int64, op int) launchPlace {
-	var from int64
-	for i := range p.host {
-		d := p.host[i].dur
-		if at < from+d {
-			part := 0.0
-			if at > from {
-				part = float64(at-from) / float64(d)
-			}
-			return launchPlace{i, part, op}
-		}
-		from += d
-	}
-	return launchPlace{len(p.host), 0, op}
-}
-
-// behind is how soon after another one a collective begins on its lane when it
-// waited for that one: then nothing says when it was launched.
-const behind = 60 // us
-
-// launchOf estimates when the k-th collective of a lane was launched: as far into
-// backward as in the steps in which the lane was free.
-func (j *job) launchOf(r, k int, p *program, latest int64) int64 {
-	if j.places == nil || k >= len(j.places[j.roleOf[r]]) {
-		return latest
-	}
-	part := j.places[j.roleOf[r]][k]
-	if part != part {
-		return latest
-	}
-	all := int64(0)
-	for i := range p.host {
-		if pc := &p.host[i]; pc.kind == work && pc.phase == Backward {
-			all += pc.dur
-		}
-	}
-	left := int64(part * float64(all))
-	var at int64
-	for i := range p.host {
-		pc := &p.host[i]
-		if pc.kind == work && pc.phase == Backward {
-			if left <= pc.dur {
-				return min(at+left, latest)
-			}
-			left -= pc.dur
-		}
-		at += pc.dur
-	}
-	return latest
-}
-
-// findPlaces measures where in backward collectives of lanes are launched.
-func (j *job) findPlaces() {
-	found := make([][][]float64, len(j.roles))
-	rd := j.read()
-	any := false
-	for range j.steps {
-		rd.round()
-		for r, p := range rd.programs {
-			if len(p.lanes) == 0 {
-				continue
-			}
-			var free int64 = math.MinInt64
-			nth := 0
-			for i := range p.lanes {
-				l := &p.lanes[i]
-				if l.lane != 1 {
-					continue
-				}
-				if role := j.roleOf[r]; l.start-free >= behind || free == math.MinInt64 {
-					if part := backwardAt(p, l.start); part == part && nth < 256 {
-						for len(found[role]) <= nth {
-							found[role] = append(found[role], nil)
-						}
-						if len(found[role][nth]) < 4096 {
-							found[role][nth] = append(found[role][nth], part)
-							any = true
-						}
-					}
-				}
-				free = l.start + l.dur
-				nth++
-			}
-		}
-	}
-	if !any {
-		return
-	}
-	j.places = make([][]float64, len(j.roles))
-	for role := range found {
-		for _, list := range found[role] {
-			m := math.NaN()
-			if len(list) > 0 {
-				slices.Sort(list)
-				m = list[len(list)/2]
-			}
-			j.places[role] = append(j.places[role], m)
-		}
-	}
-}
-
-// backwardAt gives which part of the work of backward is done at a moment.
-func backwardAt(p *program, at int64) float64 {
-	var all, done, from int64
-	for i := range p.host {
-		pc := &p.host[i]
-		if pc.kind == work && pc.phase == Backward {
-			all += pc.dur
-			done += min(max(at-from, 0), pc.dur)
-		}
-		from += pc.dur
-	}
-	if all == 0 {
-		return math.NaN()
-	}
-	return float64(done) / float64(all)
 }

@@ -34,6 +34,7 @@ type job struct {
 	steps   []int64 // numbers of all rounds
 	from    int     // the first one that is judged
 	device  bool    // something ran on a device
+	ahead   bool    // hosts go on while collectives of their steps last, and nothing says when they wait
 	groups  []group
 	gid     [][]int // number of each group of each rank
 	queue   bool    // batches come from a queue
@@ -207,6 +208,7 @@ func (j *job) load() {
 	j.period = make([]float64, m)
 	ends := make([]int64, n) // with what a device did
 	took := make([]float64, 0, n)
+	behindBy := make([]float64, n) // in so many steps
 	rd := j.read()
 	for s := range m {
 		rd.round()
@@ -242,10 +244,14 @@ func (j *job) load() {
 					ends[r] = max(ends[r], p.start+l.start+l.dur)
 				}
 			}
+			if i := len(p.lanes) - 1; i >= 0 && p.lanes[i].lane == 1 && p.lanes[i].start+p.lanes[i].dur > p.end-p.start+joinWithin {
+				behindBy[r]++
+			}
 			took = append(took, float64(ends[r]-from))
 		}
 		j.period[s] = robust.Median(took)
 	}
+	j.ahead = !j.device && robust.Median(behindBy) > float64(m)/2
 	// What the first step of an attempt takes says nothing of the others.
 	if m > 1 {
 		rest := j.period[1:]

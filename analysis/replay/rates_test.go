@@ -43,7 +43,7 @@ func scenarios() []scenario {
 		{"healthy, wandering, 4 ranks", wander(4, 130), replay.Fine, nil, "", -1, nil},
 		{"healthy, wandering, 8 ranks", wander(8, 130), replay.Fine, nil, "", -1, nil},
 		{"healthy, wandering, 32 ranks", wander(32, 130), replay.Fine, nil, "", -1, nil},
-		{"healthy, wandering slower (0.97)", job{n: 8, m: 200, phi: 0.97, sigma: 0.03}, replay.Fine, nil, "", -1, nil},
+		{"healthy, wandering slower (0.97)", job{n: 8, m: 200, phi: 0.97, sigma: 0.02}, replay.Fine, nil, "", -1, nil},
 		{"wandering, forward x1.5 from 60", with(wander(8, 200), slow([]int{3}, fw, 1.5, 0, 60)), replay.SlowRanks, []int{3}, "forward", 60, nil},
 		{"wandering, input +60 ms", with(wander(8, 130), slow([]int{3}, in, 0, 60, 0)), replay.SlowRanks, []int{3}, "input", 0, nil},
 		{"+4 % of a step, 8 ranks", with(job{n: 8, m: 130}, slow([]int{5}, in, 0, 10, 0)), replay.SlowRanks, []int{5}, "input", 0, []replay.Kind{replay.Fine}},

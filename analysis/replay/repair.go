@@ -12,7 +12,7 @@ import (
 // the others of its role need in that round.
 const (
 	repairPart = 0.02 // of the excess: kinds of work with less are left as they are
-	causePart  = 0.15 // and with less are not named
+	causePart  = 0.25 // and with less are not named
 )
 
 // rowsOf gives the kinds of work that make a rank late between two rounds, the largest

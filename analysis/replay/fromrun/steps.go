@@ -51,6 +51,7 @@ type sink struct {
 	handed     int         // how many
 	last       int64       // the number of the last one
 	step       replay.Step
+	busy       int64                  // until when it worked for the steps before
 	worked     map[replay.Phase]int64 // how long a device worked in the step, as a profiler saw it
 }
 
@@ -380,6 +381,8 @@ func (s *sink) profiled() {
 	for p, d := range s.worked {
 		took[p] = d
 	}
+	// The device comes to it when it is done with the step before.
+	s.step.Start = max(s.step.Start, s.busy)
 	at := s.step.Start
 	s.step.Spans = s.step.Spans[:0]
 	add := func(sp replay.Span, d int64) {
@@ -396,5 +399,6 @@ func (s *sink) profiled() {
 	for _, p := range [...]replay.Phase{replay.Optimizer, replay.Checkpoint} {
 		add(replay.Span{Phase: p}, took[p])
 	}
-	s.step.End = max(s.step.End, at)
+	s.step.End = at
+	s.busy = at
 }

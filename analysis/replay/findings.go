@@ -1,0 +1,296 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// candidate is a repair, and what it says when it gains enough, in all or since a round.
+type candidate struct {
+	floor float64
+	since int
+	of    func(gain float64) *found
+}
+
+// findings are the repairs that gain enough, the narrowest first.
+func (j *job) findings(was *outcome) (all []found) {
+	e := j.excess()
+	if f := j.lateRanks(e); f != nil {
+		all = append(all, *f)
+	}
+	var repairs []repair
+	var made []candidate
+	add := func(rep repair, c candidate) {
+		repairs, made = append(repairs, rep), append(made, c)
+	}
+	j.links(was, add)
+	j.drifts(was, add)
+	add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
+		f := j.finding(InputSlow, nil, Input.String(), gain)
+		f.Evidence = &Evidence{Level: j.mean(rowOf(false, Input)) / 1e3}
+		return f
+	}})
+	add(j.repairBalance(), candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
+		if gain < j.floorBalance(e, gain) {
+			return nil
+		}
+		return j.imbalance(e, gain)
+	}})
+	o, m := j.replay(repairs...), len(j.steps)
+	for k, c := range made {
+		gain, segment := o.gain(j, k+1, j.from, m), 0.0
+		if c.since > j.from {
+			segment = o.gain(j, k+1, c.since, m)
+		}
+		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
+			continue
+		}
+		if f := c.of(gain); f != nil {
+			f.SegmentGain = segment
+			all = append(all, *f)
+		}
+	}
+	return all
+}
+
+func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
+	f := &found{gain: gain}
+	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
+	f.Cost = 1 - 1/gain
+	for _, r := range ranks {
+		f.Ranks = append(f.Ranks, j.ranks[r])
+	}
+	slices.Sort(f.Ranks)
+	return f
+}
+
+// mean time of a kind of work in a step.
+func (j *job) mean(row int) float64 {
+	if j.row[row] == nil {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range j.row[row][j.from*len(j.ranks):] {
+		sum += float64(v)
+	}
+	return sum / float64(len(j.ranks)*j.rounds())
+}
+
+// lateRanks finds the ranks that are late, in the whole run or since or until a step at
+// which the excess of one of them changed.
+func (j *job) lateRanks(e [][]float64) *found {
+	m := j.rounds()
+	segments := [][2]int{{0, m}}
+	most := 0.0
+	for r := range e {
+		if e[r] == nil {
+			continue
+		}
+		if from, to, in, out, z := interval(e[r]); z > segmentErrors && z > most && to-from >= shortSegment && to-from < m && min(in, in-out) > lateShare*j.typical() {
+			segments, most = [][2]int{{0, m}, {from, to}}, z
+		}
+	}
+	var best *found
+	for i, sg := range segments {
+		f := j.lateIn(e, sg[0], sg[1], len(segments))
+		if f == nil || best != nil && f.gain < best.gain {
+			continue
+		}
+		if i > 0 && best != nil && slices.Equal(best.Ranks, f.Ranks) {
+			continue // the whole run says it as well
+		}
+		best = f
+	}
+	return best
+}
+
+// lateIn finds the smallest set of ranks late between two rounds whose repair has most
+// of the gain.
+func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
+	var late []lateRank
+	for _, role := range j.roles {
+		late = append(late, j.late(e, role, from, to, tests)...)
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
+	if len(late) > mostLate {
+		late = late[:mostLate]
+	}
+	var set []int
+	for _, l := range late {
+		set = append(set, l.rank)
+	}
+	first, end := j.from+from, j.from+to
+	rep := func(set []int) repair {
+		of := map[int][]int{}
+		for _, r := range set {
+			of[r] = j.rowsOf(r, set, first, end, repairPart)
+		}
+		return j.repairRanks(set, of, first, end)
+	}
+	o, k := j.replay(rep(set)), 1
+	full := o.gain(j, k, j.from, len(j.steps))
+	for len(set) > 1 {
+		var smaller []repair
+		for i := range set {
+			smaller = append(smaller, rep(slices.Delete(slices.Clone(set), i, i+1)))
+		}
+		less := j.replay(smaller...)
+		best, at := 0.0, -1
+		for i := range set {
+			if g := less.gain(j, i+1, j.from, len(j.steps)); g > best {
+				best, at = g, i
+			}
+		}
+		if best-1 < setPart*(full-1) {
+			break
+		}
+		o, k, set = less, at+1, slices.Delete(set, at, at+1)
+	}
+	gain, segment := o.gain(j, k, j.from, len(j.steps)), 0.0
+	if to-from < j.rounds() {
+		segment = o.gain(j, k, first, end)
+	}
+	if gain < floorRanks && (segment < floorRanks || to-from < leastSegment) {
+		return nil
+	}
+	slices.Sort(set)
+	f := j.finding(SlowRanks, set, "", gain)
+	f.SegmentGain = segment
+	f.Causes = map[int]string{}
+	for _, r := range set {
+		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, set, first, end, causePart))
+	}
+	f.Cause = f.Causes[j.ranks[set[0]]]
+	for _, c := range f.Causes {
+		if c != f.Cause {
+			f.Cause = CauseMixed
+		}
+	}
+	if f.Cause == CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
+		if j.followsTokens(e, set) {
+			f.Kind, f.Cause = Imbalance, CauseWork
+		}
+	}
+	j.when(f, e, set)
+	if segment > 0 {
+		f.FromStep = j.number(first)
+		if f.ToStep = -1; end < len(j.steps) {
+			f.ToStep = j.number(end)
+		}
+	} else if f.FromStep != j.number(j.from) || f.ToStep >= 0 {
+		a, b := j.from, len(j.steps)
+		for s := range j.steps {
+			if j.number(s) <= f.FromStep {
+				a = max(a, s)
+			}
+			if f.ToStep >= 0 && j.number(s) < f.ToStep {
+				b = s + 1
+			}
+		}
+		if f.ToStep < 0 {
+			b = len(j.steps)
+		}
+		f.SegmentGain = o.gain(j, k, a, b)
+	}
+	return f
+}
+
+// causeOf names what kinds of work have in common.
+func causeOf(rows []int) string {
+	if len(rows) == 0 {
+		return CauseMixed
+	}
+	names := map[Phase]bool{}
+	for _, row := range rows {
+		names[Phase(row%int(phases))] = true
+	}
+	switch {
+	case len(names) == 1:
+		return Phase(rows[0] % int(phases)).String()
+	case len(names) == 2 && names[Forward] && names[Backward]:
+		return CauseCompute
+	}
+	return CauseMixed
+}
+
+// followsTokens reports whether the excess of ranks is that of their tokens.
+func (j *job) followsTokens(e [][]float64, set []int) bool {
+	if j.tokens == nil {
+		return false
+	}
+	var x, y []float64
+	for s := range j.rounds() {
+		for _, role := range j.roles {
+			var t []float64
+			for _, r := range role {
+				t = append(t, float64(j.tokens[j.at(j.from+s, r)]))
+			}
+			m := robust.Median(t)
+			for _, r := range role {
+				if e[r] != nil {
+					x = append(x, float64(j.tokens[j.at(j.from+s, r)])-m)
+					y = append(y, e[r][s])
+				}
+			}
+		}
+	}
+	const follows = 0.7
+	return correlated(x, y) > follows
+}
+
+func correlated(x, y []float64) float64 {
+	mx, my := meanOf(x), meanOf(y)
+	var xy, xx, yy float64
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += (x[i] - mx) * (x[i] - mx)
+		yy += (y[i] - my) * (y[i] - my)
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// when says since when ranks are late, and how often.
+func (j *job) when(f *found, e [][]float64, set []int) {
+	m := j.rounds()
+	x := make([]float64, m)
+	for s := range x {
+		x[s] = math.Inf(-1)
+		for _, r := range set {
+			x[s] = max(x[s], e[r][s])
+		}
+	}
+	from, to := 0, m
+	if a, b, in, out, z := interval(x); z > changeErrors && out < in/3 {
+		from, to = a, b
+	}
+	f.FromStep = j.number(j.from + from)
+	if to < m {
+		f.ToStep = j.number(j.from + to)
+	}
+	level := meanOf(x[from:to])
+	n := 0
+	var over []float64
+	for _, v := range x[from:to] {
+		if v > level/2 {
+			n++
+			over = append(over, v)
+		}
+	}
+	f.Pattern = PatternMost
+	if 2*n < to-from {
+		f.Pattern = PatternSingle
+	}
+	f.Evidence = &Evidence{Affected: n, Interval: to - from}
+	if len(over) > 0 {
+		f.Evidence.Excess, f.Evidence.ExcessMAD = robust.Median(slices.Clone(over))/1e3, robust.MAD(over)/1e3
+	}
+}

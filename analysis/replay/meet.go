@@ -1,0 +1,215 @@
+package replay
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// meet looks at who meets whom.
+func (j *job) meet() {
+	if len(j.ranks) < 2 {
+		return
+	}
+	if !j.connected() {
+		j.findHidden()
+	}
+}
+
+// connected reports whether the meetings on record join all ranks.
+func (j *job) connected() bool {
+	of := make([]int, len(j.ranks))
+	for i := range of {
+		of[i] = i
+	}
+	var find func(int) int
+	find = func(i int) int {
+		if of[i] != i {
+			of[i] = find(of[i])
+		}
+		return of[i]
+	}
+	met := j.met()
+	for g := range j.groups {
+		if !met[g] {
+			continue
+		}
+		for _, r := range j.groups[g].members[1:] {
+			of[find(r)] = find(j.groups[g].members[0])
+		}
+	}
+	for i := range of {
+		if find(i) != find(0) {
+			return false
+		}
+	}
+	return true
+}
+
+// met says in which groups ranks meet in most rounds.
+func (j *job) met() []bool {
+	count := make([]int, len(j.groups))
+	rd := j.read()
+	n := 0
+	for s := range j.steps {
+		rd.round()
+		if s < j.from {
+			continue
+		}
+		n++
+		seen := map[int]bool{}
+		for r, p := range rd.programs {
+			for i := range p.host {
+				if p.host[i].kind == collective && p.host[i].group != hiddenGroup {
+					seen[j.gid[r][p.host[i].group]] = true
+				}
+			}
+			for i := range p.lanes {
+				if p.lanes[i].kind == collective {
+					seen[j.gid[r][p.lanes[i].group]] = true
+				}
+			}
+		}
+		for g := range seen {
+			count[g]++
+		}
+	}
+	out := make([]bool, len(j.groups))
+	for g := range out {
+		out[g] = 10*count[g] >= n
+	}
+	return out
+}
+
+// findHidden looks for the phase at whose end all ranks go on together: the meeting
+// that no span shows hides in it. It is the one whose ends lie equally far apart on all
+// ranks.
+func (j *job) findHidden() {
+	const most = 0.03 // of a step: ranks that nothing holds together differ by more
+	n := len(j.ranks)
+	best := math.Inf(1)
+	var which Phase
+	for _, p := range [...]Phase{Backward, Optimizer} {
+		last := make([]int64, n)
+		var spreads []float64
+		rd := j.read()
+		for s := range j.steps {
+			rd.round()
+			low, high, ok := math.Inf(1), math.Inf(-1), true
+			for r, pr := range rd.programs {
+				end, at := int64(-1), pr.start
+				for i := range pr.host {
+					at += pr.host[i].dur
+					if pr.host[i].kind == work && pr.host[i].phase == p {
+						end = at
+					}
+				}
+				if end < 0 {
+					ok = false
+					break
+				}
+				d := float64(end - last[r])
+				low, high = min(low, d), max(high, d)
+				last[r] = end
+			}
+			if !ok {
+				spreads = nil
+				break
+			}
+			if s > j.from && rd.follows {
+				spreads = append(spreads, (high-low)/j.period[s])
+			}
+		}
+		if len(spreads) == 0 {
+			continue
+		}
+		if m := robust.Median(spreads); m < best {
+			best, which = m, p
+		}
+	}
+	j.spread = best
+	if best <= most {
+		j.hides = which
+		for row := range j.row {
+			j.row[row] = nil
+		}
+		from := j.from
+		j.load()
+		j.from = from
+	}
+}
+
+// hiddenAmong reports whether two of the ranks meet in a group whose collectives are
+// only in part on record for the device: then one of them may wait for the other in what
+// looks like work.
+func (j *job) hiddenAmong(ranks []int) bool {
+	for g := range j.groups {
+		if len(j.groups[g].members) == len(j.ranks) || !j.groups[g].unseen {
+			continue
+		}
+		n := 0
+		for _, r := range j.groups[g].members {
+			if slices.Contains(ranks, j.ranks[r]) {
+				n++
+			}
+		}
+		if n > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// held reports whether the ranks on record may wait for one that is not: transfers take
+// a large part of a step or more than before, or the shorter the later the slowest of
+// these ranks comes, as the wait for another one is.
+func (j *job) held(was *outcome) bool {
+	const some, large, slope = 0.05, 0.1, -0.2
+	m := j.rounds()
+	least, top := make([]float64, m), make([]float64, m)
+	for s := range m {
+		least[s] = math.Inf(1)
+		for r := range j.ranks {
+			at := j.at(j.from+s, r)
+			least[s], top[s] = min(least[s], float64(was.transfer[at])), max(top[s], float64(j.own[at]))
+		}
+	}
+	if _, _, in, out, z := interval(least); z > changeErrors && in > 1.2*out {
+		return true
+	}
+	mx, my := meanOf(top), meanOf(least)
+	var xy, xx, yy float64
+	for s := range m {
+		xy += (top[s] - mx) * (least[s] - my)
+		xx += (top[s] - mx) * (top[s] - mx)
+		yy += (least[s] - my) * (least[s] - my)
+	}
+	if my > large*j.typical() {
+		return true
+	}
+	if my < some*j.typical() || xx == 0 {
+		return false
+	}
+	b := xy / xx
+	se := math.Sqrt(max(yy-b*xy, 0) / xx / float64(max(m-2, 1)))
+	return b < slope && b < -2*se
+}
+
+// unseenWaits reports whether ranks of different roles spend a tenth of the step in no
+// span where they may wait for each other, and nothing of what they exchange is on
+// record.
+func (j *job) unseenWaits() bool {
+	if j.device || j.row[Host] == nil {
+		return false
+	}
+	shares := make([]float64, 0, len(j.ranks))
+	for r := range j.ranks {
+		sum := 0.0
+		for s := j.from; s < len(j.steps); s++ {
+			sum += float64(j.row[Host][j.at(s, r)])
+		}
+		shares = append(shares, sum/float64(j.rounds())/j.typical())
+	}
+	return len(j.roles) > 1 && robust.Median(shares) > 0.1
+}

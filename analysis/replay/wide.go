@@ -1,0 +1,232 @@
+package replay
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+// links finds groups whose transfers take longer than those of others like them.
+func (j *job) links(was *outcome, add func(repair, candidate)) {
+	for _, family := range j.families() {
+		if len(family) < 2 {
+			continue
+		}
+		lane := map[int][]float64{}
+		for _, g := range family {
+			for _, l := range [...]uint8{0, 1, Device} {
+				if x := was.transfers[meetKey{g, l}]; x != nil {
+					lane[g] = x
+				}
+			}
+		}
+		for _, g := range family {
+			x := lane[g]
+			if x == nil {
+				continue
+			}
+			peers := func(s int) float64 {
+				var of []float64
+				for _, o := range family {
+					if o != g && lane[o] != nil && lane[o][s] == lane[o][s] {
+						of = append(of, lane[o][s])
+					}
+				}
+				return robust.Median(of)
+			}
+			if len(lane) < 2 {
+				continue
+			}
+			over, all := 0.0, 0.0
+			for s := j.from; s < len(j.steps); s++ {
+				if x[s] == x[s] {
+					over += x[s] - peers(s)
+					all += x[s]
+				}
+			}
+			if over < 0.2*all || over/float64(j.rounds()) < lateShare*j.typical() {
+				continue
+			}
+			members := j.groups[g].members
+			rep := repairTransfer(g, func(s int, t float64) float64 {
+				if p := peers(s); x[s] > 0 && p < x[s] {
+					return t * p / x[s]
+				}
+				return t
+			})
+			add(rep, candidate{floor: floorLink, of: func(gain float64) *found {
+				f := j.finding(SlowTransfer, members, Communication.String(), gain)
+				f.Evidence = &Evidence{Excess: over / float64(j.rounds()) / 1e3}
+				return f
+			}})
+		}
+	}
+}
+
+// drifts finds what takes longer for all ranks from a step on.
+func (j *job) drifts(was *outcome, add func(repair, candidate)) {
+	if drift := j.levels(); len(drift) > 0 {
+		since := len(j.steps)
+		for _, rows := range drift {
+			for _, l := range rows {
+				since = min(since, l.at)
+			}
+		}
+		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, of: func(gain float64) *found { return j.drift(drift, gain) }})
+	}
+	for _, family := range j.families() {
+		if len(family) != 1 && len(j.groups[family[0]].members) < len(j.ranks) {
+			continue
+		}
+		g := family[0]
+		var x []float64
+		for _, l := range [...]uint8{0, 1, Device} {
+			if of := was.transfers[meetKey{g, l}]; of != nil {
+				if x == nil {
+					x = make([]float64, j.rounds())
+				}
+				for s := range x {
+					if v := of[j.from+s]; v == v {
+						x[s] += v
+					}
+				}
+			}
+		}
+		at, before, after, z := change(x, changeLeast)
+		if z <= changeErrors || after-before < lateShare*j.typical() {
+			continue
+		}
+		rep := repairTransfer(g, func(s int, t float64) float64 {
+			if s >= j.from+at {
+				return t * before / after
+			}
+			return t
+		})
+		add(rep, candidate{floor: floorDrift, since: j.from + at, of: func(gain float64) *found {
+			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
+			f.FromStep = j.number(j.from + at)
+			f.Evidence = &Evidence{Level: after / 1e3, Before: before / 1e3}
+			return f
+		}})
+	}
+}
+
+// drift says what takes longer than before. Where most ranks do as they did, it is those
+// that do not: a rank that is alone in its role has nothing but its past to compare with.
+func (j *job) drift(of map[int]map[int]rise, gain float64) *found {
+	var ranks, list []int
+	var most rise
+	seen := map[int]bool{}
+	for role := range j.roles {
+		if of[role] == nil {
+			continue
+		}
+		ranks = append(ranks, j.roles[role]...)
+		for row := range rows {
+			l, ok := of[role][row]
+			if !ok {
+				continue
+			}
+			if !seen[row] {
+				seen[row] = true
+				list = append(list, row)
+			}
+			if l.after-l.before > most.after-most.before {
+				most = l
+			}
+		}
+	}
+	kind := SlowRanks
+	if 2*len(ranks) > len(j.ranks) {
+		kind, ranks = Drift, nil
+	}
+	f := j.finding(kind, ranks, causeOf(list), gain)
+	f.FromStep, f.Pattern = j.number(most.at), PatternMost
+	n := len(j.steps) - most.at
+	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (most.after - most.before) / 1e3, Level: most.after / 1e3, Before: most.before / 1e3}
+	return f
+}
+
+// imbalance says what a balanced job would gain.
+func (j *job) imbalance(e [][]float64, gain float64) *found {
+	// The kinds of work in which another rank is late each time.
+	var parts [rows]float64
+	for row := range rows {
+		if j.row[row] == nil {
+			continue
+		}
+		for s := j.from; s < len(j.steps); s++ {
+			for role, list := range j.roles {
+				m := j.common(row, s, role, nil)
+				most := 0.0
+				for _, r := range list {
+					most = max(most, float64(j.row[row][j.at(s, r)])-m)
+				}
+				parts[row] += most
+			}
+		}
+	}
+	all := 0.0
+	for _, p := range parts {
+		all += p
+	}
+	var list []int
+	for row, p := range parts {
+		if p > 0.35*all {
+			list = append(list, row)
+		}
+	}
+	f := j.finding(Imbalance, nil, causeOf(list), gain)
+	if j.followsTokens(e, nil) {
+		f.Cause = CauseWork
+	}
+	// In how many steps is a rank late, and is it another one each time?
+	n := 0
+	last := make([]int, len(j.ranks))
+	for s := range j.rounds() {
+		most, who := leastBalance*j.typical(), -1
+		for r := range e {
+			if e[r] != nil && e[r][s] > most {
+				most, who = e[r][s], r
+			}
+		}
+		if who >= 0 {
+			n++
+			last[who]++
+		}
+	}
+	if len(j.ranks) > 2 && 2*slices.Max(last) > n && f.Cause != CauseWork {
+		return nil
+	}
+	f.Pattern = PatternMost
+	if 2*n < j.rounds() {
+		f.Pattern = PatternSingle
+	}
+	f.Evidence = &Evidence{Affected: n, Interval: j.rounds()}
+	return f
+}
+
+// floorBalance is the least gain of balance. Whatever the noise, one of the ranks comes
+// last: what that costs is known from how much ranks differ usually and from how many
+// there are, and of a gain that is hardly more it has to be much.
+func (j *job) floorBalance(e [][]float64, gain float64) float64 {
+	n := 0
+	var x []float64
+	for r := range e {
+		if e[r] != nil {
+			n = max(n, len(j.roles[j.roleOf[r]]))
+			x = append(x, e[r]...)
+		}
+	}
+	if n < 2 {
+		return math.Inf(1)
+	}
+	// The expected largest of n normal values (Blom).
+	k := math.Sqrt2 * math.Erfinv(2*(float64(n)-0.375)/(float64(n)+0.25)-1)
+	if noise := robust.Sigma * robust.MAD(x) * k / j.typical(); gain-1 < noiseTimes*noise {
+		return 1 + muchBalance
+	}
+	// The tails of noise make the largest of many draws grow as well.
+	return 1 + leastBalance*math.Sqrt(math.Log(float64(max(n, usualRanks)))/math.Log(usualRanks))
+}
