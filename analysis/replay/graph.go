@@ -69,7 +69,7 @@ type outcome struct {
 	k int
 	// clock is the mean over ranks of the end of each round, replay by replay.
 	clock []float64
-	// Of the replay as it was, of each round and rank: the wait and the transfer.
+	// Of a replay without repairs, of each round and rank: the wait and the transfer.
 	wait, transfer []float32
 	own            []float32 // what is left of the time of the rank
 	caused         []float64 // by each rank: how long others waited for it, judged rounds
@@ -87,6 +87,7 @@ type replayer struct {
 	j       *job
 	k       int
 	repairs []repair
+	budget  bool // who waited for whom is noted
 	hosts   []*actor
 	lanes   [][3]*actor
 	table   map[tableKey][]*meeting
@@ -108,15 +109,18 @@ type tableKey struct {
 	lane  uint8
 }
 
-// replay replays the job as it was and with each of the repairs.
+// replay replays the job as it was and with each of the repairs. Without any it notes
+// who waited for whom.
 func (j *job) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
 	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make(map[tableKey][]*meeting), sends: make(map[[2]int][][]float64)}
 	n, m := len(j.ranks), len(j.steps)
-	rp.out = &outcome{
-		k: k, clock: make([]float64, k*m), wait: make([]float32, n*m), own: make([]float32, n*m), transfer: make([]float32, n*m), caused: make([]float64, n), waited: make([]float64, n),
-		late: make([]int, n), groupWait: make([]float64, len(j.groups)+1), groupTime: make([]float64, len(j.groups)+1), finished: true,
-		transfers: make(map[meetKey][]float64),
+	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
+	if rp.budget = len(repairs) == 0; rp.budget {
+		o := rp.out
+		o.wait, o.own, o.transfer = make([]float32, n*m), make([]float32, n*m), make([]float32, n*m)
+		o.caused, o.waited, o.late = make([]float64, n), make([]float64, n), make([]int, n)
+		o.groupWait, o.groupTime, o.transfers = make([]float64, len(j.groups)+1), make([]float64, len(j.groups)+1), make(map[meetKey][]float64)
 	}
 	for r := range n {
 		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
@@ -182,7 +186,9 @@ func (rp *replayer) round(s int, rd *reader) bool {
 			rp.runLane(a)
 		}
 	}
-	rp.lastOf(s)
+	if rp.budget {
+		rp.lastOf(s)
+	}
 	n := float64(len(rp.hosts))
 	out := rp.out.clock[s*rp.k:]
 	for r, a := range rp.hosts {
@@ -195,7 +201,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 				end = max(end, l.clock[k])
 			}
 			out[k] += end / n
-			if k == 0 {
+			if k == 0 && rp.budget {
 				at := rp.j.at(s, r)
 				rp.out.own[at] = float32(end-rp.before[r]) - rp.out.wait[at] - rp.out.transfer[at]
 				rp.before[r] = end
@@ -357,7 +363,7 @@ func (rp *replayer) host(a *actor, p *program) {
 				for k := range a.clock {
 					a.clock[k] = max(a.clock[k], l.clock[k]-float64(pc.lead))
 				}
-				if l.lane == 1 {
+				if l.lane == 1 && rp.budget {
 					rp.joined(a.rank, l, a.clock[0]-before)
 				}
 			}
@@ -434,7 +440,9 @@ func (rp *replayer) enter(a *actor, pc *piece) bool {
 
 // release lets all members of a meeting go on.
 func (rp *replayer) release(m *meeting) {
-	rp.account(m)
+	if rp.budget {
+		rp.account(m)
+	}
 	t := float64(m.transfer)
 	for k := range m.arrival {
 		add := t

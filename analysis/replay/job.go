@@ -44,6 +44,7 @@ type job struct {
 	// Of each round and rank, round by round, in microseconds.
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
 	row    [rows][]float32 // nil where nothing has it
+	over   [][]float64     // see excess
 	tokens []float32       // nil where none are recorded
 	period []float64       // median over the ranks
 	places [][]float64     // of each role: where in backward the k-th collective of a lane is launched

@@ -31,6 +31,9 @@ const (
 // excess is own work less the median of the other ranks of the role, of the judged
 // rounds, by rank. It is nil for a rank that is alone in its role.
 func (j *job) excess() [][]float64 {
+	if j.over != nil {
+		return j.over
+	}
 	m := j.rounds()
 	out := make([][]float64, len(j.ranks))
 	for _, role := range j.roles {
@@ -57,6 +60,7 @@ func (j *job) excess() [][]float64 {
 			}
 		}
 	}
+	j.over = out
 	return out
 }
 

@@ -75,6 +75,9 @@ func (rp *replayer) receive(a *actor, p *program) bool {
 	}
 	wait := a.clock[0] - before
 	rp.take(a, &piece{dur: rp.latency}, false)
+	if !rp.budget {
+		return true
+	}
 	rp.out.transfer[rp.j.at(rp.s, a.rank)] += float32(rp.latency)
 	if wait > 0 {
 		rp.waits(a.rank, from, wait)
