@@ -80,6 +80,10 @@ var families = []family{
 	{"hang", func(r *rand.Rand, j *Job) {
 		j.Layout = pick(r, DP, TPDP, FSDP, MoE, Accum)
 		j.Faults = []Fault{{What: Hang, Ranks: []int{r.IntN(j.Ranks)}, Phase: pick(r, Input, Forward, Backward, Optimizer), From: j.Steps - 1 - r.IntN(5), Watchdog: pick(r, 1500.0, 4000, 30000, 120000)}}
+		if r.IntN(5) == 0 { // a collective that never ends
+			j.Layout = pick(r, DP, FSDP)
+			j.Faults[0].Ranks, j.Faults[0].Group, j.Faults[0].Phase = nil, "world", ""
+		}
 	}},
 	{"killed", func(r *rand.Rand, j *Job) {
 		j.Layout = pick(r, DP, TPDP, FSDP)
@@ -109,6 +113,10 @@ var families = []family{
 			j.Faults = []Fault{{What: Slow, Ranks: []int{r.IntN(j.Ranks)}, Phase: Launch, Factor: between(r, 4, 5)}}
 		}
 	}},
+	{"kernel", func(r *rand.Rand, j *Job) { // of a device never ends
+		j.Layout, j.Ahead, j.Item = GPU, 1+r.IntN(30), pick(r, 0, 10)
+		j.Faults = []Fault{{What: Hang, Ranks: []int{r.IntN(j.Ranks)}, Phase: pick(r, Forward, Backward), From: j.Steps / 2, Watchdog: 30000}}
+	}},
 	{"nodevice", func(r *rand.Rand, j *Job) {
 		j.Layout, j.Ahead, j.NoDevice = GPU, 1+r.IntN(50), true
 		if r.IntN(2) == 0 {
@@ -124,8 +132,12 @@ func (j *Job) steady(r *rand.Rand, rank int) Fault {
 
 func (j *Job) slow(r *rand.Rand, rank int) Fault {
 	f := j.steady(r, rank)
-	if r.IntN(6) == 0 {
+	switch r.IntN(7) {
+	case 0:
 		f.Phase = Host
+	case 1: // three saves at least
+		j.Save = max(j.Steps/(3+r.IntN(4)), 1)
+		return Fault{What: Slow, Ranks: f.Ranks, Phase: Checkpoint, Add: between(r, 300, 900)}
 	}
 	switch r.IntN(7) {
 	case 0:

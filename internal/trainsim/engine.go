@@ -186,6 +186,15 @@ func (e *engine) mustFinish() {
 	}
 }
 
+// counted is how long the lane waited, where that is time of its rank: overlapped
+// collectives wait beside the training, and its join is on the training thread.
+func (l *lane) counted() int64 {
+	if l.thread == commTID {
+		return 0
+	}
+	return l.waited
+}
+
 // cut ends the job at a time: what was open stays open, the rest was not recorded.
 func (l *lane) cut(at int64) {
 	for i := range l.spans {

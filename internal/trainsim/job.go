@@ -83,7 +83,7 @@ func (j *Job) Run() *Result {
 	}
 	var waited, from int64
 	for _, l := range e.lanes {
-		waited += l.waited
+		waited += l.counted()
 		if res.Killed != Open {
 			l.cut(res.Killed)
 		}
@@ -122,7 +122,7 @@ func (j *Job) waitedBefore() (sum int64) {
 	e := first.engine()
 	e.run()
 	for _, l := range e.lanes {
-		sum += l.waited
+		sum += l.counted()
 	}
 	return sum
 }
@@ -181,15 +181,19 @@ func (j *Job) GainOf(ranks ...int) float64 {
 	return float64(j.Run().Time()) / float64(other.Run().Time())
 }
 
-// Natural is what it gains to give the rank with the worst luck the mean noise of
-// the others, and which one that is.
+// NaturalOf is what it gains to give a rank the mean noise of the others.
+func (j *Job) NaturalOf(rank int) float64 {
+	other := *j
+	other.calm = rank + 1
+	return float64(j.Run().Time()) / float64(other.Run().Time())
+}
+
+// Natural is the rank with the worst luck, -1 if there is none, and what it gains to
+// give it the mean noise of the others.
 func (j *Job) Natural() (gain float64, rank int) {
-	now := float64(j.Run().Time())
 	gain, rank = 1, -1
 	for r := range j.Ranks {
-		other := *j
-		other.calm = r + 1
-		if g := now / float64(other.Run().Time()); g > gain {
+		if g := j.NaturalOf(r); g > gain {
 			gain, rank = g, r
 		}
 	}

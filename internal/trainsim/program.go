@@ -321,7 +321,7 @@ func (p *program) launches() {
 		p.span("compute", "step", true, func() { p.work(Launch, 0.15) })
 		asked("launched")
 		if j.Item > 0 && (s+1)%j.Item == 0 {
-			p.span("device", "item", true, func() { p.await(key{"done", p.rank, s, 0}, false) })
+			p.await(key{"done", p.rank, s, 0}, false)
 		}
 	})
 }

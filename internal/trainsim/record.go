@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // epoch is when the steps begin, in microseconds since the Unix epoch.
@@ -120,6 +121,7 @@ func (j *Job) Feed(open func(*run.Process) run.Sink) (*run.Job, error) {
 			p.Spans++
 			sink.Span(&sp)
 		}
+		p.Steps.All()
 		if err := sink.Close(); err != nil {
 			return nil, err
 		}
@@ -134,8 +136,11 @@ func (s *Span) run() run.Span {
 	if s.End != Open {
 		sp.End = s.End * 1000
 	}
-	if s.Launch >= 0 {
-		sp.Launch = s.Launch * 1000
+	if sp.StepRule == spans.StepNone && sp.Class != spans.ClassCollective {
+		sp.Step = run.Unknown
+	}
+	if s.Launch >= 0 && sp.Class == spans.ClassDeviceWork {
+		sp.Launch = (s.Start - s.lag()) * 1000
 	}
 	for _, a := range s.args {
 		switch a.name {
@@ -157,6 +162,9 @@ func (s *Span) run() run.Span {
 	}
 	return sp
 }
+
+// lag is how long after it was asked for a device came to a span, as the client says it.
+func (s *Span) lag() int64 { return max(s.Start-s.Launch, 1) }
 
 // Write runs the job and writes a trace file for each process. The same job gives the
 // same bytes.
@@ -213,7 +221,7 @@ func (p *process) text(world int) []byte {
 			}
 		}
 		if s.Launch >= 0 {
-			tail += fmt.Sprintf(`,"lag_us":%d`, max(s.Start-s.Launch, 1))
+			tail += fmt.Sprintf(`,"lag_us":%d`, s.lag())
 		}
 		at := fmt.Sprintf(`,"level":%d,"p_idx":%d`, s.Deep, parent)
 		if s.End == Open {

@@ -10,7 +10,7 @@ import (
 type Truth struct {
 	Kind        string // fine, slow_ranks, imbalance, input, communication, drift, hang or unknown
 	Ranks       []int  // the fewest whose repair has nine tenths of the gain of all
-	Culprits    []int  // all that have a fault
+	Culprits    []int  // all that have a fault, and the ends of a slow link
 	Phases      []string
 	Gain        float64            // of the repair of Ranks, or of all; 1 where there is nothing to repair
 	Gains       map[string]float64 // by ranks, "" is a repair for everybody
@@ -45,17 +45,20 @@ func (j *Job) Truth(natural bool) *Truth {
 			return t
 		case Kill:
 			t.AbstainOK = true
-		case Slow:
-			t.Culprits = append(t.Culprits, f.Ranks...)
-			t.Phases = append(t.Phases, f.Phase)
+		case Link:
+			t.Culprits = j.members(f.Group)
+			fallthrough
 		default:
 			t.Gain = j.Gain(func(o *Fault) bool { return o.What == f.What })
 			t.Kind, t.Phases, t.Gains[""] = kinds[f.What], []string{f.Phase}, t.Gain
+		case Slow:
+			t.Culprits = append(t.Culprits, f.Ranks...)
+			t.Phases = append(t.Phases, f.Phase)
 		}
 	}
 	slices.Sort(t.Culprits)
 	t.Culprits = slices.Compact(t.Culprits)
-	if len(t.Culprits) == 0 {
+	if len(t.Culprits) == 0 || t.Kind == "communication" {
 		return t
 	}
 	t.Gain = j.GainOf(t.Culprits...)
@@ -79,4 +82,19 @@ func (j *Job) Truth(natural bool) *Truth {
 	}
 	t.Gain = t.Gains[set(t.Ranks)]
 	return t
+}
+
+// members are the ranks of a group of a part of the job, none of all.
+func (j *Job) members(group string) (out []int) {
+	for _, l := range j.engine().lanes {
+		for _, o := range l.ops {
+			if o.kind == meet && o.key.what == group && !slices.Contains(out, l.rank) {
+				out = append(out, l.rank)
+			}
+		}
+	}
+	if len(out) == j.Ranks {
+		return nil
+	}
+	return out
 }
