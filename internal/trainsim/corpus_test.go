@@ -30,6 +30,7 @@ type entry struct {
 	Family      string             `json:"family"`
 	Gain        float64            `json:"gain"`
 	Gains       map[string]float64 `json:"gains"`
+	GainsAlt    map[string]float64 `json:"gains_alt"`
 	Hang        any                `json:"hang"`
 	Layout      Layout             `json:"layout"`
 	Maker       string             `json:"maker"`
@@ -86,6 +87,9 @@ func entryOf(j *Job, t *Truth, waiting float64) entry {
 	if t.Kind != "fine" && t.Kind != "hang" {
 		e.Best, e.Gain = set(ranks), t.Gain
 	}
+	if t.Kind == "imbalance" {
+		e.GainsAlt = map[string]float64{"": j.Even()}
+	}
 	low := floor[t.Kind]
 	switch gain := t.Gain - 1; {
 	case t.Kind == "fine" || t.Kind != "hang" && gain < low/2:
@@ -114,7 +118,7 @@ func entryOf(j *Job, t *Truth, waiting float64) entry {
 	}
 	if f := j.fault(Hang); f != nil {
 		e.Hang = map[string]any{"ranks": f.Ranks, "phase": f.Phase, "step": f.From, "watchdog_ms": f.Watchdog}
-	} else if j.fault(Kill) == nil && !j.onGPU() {
+	} else if j.fault(Kill) == nil && !j.onGPU() && !j.Unrecorded {
 		e.WaitShare = &waiting
 	}
 	return e

@@ -114,7 +114,7 @@ var families = []family{
 		}
 	}},
 	{"kernel", func(r *rand.Rand, j *Job) { // of a device never ends
-		j.Layout, j.Ahead, j.Item = GPU, 1+r.IntN(30), pick(r, 0, 10)
+		j.Layout, j.Ahead, j.Item = GPU, 1+r.IntN(15), pick(r, 0, 10)
 		j.Faults = []Fault{{What: Hang, Ranks: []int{r.IntN(j.Ranks)}, Phase: pick(r, Forward, Backward), From: j.Steps / 2, Watchdog: 30000}}
 	}},
 	{"nodevice", func(r *rand.Rand, j *Job) {

@@ -135,7 +135,11 @@ func (e *engine) step(l *lane) bool {
 		l.waited += m.last - l.now
 		l.until, l.now, l.arrived = m.last, m.last+o.dur, false
 	case signal:
-		e.signals[o.key] = given{l.now + o.dur, max(l.until, 0)}
+		g := given{at: l.now + o.dur}
+		if l.thread == commTID {
+			g.until = l.until
+		}
+		e.signals[o.key] = g
 	case await:
 		g, ok := e.signals[o.key]
 		if !ok {

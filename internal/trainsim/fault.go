@@ -119,6 +119,18 @@ func (j *Job) tokens(rank, step int) float64 {
 // took is how long a piece of work takes, in microseconds: a share of what its phase
 // takes in a step, in milliseconds.
 func (j *Job) took(rank, step int, phase string, piece int, ms, share float64) int64 {
+	took := 0.0
+	if j.even {
+		for r := range j.Ranks {
+			took += j.milliseconds(r, step, phase, piece, ms, share) / float64(j.Ranks)
+		}
+	} else {
+		took = j.milliseconds(rank, step, phase, piece, ms, share)
+	}
+	return max(int64(took*1000+0.5), 1)
+}
+
+func (j *Job) milliseconds(rank, step int, phase string, piece int, ms, share float64) float64 {
 	ms *= share * j.scale()
 	if step == 0 {
 		ms *= 5
@@ -128,15 +140,14 @@ func (j *Job) took(rank, step int, phase string, piece int, ms, share float64) i
 	for i := range j.Faults {
 		f := &j.Faults[i]
 		if level := f.hits(j, rank, step, phase); level != 0 {
-			switch {
-			case f.What == Tokens:
+			if f.What == Tokens {
 				more += ms * level
-			default:
+			} else {
 				more += level * (f.Add*share + ms*max(f.Factor-1, 0))
 			}
 		}
 	}
-	return max(int64((ms+more)*1000+0.5), 1)
+	return ms + more
 }
 
 // sent is how long a transfer takes, in microseconds.

@@ -29,7 +29,8 @@ type Job struct {
 	Drift  func(rank int) float64 // of a clock, parts per million
 
 	noises [][]float64
-	calm   int // 1 + the rank whose noise is the mean of the others; 0 nobody
+	even   bool // every piece of work takes as long as on average
+	calm   int  // 1 + the rank whose noise is the mean of the others; 0 nobody
 }
 
 // Result is what came of one simulation.
@@ -178,6 +179,14 @@ func (j *Job) GainOf(ranks ...int) float64 {
 		}
 		other.Faults = append(other.Faults, f)
 	}
+	return float64(j.Run().Time()) / float64(other.Run().Time())
+}
+
+// Even is the gain if every piece of work took all ranks as long as on average: an
+// imbalance is gone, and so is the noise that ranks do not share.
+func (j *Job) Even() float64 {
+	other := *j
+	other.even = true
 	return float64(j.Run().Time()) / float64(other.Run().Time())
 }
 

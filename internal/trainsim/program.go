@@ -83,11 +83,11 @@ func (p *program) collective(what, group string, size int, ms float64) {
 		p.add(o)
 		return
 	}
-	cat := "comm"
-	if p.l.thread >= devTID {
+	cat, numbered := "comm", p.l.thread >= devTID
+	if numbered {
 		cat = "device"
 	}
-	p.span(cat, what, cat == "device", func() { p.add(o) }, arg{"pg", group}, arg{"group_size", size})
+	p.span(cat, what, numbered, func() { p.add(o) }, arg{"pg", group}, arg{"group_size", size})
 }
 
 func (p *program) signal(k key, ms float64) {
@@ -296,13 +296,11 @@ func (p *program) loader() {
 // launches is a step of the host of a GPU.
 func (p *program) launches() {
 	j, s := p.j, p.step
-	if s >= j.Ahead {
-		p.await(key{"done", p.rank, s - j.Ahead, 0}, false)
-	}
 	asked := func(what string) { p.signal(key{what, p.rank, s, 0}, 0) }
-	phase := func(name string, share float64, after func()) {
+	phase := func(name string, share float64, before, after func()) {
 		asked(name)
 		p.span("compute", name, true, func() {
+			before()
 			for i := range layers {
 				p.work(Launch, share/layers)
 				p.signal(key{name + " layer", p.rank, s, i}, 0)
@@ -311,8 +309,12 @@ func (p *program) launches() {
 		})
 	}
 	p.iteration(func() {
-		phase(Forward, 0.4, func() {})
-		phase(Backward, 0.45, func() {
+		phase(Forward, 0.4, func() { // a launch waits while the queue of launches is full
+			if s >= j.Ahead {
+				p.await(key{"done", p.rank, s - j.Ahead, 0}, false)
+			}
+		}, func() {})
+		phase(Backward, 0.45, func() {}, func() {
 			asked("wait")
 			p.span("comm", "wait", true, func() { p.add(op{kind: work, dur: 200}) })
 		})

@@ -96,6 +96,15 @@ func TestGainByHand(t *testing.T) {
 
 	j = &Job{Layout: DP, Ranks: 4, Steps: 3, Noise: None, Faults: []Fault{{What: Imbalance, Phase: Backward, Add: 40}}}
 	near("imbalance", j.Gain(func(*Fault) bool { return true }), 247.0/217)
+	near("even", j.Even(), 247.0/217)
+
+	// Two stages idle for a forward and a backward of a micro-batch: 43.5 ms, and for
+	// the messages.
+	j = &Job{Layout: PP, Ranks: 2, Steps: 4, Noise: None}
+	res := j.Run()
+	if w := res.Waiting * float64(res.Time()) / 3000; w < 43.5 || w > 44.5 {
+		t.Errorf("the bubble is %.2f ms", w)
+	}
 
 	j = &Job{Layout: DP, Ranks: 2, Steps: 3, Noise: None, Faults: []Fault{{What: Link, Factor: 2}}}
 	near("link", j.Gain(func(*Fault) bool { return true }), 223.0/207)
