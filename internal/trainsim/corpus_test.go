@@ -87,6 +87,7 @@ func entryOf(j *Job, t *Truth, waiting float64) entry {
 	if t.Kind != "fine" && t.Kind != "hang" {
 		e.Best, e.Gain = set(ranks), t.Gain
 	}
+	nobody := answer{Kinds: truth.Kinds, Ranks: []int{}}
 	if t.Kind == "imbalance" {
 		e.GainsAlt = map[string]float64{"": j.Even()}
 	}
@@ -112,6 +113,9 @@ func entryOf(j *Job, t *Truth, waiting float64) entry {
 	if j.Layout == GPUTP && len(ranks) == 1 { // its peer waits in each layer
 		first := ranks[0] / 2 * 2
 		e.Partly = append(e.Partly, answer{Kinds: truth.Kinds, Ranks: []int{first, first + 1}})
+	}
+	if t.Kind == "hang" && t.AbstainOK {
+		e.Accept = append(e.Accept, nobody)
 	}
 	if len(t.Culprits) > len(ranks) {
 		e.Accept = append(e.Accept, answer{Kinds: truth.Kinds, Ranks: t.Culprits})

@@ -42,6 +42,8 @@ func (j *Job) Truth(natural bool) *Truth {
 		switch f.What {
 		case Hang:
 			t.Kind, t.Ranks, t.Culprits, t.Phases = "hang", f.Ranks, f.Ranks, []string{f.Phase}
+			// In backward all devices wait for that one, and no record tells them apart.
+			t.AbstainOK = j.NoDevice || j.onGPU() && f.Phase == Backward
 			return t
 		case Kill:
 			t.AbstainOK = true
