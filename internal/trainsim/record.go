@@ -3,6 +3,7 @@ package trainsim
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,7 +25,7 @@ func (j *Job) clock(rank int) func(int64) int64 {
 	if j.Drift != nil {
 		drift = j.Drift(rank) * 1e-6
 	}
-	return func(t int64) int64 { return epoch + t + offset + int64(float64(t)*drift) }
+	return func(t int64) int64 { return epoch + t + offset + int64(math.Round(float64(t)*drift)) }
 }
 
 // process is all that one rank recorded, on its own clock, roots first.

@@ -114,15 +114,19 @@ func TestClocksChangeNoDuration(t *testing.T) {
 	one := Draw(5, "single")
 	two := *one
 	two.Offset = func(rank int) int64 { return int64(rank-1) * 86400_000000 }
-	a, b := one.Run(), two.Run()
+	res := one.Run()
 	for r := range one.Ranks {
-		p, q := one.process(a, r), two.process(b, r)
-		for i := range p.spans {
-			x, y := p.spans[i], q.spans[i]
-			if x.End-x.Start != y.End-y.Start || y.Start-x.Start != two.Offset(r) {
+		q := two.process(res, r)
+		for i, x := range res.Spans[r] {
+			y := q.spans[firstSpan+i]
+			if x.End-x.Start != y.End-y.Start || y.Start != epoch+x.Start+two.Offset(r) {
 				t.Fatalf("rank %d: %+v and %+v", r, x, y)
 			}
 		}
+	}
+	two.Drift = func(int) float64 { return 200 }
+	if show := two.clock(0); show(5_000_000)-show(0) != 5_001_000 {
+		t.Errorf("200 ppm make %d us of 5 s", show(5_000_000)-show(0))
 	}
 }
 
