@@ -19,6 +19,7 @@ var allowed = map[string]string{
 	"internal/goldentrace":         "tests",
 	"internal/mutate":              "tests",
 	"internal/jobgen":              "tests",
+	"internal/trainsim":            "tests",
 	"integrations/python/internal": "tests",
 	"dftracer/dftest":              "tests",
 }
