@@ -345,7 +345,11 @@ func (rp *replayer) host(a *actor, p *program) {
 			if done > 0 {
 				rest.dur = pc.dur - int64(float64(pc.dur)*done)
 			}
-			rp.take(a, &rest, false)
+			if pc.phase == Input && rp.j.slack != nil {
+				rp.fetch(a, &rest)
+			} else {
+				rp.take(a, &rest, false)
+			}
 		case collective:
 			if !rp.enter(a, pc) {
 				return

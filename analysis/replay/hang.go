@@ -141,7 +141,12 @@ func (st *State) stopped(step, length int64) *hang {
 		}
 	}
 	if len(out.ranks) == 0 && last >= stoppedSteps*length {
-		out.ranks = st.devicesBehind() // all hosts wait: for a device
+		// All hosts wait: for a device. Where none did less than others, it is what they
+		// meet at.
+		if out.ranks = st.devicesBehind(); len(out.ranks) == 0 && st.devicesAt(step) {
+			out.waited = last
+			return out
+		}
 	}
 	// Most ranks wait: else it is the whole job that was stopped.
 	if len(out.ranks) == 0 || len(out.ranks) > waiting {
@@ -149,6 +154,18 @@ func (st *State) stopped(step, length int64) *hang {
 	}
 	out.waited = max(last, 0)
 	return out
+}
+
+// devicesAt reports whether devices are seen, and none has come as far as a step.
+func (st *State) devicesAt(step int64) bool {
+	any := false
+	for _, rs := range st.ranks {
+		any = any || rs.device.n > 0
+		if rs.device.step >= step && rs.device.n > 0 {
+			return false
+		}
+	}
+	return any
 }
 
 // devicesBehind gives the ranks whose device did less than that of most others.

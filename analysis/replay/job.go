@@ -36,10 +36,10 @@ type job struct {
 	device  bool    // something ran on a device
 	ahead   bool    // hosts go on while collectives of their steps last, and nothing says when they wait
 	groups  []group
-	gid     [][]int // number of each group of each rank
-	queue   bool    // batches come from a queue
-	hides   Phase   // the phase that the meeting of all hides in, Host for none
-	spread  float64 // how far the ranks disagree where that ends, as a share of a step
+	gid     [][]int     // number of each group of each rank
+	slack   [][]float64 // of ranks whose batches come from a queue: see findQueues
+	hides   Phase       // the phase that the meeting of all hides in, Host for none
+	spread  float64     // how far the ranks disagree where that ends, as a share of a step
 
 	// Of each round and rank, round by round, in microseconds.
 	own    []float32       // time in which a rank neither waited nor took part in a transfer

@@ -64,6 +64,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 	j.load()
 	j.meet()
 	j.findPlaces()
+	j.findQueues()
 	v.Coverage.Steps, v.Coverage.SlowStart = j.rounds(), j.from
 	v.Coverage.FirstStep, v.Coverage.LastStep = j.number(min(j.from, len(j.steps)-1)), j.number(len(j.steps)-1)
 	v.StepTime = j.typical() / 1e3
@@ -153,6 +154,10 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
 		v.unknown(ReasonHidden)
 		v.Suspects = f.Ranks
+		return
+	}
+	if j.hides != Host && all[head].Kind == Drift {
+		v.unknown(ReasonHidden) // it may be the wait
 		return
 	}
 	v.Finding = all[head].Finding

@@ -102,10 +102,10 @@ func blockLength(n int, rho float64, least int) int {
 	return max(min(b, n/least), (n+mostBlocks-1)/mostBlocks, 1)
 }
 
-// wanders reports whether noise as correlated as that of x explains its mean, where
-// blocks of so many values were too short to be independent: the larger of n ranks
-// would have it by chance.
-func wanders(x []float64, size, n int) bool {
+// chance is how far the mean of x lies from none by chance alone, in one standard
+// deviation, when its neighbours are as correlated as they are; short says that blocks of
+// so many values are too short to be independent.
+func chance(x []float64, size int) (se float64, short bool) {
 	mean := meanOf(x)
 	rest := slices.Clone(x)
 	if from, to, in, out, z := interval(x); z > changeErrors {
@@ -113,13 +113,8 @@ func wanders(x []float64, size, n int) bool {
 	} else {
 		level(rest, 0, len(rest), mean, 0)
 	}
-	rho := correlation(rest)
-	if rho <= 0 || size >= blockLength(len(x), rho, 1) {
-		return false
-	}
-	rho = min(rho, 0.99)
-	se := math.Sqrt(meanSquare(rest) * (1 + rho) / (1 - rho) / float64(len(x)))
-	return mean < se*math.Sqrt(2*math.Log(float64(n)/wanderChance))
+	rho := min(max(correlation(rest), 0), 0.99)
+	return math.Sqrt(meanSquare(rest) * (1 + rho) / (1 - rho) / float64(len(x))), size < blockLength(len(x), rho, 1)
 }
 
 // lateRank is a rank that is late, and by how much in the mean.
@@ -174,13 +169,25 @@ func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRa
 	}
 	slices.Sort(largest)
 	typical := j.typical()
+	// What the largest of the ranks has by chance: as the noise of the others says,
+	// which a fault of its own does not make larger.
+	ses, shorts := make([]float64, n), make([]bool, n)
+	for i, r := range role {
+		ses[i], shorts[i] = chance(e[r][from:to], size)
+	}
+	errors := math.Sqrt(2 * math.Log(float64(n)/wanderChance))
 	for i, r := range role {
 		k, _ := slices.BinarySearch(largest, own[i]*(1-1e-9))
 		p := float64(1+len(largest)-k) / float64(1+len(largest)) * float64(tests)
-		if own[i] < plainShare*typical && wanders(e[r][from:to], size, n) {
-			continue
+		se, short := ses[i], shorts[i]
+		if n >= 4 {
+			se = robust.Median(slices.Delete(slices.Clone(ses), i, i+1))
 		}
-		if own[i] >= lateShare*typical && p <= lateChance || own[i] >= largeShare*typical && p <= largeChance {
+		t := own[i] / max(se, 1)
+		switch {
+		case own[i] < plainShare*typical && short && t < errors:
+			continue
+		case own[i] >= lateShare*typical && p <= lateChance, own[i] >= largeShare*typical && (p <= largeChance || t > 2*errors):
 			out = append(out, lateRank{r, own[i], p})
 		}
 	}

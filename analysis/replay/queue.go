@@ -1,0 +1,120 @@
+package replay
+
+import (
+	"math"
+	"slices"
+)
+
+// A loader that works ahead puts batches into a queue. Whoever finds it empty waits until
+// the next batch is ready; whoever does not takes no time, but would wait as well if the
+// rest of the step were faster than the loader. So the fetch of a rank is no work that
+// takes a time, but a moment before which it does not end.
+const (
+	queueUsual  = 200 // us: as long as a fetch from a queue takes that is not empty
+	queueWaited = 300 // us: from here on it was
+	queuePart   = 0.1 // of the fetches of a rank that take no longer: then there is a queue
+)
+
+// findQueues finds the ranks whose batches come from a queue, and how long before the end
+// of each fetch its batch was ready.
+func (j *job) findQueues() {
+	x := j.row[rowOf(false, Input)]
+	if x == nil {
+		return
+	}
+	n, m := len(j.ranks), len(j.steps)
+	any := false // one rank has a queue: all run the same program
+	for r := range n {
+		fast, waited := 0, false
+		for s := j.from; s < m; s++ {
+			d := x[j.at(s, r)]
+			if d < queueUsual {
+				fast++
+			}
+			waited = waited || d > queueWaited
+		}
+		any = any || waited && float64(fast) >= queuePart*float64(m-j.from)
+	}
+	if !any {
+		return
+	}
+	ends := make([]int64, n*m)
+	rd := j.read()
+	for s := range m {
+		rd.round()
+		for r, p := range rd.programs {
+			at := p.start
+			for i := range p.host {
+				at += p.host[i].dur
+				if p.host[i].kind == work && p.host[i].phase == Input {
+					ends[j.at(s, r)] = at
+				}
+			}
+		}
+	}
+	j.slack = make([][]float64, n)
+	for r := range n {
+		j.slack[r] = j.slackOf(r, x, ends)
+	}
+}
+
+// slackOf interpolates when the batches of a rank were ready between those that it
+// waited for.
+func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
+	m := len(j.steps)
+	var waited []int
+	for s := range m {
+		if x[j.at(s, r)] > queueWaited {
+			waited = append(waited, s)
+		}
+	}
+	out := slices.Repeat([]float64{math.Inf(1)}, m)
+	if len(waited) == 0 {
+		return out
+	}
+	end := func(s int) float64 { return float64(ends[j.at(s, r)]) }
+	first, last := waited[0], waited[len(waited)-1]
+	pace := math.NaN() // of a batch
+	if last > first {
+		pace = (end(last) - end(first)) / float64(last-first)
+	}
+	next := 0
+	for s := range m {
+		for next < len(waited) && waited[next] < s {
+			next++
+		}
+		var ready float64
+		switch {
+		case next < len(waited) && waited[next] == s:
+			out[s] = 0
+			continue
+		case pace != pace:
+			continue
+		case next == 0:
+			ready = end(first) - pace*float64(first-s)
+		case next == len(waited):
+			ready = end(last) + pace*float64(s-last)
+		default:
+			a, b := waited[next-1], waited[next]
+			ready = end(a) + (end(b)-end(a))*float64(s-a)/float64(b-a)
+		}
+		out[s] = max(end(s)-ready, 0)
+	}
+	return out
+}
+
+// fetch lets a host take a batch from its queue. A repair of its loader has the batch
+// there.
+func (rp *replayer) fetch(a *actor, pc *piece) {
+	after := a.clock[0] + float64(pc.dur)
+	ready := after - rp.j.slack[a.rank][rp.s]
+	for k := range a.clock {
+		switch {
+		case k == 0:
+			a.clock[k] = after
+		case !rp.plain[a.rank] && rp.factor[(a.rank*rows+rowOf(false, Input))*rp.k+k] != 1:
+		default:
+			a.clock[k] = max(a.clock[k], ready)
+		}
+	}
+}
