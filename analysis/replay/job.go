@@ -58,6 +58,7 @@ type group struct {
 	// unseen says that most of its collectives were launched for a device that is not
 	// seen in them.
 	unseen bool
+	device bool // it meets on devices
 }
 
 func (j *job) n() int { return len(j.ranks) }
@@ -188,7 +189,7 @@ func (j *job) nameGroups() {
 			g.members = append(g.members, i)
 			for _, n := range j.st.ranks[j.ranks[i]].groups {
 				if n.name == name {
-					g.unseen = g.unseen || n.ran < n.launched*3/4
+					g.unseen, g.device = g.unseen || n.ran < n.launched*3/4, g.device || n.ran > 0
 				}
 			}
 		}

@@ -140,12 +140,13 @@ func (j *job) findHidden() {
 	}
 }
 
-// hiddenAmong reports whether two of the ranks meet in a group whose collectives are
-// only in part on record for the device: then one of them may wait for the other in what
-// looks like work.
+// hiddenAmong reports whether two of the ranks meet on their devices in a group of fewer
+// than all: what a device did for a phase holds the waits for such meetings that are not
+// on record by themselves, so that one of them may wait for the other in what looks like
+// work.
 func (j *job) hiddenAmong(ranks []int) bool {
 	for g := range j.groups {
-		if len(j.groups[g].members) == len(j.ranks) || !j.groups[g].unseen {
+		if len(j.groups[g].members) == len(j.ranks) || !j.groups[g].unseen && !j.groups[g].device {
 			continue
 		}
 		n := 0

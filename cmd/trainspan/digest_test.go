@@ -30,7 +30,7 @@ func TestDigests(t *testing.T) {
 		return stdout
 	}
 	want := run("report", "a", "b", "--json")
-	if !strings.Contains(want, `"kind": "straggler"`) || !strings.Contains(want, `"name": "a b"`) {
+	if !strings.Contains(want, `"kind": "slow_ranks"`) || !strings.Contains(want, `"name": "a b"`) {
 		t.Fatalf("%.2000s", want)
 	}
 	run("digest", "a", "-o", "a.digest")

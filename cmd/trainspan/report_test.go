@@ -44,14 +44,14 @@ func TestReport(t *testing.T) {
 	}{
 		{[]string{"report", slow}, 0, "Rank 2 (node-a0)", ""},
 		{[]string{"report", slow, "--check"}, 3, "input", ""},
-		{[]string{"report", fine, "--check", "--html", page}, 0, "No rank", ""},
+		{[]string{"report", fine, "--check", "--html", page}, 0, "No repair", ""},
 		{[]string{"report", hidden, "--check"}, 4, "do not say", ""},
 		{[]string{"report", slow, "--json", "--check"}, 3, `"version": 1`, ""},
 		{[]string{"report"}, 2, "", "no directory"},
 		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
 		{[]string{"report", page}, 2, "", "no trace file"},
 		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},
-		{[]string{"report", fine, "--html", page}, 0, "No rank", ""}, // an earlier page may be replaced
+		{[]string{"report", fine, "--html", page}, 0, "No repair", ""}, // an earlier page may be replaced
 		{[]string{"report", fine, "--html", notes}, 2, "", "is no report of trainspan"},
 		{[]string{"report", fine, "--html", dir}, 2, "", "is no report of trainspan"},
 	} {

@@ -235,7 +235,7 @@ func TestSlowRank(t *testing.T) {
 		}
 	}
 	v := j.report(t).Verdict
-	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -249,7 +249,7 @@ func TestSlowRankHidden(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &j.out)
 	}
 	v := j.report(t).Verdict
-	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -269,7 +269,7 @@ func TestSlowBackward(t *testing.T) {
 		}
 	}
 	v := j.report(t).Verdict
-	if s := v.Straggler; s.Kind != "straggler" || s.Cause != "backward" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "backward" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
 		t.Errorf("%+v", v)
 	}
 }

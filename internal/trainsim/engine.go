@@ -160,6 +160,8 @@ func (e *engine) step(l *lane) bool {
 		}
 		if g, ok := e.signals[o.key]; ok {
 			s.Launch = g.at
+		} else if len(l.open) > 0 {
+			s.Launch = l.spans[s.Parent].Launch // with what is around it
 		}
 		l.open = append(l.open, len(l.spans))
 		l.spans = append(l.spans, s)
