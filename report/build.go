@@ -111,7 +111,7 @@ func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
 			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
-				"so that first steps are exact to a window and single late steps are not judged; the totals of the ledger are exact, warm-up and percentiles nearly",
+				"so that first steps are exact to a window, percentiles are of mean steps and single late steps are not judged; the totals of the ledger are exact, warm-up nearly",
 				j.Attempts[i].Number, t.Per))
 		}
 	}

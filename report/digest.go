@@ -25,7 +25,7 @@ import (
 
 // DigestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const DigestVersion = 6
+const DigestVersion = 7
 
 // The parts of a digest.
 const (
