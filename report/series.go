@@ -97,7 +97,7 @@ type Heat struct {
 	Cells   []byte  `json:"cells"` // row by row, base64
 }
 
-// Lanes is one step, rank by rank, what
+// Lanes is one step, rank by rank: what
 // each rank did until the next one.
 type Lanes struct {
 	Attempt int     `json:"attempt"`

@@ -28,10 +28,7 @@ func (st *State) hung(step int64) *hang {
 			latest = max(latest, rs.last.step)
 		}
 	}
-	type at struct {
-		group string
-		lane  int
-	}
+	type at struct{ group string }
 	waiting := map[at][]int{}
 	long, known := int64(0), false
 	last := int64(-1)

@@ -61,8 +61,6 @@ type group struct {
 	device bool // it meets on devices
 }
 
-func (j *job) n() int { return len(j.ranks) }
-
 // rounds is how many are judged.
 func (j *job) rounds() int { return len(j.steps) - j.from }
 

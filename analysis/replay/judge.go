@@ -34,8 +34,7 @@ const (
 // found is a repair that gains.
 type found struct {
 	Finding
-	gain  float64
-	clock []float64
+	gain float64
 }
 
 // Judge gives the verdict and the table that it was made of.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/report"
 )
 
