@@ -50,6 +50,7 @@ func (j *job) findings(was *outcome) (all []found) {
 		}
 		if f := c.of(gain); f != nil {
 			f.SegmentGain = segment
+			f.GainLow, f.GainHigh = o.bounds(j, k+1)
 			all = append(all, *f)
 		}
 	}
@@ -162,6 +163,7 @@ func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
 	slices.Sort(set)
 	f := j.finding(SlowRanks, set, "", gain)
 	f.SegmentGain = segment
+	f.GainLow, f.GainHigh = o.bounds(j, k)
 	f.Causes = map[int]string{}
 	for _, r := range set {
 		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, set, first, end, causePart))

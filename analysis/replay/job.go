@@ -338,17 +338,14 @@ func (rd *reader) joins(r int, p *program) {
 		}
 		list = append(list, e)
 	}
-	at := p.start
+	at, next, last := p.start, 0, ended{launch: math.MinInt64} // a lane runs in the order of launches
 	for i := 0; i < len(p.host); i++ {
 		pc := &p.host[i]
 		end := at + pc.dur
 		if pc.kind == work && pc.dur > joinLeast && (pc.phase == Host || pc.phase == Backward || pc.phase == Forward) {
 			// The last one that was launched before it, or inside of it.
-			last := ended{launch: math.MinInt64}
-			for _, e := range list {
-				if e.launch < end && (e.launch > last.launch || e.launch == last.launch && e.end > last.end) {
-					last = e
-				}
+			for ; next < len(list) && list[next].launch < end; next++ {
+				last = list[next]
 			}
 			rest := end - last.end // what the host does before its next span begins
 			within := int64(joinWithin)

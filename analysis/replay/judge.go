@@ -3,6 +3,8 @@ package replay
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // The least gain that is reported, by kind. Below, jobs without any fault have some:
@@ -207,4 +209,33 @@ const (
 func (j *job) hangs(v *Verdict, h *hang) {
 	v.Kind, v.Ranks, v.FromStep, v.ToStep = Hang, h.ranks, h.step, -1
 	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6}
+}
+
+// leastBatches is the fewest batches of steps that bound a gain.
+const leastBatches = 10
+
+// bounds are those of the gain of a repair, with 95 %: by the means of batches of steps
+// that are long enough to be nearly independent.
+func (o *outcome) bounds(j *job, k int) (low, high float64) {
+	m := j.rounds()
+	saved := make([]float64, m)
+	for s := range saved {
+		saved[s] = o.span(j, 0, j.from+s, j.from+s+1) - o.span(j, k, j.from+s, j.from+s+1)
+	}
+	size := blockLength(m, correlation(saved), leastBatches)
+	n := m / size
+	if n < leastBatches {
+		return 0, 0
+	}
+	gain := o.gain(j, k, j.from, len(j.steps))
+	sum, all := 0.0, 0.0
+	for b := range n {
+		from, to := j.from+b*size, j.from+(b+1)*size
+		with := o.span(j, k, from, to)
+		d := o.span(j, 0, from, to) - gain*with
+		sum, all = sum+d*d, all+with
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
+	se := t * math.Sqrt(sum*float64(n)/float64(n-1)) / all
+	return max(gain-se, 0), gain + se
 }

@@ -57,7 +57,11 @@ type Finding struct {
 	// Gain is the time of all judged steps over what they would have taken with the
 	// repair; zero where that is not known. Cost is the share of that time.
 	Gain float64 `json:"gain,omitempty"`
-	Cost float64 `json:"cost,omitempty"`
+	// GainLow and GainHigh bound it with 95 %: how far the gains of stretches of steps lie
+	// apart. Zero where there are too few steps to say.
+	GainLow  float64 `json:"gain_low,omitempty"`
+	GainHigh float64 `json:"gain_high,omitempty"`
+	Cost     float64 `json:"cost,omitempty"`
 	// SegmentGain is the same of the steps of the interval alone.
 	SegmentGain float64   `json:"segment_gain,omitempty"`
 	Evidence    *Evidence `json:"evidence,omitempty"`
