@@ -1,4 +1,4 @@
-// Package fromrun gives package straggler the steps of a job that package run
+// Package fromrun gives package replay the steps of a job that package run
 // has put together.
 //
 //	c := fromrun.New()
