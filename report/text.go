@@ -235,9 +235,6 @@ func (s *screen) ranks(r *Report) {
 		}
 		s.line("  %-*d %*s %10s %10s %9s %9s   %s", number-2, k.Rank, own, human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait), human.Percent(k.Last), known(k.Goodput), k.Host)
 	}
-	if v := r.Verdict.Rank; v != nil && v.Second != "" {
-		s.say("next best repair: %s", v.Second)
-	}
 }
 
 // leftOut counts the steps that are not among the compared ones.

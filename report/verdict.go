@@ -48,6 +48,9 @@ func (r *Report) conclude() {
 			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
 		}
 		out = append(out, text)
+		if v.Rank.Second != "" {
+			out = append(out, "The next best repair: "+v.Rank.Second)
+		}
 	}
 	if len(v.Across) > 0 {
 		out = append(out, v.Across[0].Sentence)

@@ -28,11 +28,13 @@ func (j *job) findings(was *outcome) (all []found) {
 	}
 	j.links(was, add)
 	j.drifts(was, add)
-	add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
-		f := j.finding(InputSlow, nil, Input.String(), gain)
-		f.Evidence = &Evidence{Level: j.mean(rowOf(false, Input)) / 1e3}
-		return f
-	}})
+	if j.allWait() {
+		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
+			f := j.finding(InputSlow, nil, Input.String(), gain)
+			f.Evidence = &Evidence{Level: j.mean(rowOf(false, Input)) / 1e3}
+			return f
+		}})
+	}
 	add(j.repairBalance(), candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
 		if gain < j.floorBalance(e, gain) {
 			return nil
@@ -66,6 +68,22 @@ func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found
 	}
 	slices.Sort(f.Ranks)
 	return f
+}
+
+// allWait reports whether the usual rank waits for data about as long as the mean of all
+// does: else it is some ranks. Which ranks find a queue empty is chance.
+func (j *job) allWait() bool {
+	x := j.row[rowOf(false, Input)]
+	if x == nil || j.slack != nil {
+		return x != nil
+	}
+	of := make([]float64, len(j.ranks))
+	for s := j.from; s < len(j.steps); s++ {
+		for r := range of {
+			of[r] += float64(x[j.at(s, r)])
+		}
+	}
+	return robust.Median(slices.Clone(of)) > meanOf(of)/2
 }
 
 // mean time of a kind of work in a step.

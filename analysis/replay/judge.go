@@ -21,8 +21,8 @@ const (
 	muchBalance  = 0.10 // where usual noise explains most of it
 	noiseTimes   = 1.5
 	floorInput   = 1.10
-	// A repair is the headline when it has this part of the largest gain: the
-	// narrowest one that explains most.
+	// A repair is the headline when it saves this part of the time that the best one
+	// saves: the narrowest one that explains most.
 	headlinePart = 0.5
 	// A set of ranks shrinks as long as this part of its gain stays.
 	setPart = 0.9
@@ -136,7 +136,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	all := j.findings(was)
 	var best float64
 	for _, f := range all {
-		best = max(best, f.gain)
+		best = max(best, f.Cost)
 	}
 	if len(all) == 0 {
 		v.Kind = Fine
@@ -151,7 +151,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		}
 		return
 	}
-	head := slices.IndexFunc(all, func(f found) bool { return f.gain-1 >= headlinePart*(best-1) })
+	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
 	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
 		v.unknown(ReasonHidden)
 		v.Suspects = f.Ranks

@@ -10,9 +10,9 @@ import (
 // rest of the step were faster than the loader. So the fetch of a rank is no work that
 // takes a time, but a moment before which it does not end.
 const (
-	queueUsual  = 200 // us: as long as a fetch from a queue takes that is not empty
-	queueWaited = 300 // us: from here on it was
-	queuePart   = 0.1 // of the fetches of a rank that take no longer: then there is a queue
+	queueUsual  = 200  // us: as long as a fetch from a queue takes that is not empty
+	queueWaited = 0.05 // of a step: from here on it was, and nothing else held it up
+	queuePart   = 0.1  // of the fetches of a rank that take no longer: then there is a queue
 )
 
 // findQueues finds the ranks whose batches come from a queue, and how long before the end
@@ -23,6 +23,7 @@ func (j *job) findQueues() {
 		return
 	}
 	n, m := len(j.ranks), len(j.steps)
+	least := queueWaited * j.typical()
 	any := false // one rank has a queue: all run the same program
 	for r := range n {
 		fast, waited := 0, false
@@ -31,7 +32,7 @@ func (j *job) findQueues() {
 			if d < queueUsual {
 				fast++
 			}
-			waited = waited || d > queueWaited
+			waited = waited || float64(d) > least
 		}
 		any = any || waited && float64(fast) >= queuePart*float64(m-j.from)
 	}
@@ -64,7 +65,7 @@ func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
 	m := len(j.steps)
 	var waited []int
 	for s := range m {
-		if x[j.at(s, r)] > queueWaited {
+		if float64(x[j.at(s, r)]) > queueWaited*j.typical() {
 			waited = append(waited, s)
 		}
 	}
