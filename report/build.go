@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -299,6 +300,15 @@ func quality(j *Job, led *goodput.Report) Quality {
 		q.Late += j.Attempts[i].Late
 	}
 	q.Remarks = append(q.unlikely(), remarks(led)...)
+	var far int64
+	for _, ranks := range j.clocks {
+		for _, by := range ranks {
+			far = max(far, by, -by)
+		}
+	}
+	if far > 0 {
+		q.Remarks = append(q.Remarks, fmt.Sprintf("clocks of ranks differ by up to %s, by when they leave the same collective: times here are those of the lowest rank", human.Duration(far)))
+	}
 	return q
 }
 

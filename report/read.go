@@ -14,7 +14,8 @@ type Job struct {
 	Attempts []fromrun.Attempt
 	Skipped  []*run.FileError // files that were left out, by path
 
-	uses    []rankUse // of a job that is a profile, by rank
+	clocks  map[int]map[int]int64 // by attempt and rank: how far they were set forward, in nanoseconds
+	uses    []rankUse             // of a job that is a profile, by rank
 	details *details
 }
 

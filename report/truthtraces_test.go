@@ -169,7 +169,9 @@ func TestTruthOfTraces(t *testing.T) {
 				}
 			}
 			c := r.Ledger.Categories
-			near("wall", r.Ledger.Wall, want.to-want.from, 0)
+			if !strings.Contains(strings.Join(r.Quality.Remarks, "\n"), "clocks of ranks differ") { // else the raw times are of several clocks
+				near("wall", r.Ledger.Wall, want.to-want.from, 0)
+			}
 			near("trained", c[goodput.Productive]+c[goodput.Warmup], want.trained, want.open)
 			if got := c[goodput.DataWait] / 1000; float64(got) < 0.99*float64(want.waited) {
 				t.Errorf("%d µs waited for data, at least %d", got, want.waited)

@@ -1,6 +1,10 @@
 package goodput
 
-import "github.com/trainspan/trainspan/analysis/run"
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/run"
+)
 
 // Process is what is known of one process: one attempt of one rank.
 type Process struct {
@@ -84,6 +88,24 @@ type loop struct {
 // save is a checkpoint that is known to hold every iteration up to a number.
 type save struct {
 	time, through int64
+}
+
+// move sets the clock of the attempt forward. It changes nothing that others share.
+func (a *attempt) move(by int64) {
+	if by == 0 {
+		return
+	}
+	a.Start, a.LastSeen, a.stop, a.packed.shift = a.Start+by, a.LastSeen+by, a.stop+by, by
+	if a.End != run.NoEnd {
+		a.End += by
+	}
+	a.loops, a.saves = slices.Clone(a.loops), slices.Clone(a.saves)
+	for i := range a.loops {
+		a.loops[i].start += by
+	}
+	for i := range a.saves {
+		a.saves[i].time += by
+	}
 }
 
 // sum is a digest of the timeline, to tell a copy from another timeline.

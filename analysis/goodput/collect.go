@@ -24,15 +24,16 @@ func Collect(set *run.Set, also ...func(*run.Process) run.Sink) ([]Account, erro
 	}
 	var out []Account
 	for _, j := range jobs {
-		out = append(out, Account{Job: j, Ledger: LedgerOf(j, func(p *run.Process) *Builder { return c.builders[p] })})
+		out = append(out, Account{Job: j, Ledger: LedgerOf(j, func(p *run.Process) *Builder { return c.builders[p] }, nil)})
 	}
 	return out, nil
 }
 
 // LedgerOf makes the ledger of a job whose processes were closed sinks of
-// [OpenSink]; of gives the builder of each. It can be asked for again, also
-// where the processes have other numbers then.
-func LedgerOf(j *run.Job, of func(*run.Process) *Builder) *Ledger {
+// [OpenSink]; of gives the builder of each, and clock, where it is not nil, by how many
+// nanoseconds its clock is to be set forward. It can be asked for again, also where the
+// processes have other numbers then.
+func LedgerOf(j *run.Job, of func(*run.Process) *Builder, clock func(*run.Process) int64) *Ledger {
 	l := &Ledger{}
 	l.Expect(j.Ranks)
 	for _, p := range j.Processes {
@@ -42,6 +43,9 @@ func LedgerOf(j *run.Job, of func(*run.Process) *Builder) *Ledger {
 		}
 		a := *b.done
 		a.Rank, a.Attempt = p.Rank, p.Attempt
+		if clock != nil {
+			a.move(clock(p))
+		}
 		l.add(&a)
 	}
 	for _, s := range j.Silent {

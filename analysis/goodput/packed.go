@@ -15,7 +15,8 @@ import (
 type packed struct {
 	segs       rows // without gaps from the start of the attempt to its stop
 	overlaps   rows
-	iterations rows // by start
+	iterations rows  // by start
+	shift      int64 // of all times: see attempt.move
 }
 
 // rows are packed rows of integers.
@@ -180,7 +181,7 @@ func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
 		any := false
 		for cols, n := range p.segs.blocks(segColumns) {
 			for i := range n {
-				s := seg{start: cols[2][i], what: joined(cols[0][i], cols[1][i])}
+				s := seg{start: cols[2][i] + p.shift, what: joined(cols[0][i], cols[1][i])}
 				if any && !yield(last, s.start) {
 					return
 				}
@@ -198,7 +199,7 @@ func (p *packed) hidden() iter.Seq[overlapped] {
 	return func(yield func(overlapped) bool) {
 		for cols, n := range p.overlaps.blocks(overlapColumns) {
 			for i := range n {
-				if !yield(overlapped{from: cols[2][i], to: cols[2][i] + cols[3][i], what: joined(cols[0][i], cols[1][i])}) {
+				if !yield(overlapped{from: cols[2][i] + p.shift, to: cols[2][i] + p.shift + cols[3][i], what: joined(cols[0][i], cols[1][i])}) {
 					return
 				}
 			}
@@ -212,7 +213,7 @@ func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 	dst = slices.Grow(dst, p.iterations.n)
 	for cols, n := range p.iterations.blocks(iterationColumns) {
 		for i := range n {
-			it := iteration{number: cols[0][i], start: cols[1][i], own: cols[2][i] - cols[3][i], loop: int32(cols[4][i])}
+			it := iteration{number: cols[0][i], start: cols[1][i] + p.shift, own: cols[2][i] - cols[3][i], loop: int32(cols[4][i])}
 			if it.end = it.start + cols[2][i]; cols[2][i] < 0 {
 				it.end = run.NoEnd
 			}

@@ -1,0 +1,86 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+)
+
+const (
+	// clockApart is by how much clocks of ranks must differ to be set: those of hosts that
+	// are kept in time differ by milliseconds.
+	clockApart  = 1_000_000 // us
+	clockRounds = 100       // are looked at: clocks that drift are set as at the begin
+)
+
+// Clocks gives by how many nanoseconds the clock of each rank is to be set forward to be
+// that of the lowest rank, where clocks differ by more than a second; nil where none do,
+// or where nothing shows it. All ranks leave a collective of all together.
+func (s *State) Clocks() map[int]int64 {
+	s.Pack()
+	var earliest, latest int64
+	for _, rs := range s.ranks {
+		if rs.steps.n == 0 {
+			continue
+		}
+		at := rs.steps.open().p.start
+		if earliest == 0 || at < earliest {
+			earliest = at
+		}
+		latest = max(latest, at)
+	}
+	if latest-earliest < clockApart || s.windowed {
+		return nil // they began together
+	}
+	j := newJob(s)
+	if len(j.ranks) < 2 || len(j.steps) == 0 {
+		return nil
+	}
+	apart := make([][]float64, len(j.ranks))
+	rd := j.read()
+	for range min(len(j.steps), clockRounds) {
+		rd.round()
+		first, ok := j.leaves(0, rd.programs[0])
+		if !ok {
+			continue
+		}
+		for r, p := range rd.programs {
+			if at, ok := j.leaves(r, p); ok {
+				apart[r] = append(apart[r], float64(first-at))
+			}
+		}
+	}
+	out, far := make(map[int]int64), false
+	for r, x := range apart {
+		if len(x) == 0 {
+			return nil
+		}
+		by := int64(robust.Median(x))
+		far = far || by > clockApart || by < -clockApart
+		out[j.ranks[r]] = by * 1000
+	}
+	if !far {
+		return nil
+	}
+	return out
+}
+
+// leaves gives when a rank left the last collective of all ranks of a step.
+func (j *job) leaves(r int, p *program) (at int64, ok bool) {
+	for i := len(p.host) - 1; i >= 0; i-- {
+		if pc := &p.host[i]; pc.kind == collective && len(j.groups[j.gid[r][pc.group]].members) == len(j.ranks) {
+			at, ok = p.start, true
+			for _, before := range p.host[:i+1] {
+				at += before.dur
+			}
+			return at, ok
+		}
+	}
+	i := slices.IndexFunc(p.lanes, func(l laneOp) bool {
+		return l.kind == collective && len(j.groups[j.gid[r][l.group]].members) == len(j.ranks)
+	})
+	if i < 0 {
+		return 0, false
+	}
+	return p.start + p.lanes[i].start + p.lanes[i].dur, true
+}
