@@ -93,7 +93,7 @@ func (rs *rankState) appendSteps(dst []byte, number []uint16) []byte {
 // renumber gives the groups of a program other numbers.
 func (p *program) renumber(number []uint16) {
 	for i := range p.host {
-		if pc := &p.host[i]; pc.kind != work && pc.kind != join {
+		if pc := &p.host[i]; pc.kind != work {
 			pc.group = number[pc.group]
 		}
 	}

@@ -24,6 +24,7 @@ type job struct {
 	every   int // steps per collective, as with local SGD
 	stages  int // of a pipeline
 	noP2P   bool
+	joins   bool // the wait of the collective is on record, as that for something else
 	noLanes bool // all spans are on one lane, as in files without threads
 	tokens  bool
 	tail    float64

@@ -24,22 +24,24 @@ func rowOf(device bool, p Phase) int {
 
 // job is what is judged: the steps that all ranks have.
 type job struct {
-	st      *State
-	ranks   []int // numbers
-	info    []Rank
-	roles   [][]int // ranks of each role, by index
-	roleOf  []int
-	missing []int   // the first of those without data
-	more    int     // how many more there are
-	steps   []int64 // numbers of all rounds
-	from    int     // the first one that is judged
-	device  bool    // something ran on a device
-	ahead   bool    // hosts go on while collectives of their steps last, and nothing says when they wait
-	groups  []group
-	gid     [][]int     // number of each group of each rank
-	slack   [][]float64 // of ranks whose batches come from a queue: see findQueues
-	hides   Phase       // the phase that the meeting of all hides in, Host for none
-	spread  float64     // how far the ranks disagree where that ends, as a share of a step
+	st       *State
+	ranks    []int // numbers
+	info     []Rank
+	roles    [][]int // ranks of each role, by index
+	roleOf   []int
+	missing  []int   // the first of those without data
+	more     int     // how many more there are
+	steps    []int64 // numbers of all rounds
+	from     int     // the first one that is judged
+	device   bool    // something ran on a device
+	ahead    bool    // hosts go on while collectives of their steps last, and nothing says when they wait
+	groups   []group
+	gid      [][]int     // number of each group of each rank
+	slack    [][]float64 // of ranks whose batches come from a queue: see findQueues
+	launches bool        // hosts wait for what they launch, and it takes them no time
+	joins    bool        // ranks wait for each other in joins: what they join is not on record
+	hides    Phase       // the phase that the meeting of all hides in, Host for none
+	spread   float64     // how far the ranks disagree where that ends, as a share of a step
 
 	// Of each round and rank, round by round, in microseconds.
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
@@ -319,6 +321,7 @@ func (rd *reader) round() {
 		}
 		rd.before[r] = p.end
 		rd.joins(r, p)
+		rd.meet(p)
 		rd.hide(p)
 	}
 }
@@ -373,6 +376,15 @@ func (rd *reader) joins(r int, p *program) {
 		at = end
 	}
 	rd.ends[r] = slices.DeleteFunc(list, func(e ended) bool { return e.end < p.end-joinWithin })
+}
+
+// meet makes meetings of joins of nothing that is on record.
+func (rd *reader) meet(p *program) {
+	for i := range p.host {
+		if pc := &p.host[i]; rd.j.joins && len(p.lanes) == 0 && pc.kind == join {
+			pc.kind = collective
+		}
+	}
 }
 
 // hide makes the phase in which the meeting of all hides that meeting.

@@ -108,7 +108,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	case j.rounds() < leastRounds:
 		v.unknown(ReasonTooFewSteps)
 		return
-	case j.ahead:
+	case j.ahead || j.launches && !j.device && !j.connected():
 		v.unknown(ReasonDevice)
 		return
 	case !was.finished:

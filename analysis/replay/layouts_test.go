@@ -130,7 +130,11 @@ func (s *sim) collective(ranks []int, group string, transfer float64, step int, 
 	for _, r := range ranks {
 		out := end + s.exit()
 		if record {
-			s.record(r, replay.Span{Phase: replay.Communication, Group: group}, s.now[r], out)
+			sp := replay.Span{Phase: replay.Communication, Group: group}
+			if s.joins {
+				sp.Meeting = replay.Join
+			}
+			s.record(r, sp, s.now[r], out)
 		}
 		s.now[r] = out
 	}

@@ -12,9 +12,43 @@ func (j *job) meet() {
 	if len(j.ranks) < 2 {
 		return
 	}
+	j.findJoins()
 	if !j.connected() {
 		j.findHidden()
 	}
+}
+
+// findJoins finds out whether ranks wait for each other in joins of what is not on record,
+// as in the wait for gradients after backward: then some of them wait much longer than
+// others, or all of them for long. A host that launches work for a device waits for nobody
+// there.
+func (j *job) findJoins() {
+	const least = 0.01 // of a step
+	var spreads, lows []float64
+	rd := j.read()
+	for s := range j.steps {
+		rd.round()
+		if s < j.from {
+			continue
+		}
+		low, high := math.Inf(1), 0.0
+		for _, p := range rd.programs {
+			d := 0.0
+			for i := range p.host {
+				if p.host[i].kind == join && len(p.lanes) == 0 {
+					d += float64(p.host[i].dur)
+				}
+			}
+			low, high = min(low, d), max(high, d)
+		}
+		spreads, lows = append(spreads, high-low), append(lows, low)
+	}
+	if len(spreads) == 0 {
+		return
+	}
+	low := robust.Median(lows)
+	j.joins = robust.Median(spreads) > least*j.typical() || low > 2*least*j.typical()
+	j.launches = low > 0 && !j.joins
 }
 
 // connected reports whether the meetings on record join all ranks.

@@ -22,7 +22,7 @@ type program struct {
 type piece struct {
 	kind  pieceKind
 	phase Phase  // of work; of a meeting that hides in work, the phase it hides in
-	group uint16 // number of the group, as the rank met them
+	group uint16 // number of the group, as the rank met them; of a join as well
 	dur   int64
 	lead  int64 // of a join: so long before all has ended that was launched
 }
@@ -285,7 +285,7 @@ func (rd *reducer) add(p *program, sp *Span, c cut, rs *rankState) {
 	d := micro(c.to) - micro(c.from)
 	switch {
 	case sp.Phase == Communication && sp.Meeting == Join:
-		p.host = append(p.host, piece{kind: join, phase: Host, dur: d})
+		p.host = append(p.host, piece{kind: join, phase: Host, group: rs.group(sp.Group, sp.GroupSize), dur: d})
 	case sp.Phase == Communication && sp.Meeting != Launch:
 		kind := collective + pieceKind(sp.Meeting)
 		p.host = append(p.host, piece{kind: kind, group: rs.group(sp.Group, sp.GroupSize), dur: d})

@@ -57,6 +57,8 @@ func scenarios() []scenario {
 		{"a host pauses now and then", with(job{n: 16, m: 200}, fault{ranks: []int{6}, phases: []replay.Phase{replay.Host}, add: 300, prob: 0.05}), replay.SlowRanks, []int{6}, "host", -1, nil},
 		{"random pauses", with(job{n: 8, m: 200}, fault{phases: []replay.Phase{fw}, add: 200, prob: 0.02}), replay.Imbalance, nil, "forward", -1, nil},
 		{"all slower from 80", with(job{n: 8, m: 160}, fault{phases: []replay.Phase{fw, bw}, factor: 1.15, from: 80}), replay.Drift, nil, "compute", 80, nil},
+		{"waits for gradients, healthy", job{n: 8, m: 160, joins: true}, replay.Fine, nil, "", -1, nil},
+		{"waits for gradients, backward", job{n: 8, m: 160, joins: true, faults: []fault{slow([]int{3}, bw, 1.2, 0, 60)}}, replay.SlowRanks, []int{3}, "backward", 60, nil},
 		{"optimizer of one rank", lay("separate", slow([]int{1}, replay.Optimizer, 4, 0, 40)), replay.SlowRanks, []int{1}, "optimizer", 40, nil},
 		{"copy of one rank, micro-batches", with(job{n: 8, m: 160, accum: 4, layout: "nested"}, slow([]int{1}, replay.Transfer, 0, 30, 0)), replay.SlowRanks, []int{1}, "transfer", 0, nil},
 		{"micro-batches without comm spans, compute", with(job{n: 8, m: 200, accum: 4, layout: "hidden"}, both), replay.SlowRanks, []int{3}, "compute", 60, abstain},

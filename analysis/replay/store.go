@@ -346,7 +346,7 @@ func (r *reading) program(p *program) {
 // sane reports whether a program of a file can be one.
 func (p *program) sane(groups int) bool {
 	ok := func(pc *piece) bool {
-		return pc.kind == work || pc.kind == join || int(pc.group) < groups
+		return pc.kind == work || int(pc.group) < groups
 	}
 	for i := range p.host {
 		if !ok(&p.host[i]) {

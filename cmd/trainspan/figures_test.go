@@ -462,8 +462,8 @@ func (s said) stepRows(a *answers) {
 
 // ledgers: the time of ranks and attempts by category.
 func (s said) ledgers(a *answers) {
-	if a.jobs > 1 {
-		return
+	if a.jobs > 1 || strings.Contains(strings.Join(a.report.Quality.Remarks, "\n"), "clocks of ranks differ") {
+		return // the data set keeps the times as they were recorded
 	}
 	ranks, attempts := make(map[int]goodput.Totals), make(map[int]goodput.Totals)
 	add := func(to map[int]goodput.Totals, at int, c goodput.Category, ns int64) {
