@@ -14,7 +14,7 @@ type Job struct {
 	Attempts []fromrun.Attempt
 	Skipped  []*run.FileError // files that were left out, by path
 
-	clocks  map[int]map[int]int64 // by attempt and rank: how far they were set forward, in nanoseconds
+	clocks  fromrun.ClockTable // how far they were set forward
 	uses    []rankUse             // of a job that is a profile, by rank
 	details *details
 }

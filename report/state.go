@@ -96,28 +96,16 @@ func (s *State) Jobs() []*Job {
 	var out []*Job
 	for _, j := range run.Assemble(procs, uniqueStarts(s.starts)...) {
 		attempts := fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps })
-		clocks := clocksOf(attempts)
+		clocks := fromrun.Clocks(attempts)
 		out = append(out, &Job{
 			Name: joinNames(s.names), Job: j, Skipped: skipped, clocks: clocks,
-			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }, func(p *run.Process) int64 { return clocks[p.Attempt][p.Rank] }),
+			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }, clocks.Of),
 			Attempts: attempts,
 			uses:     usesOf(j, func(p *run.Process) *profile.Use { return of[p].use }),
 			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
 		})
 	}
 	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(b.Job.Group, a.Job.Group) })
-	return out
-}
-
-// clocksOf gives, by attempt and rank, by how much clocks are to be set forward that
-// differ by more than hosts' clocks do.
-func clocksOf(attempts []fromrun.Attempt) map[int]map[int]int64 {
-	out := make(map[int]map[int]int64)
-	for i := range attempts {
-		if c := attempts[i].State.Clocks(); c != nil {
-			out[attempts[i].Number] = c
-		}
-	}
 	return out
 }
 

@@ -11,7 +11,12 @@ import (
 type Account struct {
 	Job    *run.Job
 	Ledger *Ledger
+
+	of func(*run.Process) *Builder
 }
+
+// SetClocks makes the ledger again with clocks that were set, as [LedgerOf] does.
+func (a *Account) SetClocks(clock func(*run.Process) int64) { a.Ledger = LedgerOf(a.Job, a.of, clock) }
 
 // Collect reads the files of a set and makes the ledger of each job in it.
 // The memory that it needs grows with the number of iterations, not of spans. What
@@ -24,7 +29,9 @@ func Collect(set *run.Set, also ...func(*run.Process) run.Sink) ([]Account, erro
 	}
 	var out []Account
 	for _, j := range jobs {
-		out = append(out, Account{Job: j, Ledger: LedgerOf(j, func(p *run.Process) *Builder { return c.builders[p] }, nil)})
+		a := Account{Job: j, of: func(p *run.Process) *Builder { return c.builders[p] }}
+		a.SetClocks(nil)
+		out = append(out, a)
 	}
 	return out, nil
 }

@@ -73,10 +73,7 @@ type outcome struct {
 	wait, transfer []float32
 	own            []float32 // what is left of the time of the rank
 	caused         []float64 // by each rank: how long others waited for it, judged rounds
-	waited         []float64
-	late           []int // rounds in which the rank was the last at a meeting of most
-	groupWait      []float64
-	groupTime      []float64
+	late           []int     // rounds in which the rank was the last at a meeting of most
 	finished       bool
 	transfers      map[meetKey][]float64 // of each round, NaN without one; by group, lane and kind
 }
@@ -119,8 +116,7 @@ func (j *job) replay(repairs ...repair) *outcome {
 	if rp.budget = len(repairs) == 0; rp.budget {
 		o := rp.out
 		o.wait, o.own, o.transfer = make([]float32, n*m), make([]float32, n*m), make([]float32, n*m)
-		o.caused, o.waited, o.late = make([]float64, n), make([]float64, n), make([]int, n)
-		o.groupWait, o.groupTime, o.transfers = make([]float64, len(j.groups)+1), make([]float64, len(j.groups)+1), make(map[meetKey][]float64)
+		o.caused, o.late, o.transfers = make([]float64, n), make([]int, n), make(map[meetKey][]float64)
 	}
 	for r := range n {
 		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})

@@ -38,7 +38,6 @@ func (rp *replayer) waits(r, culprit int, wait float64) {
 	rp.out.wait[rp.j.at(rp.s, r)] += float32(wait)
 	rp.roundOf[culprit] += wait
 	if rp.s >= rp.j.from {
-		rp.out.waited[r] += wait
 		rp.out.caused[culprit] += wait
 	}
 }
@@ -46,10 +45,6 @@ func (rp *replayer) waits(r, culprit int, wait float64) {
 // account notes who waited for whom.
 func (rp *replayer) account(m *meeting) {
 	o, j := rp.out, rp.j
-	g := m.group
-	if g < 0 {
-		g = len(j.groups)
-	}
 	key := meetKey{m.group, m.lane}
 	list := o.transfers[key]
 	if list == nil {
@@ -64,13 +59,8 @@ func (rp *replayer) account(m *meeting) {
 	} else {
 		list[rp.s] = float64(m.transfer)
 	}
-	judged := rp.s >= j.from
 	for _, w := range m.waiters {
 		wait := m.arrival[0] - w.arrival
-		if judged {
-			o.groupWait[g] += wait
-			o.groupTime[g] += float64(m.transfer)
-		}
 		if w.a.lane == 1 { // it costs nothing until somebody joins
 			if w.a.waited += wait; wait > 0 {
 				w.a.culprit = m.last

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/dftracer"
@@ -136,7 +137,13 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 			}
 		}
 	}
-	accounts, err := goodput.Collect(set, steps.open)
+	ranks := fromrun.New()
+	accounts, err := goodput.Collect(set, steps.open, ranks.Open)
+	for i := range accounts {
+		if clocks := fromrun.Clocks(ranks.Attempts(accounts[i].Job)); clocks != nil {
+			accounts[i].SetClocks(clocks.Of)
+		}
+	}
 	for path, judge := range judges {
 		times.end(path, judge)
 	}
