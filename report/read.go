@@ -15,7 +15,7 @@ type Job struct {
 	Skipped  []*run.FileError // files that were left out, by path
 
 	clocks  fromrun.ClockTable // how far they were set forward
-	uses    []rankUse             // of a job that is a profile, by rank
+	uses    []rankUse          // of a job that is a profile, by rank
 	details *details
 }
 
