@@ -49,6 +49,7 @@ type job struct {
 	over   [][]float64     // see excess
 	tokens []float32       // nil where none are recorded
 	period []float64       // median over the ranks
+	usual  float64         // the median of period, of the steps that are judged
 	places [][]float64     // of each role: where in backward the k-th collective of a lane is launched
 }
 
@@ -255,10 +256,12 @@ func (j *job) load() {
 	}
 	j.ahead = !j.device && robust.Median(behindBy) > float64(m)/2
 	// What the first step of an attempt takes says nothing of the others.
+	from := 0
 	if m > 1 {
 		rest := j.period[1:]
-		j.from = 1 + robust.SlowStart(rest, robust.Median(slices.Clone(rest)))
+		from = 1 + robust.SlowStart(rest, robust.Median(slices.Clone(rest)))
 	}
+	j.judgeFrom(from)
 }
 
 func (j *job) addRow(row, at int, d int64) {

@@ -64,8 +64,13 @@ func (j *job) excess() [][]float64 {
 	return out
 }
 
+// judgeFrom leaves out the steps before one.
+func (j *job) judgeFrom(step int) {
+	j.from, j.usual = step, robust.Median(slices.Clone(j.period[step:]))
+}
+
 // typical is the length of a usual step.
-func (j *job) typical() float64 { return robust.Median(slices.Clone(j.period[j.from:])) }
+func (j *job) typical() float64 { return j.usual }
 
 // correlation is that of neighbours in x.
 func correlation(x []float64) float64 {

@@ -170,7 +170,7 @@ func (j *job) findHidden() {
 		}
 		from := j.from
 		j.load()
-		j.from = from
+		j.judgeFrom(from)
 	}
 }
 
