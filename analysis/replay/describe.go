@@ -114,10 +114,14 @@ func (f *Finding) sentence() string {
 		since += fmt.Sprintf(" to %d", f.ToStep)
 	}
 	faster := func(what string) string {
-		if f.Gain == 0 {
+		gain, least := f.Gain, ""
+		if gain == 0 {
+			gain, least = f.GainLow, "at least "
+		}
+		if gain == 0 {
 			return ""
 		}
-		out := fmt.Sprintf(" The run would be %.2fx faster if %s", f.Gain, what)
+		out := fmt.Sprintf(" The run would be %s%.2fx faster if %s", least, gain, what)
 		if f.SegmentGain > 0 {
 			out += fmt.Sprintf(", these steps %.2fx", f.SegmentGain)
 		}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -162,6 +163,12 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	}
 	v.Finding = all[head].Finding
+	if j.hides == Backward && slices.ContainsFunc(slices.Collect(maps.Values(v.Causes)), func(c string) bool {
+		return c == Forward.String() || c == CauseMixed
+	}) {
+		// A rank that is slow in forward is often slow in backward as well, which is not seen.
+		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
+	}
 	for i, f := range all {
 		if i != head {
 			v.Others = append(v.Others, f.Finding)

@@ -124,13 +124,65 @@ func chance(x []float64, size int) (se float64, short bool) {
 
 // lateRank is a rank that is late, and by how much in the mean.
 type lateRank struct {
-	rank   int
-	mean   float64
-	chance float64
+	rank int
+	mean float64
 }
 
-// late gives the ranks of a role that are late between two rounds, of so many tests.
-func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRank) {
+// late returns the ranks of a role that are late between two rounds, of so many tests.
+func (j *job) late(e [][]float64, role []int, from, to, tests int) []lateRank {
+	out := j.lateInAll(e, role, from, to, tests)
+	return append(out, j.lateInKind(e, role, out, from, to)...)
+}
+
+// lateInKind returns the ranks of a role, besides those that are known, that are late in one
+// kind of work, and in all together. The noise of one kind is less than that of all, so that a
+// fault that several ranks share is seen where labels that are permuted say little. What a rank
+// has more of one kind and less of another is the wait for others that no span shows.
+func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to int) (out []lateRank) {
+	const least = 4 // ranks: the median of the others is that of ranks without the fault
+	n := len(role)
+	if n < least {
+		return nil
+	}
+	errors := 2 * math.Sqrt(2*math.Log(float64(n*rows)/wanderChance))
+	has := func(list []lateRank, r int) bool {
+		return slices.ContainsFunc(list, func(l lateRank) bool { return l.rank == r })
+	}
+	for row := range rows {
+		if j.row[row] == nil {
+			continue
+		}
+		level := func(r int) float64 {
+			sum := 0.0
+			for s := j.from + from; s < j.from+to; s++ {
+				sum += float64(j.row[row][j.at(s, r)])
+			}
+			return sum / float64(to-from)
+		}
+		var levels []float64
+		for _, r := range role {
+			levels = append(levels, level(r))
+		}
+		usual := robust.Median(slices.Clone(levels))
+		for i, r := range role {
+			d := levels[i] - usual
+			if min(d, meanOf(e[r][from:to])) < lateShare*j.typical() || has(known, r) || has(out, r) {
+				continue
+			}
+			x := make([]float64, to-from)
+			for s := range x {
+				x[s] = float64(j.row[row][j.at(j.from+from+s, r)]) - j.common(row, j.from+from+s, j.roleOf[r], []int{r})
+			}
+			if se, _ := chance(x, len(x)); d > errors*se {
+				out = append(out, lateRank{r, d})
+			}
+		}
+	}
+	return out
+}
+
+// lateInAll returns the ranks that are late in all work together.
+func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []lateRank) {
 	n, m := len(role), to-from
 	least := leastBlocks
 	if n == 2 {
@@ -193,7 +245,7 @@ func (j *job) late(e [][]float64, role []int, from, to, tests int) (out []lateRa
 		case own[i] < plainShare*typical && short && t < errors:
 			continue
 		case own[i] >= lateShare*typical && p <= lateChance, own[i] >= largeShare*typical && (p <= largeChance || t > 2*errors):
-			out = append(out, lateRank{r, own[i], p})
+			out = append(out, lateRank{r, own[i]})
 		}
 	}
 	return out

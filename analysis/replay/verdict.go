@@ -58,7 +58,8 @@ type Finding struct {
 	// repair; zero where that is not known. Cost is the share of that time.
 	Gain float64 `json:"gain,omitempty"`
 	// GainLow and GainHigh bound it with 95 %: how far the gains of stretches of steps lie
-	// apart. Zero where there are too few steps to say.
+	// apart. Zero where there are too few steps to say. GainLow without Gain is the least that
+	// it can be: what else the repair would gain is in a phase that also holds the wait.
 	GainLow  float64 `json:"gain_low,omitempty"`
 	GainHigh float64 `json:"gain_high,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`

@@ -86,3 +86,24 @@ func TestDrawnJobs(t *testing.T) {
 		t.Errorf("%d of %d jobs are right or rightly unknown: %v", ok, jobs, got)
 	}
 }
+
+// TestHalfOfARole has jobs in which half of the ranks are slow in one phase, which no
+// permuted label says; and one whose ranks wait for each other in no span, so that one kind
+// of work looks longer where another is shorter.
+func TestHalfOfARole(t *testing.T) {
+	for _, tc := range []struct {
+		seed   uint64
+		family string
+		kind   replay.Kind
+		ranks  []int
+	}{
+		{40, "host", replay.SlowRanks, []int{4, 5, 6, 7}},
+		{490, "host", replay.SlowRanks, []int{4, 5, 6, 7}},
+		{86, "unrecorded", replay.Unknown, nil},
+	} {
+		v := judge(t, trainsim.Draw(tc.seed, tc.family))
+		if v.Kind != tc.kind || !slices.Equal(v.Ranks, tc.ranks) {
+			t.Errorf("%s %d: %s", tc.family, tc.seed, v.Sentence)
+		}
+	}
+}
