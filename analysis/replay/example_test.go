@@ -52,5 +52,5 @@ func ExampleWatch() {
 			fmt.Printf("step %d: rank %v, %s, since step %d\n", st.Number, v.Ranks, v.Cause, v.FromStep)
 		}
 	})
-	// Output: step 45: rank [2], input, since step 30
+	// Output: step 40: rank [2], input, since step 30
 }

@@ -25,7 +25,7 @@ type meeting struct {
 
 	came    int
 	arrival []float64 // the latest, of each replay
-	last    int       // who came last as it was
+	last    *actor    // that came last as it was
 	waiters []waiter
 }
 
@@ -51,6 +51,11 @@ type actor struct {
 	// Of a lane: how long it waited for others in this round, and for whom last.
 	waited  float64
 	culprit int
+	at      string // the group in which it waited last
+	// What its time is made of, and of a lane what that of its host was at each launch; noted
+	// for a wait budget only.
+	path  path
+	paths []path
 }
 
 // waitsOn is what an actor cannot go on without.
@@ -73,7 +78,8 @@ type outcome struct {
 	wait, transfer []float32
 	own            []float32 // what is left of the time of the rank
 	caused         []float64 // by each rank: how long others waited for it, judged rounds
-	late           []int     // rounds in which the rank was the last at a meeting of most
+	budget         *budget
+	late           []int // rounds in which the rank was the last at a meeting of most
 	finished       bool
 	transfers      map[meetKey][]float64 // of each round, NaN without one; by group, lane and kind
 }
@@ -94,7 +100,7 @@ type replayer struct {
 	plain   []bool    // rank: all factors are 1
 	ready   []*actor
 	out     *outcome
-	sends   map[[2]int][][]float64
+	sends   map[[2]int][]sent
 	latency int64     // of a message in this round
 	roundOf []float64 // by each rank: how long others waited for it in this round
 	before  []float64 // the end of the round before, as it was
@@ -110,13 +116,14 @@ type tableKey struct {
 // who waited for whom.
 func (j *job) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
-	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make(map[tableKey][]*meeting), sends: make(map[[2]int][][]float64)}
+	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make(map[tableKey][]*meeting), sends: make(map[[2]int][]sent)}
 	n, m := len(j.ranks), len(j.steps)
 	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
 	if rp.budget = len(repairs) == 0; rp.budget {
 		o := rp.out
 		o.wait, o.own, o.transfer = make([]float32, n*m), make([]float32, n*m), make([]float32, n*m)
 		o.caused, o.late, o.transfers = make([]float64, n), make([]int, n), make(map[meetKey][]float64)
+		o.budget = j.newBudget()
 	}
 	for r := range n {
 		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
@@ -165,7 +172,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 		a.places = rp.placesOf(a.places[:0], r, rd.programs[r])
 		for _, l := range rp.lanes[r] {
 			if l != nil {
-				l.i, l.on, l.ops, l.launched, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], 0, -1
+				l.i, l.on, l.ops, l.launched, l.paths, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], l.paths[:0], 0, -1
 				clear(l.nth)
 			}
 		}
@@ -346,6 +353,7 @@ func (rp *replayer) host(a *actor, p *program) {
 			} else {
 				rp.take(a, &rest, false)
 			}
+			a.path[pc.phase] += float64(pc.dur)
 		case collective:
 			if !rp.enter(a, pc) {
 				return
@@ -363,8 +371,11 @@ func (rp *replayer) host(a *actor, p *program) {
 				for k := range a.clock {
 					a.clock[k] = max(a.clock[k], l.clock[k]-float64(pc.lead))
 				}
-				if l.lane == 1 && rp.budget {
-					rp.joined(a.rank, l, a.clock[0]-before)
+				if took := a.clock[0] - before; rp.budget && took > 0 {
+					if l.lane == 1 {
+						rp.joined(a, l, took)
+					}
+					a.path = l.path
 				}
 			}
 		case send:
@@ -386,6 +397,9 @@ func (rp *replayer) launch(a *actor, op *laneOp) {
 	l := rp.lane(a.rank, op.lane)
 	l.ops = append(l.ops, op)
 	l.launched = append(l.launched, a.clock...)
+	if rp.budget {
+		l.paths = append(l.paths, a.path)
+	}
 	if len(l.ops) == l.i+1 && l.on == nothing {
 		rp.runLane(l)
 	}
@@ -396,11 +410,15 @@ func (rp *replayer) runLane(l *actor) {
 	for ; l.i < len(l.ops); l.i++ {
 		op := l.ops[l.i]
 		at := l.launched[l.i*rp.k:]
+		if rp.budget && at[0] > l.clock[0] {
+			l.path = l.paths[l.i]
+		}
 		for k := range l.clock {
 			l.clock[k] = max(l.clock[k], at[k])
 		}
 		if op.kind != collective {
 			rp.take(l, &op.piece, true)
+			l.path[op.phase] += float64(op.dur)
 			continue
 		}
 		if !rp.enter(l, &op.piece) {
@@ -420,10 +438,10 @@ func (rp *replayer) enter(a *actor, pc *piece) bool {
 	m.came++
 	if len(m.arrival) == 0 {
 		m.arrival = append(m.arrival, a.clock...)
-		m.last = a.rank
+		m.last = a
 	} else {
 		if a.clock[0] > m.arrival[0] {
-			m.last = a.rank
+			m.last = a
 		}
 		for k, c := range a.clock {
 			m.arrival[k] = max(m.arrival[k], c)

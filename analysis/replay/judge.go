@@ -81,6 +81,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 		j.verdict(v, asItWas)
 	}
 	j.ranking(v, t)
+	v.Waits = j.waits(asItWas)
 	describe(v, j)
 	return v, t
 }

@@ -1,10 +1,18 @@
 package replay
 
+import "slices"
+
 // Messages go between neighbours of a pipeline: what is received before forward
 // comes from the stage before, what is received before backward from the stage
 // after. The n-th message that a rank sends to another is the n-th that this one
 // receives from it. What a message takes beside the wait is the least time that a rank
 // receives in, in that round.
+
+// sent is when a message was sent, in each replay, and what that time is made of.
+type sent struct {
+	clock []float64
+	path  path
+}
 
 // peer gives the rank at the same place of the stage before (-1) or after (1), -1
 // where there is none.
@@ -49,7 +57,7 @@ func (rp *replayer) post(a *actor, p *program) {
 		return
 	}
 	key := [2]int{a.rank, to}
-	rp.sends[key] = append(rp.sends[key], append([]float64(nil), a.clock...))
+	rp.sends[key] = append(rp.sends[key], sent{slices.Clone(a.clock), a.path})
 	if h := rp.hosts[to]; h.on == message {
 		rp.wake(h)
 	}
@@ -71,7 +79,7 @@ func (rp *replayer) receive(a *actor, p *program) bool {
 	rp.sends[key] = list[1:]
 	before := a.clock[0]
 	for k := range a.clock {
-		a.clock[k] = max(a.clock[k], list[0][k])
+		a.clock[k] = max(a.clock[k], list[0].clock[k])
 	}
 	wait := a.clock[0] - before
 	rp.take(a, &piece{dur: rp.latency}, false)
@@ -80,7 +88,8 @@ func (rp *replayer) receive(a *actor, p *program) bool {
 	}
 	rp.out.transfer[rp.j.at(rp.s, a.rank)] += float32(rp.latency)
 	if wait > 0 {
-		rp.waits(a.rank, from, wait)
+		rp.waits(a.rank, from, messages, wait, &a.path, &list[0].path)
+		a.path = list[0].path
 	}
 	return true
 }

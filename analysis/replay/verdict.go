@@ -134,6 +134,8 @@ type Verdict struct {
 	// Others are the findings that gain less, the largest first.
 	Others  []Finding `json:"other_findings,omitempty"`
 	Ranking []RankRow `json:"ranks_table,omitempty"`
+	// Waits is nil where nothing on record says that ranks wait for each other.
+	Waits *Waits `json:"waits,omitempty"`
 }
 
 // ExitCode is for CI: 0 for a run that is fine, 3 when something costs time, 4 when

@@ -107,3 +107,50 @@ func TestHalfOfARole(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitBudget holds that the parts of a wait budget add up, that it says how long ranks
+// truly waited, and for whom and which work where one rank is slow.
+func TestWaitBudget(t *testing.T) {
+	total, near, phase := 0, 0, 0
+	for seed := uint64(3000); seed < 3060; seed++ {
+		j := trainsim.Draw(seed, "single", "healthy", "input", "imbalance")
+		v := judge(t, j)
+		w := v.Waits
+		if w == nil {
+			t.Errorf("%s has no wait budget: %s", j.Name, v.Sentence)
+			continue
+		}
+		of := make([]int64, len(w.Names))
+		var cells, groups, phases int64
+		for _, c := range w.Cells {
+			cells, of[c.For] = cells+c.Time, of[c.For]+c.Time
+		}
+		for _, g := range w.Group {
+			groups += g.Time
+		}
+		for _, p := range w.Phases {
+			phases += p.Time
+		}
+		if cells != w.Total || groups != w.Total || phases != w.Total {
+			t.Errorf("%s: cells %d, groups %d, phases %d, total %d", j.Name, cells, groups, phases, w.Total)
+		}
+		total++
+		if want := j.Run().Waiting; math.Abs(w.Share-want) <= max(0.1*want, 0.01) {
+			near++
+		} else {
+			t.Logf("%s: waiting %.3f, truly %.3f", j.Name, w.Share, want)
+		}
+		if v.Kind == replay.SlowRanks && slices.Equal(v.Ranks, j.Truth(false).Ranks) && v.Gain > 1.05 && j.Layout != trainsim.PP {
+			if i := slices.Index(of, slices.Max(of)); w.Names[i] != fmt.Sprint(v.Ranks[0]) {
+				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Names[i], v.Sentence)
+			}
+			if phase++; w.Phases[0].Name != j.Faults[0].Phase {
+				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Phases[0].Name, v.Sentence)
+			}
+		}
+	}
+	t.Logf("%d jobs, %d near the truth, %d with a slow rank", total, near, phase)
+	if 20*near < 19*total || phase < 5 {
+		t.Errorf("of %d jobs %d are near the truth, %d have a slow rank", total, near, phase)
+	}
+}
