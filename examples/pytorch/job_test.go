@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -271,6 +272,40 @@ func TestSlowBackward(t *testing.T) {
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "backward" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestSlowIn: one rank of two is slow in one phase, by ten times what a step takes. It is
+// named for that phase; where the machine is too busy to tell, nobody is, and the job runs
+// once more.
+func TestSlowIn(t *testing.T) {
+	for _, tc := range []struct {
+		phase, cause string
+		args         []string
+	}{
+		{"data", "input", []string{"--slow-ms", "12"}},
+		{"forward", "forward", nil},
+		{"optimizer", "optimizer", nil},
+		{"save", "checkpoint", []string{"--save-all", "--epochs", "12", "--steps", "4", "--slow-ms", "600"}},
+	} {
+		t.Run(tc.phase, func(t *testing.T) {
+			for range 3 {
+				j := newJob(t, 2, append([]string{"--epochs", "1", "--steps", "40", "--workers", "0", "--slow-ms", "100", "--slow-in", tc.phase}, tc.args...)...)
+				j.Env = append(j.Env, "SLOW_RANK=1")
+				if err := j.Run(); err != nil {
+					t.Fatalf("%v\n%s", err, &j.out)
+				}
+				v := j.report(t).Verdict
+				t.Log(v.Sentence)
+				switch s := v.Straggler; {
+				case s.Kind == "slow_ranks" && s.Cause == tc.cause && slices.Equal(s.Ranks, []int{1}):
+					return
+				case slices.Contains(s.Ranks, 0):
+					t.Fatalf("blamed without a fault: %+v", v)
+				}
+			}
+			t.Error("never named")
+		})
 	}
 }
 

@@ -3,8 +3,8 @@ ranks as its launcher says. It knows nothing of trainspan:
 
     trainspan run -- python3 launch.py --ranks 2 train.py --epochs 2
 
-SLOW_RANK=1 makes the data set of rank 1 slow, or with --slow-in backward its
-backward, for something to be found.
+SLOW_RANK=1 makes the data set of rank 1 slow, or with --slow-in another phase
+of it, for something to be found.
 """
 
 import argparse
@@ -79,6 +79,27 @@ def evaluate(model, loader, total):
     return (total[0] / total[1]).item()
 
 
+class SlowAdamW(torch.optim.AdamW):
+    """Pauses in each step."""
+
+    pause = 0.0
+
+    def step(self, closure=None):
+        time.sleep(self.pause)
+        return super().step(closure)
+
+
+class Pause:
+    """Takes a while to be saved."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __reduce__(self):
+        time.sleep(self.seconds)
+        return (float, (self.seconds,))
+
+
 def options():
     p = argparse.ArgumentParser()
     p.add_argument("--root", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -91,8 +112,9 @@ def options():
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--start-method", default="fork", choices=["fork", "spawn", "forkserver"])
-    p.add_argument("--slow-ms", type=float, default=4, help="of each sample or backward, on the rank of SLOW_RANK")
-    p.add_argument("--slow-in", default="data", choices=["data", "backward"])
+    p.add_argument("--slow-ms", type=float, default=4, help="of each sample, or of another phase of each step, on the rank of SLOW_RANK")
+    p.add_argument("--slow-in", default="data", choices=["data", "forward", "backward", "optimizer", "save"])
+    p.add_argument("--save-all", action="store_true", help="each rank saves, into a file of its own")
     p.add_argument("--keep-buffers", action="store_true", help="buffers are not sent around in each step: ranks meet in backward only")
     p.add_argument("--profile", default="", help="folder for the profiles of PyTorch's own profiler")
     return p.parse_args()
@@ -111,21 +133,25 @@ def main():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     slow = o.slow_ms / 1000 if os.environ.get("SLOW_RANK") == str(rank) else 0.0
 
-    late = o.slow_in == "backward"
-    text, held_out = Text(o.root, o.length, False, 0.0 if late else slow), Text(o.root, o.length, True)
+    text, held_out = Text(o.root, o.length, False, slow if o.slow_in == "data" else 0.0), Text(o.root, o.length, True)
     text.pieces = text.pieces[: o.steps * o.batch * ranks]
     held_out.pieces = held_out.pieces[: 8 * o.batch * ranks]
     sampler = DistributedSampler(text, ranks, rank)
     train, test = loader(text, sampler, o), loader(held_out, DistributedSampler(held_out, ranks, rank), o)
 
     model = DistributedDataParallel(Model(o.width, o.layers, o.length), broadcast_buffers=not o.keep_buffers)
-    if late and slow:
+    adam = torch.optim.AdamW
+    if slow and o.slow_in == "forward":
+        model.module.register_forward_pre_hook(lambda *_: time.sleep(slow))
+    elif slow and o.slow_in == "backward":
         model.module.places.register_hook(lambda _: time.sleep(slow))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    elif slow and o.slow_in == "optimizer":
+        adam, SlowAdamW.pause = SlowAdamW, slow
+    optimizer = adam(model.parameters(), lr=1e-3)
     # A tensor that outlives the model: where a thread of gloo frees the last one of a
     # collective while the model ends, torch 1.13 waits for itself.
     total = torch.zeros(2)
-    first, checkpoint = 0, os.path.join(o.out, "checkpoint.pt")
+    first, checkpoint = 0, os.path.join(o.out, "checkpoint%d.pt" % rank if o.save_all else "checkpoint.pt")
     if o.out and os.path.exists(checkpoint):
         state = torch.load(checkpoint)
         first = state["epoch"] + 1
@@ -148,11 +174,13 @@ def main():
         held_out_loss = evaluate(model, test, total)
         if rank == 0:
             print("epoch %d: loss %.3f, held out %.3f" % (epoch, loss.item(), held_out_loss), flush=True)
-            if o.out:
-                os.makedirs(o.out, exist_ok=True)
-                state = {"epoch": epoch, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
-                torch.save(state, checkpoint + ".new")
-                os.replace(checkpoint + ".new", checkpoint)
+        if o.out and (rank == 0 or o.save_all):
+            os.makedirs(o.out, exist_ok=True)
+            state = {"epoch": epoch, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
+            if slow and o.slow_in == "save":
+                state["pause"] = Pause(slow)
+            torch.save(state, checkpoint + ".new")
+            os.replace(checkpoint + ".new", checkpoint)
         dist.barrier()
     if profiler:
         profiler.stop()

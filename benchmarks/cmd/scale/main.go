@@ -1,6 +1,7 @@
 // Command scale writes the traces of a large job and measures what reading them
 // costs: wall time, processor time and peak memory of a command, as the system
-// counts them.
+// counts them, and how many times the processor time of a bare [dftracer.Reader]
+// over the same files that is.
 //
 //	go run ./cmd/scale -ranks 1024 -steps 1000
 //	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- digest {} -o /tmp/job.digest
@@ -10,8 +11,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -32,8 +36,16 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "folder for the job; a temporary one without it. What is there is used again")
 	flag.BoolVar(&o.keep, "keep", false, "leave the job there")
 	flag.StringVar(&o.binary, "trainspan", "", "the command; it is built without it")
+	bare := flag.String("bare", "", "read the traces of this folder and do nothing with them; what the others are compared with")
 	flag.Parse()
 	o.args = flag.Args()
+	if *bare != "" {
+		if err := readBare(*bare); err != nil {
+			fmt.Fprintln(os.Stderr, "scale:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
 		os.Exit(1)
@@ -87,21 +99,64 @@ func (o *options) run() error {
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "{}", o.dir)
 	}
-	cmd := exec.Command(o.binary, args...)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	reader, err := measure(self, "-bare", o.dir)
+	if err != nil {
+		return err
+	}
+	got, err := measure(o.binary, args...)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("a bare reader of the traces: %s\ntrainspan %s\n%s, %.2f µs of CPU per event, %.2f times a bare reader\n",
+		reader, strings.Join(args, " "), got, got.cpu.Seconds()*1e6/float64(events), got.cpu.Seconds()/reader.cpu.Seconds())
+	return nil
+}
+
+// usage is what a command used.
+type usage struct {
+	wall, cpu time.Duration
+	memory    int64 // bytes
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("wall %.1f s, CPU %.1f s, peak RSS %.0f MB", u.wall.Seconds(), u.cpu.Seconds(), float64(u.memory)/1e6)
+}
+
+func measure(name string, args ...string) (usage, error) {
+	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+		return usage{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
 	}
-	wall := time.Since(began)
 	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return fmt.Errorf("the system does not say what a command used")
+		return usage{}, fmt.Errorf("the system does not say what a command used")
 	}
-	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	fmt.Printf("trainspan %s\nwall %.1f s, CPU %.1f s, peak RSS %.0f MB, %.2f µs of CPU per event\n",
-		strings.Join(args, " "), wall.Seconds(), cpu.Seconds(), float64(used.Maxrss)/1000, cpu.Seconds()*1e6/float64(events))
-	return nil
+	return usage{time.Since(began), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), used.Maxrss * 1000}, nil
+}
+
+func readBare(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		r, err := dftracer.OpenReader(path, nil)
+		if err != nil {
+			return err
+		}
+		for err == nil {
+			_, err = r.Next()
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return errors.Join(err, r.Close())
+	})
 }
 
 func size(dir string) (files int, bytes int64) {
