@@ -10,14 +10,24 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/analysis/replay/fromrun"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // judge gives the verdict on a simulated job.
 func judge(t *testing.T, j *trainsim.Job) *replay.Verdict {
 	t.Helper()
+	return judgeAs(t, j, func(*run.Process) {})
+}
+
+// judgeAs gives the verdict on a simulated job of which the processes are changed.
+func judgeAs(t *testing.T, j *trainsim.Job, change func(*run.Process)) *replay.Verdict {
+	t.Helper()
 	c := fromrun.New()
-	job, err := j.Feed(c.Open)
+	job, err := j.Feed(func(p *run.Process) run.Sink {
+		change(p)
+		return c.Open(p)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,5 +162,30 @@ func TestWaitBudget(t *testing.T) {
 	t.Logf("%d jobs, %d near the truth, %d with a slow rank", total, near, phase)
 	if 20*near < 19*total || phase < 5 {
 		t.Errorf("of %d jobs %d are near the truth, %d have a slow rank", total, near, phase)
+	}
+}
+
+// TestSameAnswer holds that neither the numbers of ranks nor their clocks decide: with other
+// numbers, and with clocks that are days apart, a job has the same answer.
+func TestSameAnswer(t *testing.T) {
+	for seed := uint64(5000); seed < 5012; seed++ {
+		draw := func() *trainsim.Job { return trainsim.Draw(seed, "single", "two", "imbalance", "input", "prefetch", "overlap") }
+		j := draw()
+		if j.Layout == trainsim.PP || j.Layout == trainsim.TPDP {
+			continue // numbers say who is whose neighbour
+		}
+		want := judge(t, j)
+		renamed := judgeAs(t, draw(), func(p *run.Process) { p.Rank = j.Ranks - 1 - p.Rank })
+		for i := range renamed.Ranks {
+			renamed.Ranks[i] = j.Ranks - 1 - renamed.Ranks[i]
+		}
+		slices.Sort(renamed.Ranks)
+		shifted := draw()
+		shifted.Offset = func(rank int) int64 { return int64(rank) * 86400e6 }
+		for what, got := range map[string]*replay.Verdict{"renamed": renamed, "shifted": judge(t, shifted)} {
+			if got.Kind != want.Kind || !slices.Equal(got.Ranks, want.Ranks) || math.Abs(got.Gain-want.Gain) > 1e-3 || got.FromStep != want.FromStep {
+				t.Errorf("%s %s: %s\nwant %s", j.Name, what, got.Sentence, want.Sentence)
+			}
+		}
 	}
 }
