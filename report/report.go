@@ -56,6 +56,17 @@ type Verdict struct {
 	// Sentence says it all: goodput, the largest loss, the slow rank and its
 	// cause, what to do next and how sure this is.
 	Sentence string `json:"sentence"`
+	// Outcome is how the last attempt ended, in capitals: COMPLETED, RUNNING, STOPPED by
+	// whom, FAILED with status and rank, KILLED, OUT OF MEMORY, HUNG, NOT STARTED, END
+	// UNKNOWN; PROFILE where the records are those of a profiler.
+	Outcome string `json:"outcome"`
+	// Diagnosis is what costs most: SLOW RANK, SLOW RANKS, IMBALANCE, INPUT, COMMUNICATION,
+	// DRIFT or HANG where a repair of the steps gains enough; else the loss that is more than
+	// a tenth of the time: START-UP, CHECKPOINTS, LOST WORK, DOWN, INPUT, EVALUATION, OTHER (of
+	// a profile COPIES and IDLE DEVICE too); else FINE, or UNKNOWN where the records do not say.
+	Diagnosis string `json:"diagnosis"`
+	// Why is the reason for it, in one or two sentences with their numbers.
+	Why string `json:"why"`
 	// Rank is the finding about ranks, of the attempt that it costs most.
 	Rank *replay.Verdict `json:"straggler,omitempty"`
 	// Attempt is the one that Rank is about.

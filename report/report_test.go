@@ -59,11 +59,11 @@ func faulty(t testing.TB) string {
 func screen(t testing.TB, r *report.Report) []string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := report.Text(&out, r); err != nil {
+	if err := report.Full(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	if len(lines) > 60 {
+	if len(lines) > 70 {
 		t.Errorf("%d lines", len(lines))
 	}
 	for _, l := range lines {
@@ -78,8 +78,8 @@ func TestFaultyJob(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	text := strings.Join(screen(t, r), "\n")
 	for _, want := range []string{
-		"Rank 3 (node-a0)", "input", "The largest loss is downtime", "1 disruption lost 39 steps", "Confidence medium",
-		"39 steps lost", "compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
+		"COMPLETED · SLOW RANK · 8 ranks, 2 attempts, 39.6 s", "Rank 3 (node-a0)", "input", "▓ downtime 7.6 %", "1 disruption lost 39 steps", "Confidence medium",
+		"39 steps lost", "Compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -184,8 +184,12 @@ func TestScreen(t *testing.T) {
 			}
 		}
 		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
-		if !strings.Contains(text, r.Verdict.Sentence) {
+		if v := &r.Verdict; !strings.Contains(text, v.Outcome) || !strings.Contains(text, v.Why) || !strings.Contains(strings.ToLower(text), v.Next[0]) {
 			t.Errorf("%d columns: the verdict is cut:\n%s", columns, text)
+		}
+		first := report.First(r, columns)
+		if !slices.Equal(first, lines[:len(first)]) || columns >= 72 && strings.Contains(strings.Join(first, ""), "…") || columns >= 80 && len(first) > 22 {
+			t.Errorf("%d columns: the first screen has %d lines:\n%s", columns, len(first), strings.Join(first, "\n"))
 		}
 		if columns >= 72 && strings.Contains(text, "…") != strings.Contains(full, "…") {
 			t.Errorf("%d columns: something is cut:\n%s", columns, strings.Join(lines, "\n"))

@@ -95,7 +95,7 @@ func holdsRules(r *report.Report) (bad []string) {
 	}
 
 	var screen bytes.Buffer
-	if err := report.Text(&screen, r); err != nil {
+	if err := report.Full(&screen, r); err != nil {
 		return append(bad, err.Error())
 	}
 	text := screen.String()

@@ -89,10 +89,10 @@ func TestStarts(t *testing.T) {
 		t.Errorf("evidence is %q", r.Evidence)
 	}
 	var screen bytes.Buffer
-	if err := report.Text(&screen, r); err != nil {
+	if err := report.Full(&screen, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Completed. 25.8 %", "out of memory: rank 0", "RESOURCES", "memory grows 40 MB a minute"} {
+	for _, want := range []string{"COMPLETED · DOWN", "out of memory: rank 0", "RESOURCES", "memory grows 40 MB a minute"} {
 		if !strings.Contains(screen.String(), want) {
 			t.Errorf("no %q on the screen\n%s", want, screen.String())
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ import (
 const (
 	minColumns = 40
 	maxColumns = 100
-	maxLines   = 60
+	maxLines   = 70
 )
 
 // JSON writes a report for machines: [Report], indented.
@@ -34,22 +35,39 @@ func JSON(w io.Writer, r *Report) error {
 	return nil
 }
 
-// Text writes a report for people: at most 60 lines of at most 100 letters.
-func Text(w io.Writer, r *Report) error {
+// Text writes the first screen of a report for people, in at most 100 columns: how the job
+// ended, what costs most and why, what to do next, where the time went, and at most ten
+// lines more.
+func Text(w io.Writer, r *Report) error { return write(w, First(r, maxColumns)) }
+
+// Full writes the first screen and all tables, at most 70 lines of at most 100 columns.
+func Full(w io.Writer, r *Report) error {
 	lines := Screen(r, maxColumns)
-	if _, err := io.WriteString(w, strings.Join(lines[:min(len(lines), maxLines)], "\n")+"\n"); err != nil {
+	return write(w, lines[:min(len(lines), maxLines)])
+}
+
+func write(w io.Writer, lines []string) error {
+	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
 
-// Screen returns what [Text] writes, line by line, for a terminal of so many
+// First returns what [Text] writes, line by line, for a terminal of so many columns; it
+// uses at least 40 and at most 100 of them, and cuts no word.
+func First(r *Report, columns int) []string {
+	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
+	s.first(r)
+	return s.lines
+}
+
+// Screen returns what [Full] writes, line by line, for a terminal of so many
 // columns; it uses at least 40 and at most 100 of them. Where there are fewer
 // than 100, sentences take more lines, columns move together, and what then does
 // not fit ends in "…".
 func Screen(r *Report, columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
-	s.verdict(r)
+	s.first(r)
 	if r.Profile != nil {
 		s.profile(r.Profile)
 	} else {
@@ -120,14 +138,6 @@ func (s *screen) more(n int, what string) {
 	if n > 0 {
 		s.line("  … %s, see --json or --html", human.Plural(n, "more "+what))
 	}
-}
-
-func (s *screen) verdict(r *Report) {
-	lines := fold(visible.Text(r.Verdict.Sentence), s.columns)
-	if len(lines) > 9 && s.columns == maxColumns {
-		lines = append(lines[:8], clip(lines[8], maxColumns-2)+" …")
-	}
-	s.lines = append(s.lines, lines...)
 }
 
 // bar draws a share in eighths of letters; a small one is still seen.
@@ -263,7 +273,14 @@ func (s *screen) steps(r *Report) {
 	s.head(fmt.Sprintf("STEPS  %d, %d compared: median %s, p99 %s, longest %s (step %d)", st.Count, st.Compared, human.Milliseconds(st.Median), human.Milliseconds(st.P99), human.Milliseconds(st.Max), st.MaxAt))
 	s.leftOut(r)
 	if st.Compared >= 40 {
-		s.line("  trend: the last quarter took %+.1f %% against the first", 100*st.Trend)
+		switch change := math.Abs(100 * st.Trend); {
+		case change < 1:
+			s.line("  as long in the last quarter as in the first")
+		case st.Trend < 0:
+			s.line("  %.0f %% shorter in the last quarter than in the first", change)
+		default:
+			s.line("  %.0f %% longer in the last quarter than in the first", change)
+		}
 	}
 	var parts []string
 	for _, p := range replay.Phases() {

@@ -20,6 +20,8 @@ const worth = 0.01
 func (r *Report) conclude() {
 	v := &r.Verdict
 	v.Confidence, v.Doubts = confidence(r)
+	v.Outcome = r.outcomeWords()
+	v.Diagnosis, v.Why = r.diagnose()
 	v.Next = r.next()
 	var out []string
 	if r.Outcome != nil && r.Profile == nil {
@@ -124,7 +126,7 @@ var actions = map[goodput.Category]string{
 	goodput.Downtime:           "read the end of the log of the attempt that stopped, and restart sooner",
 	goodput.Unobserved:         "find out when the job really ended: its last attempt has no proper end",
 	goodput.Absent:             "start all ranks together and end them together",
-	goodput.Other:              "record spans around what happens outside the training steps: it is in no span that says for what",
+	goodput.Other:              "add a span around what happens before and between the training steps: most of this time has no label",
 }
 
 // next lists what to do, the action that gains most first.
@@ -137,12 +139,12 @@ func (r *Report) next() []string {
 	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
 		list = append(list, action{text, 2}) // a run that is over gains nothing else
 	}
-	if v := r.Verdict.Rank; v != nil && v.Next != "" && (v.Kind != replay.Unknown || len(r.Ranks) > 1) {
-		gains := r.Verdict.RankCost
-		if v.Kind == replay.Hang {
-			gains = 1 // the job stands still
-		}
-		list = append(list, action{v.Next, gains})
+	about := r.action()
+	if about != "" {
+		list = append(list, action{about, 1.5})
+	}
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && (v.Kind != replay.Unknown || len(r.Ranks) > 1) {
+		list = append(list, action{v.Next, r.Verdict.RankCost})
 	}
 	if r.Profile != nil {
 		for i, text := range r.Profile.next() {
@@ -158,16 +160,9 @@ func (r *Report) next() []string {
 		if r.Goodput == nil && l.Category == goodput.Other {
 			continue // it may have trained
 		}
-		text := actions[l.Category]
-		if l.Category == goodput.LostWork {
-			if f := r.figure(goodput.FigureYoung); f > 0 {
-				text += fmt.Sprintf(" (Young's rule suggests every %s)", human.Duration(int64(f*1e9)))
-			}
+		if text := r.lossAction(&l); !strings.HasPrefix(about, text) {
+			list = append(list, action{text, l.Share})
 		}
-		if l.Category.IsCustom() {
-			text = "look into the spans " + words(l.Category)
-		}
-		list = append(list, action{text, l.Share})
 	}
 	slices.SortStableFunc(list, func(a, b action) int {
 		switch {
@@ -183,6 +178,20 @@ func (r *Report) next() []string {
 		out = append(out, a.text)
 	}
 	return out
+}
+
+// lossAction is what reduces a loss.
+func (r *Report) lossAction(l *Loss) string {
+	text := actions[l.Category]
+	if l.Category == goodput.LostWork {
+		if f := r.figure(goodput.FigureYoung); f > 0 {
+			text += fmt.Sprintf(" (Young's rule suggests every %s)", human.Duration(int64(f*1e9)))
+		}
+	}
+	if l.Category.IsCustom() {
+		text = "look into the spans " + words(l.Category)
+	}
+	return text
 }
 
 // afterwards is what to do about a run that ended badly.
@@ -242,7 +251,7 @@ func confidence(r *Report) (string, []string) {
 		case goodput.ClockSkew:
 			doubt(1, "clocks of attempts overlap")
 		case goodput.ResumeInferred:
-			doubt(1, "where an attempt went on was concluded")
+			doubt(1, "the step that an attempt resumed from is a guess")
 		case goodput.MissingEnds:
 			doubt(1, "spans lack their ends")
 		case goodput.WarmupUnknown:

@@ -53,7 +53,7 @@ func TestMissingRanks(t *testing.T) {
 				t.Errorf("%q: %+v", key, r.Quality)
 			}
 			var text bytes.Buffer
-			if err := report.Text(&text, r); err != nil {
+			if err := report.Full(&text, r); err != nil {
 				t.Fatal(err)
 			}
 			flat := strings.Join(strings.Fields(text.String()), " ")

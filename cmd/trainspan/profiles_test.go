@@ -43,7 +43,7 @@ func TestReportOfProfiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(in, "notes.txt"), []byte("nothing"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	status, out, said := cli(t, "report", filepath.Join(dir, "in"))
+	status, out, said := cli(t, "report", "--full", filepath.Join(dir, "in"))
 	for _, want := range []string{"A step takes 1.00 ms (mean of 2 steps on 2 ranks): 25.0 % compute, 75.0 % idle device", "RANKS"} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%q is not in %s", want, out)
@@ -61,7 +61,7 @@ func TestReportOfProfiles(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, _ := cli(t, "report", filepath.Join(dir, "in")); status != 0 || !strings.Contains(out, "on 2 ranks): 25.0 % compute") {
+	if status, out, _ := cli(t, "report", "--full", filepath.Join(dir, "in")); status != 0 || !strings.Contains(out, "on 2 ranks): 25.0 % compute") {
 		t.Errorf("beside a trace without a training: status %d: %s", status, out)
 	}
 	if status, out, said := cli(t, "report", filepath.Join(in, "second.json")); status != 0 || !strings.Contains(out, "on 1 rank): 25.0 % compute") || said != "" {
@@ -103,7 +103,7 @@ func TestReportOfCopies(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "b.json.gz"), packed.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	status, out, _ := cli(t, "report", dir)
+	status, out, _ := cli(t, "report", "--full", dir)
 	if status != 0 || !strings.Contains(out, "mean of 1 step on 1 rank") || !strings.Contains(out, "a copy of ") {
 		t.Errorf("status %d: %s", status, out)
 	}

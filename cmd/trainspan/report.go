@@ -23,6 +23,7 @@ import (
 
 type reportOptions struct {
 	json  bool
+	full  bool
 	html  string
 	check bool
 	run   string
@@ -36,8 +37,8 @@ func newReport(a *app) *cobra.Command {
 		Short: "Say where a job's time went, and which rank holds it up",
 		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts; or
 profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
-and answers on one screen: how much of the time trained the model, what took the
-rest, which rank is slow and why, what to do next and how sure that is.
+and answers on one screen: how the job ended, what costs most and why, what to do
+next, and where the time went. --full adds the tables behind it.
 
 Without a directory the job that trainspan run started last is reported, of those in
 trainspan-runs.
@@ -52,6 +53,7 @@ With --check the exit status says whether a rank holds the others up: 0 none
 does; 3 one does, or something else found in the steps costs time; 4 the records
 do not suffice to say.`,
 		Example: `  trainspan report out/demo
+  trainspan report out/demo --full
   trainspan report out/demo --html report.html
   trainspan report out/demo --json | jq .verdict
   trainspan report out/job --check`,
@@ -59,12 +61,14 @@ do not suffice to say.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON with everything")
+	f.BoolVar(&o.full, "full", false, "print all tables: ledger, attempts, ranks, steps, checkpoints, files, data")
 	f.StringVar(&o.html, "html", "", "write a report with pictures to this `file`")
 	f.BoolVar(&o.check, "check", false, "end with status 3 or 4 when a rank is slow, or nothing can be said")
 	f.StringVar(&o.run, "run", "", "report the run with this `id`, as trainspan runs lists it")
 	f.BoolVar(&o.all, "all", false, "report all runs, one after the other, the latest first")
 	cmd.MarkFlagsMutuallyExclusive("run", "all")
 	cmd.MarkFlagsMutuallyExclusive("html", "all")
+	cmd.MarkFlagsMutuallyExclusive("full", "json")
 	return cmd
 }
 
@@ -149,10 +153,13 @@ func (a *app) showReport(j *report.Job, o *reportOptions) error {
 			return notPage(o.html, err)
 		}
 	}
-	if o.json {
+	switch {
+	case o.json:
 		err = report.JSON(a.stdout, r)
-	} else {
-		err = report.Text(a.stdout, r)
+	case o.full:
+		err = report.Full(a.stdout, r)
+	default:
+		a.first(r)
 	}
 	if err != nil {
 		return err
@@ -161,6 +168,31 @@ func (a *app) showReport(j *report.Job, o *reportOptions) error {
 		return &statusError{status: code, quiet: true, err: fmt.Errorf("check: %s", r.Verdict.Sentence)}
 	}
 	return nil
+}
+
+// first prints the first screen, on a terminal as wide as that is and with its head in the
+// colour of what it says.
+func (a *app) first(r *report.Report) {
+	width := a.width()
+	if width <= 0 {
+		width = math.MaxInt
+	}
+	lines := report.First(r, width)
+	p, colour := a.paint(a.stdout), painter.warn
+	switch v := &r.Verdict; {
+	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":
+		colour = painter.bad
+	case v.Diagnosis == "FINE":
+		colour = painter.good
+	}
+	for i, l := range lines {
+		if l == "" || i > 0 && lines[i-1] == "" || colour == nil {
+			colour = nil
+			a.printf("%s\n", l)
+			continue
+		}
+		a.printf("%s\n", colour(p, l))
+	}
 }
 
 // readJob reads the first job below some paths, and names the others.

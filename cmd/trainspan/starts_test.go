@@ -135,7 +135,7 @@ func TestRunsAreListed(t *testing.T) {
 	if _, out, _ := cli(t, "runs", "--json", dir); json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row) != nil || row.ID != "train.2" || row.Goodput < 0.9 {
 		t.Errorf("%+v of %s", row, out)
 	}
-	if status, out, said := cli(t, "report", "--run", "train.1", dir); status != 0 || said != "" || !strings.Contains(out, "\n  1   ") {
+	if status, out, said := cli(t, "report", "--full", "--run", "train.1", dir); status != 0 || said != "" || !strings.Contains(out, "\n  1   ") {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
 	if status, out, _ := cli(t, "report", "--all", dir); status != 0 || !strings.HasPrefix(out, "train.2\n\n") || !strings.Contains(out, "\n\ntrain.1\n\n") {
