@@ -374,7 +374,7 @@ func TestOpenAtForceDisable(t *testing.T) {
 
 // Goroutines record all the while; each trace is whole whenever Shutdown comes.
 func TestShutdownAtAnyMoment(t *testing.T) {
-	for round := range 40 {
+	for round := range 15 {
 		tree, tel, path := newTree(t, "trace.pfw", &pfw.Options{BeginAfter: time.Millisecond})
 		stop, now := make(chan struct{}), make(chan struct{})
 		var rounds atomic.Int64
@@ -382,7 +382,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		for range 3 {
 			wg.Go(func() {
 				for ctx := context.Background(); ; {
-					if rounds.Add(1) == int64(1+3*round) {
+					if rounds.Add(1) == int64(1+8*round) {
 						close(now)
 					}
 					select {

@@ -141,7 +141,7 @@ func TestManyGoroutines(t *testing.T) {
 			if _, err := tel.Recorder().StartPhase(context.Background(), spans.Application, telemetry.Start{}); err != nil {
 				t.Fatal(err)
 			}
-			counts := make([]int, 64)
+			counts := make([]int, 24)
 			var wg sync.WaitGroup
 			for g := range counts {
 				wg.Go(func() {

@@ -84,19 +84,19 @@ func childMain(path string) {
 }
 
 func TestKill(t *testing.T) {
-	kills := 40
+	kills, lines := 40, 300
 	if s := os.Getenv(momentsVariable); s != "" {
 		kills, _ = strconv.Atoi(s)
 	}
 	if testing.Short() {
-		kills = 8
+		kills, lines = 8, 100
 	}
 	slots := make(chan struct{}, 8)
 	modes := []string{"", "", "single", "plain", "v22"}
 	var wg sync.WaitGroup
 	for i := range kills {
 		slots <- struct{}{}
-		line := rand.IntN(300)
+		line := rand.IntN(lines)
 		wg.Go(func() {
 			defer func() { <-slots }()
 			killOne(t, modes[i%len(modes)], line, i%2 == 0)

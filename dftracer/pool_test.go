@@ -18,7 +18,7 @@ func TestPool(t *testing.T) {
 	key := dftracer.NewKey("torch", "n")
 	dir := t.TempDir()
 	var wg sync.WaitGroup
-	const writers, turns, spans = 20, 5, 2000
+	const writers, turns, spans = 20, 5, 500
 	for i := range writers {
 		wg.Go(func() {
 			compression := dftracer.Compression(i % 4)

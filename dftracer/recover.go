@@ -8,10 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -81,9 +78,7 @@ type recovery struct {
 	size    int64
 	changed time.Time
 	out     *bufio.Writer
-	sink    tally          // below out
-	temp    *outfile.Draft // below sink
-	endAt   int64          // where the part with the end event begins in it
+	ending  ending
 	gzip    bool
 	state   traceState
 	parser  parser
@@ -91,7 +86,10 @@ type recovery struct {
 	members members
 	lines   infile.Lines
 	line    int
-	unended bool // the last line has no line feed
+	scratch []byte
+	isEnd   bool  // the last line is the end event
+	endAt   int64 // where it begins in the text that was read last, or -1
+	unended bool  // the last line has no line feed
 	report  RecoverReport
 }
 
@@ -121,8 +119,7 @@ func (r *recovery) run() (RecoverReport, error) {
 		return r.report, err
 	}
 	defer temp.Discard()
-	r.temp, r.sink.w = temp, temp
-	r.out = bufio.NewWriterSize(&r.sink, 256<<10)
+	r.out = bufio.NewWriterSize(temp, 256<<10)
 	err = r.repair()
 	if err == nil {
 		err = r.out.Flush()
@@ -180,6 +177,7 @@ func (r *recovery) repair() error {
 		return err
 	}
 	r.gzip = infile.IsGzip(magic[:])
+	r.ending.anew = anew{out: r.out, gzip: r.gzip}
 	var err error
 	if r.gzip {
 		err = r.mendMembers()
@@ -199,10 +197,7 @@ func (r *recovery) repair() error {
 	}
 	if r.state.complete() && r.report.CutBytes == 0 && r.report.Salvaged == 0 {
 		r.report.Clean = true
-		return nil
-	}
-	if r.state.complete() {
-		return r.insertUnfinished()
+		return r.ending.release()
 	}
 	return r.finish()
 }
@@ -218,12 +213,16 @@ func (r *recovery) mendMembers() error {
 	for off := int64(0); off < r.size; {
 		n, err := r.checkMember(off)
 		if err == nil {
-			ended := r.state.ended
+			if err := r.ending.release(); err != nil {
+				return err
+			}
 			if _, err := r.readMember(off, nil); err != nil {
 				return err
 			}
-			r.ending(ended)
-			if _, err := io.Copy(r.out, io.NewSectionReader(r.f, off, n)); err != nil {
+			member := io.NewSectionReader(r.f, off, n)
+			if r.endAt >= 0 {
+				r.ending.member, r.ending.at = member, r.endAt
+			} else if _, err := io.Copy(r.out, member); err != nil {
 				return err
 			}
 			off += n
@@ -246,43 +245,11 @@ func (r *recovery) mendMembers() error {
 		}
 		// Once more, now knowing that the member ends badly.
 		lines := r.state.lines
-		z, err := gzip.NewWriterLevel(r.out, levelSmall)
-		if err != nil {
-			return err
-		}
-		lazy := &lazyWriter{z: z}
-		if _, err := r.readMember(off, lazy); err != nil && lazy.err != nil {
-			return lazy.err
-		}
+		_, err = r.readMember(off, &r.ending)
 		r.report.Salvaged += r.state.lines - lines
-		return r.finishInto(lazy) // the end of the trace belongs to the same member
+		return r.ending.anew.err
 	}
 	return nil
-}
-
-// lazyWriter makes no member when nothing is written.
-type lazyWriter struct {
-	z    *gzip.Writer
-	any  bool
-	done bool
-	err  error
-}
-
-func (l *lazyWriter) Write(p []byte) (int, error) {
-	l.any = true
-	n, err := l.z.Write(p)
-	if err != nil {
-		l.err = err
-	}
-	return n, err
-}
-
-func (l *lazyWriter) close() error {
-	if !l.any || l.done {
-		return nil
-	}
-	l.done = true
-	return l.z.Close()
 }
 
 // checkMember returns the length of a member, or why it is not whole. Its lines
@@ -307,9 +274,9 @@ func (r *recovery) checkMember(off int64) (int64, error) {
 	}
 }
 
-// readMember notes the lines of one member, copies the whole ones to w when
+// readMember notes the lines of one member, gives the whole ones to w when
 // that is not nil, and returns the member's length.
-func (r *recovery) readMember(off int64, w io.Writer) (int64, error) {
+func (r *recovery) readMember(off int64, w *ending) (int64, error) {
 	m := &r.members
 	m.start(r.f, off, r.size)
 	m.room = 0 // one member only
@@ -326,8 +293,10 @@ func (r *recovery) readMember(off int64, w io.Writer) (int64, error) {
 
 // readLines notes lines until the source ends, and returns why it did. What it
 // writes to w ends with a line feed, but for a closing bracket that had none.
-func (r *recovery) readLines(src *infile.Lines, w io.Writer) error {
+func (r *recovery) readLines(src *infile.Lines, w *ending) error {
+	r.endAt = -1
 	for {
+		at := src.At()
 		line, err := src.Next()
 		if errors.Is(err, infile.ErrLongLine) {
 			r.bad(err)
@@ -340,13 +309,11 @@ func (r *recovery) readLines(src *infile.Lines, w io.Writer) error {
 		keep := r.note(line)
 		if w == nil { // the member is kept as it is
 			r.unended = last && len(line) > 0 || r.unended && last
-		} else if keep {
-			r.unended = last && len(trimLine(line)) == 0
-			text := line
-			if !r.unended {
-				text = append(line[:len(line):len(line)], '\n')
+			if r.isEnd {
+				r.endAt = at
 			}
-			if _, werr := w.Write(text); werr != nil {
+		} else if keep {
+			if werr := r.keep(line, last && len(trimLine(line)) == 0); werr != nil {
 				return errors.Join(err, werr)
 			}
 		}
@@ -359,6 +326,7 @@ func (r *recovery) readLines(src *infile.Lines, w io.Writer) error {
 // note parses a line for the state and reports whether it is worth keeping.
 func (r *recovery) note(line []byte) bool {
 	r.line++
+	r.isEnd = false
 	trimmed := trimLine(line)
 	if len(trimmed) == 0 {
 		return r.state.bracket(line)
@@ -368,6 +336,7 @@ func (r *recovery) note(line []byte) bool {
 		return false
 	}
 	r.state.note(&r.event, guessDialect(trimmed, &r.event, r.state.dialect))
+	r.isEnd = r.event.Phase == PhaseComplete && r.event.Cat == CatDFTracer && r.event.Name == NameEnd
 	return true
 }
 
@@ -390,27 +359,21 @@ func (r *recovery) mendPlain() error {
 			continue
 		}
 		if err != nil {
-			rest := slices.Clone(r.rest(src))
-			if r.note(rest) {
-				if r.unended = string(rest) == "]"; !r.unended { // as complete traces end
-					rest = append(rest, '\n')
-				}
-				_, _ = r.out.Write(rest)
-			} else {
+			rest := r.rest(src)
+			if !r.note(rest) {
 				r.cut(at, int64(len(rest)))
+			} else if werr := r.keep(rest, string(rest) == "]"); werr != nil { // as complete traces end
+				return werr
 			}
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
-		ended := r.state.ended
-		if r.note(line) {
-			r.ending(ended)
-			_, _ = r.out.Write(line) // bufio keeps the error for Flush
-			_ = r.out.WriteByte('\n')
-		} else {
+		if !r.note(line) {
 			r.cut(at, int64(len(line))+1)
+		} else if err := r.keep(line, false); err != nil {
+			return err
 		}
 	}
 }
@@ -444,39 +407,4 @@ func (r *recovery) stopped() error {
 		return nil
 	}
 	return r.opts.Stop()
-}
-
-// finish appends what closes the trace.
-func (r *recovery) finish() error {
-	if r.state.finished {
-		return nil
-	}
-	if !r.gzip {
-		_, err := r.out.Write(r.closing())
-		return err
-	}
-	z, err := gzip.NewWriterLevel(r.out, levelSmall)
-	if err != nil {
-		return err
-	}
-	return r.finishInto(&lazyWriter{z: z})
-}
-
-func (r *recovery) finishInto(l *lazyWriter) error {
-	if !r.state.finished && r.state.lines > 0 {
-		if _, err := l.Write(r.closing()); err != nil {
-			return err
-		}
-		r.state.finished = true
-	}
-	return l.close()
-}
-
-func (r *recovery) closing() []byte {
-	text, closed, unfinished := r.state.closing()
-	r.report.Closed, r.report.Unfinished = closed, unfinished
-	if r.unended && len(text) > 0 {
-		text = append([]byte{'\n'}, text...)
-	}
-	return text
 }

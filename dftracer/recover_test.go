@@ -216,7 +216,7 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 	recovered := func(n int) (allocated uint64) {
 		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 		var buf bytes.Buffer
-		w, err := dftracer.NewWriter(&buf, &dftracer.Options{MemberSize: 16 << 10})
+		w, err := dftracer.NewWriter(&buf, &dftracer.Options{MemberSize: 8 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 		dftest.Check(t, path)
 		return allocated
 	}
-	small, large := recovered(2000), recovered(16000)
+	small, large := recovered(1000), recovered(8000)
 	if large > 16*small {
 		t.Errorf("8 times the spans take %d bytes, %d times those of the small one", large, large/small)
 	}
@@ -297,4 +297,35 @@ func TestRecoverOutput(t *testing.T) {
 		}
 	}
 	dftest.Check(t, out)
+}
+
+// TestRecoverBeforeTheEnd: what is missing of a trace goes in front of its end event,
+// wherever behind it the file is torn, and whatever form it has.
+func TestRecoverBeforeTheEnd(t *testing.T) {
+	text := stepsText(t, 20) // the last iteration was never written
+	end := bytes.LastIndex(text, []byte(`{"id":`))
+	for _, test := range []struct {
+		name string
+		data []byte
+		from int // the first cut
+	}{
+		{"plain", text, end},
+		{"in a member", members(text), len(members(text)) - 12},
+		{"in a member of its own", members(text[:end], text[end:]), len(members(text[:end])) + 1},
+		{"one whole member", append(members(text), 0x1f, 0x8b, 8, 0), len(members(text)) + 1},
+		{"its bracket is in another one", members(text[:len(text)-1], text[len(text)-1:]), len(members(text[:len(text)-1]))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "trace")
+			for cut := test.from; cut < len(test.data); cut++ {
+				writeFile(t, path, string(test.data[:cut]))
+				if _, err := dftracer.Recover(path, nil); err != nil {
+					t.Fatal(err)
+				}
+				if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() || r.Orphans > 0 || r.Counts["dftracer/unfinished/X"] != 1 {
+					t.Fatalf("cut at %d of %d: %v %v, %d orphans, %v", cut, len(test.data), err, r.Err(), r.Orphans, r.Counts)
+				}
+			}
+		})
+	}
 }

@@ -14,7 +14,6 @@ type traceState struct {
 	opened   bool
 	closed   bool // "]" was seen
 	ended    bool // the end event was seen
-	finished bool // the end was appended
 	bare     bool // start has no args: metadata is off
 	nested   bool
 	pid      int64
@@ -170,12 +169,9 @@ func BeginOf(ev *Event) (Event, bool) {
 	return beginOf(ev)
 }
 
-// closing returns the lines that end the trace: open spans, innermost first,
-// the end event and the bracket.
-func (s *traceState) closing() (text []byte, closed, invented int) {
-	if s.complete() {
-		return nil, 0, 0
-	}
+// closing returns what the trace lacks: open spans, innermost first, and the end event
+// where there is none, as lines, and the bracket.
+func (s *traceState) closing() (text []byte, bracket string, closed, invented int) {
 	unfinished := s.unfinished()
 	add, enc := s.encoder(&text)
 	heads := 0
@@ -214,9 +210,9 @@ func (s *traceState) closing() (text []byte, closed, invented int) {
 		add(&Event{ID: s.lastID + 1, Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, PID: s.pid, TID: s.tid, TS: s.lastTS, Level: 1, Args: args})
 	}
 	if s.opened && !s.closed {
-		text = append(text, ']')
+		bracket = "]"
 	}
-	return text, len(open), len(unfinished)
+	return text, bracket, len(open), len(unfinished)
 }
 
 // encoder returns a function that appends a record in the form of the trace.

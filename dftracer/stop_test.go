@@ -11,7 +11,7 @@ import (
 // After an error of its own fn is not called again.
 func TestScanEndsWithTheErrorOfFn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
-	text := stepsText(t, 4000)
+	text := stepsText(t, 1000)
 	var all []byte
 	for range 8 {
 		all = append(all, members(text)...)

@@ -230,6 +230,9 @@ func TestTruthOfProfiles(t *testing.T) {
 			if p == nil {
 				t.Fatal("it is no profile")
 			}
+			for _, b := range holdsRules(r) {
+				t.Error(b)
+			}
 			if len(p.Ranks) != len(raw) || p.Device != want.device {
 				t.Errorf("%d ranks, device %v; want %d, %v", len(p.Ranks), p.Device, len(raw), want.device)
 			}

@@ -97,14 +97,14 @@ func sums(sent []tracetest.SpanStub) map[string]time.Duration {
 // A run of 72 hours: no trace is over its budget, every span can be reached,
 // segments add up, and nothing is remembered of what is over.
 func TestTracesOfALongRun(t *testing.T) {
-	const hours, perHour, share = 72, 60, 100
+	const hours, perHour, share = 24, 60, 100
 	for _, tc := range []struct {
 		traces config.Traces
 		least  int
 	}{
 		{config.Traces{Budget: -1}, 1},
 		{config.Traces{}, 2},
-		{config.Traces{Budget: 8 * share}, 100},
+		{config.Traces{Budget: 8 * share}, 40},
 		{config.Traces{Split: config.TracePerEpoch}, 1 + hours},
 		{config.Traces{Split: config.TracePerEpoch, Budget: 8 * share}, 1 + 2*hours},
 		{config.Traces{Split: config.TracePerWindow, Window: 40, Budget: -1}, 1 + hours*perHour/40},

@@ -103,6 +103,9 @@ func TestTimeToDetect(t *testing.T) {
 	t.Logf("| judged every %d steps; begins at step %d | steps until it is named: median, slowest of %d |", every, from, seeds)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.job.n > 8 {
+				t.Skip("judges many ranks again and again: make test-long")
+			}
 			var delays []int
 			for seed := range seeds {
 				j := tt.job

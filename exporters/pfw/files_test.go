@@ -72,6 +72,9 @@ func TestFilesInEveryDialect(t *testing.T) {
 
 // Beyond the bound names begin anew: nothing is lost, and hashes stay.
 func TestManyFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("closes more files than are told apart at once: make test-long")
+	}
 	p, path := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Aggregate: true}})
 	log := p.FileLog()
 	const files = 70_000

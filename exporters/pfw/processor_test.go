@@ -461,7 +461,7 @@ func TestManyGoroutines(t *testing.T) {
 					if g%2 == 0 {
 						start = context.Background() // under the ambient span
 					}
-					for range 10 {
+					for range 5 {
 						m.run(start, r, 0, &counts[g])
 					}
 				})

@@ -38,7 +38,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 			scopes[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
 			ctx = scopes[i].Context()
 		}
-		time.Sleep(time.Second) // by then all are begun
+		time.Sleep(100 * time.Millisecond) // by then all are begun
 		if err := tp.ForceFlush(context.Background()); err != nil {
 			t.Fatal(err)
 		}

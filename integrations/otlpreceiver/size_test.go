@@ -96,7 +96,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 		return nil
 	}
 	r := start(t, sink, nil)
-	large, small := request(300_000), request(1)
+	large, small := request(150_000), request(1)
 	body, err := proto.Marshal(large)
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +129,9 @@ var spanForTest = &tracepb.Span{
 
 // A request of ordinary spans, as large as one may be, is taken whole.
 func TestLargestRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends 16 MiB of spans: make test-long")
+	}
 	taken := 0
 	sink := func(_ context.Context, _ net.Addr, spans []*tracepb.ResourceSpans) error {
 		taken = len(spans[0].GetScopeSpans()[0].GetSpans())

@@ -113,7 +113,10 @@ func TestBounds(t *testing.T) {
 		"overlapping spans":                   "more than 256 spans of one thread",
 		"names below each other, and updates": "tree of nodes is too large",
 	}
-	const n = 5000
+	n := 5000
+	if testing.Short() {
+		n = 1500
+	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -183,8 +186,8 @@ func BenchmarkGrowth(b *testing.B) {
 
 // Close gives up in time. What it has not read is in the ring, for Import.
 func TestCloseInTime(t *testing.T) {
-	m := ringtest.New(t, 64)
-	const n = 64 * ringtest.Slots
+	m := ringtest.New(t, 12)
+	const n = 12 * ringtest.Slots
 	for i := range n {
 		m.Span(i, at(i), at(i)+500)
 	}

@@ -32,11 +32,11 @@ func TestSignals(t *testing.T) {
 	}
 	t.Run("ai", func(t *testing.T) {
 		rings := t.TempDir()
-		check(t, pyrun.Command(t, rings, "testdata/harm/signals.py", "ai", "2000"), rings, 2000)
+		check(t, pyrun.Command(t, rings, "testdata/harm/signals.py", "ai", "800"), rings, 800)
 	})
 	t.Run("torch", func(t *testing.T) {
-		j := newTorchJob(t, "./testdata/harm/signals.py", "torch", "1000")
-		check(t, j.Cmd, j.rings, 1000)
+		j := newTorchJob(t, "./testdata/harm/signals.py", "torch", "400")
+		check(t, j.Cmd, j.rings, 400)
 	})
 }
 

@@ -212,7 +212,7 @@ func importShape(t testing.TB, files [][]byte) *pytorch.Report {
 }
 
 func TestGrowth(t *testing.T) {
-	const n = 1000
+	const n = 400
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			files := map[int][][]byte{n: shape(n), 16 * n: shape(16 * n)}

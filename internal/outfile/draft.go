@@ -71,18 +71,6 @@ func (d *Draft) Write(p []byte) (int, error) {
 	return n, d.named(err)
 }
 
-// ReadAt implements io.ReaderAt.
-func (d *Draft) ReadAt(p []byte, off int64) (int, error) {
-	n, err := d.f.ReadAt(p, off)
-	return n, d.named(err)
-}
-
-// WriteAt implements io.WriterAt.
-func (d *Draft) WriteAt(p []byte, off int64) (int, error) {
-	n, err := d.f.WriteAt(p, off)
-	return n, d.named(err)
-}
-
 // Sync waits until what was written is on the disk.
 func (d *Draft) Sync() error { return d.named(d.f.Sync()) }
 

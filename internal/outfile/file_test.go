@@ -275,6 +275,9 @@ func TestDescriptorClosedFromOutside(t *testing.T) {
 	if lines, gaps := sums(string(text)); lines != 60 || gaps != 0 || s.Stats().Lost != 0 || len(tell.all) != 2 {
 		t.Errorf("%d lines, %d in gaps, told %+v", lines, gaps, tell.all)
 	}
+	if len(tell.paths) != 0 { // it is the file that it was
+		t.Errorf("told of paths %v", tell.paths)
+	}
 	if mine, _ := os.ReadFile(other.Name()); string(mine) != "mine" {
 		t.Errorf("the other file holds %.50q", mine)
 	}
@@ -319,7 +322,7 @@ func TestEmptiedFile(t *testing.T) {
 		t.Errorf("their file holds %.40q", text)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "t.1.x"))
-	if lines, gaps := sums(string(text)); lines != 20 || gaps != 10 || s.Stats().Lost != 10 {
+	if lines, gaps := sums(string(text)); lines != 20 || gaps != 10 || s.Stats().Lost != 10 || !strings.HasPrefix(string(text), "begin 0 again\n") {
 		t.Errorf("%d lines, %d in gaps, %+v in %v", lines, gaps, s.Stats(), names(t, dir))
 	}
 }

@@ -55,7 +55,11 @@ func (g *gate) text() string {
 type words struct{}
 
 func (words) Begin(p outfile.Part) outfile.Block {
-	return outfile.Block{Data: fmt.Appendf(nil, "begin %d\n", p.Number), Lines: 1, Metadata: 1}
+	again := ""
+	if p.Again {
+		again = " again"
+	}
+	return outfile.Block{Data: fmt.Appendf(nil, "begin %d%s\n", p.Number, again), Lines: 1, Metadata: 1}
 }
 func (words) Encode(data []byte) []byte {
 	if len(data) > 64<<10 {
@@ -251,6 +255,45 @@ func TestAsked(t *testing.T) {
 				t.Errorf("%v, closed %d times", err, c.closes)
 			}
 		}
+	})
+}
+
+// refusing is an io.Writer that takes nothing that holds one of some words.
+type refusing struct{ words []string }
+
+func (r *refusing) Write(p []byte) (int, error) {
+	for _, w := range r.words {
+		if bytes.Contains(p, []byte(w)) {
+			return 0, errors.New("refused")
+		}
+	}
+	return len(p), nil
+}
+
+// A file that does not work is not forced to the disk: neither while its lines fail,
+// nor while the record of what is missing does.
+func TestNotForcedWhileItFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusing{words: []string{"line", "gap"}}
+		c := &counted{Output: outfile.NewStream(r)}
+		s, err := outfile.New(c, outfile.Options{Format: words{}, Hold: 3 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(s, 0, 3)
+		for _, words := range [][]string{r.words, {"gap"}} {
+			r.words = words
+			if err := s.Flush(t.Context(), true); err == nil || s.Err() == nil || c.syncs != 0 {
+				t.Errorf("%v refused: %v, %v, forced %d times", words, err, s.Err(), c.syncs)
+			}
+			feed(s, 3, 100) // more than it holds: lines are lost
+			synctest.Wait()
+		}
+		r.words = nil
+		if err := s.Flush(t.Context(), true); err != nil || s.Err() != nil || c.syncs != 1 {
+			t.Errorf("it works again: %v, %v, forced %d times", err, s.Err(), c.syncs)
+		}
+		_ = s.Close(t.Context()) // lines were lost
 	})
 }
 

@@ -51,7 +51,7 @@ func counted(t *testing.T) func(what string) int {
 	}
 }
 
-const manyRanks, rankBeats = 1024, 10
+const manyRanks, rankBeats = 512, 4
 
 // oneOfMany is what trainspan run does for a rank in its directory, and gives what has the rank.
 func oneOfMany(rank int) (int, error) {

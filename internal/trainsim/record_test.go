@@ -27,7 +27,7 @@ func (k *kept) Close() error     { return nil }
 // What sinks are fed is what reading the files gives.
 func TestFeedIsWhatFilesSay(t *testing.T) {
 	for _, family := range trainsim.Families() {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) { // 1 has idle threads
 			j := trainsim.Draw(seed, family)
 			j.Ranks, j.Idle = min(j.Ranks, 8), seed == 1
 			j.Faults = slices.DeleteFunc(j.Faults, func(f trainsim.Fault) bool { return len(f.Ranks) > 0 && slices.Max(f.Ranks) >= j.Ranks })

@@ -165,7 +165,7 @@ func testReader(t *testing.T, settle time.Duration) {
 
 // A process may die at any moment: what it had recorded is there.
 func TestKill(t *testing.T) {
-	for round := range 8 {
+	for round := range 5 {
 		dir := t.TempDir()
 		cmd := pyrun.Command(t, dir, numbered, "1000000000", "3", "0")
 		out, err := cmd.StdoutPipe()

@@ -1,0 +1,132 @@
+package dftracer
+
+import (
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// ending is the end of a trace that is repaired. The end event and the framing that
+// follows it wait, because what is missing goes in front of them.
+type ending struct {
+	anew   anew
+	member *io.SectionReader // a whole one that has the end event and was not copied yet
+	at     int64             // where the end event begins in its text
+	tail   []byte            // lines after it, or after what was written
+}
+
+// release writes what waited: the trace goes on behind it.
+func (e *ending) release() error {
+	if m := e.member; m != nil {
+		e.member = nil
+		if err := e.anew.Close(); err != nil {
+			return err
+		}
+		if _, err := io.Copy(e.anew.out, m); err != nil {
+			return err
+		}
+	}
+	_, err := e.anew.Write(e.tail)
+	e.tail = nil
+	return err
+}
+
+// insert writes text in front of the end event, and then what waited.
+func (e *ending) insert(text []byte) error {
+	if e.member == nil || len(text) == 0 {
+		if _, err := e.anew.Write(text); err != nil {
+			return err
+		}
+		return e.release()
+	}
+	z, err := gzip.NewReader(e.member)
+	if err != nil {
+		return err
+	}
+	e.member = nil
+	if _, err := io.CopyN(&e.anew, z, e.at); err != nil {
+		return err
+	}
+	if _, err := e.anew.Write(text); err != nil {
+		return err
+	}
+	if _, err := io.Copy(&e.anew, z); err != nil {
+		return err
+	}
+	return e.release()
+}
+
+// anew is what is written anew: text, or a gzip member of it that its first byte begins.
+type anew struct {
+	out  io.Writer
+	gzip bool
+	z    *gzip.Writer
+	err  error // the first, for ever
+}
+
+func (a *anew) Write(p []byte) (n int, err error) {
+	switch {
+	case a.err != nil || len(p) == 0:
+		return 0, a.err
+	case !a.gzip:
+		n, a.err = a.out.Write(p)
+		return n, a.err
+	case a.z == nil:
+		if a.z, a.err = gzip.NewWriterLevel(a.out, levelSmall); a.err != nil {
+			return 0, a.err
+		}
+	}
+	n, a.err = a.z.Write(p)
+	return n, a.err
+}
+
+// Close ends the member, if one was begun.
+func (a *anew) Close() error {
+	if a.z != nil && a.err == nil {
+		a.err = a.z.Close()
+	}
+	a.z = nil
+	return a.err
+}
+
+// keep writes the line that was noted last, without its line feed when bare says so.
+func (r *recovery) keep(line []byte, bare bool) error {
+	r.unended = bare
+	r.scratch = append(r.scratch[:0], line...)
+	if !bare {
+		r.scratch = append(r.scratch, '\n')
+	}
+	e := &r.ending
+	framing := len(trimLine(line)) == 0
+	if !framing || e.tail == nil && e.member == nil {
+		if err := e.release(); err != nil {
+			return err
+		}
+	}
+	if r.isEnd || framing && (e.tail != nil || e.member != nil) {
+		e.tail = append(e.tail, r.scratch...)
+		return nil
+	}
+	_, err := e.anew.Write(r.scratch)
+	return err
+}
+
+// finish adds what is missing and ends the trace, in the member that is being written.
+func (r *recovery) finish() error {
+	e := &r.ending
+	text, bracket, closed, unfinished := r.state.closing()
+	r.report.Closed, r.report.Unfinished = closed, unfinished
+	if r.unended && e.member == nil && e.tail == nil && len(text) > 0 {
+		text, r.unended = append([]byte{'\n'}, text...), false
+	}
+	if err := e.insert(text); err != nil {
+		return err
+	}
+	if r.unended && len(bracket) > 0 {
+		bracket = "\n" + bracket
+	}
+	if _, err := io.WriteString(&e.anew, bracket); err != nil {
+		return err
+	}
+	return e.anew.Close()
+}
