@@ -69,10 +69,8 @@ func TestWheelTools(t *testing.T) {
 		t.Errorf("twine: %v\n%s", err, out)
 	}
 	for _, wheel := range wheels { // nothing is linked, so there is nothing to repair
-		if out, err := do(in("auditwheel"), "show", wheel); err != nil && !strings.Contains(out, "is not a platform wheel") && !strings.Contains(out, "does not look like a platform wheel") {
+		if out, err := do(in("auditwheel"), "show", wheel); err != nil || !strings.Contains(out, "requires no external shared libraries") {
 			t.Errorf("auditwheel: %v\n%s", err, out)
-		} else {
-			t.Log(out)
 		}
 	}
 	if out, err := do(in("pip"), "install", "--no-index", "--disable-pip-version-check", mine); err != nil {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // TestWheel builds the wheel of this machine twice, installs it with pip into an
@@ -94,19 +96,26 @@ func TestWheel(t *testing.T) {
 	// train gives the number of steps that were recorded, and what run.json says.
 	train := func(run ...string) (steps int, says string) {
 		t.Helper()
-		at := filepath.Join(t.TempDir(), "run")
+		at, err := os.MkdirTemp("", "trainspan-wheel-*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			until.True(t, "the files of the run are removed", func() bool { return os.RemoveAll(at) == nil })
+		})
 		do(run[0], append(run[1:], "run", "--quiet", "--dir", at, "--", in("python"), "launch.py", "--ranks", "1", "train.py",
 			"--root", data, "--steps", "5", "--epochs", "1", "--width", "32", "--length", "32", "--out", t.TempDir())...)
+		var record []byte
+		until.True(t, "the run has ended", func() bool { // on a busy machine a moment after the command
+			record, _ = os.ReadFile(filepath.Join(at, "run.json"))
+			return bytes.Contains(record, []byte(`"state": "ended"`))
+		})
 		files, err := filepath.Glob(filepath.Join(at, "trace-*.pfw.gz"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range files {
 			steps += read(t, f).count["pipeline/train.iteration"]
-		}
-		record, err := os.ReadFile(filepath.Join(at, "run.json"))
-		if err != nil {
-			t.Fatal(err)
 		}
 		return steps, string(record)
 	}
