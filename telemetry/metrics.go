@@ -1,10 +1,10 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -21,12 +21,12 @@ type healthMetrics struct{ registration metric.Registration }
 // provider together.
 var component = metric.WithAttributes(attribute.String(metrics.ComponentName, "trainspan/0"), attribute.String(metrics.ComponentType, "trainspan"))
 
-// inQueue are the causes of losses before an exporter has had the spans, by the words
-// for error.type.
-var inQueue = map[string]string{"queue full": "queue_full", "not sent before shutdown": "shutdown"}
-
-// atBackend are those behind it.
-var atBackend = map[string]string{"refused by the backend": "refused", "not taken in time": "timeout"}
+// lossTypes are the causes of losses and their words for error.type: first those before
+// an exporter has had the spans, then those behind it.
+var lossTypes = [2]map[string]string{
+	{"queue full": "queue_full", "not sent before shutdown": "shutdown"},
+	{"refused by the backend": "refused", "not taken in time": "timeout"},
+}
 
 // observe registers them.
 func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
@@ -94,17 +94,25 @@ func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
 func delivered(count func(*metrics.Metric, int64, ...metric.ObserveOption), queued, processed, exported *metrics.Metric, pending, spilled, sent int64, drops map[string]int64) {
 	count(queued, pending, component)
 	count(exported, sent, component)
-	through := sent + spilled
-	for cause, n := range drops {
-		lost := func(kind string) metric.ObserveOption {
-			return metric.WithAttributes(attribute.String(metrics.ErrorType, kind))
+	through, rest := sent+spilled, maps.Clone(drops)
+	lost := func(of *metrics.Metric, n int64, kind string) {
+		count(of, n, component, metric.WithAttributes(attribute.String(metrics.ErrorType, kind)))
+		if of == exported {
+			through += n
 		}
-		if kind, ok := inQueue[cause]; ok {
-			count(processed, n, component, lost(kind))
-			continue
+	}
+	for i, of := range []*metrics.Metric{processed, exported} {
+		for cause, kind := range lossTypes[i] { // also those of which there is none: a count that is there can be seen to rise
+			lost(of, drops[cause], kind)
+			delete(rest, cause)
 		}
-		count(exported, n, component, lost(cmp.Or(atBackend[cause], "_OTHER")))
-		through += n
+	}
+	other := int64(0)
+	for _, n := range rest { // of exporters that have causes of their own
+		other += n
+	}
+	if other > 0 {
+		lost(exported, other, "_OTHER")
 	}
 	count(processed, through, component)
 }

@@ -81,6 +81,11 @@ func NewInstruments(m metric.Meter, rank int) (*Instruments, error) {
 	out.job.samples = in.Int64Counter(metrics.JobSamples)
 	out.job.tokens = in.Int64Counter(metrics.JobTokens)
 	out.job.flops = in.Float64Counter(metrics.JobFlops)
+	// A count that is there from the start can be seen to rise.
+	out.iterations.Add(context.Background(), 0)
+	out.failed.Add(context.Background(), 0)
+	out.saves.Add(context.Background(), 0, out.stored)
+	out.saves.Add(context.Background(), 0, out.lost)
 	return out, in.Err
 }
 
