@@ -1,15 +1,19 @@
 package e2e
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// pythonTools check what a wheel says of itself: types, metadata, platforms.
-var pythonTools = []string{"mypy==2.4.1", "pyright==1.1.414", "twine==7.0.0", "auditwheel==6.8.2"}
+// pythonTools check what a wheel says of itself, types, metadata, platforms, and
+// manifests.
+var pythonTools = []string{"mypy==2.4.1", "pyright==1.1.414", "twine==7.0.0", "auditwheel==6.8.2", "kubernetes-validate==1.37.0"}
 
 // notDescribed are names that stubs lack on purpose: what is private to the client, and
 // what each node has of its own.
@@ -20,7 +24,8 @@ trainspan\.dftracer\.DFTracerAI\.__(enter|exit)__
 
 // TestWheelTools builds a wheel as a release does, and has the tools of the field look
 // at it: pip installs it, mypy and pyright check a strict program against its types,
-// stubtest the types against the code, twine its metadata, auditwheel its platforms.
+// stubtest the types against the code, twine its metadata, auditwheel its platforms. The
+// manifests are checked against the schema of Kubernetes.
 func TestWheelTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages of Python are fetched")
@@ -43,6 +48,15 @@ func TestWheelTools(t *testing.T) {
 	}
 	if out, err := do(in("pip"), append([]string{"install", "--disable-pip-version-check"}, pythonTools...)...); err != nil {
 		t.Skipf("the packages cannot be fetched: %v\n%s", err, out)
+	}
+	for i, manifest := range manifests(t) {
+		path := filepath.Join(dir, fmt.Sprintf("manifest%d.yaml", i))
+		if err := os.WriteFile(path, manifest, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := do(in("kubernetes-validate"), "--strict", path); err != nil {
+			t.Errorf("%v\n%s\n%s", err, out, manifest)
+		}
 	}
 	release, err := filepath.Abs("../release")
 	if err != nil {
@@ -104,4 +118,28 @@ func TestWheelTools(t *testing.T) {
 			t.Errorf("%s: %v\n%s", filepath.Base(check[0]), err, out)
 		}
 	}
+}
+
+// manifests are those of the agent and of docs/clusters.md, but for kinds that are not
+// Kubernetes's own.
+func manifests(t *testing.T) (all [][]byte) {
+	t.Helper()
+	agent, err := os.ReadFile("../deploy/agent/daemonset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../docs/clusters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, agent)
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1) {
+		if !bytes.Contains(block[1], []byte("kind: JobSet")) {
+			all = append(all, block[1])
+		}
+	}
+	if len(all) < 2 {
+		t.Error("docs/clusters.md has no manifest")
+	}
+	return all
 }
