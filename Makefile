@@ -6,7 +6,7 @@ FUZZTIME ?= 10s
 PKGS ?= ./... ./cmd/trainspan/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx report/browser
+NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
 
 .PHONY: demo demo-faults demo-python pictures test test-long torch torch-new race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
 
