@@ -149,8 +149,14 @@ tidy:
 
 # api compares the exported API with that of release/api-base; release builds all that
 # VERSION brings, wheels the packages of Python alone. docs/releasing.md.
-api release wheels:
-	$(MAKE) -C release $@
+api:
+	$(MAKE) -C release api
+
+release:
+	$(MAKE) -C release release
+
+wheels:
+	$(MAKE) -C release wheels
 
 clean:
 	rm -rf $(OUT) bin
