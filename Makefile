@@ -6,9 +6,9 @@ FUZZTIME ?= 10s
 PKGS ?= ./... ./cmd/trainspan/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx report/browser
+NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
 
-.PHONY: demo demo-faults demo-python pictures test test-long torch torch-new race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release clean
+.PHONY: demo demo-faults demo-python pictures test test-long torch torch-new race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -147,13 +147,16 @@ tidy:
 	@dir=$$(mktemp -d) && trap 'rm -r '$$dir EXIT && cd cmd/trainspan && cp go.mod $$dir/go.mod && cp go.sum $$dir/go.sum && \
 	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod
 
-# api compares the exported API with that of release/api-base; release builds the
-# archives of VERSION. docs/releasing.md.
+# api compares the exported API with that of release/api-base; release builds all that
+# VERSION brings, wheels the packages of Python alone. docs/releasing.md.
 api:
 	$(MAKE) -C release api
 
 release:
-	$(MAKE) -C release archives
+	$(MAKE) -C release release
+
+wheels:
+	$(MAKE) -C release wheels
 
 clean:
 	rm -rf $(OUT) bin

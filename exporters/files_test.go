@@ -54,10 +54,10 @@ func TestFilesAreMeasured(t *testing.T) {
 		return info.Size()
 	}
 	for name, want := range map[string]map[string]int64{
-		"telemetry.file.records": {"trace": int64(outputs.Trace.Writer().Stats().Lines), "records": 2000},
-		"telemetry.file.written": {"trace": size(outputs.Paths()["trace"]), "records": size(outputs.Paths()["file"])},
-		"telemetry.file.lost":    {"trace": 0, "records": 0},
-		"telemetry.file.errors":  {"trace": 0, "records": 0},
+		"trainspan.file.records": {"trace": int64(outputs.Trace.Writer().Stats().Lines), "records": 2000},
+		"trainspan.file.written": {"trace": size(outputs.Paths()["trace"]), "records": size(outputs.Paths()["file"])},
+		"trainspan.file.lost":    {"trace": 0, "records": 0},
+		"trainspan.file.errors":  {"trace": 0, "records": 0},
 	} {
 		got := byOutput(t, reader, name)
 		for output, n := range want {
@@ -66,7 +66,7 @@ func TestFilesAreMeasured(t *testing.T) {
 			}
 		}
 	}
-	if n := byOutput(t, reader, "telemetry.file.records")["trace"]; n < 1000 {
+	if n := byOutput(t, reader, "trainspan.file.records")["trace"]; n < 1000 {
 		t.Errorf("%d lines in the trace", n)
 	}
 }

@@ -120,8 +120,8 @@ func TestSignals(t *testing.T) {
 
 		for name, want := range map[string]float64{
 			"training.iterations": 3, "training.iteration.duration": 3, "training.samples": 12, "training.tokens": 96, "training.flops": 12000,
-			"training.loss": 2.5, "telemetry.spans.open": 0, "mine": 7,
-			"telemetry.otlp.spans.exported": float64(tel.Stats().ExportedSpans), "telemetry.otlp.logs.exported": float64(outputs.Logs.LogStats().Exported),
+			"training.loss": 2.5, "otel.sdk.span.live": 0, "mine": 7,
+			"otel.sdk.exporter.span.exported": float64(tel.Stats().ExportedSpans), "otel.sdk.exporter.log.exported": float64(outputs.Logs.LogStats().Exported),
 		} {
 			if got := there.number(name); got != want {
 				t.Errorf("%s is %v, want %v", name, got, want)

@@ -126,7 +126,7 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 	offer := outputs.Telemetry{
 		Identity: id, Clock: p.clock, Logger: p.log, Progress: p.progress,
 		Now: p.nanoseconds(), Current: func() trace.SpanContext { return p.rec.Current().SpanContext() },
-		Lost: p.lost,
+		Lost: p.lost, Metrics: b.metrics,
 	}
 	all := make([]attachment, len(b.outputs), len(b.outputs)+1)
 	copy(all, b.outputs)

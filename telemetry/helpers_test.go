@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -243,8 +244,10 @@ func keyed(kvs []attribute.KeyValue) map[string]any {
 
 // label is the value of a data point's attribute in braces.
 func label(kvs []attribute.KeyValue) string {
-	if len(kvs) == 0 {
-		return ""
+	for _, kv := range kvs {
+		if !strings.HasPrefix(string(kv.Key), "otel.component.") { // of every standard metric
+			return "{" + kv.Value.String() + "}"
+		}
 	}
-	return "{" + kvs[0].Value.String() + "}"
+	return ""
 }

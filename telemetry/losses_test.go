@@ -322,8 +322,8 @@ func TestMetricsTellLosses(t *testing.T) {
 	_ = j.tel.ForceFlush(j.ctx) // says that a span was lost
 	got, s1 := numbers(t, reader), j.tel.Stats()
 	for name, want := range map[string]int64{
-		"telemetry.otlp.spans.dropped{refused by the backend}": 1, "telemetry.otlp.logs.exported": 1,
-		"telemetry.otlp.logs.dropped{queue full}": s1.DroppedLogRecords, "telemetry.otlp.metrics.failed": 3,
+		"otel.sdk.exporter.span.exported{refused}": 1, "otel.sdk.exporter.log.exported": 1,
+		"otel.sdk.processor.log.processed{queue_full}": s1.DroppedLogRecords, "trainspan.otlp.metrics.failed": 3,
 	} {
 		if v, ok := got[name]; !ok || int64(v) != want || want == 0 {
 			t.Errorf("%s is %v (there: %v), want %d", name, v, ok, want)

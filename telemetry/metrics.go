@@ -2,11 +2,14 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/trainspan/trainspan/internal/metrics"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -14,86 +17,104 @@ import (
 // in the files, and what did not arrive.
 type healthMetrics struct{ registration metric.Registration }
 
+// component says whose the standard metrics are: all queues and exporters of the
+// provider together.
+var component = metric.WithAttributes(attribute.String(metrics.ComponentName, "trainspan/0"), attribute.String(metrics.ComponentType, "trainspan"))
+
+// lossTypes are the causes of losses and their words for error.type: first those before
+// an exporter has had the spans, then those behind it.
+var lossTypes = [2]map[string]string{
+	{"queue full": "queue_full", "not sent before shutdown": "shutdown"},
+	{"refused by the backend": "refused", "not taken in time": "timeout"},
+}
+
 // observe registers them.
 func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
-	var first error
-	keep := func(err error) {
-		if err != nil && first == nil {
-			first = err
-		}
+	in := metrics.Maker{Meter: meter}
+	var all []metric.Observable
+	ints := map[*metrics.Metric]metric.Int64Observable{}
+	for _, of := range []*metrics.Metric{
+		metrics.LoopsOpen,
+		metrics.SpansLive, metrics.SpansStarted, metrics.SpansQueued, metrics.SpansProcessed, metrics.SpansExported,
+		metrics.LogsCreated, metrics.LogsQueued, metrics.LogsProcessed, metrics.LogsExported,
+		metrics.Records, metrics.ExporterFailures, metrics.Errors, metrics.Repaired, metrics.MetricsFailed,
+		metrics.FileRecords, metrics.FileWritten, metrics.FileLost, metrics.FileErrors,
+	} {
+		ints[of] = in.Int64Observable(of)
+		all = append(all, ints[of])
 	}
-	time := func(name, text string) metric.Float64ObservableCounter {
-		c, err := meter.Float64ObservableCounter(name, metric.WithUnit("s"), metric.WithDescription(text))
-		keep(err)
-		return c
+	floats := map[*metrics.Metric]metric.Float64Observable{}
+	for _, of := range []*metrics.Metric{metrics.ProductiveTime, metrics.LoopTime, metrics.StartupTime, metrics.FileBlockedTime} {
+		floats[of] = in.Float64Observable(of)
+		all = append(all, floats[of])
 	}
-	count := func(name, unit, text string) metric.Int64ObservableCounter {
-		c, err := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
-		keep(err)
-		return c
-	}
-	productive := time("training.productive.time", "Time of completed training iterations")
-	total := time("training.loop.time", "Time since the start of the first training loop")
-	open, err := meter.Int64ObservableUpDownCounter("telemetry.spans.open", metric.WithUnit("{span}"),
-		metric.WithDescription("Telemetry spans that are open"))
-	keep(err)
-	started := count("telemetry.spans.started", "{span}", "Telemetry spans started")
-	records := count("telemetry.records", "{record}", "Native records handed to exporters")
-	failures := count("telemetry.exporter.failures", "{failure}", "Failed exports of native exporters")
-	problems := count("telemetry.errors", "{error}", "Calls that telemetry refused, and gaps in its data")
-	repaired := count("telemetry.repaired", "{value}", "Attribute values and times that were repaired")
-	exported := count("telemetry.otlp.spans.exported", "{span}", "Spans that an OpenTelemetry backend took")
-	dropped := count("telemetry.otlp.spans.dropped", "{span}", "Spans lost on the way to a backend, by cause")
-	exportedLogs := count("telemetry.otlp.logs.exported", "{record}", "Log records that an OpenTelemetry backend took")
-	droppedLogs := count("telemetry.otlp.logs.dropped", "{record}", "Log records lost on the way to a backend, by cause")
-	failed := count("telemetry.otlp.metrics.failed", "{export}", "Exports of metrics that a backend did not take")
-
-	fileRecords := count("telemetry.file.records", "{record}", "Lines written to telemetry files, by output")
-	fileBytes := count("telemetry.file.written", "By", "Bytes in telemetry files, by output")
-	fileLost := count("telemetry.file.lost", "{record}", "Lines missing in telemetry files, by output")
-	fileErrors := count("telemetry.file.errors", "{error}", "Failures of the disk under telemetry files, by output")
-	fileBlocked := time("telemetry.file.blocked.time", "Time that the program waited for the disk under telemetry files, by output")
-
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		done, since := p.control.Times()
-		o.ObserveFloat64(productive, done.Seconds())
-		if since > 0 {
-			o.ObserveFloat64(total, since.Seconds())
+		count := func(of *metrics.Metric, n int64, with ...metric.ObserveOption) { o.ObserveInt64(ints[of], n, with...) }
+		times := p.control.Times()
+		o.ObserveFloat64(floats[metrics.ProductiveTime], times.Productive.Seconds())
+		o.ObserveFloat64(floats[metrics.StartupTime], times.Startup.Seconds())
+		if times.Loop > 0 {
+			o.ObserveFloat64(floats[metrics.LoopTime], times.Loop.Seconds())
+			open := int64(0)
+			if times.Training {
+				open = 1
+			}
+			count(metrics.LoopsOpen, open)
 		}
 		s := p.Stats()
-		o.ObserveInt64(open, s.SpansOpen)
-		o.ObserveInt64(started, s.SpansStarted)
-		o.ObserveInt64(records, s.Records)
-		o.ObserveInt64(failures, s.ExporterFailures)
-		o.ObserveInt64(problems, s.Errors+s.DataErrors)
-		o.ObserveInt64(repaired, s.RepairedValues+s.RepairedTimes)
-		o.ObserveInt64(exported, s.ExportedSpans)
-		for cause, n := range s.Drops {
-			o.ObserveInt64(dropped, n, metric.WithAttributes(attribute.String("cause", cause)))
-		}
+		count(metrics.SpansLive, s.SpansOpen)
+		count(metrics.SpansStarted, s.SpansStarted)
+		count(metrics.Records, s.Records)
+		count(metrics.ExporterFailures, s.ExporterFailures)
+		count(metrics.Errors, s.Errors+s.DataErrors)
+		count(metrics.Repaired, s.RepairedValues+s.RepairedTimes)
+		delivered(count, metrics.SpansQueued, metrics.SpansProcessed, metrics.SpansExported, s.PendingSpans, s.SpilledSpans, s.ExportedSpans, s.Drops)
 		if s.LogRecords > 0 {
-			o.ObserveInt64(exportedLogs, s.ExportedLogRecords)
-		}
-		for cause, n := range s.LogDrops {
-			o.ObserveInt64(droppedLogs, n, metric.WithAttributes(attribute.String("cause", cause)))
+			count(metrics.LogsCreated, s.LogRecords)
+			delivered(count, metrics.LogsQueued, metrics.LogsProcessed, metrics.LogsExported, s.PendingLogRecords, 0, s.ExportedLogRecords, s.LogDrops)
 		}
 		if s.MetricExports+s.FailedMetricExports > 0 {
-			o.ObserveInt64(failed, s.FailedMetricExports)
+			count(metrics.MetricsFailed, s.FailedMetricExports)
 		}
 		p.hub.Files(func(f outputs.FileStats) {
 			output := metric.WithAttributes(attribute.String("output", f.Output))
-			o.ObserveInt64(fileRecords, f.Records, output)
-			o.ObserveInt64(fileBytes, f.Bytes, output)
-			o.ObserveInt64(fileLost, f.Lost, output)
-			o.ObserveInt64(fileErrors, f.Errors, output)
-			o.ObserveFloat64(fileBlocked, f.Blocked.Seconds(), output)
+			count(metrics.FileRecords, f.Records, output)
+			count(metrics.FileWritten, f.Bytes, output)
+			count(metrics.FileLost, f.Lost, output)
+			count(metrics.FileErrors, f.Errors, output)
+			o.ObserveFloat64(floats[metrics.FileBlockedTime], f.Blocked.Seconds(), output)
 		})
 		return nil
-	}, productive, total, fileRecords, fileBytes, fileLost, fileErrors, fileBlocked,
-		open, started, records, failures, problems, repaired, exported, dropped,
-		exportedLogs, droppedLogs, failed)
-	keep(err)
-	return &healthMetrics{registration}, first
+	}, all...)
+	return &healthMetrics{registration}, errors.Join(in.Err, err)
+}
+
+// delivered counts what became of spans or log records: what waits, what has left the
+// queue, what the backend took, and what was lost at either place.
+func delivered(count func(*metrics.Metric, int64, ...metric.ObserveOption), queued, processed, exported *metrics.Metric, pending, spilled, sent int64, drops map[string]int64) {
+	count(queued, pending, component)
+	count(exported, sent, component)
+	through, rest := sent+spilled, maps.Clone(drops)
+	lost := func(of *metrics.Metric, n int64, kind string) {
+		count(of, n, component, metric.WithAttributes(attribute.String(metrics.ErrorType, kind)))
+		if of == exported {
+			through += n
+		}
+	}
+	for i, of := range []*metrics.Metric{processed, exported} {
+		for cause, kind := range lossTypes[i] { // also those of which there is none: a count that is there can be seen to rise
+			lost(of, drops[cause], kind)
+			delete(rest, cause)
+		}
+	}
+	other := int64(0)
+	for _, n := range rest { // of exporters that have causes of their own
+		other += n
+	}
+	if other > 0 {
+		lost(exported, other, "_OTHER")
+	}
+	count(processed, through, component)
 }
 
 // close takes the callback back, so that a meter provider that outlives the

@@ -82,14 +82,14 @@ func TestMetrics(t *testing.T) {
 		"training.checkpoint.duration{blocking}": 1, "training.checkpoint.duration{background}": 5,
 		"training.checkpoint.saves{success}": 1, "training.checkpoint.saves{failure}": 1,
 		"training.productive.time": 4, "training.loop.time": 10,
-		"telemetry.spans.open": 2, "telemetry.exporter.failures": 0,
+		"otel.sdk.span.live": 2, "trainspan.exporter.failures": 0, "training.loops.open": 1,
 	} {
 		if v, ok := got[name]; !ok || v < want*(1-1e-9) || v > want*(1+1e-9) {
 			t.Errorf("%s is %v (there: %v), want %v", name, v, ok, want)
 		}
 	}
 	check(t, j.tel.Shutdown(j.ctx))
-	if got := numbers(t, reader); got["telemetry.spans.started"] != 0 {
+	if got := numbers(t, reader); got["otel.sdk.span.started"] != 0 {
 		t.Error("metrics are still observed after the shutdown")
 	}
 }

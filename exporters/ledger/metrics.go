@@ -2,13 +2,13 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/metrics"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -16,17 +16,11 @@ import (
 // nothing in between.
 func observe(o Options, b *books) (metric.Registration, error) {
 	m := o.Meter.Meter("github.com/trainspan/trainspan/exporters/ledger", metric.WithInstrumentationVersion(outputs.Version))
-	ratio, err1 := m.Float64ObservableGauge("training.goodput.ratio", metric.WithUnit("1"),
-		metric.WithDescription("Part of the time of all attempts so far that trained the model"))
-	window, err2 := m.Float64ObservableGauge("training.goodput.window.ratio", metric.WithUnit("1"),
-		metric.WithDescription("The same of the last seconds, by length"))
-	// A resume takes work back, so that a category can fall.
-	spent, err3 := m.Float64ObservableUpDownCounter("training.time", metric.WithUnit("s"),
-		metric.WithDescription("Time of all attempts so far, by what it was spent on"))
-	committed, err4 := m.Float64ObservableCounter("training.time.committed", metric.WithUnit("s"),
-		metric.WithDescription("Productive time that saved checkpoints hold"))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return nil, err
+	in := metrics.Maker{Meter: m}
+	ratio, window := in.Float64Observable(metrics.GoodputRatio), in.Float64Observable(metrics.GoodputWindowRatio)
+	spent, committed := in.Float64Observable(metrics.Time), in.Float64Observable(metrics.TimeCommitted)
+	if in.Err != nil {
+		return nil, in.Err
 	}
 	return m.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		s := b.live.Snapshot(b.telemetry.Now())

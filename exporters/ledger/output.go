@@ -1,7 +1,7 @@
 // Package ledger keeps the goodput ledger of a rank while it trains: how much of
 // the time so far trained the model, and what took the rest.
 //
-//	books := ledger.New(ledger.Options{Dir: runDir, Meter: meterProvider})
+//	books := ledger.New(ledger.Options{Dir: runDir})
 //	tel, err := telemetry.NewTrainingTelemetryBuilder()….WithExporter(books).ConfigureProvider(ctx)
 //	…
 //	fmt.Println(books.Snapshot().Ratio())
@@ -44,7 +44,7 @@ type Options struct {
 	// attempt did after it was written last is not known to the next one.
 	Interval time.Duration
 
-	// Meter gets the metrics; nil means none.
+	// Meter gets the metrics; nil means that of the provider, if it has one.
 	Meter metric.MeterProvider
 
 	// Windows are the lengths of time for which training.goodput.window.ratio
@@ -129,6 +129,9 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 	}
 	b := &books{live: live, telemetry: t, open: make(map[uint64]goodput.Handle),
 		inner: make(map[goodput.Handle]*ambient), ambient: make(map[goodput.Handle]*ambient)}
+	if o.opts.Meter == nil {
+		o.opts.Meter = t.Metrics
+	}
 	if o.opts.Meter != nil {
 		if o.metrics, err = observe(o.opts, b); err != nil {
 			t.Logger.Warn("the goodput ledger has no metrics", "error", err, "see", see.Metrics)

@@ -83,6 +83,22 @@ func clientFiles() (names []string) {
 	return names
 }
 
+// Differs names a file of the client in another folder, as site-packages, that is not
+// the one that [Unpack] writes. It is empty where all are.
+func Differs(dir string) string {
+	for _, name := range clientFiles() {
+		if strings.HasPrefix(name, site) { // is not installed
+			continue
+		}
+		own, err := client.ReadFile(name)
+		there, errThere := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil || errThere != nil || !bytes.Equal(own, there) {
+			return filepath.Join(dir, filepath.FromSlash(name))
+		}
+	}
+	return ""
+}
+
 // IsClient reports whether a path, with slashes and below the folder of [Unpack], is
 // that of a file of the client or of what Python has compiled of it.
 func IsClient(path string) bool {

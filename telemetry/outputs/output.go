@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -108,6 +109,10 @@ type Telemetry struct {
 
 	// Progress is where the training stands.
 	Progress *Progress
+
+	// Metrics is where an output makes instruments of its own, nil where there
+	// are no metrics.
+	Metrics metric.MeterProvider
 
 	// Current is the span under which a callback without a context would
 	// start its span: the parent of a scope whose context carries none. It is

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,14 +217,25 @@ func (c *Control) CountGap() {
 	c.r.stats.DataErrors++
 }
 
-// Times gives the time of completed iterations, and the time since the start
-// of the first training loop, zero before it.
-func (c *Control) Times() (productive, total time.Duration) {
+// Times are how long a process has been at what.
+type Times struct {
+	Productive time.Duration // of completed iterations
+	Loop       time.Duration // since the start of the first training loop, zero before it
+	Startup    time.Duration // until the first iteration was completed, or until now
+	Training   bool          // a training loop is open
+}
+
+// Times gives those of this moment.
+func (c *Control) Times() Times {
 	now := c.r.now()
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
-	if begun := c.r.state.begun; begun != 0 {
-		total = time.Duration(max(0, now-begun))
+	st := &c.r.state
+	t := Times{Productive: time.Duration(st.productive), Startup: time.Duration(max(0, cmp.Or(st.trained, now)-c.r.made))}
+	if st.begun != 0 {
+		t.Loop = time.Duration(max(0, now-st.begun))
 	}
-	return time.Duration(c.r.state.productive), total
+	loop := c.r.byName[indexTraining]
+	t.Training = loop != nil && loop.state == spanOpen
+	return t
 }

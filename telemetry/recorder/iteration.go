@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -28,6 +29,7 @@ func (r *Recorder) completeIteration(c *call, s *Span, t, d int64, f *failure, v
 	}
 	e := &s.iteration
 	st.productive = saturate(st.productive, d)
+	st.trained = cmp.Or(st.trained, t)
 	st.done++
 	samples := e.samples.Or(v.batch)
 	st.samples += samples

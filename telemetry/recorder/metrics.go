@@ -7,10 +7,12 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/trainspan/trainspan/internal/metrics"
 )
 
 // Instruments are those of the OpenTelemetry metrics that a recorder feeds.
-// docs/signals.md lists them. A nil Instruments records nothing.
+// Package metrics lists them. A nil Instruments records nothing.
 //
 // Every rank knows the samples, tokens and operations of the whole job. The
 // instruments training.samples, training.tokens and training.flops count this
@@ -50,41 +52,10 @@ func (s *share) add(n, rank, ranks int64) int64 {
 	return part(after) - part(after-n)
 }
 
-// Buckets of the histograms, in seconds: from a millisecond to ten minutes.
-var secondBuckets = []float64{
-	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600,
-}
-
 // NewInstruments makes the instruments with a meter, for a rank. What cannot be
 // made is in the error; the SDK gives instruments that do nothing in its place.
 func NewInstruments(m metric.Meter, rank int) (*Instruments, error) {
-	var first error
-	keep := func(err error) {
-		if err != nil && first == nil {
-			first = err
-		}
-	}
-	seconds := func(name, text string) metric.Float64Histogram {
-		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text),
-			metric.WithExplicitBucketBoundaries(secondBuckets...))
-		keep(err)
-		return h
-	}
-	count := func(name, unit, text string) metric.Int64Counter {
-		c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
-		keep(err)
-		return c
-	}
-	gauge := func(name, unit, text string) metric.Float64Gauge {
-		g, err := m.Float64Gauge(name, metric.WithUnit(unit), metric.WithDescription(text))
-		keep(err)
-		return g
-	}
-	operations := func(name, text string) metric.Float64Counter {
-		c, err := m.Float64Counter(name, metric.WithUnit("{FLOP}"), metric.WithDescription(text))
-		keep(err)
-		return c
-	}
+	in := metrics.Maker{Meter: m}
 	outcome := func(ok string) metric.MeasurementOption {
 		return metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", ok)))
 	}
@@ -93,24 +64,29 @@ func NewInstruments(m metric.Meter, rank int) (*Instruments, error) {
 	}
 	out := &Instruments{
 		rank:       int64(max(rank, 0)),
-		iteration:  seconds("training.iteration.duration", "Length of completed training iterations"),
-		iterations: count("training.iterations", "{iteration}", "Completed training iterations of this process"),
-		failed:     count("training.iterations.failed", "{iteration}", "Training iterations that failed"),
-		samples:    count("training.samples", "{sample}", "Samples of completed iterations, this rank's share"),
-		tokens:     count("training.tokens", "{token}", "Tokens of completed iterations, this rank's share"),
-		flops:      operations("training.flops", "Floating-point operations of completed iterations, this rank's share"),
-		throughput: gauge("training.gpu.throughput", "{FLOP}/s", "Operations per second and GPU of the last iteration"),
-		average:    gauge("training.gpu.throughput.average", "{FLOP}/s", "Operations per second and GPU over the training loop"),
-		loss:       gauge("training.loss", "1", "Latest loss given"),
-		save:       seconds("training.checkpoint.duration", "Time of checkpoint saves, by phase"),
-		saves:      count("training.checkpoint.saves", "{save}", "Checkpoint saves, by outcome"),
+		iteration:  in.Histogram(metrics.IterationDuration),
+		iterations: in.Int64Counter(metrics.Iterations),
+		failed:     in.Int64Counter(metrics.IterationsFailed),
+		samples:    in.Int64Counter(metrics.Samples),
+		tokens:     in.Int64Counter(metrics.Tokens),
+		flops:      in.Float64Counter(metrics.Flops),
+		throughput: in.Float64Gauge(metrics.GPUThroughput),
+		average:    in.Float64Gauge(metrics.GPUThroughputAverage),
+		loss:       in.Float64Gauge(metrics.Loss),
+		save:       in.Histogram(metrics.CheckpointDuration),
+		saves:      in.Int64Counter(metrics.CheckpointSaves),
 		blocking:   phase("blocking"), background: phase("background"),
 		stored: outcome("success"), lost: outcome("failure"),
 	}
-	out.job.samples = count("training.job.samples", "{sample}", "Samples of completed iterations, all ranks")
-	out.job.tokens = count("training.job.tokens", "{token}", "Tokens of completed iterations, all ranks")
-	out.job.flops = operations("training.job.flops", "Floating-point operations of completed iterations, all ranks")
-	return out, first
+	out.job.samples = in.Int64Counter(metrics.JobSamples)
+	out.job.tokens = in.Int64Counter(metrics.JobTokens)
+	out.job.flops = in.Float64Counter(metrics.JobFlops)
+	// A count that is there from the start can be seen to rise.
+	out.iterations.Add(context.Background(), 0)
+	out.failed.Add(context.Background(), 0)
+	out.saves.Add(context.Background(), 0, out.stored)
+	out.saves.Add(context.Background(), 0, out.lost)
+	return out, in.Err
 }
 
 // reading is what one call has to say in metrics, kept until the lock is

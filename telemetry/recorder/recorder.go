@@ -35,6 +35,7 @@ const ScopeName = "github.com/trainspan/trainspan/telemetry"
 // released.
 type Recorder struct {
 	now      func() int64 // nanoseconds since the Unix epoch
+	made     int64        // when
 	tracer   trace.Tracer
 	tracers  trace.TracerProvider
 	log      *slog.Logger
@@ -112,6 +113,7 @@ func New(o Options) (*Recorder, *Control) {
 		now: o.Now, log: o.Log, strategy: o.Strategy, base: o.Base, id: o.Identity, progress: o.Progress, hub: o.Hub,
 		above: o.Above,
 	}
+	r.made = r.now()
 	r.window, r.limited = o.Base.ExplicitTimeWindow, o.Base.ExplicitTimeWindow > 0
 	if o.Base.Training != nil {
 		r.training.Store(o.Base.Training)

@@ -18,6 +18,7 @@ type trainingState struct {
 	loops      int   // training loops started
 	loopStart  int64 // nanoseconds since the epoch; zero before the first loop
 	begun      int64 // start of the first loop, nanoseconds since the epoch
+	trained    int64 // end of the first iteration that was completed, nanoseconds since the epoch
 	first      int64 // number of the first iteration of the loop
 	done       int64 // iterations completed, those of earlier runs included
 	samples0   int64 // samples of earlier runs

@@ -37,6 +37,7 @@ type pythonSide struct {
 	rings string   // folders of rings, as in PATH
 
 	versions []string // of Python that have loaded the client, such as 3.11
+	other    string   // a file of an installed client that is not the command's
 }
 
 const varPythonPath = "PYTHONPATH"
@@ -196,6 +197,9 @@ func (p *pythonSide) close(ctx context.Context) error {
 	notes, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "python-*.names")) // of its sitecustomize
 	for _, path := range notes {
 		p.versions = append(p.versions, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "python-"), ".names"))
+		if installed, err := os.ReadFile(path); err == nil && len(installed) > 0 {
+			p.other = cmp.Or(p.other, python.Differs(string(installed)))
+		}
 	}
 	if err := p.drain.Close(ctx); err != nil {
 		return err

@@ -176,6 +176,9 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	}
 	if s.python != nil {
 		s.try("the rings of Python processes", func() error { return s.python.close(ctx) })
+		if s.python.other != "" {
+			s.problem("the program's environment has the client of another version (%s), and that of this command was used: install both from one wheel; see "+see.Python, s.python.other)
+		}
 		if lost := s.python.unsent(); lost != "" {
 			s.problem("%s; see "+see.Delivery, lost)
 		}

@@ -1,0 +1,110 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// panel is a graph: its queries by legend, all of the same unit.
+type panel struct {
+	title, unit, note string
+	queries           []query
+}
+
+type query struct{ expr, legend string }
+
+// one is a panel with one query.
+func one(title, unit, expr, legend string) panel {
+	return panel{title: title, unit: unit, queries: []query{{expr, legend}}}
+}
+
+const lost = `sum by (error_type) (rate(<< m "otel.sdk.processor.span.processed" >>{job=~"$job",error_type!=""}[$__rate_interval])
+  or rate(<< m "otel.sdk.exporter.span.exported" >>{job=~"$job",error_type!=""}[$__rate_interval]))`
+
+// ofJob are the panels of one job, by rank where that matters.
+var ofJob = []panel{
+	one("Time in iterations", "percentunit", `sum(rate(<< m "training.productive.time" >>{job=~"$job"}[$__rate_interval])) / sum(rate(<< m "training.loop.time" >>{job=~"$job"}[$__rate_interval]))`, "of the time since the loop began"),
+	{
+		title: "Where the time went", unit: "s", note: "Of jobs that keep a ledger: over all attempts.",
+		queries: []query{{`sum by (category) (<< m "training.time" >>{job=~"$job"})`, "{{category}}"}},
+	},
+	one("Goodput", "percentunit", `avg(<< m "training.goodput.ratio" >>{job=~"$job"})`, "since the first attempt began"),
+	one("Iterations a second, by process", "ops", `rate(<< m "training.iterations" >>{job=~"$job"}[$__rate_interval])`, "{{instance}}"),
+	one("Length of an iteration, by process", "s", `rate(<< m "training.iteration.duration" >>_sum{job=~"$job"}[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count{job=~"$job"}[$__rate_interval])`, "{{instance}}"),
+	{title: "Length of an iteration, all processes", unit: "s", queries: []query{
+		{`histogram_quantile(0.5, sum by (le) (rate(<< m "training.iteration.duration" >>_bucket{job=~"$job"}[$__rate_interval])))`, "median"},
+		{`histogram_quantile(0.99, sum by (le) (rate(<< m "training.iteration.duration" >>_bucket{job=~"$job"}[$__rate_interval])))`, "99 %"},
+	}},
+	one("Loss", "none", `max(<< m "training.loss" >>{job=~"$job"})`, "latest"),
+	one("Tokens a second", "none", `sum(rate(<< m "training.tokens" >>{job=~"$job"}[$__rate_interval]))`, "all ranks"),
+	one("Operations a second and GPU", "none", `avg(<< m "training.gpu.throughput" >>{job=~"$job"})`, "mean over ranks"),
+	{title: "Checkpoints", unit: "s", note: "Time of a save, that training waited for and in the background.", queries: []query{
+		{`sum by (phase) (rate(<< m "training.checkpoint.duration" >>_sum{job=~"$job"}[$__rate_interval])) / sum by (phase) (rate(<< m "training.checkpoint.duration" >>_count{job=~"$job"}[$__rate_interval]))`, "{{phase}}"},
+	}},
+	one("Checkpoint saves", "none", `sum by (outcome) (<< m "training.checkpoint.saves" >>{job=~"$job"})`, "{{outcome}}"),
+	one("Start-up, by process", "s", `<< m "training.startup.time" >>{job=~"$job"}`, "{{instance}}"),
+	{title: "Telemetry: lost a second", unit: "none", queries: []query{
+		{lost, "spans, {{error_type}}"},
+		{`sum by (output) (rate(<< m "trainspan.file.lost" >>{job=~"$job"}[$__rate_interval]))`, "lines, {{output}}"},
+	}},
+	one("Telemetry: spans that wait", "none", `sum(<< m "otel.sdk.processor.span.queue.size" >>{job=~"$job"})`, "all processes"),
+	one("Telemetry: waiting for the disk", "percentunit", `sum by (output) (rate(<< m "trainspan.file.blocked.time" >>{job=~"$job"}[$__rate_interval]))`, "{{output}}"),
+	{title: "Ranks", unit: "none", note: "Which process is which rank, and where it is.", queries: []query{
+		{`<< m "training.iterations" >>{job=~"$job"} * on (job, instance) group_left (training_rank, host_name) target_info`, "rank {{training_rank}} on {{host_name}}: {{instance}}"},
+	}},
+}
+
+// ofFleet are the panels of all jobs.
+var ofFleet = []panel{
+	one("Jobs that train", "none", `count(max by (job) (<< m "training.loops.open" >>) == 1)`, "jobs"),
+	one("Processes, by job", "none", `count by (job) (<< m "otel.sdk.span.live" >>)`, "{{job}}"),
+	one("Time in iterations, by job", "percentunit", `sum by (job) (rate(<< m "training.productive.time" >>[$__rate_interval])) / sum by (job) (rate(<< m "training.loop.time" >>[$__rate_interval]))`, "{{job}}"),
+	one("Goodput, by job", "percentunit", `avg by (job) (<< m "training.goodput.ratio" >>)`, "{{job}}"),
+	one("Slowest process over the median, by job", "none", `max by (job) (rate(<< m "training.iteration.duration" >>_sum[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count[$__rate_interval]))
+  / quantile by (job) (0.5, rate(<< m "training.iteration.duration" >>_sum[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count[$__rate_interval]))`, "{{job}}"),
+	one("Tokens a second, by job", "none", `sum by (job) (rate(<< m "training.tokens" >>[$__rate_interval]))`, "{{job}}"),
+	one("Failed iterations, by job", "none", `sum by (job) (<< m "training.iterations.failed" >>)`, "{{job}}"),
+	one("Saved checkpoints, by job", "none", `sum by (job) (<< m "training.checkpoint.saves" >>{outcome="success"})`, "{{job}}"),
+	one("Spans lost a second, by job", "none", strings.NewReplacer(`job=~"$job",`, "", "by (error_type)", "by (job)").Replace(lost), "{{job}}"),
+}
+
+type object = map[string]any
+
+// dashboard is what Grafana reads, from version 9 on.
+func dashboard(uid, title string, withJob bool, panels []panel) string {
+	source := object{"type": "prometheus", "uid": "${source}"}
+	variables := []object{{"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}}
+	if withJob {
+		variables = append(variables, object{
+			"name": "job", "label": "Job", "type": "query", "datasource": source, "refresh": 2, "sort": 1,
+			"query": fill(`label_values(<< m "otel.sdk.span.live" >>, job)`), "includeAll": false, "multi": false,
+		})
+	}
+	var drawn []object
+	for i, p := range panels {
+		var targets []object
+		for n, q := range p.queries {
+			targets = append(targets, object{"refId": string(rune('A' + n)), "datasource": source, "expr": fill(q.expr), "legendFormat": q.legend, "range": true})
+		}
+		drawn = append(drawn, object{
+			"id": i + 1, "type": "timeseries", "title": p.title, "description": p.note, "datasource": source, "targets": targets,
+			"gridPos":     object{"x": i % 3 * 8, "y": i / 3 * 8, "w": 8, "h": 8},
+			"fieldConfig": object{"defaults": object{"unit": p.unit}, "overrides": []object{}},
+			"options":     object{"legend": object{"displayMode": "list", "placement": "bottom"}},
+		})
+	}
+	text, err := json.MarshalIndent(object{
+		"uid": uid, "title": title, "tags": []string{"trainspan"}, "schemaVersion": 37, "version": 1, "editable": true, "refresh": "30s",
+		"time": object{"from": "now-3h", "to": "now"}, "templating": object{"list": variables}, "panels": drawn,
+	}, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return string(text) + "\n"
+}
+
+func TestDashboards(t *testing.T) {
+	written(t, "grafana/job.json", dashboard("trainspan-job", "Training job", true, ofJob))
+	written(t, "grafana/fleet.json", dashboard("trainspan-fleet", "Training jobs", false, ofFleet))
+}

@@ -1,0 +1,290 @@
+package deploy_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/trainspan/trainspan/internal/metrics"
+	"github.com/trainspan/trainspan/internal/metrics/promname"
+)
+
+var update = flag.Bool("update", false, "write the alerts and the dashboards")
+
+// prom gives the name in Prometheus of a metric of the table, which must be there.
+func prom(name string) string {
+	for _, m := range metrics.All() {
+		if m.Name == name {
+			return promname.Of(m)
+		}
+	}
+	panic("no metric is called " + name)
+}
+
+// fill puts names of metrics into a text.
+func fill(text string) string {
+	var out bytes.Buffer
+	t := template.Must(template.New("").Delims("<<", ">>").Funcs(template.FuncMap{"m": prom}).Parse(text))
+	if err := t.Execute(&out, nil); err != nil {
+		panic(err)
+	}
+	return out.String()
+}
+
+// written compares a file with what is made, or writes it.
+func written(t *testing.T, path, want string) {
+	t.Helper()
+	if there, err := os.ReadFile(path); err == nil && string(there) == want {
+		return
+	}
+	if !*update {
+		t.Errorf("%s is not what the table of metrics makes: go test ./deploy -update", path)
+		return
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil { //nolint:gosec // for everybody
+		t.Fatal(err)
+	}
+}
+
+// training is what an alert of a rank asks besides: that it trains now. A loop that is
+// over says 0, and a series that is gone is none.
+const training = `and on (job, instance) << m "training.loops.open" >> == 1`
+
+const rules = `# Alerts on training jobs and on the agents of nodes. Made from the table of metrics by
+# go test ./deploy -update. Here "job" is a training job and "instance" a process of it;
+# the thresholds are a start: set them for your jobs.
+groups:
+  - name: trainspan
+    rules:
+      - alert: TrainingGoodputLow
+        expr: |
+          sum by (job) (increase(<< m "training.productive.time" >>[1h]) ` + training + `)
+            / sum by (job) (increase(<< m "training.loop.time" >>[1h]) ` + training + `) < 0.8
+            and on (job) max by (job) (<< m "training.loop.time" >>) > 3600
+        for: 15m
+        labels: {severity: warning}
+        annotations:
+          summary: "{{ $labels.job }} spent {{ $value | humanizePercentage }} of the last hour in iterations"
+          next: trainspan report on the directory of the run says what took the rest
+      - alert: TrainingRankLate
+        # Where ranks wait for each other within an iteration all are equally late, and the
+        # report tells who is waited for.
+        expr: |
+          (rate(<< m "training.iteration.duration" >>_sum[15m]) / rate(<< m "training.iteration.duration" >>_count[15m]) ` + training + `)
+            > on (job) group_left ()
+          1.2 * quantile by (job) (0.5, rate(<< m "training.iteration.duration" >>_sum[15m]) / rate(<< m "training.iteration.duration" >>_count[15m]) ` + training + `)
+        for: 15m
+        labels: {severity: warning}
+        annotations:
+          summary: "iterations of {{ $labels.instance }} take {{ $value | humanizeDuration }}, over 1.2 times those of the other ranks of {{ $labels.job }}"
+          next: trainspan report names the rank and the cause
+      - alert: TrainingNoStep
+        expr: |
+          << m "training.loop.time" >> > 900 ` + training + `
+            unless on (job, instance) increase(<< m "training.iterations" >>[15m]) > 0
+        labels: {severity: critical}
+        annotations:
+          summary: "{{ $labels.instance }} of {{ $labels.job }} trains and has completed no iteration for 15 minutes"
+          next: trainspan top shows what is open on each rank
+      - alert: TrainingCheckpointOverdue
+        expr: |
+          max by (job) (<< m "training.loop.time" >> ` + training + `) > 7200
+            unless on (job) sum by (job) (increase(<< m "training.checkpoint.saves" >>{outcome="success"}[2h])) > 0
+        labels: {severity: critical}
+        annotations:
+          summary: "{{ $labels.job }} has saved no checkpoint for two hours: what it has done since would be lost"
+      - alert: TrainingStartupLong
+        expr: << m "training.startup.time" >> > 1800 unless on (job, instance) << m "training.iterations" >> > 0
+        labels: {severity: warning}
+        annotations:
+          summary: "{{ $labels.instance }} of {{ $labels.job }} has been starting for {{ $value | humanizeDuration }}"
+          next: trainspan report shows what is being started, imports, data, model
+      - alert: TelemetryLost
+        expr: |
+          (
+            sum by (job, instance) (increase(<< m "otel.sdk.processor.span.processed" >>{error_type!=""}[15m])) > 0
+            or sum by (job, instance) (increase(<< m "otel.sdk.exporter.span.exported" >>{error_type!=""}[15m])) > 0
+            or sum by (job, instance) (increase(<< m "otel.sdk.processor.log.processed" >>{error_type!=""}[15m])) > 0
+            or sum by (job, instance) (increase(<< m "otel.sdk.exporter.log.exported" >>{error_type!=""}[15m])) > 0
+            or sum by (job, instance) (increase(<< m "trainspan.file.lost" >>[15m])) > 0
+          ) and on (job, instance) << m "otel.sdk.span.live" >>
+        labels: {severity: warning}
+        annotations:
+          summary: "{{ $labels.instance }} of {{ $labels.job }} lost {{ $value | humanize }} spans or records in 15 minutes; the training is not affected"
+  - name: trainspan-agent
+    rules:
+      - alert: AgentDown
+        expr: up{job="trainspan-agent"} == 0
+        for: 5m
+        labels: {severity: warning}
+        annotations:
+          summary: "the agent of {{ $labels.instance }} does not answer: ranks there queue their spans"
+      - alert: AgentQueueFilling
+        expr: otelcol_exporter_queue_size / otelcol_exporter_queue_capacity > 0.8
+        for: 10m
+        labels: {severity: warning}
+        annotations:
+          summary: "the queue of {{ $labels.instance }} to {{ $labels.exporter }} is {{ $value | humanizePercentage }} full"
+      - alert: AgentLosesLines
+        expr: sum by (job, instance) (increase(otelcol_dftracer_lost_lines[15m])) > 0 and on (job, instance) up == 1
+        labels: {severity: warning}
+        annotations:
+          summary: "the disk under the trace files of {{ $labels.instance }} failed: {{ $value | humanize }} lines are missing"
+`
+
+func TestRules(t *testing.T) { written(t, "prometheus/rules.yaml", fill(rules)) }
+
+// minutes of a series that begins with one value and goes on by a step, as promtool
+// has them.
+func rising(series, values string) string {
+	return "      - series: '" + series + "'\n        values: '" + values + "'\n"
+}
+
+// alerts are series that let each alert fire at a time, in minutes, and for whom. One of
+// them, gone, is what a process that ends takes away; over what it says when it has
+// completed its work and stays.
+var alerts = []struct {
+	name, labels string
+	series       map[string]string // values by series
+	at           int
+	over         map[string]string // series of a completed job
+}{
+	{
+		name: "TrainingGoodputLow", labels: `{job="llm", severity="warning"}`, at: 90,
+		series: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:             "1+0x200",
+			`<< m "training.loop.time" >>{job="llm",instance="a"}`:              "0+60x200",
+			`<< m "training.productive.time" >>{job="llm",instance="a"}`:        "0+30x200",
+			`<< m "training.loops.open" >>{job="young",instance="y"}`:           "_x70 1+0x130", // its first hour is not over
+			`<< m "training.loop.time" >>{job="young",instance="y"}`:            "_x70 0+60x130",
+			`<< m "training.productive.time" >>{job="young",instance="y"}`:      "_x70 0+10x130",
+			`<< m "training.loops.open" >>{job="good",instance="b"}`:            "1+0x200",
+			`<< m "training.loop.time" >>{job="good",instance="b"}`:             "0+60x200",
+			`<< m "training.productive.time" >>{job="good",instance="b"}`:       "0+57x200",
+			`<< m "training.loops.open" >>{job="llm",instance="finished"}`:      "0+0x200",
+			`<< m "training.loop.time" >>{job="llm",instance="finished"}`:       "9000+60x200",
+			`<< m "training.productive.time" >>{job="llm",instance="finished"}`: "900+0x200",
+		},
+		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "0+0x200"},
+	},
+	{
+		name: "TrainingRankLate", labels: `{job="llm", instance="c", severity="warning"}`, at: 60,
+		series: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:               "1+0x200",
+			`<< m "training.loops.open" >>{job="llm",instance="b"}`:               "1+0x200",
+			`<< m "training.loops.open" >>{job="llm",instance="c"}`:               "1+0x200",
+			`<< m "training.iteration.duration" >>_sum{job="llm",instance="a"}`:   "0+60x200",
+			`<< m "training.iteration.duration" >>_count{job="llm",instance="a"}`: "0+60x200",
+			`<< m "training.iteration.duration" >>_sum{job="llm",instance="b"}`:   "0+60x200",
+			`<< m "training.iteration.duration" >>_count{job="llm",instance="b"}`: "0+60x200",
+			`<< m "training.iteration.duration" >>_sum{job="llm",instance="c"}`:   "0+60x200",
+			`<< m "training.iteration.duration" >>_count{job="llm",instance="c"}`: "0+40x200",
+		},
+		over: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="c"}`: "0+0x200", `<< m "training.loops.open" >>{job="llm",instance="a"}`: "0+0x200",
+			`<< m "training.loops.open" >>{job="llm",instance="b"}`: "0+0x200",
+		},
+	},
+	{
+		name: "TrainingNoStep", labels: `{job="llm", instance="a", severity="critical"}`, at: 40,
+		series: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x200",
+			`<< m "training.loop.time" >>{job="llm",instance="a"}`:  "0+60x200",
+			`<< m "training.iterations" >>{job="llm",instance="a"}`: "0+10x20 200+0x180",
+			`<< m "training.loops.open" >>{job="llm",instance="b"}`: "1+0x200",
+			`<< m "training.loop.time" >>{job="llm",instance="b"}`:  "0+60x200",
+			`<< m "training.iterations" >>{job="llm",instance="b"}`: "0+10x200",
+		},
+		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
+	},
+	{
+		name: "TrainingCheckpointOverdue", labels: `{job="llm", severity="critical"}`, at: 170,
+		series: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:                           "1+0x200",
+			`<< m "training.loop.time" >>{job="llm",instance="a"}`:                            "0+60x200",
+			`<< m "training.checkpoint.saves" >>{job="llm",instance="a",outcome="success"}`:   "0+0x10 1+0x190",
+			`<< m "training.checkpoint.saves" >>{job="llm",instance="a",outcome="failure"}`:   "0+1x200",
+			`<< m "training.loops.open" >>{job="saves",instance="b"}`:                         "1+0x200",
+			`<< m "training.loop.time" >>{job="saves",instance="b"}`:                          "0+60x200",
+			`<< m "training.checkpoint.saves" >>{job="saves",instance="b",outcome="success"}`: "0+0x100 1+0x100",
+		},
+		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
+	},
+	{
+		name: "TrainingStartupLong", labels: `{job="llm", instance="a", severity="warning"}`, at: 40,
+		series: map[string]string{
+			`<< m "training.startup.time" >>{job="llm",instance="a"}`: "0+60x200",
+			`<< m "training.iterations" >>{job="llm",instance="a"}`:   "0+0x200",
+			`<< m "training.startup.time" >>{job="llm",instance="b"}`: "0+60x35 2100+0x165", // took long, and is over
+			`<< m "training.iterations" >>{job="llm",instance="b"}`:   "0+0x35 1+1x165",
+		},
+		over: map[string]string{`<< m "training.iterations" >>{job="llm",instance="a"}`: "0+10x200"},
+	},
+	{
+		name: "TelemetryLost", labels: `{job="llm", instance="a", severity="warning"}`, at: 30,
+		series: map[string]string{
+			`<< m "otel.sdk.span.live" >>{job="llm",instance="a"}`:                                        "4+0x200",
+			`<< m "otel.sdk.exporter.span.exported" >>{job="llm",instance="a"}`:                           "0+100x200",
+			`<< m "otel.sdk.exporter.span.exported" >>{job="llm",instance="a",error_type="refused"}`:      "0+0x20 5+5x180",
+			`<< m "trainspan.file.lost" >>{job="llm",instance="a",output="trace"}`:                        "0+0x200",
+			`<< m "otel.sdk.span.live" >>{job="llm",instance="b"}`:                                        "4+0x200",
+			`<< m "otel.sdk.exporter.span.exported" >>{job="llm",instance="b",error_type="refused"}`:      "7+0x200",
+			`<< m "otel.sdk.processor.span.processed" >>{job="llm",instance="b",error_type="queue_full"}`: "0+0x200",
+		},
+		over: map[string]string{`<< m "otel.sdk.exporter.span.exported" >>{job="llm",instance="a",error_type="refused"}`: "5+0x200"},
+	},
+	{
+		name: "AgentDown", labels: `{job="trainspan-agent", instance="n1", severity="warning"}`, at: 30,
+		series: map[string]string{`up{job="trainspan-agent",instance="n1"}`: "0+0x200", `up{job="llm",instance="a"}`: "0+0x200"},
+		over:   map[string]string{`up{job="trainspan-agent",instance="n1"}`: "1+0x200"},
+	},
+	{
+		name: "AgentQueueFilling", labels: `{job="trainspan-agent", instance="n1", exporter="otlp_grpc/gateway", severity="warning"}`, at: 30,
+		series: map[string]string{
+			`otelcol_exporter_queue_size{job="trainspan-agent",instance="n1",exporter="otlp_grpc/gateway"}`:     "900+0x200",
+			`otelcol_exporter_queue_capacity{job="trainspan-agent",instance="n1",exporter="otlp_grpc/gateway"}`: "1000+0x200",
+		},
+		over: map[string]string{`otelcol_exporter_queue_size{job="trainspan-agent",instance="n1",exporter="otlp_grpc/gateway"}`: "3+0x200"},
+	},
+	{
+		name: "AgentLosesLines", labels: `{job="trainspan-agent", instance="n1", severity="warning"}`, at: 30,
+		series: map[string]string{
+			`up{job="trainspan-agent",instance="n1"}`:                          "1+0x200",
+			`otelcol_dftracer_lost_lines{job="trainspan-agent",instance="n1"}`: "0+0x20 7+1x180",
+		},
+		over: map[string]string{`otelcol_dftracer_lost_lines{job="trainspan-agent",instance="n1"}`: "7+0x200"},
+	},
+}
+
+// promtoolTest is the file of tests that promtool reads: each alert fires, and is
+// silent for a job that has completed, and for series that vanish five minutes before.
+func promtoolTest(rulesFile string) string {
+	var out strings.Builder
+	out.WriteString("rule_files: [" + rulesFile + "]\nevaluation_interval: 1m\ntests:\n")
+	for i := range alerts {
+		a := &alerts[i]
+		for _, kind := range []string{"fires", "completed", "vanished"} {
+			out.WriteString("  - name: " + a.name + " " + kind + "\n    interval: 1m\n    input_series:\n")
+			for _, series := range sortedKeys(a.series) {
+				values := a.series[series]
+				if other, ok := a.over[series]; ok && kind == "completed" {
+					values = other
+				}
+				if kind == "vanished" {
+					values = cut(values, a.at-5)
+				}
+				out.WriteString(rising(fill(series), values))
+			}
+			out.WriteString("    alert_rule_test:\n      - eval_time: " + itoa(a.at) + "m\n        alertname: " + a.name + "\n        exp_alerts:")
+			if kind != "fires" {
+				out.WriteString(" []\n")
+				continue
+			}
+			out.WriteString("\n          - exp_labels: " + strings.NewReplacer("=", ": ").Replace(a.labels) + "\n            exp_annotations: {}\n")
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/internal/until"
+)
+
+// requeued is a rank that saves a checkpoint after ten iterations. In its first start
+// rank 0 has the job put into the queue again five later.
+const requeued = `
+import os, time
+from trainspan.onelogger import *
+from trainspan.onelogger import OneLoggerConfig, TrainingTelemetryConfig, TrainingTelemetryProvider
+first = 10 if os.environ.get("SLURM_RESTART_COUNT", "0") != "0" else 0
+TrainingTelemetryProvider.instance().with_base_config(OneLoggerConfig(
+    application_name="llm", world_size_or_fn=int(os.environ["SLURM_NTASKS"]),
+    telemetry_config=TrainingTelemetryConfig(perf_tag_or_fn="p", global_batch_size_or_fn=8, log_every_n_train_iterations=5, save_checkpoint_strategy="sync"),
+)).configure_provider()
+with application():
+    if first:
+        with checkpoint_load():
+            pass
+    with training_loop(train_iterations_start=first, train_iterations_target_or_fn=20):
+        for step in range(first, 20):
+            with training_iteration():
+                time.sleep(0.02)
+            if step == 9:
+                with checkpoint_save(global_step=10):
+                    pass
+            if step == 14 and not first:
+                if os.environ["SLURM_PROCID"] == "0":
+                    os.system("scontrol requeue $SLURM_JOB_ID")
+                time.sleep(600)  # until Slurm ends it
+`
+
+// TestSlurm runs a job on two nodes of a real Slurm, four ranks, as docs/clusters.md has
+// it: all of them are one attempt, and a requeue makes the second one of the same run.
+func TestSlurm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Slurm lets a job that was requeued wait")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	ctx := untilDeadline(t)
+	cluster, err := os.MkdirTemp("", "slurm-*") // the names of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(cluster) })
+	if err := os.Chmod(cluster, 0o755); err != nil { //nolint:gosec // munge wants it
+		t.Fatal(err)
+	}
+	s, err := servers.StartSlurm(ctx, cluster)
+	if errors.Is(err, servers.ErrNoSlurm) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "trainspan")
+	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-buildvcs=false", "-o", program, "./cmd/trainspan")
+	build.Env = append(os.Environ(), "GOWORK=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	until.Nil(t, func() error {
+		out, err := s.Run(ctx, dir, "sinfo", "-h", "-o", "%D %t")
+		if err == nil && strings.TrimSpace(out) != "2 idle" {
+			err = fmt.Errorf("the nodes are %q\n%s", out, s.Log())
+		}
+		return err
+	})
+
+	script := "#!/bin/sh\nsrun --overcommit " + program + " run --name llm -- " + python + " train.py\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "train.py"), []byte(requeued), 0o600), os.WriteFile(filepath.Join(dir, "job.sh"), []byte(script), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Run(ctx, dir, "sbatch", "--requeue", "--nodes=2", "--ntasks=4", "--overcommit", "--output=log", "job.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := regexp.MustCompile(`\d+`).FindString(out)
+	until.Nil(t, func() error { // over, and where it waits for its second start, that is now
+		out, err := s.Run(ctx, dir, "squeue", "-h", "-o", "%t %r")
+		if err != nil || strings.TrimSpace(out) == "" {
+			return err
+		}
+		if strings.Contains(out, "BeginTime") {
+			_, _ = s.Run(ctx, dir, "scontrol", "update", "JobId="+id, "StartTime=now")
+		}
+		return fmt.Errorf("the queue has %q\n%s", out, s.Log())
+	})
+
+	text, err := exec.CommandContext(ctx, program, "report", "--json", filepath.Join(dir, "trainspan-runs", "llm")).Output()
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		t.Fatalf("%v\n%s", err, log)
+	}
+	var report struct {
+		Outcome  struct{ How string }
+		Attempts []struct {
+			Attempt, Ranks int
+			Outcome        struct{ How, Text string }
+			First          int64 `json:"first_step"`
+			Last           int64 `json:"last_step"`
+		}
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%s %+v", report.Outcome.How, report.Attempts); len(report.Attempts) != 2 || report.Outcome.How != "completed" {
+		t.Fatalf("the run is %s", got)
+	}
+	for i, want := range []struct {
+		how, text   string
+		first, last int64
+	}{{"stopped", "job of Slurm", 0, 14}, {"completed", "completed", 10, 19}} {
+		a := report.Attempts[i]
+		if a.Attempt != i+1 || a.Ranks != 4 || a.Outcome.How != want.how || !strings.Contains(a.Outcome.Text, want.text) || a.First != want.first || a.Last != want.last {
+			t.Errorf("attempt %d is %+v", i+1, a)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+"""`python -m trainspan ...`: the command of the wheel that this interpreter has
+installed, wherever its scripts are."""
+
+import os
+import shutil
+import sys
+
+
+def command():
+    """The path of the command, None where there is none."""
+    from importlib import metadata
+
+    places = []
+    try:
+        for file in metadata.files("trainspan") or ():
+            if file.name == "trainspan" and file.parent.name == "bin":
+                places.append(os.fspath(file.locate()))
+            elif file.name == "METADATA":  # pip --target moves scripts beside the packages
+                places.append(os.path.join(os.path.dirname(os.path.dirname(os.fspath(file.locate()))), "bin", "trainspan"))
+    except metadata.PackageNotFoundError:
+        pass
+    return next((p for p in places if os.access(p, os.X_OK)), shutil.which("trainspan"))
+
+
+if __name__ == "__main__":
+    path = command()
+    if path is None:
+        sys.exit("trainspan: the command is not installed; its wheels are for Linux, and `go build ./cmd/trainspan` makes it from the sources")
+    os.execv(path, ["trainspan"] + sys.argv[1:])

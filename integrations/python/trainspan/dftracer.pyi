@@ -1,0 +1,228 @@
+from types import TracebackType
+from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar, overload
+
+from .dynamo import Dynamo as Dynamo
+from .dynamo import create_backend as create_backend
+from .dynamo import dftracer_dynamo_backend as dftracer_dynamo_backend
+from .dynamo import dynamo as dynamo
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_S = TypeVar("_S", bound=DFTracerAI)
+_T = TypeVar("_T")
+_Args = Mapping[str, Any] | None
+
+DFTRACER_ENABLE_ENV: str
+DFTRACER_INIT_ENV: str
+DFTRACER_LOG_LEVEL_ENV: str
+DFTRACER_TIME_METRIC_ENV: str
+DFTRACER_ENABLE: bool
+DFTRACER_LOG_LEVEL: str
+INIT_NAME: str
+ITER_COUNT_NAME: str
+BLOCK_NAME: str
+ITER_NAME: str
+CTX_SEPARATOR: str
+ROOT_NAME: str
+ROOT_CAT: str
+
+def get_iter_block_name(name: str) -> str: ...
+def get_iter_handle_name(name: str) -> str: ...
+def get_time_scale() -> float: ...
+
+class TagType:
+    KEY: int
+    VALUE: int
+    IGNORE: int
+
+class TagDType:
+    INT: int
+    FLOAT: int
+    STRING: int
+
+class TagValue:
+    def __init__(self, value: Any, dtype: int = ..., tag_type: int = ...) -> None: ...
+    def value(self) -> tuple[int, int | float | str]: ...
+
+class DFTracerAI:
+    cat: str
+    name: str
+    off: bool
+    def __init__(self, cat: str, name: str | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ..., _variant: Any = ...) -> None: ...
+    # Each node has functions of its own in the place of these.
+    @property
+    def start(self) -> Callable[..., Any]: ...
+    @property
+    def stop(self) -> Callable[..., Any]: ...
+    def __enter__(self: _S) -> _S: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    @overload
+    def __call__(self: _S, fn: None = ..., *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> DFTracerAI: ...
+    @overload
+    def __call__(self, fn: _F, *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> _F: ...
+    def iter(self, iterator: Iterable[_T], *, include_block: bool = ..., include_iter: bool = ..., iter_name: str | None = ..., block_name: str | None = ...) -> Iterator[_T]: ...
+    @overload
+    def init(self, fn: None = ..., *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> DFTracerAI: ...
+    @overload
+    def init(self, fn: _F, *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> _F: ...
+    def derive(self, name: str) -> DFTracerAI: ...
+    def create_children(self, names: Mapping[str, str]) -> None: ...
+    def update(self: _S, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> _S: ...
+    def enable(self) -> None: ...
+    def disable(self) -> None: ...
+    def reset(self, *args: Any) -> Any: ...
+    def get_time(self) -> int: ...
+    @property
+    def profiler(self: _S) -> _S: ...
+
+class ProfileCategory:
+    COMPUTE: str
+    DATA: str
+    DATALOADER: str
+    COMM: str
+    DEVICE: str
+    CHECKPOINT: str
+    PIPELINE: str
+
+class Compute(DFTracerAI):
+    forward: DFTracerAI
+    backward: DFTracerAI
+    step: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class ComputeEvent:
+    FORWARD: str
+    BACKWARD: str
+    STEP: str
+
+class Data(DFTracerAI):
+    preprocess: DFTracerAI
+    item: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class DataEvent:
+    PREPROCESS: str
+    ITEM: str
+
+class DataLoader(DFTracerAI):
+    fetch: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class DataLoaderEvent:
+    FETCH: str
+
+class Communication(DFTracerAI):
+    send: DFTracerAI
+    receive: DFTracerAI
+    barrier: DFTracerAI
+    bcast: DFTracerAI
+    reduce: DFTracerAI
+    all_reduce: DFTracerAI
+    gather: DFTracerAI
+    all_gather: DFTracerAI
+    scatter: DFTracerAI
+    reduce_scatter: DFTracerAI
+    all_to_all: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class CommunicationEvent:
+    SEND: str
+    RECEIVE: str
+    BARRIER: str
+    BCAST: str
+    REDUCE: str
+    ALL_REDUCE: str
+    GATHER: str
+    ALL_GATHER: str
+    SCATTER: str
+    REDUCE_SCATTER: str
+    ALL_TO_ALL: str
+
+class Device(DFTracerAI):
+    transfer: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class DeviceEvent:
+    TRANSFER: str
+
+class Checkpoint(DFTracerAI):
+    capture: DFTracerAI
+    restart: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class CheckpointEvent:
+    CAPTURE: str
+    RESTART: str
+
+class Pipeline(DFTracerAI):
+    epoch: DFTracerAI
+    train: DFTracerAI
+    evaluate: DFTracerAI
+    test: DFTracerAI
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class PipelineEvent:
+    EPOCH: str
+    TRAIN: str
+    EVALUATE: str
+    TEST: str
+
+class AI(DFTracerAI):
+    compute: Compute
+    data: Data
+    dataloader: DataLoader
+    comm: Communication
+    device: Device
+    checkpoint: Checkpoint
+    pipeline: Pipeline
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ...) -> None: ...
+
+ai: AI
+compute: Compute
+data: Data
+dataloader: DataLoader
+comm: Communication
+device: Device
+checkpoint: Checkpoint
+pipeline: Pipeline
+
+class dftracer:
+    logger: Any
+    dbg_logging: Any
+    @classmethod
+    def get_instance(cls) -> dftracer: ...
+    @staticmethod
+    def initialize_log(logfile: Any = ..., data_dir: Any = ..., process_id: int = ...) -> dftracer: ...
+    def get_time(self) -> int: ...
+    def get_config(self, key: str) -> str: ...
+    def enter_event(self, *args: Any) -> Any: ...
+    def exit_event(self, *args: Any) -> Any: ...
+    def log_event(
+        self, name: str, cat: str, start_time: float, duration: float, int_args: _Args = ..., float_args: _Args = ..., string_args: _Args = ...
+    ) -> None: ...
+    def log_metadata_event(self, key: str, value: Any) -> None: ...
+    def finalize(self) -> None: ...
+
+class dft_fn:
+    off: bool
+    def __init__(self, cat: str, name: str | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ...) -> None: ...
+    def __enter__(self) -> dft_fn: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def update(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> dft_fn: ...
+    def flush(self) -> dft_fn: ...
+    def reset(self) -> dft_fn: ...
+    @overload
+    def log(self, func: _F, name: str | None = ...) -> _F: ...
+    @overload
+    def log(self, func: None = ..., name: str | None = ...) -> Callable[[_F], _F]: ...
+    @overload
+    def log_init(self, init: _F, name: str | None = ...) -> _F: ...
+    @overload
+    def log_init(self, init: None = ..., name: str | None = ...) -> Callable[[_F], _F]: ...
+    @overload
+    def log_static(self, func: _F, name: str | None = ...) -> _F: ...
+    @overload
+    def log_static(self, func: None = ..., name: str | None = ...) -> Callable[[_F], _F]: ...
+    def log_metadata(self, key: str, value: Any) -> None: ...
+    def iter(self, func: Iterable[_T], name: str = ..., iter_name: str = ...) -> Iterator[_T]: ...
+
+def trace_handler(prof: Any) -> None: ...

@@ -1,0 +1,113 @@
+"""Builds wheels: the client, and the command as a script of the wheel. They hold no
+time and nothing of the machine, so that the same input gives the same bytes.
+
+    python3 wheels.py OUT VERSION NOTICES COMMAND-amd64 [COMMAND-arm64]
+
+VERSION is what git describe says, NOTICES a file with the licences of what the
+commands link. `make wheels` calls it so. As a backend of pip it builds the command of
+this machine, with Go: `pip install ./integrations/python`.
+"""
+
+import base64
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PACKAGES = ("trainspan", "trainspan_torch")
+# A static program runs with any C library: it suits both families of Linux, from the
+# oldest that pip knows a tag for.
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+TAGS = ("manylinux_2_17_{0}", "manylinux2014_{0}", "musllinux_1_1_{0}")
+METADATA = """\
+Metadata-Version: 2.4
+Name: trainspan
+Version: {version}
+Summary: See where your training time goes and which rank is slow
+License-Expression: Apache-2.0
+License-File: LICENSE
+License-File: THIRD-PARTY-NOTICES
+Requires-Python: >=3.8
+Project-URL: Source, https://github.com/trainspan/trainspan
+Description-Content-Type: text/markdown
+
+{readme}"""
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as f:
+        return f.read()
+
+
+def version_of(described):
+    """What git describe says, by the rules of PEP 440."""
+    m = re.fullmatch(r"(?:v(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.?(\d+))?(?:-(\d+)-g)?)?([0-9a-f]{7,40})?(-dirty)?", described)
+    if not m or not described:
+        raise ValueError("%r is no version as git describe has them: v1.2.3, v1.2.3-rc.1, v1.2.3-4-gCOMMIT, COMMIT" % described)
+    tag, stage, number, since, commit, dirty = m.groups()
+    if not tag:
+        tag = re.search(rb'\n__version__ = "(.+)"', read(HERE, "trainspan", "__init__.py")).group(1).decode() + ".dev0"
+    pre = {"alpha": "a", "beta": "b", "rc": "rc"}[stage] + number if stage else ""
+    local = ".".join((["g" + commit[:12]] if commit else []) + (["dirty"] if dirty else []))
+    return tag + pre + (".post" + since if since else "") + ("+" + local if local else "")
+
+
+def write(out, described, notices, command, machine):
+    """Writes the wheel of a machine into the folder out, and gives its name."""
+    version = version_of(described)
+    name = "trainspan-" + version
+    tags = [t.format(machine) for t in TAGS]
+    files = {}  # by their order in the wheel: code, the command, what describes them
+    for package in PACKAGES:
+        for file in sorted(os.listdir(os.path.join(HERE, package))):
+            if file.endswith((".py", ".pyi", "py.typed")):
+                files[package + "/" + file] = read(HERE, package, file)
+    files[name + ".data/scripts/trainspan"] = read(command)
+    info = name + ".dist-info/"
+    files[info + "licenses/LICENSE"] = read(ROOT, "LICENSE")
+    files[info + "licenses/THIRD-PARTY-NOTICES"] = read(notices)
+    files[info + "METADATA"] = METADATA.format(version=version, readme=read(HERE, "README.md").decode()).encode()
+    files[info + "WHEEL"] = "".join(["Wheel-Version: 1.0\nGenerator: trainspan\nRoot-Is-Purelib: false\n"] + ["Tag: py3-none-%s\n" % t for t in tags]).encode()
+    record = "".join(
+        "%s,sha256=%s,%d\n" % (path, base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(), len(data)) for path, data in files.items()
+    )
+    files[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
+    wheel = "%s-py3-none-%s.whl" % (name, ".".join(tags))
+    part = os.path.join(out, wheel + ".part")
+    with zipfile.ZipFile(part, "w") as z:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.create_system = 3  # Unix, whose modes follow
+            entry.external_attr = (0o100755 if "/scripts/" in path else 0o100644) << 16
+            z.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
+    os.replace(part, os.path.join(out, wheel))
+    return wheel
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """For pip: the wheel of this machine, from a clone."""
+    go = {machine: go for go, machine in MACHINES.items()}.get(platform.machine())
+    if sys.platform != "linux" or go is None:
+        raise SystemExit("wheels of trainspan are for Linux on x86_64 and aarch64; elsewhere `go build ./cmd/trainspan` makes the command")
+    with tempfile.TemporaryDirectory() as at:
+        run = ["make", "--no-print-directory", "-C", os.path.join(ROOT, "release"), "DIST=" + at, "PLATFORMS=linux/" + go]
+        subprocess.run(run + ["notices"], check=True, stdout=sys.stderr)
+        version = subprocess.run(run + ["-s", "version"], check=True, stdout=subprocess.PIPE).stdout.decode().strip()
+        return write(wheel_directory, version, os.path.join(at, "THIRD-PARTY-NOTICES"), os.path.join(at, "bin", "linux_" + go, "trainspan"), platform.machine())
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise SystemExit("there is no sdist of trainspan: its command is built from a clone of the repository")
+
+
+if __name__ == "__main__":
+    folder, described, notices = sys.argv[1:4]
+    for path in sys.argv[4:]:  # …/linux_ARCH/trainspan
+        machine = MACHINES[os.path.basename(os.path.dirname(path)).split("_")[1]]
+        print(write(folder, described, notices, path, machine))

@@ -1,0 +1,107 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
+
+	"github.com/trainspan/trainspan/internal/metrics"
+	"github.com/trainspan/trainspan/internal/metrics/promname"
+)
+
+var update = flag.Bool("update", false, "write the tables of the documents")
+
+// TestDocuments compares the tables of docs/signals.md and docs/semconv.md with the
+// table in code. -update writes them.
+func TestDocuments(t *testing.T) {
+	var signals, conventions strings.Builder
+	signals.WriteString("| name | unit | kind | one-logger | elsewhere | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, g := range metrics.Groups {
+		fmt.Fprintf(&conventions, "\n## `%s`\n\n%s.\n\n| name | in Prometheus | unit | kind | attributes |\n| --- | --- | --- | --- | --- |\n", g.Namespace, g.Why)
+		for _, m := range g.Metrics {
+			fmt.Fprintf(&signals, "| `%s` | %s | %s | %s | %s | %s |\n", m.Name, m.Unit, m.Kind, m.OneLogger, m.Elsewhere, m.Text)
+			fmt.Fprintf(&conventions, "| `%s` | `%s` | %s | %s | %s |\n", m.Name, promname.Of(m), m.Unit, m.Kind, m.By)
+		}
+	}
+	compare(t, "../../docs/signals.md", "metrics", signals.String())
+	compare(t, "../../docs/semconv.md", "semconv", strings.TrimPrefix(conventions.String(), "\n"))
+}
+
+func compare(t *testing.T, path, part, want string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := regexp.MustCompile(`(?s)(<!-- ` + part + `: [^\n]*\n)(.*?)(<!-- end of ` + part + ` -->)`)
+	m := between.FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s has no place for the table", path)
+	}
+	if string(m[2]) == want {
+		return
+	}
+	if !*update {
+		t.Errorf("%s is not what the table says: go test ./internal/metrics -update", path)
+		return
+	}
+	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+want+string(m[3])))
+	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
+}
+
+// TestTable: each row is whole, and has a base unit and a namespace that is ours or
+// a standard's.
+func TestTable(t *testing.T) {
+	units := regexp.MustCompile(`^(s|By|1|\{[a-zA-Z_]+\}(/s)?)$`)
+	names, shown := map[string]bool{}, map[string]bool{}
+	for _, m := range metrics.All() {
+		prom := promname.Of(m)
+		if names[m.Name] || shown[prom] {
+			t.Errorf("%s is there twice", m.Name)
+		}
+		names[m.Name], shown[prom] = true, true
+		if !units.MatchString(m.Unit) || m.Text == "" || m.Kind == "" {
+			t.Errorf("%+v", m)
+		}
+		if !strings.HasPrefix(m.Name, "training.") && !strings.HasPrefix(m.Name, "trainspan.") && !strings.HasPrefix(m.Name, "otel.sdk.") {
+			t.Errorf("%s is in nobody's namespace", m.Name)
+		}
+	}
+}
+
+// TestStandard compares the standard rows with the conventions of the pinned version.
+func TestStandard(t *testing.T) {
+	if !strings.HasSuffix(semconv.SchemaURL, strings.TrimPrefix(metrics.Semconv, "v")) {
+		t.Errorf("%s, and the table says %s", semconv.SchemaURL, metrics.Semconv)
+	}
+	type standard interface {
+		Name() string
+		Unit() string
+	}
+	known := map[string]standard{}
+	for _, s := range []standard{
+		otelconv.SDKSpanLive{}, otelconv.SDKSpanStarted{}, otelconv.SDKProcessorSpanQueueSize{}, otelconv.SDKProcessorSpanProcessed{}, otelconv.SDKExporterSpanExported{},
+		otelconv.SDKLogCreated{}, otelconv.SDKProcessorLogQueueSize{}, otelconv.SDKProcessorLogProcessed{}, otelconv.SDKExporterLogExported{},
+	} {
+		known[s.Name()] = s
+	}
+	for _, m := range metrics.All() {
+		s := known[m.Name]
+		if strings.HasPrefix(m.Name, "otel.") != (s != nil) || s != nil && s.Unit() != m.Unit {
+			t.Errorf("%s has the unit %s, and is in the conventions: %v", m.Name, m.Unit, s)
+		}
+	}
+	for key, want := range map[string]string{metrics.ComponentName: string(semconv.OTelComponentNameKey), metrics.ComponentType: string(semconv.OTelComponentTypeKey), metrics.ErrorType: string(semconv.ErrorTypeKey)} {
+		if key != want {
+			t.Errorf("%s is %s", key, want)
+		}
+	}
+}
