@@ -109,13 +109,13 @@ func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
 	if k := compare.Runs(base[1], next, nil).Kind; k != compare.Slower {
 		t.Errorf("one pair: %s", k)
 	}
-	if r := compare.Against(base, next, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
+	if r := compare.Sides(base, []*compare.Run{next}, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
 		t.Errorf("the set: %s, %s", r.Kind, r.Median)
 	}
-	if r := compare.Against(base, steady("new", 78, 290, 200), nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
+	if r := compare.Sides(base, []*compare.Run{steady("new", 78, 290, 200)}, nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
 		t.Errorf("16 %% slower: %s, %s", r.Kind, r.Median)
 	}
-	if r := compare.Against(nil, next, nil); r.Kind != compare.NotComparable {
+	if r := compare.Sides(nil, []*compare.Run{next}, nil); r.Kind != compare.NotComparable {
 		t.Errorf("no base run: %s", r.Kind)
 	}
 }
@@ -129,13 +129,27 @@ func TestGoodputIsReportedApart(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameAnswer(t *testing.T) {
-	a, b := steady("base", 1, 250, 200), steady("new", 2, 252, 200)
-	x, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 5}))
-	y, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 5}))
-	z, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 6}))
-	if string(x) != string(y) || string(x) == string(z) {
-		t.Error("the answer does not follow from the seed")
+// TestEvidence: that a change did it needs two runs of each, or the same hosts.
+func TestEvidence(t *testing.T) {
+	on := func(hosts []string, seed uint64, ms float64) *compare.Run {
+		r := steady("run", seed, ms, 200)
+		r.Hosts = hosts
+		return r
+	}
+	a, b := []string{"a"}, []string{"b"}
+	for _, c := range []struct {
+		base, next []*compare.Run
+		want, says string
+	}{
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(a, 2, 265)}, compare.SameHosts, "on the same hosts"},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(b, 2, 265)}, compare.OtherHosts, "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(nil, 2, 265)}, compare.UnknownHosts, "not on record"},
+		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250), on(a, 4, 250), on(a, 5, 250)}, []*compare.Run{on(b, 2, 265)}, compare.OtherHosts, "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250), on(b, 3, 250)}, []*compare.Run{on(a, 2, 265), on([]string{"c"}, 4, 265)}, compare.TwoRuns, "2 runs of one and 2 of the other"},
+	} {
+		if r := compare.Sides(c.base, c.next, nil); r.Kind != compare.Slower || r.Evidence != c.want || !strings.Contains(r.Sentence, c.says) {
+			t.Errorf("%s, %s, want %s: %s", r.Kind, r.Evidence, c.want, r.Sentence)
+		}
 	}
 }
 

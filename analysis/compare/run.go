@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/analysis/replay"
 )
 
 // Run is what is compared of one run. Fields that are empty or zero are not
@@ -18,12 +21,42 @@ type Run struct {
 	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package replay calls the period
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases  map[string][]float64
-	Goodput float64 // share of the wall time that trained, 0 … 1
+	Goodput float64  // share of the wall time that trained, 0 … 1
+	Hosts   []string // each once, sorted; none where one is not known
+	Spent   Spent
+	Table   *replay.Table // of the longest attempt
+	Profile *profile.Use  // of all ranks, where the run is a profile
 }
 
 // minSteps is how many steps of a run can be compared: fewer than ten blocks of
 // four say nothing about how steps hang together.
 const minSteps = 40
+
+// minProfiled is the same of profiles, which have few: the interval is wide then.
+const minProfiled = 3
+
+// reasons are those why runs cannot be compared, each once.
+func reasons(base, next []*Run) (out []string) {
+	switch {
+	case len(base) == 0:
+		return []string{"there is no base run"}
+	case len(next) == 0:
+		return []string{"there is no new run"}
+	}
+	add := func(a, b *Run) {
+		for _, d := range differences(a, b) {
+			if !slices.Contains(out, d) {
+				out = append(out, d)
+			}
+		}
+	}
+	for _, a := range base {
+		for _, b := range next {
+			add(a, b)
+		}
+	}
+	return out
+}
 
 // differences gives the reasons why two runs cannot be compared.
 func differences(a, b *Run) []string {
@@ -45,8 +78,12 @@ func differences(a, b *Run) []string {
 		differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
 	}
 	for _, r := range []*Run{a, b} {
-		if n := len(r.Periods); n < minSteps {
-			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, minSteps))
+		least := minSteps
+		if r.Profile != nil {
+			least = minProfiled
+		}
+		if n := len(r.Periods); n < least {
+			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, least))
 		}
 		for p, x := range r.Phases {
 			if len(x) != len(r.Periods) {
