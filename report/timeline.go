@@ -192,7 +192,7 @@ func Comparable(j *Job, name string) *compare.Run {
 		all := usesSum(j.uses)
 		out.Profile, out.Spent = &all, compare.Spent{} // a window says nothing of the job around it
 	}
-	if rep.Goodput != nil {
+	if rep.Goodput != nil && rep.Profile == nil {
 		out.Goodput = *rep.Goodput
 	}
 	keep := func(x []float64) []float64 {

@@ -120,6 +120,9 @@ func Sides(base, next []*Run, opt *Options) *Result {
 		return r
 	}
 	r.Evidence = evidence(base, next)
+	if slices.ContainsFunc(slices.Concat(base, next), func(r *Run) bool { return len(r.Periods) < minWaves }) {
+		return r.byProfile(base[0], next[0])
+	}
 	a, b := middle(base), middle(next)
 	count := true
 	if len(base)+len(next) == 2 {
@@ -140,6 +143,16 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	r.Profile = compareProfiles(a.Profile, b.Profile)
 	if a.Goodput > 0 && b.Goodput > 0 {
 		r.Goodput = &[2]float64{a.Goodput, b.Goodput}
+	}
+	r.describe()
+	return r
+}
+
+// byProfile compares what lies in steps of which there are too few for more.
+func (r *Result) byProfile(a, b *Run) *Result {
+	r.Kind, r.Profile, r.Steps = Inconclusive, compareProfiles(a.Profile, b.Profile), [2]int{len(a.Periods), len(b.Periods)}
+	if r.Profile == nil {
+		r.Kind, r.Reasons = NotComparable, []string{"one of them has the times of devices, the other has not, or is no profile"}
 	}
 	r.describe()
 	return r
@@ -185,8 +198,8 @@ func (r *Result) measure(base, next *Run) bool {
 	iv, _ = change(logMeanOf(a, ra), logMeanOf(b, rb))
 	r.Mean = iv.exp()
 	if least := min(free(len(a), ra), free(len(b), rb)); least < leastFree {
-		r.Notes = append(r.Notes, fmt.Sprintf("the steps of a run hang together (lag-1 correlation %.2f) so that they say as little as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
-			max(r.Correlation[0], r.Correlation[1]), least, leastFree))
+		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f say as little as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
+			min(len(a), len(b)), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
 		return false
 	}
 	return true

@@ -37,6 +37,10 @@ func (r *Result) describe() {
 	case NoDifference:
 		r.Sentence = fmt.Sprintf("%s %s as long as %s: %s.", r.New, takes, r.Base, by)
 	case Inconclusive:
+		if r.BaseMS == 0 {
+			r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: it takes %d steps of each.", r.New, is, r.Base, minWaves)
+			return
+		}
 		r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
 	case NotComparable:
 		r.Sentence = fmt.Sprintf("%s and %s cannot be compared: %s.", r.New, r.Base, strings.Join(r.Reasons, "; "))
@@ -53,7 +57,7 @@ func (p *Part) Words() string {
 		return p.Phase
 	case PartTransfer:
 		if p.Group != "" {
-			return "transfers of " + p.Group
+			return "transfers of group " + p.Group
 		}
 		return "transfers"
 	case PartInSteps:
@@ -69,9 +73,11 @@ func (r *Result) Markdown() string {
 	if r.Kind == NotComparable {
 		return b.String()
 	}
-	b.WriteString("\n| | base | new | change (98 % interval) |\n|---|---:|---:|---:|\n")
-	fmt.Fprintf(&b, "| median step | %.2f ms | %.2f ms | %s |\n", r.BaseMS, r.NewMS, r.Median)
-	fmt.Fprintf(&b, "| mean step | | | %s |\n", r.Mean)
+	if r.BaseMS > 0 {
+		b.WriteString("\n| | base | new | change (98 % interval) |\n|---|---:|---:|---:|\n")
+		fmt.Fprintf(&b, "| median step | %.2f ms | %.2f ms | %s |\n", r.BaseMS, r.NewMS, r.Median)
+		fmt.Fprintf(&b, "| mean step | | | %s |\n", r.Mean)
+	}
 	for _, p := range r.Phases {
 		sure := ""
 		if !p.Sure {
@@ -82,7 +88,9 @@ func (r *Result) Markdown() string {
 	if r.Goodput != nil {
 		fmt.Fprintf(&b, "| goodput | %s | %s | |\n", human.Percent(r.Goodput[0]), human.Percent(r.Goodput[1]))
 	}
-	fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
+	if r.BaseMS > 0 {
+		fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
+	}
 	if len(r.Parts) > 1 {
 		fmt.Fprintf(&b, "\n| part of the difference | of a step | of the run |\n|---|---:|---:|\n")
 		for i := range r.Parts {
@@ -94,7 +102,7 @@ func (r *Result) Markdown() string {
 		b.WriteString("\n| of a step | base | new | difference |\n|---|---:|---:|---:|\n")
 		for _, list := range [...][]NamedChange{p.Parts, p.Operators, p.Kernels} {
 			for _, c := range list {
-				fmt.Fprintf(&b, "| %s | %.3f ms | %.3f ms | %+.3f ms |\n", visible.Markdown(strings.ReplaceAll(c.Name, "_", " ")), c.Base, c.New, c.New-c.Base)
+				fmt.Fprintf(&b, "| %s | %.3f ms | %.3f ms | %+.3f ms |\n", visible.Markdown(c.Words()), c.Base, c.New, c.New-c.Base)
 			}
 		}
 	}
@@ -109,7 +117,7 @@ func (p *Part) Step() string {
 	if !p.InSteps() {
 		return ""
 	}
-	return fmt.Sprintf("%+.2f ms", p.StepMS)
+	return signed(p.StepMS, 2) + " ms"
 }
 
 // Run says what it adds to the run, nothing where that is not known.
@@ -117,5 +125,22 @@ func (p *Part) Run() string {
 	if p.Seconds == nil {
 		return ""
 	}
-	return fmt.Sprintf("%+.1f s", *p.Seconds)
+	return signed(*p.Seconds, 1) + " s"
+}
+
+// signed formats a number with its sign, none where it is 0 as it is printed.
+func signed(v float64, digits int) string {
+	text := fmt.Sprintf("%+.*f", digits, v)
+	if strings.Trim(text, "+-0.") == "" {
+		return text[1:]
+	}
+	return text
+}
+
+// Words are the name as people read it: of operators and kernels as it is.
+func (c *NamedChange) Words() string {
+	if strings.Contains(c.Name, "exposed_") {
+		return strings.ReplaceAll(c.Name, "_", " ")
+	}
+	return c.Name
 }

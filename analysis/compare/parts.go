@@ -47,6 +47,40 @@ func (p *Part) InSteps() bool {
 	return p.Kind == PartPhase || p.Kind == PartTransfer || p.Kind == PartInSteps
 }
 
+// smallPart is the share of the largest part below which one is not worth a line.
+const smallPart = 0.02
+
+// Large reports whether the part is one of those that matter in a comparison.
+func (p *Part) Large(r *Result) bool {
+	most := func(of func(*Part) float64) (m float64) {
+		for i := range r.Parts {
+			m = max(m, math.Abs(of(&r.Parts[i])))
+		}
+		return m
+	}
+	step := func(p *Part) float64 { return p.StepMS }
+	run := func(p *Part) float64 {
+		if p.Seconds == nil {
+			return 0
+		}
+		return *p.Seconds
+	}
+	large := func(of func(*Part) float64) bool { v := math.Abs(of(p)); return v > 0 && v >= smallPart*most(of) }
+	return large(step) || large(run)
+}
+
+// Plus adds what another part adds.
+func (p *Part) Plus(o *Part) {
+	p.StepMS += o.StepMS
+	if o.Seconds != nil {
+		sum := *o.Seconds
+		if p.Seconds != nil {
+			sum += *p.Seconds
+		}
+		p.Seconds = &sum
+	}
+}
+
 // divide fills the parts. A run takes as long as its start, what was lost, and its steps
 // times their mean; that product changes by each factor times the mean of the other.
 func (r *Result) divide(a, b *Run) {

@@ -32,8 +32,9 @@ type Run struct {
 // four say nothing about how steps hang together.
 const minSteps = 40
 
-// minProfiled is the same of profiles, which have few: the interval is wide then.
-const minProfiled = 3
+// minWaves is how many steps make an interval. Profiles have few steps: without an interval
+// they are compared by what is in them.
+const minWaves = 3
 
 // reasons are those why runs cannot be compared, each once.
 func reasons(base, next []*Run) (out []string) {
@@ -74,16 +75,12 @@ func differences(a, b *Run) []string {
 	if a.Tokens != 0 && b.Tokens != 0 && 100*max(a.Tokens-b.Tokens, b.Tokens-a.Tokens) > min(a.Tokens, b.Tokens) {
 		out = append(out, fmt.Sprintf("tokens per step: %d and %d", a.Tokens, b.Tokens))
 	}
-	if len(a.Phases) > 0 && len(b.Phases) > 0 {
+	if len(a.Phases) > 0 && len(b.Phases) > 0 && !(a.profiled() && b.profiled()) {
 		differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
 	}
 	for _, r := range []*Run{a, b} {
-		least := minSteps
-		if r.Profile != nil {
-			least = minProfiled
-		}
-		if n := len(r.Periods); n < least {
-			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, least))
+		if n := len(r.Periods); n < minSteps && !r.profiled() {
+			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, minSteps))
 		}
 		for p, x := range r.Phases {
 			if len(x) != len(r.Periods) {
@@ -108,3 +105,6 @@ func (r *Run) phases() []string {
 	slices.Sort(out)
 	return out
 }
+
+// profiled reports whether the run is a profile with steps.
+func (r *Run) profiled() bool { return r.Profile != nil && r.Profile.Steps > 0 }

@@ -127,6 +127,15 @@ func (a *app) showComparison(r *compare.Result) {
 	if r.Kind == compare.NotComparable {
 		return
 	}
+	if r.BaseMS > 0 {
+		a.showSteps(r)
+	}
+	a.showParts(r)
+	a.showProfiles(r.Profile)
+}
+
+// showSteps prints what the steps took.
+func (a *app) showSteps(r *compare.Result) {
 	a.printf("\n")
 	t := &table{heads: []string{"<", "base", "new", "change", "<98 % interval"}}
 	row := func(name, base, next string, iv compare.Interval, mark string) {
@@ -146,8 +155,6 @@ func (a *app) showComparison(r *compare.Result) {
 		t.add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
 	t.write(a.stdout, a.paint(a.stdout), a.width())
-	a.showParts(r)
-	a.showProfiles(r.Profile)
 }
 
 // showParts prints what the difference is made of.
@@ -158,13 +165,24 @@ func (a *app) showParts(r *compare.Result) {
 	t := &table{heads: []string{"<difference", "of a step", "of the run"}}
 	total := compare.Part{Kind: compare.PartInSteps, StepMS: r.StepMS, Seconds: r.Difference}
 	t.add("all", total.Step(), total.Run())
+	rest, small := compare.Part{Kind: compare.PartInSteps}, false
 	for i := range r.Parts {
-		p := &r.Parts[i]
-		t.add("  "+p.Words(), p.Step(), p.Run())
+		if p := &r.Parts[i]; p.Large(r) {
+			t.add("  "+p.Words(), p.Step(), p.Run())
+		} else {
+			rest.Plus(p)
+			small = true
+		}
+	}
+	if small {
+		t.add("  all others", rest.Step(), rest.Run())
 	}
 	a.printf("\n")
 	t.write(a.stdout, a.paint(a.stdout), a.width())
 }
+
+// mostName is how much is shown of the name of an operator or a kernel.
+const mostName = 60
 
 // showProfiles prints what changed within the steps of profiles.
 func (a *app) showProfiles(p *compare.ProfileChange) {
@@ -180,7 +198,7 @@ func (a *app) showProfiles(p *compare.ProfileChange) {
 		}
 		t := &table{heads: []string{list.head, "base", "new", "difference"}}
 		for _, c := range list.of {
-			t.add("  "+strings.ReplaceAll(c.Name, "_", " "), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
+			t.add("  "+shorten(c.Words(), mostName), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
 		}
 		a.printf("\n")
 		t.write(a.stdout, a.paint(a.stdout), a.width())
