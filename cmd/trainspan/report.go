@@ -40,6 +40,9 @@ profiles and compile logs of PyTorch, alone or in a tar, where there is nothing 
 and answers on one screen: how the job ended, what costs most and why, what to do
 next, and where the time went. --full adds the tables behind it.
 
+A table of operations in Parquet, as StragglerAnalysis publishes them, is one job: the
+verdict on its steps, and the slowdown by their definition.
+
 Without a directory the job that trainspan run started last is reported, of those in
 trainspan-runs.
 
@@ -88,6 +91,9 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 		}
 		args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
 		a.note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
+	}
+	if done, err := a.reportOperations(ctx, args, o); done {
+		return err
 	}
 	found, err := a.readJobs(ctx, args)
 	var only *startsOnly
