@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -140,5 +141,38 @@ func TestCompare(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
 			t.Errorf("%v: status %d, want %d\n%s\n%s", c.args, code, c.code, out, problems)
 		}
+	}
+}
+
+// TestLimits: operations of a step and the peak come from flags, and from the configuration
+// what these do not say.
+func TestLimits(t *testing.T) {
+	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), jobgen.Attempt{Ranks: 2, Steps: 40, Seed: 1})
+	for _, c := range []struct {
+		env  map[string]string
+		args []string
+		code int
+		says string
+	}{
+		{nil, nil, 0, ""},
+		{nil, []string{"--flops-per-step", "2e12", "--peak", "100e12"}, 0, "LIMITS: MFU "},
+		{nil, []string{"--flops-per-step", "2e12"}, 2, "needs --peak"},
+		{nil, []string{"--peak", "2e12"}, 2, "needs --flops-per-step"},
+		{nil, []string{"--peak", "-1"}, 2, "--peak -1"},
+		{nil, []string{"--peak", "NaN"}, 2, "--peak NaN"},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000"}, []string{"--flops-per-step", "2e12"}, 0, "LIMITS: MFU "},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000", "TRAINSPAN_FLOPS_PER_SAMPLE": "1000000000", "TRAINSPAN_GLOBAL_BATCH_SIZE": "32"}, nil, 0, "LIMITS: MFU "},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "much"}, nil, 0, ""},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "much"}, []string{"--flops-per-step", "2e12"}, 2, "TRAINSPAN_PEAK_FLOPS"},
+	} {
+		t.Run(fmt.Sprint(c.args, len(c.env)), func(t *testing.T) {
+			for k, v := range c.env {
+				t.Setenv(k, v)
+			}
+			code, out, problems := call(append([]string{"report", dir}, c.args...)...)
+			if code != c.code || !strings.Contains(out+problems, c.says) || c.says == "" && strings.Contains(out, "LIMITS") {
+				t.Errorf("status %d: %s%s", code, out, problems)
+			}
+		})
 	}
 }
