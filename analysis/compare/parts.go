@@ -134,8 +134,7 @@ func exchanged(a, b *replay.Table) []replay.Part {
 	if a == nil || b == nil {
 		return nil
 	}
-	parts, _ := a.Exchange(b)
-	return parts
+	return a.Exchange(b)
 }
 
 // NamedChange is the change of what has a name in two profiles, milliseconds of a mean

@@ -45,12 +45,12 @@ type exchange struct {
 // the other run in the place of its own: one phase after the other, ranks whose work
 // changed more than that of the others by themselves, then the transfers of one group
 // after the other. What each adds depends on what was exchanged before it, so that the
-// mean is taken of this order and its reverse. rest is what is left of the difference:
-// that pieces follow each other in another way. It returns nil where the runs have other
+// mean is taken of this order and its reverse. What is left of the difference is that
+// pieces follow each other in another way. It returns nil where the runs have other
 // ranks, or a replay does not finish.
-func (t *Table) Exchange(next *Table) (parts []Part, rest float64) {
+func (t *Table) Exchange(next *Table) []Part {
 	if !slices.Equal(t.Ranks, next.Ranks) || t.Per != next.Per || len(t.Steps) == 0 || len(next.Steps) == 0 || !t.out.finished || !next.out.finished {
-		return nil, 0
+		return nil
 	}
 	sign := 1.0
 	if len(next.Steps) > len(t.Steps) {
@@ -70,11 +70,11 @@ func (t *Table) Exchange(next *Table) (parts []Part, rest float64) {
 		repairs = append(repairs, x.repair(players[n-1-k:]))
 	}
 	if n == 0 {
-		return nil, 0
+		return nil
 	}
 	out := j.replay(repairs...)
 	if !out.finished {
-		return nil, 0
+		return nil
 	}
 	step := func(k int) float64 { return out.span(&j, k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
 	backward := func(k int) float64 { // with the last k
@@ -86,16 +86,14 @@ func (t *Table) Exchange(next *Table) (parts []Part, rest float64) {
 		}
 		return step(n + k)
 	}
-	rest = meanOf(next.Period) - meanOf(t.Period)
+	var parts []Part
 	for i := range players {
-		p := &players[i].part
-		p.Time = (step(i+1) - step(i) + backward(n-i) - backward(n-i-1)) / 2
-		rest -= p.Time
-		p.Time *= sign
-		parts = append(parts, *p)
+		p := players[i].part
+		p.Time = sign * (step(i+1) - step(i) + backward(n-i) - backward(n-i-1)) / 2
+		parts = append(parts, p)
 	}
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(math.Abs(b.Time), math.Abs(a.Time)) })
-	return parts, rest * sign
+	return parts
 }
 
 // round gives that of the other run whose values stand for those of one.

@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/analysis/replay"
 )
 
-// TestExchange: the parts are those that were made to differ, and add up with what is
-// left to the difference of the steps, whichever run is the longer one.
+// TestExchange: the largest part is what was made to differ, and the parts add up to nearly
+// all of the difference of the steps, whichever run is the longer one.
 func TestExchange(t *testing.T) {
 	in, fw, bw, comm := replay.Input, replay.Forward, replay.Backward, replay.Communication
 	for _, c := range []struct {
@@ -32,12 +32,12 @@ func TestExchange(t *testing.T) {
 	} {
 		c.base.seed, c.next.seed = 5, 6
 		a, b := c.base.state().Table(), c.next.state().Table()
-		parts, rest := a.Exchange(b)
+		parts := a.Exchange(b)
 		if len(parts) == 0 {
 			t.Errorf("%s: nothing is exchanged", c.name)
 			continue
 		}
-		sum := rest
+		var sum float64
 		for _, p := range parts {
 			sum += p.Time
 		}
@@ -48,11 +48,9 @@ func TestExchange(t *testing.T) {
 		for _, p := range a.Period {
 			diff -= p / float64(len(a.Period))
 		}
+		rest := diff - sum
 		first := fmt.Sprint(parts[0].Phase, " ", parts[0].Ranks, " ", parts[0].Group)
 		t.Logf("%-32s %-20s %6.1f ms of %6.1f, rest %.2f", c.name, first, parts[0].Time/1e6, diff/1e6, rest/1e6)
-		if math.Abs(sum-diff) > 1 {
-			t.Errorf("%s: the parts are %.0f ns, the difference %.0f", c.name, sum, diff)
-		}
 		if first != c.want || math.Abs(parts[0].Time/1e6-c.time) > c.by {
 			t.Errorf("%s: %s takes %.1f ms, want %s %.0f", c.name, first, parts[0].Time/1e6, c.want, c.time)
 		}
@@ -60,7 +58,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("%s: %.2f of %.2f ms are left", c.name, rest/1e6, diff/1e6)
 		}
 	}
-	if parts, _ := (job{n: 4, m: 100}).state().Table().Exchange((job{n: 5, m: 100}).state().Table()); parts != nil {
+	if parts := (job{n: 4, m: 100}).state().Table().Exchange((job{n: 5, m: 100}).state().Table()); parts != nil {
 		t.Error("ranks are exchanged that are none of both")
 	}
 }

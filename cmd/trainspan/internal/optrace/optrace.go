@@ -172,8 +172,6 @@ const (
 
 var messages = []string{forwardSend, forwardRecv, backwardSend, backwardRecv}
 
-func isCompute(kind string) bool { return kind == forward || kind == backward }
-
 // worker gives a number to the stage of a rank of data parallelism.
 func (t *Trace) worker(dp, stage int) int { return dp*t.pp + stage }
 
