@@ -22,6 +22,7 @@ type Part struct {
 const (
 	apartShare = 0.01 // of a step: a rank that changes by so much more than the others is a part by itself
 	apartPart  = 0.25 // and by that part of the most that one does
+	apartTimes = 4    // and by so many deviations of the ranks
 	mostApart  = 4
 )
 
@@ -139,9 +140,13 @@ func (x *exchange) players() (out []player) {
 		for _, d := range diff {
 			most = max(most, math.Abs(d-middle))
 		}
+		least := max(apartShare*x.j.typical(), apartPart*most)
+		if n > 2 { // two are as far from their middle
+			least = max(least, apartTimes*robust.Sigma*robust.MAD(slices.Clone(diff)))
+		}
 		var apart, rest []int
 		for r, d := range diff {
-			if d = math.Abs(d - middle); n > 1 && d > apartShare*x.j.typical() && d > apartPart*most {
+			if n > 1 && math.Abs(d-middle) > least {
 				apart = append(apart, r)
 			} else {
 				rest = append(rest, r)
