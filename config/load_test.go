@@ -40,6 +40,7 @@ var environmentTexts = map[string][2]string{
 	"TRAINSPAN_MICRO_BATCH_SIZE":                   {"5", "5"},
 	"TRAINSPAN_SEQ_LENGTH":                         {"4096", "4096"},
 	"TRAINSPAN_FLOPS_PER_SAMPLE":                   {"3400000000000001", "3400000000000001"},
+	"TRAINSPAN_PEAK_FLOPS":                         {"989000000000000", "989000000000000"},
 	"TRAINSPAN_TRAIN_ITERATIONS_TARGET":            {"11", "11"},
 	"TRAINSPAN_TRAIN_SAMPLES_TARGET":               {"12", "12"},
 	"TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS":       {"13", "13"},

@@ -27,6 +27,9 @@ type Training struct {
 	// sample costs; positive when throughput is logged. A job does more than
 	// an int holds, so products of it need more than 64 bits.
 	FlopsPerSample Var[int] `key:"flops_per_sample" alias:"flops_per_sample_or_fn" env:"TRAINSPAN_FLOPS_PER_SAMPLE"`
+	// PeakFlops is what one device of the job can do in a second, dense and of the
+	// data type in use; trainspan report says by it how much of that was used.
+	PeakFlops Var[int] `key:"peak_flops" env:"TRAINSPAN_PEAK_FLOPS"`
 	// TrainIterationsTarget is the number of iterations the job aims at.
 	TrainIterationsTarget Var[int] `key:"train_iterations_target" alias:"train_iterations_target_or_fn" env:"TRAINSPAN_TRAIN_ITERATIONS_TARGET"`
 	// TrainSamplesTarget is the number of samples the job aims at.

@@ -75,7 +75,7 @@ func begin(j *Job) *Report {
 	led := j.Ledger.Report(goodput.Query{})
 	r := &Report{
 		Version: Version, running: noAttempt, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
-		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(goodput.Basis{}), func(f goodput.Figure) bool { return !f.Known }),
+		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(j.basis(led)), func(f goodput.Figure) bool { return !f.Known }),
 	}
 	if g := led.Ratio(); !math.IsNaN(g) && trainingKnown(j.Job) {
 		r.Goodput = &g
@@ -116,6 +116,7 @@ func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 				j.Attempts[i].Number, t.Per))
 		}
 	}
+	r.limits(j)
 	r.conclude()
 	r.Quality.See = r.sections()
 	return tables, s

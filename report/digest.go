@@ -25,7 +25,7 @@ import (
 
 // DigestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const DigestVersion = 7
+const DigestVersion = 8
 
 // The parts of a digest.
 const (

@@ -36,6 +36,9 @@ type Profile struct {
 	Ranks     []ProfileRank      `json:"ranks"`      // by rank
 }
 
+// shownOperators is how many operators a report has.
+const shownOperators = 8
+
 // ProfileRank is how one rank spent its steps.
 type ProfileRank struct {
 	Rank   int              `json:"rank"`
@@ -64,6 +67,13 @@ func usesOf(j *run.Job, of func(*run.Process) *profile.Use) (out []rankUse) {
 	return out
 }
 
+func usesSum(uses []rankUse) (all profile.Use) {
+	for _, u := range uses {
+		all.Add(u.use)
+	}
+	return all
+}
+
 func parts(u *profile.Use) map[string]int64 {
 	out := make(map[string]int64, profile.Parts)
 	for i, ns := range u.Parts {
@@ -87,14 +97,13 @@ func (r *Report) profiled(uses []rankUse, begun bool) {
 	if len(uses) == 0 {
 		return
 	}
-	var all profile.Use
+	all := usesSum(uses)
 	p := &Profile{}
 	for _, u := range uses {
-		all.Add(u.use)
 		p.Ranks = append(p.Ranks, ProfileRank{Rank: u.rank, Steps: u.use.Steps, Time: u.use.Time, Parts: parts(u.use), Hidden: hiddenShare(u.use)})
 	}
 	p.Device, p.Steps, p.Time, p.Parts = all.Device, all.Steps, all.Time, parts(&all)
-	p.Communication, p.Hidden, p.Window, p.Operators = all.Collectives, hiddenShare(&all), all.Window, all.Operators
+	p.Communication, p.Hidden, p.Window, p.Operators = all.Collectives, hiddenShare(&all), all.Window, all.Operators[:min(len(all.Operators), shownOperators)]
 	if all.Window > 0 && !p.foreign() {
 		busy := float64(all.Busy) / float64(all.Window)
 		p.Busy = &busy

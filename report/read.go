@@ -13,6 +13,8 @@ type Job struct {
 	Ledger   *goodput.Ledger
 	Attempts []fromrun.Attempt
 	Skipped  []*run.FileError // files that were left out, by path
+	// Basis is what figures need beyond the records. Without Devices a rank has one.
+	Basis goodput.Basis
 
 	clocks  fromrun.ClockTable // how far they were set forward
 	uses    []rankUse          // of a job that is a profile, by rank

@@ -36,6 +36,7 @@ type Report struct {
 	Losses      []Loss           `json:"losses"` // all categories but productive, the largest first
 	Ledger      *goodput.Report  `json:"ledger"` // docs/goodput.md
 	Figures     []goodput.Figure `json:"figures"`
+	Limits      *Limits          `json:"limits,omitempty"` // where operations and peak were given
 	Attempts    []Attempt        `json:"attempts"`
 	Ranks       []Rank           `json:"ranks"` // by rank
 	Steps       Steps            `json:"steps"`

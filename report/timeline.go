@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
@@ -139,6 +141,36 @@ func (s *steps) steps() Steps {
 	return out
 }
 
+// hostsOf are those of the ranks, none where one of them is not known.
+func hostsOf(j *run.Job) (out []string) {
+	for _, p := range j.Processes {
+		if p.Host == "" {
+			return nil
+		}
+		out = append(out, p.Host)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// spent is where the time of a mean rank went.
+func spent(led *goodput.Report) compare.Spent {
+	n := float64(max(len(led.Ranks), 1))
+	out := compare.Spent{Wall: float64(led.Categories.Sum()) / n, StepsRun: led.Iterations.Kept}
+	for c, ns := range led.Categories {
+		t := float64(ns) / n
+		switch {
+		case c.IsStartUp(), c == goodput.Init, c == goodput.CheckpointLoad, c == goodput.Warmup:
+			out.StartUp += t
+		case c == goodput.LostWork, c == goodput.Stall:
+			out.Lost += t
+		case c == goodput.Downtime, c == goodput.Absent, c == goodput.Unobserved:
+			out.Down += t
+		}
+	}
+	return out
+}
+
 // Comparable gives what package compare needs of a job.
 func Comparable(j *Job, name string) *compare.Run {
 	rep := begin(j)
@@ -150,7 +182,17 @@ func Comparable(j *Job, name string) *compare.Run {
 	}
 	missing = rep.Ledger.Missing
 	out := &compare.Run{Name: name, WorldSize: max(j.Job.Ranks, len(rep.Ranks)), Tokens: tokens, Missing: missing, Phases: make(map[string][]float64)}
-	if rep.Goodput != nil {
+	out.Hosts, out.Spent = hostsOf(j.Job), spent(rep.Ledger)
+	for _, t := range tables {
+		if t != nil && (out.Table == nil || len(t.Steps) > len(out.Table.Steps)) {
+			out.Table = t
+		}
+	}
+	if rep.Profile != nil {
+		all := usesSum(j.uses)
+		out.Profile, out.Spent = &all, compare.Spent{} // a window says nothing of the job around it
+	}
+	if rep.Goodput != nil && rep.Profile == nil {
 		out.Goodput = *rep.Goodput
 	}
 	keep := func(x []float64) []float64 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -25,6 +24,14 @@ const (
 	NotComparable Kind = "not_comparable" // Reasons say why
 )
 
+// What a difference may be due to.
+const (
+	TwoRuns      = "two_runs_a_side" // what differs between two runs of the same thing was seen on both sides
+	SameHosts    = "same_hosts"
+	OtherHosts   = "other_hosts"   // it may be the hosts
+	UnknownHosts = "unknown_hosts" // it may be the hosts: they are not on record
+)
+
 // Options of a comparison. Nil and the zero value are valid.
 type Options struct {
 	// Margin is the change that does not matter; 0 means 0.01. Noise between
@@ -33,21 +40,6 @@ type Options struct {
 	// FailOver is the change from which on a slower run is a failure, such as
 	// 0.03; at 0 every slower run is one. It changes the exit code alone.
 	FailOver float64
-	// Seed of the draws; the same seed gives the same answer.
-	Seed uint64
-}
-
-// PhaseChange is the change of one phase as a share of the step of the base run.
-type PhaseChange struct {
-	Phase  string   `json:"phase"`
-	Base   float64  `json:"base_ms"` // median
-	New    float64  `json:"new_ms"`
-	Change Interval `json:"change"`
-	// Sure says that the change is none of chance, at 1 % over all phases
-	// together (Holm).
-	Sure bool `json:"sure"`
-
-	p float64
 }
 
 // Result is what a comparison says. Changes are relative: 0.03 is 3 % slower.
@@ -58,17 +50,29 @@ type Result struct {
 	Base    string   `json:"base"`
 	New     string   `json:"new"`
 	Runs    int      `json:"base_runs"`
-	Median  Interval `json:"median_step"`
-	Mean    Interval `json:"mean_step"` // with pauses and checkpoints, which medians do not see
-	BaseMS  float64  `json:"base_step_ms"`
-	NewMS   float64  `json:"new_step_ms"`
-	Steps   [2]int   `json:"steps"` // used of base and new; of a set, of all base runs together
+	NewRuns int      `json:"new_runs"`
+	// Evidence says whether the difference can be due to what was changed, with
+	// [TwoRuns] and [SameHosts], or to the hosts as well.
+	Evidence string   `json:"evidence,omitempty"`
+	Median   Interval `json:"median_step"`
+	Mean     Interval `json:"mean_step"` // with pauses and checkpoints, which medians do not see
+	BaseMS   float64  `json:"base_step_ms"`
+	NewMS    float64  `json:"new_step_ms"`
+	Steps    [2]int   `json:"steps"` // used of base and new, of all runs of a side together
 	// Correlation is the lag-1 autocorrelation of the steps of base and new.
 	Correlation [2]float64    `json:"autocorrelation"`
 	Phases      []PhaseChange `json:"phases,omitempty"` // the largest share of the change first
-	Goodput     *[2]float64   `json:"goodput,omitempty"`
-	Sentence    string        `json:"sentence"`
-	Notes       []string      `json:"notes,omitempty"`
+	// Difference is how much longer the new run took, seconds of a mean rank; nil where
+	// it is not known how long a run took. Parts add up to it, those within steps to
+	// StepMS, the difference of the mean steps. Of several runs a side it is that of
+	// the runs in the middle.
+	Difference *float64       `json:"difference_s,omitempty"`
+	StepMS     float64        `json:"mean_step_difference_ms"`
+	Parts      []Part         `json:"parts,omitempty"`
+	Profile    *ProfileChange `json:"profile,omitempty"` // where both runs are profiles
+	Goodput    *[2]float64    `json:"goodput,omitempty"`
+	Sentence   string         `json:"sentence"`
+	Notes      []string       `json:"notes,omitempty"`
 
 	failOver float64
 }
@@ -102,50 +106,104 @@ func (o *Options) orDefault() Options {
 }
 
 // Runs compares two runs. Nil options are valid.
-func Runs(base, next *Run, opt *Options) *Result {
+func Runs(base, next *Run, opt *Options) *Result { return Sides([]*Run{base}, []*Run{next}, opt) }
+
+// Sides compares the runs of one thing with those of another. With several on either
+// side their spread says how much runs of the same thing differ; six in all are the
+// fewest that find a change of 3 %. Nil options are valid.
+func Sides(base, next []*Run, opt *Options) *Result {
 	o := opt.orDefault()
-	r := &Result{Version: 1, Base: base.Name, New: next.Name, Runs: 1, failOver: o.FailOver}
-	r.Reasons = differences(base, next)
+	r := &Result{Version: 1, Base: names(base), New: names(next), Runs: len(base), NewRuns: len(next), failOver: o.FailOver, Reasons: reasons(base, next)}
 	if len(r.Reasons) > 0 {
 		r.Kind = NotComparable
 		r.describe()
 		return r
 	}
-	rng := rand.New(rand.NewPCG(o.Seed, 0x7261696e))
-	r.measure(base.Periods, next.Periods, rng)
-	r.Phases = comparePhases(base, next, rng)
-	r.setGoodput(base, next)
-	r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; a set of base runs does")
+	r.Evidence = evidence(base, next)
+	if slices.ContainsFunc(slices.Concat(base, next), func(r *Run) bool { return len(r.Periods) < minWaves }) {
+		return r.byProfile(base[0], next[0])
+	}
+	a, b := middle(base), middle(next)
+	count := true
+	if len(base)+len(next) == 2 {
+		count = r.measure(a, b)
+		r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; several of each do")
+	} else {
+		r.spread(base, next)
+		if n := len(base) + len(next); n < 6 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%d runs say little about their spread; 6 in all find a change of 3 %%, 11 one of 2 %%", n))
+		}
+	}
 	r.Kind = r.judge(o.Margin)
+	if !count {
+		r.Kind = Inconclusive
+	}
+	r.Phases = comparePhases(a, b)
+	r.divide(a, b)
+	r.Profile = compareProfiles(a.Profile, b.Profile)
+	if a.Goodput > 0 && b.Goodput > 0 {
+		r.Goodput = &[2]float64{a.Goodput, b.Goodput}
+	}
 	r.describe()
 	return r
 }
 
-// measure fills the intervals of median and mean.
-func (r *Result) measure(a, b []float64, rng *rand.Rand) {
+// byProfile compares what lies in steps of which there are too few for more.
+func (r *Result) byProfile(a, b *Run) *Result {
+	r.Kind, r.Profile, r.Steps = Inconclusive, compareProfiles(a.Profile, b.Profile), [2]int{len(a.Periods), len(b.Periods)}
+	if r.Profile == nil {
+		r.Kind, r.Reasons = NotComparable, []string{"one of them has the times of devices, the other has not, or is no profile"}
+	}
+	r.describe()
+	return r
+}
+
+func names(runs []*Run) string {
+	var list []string
+	for _, r := range runs {
+		list = append(list, r.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// evidence says what a difference may be due to.
+func evidence(base, next []*Run) string {
+	if len(base) > 1 && len(next) > 1 {
+		return TwoRuns
+	}
+	first := base[0].Hosts
+	for _, r := range slices.Concat(base, next) {
+		switch {
+		case len(r.Hosts) == 0:
+			return UnknownHosts
+		case !slices.Equal(r.Hosts, first):
+			return OtherHosts
+		}
+	}
+	return SameHosts
+}
+
+// measure fills the intervals of median and mean of one run each. It says false where
+// the steps hang together so much that they say nothing.
+func (r *Result) measure(base, next *Run) bool {
+	a, b := base.Periods, next.Periods
 	la, lb := logs(a), logs(b)
 	r.Steps = [2]int{len(a), len(b)}
 	r.Correlation = [2]float64{autocorrelation(la), autocorrelation(lb)}
-	ra, rb := newResampler(la, rng), newResampler(lb, rng)
-	ma, mb := newResampler(a, rng), newResampler(b, rng)
-	// Means are moved by pauses and saves, which are rarer than steps are
-	// correlated: whole stretches of 20 steps are drawn together.
-	ma.block, mb.block = meanBlock(ma.block, len(a)), meanBlock(mb.block, len(b))
-	dm, da := make([]float64, resamples), make([]float64, resamples)
-	for i := range resamples {
-		x, _ := ra.draw()
-		y, _ := rb.draw()
-		dm[i] = y - x
-		_, u := ma.draw()
-		_, v := mb.draw()
-		da[i] = math.Log(v / u)
+	ra, rb := correlations(la, lb)
+	ma, mb := medianOf(la, ra), medianOf(lb, rb)
+	r.BaseMS, r.NewMS = math.Exp(ma.value)/1e6, math.Exp(mb.value)/1e6
+	iv, _ := change(ma, mb)
+	r.Median = iv.exp()
+	iv, _ = change(logMeanOf(a, ra), logMeanOf(b, rb))
+	r.Mean = iv.exp()
+	if least := min(free(len(a), ra), free(len(b), rb)); least < leastFree {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f say as little as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
+			min(len(a), len(b)), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
+		return false
 	}
-	r.BaseMS, r.NewMS = robust.Median(slices.Clone(a))/1e6, robust.Median(slices.Clone(b))/1e6
-	r.Median = intervalOf(math.Log(r.NewMS/r.BaseMS), dm).exp()
-	r.Mean = intervalOf(math.Log(mean(b)/mean(a)), da).exp()
+	return true
 }
-
-func meanBlock(block, m int) int { return max(min(max(block, 20), m/5), 1) }
 
 func logs(x []float64) []float64 {
 	out := make([]float64, len(x))
@@ -156,15 +214,13 @@ func logs(x []float64) []float64 {
 }
 
 // judge needs median or mean beyond the margin, and neither beyond it on the
-// other side.
+// other side. Where the usual step does not change, the mean rests on a few pauses, and
+// its whole interval has to lie there.
 func (r *Result) judge(margin float64) Kind {
-	// The mean rests on a few pauses; its interval is too short by about half
-	// as much again, so it must clear the margin by its own half width once
-	// more.
-	wide := r.Mean
-	half := (wide.High - wide.Low) / 4
-	wide.Low, wide.High = wide.Low-half, wide.High+half
-	med, avg := r.Median.beyond(margin), wide.beyond(margin)
+	med, avg := r.Median.beyond(margin), r.Mean.beyond(margin)
+	if float64(avg)*r.Median.Change < margin && r.Mean.Low < margin && r.Mean.High > -margin {
+		avg = 0
+	}
 	switch {
 	case med+avg > 0:
 		return Slower
@@ -178,105 +234,46 @@ func (r *Result) judge(margin float64) Kind {
 	return Inconclusive
 }
 
-// Against compares a run with a set of base runs: their spread says how much
-// runs of the same thing differ. Five base runs are the fewest that find a
-// change of 3 %; with two nearly nothing is found. Nil options are valid.
-func Against(base []*Run, next *Run, opt *Options) *Result {
-	o := opt.orDefault()
-	if len(base) == 1 {
-		return Runs(base[0], next, opt)
-	}
-	r := &Result{Version: 1, New: next.Name, Runs: len(base), failOver: o.FailOver}
-	if len(base) == 0 {
-		r.Reasons = []string{"there is no base run"}
-	}
-	var names []string
-	for _, b := range base {
-		names = append(names, b.Name)
-		for _, d := range differences(b, next) {
-			if !slices.Contains(r.Reasons, d) {
-				r.Reasons = append(r.Reasons, d)
-			}
-		}
-	}
-	r.Base = strings.Join(names, ", ")
-	if len(r.Reasons) > 0 {
-		r.Kind = NotComparable
-		r.describe()
-		return r
-	}
-	r.spread(base, next)
-	r.Kind = r.judgeSet(o.Margin)
-	if len(base) < 5 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d base runs say little about their spread; 5 find a change of 3 %%, 10 one of 2 %%", len(base)))
-	}
-	// Phases and goodput beside the base run in the middle.
-	mid := slices.Clone(base)
-	slices.SortFunc(mid, func(x, y *Run) int { return cmp.Compare(x.logMedian(), y.logMedian()) })
-	m := mid[(len(mid)-1)/2]
-	r.Phases = comparePhases(m, next, rand.New(rand.NewPCG(o.Seed, 0x7261696e)))
-	r.setGoodput(m, next)
-	r.describe()
-	return r
-}
-
 func (r *Run) logMedian() float64 {
 	return math.Log(robust.Median(slices.Clone(r.Periods)))
 }
 func (r *Run) logMean() float64 { return math.Log(mean(r.Periods)) }
 
-// spread fills the prediction intervals of one more run of the same thing.
-func (r *Result) spread(base []*Run, next *Run) {
-	k := float64(len(base))
-	t := distuv.StudentsT{Sigma: 1, Nu: k - 1}.Quantile(0.995)
-	predict := func(of func(*Run) float64) (Interval, float64) {
-		var x []float64
-		for _, b := range base {
-			x = append(x, of(b))
-		}
-		m := mean(x)
-		var ss float64
-		for _, v := range x {
-			ss += (v - m) * (v - m)
-		}
-		d := of(next) - m
-		w := t * math.Sqrt(ss/(k-1)*(1+1/k))
-		return Interval{d, d - w, d + w}.exp(), math.Exp(m)
-	}
-	var typical float64
-	r.Median, typical = predict((*Run).logMedian)
-	r.Mean, _ = predict((*Run).logMean)
-	r.BaseMS, r.NewMS = typical/1e6, math.Exp(next.logMedian())/1e6
-	for _, b := range base {
-		r.Steps[0] += len(b.Periods)
-		r.Correlation[0] += autocorrelation(logs(b.Periods)) / k
-	}
-	r.Steps[1], r.Correlation[1] = len(next.Periods), autocorrelation(logs(next.Periods))
+// middle gives the run whose median is the middle one.
+func middle(runs []*Run) *Run {
+	runs = slices.Clone(runs)
+	slices.SortStableFunc(runs, func(x, y *Run) int { return cmp.Compare(x.logMedian(), y.logMedian()) })
+	return runs[(len(runs)-1)/2]
 }
 
-// judgeSet asks for a change that is no chance and that matters. The interval
-// holds the noise between runs, so that it need not lie beyond the margin.
-func (r *Result) judgeSet(margin float64) Kind {
-	side := func(iv Interval) int {
-		if math.Abs(iv.Change) <= margin {
-			return 0
+// spread fills the intervals from how much runs of a side differ, on both sides alike.
+func (r *Result) spread(base, next []*Run) {
+	nu := float64(len(base) + len(next) - 2)
+	t := distuv.StudentsT{Sigma: 1, Nu: nu}.Quantile((1 + level) / 2)
+	compared := func(of func(*Run) float64) (iv Interval, a, b float64) {
+		ss := 0.0
+		side := func(runs []*Run) float64 {
+			var x []float64
+			for _, run := range runs {
+				x = append(x, of(run))
+			}
+			m := mean(x)
+			for _, v := range x {
+				ss += (v - m) * (v - m)
+			}
+			return m
 		}
-		return iv.beyond(0)
+		a, b = side(base), side(next)
+		w := t * math.Sqrt(ss/nu*(1/float64(len(base))+1/float64(len(next))))
+		return Interval{b - a, b - a - w, b - a + w}.exp(), math.Exp(a), math.Exp(b)
 	}
-	med, avg := side(r.Median), side(r.Mean)
-	switch {
-	case med+avg > 0:
-		return Slower
-	case med+avg < 0:
-		return Faster
-	case med == 0 && r.Median.inside(same*margin):
-		return NoDifference
-	}
-	return Inconclusive
-}
-
-func (r *Result) setGoodput(a, b *Run) {
-	if a.Goodput > 0 && b.Goodput > 0 {
-		r.Goodput = &[2]float64{a.Goodput, b.Goodput}
+	r.Median, r.BaseMS, r.NewMS = compared((*Run).logMedian)
+	r.BaseMS, r.NewMS = r.BaseMS/1e6, r.NewMS/1e6
+	r.Mean, _, _ = compared((*Run).logMean)
+	for k, side := range [...][]*Run{base, next} {
+		for _, b := range side {
+			r.Steps[k] += len(b.Periods)
+			r.Correlation[k] += autocorrelation(logs(b.Periods)) / float64(len(side))
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/analysis/profile"
 )
 
 // steady makes a run of quiet noise around ms.
@@ -109,13 +110,13 @@ func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
 	if k := compare.Runs(base[1], next, nil).Kind; k != compare.Slower {
 		t.Errorf("one pair: %s", k)
 	}
-	if r := compare.Against(base, next, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
+	if r := compare.Sides(base, []*compare.Run{next}, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
 		t.Errorf("the set: %s, %s", r.Kind, r.Median)
 	}
-	if r := compare.Against(base, steady("new", 78, 290, 200), nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
+	if r := compare.Sides(base, []*compare.Run{steady("new", 78, 290, 200)}, nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
 		t.Errorf("16 %% slower: %s, %s", r.Kind, r.Median)
 	}
-	if r := compare.Against(nil, next, nil); r.Kind != compare.NotComparable {
+	if r := compare.Sides(nil, []*compare.Run{next}, nil); r.Kind != compare.NotComparable {
 		t.Errorf("no base run: %s", r.Kind)
 	}
 }
@@ -129,13 +130,27 @@ func TestGoodputIsReportedApart(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameAnswer(t *testing.T) {
-	a, b := steady("base", 1, 250, 200), steady("new", 2, 252, 200)
-	x, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 5}))
-	y, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 5}))
-	z, _ := json.Marshal(compare.Runs(a, b, &compare.Options{Seed: 6}))
-	if string(x) != string(y) || string(x) == string(z) {
-		t.Error("the answer does not follow from the seed")
+// TestEvidence: that a change did it needs two runs of each, or the same hosts.
+func TestEvidence(t *testing.T) {
+	on := func(hosts []string, seed uint64, ms float64) *compare.Run {
+		r := steady("run", seed, ms, 200)
+		r.Hosts = hosts
+		return r
+	}
+	a, b := []string{"a"}, []string{"b"}
+	for _, c := range []struct {
+		base, next []*compare.Run
+		want, says string
+	}{
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(a, 2, 265)}, compare.SameHosts, "on the same hosts"},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(b, 2, 265)}, compare.OtherHosts, "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(nil, 2, 265)}, compare.UnknownHosts, "not on record"},
+		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250), on(a, 4, 250), on(a, 5, 250)}, []*compare.Run{on(b, 2, 265)}, compare.OtherHosts, "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250), on(b, 3, 250)}, []*compare.Run{on(a, 2, 265), on([]string{"c"}, 4, 265)}, compare.TwoRuns, "2 runs of one and 2 of the other"},
+	} {
+		if r := compare.Sides(c.base, c.next, nil); r.Kind != compare.Slower || r.Evidence != c.want || !strings.Contains(r.Sentence, c.says) {
+			t.Errorf("%s, %s, want %s: %s", r.Kind, r.Evidence, c.want, r.Sentence)
+		}
 	}
 }
 
@@ -162,4 +177,60 @@ func ExampleRuns() {
 	r := compare.Runs(base, next, &compare.Options{FailOver: 0.03})
 	fmt.Println(r.Kind, r.ExitCode())
 	// Output: slower 3
+}
+
+// TestProfiles: profiles are runs, and with few steps are compared by what lies in these.
+func TestProfiles(t *testing.T) {
+	profiled := func(steps int, ms, exposed int64, ops ...profile.Operator) *compare.Run {
+		r := steady("profile", uint64(steps), float64(ms), steps)
+		r.Profile = &profile.Use{Processes: 1, Device: true, Steps: max(steps, 1), Operators: ops, Kernels: ops[:1]}
+		n := int64(r.Profile.Steps) * 1e6
+		r.Profile.Time = ms * n
+		r.Profile.Parts[profile.Compute], r.Profile.Parts[profile.Communication] = (ms-exposed)*n, exposed*n
+		return r
+	}
+	mm := func(n, ms int64) profile.Operator {
+		return profile.Operator{Name: "aten::mm", Count: n, Time: n * ms * 1e6}
+	}
+	few := compare.Runs(profiled(1, 100, 10, mm(1, 50)), profiled(2, 130, 35, mm(2, 55), profile.Operator{Name: "aten::new_op", Count: 2, Time: 4e6}), nil)
+	if p := few.Profile; few.Kind != compare.Inconclusive || p == nil || fmt.Sprint(p.Parts[:2]) != "[{exposed_communication 10 35} {compute 90 95}]" ||
+		fmt.Sprint(p.Operators) != "[{aten::mm 50 55} {aten::new_op 0 2}]" || fmt.Sprint(p.Kernels) != "[{aten::mm 50 55}]" {
+		t.Errorf("%s: %+v", few.Sentence, few.Profile)
+	}
+	if _, err := json.Marshal(few); err != nil || !strings.Contains(few.Markdown(), "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |") {
+		t.Errorf("%v, %s", err, few.Markdown())
+	}
+	if r := compare.Runs(profiled(30, 100, 10, mm(1, 50)), profiled(30, 130, 35, mm(2, 55)), nil); r.Kind != compare.Slower || r.Profile == nil {
+		t.Errorf("with 30 steps each: %s", r.Sentence)
+	}
+	if r := compare.Runs(profiled(30, 100, 10, mm(1, 50)), steady("run", 1, 100, 200), nil); r.Profile != nil || r.Kind != compare.NoDifference {
+		t.Errorf("a profile and a run: %s, %+v", r.Sentence, r.Profile)
+	}
+}
+
+// TestParts: the parts add up to the difference of the runs and of their steps, also
+// where nothing is known of ranks.
+func TestParts(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 275, 150)
+	a.Spent = compare.Spent{Wall: 70e9, StartUp: 10e9, Lost: 1e9, StepsRun: 210}
+	b.Spent = compare.Spent{Wall: 64e9, StartUp: 12e9, Down: 3e9, StepsRun: 160}
+	r := compare.Runs(a, b, nil)
+	of := map[string]float64{}
+	var sum, step float64
+	for _, p := range r.Parts {
+		of[p.Kind] += *p.Seconds
+		sum, step = sum+*p.Seconds, step+p.StepMS
+	}
+	if r.Difference == nil || *r.Difference != -6 || math.Abs(sum+6) > 1e-9 || math.Abs(step-r.StepMS) > 1e-9 || math.Abs(step-25) > 0.3 {
+		t.Errorf("%v s, %v ms: %+v", sum, step, of)
+	}
+	for kind, want := range map[string]float64{compare.PartStartUp: 2, compare.PartLost: -1, compare.PartDown: 3, compare.PartSteps: -50 * 0.2625, compare.PartInSteps: 185 * 0.025} {
+		if math.Abs(of[kind]-want) > 0.06 {
+			t.Errorf("%s: %.2f s, want %.2f", kind, of[kind], want)
+		}
+	}
+	b.Spent = compare.Spent{}
+	if r := compare.Runs(a, b, nil); r.Difference != nil || len(r.Parts) != 1 || r.Parts[0].Seconds != nil {
+		t.Errorf("without how long a run took: %+v", r.Parts)
+	}
 }

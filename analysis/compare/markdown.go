@@ -18,16 +18,52 @@ func (r *Result) describe() {
 	if r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0) {
 		by, what = r.Mean, "mean step, which holds pauses and checkpoints"
 	}
+	is, takes := "is", "takes"
+	if r.NewRuns > 1 {
+		is, takes = "are", "take"
+	}
 	switch r.Kind {
 	case Slower, Faster:
-		r.Sentence = fmt.Sprintf("%s is %s than %s: %s by the %s.", r.New, r.Kind, r.Base, by, what)
+		r.Sentence = fmt.Sprintf("%s %s %s than %s: %s by the %s", r.New, is, r.Kind, r.Base, by, what)
+		switch r.Evidence {
+		case TwoRuns:
+			r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
+		case SameHosts:
+			r.Sentence += ", on the same hosts."
+		default:
+			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{OtherHosts: ", on other hosts", UnknownHosts: "; their hosts are not on record"}[r.Evidence] +
+				". Whether what was changed did it, two runs of each or the same hosts would say."
+		}
 	case NoDifference:
-		r.Sentence = fmt.Sprintf("%s takes as long as %s: %s.", r.New, r.Base, by)
+		r.Sentence = fmt.Sprintf("%s %s as long as %s: %s.", r.New, takes, r.Base, by)
 	case Inconclusive:
-		r.Sentence = fmt.Sprintf("It cannot be said whether %s is slower than %s: %s.", r.New, r.Base, by)
+		if r.BaseMS == 0 {
+			r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: it takes %d steps of each.", r.New, is, r.Base, minWaves)
+			return
+		}
+		r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
 	case NotComparable:
 		r.Sentence = fmt.Sprintf("%s and %s cannot be compared: %s.", r.New, r.Base, strings.Join(r.Reasons, "; "))
 	}
+}
+
+// Words say what a part is.
+func (p *Part) Words() string {
+	switch p.Kind {
+	case PartPhase:
+		if len(p.Ranks) > 0 {
+			return fmt.Sprintf("%s of rank %s", p.Phase, strings.Trim(fmt.Sprint(p.Ranks), "[]"))
+		}
+		return p.Phase
+	case PartTransfer:
+		if p.Group != "" {
+			return "transfers of group " + p.Group
+		}
+		return "transfers"
+	case PartInSteps:
+		return "steps, not divided"
+	}
+	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
 // Markdown gives the result as a table for a pull request.
@@ -37,9 +73,11 @@ func (r *Result) Markdown() string {
 	if r.Kind == NotComparable {
 		return b.String()
 	}
-	b.WriteString("\n| | base | new | change (99 % interval) |\n|---|---:|---:|---:|\n")
-	fmt.Fprintf(&b, "| median step | %.2f ms | %.2f ms | %s |\n", r.BaseMS, r.NewMS, r.Median)
-	fmt.Fprintf(&b, "| mean step | | | %s |\n", r.Mean)
+	if r.BaseMS > 0 {
+		b.WriteString("\n| | base | new | change (98 % interval) |\n|---|---:|---:|---:|\n")
+		fmt.Fprintf(&b, "| median step | %.2f ms | %.2f ms | %s |\n", r.BaseMS, r.NewMS, r.Median)
+		fmt.Fprintf(&b, "| mean step | | | %s |\n", r.Mean)
+	}
 	for _, p := range r.Phases {
 		sure := ""
 		if !p.Sure {
@@ -50,9 +88,59 @@ func (r *Result) Markdown() string {
 	if r.Goodput != nil {
 		fmt.Fprintf(&b, "| goodput | %s | %s | |\n", human.Percent(r.Goodput[0]), human.Percent(r.Goodput[1]))
 	}
-	fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
+	if r.BaseMS > 0 {
+		fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
+	}
+	if len(r.Parts) > 1 {
+		fmt.Fprintf(&b, "\n| part of the difference | of a step | of the run |\n|---|---:|---:|\n")
+		for i := range r.Parts {
+			p := &r.Parts[i]
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", visible.Markdown(p.Words()), p.Step(), p.Run())
+		}
+	}
+	if p := r.Profile; p != nil {
+		b.WriteString("\n| of a step | base | new | difference |\n|---|---:|---:|---:|\n")
+		for _, list := range [...][]NamedChange{p.Parts, p.Operators, p.Kernels} {
+			for _, c := range list {
+				fmt.Fprintf(&b, "| %s | %.3f ms | %.3f ms | %+.3f ms |\n", visible.Markdown(c.Words()), c.Base, c.New, c.New-c.Base)
+			}
+		}
+	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\n%s\n", visible.Markdown(n))
 	}
 	return b.String()
+}
+
+// Step says what a part adds to a step, nothing where it lies outside of steps.
+func (p *Part) Step() string {
+	if !p.InSteps() {
+		return ""
+	}
+	return signed(p.StepMS, 2) + " ms"
+}
+
+// Run says what it adds to the run, nothing where that is not known.
+func (p *Part) Run() string {
+	if p.Seconds == nil {
+		return ""
+	}
+	return signed(*p.Seconds, 1) + " s"
+}
+
+// signed formats a number with its sign, none where it is 0 as it is printed.
+func signed(v float64, digits int) string {
+	text := fmt.Sprintf("%+.*f", digits, v)
+	if strings.Trim(text, "+-0.") == "" {
+		return text[1:]
+	}
+	return text
+}
+
+// Words are the name as people read it: of operators and kernels as it is.
+func (c *NamedChange) Words() string {
+	if strings.Contains(c.Name, "exposed_") {
+		return strings.ReplaceAll(c.Name, "_", " ")
+	}
+	return c.Name
 }

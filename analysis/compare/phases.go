@@ -3,16 +3,26 @@ package compare
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
+// PhaseChange is the change of one phase as a share of the step of the base run.
+type PhaseChange struct {
+	Phase  string   `json:"phase"`
+	Base   float64  `json:"base_ms"` // median
+	New    float64  `json:"new_ms"`
+	Change Interval `json:"change"`
+	// Sure says that the change is none of chance, at 1 % over all phases
+	// together (Holm).
+	Sure bool `json:"sure"`
+
+	p float64
+}
+
 // comparePhases gives the change of each phase that both runs have.
-func comparePhases(a, b *Run, rng *rand.Rand) []PhaseChange {
+func comparePhases(a, b *Run) []PhaseChange {
 	typical := robust.Median(slices.Clone(a.Periods))
 	var out []PhaseChange
 	for _, name := range a.phases() {
@@ -21,16 +31,11 @@ func comparePhases(a, b *Run, rng *rand.Rand) []PhaseChange {
 			continue
 		}
 		x := a.Phases[name]
-		p := PhaseChange{Phase: name, Base: robust.Median(slices.Clone(x)) / 1e6, New: robust.Median(slices.Clone(y)) / 1e6}
-		rx, ry := newResampler(x, rng), newResampler(y, rng)
-		draws := make([]float64, resamples)
-		for i := range draws {
-			u, _ := rx.draw()
-			v, _ := ry.draw()
-			draws[i] = (v - u) / typical
-		}
-		p.Change = intervalOf((p.New-p.Base)*1e6/typical, draws)
-		p.p = tail(p.Change)
+		rx, ry := correlations(x, y)
+		ex, ey := medianOf(x, rx), medianOf(y, ry)
+		p := PhaseChange{Phase: name, Base: ex.value / 1e6, New: ey.value / 1e6}
+		iv, chance := change(ex, ey)
+		p.Change, p.p = Interval{iv.Change / typical, iv.Low / typical, iv.High / typical}, chance
 		out = append(out, p)
 	}
 	holm(out)
@@ -38,24 +43,6 @@ func comparePhases(a, b *Run, rng *rand.Rand) []PhaseChange {
 		return cmp.Compare(math.Abs(q.Change.Change), math.Abs(p.Change.Change))
 	})
 	return out
-}
-
-// tail gives the two-sided probability of no change, from the side of the
-// interval that lies towards zero: counting draws beyond zero would end at one
-// in the number of draws, which Holm would multiply.
-func tail(iv Interval) float64 {
-	side := iv.Change - iv.Low
-	if iv.Change < 0 {
-		side = iv.High - iv.Change
-	}
-	if side <= 0 {
-		if iv.Change == 0 {
-			return 1
-		}
-		return 0
-	}
-	n := distuv.UnitNormal
-	return 2 * n.Survival(math.Abs(iv.Change)/side*n.Quantile(0.995))
 }
 
 // holm marks the phases whose change is none of chance, at 1 % over all of them

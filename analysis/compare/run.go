@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/analysis/replay"
 )
 
 // Run is what is compared of one run. Fields that are empty or zero are not
@@ -18,12 +21,43 @@ type Run struct {
 	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package replay calls the period
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases  map[string][]float64
-	Goodput float64 // share of the wall time that trained, 0 … 1
+	Goodput float64  // share of the wall time that trained, 0 … 1
+	Hosts   []string // each once, sorted; none where one is not known
+	Spent   Spent
+	Table   *replay.Table // of the longest attempt
+	Profile *profile.Use  // of all ranks, where the run is a profile
 }
 
 // minSteps is how many steps of a run can be compared: fewer than ten blocks of
 // four say nothing about how steps hang together.
 const minSteps = 40
+
+// minWaves is how many steps make an interval. Profiles have few steps: without an interval
+// they are compared by what is in them.
+const minWaves = 3
+
+// reasons are those why runs cannot be compared, each once.
+func reasons(base, next []*Run) (out []string) {
+	switch {
+	case len(base) == 0:
+		return []string{"there is no base run"}
+	case len(next) == 0:
+		return []string{"there is no new run"}
+	}
+	add := func(a, b *Run) {
+		for _, d := range differences(a, b) {
+			if !slices.Contains(out, d) {
+				out = append(out, d)
+			}
+		}
+	}
+	for _, a := range base {
+		for _, b := range next {
+			add(a, b)
+		}
+	}
+	return out
+}
 
 // differences gives the reasons why two runs cannot be compared.
 func differences(a, b *Run) []string {
@@ -41,11 +75,11 @@ func differences(a, b *Run) []string {
 	if a.Tokens != 0 && b.Tokens != 0 && 100*max(a.Tokens-b.Tokens, b.Tokens-a.Tokens) > min(a.Tokens, b.Tokens) {
 		out = append(out, fmt.Sprintf("tokens per step: %d and %d", a.Tokens, b.Tokens))
 	}
-	if len(a.Phases) > 0 && len(b.Phases) > 0 {
+	if len(a.Phases) > 0 && len(b.Phases) > 0 && !(a.profiled() && b.profiled()) {
 		differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
 	}
 	for _, r := range []*Run{a, b} {
-		if n := len(r.Periods); n < minSteps {
+		if n := len(r.Periods); n < minSteps && !r.profiled() {
 			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, minSteps))
 		}
 		for p, x := range r.Phases {
@@ -71,3 +105,6 @@ func (r *Run) phases() []string {
 	slices.Sort(out)
 	return out
 }
+
+// profiled reports whether the run is a profile with steps.
+func (r *Run) profiled() bool { return r.Profile != nil && r.Profile.Steps > 0 }

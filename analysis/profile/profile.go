@@ -54,8 +54,9 @@ type Use struct {
 	// steps or not, a device worked (without a device: an operator ran).
 	Window, Busy int64
 	// Operators are those that took longest, on the devices where there are any, in
-	// steps or not, at most MaxOperators, the longest first.
-	Operators []Operator
+	// steps or not, at most MaxOperators, the longest first. Kernels are the same by
+	// their own names, of devices alone.
+	Operators, Kernels []Operator
 }
 
 // Operator is what was done under one name. Kernels count for the operator that
@@ -67,7 +68,7 @@ type Operator struct {
 }
 
 // MaxOperators is how many of them a [Use] has.
-const MaxOperators = 8
+const MaxOperators = 64
 
 // maxNames bounds the operators that are told apart while a process is read.
 const maxNames = 1 << 14
@@ -89,12 +90,16 @@ func (u *Use) Add(o *Use) {
 	}
 	u.Collectives, u.Copied = u.Collectives+o.Collectives, u.Copied+o.Copied
 	u.Window, u.Busy = u.Window+o.Window, u.Busy+o.Busy
+	u.Operators, u.Kernels = sum(u.Operators, o.Operators), sum(u.Kernels, o.Kernels)
+}
+
+func sum(a, b []Operator) []Operator {
 	of := make(map[string]Operator)
-	for _, op := range slices.Concat(u.Operators, o.Operators) {
-		sum := of[op.Name]
-		of[op.Name] = Operator{op.Name, sum.Count + op.Count, sum.Time + op.Time}
+	for _, op := range slices.Concat(a, b) {
+		before := of[op.Name]
+		of[op.Name] = Operator{op.Name, before.Count + op.Count, before.Time + op.Time}
 	}
-	u.Operators = longest(of)
+	return longest(of)
 }
 
 func longest(of map[string]Operator) []Operator {
@@ -112,7 +117,7 @@ type sink struct {
 	// host, and waiting for input.
 	device                          [Copies + 1]nest.Set
 	operators, collectives, waiting nest.Set
-	names                           map[string]Operator
+	names, kernels                  map[string]Operator
 	host                            []call // operators by thread, for those that are in no other
 }
 
@@ -128,7 +133,7 @@ const maxCalls = 1 << 16
 // Use is complete when the sink is closed; it has no Processes where the process is
 // no profile.
 func OpenSink(p *run.Process) (run.Sink, *Use) {
-	s := &sink{Use: &Use{}, proc: p, names: make(map[string]Operator)}
+	s := &sink{Use: &Use{}, proc: p, names: make(map[string]Operator), kernels: make(map[string]Operator)}
 	return s, s.Use
 }
 
@@ -151,7 +156,8 @@ func (s *sink) Span(sp *run.Span) {
 		}
 		s.Device = true
 		s.device[part].Add(sp.Start, sp.End)
-		s.count(cmp.Or(sp.Operator, sp.Name), sp.End-sp.Start)
+		count(s.names, cmp.Or(sp.Operator, sp.Name), sp.End-sp.Start)
+		count(s.kernels, sp.Name, sp.End-sp.Start)
 	case sp.Class == spans.ClassInputWait, sp.Class == spans.ClassInputWork && !sp.Background:
 		s.waiting.Add(sp.Start, sp.End)
 	case sp.Class == spans.ClassCollective:
@@ -181,19 +187,19 @@ func (s *sink) outermost() {
 			thread, until = c.thread, math.MinInt64
 		}
 		if c.end > until {
-			s.count(c.name, c.end-max(c.start, until))
+			count(s.names, c.name, c.end-max(c.start, until))
 			until = c.end
 		}
 	}
 	s.host = s.host[:0]
 }
 
-func (s *sink) count(name string, time int64) {
-	op, known := s.names[name]
-	if !known && len(s.names) >= maxNames {
-		name, op = "others", s.names["others"]
+func count(of map[string]Operator, name string, time int64) {
+	op, known := of[name]
+	if !known && len(of) >= maxNames {
+		name, op = "others", of["others"]
 	}
-	s.names[name] = Operator{name, op.Count + 1, op.Time + time}
+	of[name] = Operator{name, op.Count + 1, op.Time + time}
 }
 
 // Close divides the steps.
@@ -207,7 +213,7 @@ func (s *sink) Close() error {
 	if !u.Device {
 		s.outermost()
 	}
-	u.Operators = longest(s.names)
+	u.Operators, u.Kernels = longest(s.names), longest(s.kernels)
 	var steps nest.Set
 	for _, st := range s.proc.Steps.All() {
 		if st.End != run.NoEnd {
@@ -260,9 +266,11 @@ func (u *Use) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.AppendVarint(dst, *v)
 	}
 	dst = binary.AppendUvarint(dst, uint64(u.Steps))
-	dst = binary.AppendUvarint(dst, uint64(len(u.Operators)))
-	for _, op := range u.Operators {
-		dst = binary.AppendVarint(binary.AppendVarint(columns.AppendBytes(dst, op.Name), op.Count), op.Time)
+	for _, list := range [...][]Operator{u.Operators, u.Kernels} {
+		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		for _, op := range list {
+			dst = binary.AppendVarint(binary.AppendVarint(columns.AppendBytes(dst, op.Name), op.Count), op.Time)
+		}
 	}
 	return dst, nil
 }
@@ -275,8 +283,10 @@ func (u *Use) UnmarshalBinary(src []byte) error {
 		*v = r.Int()
 	}
 	u.Steps = r.Small(math.MaxInt32)
-	for range r.Small(MaxOperators) {
-		u.Operators = append(u.Operators, Operator{r.String(), r.Int(), r.Int()})
+	for _, list := range [...]*[]Operator{&u.Operators, &u.Kernels} {
+		for range r.Small(MaxOperators) {
+			*list = append(*list, Operator{r.String(), r.Int(), r.Int()})
+		}
 	}
 	if r.Err() != nil || r.Len() != 0 {
 		return fmt.Errorf("profile: %w", columns.ErrDamaged)

@@ -11,6 +11,8 @@ type repair struct {
 	// round; ranks are those that it is asked for, nil is all.
 	ranks []int
 	work  func(s, r, row int) float64
+	// extra is work that a rank does more at the end of a round.
+	extra func(s, r int) float64
 	// transfer gives the time of a transfer in place of t.
 	transfer func(s int, m *meeting, t float64) float64
 }
@@ -389,6 +391,11 @@ func (rp *replayer) host(a *actor, p *program) {
 	}
 	for ; a.next < len(a.places); a.next++ {
 		rp.launch(a, &p.lanes[a.places[a.next].op])
+	}
+	for k := range rp.repairs {
+		if extra := rp.repairs[k].extra; extra != nil && rp.s >= rp.j.from {
+			a.clock[k] += extra(rp.s, a.rank)
+		}
 	}
 }
 

@@ -24,40 +24,49 @@ type compareOptions struct {
 	margin   string
 	json     bool
 	markdown bool
-	seed     uint64
 }
 
 func newCompare(a *app) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
-		Use:   "compare BASE... NEW",
-		Short: "Say whether a run is slower than another, or than a set of runs",
+		Use:   "compare BASE... NEW | BASE... -- NEW...",
+		Short: "Say whether runs are slower than others, and what the difference is made of",
 		Long: `Compares the steps of a run with those of a base run, each given by its directory, or of
-those in trainspan-runs by its id. A run is called slower only when the whole 99 % interval of the change lies
-beyond 1 % (--margin).
+those in trainspan-runs by its id; profiles of PyTorch count as runs. A run is called slower
+when the whole 98 % interval of the change lies on one side of 0, and the nearer half of it
+beyond 1 % (--margin). The difference is divided by start, lost work and number of steps,
+and within steps by phase, rank and group.
 
-One run each does not show how much runs of the same thing differ. Several base
-runs do: give five or more, the new one last.
+One run each does not show how much runs of the same thing differ. Several of each do: give
+the base runs, --, and the new ones; without -- the last is the new one. That what was changed
+made the difference is only said of two runs of each or more, or of the same hosts.
 
 Exit status: 0 no difference, or faster, or slower by less than --fail-over; 3
 slower; 4 the runs cannot be compared, or do not say enough.`,
 		Example: `  trainspan compare out/base out/new
   trainspan compare out/base out/new --fail-over 3%
   trainspan compare train.1 train.2
+  trainspan compare before/*/ -- after/*/
   trainspan compare nightly/*/ out/new --markdown >> "$SUMMARY"`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.compare(cmd.Context(), args, &o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			base := len(args) - 1
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				base = at
+			}
+			return a.compare(cmd.Context(), args, base, &o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.failOver, "fail-over", "0%", "the change from which on a slower run is status 3")
 	f.StringVar(&o.margin, "margin", "1%", "the change that does not matter")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "print a table for a pull request")
-	f.Uint64Var(&o.seed, "seed", 1, "of the draws; the same seed gives the same answer")
 	return cmd
 }
 
-func (a *app) compare(ctx context.Context, args []string, o *compareOptions) error {
-	if len(args) < 2 {
+// compare compares the first runs, base of them, with the others.
+func (a *app) compare(ctx context.Context, args []string, base int, o *compareOptions) error {
+	if base < 1 || base >= len(args) {
 		return usage("compare needs a base run and a new one; name two directories")
 	}
 	if o.json && o.markdown {
@@ -82,8 +91,7 @@ func (a *app) compare(ctx context.Context, args []string, o *compareOptions) err
 		}
 		runs[i] = report.Comparable(j, dir)
 	}
-	last := len(runs) - 1
-	res := compare.Against(runs[:last], runs[last], &compare.Options{FailOver: failOver, Margin: margin, Seed: o.seed})
+	res := compare.Sides(runs[:base], runs[base:], &compare.Options{FailOver: failOver, Margin: margin})
 	switch {
 	case o.json:
 		if err := a.printJSON(res); err != nil {
@@ -119,8 +127,17 @@ func (a *app) showComparison(r *compare.Result) {
 	if r.Kind == compare.NotComparable {
 		return
 	}
+	if r.BaseMS > 0 {
+		a.showSteps(r)
+	}
+	a.showParts(r)
+	a.showProfiles(r.Profile)
+}
+
+// showSteps prints what the steps took.
+func (a *app) showSteps(r *compare.Result) {
 	a.printf("\n")
-	t := &table{heads: []string{"<", "base", "new", "change", "<99 % interval"}}
+	t := &table{heads: []string{"<", "base", "new", "change", "<98 % interval"}}
 	row := func(name, base, next string, iv compare.Interval, mark string) {
 		t.add(name, base, next, fmt.Sprintf("%+.1f %%", 100*iv.Change), fmt.Sprintf("%+.1f … %+.1f %%%s", 100*iv.Low, 100*iv.High, mark))
 	}
@@ -138,6 +155,54 @@ func (a *app) showComparison(r *compare.Result) {
 		t.add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
 	t.write(a.stdout, a.paint(a.stdout), a.width())
+}
+
+// showParts prints what the difference is made of.
+func (a *app) showParts(r *compare.Result) {
+	if len(r.Parts) < 2 {
+		return
+	}
+	t := &table{heads: []string{"<difference", "of a step", "of the run"}}
+	total := compare.Part{Kind: compare.PartInSteps, StepMS: r.StepMS, Seconds: r.Difference}
+	t.add("all", total.Step(), total.Run())
+	rest, small := compare.Part{Kind: compare.PartInSteps}, false
+	for i := range r.Parts {
+		if p := &r.Parts[i]; p.Large(r) {
+			t.add("  "+p.Words(), p.Step(), p.Run())
+		} else {
+			rest.Plus(p)
+			small = true
+		}
+	}
+	if small {
+		t.add("  all others", rest.Step(), rest.Run())
+	}
+	a.printf("\n")
+	t.write(a.stdout, a.paint(a.stdout), a.width())
+}
+
+// mostName is how much is shown of the name of an operator or a kernel.
+const mostName = 60
+
+// showProfiles prints what changed within the steps of profiles.
+func (a *app) showProfiles(p *compare.ProfileChange) {
+	if p == nil {
+		return
+	}
+	for _, list := range [...]struct {
+		head string
+		of   []compare.NamedChange
+	}{{"<of a step", p.Parts}, {"<operator", p.Operators}, {"<kernel", p.Kernels}} {
+		if len(list.of) == 0 {
+			continue
+		}
+		t := &table{heads: []string{list.head, "base", "new", "difference"}}
+		for _, c := range list.of {
+			t.add("  "+shorten(c.Words(), mostName), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
+		}
+		a.printf("\n")
+		t.write(a.stdout, a.paint(a.stdout), a.width())
+	}
 }
 
 // parsePercent reads 3% or 0.03.

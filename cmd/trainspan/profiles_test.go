@@ -137,3 +137,25 @@ func TestReportOfForeignTraces(t *testing.T) {
 		}
 	}
 }
+
+// TestCompareProfiles: profiles are compared by what lies in their steps, however few.
+func TestCompareProfiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	base, next := filepath.Join(dir, "base.json"), filepath.Join(dir, "next.json")
+	writeProfile(t, base, 2021, 0, 100)
+	writeProfile(t, next, 2024, 0, 100)
+	text, err := os.ReadFile(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(next, bytes.ReplaceAll(text, []byte(`"dur":250`), []byte(`"dur":450`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, said := cli(t, "compare", base, next)
+	for _, want := range []string{"It cannot be said whether", "compute                0.25 ms  0.45 ms   +0.200 ms", "idle                   0.75 ms  0.55 ms   -0.200 ms", "kernel     base      new  difference\n    gemm  0.25 ms  0.45 ms   +0.200 ms"} {
+		if status != 4 || !strings.Contains(out, want) {
+			t.Errorf("status %d, %q is not in %s%s", status, want, out, said)
+		}
+	}
+}

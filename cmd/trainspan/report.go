@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/analysis/goodput"
 	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -28,6 +30,8 @@ type reportOptions struct {
 	check bool
 	run   string
 	all   bool
+
+	flops, peak float64
 }
 
 func newReport(a *app) *cobra.Command {
@@ -39,6 +43,9 @@ func newReport(a *app) *cobra.Command {
 profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
 and answers on one screen: how the job ended, what costs most and why, what to do
 next, and where the time went. --full adds the tables behind it.
+
+A table of operations in Parquet, as StragglerAnalysis publishes them, is one job: the
+verdict on its steps, and the slowdown by their definition.
 
 Without a directory the job that trainspan run started last is reported, of those in
 trainspan-runs.
@@ -66,6 +73,8 @@ do not suffice to say.`,
 	f.BoolVar(&o.check, "check", false, "end with status 3 or 4 when a rank is slow, or nothing can be said")
 	f.StringVar(&o.run, "run", "", "report the run with this `id`, as trainspan runs lists it")
 	f.BoolVar(&o.all, "all", false, "report all runs, one after the other, the latest first")
+	f.Float64Var(&o.flops, "flops-per-step", 0, "operations of a step, forward and backward, of all ranks: with --peak, MFU and what it would be without each loss")
+	f.Float64Var(&o.peak, "peak", 0, "operations of one device in a second, such as 989e12")
 	cmd.MarkFlagsMutuallyExclusive("run", "all")
 	cmd.MarkFlagsMutuallyExclusive("html", "all")
 	cmd.MarkFlagsMutuallyExclusive("full", "json")
@@ -89,7 +98,17 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 		args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
 		a.note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
 	}
+	if done, err := a.reportOperations(ctx, args, o); done {
+		return err
+	}
+	basis, err := o.limits(a.streams.lookup)
+	if err != nil {
+		return err
+	}
 	found, err := a.readJobs(ctx, args)
+	for _, j := range found {
+		j.Basis = basis
+	}
 	var only *startsOnly
 	if errors.As(err, &only) && o.html == "" {
 		if err := a.showStarts(only, o.json); err != nil || !o.check {
@@ -123,6 +142,34 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 		}
 	}
 	return nil
+}
+
+// limits takes the operations of a step and the peak of a device from the flags, and from
+// the configuration what they do not say.
+func (o *reportOptions) limits(lookup func(string) (string, bool)) (goodput.Basis, error) {
+	for flag, v := range map[string]float64{"--flops-per-step": o.flops, "--peak": o.peak} {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return goodput.Basis{}, usage("%s %v: give a number of operations, such as 989e12", flag, v)
+		}
+	}
+	b := goodput.Basis{ModelFLOPs: o.flops, PeakFLOPs: o.peak}
+	if b.ModelFLOPs == 0 || b.PeakFLOPs == 0 {
+		cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: lookup})
+		if err != nil && (o.flops > 0 || o.peak > 0) {
+			return b, usage("%v", err)
+		}
+		if t := cfg.Training; err == nil && t != nil {
+			b.ModelFLOPs = cmp.Or(b.ModelFLOPs, float64(t.FlopsPerSample.Get())*float64(t.GlobalBatchSize.Get()))
+			b.PeakFLOPs = cmp.Or(b.PeakFLOPs, float64(t.PeakFlops.Get()))
+		}
+	}
+	switch {
+	case o.flops > 0 && b.PeakFLOPs == 0:
+		return b, usage("--flops-per-step needs --peak, or peak_flops in the configuration")
+	case o.peak > 0 && b.ModelFLOPs == 0:
+		return b, usage("--peak needs --flops-per-step, or flops_per_sample and global_batch_size in the configuration")
+	}
+	return b, nil
 }
 
 // newestStart is the latest start that is here and the root that it is below, nil without one.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -83,11 +86,32 @@ func TestReportOfTwoJobs(t *testing.T) {
 	}
 }
 
+// TestCompareNamesTheRank: a run whose rank 0 does 12 ms more backward takes as much longer,
+// and the parts add up to the difference of the runs.
+func TestCompareNamesTheRank(t *testing.T) {
+	dir := t.TempDir()
+	base := makeJob(t, filepath.Join(dir, "base"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 1})
+	slow := makeJob(t, filepath.Join(dir, "slow"), jobgen.Attempt{Ranks: 4, Steps: 100, Seed: 2, Extra: [4]float64{0, 0, 12}})
+	_, out, problems := call("compare", base, slow, "--json")
+	var r compare.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Difference == nil || len(r.Parts) < 5 {
+		t.Fatalf("%v: %s%s", err, out, problems)
+	}
+	var seconds, ms float64
+	for _, p := range r.Parts {
+		seconds, ms = seconds+*p.Seconds, ms+p.StepMS
+	}
+	if first := r.Parts[0]; first.Words() != "backward of rank 0" || math.Abs(first.StepMS-11.6) > 0.5 || math.Abs(seconds-*r.Difference) > 1e-9 || math.Abs(ms-r.StepMS) > 1e-9 {
+		t.Errorf("first %+v; %v of %v s, %v of %v ms", first, seconds, *r.Difference, ms, r.StepMS)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	base := makeJob(t, filepath.Join(dir, "base"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 1})
 	same := makeJob(t, filepath.Join(dir, "same"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 2})
 	slow := makeJob(t, filepath.Join(dir, "slow"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 3, Scale: 1.05})
+	slower := makeJob(t, filepath.Join(dir, "slower"), jobgen.Attempt{Ranks: 4, Steps: 120, Seed: 5, Scale: 1.05})
 	other := makeJob(t, filepath.Join(dir, "other"), jobgen.Attempt{Ranks: 2, Steps: 120, Seed: 4})
 	for _, c := range []struct {
 		args []string
@@ -101,6 +125,11 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", slow, base}, 0, "faster", ""},
 		{[]string{"compare", base, slow, "--markdown"}, 3, "| median step |", ""},
 		{[]string{"compare", base, slow, "--json"}, 3, `"kind": "slower"`, ""},
+		{[]string{"compare", base, slow}, 3, "transfers of group 0", ""},
+		{[]string{"compare", base, same, "--", slow, slower}, 3, "with 2 runs of one and 2 of the other", ""},
+		{[]string{"compare", base, same, slow, slower}, 4, "4 runs say little about their spread", ""},
+		{[]string{"compare", base, "--"}, 2, "", "two directories"},
+		{[]string{"compare", "--", base}, 2, "", "two directories"},
 		{[]string{"compare", base, other}, 4, "world size", ""},
 		{[]string{"compare", base}, 2, "", "two directories"},
 		{[]string{"compare", base, same, "--fail-over", "much"}, 2, "", "3%"},
@@ -112,5 +141,38 @@ func TestCompare(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
 			t.Errorf("%v: status %d, want %d\n%s\n%s", c.args, code, c.code, out, problems)
 		}
+	}
+}
+
+// TestLimits: operations of a step and the peak come from flags, and from the configuration
+// what these do not say.
+func TestLimits(t *testing.T) {
+	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), jobgen.Attempt{Ranks: 2, Steps: 40, Seed: 1})
+	for _, c := range []struct {
+		env  map[string]string
+		args []string
+		code int
+		says string
+	}{
+		{nil, nil, 0, ""},
+		{nil, []string{"--flops-per-step", "2e12", "--peak", "100e12"}, 0, "LIMITS: MFU "},
+		{nil, []string{"--flops-per-step", "2e12"}, 2, "needs --peak"},
+		{nil, []string{"--peak", "2e12"}, 2, "needs --flops-per-step"},
+		{nil, []string{"--peak", "-1"}, 2, "--peak -1"},
+		{nil, []string{"--peak", "NaN"}, 2, "--peak NaN"},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000"}, []string{"--flops-per-step", "2e12"}, 0, "LIMITS: MFU "},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000", "TRAINSPAN_FLOPS_PER_SAMPLE": "1000000000", "TRAINSPAN_GLOBAL_BATCH_SIZE": "32"}, nil, 0, "LIMITS: MFU "},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "much"}, nil, 0, ""},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "much"}, []string{"--flops-per-step", "2e12"}, 2, "TRAINSPAN_PEAK_FLOPS"},
+	} {
+		t.Run(fmt.Sprint(c.args, len(c.env)), func(t *testing.T) {
+			for k, v := range c.env {
+				t.Setenv(k, v)
+			}
+			code, out, problems := call(append([]string{"report", dir}, c.args...)...)
+			if code != c.code || !strings.Contains(out+problems, c.says) || c.says == "" && strings.Contains(out, "LIMITS") {
+				t.Errorf("status %d: %s%s", code, out, problems)
+			}
+		})
 	}
 }
