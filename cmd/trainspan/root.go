@@ -57,12 +57,12 @@ func run(ctx context.Context, args []string, s streams) int {
 	return statusUse
 }
 
-const rootLong = `trainspan reads, checks and converts the traces of training jobs: DFTracer
-files (.pfw, .pfw.gz) and what PyTorch's profiler and compiler write.
+const rootLong = `trainspan tells where the time of a training job goes and which rank is slow. It
+records any job, and reads, checks and converts traces: DFTracer files (.pfw,
+.pfw.gz), JSON lines, and what PyTorch's profiler and compiler write.
 
 Files may be given as names, as globs ("out/*.pfw.gz") or as directories, which
-stand for every trace in them. A file that cannot be used does not keep the others
-from being used.
+stand for every trace in them. Unreadable files are reported and skipped.
 
 Exit status: 0 all is well; 1 the data has problems, which are told on standard
 error; 2 wrong use, interrupted, nothing that could be read, or an output that
@@ -71,7 +71,7 @@ cannot be written.`
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trainspan",
-		Short:         "Read, check and convert traces of training jobs",
+		Short:         "Tell where the time of a training job goes, and which rank is slow",
 		Long:          rootLong,
 		Version:       version(),
 		SilenceUsage:  true,
@@ -100,6 +100,7 @@ func newRoot(a *app) *cobra.Command {
 		newReport(a), newRuns(a), newTop(a), newDigest(a), newCompare(a),
 		newRun(a), newRunTelemetry(a),
 	)
+	a.arrange(root)
 	return root
 }
 

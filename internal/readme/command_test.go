@@ -56,8 +56,8 @@ var built = sync.OnceValues(func() (*program, error) {
 		return nil, err
 	}
 	p := &program{flags: map[string][]string{"": flagsOf(top)}}
-	_, list, _ := strings.Cut(top, "Available Commands:")
-	list, _, _ = strings.Cut(list, "\n\n")
+	_, list, _ := strings.Cut(top, "[command]\n")
+	list, _, _ = strings.Cut(list, "\nFlags:")
 	for _, m := range helpCommand.FindAllStringSubmatch(list, -1) {
 		text, err := help(m[1])
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package see names the sections of docs/troubleshooting.md. A log record has
-// such a name as its attribute "see", a line of the command ends with one:
+// Package see names the sections of docs/troubleshooting.md by the command that prints them:
+// who installed a binary has no file of that name. A log record has such a name as its attribute "see", a line of the command ends with one:
 //
 //	log.Warn("the rank of this process is not known", "see", see.RankUnknown)
 //	a.problem("%s: cut off at byte %d; see "+see.Damaged, path, at)
@@ -8,7 +8,7 @@
 // They are what people search for: a heading that changes breaks their links.
 package see
 
-const page = "docs/troubleshooting.md#"
+const page = "trainspan help "
 
 // Recording.
 const (

@@ -288,7 +288,7 @@ def _build():
             opened = False  # it was interrupted, and is tried again
             passing(e)
             opened, on = True, False
-            why = "nothing is recorded: %s; see docs/troubleshooting.md#a-python-process-is-not-recorded" % str(e).rstrip("; ")
+            why = "nothing is recorded: %s; see trainspan help a-python-process-is-not-recorded" % str(e).rstrip("; ")
         if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 

@@ -1,0 +1,10 @@
+// Package docs holds the pages of the documentation, for the help of the command: who
+// installed a binary has no other copy of them.
+package docs
+
+import "embed"
+
+// Pages are the pages, by the names of their files.
+//
+//go:embed *.md
+var Pages embed.FS
