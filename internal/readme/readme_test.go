@@ -46,13 +46,18 @@ func TestSnippets(t *testing.T) {
 }
 
 // region is the marked part of a source file, without its indentation; "main"
-// is the body of the main function.
+// is the body of the main function, "file" all from its package clause on.
 func region(path, name string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
 	from, to := "// snippet:"+name+"\n", "// end:"+name
+	if name == "file" {
+		if i := strings.Index(string(text), "package "); i >= 0 {
+			return string(text[i:]), nil
+		}
+	}
 	if name == "main" {
 		from, to = "func main() {\n", "\n}"
 	}
