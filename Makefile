@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
 
-.PHONY: demo demo-faults demo-python pictures test test-long torch torch-new race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -76,6 +76,10 @@ torch-new:
 
 race:
 	$(GO) test -short -timeout 30m $(RACE) $(PKGS)
+
+# times prints the packages whose tests take most of the processor: docs/releasing.md.
+times:
+	@.ci/times
 
 # hold runs the tests again and again beside busy processes: hours. It resumes.
 hold:

@@ -128,12 +128,13 @@ func (sc scenario) outcome(v *replay.Verdict) string {
 }
 
 // TestRates runs each scenario with several seeds and prints the rates that
-// docs/stragglers.md shows. TRAINSPAN_STRAGGLER_SEEDS is the number of seeds.
+// docs/stragglers.md shows. TRAINSPAN_STRAGGLER_SEEDS is the number of seeds; with one
+// each of them must be right.
 func TestRates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scenarios with many seeds: make test-long")
-	}
 	seeds := 4
+	if testing.Short() {
+		seeds = 1
+	}
 	fmt.Sscan(os.Getenv("TRAINSPAN_STRAGGLER_SEEDS"), &seeds)
 	totals := map[string]int{}
 	for _, sc := range scenarios() {
@@ -163,7 +164,7 @@ func TestRates(t *testing.T) {
 			if got["wrong_blame"] > seeds/50 || got["false_alarm"] > seeds/25 {
 				t.Errorf("blames the innocent: %v", got)
 			}
-			if ok := got["right"] + got["accepted"] + got["abstained"]; 10*ok < 9*seeds-10 {
+			if ok := got["right"] + got["accepted"] + got["abstained"]; 10*ok < 9*seeds-10 || seeds == 1 && ok == 0 {
 				t.Errorf("right in %d of %d: %v", ok, seeds, got)
 			}
 		})

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"strings"
@@ -252,4 +253,18 @@ func TestFarRank(t *testing.T) {
 			t.Errorf("expected %d, missing %v and %d more", c.Expected, c.Missing, c.MissingMore)
 		}
 	})
+}
+
+// The world size that one of two states knows is that of both together.
+func TestMergedWorldSize(t *testing.T) {
+	s := replay.New(nil)
+	s.Merge(replay.New(&replay.Options{WorldSize: 16}))
+	got, err := s.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := replay.New(&replay.Options{WorldSize: 16}).AppendBinary(nil)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%x, want %x, %v", got, want, err)
+	}
 }

@@ -94,3 +94,38 @@ func TestManyFiles(t *testing.T) {
 		t.Errorf("%d files, want %d", n, files)
 	}
 }
+
+// Files are recorded below the folders that were named, and nowhere else.
+func TestFolders(t *testing.T) {
+	for path, want := range map[string]bool{"/data": true, "/data/a": true, "/database/a": false, "/other": false, "s3://bucket/a": true, "s3://buckets/a": false} {
+		p, _ := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Dirs: []string{"/data/", "s3://bucket"}}})
+		if got := p.FileLog().File(path) != nil; got != want {
+			t.Errorf("%s is recorded: %v", path, got)
+		}
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A call that moves in a file says where from, and where to even without an offset.
+func TestSeekArguments(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true})
+	log := p.FileLog()
+	for op := range outputs.FileOps {
+		log.File("/data/a").Record(context.Background(), outputs.FileCall{Op: op, Start: log.Now(), Size: -1, Offset: -1, Whence: 2})
+	}
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range dftest.Events(t, path) {
+		if e.Cat != "POSIX" && e.Cat != "STDIO" {
+			continue
+		}
+		seeks := e.Name == outputs.FileSeek.String() || e.Name == outputs.FileStdSeek.String()
+		whence, moves := e.Arg("whence")
+		if _, offset := e.Arg("offset"); moves != seeks || offset != seeks || seeks && whence.Int64() != 2 {
+			t.Errorf("%s %s: whence %v, offset %v", e.Cat, e.Name, moves, offset)
+		}
+	}
+}
