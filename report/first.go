@@ -305,6 +305,7 @@ func (s *screen) details(r *Report) {
 		ms := func(v float64) string { return human.Duration(int64(v * 1e6)) }
 		d.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", human.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
 	}
+	d.limits(r.Limits)
 	d.labelled("Lost", r.disruptions())
 	if v.Rank != nil && v.Rank.Kind == replay.Unknown && v.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 && r.Profile == nil {
 		d.labelled("Note", v.Rank.Sentence)

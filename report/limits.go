@@ -102,17 +102,19 @@ func (j *Job) basis(led *goodput.Report) goodput.Basis {
 	return b
 }
 
+// limits adds one line: MFU, and what it would be without the largest losses.
 func (s *screen) limits(l *Limits) {
 	if l == nil {
 		return
 	}
-	s.head(fmt.Sprintf("LIMITS: MFU %s of %s at the given peak", human.Percent(l.MFU), human.Plural(l.Devices, "device")))
 	const most = 3
-	var list []string
-	for _, w := range l.Without[:min(len(l.Without), most)] {
-		list = append(list, fmt.Sprintf("%s without %s", human.Percent(w.MFU), w.Loss))
+	text := human.Percent(l.MFU) + " of " + human.Plural(l.Devices, "device")
+	for i, w := range l.Without[:min(len(l.Without), most)] {
+		between := ", "
+		if i == 0 {
+			between = "; "
+		}
+		text += fmt.Sprintf("%s%s without %s", between, human.Percent(w.MFU), w.Loss)
 	}
-	if len(list) > 0 {
-		s.say("%s", strings.Join(list, ", "))
-	}
+	s.labelled("MFU", text)
 }

@@ -39,7 +39,7 @@ func TestLimits(t *testing.T) {
 	if !seen["data wait"] || !seen["init"] {
 		t.Errorf("%+v", l.Without)
 	}
-	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "LIMITS: MFU ") || !strings.Contains(text, "% without slow ranks 0 (backward), ") {
+	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "MFU   ") || !strings.Contains(text, "% without slow ranks 0 (backward), ") {
 		t.Errorf("%s", text)
 	}
 	j.Basis.PeakFLOPs = 2e12

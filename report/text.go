@@ -74,7 +74,6 @@ func Screen(r *Report, columns int) []string {
 		s.ledger(r)
 		s.attempts(r)
 	}
-	s.limits(r.Limits)
 	s.ranks(r)
 	s.steps(r)
 	s.checkpoints(r)

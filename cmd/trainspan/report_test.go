@@ -155,13 +155,13 @@ func TestLimits(t *testing.T) {
 		says string
 	}{
 		{nil, nil, 0, ""},
-		{nil, []string{"--flops-per-step", "2e12", "--peak", "100e12"}, 0, "LIMITS: MFU "},
+		{nil, []string{"--flops-per-step", "2e12", "--peak", "100e12"}, 0, "MFU   "},
 		{nil, []string{"--flops-per-step", "2e12"}, 2, "needs --peak"},
 		{nil, []string{"--peak", "2e12"}, 2, "needs --flops-per-step"},
 		{nil, []string{"--peak", "-1"}, 2, "--peak -1"},
 		{nil, []string{"--peak", "NaN"}, 2, "--peak NaN"},
-		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000"}, []string{"--flops-per-step", "2e12"}, 0, "LIMITS: MFU "},
-		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000", "TRAINSPAN_FLOPS_PER_SAMPLE": "1000000000", "TRAINSPAN_GLOBAL_BATCH_SIZE": "32"}, nil, 0, "LIMITS: MFU "},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000"}, []string{"--flops-per-step", "2e12"}, 0, "MFU   "},
+		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "100000000000000", "TRAINSPAN_FLOPS_PER_SAMPLE": "1000000000", "TRAINSPAN_GLOBAL_BATCH_SIZE": "32"}, nil, 0, "MFU   "},
 		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "much"}, nil, 0, ""},
 		{map[string]string{"TRAINSPAN_PEAK_FLOPS": "much"}, []string{"--flops-per-step", "2e12"}, 2, "TRAINSPAN_PEAK_FLOPS"},
 	} {
@@ -170,7 +170,7 @@ func TestLimits(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			code, out, problems := call(append([]string{"report", dir}, c.args...)...)
-			if code != c.code || !strings.Contains(out+problems, c.says) || c.says == "" && strings.Contains(out, "LIMITS") {
+			if code != c.code || !strings.Contains(out+problems, c.says) || c.says == "" && strings.Contains(out, "MFU") {
 				t.Errorf("status %d: %s%s", code, out, problems)
 			}
 		})
