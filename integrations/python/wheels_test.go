@@ -1,0 +1,38 @@
+package python_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// TestWheelVersions: what git describe says, by the rules of PEP 440; without a tag it is
+// the version of the library, which the client has too.
+func TestWheelVersions(t *testing.T) {
+	version := func(described string) (string, error) {
+		out, err := exec.Command(pyrun.Interpreter(t), "-c", "import sys, wheels; print(wheels.version_of(sys.argv[1]))", described).CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	for described, want := range map[string]string{
+		"v1.2.3":                  "1.2.3",
+		"v1.2.3-rc.1":             "1.2.3rc1",
+		"v1.2.3-alpha2":           "1.2.3a2",
+		"v1.2.3-5-gabcdef1":       "1.2.3.post5+gabcdef1",
+		"v1.2.3-5-gabcdef1-dirty": "1.2.3.post5+gabcdef1.dirty",
+		"v1.2.3-dirty":            "1.2.3+dirty",
+		"abcdef1":                 outputs.Version + ".dev0+gabcdef1",
+		"abcdef1-dirty":           outputs.Version + ".dev0+gabcdef1.dirty",
+	} {
+		if got, err := version(described); err != nil || got != want {
+			t.Errorf("%s is %s, want %s: %v", described, got, want, err)
+		}
+	}
+	for _, described := range []string{"", "devel", "1.2.3", "v1.2", "v1.2.3-final"} {
+		if got, err := version(described); err == nil || !strings.Contains(got, "is no version as git describe has them") {
+			t.Errorf("%q is %s", described, got)
+		}
+	}
+}
