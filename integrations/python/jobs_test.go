@@ -315,6 +315,11 @@ func (j *job) try(t *testing.T, command string) (found []problem) {
 				bad("steps", "rank %q: iteration %d has the step %s", rank, i, s.args["step"])
 			}
 		}
+		for _, s := range tr.spans {
+			if numbered(s) && s.args["seq"] == "" {
+				bad("group", "rank %q: %s is of no group: %v", rank, s.name, s.args)
+			}
+		}
 		if j.slow != "" {
 			for _, text := range tr.delays(j.slow, rank, strings.Fields(j.waits)) {
 				bad("slow", "rank %q: %s", rank, text)

@@ -46,22 +46,20 @@ _loop = _device = None
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
 
 
-def watched(on, unknown=(), first=False):
-    """The modules to act on, and what to do once they are loaded. first says that torch
-    is imported now."""
+def watched(on, unknown=()):
+    """The modules to act on, and what to do once they are loaded."""
     global _on, _unknown, _loop
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
-    _loop.imports = _ring.clock() if first else 0
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    from . import comm, compiled, loaders, saves
+    from . import comm, compiled, loaders, saves, startup
 
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
         "torch.nn.parallel.distributed": _data_parallel, "torch.cuda.graphs": _graphs, "torch": _loaded,
         "torch.multiprocessing.spawn": lambda module: replace(module, "_wrap", ending.telling(module._wrap)),
-        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES,
+        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES, **startup.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 
@@ -94,13 +92,13 @@ def _forked():
     PHASE.inside.busy = _Phase.first
     _loop.helper = _loop.helper or _loop.thread != 0
     _loop.reset()
+    _loop.start_up.reset()
     if _device is not None:
         _device.reset()
 
 
 def _loaded(torch):
     global _compiling, _device
-    _loop.imported = _ring.clock()
     _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     _loop.grad = torch.is_grad_enabled
     # Whether there is a device is not asked: that would be its first use, after which
@@ -208,9 +206,11 @@ class _Call:
 def _module(module):
     cls = module.Module
     impl, loop, here, end = cls.__call__, _loop, PHASE, _ring.end
+    loop.start_up.models(cls)
 
     def enter(of):
         if loop.here():
+            loop.start_up.other()
             loop.forward(of)
             return not getattr(of.forward, "__trainspan__", None)  # else the program's own span is inside
 
@@ -373,7 +373,9 @@ def _data_parallel(module):
         _gradients.models = alive + [[weakref.ref(model), comm.said(model.process_group), 0]]
 
     def __init__(self, *args, **kwargs):
+        begin = _ring.clock()
         made(self, *args, **kwargs)
+        _loop.start_up.touch(begin)
         follow(self)
 
     if "comm" in _on:

@@ -12,7 +12,14 @@ from . import hooks
 def _dataloader(module):
     cls, loader = module._BaseDataLoaderIter, module.DataLoader
     wait, loop, here, end = cls.__next__, hooks._loop, hooks.PHASE, _ring.end
-    n, start, begin = hooks._begin("data", "fetch.iter", "dataloader", lambda of: loop.asks(of) or True)
+    start_up = loop.start_up
+
+    def asked(iterator):
+        loop.asks(iterator)
+        start_up.waits()
+        return True
+
+    n, start, begin = hooks._begin("data", "fetch.iter", "dataloader", asked)
     recorded = start is not hooks._none
     start_workers = hooks.starter("data", "fetch.start", "dataloader")
 
@@ -35,8 +42,10 @@ def _dataloader(module):
             if isinstance(e, StopIteration):
                 args["end_of_data"] = 1
             end(token, args)
-            if feeds and "end_of_data" in args:
-                loop.ended(id(self))
+            if feeds:
+                start_up.came(True)
+                if "end_of_data" in args:
+                    loop.ended(id(self))
             raise
         finally:
             inside.busy = 0
@@ -45,17 +54,22 @@ def _dataloader(module):
         else:
             end(token, None if feeds else {"background": 1})
             if feeds:
+                start_up.came(True)
                 loop.got(self, batch)
         return batch
 
     def before(*_):
         if not loop.here():
             return None
-        loop.asks(None)
-        return start_workers()
+        asked(None)
+        return (start_workers(),)
+
+    def after(token, *_):
+        _ring.end(token[0])
+        start_up.came(False)
 
     hooks.replace(cls, "__next__", __next__)
-    hooks.replace(loader, "__iter__", hooks.wrap(loader.__iter__, before, hooks._end, here))
+    hooks.replace(loader, "__iter__", hooks.wrap(loader.__iter__, before, after, here))
 
 
 def _fetchers(module):

@@ -20,8 +20,9 @@ import time
 import weakref
 from threading import get_ident
 
-import trainspan
 from trainspan import _ring, ending, quiet
+
+from .startup import StartUp
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
 _NAMES = {
@@ -50,7 +51,7 @@ class Loop:
         self.n = self.names["iteration"]
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
-        self.imports = self.imported = 0  # when torch was imported, by the clock of the ring
+        self.start_up = StartUp(self)
         self.armed = []     # references to the optimizers that were made
         self.stepped = 0    # steps of optimizers
         self.helper = False  # forked by a process that trains, or tried its model
@@ -106,23 +107,13 @@ class Loop:
                 if not _ring.crowded():
                     start = _process_start()
                     self.start("application", start)
-                    self.start_up(start)
+                    if self.tokens["application"] is not None:
+                        self.start_up.begin(start)
             self.thread = me
         if self.gone:
             self.went()
         self.trained = self.trained or trains
         return True
-
-    @quiet
-    def start_up(self, start):
-        """What the process did before it was the program's. A forked one did none of it."""
-        offset = _ring.now() - _ring.clock()
-        for event, begin, end, args in (
-            ("interpreter", start, trainspan.begun and trainspan.begun + offset, None),
-            ("imports", self.imports and self.imports + offset, self.imported and self.imported + offset, {"package": "torch"}),
-        ):
-            if "application" in self.on and begin and begin >= start and end > begin:
-                _ring.event(_ring.name(event, "startup", "torch"), begin, end, args)
 
     def at_exit(self, pid):
         """Processes of multiprocessing run no atexit handlers."""
@@ -229,6 +220,7 @@ class Loop:
     def check(self):
         """After an iteration: asks now and then what the program writes itself."""
         if self.step == 1:
+            self.start_up.over()
             self.fed = self.by_batch
             what = "batch of the DataLoader to the next" if self.fed else "step of the optimizers to the next" if self.armed else "forward to the end of its backward"
             _ring.meta("iterations", "inferred, each from one " + what)
@@ -312,6 +304,7 @@ class Loop:
 
     def arm(self, optimizer):
         """An optimizer is made."""
+        self.start_up.other()
         self.armed = [o for o in self.armed if o() is not None] + [weakref.ref(optimizer)]
         self.helper = False
 
