@@ -49,17 +49,10 @@ var rankJobs = []job{
 	},
 	{
 		run: "ranks.py pipeline", way: "`torch.distributed.pipelining`", since: "2.6", ranks: 2,
-		order: `0: rendezvous zero [forward 2(send) 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
-1: rendezvous zero [2(receive) forward 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
-		newest: `0: rendezvous zero send receive [forward send receive 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
-1: rendezvous zero receive send receive [forward backward send 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
-		fails: map[string]fault{
-			"2.6": {
-				what: "the first step's pass over shapes is taken for evaluation, and its iteration begins late",
-				order: `0: rendezvous zero {forward} send [4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
-1: rendezvous zero receive {forward} receive wait [3(forward receive wait) forward 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
-			},
-		},
+		order: `0: rendezvous zero [send 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
+1: rendezvous zero [receive 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
+		newest: `0: rendezvous zero send receive [send receive 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
+1: rendezvous zero receive send [receive send 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
 	},
 	{
 		run: "ranks.py functional", way: "functional collectives", since: "2.6", ranks: 2,
@@ -99,43 +92,22 @@ var compiledJobs = []job{
 	},
 	{
 		run: "compiled.py function", way: "`torch.compile`, a function around a model", since: "2.6",
-		order:  sixCompiled,
-		newest: sixCompiledLate,
-		fails: map[string]fault{
-			"2.6": {
-				what:  "a model in a compiled function is no forward",
-				order: "zero compile [backward step] 5([zero backward step])",
-			},
-			"new": {
-				what:  "a graph of a backend that runs it as a module is taken for a forward, here for one that evaluates",
-				order: "zero compile {forward} [backward compile step] 5(zero {forward} [backward step])",
-			},
-		},
+		order:  "zero compile [backward step] 5([zero backward step])",
+		newest: "zero compile [backward compile step] 5([zero backward step])",
 	},
 	{
 		run: "compiled.py optimizer", way: "a compiled optimizer", quick: true, since: "2.6",
-		order: "zero [forward backward compile step compile] 5([zero forward backward step])",
+		order: "zero [forward backward step 3(compile)] 5([zero forward backward step])",
 		fails: map[string]fault{
 			"2.6": {
-				what: "Dynamo looks at our hooks around the step: other numbers of frames and breaks",
+				what: "Dynamo counts six frames more, of the standard library, that the client calls at the end of the first iteration",
 				also: "output",
-			},
-			"new": {
-				what:  "Dynamo looks at our hooks around the step: other numbers of frames and breaks; a graph of a backend that runs it as a module is taken for a forward",
-				order: "zero [forward backward compile step compile forward] 5([zero forward backward step forward])",
-				also:  "output",
 			},
 		},
 	},
 	{
 		run: "compiled.py compiled_autograd", way: "compiled autograd", since: "2.6",
 		order: "zero [forward 2(compile) backward compile step] 5([zero forward backward step])",
-		fails: map[string]fault{
-			"all": {
-				what: "Dynamo looks at frames of ours: it counts more of them",
-				also: "output",
-			},
-		},
 	},
 	{
 		run: "compiled.py shapes", way: "recompiles, by shapes that change", since: "2.6",

@@ -227,7 +227,7 @@ func (j *job) start(t *testing.T, command, dir string) outcome {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+t.TempDir())
+	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t), "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+t.TempDir())
 	if j.opt != "" {
 		cmd.Env = append(cmd.Env, "PYTHONPATH=/opt/"+j.opt)
 	}

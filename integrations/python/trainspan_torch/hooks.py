@@ -21,7 +21,7 @@ from .loop import Loop
 class _Inside:
     """What a thread is inside of. Looking it up costs more than looking into it."""
 
-    __slots__ = "busy", "owner", "token", "mark"
+    __slots__ = ("busy",)
 
     def __init__(self, busy):
         self.busy = busy
@@ -400,36 +400,35 @@ def _optimizer(module):
             if token is not None:
                 end(token)
 
-    def pre(self, *_):
-        if _compiling():
-            return
-        inside = here.inside
-        if inside.busy and inside.owner == id(self):
-            inside.busy = 0  # its last step has failed: then nobody calls post
-            if inside.token is not None:
-                _ring.drop(inside.token)
-        inside.busy += 1  # its closure may hold forward and backward, and other steps
-        if inside.busy == 1:
-            inside.owner = id(self)
-            inside.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
-            inside.mark = _device and _device.begin("step")
+    def watch(impl):
+        def step(self, *args, **kwargs):
+            if _compiling():
+                return impl(self, *args, **kwargs)
+            inside = here.inside
+            if inside.busy:  # its closure may hold forward and backward, and other steps
+                return impl(self, *args, **kwargs)
+            token = mark = None
+            done = False
+            try:
+                inside.busy = 1
+                token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
+                mark = _device and _device.begin("step")
+                result = impl(self, *args, **kwargs)
+                done = True
+                return result
+            finally:
+                inside.busy = 0
+                if mark:
+                    _device.end(mark)
+                if token is not None:
+                    end(token)
+                if done:
+                    loop.stepped += 1
+                    if not loop.by_batch:
+                        loop.updated(self)
 
-    def post(self, *_, done=True):
-        if _compiling():
-            return
-        inside = here.inside
-        if not inside.busy:
-            return
-        inside.busy -= 1
-        if not inside.busy:
-            if inside.mark:
-                _device.end(inside.mark)
-            if inside.token is not None:
-                end(inside.token)
-            if done:
-                loop.stepped += 1
-                if not loop.by_batch:
-                    loop.updated(self)
+        step.__trainspan_step__ = True
+        return step
 
     made = cls.__init__
 
@@ -439,33 +438,17 @@ def _optimizer(module):
 
     replace(cls, "__init__", __init__)
     replace(cls, "zero_grad", zero_grad)
-    if hasattr(module, "register_optimizer_step_pre_hook"):
-        module.register_optimizer_step_pre_hook(pre)
-        module.register_optimizer_step_post_hook(post)
-        return
-
-    # 1.13: the step of a class is wrapped when its first instance is made.
-    def hook(self):
-        wrapped(self)
+    # The step of a class is wrapped when its first instance is made, as PyTorch does. Its
+    # global hooks would do, but Dynamo gives up a frame that has any.
+    def first(self):
+        made_first(self)
         owner = type(self)
         if not getattr(owner.step, "__trainspan_step__", False):
-            step = owner.step
+            replace(owner, "step", watch(owner.step))
 
-            def call(self, *args, **kwargs):
-                pre(self)
-                done = False
-                try:
-                    result = step(self, *args, **kwargs)
-                    done = True
-                    return result
-                finally:
-                    post(self, done=done)
-
-            replace(owner, "step", call)
-            call.__trainspan_step__ = True
-
-    wrapped = cls._hook_for_profile
-    replace(cls, "_hook_for_profile", hook)
+    name = "_patch_step_function" if hasattr(cls, "_patch_step_function") else "_hook_for_profile"
+    made_first = getattr(cls, name)
+    replace(cls, name, first)
 
 
 def _scaler(module):

@@ -156,7 +156,25 @@ def device(module):
     hooks.replace(module, "_lazy_init", _lazy_init)
 
 
+def stages(module):
+    """The first step of a pipeline tries its stages, to know shapes: that belongs to the
+    iteration, and is neither a forward of the training nor an evaluation."""
+    loop = hooks._loop
+
+    def before(args, kwargs):
+        stage = args[0]
+        if loop.grad() and stage.submod.training and loop.here():
+            loop.forward(stage.submod)
+
+    for cls in (getattr(module, "PipelineStage", None), getattr(module, "_PipelineStage", None)):
+        for name in ("_prepare_forward_infra", "_prepare_backward_infra"):
+            fn = getattr(cls, name, None)
+            if fn is not None:
+                hooks.replace(cls, name, hooks.wrap(fn, before, hooks._end, hooks.PHASE))
+
+
 MODULES = {
+    "torch.distributed.pipelining.stage": stages,
     "torch.cuda": device, "torch.xpu": device, "torch.mtia": device,
     "torch.distributed.fsdp.fully_sharded_data_parallel": lambda module: hooks._loop.start_up.touching(module.FullyShardedDataParallel, "__init__"),
     "torch.distributed.fsdp._fully_shard._fully_shard": lambda module: hooks._loop.start_up.touching(module, "fully_shard"),
