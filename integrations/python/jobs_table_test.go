@@ -190,7 +190,7 @@ var launchJobs = []job{
 		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{
-		name: "a loop of the shell", run: "sh launch.sh PYTHON", way: "a loop of the shell", quick: true, ranks: 2,
+		name: "a loop of the shell", run: "sh launch.sh PYTHON launch.py", way: "a loop of the shell", quick: true, ranks: 2,
 		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{

@@ -180,6 +180,9 @@ func TestTorchStandIns(t *testing.T) {
 			t.Errorf("%d of %s, want %d", got, name, want)
 		}
 	}
+	if kind := tr.meta["launches"]; kind != "xpu" {
+		t.Errorf("the host's spans are launches for %q", kind)
+	}
 	hosts := tr.named("compute/forward")
 	var last int64
 	for i, s := range tr.named("device/forward") {

@@ -14,7 +14,7 @@ from types import MethodType
 
 from trainspan import _ring, ending, environ, passing, quiet
 
-from .device import Device
+from . import device
 from .loop import Loop
 
 
@@ -101,10 +101,9 @@ def _loaded(torch):
     global _compiling, _device
     _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     _loop.grad = torch.is_grad_enabled
-    # Whether there is a device is not asked: that would be its first use, after which
-    # forked processes have none.
-    if "device" in _on and (torch.version.cuda or getattr(torch.version, "hip", None)):
-        _device = Device(torch.cuda)
+    used = "device" in _on and device.of(torch)
+    if used:
+        _device = device.Device(used)
         _loop.on_close = _device.collect
 
 

@@ -47,7 +47,7 @@ class Corpus(Dataset):
 
     def __getitem__(self, i):
         if self.slow:
-            time.sleep(0.015)
+            time.sleep(0.03)
         window = torch.from_numpy(self.codes[i * self.context : (i + 1) * self.context + 1].astype(np.int64))
         return {"x": window[:-1], "y": window[1:]}
 
