@@ -3,7 +3,6 @@
 import sys
 import time
 import types
-import weakref
 
 import torch
 import torch.distributed as dist
@@ -75,8 +74,7 @@ def build(kind, cuda=None):
 
 
 assert device.of(build("cuda", "12.4")) is Cuda and device.of(build(None)) is None and device.of(types.SimpleNamespace(version=build(None).version)) is None
-hooks._device = device.Device(device.of(build("xpu")))
-hooks._loop.on_close = hooks._device.collect
+hooks.follow_device(device.Device(device.of(build("xpu"))))
 net = Net(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
@@ -88,7 +86,7 @@ class Parallel:
 
 
 parallel = Parallel()
-hooks._gradients.models = [[weakref.ref(parallel), {"pg": "4", "group_size": 2}, 0]]
+hooks._gradients.add(parallel, {"pg": "4", "group_size": 2})
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for step in range(20):
     optimizer.zero_grad()
