@@ -12,6 +12,7 @@ with the others. ROWs are the first words of what is printed; all by default.
 
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -104,31 +105,37 @@ def clients():
     return [without] + [{**without, **hooks} for hooks in found]
 
 
-def block(steps):
+def block(steps, skip=SKIP, count=STEPS):
     times = []
-    for i in range(SKIP + STEPS):
+    for i in range(skip + count):
         start = time.perf_counter_ns()
         next(steps)
         times.append(time.perf_counter_ns() - start)
-    return statistics.median(times[SKIP:]) / 1e3
+    return statistics.median(times[skip:]) / 1e3
 
 
-def compare(name, steps, found, calls=1):
+def wanted(name):
+    rows = [a for a in sys.argv[1:] if not os.path.isdir(a)]
+    return not rows or name in rows
+
+
+def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
     """Steps with each client against those without. Of those that each client has
     its own of, there is a list."""
-    rows = [a for a in sys.argv[1:] if not os.path.isdir(a)]
-    if rows and name.split()[0] not in rows:
+    if not wanted(name.split()[0]):
         return
     steps = steps if isinstance(steps, list) else [steps] * len(found)
     times = [[] for _ in found]
     order = list(range(len(found)))
-    for i in range(-3, PAIRS):
+    for i in range(-3, pairs):
         for on in order[:: 1 if i % 2 else -1]:
             put(found[on])
-            took = block(steps[on]) / calls
+            took = block(steps[on], *size) / calls
             if i >= 0:
                 times[on].append(took)
     put(found[1])  # as it was
+    if dist.is_initialized() and dist.get_rank():
+        return
     rng = random.Random(1)
     for on in order[1:]:
         ratios = [a / b for a, b in zip(times[on], times[0])]
@@ -145,13 +152,53 @@ def compare(name, steps, found, calls=1):
 CALLS = 50  # collectives of a step, where those are measured
 
 
-def collectives():
+def grouped(found, steps):
+    """Steps in groups that were made with each client's hooks: groups have some too."""
+    for hooks in found:
+        put(hooks)
+        yield steps(dist.new_group())
+
+
+def collectives(group):
     """All-reduces of one number, in a group of one process."""
     x = torch.zeros(1)
     while True:
         for _ in range(CALLS):
-            dist.all_reduce(x)
+            dist.all_reduce(x, group=group)
         yield
+
+
+def sharded(group):
+    """A model of 64 layers, each sharded by FSDP2."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)]), DeviceMesh.from_group(group, "cpu")
+    for layer in [*model, model]:
+        fully_shard(layer, mesh=mesh)
+    optimizer, x = torch.optim.AdamW(model.parameters()), torch.randn(64, 256)
+    while True:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        yield
+
+
+def rank():
+    """One of two, that train a sharded model together: both do the same blocks."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    found = clients()
+    compare("sharded", list(grouped(found, sharded)), found, 1, PAIRS // 3, (1, 5))
+
+
+def ranks():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    env = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE="2", LAUNCHED="1", USE_LIBUV="0")
+    both = [subprocess.Popen([sys.executable, __file__, "sharded", *filter(os.path.isdir, sys.argv[1:])], env=dict(env, RANK=r, LOCAL_RANK=r)) for r in "01"]
+    if any([p.wait() for p in both]):
+        sys.exit("a rank failed")
 
 def memory():
     """KiB in use after 500 steps."""
@@ -181,12 +228,16 @@ def main():
     torch.set_num_threads(1)
     if sys.argv[1:] == ["memory"]:
         return memory()
+    if os.environ.get("LAUNCHED"):
+        return rank()
     found = clients()
     compare("tiny", trainer(4, 1, 4), found)
     compare("about 1 ms", trainer(180, 3, 8), found)
     compare("about 20 ms", trainer(540, 3, 16), found)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    compare("collective", collectives(), found, CALLS)
+    compare("collective", list(grouped(found, collectives)), found, CALLS)
+    if wanted("sharded") and hasattr(dist, "all_gather_single"):  # FSDP2 on a CPU
+        ranks()
     if len(sys.argv) > 1:
         return
     print("start of a process %.1f ms, watched %+.1f ms" % start())

@@ -138,7 +138,6 @@ def starter(phase, name, cat):
 def wrap(fn, before, after, here):
     """fn between two calls: before(args, kwargs) gives a token, or None when there
     is nothing to end."""
-    before, after = quiet(before), quiet(after)
 
     def call(*args, **kwargs):
         if _compiling():
@@ -149,13 +148,19 @@ def wrap(fn, before, after, here):
         token = result = None
         try:
             inside.busy = 1
-            token = before(args, kwargs)
+            try:
+                token = before(args, kwargs)
+            except Exception as e:
+                passing(e)
             result = fn(*args, **kwargs)
             return result
         finally:
             inside.busy = 0
             if token is not None:
-                after(token, args, kwargs, result)
+                try:
+                    after(token, args, kwargs, result)
+                except Exception as e:
+                    passing(e)
 
     return call
 
