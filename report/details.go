@@ -141,6 +141,7 @@ func detailsOf(j *run.Job, of func(*run.Process) *detailSink) *details {
 			}
 		}
 		nth := make(map[string]int)
+		files := make(map[*Checkpoint]*[2]held)
 		var before *save
 		for _, sv := range slices.SortedFunc(maps.Values(s.saves), func(a, b save) int {
 			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(b.step, a.step), cmp.Compare(a.name, b.name))
@@ -160,7 +161,10 @@ func detailsOf(j *run.Job, of func(*run.Process) *detailSink) *details {
 				c = &Checkpoint{Attempt: p.Attempt, Step: sv.step, Load: k.load, Start: sv.start}
 				points[k] = c
 			}
-			c.add(p.Rank, &sv)
+			if files[c] == nil {
+				files[c] = new([2]held)
+			}
+			c.add(p.Rank, &sv, files[c])
 		}
 	}
 	slices.SortFunc(out.slowest, func(a, b SlowSpan) int {
@@ -208,14 +212,27 @@ func alike(list []SlowSpan) []SlowSpan {
 	return out
 }
 
-func (c *Checkpoint) add(rank int, s *save) {
+// held is the time that the files of a checkpoint took in a process, together.
+type held struct{ took, until int64 }
+
+func (h *held) add(start, end int64) int64 {
+	start = max(start, h.until)
+	if end > start {
+		h.took += end - start
+		h.until = end
+	}
+	return h.took
+}
+
+// add adds a file, in the order of their starts in a process. of is what those before
+// it took: on the training thread, and behind it.
+func (c *Checkpoint) add(rank int, s *save, of *[2]held) {
 	c.Start = min(c.Start, s.start)
-	took := s.end - s.start
 	if s.background || s.name == spans.CheckpointSaveFinalization {
-		c.Background = max(c.Background, took)
+		c.Background = max(c.Background, of[1].add(s.start, s.end))
 		return
 	}
-	if took > c.Blocking {
+	if took := of[0].add(s.start, s.end); took > c.Blocking {
 		c.Blocking, c.Slowest = took, rank
 	}
 }

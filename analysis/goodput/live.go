@@ -235,6 +235,10 @@ func (l *Live) Start(s *LiveSpan) Handle {
 				w = computing + what(i)
 			}
 		}
+	case kindData:
+		if parent != nil && parent.kind == kindStartUp {
+			result, w = parent.kind, parent.iter
+		}
 	case kindDetail:
 		result, w = kindOther, whatOther
 		if parent != nil {

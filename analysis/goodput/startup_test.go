@@ -26,10 +26,11 @@ func TestStartUp(t *testing.T) {
 	add(8, 7, "app", "lookup", 22, 23)              // custom
 	add(9, 1, "startup", "tea", 30, 33)             // nobody knows it: other
 	add(10, 1, "startup", "first_batch", 33, 43)    //
-	add(11, 1, "", "data_loading", 35, 40)          // beside it: data
+	add(11, 1, "", "data_loading", 35, 40)          // not inside of it: data
 	add(12, 1, "startup", "compile", 43, 50)        //
 	add(13, 12, "compile", "graph_compile", 44, 49) // warm-up
 	add(14, 1, "startup", "model", 50, 51)          //
+	add(15, 10, "", "data_loading", 41, 43)         // inside of it: the first batch
 	want := map[string]int64{
 		string(goodput.StartupInterpreter): 2 * 1000, string(goodput.StartupImports): 5 * 1000, string(goodput.StartupDevice): 3 * 1000, string(goodput.Init): 10 * 1000,
 		string(goodput.StartupRendezvous): 9 * 1000, "custom.lookup": 1 * 1000, string(goodput.StartupFirstBatch): 5 * 1000, string(goodput.DataWait): 5 * 1000,

@@ -148,6 +148,10 @@ func (w *walk) open(r *row) {
 		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
 			l.result, l.iter = parent.result, parent.iter
 		}
+	case r.kind == kindData:
+		if parent != nil && parent.result == kindStartUp {
+			l.result, l.iter = parent.result, parent.iter
+		}
 	case r.kind == kindDetail:
 		l.result, l.iter = kindOther, whatOther
 		if parent != nil {

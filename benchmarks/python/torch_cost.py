@@ -1,19 +1,23 @@
 """What watching PyTorch costs:
 
-    trainspan run --quiet -- python3 benchmarks/python/torch_cost.py
+    trainspan run --quiet -- python3 benchmarks/python/torch_cost.py [ROW...] [CLIENT]
 
-A small model trains on the CPU in one process. Blocks of steps with the hooks and
-without alternate, so that what else the machine does meets both; the ratio is
-the median over pairs of neighbouring blocks, with the interval of 95 % of a
-bootstrap. Memory is that of two processes after the same steps.
+Models train on the CPU in one process. Blocks of steps with the hooks and without
+alternate, so that what else the machine does meets both; the ratio is the median
+over pairs of neighbouring blocks, with the interval of 95 % of a bootstrap.
+Memory is that of two processes after the same steps. CLIENT is a folder with
+another version of the client, as integrations/python has it: its hooks alternate
+with the others. ROWs are the first words of what is printed; all by default.
 """
 
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
 import time
+import types
 
 import torch
 import torch.distributed as dist
@@ -22,6 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 PAIRS, STEPS, SKIP = int(os.environ.get("PAIRS", 60)), 30, 5
+OPTIMIZERS = sys.modules["torch.optim.optimizer"]
 
 
 class Rows(Dataset):
@@ -38,87 +43,162 @@ class Rows(Dataset):
 def trainer(width, layers, batch):
     model = nn.Sequential(*[nn.Linear(width, width) for _ in range(layers)])
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-
-    def steps():
-        for x in DataLoader(Rows(width), batch_size=batch, sampler=iter(int, 1)):
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-            yield
-
-    return steps()
+    for x in DataLoader(Rows(width), batch_size=batch, sampler=iter(int, 1)):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        yield
 
 
-def hooks():
-    """What is watched that a step meets: its owner, name, and both forms."""
-    call = vars(nn.Module)["__call__"]
-    found = [(nn.Module, "__call__", call, getattr(call, "plain", call))]
-    backward = "_engine_run_backward" if hasattr(torch.autograd, "_engine_run_backward") else "backward"
-    for owner, name in ((torch.autograd, backward), (torch.optim.Optimizer, "zero_grad"), (_BaseDataLoaderIter, "__next__"), (torch.optim.SGD, "step")):
-        put = owner.__dict__[name]
-        found.append((owner, name, put, put.__wrapped__ if "trainspan" in put.__code__.co_filename else put))
-    for name in "_global_optimizer_pre_hooks", "_global_optimizer_post_hooks":  # of torch 2, in the place of the step
-        put = getattr(sys.modules["torch.optim.optimizer"], name, None)
-        if put:
-            found.append((sys.modules["torch.optim.optimizer"], name, put, type(put)()))
-    return [f for f in found if f[2] is not f[3]]
+def plain(put):
+    """What a client has put its hook around."""
+    if type(put).__module__.startswith("trainspan"):
+        return put.plain
+    if isinstance(put, dict):  # hooks of optimizers
+        return type(put)()
+    while "trainspan" in getattr(getattr(put, "__code__", None), "co_filename", ""):
+        put = getattr(put, "__wrapped__", None)
+    return put
 
 
-def block(steps):
+def watched():
+    """What a client has put into PyTorch: owners, names and values."""
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)  # 1.13 wraps the step of a class with its first instance
+    owners = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "torch" and module]
+    owners += [nn.Module, OPTIMIZERS.Optimizer, torch.optim.SGD, DataLoader, _BaseDataLoaderIter]
+    found = {}
+    for owner in owners:
+        for name, put in list(vars(owner).items()):
+            if (type(put) is types.FunctionType or name == "__call__") and plain(put) not in (put, None):
+                found[owner, name] = put
+    for name in "_global_optimizer_pre_hooks", "_global_optimizer_post_hooks":  # of torch 2
+        if getattr(OPTIMIZERS, name, None):
+            found[OPTIMIZERS, name] = getattr(OPTIMIZERS, name)
+    return found
+
+
+def put(hooks):
+    for (owner, name), value in hooks.items():
+        setattr(owner, name, value)
+
+
+def clients():
+    """What PyTorch has without a client, with the one that is installed, and with the
+    one of the folder that was named."""
+    found = [watched()]
+    folder = [a for a in sys.argv[1:] if os.path.isdir(a)]
+    if folder:
+        put({key: plain(value) for key, value in found[0].items()})
+        sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__module__.startswith(("trainspan", "sitecustomize"))]
+        for name in [n for n in sys.modules if n.partition(".")[0] in ("trainspan", "trainspan_torch")]:
+            del sys.modules[name]
+        sys.path.insert(0, folder[0])
+        import trainspan_torch
+
+        trainspan_torch.install()
+        found.append(watched())
+    if len(found[-1]) < 5:
+        sys.exit("nothing is watched: run this below trainspan run")
+    without = {}
+    for hooks in found:
+        without.update((key, plain(value)) for key, value in hooks.items())
+    return [without] + [{**without, **hooks} for hooks in found]
+
+
+def block(steps, skip=SKIP, count=STEPS):
     times = []
-    for i in range(SKIP + STEPS):
+    for i in range(skip + count):
         start = time.perf_counter_ns()
         next(steps)
         times.append(time.perf_counter_ns() - start)
-    return statistics.median(times[SKIP:]) / 1e3
+    return statistics.median(times[skip:]) / 1e3
 
 
-CALLS = 50  # in what is measured of collectives
+def wanted(name):
+    rows = [a for a in sys.argv[1:] if not os.path.isdir(a)]
+    return not rows or name in rows
 
 
-def collectives():
+def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
+    """Steps with each client against those without. Of those that each client has
+    its own of, there is a list."""
+    if not wanted(name.split()[0]):
+        return
+    steps = steps if isinstance(steps, list) else [steps] * len(found)
+    times = [[] for _ in found]
+    order = list(range(len(found)))
+    for i in range(-3, pairs):
+        for on in order[:: 1 if i % 2 else -1]:
+            put(found[on])
+            took = block(steps[on], *size) / calls
+            if i >= 0:
+                times[on].append(took)
+    put(found[1])  # as it was
+    if dist.is_initialized() and dist.get_rank():
+        return
+    rng = random.Random(1)
+    for on in order[1:]:
+        ratios = [a / b for a, b in zip(times[on], times[0])]
+        medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
+        apart = [a - b for a, b in zip(times[on], times[0])]
+        apart = [statistics.median(apart)] + [f(statistics.median(rng.choices(apart, k=len(apart))) for _ in range(500)) for f in (min, max)]
+        print(
+            "%-18s %8.1f us, watched %+.2f %% (95 %%: %+.2f to %+.2f), %+.1f us (%+.1f to %+.1f)%s"
+            % (name, statistics.median(times[0]), 100 * (statistics.median(ratios) - 1), 100 * (medians[50] - 1), 100 * (medians[1949] - 1), *apart, " by the other client" if on > 1 else ""),
+            flush=True,
+        )
+
+
+CALLS = 50  # collectives of a step, where those are measured
+
+
+def grouped(found, steps):
+    """Steps in groups that were made with each client's hooks: groups have some too."""
+    for hooks in found:
+        put(hooks)
+        yield steps(dist.new_group())
+
+
+def collectives(group):
     """All-reduces of one number, in a group of one process."""
     x = torch.zeros(1)
     while True:
         for _ in range(CALLS):
-            dist.all_reduce(x)
+            dist.all_reduce(x, group=group)
         yield
 
 
-def compare_collectives():
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    put = dist.all_reduce
-    plain = put
-    while "trainspan" in plain.__code__.co_filename:
-        plain = plain.__wrapped__
-    compare("%d collectives" % CALLS, collectives(), [(dist, "all_reduce", put, plain)] if put is not plain else [], 1)
+def sharded(group):
+    """A model of 64 layers, each sharded by FSDP2."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)]), DeviceMesh.from_group(group, "cpu")
+    for layer in [*model, model]:
+        fully_shard(layer, mesh=mesh)
+    optimizer, x = torch.optim.AdamW(model.parameters()), torch.randn(64, 256)
+    while True:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        yield
 
 
-def compare(name, steps, watched=None, least=5):
-    watched = hooks() if watched is None else watched
-    if len(watched) < least:
-        sys.exit("%d functions are watched and not %d: run this below trainspan run" % (len(watched), least))
-    for _ in range(3):
-        block(steps)
-    pairs = []
-    for i in range(PAIRS):
-        both = {}
-        for on in ((0, 1), (1, 0))[i % 2]:
-            for owner, f, hooked, plain in watched:
-                setattr(owner, f, hooked if on else plain)
-            both[on] = block(steps)
-        pairs.append((both[1], both[0]))
-    for owner, f, hooked, _ in watched:  # for the next comparison
-        setattr(owner, f, hooked)
-    rng = random.Random(1)
-    ratios = [a / b for a, b in pairs]
-    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
-    apart = statistics.median(a - b for a, b in pairs)
-    print(
-        "%-18s step %8.1f us, watched %+.2f %% (95 %%: %+.2f to %+.2f), %+.1f us"
-        % (name, statistics.median(b for _, b in pairs), 100 * (statistics.median(ratios) - 1), 100 * (medians[50] - 1), 100 * (medians[1949] - 1), apart)
-    )
+def rank():
+    """One of two, that train a sharded model together: both do the same blocks."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    found = clients()
+    compare("sharded", list(grouped(found, sharded)), found, 1, PAIRS // 3, (1, 5))
 
+
+def ranks():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    env = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE="2", LAUNCHED="1", USE_LIBUV="0")
+    both = [subprocess.Popen([sys.executable, __file__, "sharded", *filter(os.path.isdir, sys.argv[1:])], env=dict(env, RANK=r, LOCAL_RANK=r)) for r in "01"]
+    if any([p.wait() for p in both]):
+        sys.exit("a rank failed")
 
 def memory():
     """KiB in use after 500 steps."""
@@ -148,10 +228,18 @@ def main():
     torch.set_num_threads(1)
     if sys.argv[1:] == ["memory"]:
         return memory()
-    compare("tiny", trainer(4, 1, 4))
-    compare("about 1 ms", trainer(180, 3, 8))
-    compare("about 20 ms", trainer(540, 3, 16))
-    compare_collectives()
+    if os.environ.get("LAUNCHED"):
+        return rank()
+    found = clients()
+    compare("tiny", trainer(4, 1, 4), found)
+    compare("about 1 ms", trainer(180, 3, 8), found)
+    compare("about 20 ms", trainer(540, 3, 16), found)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    compare("collective", list(grouped(found, collectives)), found, CALLS)
+    if wanted("sharded") and hasattr(dist, "all_gather_single"):  # FSDP2 on a CPU
+        ranks()
+    if len(sys.argv) > 1:
+        return
     print("start of a process %.1f ms, watched %+.1f ms" % start())
     used = {}
     for on in "01":

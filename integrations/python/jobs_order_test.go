@@ -27,6 +27,11 @@ func (tr *trace) main() int64 {
 	return 0
 }
 
+// numbered says whether a span is a collective, which has a number in its group.
+func numbered(s *span) bool {
+	return s.Cat == "comm" && s.Name != "wait" && s.Name != "send" && s.Name != "receive" && s.Name != "comm.init"
+}
+
 // beside are the words of what other threads did, sorted.
 func (tr *trace) beside() (out []string) {
 	for _, s := range tr.spans {
@@ -40,7 +45,7 @@ func (tr *trace) beside() (out []string) {
 
 // word is what an order says of a span: nothing of those that hold the others.
 func word(s *span) string {
-	if s.Cat == "startup" {
+	if s.Cat == "startup" && s.Name != "rendezvous" {
 		return ""
 	}
 	switch s.name {

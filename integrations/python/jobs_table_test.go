@@ -9,8 +9,8 @@ var jobs = slices.Concat(loopJobs, loaderJobs, rankJobs, compiledJobs, framework
 const (
 	twoEpochs       = "2(start 4(next [zero forward backward step]) next)"
 	fourUpdates     = "zero [forward backward step] 3([zero forward backward step])"
-	fourOfDDP       = "comm.init bcast zero [forward backward wait step] 3([zero forward backward wait step]) barrier"
-	fourOfDDPNewest = "comm.init all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] 2([zero forward backward all_reduce wait step]) barrier"
+	fourOfDDP       = "rendezvous bcast zero [forward backward wait step] 3([zero forward backward wait step]) barrier"
+	fourOfDDPNewest = "rendezvous all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] 2([zero forward backward all_reduce wait step]) barrier"
 	sixUpdates      = "zero [forward backward step] 5([zero forward backward step])"
 	sixCompiled     = "zero [forward compile backward step] 5([zero forward backward step])"
 	// Newer versions tell that backward is compiled when it is first needed.
@@ -162,23 +162,23 @@ beside: 3(capture.finalize)`,
 	},
 	{
 		run: "saves.py dcp_id", way: "`torch.distributed.checkpoint` with `checkpoint_id`", quick: true, since: "2.6", until: "2.6", ranks: 2,
-		order: "comm.init zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart all_gather gather scatter all_gather barrier",
+		order: "rendezvous zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart all_gather gather scatter all_gather barrier",
 	},
 	{
 		name: "saves.py dcp_id, newest", run: "saves.py dcp_id", way: "`torch.distributed.checkpoint` with `checkpoint_id`", since: "new", ranks: 2,
-		order: "comm.init zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart gather scatter all_gather barrier",
+		order: "rendezvous zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart gather scatter all_gather barrier",
 	},
 	{
 		run: "saves.py dcp_writer", way: "the same with `storage_writer` only", since: "2.6", until: "2.6", ranks: 2,
-		order: "comm.init zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart all_gather gather scatter all_gather barrier",
+		order: "rendezvous zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart all_gather gather scatter all_gather barrier",
 	},
 	{
 		name: "saves.py dcp_writer, newest", run: "saves.py dcp_writer", way: "the same with `storage_writer` only", since: "new", ranks: 2,
-		order: "comm.init zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart gather scatter all_gather barrier",
+		order: "rendezvous zero [forward backward step] 2([capture gather scatter gather bcast zero forward backward step]) capture gather scatter gather bcast restart gather scatter all_gather barrier",
 	},
 	{
 		run: "saves.py dcp_async", way: "`async_save` by a thread", since: "2.6", ranks: 2,
-		order: `comm.init zero [forward backward step] 2([capture.async zero forward backward step]) capture.async barrier
+		order: `rendezvous zero [forward backward step] 2([capture.async zero forward backward step]) capture.async barrier
 beside: 3(bcast) 3(capture.finalize) 6(gather) 3(scatter)`,
 	},
 }
@@ -190,7 +190,7 @@ var launchJobs = []job{
 		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{
-		name: "a loop of the shell", run: "sh launch.sh PYTHON", way: "a loop of the shell", quick: true, ranks: 2,
+		name: "a loop of the shell", run: "sh launch.sh PYTHON launch.py", way: "a loop of the shell", quick: true, ranks: 2,
 		order: fourOfDDP, newest: fourOfDDPNewest,
 	},
 	{

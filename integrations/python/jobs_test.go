@@ -185,6 +185,7 @@ type problem struct {
 type outcome struct {
 	status      int
 	out, errors string
+	work        string // the folder that it may write to
 }
 
 // freePort is one that nobody listens on, and below those that the system gives to
@@ -227,7 +228,8 @@ func (j *job) start(t *testing.T, command, dir string) outcome {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+t.TempDir())
+	work := t.TempDir()
+	cmd.Env = append(cmd.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t), "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "WORK="+work)
 	if j.opt != "" {
 		cmd.Env = append(cmd.Env, "PYTHONPATH=/opt/"+j.opt)
 	}
@@ -242,7 +244,7 @@ func (j *job) start(t *testing.T, command, dir string) outcome {
 	}
 	// Ranks print as it happens.
 	lines := slices.DeleteFunc(slices.Sorted(strings.Lines(out.String())), ofGloo)
-	return outcome{cmd.ProcessState.ExitCode(), strings.Join(lines, ""), errs.String()}
+	return outcome{cmd.ProcessState.ExitCode(), strings.Join(lines, ""), errs.String(), work}
 }
 
 // try runs the program without the client and with it.
@@ -313,6 +315,11 @@ func (j *job) try(t *testing.T, command string) (found []problem) {
 		for i, s := range tr.named("pipeline/train.iteration") {
 			if s.args["step"] != strconv.Itoa(i) {
 				bad("steps", "rank %q: iteration %d has the step %s", rank, i, s.args["step"])
+			}
+		}
+		for _, s := range tr.spans {
+			if numbered(s) && s.args["seq"] == "" {
+				bad("group", "rank %q: %s is of no group: %v", rank, s.name, s.args)
 			}
 		}
 		if j.slow != "" {

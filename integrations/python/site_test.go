@@ -55,6 +55,17 @@ func TestSite(t *testing.T) {
 		"-S":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-S"}, want: "False"},
 		"-I":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-I"}, want: "False"},
 		"-E":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-E"}, want: "False"},
+		"imports": { // nothing of ours stands in what they raise, or in what they leave behind
+			program: "import sys, os, traceback; sys.path.insert(0, os.getcwd())\n" +
+				"for name, text in (('one', 'import two'), ('two', 'import broken'), ('broken', '1/0')): open(name + '.py', 'w').write(text)\n" +
+				"try:\n  import one\nexcept ZeroDivisionError as e: print(*[os.path.basename(f.filename) for f in traceback.extract_tb(e.__traceback__)])\n" +
+				"import importlib.util, quopri, plistlib\n" +
+				"kinds = {type(m.__spec__) for m in (quopri, plistlib)} | {type(importlib.util.find_spec('colorsys'))}\n" +
+				"(client,) = [f for f in sys.meta_path if type(f).__name__ == '_Client']\n" +
+				"names = {p for part in client.imports for p in part[2]} | set(client.packages)\n" +
+				"print([k.__module__ for k in kinds], client.running, 'colorsys' in names, client.imports and 'plistlib' in names)",
+			want: "<string> one.py two.py broken.py\n['_frozen_importlib'] [] False True",
+		},
 		"a broken torch": {
 			program: "import sys, os; open(os.path.join(sys.path[2], 'torch.py'), 'w').write('raise ValueError(5)')\ntry:\n  import torch\nexcept ValueError as e: print(e)",
 			want:    "5",

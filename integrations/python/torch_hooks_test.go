@@ -43,7 +43,7 @@ func TestTorchRanks(t *testing.T) {
 		ranks++
 		zero := tr.meta["rank"] == "0"
 		for name, want := range map[string]int{
-			"comm/comm.init": 2, "comm/all_reduce": 2, "comm/all_gather": 2, "comm/bcast": 2, "comm/reduce": 1, "comm/gather": 1, "comm/scatter": 1, "comm/barrier": 1,
+			"startup/rendezvous": 1, "comm/comm.init": 1, "comm/all_reduce": 2, "comm/all_gather": 2, "comm/bcast": 2, "comm/reduce": 1, "comm/gather": 1, "comm/scatter": 1, "comm/barrier": 1,
 			"comm/wait": 2, "pipeline/train.iteration": 2, "checkpoint/capture": 3, "checkpoint/restart": 1, "checkpoint/capture.finalize": 1,
 			"dataloader/fetch": 0, "ai_root/ai_root": 1,
 		} {
@@ -179,6 +179,9 @@ func TestTorchStandIns(t *testing.T) {
 		if got := tr.count[name]; got != want {
 			t.Errorf("%d of %s, want %d", got, name, want)
 		}
+	}
+	if kind := tr.meta["launches"]; kind != "xpu" {
+		t.Errorf("the host's spans are launches for %q", kind)
 	}
 	hosts := tr.named("compute/forward")
 	var last int64

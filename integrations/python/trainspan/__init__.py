@@ -9,7 +9,7 @@ if sys.version_info < (3, 8):
 
 __version__ = "0.1.0"
 environ = os.environ  # below trainspan run what that had said when the process began
-begun = 0  # when the interpreter was ready, by the monotonic clock; 0 is not known
+client = None  # what stands in sys.meta_path below trainspan run: when the interpreter was ready, what was imported
 
 
 def alien(error):

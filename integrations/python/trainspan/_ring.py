@@ -133,7 +133,11 @@ def _build():
     def exhausted():
         raise StopIteration
 
-    take = exhausted  # gives a mapping and the offset in it of a slot that is nobody else's
+    class Slots:
+        __slots__ = ("take",)  # the same, for hooks that write by themselves
+
+    slots = Slots()
+    take = slots.take = exhausted  # gives a mapping and the offset in it of a slot that is nobody else's
 
     class Thread(threading.local):
         def __init__(self):
@@ -255,6 +259,7 @@ def _build():
             os.close(side)
         words = side = path = None
         activation, take = 0, exhausted
+        slots.take = exhausted
         pages.clear()
 
     def open_ring():
@@ -301,10 +306,10 @@ def _build():
         """Goes on in an empty region."""
         nonlocal activation, take
         page, at = slots_of(region)
-        slots = locked(zip(itertools.repeat(page), range(at, at + REGION, SLOT)).__next__)
+        fresh = locked(zip(itertools.repeat(page), range(at, at + REGION, SLOT)).__next__)
         # No call from here on: these belong together, and a signal would come there.
         words[HEAD // 8 + 2 * region] = words[32] = activation = activation + 1
-        take = slots
+        take = slots.take = fresh
 
     def locked(f):
         """f so that two threads never get the same: under the interpreter's lock, a
@@ -487,6 +492,23 @@ def _build():
         return push(n, at, args)
 
     @quiet
+    def stack():
+        """The open spans of this thread, for hooks that write by themselves: its number,
+        its cells, and entries; None where it has no cells."""
+        return local.s if on and local.s[1] is not no_cells else None
+
+    def missed(error, s, token, t):
+        """Ends a span that a hook began by itself, where its own way failed."""
+        try:
+            if error is None:
+                return finish(s, token, clock(), None, token[1])
+            if type(error) is StopIteration:
+                return late(t, clock(), s[0], len(s), 0, 0, token[1])
+        except BaseException as e:
+            error = e
+        passing(error, lose)
+
+    @quiet
     def undo(n):
         """Forgets the start of a span that was interrupted."""
         top = local.s[-1]
@@ -523,20 +545,22 @@ def _build():
         moment; gives what end wants. With a step the training stands there from then
         on, as with an inferred position."""
         try:
-            t1 = clock()
             t, w, s, _ = token
+            t1 = clock()
             if s[-1] is token:
                 s[1][n] = t1
-                top = (t1, n, s, False)
-                if step and not placed:
-                    w |= NEXT
-                s[-1] = top
+                s[-1] = top = (t1, n, s, False)
+                if step:
+                    if placed:
+                        step = 0
+                    else:
+                        w |= NEXT
                 page, place = take()
-                pack_more(page, place, t, t1, s[0], len(s) - 1, step if w & NEXT else 0, count, w)
+                pack_more(page, place, t, t1, s[0], len(s) - 1, step, count, w)
                 return top
             finish(s, token, t1, None, w, count)
         except StopIteration:
-            late(t, t1, s[0], len(s) - 1, step if w & NEXT else 0, count, w)
+            late(t, t1, s[0], len(s) - 1, step, count, w)
             return top
         except BaseException as e:
             passing(e, lose)
@@ -597,6 +621,7 @@ def _build():
         i = find(s, token, w & ~FAILED)
         if i:
             t, was, _, _ = entry(s[i])
+            t = s[1][was] if t is None else t  # of a hook that writes by itself
             if was < NAMES and was != w & ~FAILED:
                 s[1][was] = 0  # ended by another name
             write(w | remove(s, i), t, t1, s[0], i, args, count)
@@ -797,7 +822,7 @@ def _build():
         """Records nothing from now on."""
         nonlocal on, wanted, take
         on = wanted = False
-        take = exhausted
+        take = slots.take = exhausted
 
     @quiet
     def close():
@@ -816,7 +841,8 @@ def _build():
             kept.extend(page for page, _ in pages if not tracked and still(page) != (words[33] + 1) * REGION)
         pages.clear()
         words = side = path = local = None
-        take, opened, activation, on, growing = exhausted, False, 0, wanted, False
+        take = slots.take = exhausted
+        opened, activation, on, growing = False, 0, wanted, False
         forks += 1
 
     @quiet
@@ -829,7 +855,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start end next_span stop drop inside crowded fetches enter leave wrap event counted mark switch point failed position meta call configure
+for _name in """enabled now name start stack slots pack missed end next_span stop drop inside crowded fetches enter leave wrap event counted mark switch point failed position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

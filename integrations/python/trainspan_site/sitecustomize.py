@@ -15,13 +15,30 @@ import os
 import sys
 import time  # a part of the interpreter
 
+try:
+    import _thread
+except ImportError:  # Python 2
+    _thread = None
+
+
+SHORT = 1000000  # ns: imports that take less are no part of a start
+
 
 class _Client:
-    """Finds the client's modules in memory, and has torch watched."""
+    """Finds the client's modules in memory, has those of torch watched, and takes the
+    time of imports until the training begins."""
 
     def __init__(self, folder):
-        self.watching = False
-        self.begun = time.monotonic_ns() if hasattr(time, "monotonic_ns") else 0
+        self.begun = self.now()
+        self.thread = _thread.get_ident()
+        self.spec = _spec()
+        self.started = False  # torch was imported
+        self.watched = {}     # what is done when a module has run, by its name
+        self.timing = True
+        self.running = []     # what is imported: package, when it began, ns of what it imports itself
+        self.packages = {}    # of what runs: ns of each package
+        self.imports = []     # what the program asked for: when it began and ended, packages
+        self.heard = None     # is called with those, once somebody knows where they go
         # What trainspan run has said; the program may change its environment.
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
         self.texts = {}
@@ -32,6 +49,8 @@ class _Client:
                 if end == ".py":
                     with open(os.path.join(inside, file), "rb") as f:
                         self.texts[package if name == "__init__" else package + "." + name] = f.name, f.read()
+
+    now = staticmethod(time.monotonic_ns) if hasattr(time, "monotonic_ns") else None
 
     def find_spec(self, name, path=None, target=None):
         if name in self.texts:
@@ -45,22 +64,92 @@ class _Client:
             if "." not in name:
                 spec.submodule_search_locations = [os.path.dirname(file)]
             return spec
-        if name == "torch" and not self.watching:
-            self.watching = True
-            try:
-                import trainspan_torch
-
-                finder = trainspan_torch.install()
-                return finder and finder.find_spec(name, path, target)
-            except BaseException as e:
-                try:
-                    from trainspan import alien
-                except ImportError:  # another module has that name
-                    return None
-                if alien(e):
-                    self.watching = False
-                    raise
+        if name == "torch" and not self.started:
+            self.start()
+        at = self.times(name) and self.now()
+        if not at and name not in self.watched:
+            return None
+        rest = sys.meta_path
+        for finder in rest[rest.index(self) + 1 :] if self in rest else ():
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                if type(spec) is self.spec.__base__ and hasattr(spec.loader, "exec_module"):
+                    spec.__class__ = self.spec
+                    spec._trainspan = self, at, []
+                return spec
         return None
+
+    def times(self, name):
+        """Whether an import is one of the start: by the program's main thread, and not
+        by a module of the same package. Who only looks for a module imports nothing."""
+        if not self.timing or _thread.get_ident() != self.thread:
+            return False
+        if self.running and self.running[-1][0] == name.partition(".")[0]:
+            return False
+        caller = sys._getframe(2).f_back
+        return caller is not None and caller.f_code.co_name == "_find_and_load_unlocked"
+
+    def start(self):
+        """torch is imported."""
+        self.started = True
+        try:
+            import trainspan_torch
+
+            self.watched = trainspan_torch.install()
+        except BaseException as e:
+            try:
+                from trainspan import alien
+            except ImportError:  # another module has that name
+                return
+            if alien(e):
+                self.started = False
+                raise
+        self.timing = self.timing and bool(self.watched)
+
+    def runs(self, spec):
+        """A module begins to run."""
+        _, at, place = spec._trainspan
+        if at:
+            place.append(len(self.running))
+            self.running.append([spec.name.partition(".")[0], at, 0])
+
+    def ran(self, spec):
+        """A module has run, or failed."""
+        _, at, place = spec.__dict__.pop("_trainspan")
+        spec.__class__ = self.spec.__base__
+        if place and place[0] < len(self.running):
+            package, at, inside = self.running[place[0]]
+            del self.running[place[0] :]
+            took = self.now() - at
+            self.packages[package] = self.packages.get(package, 0) + took - inside
+            if self.running:
+                self.running[-1][2] += took
+            else:
+                self.imported(at, at + took)
+        if spec.name in self.watched and spec.name in sys.modules:
+            self.watched.pop(spec.name)(sys.modules[spec.name])
+
+    def imported(self, begin, end):
+        """The program has imported something. What follows at once belongs to it."""
+        last, packages, self.packages = self.imports and self.imports[-1], self.packages, {}
+        if last and begin - last[1] < SHORT:
+            last[1] = end
+            for package in packages:
+                last[2][package] = last[2].get(package, 0) + packages[package]
+        elif self.timing:
+            if last and last[1] - last[0] < SHORT:
+                self.imports.pop()
+            self.imports.append([begin, end, packages])
+        if self.heard is not None and self.imports:
+            self.tell()
+
+    def tell(self):
+        """Hands over what was imported."""
+        imports, self.imports = self.imports, []
+        for begin, end, packages in imports:
+            if end - begin >= SHORT:
+                self.heard(begin, end, packages)
 
     def create_module(self, spec):
         return None
@@ -72,7 +161,29 @@ class _Client:
     def exec_module(self, module):
         exec(self.get_code(module.__name__), module.__dict__)
         if module.__name__ == "trainspan":
-            module.environ, module.begun = self.environ, self.begun
+            module.environ, module.client = self.environ, self
+
+
+def _spec():
+    """The class of a spec while its module is imported. Python's import sets
+    _initializing before the module runs, and after it however that ends: so the module has
+    its own loader, and nothing of ours stands in what it raises."""
+
+    class ModuleSpec(sys.modules["_frozen_importlib"].ModuleSpec):
+        __slots__ = ()
+
+        @property
+        def _initializing(self):
+            return self.__dict__.get("_initializing", False)
+
+        @_initializing.setter
+        def _initializing(self, value):
+            self.__dict__["_initializing"] = value
+            client = self.__dict__.get("_trainspan", (None,))[0]
+            if client is not None:
+                (client.runs if value else client.ran)(self)
+
+    return ModuleSpec
 
 
 def _note(here):

@@ -21,7 +21,7 @@ _COLLECTIVES = {
     "reduce_scatter": "reduce_scatter reduce_scatter_tensor reduce_scatter_single _reduce_scatter_base", "reduce": "reduce",
     "bcast": "broadcast broadcast_object_list", "gather": "gather gather_single gather_into_tensor gather_object",
     "scatter": "scatter scatter_object_list", "all_to_all": "all_to_all all_to_all_single", "barrier": "barrier monitored_barrier",
-    "send": "send isend send_object_list", "receive": "recv irecv recv_object_list", "comm.init": "init_process_group new_group split_group",
+    "send": "send isend send_object_list", "receive": "recv irecv recv_object_list", "rendezvous": "init_process_group", "comm.init": "new_group split_group",
 }
 _FUNCTIONAL = {
     "all_reduce": "all_reduce all_reduce_coalesced all_reduce_autograd",
@@ -34,6 +34,7 @@ _HOOKED = {
     "GATHER": "gather", "SCATTER": "scatter", "ALLTOALL": "all_to_all", "BARRIER": "barrier", "SEND": "send", "RECV": "receive",
 }
 _PAIRS = ("send", "receive")
+_SET_UP = ("rendezvous", "comm.init")
 _FIXED = 256  # names that have arguments of their own; beyond, spans have theirs
 
 _c10d = None
@@ -92,6 +93,10 @@ def _dtype(value):
     return getattr(value, "dtype", None)
 
 
+def _cat(event):
+    return "startup" if event == "rendezvous" else "comm"
+
+
 def _name(event, group, size, dtype, later):
     """The name of a span, and its arguments where too many names have some."""
     global _made
@@ -104,7 +109,7 @@ def _name(event, group, size, dtype, later):
         if value:
             args += ((name, value),)
     if group is None or _made >= _FIXED or get_ident() != hooks._loop.thread:
-        return _ring.name(event, "comm", "torch"), dict(args)
+        return _ring.name(event, _cat(event), "torch"), dict(args)
     _made += 1
     n = group.names[key] = _ring.name(event, "comm", "torch", 0, args)
     return n, None
@@ -125,7 +130,7 @@ def _begin(event, plain, group, size=0, dtype=None, later=False):
         return None
     n, args = _name(event, group, size, dtype, later)
     device = hooks._device
-    mark = device and event != "comm.init" and get_ident() == hooks._loop.thread and device.begin_wait(event)
+    mark = device and event not in _SET_UP and get_ident() == hooks._loop.thread and device.begin_wait(event)
     return _Span(_ring.start(n), mark, args, group.number(event) if group else 0)
 
 
@@ -163,19 +168,20 @@ def _waits(module):
 
 
 def _collective(fn, event, names=None):
-    plain = _ring.name(event, "comm")
+    plain, sets_up = _ring.name(event, _cat(event)), event in _SET_UP
     names = names or list(inspect.signature(fn).parameters)
     buffers = [(i, n) for i, n in enumerate(names[:2]) if "tensor" in n or n in ("output", "input", "input_list", "self")]
     at_group, at_later = (names.index(n) if n in names else len(names) + 64 for n in ("group", "async_op"))
-    always = fn.__name__ in ("isend", "irecv")
+    always = fn.__name__ in ("isend", "irecv") or fn.__module__.endswith("._functional_collectives")
     loop = hooks._loop
 
     def before(args, kwargs):
-        if event == "comm.init":
+        if sets_up:
             loop.helper = False
+            loop.start_up.other()
         if not loop.thread:
             loop.here()
-        if event == "comm.init":
+        if sets_up:
             return _begin(event, plain, None)
         size, dtype = 0, None
         for i, n in buffers:
@@ -187,7 +193,7 @@ def _collective(fn, event, names=None):
         return _begin(event, plain, _known(group), size, dtype, later)
 
     def after(span, args, kwargs, result):
-        if event == "comm.init":
+        if sets_up:
             _ring.meta("rank", _c10d.get_rank())
             _ring.meta("world_size", _c10d.get_world_size())
         _end(span)
@@ -198,10 +204,12 @@ def _collective(fn, event, names=None):
 @quiet
 def _known(group):
     """The group of a call: it may be None, or, in functional code, one of many things
-    that torch knows how to read."""
-    if group is not None and not hasattr(group, "size"):
-        resolve = getattr(sys.modules.get("torch.distributed._functional_collectives"), "_resolve_group", None)
-        group = resolve(group) if resolve else None
+    that torch knows how to read: the name of a group, a mesh, a side of one."""
+    if group is not None and not isinstance(group, _c10d.ProcessGroup):
+        name = sys.modules["torch.distributed._functional_collectives"]._resolve_group_name(group)
+        if name in _groups:
+            return _groups[name]
+        group = next(g for g, n in _c10d._world.pg_names.items() if n == name)
     return _group(group)
 
 

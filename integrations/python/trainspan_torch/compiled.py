@@ -3,33 +3,51 @@
 import sys
 import types
 
+import trainspan
 from trainspan import _ring, quiet
 
 from . import hooks
+from .loop import Loop
 
 
 def _codes(value, seen):
-    """The code of a function, and of those inside of it."""
+    """The code of a function or a class, and of what is inside of it."""
     code = value if isinstance(value, types.CodeType) else getattr(value, "__code__", None)
     if isinstance(code, types.CodeType) and code not in seen:
         seen.add(code)
         for inner in code.co_consts:
             _codes(inner, seen)
+    wrapped = getattr(value, "__wrapped__", None)
+    if isinstance(wrapped, types.FunctionType):
+        _codes(wrapped, seen)
     if isinstance(value, type):
         for member in vars(value).values():
-            _codes(getattr(member, "__func__", member), seen)
+            for part in (member, getattr(member, "__func__", None), getattr(member, "fget", None), getattr(member, "fset", None)):
+                _codes(part, seen)
 
 
 def _frames(module):
     """Frames of ours that run while Dynamo looks at frames are none of the program's: it
-    would compile them, and count them."""
-    seen = set()
-    for name, ours in list(sys.modules.items()):
+    would compile them, and count them. Where it can be told so, nor is what they call, but
+    for those that call the program."""
+    ours, alone = set(), set()
+    for name, known in list(sys.modules.items()):
         if name.partition(".")[0] in ("trainspan", "trainspan_torch"):
-            for value in list(vars(ours).values()):
-                _codes(value, seen)
-    for code in seen:
-        module.skip_code(code)
+            for value in list(vars(known).values()):
+                if getattr(value, "__module__", name) == name:
+                    _codes(value, ours)
+    client = trainspan.client
+    if client is not None:
+        for value in (type(client), client.spec):
+            _codes(value, ours)
+    for value in (Loop, _ring.meta, _ring.end, _ring.missed, _ring.next_span, _ring.start, quiet(bool)):
+        _codes(value, alone)
+    strategy = getattr(module, "set_code_exec_strategy", None)
+    for code in ours | alone:
+        if strategy and code in alone:
+            strategy(code, module.FrameExecStrategy(module.FrameAction.SKIP, module.FrameAction.SKIP))
+        else:
+            module.skip_code(code)
 
 
 def _callbacks(module):
@@ -80,4 +98,9 @@ def _callbacks(module):
     hooks.replace(handler, "run_end_callbacks", run_end_callbacks)
 
 
-MODULES = {"torch._dynamo.eval_frame": _frames, "torch._dynamo.callback": _callbacks}
+def _graphs(module):
+    """A graph that a compiler made runs as a module, which is no forward of the program's."""
+    module._LazyGraphModule.__call__ = vars(sys.modules["torch.nn.modules.module"].Module)["__call__"].plain
+
+
+MODULES = {"torch.fx._lazy_graph_module": _graphs, "torch._dynamo.eval_frame": _frames, "torch._dynamo.callback": _callbacks}

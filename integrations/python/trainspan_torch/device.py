@@ -9,6 +9,7 @@ recorded, whichever phase they belong to, and each stream has a lane of its own,
 that the spans of a lane nest or follow each other.
 """
 
+import functools
 from collections import deque
 from threading import RLock
 
@@ -29,12 +30,38 @@ class _Mark:
         self.event, self.stream, self.passed, self.at = event, stream, passed, 0
 
 
+class Accelerator:
+    """A device of another kind, by the names that all kinds have from torch 2.6 on."""
+
+    kind = ""
+
+    def __init__(self, torch, kind):
+        module = getattr(torch, kind)
+        self.kind = kind
+        self.is_initialized, self.current_stream = module.is_initialized, module.current_stream
+        self.is_current_stream_capturing = getattr(module, "is_current_stream_capturing", bool)
+        self.Event = functools.partial(torch.Event, kind)
+
+
+@quiet
+def of(torch):
+    """The device that a build of PyTorch is made for: torch.cuda or the like, None where
+    that is only the processor. Whether there is one is not asked: that would be its first
+    use, after which forked processes have none."""
+    if torch.version.cuda or getattr(torch.version, "hip", None):
+        return torch.cuda
+    kind = torch.accelerator.current_accelerator()  # raises, or is None, without one
+    return kind and Accelerator(torch, kind.type)
+
+
 class Device:
     """The marks of one process."""
 
     def __init__(self, cuda):
         self.cuda = cuda
+        self.kind = getattr(cuda, "kind", "cuda")
         self.names = {}
+        self.told = False  # that what the host does is only asking for it
         self.captures = set()  # graphs that are captured: on no thread may an event be asked then
         self.reset()
 
@@ -60,6 +87,9 @@ class Device:
         with self.lock:
             if self.idle():
                 return None
+            if not self.told:
+                self.told = True
+                _ring.meta("launches", self.kind)
             event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
             event.record()
             mark = _Mark(event, stream, _ring.now())
@@ -76,8 +106,7 @@ class Device:
     def begin_wait(self, name):
         """The same of a collective: the stream of the training waits for it, or another one."""
         if self.cuda.is_initialized():
-            stream = self.cuda.current_stream()
-            return self.begin(name, 0 if stream == self.cuda.default_stream() else stream.stream_id)
+            return self.begin(name, self.cuda.current_stream().stream_id)
 
     @quiet
     def end(self, mark, args=None):

@@ -14,14 +14,14 @@ from types import MethodType
 
 from trainspan import _ring, ending, environ, passing, quiet
 
-from .device import Device
+from . import device
 from .loop import Loop
 
 
 class _Inside:
     """What a thread is inside of. Looking it up costs more than looking into it."""
 
-    __slots__ = "busy", "owner", "token", "mark"
+    __slots__ = ("busy",)
 
     def __init__(self, busy):
         self.busy = busy
@@ -40,28 +40,27 @@ class _Phase(_Here):
     """Inside a forward, a backward, a wait for data or a checkpoint."""
 
 
-PHASE, STEP, COMM = _Phase(), _Here(), _Here()
+PHASE, STEP, ZERO, COMM = _Phase(), _Here(), _Here(), _Here()
 _on = _unknown = ()
 _loop = _device = None
+_marking = []  # what has a phase marked on the device
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
 
 
-def watched(on, unknown=(), first=False):
-    """The modules to act on, and what to do once they are loaded. first says that torch
-    is imported now."""
+def watched(on, unknown=()):
+    """The modules to act on, and what to do once they are loaded."""
     global _on, _unknown, _loop
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
-    _loop.imports = _ring.clock() if first else 0
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    from . import comm, compiled, loaders, saves
+    from . import comm, compiled, loaders, saves, startup
 
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
         "torch.nn.parallel.distributed": _data_parallel, "torch.cuda.graphs": _graphs, "torch": _loaded,
         "torch.multiprocessing.spawn": lambda module: replace(module, "_wrap", ending.telling(module._wrap)),
-        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES,
+        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES, **startup.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 
@@ -90,24 +89,30 @@ def late(module, act):
 def _forked():
     """A child of a process that trains, or tried its model, is a helper until it
     trains itself."""
-    STEP.inside.busy = COMM.inside.busy = 0
+    STEP.inside.busy = ZERO.inside.busy = COMM.inside.busy = 0
     PHASE.inside.busy = _Phase.first
     _loop.helper = _loop.helper or _loop.thread != 0
     _loop.reset()
+    _loop.start_up.reset()
     if _device is not None:
         _device.reset()
 
 
 def _loaded(torch):
-    global _compiling, _device
-    _loop.imported = _ring.clock()
+    global _compiling
     _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
     _loop.grad = torch.is_grad_enabled
-    # Whether there is a device is not asked: that would be its first use, after which
-    # forked processes have none.
-    if "device" in _on and (torch.version.cuda or getattr(torch.version, "hip", None)):
-        _device = Device(torch.cuda)
-        _loop.on_close = _device.collect
+    used = "device" in _on and device.of(torch)
+    if used:
+        follow_device(device.Device(used))
+
+
+def follow_device(used):
+    """Has phases marked on a device from now on."""
+    global _device
+    _device, _loop.on_close = used, used.collect
+    for mark in _marking:
+        mark()
 
 
 def _identify():
@@ -133,7 +138,6 @@ def starter(phase, name, cat):
 def wrap(fn, before, after, here):
     """fn between two calls: before(args, kwargs) gives a token, or None when there
     is nothing to end."""
-    before, after = quiet(before), quiet(after)
 
     def call(*args, **kwargs):
         if _compiling():
@@ -144,26 +148,34 @@ def wrap(fn, before, after, here):
         token = result = None
         try:
             inside.busy = 1
-            token = before(args, kwargs)
+            try:
+                token = before(args, kwargs)
+            except Exception as e:
+                passing(e)
             result = fn(*args, **kwargs)
             return result
         finally:
             inside.busy = 0
             if token is not None:
-                after(token, args, kwargs, result)
+                try:
+                    after(token, args, kwargs, result)
+                except Exception as e:
+                    passing(e)
 
     return call
 
 
 def replace(owner, name, new):
-    """Puts new in the place of a function; it pickles and reads as that one did."""
+    """Puts new in the place of a function; it pickles and reads as that one did, and that
+    one is what Dynamo traces."""
     functools.update_wrapper(new, getattr(owner, name))
+    new._torchdynamo_inline = new.__wrapped__
     if isinstance(owner, type):
         new.__qualname__ = owner.__qualname__ + "." + name
     setattr(owner, name, new)
 
 
-def _none(_):
+def _none(*_):
     return None
 
 
@@ -174,19 +186,107 @@ def _end(token, args, kwargs, result):
 # -- forward, backward, optimizer: once a step or more often, so written out
 
 
-def _begin(phase, name, cat, enter):
-    """What begins a span of the training thread: a quick way, and enter(of) when
-    the loop has to look, which says whether there is to be a span."""
-    n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
-    if phase not in _on:
-        start = _none
+class Gate:
+    """Whether the thread that trains may go the quick way of a phase: it is not inside
+    of one, and the work of the iteration has one of the bits that are needed."""
+
+    __slots__ = "inside", "need", "here"
+
+    def __init__(self, here, need):
+        self.inside, self.need, self.here = _Inside(0), need, here
+        _loop.gates.append(self)
+
+
+def _marked(fn, name):
+    """fn between two marks on the device, if that is in use."""
+
+    def call(*args, **kwargs):
+        mark = _device and _device.begin(name)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            if mark is not None:
+                _device.end(mark)
+
+    return call if name in ("forward", "backward", "step") else fn
+
+
+def _phase(phase, name, cat, gate, enter, quick, did=0, inner=None, ended=None, after=None):
+    """Gives what puts a function inside of the spans of a phase of the thread that
+    trains. enter(args) lets the loop look, and says whether there is to be a span. The
+    quick way is taken where nothing is new, and the gate is open or quick(args) says so;
+    did is what it adds to the work of the iteration. inner wraps what is called on the
+    other way, ended() follows the span there; after(args) follows it on both, unless
+    there was an exception."""
+    n, program, loop, here, slots = _ring.name(name, cat, "torch"), _ring.name(name, cat), _loop, gate.here, _ring.slots
+    clock, pack, missed, end, recorded = _ring.clock, _ring.pack, _ring.missed, _ring.end, phase in _on
+    entry = None, n, None, False
 
     @quiet
-    def begin(of):
-        if enter(of) and not (loop.checking and loop.foreign(program)):
-            return start(n)
+    def begin(args):
+        if enter(args) and recorded and not (loop.checking and loop.foreign(program)):
+            return _ring.start(n)
 
-    return n, start, begin
+    def watch(impl):
+        called, quickly = inner(impl) if inner else impl, impl
+
+        def mark():
+            nonlocal called, quickly
+            called, quickly = _marked(called, name), _marked(quickly, name)
+
+        _marking.append(mark)
+        if _device is not None:
+            mark()
+
+        def look(*args, **kwargs):
+            inside = here.inside
+            if inside.busy or _compiling():
+                return impl(*args, **kwargs)
+            token = None
+            try:
+                inside.busy = 1
+                token = begin(args)
+                value = called(*args, **kwargs)
+            finally:
+                inside.busy = 0
+                end(token)
+                if ended is not None:
+                    ended()
+            if after is not None:
+                after(args)
+            return value
+
+        def call(*args, **kwargs):
+            inside = gate.inside
+            if get_ident() != loop.quick or inside.busy or not (loop.work & gate.need or quick(args)):
+                return look(*args, **kwargs)
+            s, t = loop.stack, 0
+            try:
+                inside.busy = 1
+                if did:
+                    loop.work |= did
+                s[1][n] = t = clock()
+                s.append(entry)
+                value = quickly(*args, **kwargs)
+            finally:
+                inside.busy = 0
+                try:
+                    top = s.pop()
+                    if top is entry:
+                        page, place = slots.take()
+                        pack(page, place, t, clock(), s[0], len(s), n)
+                    else:
+                        s.append(top)
+                        missed(None, s, entry, t)
+                except BaseException as e:
+                    missed(e, s, entry, t)
+            if after is not None:
+                after(args)
+            return value
+
+        return call if recorded and n < _ring.NAMES else look
+
+    return watch
 
 
 class _Call:
@@ -196,59 +296,34 @@ class _Call:
     there, and its guards take no function of ours. Who replaces it for a while, as
     torch.fx does, puts that back; so with each backward, and compilation, we look."""
 
-    def __init__(self, watched, plain, here):
-        self.watched, self.plain, self.here = watched, plain, here
+    def __init__(self, watched, plain, gate):
+        self.watched, self.plain, self.gate = watched, plain, gate
 
     def __get__(self, module, cls=None):
         if module is None:
             return self.plain
-        return MethodType(self.plain if self.here.inside.busy else self.watched, module)
+        gate = self.gate
+        return MethodType(self.plain if gate.inside.busy or gate.here.inside.busy else self.watched, module)
 
 
 def _module(module):
-    cls = module.Module
-    impl, loop, here, end = cls.__call__, _loop, PHASE, _ring.end
+    cls, loop, gate = module.Module, _loop, Gate(PHASE, 7)
+    impl = cls.__call__
+    loop.start_up.models(cls)
 
-    def enter(of):
+    def enter(args):
         if loop.here():
-            loop.forward(of)
-            return not getattr(of.forward, "__trainspan__", None)  # else the program's own span is inside
+            loop.start_up.other()
+            loop.forward(args[0])
+            return not getattr(args[0].forward, "__trainspan__", None)  # else the program's own span is inside
 
-    n, start, begin = _begin("forward", "forward", "compute", enter)
+    def ended():
+        if loop.alone:
+            loop.end("evaluated")
 
-    def __call__(self, *args, **kwargs):
-        if _compiling():
-            return impl(self, *args, **kwargs)
-        inside = here.inside
-        if inside.busy:
-            return impl(self, *args, **kwargs)
-        token = mark = None
-        try:
-            inside.busy = 1
-            # The quick way: nothing is new, it is the second forward of an iteration, or
-            # the first one of what was trained before.
-            if get_ident() != loop.quick or not loop.is_open:
-                token = begin(self)
-            elif loop.work:
-                token = start(n)
-            elif id(self) == loop.model and self.training and loop.grad():
-                loop.work = 2
-                token = start(n)
-            else:
-                token = begin(self)
-            mark = _device and _device.begin("forward")
-            return impl(self, *args, **kwargs)
-        finally:
-            inside.busy = 0
-            if mark:
-                _device.end(mark)
-            if token is not None:
-                end(token)
-            if loop.alone:
-                loop.end("evaluated")
-
-    functools.update_wrapper(__call__, impl)
-    cls.__call__ = call = _Call(__call__, impl, here)
+    watched = _phase("forward", "forward", "compute", gate, enter, loop.first, 0, None, ended)(impl)
+    functools.update_wrapper(watched, impl)
+    cls.__call__ = call = _Call(watched, impl, gate)
 
     def restore():
         if vars(cls)["__call__"] is impl:
@@ -258,43 +333,26 @@ def _module(module):
 
 
 def _autograd(module):
-    gradients = _gradients
-    gradients.engine = module.Variable._execution_engine
-    n, start, begin = _begin("backward", "backward", "compute", lambda _: _loop.here(True) and _loop.trains())
+    gradients, loop = _gradients, _loop
+    gradients.engine, gradients.gate = module.Variable._execution_engine, Gate(PHASE, 7)
 
-    def watch(impl):
-        loop, here, end = _loop, PHASE, _ring.end
-
+    def follow(impl):
         def backward(*args, **kwargs):
-            if _compiling():
-                return impl(*args, **kwargs)
-            inside = here.inside
-            if inside.busy:
-                return impl(*args, **kwargs)
-            token = mark = hook = None
+            loop.restore()
+            hook = gradients.models and gradients.follow(*args, **kwargs)
             try:
-                inside.busy = 1
-                loop.restore()
-                if loop.work and get_ident() == loop.quick:
-                    loop.work |= 1
-                    token = start(n)
-                else:
-                    token = begin(None)
-                mark = _device and _device.begin("backward")
-                hook = gradients.models and gradients.follow(*args, **kwargs)
                 return impl(*args, **kwargs)
             finally:
-                inside.busy = 0
                 if hook:
                     gradients.end(hook)
-                if mark:
-                    _device.end(mark)
-                if token is not None:
-                    end(token)
-                if not loop.armed:
-                    loop.until = _ring.now()
 
         return backward
+
+    def ended():
+        if not loop.armed:
+            loop.until = _ring.now()
+
+    watch = _phase("backward", "backward", "compute", gradients.gate, lambda _: loop.here(True) and loop.trains(), _none, 1, follow, ended)
 
     # Torch 2 comes to all gradients by one function, 1.13 by two.
     one = "_engine_run_backward"
@@ -313,11 +371,16 @@ class _Gradients:
     which is where a callback can be queued."""
 
     def __init__(self):
+        self.gate = None
         self.models = []  # references to the models, the arguments of their waits, how many forwards were reduced
         self.engine = self.args = None
         self.ready = self.mark = 0
         self.token = None  # of the wait, where it begins on the thread that trains
         self.n = _ring.name("wait", "comm", "torch")
+
+    def add(self, model, args):
+        self.models = [m for m in self.models if m[0]() is not None] + [[weakref.ref(model), args, 0]]
+        self.gate.need = 0  # there is more to do in each backward
 
     @quiet
     def follow(self, tensors=None, *_, **__):
@@ -367,13 +430,12 @@ def _data_parallel(module):
     cls = module.DistributedDataParallel
     made = cls.__init__
 
-    @quiet
-    def follow(model):
-        alive = [m for m in _gradients.models if m[0]() is not None]
-        _gradients.models = alive + [[weakref.ref(model), comm.said(model.process_group), 0]]
+    follow = quiet(lambda model: _gradients.add(model, comm.said(model.process_group)))
 
     def __init__(self, *args, **kwargs):
+        begin = _ring.clock()
         made(self, *args, **kwargs)
+        _loop.start_up.touch(begin)
         follow(self)
 
     if "comm" in _on:
@@ -381,54 +443,19 @@ def _data_parallel(module):
 
 
 def _optimizer(module):
-    cls = module.Optimizer
-    loop, here, end = _loop, STEP, _ring.end
-    n, start, begin = _begin("optimizer", "step", "compute", lambda _: loop.here(True) and loop.trains())
-    z, start_zero, begin_zero = _begin("zero_grad", "step.zero_grad", "compute", lambda _: loop.here())
-    zero = cls.zero_grad
+    cls, loop = module.Optimizer, _loop
 
-    def zero_grad(*args, **kwargs):
-        if _compiling():
-            return zero(*args, **kwargs)
-        token = None
+    def stepped(args):
         try:
-            token = start_zero(z) if loop.is_open and get_ident() == loop.quick else begin_zero(None)
-            return zero(*args, **kwargs)
-        finally:
-            if token is not None:
-                end(token)
+            loop.stepped += 1
+            if not loop.by_batch:
+                loop.updated(args[0])
+        except Exception as e:
+            passing(e)
 
-    def pre(self, *_):
-        if _compiling():
-            return
-        inside = here.inside
-        if inside.busy and inside.owner == id(self):
-            inside.busy = 0  # its last step has failed: then nobody calls post
-            if inside.token is not None:
-                _ring.drop(inside.token)
-        inside.busy += 1  # its closure may hold forward and backward, and other steps
-        if inside.busy == 1:
-            inside.owner = id(self)
-            inside.token = start(n) if loop.work & 1 and get_ident() == loop.quick else begin(self)
-            inside.mark = _device and _device.begin("step")
-
-    def post(self, *_, done=True):
-        if _compiling():
-            return
-        inside = here.inside
-        if not inside.busy:
-            return
-        inside.busy -= 1
-        if not inside.busy:
-            if inside.mark:
-                _device.end(inside.mark)
-            if inside.token is not None:
-                end(inside.token)
-            if done:
-                loop.stepped += 1
-                if not loop.by_batch:
-                    loop.updated(self)
-
+    # Its closure may hold forward and backward, and other steps.
+    step = _phase("optimizer", "step", "compute", Gate(STEP, 1), lambda _: loop.here(True) and loop.trains(), _none, 0, None, None, stepped)
+    zero_grad = _phase("zero_grad", "step.zero_grad", "compute", Gate(ZERO, 0), lambda _: loop.here(), type)(cls.zero_grad)
     made = cls.__init__
 
     def __init__(self, *args, **kwargs):
@@ -437,33 +464,18 @@ def _optimizer(module):
 
     replace(cls, "__init__", __init__)
     replace(cls, "zero_grad", zero_grad)
-    if hasattr(module, "register_optimizer_step_pre_hook"):
-        module.register_optimizer_step_pre_hook(pre)
-        module.register_optimizer_step_post_hook(post)
-        return
-
-    # 1.13: the step of a class is wrapped when its first instance is made.
-    def hook(self):
-        wrapped(self)
+    # The step of a class is wrapped when its first instance is made, as PyTorch does. Its
+    # global hooks would do, but Dynamo gives up a frame that has any.
+    def first(self):
+        made_first(self)
         owner = type(self)
         if not getattr(owner.step, "__trainspan_step__", False):
-            step = owner.step
+            replace(owner, "step", step(owner.step))
+            owner.step.__trainspan_step__ = True
 
-            def call(self, *args, **kwargs):
-                pre(self)
-                done = False
-                try:
-                    result = step(self, *args, **kwargs)
-                    done = True
-                    return result
-                finally:
-                    post(self, done=done)
-
-            replace(owner, "step", call)
-            call.__trainspan_step__ = True
-
-    wrapped = cls._hook_for_profile
-    replace(cls, "_hook_for_profile", hook)
+    name = "_patch_step_function" if hasattr(cls, "_patch_step_function") else "_hook_for_profile"
+    made_first = getattr(cls, name)
+    replace(cls, name, first)
 
 
 def _scaler(module):

@@ -20,8 +20,9 @@ import time
 import weakref
 from threading import get_ident
 
-import trainspan
-from trainspan import _ring, ending, quiet
+from trainspan import _ring, ending, passing, quiet
+
+from .startup import StartUp
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
 _NAMES = {
@@ -44,13 +45,16 @@ def _process_start():
 class Loop:
     """What is open of the inferred spans of this process."""
 
+    # What is asked in each step is found faster here.
+    __slots__ = "quick", "stack", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "n", "samples", "tokens", "on_close", "__dict__"
+
     def __init__(self, on, identify):
-        self.on, self.identify = on, identify
+        self.on, self.identify, self.gates = on, identify, []
         self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
         self.n = self.names["iteration"]
         self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
         self.grad = bool  # torch.is_grad_enabled
-        self.imports = self.imported = 0  # when torch was imported, by the clock of the ring
+        self.start_up = StartUp(self)
         self.armed = []     # references to the optimizers that were made
         self.stepped = 0    # steps of optimizers
         self.helper = False  # forked by a process that trains, or tried its model
@@ -65,8 +69,11 @@ class Loop:
 
     def reset(self):
         """Forgets everything, as after a fork."""
+        self.enter_gates()
         self.thread = 0         # the thread that trains, 0 before the first span
-        self.quick = 0          # the same where nothing is asked of the program's own spans
+        self.quick = 0          # the same where nothing is asked of the program's own spans, and of it
+        self.stack = None       # the open spans
+        self.flow = 0           # the iterator of a usual iteration, until something unusual comes
         self.trained = False    # a backward or an optimizer step was seen
         self.fed = False        # a DataLoader feeds the training
         self.step = self.epochs = 0
@@ -78,7 +85,7 @@ class Loop:
         self.is_open = False    # an iteration is under way
         self.alone = False      # a forward that evaluates, outside of any
         self.by_batch = False   # and began with a batch
-        self.work = self.samples = self.epoch_step = 0
+        self.work = self.samples = self.epoch_from = 0
         self.cycle = {}         # optimizers that made a step in this iteration, and when the last of them was over
         self.used = ()          # those of the iteration before
         self.root = _nobody     # a reference to the module that trains
@@ -106,23 +113,13 @@ class Loop:
                 if not _ring.crowded():
                     start = _process_start()
                     self.start("application", start)
-                    self.start_up(start)
+                    if self.tokens["application"] is not None:
+                        self.start_up.begin(start)
             self.thread = me
         if self.gone:
             self.went()
         self.trained = self.trained or trains
         return True
-
-    @quiet
-    def start_up(self, start):
-        """What the process did before it was the program's. A forked one did none of it."""
-        offset = _ring.now() - _ring.clock()
-        for event, begin, end, args in (
-            ("interpreter", start, trainspan.begun and trainspan.begun + offset, None),
-            ("imports", self.imports and self.imports + offset, self.imported and self.imported + offset, {"package": "torch"}),
-        ):
-            if "application" in self.on and begin and begin >= start and end > begin:
-                _ring.event(_ring.name(event, "startup", "torch"), begin, end, args)
 
     def at_exit(self, pid):
         """Processes of multiprocessing run no atexit handlers."""
@@ -135,16 +132,19 @@ class Loop:
     # Spans. Those that the program writes itself are left to it.
 
     def start(self, key, at=None):
+        self.flow = 0
         if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
             self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
 
     def end(self, key, why=None, name=None, at=None):
+        self.flow = 0
         token, self.tokens[key] = self.tokens[key], None
         self.alone = False
         if token is not None:
             _ring.end(token, {"inferred": why} if why else None, name and self.names[name], at)
 
     def drop(self, key):
+        self.flow = 0
         token, self.tokens[key] = self.tokens[key], None
         if token is not None:
             _ring.drop(token)
@@ -198,7 +198,7 @@ class Loop:
         its optimizer has made a step, or where the batch had come before."""
         if not self.is_open:
             return
-        self.is_open = False
+        self.is_open, self.flow = False, 0
         work, token = self.work, self.tokens["iteration"]
         self.tokens["iteration"] = None
         self.work = 0
@@ -208,7 +208,6 @@ class Loop:
             trained = work & _TRAINED and (self.fed or updated)
         if trained:
             step = self.step = self.step + 1
-            self.epoch_step += 1
             if token is not None:
                 _ring.end(token, None, None, at, self.samples)
             _ring.position(self.epochs, step, True)
@@ -218,7 +217,7 @@ class Loop:
                 self.on_close()
         elif token is not None:
             if work and self.by_batch:
-                self.evaluates = not self.epoch_step
+                self.evaluates = self.step == self.epoch_from
                 if "evaluation" in self.on:
                     _ring.end(token, None, self.names["evaluated"], at)
                 else:
@@ -229,11 +228,22 @@ class Loop:
     def check(self):
         """After an iteration: asks now and then what the program writes itself."""
         if self.step == 1:
+            self.start_up.over()
             self.fed = self.by_batch
             what = "batch of the DataLoader to the next" if self.fed else "step of the optimizers to the next" if self.armed else "forward to the end of its backward"
             _ring.meta("iterations", "inferred, each from one " + what)
         self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
-        self.quick = 0 if self.checking or self.gone or not self.armed else self.thread
+        self.quicken()
+
+    def quicken(self):
+        """Goes the quick way where nothing is unusual."""
+        self.stack = _ring.stack()
+        self.enter_gates()
+        self.quick = 0 if self.checking or self.gone or not self.armed or self.stack is None else self.thread
+
+    def enter_gates(self):
+        for gate in self.gates:
+            gate.inside = gate.here.inside
 
     def trains(self, did=_TRAINED):
         """Something that only training does, or a forward in training mode."""
@@ -267,7 +277,7 @@ class Loop:
         self.enter()
         feeder, at = self.asked
         if feeder and not self.feeder:
-            self.feeder, self.epoch_step, self.evaluates = feeder, 0, False
+            self.feeder, self.epoch_from, self.evaluates = feeder, self.step, False
             self.start("epoch", at)
         if self.is_open:
             samples = self.samples
@@ -299,7 +309,7 @@ class Loop:
             return
         self.evaluated = True
         if self.is_open and not self.by_batch and not trained:
-            self.is_open = False
+            self.is_open, self.work = False, 0
             self.drop("iteration")
         if not self.is_open:
             self.start("evaluated")
@@ -310,8 +320,17 @@ class Loop:
             if self.root() is None:
                 self.root = weakref.ref(module)
 
+    def first(self, args):
+        """Whether the first forward of an iteration is, as in those before, one in training
+        mode of what is trained."""
+        module = args[0]
+        if self.is_open and id(module) == self.model and module.training and self.grad():
+            self.work = _FORWARD
+            return True
+
     def arm(self, optimizer):
         """An optimizer is made."""
+        self.start_up.other()
         self.armed = [o for o in self.armed if o() is not None] + [weakref.ref(optimizer)]
         self.helper = False
 
@@ -344,14 +363,16 @@ class Loop:
         """The quick way from one iteration to the next: the program trained on the
         batch before, and asks the same iterator for another one. Starts the span n of
         the wait, or gives None."""
-        tokens, root = self.tokens, self.root()
+        root, tokens = self.root(), self.tokens
+        if not self.work & _TRAINED or root is None or not root.training or not self.grad():
+            return None
         token = tokens["iteration"]
-        if not self.work & _TRAINED or self.feeder != iterator or token is None or root is None or not root.training:
-            return None
-        if not (self.by_batch and self.grad()) or tokens["evaluation"] is not None:
-            return None
-        tokens["iteration"], self.is_open = None, False
-        self.epoch_step += 1
+        if self.flow != iterator or token is None:
+            if not self.by_batch or self.feeder != iterator or token is None or tokens["evaluation"] is not None:
+                return None
+            self.flow = iterator
+        tokens["iteration"] = None
+        self.is_open = False
         step = self.step = self.step + 1
         token = _ring.next_span(token, n, self.samples, step)
         if not step & 15:
@@ -362,8 +383,8 @@ class Loop:
 
     def next_iteration(self, token, batch):
         """The wait is over."""
-        self.tokens["iteration"] = _ring.next_span(token, self.n)
-        self.work, self.samples, self.is_open = 0, _samples(batch) or 0, True
+        self.tokens["iteration"] = _ring.next_span(token, self.n, 0, 0)
+        self.work, self.samples, self.is_open = 0, _samples(batch), True
 
     def asks(self, iterator):
         """A batch is asked for, or (None) a loader for an iterator."""
@@ -391,7 +412,7 @@ class Loop:
             if self.feeder and self.feeder not in self.passes:
                 self.end_epoch()
             if not self.feeder:
-                self.feeder, self.epoch_step, self.evaluates = id(iterator), 0, False
+                self.feeder, self.epoch_from, self.evaluates = id(iterator), self.step, False
                 self.start("epoch")
 
     def got(self, iterator, batch):
@@ -404,7 +425,7 @@ class Loop:
         if not self.is_open:
             self.open(True)
         self.came = _ring.now()
-        self.samples = _samples(batch) or 0
+        self.samples = _samples(batch)
 
     def follow(self, iterator, key):
         self.passes[key] = weakref.ref(iterator, self.note)
@@ -414,8 +435,8 @@ class Loop:
         at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
         for key in [key for key, iterator in self.passes.items() if iterator() is None]:
             self.ended(key, at)
-        if not self.is_open and not self.checking and self.armed:
-            self.quick = self.thread
+        if not self.is_open:
+            self.quicken()
 
     def ended(self, key, at=None):
         """A pass over a loader has ended: exhausted, or given up."""
@@ -433,7 +454,7 @@ class Loop:
         if not self.feeder:
             return
         self.feeder = 0
-        if self.epoch_step:
+        if self.step > self.epoch_from:
             self.end("epoch", "one pass over the DataLoader", None, at)
             self.epochs += 1
             _ring.position(self.epochs, self.step, True)
@@ -445,12 +466,15 @@ def _nobody():
     return None
 
 
-@quiet
+_HOLDERS = frozenset((list, tuple, dict))
+
+
 def _samples(batch):
-    """The length of the first tensor of a batch."""
-    kind = type(batch)
-    while kind is list or kind is tuple or kind is dict:
-        batch = next(iter(batch.values())) if kind is dict else batch[0]
-        kind = type(batch)
-    size = batch.size(0)
-    return size if type(size) is int and 0 <= size < 1 << 62 else None
+    """The length of the first tensor of a batch, or 0."""
+    try:
+        while type(batch) in _HOLDERS:
+            batch = next(iter(batch.values())) if type(batch) is dict else batch[0]
+        size = batch.size(0)
+        return size if type(size) is int and 0 <= size < 1 << 62 else 0
+    except Exception as e:
+        return passing(e) or 0

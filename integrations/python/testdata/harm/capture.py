@@ -55,8 +55,7 @@ class Graph:
 graphs = types.ModuleType("torch.cuda.graphs")
 graphs.CUDAGraph = Graph
 hooks._graphs(graphs)
-hooks._device = Device(Cuda)
-hooks._loop.on_close = hooks._device.collect
+hooks.follow_device(Device(Cuda))
 net = torch.nn.Linear(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 

@@ -3,13 +3,11 @@
 import sys
 import time
 import types
-import weakref
 
 import torch
 import torch.distributed as dist
 
-from trainspan_torch import hooks
-from trainspan_torch.device import Device
+from trainspan_torch import device, hooks
 
 # A device: its stream works 3 ms on each forward, and begins where the host is,
 # or when the work before is done.
@@ -55,10 +53,6 @@ class Cuda:
     def current_stream():
         return Cuda.side
 
-    @staticmethod
-    def default_stream():
-        return Cuda.default
-
 
 class Net(torch.nn.Linear):
     def forward(self, x):
@@ -66,8 +60,21 @@ class Net(torch.nn.Linear):
         return super().forward(x)
 
 
-hooks._device = Device(Cuda)
-hooks._loop.on_close = hooks._device.collect
+def build(kind, cuda=None):
+    """A build of PyTorch for a kind of device."""
+
+    def current_accelerator():
+        if kind is None:
+            raise RuntimeError("Cannot access accelerator device when none is available.")
+        return types.SimpleNamespace(type=kind)
+
+    return types.SimpleNamespace(
+        version=types.SimpleNamespace(cuda=cuda), cuda=Cuda, xpu=Cuda, Event=lambda kind, enable_timing: Event(enable_timing),
+        accelerator=types.SimpleNamespace(current_accelerator=current_accelerator))
+
+
+assert device.of(build("cuda", "12.4")) is Cuda and device.of(build(None)) is None and device.of(types.SimpleNamespace(version=build(None).version)) is None
+hooks.follow_device(device.Device(device.of(build("xpu"))))
 net = Net(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
@@ -79,7 +86,7 @@ class Parallel:
 
 
 parallel = Parallel()
-hooks._gradients.models = [[weakref.ref(parallel), {"pg": "4", "group_size": 2}, 0]]
+hooks._gradients.add(parallel, {"pg": "4", "group_size": 2})
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for step in range(20):
     optimizer.zero_grad()

@@ -1,0 +1,185 @@
+package python_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// told is what the report of trainspan run says, as far as tests ask.
+type told struct {
+	Verdict struct {
+		Sentence  string
+		Straggler struct {
+			Kind, Cause string
+			Ranks       []int
+		}
+	}
+	Steps struct {
+		Count int
+	}
+	Ledger struct {
+		Categories map[string]int64 `json:"categories_ns"`
+	}
+	Checkpoints []struct {
+		Blocking int64 `json:"blocking_ns"`
+	}
+}
+
+// report runs a job of its own below trainspan run, and gives its report, the traces
+// of those that trained, and the folder that it wrote to.
+func (j *job) report(t *testing.T, env ...string) (r told, trainers []*trace, work string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("loads PyTorch")
+	}
+	version, err := torchVersion()
+	if err != nil {
+		t.Skip(err)
+	}
+	if j.since == "new" && version != "new" || j.since == "2.6" && version == "1.13" {
+		t.Skipf("not for torch %s", version)
+	}
+	if j.opt != "" {
+		if _, err := os.Stat("/opt/" + j.opt); err != nil {
+			t.Skip(err)
+		}
+	}
+	command := filepath.Join(t.TempDir(), "trainspan")
+	if out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", command, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	for _, v := range env {
+		key, value, _ := strings.Cut(v, "=")
+		t.Setenv(key, value)
+	}
+	out := j.start(t, command, dir)
+	if out.status != 0 {
+		t.Fatalf("status %d\n%s%s", out.status, out.out, out.errors)
+	}
+	text, err := exec.Command(command, "report", "--json", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "trace-*.pfw.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if tr := readTrace(t, f); tr.main() > 0 {
+			trainers = append(trainers, tr)
+		}
+	}
+	return r, trainers, out.work
+}
+
+// TestTorchStranger: a job as its author would write it, with one rank whose disk is
+// slow: its start, steps, phases and collectives are on record, and the report names
+// the rank and the cause.
+func TestTorchStranger(t *testing.T) {
+	for name, c := range map[string]struct {
+		job   job
+		comms []string
+	}{
+		"DistributedDataParallel": {job{run: "sh launch.sh PYTHON charlm.py --updates 50"}, []string{"bcast", "wait", "barrier", "all_reduce"}},
+		"fully_shard":             {job{run: "sh launch.sh PYTHON charlm.py --sharded --updates 50", since: "new"}, []string{"all_gather", "reduce_scatter", "all_reduce", "barrier"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, trainers, _ := c.job.report(t, "SLOW_RANK=1")
+			if len(trainers) != 2 {
+				t.Fatalf("%d processes train", len(trainers))
+			}
+			for _, tr := range trainers {
+				for phase, least := range map[string]int{
+					"pipeline/train.iteration": 50, "compute/backward": 50, "compute/step": 50, "compute/step.zero_grad": 50, "compute/forward": 50 + 2*7, "dataloader/fetch.iter": 50,
+					"pipeline/evaluate": 2, "startup/interpreter": 1, "startup/imports": 1, "startup/rendezvous": 1, "startup/model": 1, "startup/first_batch": 2,
+				} {
+					if n := tr.count[phase]; n < least || least == 50 && phase != "dataloader/fetch.iter" && n > least {
+						t.Errorf("rank %s: %d of %s, want %d", tr.rank(), n, phase, least)
+					}
+				}
+				for _, name := range c.comms {
+					if tr.count["comm/"+name] == 0 {
+						t.Errorf("rank %s: no %s", tr.rank(), name)
+					}
+				}
+				for _, s := range tr.spans {
+					if numbered(s) && s.args["seq"] == "" {
+						t.Errorf("rank %s: %s is of no group: %v", tr.rank(), s.name, s.args)
+					}
+				}
+				var packages map[string]float64
+				if err := json.Unmarshal([]byte(tr.meta["imports"]), &packages); err != nil || len(packages) != 5 || packages["torch"] <= 0 {
+					t.Errorf("rank %s: imports are %q: %v", tr.rank(), tr.meta["imports"], err)
+				}
+			}
+			if len(r.Checkpoints) != 2 {
+				t.Errorf("%d checkpoints", len(r.Checkpoints))
+			}
+			ledger := r.Ledger.Categories
+			for _, part := range []string{"interpreter", "imports", "rendezvous", "model", "first_batch"} {
+				if ledger["startup."+part] <= 0 {
+					t.Errorf("the start has no %s: %v", part, ledger)
+				}
+			}
+			if ledger["other"] > ledger["startup.imports"] {
+				t.Errorf("most of the start is other: %v", ledger)
+			}
+			if s := r.Verdict.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+				t.Errorf("%+v", r.Verdict)
+			}
+		})
+	}
+}
+
+// TestTorchFilesOfCheckpoint: what Trainer writes for a checkpoint is five files, and one
+// checkpoint, which holds the training up for as long as they take together.
+func TestTorchFilesOfCheckpoint(t *testing.T) {
+	j := &job{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
+	r, trainers, work := j.report(t)
+	if len(trainers) != 1 {
+		t.Fatalf("%d processes train", len(trainers))
+	}
+	saved := make(map[string][]string) // by folder
+	var took []int64
+	for _, s := range trainers[0].named("checkpoint/capture") {
+		dir := filepath.Dir(s.args["path"])
+		if len(saved[dir]) == 0 {
+			took = append(took, 0)
+		}
+		saved[dir] = append(saved[dir], filepath.Base(s.args["path"]))
+		took[len(took)-1] += s.Dur
+	}
+	folders, err := filepath.Glob(filepath.Join(work, "checkpoint-*"))
+	if err != nil || len(folders) != 2 {
+		t.Fatalf("folders %v: %v", folders, err)
+	}
+	for _, folder := range folders {
+		n := 0
+		for _, pattern := range []string{"*.safetensors", "*.bin", "*.pt", "*.pth"} {
+			files, err := filepath.Glob(filepath.Join(folder, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(files)
+		}
+		if n == 0 || len(saved[folder]) != n {
+			t.Errorf("%s has %d files, on record are %v", folder, n, saved[folder])
+		}
+	}
+	if len(r.Checkpoints) != len(folders) {
+		t.Fatalf("%d checkpoints, want %d", len(r.Checkpoints), len(folders))
+	}
+	for i, c := range r.Checkpoints {
+		if got := c.Blocking / 1000; got < took[i]-10 || got > took[i]+10 {
+			t.Errorf("checkpoint %d holds the training up for %d µs, its files took %d", i, got, took[i])
+		}
+	}
+}
