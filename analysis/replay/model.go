@@ -77,6 +77,9 @@ type Span struct {
 	// what a device did, of all phases; Launch is when the host asked for it.
 	Lane   int
 	Launch int64
+	// Op is the operation of a collective that never ended, empty where that is not
+	// known: all_reduce.
+	Op string
 }
 
 // Device is the lane of what a device did.
@@ -103,6 +106,8 @@ type Rank struct {
 	LastSeen int64
 	// Ended says that the process ended by itself, in good order.
 	Ended bool
+	// Pauses are those that others wait for without a hang.
+	Pauses [PauseKinds]Pause
 }
 
 // Options of a State. Nil and the zero value are valid.

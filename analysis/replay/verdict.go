@@ -31,6 +31,8 @@ const (
 	CauseCompute = "compute" // forward and backward alike
 	CauseMixed   = "mixed"
 	CauseWork    = "work"
+	// Of a hang: the ranks wait in different collectives.
+	CauseMismatch = "mismatch"
 )
 
 // Patterns in time.

@@ -27,7 +27,9 @@ func NewWatch(opt *Options, every int) *Watch {
 	if every <= 0 {
 		every = 5
 	}
-	return &Watch{st: New(opt), every: int64(every)}
+	w := &Watch{st: New(opt), every: int64(every)}
+	w.st.SetLive()
+	return w
 }
 
 // State gives the state that is fed, for SetRank and SetWorldSize.
@@ -90,7 +92,7 @@ func (s *State) Now() *Verdict {
 func (s *State) since(step int64) *State {
 	s.Pack()
 	out := New(&s.opt)
-	out.newest, out.oldest = s.newest, step
+	out.newest, out.oldest, out.live = s.newest, step, s.live
 	for r, rs := range s.ranks {
 		c := *rs
 		i, _ := slices.BinarySearchFunc(c.steps.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })

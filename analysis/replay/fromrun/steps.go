@@ -42,7 +42,9 @@ type sink struct {
 	proc       *run.Process
 	rows       []row
 	role       string
-	groups     []string // of collectives, as recorded; 0 is none
+	pauses     pauses
+	ops        map[uint64]string // which collective the open ones are, by the id of the span
+	groups     []string          // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
 	iterations []Iteration // not packed yet
@@ -71,12 +73,13 @@ func OpenSink(p *run.Process) (run.Sink, *Steps) {
 }
 
 func newSink(p *run.Process) *sink {
-	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
+	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), ops: make(map[uint64]string), worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
 func (s *sink) Span(sp *run.Span) {
 	s.role = max(s.role, sp.Role) // whichever came first
+	s.pauses.span(sp)
 	phase, ok := phaseOf(sp)
 	if sp.Launch == 0 && (!ok || sp.Background && phase != replay.Communication || sp.Async) {
 		return // nobody meets where a collective is only asked for
@@ -94,6 +97,11 @@ func (s *sink) Span(sp *run.Span) {
 	}
 	if phase == replay.Communication {
 		r.group, r.meeting = s.group(sp), meetings[sp.Kind]
+		if sp.End == run.NoEnd && len(s.ops) < maxRows {
+			s.ops[sp.ID] = sp.Kind
+		} else if len(s.ops) > 0 {
+			delete(s.ops, sp.ID)
+		}
 	}
 	s.add(r)
 }
@@ -112,9 +120,7 @@ func (s *sink) Event(*run.Event) {}
 func (s *sink) Close() error {
 	s.handOn(0, true)
 	s.rows = nil
-	if s.role != "" {
-		s.state.SetRank(0, replay.Rank{Role: s.role})
-	}
+	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
 	s.state.Pack()
 	s.packed, s.iterations = bytes.Clone(packIterations(s.packed, s.iterations)), nil
 	return nil
@@ -312,7 +318,7 @@ func (s *sink) take(r *row, it *run.Step) {
 		sp.GroupSize = 0
 	}
 	if r.end == run.NoEnd {
-		sp.End = math.MinInt64
+		sp.End, sp.Op = math.MinInt64, s.ops[r.id]
 	}
 	if r.device {
 		sp.Lane, sp.Launch = replay.Device, r.amount
