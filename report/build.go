@@ -59,6 +59,7 @@ func Live(j *Job, now int64) *Report {
 	for i := range j.Attempts {
 		for _, p := range j.Job.Processes {
 			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
+				a.State.SetLive()
 				a.State.SetRank(p.Rank, replay.Rank{LastSeen: p.LastSeen})
 			}
 		}

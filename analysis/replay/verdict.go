@@ -1,5 +1,10 @@
 package replay
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Kind is what a verdict or a finding says.
 type Kind string
 
@@ -138,6 +143,16 @@ type Verdict struct {
 	Ranking []RankRow `json:"ranks_table,omitempty"`
 	// Waits is nil where nothing on record says that ranks wait for each other.
 	Waits *Waits `json:"waits,omitempty"`
+}
+
+// Died names the rank that the others of a hang wait for: it ended, as the text says.
+func (v *Verdict) Died(rank int, host, how string) {
+	v.Ranks, v.Hosts, v.Cause = []int{rank}, nil, ""
+	if host != "" {
+		v.Hosts = []string{host}
+	}
+	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
+	v.Next = "look at the last log lines and the host of the rank that the others wait for"
 }
 
 // ExitCode is for CI: 0 for a run that is fine, 3 when something costs time, 4 when

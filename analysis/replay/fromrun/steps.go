@@ -33,6 +33,7 @@ type row struct {
 	phase      replay.Phase
 	meeting    replay.Meeting
 	device     bool // what a device did
+	long       bool // that it began was recorded before it ended
 	moved      bool // handed on with another step than the one it began in
 }
 
@@ -43,8 +44,9 @@ type sink struct {
 	rows       []row
 	role       string
 	pauses     pauses
-	ops        map[uint64]string // which collective the open ones are, by the id of the span
-	groups     []string          // of collectives, as recorded; 0 is none
+	cutOff     int64 // what lasted until here was ended by the end of the process
+	long       longSpans
+	groups     []string // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
 	iterations []Iteration // not packed yet
@@ -73,7 +75,7 @@ func OpenSink(p *run.Process) (run.Sink, *Steps) {
 }
 
 func newSink(p *run.Process) *sink {
-	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), ops: make(map[uint64]string), worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
+	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
@@ -97,12 +99,8 @@ func (s *sink) Span(sp *run.Span) {
 	}
 	if phase == replay.Communication {
 		r.group, r.meeting = s.group(sp), meetings[sp.Kind]
-		if sp.End == run.NoEnd && len(s.ops) < maxRows {
-			s.ops[sp.ID] = sp.Kind
-		} else if len(s.ops) > 0 {
-			delete(s.ops, sp.ID)
-		}
 	}
+	r.long = s.long.span(sp)
 	s.add(r)
 }
 
@@ -118,6 +116,7 @@ func (s *sink) Event(*run.Event) {}
 
 // Close hands on the rest.
 func (s *sink) Close() error {
+	s.cutOff = cutOff(s.proc)
 	s.handOn(0, true)
 	s.rows = nil
 	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
@@ -317,8 +316,8 @@ func (s *sink) take(r *row, it *run.Step) {
 	if sp.Group == "" {
 		sp.GroupSize = 0
 	}
-	if r.end == run.NoEnd {
-		sp.End, sp.Op = math.MinInt64, s.ops[r.id]
+	if r.end == run.NoEnd || r.long && r.end >= s.cutOff {
+		sp.End, sp.Op = math.MinInt64, s.long.ops[r.id]
 	}
 	if r.device {
 		sp.Lane, sp.Launch = replay.Device, r.amount
@@ -334,7 +333,7 @@ func (s *sink) take(r *row, it *run.Step) {
 // tail hands on what a process that did not end properly did after its last
 // iteration: the step in which it, or the job, was lost.
 func (s *sink) tail(next int) {
-	if s.proc.End != run.NoEnd || !s.any {
+	if s.proc.End != run.NoEnd && !failed(s.proc) || !s.any {
 		return
 	}
 	s.open(s.last+1, 0)
