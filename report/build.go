@@ -97,6 +97,7 @@ func begin(j *Job) *Report {
 func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
+	r.witnesses(j)
 	r.outcomes(j.Job)
 	r.chooseVerdict(j)
 	r.ranks(j)

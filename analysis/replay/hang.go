@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -170,7 +171,11 @@ func (st *State) mismatch(h *hang, w *waits) {
 		if o.meeting != Collective {
 			return
 		}
-		at[place{o.group, o.op}] = append(at[place{o.group, o.op}], r)
+		p := place{o.group, o.op}
+		if o.group != "" {
+			p.op, _, _ = strings.Cut(p.op, " ") // the names of the groups of ranks may differ
+		}
+		at[p] = append(at[p], r)
 	}
 	for p := range at {
 		for o := range at {
@@ -218,11 +223,7 @@ func (st *State) where(h *hang, w *waits) {
 }
 
 func (o *openSpan) what() string {
-	what := cmp.Or(o.op, "a collective")
-	if o.group != "" {
-		what += " of " + o.group
-	}
-	return what
+	return cmp.Or(o.op, "a collective")
 }
 
 // stands is the phase in which a rank was seen last.

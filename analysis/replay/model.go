@@ -77,8 +77,8 @@ type Span struct {
 	// what a device did, of all phases; Launch is when the host asked for it.
 	Lane   int
 	Launch int64
-	// Op is the operation of a collective that never ended, empty where that is not
-	// known: all_reduce.
+	// Op is what a collective that never ended was, empty where that is not known:
+	// all_reduce, or all_reduce of group 3.
 	Op string
 }
 

@@ -134,6 +134,8 @@ type Verdict struct {
 	Needed   string   `json:"needed,omitempty"`   // evidence that would settle it
 	Next     string   `json:"next_action,omitempty"`
 	Sentence string   `json:"sentence"`
+	// Witness is what other programs left about a hang: a flight recorder, stacks.
+	Witness []string `json:"witness,omitempty"`
 	// Second is a sentence on the best repair after the first one.
 	Second   string   `json:"second,omitempty"`
 	StepTime float64  `json:"step_ms,omitempty"` // median
@@ -143,6 +145,17 @@ type Verdict struct {
 	Ranking []RankRow `json:"ranks_table,omitempty"`
 	// Waits is nil where nothing on record says that ranks wait for each other.
 	Waits *Waits `json:"waits,omitempty"`
+}
+
+// Blame names the ranks that a hang waits for, as others say: those that did not come,
+// or came with another collective than most.
+func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string) {
+	v.Ranks, v.Hosts = ranks, hosts
+	if v.Cause = ""; mismatch {
+		v.Cause = CauseMismatch
+	}
+	v.Sentence = fmt.Sprintf("The ranks wait for %s since step %d: %s.", strings.TrimPrefix(rankList(ranks), " "), v.FromStep, text)
+	v.Next = next(v)
 }
 
 // Died names the rank that the others of a hang wait for: it ended, as the text says.

@@ -30,6 +30,9 @@ func (l *longSpans) span(sp *run.Span) bool {
 			l.ops = make(map[uint64]string)
 		}
 		l.ops[sp.ID] = sp.Kind
+		if sp.Kind != "" && sp.Group != "" {
+			l.ops[sp.ID] += " of group " + sp.Group
+		}
 	}
 	return told
 }
