@@ -160,6 +160,9 @@ func (r *Report) attempts(j *Job) []*replay.Table {
 	verdicts, tables := make([]*replay.Verdict, len(j.Attempts)), make([]*replay.Table, len(j.Attempts))
 	for i := range j.Attempts {
 		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
+		if j.Attempts[i].Number == r.running {
+			verdicts[i] = j.Attempts[i].State.Lately(verdicts[i])
+		}
 	}
 	of := make(map[int]int, len(j.Attempts))
 	for i := range j.Attempts {

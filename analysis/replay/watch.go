@@ -59,7 +59,7 @@ func (w *Watch) Add(st *Step) *Verdict {
 // Check judges now, as Add does at its steps. A rank that is lost sends no more
 // steps: call it when none have come for long.
 func (w *Watch) Check() *Verdict {
-	v := w.st.Now()
+	v := w.st.Lately(w.st.Verdict())
 	if v.Coverage.Steps < fewRounds && v.Kind != Hang && v.ExitCode() == 3 {
 		return nil
 	}
@@ -75,10 +75,9 @@ func (w *Watch) Check() *Verdict {
 	return v
 }
 
-// Now is Verdict for a run that goes on: what began lately and costs 5 % of the time
-// since counts as well.
-func (s *State) Now() *Verdict {
-	v := s.Verdict()
+// Lately returns the verdict v of a run that goes on or, where that finds nothing, one on
+// what began lately and costs 5 % of the time since.
+func (s *State) Lately(v *Verdict) *Verdict {
 	if v.Kind != Fine || s.windowed {
 		return v
 	}
