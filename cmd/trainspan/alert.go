@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -95,7 +96,7 @@ func (a *app) alert(ctx context.Context, args []string, o *alertOptions) error {
 			a.note("%s", explain(r.err))
 		}
 		if err := w.take(ctx, &r); err != nil {
-			a.note("alert: %s", explain(err))
+			a.note("alert: %s; see "+see.Alert, explain(err))
 		}
 		select {
 		case <-ctx.Done():

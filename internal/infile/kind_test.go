@@ -57,7 +57,7 @@ func TestKindOf(t *testing.T) {
 		{"flight recorder", "a", "\x80\x02}(X\x07\x00\x00\x00versionX\x04\x00\x00\x002.10X\x09\x00\x00\x00pg_config}X\x07\x00\x00\x00entries]u.", infile.FlightDump, ""},
 		{"stacks of py-spy", "a", "Process 7: python3 a.py\nPython v3.11.2 (/usr/bin/python3)\n\nThread 7 (idle): \"MainThread\"\n    f (a.py:1)\n", infile.Stacks, ""},
 		{"stacks of faulthandler", "a", "Timeout (0:00:30)!\nThread 0x7 (most recent call first):\n  File \"a.py\", line 1 in f\n", infile.Stacks, ""},
-		{"an exception in a log", "a", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n", infile.Unknown, ""},
+		{"an exception in a log", "a", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n", infile.Unknown, `it begins with "Traceback (most "`},
 		{"OTLP spans", "a", `{"resourceSpans":[]}` + "\n", infile.Spans, ""},
 		{"profile", "a.pfw", profile, infile.Profile, ""},
 		{"profile with an event a line", "a", "{\"traceEvents\":[\n{\"ph\":\"X\"},\n{\"ph\":\"X\"}\n]}", infile.Profile, ""},
