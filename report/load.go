@@ -55,12 +55,10 @@ func LoadWith(stop func() error, imports Importer, paths ...string) (*State, err
 		return nil, err
 	}
 	set.Stop = stop
-	others := takeEvidence(set)
 	s, readErr := Collect(set)
 	if readErr != nil {
 		return nil, readErr
 	}
-	s.others = others
 	if err == nil {
 		for _, path := range paths {
 			if !slices.Contains(digests, filepath.Clean(path)) && !slices.Contains(digests, path) {

@@ -56,7 +56,7 @@ func Collect(set *run.Set) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{skipped: slices.Clone(set.Skipped)}
+	s := &State{others: takeEvidence(set), skipped: slices.Clone(set.Skipped)}
 	for _, r := range set.Starts() {
 		s.starts = appendStart(s.starts, r, nil)
 	}

@@ -15,7 +15,6 @@ type halt struct {
 	live  bool
 	ranks map[int]replay.Rank
 	spans func(rank int, at int64) []replay.Span
-	size  int // of the group in which ranks meet, 0 for all
 }
 
 func (h *halt) verdict() *replay.Verdict {
