@@ -45,6 +45,9 @@ func (p *pauses) span(sp *run.Span) {
 		}
 	default:
 		delete(p.open, sp.ID)
+		if kind == replay.PauseStartUp {
+			return // each part of it comes once: what another took says nothing
+		}
 		p.longest[kind] = max(p.longest[kind], sp.End-sp.Start)
 	}
 }
