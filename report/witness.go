@@ -74,7 +74,7 @@ func (r *Report) witnesses(j *Job) {
 		}
 		if m := evidence.Meet(dumps); m != nil {
 			if len(v.Ranks) == 0 && len(m.Ranks) > 0 {
-				v.Blame(m.Ranks, hostsOf(procs, m.Ranks), m.Mismatch, m.Text)
+				v.Blame(m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
 			}
 			v.Witness = append(v.Witness, "PyTorch's flight recorder: "+m.Text)
 		}
@@ -113,7 +113,7 @@ func stackOf(rank int, procs []*run.Process, files []*evidence.File) (out *evide
 	return out
 }
 
-func hostsOf(procs []*run.Process, ranks []int) (out []string) {
+func hostsIn(procs []*run.Process, ranks []int) (out []string) {
 	for _, p := range procs {
 		if slices.Contains(ranks, p.Rank) && p.Host != "" && !slices.Contains(out, p.Host) {
 			out = append(out, p.Host)
