@@ -59,6 +59,7 @@ func Live(j *Job, now int64) *Report {
 	for i := range j.Attempts {
 		for _, p := range j.Job.Processes {
 			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
+				a.State.SetLive()
 				a.State.SetRank(p.Rank, replay.Rank{LastSeen: p.LastSeen})
 			}
 		}
@@ -96,6 +97,7 @@ func begin(j *Job) *Report {
 func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
+	r.witnesses(j)
 	r.outcomes(j.Job)
 	r.chooseVerdict(j)
 	r.ranks(j)
@@ -158,6 +160,9 @@ func (r *Report) attempts(j *Job) []*replay.Table {
 	verdicts, tables := make([]*replay.Verdict, len(j.Attempts)), make([]*replay.Table, len(j.Attempts))
 	for i := range j.Attempts {
 		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
+		if j.Attempts[i].Number == r.running {
+			verdicts[i] = j.Attempts[i].State.Lately(verdicts[i])
+		}
 	}
 	of := make(map[int]int, len(j.Attempts))
 	for i := range j.Attempts {

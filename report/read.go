@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/trainspan/trainspan/analysis/evidence"
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay/fromrun"
 	"github.com/trainspan/trainspan/analysis/run"
@@ -19,6 +20,7 @@ type Job struct {
 	clocks  fromrun.ClockTable // how far they were set forward
 	uses    []rankUse          // of a job that is a profile, by rank
 	details *details
+	others  []*evidence.File // what lies beside the records
 }
 
 // Read reads the files of a set once and gives the jobs in it, the one with the

@@ -111,6 +111,8 @@ type Attempt struct {
 func (a *Attempt) End() string {
 	text := "no proper end"
 	switch {
+	case a.Outcome != nil && a.Outcome.How == run.Hung:
+		text = a.Outcome.Text
 	case a.Running:
 		text = "running"
 	case a.Outcome != nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
@@ -74,11 +75,35 @@ func (r *Report) outcomes(j *run.Job) {
 		if a.Number == r.running && !a.Silent && (a.Outcome == nil || a.Outcome.How == run.Unfinished) {
 			a.Running, a.Outcome = true, nil
 		}
+		a.hung(procs)
 	}
 	if n := len(r.Attempts); n > 0 {
 		r.Outcome = r.Attempts[n-1].Outcome
 	}
 	r.evidence(j.Starts)
+}
+
+// hung makes a hang the outcome of an attempt that its verdict finds hanging. A rank that
+// ended badly is what the others wait for, where nothing else says for which.
+func (a *Attempt) hung(procs []*run.Process) {
+	v := a.Straggler
+	if v == nil || v.Kind != replay.Hang {
+		return
+	}
+	h := &run.Hang{Ranks: v.Ranks, Until: make(map[int]int64)}
+	for _, p := range procs {
+		h.At = max(h.At, p.LastSeen)
+		h.Until[p.Rank] = max(h.Until[p.Rank], p.LastSeen)
+		if len(v.Ranks) == 1 && p.Rank == v.Ranks[0] {
+			h.Host = p.Host
+		}
+	}
+	if v.Cause != replay.CauseMismatch && v.Cause != replay.Host.String() {
+		h.What = v.Cause
+	}
+	if a.Outcome = run.OutcomeOfHang(a.Outcome, h); a.Outcome.How != run.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {
+		v.Died(*a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
+	}
 }
 
 // evidence adds what the use of resources shows.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/trainspan/trainspan/analysis/evidence"
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/profile"
 	"github.com/trainspan/trainspan/analysis/replay/fromrun"
@@ -24,6 +25,7 @@ type State struct {
 	procs   []*process
 	skipped []*run.FileError
 	starts  []start // what run.json files say
+	others  []*evidence.File
 }
 
 // process is what is kept of one.
@@ -54,7 +56,7 @@ func Collect(set *run.Set) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{skipped: slices.Clone(set.Skipped)}
+	s := &State{others: takeEvidence(set), skipped: slices.Clone(set.Skipped)}
 	for _, r := range set.Starts() {
 		s.starts = appendStart(s.starts, r, nil)
 	}
@@ -74,6 +76,7 @@ func (s *State) Merge(o *State) {
 	s.procs = append(s.procs, o.procs...)
 	s.skipped = append(s.skipped, o.skipped...)
 	s.starts = append(s.starts, o.starts...)
+	s.others = append(s.others, o.others...)
 }
 
 // Jobs puts the processes together, the job with the most processes first, and of
@@ -101,6 +104,7 @@ func (s *State) Jobs() []*Job {
 			Name: joinNames(s.names), Job: j, Skipped: skipped, clocks: clocks,
 			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }, clocks.Of),
 			Attempts: attempts,
+			others:   s.others,
 			uses:     usesOf(j, func(p *run.Process) *profile.Use { return of[p].use }),
 			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
 		})

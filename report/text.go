@@ -25,7 +25,10 @@ const (
 )
 
 // JSON writes a report for machines: [Report], indented.
-func JSON(w io.Writer, r *Report) error {
+func JSON(w io.Writer, r *Report) error { return Encode(w, r) }
+
+// Encode writes a part of a report, or what is made of parts, as [JSON] writes all of it.
+func Encode(w io.Writer, r any) error {
 	enc := json.NewEncoder(visible.JSON(w))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
@@ -68,6 +71,7 @@ func First(r *Report, columns int) []string {
 func Screen(r *Report, columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
+	s.witness(r)
 	if r.Profile != nil {
 		s.profile(r.Profile)
 	} else {

@@ -284,6 +284,8 @@ func (r *Report) sections() (out []string) {
 	}
 	if v := r.Verdict.Rank; v != nil && v.Kind == replay.Unknown && len(r.Ranks) > 1 {
 		out = append(out, see.NoRank)
+	} else if v != nil && v.Kind == replay.Hang {
+		out = append(out, see.Hang)
 	}
 	return out
 }

@@ -32,6 +32,9 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		dst = columns.AppendBytes(dst, []byte(rs.info.Role))
 		dst = binary.AppendVarint(dst, rs.info.LastSeen)
 		dst = columns.AppendBool(dst, rs.info.Ended)
+		for _, p := range rs.info.Pauses {
+			dst = binary.AppendVarint(binary.AppendVarint(dst, p.Longest), p.Since)
+		}
 		dst = binary.AppendUvarint(dst, uint64(rs.disputed))
 		dst = columns.AppendBool(dst, rs.any)
 		order, number := rs.order()
@@ -114,6 +117,7 @@ func (t *tail) append(dst []byte, order []int) []byte {
 	for _, o := range t.open {
 		dst = append(dst, byte(o.phase), byte(o.meeting), byte(o.lane))
 		dst = columns.AppendBytes(dst, []byte(o.group))
+		dst = columns.AppendBytes(dst, []byte(o.op))
 		dst = binary.AppendVarint(dst, o.start)
 	}
 	for _, i := range order {
@@ -129,7 +133,7 @@ func (t *tail) append(dst []byte, order []int) []byte {
 func (t *tail) read(r *columns.Reader, groups int) {
 	t.step, t.lastEnd, t.done, t.began = r.Int(), r.Int(), r.Bool(), r.Small(1<<40)
 	for n := r.Count(5); n > 0; n-- {
-		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Launch))), lane: r.Small(127), group: r.String()}
+		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Launch))), lane: r.Small(127), group: r.String(), op: r.String()}
 		o.start = r.Int()
 		t.open = append(t.open, o)
 	}
@@ -149,6 +153,9 @@ func (s *State) UnmarshalBinary(src []byte) error {
 		rs := &rankState{}
 		rank := r.Small(1 << 40)
 		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool()}
+		for k := range rs.info.Pauses {
+			rs.info.Pauses[k] = Pause{Longest: r.Int(), Since: r.Int()}
+		}
 		rs.disputed = r.Small(1 << 60)
 		rs.any = r.Bool()
 		for k := r.Count(4); k > 0; k-- {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -49,6 +50,9 @@ func next(v *Verdict) string {
 	case Unknown:
 		return "record " + needed[v.Reason]
 	case Hang:
+		if v.Cause == CauseMismatch {
+			return "look for a branch in which ranks call collectives in another order, or leave one out"
+		}
 		if len(v.Ranks) == 0 {
 			return "look at the network and at the logs of the collectives' library: no rank is missing"
 		}
@@ -130,14 +134,7 @@ func (f *Finding) sentence() string {
 	e := f.Evidence
 	switch f.Kind {
 	case Hang:
-		waited := ""
-		if e.Waited > 0 {
-			waited = fmt.Sprintf(" for %.1f s", e.Waited/1e3)
-		}
-		if len(f.Ranks) == 0 {
-			return fmt.Sprintf("All ranks came to what they wait in since step %d%s: it is the collective that did not end.", f.FromStep, waited)
-		}
-		return fmt.Sprintf("%s stopped in step %d; the other ranks wait%s.", capital(who), f.FromStep, waited)
+		return f.hang(who)
 	case SlowRanks:
 		if f.Cause == Checkpoint.String() {
 			return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %d steps.", who, e.Affected) + faster("nobody waited for it")
@@ -164,6 +161,37 @@ func (f *Finding) sentence() string {
 		return fmt.Sprintf("All ranks are slower in %s, %s: %.1f ms instead of %.1f.", f.Cause, since, e.Level, e.Before) + faster("they were as fast as before")
 	}
 	return string(f.Kind)
+}
+
+// hang says who stopped where, and who waits.
+func (f *Finding) hang(who string) string {
+	waited := ""
+	if e := f.Evidence; e.Waited > 0 {
+		waited = fmt.Sprintf(" for %.1f s", e.Waited/1e3)
+	}
+	switch {
+	case f.Cause == CauseMismatch:
+		where := ""
+		for i, r := range slices.Sorted(maps.Keys(f.Causes)) {
+			if i == 4 {
+				where += ", …"
+				break
+			}
+			where += fmt.Sprintf(", rank %d in %s", r, f.Causes[r])
+		}
+		blame := ""
+		if len(f.Ranks) > 0 {
+			blame = fmt.Sprintf(" Most ranks came to the same one, %s did not.", who)
+		}
+		return fmt.Sprintf("The ranks wait for each other in different collectives since step %d%s: %s.%s", f.FromStep, waited, strings.TrimPrefix(where, ", "), blame)
+	case len(f.Ranks) == 0:
+		return fmt.Sprintf("All ranks came to what they wait in since step %d%s: it is the collective that did not end.", f.FromStep, waited)
+	}
+	in := ""
+	if f.Cause != "" && f.Cause != Host.String() && f.Cause != CauseMixed {
+		in = " in " + f.Cause
+	}
+	return fmt.Sprintf("%s stopped%s in step %d; the other ranks wait%s.", capital(who), in, f.FromStep, waited)
 }
 
 // byRank is the cause, of each rank where they differ.

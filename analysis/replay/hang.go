@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 )
 
 // hang is a job whose ranks wait for one that does not come.
@@ -10,126 +13,288 @@ type hang struct {
 	step   int64
 	ranks  []int // numbers; empty: all came, and what they meet at never ended
 	waited int64 // nanoseconds; zero where that is not known
+	cause  string
+	causes map[int]string // where ranks stand
 }
 
-// A job that is killed is not hung: its ranks wait at most as long as they always do.
-const hangSteps = 2
+const (
+	// A job that is killed is not hung: its ranks wait at most as long as they always do.
+	hangSteps = 2
+	// Of one that goes on it is too early to say before.
+	hangLeast = int64(30 * time.Second)
+	// Where nothing says that ranks wait, they must have been seen for longer than
+	// short pauses last.
+	stoppedSteps = 10
+)
 
-// Where nothing says that ranks wait, they must have been seen for longer than pauses and
-// checkpoints last.
-const stoppedSteps = 10
+// SetLive says that the job goes on: what waits is no hang within the first 30 seconds.
+func (s *State) SetLive() { s.live = true }
 
-// hung finds ranks that wait in a collective for others, for two steps or more. Who did
-// not enter as many collectives of the group that waits is the one they wait for.
+// waits is where the ranks of a job stand that are in a meeting.
+type waits struct {
+	at   map[int]*openSpan // by rank
+	long int64             // of the rank that waits longest, -1 where that is not known
+}
+
+// hung finds ranks that wait for others. Who did not enter as many collectives of the
+// group that waits is the one they wait for; on devices, who did not launch what the
+// others' devices wait in, or whose device did less.
 func (st *State) hung(step int64) *hang {
-	var latest int64 = -1
-	for _, rs := range st.ranks {
-		if rs.any {
-			latest = max(latest, rs.last.step)
-		}
-	}
-	type at struct{ group string }
-	waiting := map[at][]int{}
-	long, known := int64(0), false
-	last := int64(-1)
-	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
-		rs := st.ranks[r]
-		for _, o := range rs.last.open {
-			if o.phase != Communication {
-				continue
-			}
-			w := at{group: o.group}
-			waiting[w] = append(waiting[w], r)
-			last = max(last, rs.last.step)
-			if rs.info.LastSeen > 0 {
-				known = true
-				long = max(long, rs.info.LastSeen-o.start)
-			}
-			break
-		}
-	}
-	if len(waiting) == 0 {
-		return st.stopped(latest, step)
-	}
-	if known && long < hangSteps*step {
+	if st.pausing() {
 		return nil
 	}
-	waits := map[int]bool{}
-	for _, list := range waiting {
-		for _, r := range list {
-			waits[r] = true
+	w := waits{at: map[int]*openSpan{}, long: -1}
+	devices := false
+	for r, rs := range st.ranks {
+		devices = devices || rs.device.n > 0
+		for i := range rs.last.open {
+			if o := &rs.last.open[i]; o.phase == Communication && (o.meeting != Join || w.at[r] == nil) {
+				w.at[r] = o
+				if o.meeting != Join {
+					break
+				}
+			}
 		}
 	}
-	out := &hang{step: last}
-	if known {
-		out.waited = long
+	joins := 0
+	for r, o := range w.at {
+		if o.meeting == Join {
+			joins++
+		}
+		if seen := st.ranks[r].info.LastSeen; seen > 0 {
+			w.long = max(w.long, seen-o.start)
+		}
 	}
-	var behind, without []int
+	var h *hang
+	if len(w.at) == 0 || devices && joins == len(w.at) {
+		h = st.stopped(step, devices)
+	} else {
+		h = st.waiting(&w, step)
+	}
+	if h != nil {
+		st.where(h, &w)
+	}
+	return h
+}
+
+// enough is the least time that ranks must wait for so many steps.
+func (st *State) enough(steps int, step int64) int64 {
+	least := int64(steps) * step
+	if st.live {
+		least = max(least, hangLeast)
+	}
+	return least
+}
+
+// waiting finds who is missing where ranks were seen in a meeting.
+func (st *State) waiting(w *waits, step int64) *hang {
+	if w.long >= 0 && w.long < st.enough(hangSteps, step) {
+		return nil
+	}
+	out := &hang{step: -1, waited: max(w.long, 0)}
+	furthest := map[string]position{} // of those who wait, by group
+	for r, o := range w.at {
+		rs := st.ranks[r]
+		out.step = max(out.step, rs.last.step)
+		if p := rs.position(o.group); furthest[o.group].before(p) {
+			furthest[o.group] = p
+		}
+	}
+	var behind, without, early []int
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
-		if waits[r] {
-			continue
-		}
 		rs := st.ranks[r]
 		if !rs.any || rs.info.Ended {
 			continue
 		}
-		without = append(without, r)
-		for w, list := range waiting {
-			if !slices.ContainsFunc(rs.groups, func(g groupName) bool { return g.name == w.group }) {
-				continue
-			}
-			of := &st.ranks[list[0]].last
-			if rs.last.step < of.step || rs.last.step == of.step && rs.entered(w.group) < st.ranks[list[0]].entered(w.group) {
-				behind = append(behind, r)
-				break
-			}
+		late := false
+		for group, p := range furthest {
+			late = late || rs.in(group) && rs.position(group).before(p)
+		}
+		switch o := w.at[r]; {
+		case o == nil && late:
+			behind = append(behind, r)
+			fallthrough
+		case o == nil:
+			without = append(without, r)
+		case o.meeting == Collective && rs.position(o.group).before(furthest[o.group]):
+			early = append(early, r)
 		}
 	}
-	if out.ranks = behind; len(behind) == 0 {
+	switch {
+	case len(behind) > 0:
+		out.ranks = behind
+	case len(without) > 0:
 		out.ranks = without
+	case len(early) > 0 && 2*len(early) < len(w.at):
+		out.ranks, out.cause = early, CauseMismatch // it is the next one that they stand in
+	default:
+		st.mismatch(out, w)
 	}
-	if !known && len(out.ranks) == 0 {
+	if w.long < 0 && len(out.ranks) == 0 {
 		return nil // nothing says that they waited for long
 	}
 	return out
 }
 
-// entered is how many collectives of a group were entered in the last step.
-func (rs *rankState) entered(name string) int {
+// position is how far a rank has come with the collectives of a group.
+type position struct {
+	step int64
+	n    int
+}
+
+func (p position) before(o position) bool {
+	return p.step < o.step || p.step == o.step && p.n < o.n
+}
+
+func (rs *rankState) in(group string) bool {
+	return slices.ContainsFunc(rs.groups, func(g groupName) bool { return g.name == group })
+}
+
+// position counts the collectives of a group that were entered in the last step.
+func (rs *rankState) position(group string) position {
+	p := position{step: rs.last.step}
 	for i, n := range rs.last.entered {
-		if rs.groups[i].name == name {
-			return n
+		if rs.groups[i].name == group {
+			p.n = n
 		}
 	}
-	return 0
+	return p
+}
+
+// mismatch finds ranks that all wait, in different collectives: the place where most of
+// them stand is right, where most do.
+func (st *State) mismatch(h *hang, w *waits) {
+	type place struct{ group, op string }
+	at := map[place][]int{}
+	for _, r := range slices.Sorted(maps.Keys(w.at)) {
+		o := w.at[r]
+		if o.meeting != Collective {
+			return
+		}
+		p := place{o.group, o.op}
+		if o.group != "" {
+			p.op, _, _ = strings.Cut(p.op, " ") // the names of the groups of ranks may differ
+		}
+		at[p] = append(at[p], r)
+	}
+	for p := range at {
+		for o := range at {
+			// Ranks of a group that nobody else is of wait by themselves.
+			if p.group != o.group && !slices.ContainsFunc(at[o], func(r int) bool { return st.ranks[r].in(p.group) }) {
+				return
+			}
+		}
+	}
+	if len(at) < 2 {
+		return
+	}
+	h.cause = CauseMismatch
+	for _, ranks := range at {
+		if 2*len(ranks) > len(w.at) {
+			for _, r := range slices.Sorted(maps.Keys(w.at)) {
+				if !slices.Contains(ranks, r) {
+					h.ranks = append(h.ranks, r)
+				}
+			}
+		}
+	}
+}
+
+// where says in what the ranks stand: those that are named, and of a mismatch all.
+func (st *State) where(h *hang, w *waits) {
+	h.causes = map[int]string{}
+	for r, rs := range st.ranks {
+		switch {
+		case h.cause == CauseMismatch && w.at[r] != nil:
+			h.causes[r] = w.at[r].what()
+		case slices.Contains(h.ranks, r):
+			h.causes[r] = rs.stands()
+		}
+	}
+	if h.cause != "" || len(h.ranks) == 0 {
+		return
+	}
+	h.cause = h.causes[h.ranks[0]]
+	for _, r := range h.ranks {
+		if h.causes[r] != h.cause {
+			h.cause = CauseMixed
+		}
+	}
+}
+
+func (o *openSpan) what() string {
+	return cmp.Or(o.op, "a collective")
+}
+
+// stands is the phase in which a rank was seen last.
+func (rs *rankState) stands() string {
+	var in *openSpan
+	for i := range rs.last.open {
+		if o := &rs.last.open[i]; o.lane == 0 && o.phase < phases && (in == nil || o.start >= in.start) {
+			in = o
+		}
+	}
+	if in == nil {
+		return Host.String()
+	}
+	return in.phase.String()
+}
+
+// silent is how long nothing was recorded of a rank that is known to live; -1 where that is not known.
+func (rs *rankState) silent() int64 {
+	if rs.info.LastSeen <= 0 {
+		return -1
+	}
+	last := rs.last.lastEnd
+	for i := range rs.last.open {
+		last = max(last, rs.last.open[i].start)
+	}
+	return rs.info.LastSeen - last
 }
 
 // stopped finds ranks that stopped before the others where no span says that these
 // wait: all of them came equally far in the last step, and stayed there.
-func (st *State) stopped(step, length int64) *hang {
-	most, last := 0, int64(-1)
+func (st *State) stopped(length int64, devices bool) *hang {
+	latest := int64(-1)
 	for _, rs := range st.ranks {
-		if rs.any && rs.last.step == step {
+		if rs.any {
+			latest = max(latest, rs.last.step)
+		}
+	}
+	waited := int64(-1)
+	for _, rs := range st.ranks {
+		if rs.any && !rs.info.Ended {
+			if s := rs.silent(); s >= 0 && s < st.enough(stoppedSteps, length) {
+				return nil
+			} else if s > waited {
+				waited = s
+			}
+		}
+	}
+	if devices {
+		if h := st.deviceHang(); h != nil && waited >= 0 {
+			h.waited = waited
+			return h
+		}
+	}
+	most := 0
+	for _, rs := range st.ranks {
+		if rs.any && rs.last.step == latest {
 			if rs.last.done {
 				return nil // the step was finished: nobody was waited for
 			}
 			most = max(most, rs.last.began)
 		}
 	}
-	out := &hang{step: step}
+	out := &hang{step: latest, waited: max(waited, 0)}
 	waiting := 0
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
 		rs := st.ranks[r]
 		switch {
 		case !rs.any:
-		case rs.last.step == step && rs.last.began == most:
+		case rs.last.step == latest && rs.last.began == most:
 			waiting++
-			if seen := rs.info.LastSeen; seen > 0 {
-				if last = max(last, seen-rs.last.lastEnd); seen-rs.last.lastEnd < stoppedSteps*length {
-					return nil
-				}
-			}
-		case rs.last.step >= step-1 && !rs.info.Ended:
+		case rs.last.step >= latest-1 && !rs.info.Ended:
 			out.ranks = append(out.ranks, r)
 		default:
 			// Its records end earlier than the collectives did: the records are
@@ -137,49 +302,57 @@ func (st *State) stopped(step, length int64) *hang {
 			return nil
 		}
 	}
-	if len(out.ranks) == 0 && last >= stoppedSteps*length {
-		// All hosts wait: for a device. Where none did less than others, it is what they
-		// meet at.
-		if out.ranks = st.devicesBehind(); len(out.ranks) == 0 && st.devicesAt(step) {
-			out.waited = last
-			return out
-		}
-	}
 	// Most ranks wait: else it is the whole job that was stopped.
 	if len(out.ranks) == 0 || len(out.ranks) > waiting {
 		return nil
 	}
-	out.waited = max(last, 0)
 	return out
 }
 
-// devicesAt reports whether devices are seen, and none has come as far as a step.
-func (st *State) devicesAt(step int64) bool {
-	any := false
-	for _, rs := range st.ranks {
-		any = any || rs.device.n > 0
-		if rs.device.step >= step && rs.device.n > 0 {
-			return false
-		}
-	}
-	return any
-}
-
-// devicesBehind gives the ranks whose device did less than that of most others.
-func (st *State) devicesBehind() (out []int) {
+// deviceHang finds whose host did not launch what the devices of the others wait in; else
+// whose device did less than the others'; else all wait in what was launched everywhere.
+func (st *State) deviceHang() *hang {
 	var furthest progress
+	latest := int64(-1)
+	var idle, behind []int
+	seen := 0
 	for _, rs := range st.ranks {
-		if furthest.before(rs.device) {
-			furthest = rs.device
+		if rs.device.n > 0 {
+			seen++
+			latest = max(latest, rs.last.step)
+			if furthest.before(rs.device) {
+				furthest = rs.device
+			}
 		}
 	}
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
-		if st.ranks[r].device.before(furthest) {
-			out = append(out, r)
+		rs := st.ranks[r]
+		if rs.device.n == 0 {
+			continue
+		}
+		if rs.pending() == 0 && rs.last.step < latest {
+			idle = append(idle, r)
+		}
+		if rs.device.before(furthest) {
+			behind = append(behind, r)
 		}
 	}
-	if 2*len(out) > len(st.ranks) {
+	out := &hang{step: furthest.step}
+	switch {
+	case len(idle) > 0 && 2*len(idle) <= seen:
+		out.ranks = idle
+	case 2*len(behind) <= seen && (len(behind) > 0 || furthest.step < latest):
+		out.ranks = behind
+	default:
 		return nil
 	}
 	return out
+}
+
+// pending is how many collectives were launched that the device is not seen to have ended.
+func (rs *rankState) pending() (n int64) {
+	for i := range rs.groups {
+		n += max(rs.groups[i].launched-rs.groups[i].ran, 0)
+	}
+	return n
 }

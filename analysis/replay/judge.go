@@ -215,7 +215,7 @@ const (
 )
 
 func (j *job) hangs(v *Verdict, h *hang) {
-	v.Kind, v.Ranks, v.FromStep, v.ToStep = Hang, h.ranks, h.step, -1
+	v.Kind, v.Ranks, v.FromStep, v.ToStep, v.Cause, v.Causes = Hang, h.ranks, h.step, -1, h.cause, h.causes
 	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6}
 }
 

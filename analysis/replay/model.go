@@ -77,6 +77,9 @@ type Span struct {
 	// what a device did, of all phases; Launch is when the host asked for it.
 	Lane   int
 	Launch int64
+	// Op is what a collective that never ended was, empty where that is not known:
+	// all_reduce, or all_reduce of group 3.
+	Op string
 }
 
 // Device is the lane of what a device did.
@@ -103,6 +106,8 @@ type Rank struct {
 	LastSeen int64
 	// Ended says that the process ended by itself, in good order.
 	Ended bool
+	// Pauses are those that others wait for without a hang.
+	Pauses [PauseKinds]Pause
 }
 
 // Options of a State. Nil and the zero value are valid.

@@ -80,7 +80,7 @@ type cut struct {
 type tail struct {
 	step    int64
 	open    []openSpan
-	entered []int // by group of the rank: how many collectives were entered, open ones included
+	entered []int // by group of the rank: how many collectives the host entered or launched, open ones included
 	lastEnd int64 // own clock: the end of the last span that ended
 	done    bool  // the step is complete
 	began   int   // how many spans of the training thread were begun
@@ -94,6 +94,7 @@ type openSpan struct {
 	group   string
 	lane    int
 	start   int64
+	op      string
 }
 
 // reduce makes the program of a step, which is valid until the next call. It says
@@ -112,7 +113,7 @@ func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	}
 	kept := rd.all[:0]
 	for _, sp := range rd.all {
-		if sp.Phase == Communication && sp.Meeting == Collective {
+		if sp.Phase == Communication && (sp.Meeting == Launch || sp.Meeting == Collective && sp.Lane != Device) {
 			g := int(rs.group(sp.Group, sp.GroupSize))
 			for len(t.entered) <= g {
 				t.entered = append(t.entered, 0)
@@ -129,7 +130,7 @@ func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 			t.device++
 		}
 		if sp.End < sp.Start {
-			t.open = append(t.open, openSpan{phase: sp.Phase, meeting: sp.Meeting, group: sp.Group, lane: sp.Lane, start: sp.Start})
+			t.open = append(t.open, openSpan{phase: sp.Phase, meeting: sp.Meeting, group: sp.Group, lane: sp.Lane, start: sp.Start, op: sp.Op})
 			t.done = false
 			continue
 		}

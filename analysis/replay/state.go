@@ -17,6 +17,7 @@ type State struct {
 	newest int64 // the largest step of any rank
 	oldest int64 // steps before this one were forgotten
 	forgot bool
+	live   bool // the job goes on
 
 	windowed bool // steps are mean steps of windows, numbered by window
 }
@@ -100,6 +101,10 @@ func (rs *rankState) describe(info Rank) {
 	rs.info.Role = max(rs.info.Role, info.Role)
 	rs.info.LastSeen = max(rs.info.LastSeen, info.LastSeen)
 	rs.info.Ended = rs.info.Ended || info.Ended
+	for k, p := range info.Pauses {
+		was := &rs.info.Pauses[k]
+		was.Longest, was.Since = max(was.Longest, p.Longest), max(was.Since, p.Since)
+	}
 }
 
 // SetWorldSize tells the number of ranks the job was started with, when it becomes

@@ -1,5 +1,10 @@
 package replay
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Kind is what a verdict or a finding says.
 type Kind string
 
@@ -31,6 +36,8 @@ const (
 	CauseCompute = "compute" // forward and backward alike
 	CauseMixed   = "mixed"
 	CauseWork    = "work"
+	// Of a hang: the ranks wait in different collectives.
+	CauseMismatch = "mismatch"
 )
 
 // Patterns in time.
@@ -127,6 +134,8 @@ type Verdict struct {
 	Needed   string   `json:"needed,omitempty"`   // evidence that would settle it
 	Next     string   `json:"next_action,omitempty"`
 	Sentence string   `json:"sentence"`
+	// Witness is what other programs left about a hang: a flight recorder, stacks.
+	Witness []string `json:"witness,omitempty"`
 	// Second is a sentence on the best repair after the first one.
 	Second   string   `json:"second,omitempty"`
 	StepTime float64  `json:"step_ms,omitempty"` // median
@@ -136,6 +145,27 @@ type Verdict struct {
 	Ranking []RankRow `json:"ranks_table,omitempty"`
 	// Waits is nil where nothing on record says that ranks wait for each other.
 	Waits *Waits `json:"waits,omitempty"`
+}
+
+// Blame names the ranks that a hang waits for, as others say: those that did not come,
+// or came with another collective than most.
+func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string) {
+	v.Ranks, v.Hosts = ranks, hosts
+	if v.Cause = ""; mismatch {
+		v.Cause = CauseMismatch
+	}
+	v.Sentence = fmt.Sprintf("The ranks wait for %s since step %d: %s.", strings.TrimPrefix(rankList(ranks), " "), v.FromStep, text)
+	v.Next = next(v)
+}
+
+// Died names the rank that the others of a hang wait for: it ended, as the text says.
+func (v *Verdict) Died(rank int, host, how string) {
+	v.Ranks, v.Hosts, v.Cause = []int{rank}, nil, ""
+	if host != "" {
+		v.Hosts = []string{host}
+	}
+	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
+	v.Next = "look at the last log lines and the host of the rank that the others wait for"
 }
 
 // ExitCode is for CI: 0 for a run that is fine, 3 when something costs time, 4 when

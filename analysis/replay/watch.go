@@ -1,6 +1,9 @@
 package replay
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Watch judges a run while it lasts: the same detector as State.Verdict, fed
 // step by step. It is not safe for concurrent use.
@@ -13,13 +16,20 @@ type Watch struct {
 	said   *Verdict
 }
 
-// NewWatch makes a Watch that judges every so many steps; every at 0 means 10.
+// What began a few steps ago gains little of a long run, so that a Watch that finds
+// nothing in all of it looks at the last steps as well. They are enough for a finding
+// of twenty, and what they say counts while it lasts only.
+const recentSteps = 60
+
+// NewWatch makes a Watch that judges every so many steps; every at 0 means 5.
 // Its memory is bounded by opt.MaxCells.
 func NewWatch(opt *Options, every int) *Watch {
 	if every <= 0 {
-		every = 10
+		every = 5
 	}
-	return &Watch{st: New(opt), every: int64(every)}
+	w := &Watch{st: New(opt), every: int64(every)}
+	w.st.SetLive()
+	return w
 }
 
 // State gives the state that is fed, for SetRank and SetWorldSize.
@@ -28,7 +38,7 @@ func (w *Watch) State() *State { return w.st }
 // Add adds one step of one rank. It returns a verdict when the answer has
 // changed, otherwise nil. An answer counts when two judgements in a row agree:
 // a run that is judged often has more chances to look wrong once. The
-// first answer is healthy, which is not reported.
+// first answer is that all is well, which is not reported.
 //
 // A step counts as reached when the first rank reports the one after it, so
 // that ranks may report a little apart.
@@ -49,7 +59,10 @@ func (w *Watch) Add(st *Step) *Verdict {
 // Check judges now, as Add does at its steps. A rank that is lost sends no more
 // steps: call it when none have come for long.
 func (w *Watch) Check() *Verdict {
-	v := w.st.Verdict()
+	v := w.st.Lately(w.st.Verdict())
+	if v.Coverage.Steps < fewRounds && v.Kind != Hang && v.ExitCode() == 3 {
+		return nil
+	}
 	agree := w.before != nil && sameAnswer(w.before, v)
 	w.before = v
 	if !agree || w.said != nil && sameAnswer(w.said, v) {
@@ -60,6 +73,33 @@ func (w *Watch) Check() *Verdict {
 	}
 	w.said = v
 	return v
+}
+
+// Lately returns the verdict v of a run that goes on or, where that finds nothing, one on
+// what began lately and costs 5 % of the time since.
+func (s *State) Lately(v *Verdict) *Verdict {
+	if v.Kind != Fine || s.windowed {
+		return v
+	}
+	if last := s.since(s.newest - recentSteps + 1).Verdict(); last.ExitCode() == 3 && last.ToStep < 0 && max(last.Gain, last.SegmentGain) >= floorSegment {
+		return last
+	}
+	return v
+}
+
+// since gives the steps from one on. It shares with s what is packed.
+func (s *State) since(step int64) *State {
+	s.Pack()
+	out := New(&s.opt)
+	out.newest, out.oldest, out.live = s.newest, step, s.live
+	for r, rs := range s.ranks {
+		c := *rs
+		i, _ := slices.BinarySearchFunc(c.steps.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
+		c.steps = store{blocks: slices.Clone(c.steps.blocks[i:])}
+		out.ranks[r] = &c
+	}
+	out.cutOldest()
+	return out
 }
 
 func sameAnswer(a, b *Verdict) bool {

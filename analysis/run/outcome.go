@@ -92,6 +92,7 @@ const (
 	NotStarted  How = "not_started"
 	Unfinished  How = "running" // when its files were written
 	Lost        How = "unknown" // nobody saw how it ended
+	Hung        How = "hung"    // its ranks wait for one that does not come, or did when it was ended
 )
 
 // Outcome is how a run, one of its attempts or a start of a command ended.
@@ -111,7 +112,9 @@ type Outcome struct {
 	Ranks int `json:"failed_ranks,omitempty"`
 
 	where, head, tail string
-	seen              int64 // the last sign of life of what ended without a word
+	seen              int64  // the last sign of life of what ended without a word
+	weight            int    // of what explains it
+	what, then        string // of a hang: in what they stopped, and how it ended
 }
 
 // Sentence says it with how long it took.
@@ -189,6 +192,7 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at), cmp.Compare(a.o.How, b.o.How), cmp.Compare(a.o.Error, b.o.Error))
 	})
 	o := first.o
+	o.weight = first.weight
 	ranks := make(map[int]bool)
 	for i := range ends {
 		e := &ends[i]
@@ -355,6 +359,16 @@ func (o *Outcome) say() *Outcome {
 		o.head = "could not be started"
 	case Unfinished:
 		o.head = "running when it was last seen, " + time.Unix(0, o.At).UTC().Format(time.DateTime) + " UTC"
+	case Hung:
+		o.head = "hung"
+		if o.what != "" && o.Rank != nil {
+			parts[0] += " in " + o.what
+		} else if o.what != "" {
+			parts = append(parts, o.what)
+		}
+		if o.then != "" {
+			parts = append(parts, "then "+o.then)
+		}
 	case Lost:
 		o.head = "ended, nobody saw how"
 		parts = append(parts, "last sign of life "+time.Unix(0, o.At).UTC().Format(time.DateTime)+" UTC")
@@ -368,7 +382,7 @@ func (o *Outcome) say() *Outcome {
 		}
 		parts = append(parts, text)
 	}
-	if o.Ranks > 1 {
+	if o.Ranks > 1 && o.How != Hung {
 		parts = append(parts, fmt.Sprintf("the first of %d ranks that failed", o.Ranks))
 	}
 	o.tail = strings.Join(parts, ", ")

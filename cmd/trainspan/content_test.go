@@ -33,6 +33,7 @@ var byContent = map[string][]string{
 	"report":   {"TRACE", "RECORDS", "DIGEST", "TRACES"},
 	"runs":     {"TRACE", "RECORDS", "DIGEST", "TRACES"},
 	"top":      {"TRACE", "RECORDS", "DIGEST"},
+	"alert":    {"TRACE", "RECORDS", "DIGEST"},
 	"digest":   {"TRACE -o OUT.digest", "RECORDS -o OUT.digest", "DIGEST -o OUT.digest"},
 	"compare":  {"TRACE TRACE", "RECORDS RECORDS", "DIGEST DIGEST"},
 }
@@ -98,7 +99,7 @@ func TestVerbsReadByContent(t *testing.T) {
 		if verb == "open" {
 			args = append(args, "--no-browser", "--port", "0")
 		}
-		if verb == "top" { // it draws on terminals only
+		if verb == "top" || verb == "alert" { // the one draws on terminals only, the other tells what changes
 			r := (&topReader{paths: args[1:], now: time.Now}).read(t.Context(), true)
 			if r.report == nil {
 				return 1, fmt.Sprint(r.waiting, r.err)

@@ -30,9 +30,9 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 	}
 	tested := map[string]bool{
 		"completion": true, "help": true,
-		"watch": true,                        // ends well
-		"top":   true,                        // is tested on a terminal
-		"run":   true, "run-telemetry": true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
+		"watch": true, "alert": true, // end well
+		"top": true,                        // is tested on a terminal
+		"run": true, "run-telemetry": true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
 	}
 	out := filepath.Join(dir, "out")
 	for _, line := range []string{

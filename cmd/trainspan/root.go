@@ -97,7 +97,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
 		newRecover(a), newConvert(a), newReplay(a), newIndex(a),
-		newReport(a), newRuns(a), newTop(a), newDigest(a), newCompare(a),
+		newReport(a), newRuns(a), newTop(a), newAlert(a), newDigest(a), newCompare(a),
 		newRun(a), newRunTelemetry(a),
 	)
 	a.arrange(root)

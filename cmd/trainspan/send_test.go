@@ -44,7 +44,7 @@ func TestReadersSendNothing(t *testing.T) {
 		// These end with a person: what they read is what report and info do.
 		"open": "", "top": "",
 		// These send, and say so.
-		"replay": "", "run": "", helperCommand: "",
+		"replay": "", "run": "", helperCommand: "", "alert": "",
 	}
 	for _, cmd := range newRoot(&app{}).Commands() {
 		args, known := verbs[cmd.Name()]

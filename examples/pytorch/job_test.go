@@ -170,12 +170,16 @@ func read(t *testing.T, path string) *process {
 }
 
 // report is what trainspan report --json says.
-type report struct {
-	Verdict struct {
-		Sentence  string
-		Straggler struct {
-			Kind, Cause string
-			Ranks       []int
+type report struct{ Verdict verdict }
+
+type verdict struct {
+	Sentence  string
+	Straggler struct {
+		Kind, Cause string
+		Ranks       []int
+		Witness     []string
+		Evidence    struct {
+			Waited float64 `json:"waited_ms"`
 		}
 	}
 }

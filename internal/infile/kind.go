@@ -28,12 +28,15 @@ const (
 	Ring            // what a Python process records
 	Digest          // what trainspan digest makes
 	Parquet
-	RunInfo // run.json
+	RunInfo    // run.json
+	FlightDump // of PyTorch's flight recorder
+	Stacks     // of threads, as py-spy and faulthandler print them
 )
 
 var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan replay sends",
 	"a profile of PyTorch or a Chrome trace, which trainspan import reads", "a log of torch.compile, which trainspan import reads",
-	"an archive, whose profiles trainspan import reads", "a ring, which trainspan import reads", "a digest", "a table in Parquet", "the run.json of a start"}
+	"an archive, whose profiles trainspan import reads", "a ring, which trainspan import reads", "a digest", "a table in Parquet", "the run.json of a start",
+	"a dump of PyTorch's flight recorder, which trainspan report reads beside the records of its job", "stacks, which trainspan report reads beside the records of their job"}
 
 func (k Kind) String() string { return kinds[k] }
 
@@ -176,6 +179,10 @@ func kindOf(text []byte) (Kind, error) {
 		return Digest, nil
 	case bytes.HasPrefix(text, []byte("PAR1")):
 		return Parquet, nil
+	case text[0] == 0x80 && bytes.Contains(text, []byte("pg_config")) && bytes.Contains(text, []byte("entries")):
+		return FlightDump, nil
+	case isStacks(text):
+		return Stacks, nil
 	case IsTar(text):
 		return Tar, nil
 	case IsLog(text) && bytes.Contains(text, []byte(`] {"`)): // others begin their lines alike
@@ -204,6 +211,15 @@ func kindOf(text []byte) (Kind, error) {
 		return Unknown, errors.New(what)
 	}
 	return Unknown, fmt.Errorf("it begins with %q", text[:min(len(text), 16)])
+}
+
+// isStacks reports whether a text is of threads and where they are: a process and its
+// threads as py-spy has them, or the words with which Python begins each thread.
+func isStacks(text []byte) bool {
+	if bytes.HasPrefix(text, []byte("Process ")) && bytes.Contains(text, []byte("\nThread ")) && bytes.Contains(text, []byte("\nPython v")) {
+		return true
+	}
+	return bytes.Contains(text, []byte(" (most recent call first):\n  File \""))
 }
 
 // document tells files that are one JSON object by their first keys.

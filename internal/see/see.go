@@ -66,4 +66,6 @@ const (
 const (
 	Remarks = page + "remarks-on-the-data"
 	NoRank  = page + "which-rank-is-slow-is-not-known"
+	Hang    = page + "a-job-hangs"
+	Alert   = page + "an-alert-does-not-arrive"
 )

@@ -169,7 +169,9 @@ func TestWaitBudget(t *testing.T) {
 // numbers, and with clocks that are days apart, a job has the same answer.
 func TestSameAnswer(t *testing.T) {
 	for seed := uint64(5000); seed < 5012; seed++ {
-		draw := func() *trainsim.Job { return trainsim.Draw(seed, "single", "two", "imbalance", "input", "prefetch", "overlap") }
+		draw := func() *trainsim.Job {
+			return trainsim.Draw(seed, "single", "two", "imbalance", "input", "prefetch", "overlap")
+		}
 		j := draw()
 		if j.Layout == trainsim.PP || j.Layout == trainsim.TPDP {
 			continue // numbers say who is whose neighbour

@@ -33,6 +33,7 @@ type row struct {
 	phase      replay.Phase
 	meeting    replay.Meeting
 	device     bool // what a device did
+	long       bool // that it began was recorded before it ended
 	moved      bool // handed on with another step than the one it began in
 }
 
@@ -42,6 +43,9 @@ type sink struct {
 	proc       *run.Process
 	rows       []row
 	role       string
+	pauses     pauses
+	cutOff     int64 // what lasted until here was ended by the end of the process
+	long       longSpans
 	groups     []string // of collectives, as recorded; 0 is none
 	sizes      []int
 	index      map[string]uint16
@@ -71,12 +75,13 @@ func OpenSink(p *run.Process) (run.Sink, *Steps) {
 }
 
 func newSink(p *run.Process) *sink {
-	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
+	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
 func (s *sink) Span(sp *run.Span) {
 	s.role = max(s.role, sp.Role) // whichever came first
+	s.pauses.span(sp)
 	phase, ok := phaseOf(sp)
 	if sp.Launch == 0 && (!ok || sp.Background && phase != replay.Communication || sp.Async) {
 		return // nobody meets where a collective is only asked for
@@ -95,6 +100,7 @@ func (s *sink) Span(sp *run.Span) {
 	if phase == replay.Communication {
 		r.group, r.meeting = s.group(sp), meetings[sp.Kind]
 	}
+	r.long = s.long.span(sp)
 	s.add(r)
 }
 
@@ -110,11 +116,10 @@ func (s *sink) Event(*run.Event) {}
 
 // Close hands on the rest.
 func (s *sink) Close() error {
+	s.cutOff = cutOff(s.proc)
 	s.handOn(0, true)
 	s.rows = nil
-	if s.role != "" {
-		s.state.SetRank(0, replay.Rank{Role: s.role})
-	}
+	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
 	s.state.Pack()
 	s.packed, s.iterations = bytes.Clone(packIterations(s.packed, s.iterations)), nil
 	return nil
@@ -311,8 +316,8 @@ func (s *sink) take(r *row, it *run.Step) {
 	if sp.Group == "" {
 		sp.GroupSize = 0
 	}
-	if r.end == run.NoEnd {
-		sp.End = math.MinInt64
+	if r.end == run.NoEnd || r.long && r.end >= s.cutOff {
+		sp.End, sp.Op = math.MinInt64, s.long.ops[r.id]
 	}
 	if r.device {
 		sp.Lane, sp.Launch = replay.Device, r.amount
@@ -328,7 +333,7 @@ func (s *sink) take(r *row, it *run.Step) {
 // tail hands on what a process that did not end properly did after its last
 // iteration: the step in which it, or the job, was lost.
 func (s *sink) tail(next int) {
-	if s.proc.End != run.NoEnd || !s.any {
+	if s.proc.End != run.NoEnd && !failed(s.proc) || !s.any {
 		return
 	}
 	s.open(s.last+1, 0)

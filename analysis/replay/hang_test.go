@@ -1,0 +1,208 @@
+package replay_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/analysis/replay"
+)
+
+// halt is a job of 4 ranks that trains 40 steps of 200 ms; then edit says how the spans
+// of the last step are, and all ranks are seen for a time after it.
+type halt struct {
+	seen  time.Duration
+	live  bool
+	ranks map[int]replay.Rank
+	spans func(rank int, at int64) []replay.Span
+}
+
+func (h *halt) verdict() *replay.Verdict {
+	const step = 200e6
+	st := replay.New(&replay.Options{WorldSize: 4})
+	if h.live {
+		st.SetLive()
+	}
+	begin := int64(1_700_000_000e9)
+	for s := range int64(41) {
+		for r := range 4 {
+			d := int64(step * (0.9 + 0.001*float64((s*7+int64(r)*3)%10)))
+			spans := []replay.Span{
+				{Phase: replay.Forward, Start: begin, End: begin + d/3},
+				{Phase: replay.Backward, Start: begin + d/3, End: begin + d},
+				{Phase: replay.Communication, Start: begin + d, End: begin + step},
+			}
+			in := replay.Step{Rank: r, Number: s, Start: begin, End: begin + step, Spans: spans}
+			if s == 40 {
+				in.End, in.Spans = 0, h.spans(r, begin)
+			}
+			st.Add(&in)
+		}
+		begin += step
+	}
+	for r := range 4 {
+		info := h.ranks[r]
+		info.LastSeen = begin - step + int64(h.seen)
+		st.SetRank(r, info)
+	}
+	return st.Verdict()
+}
+
+// open is a span that never ended.
+func open(phase replay.Phase, at int64, op, group string) replay.Span {
+	return replay.Span{Phase: phase, Start: at, End: at - 1, Op: op, Group: group}
+}
+
+// lost is a job whose rank 2 stops in input, and the others in the collective.
+func lost(r int, at int64) []replay.Span {
+	if r == 2 {
+		return []replay.Span{open(replay.Input, at, "", "")}
+	}
+	return []replay.Span{{Phase: replay.Backward, Start: at, End: at + 180e6}, open(replay.Communication, at+180e6, "all_reduce", "")}
+}
+
+// TestHang: who is named, and from when on.
+func TestHang(t *testing.T) {
+	reduce := func(r int, at int64, op, group string) []replay.Span {
+		return []replay.Span{{Phase: replay.Backward, Start: at, End: at + 180e6}, open(replay.Communication, at+180e6, op, group)}
+	}
+	minutes := func(kind replay.PauseKind, longest, since time.Duration) map[int]replay.Rank {
+		var info replay.Rank
+		info.Pauses[kind] = replay.Pause{Longest: int64(longest)}
+		if since > 0 {
+			info.Pauses[kind].Since = int64(1_700_000_000e9) + 40*200e6 + int64(100*time.Millisecond)
+		}
+		return map[int]replay.Rank{2: info}
+	}
+	tests := []struct {
+		name  string
+		halt  halt
+		kind  replay.Kind
+		ranks []int
+		cause string
+	}{
+		{"one stops in input", halt{seen: time.Second, spans: lost}, replay.Hang, []int{2}, "input"},
+		{"killed at once", halt{seen: 300 * time.Millisecond, spans: lost}, replay.Fine, nil, ""},
+		{"live, for a second", halt{seen: time.Second, live: true, spans: lost}, replay.Fine, nil, ""},
+		{"live, for 31 seconds", halt{seen: 31 * time.Second, live: true, spans: lost}, replay.Hang, []int{2}, "input"},
+		{"the first checkpoint, of ten minutes", halt{seen: 10 * time.Minute, live: true, spans: lost, ranks: minutes(replay.PauseSave, 0, 1)}, replay.Fine, nil, ""},
+		{"the first checkpoint, of 16 minutes", halt{seen: 16 * time.Minute, live: true, spans: lost, ranks: minutes(replay.PauseSave, 0, 1)}, replay.Hang, []int{2}, "input"},
+		{"a checkpoint twice as long as before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(replay.PauseSave, time.Minute, 1)}, replay.Fine, nil, ""},
+		{"a checkpoint four times as long as before", halt{seen: 4 * time.Minute, live: true, spans: lost, ranks: minutes(replay.PauseSave, time.Minute, 1)}, replay.Hang, []int{2}, "input"},
+		{"an evaluation", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(replay.PauseEvaluation, time.Minute, 1)}, replay.Fine, nil, ""},
+		{"a checkpoint before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(replay.PauseSave, time.Minute, 0)}, replay.Hang, []int{2}, "input"},
+		{"all came", halt{seen: time.Minute, spans: func(r int, at int64) []replay.Span { return reduce(r, at, "all_reduce", "") }}, replay.Hang, nil, ""},
+		{"one in another collective", halt{seen: time.Minute, spans: func(r int, at int64) []replay.Span {
+			if r == 3 {
+				return reduce(r, at, "broadcast", "")
+			}
+			return reduce(r, at, "all_reduce", "")
+		}}, replay.Hang, []int{3}, "mismatch"},
+		{"half in another collective", halt{seen: time.Minute, spans: func(r int, at int64) []replay.Span {
+			return append([]replay.Span{{Phase: replay.Communication, Start: at, End: at + 1e6, Group: "other"}}, reduce(r, at, "all_reduce", []string{"", "other"}[r%2])...)
+		}}, replay.Hang, nil, "mismatch"},
+		{"one left out a collective", halt{seen: time.Minute, spans: func(r int, at int64) []replay.Span {
+			if r == 1 {
+				return reduce(r, at, "barrier", "")
+			}
+			return append([]replay.Span{{Phase: replay.Communication, Start: at, End: at + 1e6}}, reduce(r, at, "barrier", "")...)
+		}}, replay.Hang, []int{1}, "mismatch"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := tt.halt.verdict()
+			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause {
+				t.Errorf("%s, ranks %v, cause %q: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+			}
+			if v.Kind == replay.Hang {
+				t.Log(v.Sentence)
+			}
+		})
+	}
+}
+
+// devices is a job whose hosts run ahead of their devices; launched says how many steps
+// each launches after 40, and done how many its device completes.
+func devices(launched, done map[int]int) *replay.Verdict {
+	const step = int64(200e6)
+	st := replay.New(&replay.Options{WorldSize: 4})
+	begin := int64(1_700_000_000e9)
+	last := begin
+	for r := range 4 {
+		for s := range 40 + launched[r] {
+			at := begin + int64(s)*step
+			in := replay.Step{Rank: r, Number: int64(s), Start: at, End: at + step, Spans: []replay.Span{
+				{Phase: replay.Forward, Start: at, End: at + step/4},
+				{Phase: replay.Communication, Meeting: replay.Launch, Start: at + step/4, End: at + step/3},
+			}}
+			if s < 40+done[r] {
+				d := step * int64(90+(s*7+r*3)%10) / 110
+				in.Spans = append(in.Spans,
+					replay.Span{Phase: replay.Forward, Lane: replay.Device, Launch: at + 1000, Start: at + 2000, End: at + d},
+					replay.Span{Phase: replay.Communication, Lane: replay.Device, Launch: at + step/4, Start: at + d, End: at + step})
+			} else if done[r] == done[0] && s == 40+done[r] && launched[r] > done[r] {
+				in.Spans = append(in.Spans, replay.Span{Phase: replay.Forward, Lane: replay.Device, Launch: at + 1000, Start: at + 2000, End: at + step/2})
+			}
+			last = max(last, at+step)
+			st.Add(&in)
+		}
+		st.SetRank(r, replay.Rank{LastSeen: last + int64(time.Minute)})
+	}
+	for r := range 4 {
+		st.SetRank(r, replay.Rank{LastSeen: last + int64(time.Minute)})
+	}
+	return st.Verdict()
+}
+
+// TestHangOnDevice: no host stands in a span, and who is to blame follows from what was
+// launched and what was completed.
+func TestHangOnDevice(t *testing.T) {
+	for name, tt := range map[string]struct {
+		launched, done map[int]int
+		ranks          []int
+	}{
+		"a kernel of rank 2 does not end":    {map[int]int{0: 6, 1: 7, 2: 6, 3: 7}, map[int]int{0: 3, 1: 3, 2: 2, 3: 3}, []int{2}},
+		"the host of rank 2 stops":           {map[int]int{0: 9, 1: 9, 2: 3, 3: 8}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, []int{2}},
+		"the collective does not end":        {map[int]int{0: 6, 1: 6, 2: 6, 3: 6}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, nil},
+		"hosts are held at different places": {map[int]int{0: 9, 1: 5, 2: 7, 3: 8}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := devices(tt.launched, tt.done)
+			if v.Kind != replay.Hang || !slices.Equal(v.Ranks, tt.ranks) {
+				t.Errorf("%s, ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
+			}
+		})
+	}
+}
+
+// TestWatchNamesAHang: a Watch that is asked when no steps come says it once.
+func TestWatchNamesAHang(t *testing.T) {
+	s := job{n: 4, m: 60, die: &death{rank: 2, step: 50, open: true}}.run()
+	w := replay.NewWatch(&replay.Options{WorldSize: 4}, 5)
+	var end int64
+	for i := range 60 {
+		for r := range s.steps {
+			if i < len(s.steps[r]) {
+				w.Add(&s.steps[r][i])
+				for _, sp := range s.steps[r][i].Spans {
+					end = max(end, sp.End, sp.Start)
+				}
+			}
+		}
+	}
+	var said []int64
+	for second := range int64(60) {
+		for r := range 4 {
+			w.State().SetRank(r, replay.Rank{LastSeen: end + second*1e9})
+		}
+		if v := w.Check(); v != nil {
+			if v.Kind != replay.Hang || !slices.Equal(v.Ranks, []int{2}) {
+				t.Error(v.Sentence)
+			}
+			said = append(said, second)
+		}
+	}
+	if len(said) != 1 || said[0] < 24 || said[0] > 36 {
+		t.Error(said)
+	}
+}

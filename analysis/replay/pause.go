@@ -1,0 +1,52 @@
+package replay
+
+import "time"
+
+// PauseKind is something that all ranks may wait for without one of them hanging.
+type PauseKind uint8
+
+// The kinds of pauses.
+const (
+	PauseSave       PauseKind = iota // of a checkpoint
+	PauseLoad                        //
+	PauseCompile                     //
+	PauseEvaluation                  // or testing
+	PauseStartUp                     // of the program, its model or process groups
+	PauseKinds                       // how many there are
+)
+
+// Pause is what is known of the pauses of one kind of a rank: the longest of those
+// that ended, and when the one began that has not, zero where there is none. Times
+// are nanoseconds.
+type Pause struct {
+	Longest int64
+	Since   int64
+}
+
+// A pause may take so many times as long as the longest of its kind so far, and the
+// first one this long, before it is taken for a hang.
+const (
+	pauseTimes = 3
+	firstPause = int64(15 * time.Minute)
+)
+
+// pausing reports whether a rank is in a pause that may still end.
+func (s *State) pausing() bool {
+	for k := range PauseKinds {
+		longest := int64(0)
+		for _, rs := range s.ranks {
+			longest = max(longest, rs.info.Pauses[k].Longest)
+		}
+		allowed := pauseTimes * longest
+		if longest == 0 {
+			allowed = firstPause
+		}
+		for _, rs := range s.ranks {
+			since := rs.info.Pauses[k].Since
+			if since != 0 && max(rs.info.LastSeen, rs.last.lastEnd)-since < allowed {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/report"
+)
+
+type alertOptions struct {
+	exec, webhook, metrics   string
+	quiet, timeout, interval time.Duration
+}
+
+func newAlert(a *app) *cobra.Command {
+	var o alertOptions
+	cmd := &cobra.Command{
+		Use:   "alert DIR...",
+		Short: "Tell a program or a URL when the diagnosis of a running job changes",
+		Long: `Reads a running job again and again, as "trainspan top" does, and calls when its
+diagnosis or its outcome changes: a rank is slow, ranks hang, it failed, all is well
+again. The call gets what the first lines of the report say, as JSON: outcome,
+verdict and shares of the time.
+
+An answer counts when two readings in a row give it. One call is made at a time, and
+each is given up after --timeout; one that fails is made again, twice. What is
+new is told at once; what was told before is told again when the last call was --for
+ago, so that an answer that flaps makes one call in that time.
+
+--metrics lets a Prometheus server of this machine fetch the same. It has a label for
+the rank of the eight ranks furthest behind; all others are summed by node.
+
+It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C).`,
+		Example: `  trainspan alert out/demo --exec 'jq -r .verdict.sentence | mail -s "job 4711" me@example.org'
+  trainspan alert /shared/runs/4711 --webhook https://hooks.example.org/T0 --for 10m
+  trainspan alert out/demo --metrics 127.0.0.1:9465`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.alert(cmd.Context(), args, &o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.exec, "exec", "", "run this `command` of the shell, with JSON on its standard input")
+	f.StringVar(&o.webhook, "webhook", "", "post JSON to this `URL`")
+	f.StringVar(&o.metrics, "metrics", "", "serve metrics on this `address` of this machine, such as 127.0.0.1:9465")
+	f.DurationVar(&o.quiet, "for", 2*time.Minute, "an answer that was told before is not told again until the last call was so long ago")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long a call may take")
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "shortest time between two readings")
+	return cmd
+}
+
+func (a *app) alert(ctx context.Context, args []string, o *alertOptions) error {
+	switch {
+	case len(args) == 0:
+		return usage("no directory is given; name that of a job, such as out/demo")
+	case o.exec == "" && o.webhook == "" && o.metrics == "":
+		return usage("nobody is told; add --exec COMMAND, --webhook URL or --metrics ADDRESS")
+	case o.quiet < 0 || o.timeout <= 0 || o.interval <= 0:
+		return usage("--for %v, --timeout %v, --interval %v: give times above 0", o.quiet, o.timeout, o.interval)
+	}
+	if o.webhook != "" {
+		if u, err := url.Parse(o.webhook); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return usage("--webhook: give a URL such as https://hooks.example.org/T0")
+		}
+	}
+	if _, err := walkFiles(args...); err != nil {
+		return err
+	}
+	w := &alerter{quiet: o.quiet, now: time.Now, call: a.caller(o)}
+	if o.metrics != "" {
+		m, err := serveMetrics(ctx, o.metrics)
+		if err != nil {
+			return err
+		}
+		defer m.close()
+		a.note("metrics are at %s", m.url)
+		w.metrics = m
+	}
+	a.note("watching %s; Ctrl-C ends it", strings.Join(args, " "))
+	reader := &topReader{paths: args, interval: o.interval, now: time.Now}
+	for {
+		r := reader.read(ctx, false)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if r.err != nil {
+			a.note("%s", explain(r.err))
+		}
+		if err := w.take(ctx, &r); err != nil {
+			a.note("alert: %s; see "+see.Alert, explain(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(r.rest):
+		}
+	}
+}
+
+// alerter decides what is told. It is not safe for concurrent use.
+type alerter struct {
+	quiet   time.Duration
+	now     func() time.Time
+	call    func(context.Context, *alertMessage) error
+	metrics *metricsServer
+
+	report *report.Report
+	before string          // the answer of the reading before
+	said   string          // the last answer that was told
+	last   time.Time       // when
+	told   map[string]bool // all that was
+	failed int             // calls for the answer that is to be told now
+}
+
+// maxCalls is how often a call is made that fails.
+const maxCalls = 3
+
+// alertMessage is what is told: the first lines of the report.
+type alertMessage struct {
+	Version    int            `json:"version"`
+	Name       string         `json:"name,omitempty"`
+	JobID      string         `json:"job_id,omitempty"`
+	SessionTag string         `json:"session_tag,omitempty"`
+	At         time.Time      `json:"at"`      // of the reading
+	Running    bool           `json:"running"` // the last attempt is
+	Outcome    *runs.Outcome  `json:"outcome"`
+	Verdict    report.Verdict `json:"verdict"`
+	Goodput    *float64       `json:"goodput"`
+	Losses     []report.Loss  `json:"losses"`
+	Categories goodput.Totals `json:"categories_ns"`
+}
+
+// take takes a reading, and tells when its answer is another one than was told. Files
+// that have not changed give the same answer once more.
+func (w *alerter) take(ctx context.Context, r *topReading) error {
+	if r.report != nil {
+		w.report = r.report
+		if w.metrics != nil {
+			w.metrics.set(r.report)
+		}
+	}
+	if w.report == nil || r.report == nil && !r.same || w.call == nil {
+		return nil
+	}
+	answer := answerOf(w.report)
+	agree := answer == w.before
+	if w.before = answer; !agree {
+		w.failed = 0
+		return nil
+	}
+	now := w.now()
+	// What is new is told at once; what was told before waits until the last call is long ago.
+	if answer == w.said || w.failed == maxCalls || (answer == "" || w.told[answer]) && now.Sub(w.last) < w.quiet {
+		return nil
+	}
+	if err := w.call(ctx, messageOf(w.report, r.at)); err != nil {
+		w.failed++
+		return fmt.Errorf("call %d of %d: %w", w.failed, maxCalls, err)
+	}
+	if w.told == nil {
+		w.told = make(map[string]bool)
+	}
+	w.told[answer], w.said, w.last, w.failed = true, answer, now, 0
+	return nil
+}
+
+// answerOf is what a report says, as far as a change of it is told. That nothing is
+// found, or can be, is no news.
+func answerOf(r *report.Report) string {
+	var parts []string
+	if o := r.Outcome; o != nil && o.How != runs.Unfinished {
+		parts = append(parts, string(o.How), o.Error)
+		if o.Rank != nil {
+			parts = append(parts, fmt.Sprint(*o.Rank))
+		}
+	}
+	if v := r.Verdict.Rank; v != nil && v.ExitCode() == 3 {
+		ranks := slices.Sorted(slices.Values(v.Ranks))
+		parts = append(parts, string(v.Kind), v.Cause, fmt.Sprint(ranks))
+	}
+	return strings.Join(parts, "\x00")
+}
+
+func messageOf(r *report.Report, at time.Time) *alertMessage {
+	m := &alertMessage{Version: report.Version, Name: r.Name, JobID: r.JobID, SessionTag: r.SessionTag, At: at.UTC(), Outcome: r.Outcome, Verdict: r.Verdict,
+		Goodput: r.Goodput, Losses: r.Losses, Categories: r.Ledger.Categories}
+	if n := len(r.Attempts); n > 0 {
+		m.Running = r.Attempts[n-1].Running
+	}
+	if v := r.Verdict.Rank; v != nil {
+		short := *v
+		short.Ranking = nil // one row for each rank
+		m.Verdict.Rank = &short
+	}
+	return m
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/analysis/replay"
+	runs "github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/report"
+)
+
+// reportOf is a report with a verdict on ranks, and an outcome.
+func reportOf(kind replay.Kind, how runs.How, ranks ...int) *report.Report {
+	r := &report.Report{Ledger: &goodput.Report{}}
+	r.Verdict.Rank = &replay.Verdict{Finding: replay.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]replay.RankRow, 3)}
+	if how != "" {
+		r.Outcome = &runs.Outcome{How: how}
+	}
+	return r
+}
+
+// TestAlertTellsChanges: what two readings agree on is told once, and what flaps once in
+// the time.
+func TestAlertTellsChanges(t *testing.T) {
+	fine, slow, other := reportOf(replay.Fine, ""), reportOf(replay.SlowRanks, "", 3), reportOf(replay.SlowRanks, "", 4)
+	unknown, hung, done := reportOf(replay.Unknown, ""), reportOf(replay.Hang, runs.Hung, 3), reportOf(replay.Fine, runs.Completed)
+	type reading struct {
+		at   int // seconds
+		r    *report.Report
+		told string
+	}
+	for name, readings := range map[string][]reading{
+		"one reading is none":          {{0, fine, ""}, {2, slow, ""}, {4, fine, ""}, {6, fine, ""}},
+		"two are":                      {{0, fine, ""}, {2, slow, ""}, {4, slow, "slow_ranks [3]"}, {6, slow, ""}, {300, slow, ""}},
+		"files that do not change":     {{0, fine, ""}, {2, slow, ""}, {4, nil, "slow_ranks [3]"}, {6, nil, ""}},
+		"another rank":                 {{0, slow, ""}, {2, slow, "slow_ranks [3]"}, {4, other, ""}, {6, other, "slow_ranks [4]"}},
+		"fine and unknown are no news": {{0, fine, ""}, {2, unknown, ""}, {4, unknown, ""}},
+		"all is well again":            {{0, slow, ""}, {2, slow, "slow_ranks [3]"}, {4, fine, ""}, {60, fine, ""}, {130, fine, "fine []"}},
+		"it flaps":                     {{0, slow, ""}, {2, slow, "slow_ranks [3]"}, {4, fine, ""}, {6, fine, ""}, {8, slow, ""}, {10, slow, ""}, {130, fine, ""}, {132, fine, "fine []"}, {134, slow, ""}, {136, slow, ""}, {260, slow, "slow_ranks [3]"}},
+		"a hang is told at once":       {{0, slow, ""}, {2, slow, "slow_ranks [3]"}, {4, hung, ""}, {6, hung, "hung hang [3]"}},
+		"the end":                      {{0, fine, ""}, {2, done, ""}, {4, nil, "completed fine []"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := ""
+			now := noon
+			w := &alerter{quiet: 2 * time.Minute, now: func() time.Time { return now }, call: func(_ context.Context, m *alertMessage) error {
+				how := ""
+				if m.Outcome != nil {
+					how = string(m.Outcome.How) + " "
+				}
+				if told = fmt.Sprint(how, m.Verdict.Rank.Kind, " ", m.Verdict.Rank.Ranks); m.Verdict.Rank.Ranking != nil {
+					t.Error("a row for each rank is sent")
+				}
+				return nil
+			}}
+			for _, r := range readings {
+				told, now = "", noon.Add(time.Duration(r.at)*time.Second)
+				if err := w.take(t.Context(), &topReading{at: now, report: r.r, same: r.r == nil}); err != nil || told != r.told {
+					t.Errorf("second %d: %q, want %q (%v)", r.at, told, r.told, err)
+				}
+			}
+		})
+	}
+}
+
+// TestAlertCallsAgain: a call that fails is made three times.
+func TestAlertCallsAgain(t *testing.T) {
+	calls := 0
+	w := &alerter{now: fixed, call: func(context.Context, *alertMessage) error { calls++; return errors.New("no") }}
+	for range 9 {
+		_ = w.take(t.Context(), &topReading{report: reportOf(replay.Drift, "")})
+	}
+	if calls != maxCalls {
+		t.Errorf("%d calls", calls)
+	}
+}
+
+// TestAlert: a job with a slow rank is told to a command and to a URL, with what the
+// report says; metrics have it as well.
+func TestAlert(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "told.json")
+	makeJob(t, dir, jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 3, Extra: [4]float64{40}, Start: noon})
+	posted := make(chan []byte, 4)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		posted <- body
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout, stderr lockedBuffer
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"alert", dir, "--exec", "cat > '" + out + ".new' && mv '" + out + ".new' '" + out + "' && echo told", "--webhook", server.URL, "--interval", "5ms", "--metrics", "127.0.0.1:0"},
+			streams{out: &stdout, err: &stderr})
+	}()
+	var m alertMessage
+	until.Nil(t, func() error {
+		text, err := os.ReadFile(out)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, stderr.String())
+		}
+		return json.Unmarshal(text, &m)
+	})
+	if v := m.Verdict.Rank; v == nil || v.Kind != replay.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
+		t.Errorf("%+v", m)
+	}
+	var body alertMessage
+	if err := json.Unmarshal(<-posted, &body); err != nil || body.Verdict.Sentence != m.Verdict.Sentence {
+		t.Error(err, body.Verdict.Sentence)
+	}
+	_, url, _ := strings.Cut(stderr.String(), "metrics are at ")
+	url, _, _ = strings.Cut(url, "\n")
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	for _, want := range []string{`trainspan_diagnosis{cause="input",kind="slow_ranks"} 1`, `trainspan_excess_seconds{node=`, `rank="3"`, "trainspan_goodput_ratio 0."} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	cancel()
+	if status := <-done; status != 0 {
+		t.Errorf("status %d: %s", status, stderr.String())
+	}
+	if n := strings.Count(stdout.String(), "told"); n != 1 {
+		t.Errorf("%d calls: %s", n, stdout.String())
+	}
+}
+
+// TestAlertCall: what fails is said, without the URL, and nothing outlives its time.
+func TestAlertCall(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	slow := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			select {
+			case <-slow:
+			case <-r.Context().Done():
+			}
+		case "/moved":
+			http.Redirect(w, r, "/well", http.StatusFound)
+		case "/bad":
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	defer close(slow)
+	started := filepath.Join(t.TempDir(), "started")
+	for _, tt := range []struct {
+		o    alertOptions
+		want string
+	}{
+		{alertOptions{exec: "exit 3"}, "exit status 3"},
+		{alertOptions{exec: "(sleep 1000; touch '" + started + "') & sleep 1000", timeout: 50 * time.Millisecond}, "longer than 50ms"},
+		{alertOptions{webhook: server.URL + "/bad?token=hunter2"}, "403"},
+		{alertOptions{webhook: server.URL + "/moved?token=hunter2"}, "302"},
+		{alertOptions{webhook: server.URL + "/slow?token=hunter2", timeout: 50 * time.Millisecond}, "longer than 50ms"},
+		{alertOptions{webhook: "http://127.0.0.1:1/hunter2"}, "refused"},
+	} {
+		if tt.o.timeout == 0 {
+			tt.o.timeout = time.Minute
+		}
+		var errs lockedBuffer
+		a := &app{stdout: visible.NewWriter(&errs), stderr: visible.NewWriter(&errs)}
+		err := a.caller(&tt.o)(t.Context(), messageOf(reportOf(replay.Fine, ""), noon))
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%+v: %v", tt.o, err)
+		}
+	}
+}
+
+// TestAlertRows: eight ranks have rows of their own, those of the verdict first; the
+// others are summed by node.
+func TestAlertRows(t *testing.T) {
+	r := reportOf(replay.SlowRanks, "", 30)
+	for i := range 32 {
+		r.Ranks = append(r.Ranks, report.Rank{Rank: i, Host: fmt.Sprint("node", i/16), Own: 10, Wait: 2, Excess: float64(i % 16)})
+	}
+	rows := rankRows(r)
+	if len(rows) != mostRanks+2 || rows[0].rank != "30" || rows[1].rank != "15" {
+		t.Fatalf("%+v", rows)
+	}
+	ranks, own := 0, 0.0
+	for i, row := range rows {
+		if (row.rank == "") != (i >= mostRanks) {
+			t.Errorf("%+v", row)
+		}
+		ranks, own = ranks+row.ranks, own+row.own
+	}
+	if ranks != 32 || own != 320 {
+		t.Error(ranks, own)
+	}
+}
+
+func TestAlertUse(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"alert"}, {"alert", dir}, {"alert", dir, "--webhook", "ftp://a/b"}, {"alert", dir, "--webhook", "nothing"}, {"alert", dir, "--exec", "true", "--timeout", "0s"},
+		{"alert", dir, "--metrics", "0.0.0.0:0"}, {"alert", dir, "--metrics", ":9465"}, {"alert", filepath.Join(dir, "none"), "--exec", "true"},
+	} {
+		if status, _, errs := cli(t, args...); status != statusUse || errs == "" {
+			t.Errorf("%v: status %d: %s", args, status, errs)
+		}
+	}
+}

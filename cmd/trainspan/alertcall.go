@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"time"
+
+	"github.com/trainspan/trainspan/report"
+)
+
+// caller makes the calls that are asked for, one after the other.
+func (a *app) caller(o *alertOptions) func(context.Context, *alertMessage) error {
+	if o.exec == "" && o.webhook == "" {
+		return nil
+	}
+	return func(ctx context.Context, m *alertMessage) error {
+		var body bytes.Buffer
+		if err := report.Encode(&body, m); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than %v", o.timeout))
+		defer cancel()
+		var errs []error
+		if o.exec != "" {
+			errs = append(errs, a.callCommand(ctx, o.exec, body.Bytes()))
+		}
+		if o.webhook != "" {
+			errs = append(errs, post(ctx, o.webhook, body.Bytes()))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// callCommand runs a command of the shell and ends it, and what it started, at the end of
+// the context.
+func (a *app) callCommand(ctx context.Context, command string, body []byte) error {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), a.stdout, a.stderr
+	cmd.WaitDelay = time.Second // what holds its streams open does not hold us
+	ownGroup(cmd)
+	err := cmd.Run()
+	if flushed := a.stdout.Flush(); err == nil {
+		err = flushed
+	}
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return fmt.Errorf("--exec: %w", context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("--exec: %w", err)
+	}
+	return nil
+}
+
+// post sends JSON. Errors do not name the URL, which may hold a token.
+func post(ctx context.Context, to string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("--webhook: no URL")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "trainspan")
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	switch inner := errors.Unwrap(err); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("--webhook: %w", context.Cause(ctx))
+	case inner != nil:
+		return fmt.Errorf("--webhook: %w", inner)
+	case err != nil:
+		return errors.New("--webhook: no answer")
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // what it says is nobody's
+	_ = resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("--webhook: it answers %s", resp.Status)
+	}
+	return nil
+}

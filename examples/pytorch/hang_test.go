@@ -1,0 +1,99 @@
+package pytorch
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/until"
+)
+
+// TestHang: a rank that waits for ever in its loader, and ranks that take collectives in
+// another order, are named while the job goes on, and in the report after it was killed.
+func TestHang(t *testing.T) {
+	for _, tt := range []struct {
+		how, outcome, cause, dump string
+		ranks                     []int
+	}{
+		{"loader", "Hung: rank 1 in input", "input", "rank 1 did not come to all_reduce", []int{1}},
+		{"mismatch", "Hung: all ranks wait", "mismatch", "of group default_pg", nil},
+	} {
+		t.Run(tt.how, func(t *testing.T) {
+			t.Parallel() // they wait
+			j := newJob(t, 2)
+			j.Args = append(j.Args[:6], j.Args[6], "launch.py", "--ranks", "2", "testdata/hangs.py", tt.how)
+			j.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := j.Start(); err != nil {
+				t.Fatal(err)
+			}
+			killed := false
+			kill := func() {
+				if !killed {
+					killed = true
+					_ = syscall.Kill(-j.Process.Pid, syscall.SIGKILL)
+					_ = j.Wait()
+				}
+			}
+			t.Cleanup(kill)
+			told := filepath.Join(t.TempDir(), "told.json")
+			until.True(t, "a run", func() bool { _, err := os.Stat(filepath.Join(j.dir, "run.json")); return err == nil })
+			alert := exec.Command(j.Path, "alert", j.dir, "--exec", fmt.Sprintf("cat > '%s.new' && mv '%s.new' '%s'", told, told, told))
+			alert.Stderr = os.Stderr
+			if err := alert.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer alert.Wait()                       //nolint:errcheck // it is interrupted
+			defer alert.Process.Signal(os.Interrupt) //nolint:errcheck // it is there
+			var m struct {
+				Running bool
+				Outcome *struct{ How, Text string }
+				Verdict verdict
+			}
+			until.Nil(t, func() error {
+				text, err := os.ReadFile(told)
+				if err != nil {
+					return fmt.Errorf("%w\n%s", err, &j.out)
+				}
+				return json.Unmarshal(text, &m)
+			})
+			check := func(v verdict) {
+				t.Helper()
+				s := v.Straggler
+				if s.Kind != "hang" || s.Cause != tt.cause || !slices.Equal(s.Ranks, tt.ranks) || !strings.HasPrefix(v.Sentence, tt.outcome) {
+					t.Errorf("%+v", v)
+				}
+				if newDumps(t, j.dir) && (len(s.Witness) == 0 || !strings.Contains(s.Witness[0], tt.dump)) {
+					t.Errorf("%q", s.Witness)
+				}
+				if !strings.Contains(strings.Join(s.Witness, "\n"), "hangs.py:") {
+					t.Errorf("%q", s.Witness)
+				}
+			}
+			check(m.Verdict)
+			if !m.Running || m.Outcome == nil || m.Outcome.How != "hung" {
+				t.Errorf("%+v", m)
+			}
+			if waited := m.Verdict.Straggler.Evidence.Waited; waited > 60e3 {
+				t.Errorf("told after %v ms", waited)
+			}
+			kill()
+			check(j.report(t).Verdict)
+		})
+	}
+}
+
+// newDumps reports whether this PyTorch has a flight recorder for gloo.
+func newDumps(t *testing.T, dir string) bool {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "comm_lib_trace_rank_*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found) > 0
+}

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/trainspan/trainspan/analysis/evidence"
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/infile"
+)
+
+// takeEvidence reads what other programs left among the files of a set. What cannot be
+// read stays among those that are left out, with the reason.
+func takeEvidence(set *run.Set) (out []*evidence.File) {
+	for i, f := range set.Skipped {
+		if !errors.Is(f.Err, run.ErrForeign) || len(out) == maxOthers {
+			continue
+		}
+		if kind, err := infile.KindOf(f.Path); err != nil || kind != infile.FlightDump && kind != infile.Stacks {
+			continue
+		}
+		if e, err := evidence.Read(f.Path); err != nil {
+			set.Skipped[i] = &run.FileError{Path: f.Path, Err: err}
+		} else {
+			out = append(out, e)
+		}
+	}
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *run.FileError) bool {
+		return slices.ContainsFunc(out, func(e *evidence.File) bool { return e.Path == f.Path })
+	})
+	return out
+}
+
+const (
+	maxOthers = 4096
+	// A dump is written when a watchdog has waited, which may be long after the last record.
+	dumpedWithin = time.Hour
+	quotedFrames = 6
+	quotedRanks  = 3
+)
+
+// witnesses adds to the hangs of attempts what others say of them. Who did not come is
+// theirs to say where the records do not.
+func (r *Report) witnesses(j *Job) {
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		v := a.Straggler
+		if v == nil || v.Kind != replay.Hang {
+			continue
+		}
+		until := a.Stop + int64(dumpedWithin)
+		if i+1 < len(r.Attempts) {
+			until = min(until, r.Attempts[i+1].Start)
+		}
+		var procs []*run.Process
+		for _, p := range j.Job.Processes {
+			if p.Attempt == a.Number {
+				procs = append(procs, p)
+			}
+		}
+		var dumps []*evidence.Dump
+		var stacks []*evidence.File
+		for _, f := range j.others {
+			switch {
+			case f.At < a.Start || f.At > until:
+			case f.Dump != nil:
+				dumps = append(dumps, f.Dump)
+			default:
+				stacks = append(stacks, f)
+			}
+		}
+		if m := evidence.Meet(dumps); m != nil {
+			if len(v.Ranks) == 0 && len(m.Ranks) > 0 {
+				v.Blame(m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
+			}
+			v.Witness = append(v.Witness, "PyTorch's flight recorder: "+m.Text)
+		}
+		of := v.Ranks
+		if len(of) == 0 { // all wait, and where each does tells more than nothing
+			for _, p := range procs {
+				of = append(of, p.Rank)
+			}
+			slices.Sort(of)
+			of = slices.Compact(of)
+		}
+		for _, rank := range of[:min(len(of), quotedRanks)] {
+			if s := stackOf(rank, procs, stacks); s != nil {
+				v.Witness = append(v.Witness, fmt.Sprintf("rank %d stood in %s (%s)", rank, s.Text(quotedFrames), s.From))
+			}
+		}
+	}
+}
+
+// stackOf is the newest stack of a rank, by the number of its process or the name of
+// the file, nil without one.
+func stackOf(rank int, procs []*run.Process, files []*evidence.File) (out *evidence.Stack) {
+	newest := int64(0)
+	for _, f := range files {
+		for i := range f.Stacks {
+			s := &f.Stacks[i]
+			is := f.Rank == rank && len(f.Stacks) == 1
+			for _, p := range procs {
+				is = is || p.Rank == rank && (s.PID != 0 && s.PID == p.PID || s.PID == 0 && f.Rank < 0 && slices.Contains(f.PIDs, p.PID))
+			}
+			if is && (out == nil || f.At > newest) {
+				out, newest = s, f.At
+			}
+		}
+	}
+	return out
+}
+
+func hostsIn(procs []*run.Process, ranks []int) (out []string) {
+	for _, p := range procs {
+		if slices.Contains(ranks, p.Rank) && p.Host != "" && !slices.Contains(out, p.Host) {
+			out = append(out, p.Host)
+		}
+	}
+	return out
+}
+
+// witness adds what others say of a hang.
+func (s *screen) witness(r *Report) {
+	if v := r.Verdict.Rank; v != nil && len(v.Witness) > 0 {
+		s.head("WHERE IT STANDS")
+		for _, text := range v.Witness {
+			for _, l := range fold(text, s.columns-2) {
+				s.line("  %s", l)
+			}
+		}
+	}
+}
