@@ -145,6 +145,7 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		return nil
 	}
 	errors := 2 * math.Sqrt(2*math.Log(float64(n*rows)/wanderChance))
+	tried := 0
 	has := func(list []lateRank, r int) bool {
 		return slices.ContainsFunc(list, func(l lateRank) bool { return l.rank == r })
 	}
@@ -166,8 +167,11 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		usual := robust.Median(slices.Clone(levels))
 		for i, r := range role {
 			d := levels[i] - usual
-			if min(d, meanOf(e[r][from:to])) < lateShare*j.typical() || has(known, r) || has(out, r) {
+			if min(d, meanOf(e[r][from:to])) < lateShare*j.typical() || has(known, r) || has(out, r) || len(out) == mostLate {
 				continue
+			}
+			if tried++; tried > 2*mostLate {
+				return out // each takes as long as all ranks
 			}
 			x := make([]float64, to-from)
 			for s := range x {
