@@ -176,6 +176,11 @@ func (s *screen) first(r *Report) {
 		s.labelled("End", o.Sentence(0))
 	}
 	s.labelled("Why", v.Why)
+	if v.Rank != nil {
+		for _, text := range v.Rank.Witness {
+			s.labelled("Seen", sentence(text))
+		}
+	}
 	if len(v.Next) > 0 && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
 	}

@@ -71,7 +71,6 @@ func First(r *Report, columns int) []string {
 func Screen(r *Report, columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
-	s.witness(r)
 	if r.Profile != nil {
 		s.profile(r.Profile)
 	} else {

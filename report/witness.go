@@ -121,15 +121,3 @@ func hostsIn(procs []*run.Process, ranks []int) (out []string) {
 	}
 	return out
 }
-
-// witness adds what others say of a hang.
-func (s *screen) witness(r *Report) {
-	if v := r.Verdict.Rank; v != nil && len(v.Witness) > 0 {
-		s.head("WHERE IT STANDS")
-		for _, text := range v.Witness {
-			for _, l := range fold(text, s.columns-2) {
-				s.line("  %s", l)
-			}
-		}
-	}
-}
