@@ -157,7 +157,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 			s.args = both(l.args, s.args)
 		}
 	}
-	s.aside = !t.given && s.start/1000 < t.ends[depth]/1000
+	s.aside = !t.given && s.node.numbers[1] == "" && s.start/1000 < t.ends[depth]/1000
 	t.ends[depth] = max(t.ends[depth], s.end)
 	s.id = t.ended(&s, depth, l.id)
 	s.size = 1

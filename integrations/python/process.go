@@ -25,11 +25,12 @@ import (
 
 // process writes what one ring holds.
 type process struct {
-	o    *Options
-	log  *slog.Logger
-	ring *ring.Ring
-	w    *dftracer.Writer
-	num  int64 // of the process, as this one knows it; 0 where it cannot be seen
+	o     *Options
+	log   *slog.Logger
+	ring  *ring.Ring
+	w     *dftracer.Writer
+	num   int64 // of the process, as this one knows it; 0 where it cannot be seen
+	plain bool  // whether the trace is not compressed
 
 	id      outputs.Identity
 	threads map[uint32]*thread
@@ -39,6 +40,7 @@ type process struct {
 	tree    int              // nodes that are below another one
 	told    map[string]bool  // which bounds the log says were reached
 	places  places
+	files   files
 	calls   *calls // nil until the program calls back
 	relay   *relay // nil where nothing is sent
 	last    int64  // the latest time in the ring
@@ -85,6 +87,11 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	if who.Env["DFTRACER_INC_METADATA"] == "0" {
 		t.NoMetadata = true
 	}
+	switch strings.ToLower(who.Env["DFTRACER_TRACE_COMPRESSION"]) {
+	case "0", "false", "off", "no":
+		t.Compression = dftracer.CompressNone
+	}
+	p.plain = t.Compression == dftracer.CompressNone
 	t.JobID, t.WorldSize = p.id.Job, 1 // the name of the file says the rank
 	if p.id.Attempt.IsSet() {
 		attempt := p.id.Attempt.Get()
@@ -128,7 +135,7 @@ func (p *process) name() string {
 		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
 	}
 	ext := ".pfw.gz"
-	if t := p.o.Trace; t != nil && t.Compression == dftracer.CompressNone {
+	if p.plain {
 		ext = ".pfw"
 	}
 	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
@@ -236,7 +243,13 @@ func (p *process) take(r *ring.Record) {
 		n = p.node(r.Name)
 	}
 	switch r.Kind {
+	case ring.KindFile:
+		p.file(r.Value, r.Args)
 	case ring.KindSpan:
+		if r.Call {
+			p.fileCall(t, n, r)
+			return
+		}
 		p.span(t, n, r)
 		if r.Next >= 0 {
 			p.places.set(r.End, -1, r.Next)
@@ -430,6 +443,7 @@ func (p *process) cells(before int64) (map[*thread][]began, error) {
 func (p *process) tick(now int64) error {
 	before := now - beginAfter.Nanoseconds()
 	p.relay.pass(now)
+	p.passTotals(now)
 	open, err := p.cells(before)
 	if err == nil {
 		_, err = p.read()
@@ -466,6 +480,7 @@ func (p *process) release() error {
 // to itself, as long as reading is not over, and closes what was written.
 func (p *process) finish(ctx, reading context.Context) error {
 	err := p.ring.Finish(reading, p.take)
+	p.writeTotals()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", p.ring.Path(), err)
 	}
