@@ -12,7 +12,6 @@ passes, and what it interrupted is undone, or done.
 """
 
 import itertools
-import json
 import mmap
 import os
 import struct
@@ -127,7 +126,6 @@ def _build():
     pack_more = struct.Struct("<QQIIqq16xQ").pack_into
     pack_text = struct.Struct("<QII40sQ").pack_into
     pack_call = struct.Struct("<QQIIqqqqQ").pack_into
-    encode = json.JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
     no_cells = [0] * NAMES
     tracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     kept = []  # mappings whose file number is somebody else's by now: with them it would be closed
@@ -154,6 +152,14 @@ def _build():
             # Number, cells, then the open spans as (start, name, this list, whether
             # they end before what is around them does).
             self.s = [number, cells]
+
+    def encode(values):
+        """JSON, by a module that is loaded when there is something to record."""
+        nonlocal encode
+        from json import JSONEncoder
+
+        encode = JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
+        return encode(values)
 
     # The ring.
 
@@ -755,6 +761,8 @@ def _build():
     def counted(n, t, token, count):
         """Ends an element of an iterator that began at t or with a token."""
         t1 = clock()
+        if local is None and not ready():  # it may be the first of the process
+            return
         s = local.s if token is None else token[2]
         depth = len(s)
         if token is not None:

@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from . import _ring, passing, quiet
+from . import _ring, quiet
 
 NONE = -(1 << 63)  # a number that says nothing
 MOST = 16384  # paths that are known at a time
@@ -437,7 +437,8 @@ def _open(original):
             by_line = buffering == 1 or buffering < 0 and raw.isatty()
             if by_line or buffering < 0:
                 size = raw._blksize
-                buffering = max(min(size, 8 << 20), io.DEFAULT_BUFFER_SIZE) if sys.version_info >= (3, 14) else size if size > 1 else io.DEFAULT_BUFFER_SIZE
+                default = io.DEFAULT_BUFFER_SIZE
+                buffering = max(min(size, 8 << 20), default) if sys.version_info >= (3, 14) else size if size > 1 else default
             if buffering == 0:
                 return raw
             whole = (io.BufferedRandom if "+" in letters else io.BufferedReader if letters == "r" else io.BufferedWriter)(raw, buffering)
