@@ -60,6 +60,9 @@ type process struct {
 // beginAfter is how long a span is open before its begin is written.
 const beginAfter = time.Second
 
+// entityCategory is that of records about entities: metadata with names of their own.
+const entityCategory = "entity"
+
 // rootCategory is that of the root of the tree of nodes.
 const rootCategory = "ai_root"
 
@@ -275,6 +278,10 @@ func (p *process) take(r *ring.Record) {
 		n.over(t, r.Start)
 		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
 	case ring.KindNote:
+		if n.key.Cat() == entityCategory {
+			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: n.key.Name(), TID: p.ring.PID(), Args: appendObject(nil, r.Args)})
+			return
+		}
 		p.note(n.key.Name(), r)
 	case ring.KindCall:
 		p.call(n.key.Name(), r.Start, r.Args)

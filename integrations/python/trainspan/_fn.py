@@ -139,7 +139,7 @@ class dft_fn:
         self._cat, self._open = str(cat), {}
         self._name = str(name or sys._getframe(1).f_code.co_name)
         self._arguments = self._extra = _gather({}, None, (epoch, step, image_idx, image_size))
-        self._relations = {}
+        self._relations, self._last = {}, {}
         self._t = 0 if self.off else _ring.now()
 
     @property
@@ -157,7 +157,7 @@ class dft_fn:
     _arguments_string = property(lambda self: self._given(str))
 
     def _given(self, kind):
-        return {key: (0, value) for key, value in self._arguments.items() if isinstance(value, kind)}
+        return {key: (0, value) for key, value in dict(self._arguments, **self._last).items() if isinstance(value, kind)}
 
     def __enter__(self):
         if not self.off:
@@ -234,7 +234,9 @@ class dft_fn:
             given = dict(self._arguments)
             try:
                 if parameters is not None:
-                    _gather(given, {key: value for key, value in parameters(args, kwargs).items() if value is not None}, ())
+                    found = parameters(args, kwargs)
+                    self._last = _gather({}, None, [found.get(key) for key in _KEYS])
+                    given.update(self._last)
             except Exception as e:
                 passing(e)
             return given

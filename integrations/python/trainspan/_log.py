@@ -115,7 +115,8 @@ def _gather(into, args, values):
     """Adds arguments and those that have a place of their own to a dictionary."""
     for key, value in zip(_KEYS, values):
         if value is not None:
-            into[key] = value
+            value = _plain(value)
+            into[key] = float(value) if key == "image_size" and isinstance(value, int) else value
     for key, value in args.items() if hasattr(args, "items") else ():
         into[str(key)] = _plain(value)
     return into
@@ -222,7 +223,7 @@ class dftracer:
         """The number of an entity, which the trace names once."""
         if not DFTRACER_ENABLE:
             return 0
-        number = 0xCBF29CE484222325
+        number = 1469598103934665603  # the one of DFTracer, not that of FNV
         for byte in ("%s\x1f%s" % (type, key)).encode():
             number = (number ^ byte) * 0x100000001B3 & (1 << 64) - 1
         _record("EH", {"id": _entity(number), "type": str(type), "store": int(store), "uri": str(uri or "")}, self._declared)

@@ -100,7 +100,7 @@ class Function:
 
 def function(original, f, module="os"):
     """f in place of original."""
-    name = original.__name__
+    name = f.__name__ = f.__qualname__ = original.__name__
     kept = {"__call__": staticmethod(f), "__module__": module, "__doc__": original.__doc__}
     made = type("builtin_function_or_method", (Function,), kept)()
     made.__name__, made.__qualname__, made.__wrapped__, made.__self__ = name, name, original, getattr(original, "__self__", None)
@@ -315,6 +315,9 @@ class FileIO(io.FileIO):
         self.number = number
         init(self, file, mode, closefd)
 
+    def __repr__(self):
+        return io.FileIO.__repr__(self).replace("<FileIO ", "<_io.FileIO ", 1)
+
     def read(self, size=-1):
         if size is None or size < 0:
             return self.readall()
@@ -453,31 +456,36 @@ def _open(original):
     return open
 
 
-class _Maps(type):
-    """The type of mmap.mmap, which makes what the original makes."""
+def _maps(original):
+    """A class in place of mmap.mmap."""
 
-    original = mmap.mmap
+    class Kind(type):
+        """Its instances are those of the original too, which may be older."""
 
-    def __call__(cls, *args, **kwargs):
-        if cls is not mmap.mmap:
-            return type.__call__(cls, *args, **kwargs)
+        def __instancecheck__(cls, value):
+            return isinstance(value, original) if cls is mmap.mmap else type.__instancecheck__(cls, value)
+
+        def __subclasscheck__(cls, other):
+            return issubclass(other, original) if cls is mmap.mmap else type.__subclasscheck__(cls, other)
+
+    def __new__(cls, *args, **kwargs):
         fd = args[0] if args else kwargs.get("fileno")
         file = numbers.get(fd) if type(fd) is int else None
         if file is None:
-            return _Maps.original(*args, **kwargs)
+            return original.__new__(cls, *args, **kwargs)
         t = clock()
-        made = _Maps.original(*args, **kwargs)
+        made = original.__new__(cls, *args, **kwargs)
         flags = args[2] if len(args) > 2 else kwargs.get("flags", mmap.MAP_SHARED)
         if kwargs.get("access") == mmap.ACCESS_COPY:
             flags = mmap.MAP_PRIVATE
         called(MMAP, t, len(made), flags, kwargs.get("offset", 0), file)
         return made
 
-    def __instancecheck__(cls, value):
-        return isinstance(value, _Maps.original) if cls is mmap.mmap else type.__instancecheck__(cls, value)
+    def __repr__(self):
+        return original.__repr__(self).replace("<mmap ", "<mmap.mmap ", 1)
 
-    def __subclasscheck__(cls, other):
-        return issubclass(other, _Maps.original) if cls is mmap.mmap else type.__subclasscheck__(cls, other)
+    kept = {"__module__": "mmap", "__doc__": original.__doc__, "__slots__": (), "__new__": __new__, "__repr__": __repr__}
+    return Kind("mmap", (original,), kept)
 
 
 @quiet
@@ -522,7 +530,7 @@ def install(dirs):
         if vars(accessor).get(name) is original if accessor else False:
             setattr(accessor, name, made)
     builtins.open = io.open = sys.modules["_io"].open = function(io.open, _open(io.open), "io")
-    mmap.mmap = _Maps("mmap", (mmap.mmap,), {"__module__": "mmap", "__doc__": mmap.mmap.__doc__})
+    mmap.mmap = _maps(mmap.mmap)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_child)
 

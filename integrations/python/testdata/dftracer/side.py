@@ -1,7 +1,7 @@
 """Runs programs with DFTracer and with trainspan's API for it, and compares their traces
 record by record.
 
-    python3 dftracer_side.py --original VENV/bin/python --trainspan PATH [--seeds 50] [--seed 0] [PROGRAM.py ...]
+    python3 side.py --original VENV/bin/python --trainspan PATH [--seeds 50] [--seed 0] [PROGRAM.py ...]
 
 The original is pydftracer 2.0.6 with dftracer 2.2.0, in an environment of its own. A
 program imports `dftracer.python` or `dftracer.logger`; for ours `trainspan.` goes before.
