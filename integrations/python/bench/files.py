@@ -26,7 +26,7 @@ def rows(inside, outside):
     yield "lseek", cost("f(fd, 0, 0)", f=os.lseek, fd=fd)
     yield "raw_readinto", cost("f(into)", f=raw.readinto, into=into)
     yield "stat", cost("f(path)", f=os.stat, path=path)
-    yield "open_close", cost("f(path, 0).close()", f=lambda path, _: open(path, "rb"), path=path)
+    yield "open_close", cost("f(path, 0).close()", f=lambda path, _: open(path, "rb", 0), path=path)
     yield "not_below_lseek", cost("f(fd, 0, 0)", f=os.lseek, fd=fd2)
     yield "not_below_stat", cost("f(path)", f=os.stat, path=other)
 
