@@ -107,7 +107,7 @@ def _speaks(value, depth):
         if depth == 0 or len(value) > 64:
             return False
         return all(_speaks(v, depth - 1) for v in (itertools.chain(*value.items()) if isinstance(value, dict) else value))
-    tensor = ("__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__")
+    tensor = ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__")
     return isinstance(value, _BARE) or not any(hasattr(type(value), attr) for attr in tensor)
 
 
