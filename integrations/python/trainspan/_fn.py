@@ -216,7 +216,8 @@ class dft_fn:
         image_size become arguments, and of an object what it has by these names."""
         return self._log(func, name, _KEYS)
 
-    log_init = log
+    def log_init(self, init=None, name=None):
+        return self._log(init, name, _KEYS)
 
     def log_static(self, func=None, name=None):
         return self._log(func, name, ())

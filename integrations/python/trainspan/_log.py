@@ -269,3 +269,6 @@ def _record(kind, args, once=None):
 def _relate(args, relation, entities):
     word = ("used", "generated", "invalidated", "updated")[int(relation)]
     args.setdefault("relations", {}).setdefault(word, []).extend(_entity(number) for number in entities if number)
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("itertools", "os", "passing", "plain", "quiet")]

@@ -330,6 +330,6 @@ def alias():
 if DFTRACER_ENABLE and DFTRACER_LOG_LEVEL in ("DEBUG", "INFO"):
     setup_stream_logger().info("DFTracer was enabled.")
 
-__all__ = [_old for _old in dict(globals()) if not _old.startswith("_") and _old not in ("os", "sys", "itertools", "quiet")]
+__all__ = [_old for _old in dict(globals()) if not _old.startswith("_") and _old not in ("sys", "itertools", "quiet", "python", "logger")]
 __all__ += ["Dynamo", "dynamo", "create_backend", *_ENTITIES]
 del _cat, _cls, _event, _words, _old

@@ -235,9 +235,9 @@ def install(dirs):
     for name, f in _functions().items():
         original = getattr(os, name)
         made = function(original, f)
-        for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-            if original in known:
-                known.add(made)
+        for group in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+            if original in group:
+                group.add(made)
         setattr(os, name, made)
         accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # of Python 3.8 and 3.9
         if vars(accessor).get(name) is original if accessor else False:
