@@ -17,7 +17,8 @@ var pythonTools = []string{"mypy==2.4.1", "pyright==1.1.414", "twine==7.0.0", "a
 
 // notDescribed are names that stubs lack on purpose: what is private to the client, and
 // what each node has of its own.
-const notDescribed = `trainspan\._ring.*
+const notDescribed = `trainspan\.(_ring|_fn|_log|_opened|_paths|files).*
+trainspan\.dftracer\.__all__
 trainspan\.__main__\.path
 trainspan\.dftracer\.DFTracerAI\.__(enter|exit)__
 `

@@ -52,7 +52,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 						t.Errorf("%s is of %q", e.Name, paths[file.Text()])
 					}
 					n := int64(1)
-					if a, ok := e.Arg(pfw.ArgCalls); ok {
+					if a, ok := e.Arg(dftracer.ArgCalls); ok {
 						n = a.Int64()
 					}
 					counts[e.Cat+" "+e.Name] += n

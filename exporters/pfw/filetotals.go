@@ -7,30 +7,10 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// ArgCalls is the argument of a record that stands for several calls: how many.
-const ArgCalls = "dft_cnt"
-
 // fileTotals are the calls on a file that began in one second.
 type fileTotals struct {
 	second int64 // since the Unix epoch
-	ops    [outputs.FileOps]callTotal
-}
-
-// callTotal adds up the calls of one kind.
-type callTotal struct {
-	calls, failed int64
-	bytes, dur    extent
-}
-
-// extent is a sum with the least and the largest of what was added.
-type extent struct{ sum, least, most int64 }
-
-func (e *extent) add(v int64, first bool) {
-	if e.sum += v; first {
-		e.least, e.most = v, v
-		return
-	}
-	e.least, e.most = min(e.least, v), max(e.most, v)
+	ops    [outputs.FileOps]dftracer.CallTotal
 }
 
 // add counts a call that ends now, in microseconds.
@@ -48,16 +28,7 @@ func (f *file) add(c *outputs.FileCall, now int64) {
 		f.write()
 		*f.totals = fileTotals{second: second}
 	}
-	t := &f.totals.ops[c.Op]
-	first := t.calls == 0
-	t.calls++
-	t.dur.add(max(now-start, 0), first)
-	if c.Ret < 0 {
-		t.failed++
-	}
-	if c.Op.Transfers() {
-		t.bytes.add(max(c.Ret, 0), first)
-	}
+	f.totals.ops[c.Op].Add(now-start, c.Ret, c.Op.Transfers())
 }
 
 // write writes what was added up. f.mu is held.
@@ -65,26 +36,15 @@ func (f *file) write() {
 	w := f.log.p.w
 	for op := range outputs.FileOps {
 		t := &f.totals.ops[op]
-		if t.calls == 0 {
+		if t.Calls() == 0 {
 			continue
 		}
 		var stack [12]dftracer.Arg
-		args := append(stack[:0], f.hash, dftracer.Int(ArgCalls, t.calls))
-		args = t.dur.append(args, "dur")
-		if op.Transfers() {
-			args = t.bytes.append(args, argSize)
-		}
-		if t.failed > 0 {
-			args = append(args, dftracer.Int("failed", t.failed))
-		}
+		args := t.AppendArgs(append(stack[:0], f.hash))
 		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Type: dftracer.TypeLibcIO, Cat: op.Category(), Name: op.String(),
 			TID: int64(os.Getpid()), TS: f.totals.second * 1e6, Args: args})
 	}
-	f.totals.ops = [outputs.FileOps]callTotal{}
-}
-
-func (e *extent) append(dst []dftracer.Arg, key string) []dftracer.Arg {
-	return append(dst, dftracer.Int(key+"_sum", e.sum), dftracer.Int(key+"_min", e.least), dftracer.Int(key+"_max", e.most))
+	f.totals.ops = [outputs.FileOps]dftracer.CallTotal{}
 }
 
 // flush writes what was added up in seconds before one.

@@ -120,9 +120,9 @@ func TestTotalsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []map[string]int64{
-		{pfw.ArgCalls: 3, "size_sum": 12, "size_min": 0, "size_max": 7, "failed": 1},
-		{pfw.ArgCalls: 1, "size_sum": -1, "failed": -1},
-		{pfw.ArgCalls: 1, "size_sum": 9, "size_min": 9, "size_max": 9, "failed": -1},
+		{dftracer.ArgCalls: 3, "size_sum": 12, "size_min": 0, "size_max": 7, "failed": 1},
+		{dftracer.ArgCalls: 1, "size_sum": -1, "failed": -1},
+		{dftracer.ArgCalls: 1, "size_sum": 9, "size_min": 9, "size_max": 9, "failed": -1},
 	}
 	n := 0
 	for _, ev := range dftest.Events(t, path) {

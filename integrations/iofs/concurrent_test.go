@@ -63,7 +63,7 @@ func TestConcurrentCalls(t *testing.T) {
 				if e.Name != "pread" {
 					t.Errorf("an event %s", e.Name)
 				}
-				if a, ok := e.Arg(pfw.ArgCalls); ok {
+				if a, ok := e.Arg(dftracer.ArgCalls); ok {
 					n += a.Int64()
 				} else {
 					n++

@@ -436,7 +436,7 @@ func TestAggregate(t *testing.T) {
 		}
 		failed += value(e, "failed")
 		if e.Name == "read" {
-			n, sum = n+value(e, pfw.ArgCalls), sum+value(e, "size_sum")
+			n, sum = n+value(e, dftracer.ArgCalls), sum+value(e, "size_sum")
 			least, most = value(e, "size_min"), value(e, "size_max")
 		}
 	}

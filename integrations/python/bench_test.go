@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +26,12 @@ import (
 // of two reads of the clock.
 //
 //	go test -run '^$' -bench Python ./integrations/python
-func BenchmarkPython(b *testing.B) {
+func BenchmarkPython(b *testing.B) { benchmarkProgram(b, "spans.py") }
+
+// The same for calls on files that are seen, without the calls themselves.
+func BenchmarkPythonFiles(b *testing.B) { benchmarkProgram(b, "files.py") }
+
+func benchmarkProgram(b *testing.B, program string) {
 	rings := memory(b)
 	d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
 	if err != nil {
@@ -33,12 +39,44 @@ func BenchmarkPython(b *testing.B) {
 	}
 	defer d.Close(context.Background()) //nolint:errcheck // of the benchmark
 	for b.Loop() {
-		for line := range strings.Lines(pyrun.Run(b, rings, filepath.Join("bench", "spans.py"))) {
+		for line := range strings.Lines(pyrun.Run(b, rings, filepath.Join("bench", program))) {
 			f := strings.Fields(line)
 			if ratio, err := strconv.ParseFloat(f[len(f)-2], 64); err == nil && f[len(f)-1] == "x" {
 				b.ReportMetric(ratio, f[0]+"-x")
 			}
 		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// What it takes to import the API, over json, which many programs import: the least of
+// 20 interpreters each, by -X importtime.
+func BenchmarkPythonImport(b *testing.B) {
+	least := func(module string) float64 {
+		best := 0.
+		for range 20 {
+			cmd := pyrun.Command(b, "", "")
+			cmd.Args = []string{cmd.Args[0], "-X", "importtime", "-c", "import " + module}
+			cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "PYTHONDONTWRITEBYTECODE=") })
+			cmd.Env = append(cmd.Env, "PYTHONPYCACHEPREFIX="+filepath.Join(os.TempDir(), "trainspan-pycache"))
+			text, err := cmd.CombinedOutput()
+			if err != nil {
+				b.Fatalf("%v\n%s", err, text)
+			}
+			for line := range strings.Lines(string(text)) {
+				if f := strings.Split(line, "|"); len(f) == 3 && strings.TrimSpace(f[2]) == module {
+					if us, err := strconv.ParseFloat(strings.TrimSpace(f[1]), 64); err == nil && (best == 0 || us < best) {
+						best = us
+					}
+				}
+			}
+		}
+		return best
+	}
+	for b.Loop() {
+		us, json := least("trainspan.dftracer"), least("json")
+		b.ReportMetric(us/1000, "ms")
+		b.ReportMetric(us/max(json, 1), "json-x")
 	}
 	b.ReportMetric(0, "ns/op")
 }

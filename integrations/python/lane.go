@@ -2,13 +2,16 @@ package python
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/trainspan/trainspan/dftracer"
 )
 
 const (
-	// maxTail is how many finished spans a lane remembers.
+	// maxTail is how many spans beside each other a lane remembers at each level.
 	maxTail = 64
+	// maxLevels is how deep it remembers what lies inside of what.
+	maxLevels = 64
 	// maxLanes is how many lanes a thread has; further spans that overlap share the
 	// last one.
 	maxLanes = 256
@@ -17,16 +20,27 @@ const (
 // lane is what viewers draw in one row: its spans lie inside or behind each
 // other. Spans of tasks that take turns, or with times that the program gave, may
 // overlap others of their thread, and go to another lane.
+//
+// The first level holds the outermost spans, each next one those inside of the last
+// span of the level before. That is where the next span belongs, whether inner spans
+// come before the ones around them, as programs write them, or behind them, as a
+// profiler's do. What lies inside of other spans is not remembered: nothing more
+// goes there.
 type lane struct {
-	tail []interval // the last ones that nothing is around yet
+	levels [][]interval // of each, apart from each other and in order
 }
 
-type interval struct{ start, end int64 } // microseconds
+// interval is the time of a span, in microseconds, or of several that are remembered
+// as one, in whose gaps nothing may lie.
+type interval struct {
+	start, end int64
+	several    bool
+}
 
 // place gives the lane for a span, not the first one for a span aside. It reports
 // false where there is no lane any more without a span that it overlaps.
 func (t *thread) place(start, end int64, aside bool) (tid int64, alone bool) {
-	in := interval{start, end}
+	in := interval{start: start, end: end}
 	for i := range t.lanes {
 		if (i > 0 || !aside) && t.lanes[i].take(in) {
 			return t.tid + int64(i)*dftracer.LaneDistance, true
@@ -35,30 +49,74 @@ func (t *thread) place(start, end int64, aside bool) (tid int64, alone bool) {
 	if len(t.lanes) >= maxLanes {
 		return t.tid + (maxLanes-1)*dftracer.LaneDistance, false
 	}
-	t.lanes = append(t.lanes, lane{tail: []interval{in}})
-	return t.tid + int64(len(t.lanes)-1)*dftracer.LaneDistance, true
+	t.lanes = append(t.lanes, lane{})
+	last := len(t.lanes) - 1
+	t.lanes[last].take(in)
+	return t.tid + int64(last)*dftracer.LaneDistance, true
 }
 
-// take puts an interval on the lane, unless it overlaps another one.
+// take puts an interval on the lane, unless it overlaps another one in part.
 func (l *lane) take(in interval) bool {
-	n := len(l.tail)
-	if n == 0 || l.tail[n-1].end <= in.start {
-		if n >= maxTail {
-			l.tail = append(l.tail[:0], l.tail[n/2:]...)
-		}
-		l.tail = append(l.tail, in)
-		return true
+	if in.end <= in.start {
+		return true // without a length it overlaps nothing
 	}
-	for _, o := range l.tail {
-		if o.start < in.start && in.start < o.end && o.end < in.end || in.start < o.start && o.start < in.end && in.end < o.end {
+	for depth := 0; ; depth++ {
+		if depth == len(l.levels) {
+			l.levels = append(l.levels, nil)
+		}
+		list := l.levels[depth]
+		from := sort.Search(len(list), func(i int) bool { return list[i].end > in.start })
+		to := from + sort.Search(len(list)-from, func(i int) bool { return list[from+i].start >= in.end })
+		switch {
+		case from == to:
+			if from == len(list) {
+				l.levels = l.levels[:depth+1]
+			}
+			l.levels[depth] = slices.Insert(list, from, in)
+		case in.start == list[from].start && in.end == list[to-1].end && from+1 == to:
+			return true // of the same time
+		case in.start <= list[from].start && list[to-1].end <= in.end: // it is around them
+			if to == len(list) {
+				l.levels = slices.Insert(l.levels, depth+1, slices.Clone(list[from:to]))
+			}
+			l.levels[depth] = slices.Replace(list, from, to, in)
+		case from+1 == to && list[from].start <= in.start && in.end <= list[from].end && to == len(list) && !list[from].several:
+			continue // inside of the last
+		default:
 			return false
 		}
+		l.forget(depth)
+		return true
 	}
-	l.tail = slices.DeleteFunc(l.tail, func(o interval) bool { return in.start <= o.start && o.end <= in.end })
-	at, _ := slices.BinarySearchFunc(l.tail, in, func(a, b interval) int { return int(min(max(a.start-b.start, -1), 1)) })
-	l.tail = slices.Insert(l.tail, at, in)
-	if n := len(l.tail); n > maxTail {
-		l.tail = append(l.tail[:0], l.tail[n/2:]...)
+}
+
+// forget keeps what is remembered within its bounds, after a change at a depth.
+func (l *lane) forget(depth int) {
+	if list := l.levels[depth]; len(list) > maxTail {
+		l.levels[depth] = fold(list)
 	}
-	return true
+	if len(l.levels) > maxLevels {
+		l.levels = l.levels[:maxLevels]
+		list := l.levels[maxLevels-1]
+		l.levels[maxLevels-1] = []interval{{list[0].start, list[len(list)-1].end, true}}
+	}
+}
+
+// fold makes one of neighbours among the earlier half of a list: of those that are
+// short beside how long ago they were. What comes to lie around some of the list
+// begins about as long ago as it lasts, where one of its length has ended before it.
+func fold(list []interval) []interval {
+	for share := 1. / 8; len(list) > 3*maxTail/4; share *= 2 {
+		end, kept := list[len(list)-1].end, 0
+		for _, in := range list[1 : maxTail/2] {
+			if last := &list[kept]; float64(in.end-last.start) <= share*float64(end-in.end) {
+				*last = interval{last.start, in.end, true}
+			} else {
+				kept++
+				list[kept] = in
+			}
+		}
+		list = slices.Delete(list, kept+1, maxTail/2)
+	}
+	return list
 }

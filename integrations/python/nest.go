@@ -25,6 +25,7 @@ type thread struct {
 	levels []level         // by depth, those of which something is known
 	known  map[int64]began // spans whose begin was written, by their start
 	ends   []int64         // of the last spans, by depth
+	given  bool            // its number is one that the program gave: spans come there in any order
 	lanes  []lane
 	open   []known   // by depth, of which the relay knows
 	held   []waiting // by depth
@@ -77,7 +78,7 @@ func (p *process) thread(t *ring.Thread) *thread {
 			maps.DeleteFunc(p.threads, func(_ uint32, t *thread) bool { return len(t.levels)+len(t.known)+len(t.open)+len(t.held) == 0 })
 			p.most = max(2*len(p.threads), maxThreads)
 		}
-		th = &thread{tid: t.TID, number: t.Number}
+		th = &thread{tid: t.TID, number: t.Number, given: t.Lane}
 		p.threads[t.Number] = th
 	}
 	return th
@@ -156,7 +157,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 			s.args = both(l.args, s.args)
 		}
 	}
-	s.aside = s.start/1000 < t.ends[depth]/1000
+	s.aside = !t.given && s.node.numbers[1] == "" && s.start/1000 < t.ends[depth]/1000
 	t.ends[depth] = max(t.ends[depth], s.end)
 	s.id = t.ended(&s, depth, l.id)
 	s.size = 1

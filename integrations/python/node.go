@@ -22,6 +22,7 @@ type node struct {
 	epoch, step int64
 	args        []dftracer.Arg // not changed, replaced
 
+	numbers [3]string            // what those of a call on a file are called
 	samples bool                 // the value of a span is how many samples it had
 	group   string               // whose collectives they are: the value is the number in it, from 1
 	calls   bool                 // its spans are those of callbacks
@@ -56,7 +57,10 @@ func (p *process) nodeBelow(n *ring.Name, depth int) *node {
 	if d := p.nodes[n.ID]; d != nil {
 		return d
 	}
-	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1, calls: n.Calls}
+	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1, calls: n.Calls, numbers: n.Numbers}
+	if n.Numbers != ([3]string{}) {
+		d.key = d.key.WithType(dftracer.TypeLibcIO)
+	}
 	meaning := spans.Of(n.Cat, n.Name)
 	switch meaning.Name {
 	case spans.TrainingIteration, spans.ValidationIteration, spans.TestingIteration:

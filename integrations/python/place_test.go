@@ -23,7 +23,7 @@ func TestVariablesOfThePlace(t *testing.T) {
 	}
 	var want strings.Builder
 	width := len(begin)
-	for _, name := range append(identity.Variables(), "DFTRACER_INC_METADATA") {
+	for _, name := range append(identity.Variables(), "DFTRACER_INC_METADATA", "DFTRACER_TRACE_COMPRESSION") {
 		switch {
 		case want.Len() == 0:
 		case width+1+len(name) > 120:

@@ -25,11 +25,12 @@ import (
 
 // process writes what one ring holds.
 type process struct {
-	o    *Options
-	log  *slog.Logger
-	ring *ring.Ring
-	w    *dftracer.Writer
-	num  int64 // of the process, as this one knows it; 0 where it cannot be seen
+	o     *Options
+	log   *slog.Logger
+	ring  *ring.Ring
+	w     *dftracer.Writer
+	num   int64 // of the process, as this one knows it; 0 where it cannot be seen
+	plain bool  // whether the trace is not compressed
 
 	id      outputs.Identity
 	threads map[uint32]*thread
@@ -39,6 +40,7 @@ type process struct {
 	tree    int              // nodes that are below another one
 	told    map[string]bool  // which bounds the log says were reached
 	places  places
+	files   files
 	calls   *calls // nil until the program calls back
 	relay   *relay // nil where nothing is sent
 	last    int64  // the latest time in the ring
@@ -57,6 +59,9 @@ type process struct {
 
 // beginAfter is how long a span is open before its begin is written.
 const beginAfter = time.Second
+
+// entityCategory is that of records about entities: metadata with names of their own.
+const entityCategory = "entity"
 
 // rootCategory is that of the root of the tree of nodes.
 const rootCategory = "ai_root"
@@ -85,6 +90,11 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	if who.Env["DFTRACER_INC_METADATA"] == "0" {
 		t.NoMetadata = true
 	}
+	switch strings.ToLower(who.Env["DFTRACER_TRACE_COMPRESSION"]) {
+	case "0", "false", "off", "no":
+		t.Compression = dftracer.CompressNone
+	}
+	p.plain = t.Compression == dftracer.CompressNone
 	t.JobID, t.WorldSize = p.id.Job, 1 // the name of the file says the rank
 	if p.id.Attempt.IsSet() {
 		attempt := p.id.Attempt.Get()
@@ -128,7 +138,7 @@ func (p *process) name() string {
 		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
 	}
 	ext := ".pfw.gz"
-	if t := p.o.Trace; t != nil && t.Compression == dftracer.CompressNone {
+	if p.plain {
 		ext = ".pfw"
 	}
 	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
@@ -236,7 +246,13 @@ func (p *process) take(r *ring.Record) {
 		n = p.node(r.Name)
 	}
 	switch r.Kind {
+	case ring.KindFile:
+		p.file(r.Value, r.Args)
 	case ring.KindSpan:
+		if r.Call {
+			p.fileCall(t, n, r)
+			return
+		}
 		p.span(t, n, r)
 		if r.Next >= 0 {
 			p.places.set(r.End, -1, r.Next)
@@ -262,6 +278,10 @@ func (p *process) take(r *ring.Record) {
 		n.over(t, r.Start)
 		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
 	case ring.KindNote:
+		if n.key.Cat() == entityCategory {
+			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: n.key.Name(), TID: p.ring.PID(), Args: appendObject(nil, r.Args)})
+			return
+		}
 		p.note(n.key.Name(), r)
 	case ring.KindCall:
 		p.call(n.key.Name(), r.Start, r.Args)
@@ -430,6 +450,7 @@ func (p *process) cells(before int64) (map[*thread][]began, error) {
 func (p *process) tick(now int64) error {
 	before := now - beginAfter.Nanoseconds()
 	p.relay.pass(now)
+	p.passTotals(now)
 	open, err := p.cells(before)
 	if err == nil {
 		_, err = p.read()
@@ -466,6 +487,7 @@ func (p *process) release() error {
 // to itself, as long as reading is not over, and closes what was written.
 func (p *process) finish(ctx, reading context.Context) error {
 	err := p.ring.Finish(reading, p.take)
+	p.writeTotals()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", p.ring.Path(), err)
 	}

@@ -42,6 +42,9 @@ const (
 	atValue  = 32
 	atWord   = 56 // written last
 
+	// Of a call on a file, whose other numbers are at 24, 32 and 40.
+	atFile = 48
+
 	// Of a slot with text.
 	atChain  = 0
 	atPiece  = 8
@@ -73,6 +76,7 @@ const (
 	KindCall                 // a callback of one-logger
 	KindNote                 // metadata with a time
 	KindDrop                 // an open span was forgotten
+	KindFile                 // a number stands for a file from now on
 
 	kinds
 )
@@ -82,4 +86,5 @@ const (
 	flagCrossed = 1 << 0 // ended before what was started inside it
 	flagFailed  = 1 << 1 // ended with an exception
 	flagNext    = 1 << 2 // the training stands at another step from its end on
+	flagNumbers = 1 << 3 // a call on a file
 )

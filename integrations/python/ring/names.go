@@ -34,19 +34,20 @@ type side struct {
 
 // line is any line of the side file.
 type line struct {
-	Name   *string         `json:"name"`
-	Cat    string          `json:"cat"`
-	N      *uint32         `json:"n"`
-	Above  uint32          `json:"above"`
-	Calls  int             `json:"calls"`
-	Args   json.RawMessage `json:"args"`
-	T      *uint32         `json:"t"`
-	TID    int64           `json:"tid"`
-	Thread string          `json:"thread"`
-	Lane   bool            `json:"lane"`
-	Meta   *string         `json:"meta"`
-	Value  any             `json:"value"`
-	Who    *Who            `json:"who"`
+	Name    *string         `json:"name"`
+	Cat     string          `json:"cat"`
+	N       *uint32         `json:"n"`
+	Above   uint32          `json:"above"`
+	Calls   int             `json:"calls"`
+	Args    json.RawMessage `json:"args"`
+	Numbers [3]string       `json:"numbers"`
+	T       *uint32         `json:"t"`
+	TID     int64           `json:"tid"`
+	Thread  string          `json:"thread"`
+	Lane    bool            `json:"lane"`
+	Meta    *string         `json:"meta"`
+	Value   any             `json:"value"`
+	Who     *Who            `json:"who"`
 }
 
 func openSide(path string) (*side, error) {
@@ -118,7 +119,7 @@ func (s *side) take(text []byte) {
 		s.threads[*l.T] = &Thread{Number: *l.T, TID: max(l.TID, 0), Name: l.Thread, Lane: l.Lane}
 	case l.N != nil && l.Name != nil && s.name(*l.N) == nil:
 		if len(s.names) < maxNames {
-			s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above, Calls: l.Calls != 0, Args: l.Args}
+			s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above, Calls: l.Calls != 0, Args: l.Args, Numbers: l.Numbers}
 		} else {
 			s.other(*l.N, l.Cat)
 		}

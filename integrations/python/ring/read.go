@@ -332,7 +332,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	r.stats.Slots++
 	word := binary.LittleEndian.Uint64(b[atWord:])
 	kind, flags := Kind(word>>32), byte(word>>40)
-	if kind >= kinds || word>>43 != 0 {
+	if kind >= kinds || word>>44 != 0 || flags&flagNumbers != 0 && (kind != KindSpan || flags&flagNext != 0) {
 		r.stats.Bad++
 		return
 	}
@@ -350,7 +350,7 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	start, end := binary.LittleEndian.Uint64(b[atStart:]), binary.LittleEndian.Uint64(b[atEnd:])
 	rec.Value = int64(binary.LittleEndian.Uint64(b[atValue:]))
 	args := binary.LittleEndian.Uint64(b[atArgs:])
-	nameless := kind == KindPosition && uint32(word) == 0
+	nameless := (kind == KindPosition || kind == KindFile) && uint32(word) == 0
 	if rec.Thread == nil || rec.Name == nil && !nameless || rec.Depth < 1 || rec.Depth > maxDepth || start > 1<<62 || end > 1<<62 {
 		r.stats.Bad++
 		return
@@ -363,6 +363,14 @@ func (r *Ring) slot(b []byte, take func(*Record)) {
 	switch {
 	case kind == KindPosition:
 		rec.Epoch = int64(args)
+	case flags&flagNumbers != 0:
+		rec.Call, rec.File = true, int64(binary.LittleEndian.Uint64(b[atFile:]))
+		rec.Numbers = [3]int64{int64(args), rec.Value, int64(binary.LittleEndian.Uint64(b[atValue+8:]))}
+		rec.Value = 0
+		if rec.File < 0 {
+			rec.Args = r.chains.take(uint64(-rec.File))
+			rec.File = 0
+		}
 	case flags&flagNext != 0:
 		rec.Next = int64(min(args, 1<<62))
 	case args != 0:

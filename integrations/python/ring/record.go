@@ -1,5 +1,7 @@
 package ring
 
+import "math"
+
 // Name is an entry in the table of names.
 type Name struct {
 	ID        uint32
@@ -7,6 +9,8 @@ type Name struct {
 	Above     uint32 // the node above it in the tree of package ai, 0 without one
 	Calls     bool   // of the spans of one-logger's callbacks, which are in the ring too
 	Args      []byte // a JSON object: arguments of each of its spans; empty without
+	// Numbers are what the numbers of its calls on files are called; empty for none.
+	Numbers [3]string
 }
 
 // Thread is a thread of the process, or a lane that the program numbers itself.
@@ -47,14 +51,23 @@ type Record struct {
 	// root. It does not change while the span is open.
 	Depth      int
 	Start, End int64
-	Value      int64 // the count of a span; the step of a position; 1 for on
+	Value      int64 // the count of a span; the step of a position; 1 for on; the number of a file
 	Epoch      int64 // of a position
 	Next       int64 // the step at which the training stands from End on; -1 where a span does not say
-	// Args is a JSON object, or nil. It is valid during the call.
+	// Call says that the span is a call on a file. It has Numbers, [NoNumber] where one
+	// says nothing, and in File that of the file, 0 where Args or nothing says its path.
+	Call    bool
+	Numbers [3]int64
+	File    int64
+	// Args is a JSON object, or nil. It is valid during the call. Of a call on a file, and
+	// of a file, it is the path; of a call with two the second follows a zero byte.
 	Args []byte
 	// ArgsLost says that there were arguments, in slots that were lost.
 	ArgsLost bool
 }
+
+// NoNumber is a number of a call that says nothing.
+const NoNumber = math.MinInt64
 
 // Stats are counts of what was read. All only grow.
 type Stats struct {

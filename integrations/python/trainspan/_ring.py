@@ -12,7 +12,6 @@ passes, and what it interrupted is undone, or done.
 """
 
 import itertools
-import json
 import mmap
 import os
 import struct
@@ -38,10 +37,11 @@ MAX_TEXT = 16384
 CALLED = "called"  # the variant of names whose spans callbacks make too
 LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 
-BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP = (k << 32 for k in range(1, 10))
+BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP, FILE = (k << 32 for k in range(1, 11))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
 FAILED = 1 << 41  # flag: ended with an exception
 NEXT = 1 << 42  # flag: the training stands at another step from its end on
+NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and a count
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
@@ -53,7 +53,7 @@ _PLACE = """FLUX_JOB_ID FLUX_JOB_SIZE FLUX_TASK_LOCAL_ID FLUX_TASK_RANK GROUP_RA
 LOCAL_RANK LOCAL_WORLD_SIZE LSB_JOBID NODE_RANK OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
 PBS_JOBID PMIX_NAMESPACE PMIX_RANK PMI_RANK PMI_SIZE RANK SLURM_ARRAY_TASK_ID SLURM_JOB_ID SLURM_LOCALID SLURM_NODEID
 SLURM_NTASKS SLURM_PROCID SLURM_RESTART_COUNT SLURM_STEP_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_RUN_ID
-TRAINSPAN_ATTEMPT TRAINSPAN_JOB TRAINSPAN_WORLD_SIZE WORLD_SIZE DFTRACER_INC_METADATA""".split()
+TRAINSPAN_ATTEMPT TRAINSPAN_JOB TRAINSPAN_WORLD_SIZE WORLD_SIZE DFTRACER_INC_METADATA DFTRACER_TRACE_COMPRESSION""".split()
 
 
 def _filesystem(path):
@@ -125,7 +125,7 @@ def _build():
     pack = struct.Struct("<QQII32xQ").pack_into
     pack_more = struct.Struct("<QQIIqq16xQ").pack_into
     pack_text = struct.Struct("<QII40sQ").pack_into
-    encode = json.JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
+    pack_call = struct.Struct("<QQIIqqqqQ").pack_into
     no_cells = [0] * NAMES
     tracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     kept = []  # mappings whose file number is somebody else's by now: with them it would be closed
@@ -152,6 +152,14 @@ def _build():
             # Number, cells, then the open spans as (start, name, this list, whether
             # they end before what is around them does).
             self.s = [number, cells]
+
+    def encode(values):
+        """JSON, by a module that is loaded when there is something to record."""
+        nonlocal encode
+        from json import JSONEncoder
+
+        encode = JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
+        return encode(values)
 
     # The ring.
 
@@ -386,6 +394,14 @@ def _build():
                     open_ring()
         return on and local is not None
 
+    def chain_of(data):
+        """Writes bytes into slots of their own; gives their id."""
+        chain = chains()
+        for at in range(0, len(data), CHUNK):
+            page, place = slot()
+            pack_text(page, place, chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
+        return chain
+
     def text(values):
         """Writes text into slots of its own; gives its id, or 0."""
         try:
@@ -397,12 +413,7 @@ def _build():
                 data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]})
             if len(data) > MAX_TEXT:
                 return 0
-            data = data.encode()  # plain ASCII
-            chain = chains()
-            for at in range(0, len(data), CHUNK):
-                page, place = slot()
-                pack_text(page, place, chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
-            return chain
+            return chain_of(data.encode())  # plain ASCII
         except Exception as e:
             passing(e)
             return 0
@@ -454,6 +465,8 @@ def _build():
                 line = {"n": n, "name": name, "cat": cat, "above": above}
                 if args:
                     line["args"] = dict(args)
+                if type(variant) is tuple and variant[0] == "numbers":
+                    line["numbers"] = variant[1]
                 add_line(dict(line, calls=1) if variant == CALLED else line, True)
                 known[key], named[n] = n, key
         return n
@@ -748,6 +761,8 @@ def _build():
     def counted(n, t, token, count):
         """Ends an element of an iterator that began at t or with a token."""
         t1 = clock()
+        if local is None and not ready():  # it may be the first of the process
+            return
         s = local.s if token is None else token[2]
         depth = len(s)
         if token is not None:
@@ -756,6 +771,39 @@ def _build():
                 return
             n, t = n | remove(s, depth), token[0]
         write(n, t, t1, s[0], depth, None, count)
+
+    @quiet
+    def path_of(path):
+        """Writes a path; gives its id for called, or 0."""
+        return -chain_of(os.fsencode(path)[:MAX_TEXT]) if ready() else 0
+
+    @quiet
+    def file_of(number, path):
+        """Says which file has a number from now on, until it is closed."""
+        if ready():
+            s = local.s
+            path = -path_of(path)
+            page, place = slot()
+            pack_more(page, place, clock(), 0, s[0], len(s), path, number, FILE)
+
+    def called(n, t, a, b, c, file):
+        """A call on a file that is over: by the clock it began at t. The three numbers are
+        what the name n has said, file is a number that file_of has, or what path_of gave."""
+        try:
+            t1 = clock()
+            s = local.s
+            page, place = take()
+            pack_call(page, place, t, t1, s[0], len(s), a, b, c, file, n | NUMBERS)
+        except Exception as e:
+            passing(e)
+            late_call(n, t, t1, a, b, c, file)
+
+    @quiet
+    def late_call(n, t, t1, a, b, c, file):
+        if ready():
+            s = local.s
+            page, place = slot()
+            pack_call(page, place, t, t1, s[0], len(s), a, b, c, file, n | NUMBERS)
 
     def switch(n, to):
         """Says that a node and those below it are switched on or off, for update."""
@@ -855,7 +903,8 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start stack slots pack missed end next_span stop drop inside crowded fetches enter leave wrap event counted mark switch point failed position meta call configure
+for _name in """enabled now name start stack slots pack missed end next_span stop drop inside crowded fetches enter leave wrap event counted path_of file_of
+called mark switch point failed position meta call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

@@ -9,23 +9,13 @@ As with DFTracer, nothing is recorded unless DFTRACER_ENABLE is 1. Under
 `trainspan run` it is recorded unless DFTRACER_ENABLE is 0.
 """
 
-import functools
-import inspect
 import itertools
-import os
 import sys
 
-from . import _ring, passing, plain, quiet
-
-DFTRACER_ENABLE_ENV, DFTRACER_INIT_ENV, DFTRACER_LOG_LEVEL_ENV = "DFTRACER_ENABLE", "DFTRACER_INIT", "DFTRACER_LOG_LEVEL"
-DFTRACER_TIME_METRIC_ENV = "DFTRACER_TIME_METRIC"
-DFTRACER_ENABLE = _ring.wanted
-DFTRACER_LOG_LEVEL = os.environ.get(DFTRACER_LOG_LEVEL_ENV, "ERROR")
-INIT_NAME, ITER_COUNT_NAME, BLOCK_NAME, ITER_NAME, CTX_SEPARATOR = "init", "count", "block", "iter", "."
-ROOT_NAME = ROOT_CAT = "ai_root"
-
-_KEYS = ("epoch", "step", "image_idx", "image_size")
-_nothing = "".format  # a function that takes anything and gives something false
+from . import _ring, quiet
+from ._fn import _iterate, _wrap, dft_fn
+from ._log import *  # noqa: F403 the names of the original
+from ._log import _gather, _meta, _nothing
 
 
 def get_iter_block_name(name):
@@ -34,46 +24,6 @@ def get_iter_block_name(name):
 
 def get_iter_handle_name(name):
     return name if name.endswith(".iter") else name + ".iter"
-
-
-def get_time_scale():
-    return 1e6
-
-
-class TagType:
-    KEY, VALUE, IGNORE = range(3)
-
-
-class TagDType:
-    INT, FLOAT, STRING = range(3)
-
-
-class TagValue:
-    def __init__(self, value, dtype=TagDType.STRING, tag_type=TagType.KEY):
-        self._dtype, self._tag_type = dtype, tag_type
-        self._value = (int, float, str)[dtype](value)
-
-    def value(self):
-        return (self._tag_type, self._value)
-
-
-def _plain(value):
-    """An argument as DFTracer takes it: numbers and text, alone or in a tag."""
-    if isinstance(value, TagValue):
-        return value._value
-    if isinstance(value, tuple) and len(value) == 2:
-        return value[1]
-    return value
-
-
-def _gather(into, args, values):
-    """Adds arguments and those that have a place of their own to a dictionary."""
-    for key, value in zip(_KEYS, values):
-        if value is not None:
-            into[key] = value
-    for key, value in args.items() if hasattr(args, "items") else ():
-        into[str(key)] = _plain(value)
-    return into
 
 
 def _detached(cat, name, on, extra):
@@ -92,64 +42,17 @@ def _node(*path):
     return node
 
 
-def _wrap(n, f, node, name=None):
-    """f inside spans n."""
-    if isinstance(f, (staticmethod, classmethod)):
-        return type(f)(_wrap(n, f.__func__, node))
-    if inspect.iscoroutinefunction(f):
-
-        async def call(*args, **kwargs):
-            token = None if node.off else _ring.start(n)
-            try:
-                return await f(*args, **kwargs)
-            finally:
-                _ring.end(token)
-
-    else:
-        call = _ring.wrap(n, f, node)
-    call = functools.wraps(f)(call)
-    call.__trainspan__ = n
-    return call
-
-
-def _iterate(node, iterator, names, count_key="count"):
-    """The elements of an iterator, with a span for the wait for each and one for
-    the work on it. A body that is left ends its span."""
-    waits, works = names
-    if node.off:
-        yield from iterator
-        return
-    clock, counted, plain = _ring.clock, _ring.counted, count_key == "count"
-    t = clock()
-    count = 0
-    _ring.fetches(waits, True)
-    try:
-        for value in iterator:
-            count += 1
-            if waits and not node.off:
-                counted(waits, t, None, count) if plain else _ring.event(waits, t + _ring.now() - clock(), _ring.now(), {count_key: count})
-            token = _ring.start(works) if works and not node.off else None
-            try:
-                yield value
-            finally:
-                if token is not None:
-                    counted(works, 0, token, count) if plain else _ring.end(token, {count_key: count})
-            t = clock()
-    finally:
-        _ring.fetches(waits, False)
-
-
 class DFTracerAI:
     """A node of the tree: a category and a name. It is a decorator, a context
     manager, and has start and stop."""
 
     # Functions in slots: a with statement finds them as if they were methods, and
     # each node has its own, which know their span.
-    __slots__ = ("__enter__", "__exit__", "start", "stop", "cat", "name", "off", "_n", "_above", "_children", "_loops", "_extra", "__dict__", "__weakref__")
+    __slots__ = ("__enter__", "__exit__", "start", "stop", "cat", "name", "off", "_n", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
 
     def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None, _variant=0):
         self.cat, self.name = str(cat), str(name or cat)
-        self._above, self._children, self._loops = _above, {}, {}
+        self._above, self._children, self._updates = _above, {}, {}
         self._extra = _gather({}, None, (epoch, step, image_idx, image_size)) if _variant else {}
         self._n = _ring.name(self.name, self.cat, _variant, _above._n if _above is not None else 0)
         self._set(enable and (_above is None or not _above.off))
@@ -157,7 +60,7 @@ class DFTracerAI:
             self.update(epoch, step, image_idx, image_size)
 
     def _set(self, on):
-        self.off = not (on and DFTRACER_ENABLE)
+        self._wanted, self.off = bool(on), not (on and DFTRACER_ENABLE)
         if self.off:
             self.__enter__, self.__exit__, self.start, self.stop = itertools.repeat(self).__next__, _nothing, _nothing, _nothing
             return
@@ -187,18 +90,7 @@ class DFTracerAI:
             return node
         if node.off or enable is False:
             return fn
-        if extra:
-            return node._decorate(fn)
-        return _wrap(node._n, fn, node)
-
-    def _decorate(self, fn):
-        @functools.wraps(fn)
-        def call(*args, **kwargs):
-            with self:
-                return fn(*args, **kwargs)
-
-        call.__trainspan__ = self._n
-        return call
+        return _wrap(node._n, fn, node, (lambda args, kwargs: dict(node._extra)) if node._extra else None)
 
     def iter(self, iterator, *, include_block=True, include_iter=True, iter_name=None, block_name=None):
         names = (include_iter and (iter_name or get_iter_handle_name(self.name)), include_block and (block_name or get_iter_block_name(self.name)))
@@ -224,6 +116,7 @@ class DFTracerAI:
             _gather(self._extra, args, (epoch, step, image_idx, image_size))
             self._set(not self.off)
             return self
+        _gather(self._updates, args, (epoch, step, image_idx, image_size))
         if epoch is not None or step is not None:
             _ring.position(epoch, step, n=self._n)
         rest = _gather({}, args, (None, None, image_idx, image_size))
@@ -256,11 +149,33 @@ class DFTracerAI:
         return _detached, (self.cat, self.name, not self.off, self._extra)
 
     def get_time(self):
-        return _ring.now() // 1000
+        return dftracer.get_instance().get_time()
+
+    def log_metadata(self, key, value):
+        if not self.off:
+            _meta(key, value)
 
     @property
     def profiler(self):
         return self
+
+    # What the original keeps of a node, for those who look at it.
+
+    @property
+    def _enable(self):
+        return self._wanted
+
+    _cat = property(lambda self: self.cat)
+    _name = property(lambda self: self.name)
+    _arguments_int = property(lambda self: self._given(int))
+    _arguments_float = property(lambda self: self._given(float))
+    _arguments_string = property(lambda self: self._given(str))
+
+    def _given(self, kind):
+        given, node = dict(self._extra), self
+        while node is not None:
+            given, node = dict(node._updates, **given), node._above
+        return {key: (0, value) for key, value in given.items() if isinstance(value, kind)}
 
 
 def _events(name, words):
@@ -275,18 +190,34 @@ _TREE = {
     "device": ("Device", "DeviceEvent", "transfer"),
     "checkpoint": ("Checkpoint", "CheckpointEvent", "capture restart"),
     "pipeline": ("Pipeline", "PipelineEvent", "epoch train evaluate test"),
+    "other": ("Other", "OtherEvent", "log"),
 }
+_IO = ("data", "checkpoint", "other")  # that have a node for I/O
 ProfileCategory = _events("ProfileCategory", _TREE)
+
+
+class IO(DFTracerAI):
+    """I/O of a category: open, read, write, close."""
+
+    __slots__ = ()
+
+    def __init__(self, cat, parent_name, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
+        name = str(parent_name) + ".io"
+        DFTracerAI.__init__(self, cat, name, epoch, step, image_idx, image_size, enable, _above)
+        self.create_children({word: name + "." + word for word in ("open", "read", "write", "close")})
 
 
 def _category(cls, cat, words):
     def __init__(self, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
         DFTracerAI.__init__(self, cat, cat, epoch, step, image_idx, image_size, enable, _above)
-        self.create_children({word: word for word in words})
+        self.create_children({word: "other." + word if cat == "other" else word for word in words})
+        if cat in _IO:
+            self._children["io"] = self.io = IO(cat, cat, enable=enable, _above=self)
 
     return type(cls, (DFTracerAI,), {"__slots__": (), "__init__": __init__})
 
 
+IOEvent = _events("IOEvent", ("open", "read", "write", "close"))
 for _cat, (_cls, _event, _words) in _TREE.items():
     globals()[_cls], globals()[_event] = _category(_cls, _cat, _words.split()), _events(_event, _words.split())
 
@@ -302,147 +233,16 @@ class AI(DFTracerAI):
 
 
 ai = AI()
-compute, data, dataloader, comm, device, checkpoint, pipeline = (getattr(ai, cat) for cat in _TREE)
+compute, data, dataloader, comm, device, checkpoint, pipeline, _other = (getattr(ai, cat) for cat in _TREE)
 
 
-_meta = quiet(lambda key, value: _ring.meta(str(key), str(plain(value))))
+dft_fn_orig, dftracer_orig = dft_fn, dftracer
 
 
-class dftracer:
-    """The log of this process."""
-
-    _instance = None
-    logger = dbg_logging = None
-
-    @classmethod
-    def get_instance(cls):
-        if cls._instance is None:
-            dftracer._instance = dftracer()
-        return cls._instance
-
-    @staticmethod
-    def initialize_log(logfile=None, data_dir=None, process_id=-1):
-        """Says where the log goes. The path is that of a trace: the ring is made
-        beside it, and `trainspan import` makes the trace of it."""
-        quiet(lambda: _ring.configure(os.fspath(logfile) if logfile else os.environ.get("DFTRACER_LOG_FILE") or "./trace"))()
-        return dftracer.get_instance()
-
-    def get_time(self):
-        return _ring.now() // 1000 if DFTRACER_ENABLE else 0
-
-    def get_config(self, key):
-        return os.environ.get(key, "US" if key == DFTRACER_TIME_METRIC_ENV else "") if DFTRACER_ENABLE else ""
-
-    enter_event = exit_event = _nothing
-
-    @quiet
-    def log_event(self, name, cat, start_time, duration, int_args=None, float_args=None, string_args=None):
-        """Records what is over; times are microseconds since the epoch."""
-        args = _gather(_gather(_gather({}, int_args, ()), float_args, ()), string_args, ())
-        _ring.event(_ring.name(name, cat), int(start_time * 1000), int((start_time + duration) * 1000), args)
-
-    def log_metadata_event(self, key, value):
-        _meta(key, value)
-
-    def finalize(self):
-        _ring.close()
-
-
-class dft_fn:
-    """Spans of a category: a context manager, a decorator of functions by log, and
-    an iterator."""
-
-    def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
-        self.off = not (enable and DFTRACER_ENABLE)
-        self._cat, self._token = str(cat), None
-        self._name = str(name or sys._getframe(1).f_code.co_name)
-        self._arguments = _gather({}, None, (epoch, step, image_idx, image_size))
-        self._t = _ring.now()
-
-    @property
-    def _enable(self):
-        return not self.off
-
-    @_enable.setter
-    def _enable(self, on):
-        self.off = not (on and DFTRACER_ENABLE)
-
-    def __enter__(self):
-        if not self.off:
-            self._token = _ring.start(_ring.name(self._name, self._cat))
-        return self
-
-    def __exit__(self, kind, error, trace):
-        token, self._token = self._token, None
-        _ring.end(token, dict(self._arguments) or None)
-
-    def update(self, epoch=None, step=None, image_idx=None, image_size=None, args=None):
-        _gather(self._arguments, args, (epoch, step, image_idx, image_size))
-        return self
-
-    def flush(self):
-        """Records the time since the object was made, entered or reset."""
-        if self._token is not None:
-            self.__exit__(None, None, None)
-        elif not self.off:
-            _ring.event(_ring.name(self._name, self._cat), self._t, _ring.now(), self._arguments)
-        return self
-
-    def reset(self):
-        self._t = _ring.now()
-        return self
-
-    def log(self, func=None, name=None):
-        if not callable(func):
-            return lambda f: self.log(f, name)
-        if self.off:
-            return func
-        n = _ring.name(name or getattr(func, "__qualname__", type(func).__qualname__), self._cat)
-        try:
-            signature = inspect.signature(func)
-            names = [key for key in _KEYS if key in signature.parameters]
-        except (TypeError, ValueError):
-            names = []
-        if not names and not self._arguments:
-            return _wrap(n, func, self)
-
-        def arguments(args, kwargs):
-            given = dict(self._arguments)
-            try:
-                found = signature.bind(*args, **kwargs)
-                found.apply_defaults()
-                given.update((key, found.arguments[key]) for key in names if found.arguments[key] is not None)
-            except Exception as e:
-                passing(e)
-            return given
-
-        @functools.wraps(func)
-        def call(*args, **kwargs):
-            token = None if self.off else _ring.start(n)
-            try:
-                return func(*args, **kwargs)
-            finally:
-                if token is not None:
-                    _ring.end(token, arguments(args, kwargs))
-
-        call.__trainspan__ = n
-        return call
-
-    def log_init(self, init=None, name=None):
-        return self.log(init, name)
-
-    def log_static(self, func=None, name=None):
-        if isinstance(func, staticmethod):
-            func = func.__func__
-        return self.log(func, name)
-
-    def log_metadata(self, key, value):
-        if not self.off:
-            _meta(key, value)
-
-    def iter(self, func, name="loop", iter_name="step"):
-        names = [_ring.name(name + end, self._cat) for end in (".iter", ".yield")]
-        return _iterate(self, func, names, iter_name)
+def capture_signal(signal_number, frame):
+    """A handler that ends the log and the process; nothing installs it here."""
+    dftracer.get_instance().finalize()
+    sys.exit(signal_number)
 
 
 @quiet
@@ -468,24 +268,68 @@ def trace_handler(prof):
         for key, attr in (("cpu_memory", "cpu_memory_usage"), ("device_memory_usage", "device_memory_usage")):
             if getattr(e, attr, None) is not None:
                 args[key] = int(getattr(e, attr))
-        shapes = getattr(e, "input_shapes", None)
-        if shapes:
-            args["input_size"] = sum(len(shape) for shape in shapes)
+        args["input_size"] = sum(len(shape) for shape in getattr(e, "input_shapes", None) or ())
         t = base + int(e.time_range.start * 1000)
         _ring.event(_ring.name(e.key, "PP"), t, base + int(e.time_range.end * 1000), args, tid=getattr(e, "thread", 0) or 0)
 
 
+_DYNAMO = ("Dynamo", "dynamo", "create_backend", "dftracer_dynamo_backend", "create_detailed_op_name", "TORCH_AVAILABLE")
+_ENTITIES = {
+    "EntityStore": "MEMORY GPU_MEMORY LOCAL_DISK PARALLEL_FS BURST_BUFFER OBJECT_STORE DATABASE NETWORK OTHER",
+    "EntityRole": "UNKNOWN INPUT OUTPUT INTERMEDIATE PARAMETER REFERENCE",
+    "EntityRelation": "USED GENERATED INVALIDATED UPDATED DERIVED_FROM=16 REVISION_OF CONTAINS PART_OF SPECIALIZATION_OF ALTERNATE_OF DEPENDS_ON",
+}
+EntityID = int
+
+
 def __getattr__(name):
-    if name in ("Dynamo", "dynamo", "create_backend", "dftracer_dynamo_backend"):
+    """What takes other modules, which few programs need."""
+    if name in _DYNAMO:
         import importlib
 
         return getattr(importlib.import_module("trainspan.dynamo"), name)
+    if name in _ENTITIES:
+        from enum import IntEnum
+
+        members, number = {}, -1
+        for word in _ENTITIES[name].split():
+            word, _, given = word.partition("=")
+            members[word] = number = int(given or number + 1)
+        globals()[name] = made = IntEnum(name, members, module=__name__)
+        return made
+    if name in _PARTS:
+        return sys.modules[__name__]
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
 # DFTracer's own paths below this module.
+_PATHS = """python logger python.logger python.ai python.ai_common python.ai_init python.common python.env python.torch python.torch.common
+python.torch.profiler python.dynamo python.dbg python.dbg.ai python.dbg.logger python.dbg.torch python.dbg.torch.profiler""".split()
+_PARTS = {part for path in _PATHS for part in path.split(".")}
 __path__ = []
-for _old in ("python", "logger", "python.logger", "python.ai", "python.common", "python.torch", "python.dynamo"):
+for _old in _PATHS:
     sys.modules[__name__ + "." + _old] = sys.modules[__name__]
 python = logger = sys.modules[__name__]
+
+
+def alias():
+    """Puts this module in the place of DFTracer's, for a program whose imports are not to
+    be changed: `import dftracer.python` gives it from now on. It is an ImportError
+    where DFTracer is installed."""
+    here = sys.modules[__name__]
+    if sys.modules.get("dftracer") is here:
+        return
+    from importlib.util import find_spec
+
+    if "dftracer" in sys.modules or find_spec("dftracer") is not None:
+        raise ImportError("trainspan.dftracer.alias() would hide DFTracer, which is installed: uninstall dftracer and pydftracer, or leave it out")
+    for path in [""] + _PATHS:
+        sys.modules["dftracer" + "." * bool(path) + path] = here
+
+
+if DFTRACER_ENABLE and DFTRACER_LOG_LEVEL in ("DEBUG", "INFO"):
+    setup_stream_logger().info("DFTracer was enabled.")
+
+__all__ = [_old for _old in dict(globals()) if not _old.startswith("_") and _old not in ("sys", "itertools", "quiet", "python", "logger")]
+__all__ += ["Dynamo", "dynamo", "create_backend", *_ENTITIES]
 del _cat, _cls, _event, _words, _old

@@ -1,8 +1,12 @@
-from types import TracebackType
+from enum import IntEnum
+from logging import Logger
+from types import FrameType, TracebackType
 from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar, overload
 
 from .dynamo import Dynamo as Dynamo
+from .dynamo import TORCH_AVAILABLE as TORCH_AVAILABLE
 from .dynamo import create_backend as create_backend
+from .dynamo import create_detailed_op_name as create_detailed_op_name
 from .dynamo import dftracer_dynamo_backend as dftracer_dynamo_backend
 from .dynamo import dynamo as dynamo
 
@@ -11,12 +15,18 @@ _S = TypeVar("_S", bound=DFTracerAI)
 _T = TypeVar("_T")
 _Args = Mapping[str, Any] | None
 
+__all__: list[str]
+
 DFTRACER_ENABLE_ENV: str
 DFTRACER_INIT_ENV: str
 DFTRACER_LOG_LEVEL_ENV: str
 DFTRACER_TIME_METRIC_ENV: str
 DFTRACER_ENABLE: bool
+DFTRACER_INIT_PRELOAD: bool
 DFTRACER_LOG_LEVEL: str
+CAT_DYNAMO: str
+START_METADATA_NAME: str
+STOP_METADATA_NAME: str
 INIT_NAME: str
 ITER_COUNT_NAME: str
 BLOCK_NAME: str
@@ -28,6 +38,45 @@ ROOT_CAT: str
 def get_iter_block_name(name: str) -> str: ...
 def get_iter_handle_name(name: str) -> str: ...
 def get_time_scale() -> float: ...
+def get_default_args(func: Callable[..., Any]) -> dict[str, Any]: ...
+def setup_logger(name: str, log_file: str, formatter: str, level: int = ...) -> Logger: ...
+def setup_stream_logger() -> Logger: ...
+def capture_signal(signal_number: int, frame: FrameType | None) -> None: ...
+def alias() -> None: ...
+
+EntityID = int
+
+class EntityStore(IntEnum):
+    MEMORY = 0
+    GPU_MEMORY = 1
+    LOCAL_DISK = 2
+    PARALLEL_FS = 3
+    BURST_BUFFER = 4
+    OBJECT_STORE = 5
+    DATABASE = 6
+    NETWORK = 7
+    OTHER = 8
+
+class EntityRole(IntEnum):
+    UNKNOWN = 0
+    INPUT = 1
+    OUTPUT = 2
+    INTERMEDIATE = 3
+    PARAMETER = 4
+    REFERENCE = 5
+
+class EntityRelation(IntEnum):
+    USED = 0
+    GENERATED = 1
+    INVALIDATED = 2
+    UPDATED = 3
+    DERIVED_FROM = 16
+    REVISION_OF = 17
+    CONTAINS = 18
+    PART_OF = 19
+    SPECIALIZATION_OF = 20
+    ALTERNATE_OF = 21
+    DEPENDS_ON = 22
 
 class TagType:
     KEY: int
@@ -71,6 +120,7 @@ class DFTracerAI:
     def disable(self) -> None: ...
     def reset(self, *args: Any) -> Any: ...
     def get_time(self) -> int: ...
+    def log_metadata(self, key: str, value: Any) -> None: ...
     @property
     def profiler(self: _S) -> _S: ...
 
@@ -82,6 +132,20 @@ class ProfileCategory:
     DEVICE: str
     CHECKPOINT: str
     PIPELINE: str
+    OTHER: str
+
+class IO(DFTracerAI):
+    open: DFTracerAI
+    read: DFTracerAI
+    write: DFTracerAI
+    close: DFTracerAI
+    def __init__(self, cat: str, parent_name: str, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class IOEvent:
+    OPEN: str
+    READ: str
+    WRITE: str
+    CLOSE: str
 
 class Compute(DFTracerAI):
     forward: DFTracerAI
@@ -97,6 +161,7 @@ class ComputeEvent:
 class Data(DFTracerAI):
     preprocess: DFTracerAI
     item: DFTracerAI
+    io: IO
     def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
 
 class DataEvent:
@@ -147,6 +212,7 @@ class DeviceEvent:
 class Checkpoint(DFTracerAI):
     capture: DFTracerAI
     restart: DFTracerAI
+    io: IO
     def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
 
 class CheckpointEvent:
@@ -166,6 +232,14 @@ class PipelineEvent:
     EVALUATE: str
     TEST: str
 
+class Other(DFTracerAI):
+    log: DFTracerAI
+    io: IO
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+
+class OtherEvent:
+    LOG: str
+
 class AI(DFTracerAI):
     compute: Compute
     data: Data
@@ -174,6 +248,7 @@ class AI(DFTracerAI):
     device: Device
     checkpoint: Checkpoint
     pipeline: Pipeline
+    other: Other
     def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ...) -> None: ...
 
 ai: AI
@@ -185,9 +260,30 @@ device: Device
 checkpoint: Checkpoint
 pipeline: Pipeline
 
+class NoOpProfiler:
+    def initialize(self, log_file: str | None = ..., data_dirs: str | None = ..., process_id: int = ...) -> None: ...
+    def get_time(self) -> int: ...
+    def get_config(self, key: str) -> str: ...
+    def declare_entity(self, type: str, key: Any, store: int = ..., uri: str = ...) -> int: ...
+    def enter_event(self, *args: Any, **kwargs: Any) -> Any: ...
+    def exit_event(self, *args: Any, **kwargs: Any) -> Any: ...
+    def log_event(self, *args: Any, **kwargs: Any) -> Any: ...
+    def log_metadata_event(self, *args: Any, **kwargs: Any) -> Any: ...
+    def declare_entity_type(self, *args: Any, **kwargs: Any) -> Any: ...
+    def relate_entities(self, *args: Any, **kwargs: Any) -> Any: ...
+    def set_app_metadata_int(self, *args: Any, **kwargs: Any) -> Any: ...
+    def set_app_metadata_string(self, *args: Any, **kwargs: Any) -> Any: ...
+    def mark_used(self, *args: Any, **kwargs: Any) -> Any: ...
+    def finalize(self, *args: Any, **kwargs: Any) -> Any: ...
+
+ProfilerProtocol = NoOpProfiler
+profiler: NoOpProfiler
+
 class dftracer:
     logger: Any
     dbg_logging: Any
+    start_time: int
+    def __init__(self) -> None: ...
     @classmethod
     def get_instance(cls) -> dftracer: ...
     @staticmethod
@@ -197,9 +293,16 @@ class dftracer:
     def enter_event(self, *args: Any) -> Any: ...
     def exit_event(self, *args: Any) -> Any: ...
     def log_event(
-        self, name: str, cat: str, start_time: float, duration: float, int_args: _Args = ..., float_args: _Args = ..., string_args: _Args = ...
+        self, name: str, cat: str, start_time: float, duration: float, int_args: _Args = ..., float_args: _Args = ..., string_args: _Args = ...,
+        relations: Mapping[int, Iterable[int]] | None = ...,
     ) -> None: ...
     def log_metadata_event(self, key: str, value: Any) -> None: ...
+    def declare_entity(self, type: str, key: Any, store: int = ..., uri: str = ...) -> int: ...
+    def declare_entity_type(self, type: str, role: int = ..., description: str = ...) -> None: ...
+    def relate_entities(self, relation: int, subject: int, object: int) -> None: ...
+    def set_app_metadata_int(self, key: str, value: int) -> None: ...
+    def set_app_metadata_string(self, key: str, value: str) -> None: ...
+    def mark_used(self, name: str) -> None: ...
     def finalize(self) -> None: ...
 
 class dft_fn:
@@ -208,6 +311,10 @@ class dft_fn:
     def __enter__(self) -> dft_fn: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def update(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> dft_fn: ...
+    def relate(self, relation: int, entity: int) -> dft_fn: ...
+    def relate_entity(self, relation: int, type: str, key: Any, store: int = ..., uri: str = ...) -> int: ...
+    def uses(self, type: str, key: Any, store: int = ..., uri: str = ...) -> int: ...
+    def generates(self, type: str, key: Any, store: int = ..., uri: str = ...) -> int: ...
     def flush(self) -> dft_fn: ...
     def reset(self) -> dft_fn: ...
     @overload
@@ -224,5 +331,8 @@ class dft_fn:
     def log_static(self, func: None = ..., name: str | None = ...) -> Callable[[_F], _F]: ...
     def log_metadata(self, key: str, value: Any) -> None: ...
     def iter(self, func: Iterable[_T], name: str = ..., iter_name: str = ...) -> Iterator[_T]: ...
+
+dft_fn_orig = dft_fn
+dftracer_orig = dftracer
 
 def trace_handler(prof: Any) -> None: ...

@@ -23,6 +23,19 @@ def _name(graph, node):
     return None
 
 
+def create_detailed_op_name(node, gm):
+    """The name of an operation of a graph; of what is no operation its kind and target."""
+    return _name(gm, node) or "%s.%s" % (node.op, str(node.target).replace(".", "_"))
+
+
+def __getattr__(name):
+    if name == "TORCH_AVAILABLE":
+        from importlib.util import find_spec
+
+        return find_spec("torch") is not None
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+
+
 class Dynamo(DFTracerAI):
     """Arguments of the spans, and whether there are any."""
 

@@ -29,3 +29,7 @@ def create_backend(
 def dftracer_dynamo_backend(graph: Any, example: Any, **options: Any) -> Any: ...
 
 dynamo: Dynamo
+
+TORCH_AVAILABLE: bool
+
+def create_detailed_op_name(node: Any, gm: Any) -> str: ...

@@ -220,6 +220,10 @@ def _start(folder):
                 import atexit
 
                 atexit.register(_ended)
+            if os.environ.get("DFTRACER_DATA_DIR"):
+                from trainspan import files
+
+                files.install(files.wanted())
     except Exception:
         pass
 

@@ -1,0 +1,114 @@
+package python_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+)
+
+// lines gives the events of a trace by category, name and arguments, in the order in
+// which they ended, and its custom metadata.
+func lines(t *testing.T, path string) (events []string, metadata map[string]string) {
+	t.Helper()
+	metadata = make(map[string]string)
+	for _, ev := range dftest.Events(t, path) {
+		if key, value := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameCustom {
+			metadata[key] = value
+		}
+		entity := len(ev.Name) == 2 && ev.Name[0] == 'E'
+		if ev.Cat == dftracer.CatDFTracer && !entity {
+			continue
+		}
+		text := ev.Cat + "/" + ev.Name
+		if entity {
+			text = ev.Name
+		}
+		for _, a := range ev.Args {
+			text += fmt.Sprintf(" %s=%s", a.Key, a.Text())
+		}
+		events = append(events, text)
+	}
+	return events, metadata
+}
+
+// TestDFTracerArguments: every form in which the API gives a span arguments.
+func TestDFTracerArguments(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "api.py"))
+	_, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	got, metadata := lines(t, traces[0])
+	want := strings.Split(strings.TrimSpace(`
+compute/forward epoch=3 arg1=value1 arg2=2
+compute/backward step=4
+data/item.init n=1
+reader/Data.read epoch=5 step=7 image_idx=8 image_size=2.5
+reader/Data.open step=1 image_idx=3
+reader/Data.static
+reader/named epoch=1 step=7 image_idx=8 otel.status_code=ERROR
+loops/walk.iter epoch=9 at=1
+loops/walk.yield epoch=9 list=[1, 'a'] whole=1099511627776 at=1
+loops/walk.iter epoch=9 list=[1, 'a'] whole=1099511627776 at=2
+loops/walk.yield epoch=9 list=[1, 'a'] whole=1099511627776 at=2
+scopes/outer step=1 image_size=(224, 224)
+scopes/outer step=1 image_size=(224, 224) relations={"used":["8bbc0ece1071d985"]}
+own/op epoch=1 step=100
+dataloader/fetch.iter shard=5 count=1
+dataloader/fetch.block shard=5 count=1
+checkpoint/checkpoint.io.close
+other/other.log
+data/data.io.read
+compute/forward epoch=3 arg1=value1 arg2=2
+compute/step step=2
+own/past a=1 f=1.5 s=t
+ET type=file role=1 description=what is read
+EH id=8f0de68c04eea0bf type=protein_structure store=0 uri=
+EH id=8bbc0ece1071d985 type=file store=0 uri=
+EH id=8bbc0bce1071d46c type=file store=2 uri=/b
+ER relation=18 subject=8bbc0ece1071d985 object=8bbc0bce1071d46c`), "\n")
+	count := func(list []string) map[string]int {
+		n := make(map[string]int)
+		for _, s := range list {
+			n[s]++
+		}
+		return n
+	}
+	gots, wants := count(got), count(want)
+	for _, s := range slices.Sorted(maps.Keys(wants)) {
+		if gots[s] != wants[s] {
+			t.Errorf("%d times, want %d: %s", gots[s], wants[s], s)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(gots)) {
+		if wants[s] == 0 {
+			t.Errorf("not wanted: %s", s)
+		}
+	}
+	if metadata["key"] != "value" || metadata["app.layers"] != "12" {
+		t.Errorf("%v", metadata)
+	}
+}
+
+// TestPlainTrace: a program that wants its trace without compression gets it so.
+func TestPlainTrace(t *testing.T) {
+	dir := t.TempDir()
+	cmd := pyrun.Command(t, "", "from trainspan.dftracer import ai, dftracer\nlog = dftracer.initialize_log("+fmt.Sprintf("%q", filepath.Join(dir, "x.pfw"))+")\nwith ai.compute.forward: pass\nlog.finalize()\n")
+	cmd.Env = append(cmd.Env, "DFTRACER_ENABLE=1", "DFTRACER_TRACE_COMPRESSION=0")
+	pyrun.Output(t, cmd)
+	_, traces := importRings(t, python.Options{Attempt: -1}, dir)
+	if len(traces) != 1 || filepath.Ext(traces[0]) != ".pfw" {
+		t.Fatal(traces)
+	}
+	text, err := os.ReadFile(traces[0])
+	if err != nil || !strings.Contains(string(text), `"name":"forward","cat":"compute"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

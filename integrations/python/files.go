@@ -1,0 +1,152 @@
+package python
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/python/ring"
+)
+
+const (
+	// fileRate is how many calls on files of a process, in one second, have an event of
+	// their own. The further ones of that second are added up, for each name, file and
+	// thread.
+	fileRate = 1000
+	// maxFiles is how many of the files that came or were used last are known at least.
+	// A process says the numbers of those that it has open again, sooner than that.
+	maxFiles = 1 << 15
+
+	argFile    = "fhash"
+	argNewFile = "newpath_hash"
+	argRet     = "ret"
+)
+
+// files is what is known of the files of a process.
+type files struct {
+	byNumber [2]map[int64]dftracer.Arg // with the hashes of their paths, the later ones first
+	lost     int64                     // slots, so far: among them may be numbers
+	second   int64                     // since the Unix epoch, whose calls come
+	calls    int                       // of it, so far
+	totals   map[callKey]*dftracer.CallTotal
+}
+
+type callKey struct {
+	node *node
+	file dftracer.Arg
+	tid  int64
+}
+
+func (k callKey) compare(o callKey) int {
+	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(k.node.key.Name(), o.node.key.Name()), cmp.Compare(k.file.Text(), o.file.Text()))
+}
+
+// file takes the number of a file.
+func (p *process) file(number int64, path []byte) {
+	p.files.know(number, p.pathArg(argFile, path))
+}
+
+func (f *files) know(number int64, path dftracer.Arg) {
+	if len(f.byNumber[0]) >= maxFiles {
+		f.byNumber = [2]map[int64]dftracer.Arg{nil, f.byNumber[0]}
+	}
+	if f.byNumber[0] == nil {
+		f.byNumber[0] = make(map[int64]dftracer.Arg)
+	}
+	f.byNumber[0][number] = path
+}
+
+// of gives the file with a number; its key is empty where that is not known.
+func (f *files) of(number int64) dftracer.Arg {
+	path, ok := f.byNumber[0][number]
+	if !ok {
+		if path, ok = f.byNumber[1][number]; ok {
+			f.know(number, path)
+		}
+	}
+	return path
+}
+
+func (p *process) pathArg(key string, path []byte) dftracer.Arg {
+	return dftracer.HashArg(key, p.w.FileHash(string(path)))
+}
+
+// fileCall takes a call on a file.
+func (p *process) fileCall(t *thread, n *node, r *ring.Record) {
+	var file, other dftracer.Arg
+	switch {
+	case r.File != 0:
+		if lost := p.ring.Stats().Lost; lost != p.files.lost {
+			p.files.lost, p.files.byNumber = lost, [2]map[int64]dftracer.Arg{}
+		}
+		file = p.files.of(r.File)
+	case len(r.Args) > 0:
+		first, second, both := bytes.Cut(r.Args, []byte{0})
+		file = p.pathArg(argFile, first)
+		if both {
+			other = p.pathArg(argNewFile, second)
+		}
+	}
+	if second := r.Start / 1e9; second != p.files.second {
+		p.writeTotals()
+		p.files.second, p.files.calls = second, 0
+	}
+	if p.files.calls++; p.files.calls > fileRate {
+		p.addCall(callKey{n, file, t.tid}, r)
+		return
+	}
+	args := make([]dftracer.Arg, 0, 6)
+	for i, v := range r.Numbers {
+		if v != ring.NoNumber && n.numbers[i] != "" {
+			args = append(args, dftracer.Int(n.numbers[i], v))
+		}
+	}
+	for _, a := range []dftracer.Arg{file, other} {
+		if a.Key != "" {
+			args = append(args, a)
+		}
+	}
+	p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, false)
+}
+
+// addCall adds a call to those that have no event of their own.
+func (p *process) addCall(key callKey, r *ring.Record) {
+	total := p.files.totals[key]
+	if total == nil {
+		if p.files.totals == nil {
+			p.files.totals = make(map[callKey]*dftracer.CallTotal)
+		}
+		total = new(dftracer.CallTotal)
+		p.files.totals[key] = total
+	}
+	returned, moves := int64(0), false
+	if i := slices.Index(key.node.numbers[:], argRet); i >= 0 && r.Numbers[i] != ring.NoNumber {
+		returned = r.Numbers[i]
+		moves = slices.Contains(key.node.numbers[:], "count")
+	}
+	total.Add(r.End/1000-r.Start/1000, returned, moves)
+}
+
+// writeTotals writes what was added up of the last second.
+func (p *process) writeTotals() {
+	for _, key := range slices.SortedFunc(maps.Keys(p.files.totals), callKey.compare) {
+		var args []dftracer.Arg
+		if key.file.Key != "" {
+			args = append(args, key.file)
+		}
+		p.w.Write(&dftracer.Event{
+			Phase: dftracer.PhaseCounter, Type: dftracer.TypeLibcIO, Cat: key.node.key.Cat(), Name: key.node.key.Name(),
+			TID: key.tid, TS: p.files.second * 1e6, Args: p.files.totals[key].AppendArgs(args),
+		})
+	}
+	clear(p.files.totals)
+}
+
+// passTotals writes what was added up in a second that is over by now.
+func (p *process) passTotals(now int64) {
+	if now/1e9 > p.files.second+1 {
+		p.writeTotals()
+	}
+}

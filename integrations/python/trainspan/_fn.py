@@ -1,0 +1,253 @@
+"""DFTracer's dft_fn: spans of a category, as a context manager, a decorator and an
+iterator."""
+
+import sys
+from threading import get_ident
+
+from . import _ring, passing, quiet
+from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _relate, dftracer
+
+
+def _like(call, f):
+    """call with the names of f."""
+    for attr in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__"):
+        try:
+            setattr(call, attr, getattr(f, attr))
+        except AttributeError:
+            pass
+    call.__dict__.update(getattr(f, "__dict__", ()))
+    call.__wrapped__ = f
+    return call
+
+
+def _wrap(n, f, node, arguments=None):
+    """f inside spans n, with what arguments gives for those of a call."""
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(_wrap(n, f.__func__, node, arguments))
+    if getattr(getattr(f, "__code__", None), "co_flags", 0) & 0x180:  # a coroutine
+
+        async def call(*args, **kwargs):
+            span = _begin(n, node, arguments, args, kwargs)
+            try:
+                value = await f(*args, **kwargs)
+            except BaseException:
+                _finish(n, span, True)
+                raise
+            _finish(n, span, None)
+            return value
+
+    elif arguments is None:
+        call = _ring.wrap(n, f, node)
+    else:
+
+        def call(*args, **kwargs):
+            span = _begin(n, node, arguments, args, kwargs)
+            try:
+                value = f(*args, **kwargs)
+            except BaseException:
+                _finish(n, span, True)
+                raise
+            _finish(n, span, None)
+            return value
+
+    call = _like(call, f)
+    call.__trainspan__ = n
+    return call
+
+
+def _begin(n, node, arguments, args, kwargs):
+    if node.off:
+        return None, None
+    given = arguments(args, kwargs) if arguments is not None else None
+    return _ring.start(n), given or None
+
+
+def _finish(n, span, failed):
+    token, args = span
+    if failed is None:
+        _ring.end(token, args)
+    elif token is not None:
+        _ring.stop(n, args, failed, token)
+
+
+def _iterate(node, iterator, names, count_key="count"):
+    """The elements of an iterator, with a span for the wait for each and one for
+    the work on it. A body that is left ends its span."""
+    waits, works = names
+    if node.off:
+        yield from iterator
+        return
+    clock, counted, extra = _ring.clock, _ring.counted, node._extra
+    plain = count_key == "count"
+    t = clock()
+    count = 0
+    _ring.fetches(waits, True)
+    try:
+        for value in iterator:
+            count += 1
+            if waits and not node.off:
+                if plain and not extra:
+                    counted(waits, t, None, count)
+                else:
+                    _ring.event(waits, t + _ring.now() - clock(), _ring.now(), dict(extra, **{count_key: count}))
+            token = _ring.start(works) if works and not node.off else None
+            try:
+                yield value
+            finally:
+                if token is not None:
+                    counted(works, 0, token, count) if plain and not extra else _ring.end(token, dict(extra, **{count_key: count}))
+            t = clock()
+    finally:
+        _ring.fetches(waits, False)
+
+
+def _parameters(f, names):
+    """A function that finds parameters of f by name in the arguments of a call."""
+    code = getattr(f, "__code__", None)
+    if code is None or not hasattr(f, "__defaults__"):
+        return None
+    of_self = code.co_argcount > 0 and code.co_varnames[0] == "self"
+    at = {name: i for i, name in enumerate(code.co_varnames[: code.co_argcount]) if name in names}
+    others = [name for name in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount] if name in names]
+    found = dict.fromkeys(list(at) + others)
+    if not found and not of_self:
+        return None
+    if f.__defaults__:
+        found.update((name, f.__defaults__[i - code.co_argcount]) for name, i in at.items() if i >= code.co_argcount - len(f.__defaults__))
+    found.update((name, value) for name, value in (f.__kwdefaults__ or {}).items() if name in others)
+
+    def parameters(args, kwargs):
+        given = {name: getattr(args[0], name, None) for name in names} if of_self and args else {}
+        given.update((name, value) for name, value in found.items() if value is not None)
+        for name, i in at.items():
+            if i < len(args):
+                given[name] = args[i]
+        for name in found:
+            if name in kwargs:
+                given[name] = kwargs[name]
+        return given
+
+    return parameters
+
+
+class dft_fn:
+    """Spans of a category: a context manager, a decorator of functions by log, and
+    an iterator."""
+
+    def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
+        self._enable = enable
+        self._cat, self._open = str(cat), {}
+        self._name = str(name or sys._getframe(1).f_code.co_name)
+        self._arguments = self._extra = _gather({}, None, (epoch, step, image_idx, image_size))
+        self._relations, self._last = {}, {}
+        self._t = 0 if self.off else _ring.now()
+
+    @property
+    def _enable(self):
+        return self._wanted
+
+    @_enable.setter
+    def _enable(self, on):
+        self._wanted, self.off = bool(on), not (on and DFTRACER_ENABLE)
+
+    _flush = False
+
+    _arguments_int = property(lambda self: self._given(int))
+    _arguments_float = property(lambda self: self._given(float))
+    _arguments_string = property(lambda self: self._given(str))
+
+    def _given(self, kind):
+        return {key: (0, value) for key, value in dict(self._arguments, **self._last).items() if isinstance(value, kind)}
+
+    def __enter__(self):
+        if not self.off:
+            self._open.setdefault(get_ident(), []).append(_ring.start(_ring.name(self._name, self._cat)))
+        return self
+
+    def __exit__(self, kind, error, trace):
+        tokens = self._open.get(get_ident())
+        if tokens:
+            _finish(_ring.name(self._name, self._cat), (tokens.pop(), self._all()), None if kind is None else True)
+            if not tokens:
+                self._open.pop(get_ident(), None)
+
+    def _all(self):
+        """The arguments of an event that ends now."""
+        args, self._relations = dict(self._arguments, **self._relations), {}
+        return args or None
+
+    def update(self, epoch=None, step=None, image_idx=None, image_size=None, args=None):
+        if not self.off:
+            _gather(self._arguments, args, (epoch, step, image_idx, image_size))
+        return self
+
+    @quiet
+    def relate(self, relation, entity):
+        """Relates the event that ends next to an entity."""
+        if not self.off and entity and int(relation) < 16:
+            _relate(self._relations, relation, [entity])
+        return self
+
+    def relate_entity(self, relation, type, key, store=0, uri=""):
+        entity = 0 if self.off else dftracer.get_instance().declare_entity(type, key, store, uri)
+        self.relate(relation, entity)
+        return entity
+
+    def uses(self, type, key, store=0, uri=""):
+        return self.relate_entity(0, type, key, store, uri)
+
+    def generates(self, type, key, store=0, uri=""):
+        return self.relate_entity(1, type, key, store, uri)
+
+    def flush(self):
+        """Records the time since the object was made, entered or reset."""
+        if self._open.get(get_ident()):
+            self.__exit__(None, None, None)
+        elif not self.off:
+            _ring.event(_ring.name(self._name, self._cat), self._t, _ring.now(), self._all())
+        return self
+
+    def reset(self):
+        self._t = 0 if self.off else _ring.now()
+        return self
+
+    def log(self, func=None, name=None):
+        """A decorator of functions. Of their parameters epoch, step, image_idx and
+        image_size become arguments, and of an object what it has by these names."""
+        return self._log(func, name, _KEYS)
+
+    def log_init(self, init=None, name=None):
+        return self._log(init, name, _KEYS)
+
+    def log_static(self, func=None, name=None):
+        return self._log(func, name, ())
+
+    def _log(self, func, name, keys):
+        if not callable(getattr(func, "__func__", func)):
+            return lambda f: self._log(f, name, keys)
+        if self.off:
+            return func
+        inner = getattr(func, "__func__", func) if isinstance(func, (staticmethod, classmethod)) else func
+        n = _ring.name(name or getattr(inner, "__qualname__", type(inner).__qualname__), self._cat)
+        parameters = _parameters(inner, keys) if keys else None
+
+        def arguments(args, kwargs):
+            given = dict(self._arguments)
+            try:
+                if parameters is not None:
+                    found = parameters(args, kwargs)
+                    self._last = _gather({}, None, [found.get(key) for key in _KEYS])
+                    given.update(self._last)
+            except Exception as e:
+                passing(e)
+            return given
+
+        return _wrap(n, inner if keys == () else func, self, arguments)
+
+    def log_metadata(self, key, value):
+        if not self.off:
+            _meta(key, value)
+
+    def iter(self, func, name="loop", iter_name="step"):
+        names = [_ring.name(name + end, self._cat) for end in (".iter", ".yield")]
+        return _iterate(self, func, names, iter_name)

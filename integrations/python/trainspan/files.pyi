@@ -1,0 +1,6 @@
+from typing import Iterable
+
+installed: bool
+
+def install(dirs: Iterable[str]) -> None: ...
+def wanted(data_dir: str | None = ...) -> list[str]: ...
