@@ -93,14 +93,14 @@ func TestSlurm(t *testing.T) {
 	}
 	id := regexp.MustCompile(`\d+`).FindString(out)
 	until.Nil(t, func() error { // over, and where it waits for its second start, that is now
-		out, err := s.Run(ctx, dir, "squeue", "-h", "-o", "%t %r")
-		if err != nil || strings.TrimSpace(out) == "" {
+		out, err := s.Run(ctx, dir, "scontrol", "show", "job", id)
+		if err != nil || strings.Contains(out, "JobState=COMPLETED") {
 			return err
 		}
 		if strings.Contains(out, "BeginTime") {
 			_, _ = s.Run(ctx, dir, "scontrol", "update", "JobId="+id, "StartTime=now")
 		}
-		return fmt.Errorf("the queue has %q\n%s", out, s.Log())
+		return fmt.Errorf("the job is %s\n%s", out, s.Log())
 	})
 
 	text, err := exec.CommandContext(ctx, program, "report", "--json", filepath.Join(dir, "trainspan-runs", "llm")).Output()
