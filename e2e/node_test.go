@@ -57,12 +57,7 @@ func TestNodeSendsToRun(t *testing.T) {
 	if err := os.WriteFile(job, []byte(nodeJob), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "trainspan")
-	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-buildvcs=false", "-o", program, "./cmd/trainspan")
-	build.Env = append(os.Environ(), "GOWORK=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildCommand(ctx, t, dir)
 	for _, protocol := range []string{"", "http/protobuf", "http/json", "grpc"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
 			at := t.TempDir()

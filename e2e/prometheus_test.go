@@ -222,12 +222,7 @@ func watchedGo(ctx context.Context, cb *callbacks.Callbacks) error {
 // trainInPython trains below trainspan run until the test is over, and gives the address of
 // its metrics.
 func trainInPython(t *testing.T, ctx context.Context, python, dir string) string {
-	program := filepath.Join(dir, "trainspan")
-	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-buildvcs=false", "-o", program, "./cmd/trainspan")
-	build.Env = append(os.Environ(), "GOWORK=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildCommand(ctx, t, dir)
 	address, err := servers.FreeAddress()
 	if err != nil {
 		t.Fatal(err)

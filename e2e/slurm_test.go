@@ -16,9 +16,9 @@ import (
 )
 
 // requeued is a rank that saves a checkpoint after ten iterations. In its first start
-// rank 0 has the job put into the queue again five later.
+// rank 0 has the job put into the queue again when all ranks have done five more.
 const requeued = `
-import os, time
+import glob, os, time
 from trainspan.onelogger import *
 from trainspan.onelogger import OneLoggerConfig, TrainingTelemetryConfig, TrainingTelemetryProvider
 first = 10 if os.environ.get("SLURM_RESTART_COUNT", "0") != "0" else 0
@@ -38,7 +38,10 @@ with application():
                 with checkpoint_save(global_step=10):
                     pass
             if step == 14 and not first:
+                open("there-" + os.environ["SLURM_PROCID"], "w").close()
                 if os.environ["SLURM_PROCID"] == "0":
+                    while len(glob.glob("there-*")) < int(os.environ["SLURM_NTASKS"]):
+                        time.sleep(0.01)
                     os.system("scontrol requeue $SLURM_JOB_ID")
                 time.sleep(600)  # until Slurm ends it
 `
@@ -71,12 +74,7 @@ func TestSlurm(t *testing.T) {
 	}
 	t.Cleanup(s.Stop)
 	dir := t.TempDir()
-	program := filepath.Join(dir, "trainspan")
-	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-buildvcs=false", "-o", program, "./cmd/trainspan")
-	build.Env = append(os.Environ(), "GOWORK=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildCommand(ctx, t, dir)
 	until.Nil(t, func() error {
 		out, err := s.Run(ctx, dir, "sinfo", "-h", "-o", "%D %t")
 		if err == nil && strings.TrimSpace(out) != "2 idle" {
@@ -95,14 +93,14 @@ func TestSlurm(t *testing.T) {
 	}
 	id := regexp.MustCompile(`\d+`).FindString(out)
 	until.Nil(t, func() error { // over, and where it waits for its second start, that is now
-		out, err := s.Run(ctx, dir, "squeue", "-h", "-o", "%t %r")
-		if err != nil || strings.TrimSpace(out) == "" {
+		out, err := s.Run(ctx, dir, "scontrol", "show", "job", id)
+		if err != nil || strings.Contains(out, "JobState=COMPLETED") {
 			return err
 		}
 		if strings.Contains(out, "BeginTime") {
 			_, _ = s.Run(ctx, dir, "scontrol", "update", "JobId="+id, "StartTime=now")
 		}
-		return fmt.Errorf("the queue has %q\n%s", out, s.Log())
+		return fmt.Errorf("the job is %s\n%s", out, s.Log())
 	})
 
 	text, err := exec.CommandContext(ctx, program, "report", "--json", filepath.Join(dir, "trainspan-runs", "llm")).Output()
