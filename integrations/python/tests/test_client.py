@@ -178,7 +178,7 @@ class Clock:
         self.streams, self.stream, self.made = {}, 0, 0
 
     def ring(self, written):
-        ring = types.SimpleNamespace(now=lambda: self.host, name=lambda name, *_: name)
+        ring = types.SimpleNamespace(now=lambda: self.host, name=lambda name, *_: name, meta=lambda *_: None)
         ring.event = lambda *span: written.append(span)
         return ring
 
@@ -194,9 +194,6 @@ class Clock:
 
     def is_current_stream_capturing(self):
         return False
-
-    def default_stream(self):
-        return stream(0)
 
     def current_stream(self):
         return stream(self.stream)
