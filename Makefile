@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -73,6 +73,12 @@ torch:
 
 torch-new:
 	TRAINSPAN_TORCH_JOBS=all $(TORCHENV) new $(TORCHTEST) || [ $$? = 75 ]
+
+# originals runs programs with the libraries whose APIs the Python client has, as
+# they are on PyPI, and compares what is written, record by record. Where they
+# cannot be installed a line says so.
+originals:
+	GO="$(GO)" integrations/python/testdata/onelogger/originals.sh
 
 # originals-dftracer runs random programs with DFTracer, as it is on PyPI, and with
 # the Python client, and compares the traces record by record. Where it cannot be

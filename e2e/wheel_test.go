@@ -21,6 +21,7 @@ const notDescribed = `trainspan\.(_ring|_fn|_log|_opened|_paths|files).*
 trainspan\.dftracer\.__all__
 trainspan\.__main__\.path
 trainspan\.dftracer\.DFTracerAI\.__(enter|exit)__
+trainspan\.onelogger.*
 `
 
 // TestWheelTools builds a wheel as a release does, and has the tools of the field look

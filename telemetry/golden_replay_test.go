@@ -50,7 +50,7 @@ type scope struct {
 type result struct {
 	call  string
 	err   error
-	span  *telemetry.Span
+	span  string // what was returned, and its parent
 	lines int
 }
 
@@ -113,7 +113,15 @@ func (r *replay) do(st step) {
 			lines++
 		}
 	}
-	r.results = append(r.results, result{st.Call, err, span, lines})
+	returned := ""
+	if span != nil {
+		var parent any
+		if p := span.Parent(); p != nil {
+			parent = p.Name()
+		}
+		returned = fmt.Sprint(span.Name(), " under ", parent)
+	}
+	r.results = append(r.results, result{st.Call, err, returned, lines})
 }
 
 func (r *replay) call(st *step) (*telemetry.Span, error) {

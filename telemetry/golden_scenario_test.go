@@ -60,16 +60,19 @@ type recording struct {
 	Final struct {
 		OutputFileCreated   bool `json:"output_file_created"`
 		Records             int
-		RecorderClosedAtEnd bool     `json:"recorder_closed_at_end"`
-		OpenSpansAtEnd      []string `json:"open_spans_at_end"`
-		ExporterStates      []struct {
-			Exporter                    string
-			NumErrors                   int  `json:"num_errors"`
-			AnyDataExportedSuccessfully bool `json:"any_data_exported_successfully"`
-			ForceDisabled               bool `json:"force_disabled"`
-			TelemetryDataErrorReported  bool `json:"telemetry_data_error_reported"`
-		} `json:"exporter_states"`
+		RecorderClosedAtEnd bool            `json:"recorder_closed_at_end"`
+		OpenSpansAtEnd      []string        `json:"open_spans_at_end"`
+		ExporterStates      []exporterState `json:"exporter_states"`
 	}
+}
+
+// exporterState is what became of an exporter.
+type exporterState struct {
+	Exporter                    string
+	NumErrors                   int  `json:"num_errors"`
+	AnyDataExportedSuccessfully bool `json:"any_data_exported_successfully"`
+	ForceDisabled               bool `json:"force_disabled"`
+	TelemetryDataErrorReported  bool `json:"telemetry_data_error_reported"`
 }
 
 func loadScenario(dir string) (*scenario, *recording, error) {

@@ -89,7 +89,9 @@ func (b *backend) all() []*sentSpan {
 // config is the configuration that sends everything there.
 func (b *backend) config(export config.Export) func(config.Config) (config.Config, error) {
 	return func(code config.Config) (config.Config, error) {
-		code.Export = export
+		if export.Mode != "" {
+			code.Export = export
+		}
 		code.Outputs.OTLP = config.OTLP{Endpoint: b.URL}
 		return code, nil
 	}

@@ -81,6 +81,45 @@ func BenchmarkPythonImport(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// What an iteration costs a program that tells one-logger's API of it, in microseconds, and
+// how many times more it costs with the original, where make originals has installed that.
+func BenchmarkOneLogger(b *testing.B) {
+	rings := memory(b)
+	d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+	if err != nil {
+		b.Skip(err)
+	}
+	defer d.Close(context.Background()) //nolint:errcheck // of the benchmark
+	original := ""
+	if cache, err := os.UserCacheDir(); err == nil {
+		original, _ = exec.LookPath(filepath.Join(cache, "trainspan", "originals", "bin", "python"))
+	}
+	least := map[string]float64{}
+	take := func(prefix, text string) {
+		for line := range strings.Lines(text) {
+			f := strings.Fields(line)
+			if ns, err := strconv.ParseFloat(f[1], 64); err == nil && (least[prefix+f[0]] == 0 || ns < least[prefix+f[0]]) {
+				least[prefix+f[0]] = ns
+			}
+		}
+	}
+	for b.Loop() {
+		take("", pyrun.Run(b, rings, filepath.Join("bench", "onelogger.py"), "trainspan.onelogger"))
+		if original != "" {
+			cmd := exec.Command(original, filepath.Join(pyrun.Client(), "bench", "onelogger.py"), "nv_one_logger")
+			cmd.Dir = b.TempDir() // it leaves logs there
+			take("original-", pyrun.Output(b, cmd))
+		}
+	}
+	b.ReportMetric(least["pair"]/1000, "pair-us")
+	b.ReportMetric(least["with"]/1000, "with-us")
+	if original != "" {
+		b.ReportMetric(least["original-pair"]/least["pair"], "original-pair-x")
+		b.ReportMetric(least["original-with"]/least["with"], "original-with-x")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
 // What a span costs on this side, from the ring to the compressed trace: eight
 // processes that record 25,000 spans a second each.
 func BenchmarkDrain(b *testing.B) { benchmarkDrain(b, nil) }

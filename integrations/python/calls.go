@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +26,13 @@ type calls struct {
 	tel   *telemetry.Provider
 	cb    *callbacks.Callbacks
 	lines *file.Exporter // nil where the configuration wants none
+	own   map[int64]*telemetry.Span
 	n     int64
 	ended bool
+
+	given  values   // what configure_provider said
+	answer sync.Map // what functions of the configuration gave last, by their fields
+	opened bool
 
 	killed atomic.Bool // what is ended now is not written any more
 }
@@ -72,44 +78,110 @@ func (p *process) call(name string, at int64, args []byte) {
 		return
 	}
 	if p.calls == nil {
-		p.calls = &calls{log: p.log}
-		p.calls.now.Store(at)
-		if err := p.calls.open(p, v); err != nil {
-			p.log.Warn("callbacks of a Python process are not replayed", "error", err, "see", see.PythonCalls)
-		}
+		p.calls = &calls{log: p.log, own: make(map[int64]*telemetry.Span)}
 	}
 	c := p.calls
 	c.n++
 	c.now.Store(max(at, c.now.Load()))
+	switch name {
+	case "configure_provider": // it is made when it has something to record: then functions have given their values
+		c.given = v
+		return
+	case "values":
+		for key, value := range v {
+			c.answer.Store(key, value)
+		}
+		return
+	}
+	if !c.opened {
+		c.opened = true
+		if err := c.open(p); err != nil {
+			p.log.Warn("callbacks of a Python process are not replayed", "error", err, "see", see.PythonCalls)
+		}
+	}
 	if c.tel == nil {
 		return
 	}
 	defer p.relay.flush(c.tel)
-	if err := c.replay(name, at, v); err != nil && !errors.Is(err, telemetry.ErrClosed) {
+	err := c.replay(name, at, v, args)
+	if line, ok := v["line"].(string); ok && !c.ended {
+		p.log.Warn("a call of one-logger's API is wrong", "callback", name, "line", line, "error", err, "see", see.PythonCalls)
+	} else if err != nil && !errors.Is(err, telemetry.ErrClosed) {
 		p.log.Debug("callback of a Python process", "callback", name, "error", err)
 	}
 }
 
-// open makes the provider, with what configure_provider gave if that was the
-// first call.
-func (c *calls) open(p *process, v values) error {
-	var base config.Base
-	if b, ok := v["base_config"].(map[string]any); ok {
-		var err error
-		if base, err = config.DecodeLax[config.Base](b); err != nil {
-			c.log.Warn("the configuration of a Python process", "error", err, "see", see.PythonCalls)
+// asked puts the last value of each field of a configuration that is a function in
+// its place, as a function. What none has given yet is not there.
+func (c *calls) asked(m map[string]any, prefix string) map[string]any {
+	names, _ := m["functions"].([]any)
+	delete(m, "functions")
+	for _, name := range names {
+		name, _ := name.(string)
+		key := prefix + name
+		if was, ok := m[name]; ok {
+			c.answer.LoadOrStore(key, was)
+		}
+		if _, ok := c.answer.Load(key); ok {
+			m[name] = func() any { value, _ := c.answer.Load(key); return value }
 		}
 	}
+	return m
+}
+
+// base is the configuration that configure_provider gave.
+func (c *calls) base() (base config.Base) {
+	m, ok := c.given["base_config"].(map[string]any)
+	if !ok {
+		return base
+	}
+	if t, ok := m["telemetry_config"].(map[string]any); ok {
+		c.asked(t, trainingPrefix)
+	}
+	base, err := config.DecodeLax[config.Base](c.asked(m, ""))
+	if err != nil {
+		c.log.Warn("the configuration of a Python process", "error", err, "see", see.PythonCalls)
+	}
+	return base
+}
+
+// trainingPrefix stands before the fields of the training's configuration.
+const trainingPrefix = "telemetry_config."
+
+// export is the customization that the program asked for, and whether it did.
+func (c *calls) export() (e config.Export, ok bool) {
+	e.Mode, ok = c.given["export_customization_mode"].(string)
+	names, _ := c.given["span_name_filter"].([]any)
+	for _, n := range names {
+		if n, ok := n.(string); ok {
+			e.SpanNames = append(e.SpanNames, n)
+		}
+	}
+	if ok && e.Validate() != nil {
+		return config.Export{}, false
+	}
+	return e, ok
+}
+
+// open makes the provider.
+func (c *calls) open(p *process) error {
+	code := config.Config{Base: c.base()}
+	export, customized := c.export()
+	code.Export = export
 	p.metadata() // who it is
-	cfg, _ := p.settings(base)
+	cfg, _ := p.settings(code)
+	ours := config.Export{Mode: config.ExportAll}
+	if customized {
+		ours = cfg.Export
+	}
 	if lines := cfg.Outputs.File; lines.Enabled.Or(true) {
 		path := filepath.Join(p.o.Out, fmt.Sprintf("telemetry-%d.jsonl", p.id.PID))
 		c.lines = file.New(path, &file.Options{Heartbeat: -1, Compat: lines.Compat.Or(false)})
 	}
 	clock := func() time.Time { return time.Unix(0, c.now.Load()) }
-	tel, err := p.provider(cfg, base, &c.killed, clock, func(b *telemetry.TrainingTelemetryBuilder) {
+	tel, err := p.provider(cfg, code, &c.killed, clock, func(b *telemetry.TrainingTelemetryBuilder) {
 		if c.lines != nil {
-			b.WithExporter(c.lines, config.Export{Mode: config.ExportAll})
+			b.WithExporter(c.lines, ours)
 		}
 		if p.o.Outputs != nil {
 			id := p.id
@@ -123,7 +195,7 @@ func (c *calls) open(p *process, v values) error {
 		return err
 	}
 	c.tel, c.cb = tel, callbacks.New(tel)
-	p.relay.use(tel)
+	p.relay.use(tel, &cfg.Export)
 	if c.lines != nil {
 		p.wrote(c.lines.Path())
 	}
@@ -154,7 +226,7 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // phases are the callbacks that take a time and nothing else.
-var phases = map[string]func(*callbacks.Callbacks, context.Context, time.Time) error{
+var phases = map[string]func(*callbacks.Callbacks, context.Context, time.Time, error) error{
 	"on_app_start":                         begin((*callbacks.Callbacks).OnAppStart),
 	"on_distributed_init_start":            begin((*callbacks.Callbacks).OnDistributedInitStart),
 	"on_distributed_init_end":              end((*callbacks.Callbacks).OnDistributedInitEnd),
@@ -177,37 +249,35 @@ var phases = map[string]func(*callbacks.Callbacks, context.Context, time.Time) e
 	"on_save_checkpoint_end":               end((*callbacks.Callbacks).OnSaveCheckpointEnd),
 }
 
-func begin(f func(*callbacks.Callbacks, context.Context, ...callbacks.Start) (context.Context, error)) func(*callbacks.Callbacks, context.Context, time.Time) error {
-	return func(c *callbacks.Callbacks, ctx context.Context, at time.Time) error {
+func begin(f func(*callbacks.Callbacks, context.Context, ...callbacks.Start) (context.Context, error)) func(*callbacks.Callbacks, context.Context, time.Time, error) error {
+	return func(c *callbacks.Callbacks, ctx context.Context, at time.Time, _ error) error {
 		_, err := f(c, ctx, callbacks.Start{Time: at})
 		return err
 	}
 }
 
-func end(f func(*callbacks.Callbacks, context.Context, ...callbacks.End) error) func(*callbacks.Callbacks, context.Context, time.Time) error {
-	return func(c *callbacks.Callbacks, ctx context.Context, at time.Time) error {
-		return f(c, ctx, callbacks.End{Time: at})
+func end(f func(*callbacks.Callbacks, context.Context, ...callbacks.End) error) func(*callbacks.Callbacks, context.Context, time.Time, error) error {
+	return func(c *callbacks.Callbacks, ctx context.Context, at time.Time, failure error) error {
+		return f(c, ctx, callbacks.End{Time: at, Err: failure})
 	}
 }
 
-func (c *calls) replay(name string, at int64, v values) error {
+func (c *calls) replay(name string, at int64, v values, args []byte) error {
 	ctx := context.Background()
 	if f := phases[name]; f != nil {
 		key := "finish_time_msec"
 		if _, ok := v["start_time_msec"]; ok {
 			key = "start_time_msec"
 		}
-		return f(c.cb, ctx, v.at(key, at))
+		return f(c.cb, ctx, v.at(key, at), v.failure())
 	}
 	switch name {
-	case "configure_provider":
-		return nil
 	case "set_training_telemetry_config":
-		t, err := config.DecodeLax[config.Training](map[string]any(v))
+		t, err := config.DecodeLax[config.Training](c.asked(v, trainingPrefix))
 		return errors.Join(err, c.tel.SetTrainingConfig(t))
 	case "on_app_end":
 		c.ended = true
-		return c.cb.OnAppEnd(ctx, callbacks.End{Time: v.at("finish_time_msec", at)})
+		return c.cb.OnAppEnd(ctx, callbacks.End{Time: v.at("finish_time_msec", at), Err: v.failure()})
 	case "on_train_start":
 		_, err := c.cb.OnTrainStart(ctx, callbacks.TrainStart{
 			Time: v.at("start_time_msec", at), IterationsStart: v.whole("train_iterations_start"), SamplesStart: v.opt("train_samples_start"),
@@ -215,7 +285,7 @@ func (c *calls) replay(name string, at int64, v values) error {
 		})
 		return err
 	case "on_training_single_iteration_end":
-		o := callbacks.IterationEnd{Time: v.at("finish_time_msec", at)}
+		o := callbacks.IterationEnd{Time: v.at("finish_time_msec", at), Err: v.failure()}
 		if loss, ok := v.number("loss"); ok {
 			o.Loss = callbacks.Some(loss)
 		}
@@ -226,7 +296,7 @@ func (c *calls) replay(name string, at int64, v values) error {
 	case "on_save_checkpoint_success":
 		return c.cb.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{Time: v.at("time_msec", at), GlobalStep: v.whole("global_step")})
 	}
-	return fmt.Errorf("unknown callback %q", name)
+	return c.replayOwn(name, args)
 }
 
 // close ends the outputs. Where the process was killed, its records must not

@@ -22,13 +22,14 @@ type node struct {
 	epoch, step int64
 	args        []dftracer.Arg // not changed, replaced
 
-	numbers [3]string            // what those of a call on a file are called
-	samples bool                 // the value of a span is how many samples it had
-	group   string               // whose collectives they are: the value is the number in it, from 1
-	calls   bool                 // its spans are those of callbacks
-	asked   uint8                // whether they are sent: 0 is not known, 1 no, 2 yes
-	sender  *telemetry.Elsewhere // by which
-	sentBy  *telemetry.Provider  // and of which
+	numbers   [3]string            // what those of a call on a file are called
+	samples   bool                 // the value of a span is how many samples it had
+	group     string               // whose collectives they are: the value is the number in it, from 1
+	calls     bool                 // its spans are those of callbacks
+	iteration bool                 // and iterations of training, whose callback at the end is the end of the span
+	asked     uint8                // whether they are sent: 0 is not known, 1 no, 2 yes
+	sender    *telemetry.Elsewhere // by which
+	sentBy    *telemetry.Provider  // and of which
 
 	ended [cellThreads]int64 // start of the last span that ended, by thread
 }
@@ -66,6 +67,7 @@ func (p *process) nodeBelow(n *ring.Name, depth int) *node {
 	case spans.TrainingIteration, spans.ValidationIteration, spans.TestingIteration:
 		d.samples = true
 	}
+	d.iteration = d.calls && meaning.Name == spans.TrainingIteration
 	d.args = appendObject(nil, n.Args)
 	if i := slices.IndexFunc(d.args, func(a dftracer.Arg) bool { return a.Key == argGroup }); i >= 0 && meaning.Class == spans.ClassCollective {
 		d.group = d.args[i].Text()

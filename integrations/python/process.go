@@ -257,6 +257,9 @@ func (p *process) take(r *ring.Record) {
 		if r.Next >= 0 {
 			p.places.set(r.End, -1, r.Next)
 		}
+		if n.iteration {
+			p.iterated(r)
+		}
 	case ring.KindBegin:
 		p.begin(t, span{node: n, start: r.Start, args: appendObject(nil, r.Args)}, r.Depth)
 	case ring.KindPoint:
@@ -284,6 +287,9 @@ func (p *process) take(r *ring.Record) {
 		}
 		p.note(n.key.Name(), r)
 	case ring.KindCall:
+		if r.Value > 0 { // an iteration, and its number from 1
+			p.places.set(r.Start, -1, r.Value-1)
+		}
 		p.call(n.key.Name(), r.Start, r.Args)
 	}
 }

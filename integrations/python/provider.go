@@ -16,14 +16,14 @@ import (
 
 // settings are the configuration of a process, with what the program itself says,
 // and whether it could be read.
-func (p *process) settings(code config.Base) (cfg config.Config, read bool) {
+func (p *process) settings(code config.Config) (cfg config.Config, read bool) {
 	if p.o.Config == nil {
-		return config.Config{Base: code}, false
+		return code, false
 	}
-	cfg, err := p.o.Config(config.Config{Base: code})
+	cfg, err := p.o.Config(code)
 	if err != nil {
 		p.log.Warn("the configuration of what is sent of Python processes", "error", err, "see", see.Start)
-		return config.Config{Base: code}, false
+		return code, false
 	}
 	// Its files are those of the drain. Of the JSON lines it says the form.
 	cfg.Outputs.File.Path, cfg.Outputs.Trace = "", config.Trace{}
@@ -36,7 +36,7 @@ func (p *process) settings(code config.Base) (cfg config.Config, read bool) {
 // the others are, and what the program says of itself holds without a configuration
 // that is not fit. It is quiet once ending is set. Without add, which adds outputs for
 // callbacks, there are no metrics.
-func (p *process) provider(cfg config.Config, code config.Base, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+func (p *process) provider(cfg, code config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	if add == nil {
 		add = func(*telemetry.TrainingTelemetryBuilder) {}
 		cfg.Outputs.Prometheus, cfg.Outputs.OTLP.Metrics = config.Prometheus{}, config.Value(false)
@@ -51,7 +51,7 @@ func (p *process) provider(cfg config.Config, code config.Base, ending *atomic.B
 		case cfg.OTLPActive():
 			cfg.Outputs.OTLP = config.OTLP{}
 		case !alone && p.o.Config != nil:
-			cfg, alone = config.Config{Base: code}, true
+			cfg, alone = code, true
 		default:
 			return nil, err
 		}

@@ -49,7 +49,7 @@ type relay struct {
 
 // newRelay gives nil where nothing is sent.
 func newRelay(p *process, live bool) *relay {
-	cfg, read := p.settings(config.Base{})
+	cfg, read := p.settings(config.Config{})
 	if !read || !cfg.OTLPActive() || !cfg.Enabled() {
 		return nil
 	}
@@ -106,7 +106,8 @@ func (r *relay) sends(n *node) bool {
 // called reports whether the spans of a name are those of callbacks, which are
 // sent by their replay.
 func (r *relay) called(n *node) bool {
-	return n.calls && r.p.calls != nil && r.p.calls.tel != nil
+	c := r.p.calls
+	return n.calls && c != nil && (c.tel != nil || !c.opened)
 }
 
 // begun takes the begin slot of a span. What waits at its depth is of one before,
@@ -402,7 +403,7 @@ func (r *relay) kind(n *node) *telemetry.Elsewhere {
 	}
 	if r.tel == nil && !r.failed {
 		r.p.metadata() // who it is
-		tel, err := r.p.provider(r.cfg, config.Base{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
+		tel, err := r.p.provider(r.cfg, config.Config{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
 		if err != nil {
 			r.failed = true
 			r.p.log.Warn("the spans of a Python process are not sent", "error", err, "see", see.Delivery)
@@ -423,10 +424,14 @@ func (r *relay) identified() {
 	}
 }
 
-// use takes the provider of the callbacks.
-func (r *relay) use(tel *telemetry.Provider) {
-	if r != nil {
-		r.tel = tel
+// use takes the provider of the callbacks, and what the program wants to be sent.
+func (r *relay) use(tel *telemetry.Provider, export *config.Export) {
+	if r == nil {
+		return
+	}
+	r.tel, r.cfg.Export = tel, *export
+	for _, n := range r.p.nodes {
+		n.asked = 0
 	}
 }
 

@@ -39,7 +39,7 @@ func TestSite(t *testing.T) {
 		},
 		"imported": {
 			program: "import sys, os, shutil; shutil.rmtree(sys.path[1]); os.environ.clear()\n" +
-				"from trainspan.dftracer import ai\nimport trainspan.onelogger, trainspan_torch\n" +
+				"from trainspan.dftracer import ai\nimport trainspan.onelogger.training_telemetry.api.context, trainspan_torch\n" +
 				"print(trainspan.environ['TRAINSPAN_RING'] != '', trainspan.__path__[0] == os.path.dirname(trainspan.__file__))",
 			want: "True True",
 		},

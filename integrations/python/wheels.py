@@ -65,9 +65,11 @@ def write(out, described, notices, command, machine):
     tags = [t.format(machine) for t in TAGS]
     files = {}  # by their order in the wheel: code, the command, what describes them
     for package in PACKAGES:
-        for file in sorted(os.listdir(os.path.join(HERE, package))):
-            if file.endswith((".py", ".pyi", "py.typed")):
-                files[package + "/" + file] = read(HERE, package, file)
+        for folder, _, names in sorted(os.walk(os.path.join(HERE, package))):
+            below = os.path.relpath(folder, HERE).replace(os.sep, "/")
+            for file in sorted(names):
+                if file.endswith((".py", ".pyi", "py.typed")):
+                    files[below + "/" + file] = read(folder, file)
     files[name + ".data/scripts/trainspan"] = read(command)
     info = name + ".dist-info/"
     files[info + "licenses/LICENSE"] = read(ROOT, "LICENSE")

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -73,9 +74,18 @@ func (r *Recorder) describe(err error, skip int) *failure {
 	f.attrs = r.clean([]attributes.Attr{
 		attributes.String(attributes.ExceptionType, errorType(err)),
 		attributes.String(attributes.ExceptionMessage, f.text),
-		attributes.String(attributes.ExceptionTraceback, stack(skip+1)),
+		attributes.String(attributes.ExceptionTraceback, cmp.Or(errorTraceback(err), stack(skip+1))),
 	})
 	return f
+}
+
+// errorTraceback is where an error of another program came from, if it says so.
+func errorTraceback(err error) (text string) {
+	defer func() { _ = recover() }()
+	if t, ok := err.(interface{ ErrorTraceback() string }); ok {
+		text = t.ErrorTraceback()
+	}
+	return text
 }
 
 // sameError is errors.Is, also for errors whose methods panic. Errors that Go

@@ -51,6 +51,7 @@ func (p productivity) most(q productivity) productivity {
 func (r *Recorder) prepareSave(s *Span, p *startParams) {
 	st := &r.state
 	s.step = int64(p.step)
+	st.sized = st.sized || p.values.batch > 0
 	if p.values.saves {
 		st.saves.remember(s.step, productivity{
 			iterations: st.done,

@@ -354,9 +354,7 @@ class On(unittest.TestCase):
                 f.update(args=odd)
                 f.log_metadata("key", odd)
             dftracer.get_instance().log_metadata_event(odd, odd)
-            provider = onelogger.TrainingTelemetryProvider()
-            provider.with_base_config(odd).with_config_override(odd).with_base_config({"a": Odd().__str__})
-            with onelogger.timed_span(odd, odd):
+            with onelogger.timed_span("name", {"a": odd}):
                 pass
 
     def test_methods_of_all_kinds(self):

@@ -12,18 +12,32 @@ environ = os.environ  # below trainspan run what that had said when the process 
 client = None  # what stands in sys.meta_path below trainspan run: when the interpreter was ready, what was imported
 
 
+def interrupted(error):
+    """Whether a handler of a signal or a trace function raised an error: these get the
+    frame that they interrupt."""
+    return _frames(error)[0]
+
+
 def alien(error):
-    """Whether an error came into the client's code from outside: a handler of a signal
-    raised it, or a trace function, which get the frame that they interrupt, or another
-    thread has sent it, so that it has a class that nothing which is called here raises."""
+    """Whether an error came into the client's code from outside: something that interrupted
+    it raised it, or another thread has sent it, so that it has a class that nothing which is
+    called here raises."""
+    outside, frame = _frames(error)
+    if outside:
+        return True
+    ours = frame is not None and frame.f_code.co_filename.startswith(_folder)
+    return not isinstance(error, Exception) or ours and type(error).__module__.partition(".")[0] not in ("builtins", "struct", "torch")
+
+
+def _frames(error):
+    """Whether an error came from what interrupts a frame, and the frame that raised it."""
     trace, frame = error.__traceback__, None
     while trace is not None:
         for value in trace.tb_frame.f_locals.values() if frame is not None else ():
             if value is frame or type(value) is tuple and any(v is frame for v in value):
-                return True
+                return True, frame
         trace, frame = trace.tb_next, trace.tb_frame
-    ours = frame is not None and frame.f_code.co_filename.startswith(_folder)
-    return not isinstance(error, Exception) or ours and type(error).__module__.partition(".")[0] not in ("builtins", "struct", "torch")
+    return False, frame
 
 
 _folder = os.path.dirname(__file__)  # that of trainspan_torch begins like it

@@ -859,6 +859,29 @@ def _build():
         if on:
             mark(CALL, name(callback, "call"), args, 0, 0)
 
+    def start_call(n, callback, step):
+        """Starts a span n and tells of its callback, an id with CALL, in one: an iteration,
+        and the step of the training, where it stands from then on."""
+        nonlocal placed
+        if not on:
+            return None
+        placed = True
+        try:
+            s = local.s
+            s[1][n] = t = clock()
+            token = (t, n, s, False)
+            s.append(token)
+            page, place = take()
+            pack_more(page, place, t, 0, s[0], len(s) - 1, 0, step + 1, callback)
+            return token
+        except StopIteration:
+            late(t, 0, s[0], len(s) - 1, 0, step + 1, callback)
+            return token
+        except BaseException as e:
+            passing(e, undo, n)
+        mark(CALL, callback & 0xFFFFFFFF, None, 0, step + 1)
+        return start(n)
+
     def configure(path, force=False):
         """Says where the ring goes without `trainspan run`."""
         nonlocal log, on, wanted
@@ -904,7 +927,7 @@ def _build():
 
 _made = _build()
 for _name in """enabled now name start stack slots pack missed end next_span stop drop inside crowded fetches enter leave wrap event counted path_of file_of
-called mark switch point failed position meta call configure
+called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
 if hasattr(os, "register_at_fork"):

@@ -43,12 +43,16 @@ class _Client:
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
         self.texts = {}
         for package in ("trainspan", "trainspan_torch"):
-            inside = os.path.join(folder, package)
-            for file in os.listdir(inside):
-                name, end = os.path.splitext(file)
-                if end == ".py":
-                    with open(os.path.join(inside, file), "rb") as f:
-                        self.texts[package if name == "__init__" else package + "." + name] = f.name, f.read()
+            self.read(package, os.path.join(folder, package))
+
+    def read(self, package, inside):
+        for file in os.listdir(inside):
+            name, end = os.path.splitext(file)
+            if end == ".py":
+                with open(os.path.join(inside, file), "rb") as f:
+                    self.texts[package if name == "__init__" else package + "." + name] = f.name, f.read()
+            elif not end and name != "__pycache__":
+                self.read(package + "." + name, os.path.join(inside, file))
 
     now = staticmethod(time.monotonic_ns) if hasattr(time, "monotonic_ns") else None
 
@@ -61,7 +65,7 @@ class _Client:
                     return spec
             spec = sys.modules["_frozen_importlib"].ModuleSpec(name, self, origin=file)
             spec.has_location = True
-            if "." not in name:
+            if os.path.basename(file) == "__init__.py":
                 spec.submodule_search_locations = [os.path.dirname(file)]
             return spec
         if name == "torch" and not self.started:

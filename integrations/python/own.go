@@ -1,0 +1,149 @@
+package python
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/secret"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// maxOwn bounds the spans of a program's own that are open at once.
+const maxOwn = 65536
+
+// ownCall are the arguments of what a program does through one-logger's recorder. Its
+// spans have numbers; those of callbacks are called by their names.
+type ownCall struct {
+	Span            any             `json:"span"`
+	Parent          any             `json:"parent"`
+	Name            string          `json:"name"`
+	Message         string          `json:"message"`
+	Attributes      json.RawMessage `json:"attributes"`
+	StartAttributes json.RawMessage `json:"start_event_attributes"`
+	StopAttributes  json.RawMessage `json:"stop_event_attributes"`
+}
+
+// replayOwn replays what a program did with spans of its own.
+func (c *calls) replayOwn(name string, args []byte) error {
+	var o ownCall
+	v := values{}
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &o); err != nil {
+			return err
+		}
+		_ = json.Unmarshal(args, &v) // what the other one could read
+	}
+	ctx, rec, s := context.Background(), c.tel.Recorder(), c.span(o.Span)
+	switch name {
+	case "start":
+		_, s, err := rec.Start(ctx, o.Name, telemetry.SpanStart{
+			Time: v.explicit("start_time_msec"), Parent: c.span(o.Parent),
+			Attributes: attrs(o.Attributes), StartAttributes: attrs(o.StartAttributes),
+		})
+		if n, ok := o.Span.(float64); ok && s != nil && len(c.own) < maxOwn {
+			c.own[int64(n)] = s
+		}
+		return err
+	case "stop":
+		if n, ok := o.Span.(float64); ok {
+			delete(c.own, int64(n))
+		}
+		return rec.Stop(s, telemetry.SpanStop{Time: v.explicit("finish_time_msec"), StopAttributes: attrs(o.StopAttributes), Err: v.failure()})
+	case "set":
+		s.SetAttrs(attrs(o.Attributes)...)
+		return nil
+	case "event":
+		return rec.Event(s, o.Name, without(attrs(o.Attributes), attributes.TimestampMsec), v.explicit("time_msec"))
+	case "error":
+		return rec.Error(s, o.Message, v.failure())
+	case "telemetry_data_error":
+		return rec.TelemetryDataError(o.Message, attrs(o.Attributes))
+	case "close":
+		c.ended = true
+		return rec.Close(ctx)
+	}
+	return fmt.Errorf("unknown callback %q", name)
+}
+
+// span gives an open span by its number, or one of a callback by its name.
+func (c *calls) span(ref any) *telemetry.Span {
+	switch ref := ref.(type) {
+	case float64:
+		return c.own[int64(ref)]
+	case string:
+		if open := c.tel.Recorder().ActiveSpans(ref); len(open) > 0 {
+			return open[0]
+		}
+	}
+	return nil
+}
+
+// explicit gives a time in milliseconds, the zero time where there is none.
+func (v values) explicit(key string) time.Time {
+	if _, ok := v.number(key); !ok {
+		return time.Time{}
+	}
+	return v.at(key, 0)
+}
+
+// exception is one of the program, as its records show it. What it says may hold a secret.
+type exception struct{ kind, message, trace string }
+
+func (e *exception) Error() string          { return e.message }
+func (e *exception) ErrorType() string      { return e.kind }
+func (e *exception) ErrorTraceback() string { return e.trace }
+
+// failure gives the exception with which something ended, nil for none.
+func (v values) failure() error {
+	kind, _ := v["exception_type"].(string)
+	if kind == "" {
+		return nil
+	}
+	message, _ := v["exception_message"].(string)
+	trace, _ := v["exception_traceback"].(string)
+	return &exception{kind, secret.Text(message), secret.Text(trace)}
+}
+
+// iterated replays the callback at the end of an iteration, which the end of its span is.
+func (p *process) iterated(r *ring.Record) {
+	var args []byte
+	if r.Failed {
+		v := values{"exception_type": "Exception"}
+		_ = json.Unmarshal(r.Args, &v) // without, that is all that is known
+		args, _ = json.Marshal(v)      // of texts and numbers: it never fails
+	}
+	p.call("on_training_single_iteration_end", r.End, args)
+}
+
+// attrs are the members of a JSON object in their order.
+func attrs(text json.RawMessage) (all []attributes.Attr) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	for d.More() && len(all) < maxArgs {
+		key, err := d.Token()
+		name, ok := key.(string)
+		var value any
+		if err != nil || !ok || d.Decode(&value) != nil {
+			break
+		}
+		all = append(all, attributes.Any(name, value))
+	}
+	return all
+}
+
+func without(all []attributes.Attr, key string) []attributes.Attr {
+	for i := range all {
+		if string(all[i].Key) == key {
+			return append(all[:i:i], all[i+1:]...)
+		}
+	}
+	return all
+}

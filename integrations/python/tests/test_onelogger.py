@@ -1,0 +1,488 @@
+"""Tests of trainspan.onelogger: the shape of its API, its checks, its exporters. What it
+records is compared with recorded runs in package telemetry."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+os.environ["DFTRACER_ENABLE"] = "0"  # no ring beside the tests
+
+from trainspan import onelogger as log  # noqa: E402
+from trainspan.onelogger import _guard  # noqa: E402
+
+logging.getLogger("trainspan.onelogger").addHandler(logging.NullHandler())
+logging.getLogger("trainspan.onelogger").propagate = False
+
+
+class Kept(log.BaseExporter):
+    """Keeps what it is told, and fails on order."""
+
+    def __init__(self, fail=()):
+        super().__init__()
+        self.calls, self.threads, self.fail, self.errors, self.seen = [], set(), fail, [], {}
+
+    def _keep(self, what, name):
+        self.threads.add(threading.current_thread())
+        self.calls.append((what, str(name)))
+        if what in self.fail:
+            raise RuntimeError("no space")
+
+    def export_start(self, span):
+        self.seen.setdefault(span.name_str, []).append((span.active, span.attributes.to_json(), span.parent_span and span.parent_span.name_str))
+        self._keep("start", span.name)
+
+    def export_stop(self, span):
+        self.seen.setdefault(span.name_str, []).append((span.active, span.attributes.to_json(), len(span.events)))
+        self._keep("stop", span.name)
+
+    def export_event(self, event, span):
+        self._keep("event", event.name)
+
+    def export_error(self, event, span):
+        self.errors.append(event)
+        self._keep("error", span.name)
+
+    def export_telemetry_data_error(self, error):
+        self._keep("gap", error.error_type)
+
+    def close(self):
+        self._keep("close", "")
+        super().close()
+
+
+def config(training=(), **more):
+    values = dict(application_name="a", session_tag_or_fn="s", world_size_or_fn=1)
+    values.update(more)
+    values.setdefault("telemetry_config", log.TrainingTelemetryConfig(**dict({"perf_tag_or_fn": "p", "global_batch_size_or_fn": 4}, **dict(training))))
+    return log.OneLoggerConfig(**values)
+
+
+def program(text, **env):
+    """Runs a program, and gives what it printed."""
+    env = dict({k: v for k, v in os.environ.items() if k != "TRAINSPAN_RING"}, PYTHONPATH=str(HERE.parent), DFTRACER_ENABLE="0", **env)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, timeout=60)
+        return done.returncode, done.stdout.decode()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        for kind in (log.OneLoggerProvider, log.TrainingTelemetryProvider):
+            if "_one" in vars(kind):
+                del kind._one
+        _guard.plain = None
+        self.provider = log.TrainingTelemetryProvider.instance()
+
+    def start(self, *exporters, mode=None, names=None, **more):
+        self.provider.with_base_config(config(**more))
+        for exporter in exporters:
+            self.provider.with_exporter(exporter)
+        if mode:
+            self.provider.with_export_customization(mode, names)
+        self.provider.configure_provider()
+        return self.provider.recorder
+
+    def refused(self, text, f, *args, **kwargs):
+        with self.assertRaises(Exception) as caught:
+            f(*args, **kwargs)
+        self.assertIn(text, str(caught.exception))
+        return caught.exception
+
+
+class Shape(Case):
+    def test_names_and_signatures(self):
+        folder = HERE.parent / "testdata" / "onelogger"
+        done = subprocess.run([sys.executable, str(folder / "names.py"), "trainspan.onelogger"], stdout=subprocess.PIPE, check=True,
+                              env=dict(os.environ, PYTHONPATH=str(HERE.parent)))  # fmt: skip
+        have = set(done.stdout.decode().splitlines())
+        missing = [line for line in (folder / "names.txt").read_text().splitlines() if line not in have]
+        self.assertEqual(missing, [])
+
+    def test_older_names(self):
+        from trainspan.onelogger.exporter.export_config_manager import ExportCustomizationMode  # noqa: F401
+        from trainspan.onelogger.training_telemetry.api.training_telemetry_provider import TrainingTelemetryBuilder
+
+        flat = log.TrainingTelemetryConfig(application_name="a", world_size_or_fn=5, session_tag_or_fn="s", perf_tag_or_fn="p", global_batch_size_or_fn=1)
+        kept = Kept()
+        builder = TrainingTelemetryBuilder().with_base_telemetry_config(flat).with_exporter(kept)
+        self.assertIs(builder.configure_provider(), self.provider)
+        self.assertEqual((self.provider.config.world_size, self.provider.config.telemetry_config.global_batch_size), (5, 1))
+
+    def test_every_short_name(self):
+        for name in log.__all__:
+            self.assertIsNotNone(getattr(log, name), name)
+        self.assertRaises(AttributeError, getattr, log, "no_such_name")
+
+    def test_alias(self):
+        code, out = program("""
+import sys, trainspan.onelogger, trainspan.dftracer
+assert not [m for m in sys.modules if m.startswith("trainspan.onelogger.")], "it is lazy"
+trainspan.onelogger.alias(); trainspan.onelogger.alias()
+import nv_one_logger.api.config, one_logger.core.span as span
+from nv_one_logger.training_telemetry.api.callbacks import on_app_start
+from trainspan.onelogger import OneLoggerConfig, on_app_start as ours, Span
+assert nv_one_logger.api.config.OneLoggerConfig is OneLoggerConfig and span.Span is Span and on_app_start is ours
+assert span.__name__ == "trainspan.onelogger.core.span" == span.__spec__.name
+try:
+    import nv_one_logger.no_such_module
+except ImportError as e:
+    print("done")
+""")
+        self.assertEqual((code, out), (0, "done\n"))
+
+    def test_alias_where_the_original_is(self):
+        code, out = program("""
+import os, sys
+os.makedirs("nv_one_logger"); open("nv_one_logger/__init__.py", "w").close(); sys.path.insert(0, ".")
+import trainspan.onelogger
+try:
+    trainspan.onelogger.alias()
+except ImportError as e:
+    print(e)
+""")
+        self.assertEqual((code, out), (0, "nv_one_logger is installed: uninstall it, or import from trainspan.onelogger\n"))
+
+
+class Checks(Case):
+    def test_configuration(self):
+        for text, change in (
+            ("application_name cannot be empty", {"application_name": " "}), ("application_name\n", {"application_name": 3}),
+            ("world_size must be set to a positive value", {"world_size_or_fn": lambda: 0}), ("world_size_or_fn\n", {"world_size_or_fn": "many"}),
+            ("custom_metadata keys must be non-empty strings", {"custom_metadata": {" ": 1}}),
+            ("error_handling_strategy\n", {"error_handling_strategy": "ignore"}), ("enable_for_current_rank\n", {"enable_for_current_rank": 3}),
+            ("global_batch_size must be set", {"training": {"global_batch_size_or_fn": 0}}),
+            ("log_every_n_train_iterations must be set", {"training": {"log_every_n_train_iterations": 0}}),
+            ("flops_per_sample must be set", {"training": {"is_log_throughput_enabled_or_fn": True}}),
+            ("seq_length_or_fn\n", {"training": {"seq_length_or_fn": 1.5}}), ("save_checkpoint_strategy\n", {"training": {"save_checkpoint_strategy": "x"}}),
+        ):  # fmt: skip
+            self.refused(text, config, **change)
+        error = self.refused("Field required", log.OneLoggerConfig, application_name="a")
+        self.assertEqual((type(error).__name__, isinstance(error, ValueError)), ("ValidationError", True))
+        self.assertIn("session_tag_or_fn", str(error))
+        made = config(training={"global_batch_size_or_fn": "512", "unknown": 1}, world_size_or_fn=4.0)
+        self.assertEqual((made.world_size, made.telemetry_config.global_batch_size), (4, 512))
+
+    def test_a_rank_that_is_off(self):
+        kept = Kept()
+        self.start(kept, enable_for_current_rank=False)
+        self.assertFalse(self.provider.one_logger_enabled)
+        self.assertIsNone(log.on_train_start())  # the arguments are not looked at
+        with log.training_loop(train_iterations_start=0) as span:
+            span.add_attribute("k", 1)
+        self.assertEqual((kept.calls, kept.ready), ([], False))
+        quiet = log.OneLoggerErrorHandlingStrategy.DISABLE_QUIETLY_AND_REPORT_METRIC_ERROR
+        self.assertEqual(config(enable_for_current_rank=False).error_handling_strategy, quiet)
+        self.assertEqual(config(enable_for_current_rank=False).logger_config.log_level, "CRITICAL")
+
+    def test_functions_are_called_when_they_are_needed(self):
+        calls = []
+
+        def batch():
+            calls.append("batch")
+            return 4
+
+        recorder = self.start(training={"global_batch_size_or_fn": batch, "log_every_n_train_iterations": 1})
+        before = len(calls)
+        log.on_app_start()
+        self.assertGreater(len(calls), before)
+        log.on_train_start(0)
+        for _ in range(2):
+            before = len(calls)
+            with log.training_iteration():
+                self.assertEqual(len(calls), before)
+            self.assertGreater(len(calls), before)
+        self.assertEqual(recorder._state.loop.samples, 8)
+
+    def test_the_order_of_overrides(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "c.json")
+            path.write_text('{"application_name": "file", "telemetry_config": {"seq_length_or_fn": 7}}')
+            self.provider.with_base_config(config()).with_config_override({"application_name": "first", "session_tag_or_fn": "t"})
+            self.provider.with_config_override_from_json_file(path).with_config_override({"telemetry_config": {"micro_batch_size_or_fn": 2}})
+            self.refused("cannot be read", self.provider.with_config_override_from_json_file, Path(folder, "none.json"))
+            self.assertRaises(NotImplementedError, self.provider.with_config_override_from_config_server, "http://x")
+            self.provider.configure_provider()
+        made = self.provider.config
+        training = made.telemetry_config
+        self.assertEqual((made.application_name, made.session_tag), ("file", "t"))
+        self.assertEqual((training.seq_length, training.micro_batch_size, training.global_batch_size), (7, 2, 4))
+        self.refused("with_exporter can be called only before", self.provider.with_exporter, Kept())
+        self.refused("once per application", self.provider.configure_provider)
+
+    def test_errors_are_raised_with_their_line(self):
+        kept = Kept()
+        self.start(kept)
+        log.on_app_start()
+        with self.assertLogs("trainspan.onelogger", "ERROR") as logs:
+            self.refused("one and only one span named training_loop", log.on_train_end)
+        self.assertIn("test_onelogger.py:", logs.output[0])
+        self.assertIsNotNone(log.on_train_start(0))
+        log.on_app_end()
+        self.assertIn(("gap", "incomplete_telemetry_data"), kept.calls)
+        self.assertIsNone(log.on_train_end())  # after the end nothing is wrong
+
+    def test_a_quiet_error_ends_it(self):
+        kept = Kept()
+        self.start(kept, error_handling_strategy="disable_quietly_and_report_metric_error")
+        log.on_app_start()
+        with self.assertLogs("trainspan.onelogger", "ERROR") as logs:
+            self.assertIsNone(log.on_train_end())
+        self.assertIn("test_onelogger.py:", logs.output[0])
+        self.assertIsNone(log.on_train_start(0))
+        self.assertEqual(kept.calls[-2:], [("stop", "application"), ("close", "")])
+        self.assertFalse(log.OneLoggerProvider.instance().one_logger_enabled)
+
+    def test_the_program_s_exceptions_pass(self):
+        kept = Kept()
+        self.start(kept, training={"log_every_n_train_iterations": 1}, mode=log.ExportCustomizationMode.EXPORT_ALL_SPANS)
+        with self.assertRaises(KeyError), log.application(), log.training_loop(train_iterations_start=0):
+            with log.training_iteration():
+                pass
+            with log.timed_span("own"):
+                raise KeyError()
+        self.assertEqual([(e.exception_type, e.exception_message) for e in kept.errors], [("KeyError", "")])
+        state = self.provider.recorder._state
+        self.assertEqual((state.done, state.loop.iterations.count), (1, 1))
+
+    def test_a_failed_iteration_does_not_count(self):
+        for exporters in ((), (Kept(),)):
+            self.setUp()
+            recorder = self.start(*exporters)
+            log.on_app_start()
+            log.on_train_start(5)
+            with self.assertRaises(ValueError), log.training_iteration():
+                raise ValueError("boom")
+            with log.training_iteration():
+                pass
+            self.assertEqual(recorder._state.done, 6)
+            log.on_app_end()
+
+
+class Exporting(Case):
+    def test_in_order_off_the_training_thread(self):
+        kept = Kept()
+        self.start(kept, mode=log.ExportCustomizationMode.EXPORT_ALL_SPANS)
+        with log.application() as app, log.training_loop(train_iterations_start=0) as loop:
+            loop.add_attribute("late", 1)
+            with log.training_iteration(), log.timed_span("own", {"k": "v"}) as own:
+                self.provider.recorder.event(own, log.Event.create("e", log.Attributes({"n": 1})))
+        self.assertEqual([c for c in kept.calls if c[1] not in ("one_logger_initialization", "update_training_telemetry_config")], [
+            ("start", "application"), ("start", "training_loop"), ("start", "training_single_iteration"), ("start", "own"), ("event", "e"),
+            ("stop", "own"), ("stop", "training_single_iteration"), ("stop", "training_loop"), ("stop", "application"), ("close", ""),
+        ])  # fmt: skip
+        self.assertEqual(len(kept.threads), 1)
+        self.assertNotIn(threading.current_thread(), kept.threads)
+        first, last = kept.seen["training_loop"]
+        self.assertEqual((first[0], "late" in first[1], first[2]), (True, False, "application"))
+        self.assertEqual((last[0], last[1]["late"]), (False, 1))
+        self.assertEqual(kept.seen["own"][1][2], 3)
+        self.assertFalse(app.active)
+
+    def test_given_up_after_five_failures(self):
+        bad, good = Kept(fail=("stop",)), Kept()
+        recorder = self.start(bad, good)
+        log.on_app_start()
+        for n in range(8):
+            with log.timed_span("s%d" % n):
+                pass
+        log.on_app_end()
+        self.assertEqual(sum(c[0] == "stop" for c in bad.calls), 5)
+        self.assertEqual(sum(c[0] == "gap" for c in bad.calls), 1)
+        self.assertEqual(bad.calls[-1], ("close", ""))
+        self.assertEqual(sum(c[0] == "stop" for c in good.calls), 9)
+        self.assertEqual([s.force_disabled for s in recorder._outlet.states], [True, False])
+
+    def test_an_exporter_that_hangs_holds_nothing_up(self):
+        go = threading.Event()
+
+        class Slow(Kept):
+            def export_start(self, span):
+                go.wait(60)
+
+        self.start(Slow())
+        log.on_app_start()
+        for _ in range(1000):
+            with log.timed_span("s"):
+                pass
+        self.assertGreater(len(self.provider.recorder._outlet._queue), 1000)
+        go.set()
+        log.on_app_end()
+
+    def test_customization(self):
+        modes = log.ExportCustomizationMode
+        for mode, names, want in (
+            (None, None, {"application", "training_loop", "own"}),
+            (modes.WHITELIST_SPANS, ["own"], {"own"}),
+            (modes.BLACKLIST_SPANS, ["own", "application"], {"training_loop", "training_single_iteration"}),
+            (modes.EXPORT_ALL_SPANS, None, {"application", "training_loop", "training_single_iteration", "own"}),
+        ):
+            self.setUp()
+            kept = Kept()
+            self.start(kept, mode=mode, names=names)
+            with log.application(), log.training_loop(train_iterations_start=0), log.training_iteration(), log.timed_span("own"):
+                pass
+            self.assertEqual(set(kept.seen), want)
+        self.setUp()
+        self.refused("non-empty list", self.start, mode=modes.WHITELIST_SPANS, names=[])
+
+    def test_files_are_never_emptied(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "below", "t.json")
+            for _ in range(3):
+                self.setUp()
+                self.start(log.FileExporter(path))
+                with log.application():
+                    pass
+            names = sorted(os.listdir(str(path.parent)))
+            self.assertEqual(names, ["t.json", "t.run1.json", "t.run2.json"])
+            for name in names:
+                self.assertEqual(len((path.parent / name).read_text().splitlines()), 4)
+
+    def test_logger_exporter(self):
+        class Records(logging.Handler):
+            def __init__(self):
+                super().__init__()
+                self.texts = []
+
+            def emit(self, record):
+                self.texts.append(record.getMessage())
+
+        logger, records = logging.Logger("own"), Records()
+        logger.addHandler(records)
+        self.start(log.LoggerExporter(logger))
+        with log.application(), log.timed_span("own", {"text": "a | b = c", "list": [1, 2], "f": 1.5}):
+            pass
+        own = [log.LoggerExporter.deserialize_log(t) for t in records.texts if '"own"' in t]
+        self.assertEqual(own[0]["attributes"]["text"], "a | b = c")
+        self.assertEqual((own[0]["type"], own[0]["attributes"]["list"], own[0]["attributes"]["f"]), ("complete", [1, 2], 1.5))
+        self.assertTrue(records.texts[0].startswith('[type="'))
+
+    def test_exporters_of_a_file_and_the_environment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = Path(folder, "exporters.json"), Path(folder, "o.json")
+            name = "nv_one_logger.exporter.file_exporter.FileExporter"
+            path.write_text(json.dumps({"exporters": [{"class_name": name, "config": {"file_path": str(out)}}, {"class_name": "no.such.Class"}]}))
+            os.environ["ONE_LOGGER_EXPORTER_CONFIG_PATH"] = str(path)
+            try:
+                self.provider.with_base_config(config()).with_export_config()
+            finally:
+                del os.environ["ONE_LOGGER_EXPORTER_CONFIG_PATH"]
+            self.assertEqual([type(e) for e in self.provider._exporters], [log.FileExporter])
+            self.provider.with_export_config([{"class_name": name, "config": {}}], config_file_path=str(path))
+            self.assertEqual(len(self.provider._exporters), 2)
+
+    def test_log_files_are_those_that_are_named(self):
+        code, out = program("""
+import os
+from trainspan.onelogger import *
+from trainspan.onelogger.api.config import LoggerConfig
+TrainingTelemetryProvider.instance().with_base_config(OneLoggerConfig(
+    application_name="a", session_tag_or_fn="s", world_size_or_fn=1, logger_config=LoggerConfig(log_file_path_for_err="own.err"))).configure_provider()
+try: on_app_end()
+except OneLoggerError: pass
+print(sorted(n for n in os.listdir(".") if "one_logger-" not in n))
+""")
+        self.assertEqual((code, out.splitlines()[-1]), (0, "['own.err']"))
+
+    def test_after_a_fork(self):
+        kept = Kept()
+        self.start(kept)
+        log.on_app_start()
+        self.provider.recorder._outlet.wait()
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                with log.timed_span("child"):
+                    pass
+                status = 0
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        log.on_app_end()
+        self.assertNotIn("child", kept.seen)
+
+    def test_what_is_left_at_the_exit_is_written(self):
+        code, out = program("""
+import atexit, sys
+from pathlib import Path
+atexit.register(lambda: print(len(Path("t.json").read_text().splitlines())))
+from trainspan.onelogger import *
+TrainingTelemetryProvider.instance().with_base_config(OneLoggerConfig(application_name="a", session_tag_or_fn="s", world_size_or_fn=1)) \\
+    .with_exporter(FileExporter(Path("t.json"))).configure_provider()
+on_app_start()
+for i in range(100):
+    with timed_span("s"): pass
+""")
+        self.assertEqual((code, out), (0, "102\n"))
+
+
+class OpenTelemetry(Case):
+    def test_each_span_is_one_span(self):
+        try:
+            from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+        except ImportError:
+            self.skipTest("needs OpenTelemetry's SDK")
+        from trainspan.onelogger.otel.exporter.otel_exporter import OTelExporter
+
+        memory = InMemorySpanExporter()
+        memory.shutdown = lambda: None  # which would forget them
+        self.start(OTelExporter(memory))
+        with self.assertRaises(ValueError), log.application(), log.training_loop(train_iterations_start=0):
+            with log.training_iteration(), log.timed_span("own", {"list": [1, "a"], "big": 1 << 70}) as own:
+                own.add_attribute("late", 1)
+                raise ValueError("boom")
+        spans = {s.name: s for s in memory.get_finished_spans()}
+        self.assertEqual(set(spans), {"application", "training_loop", "own"})
+        own = spans["own"]
+        self.assertEqual(own.parent.span_id, spans["training_loop"].context.span_id)
+        self.assertEqual((own.attributes["list"], own.attributes["late"], own.attributes["big"]), ("[1, 'a']", 1, str(1 << 70)))
+        self.assertEqual(([e.name for e in own.events], own.status.is_ok), (["error"], False))
+        self.assertEqual(own.events[0].attributes["exception_message"], "boom")
+
+
+class Pieces(Case):
+    def test_events_of_open_spans_are_bounded(self):
+        span = log.Span.create("s")
+        for _ in range(3000):
+            span.add_event(log.Event.create("e"))
+        self.assertEqual((len(span.events), str(span.start_event.name)), (1000, "span_start"))
+
+    def test_json_and_back(self):
+        span = log.Span.create("s", span_attributes=log.Attributes({"k": [1, "a"]}))
+        span.add_attribute("n", 2)
+        span.add_event(log.ErrorEvent.create("wrong", ValueError("x")))
+        span.stop()
+        again = log.Span.from_json(json.loads(json.dumps(span.to_json(), default=str)))
+        self.assertEqual((again.attributes, again.active), (span.attributes, False))
+        self.assertEqual([e.name_str for e in again.events], ["span_start", "error", "span_stop"])
+        self.assertEqual(again.events[1].exception_type, "ValueError")
+
+    def test_an_iteration_that_is_looked_at(self):
+        self.start()
+        log.on_app_start()
+        loop = log.on_train_start(0)
+        span = log.on_training_single_iteration_start()
+        self.assertEqual((span.name_str, span.parent_span, span.active), ("training_single_iteration", loop, True))
+        self.refused("already active", log.on_training_single_iteration_start)
+        span.add_attribute("loss", 0.5)
+        log.on_training_single_iteration_end()
+        self.refused("not active", log.on_training_single_iteration_end)
+        self.assertEqual((span.active, span.attributes["loss"].value), (False, 0.5))
+        with log.training_iteration() as span:
+            pass
+        self.assertEqual((span.active, span.stop_event.name_str), (False, "span_stop"))
+        self.assertGreaterEqual(span.duration_msec(), 0)
+        log.on_app_end()
+
+
+if __name__ == "__main__":
+    unittest.main()

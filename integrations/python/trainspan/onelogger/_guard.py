@@ -1,0 +1,80 @@
+"""What becomes of errors in telemetry: they are raised, or they end it quietly."""
+
+import functools
+import os
+import sys
+
+from .. import interrupted
+from . import _wire
+from .api.config import OneLoggerErrorHandlingStrategy, log
+from .api.one_logger_provider import OneLoggerProvider
+
+_folder = os.path.dirname(os.path.abspath(__file__))
+_client = os.path.dirname(_folder)
+
+plain = None  # the recorder whose iterations nobody in this process wants to know of
+
+
+@_wire.silent
+def line():
+    """The line of the program that is calling telemetry: train.py:12."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith(_client) and os.path.basename(path) != "contextlib.py":
+            return "%s:%d" % (os.path.basename(path), frame.f_lineno)
+        frame = frame.f_back
+
+
+def active():
+    """The recorder of the process, None where nothing is recorded."""
+    provider = OneLoggerProvider.instance()
+    if not provider.one_logger_enabled:
+        return None
+    recorder = provider._recorder
+    return None if getattr(recorder, "_closed", False) else recorder
+
+
+def unready(name, said=[]):
+    """Says once that nothing is recorded, where the program has configured nothing."""
+    if not said and not OneLoggerProvider.instance().one_logger_ready:
+        said.append(name)
+        log.warning("%s: %s records nothing: call TrainingTelemetryProvider.instance().configure_provider() before", line(), name)
+
+
+def guarded(f):
+    """f, which does nothing where telemetry is off, and does with its errors what the
+    configuration says."""
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if active() is None:
+            return unready(f.__name__)
+        try:
+            return f(*args, **kwargs)
+        except Exception as e:
+            return fault(f.__name__, e)
+
+    return call
+
+
+def fault(name, error):
+    """Deals with an error in a function of telemetry. One that came from outside, from a
+    handler of a signal, passes."""
+    if interrupted(error):
+        raise error
+    provider = OneLoggerProvider.instance()
+    if getattr(error, "_told", None) is None:
+        where = error._told = line() or "?"
+        if not getattr(error, "_forwarded", False):
+            _wire.call("telemetry_data_error", message="Exception in telemetry code when calling %s: %s" % (name, error))
+        recorder = provider._recorder
+        _wire.silent(getattr(recorder, "_data_error", recorder.telemetry_data_error))("Exception in telemetry code when calling %s: %s" % (name, error))
+        if provider._config.error_handling_strategy is OneLoggerErrorHandlingStrategy.PROPAGATE_EXCEPTIONS:
+            log.error("%s: %s: %s", where, name, error)
+    if provider._config.error_handling_strategy is OneLoggerErrorHandlingStrategy.PROPAGATE_EXCEPTIONS:
+        raise error
+    if not provider._off:
+        log.error("%s: %s: %s; telemetry of this process ends here, and the program goes on", error._told, name, error)
+        _wire.silent(provider.force_disable_logging)()
+    return None

@@ -1,0 +1,207 @@
+"""Configuration objects: fields that are validated when the object is made.
+
+A subclass lists its fields in FIELDS, each with its check and its default. A check
+takes what was given and gives what is kept, or raises ValueError. The rules are
+those of pydantic, which the program need not have: text that is a number is one, and
+fields that are not known are ignored. Where the program has imported pydantic, the
+error is its ValidationError; else one of that name.
+"""
+
+import inspect
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from .core.exceptions import OneLoggerError
+
+REQUIRED = inspect.Parameter.empty
+
+
+class ValidationError(ValueError):
+    """A configuration that cannot be: a message for each field."""
+
+    def __init__(self, title, errors):
+        self.title, self._errors = title, errors
+        head = "%d validation error%s for %s" % (len(errors), "s" * (len(errors) != 1), title)
+        super().__init__("\n".join([head] + ["%s\n  %s" % (field, text) if field else "  " + text for field, text in errors]))
+
+    def errors(self):
+        return [{"loc": (field,) if field else (), "msg": text, "type": "value_error"} for field, text in self._errors]
+
+
+def invalid(title, errors):
+    """The error that the program can catch: pydantic's, if it knows that."""
+    core = sys.modules.get("pydantic_core")
+    if core is None:
+        return ValidationError(title, errors)
+    lines = [
+        {"type": core.PydanticCustomError("value_error", "{text}", {"text": text}), "loc": (field,) if field else (), "input": None}
+        for field, text in errors
+    ]
+    return core.ValidationError.from_exception_data(title, lines)
+
+
+# Checks.
+
+
+def text(value):
+    if isinstance(value, str):
+        return value
+    raise ValueError("Input should be a valid string")
+
+
+def whole(value):
+    if isinstance(value, (int, float, str)):
+        try:
+            number = int(value)
+        except (ValueError, OverflowError):
+            raise ValueError("Input should be a valid integer") from None
+        if isinstance(value, float) and number != value:
+            raise ValueError("Input should be a valid integer, got a number with a fractional part")
+        return number
+    raise ValueError("Input should be a valid integer")
+
+
+def truth(value):
+    if value in (0, 1) and isinstance(value, (bool, int, float)):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in ("true", "t", "yes", "y", "on", "1", "false", "f", "no", "n", "off", "0"):
+        return value.lower() in ("true", "t", "yes", "y", "on", "1")
+    raise ValueError("Input should be a valid boolean")
+
+
+def texts(value):
+    if isinstance(value, (list, tuple)):
+        return [text(v) for v in value]
+    return text(value)
+
+
+def metadata(value):
+    """Names with values that an attribute can have."""
+    if not isinstance(value, dict):
+        raise ValueError("Input should be a valid dictionary")
+    for key, item in value.items():
+        text(key)
+        if not isinstance(item, (str, bool, int, float, list, tuple)):
+            raise ValueError("the value of %r should be a text, a number, a truth value or a list of these" % key)
+    return dict(value)
+
+
+def given(value):
+    return value
+
+
+def member(kind):
+    """A check for a member of an enum, or its value."""
+
+    def check(value):
+        try:
+            return kind(value.value if isinstance(value, Enum) else value)
+        except ValueError:
+            raise ValueError("Input should be %s" % " or ".join(repr(m.value) for m in kind)) from None
+
+    return check
+
+
+def one_of(*values):
+    def check(value):
+        if value in values:
+            return value
+        raise ValueError("Input should be %s" % ", ".join(map(repr, values)))
+
+    return check
+
+
+def optional(check):
+    return lambda value: None if value is None else check(value)
+
+
+def or_function(check):
+    """A check for a value, or a function without arguments that gives one."""
+    return lambda value: value if callable(value) else check(value)
+
+
+class Model:
+    """A configuration. Its fields are attributes, by the names of FIELDS."""
+
+    FIELDS: dict = {}
+
+    if TYPE_CHECKING:  # the fields
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default) for name, (_, default) in cls.FIELDS.items()]
+        )
+        cls.model_fields = cls.FIELDS
+        for name in cls.FIELDS:
+            if name.endswith("_or_fn"):
+                setattr(cls, name[:-6], property(lambda self, name=name: self._evaluate(name)))
+
+    def __init__(self, **values: Any) -> None:
+        values = self.before(values)
+        errors = []
+        for name, (check, default) in self.FIELDS.items():
+            if name not in values:
+                if default is REQUIRED:
+                    errors.append((name, "Field required"))
+                else:
+                    self.__dict__[name] = default
+                continue
+            try:
+                self.__dict__[name] = check(values[name])
+            except ValueError as e:
+                errors.append((name, str(e)))
+        self.__dict__["model_fields_set"] = {name for name in self.FIELDS if name in values}
+        if not errors:
+            try:
+                self.after()
+            except OneLoggerError:
+                raise
+            except ValueError as e:
+                errors.append(("", "Value error, %s" % e))
+        if errors:
+            raise invalid(type(self).__name__, errors)
+
+    def before(self, values):
+        """Values as they are to be checked."""
+        return values
+
+    def after(self):
+        """Raises ValueError where the fields do not go together."""
+
+    def _evaluate(self, name):
+        """The value of a field that may be a function, which is called each time."""
+        value = self.__dict__[name]
+        if callable(value):
+            value = value()
+            self.__dict__.setdefault("_seen", {})[name] = value
+        return value
+
+    def functions(self):
+        """The names of the fields that are functions."""
+        return [name for name in self.FIELDS if callable(self.__dict__.get(name))]
+
+    def seen(self):
+        """What the functions last gave, by the names of their fields."""
+        return self.__dict__.get("_seen", {})
+
+    def model_dump(self):
+        return {k: v.model_dump() if isinstance(v, Model) else v for k, v in ((k, self.__dict__[k]) for k in self.FIELDS)}
+
+    dict = model_dump
+
+    def model_copy(self, update=None):
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **(update or {}))
+        return copy
+
+    def __eq__(self, other):
+        return type(self) is type(other) and all(self.__dict__[k] == other.__dict__[k] for k in self.FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self):
+        return "%s(%s)" % (type(self).__name__, ", ".join("%s=%r" % (k, self.__dict__[k]) for k in self.FIELDS))

@@ -1,0 +1,99 @@
+"""What is told to the ring, for the recorder behind it: each call, with its
+arguments, and the spans of the trace.
+
+A span is called by its name where a callback started it, else by its number."""
+
+import functools
+import itertools
+
+from .. import _ring, interrupted, plain
+from .core.span import StandardSpanAttributeName
+
+# The span of each pair of callbacks: its category and name in traces.
+TRACED = {
+    "app": ("ai_root", "ai_root"), "distributed_init": ("comm", "comm.init"), "model_init": ("compute", "compute.init"),
+    "dataloader_init": ("dataloader", "dataloader.init"), "optimizer_init": ("compute", "step.init"),
+    "load_checkpoint": ("checkpoint", "restart"), "train": ("pipeline", "train"),
+    "training_single_iteration": ("pipeline", "train.iteration"), "validation": ("pipeline", "evaluate"),
+    "validation_single_iteration": ("pipeline", "evaluate.iteration"), "testing": ("pipeline", "test"),
+    "save_checkpoint": ("checkpoint", "capture"), "save_checkpoint_async": ("checkpoint", "capture.async"),
+}  # fmt: skip
+FOLDER = "./one_logger"  # where a ring goes without `trainspan run`
+
+numbers = itertools.count(1).__next__
+
+
+def silent(f):
+    """f, which gives None where it would raise, unless what interrupted it did."""
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        try:
+            return f(*args, **kwargs)
+        except Exception as e:
+            if interrupted(e):
+                raise
+            return None
+
+    return call
+
+
+def name(key):
+    cat, name = TRACED[key]
+    return _ring.name(name, cat, _ring.CALLED)
+
+
+def value(v):
+    """A value of an attribute as it goes into JSON."""
+    if isinstance(v, (list, tuple)):
+        return [value(item) for item in v[:128]]
+    return v if v is None or isinstance(v, bool) else getattr(v, "value", plain(v))
+
+
+def values(attributes):
+    return {str(k): value(v) for k, v in attributes.to_json().items()} if attributes else {}
+
+
+def nanoseconds(at):
+    """A moment of the wall clock, None for now."""
+    return None if at is None else int(round(at.seconds_since_epoch * 1e6)) * 1000
+
+
+def milliseconds(at):
+    return round(at.seconds_since_epoch * 1e3, 6)
+
+
+@silent
+def call(callback, **args):
+    """Tells of a call. What is None is not said."""
+    _ring.call(callback, {k: v for k, v in args.items() if v is not None} or None)
+
+
+@silent
+def opened(span, n, at=None, own=None):
+    """Starts the span of the trace."""
+    span._token = _ring.start(n, nanoseconds(at), own)
+
+
+@silent
+def ended(span, at=None):
+    """Ends the span of the trace, with the attributes that it was given."""
+    token = span._token
+    if token is not None:
+        own = {k: v for k, v in values(span._updated).items() if k != StandardSpanAttributeName.DURATION_MSEC}
+        if span._failed:
+            _ring.stop(token[1], dict(own, **failure(span._failed)), True, token)
+        else:
+            _ring.end(token, own or None, None, nanoseconds(at))
+
+
+def failure(error):
+    """What is told of an exception of the program: its type, text and traceback."""
+    if not isinstance(error, BaseException):
+        return {}
+    text = silent(str)(error) or ""
+    return {"exception_type": type(error).__name__, "exception_message": text[:4096]}
+
+
+def reference(span):
+    return None if span is None else span._ref

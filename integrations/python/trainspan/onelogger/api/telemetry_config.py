@@ -1,0 +1,38 @@
+"""What the recorder wants to know of any kind of telemetry."""
+
+from typing import Protocol, runtime_checkable
+
+from ..core._enum import StrEnum
+
+
+class ApplicationType(StrEnum):
+    """What a program does."""
+
+    TRAINING = "training"
+    VALIDATION = "validation"
+    BATCH_INFERENCE = "batch_inference"
+    ONLINE_INFERENCE = "online_inference"
+    DATA_PROCESSING = "data_processing"
+
+
+@runtime_checkable
+class TelemetryConfig(Protocol):
+    """What a configuration of telemetry has. TrainingTelemetryConfig is one."""
+
+    @property
+    def is_train_iterations_enabled(self) -> bool: ...
+
+    @property
+    def is_validation_iterations_enabled(self) -> bool: ...
+
+    @property
+    def is_test_iterations_enabled(self) -> bool: ...
+
+    @property
+    def is_save_checkpoint_enabled(self) -> bool: ...
+
+    @property
+    def app_type(self): ...
+
+    @property
+    def custom_metadata(self): ...

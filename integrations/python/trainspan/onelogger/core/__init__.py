@@ -1,0 +1,1 @@
+"""What spans, events and attributes are made of."""

@@ -1,0 +1,92 @@
+"""What an exporter is: a program's own is a subclass of one of these."""
+
+from abc import ABC, abstractmethod
+from enum import Enum
+
+from ..core.exceptions import OneLoggerError
+
+
+class ExportError(OneLoggerError):
+    """An exporter could not do what it was asked."""
+
+    def __init__(self, message):
+        super().__init__(message)
+
+
+class Exporter(ABC):
+    """Gets what is recorded, in order and one call at a time, on a thread of its own."""
+
+    @abstractmethod
+    def initialize(self):
+        """Is called once, before the others, while the program is configured."""
+
+    @abstractmethod
+    def export_start(self, span):
+        """A span has started."""
+
+    @abstractmethod
+    def export_stop(self, span):
+        """A span has stopped."""
+
+    @abstractmethod
+    def export_event(self, event, span):
+        """Something happened during a span."""
+
+    @abstractmethod
+    def export_error(self, event, span):
+        """An error happened during a span."""
+
+    @abstractmethod
+    def export_telemetry_data_error(self, error):
+        """The data has a gap."""
+
+    @abstractmethod
+    def close(self):
+        """Is called once, at the end."""
+
+
+class BaseExporter(Exporter):
+    """An exporter that may be used between its initialize and its close."""
+
+    class _State(Enum):
+        NOT_INITIALIZED = 1
+        READY = 2
+        CLOSED = 3
+
+    def __init__(self):
+        self._state = self._State.NOT_INITIALIZED
+
+    def initialize(self):
+        self._state = self._State.READY
+
+    def export_start(self, span):
+        self._check_state()
+
+    def export_stop(self, span):
+        self._check_state()
+
+    def export_event(self, event, span):
+        self._check_state()
+
+    def export_error(self, event, span):
+        self._check_state()
+
+    def export_telemetry_data_error(self, error):
+        self._check_state()
+
+    def close(self):
+        self._state = self._State.CLOSED
+
+    @property
+    def ready(self):
+        return self._state is self._State.READY
+
+    @property
+    def closed(self):
+        return self._state is self._State.CLOSED
+
+    def _check_state(self):
+        if self._state is self._State.NOT_INITIALIZED:
+            raise ExportError("Exporter not initialized. Call initialize first.")
+        if self._state is self._State.CLOSED:
+            raise ExportError("Exporter is closed and cannot be used anymore.")

@@ -1,0 +1,52 @@
+"""Records as lines of a file."""
+
+import json
+import os
+
+from ... import plain
+from .base_json_exporter import BaseJsonExporter
+from .exporter import ExportError
+
+
+class FileExporter(BaseJsonExporter):
+    """Writes a line of JSON for each record. A file that is there, of an earlier run or
+    of another rank, is kept: it is renamed to the next free name, telemetry.run1.json."""
+
+    def __init__(self, file_path):
+        super().__init__()
+        self._filepath, self._file = file_path, None
+
+    def initialize(self):
+        super().initialize()
+        self._file = self._open_file()
+
+    def close(self):
+        if self._file is not None:
+            super().close()
+            with self._lock:
+                self._file.close()
+                self._file = None
+
+    def _open_file(self):
+        path = os.fspath(self._filepath)
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        number = 0
+        while True:
+            try:
+                return open(path, "x", encoding="ascii")
+            except FileExistsError:
+                if not os.path.isfile(path) or not os.path.getsize(path):
+                    return open(path, "a", encoding="ascii")  # a pipe or a device, or nothing is in it
+            number += 1
+            stem, ext = os.path.splitext(path)
+            try:
+                os.link(path, "%s.run%d%s" % (stem, number, ext))
+                os.unlink(path)
+            except (FileExistsError, FileNotFoundError):
+                pass  # the name is taken, or another rank was quicker
+
+    def _write(self, json_dict):
+        if self._file is None:
+            raise ExportError("File exporter not initialized or already closed!")
+        self._file.write(json.dumps(json_dict, separators=(",", ":"), default=plain) + "\n")
+        self._file.flush()

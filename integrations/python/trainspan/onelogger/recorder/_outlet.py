@@ -1,0 +1,186 @@
+"""The way from the program to the exporters of its process.
+
+What happens is put into a queue, and a thread calls the exporters, in order: an
+exporter that is slow does not hold the training up. They get copies of the spans,
+which live in that thread and change with the program's as it goes along."""
+
+import atexit
+import collections
+import logging
+import os
+import threading
+import time
+import weakref
+
+from ..core.event import TelemetryDataError
+from ..core.span import Span
+
+log = logging.getLogger("trainspan.onelogger")
+
+FAILURES = 5  # after these an exporter is given up
+MOST = 100_000  # calls that wait
+PATIENCE = 10.0  # seconds that the end waits for exporters
+
+_all: "weakref.WeakSet[Outlet]" = weakref.WeakSet()
+
+
+class State:
+    """What became of the calls of an exporter."""
+
+    def __init__(self):
+        self.num_errors, self.any_data_exported_successfully = 0, False
+        self.force_disabled = self.telemetry_data_error_reported = False
+
+
+class Outlet:
+    """Exporters, and the calls that wait for them."""
+
+    def __init__(self, exporters):
+        self.exporters, self.states = list(exporters), [State() for _ in exporters]
+        self._queue, self._ready, self._thread = collections.deque(), threading.Condition(), None
+        self._busy, self.lost, self._closed = False, 0, False
+        _all.add(self)
+
+    # The program's side.
+
+    def start(self, span, shown):
+        parent = span.parent_span
+        copy = Span(span.id, span.name, span.start_event, None if parent is None else parent._copy or parent, span.attributes)
+        span._copy = copy
+        if shown:
+            self.put(self.tell, "export_start", copy)
+
+    def set(self, span, attributes):
+        self.put(span._copy.add_attributes, type(attributes).merge(attributes))
+
+    def event(self, method, event, span, shown):
+        self.put(span._copy.add_event, event)
+        if shown:
+            self.put(self.tell, method, event, span._copy)
+
+    def stop(self, span, shown):
+        copy, event, attributes = span._copy, span.stop_event, span.updated_attributes
+
+        def stop():
+            copy.add_event(event)
+            copy._updated, copy._running = attributes, False
+
+        self.put(stop)
+        if shown:
+            self.put(self.tell, "export_stop", copy)
+
+    def data_error(self, message, attributes=None):
+        for number in range(len(self.exporters)):
+            self.put(self._data_error, number, message, attributes)
+
+    def close(self):
+        """Closes the exporters, and waits for that, but not for ever."""
+        if not self._closed:
+            self._closed = True
+            self.put(self._close)
+            self.wait()
+            _all.discard(self)
+            if self.lost:
+                log.error("%d calls of exporters are missing: the exporters were too slow", self.lost)
+
+    def put(self, call, *args):
+        with self._ready:
+            if len(self._queue) >= MOST:
+                self.lost += 1
+                return
+            self._queue.append((call, args))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="trainspan exporters", daemon=True)
+                self._thread.start()
+            self._ready.notify_all()
+
+    def wait(self, seconds=None):
+        """Waits until every call was made, at most for some seconds."""
+        end = time.monotonic() + (PATIENCE if seconds is None else seconds)
+        with self._ready:
+            while self._queue or self._busy:
+                left = end - time.monotonic()
+                if left <= 0:
+                    log.error("exporters have not taken %d calls within %g s", len(self._queue) + self._busy, PATIENCE)
+                    return
+                self._ready.wait(left)
+
+    # The side of the exporters.
+
+    def _run(self):
+        while True:
+            with self._ready:
+                self._busy = False
+                self._ready.notify_all()
+                while not self._queue:
+                    self._ready.wait()
+                call, args = self._queue.popleft()
+                self._busy = True
+            try:
+                call(*args)
+            except Exception as e:
+                log.error("telemetry could not be exported: %s", e)
+
+    def tell(self, method, *args):
+        for number in range(len(self.exporters)):
+            self._tell(number, method, *args)
+
+    def _tell(self, number, method, *args):
+        exporter, state = self.exporters[number], self.states[number]
+        if state.force_disabled:
+            return
+        try:
+            getattr(exporter, method)(*args)
+            state.any_data_exported_successfully = True
+        except Exception as e:
+            state.num_errors += 1
+            message = "Error exporting data via exporter %s: %s" % (type(exporter).__name__, e)
+            log.error(message)
+            if not state.telemetry_data_error_reported:
+                state.telemetry_data_error_reported = True
+                try:
+                    exporter.export_telemetry_data_error(self._error(state, message))
+                except Exception as e:
+                    log.error("Could not export telemetry data error for exporter %s: %s", type(exporter).__name__, e)
+        if state.num_errors >= FAILURES:
+            log.error("Exporter %s has been given up after %d failures.", type(exporter).__name__, state.num_errors)
+            state.force_disabled = True
+
+    @staticmethod
+    def _error(state, message, attributes=None):
+        kinds = TelemetryDataError.ErrorType
+        kind = kinds.INCOMPLETE_TELEMETRY_DATA if state.any_data_exported_successfully else kinds.NO_TELEMETRY_DATA
+        return TelemetryDataError.create(kind, message, attributes)
+
+    def _data_error(self, number, message, attributes):
+        state = self.states[number]
+        if not state.telemetry_data_error_reported:
+            state.telemetry_data_error_reported = True
+            self._tell(number, "export_telemetry_data_error", self._error(state, message, attributes))
+
+    def _close(self):
+        for exporter in self.exporters:
+            try:
+                exporter.close()
+            except Exception as e:
+                log.error("Could not close the exporter %s: %s", type(exporter).__name__, e)
+
+    def abandon(self):
+        """After a fork: the exporters are the parent's."""
+        self.exporters, self.states, self._closed = [], [], True
+        self._queue, self._ready, self._thread, self._busy = collections.deque(), threading.Condition(), None, False
+
+
+@atexit.register
+def _finish():
+    for outlet in list(_all):
+        outlet.wait()
+
+
+def _child():
+    for outlet in list(_all):
+        outlet.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_child)

@@ -1,0 +1,213 @@
+"""The attributes of the spans and events of training.
+
+Each class is a table: its attributes in their order, with their types; ? behind the type
+says that an attribute may be missing, ?0 that it is missing where it is 0. create() takes
+first those that may not."""
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from ...core.attributes import Attributes
+from ...core.exceptions import assert_that
+
+
+class _Table(Attributes):
+    TABLE = ""
+
+    if TYPE_CHECKING:  # what __init_subclass__ makes
+
+        @classmethod
+        def create(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls._types, cls._nonzero = {}, []
+        for line in cls.TABLE.split("\n"):
+            name, _, kind = line.strip().partition(" ")
+            if name:
+                kind, _, mark = kind.partition("?")
+                cls._types[name] = (kind, line.rstrip().endswith(("?", "?0")))
+                if mark == "0":
+                    cls._nonzero.append(name)
+                setattr(cls, name, property(lambda self, name=name: self._read(name)))
+        order = sorted(cls._types, key=lambda name: cls._types[name][1])
+        keep = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        own = [inspect.Parameter(n, keep, default=None if cls._types[n][1] else inspect.Parameter.empty) for n in order]
+        signature = inspect.Signature(own)
+
+        def create(cls, *args, **kwargs):
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            attributes = cls()
+            for name, (_, missing) in cls._types.items():
+                value = given.arguments[name]
+                assert_that(missing or value is not None, "%s is required." % name)
+                if value is not None and (value or name not in cls._nonzero):
+                    attributes.add(name, _flat(value))
+            return attributes
+
+        create.__signature__ = inspect.Signature([inspect.Parameter("cls", keep)] + own)
+        create.__doc__ = "New attributes of these values."
+        cls.create = classmethod(create)
+
+    def _read(self, name):
+        kind, missing = self._types[name]
+        value = getattr(self, "get_%s_value" % kind)(name) if kind in ("int", "float", "bool", "str") else self.get(name) and self[name].value
+        assert_that(missing or value is not None, "%s is required." % name)
+        return value
+
+
+def _flat(value):
+    """Metadata becomes a list of texts, "key:value"."""
+    return ["%s:%s" % item for item in value.items()] if isinstance(value, dict) else value
+
+
+class TrainingLoopAttributes(_Table):
+    """Those of the span training_loop."""
+
+    TABLE = """
+        train_iterations_start int
+        train_samples_start int
+        train_tokens_target int?
+        completed_floating_point_operations_overall int?
+        train_iterations_target int?
+        train_samples_target int?
+    """
+
+
+class CheckpointSaveSpanAttributes(_Table):
+    """Those of the spans checkpoint_save_sync and checkpoint_save_async."""
+
+    TABLE = """
+        checkpoint_strategy str
+        current_iteration int
+        save_checkpoint_attempt_count int
+    """
+
+
+class OneLoggerInitializationAttributes(_Table):
+    """Those of the event one_logger_initialization."""
+
+    TABLE = """
+        world_size int
+        one_logger_training_telemetry_version str
+        enable_for_current_rank bool
+        session_tag str
+        is_baseline_run bool
+        summary_data_schema_version str
+        node_name str
+        rank int
+        custom_metadata list?
+    """
+
+
+class TrainingTelemetryAttributes(_Table):
+    """Those of the event update_training_telemetry_config."""
+
+    TABLE = """
+        perf_tag texts
+        global_batch_size int
+        log_every_n_train_iterations int
+        micro_batch_size int?
+        seq_length int?
+        flops_per_sample int?
+        train_iterations_target int?
+        train_samples_target int?
+        checkpoint_strategy str?
+        is_train_iterations_enabled bool?
+        is_validation_iterations_enabled bool?
+        is_test_iterations_enabled bool?
+        is_save_checkpoint_enabled bool?
+        is_log_throughput_enabled bool?
+        custom_metadata list?
+    """
+
+    @property
+    def app_type(self):
+        return self.get_str_value("app_type")
+
+
+class TrainingMetricsUpdateAttributes(_Table):
+    """Those of the event training_metrics_update."""
+
+    TABLE = """
+        train_iterations_start int
+        current_iteration int
+        num_iterations int
+        train_samples_start int
+        num_train_samples int
+        interval int
+        avg_iteration_time_sec float
+        min_iteration_time_sec float
+        max_iteration_time_sec float
+        total_iteration_time_sec float
+        avg_forward_time_sec float?
+        avg_backward_time_sec float?
+        avg_dataloader_time_sec float?
+        avg_tflops float?
+        train_tokens int?
+        avg_tokens_per_second float?
+        latest_loss float?
+        avg_batch_size int?
+        completed_floating_point_operations_overall int?
+        total_flops int?
+        train_throughput_per_gpu float?
+        train_throughput_per_gpu_max float?
+        train_throughput_per_gpu_min float?
+        first_logged_train_iterations_finish_timestamp_sec float?
+        last_logged_train_iterations_finish_timestamp_sec float?
+    """
+
+
+class ValidationMetricsUpdateAttributes(_Table):
+    """Those of the event validation_metrics_update."""
+
+    TABLE = """
+        current_iteration int
+        interval int
+        avg_iteration_time_sec float?
+        min_iteration_time_sec float?
+        max_iteration_time_sec float?
+        total_iteration_time_sec float?
+    """
+
+
+class TestingMetricsUpdateAttributes(_Table):
+    """Those of the event testing_metrics_update."""
+
+    TABLE = """
+        current_iteration int
+        interval int
+    """
+
+
+class SaveCheckpointSuccessEventAttributes(_Table):
+    """Those of the event save_checkpoint_success."""
+
+    TABLE = """
+        checkpoint_strategy str
+        current_iteration int
+        first_successful_save_checkpoint_timestamp_sec float
+        latest_successful_save_checkpoint_timestamp_sec float
+        save_checkpoint_success_count int
+        productive_train_iterations int
+        productive_train_samples int
+        productive_train_iterations_sec float
+        productive_validation_iterations_sec float
+        productive_train_tflops float?
+        checkpoint_size int?
+        checkpoint_directory str?
+        training_start_timestamp_sec float?0
+    """
+
+
+class SyncCheckpointMetricsUpdateAttributes(_Table):
+    """Those of the event sync_checkpoint_metrics_update."""
+
+    TABLE = """
+        save_checkpoint_sync_time_total_sec float
+        save_checkpoint_sync_time_min_sec float
+        save_checkpoint_sync_time_max_sec float
+    """

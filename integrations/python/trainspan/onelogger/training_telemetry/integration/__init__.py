@@ -1,0 +1,1 @@
+"""Telemetry of trainings that a framework runs."""
