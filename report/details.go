@@ -23,14 +23,14 @@ type details struct {
 	spans       int64
 }
 
-func newDetailSink() *detailSink {
-	return &detailSink{names: make(map[string]*nameStat), saves: make(map[uint64]save)}
+func newDetailSink(p *run.Process) *detailSink {
+	return &detailSink{proc: p, names: make(map[string]*nameStat), saves: make(map[uint64]save)}
 }
 
 // save is one span of a checkpoint.
 type save struct {
 	name       string
-	step       int64
+	step       int64 // less than run.Unknown: not known, the number of steps begun before, see between
 	start, end int64
 	background bool
 }
@@ -49,6 +49,7 @@ type slow struct {
 }
 
 type detailSink struct {
+	proc  *run.Process
 	names map[string]*nameStat
 	saves map[uint64]save
 }
@@ -56,8 +57,22 @@ type detailSink struct {
 // Event has nothing that is shown.
 func (*detailSink) Event(*run.Event) {}
 
-// Close has nothing to end.
-func (*detailSink) Close() error { return nil }
+// Close finds between which steps the files of checkpoints were written that do not say of
+// which step they are: those between the same two are one checkpoint.
+func (d *detailSink) Close() error {
+	its := d.proc.Steps.All()
+	for id, sv := range d.saves {
+		if sv.step == run.Unknown && len(its) > 0 {
+			n, _ := slices.BinarySearchFunc(its, sv.start, func(st run.Step, at int64) int { return cmp.Compare(st.Start, at) })
+			sv.step = between(n)
+			d.saves[id] = sv
+		}
+	}
+	return nil
+}
+
+// between stands for the step of a checkpoint that is saved when so many steps were begun.
+func between(steps int) int64 { return run.Unknown - 1 - int64(steps) }
 
 // Span takes a span. One without an end is not measured.
 func (d *detailSink) Span(s *run.Span) {
@@ -152,13 +167,13 @@ func detailsOf(j *run.Job, of func(*run.Process) *detailSink) *details {
 			}
 			before = &sv
 			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad}
-			if sv.step < 0 {
+			if sv.step == run.Unknown {
 				nth[sv.name]++
 				k.nth = nth[sv.name]
 			}
 			c := points[k]
 			if c == nil {
-				c = &Checkpoint{Attempt: p.Attempt, Step: sv.step, Load: k.load, Start: sv.start}
+				c = &Checkpoint{Attempt: p.Attempt, Step: max(sv.step, run.Unknown), Load: k.load, Start: sv.start}
 				points[k] = c
 			}
 			if files[c] == nil {

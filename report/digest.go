@@ -240,7 +240,7 @@ func (s *State) readHeader(r *columns.Reader) bool {
 }
 
 func readProcess(r *columns.Reader) (*process, error) {
-	p := &process{proc: &run.Process{}, ledger: &goodput.Builder{}, steps: &fromrun.Steps{}, details: newDetailSink(), use: &profile.Use{}}
+	p := &process{proc: &run.Process{}, ledger: &goodput.Builder{}, steps: &fromrun.Steps{}, details: newDetailSink(nil), use: &profile.Use{}}
 	for _, x := range [...]interface{ UnmarshalBinary([]byte) error }{p.proc, p.ledger, p.steps, p.details, p.use} {
 		if err := x.UnmarshalBinary(r.Bytes()); err != nil {
 			return nil, err
@@ -282,7 +282,7 @@ func (d *detailSink) AppendBinary(dst []byte) ([]byte, error) {
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler].
 func (d *detailSink) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
-	*d = *newDetailSink()
+	*d = *newDetailSink(nil)
 	for range r.Small(maxNames) {
 		name := r.String()
 		n := &nameStat{count: r.Int(), total: r.Int()}

@@ -16,6 +16,7 @@ type call struct {
 	cat, name, path string
 	dur             int64 // microseconds; -1: a record that stands for several calls
 	args            []dftracer.Arg
+	later           int64 // than 0.2 s for each before it, microseconds
 }
 
 // fileJob writes a job of one rank with 50 steps and some calls.
@@ -41,7 +42,7 @@ func fileJob(t *testing.T, calls []call) *report.Report {
 		if c.path != "" {
 			args = append(args, dftracer.HashArg("fhash", w.FileHash(c.path)))
 		}
-		ts := start + 2000 + int64(i)*200_000
+		ts := start + 2000 + int64(i)*200_000 + c.later
 		if c.dur < 0 {
 			w.Counter(c.cat, c.name, 1, ts, args...)
 			continue
@@ -57,20 +58,20 @@ func fileJob(t *testing.T, calls []call) *report.Report {
 func TestFiles(t *testing.T) {
 	ret := func(n int64) []dftracer.Arg { return []dftracer.Arg{dftracer.Int("ret", n)} }
 	r := fileJob(t, []call{
-		{"POSIX", "open64", "/data/a", 10, ret(3)},
-		{"POSIX", "read", "/data/a", 1000, ret(4_000_000)},
-		{"POSIX", "read", "/data/a", 3000, ret(2_000_000)},
-		{"POSIX", "read", "/data/a", 5, ret(0)},
-		{"POSIX", "pread", "/data/a", 7, ret(-1)},
-		{"STDIO", "fread", "/data/a", 5000, ret(6_000_000)}, // the same bytes
-		{"posix", "write", "/data/b", 2000, ret(500)},
-		{"STDIO", "fwrite", "/data/c", 100, ret(70)},
+		{"POSIX", "open64", "/data/a", 10, ret(3), 0},
+		{"POSIX", "read", "/data/a", 1000, ret(4_000_000), 0},
+		{"POSIX", "read", "/data/a", 3000, ret(2_000_000), 0},
+		{"POSIX", "read", "/data/a", 5, ret(0), 0},
+		{"POSIX", "pread", "/data/a", 7, ret(-1), 0},
+		{"STDIO", "fread", "/data/a", 5000, ret(6_000_000), 0}, // the same bytes
+		{"posix", "write", "/data/b", 2000, ret(500), 0},
+		{"STDIO", "fwrite", "/data/c", 100, ret(70), 0},
 		{"POSIX", "read", "/data/d", -1, []dftracer.Arg{
 			dftracer.Int("dft_cnt", 10), dftracer.Int("dur_sum", 500_000), dftracer.Int("dur_max", 400_000),
 			dftracer.Int("size_sum", 1_000_000), dftracer.Int("size_min", 10), dftracer.Int("size_max", 900_000), dftracer.Int("failed", 2),
-		}},
-		{"POSIX", "stat", "", 3, ret(0)},
-		{"compute", "read", "/data/e", 3, ret(100)},
+		}, 0},
+		{"POSIX", "stat", "", 3, ret(0), 0},
+		{"compute", "read", "/data/e", 3, ret(100), 0},
 	})
 	io := r.IO
 	if io == nil || io.Files != 5 || io.Failed != 3 {
@@ -133,7 +134,7 @@ func TestNoFiles(t *testing.T) {
 
 // A long path keeps its end, and the line its width.
 func TestLongPath(t *testing.T) {
-	r := fileJob(t, []call{{"POSIX", "read", "/" + strings.Repeat("long/", 100) + "shard-7.bin", 10, []dftracer.Arg{dftracer.Int("ret", 1)}}})
+	r := fileJob(t, []call{{"POSIX", "read", "/" + strings.Repeat("long/", 100) + "shard-7.bin", 10, []dftracer.Arg{dftracer.Int("ret", 1)}, 0}})
 	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "long/shard-7.bin") || !strings.Contains(text, "…") {
 		t.Error(text)
 	}
@@ -164,11 +165,25 @@ func TestJobWithoutSteps(t *testing.T) {
 // A checkpoint that is recorded twice, by a framework and by the program, is one.
 func TestCheckpointRecordedTwice(t *testing.T) {
 	r := fileJob(t, []call{
-		{"checkpoint", "capture", "", 300_000, nil},
-		{"checkpoint", "capture", "", 10_000, nil}, // inside
-		{"checkpoint", "capture", "", 10_000, nil},
+		{"checkpoint", "capture", "", 300_000, nil, 0},
+		{"checkpoint", "capture", "", 10_000, nil, 0}, // inside
+		{"checkpoint", "capture", "", 10_000, nil, 0},
 	})
 	if n := len(r.Checkpoints); n != 2 || r.Checkpoints[0].Load || r.Checkpoints[1].Load {
 		t.Errorf("%d checkpoints: %+v", n, r.Checkpoints)
+	}
+}
+
+// TestFilesOfACheckpoint: files that are saved between the same two steps are one checkpoint,
+// which holds the training up for as long as all of them take together.
+func TestFilesOfACheckpoint(t *testing.T) {
+	r := fileJob(t, []call{
+		{"checkpoint", "capture", "", 8_000, nil, 0},
+		{"checkpoint", "capture", "", 5_000, nil, -190_000},
+		{"checkpoint", "capture", "", 10_000, nil, -386_000}, // a millisecond of it beside the last one
+		{"checkpoint", "capture", "", 7_000, nil, 0},
+	})
+	if len(r.Checkpoints) != 2 || r.Checkpoints[0].Blocking != 22_000_000 || r.Checkpoints[1].Blocking != 7_000_000 || r.Checkpoints[0].Step != -1 {
+		t.Errorf("%+v", r.Checkpoints)
 	}
 }

@@ -42,7 +42,7 @@ func Collect(set *run.Set) (*State, error) {
 	var mu sync.Mutex
 	of := make(map[*run.Process]*process)
 	procs, err := set.Processes(func(p *run.Process) run.Sink {
-		out := &process{proc: p, details: newDetailSink()}
+		out := &process{proc: p, details: newDetailSink(p)}
 		all := make(run.Sinks, 4)
 		all[0], out.ledger = goodput.OpenSink(p)
 		all[1], out.steps = fromrun.OpenSink(p)

@@ -29,7 +29,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	tested := map[string]bool{
-		"completion": true, "help": true,
+		"completion": true, "help": true, "version": true,
 		"watch": true, "alert": true, // end well
 		"top": true,                        // is tested on a terminal
 		"run": true, "run-telemetry": true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal

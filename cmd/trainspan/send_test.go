@@ -42,7 +42,7 @@ func TestReadersSendNothing(t *testing.T) {
 		"split": "TRACE -o OUT.pieces", "recover": "TRACE -o OUT.recovered.pfw.gz", "convert": "TRACE --to otlp -o OUT.otlp.jsonl", "index": "TRACE",
 		"report": "JOB --html OUT.html", "runs": "JOB", "digest": "JOB -o OUT.digest", "compare": "JOB JOB",
 		// These end with a person: what they read is what report and info do.
-		"open": "", "top": "",
+		"open": "", "top": "", "version": "",
 		// These send, and say so.
 		"replay": "", "run": "", helperCommand: "", "alert": "",
 	}

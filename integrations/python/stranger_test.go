@@ -153,7 +153,10 @@ func TestTorchStranger(t *testing.T) {
 // TestTorchFilesOfCheckpoint: all files that Trainer writes for a checkpoint are on record.
 func TestTorchFilesOfCheckpoint(t *testing.T) {
 	j := &job{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
-	_, trainers, work := j.report(t)
+	r, trainers, work := j.report(t)
+	if len(r.Checkpoints) != 2 {
+		t.Errorf("checkpoints: %+v", r.Checkpoints)
+	}
 	if len(trainers) != 1 {
 		t.Fatalf("%d processes train", len(trainers))
 	}
