@@ -172,9 +172,7 @@ func (s *screen) first(r *Report) {
 	v := &r.Verdict
 	s.labelled("", strings.Join([]string{v.Outcome, v.Diagnosis, r.about()}, " · "))
 	s.lines = append(s.lines, "")
-	if o := r.Outcome; o != nil && r.Profile == nil && o.How != run.Completed && o.How != run.Unfinished {
-		s.labelled("End", o.Sentence(0))
-	}
+	s.labelled("End", r.endSentence())
 	s.labelled("Why", v.Why)
 	if v.Rank != nil {
 		for _, text := range v.Rank.Witness {
@@ -186,6 +184,14 @@ func (s *screen) first(r *Report) {
 	}
 	s.time(r)
 	s.details(r)
+}
+
+// endSentence says how the job ended where the word of the outcome does not say it all.
+func (r *Report) endSentence() string {
+	if o := r.Outcome; o != nil && r.Profile == nil && o.How != run.Completed && o.How != run.Unfinished {
+		return o.Sentence(0)
+	}
+	return ""
 }
 
 // about names the job and says how large it is.

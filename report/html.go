@@ -27,6 +27,7 @@ const maxCheckpointRows = 1000
 // page is what the template shows.
 type page struct {
 	R           *Report
+	End         string // how it ended, where that is a sentence of its own
 	Ledger      []ledgerRow
 	Attempts    []Attempt            // the last ones
 	Earlier     *Attempt             // those before as one
@@ -36,6 +37,7 @@ type page struct {
 	Compared    bool
 	Profiled    []*ProfileRank // the first ones
 	Checkpoints []Checkpoint
+	Waits       *waitTable
 	Chart       map[string]bool
 
 	Data            template.JS
@@ -72,7 +74,7 @@ func HTML(w io.Writer, r *Report) error {
 		"rate":     rate,
 		"percent":  func(x any) string { return human.Percent(number(x)) },
 		"known":    known,
-		"signed":   func(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) },
+		"trend":    trend,
 		"figure":   func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) },
 		"moment":   func(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05 UTC") },
 		"since":    func(ns int64) string { return human.Duration(ns - r.Ledger.From) },
@@ -109,6 +111,8 @@ func newPage(r *Report) (*page, error) {
 	p.ledger()
 	p.attempts()
 	p.ranks()
+	p.Waits = waits(r.Verdict.Rank)
+	p.End = r.endSentence()
 	if s := r.Series; s != nil {
 		p.Chart["timeline"], p.Chart["ledger"] = len(s.Attempts) > 0 && r.Profile == nil, len(s.Ledger) > 0 && r.Profile == nil
 		p.Chart["steps"] = s.Steps != nil

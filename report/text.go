@@ -263,6 +263,18 @@ func (s *screen) leftOut(r *Report) {
 	s.line("  %d left out: %s", n, why)
 }
 
+// trend says how the median of the last quarter of the steps compares with that of the first.
+func trend(x float64) string {
+	switch change := math.Abs(100 * x); {
+	case change < 1:
+		return "as long in the last quarter as in the first"
+	case x < 0:
+		return fmt.Sprintf("%.0f %% shorter in the last quarter than in the first", change)
+	default:
+		return fmt.Sprintf("%.0f %% longer in the last quarter than in the first", change)
+	}
+}
+
 func (s *screen) steps(r *Report) {
 	st := &r.Steps
 	if st.Count == 0 {
@@ -276,14 +288,7 @@ func (s *screen) steps(r *Report) {
 	s.head(fmt.Sprintf("STEPS  %d, %d compared: median %s, p99 %s, longest %s (step %d)", st.Count, st.Compared, human.Milliseconds(st.Median), human.Milliseconds(st.P99), human.Milliseconds(st.Max), st.MaxAt))
 	s.leftOut(r)
 	if st.Compared >= 40 {
-		switch change := math.Abs(100 * st.Trend); {
-		case change < 1:
-			s.line("  as long in the last quarter as in the first")
-		case st.Trend < 0:
-			s.line("  %.0f %% shorter in the last quarter than in the first", change)
-		default:
-			s.line("  %.0f %% longer in the last quarter than in the first", change)
-		}
+		s.line("  %s", trend(st.Trend))
 	}
 	var parts []string
 	for _, p := range replay.Phases() {
