@@ -51,11 +51,11 @@ func (a *app) arrange(root *cobra.Command) {
 		Long: `Prints the help of a command, a page of the documentation, or the section of it that
 a message names ("see trainspan help a-trace-is-damaged-or-cut-off").
 
-Pages: ` + strings.Join(slices.Sorted(maps.Keys(topics())), ", ") + ".",
+Pages: ` + strings.Join(pageNames(), ", ") + ".",
 		Example: "  trainspan help report\n  trainspan help goodput\n  trainspan help exit-status",
 		RunE:    func(_ *cobra.Command, args []string) error { return a.help(root, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return slices.Sorted(maps.Keys(topics())), cobra.ShellCompDirectiveNoFileComp
+			return pageNames(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	root.SetHelpCommand(help)
@@ -68,7 +68,8 @@ Pages: ` + strings.Join(slices.Sorted(maps.Keys(topics())), ", ") + ".",
 
 // aliases are topics that are sections, or pages of other names.
 var aliases = map[string]string{
-	"dialects": "dialects", "environment": "configuration", "exit-status": "for-all-commands", "profiles": "pytorch",
+	"environment": "configuration", "exit-status": "for-all-commands", "profiles": "pytorch",
+	"screen": "report", "recording": "run", // whose names are those of commands
 }
 
 // topics are the pages by the words that name them.
@@ -81,7 +82,17 @@ func topics() map[string]string {
 	for _, name := range names {
 		out[strings.TrimSuffix(name, ".md")] = name
 	}
+	for word, name := range aliases {
+		if page, ok := out[name]; ok {
+			out[word] = page
+		}
+	}
 	return out
+}
+
+// pageNames are the words for all pages.
+func pageNames() []string {
+	return slices.Sorted(maps.Keys(topics()))
 }
 
 // help prints what is known of a command, a page or a section.
@@ -89,12 +100,13 @@ func (a *app) help(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
 	}
-	if cmd, rest, err := root.Find(args); err == nil && cmd != root && len(rest) == 0 {
+	word := strings.ToLower(strings.Join(args, "-"))
+	other, page := aliases[word]
+	if cmd, rest, err := root.Find(args); err == nil && cmd != root && len(rest) == 0 && !page {
 		cmd.InitDefaultHelpFlag()
 		return cmd.Help()
 	}
-	word := strings.ToLower(strings.Join(args, "-"))
-	if other, ok := aliases[word]; ok {
+	if page {
 		word = other
 	}
 	pages := topics()

@@ -26,7 +26,7 @@ func TestHelp(t *testing.T) {
 	}
 	for topic, want := range map[string]string{
 		"goodput": "# Goodput", "stragglers": "What holds a job up", "dialects": "# Dialects", "environment": "# Configuration", "exit-status": "Exit",
-		"troubleshooting": "# Troubleshooting", "a-trace-is-damaged-or-cut-off": "### A trace is damaged or cut off", "report": "trainspan report out/demo",
+		"troubleshooting": "# Troubleshooting", "a-trace-is-damaged-or-cut-off": "### A trace is damaged or cut off", "report": "trainspan report out/demo", "screen": "# The report", "recording": "# Recording any job",
 	} {
 		if status, out, said := cli(t, "help", topic); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: status %d, no %q: %.200s%s", topic, status, want, out, said)

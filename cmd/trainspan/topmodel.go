@@ -98,7 +98,7 @@ The first line says when the files were read, the newest record in them, and
 when they will be read next. Reading takes at most a fifth of one core: large
 jobs are read less often.
 
-docs/report.md says how to read the screen.`
+trainspan help screen says how to read it.`
 
 func (m *topModel) key(key string) tea.Cmd {
 	page := max(m.room()-1, 1)
