@@ -34,6 +34,7 @@ type job struct {
 	steps    []int64 // numbers of all rounds
 	from     int     // the first one that is judged
 	device   bool    // something ran on a device
+	lanes    bool    // something ran beside the hosts
 	ahead    bool    // hosts go on while collectives of their steps last, and nothing says when they wait
 	groups   []group
 	gid      [][]int     // number of each group of each rank
@@ -218,6 +219,7 @@ func (j *job) load() {
 		took = took[:0]
 		for r := range n {
 			p := rd.programs[r]
+			j.lanes = j.lanes || len(p.lanes) > 0
 			at := j.at(s, r)
 			for i := range p.host {
 				pc := &p.host[i]

@@ -65,7 +65,9 @@ func (s *State) Judge() (*Verdict, *Table) {
 	}
 	j.load()
 	j.meet()
-	j.findPlaces()
+	if j.lanes {
+		j.findPlaces()
+	}
 	j.findQueues()
 	v.Coverage.Steps, v.Coverage.SlowStart = j.rounds(), j.from
 	v.Coverage.FirstStep, v.Coverage.LastStep = j.number(min(j.from, len(j.steps)-1)), j.number(len(j.steps)-1)
