@@ -137,24 +137,22 @@ func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
 		return nil
 	}
 	slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
-	if len(late) > mostLate {
-		late = late[:mostLate]
-	}
 	var set []int
 	for _, l := range late {
 		set = append(set, l.rank)
 	}
 	first, end := j.from+from, j.from+to
-	rep := func(set []int) repair {
-		of := map[int][]int{}
-		for _, r := range set {
-			of[r] = j.rowsOf(r, set, first, end, repairPart)
-		}
-		return j.repairRanks(set, of, first, end)
+	of, usual := map[int][]int{}, j.without(set)
+	for _, r := range set {
+		of[r] = j.rowsOf(r, usual, first, end, repairPart)
 	}
-	o, k := j.replay(rep(set)), 1
+	rep := func(set []int) repair { return j.repairRanks(set, of, first, end) }
+	o, k := j.replay(rep(set), rep(set[:min(len(set), mostLate)])), 1
 	full := o.gain(j, k, j.from, len(j.steps))
-	for len(set) > 1 {
+	if len(set) > mostLate && o.gain(j, 2, j.from, len(j.steps))-1 >= setPart*(full-1) {
+		set, k = set[:mostLate], 2
+	}
+	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
 		var smaller []repair
 		for i := range set {
 			smaller = append(smaller, rep(slices.Delete(slices.Clone(set), i, i+1)))
@@ -182,9 +180,9 @@ func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
 	f := j.finding(SlowRanks, set, "", gain)
 	f.SegmentGain = segment
 	f.GainLow, f.GainHigh = o.bounds(j, k)
-	f.Causes = map[int]string{}
+	f.Causes, usual = map[int]string{}, j.without(set)
 	for _, r := range set {
-		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, set, first, end, causePart))
+		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, first, end, causePart))
 	}
 	f.Cause = f.Causes[j.ranks[set[0]]]
 	for _, c := range f.Causes {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -145,40 +146,39 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		return nil
 	}
 	errors := 2 * math.Sqrt(2*math.Log(float64(n*rows)/wanderChance))
-	tried := 0
-	has := func(list []lateRank, r int) bool {
-		return slices.ContainsFunc(list, func(l lateRank) bool { return l.rank == r })
+	late := make(map[int]bool)
+	for _, l := range known {
+		late[l.rank] = true
 	}
 	for row := range rows {
 		if j.row[row] == nil {
 			continue
 		}
-		level := func(r int) float64 {
-			sum := 0.0
+		levels := make([]float64, n)
+		for i, r := range role {
 			for s := j.from + from; s < j.from+to; s++ {
-				sum += float64(j.row[row][j.at(s, r)])
+				levels[i] += float64(j.row[row][j.at(s, r)]) / float64(to-from)
 			}
-			return sum / float64(to-from)
-		}
-		var levels []float64
-		for _, r := range role {
-			levels = append(levels, level(r))
 		}
 		usual := robust.Median(slices.Clone(levels))
+		var more []int
 		for i, r := range role {
-			d := levels[i] - usual
-			if min(d, meanOf(e[r][from:to])) < lateShare*j.typical() || has(known, r) || has(out, r) || len(out) == mostLate {
-				continue
+			if !late[r] && min(levels[i]-usual, meanOf(e[r][from:to])) >= lateShare*j.typical() {
+				more = append(more, r)
 			}
-			if tried++; tried > 2*mostLate {
-				return out // each takes as long as all ranks
-			}
-			x := make([]float64, to-from)
+		}
+		if len(more) == 0 || 2*len(more) > n {
+			continue
+		}
+		others := j.without(slices.AppendSeq(slices.Clone(more), maps.Keys(late))).of(row, j.roleOf[role[0]])
+		x := make([]float64, to-from)
+		for _, r := range more {
 			for s := range x {
-				x[s] = float64(j.row[row][j.at(j.from+from+s, r)]) - j.common(row, j.from+from+s, j.roleOf[r], []int{r})
+				x[s] = float64(j.row[row][j.at(j.from+from+s, r)]) - others[from+s]
 			}
-			if se, _ := chance(x, len(x)); d > errors*se {
-				out = append(out, lateRank{r, d})
+			if se, _ := chance(x, len(x)); meanOf(x) > errors*se {
+				late[r] = true
+				out = append(out, lateRank{r, meanOf(x)})
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"testing"
 
 	"github.com/trainspan/trainspan/analysis/replay"
 )
@@ -257,4 +258,16 @@ func (s *sim) pipeline(i int) {
 		s.collective(members, fmt.Sprintf("dp%d", st), s.comms[i], i, true)
 	}
 	s.collective(s.everyone(), "", 1, i, true)
+}
+
+// TestHalfOfManyRanks: more ranks are late than are told apart one by one.
+func TestHalfOfManyRanks(t *testing.T) {
+	var slowOnes []int
+	for r := range 32 {
+		slowOnes = append(slowOnes, r)
+	}
+	v := job{n: 64, m: 60, faults: []fault{slow(slowOnes, replay.Forward, 1.5, 0, 0)}}.state().Verdict()
+	if v.Kind != replay.SlowRanks || !slices.Equal(v.Ranks, slowOnes) || v.Gain < 1.08 {
+		t.Errorf("%s", v.Sentence)
+	}
 }

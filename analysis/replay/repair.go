@@ -16,8 +16,8 @@ const (
 )
 
 // rowsOf gives the kinds of work that make a rank late between two rounds, the largest
-// part first, those with at least that part of the excess.
-func (j *job) rowsOf(r int, set []int, from, to int, least float64) []int {
+// part first, those with at least that part of the excess over what is usual.
+func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int {
 	type part struct {
 		row  int
 		mean float64
@@ -28,9 +28,10 @@ func (j *job) rowsOf(r int, set []int, from, to int, least float64) []int {
 		if j.row[row] == nil {
 			continue
 		}
+		others := usual.of(row, j.roleOf[r])
 		sum := 0.0
 		for s := from; s < to; s++ {
-			sum += float64(j.row[row][j.at(s, r)]) - j.common(row, s, j.roleOf[r], set)
+			sum += float64(j.row[row][j.at(s, r)]) - others[s-j.from]
 		}
 		if sum > 0 {
 			parts = append(parts, part{row, sum})
@@ -47,12 +48,42 @@ func (j *job) rowsOf(r int, set []int, from, to int, least float64) []int {
 	return out
 }
 
-// common is the median time of a kind of work over the ranks of a role that are not
-// in a set.
-func (j *job) common(row, s, role int, set []int) float64 {
-	var x []float64
+// reference is what is usual for ranks that are not in a set, found once for each kind of
+// work and role.
+type reference struct {
+	j      *job
+	set    []bool
+	series map[[2]int][]float64
+}
+
+func (j *job) without(set []int) *reference {
+	f := &reference{j: j, set: make([]bool, len(j.ranks)), series: make(map[[2]int][]float64)}
+	for _, r := range set {
+		f.set[r] = true
+	}
+	return f
+}
+
+// of returns the medians of a kind of work in each judged round.
+func (f *reference) of(row, role int) []float64 {
+	k := [2]int{row, role}
+	x := f.series[k]
+	if x == nil {
+		x = make([]float64, f.j.rounds())
+		for s := range x {
+			x[s] = f.j.common(row, f.j.from+s, role, f.set)
+		}
+		f.series[k] = x
+	}
+	return x
+}
+
+// common is the median time of a kind of work over the ranks of a role, but for those that
+// are without.
+func (j *job) common(row, s, role int, without []bool) float64 {
+	x := make([]float64, 0, len(j.roles[role]))
 	for _, r := range j.roles[role] {
-		if !slices.Contains(set, r) {
+		if without == nil || !without[r] {
 			x = append(x, float64(j.row[row][j.at(s, r)]))
 		}
 	}
@@ -65,28 +96,13 @@ func (j *job) common(row, s, role int, set []int) float64 {
 // repairRanks gives the work of a set of ranks, between two rounds, the time that the
 // others need.
 func (j *job) repairRanks(set []int, of map[int][]int, from, to int) repair {
-	type key struct{ role, row int }
-	at := -1
-	medians := make(map[key]float64)
+	usual := j.without(set)
 	return repair{ranks: set, work: func(s, r, row int) float64 {
-		if s < from || s >= to || !slices.Contains(of[r], row) {
-			return 1
-		}
 		own := float64(j.row[row][j.at(s, r)])
-		if own == 0 {
+		if s < from || s >= to || own == 0 || !slices.Contains(of[r], row) {
 			return 1
 		}
-		if s != at {
-			at = s
-			clear(medians)
-		}
-		k := key{j.roleOf[r], row}
-		m, ok := medians[k]
-		if !ok {
-			m = j.common(row, s, k.role, set)
-			medians[k] = m
-		}
-		return m / own
+		return usual.of(row, j.roleOf[r])[s-j.from] / own
 	}}
 }
 
