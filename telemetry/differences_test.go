@@ -144,16 +144,18 @@ func TestLateSuccessNeverLowersProductivity(t *testing.T) {
 	}
 }
 
-// A save before the first loop has 0 productive samples, where it is known how many an
-// iteration has.
+// A save before the first loop has 0 productive samples and operations, where it is known how
+// many an iteration has.
 func TestSaveBeforeTheFirstLoop(t *testing.T) {
 	j := newJob(t)
 	started(t)(j.cb.OnAppStart(j.ctx))
 	started(t)(j.cb.OnSaveCheckpointStart(j.ctx, callbacks.SaveStart{GlobalStep: 1}))
 	check(t, j.cb.OnSaveCheckpointSuccess(j.ctx, callbacks.SaveSuccess{GlobalStep: 1}))
 	got := j.mem.events(spans.EventSaveCheckpointSuccess)
-	if len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]), "productive_train_samples") {
-		t.Errorf("%v", got)
+	for _, key := range []string{"productive_train_samples", "productive_train_tflops"} {
+		if len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]), key) {
+			t.Errorf("no %s in %v", key, got)
+		}
 	}
 }
 

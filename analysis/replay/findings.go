@@ -59,10 +59,13 @@ func (j *job) findings(was *outcome) (all []found) {
 	return all
 }
 
+// costOf is the share of the time that a repair with a gain saves.
+func costOf(gain float64) float64 { return 1 - 1/max(gain, 1) }
+
 func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
 	f := &found{gain: gain}
 	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
-	f.Cost = 1 - 1/gain
+	f.Cost = costOf(gain)
 	for _, r := range ranks {
 		f.Ranks = append(f.Ranks, j.ranks[r])
 	}
@@ -149,7 +152,7 @@ func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
 	rep := func(set []int) repair { return j.repairRanks(set, of, first, end) }
 	o, k := j.replay(rep(set), rep(set[:min(len(set), mostLate)])), 1
 	full := o.gain(j, k, j.from, len(j.steps))
-	if len(set) > mostLate && o.gain(j, 2, j.from, len(j.steps))-1 >= setPart*(full-1) {
+	if len(set) > mostLate && costOf(o.gain(j, 2, j.from, len(j.steps))) >= setPart*costOf(full) {
 		set, k = set[:mostLate], 2
 	}
 	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
@@ -164,7 +167,7 @@ func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
 				best, at = g, i
 			}
 		}
-		if best-1 < setPart*(full-1) {
+		if costOf(best) < setPart*costOf(full) {
 			break
 		}
 		o, k, set = less, at+1, slices.Delete(set, at, at+1)

@@ -25,7 +25,7 @@ const (
 	// A repair is the headline when it saves this part of the time that the best one
 	// saves: the narrowest one that explains most.
 	headlinePart = 0.5
-	// A set of ranks shrinks as long as this part of its gain stays.
+	// A set of ranks shrinks as long as this part of the time that it saves stays.
 	setPart = 0.9
 	// replayError is by how much the replay of recorded values may differ.
 	replayError = 0.03

@@ -52,6 +52,7 @@ func (r *Recorder) prepareSave(s *Span, p *startParams) {
 	st := &r.state
 	s.step = int64(p.step)
 	st.sized = st.sized || p.values.batch > 0
+	st.hasFlops = st.hasFlops || p.values.throughput
 	if p.values.saves {
 		st.saves.remember(s.step, productivity{
 			iterations: st.done,

@@ -11,6 +11,7 @@ into the folder of the run, and beside it where its threads are.
 
 import datetime
 import faulthandler
+import inspect
 import os
 import sys
 import threading
@@ -58,7 +59,8 @@ def main(how):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(hours=1))
     rank = dist.get_rank()
-    pair = dist.new_group([0, 1], group_desc="pair")
+    named = "group_desc" in inspect.signature(dist.new_group).parameters  # not in 1.13
+    pair = dist.new_group([0, 1], **({"group_desc": "pair"} if named else {}))
     if os.environ.get("TRAINSPAN_DIR"):
         threading.Thread(target=dump, args=(rank, os.environ["TRAINSPAN_DIR"]), daemon=True).start()
     loader = DataLoader(Numbers(how == "loader" and rank == 1), 4)
