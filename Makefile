@@ -34,11 +34,11 @@ demo-python:
 	SLOW_RANK=1 bin/trainspan run --dir $(OUT)/demo-python -- $(PYTHON) examples/pytorch/launch.py --ranks 2 examples/pytorch/train.py \
 		--steps 40 --width 32 --length 32 --slow-ms 30 --out $(OUT)/demo-python/checkpoints
 
-# pictures runs both demos and takes the pictures of their reports that the
+# pictures runs the demo with faults and takes the pictures of its report that the
 # documents show, with Chromium: docs/pictures.
-pictures: demo demo-faults
+pictures: demo-faults
 	mkdir -p docs/pictures
-	cd report/browser && TRAINSPAN_PICTURES=$(CURDIR)/docs/pictures TRAINSPAN_DEMO=$(abspath $(OUT))/demo TRAINSPAN_FAULTS=$(abspath $(OUT))/demo-faults \
+	cd report/browser && TRAINSPAN_PICTURES=$(CURDIR)/docs/pictures TRAINSPAN_FAULTS=$(abspath $(OUT))/demo-faults \
 	$(GO) test -count=1 -v -run Pictures .
 
 # goroutines lists the packages whose code starts goroutines or guards what they share.

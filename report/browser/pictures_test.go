@@ -50,9 +50,9 @@ type picture struct {
 
 // TestPictures makes the pictures that the documents show: see the make target.
 func TestPictures(t *testing.T) {
-	out, demo, faults := os.Getenv("TRAINSPAN_PICTURES"), os.Getenv("TRAINSPAN_DEMO"), os.Getenv("TRAINSPAN_FAULTS")
+	out, faults := os.Getenv("TRAINSPAN_PICTURES"), os.Getenv("TRAINSPAN_FAULTS")
 	if out == "" {
-		t.Skip("make pictures sets TRAINSPAN_PICTURES, TRAINSPAN_DEMO and TRAINSPAN_FAULTS")
+		t.Skip("make pictures sets TRAINSPAN_PICTURES and TRAINSPAN_FAULTS")
 	}
 	ctx := browser(t)
 	dir := t.TempDir()
@@ -62,10 +62,10 @@ func TestPictures(t *testing.T) {
 		t.Fatalf("the machine was too busy for pictures of this run: %s", slow.Verdict.Sentence)
 	}
 	faulty := save(t, dir, slow)
-	screen := terminal(t, dir, "trainspan report out/demo", job(t, demo, "out/demo"))
+	screen := terminal(t, dir, "trainspan report out/demo-faults", job(t, faults, "out/demo-faults"))
 	var total int64
 	for _, p := range []picture{
-		{name: "screen", address: screen, width: 900, height: 690},
+		{name: "screen", address: screen, width: 900, height: 400},
 		{name: "report-light", theme: "light", address: faulty, width: 1100, height: 1118},
 		{name: "report-dark", theme: "dark", address: faulty, width: 1100, height: 1118},
 		{name: "charts", theme: "light", address: faulty, from: "#h-ledger", width: 1100, height: 1650},
