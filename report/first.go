@@ -158,8 +158,12 @@ func (r *Report) action() string {
 // diagnosis is the largest part of a profile besides computing.
 func (p *Profile) diagnosis() string {
 	word, most := diagnosisFine, notable
-	for part, name := range map[profile.Part]string{profile.Communication: "COMMUNICATION", profile.Input: "INPUT", profile.Copies: "COPIES", profile.Idle: "IDLE DEVICE"} {
-		if share := p.share(part); share > most && (p.Device || part != profile.Idle) {
+	idle := diagnosisOther // of a host it is not known what it does outside of operators
+	if p.Device {
+		idle = "IDLE DEVICE"
+	}
+	for part, name := range [...]string{profile.Communication: "COMMUNICATION", profile.Copies: "COPIES", profile.Input: "INPUT", profile.Idle: idle} {
+		if share := p.share(profile.Part(part)); name != "" && share > most {
 			word, most = name, share
 		}
 	}
@@ -349,16 +353,10 @@ func (s *screen) details(r *Report) {
 
 // firstRanks adds the ranks that are latest and the usual one of the others.
 func (s *screen) firstRanks(r *Report) {
-	var list []*Rank
-	for i := range r.Ranks {
-		if r.Ranks[i].Compared {
-			list = append(list, &r.Ranks[i])
-		}
-	}
+	list := r.compared()
 	if len(list) < 2 {
 		return
 	}
-	slices.SortStableFunc(list, func(a, b *Rank) int { return cmp.Compare(b.Excess, a.Excess) })
 	s.line("%-6s%5s %10s %10s %9s  %s", "Ranks", "", "own work", "excess", "wait", "host")
 	worst := min(max(len(r.Verdict.Rank.Ranks), 1), 3)
 	for i, k := range list {

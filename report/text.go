@@ -225,17 +225,22 @@ func (s *screen) attempts(r *Report) {
 	s.more(len(costly)-3, "disruption")
 }
 
-func (s *screen) ranks(r *Report) {
-	var list []*Rank
+// compared are the ranks that could be compared, the largest excess first.
+func (r *Report) compared() (list []*Rank) {
 	for i := range r.Ranks {
 		if r.Ranks[i].Compared {
 			list = append(list, &r.Ranks[i])
 		}
 	}
+	slices.SortStableFunc(list, func(a, b *Rank) int { return cmp.Compare(b.Excess, a.Excess) })
+	return list
+}
+
+func (s *screen) ranks(r *Report) {
+	list := r.compared()
 	if len(list) < 2 {
 		return
 	}
-	slices.SortStableFunc(list, func(a, b *Rank) int { return cmp.Compare(b.Excess, a.Excess) })
 	number, own := s.room(13, 8), s.room(16, 10)
 	s.heads("%-*s %*s %10s %10s %9s %9s   host", number, "RANKS", own, "own work", "excess", "wait", "last in", "goodput")
 	const ends = 3
