@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 )
 

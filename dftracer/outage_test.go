@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 var errDisk = errors.New("no space left")

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // tornTrace returns a trace whose last part was never written: spans are open, and

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // trace runs a small tree of spans on lanes: a root in each goroutine, nested

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 )
 

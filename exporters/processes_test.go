@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 const (

@@ -15,11 +15,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/profile"
-	"github.com/trainspan/trainspan/analysis/replay/fromrun"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 

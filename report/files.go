@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 

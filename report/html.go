@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/profile"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/profile"
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/profile"
 )
 
 // Limits is how much of what its devices can do a job used, by the operations of a step

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/parallel"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Load reads telemetry and digests: files, or folders with all that is below

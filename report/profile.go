@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/profile"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Profile is how the steps were spent that a profiler recorded. A window of steps

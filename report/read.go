@@ -1,10 +1,10 @@
 package report
 
 import (
-	"github.com/trainspan/trainspan/analysis/evidence"
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay/fromrun"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/evidence"
+	"github.com/trainspan/trainspan/internal/fromrun"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Job is what a report is built from.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/analysis/replay"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
 

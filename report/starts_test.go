@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
 

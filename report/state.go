@@ -5,11 +5,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trainspan/trainspan/analysis/evidence"
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/profile"
-	"github.com/trainspan/trainspan/analysis/replay/fromrun"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/evidence"
+	"github.com/trainspan/trainspan/internal/fromrun"
+	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // State is all that reports need of some processes, in about 60 bytes for each

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
 

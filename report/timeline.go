@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // communication is how the time in collectives is called beside the phases.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/evidence"
 	"github.com/trainspan/trainspan/analysis/replay"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/evidence"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // takeEvidence reads what other programs left among the files of a set. What cannot be

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/replay"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )

@@ -16,9 +16,9 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry"
 )

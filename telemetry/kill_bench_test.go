@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // busyVariable makes the test program one that does nothing but use a processor,

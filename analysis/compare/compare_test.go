@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/compare"
-	"github.com/trainspan/trainspan/analysis/profile"
+	"github.com/trainspan/trainspan/internal/profile"
 )
 
 // steady makes a run of quiet noise around ms.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/profile"
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/profile"
 )
 
 // Spent is where the time of a run went, nanoseconds of a mean rank.

@@ -3,7 +3,7 @@ package goodput
 import (
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Process is what is known of one process: one attempt of one rank.

@@ -3,7 +3,7 @@ package goodput
 import (
 	"sync"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
 

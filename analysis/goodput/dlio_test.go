@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // TestComputeOfDLIO: a step is what DLIO computes for a batch, also for the last one of

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // A job that was killed in its second step and went on with it.

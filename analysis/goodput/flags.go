@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // FlagKind names a reason to trust a report less.

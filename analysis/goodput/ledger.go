@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Ledger holds the timelines of all processes of a job and answers questions

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
 

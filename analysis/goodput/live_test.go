@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // play tells a Live what happened in one process, in the order of time, and

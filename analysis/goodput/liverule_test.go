@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // script makes the spans of a process, by their names in a trace file.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // stateVersion is that of the file that one attempt leaves to the next.

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // packed is what an attempt has very many of, as columns: 15 to 35 bytes an

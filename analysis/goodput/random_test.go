@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // process is one process of a random job.

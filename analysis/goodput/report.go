@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Final is the AsOf of questions that may use all that is known.

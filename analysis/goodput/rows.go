@@ -6,8 +6,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 

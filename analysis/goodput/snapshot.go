@@ -3,8 +3,8 @@ package goodput
 import (
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Snapshot is what a [Live] says at a moment.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // TestStartUp: the parts of a start divide what nothing else says more of, offline and

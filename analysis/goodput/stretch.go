@@ -1,6 +1,6 @@
 package goodput
 
-import "github.com/trainspan/trainspan/analysis/run"
+import "github.com/trainspan/trainspan/internal/run"
 
 // Stretch is time of one rank that is of one category.
 type Stretch struct {

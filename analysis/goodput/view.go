@@ -4,8 +4,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // view is what was known of a job at a moment.

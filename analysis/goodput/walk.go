@@ -3,8 +3,8 @@ package goodput
 import (
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
 

@@ -3,8 +3,8 @@ package goodput
 import (
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // WindowSteps is how many iterations a window has at most. Windows begin at the

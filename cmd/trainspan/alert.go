@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	runs "github.com/trainspan/trainspan/analysis/run"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )

@@ -19,8 +19,8 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 
-	jobs "github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
+	jobs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"
 )

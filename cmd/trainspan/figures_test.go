@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/summary"
+	"github.com/trainspan/trainspan/internal/summary"
 	"github.com/trainspan/trainspan/report"
 	"github.com/trainspan/trainspan/spans"
 )

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
+	runs "github.com/trainspan/trainspan/internal/run"
 )
 
 // filter is what a command is asked about. The zero filter is everything.

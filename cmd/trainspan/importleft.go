@@ -10,10 +10,10 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/ring"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )

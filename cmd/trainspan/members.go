@@ -7,10 +7,10 @@ import (
 	"runtime"
 	"sync"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/infile"
+	runs "github.com/trainspan/trainspan/internal/run"
 )
 
 // member is one gzip member of a trace.

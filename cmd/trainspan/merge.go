@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
+	runs "github.com/trainspan/trainspan/internal/run"
 )
 
 type mergeOptions struct {

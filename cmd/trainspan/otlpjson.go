@@ -8,9 +8,9 @@ import (
 	"math"
 	"strconv"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/identity"
+	runs "github.com/trainspan/trainspan/internal/run"
 )
 
 // otlpFormat writes spans as OTLP JSON lines, one trace per process. Trace and

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )

@@ -5,10 +5,10 @@ import (
 	"os"
 	"strconv"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/outfile"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"

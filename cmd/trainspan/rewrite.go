@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	runs "github.com/trainspan/trainspan/internal/run"
 )
 
 // rewriter writes the events of one trace into another: ids are moved up by a

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/replay"
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/analysis/summary"
+	"github.com/trainspan/trainspan/internal/summary"
 )
 
 var sortWords = []string{"self", "total", "count", "mean", "p99", "name"}

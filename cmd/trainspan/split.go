@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/spans"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/summary"
 )
 
 func (a *app) showSummary(files []string, r *summary.Result, o *summaryOptions) {

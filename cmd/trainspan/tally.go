@@ -4,9 +4,9 @@ import (
 	"maps"
 	"sync"
 
-	runs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
+	runs "github.com/trainspan/trainspan/internal/run"
 )
 
 // tally is what info and index know of a file.

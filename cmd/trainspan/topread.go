@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
+	jobs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
 

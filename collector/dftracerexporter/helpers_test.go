@@ -19,7 +19,7 @@ import (
 
 	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // base is when the spans of the tests begin, in microseconds.

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 func TestEventOfAnOpenSpan(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/summary"
+	"github.com/trainspan/trainspan/internal/summary"
 	"github.com/trainspan/trainspan/report"
 )
 

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

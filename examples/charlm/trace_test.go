@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/summary"
 )
 
 // TestTracesAreValid checks the trace of every style against a strict reader,

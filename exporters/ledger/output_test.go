@@ -21,11 +21,11 @@ import (
 
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/ledger"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/spans"
 )
 

@@ -26,9 +26,9 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 )
 

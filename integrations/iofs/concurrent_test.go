@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // Calls of many goroutines, below spans that end meanwhile and with a shutdown in

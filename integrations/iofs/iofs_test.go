@@ -22,10 +22,10 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )

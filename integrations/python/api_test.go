@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // lines gives the events of a trace by category, name and arguments, in the order in

@@ -18,9 +18,9 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/telemetry"
 )
 

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/ringtest"
 	"github.com/trainspan/trainspan/internal/until"
 )
 

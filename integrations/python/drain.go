@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/see"
 )
 

@@ -15,11 +15,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
 )

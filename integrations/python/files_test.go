@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // TestFiles: what a program does with the files below a folder is on record, by the

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // TestSignals: what a handler of a signal raises arrives, wherever it comes, and

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/trainspan/trainspan/integrations/python/ring"
 	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/ring"
 )
 
 // IsRing reports whether a file is a ring that a Python process made.

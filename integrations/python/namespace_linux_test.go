@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/until"
 )
 

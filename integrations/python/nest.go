@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/ring"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
-	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
-	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/ring"
+	"github.com/trainspan/trainspan/internal/ringtest"
 )
 
 // The start of a process is that of its first span, and of the start-up in it: each has

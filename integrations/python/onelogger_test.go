@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // configured begins a program of one-logger's API, with what is between the marks in its

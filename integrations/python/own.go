@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/telemetry"
 )

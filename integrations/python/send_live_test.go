@@ -17,9 +17,9 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
-	"github.com/trainspan/trainspan/integrations/python/internal/ringtest"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ringtest"
 	"github.com/trainspan/trainspan/internal/until"
 )
 

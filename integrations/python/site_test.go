@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // TestSite: the program's own sitecustomize runs and fails as without ours, and

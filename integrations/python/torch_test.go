@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // torchPython is the interpreter for which Debian has PyTorch, or that of the

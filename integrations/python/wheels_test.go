@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/python/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 

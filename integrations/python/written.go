@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python/ring"
+	"github.com/trainspan/trainspan/internal/ring"
 )
 
 // written are spans that are in a trace already, and how often: an earlier reader

@@ -1,6 +1,6 @@
 package pytorch
 
-import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
+import "github.com/trainspan/trainspan/internal/kineto"
 
 // Other tools write an event as a begin (B) and an end (E) of one thread
 // instead of as one row with a length. The end closes the innermost begin.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/spans"
 )
 

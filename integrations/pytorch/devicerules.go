@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // DeviceClass is what kind of work a device row is.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // dynamoEvent writes the event of category dynamo that a row stands for: a

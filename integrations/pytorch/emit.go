@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/spans"
 )

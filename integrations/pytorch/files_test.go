@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // In a directory, traces and compile logs are known by what they hold. A name that

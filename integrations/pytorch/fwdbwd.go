@@ -3,7 +3,7 @@ package pytorch
 import (
 	"math"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 

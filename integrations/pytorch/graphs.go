@@ -1,6 +1,6 @@
 package pytorch
 
-import "github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
+import "github.com/trainspan/trainspan/internal/torchtrace"
 
 // graphLogs are the compilations of all logs.
 type graphLogs struct {

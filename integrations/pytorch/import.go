@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
-	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/spill"
+	"github.com/trainspan/trainspan/internal/torchtrace"
 )
 
 // Import reads sources and writes their events to sink, which may be nil when

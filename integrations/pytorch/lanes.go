@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // Lanes that no thread of the process is on.

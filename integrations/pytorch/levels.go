@@ -1,7 +1,7 @@
 package pytorch
 
 import (
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 
 	"github.com/trainspan/trainspan/spans"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // engineGap is how long the autograd engine may pause inside one backward.

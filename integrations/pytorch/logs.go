@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch/torchtrace"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/torchtrace"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 

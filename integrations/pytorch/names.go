@@ -3,7 +3,7 @@ package pytorch
 import (
 	"unicode/utf8"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // names holds every distinct name of a file once. Traces repeat few names many

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )

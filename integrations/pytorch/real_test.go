@@ -12,9 +12,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // manifest describes the real traces that may lie beside the module.

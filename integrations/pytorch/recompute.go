@@ -3,7 +3,7 @@ package pytorch
 import (
 	"strings"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // classifyRecompute finds operators of forward that backward runs again, as

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 

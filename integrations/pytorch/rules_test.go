@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 func TestDefaultRules(t *testing.T) {

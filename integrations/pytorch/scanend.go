@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // finishScan settles what could not be known before the end of the file.

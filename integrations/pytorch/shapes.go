@@ -1,6 +1,6 @@
 package pytorch
 
-import "github.com/trainspan/trainspan/integrations/pytorch/kineto"
+import "github.com/trainspan/trainspan/internal/kineto"
 
 // dtypeSize returns the bytes of one element for a type as any part of PyTorch
 // spells it, or 0 when the word is not a tensor type.

@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // container is the kind of compiled code whose direct children are nodes of a

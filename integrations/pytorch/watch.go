@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trainspan/trainspan/integrations/pytorch/kineto"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/kineto"
 )
 
 // ErrInterrupted is reported for a file whose import was under way when the

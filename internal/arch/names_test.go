@@ -32,7 +32,7 @@ func TestOnlySpansKnowsNames(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	about := func(path string) bool {
-		return product(path) && !below(path, []string{"spans", "internal/jobgen", "internal/goldentrace", "internal/mutate", "dftracer/dftest"})
+		return product(path) && !below(path, []string{"spans", "internal/jobgen", "internal/goldentrace", "internal/mutate", "internal/dftest"})
 	}
 	for src := range sources(t, about) {
 		reason := ""

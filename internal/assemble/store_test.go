@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
 	"github.com/trainspan/trainspan/internal/until"
 )

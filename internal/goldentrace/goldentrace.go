@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
 )
 
 // Check fails the test unless the trace is flawless and its lines are those of

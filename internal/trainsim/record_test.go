@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/run"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/trainsim"
 )
 

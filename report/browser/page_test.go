@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	jobs "github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/summary"
-	"github.com/trainspan/trainspan/dftracer/dftest"
+	"github.com/trainspan/trainspan/internal/dftest"
+	jobs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/summary"
 	"github.com/trainspan/trainspan/report"
 )
 

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/summary"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

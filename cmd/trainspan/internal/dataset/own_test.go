@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/run"
-	"github.com/trainspan/trainspan/analysis/summary"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/summary"
 )
 
 // Spans of one thread that overlap without one being inside of the other: a file

@@ -1,8 +1,8 @@
 package dataset
 
 import (
-	"github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/run"
 )
 
 // Arguments with a column of their own.

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/integrations/python"
-	"github.com/trainspan/trainspan/integrations/python/ring"
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/ring"
 )
 
 // Names of the folders that Python processes use.

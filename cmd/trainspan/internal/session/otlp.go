@@ -20,8 +20,8 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/integrations/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 )

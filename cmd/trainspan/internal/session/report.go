@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	jobs "github.com/trainspan/trainspan/analysis/run"
 	"github.com/trainspan/trainspan/internal/outfile"
+	jobs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )

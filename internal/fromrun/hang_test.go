@@ -1,0 +1,107 @@
+package fromrun_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/fromrun"
+	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// told is a sink that is told more than a job recorded.
+type told struct {
+	run.Sink
+	span func(to run.Sink, sp *run.Span)
+}
+
+func (t told) Span(sp *run.Span) { t.span(t.Sink, sp) }
+
+// hangs gives the verdict on a job of which rank 2 stops in backward.
+func hangs(t *testing.T, watchdog float64, open func(p *run.Process, to run.Sink) run.Sink) *replay.Verdict {
+	t.Helper()
+	j := trainsim.Job{Layout: trainsim.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []trainsim.Fault{{What: trainsim.Hang, Ranks: []int{2}, Phase: trainsim.Backward, From: 36, Watchdog: watchdog}}}
+	c := fromrun.New()
+	job, err := j.Feed(func(p *run.Process) run.Sink { return open(p, c.Open(p)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Attempts(job)[0].State.Verdict()
+}
+
+// TestHangThatWasInterrupted: spans that an exception or the end of the process ended
+// are where it stood; what was not told of before it ended did end.
+func TestHangThatWasInterrupted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before bool // it was told that they began
+		error  bool // the process ended with an exception, in order
+		kind   replay.Kind
+	}{
+		"killed":            {true, false, replay.Hang},
+		"an exception":      {true, true, replay.Hang},
+		"spans of a moment": {false, false, replay.Fine},
+		"and an exception":  {false, true, replay.Fine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := hangs(t, 30000, func(p *run.Process, to run.Sink) run.Sink {
+				end := p.LastSeen
+				if tt.error {
+					p.End, p.Failures = end, []run.Failure{{Time: end + 50e6, Type: "KeyboardInterrupt"}}
+				}
+				return told{to, func(to run.Sink, sp *run.Span) {
+					if sp.End != run.NoEnd || sp.Class == spans.ClassFrame || sp.Class == spans.ClassStep {
+						to.Span(sp)
+						return
+					}
+					if tt.before {
+						to.Span(sp)
+					}
+					ended := *sp
+					ended.End = end
+					to.Span(&ended)
+				}}
+			})
+			if (v.Kind == replay.Hang) != (tt.kind == replay.Hang) || v.Kind == replay.Hang && !slices.Equal(v.Ranks, []int{2}) {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}
+
+// TestHangInAPause: a rank that evaluates, saves, compiles or starts up may take long;
+// what it does beside the training, and what has ended, is no reason.
+func TestHangInAPause(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cat, name  string
+		background bool
+		ended      bool
+		hang       bool
+	}{
+		"an evaluation":               {"pipeline", "evaluate", false, false, false},
+		"a checkpoint":                {"checkpoint", "capture", false, false, false},
+		"a compilation":               {"startup", "compile", false, false, false},
+		"a checkpoint behind it":      {"checkpoint", "capture.finalize", true, false, true},
+		"an evaluation that is over":  {"pipeline", "evaluate", false, true, true},
+		"a span of the program's own": {"own", "thing", false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := hangs(t, 120000, func(p *run.Process, to run.Sink) run.Sink {
+				if p.Rank == 2 {
+					sp := run.Span{ID: 1 << 40, Start: p.LastSeen - 100e9, End: run.NoEnd, Step: run.Unknown, Epoch: run.Unknown, First: run.Unknown, Background: tt.background}
+					sp.SetName(tt.cat, tt.name)
+					to.Span(&sp)
+					if tt.ended {
+						sp.End = sp.Start + 1e9
+						to.Span(&sp)
+					}
+				}
+				return to
+			})
+			if (v.Kind == replay.Hang) != tt.hang {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package fromrun
+
+import (
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/spans"
+)
+
+var pauseKinds = map[spans.Class]replay.PauseKind{
+	spans.ClassCheckpointSave: replay.PauseSave,
+	spans.ClassCheckpointLoad: replay.PauseLoad,
+	spans.ClassCompile:        replay.PauseCompile,
+	spans.ClassEvaluation:     replay.PauseEvaluation,
+	spans.ClassTesting:        replay.PauseEvaluation,
+	spans.ClassInit:           replay.PauseStartUp,
+	spans.ClassCommInit:       replay.PauseStartUp,
+	spans.ClassStartUp:        replay.PauseStartUp,
+}
+
+// maxPauses bounds the open ones: none nests so deep.
+const maxPauses = 64
+
+// pauses are those of a process. A span that is open is told of first, and again when
+// it has ended.
+type pauses struct {
+	longest [replay.PauseKinds]int64
+	open    map[uint64]openPause
+}
+
+type openPause struct {
+	kind  replay.PauseKind
+	start int64
+}
+
+func (p *pauses) span(sp *run.Span) {
+	kind, ok := pauseKinds[sp.Class]
+	switch {
+	case !ok || sp.Background || sp.Name == spans.CheckpointSaveFinalization:
+	case sp.End == run.NoEnd:
+		if p.open == nil {
+			p.open = make(map[uint64]openPause)
+		}
+		if len(p.open) < maxPauses {
+			p.open[sp.ID] = openPause{kind, sp.Start}
+		}
+	default:
+		delete(p.open, sp.ID)
+		if kind == replay.PauseStartUp {
+			return // each part of it comes once: what another took says nothing
+		}
+		p.longest[kind] = max(p.longest[kind], sp.End-sp.Start)
+	}
+}
+
+// all gives what is known of them.
+func (p *pauses) all() (out [replay.PauseKinds]replay.Pause) {
+	for k, d := range p.longest {
+		out[k].Longest = d
+	}
+	for _, o := range p.open {
+		out[o.kind].Since = max(out[o.kind].Since, o.start)
+	}
+	return out
+}

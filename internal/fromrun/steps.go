@@ -1,0 +1,409 @@
+package fromrun
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/spans"
+)
+
+const (
+	// maxRows is how many spans of a process wait until they are put in order.
+	// Up to here the order of a file is irrelevant. It is about 20,000 steps,
+	// 18 MB.
+	maxRows = 250_000
+	// keepRows is how many of them stay when the earlier ones are handed on:
+	// spans are written when they end, so that a file is nearly in order.
+	keepRows = maxRows / 8
+)
+
+// row is what is kept of a span.
+type row struct {
+	id         uint64
+	start, end int64 // end is run.NoEnd without one
+	number     int64 // of the step that a collective belongs to
+	amount     int64 // when the device was asked; device time of another span, without collectives
+	parent     uint64
+	thread     int64
+	group      uint16 // index of the name
+	phase      replay.Phase
+	meeting    replay.Meeting
+	device     bool // what a device did
+	long       bool // that it began was recorded before it ended
+	moved      bool // handed on with another step than the one it began in
+}
+
+// sink makes steps of the spans of one process.
+type sink struct {
+	*Steps
+	proc       *run.Process
+	rows       []row
+	role       string
+	pauses     pauses
+	cutOff     int64 // what lasted until here was ended by the end of the process
+	long       longSpans
+	groups     []string // of collectives, as recorded; 0 is none
+	sizes      []int
+	index      map[string]uint16
+	iterations []Iteration // not packed yet
+	any        bool        // there was one
+	until      int64       // steps that ended before were handed on
+	handed     int         // how many
+	last       int64       // the number of the last one
+	step       replay.Step
+	busy       int64                  // until when it worked for the steps before
+	worked     map[replay.Phase]int64 // how long a device worked in the step, as a profiler saw it
+}
+
+// Steps are those of one process, once its sink is closed.
+type Steps struct {
+	state   *replay.State // as those of rank 0: its number is known last
+	packed  []byte        // the iterations
+	late    int64
+	devices bool // it is recorded what the device did
+}
+
+// OpenSink makes a sink that takes the steps of a process, for [run.Set.Read]
+// and [Attempts].
+func OpenSink(p *run.Process) (run.Sink, *Steps) {
+	s := newSink(p)
+	return s, s.Steps
+}
+
+func newSink(p *run.Process) *sink {
+	return &sink{Steps: &Steps{state: replay.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[replay.Phase]int64), until: math.MinInt64, last: -1}
+}
+
+// Span takes a span.
+func (s *sink) Span(sp *run.Span) {
+	s.role = max(s.role, sp.Role) // whichever came first
+	s.pauses.span(sp)
+	phase, ok := phaseOf(sp)
+	if sp.Launch == 0 && (!ok || sp.Background && phase != replay.Communication || sp.Async) {
+		return // nobody meets where a collective is only asked for
+	}
+	if sp.Start < s.until {
+		s.late++
+		return
+	}
+	if sp.Launch != 0 {
+		s.add(s.launched(sp))
+		return
+	}
+	r := row{
+		id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: max(sp.Device-sp.DeviceComm, 0), parent: sp.Parent, thread: sp.Thread, phase: phase,
+	}
+	if phase == replay.Communication {
+		r.group, r.meeting = s.group(sp), meetings[sp.Kind]
+	}
+	r.long = s.long.span(sp)
+	s.add(r)
+}
+
+func (s *sink) add(r row) {
+	s.rows = append(s.rows, r)
+	if len(s.rows) >= maxRows {
+		s.handOn(keepRows, false)
+	}
+}
+
+// Event has nothing that a step is made of.
+func (s *sink) Event(*run.Event) {}
+
+// Close hands on the rest.
+func (s *sink) Close() error {
+	s.cutOff = cutOff(s.proc)
+	s.handOn(0, true)
+	s.rows = nil
+	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
+	s.state.Pack()
+	s.packed, s.iterations = bytes.Clone(packIterations(s.packed, s.iterations)), nil
+	return nil
+}
+
+func (s *sink) group(sp *run.Span) uint16 {
+	name := sp.Group
+	if name == "" || meetings[sp.Kind] != replay.Collective {
+		return 0
+	}
+	i, ok := s.index[name]
+	if !ok && len(s.groups) < math.MaxUint16 {
+		i = uint16(len(s.groups))
+		s.groups, s.sizes = append(s.groups, name), append(s.sizes, sp.GroupSize)
+		s.index[name] = i
+	}
+	return i
+}
+
+// groupName is the name of a group of fewer ranks than the job has.
+func (s *sink) groupName(i uint16) string {
+	if n := s.sizes[i]; n > 0 && n == s.proc.WorldSize {
+		return ""
+	}
+	return s.groups[i]
+}
+
+// meetings are the kinds of communication that are no collective.
+var meetings = map[string]replay.Meeting{"send": replay.Send, "receive": replay.Receive, "wait": replay.Join}
+
+// phases are what a rank does in spans of a class.
+var phases = map[spans.Class]replay.Phase{
+	spans.ClassInputWait:      replay.Input,
+	spans.ClassInputWork:      replay.Input,
+	spans.ClassForward:        replay.Forward,
+	spans.ClassBackward:       replay.Backward,
+	spans.ClassOptimizer:      replay.Optimizer,
+	spans.ClassCheckpointSave: replay.Checkpoint,
+	spans.ClassCollective:     replay.Communication,
+	spans.ClassTransfer:       replay.Transfer,
+}
+
+// phaseOf says what a rank does during a span.
+func phaseOf(sp *run.Span) (replay.Phase, bool) {
+	p, ok := phases[sp.Class]
+	return p, ok && sp.Name != spans.CheckpointSaveFinalization // it lasts while the training goes on
+}
+
+// handOn makes steps of all spans but the latest few.
+func (s *sink) handOn(keep int, end bool) {
+	s.sort()
+	cut := len(s.rows) - keep
+	if cut <= 0 && !end {
+		return
+	}
+	its := s.proc.Steps.All()
+	its = its[min(s.handed, len(its)):]
+	if !end {
+		// Whole steps only, that end before what stays begins.
+		limit := s.rows[cut].start
+		n := 0
+		for n < len(its) && its[n].End <= limit {
+			n++
+		}
+		if n == 0 {
+			s.rows = slices.Delete(s.rows, 0, cut) // no steps at all: what waits is of none
+			return
+		}
+		its = its[:n]
+	}
+	before := s.handed
+	s.handed += len(its)
+	others := s.assign(its)
+	next := 0
+	for i := range its {
+		next = s.emit(&its[i], s.proc.Steps.Shown(before+i), next, others[i])
+	}
+	if end {
+		s.tail(next)
+		return
+	}
+	s.until = its[len(its)-1].End
+	s.rows = slices.Delete(s.rows, 0, next)
+}
+
+// sort puts the spans in order and drops copies, and the begin of spans whose
+// end was recorded.
+func (s *sink) sort() {
+	slices.SortFunc(s.rows, func(a, b row) int {
+		if c := cmp.Compare(a.start, b.start); c != 0 { // nearly always: millions of rows are compared
+			return c
+		}
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
+	})
+	s.rows = slices.CompactFunc(s.rows, func(a, b row) bool { return a.id == b.id && a.start == b.start && a.phase == b.phase })
+}
+
+// assign finds the collectives that say of which iteration they are and began
+// in another one, by the index of the iteration: the host goes on to the next
+// while the device works. What belongs to no iteration at hand is left out.
+func (s *sink) assign(its []run.Step) map[int][]int {
+	out := make(map[int][]int)
+	if s.devices {
+		s.assignDevice(its, out)
+	}
+	of := make(map[int64]int, len(its))
+	for i := range its {
+		if i > 0 && its[i].Raw <= its[i-1].Raw {
+			return out // the numbers start again: they do not say which
+		}
+		of[its[i].Raw] = i
+	}
+	at := 0
+	for i := range s.rows {
+		r := &s.rows[i]
+		for at < len(its) && its[at].End <= r.start {
+			at++
+		}
+		if r.phase != replay.Communication || r.number == run.Unknown || at < len(its) && its[at].Raw == r.number {
+			continue
+		}
+		to, ok := of[r.number]
+		if !ok && at == len(its) {
+			continue // of a step to come
+		}
+		if r.moved = true; ok {
+			out[to] = append(out[to], i)
+		}
+	}
+	return out
+}
+
+// promote makes forward and backward part of the training thread where that has
+// none of its own: it waits for the threads of autograd, and what a profiler's
+// reader concludes from operators is on lanes of its own.
+func (s *sink) promote() {
+	for _, p := range [...]replay.Phase{replay.Forward, replay.Backward} {
+		own := slices.ContainsFunc(s.step.Spans, func(sp replay.Span) bool { return sp.Phase == p && sp.Lane == 0 })
+		for i := range s.step.Spans {
+			if sp := &s.step.Spans[i]; sp.Phase == p && !own {
+				sp.Lane = 0
+			}
+		}
+	}
+}
+
+// emit hands on one step with the spans from index next that begin before its
+// end and with others, and returns the index of the first one that does not.
+// Where the program runs a step again the ranks are compared by the next number,
+// since they are in order.
+func (s *sink) emit(st *run.Step, shown int64, next int, others []int) int {
+	s.last = max(shown, s.last+1)
+	s.open(s.last, st.Tokens)
+	if s.step.Start = st.Start; st.End != run.NoEnd {
+		s.step.End = st.End
+	}
+	for ; next < len(s.rows) && s.rows[next].start < st.End; next++ {
+		if !s.rows[next].moved {
+			s.take(&s.rows[next], st)
+		}
+	}
+	for _, i := range others {
+		s.take(&s.rows[i], st)
+	}
+	s.done()
+	if st.End != run.NoEnd {
+		s.any = true
+		s.iterations = append(s.iterations, Iteration{Step: shown, Start: st.Start, End: st.End})
+		if len(s.iterations) == iterationBlock {
+			s.packed, s.iterations = packIterations(s.packed, s.iterations), s.iterations[:0]
+		}
+	}
+	return next
+}
+
+func (s *sink) open(number, tokens int64) {
+	clear(s.worked)
+	s.step = replay.Step{Number: number, Tokens: tokens, Spans: s.step.Spans[:0]}
+}
+
+func (s *sink) done() {
+	s.promote()
+	if s.devices {
+		s.launches()
+	}
+	if len(s.worked) > 0 {
+		s.profiled()
+	}
+	s.state.Add(&s.step)
+}
+
+func (s *sink) take(r *row, it *run.Step) {
+	sp := replay.Span{Phase: r.phase, Meeting: r.meeting, Start: r.start, End: r.end, Group: s.groupName(r.group), GroupSize: s.sizes[r.group]}
+	if sp.Group == "" {
+		sp.GroupSize = 0
+	}
+	if r.end == run.NoEnd || r.long && r.end >= s.cutOff {
+		sp.End, sp.Op = math.MinInt64, s.long.ops[r.id]
+	}
+	if r.device {
+		sp.Lane, sp.Launch = replay.Device, r.amount
+	} else if r.amount > 0 && (r.phase == replay.Forward || r.phase == replay.Backward) {
+		s.worked[r.phase] += r.amount
+	}
+	if !r.device && it != nil && it.ID != 0 && r.thread != 0 && run.ThreadOf(r.thread) != run.ThreadOf(it.Thread) && r.parent != it.ID {
+		sp.Lane = 1
+	}
+	s.step.Spans = append(s.step.Spans, sp)
+}
+
+// tail hands on what a process that did not end properly did after its last
+// iteration: the step in which it, or the job, was lost.
+func (s *sink) tail(next int) {
+	if s.proc.End != run.NoEnd && !failed(s.proc) || !s.any {
+		return
+	}
+	s.open(s.last+1, 0)
+	if next < len(s.rows) {
+		s.step.Start = s.rows[next].start
+	}
+	began := false
+	for ; next < len(s.rows); next++ {
+		if r := &s.rows[next]; !r.moved && !r.device {
+			began = began || r.phase != replay.Checkpoint
+			s.take(r, nil)
+		}
+	}
+	if began {
+		s.done()
+	}
+}
+
+// launches makes launches of what the host did for a device: a collective that the
+// device waits in is none of the host's.
+func (s *sink) launches() {
+	for i := range s.step.Spans {
+		if sp := &s.step.Spans[i]; sp.Lane != replay.Device && sp.Phase == replay.Communication && sp.End >= sp.Start {
+			if sp.Meeting != replay.Collective {
+				sp.Phase = replay.Other
+			}
+			sp.Meeting, sp.Lane = replay.Launch, 0
+		}
+	}
+}
+
+// profiled puts a step of a profile together of what is known of it: the host's waits
+// for data, what the device worked for forward and backward, the last collective, which
+// is what is waited for, and whatever else it took.
+func (s *sink) profiled() {
+	took := make(map[replay.Phase]int64)
+	var last replay.Span
+	for _, sp := range s.step.Spans {
+		switch {
+		case sp.End < sp.Start:
+			return // it is where the process was lost
+		case sp.Phase == replay.Communication:
+			if sp.End > last.End {
+				last = sp
+			}
+		case sp.Lane == 0:
+			took[sp.Phase] += sp.End - sp.Start
+		}
+	}
+	for p, d := range s.worked {
+		took[p] = d
+	}
+	// The device comes to it when it is done with the step before.
+	s.step.Start = max(s.step.Start, s.busy)
+	at := s.step.Start
+	s.step.Spans = s.step.Spans[:0]
+	add := func(sp replay.Span, d int64) {
+		if d > 0 {
+			sp.Start, sp.End, sp.Lane = at, at+d, 0
+			s.step.Spans = append(s.step.Spans, sp)
+			at += d
+		}
+	}
+	for _, p := range [...]replay.Phase{replay.Input, replay.Transfer, replay.Forward, replay.Backward} {
+		add(replay.Span{Phase: p}, took[p])
+	}
+	add(last, last.End-last.Start)
+	for _, p := range [...]replay.Phase{replay.Optimizer, replay.Checkpoint} {
+		add(replay.Span{Phase: p}, took[p])
+	}
+	s.step.End = at
+	s.busy = at
+}

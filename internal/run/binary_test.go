@@ -1,0 +1,49 @@
+package run_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/run"
+)
+
+// No process has such numbers.
+func TestDamagedProcess(t *testing.T) {
+	for _, p := range []run.Process{{Rank: -1}, {Attempt: -1}} {
+		packed, err := p.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(run.Process).UnmarshalBinary(packed); err == nil {
+			t.Errorf("rank %d, attempt %d is taken", p.Rank, p.Attempt)
+		}
+	}
+}
+
+func TestProcessGoesThroughBytes(t *testing.T) {
+	for _, want := range []run.Process{
+		{Rank: 3, RankKnown: true, Attempt: 2, AttemptKnown: true, Host: "node-b", PID: 71, ParentPID: 7, JobID: "4711", SessionTag: "tag", WorldSize: 8,
+			Start: 5, End: run.NoEnd, LastSeen: 9, Heartbeats: true, Spans: 12, Dropped: 1, Training: true, Torn: true, Bad: 2, Aside: 4, BadNumbers: 1, RelativeClock: true, Sources: []string{"a", "b"},
+			Files: []run.FileUse{{Path: "data/x", Failed: 1, Read: run.Transfer{Calls: 3, Bytes: 4096, Time: 17, Least: 1, Most: 4000, Longest: 9}, Other: run.Transfer{Calls: 1}}, {}}},
+		{Start: 1, LastSeen: 1},
+	} {
+		packed, err := want.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got run.Process
+		if err := got.UnmarshalBinary(packed); err != nil {
+			t.Fatal(err)
+		}
+		// What is not exported besides the hash is of no use once a set was read.
+		again, err := got.AppendBinary(nil)
+		if err != nil || !reflect.DeepEqual(again, packed) || !reflect.DeepEqual(got.Files, want.Files) || got.Host != want.Host || got.End != want.End {
+			t.Errorf("%+v, %v\nwant %+v", got, err, want)
+		}
+		for n := range packed {
+			if got.UnmarshalBinary(packed[:n]) == nil {
+				t.Fatalf("%d of %d bytes are a process", n, len(packed))
+			}
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package run_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/run"
+)
+
+// at is a span of a trace.
+func at(id int, ts, dur int64) string {
+	return fmt.Sprintf(`{"id":%d,"name":"train.iteration","cat":"pipeline","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`+"\n", id, ts, dur)
+}
+
+const dayMicros = 24 * 3600 * 1_000_000
+
+// A clock that was not set, and records that are damaged, make no time of a job.
+func TestTimesThatCannotBe(t *testing.T) {
+	var steps strings.Builder
+	relative := ""
+	for i := range int64(100) {
+		steps.WriteString(at(int(i+10), base+i*1000, 900))
+		relative += at(int(i+10), i*1000, 900)
+	}
+	for _, test := range []struct {
+		name, text   string
+		spans, aside int
+		relative     bool
+	}{
+		{"as they should be", steps.String(), 100, 0, false},
+		{"one in 2255", steps.String() + at(1, 9_000_000_000_000_000, 5), 100, 1, false},
+		{"one 40 days later", steps.String() + at(1, base+40*dayMicros, 5), 100, 1, false},
+		{"one 20 days later", steps.String() + at(1, base+20*dayMicros, 5), 101, 0, false},
+		{"one that lasts 40 days", steps.String() + at(1, base, 40*dayMicros), 100, 1, false},
+		{"one in 1970", steps.String() + at(1, 5, 5), 100, 1, false},
+		{"one before 1970", steps.String() + at(1, -5, 5), 100, 1, false},
+		{"one that ends before it begins", steps.String() + at(1, base, -5), 100, 1, false},
+		{"beyond what nanoseconds can say", steps.String() + at(1, 1<<62, 5), 100, 1, false},
+		{"the first", at(1, 5, 5) + steps.String(), 100, 1, false},
+		{"the first half", strings.Repeat(at(1, 5, 5), 99) + steps.String(), 100, 99, false},
+		{"all near zero", relative, 100, 0, true},
+		{"but for one near zero", relative + at(1, base, 5), 100, 1, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := readAll2(t, files(t, map[string]string{"a.pfw": "[\n" + test.text}))
+			if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
+				t.Fatalf("%+v", r.jobs)
+			}
+			p := r.jobs[0].Processes[0]
+			if n := len(r.sinks[p].spans); n != test.spans || p.Spans != int64(n) || p.Aside != test.aside || p.RelativeClock != test.relative || p.Bad != 0 {
+				t.Errorf("%d spans, %+v", n, p)
+			}
+			if !test.relative && (p.Start < base*1000 || p.LastSeen > (base+21*dayMicros)*1000) {
+				t.Errorf("from %d to %d", p.Start, p.LastSeen)
+			}
+		})
+	}
+}
+
+// readAll2 is readAll where a file may be read again, for new sinks.
+func readAll2(t *testing.T, paths ...string) *read {
+	t.Helper()
+	set, err := run.Open(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Workers = 1
+	r := &read{sinks: make(map[*run.Process]*sink), set: set}
+	r.jobs, err = set.Read(func(p *run.Process) run.Sink {
+		if old := r.sinks[p]; old != nil && old.closed != 1 {
+			t.Error("a sink was left open")
+		}
+		s := &sink{}
+		r.sinks[p] = s
+		return s
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The same holds of JSON lines, and a line that is too long is no record and
+// hides no other.
+func TestLinesThatCannotBe(t *testing.T) {
+	line := func(id int, ms, took int64) string {
+		return fmt.Sprintf(`{"type":"start","count":1,"id":"%d","name":"training_single_iteration","pid":3,"start_event":{"attributes":{"timestamp_msec":%d}}}
+{"type":"stop","count":2,"id":"%d","name":"training_single_iteration","pid":3,"stop_event":{"attributes":{"timestamp_msec":%d}}}
+`, id, ms, id, ms+took)
+	}
+	var steps strings.Builder
+	relative := ""
+	for i := range int64(50) {
+		steps.WriteString(line(int(i+10), base/1000+i*10, 9))
+		relative += line(int(i+10), 1+i*10, 9)
+	}
+	long := `{"type":"event","count":9,"pid":3,"name":"` + strings.Repeat("x", infile.MaxLine) + `"}` + "\n"
+	for _, test := range []struct {
+		name, text        string
+		spans, aside, bad int
+		relative          bool
+	}{
+		{"as they should be", steps.String(), 50, 0, 0, false},
+		{"one in 2255", line(1, 9_000_000_000_000, 5) + steps.String(), 50, 1, 0, false},
+		{"one 40 days later", steps.String() + line(1, base/1000+40*dayMicros/1000, 5), 50, 1, 0, false},
+		{"one that ends before it begins", steps.String() + line(1, base/1000, -5), 50, 1, 0, false},
+		{"a long line first", long + steps.String(), 50, 0, 1, false},
+		{"a long line in the middle", steps.String() + long + line(1, base/1000, 5), 51, 0, 1, false},
+		{"a long line last", steps.String() + strings.TrimSpace(long), 50, 0, 1, false},
+		{"all near zero", relative, 50, 0, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			head := `{"type":"heartbeat","count":0}` + "\n" // so that it is told from other files
+			r := readAll(t, files(t, map[string]string{"a.jsonl": head + test.text}))
+			var p *run.Process
+			for q, s := range r.sinks {
+				if q.PID == 3 {
+					p = q
+					if len(s.spans) != test.spans {
+						t.Errorf("%d spans", len(s.spans))
+					}
+				}
+			}
+			if p == nil || p.Aside != test.aside || p.Bad != test.bad || p.RelativeClock != test.relative || p.Torn {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
