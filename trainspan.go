@@ -148,7 +148,7 @@ func programName() string {
 	return strings.TrimSuffix(filepath.Base(path), ".exe")
 }
 
-// placeFiles gives the run a directory of its own and writes its files there,
+// placeFiles returns the run a directory of its own and writes its files there,
 // unless the configuration says where to write or that nothing is to be written.
 func (s *settings) placeFiles(cfg *config.Config) error {
 	out := &cfg.Outputs

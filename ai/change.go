@@ -164,16 +164,16 @@ func (n *Node) walk(f func(*Node)) {
 	}
 }
 
-// ForceOn gives a copy of the node that is not part of the tree: it records
+// ForceOn returns a copy of the node that is not part of the tree: it records
 // even if the node or its category is disabled, and no later Update, Enable or
 // Disable of the tree reaches it. Keep it instead of making it for every use.
 func (n *Node) ForceOn() *Node { return n.detach(func(d *Node) { d.off.Store(false) }) }
 
-// ForceOff gives a copy of the node that is not part of the tree and never
+// ForceOff returns a copy of the node that is not part of the tree and never
 // records anything.
 func (n *Node) ForceOff() *Node { return n.detach(func(d *Node) { d.off.Store(true) }) }
 
-// With gives a copy of the node that is not part of the tree, with further
+// With returns a copy of the node that is not part of the tree, with further
 // arguments, which the node itself does not get.
 func (n *Node) With(attrs ...attribute.KeyValue) *Node {
 	return n.detach(func(d *Node) {
@@ -196,7 +196,7 @@ func (n *Node) detach(f func(*Node)) *Node {
 	return d
 }
 
-// Derive gives the node "<name>.<suffix>" below this one, in the same
+// Derive returns the node "<name>.<suffix>" below this one, in the same
 // category; the same one every time, see [Tree.NewNode]. A new one starts in the
 // state of this node. Keep it where it is used often.
 func (n *Node) Derive(suffix string) *Node {

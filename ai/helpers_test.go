@@ -16,7 +16,7 @@ import (
 // with changes the builder of a provider before it is made.
 type with = func(*telemetry.TrainingTelemetryBuilder)
 
-// newTree gives a tree over a new telemetry provider and the file it writes.
+// newTree returns a tree over a new telemetry provider and the file it writes.
 func newTree(t testing.TB, name string, o *pfw.Options, more ...with) (*ai.Tree, *telemetry.Provider, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -82,7 +82,7 @@ func names(events []dftracer.Event) []string {
 	return list
 }
 
-// find gives the event of that name, which is the only one.
+// find returns the event of that name, which is the only one.
 func find(t *testing.T, events []dftracer.Event, name string) dftracer.Event {
 	t.Helper()
 	var found []dftracer.Event

@@ -153,7 +153,7 @@ func (l *label) kind(t *Tree) outputs.ScopeKind {
 	return b.kind
 }
 
-// labelled gives a label of the node for another name, the same one every time
+// labelled returns a label of the node for another name, the same one every time
 // unless the tree is full.
 func (n *Node) labelled(name string) *label {
 	n.tree.mu.Lock()

@@ -107,7 +107,7 @@ func NewTree(tel *telemetry.Provider) *Tree {
 	return t
 }
 
-// NewNode gives the node of a category and a name, the same one every time.
+// NewNode returns the node of a category and a name, the same one every time.
 // A category that is new becomes part of the tree.
 //
 // A tree keeps 1024 nodes and names of iterators. Those beyond are made anew

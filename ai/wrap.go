@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// Wrap gives a function like fn that records a scope of n around every call:
+// Wrap returns a function like fn that records a scope of n around every call:
 // with any parameters and results, variadic or not. If the first parameter is
 // a context, fn gets that of the scope; otherwise the scope lies below the
 // latest open span of a callback. If the last result is an error, it is noted

@@ -52,7 +52,7 @@ type Set interface {
 	Append(dst []Attr) []Attr
 }
 
-// KeyValues gives the OpenTelemetry form of a set: integers beyond int64
+// KeyValues returns the OpenTelemetry form of a set: integers beyond int64
 // become the nearest float64.
 func KeyValues(set Set) []attribute.KeyValue {
 	var room [32]Attr // more than any set of ours has

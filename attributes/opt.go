@@ -26,7 +26,7 @@ func (o Opt[T]) IsSet() bool { return o.set }
 // IsFunc reports whether it is a function.
 func (o Opt[T]) IsFunc() bool { return o.fn != nil }
 
-// Get gives the value, or what the function returns now. It gives the zero
+// Get returns the value, or what the function returns now. It gives the zero
 // value of T when nothing was given.
 func (o Opt[T]) Get() T {
 	if o.fn != nil {
@@ -35,7 +35,7 @@ func (o Opt[T]) Get() T {
 	return o.value
 }
 
-// Or gives what [Opt.Get] gives, or def when nothing was given.
+// Or returns what [Opt.Get] gives, or def when nothing was given.
 func (o Opt[T]) Or(def T) T {
 	if !o.set {
 		return def

@@ -10,7 +10,7 @@ import (
 // Case is one way to record a span.
 type Case struct {
 	Name string
-	// Setup gives the operation, to be done n times, and what ends it.
+	// Setup returns the operation, to be done n times, and what ends it.
 	Setup func(dir string) (run func(n int), done func() error, err error)
 }
 

@@ -180,7 +180,7 @@ func otlpSink(dir string) (sdktrace.SpanProcessor, error) {
 	return sdktrace.NewSimpleSpanProcessor(e), nil
 }
 
-// newTree gives a tree that writes to a new file in dir.
+// newTree returns a tree that writes to a new file in dir.
 func newTree(dir, name string, o *pfw.Options) (*ai.Tree, *telemetry.Provider, error) {
 	p, err := pfw.Create(filepath.Join(dir, name), o)
 	if err != nil {

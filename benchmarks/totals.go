@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Sustained gives the events per second that all cores together write to a
+// Sustained returns the events per second that all cores together write to a
 // compressed trace, until the file is closed.
 func Sustained(dir string, perGoroutine int) (float64, error) {
 	tree, tel, err := newTree(dir, "sustained.pfw.gz", nil)
@@ -44,7 +44,7 @@ func Sustained(dir string, perGoroutine int) (float64, error) {
 	return float64(cores*(perGoroutine+1)) / time.Since(start).Seconds(), nil
 }
 
-// Latency gives the quantiles of single scopes, in nanoseconds, while what
+// Latency returns the quantiles of single scopes, in nanoseconds, while what
 // they write is compressed.
 func Latency(dir string, scopes int) (p50, p99, p999 time.Duration, err error) {
 	tree, tel, err := newTree(dir, "latency.pfw.gz", nil)
@@ -132,7 +132,7 @@ func BytesPerEvent(dir string, steps, member int) (disk, text float64, path stri
 	return float64(st.DiskBytes) / float64(events), float64(st.Bytes) / float64(events), path, nil
 }
 
-// ReaderSpeed gives the megabytes of text per second that one core reads into
+// ReaderSpeed returns the megabytes of text per second that one core reads into
 // typed events, already decompressed and with decompression.
 func ReaderSpeed(path string) (plain, compressed float64, err error) {
 	packed, err := os.ReadFile(path)

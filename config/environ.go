@@ -27,7 +27,7 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// EnvironmentVariables gives the names of the variables that [Load] reads into
+// EnvironmentVariables returns the names of the variables that [Load] reads into
 // fields, each with the key of its field. Of several for one key the first that
 // is set counts; those of world_size are [DetectRanks]'s. That reads a few more, and TRAINSPAN_CONFIG names the
 // file.

@@ -17,7 +17,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// cut gives the values of a series that is gone after some minutes: "a+bxn" parts, of
+// cut returns the values of a series that is gone after some minutes: "a+bxn" parts, of
 // which those behind are left out, and a mark that the series has ended.
 func cut(values string, minutes int) string {
 	var parts []string

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the alerts and the dashboards")
 
-// prom gives the name in Prometheus of a metric of the table, which must be there.
+// prom returns the name in Prometheus of a metric of the table, which must be there.
 func prom(name string) string {
 	for _, m := range metrics.All() {
 		if m.Name == name {

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/secret"
 )
 
-// CommandLine gives what can get a report of this process's command line without
+// CommandLine returns what can get a report of this process's command line without
 // telling a secret: the program and the names of its flags, joined by ";". No
 // value of a flag and no other argument is in it: no rule finds all secrets
 // among them. A trace has it if it is asked for:

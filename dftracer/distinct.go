@@ -47,7 +47,7 @@ func takenBy(args []Arg) *taken {
 	return k
 }
 
-// unused gives a key another name, which nobody has, and takes it.
+// unused returns a key another name, which nobody has, and takes it.
 func (k *taken) unused(prefix, key string) string {
 	for n := k.tried[key] + 1; ; n++ {
 		name := prefix + key
@@ -67,7 +67,7 @@ func owned(key string) bool {
 	return len(key) == 5 && (key == "level" || key == "p_idx" || key == "hhash")
 }
 
-// distinct gives arguments of which some have keys that cannot be written: names
+// distinct returns arguments of which some have keys that cannot be written: names
 // that the format owns, or that are no UTF-8. Two keys may be equal once they are
 // repaired; every key is once in a record.
 func distinct(args []Arg) []Arg {

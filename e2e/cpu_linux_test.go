@@ -34,6 +34,6 @@ func timesTaken() int64 {
 	return r.Nivcsw
 }
 
-// setNice gives this thread another priority; lower than zero needs a
+// setNice returns this thread another priority; lower than zero needs a
 // privilege.
 func setNice(n int) error { return unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), n) }

@@ -137,7 +137,7 @@ func setting(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// prefer gives the training thread the priority that is asked for.
+// prefer returns the training thread the priority that is asked for.
 func prefer(t *testing.T) (undo func()) {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv(niceVariable))

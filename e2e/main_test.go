@@ -48,7 +48,7 @@ var building = sync.OnceValues(func() (string, error) {
 	return servers.Jaeger(ctx, "jaeger")
 })
 
-// startJaeger gives a Jaeger of the test's own. The test is skipped where it
+// startJaeger returns a Jaeger of the test's own. The test is skipped where it
 // cannot be built.
 func startJaeger(t *testing.T, o servers.JaegerOptions) *servers.JaegerServer {
 	t.Helper()

@@ -80,7 +80,7 @@ func (o *Outputs) Close(ctx context.Context) error {
 	return errors.Join(errs...) // the file is opened by the provider only
 }
 
-// bounded gives a context a deadline if it has none.
+// bounded returns a context a deadline if it has none.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -254,7 +254,7 @@ func validate(cfg *config.Config) error {
 	return fmt.Errorf("exporters: %w", &config.ValidationError{Problems: ours})
 }
 
-// newResource gives the resource that the configuration describes, nil if it
+// newResource returns the resource that the configuration describes, nil if it
 // says nothing.
 func newResource(cfg *config.Config) *resource.Resource {
 	var attrs []attribute.KeyValue

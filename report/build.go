@@ -318,7 +318,7 @@ func quality(j *Job, led *goodput.Report) Quality {
 	return q
 }
 
-// tokensOf gives the tokens of all ranks in a usual step, 0 when any is unknown.
+// tokensOf returns the tokens of all ranks in a usual step, 0 when any is unknown.
 func tokensOf(t *replay.Table) int64 {
 	if t == nil || len(t.Steps) == 0 {
 		return 0

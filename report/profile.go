@@ -54,7 +54,7 @@ type rankUse struct {
 	use  *profile.Use
 }
 
-// usesOf gives the profiles of a job, none where any of its processes is not one.
+// usesOf returns the profiles of a job, none where any of its processes is not one.
 func usesOf(j *run.Job, of func(*run.Process) *profile.Use) (out []rankUse) {
 	for _, p := range j.Processes {
 		u := of(p)

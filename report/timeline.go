@@ -171,7 +171,7 @@ func spent(led *goodput.Report) compare.Spent {
 	return out
 }
 
-// Comparable gives what package compare needs of a job.
+// Comparable returns what package compare needs of a job.
 func Comparable(j *Job, name string) *compare.Run {
 	rep := begin(j)
 	tables, s := rep.answer(j)

@@ -16,7 +16,7 @@ const (
 	stateVariable  = "TRACESTATE"
 )
 
-// ParentFrom gives the span that the variable TRACEPARENT names, through lookup
+// ParentFrom returns the span that the variable TRACEPARENT names, through lookup
 // such as os.LookupEnv. It is invalid where the variable is not set or is empty; one
 // that cannot be read is an error.
 func ParentFrom(lookup func(string) (string, bool)) (trace.SpanContext, error) {

@@ -26,7 +26,7 @@ func benchmarkConfig() config.Base {
 	}
 }
 
-// inLoop gives callbacks inside a training loop.
+// inLoop returns callbacks inside a training loop.
 func inLoop(tb testing.TB, with func(*telemetry.TrainingTelemetryBuilder)) (context.Context, *callbacks.Callbacks) {
 	tb.Helper()
 	return inLoopOf(tb, context.Background(), with)

@@ -309,7 +309,7 @@ func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *Trainin
 	return b
 }
 
-// Err gives the misuse of the builder since the last call of Err or
+// Err returns the misuse of the builder since the last call of Err or
 // ConfigureProvider, and forgets it: calls that came too late or too often.
 // They had no effect.
 func (b *TrainingTelemetryBuilder) Err() error {

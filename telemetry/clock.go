@@ -10,7 +10,7 @@ func newSystemClock() systemClock { return systemClock{time.Now()} }
 
 func (c systemClock) Now() time.Time { return c.base.Add(time.Since(c.base)) }
 
-// nanoseconds gives the provider's time in nanoseconds since the Unix epoch.
+// nanoseconds returns the provider's time in nanoseconds since the Unix epoch.
 func (p *Provider) nanoseconds() func() int64 {
 	c, ok := p.clock.(systemClock)
 	if !ok {

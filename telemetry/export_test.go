@@ -26,5 +26,5 @@ func (p *Provider) Held() (n int) {
 	return n
 }
 
-// Files gives the counts of the files that a provider writes.
+// Files returns the counts of the files that a provider writes.
 func (p *Provider) Files(add func(outputs.FileStats)) { p.hub.Files(add) }

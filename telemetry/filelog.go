@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// FileLog gives what records calls on files, which package integrations/iofs
+// FileLog returns what records calls on files, which package integrations/iofs
 // makes of what a program reads and writes. It is nil when no output wants
 // them: a trace file does unless its options switch them off.
 func (p *Provider) FileLog() outputs.FileLog {

@@ -36,7 +36,7 @@ func TestGoldenPython(t *testing.T) {
 	}
 }
 
-// interpreter gives the command of an interpreter that runs, or skips the test. One may be
+// interpreter returns the command of an interpreter that runs, or skips the test. One may be
 // in a folder that the tests of PyTorch have made (env.sh).
 func interpreter(t *testing.T, name string) []string {
 	home, _ := os.UserHomeDir()

@@ -32,7 +32,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// scenarios gives the folders of the recorded runs.
+// scenarios returns the folders of the recorded runs.
 func scenarios(t *testing.T) (dirs []string) {
 	roots := []string{"testdata/golden"}
 	if only := os.Getenv("ONE_LOGGER_ONLY"); only != "" {

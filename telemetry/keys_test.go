@@ -33,7 +33,7 @@ var claimed = []string{
 	"bad\xff", "bad\xfe", "bad\uFFFD",
 }
 
-// duplicate gives a key that is twice in an object of a JSON text.
+// duplicate returns a key that is twice in an object of a JSON text.
 func duplicate(text string) (key string, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	var walk func() error

@@ -70,5 +70,5 @@ var (
 	ErrNotConfigured = recorder.ErrNotConfigured
 )
 
-// FromContext gives the telemetry span that ctx carries, or nil.
+// FromContext returns the telemetry span that ctx carries, or nil.
 func FromContext(ctx context.Context) *Span { return recorder.FromContext(ctx) }

@@ -93,7 +93,7 @@ func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.C
 	return s.Run(ctx, fn)
 }
 
-// Recorder gives the recorder, nil for a nil provider.
+// Recorder returns the recorder, nil for a nil provider.
 func (p *Provider) Recorder() *Recorder {
 	if p == nil {
 		return nil
@@ -105,7 +105,7 @@ func (p *Provider) Recorder() *Recorder {
 // for this rank, not shut down and not disabled.
 func (p *Provider) Enabled() bool { return p != nil && p.control.Why() == nil }
 
-// TracerProvider gives the OpenTelemetry tracer provider of this telemetry.
+// TracerProvider returns the OpenTelemetry tracer provider of this telemetry.
 // Spans that are made with it reach every output, and nest under the spans
 // of callbacks and scopes: under the span of their context, and without one
 // under the span that a callback opened last. Use it with otel.SetTracerProvider
@@ -130,7 +130,7 @@ func (p *Provider) Progress() *outputs.Progress {
 	return p.progress
 }
 
-// Config gives a copy of the configuration in force. Its Training is nil while
+// Config returns a copy of the configuration in force. Its Training is nil while
 // the training configuration is not known.
 func (p *Provider) Config() config.Base {
 	if p == nil {
@@ -189,7 +189,7 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	})
 }
 
-// deadline gives a context with the time that Shutdown has.
+// deadline returns a context with the time that Shutdown has.
 func (p *Provider) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	at := time.Now().Add(p.timeout)
 	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && end.Before(at) {
@@ -261,7 +261,7 @@ func (l *lifetime) end(f func() error) (err error) {
 
 var defaultProvider atomic.Pointer[Provider]
 
-// Default gives the provider of the process, nil before SetDefault.
+// Default returns the provider of the process, nil before SetDefault.
 func Default() *Provider { return defaultProvider.Load() }
 
 // SetDefault makes p the provider of the process, which package callbacks

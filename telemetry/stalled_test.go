@@ -60,7 +60,7 @@ func fill(tel *telemetry.Provider, n int) {
 	}
 }
 
-// fileStats gives the counts of the trace and of the records.
+// fileStats returns the counts of the trace and of the records.
 func fileStats(tel *telemetry.Provider) (trace, records outputs.FileStats) {
 	tel.Files(func(f outputs.FileStats) {
 		if f.Output == "trace" {

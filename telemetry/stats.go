@@ -46,7 +46,7 @@ type Stats struct {
 	Outputs []OutputHealth
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the counts of this moment.
 func (p *Provider) Stats() Stats {
 	if p == nil {
 		return Stats{}

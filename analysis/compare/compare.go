@@ -239,7 +239,7 @@ func (r *Run) logMedian() float64 {
 }
 func (r *Run) logMean() float64 { return math.Log(mean(r.Periods)) }
 
-// middle gives the run whose median is the middle one.
+// middle returns the run whose median is the middle one.
 func middle(runs []*Run) *Run {
 	runs = slices.Clone(runs)
 	slices.SortStableFunc(runs, func(x, y *Run) int { return cmp.Compare(x.logMedian(), y.logMedian()) })

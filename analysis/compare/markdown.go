@@ -66,7 +66,7 @@ func (p *Part) Words() string {
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
-// Markdown gives the result as a table for a pull request.
+// Markdown returns the result as a table for a pull request.
 func (r *Result) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** %s\n", strings.ReplaceAll(string(r.Kind), "_", " "), visible.Markdown(r.Sentence))

@@ -25,7 +25,7 @@ const (
 	leastFree = 8
 )
 
-// autocorrelation gives the lag-1 autocorrelation of x around its median, with
+// autocorrelation returns the lag-1 autocorrelation of x around its median, with
 // values beyond four deviations clipped.
 func autocorrelation(x []float64) float64 {
 	mid := robust.Median(slices.Clone(x))
@@ -45,7 +45,7 @@ func autocorrelation(x []float64) float64 {
 	return c1 / c0
 }
 
-// correlations gives the autocorrelations of two runs that their noise is judged by: of
+// correlations returns the autocorrelations of two runs that their noise is judged by: of
 // n values they come out too small by (1+3ρ)/n (Kendall 1954).
 func correlations(a, b []float64) (float64, float64) {
 	ra, rb := autocorrelation(a), autocorrelation(b)
@@ -63,7 +63,7 @@ func free(n int, rho float64) float64 { return float64(n) * (1 - rho) / (1 + rho
 
 func waves(n int) int { return max(min(mostWaves, n/wavesPart), 2) }
 
-// meanVariance gives the variance of the mean of values that are correlated by rho from
+// meanVariance returns the variance of the mean of values that are correlated by rho from
 // one to the next.
 func meanVariance(x []float64, rho float64) float64 {
 	n := len(x)
@@ -128,7 +128,7 @@ type Interval struct {
 	High   float64 `json:"high"`
 }
 
-// change gives the difference of two estimates, and how probable it is without a
+// change returns the difference of two estimates, and how probable it is without a
 // change. Degrees of freedom are those of Welch and Satterthwaite.
 func change(a, b estimate) (iv Interval, p float64) {
 	d, v := b.value-a.value, a.variance+b.variance

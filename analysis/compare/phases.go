@@ -21,7 +21,7 @@ type PhaseChange struct {
 	p float64
 }
 
-// comparePhases gives the change of each phase that both runs have.
+// comparePhases returns the change of each phase that both runs have.
 func comparePhases(a, b *Run) []PhaseChange {
 	typical := robust.Median(slices.Clone(a.Periods))
 	var out []PhaseChange

@@ -59,7 +59,7 @@ func reasons(base, next []*Run) (out []string) {
 	return out
 }
 
-// differences gives the reasons why two runs cannot be compared.
+// differences returns the reasons why two runs cannot be compared.
 func differences(a, b *Run) []string {
 	var out []string
 	differ := func(what string, x, y any, known bool) {
@@ -94,7 +94,7 @@ func differences(a, b *Run) []string {
 	return out
 }
 
-// phases gives the phases that take any time.
+// phases returns the phases that take any time.
 func (r *Run) phases() []string {
 	var out []string
 	for p, x := range r.Phases {

@@ -9,7 +9,7 @@ type Bin struct {
 	Attempts   map[int]Totals // by number, as in AttemptReport
 }
 
-// Bins gives what Report says of each stretch between neighbouring edges, with
+// Bins returns what Report says of each stretch between neighbouring edges, with
 // all that is known, in one pass. Edges rise.
 func (l *Ledger) Bins(edges []int64) []Bin {
 	if len(edges) < 2 {

@@ -17,7 +17,7 @@ func newCategories() categories {
 	return c
 }
 
-// custom gives the category of a span that is not a standard one. From some number
+// custom returns the category of a span that is not a standard one. From some number
 // on they share one.
 func (c *categories) custom(name string) what {
 	if w, ok := c.names[name]; ok {
@@ -35,7 +35,7 @@ func (c *categories) custom(name string) what {
 	return w
 }
 
-// startUp gives the category of a part of a start. One of which nothing is known is
+// startUp returns the category of a part of a start. One of which nothing is known is
 // part of what it is in.
 func (c *categories) startUp(part string) what {
 	category := startUpPrefix + Category(part)

@@ -3,7 +3,7 @@ package goodput
 // SetRowLimit makes a builder sort in a temporary file beyond n spans.
 func SetRowLimit(b *Builder, n int) { b.rows.limit = n }
 
-// Numbered gives a builder that was read its rank and attempt.
+// Numbered returns a builder that was read its rank and attempt.
 func Numbered(b *Builder, rank, attempt int) *Builder {
 	b.done.Rank, b.done.Attempt = rank, attempt
 	return b

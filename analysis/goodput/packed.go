@@ -67,7 +67,7 @@ func (p *rowPacker) done() rows {
 	return rows{bytes.Clone(p.data), p.n}
 }
 
-// blocks gives the columns of one block after the other and how many rows it
+// blocks returns the columns of one block after the other and how many rows it
 // has. Damaged bytes end it early.
 func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
 	return func(yield func([][packBlock]int64, int) bool) {
@@ -173,7 +173,7 @@ func (it *iteration) length() int64 {
 	return it.end - it.start
 }
 
-// stretches gives the stretches in order, each with its end; the last one ends
+// stretches returns the stretches in order, each with its end; the last one ends
 // at stop.
 func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
 	return func(yield func(seg, int64) bool) {
@@ -194,7 +194,7 @@ func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
 	}
 }
 
-// hidden gives the stretches that lost to others.
+// hidden returns the stretches that lost to others.
 func (p *packed) hidden() iter.Seq[overlapped] {
 	return func(yield func(overlapped) bool) {
 		for cols, n := range p.overlaps.blocks(overlapColumns) {

@@ -159,7 +159,7 @@ func (l *Ledger) Report(q Query) *Report {
 	return rep
 }
 
-// without gives what is left of a window without some intervals, in order.
+// without returns what is left of a window without some intervals, in order.
 func without(w Interval, exclude []Interval) (rest []Interval, excluded int64) {
 	cuts := slices.Clone(exclude)
 	slices.SortFunc(cuts, func(a, b Interval) int { return int(min(max(a.From-b.From, -1), 1)) })

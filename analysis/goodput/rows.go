@@ -151,7 +151,7 @@ func (s *rowStore) inMemory() func() *row {
 	}
 }
 
-// close gives the memory and the file back.
+// close returns the memory and the file back.
 func (s *rowStore) close() error {
 	s.blocks = nil
 	if s.sorter != nil {

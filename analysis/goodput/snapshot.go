@@ -205,7 +205,7 @@ func (l *Live) entry() entry {
 	return e
 }
 
-// Window gives the totals of the last stretch of time of about a length, and
+// Window returns the totals of the last stretch of time of about a length, and
 // when it began: at a sign of life, at most [LiveOptions.Resolution] off, and
 // not before the last sign of life of the attempt before.
 func (l *Live) Window(t int64, length time.Duration) (from int64, totals Totals) {
@@ -238,7 +238,7 @@ func (l *Live) Window(t int64, length time.Duration) (from int64, totals Totals)
 	return old.at, totals
 }
 
-// divide gives the totals of an entry by what is known now. open is the order
+// divide returns the totals of an entry by what is known now. open is the order
 // of the iteration that is open now.
 func (l *Live) divide(e *entry, open int64) Totals {
 	t := Totals{}

@@ -15,7 +15,7 @@ const WindowSteps = 100
 // window.
 const windowOutlier = 1.5
 
-// Windows gives the same process with windows in place of iterations: of up to
+// Windows returns the same process with windows in place of iterations: of up to
 // [WindowSteps] that follow each other, about 40 bytes a window. All sums stay exact; what is not is the order
 // in which the time of a window was spent, and the median of iterations, which is
 // that of the windows' medians. Windows end where a saved checkpoint does, so
@@ -31,7 +31,7 @@ func (b *Builder) Windows() (*Builder, error) {
 	return &Builder{done: &a}, nil
 }
 
-// windows gives the timeline with windows.
+// windows returns the timeline with windows.
 func (a *attempt) windows() packed {
 	all, _ := a.packed.open(nil)
 	var own []int64

@@ -125,7 +125,7 @@ func Across(attempts []AttemptVerdict) []Recurrence {
 	return out
 }
 
-// blamed gives the ranks that an attempt names, or else suspects.
+// blamed returns the ranks that an attempt names, or else suspects.
 func (a *AttemptVerdict) blamed() (out []blamed) {
 	v := a.Verdict
 	if v == nil {
@@ -150,7 +150,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 	return out
 }
 
-// host gives the host of a rank in this attempt, empty where it is not known,
+// host returns the host of a rank in this attempt, empty where it is not known,
 // and where all ranks run on one: then it tells none from another.
 func (a *AttemptVerdict) host(rank int) string {
 	rows := a.Verdict.Ranking

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/replay"
 )
 
-// onHosts gives the verdict of a job whose ranks run on the hosts named.
+// onHosts returns the verdict of a job whose ranks run on the hosts named.
 func onHosts(number int, j job, hosts ...string) replay.AttemptVerdict {
 	j.n, j.m, j.seed = len(hosts), 100, uint64(number)
 	st := j.state()

@@ -49,7 +49,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// order gives the groups by name, and the number of each in that order.
+// order returns the groups by name, and the number of each in that order.
 func (rs *rankState) order() (order []int, number []uint16) {
 	order = make([]int, len(rs.groups))
 	for i := range order {

@@ -13,7 +13,7 @@ const (
 	clockRounds = 100       // are looked at: clocks that drift are set as at the begin
 )
 
-// Clocks gives by how many nanoseconds the clock of each rank is to be set forward to be
+// Clocks returns by how many nanoseconds the clock of each rank is to be set forward to be
 // that of the lowest rank, where clocks differ by more than a second; nil where none do,
 // or where nothing shows it. All ranks leave a collective of all together.
 func (s *State) Clocks() map[int]int64 {
@@ -65,7 +65,7 @@ func (s *State) Clocks() map[int]int64 {
 	return out
 }
 
-// leaves gives when a rank left the last collective of all ranks of a step.
+// leaves returns when a rank left the last collective of all ranks of a step.
 func (j *job) leaves(r int, p *program) (at int64, ok bool) {
 	for i := len(p.host) - 1; i >= 0; i-- {
 		if pc := &p.host[i]; pc.kind == collective && len(j.groups[j.gid[r][pc.group]].members) == len(j.ranks) {

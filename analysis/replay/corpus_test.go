@@ -142,7 +142,7 @@ func TestCorpus(t *testing.T) {
 // corpus is one file of cases, and what runs it.
 type corpus struct{ python, gen, cases string }
 
-// read gives the cases, each as it is in the file, and their ids.
+// read returns the cases, each as it is in the file, and their ids.
 func (c corpus) read() (ids []string, cases map[string]json.RawMessage, err error) {
 	data, err := os.ReadFile(c.cases)
 	if err != nil {

@@ -97,7 +97,7 @@ func (t *Table) Exchange(next *Table) []Part {
 	return parts
 }
 
-// round gives that of the other run whose values stand for those of one.
+// round returns that of the other run whose values stand for those of one.
 func (x *exchange) round(s int) int {
 	return x.o.from + (s-x.j.from)*x.o.rounds()/x.j.rounds()
 }
@@ -174,7 +174,7 @@ func (x *exchange) players() (out []player) {
 	return out
 }
 
-// repair gives players what they took in the other run.
+// repair returns players what they took in the other run.
 func (x *exchange) repair(players []player) repair {
 	players = slices.Clone(players)
 	n := len(x.j.ranks)

@@ -13,7 +13,7 @@ type repair struct {
 	work  func(s, r, row int) float64
 	// extra is work that a rank does more at the end of a round.
 	extra func(s, r int) float64
-	// transfer gives the time of a transfer in place of t.
+	// transfer returns the time of a transfer in place of t.
 	transfer func(s int, m *meeting, t float64) float64
 }
 
@@ -144,7 +144,7 @@ func (j *job) replay(repairs ...repair) *outcome {
 	return rp.out
 }
 
-// lane gives the actor of a lane of a rank.
+// lane returns the actor of a lane of a rank.
 func (rp *replayer) lane(r int, lane uint8) *actor {
 	a := rp.lanes[r][lane]
 	if a == nil {
@@ -154,7 +154,7 @@ func (rp *replayer) lane(r int, lane uint8) *actor {
 	return a
 }
 
-// groupOf gives the number of the group of a piece, and its place among the groups of
+// groupOf returns the number of the group of a piece, and its place among the groups of
 // the rank.
 func (rp *replayer) groupOf(r int, pc *piece) (id, local int) {
 	if pc.group == hiddenGroup {
@@ -486,7 +486,7 @@ func (rp *replayer) release(m *meeting) {
 	}
 }
 
-// localOf gives the place of a group among those of a rank.
+// localOf returns the place of a group among those of a rank.
 func (rp *replayer) localOf(r, id int) int {
 	if id < 0 {
 		return len(rp.j.gid[r])

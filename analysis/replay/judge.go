@@ -40,7 +40,7 @@ type found struct {
 	gain float64
 }
 
-// Judge gives the verdict and the table that it was made of.
+// Judge returns the verdict and the table that it was made of.
 func (s *State) Judge() (*Verdict, *Table) {
 	s.trim()
 	j := newJob(s)

@@ -12,7 +12,7 @@ type launchPlace struct {
 	op    int
 }
 
-// placesOf gives where in its program a host launches what runs on lanes, in that
+// placesOf returns where in its program a host launches what runs on lanes, in that
 // order.
 func (rp *replayer) placesOf(out []launchPlace, r int, p *program) []launchPlace {
 	var free int64 = math.MinInt64 // when the collectives' lane was free
@@ -138,7 +138,7 @@ func (j *job) findPlaces() {
 	}
 }
 
-// backwardAt gives which part of the work of backward is done at a moment.
+// backwardAt returns which part of the work of backward is done at a moment.
 func backwardAt(p *program, at int64) float64 {
 	var all, done, from int64
 	for i := range p.host {

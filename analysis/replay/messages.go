@@ -14,7 +14,7 @@ type sent struct {
 	path  path
 }
 
-// peer gives the rank at the same place of the stage before (-1) or after (1), -1
+// peer returns the rank at the same place of the stage before (-1) or after (1), -1
 // where there is none.
 func (rp *replayer) peer(r, way int) int {
 	j := rp.j

@@ -36,7 +36,7 @@ var phaseNames = [...]string{
 	Optimizer: "optimizer", Checkpoint: "checkpoint", phases: "", Communication: "communication", Other: "other",
 }
 
-// String gives the phase as a verdict spells it.
+// String returns the phase as a verdict spells it.
 func (p Phase) String() string {
 	if int(p) < len(phaseNames) {
 		return phaseNames[p]

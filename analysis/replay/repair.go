@@ -15,7 +15,7 @@ const (
 	causePart  = 0.25 // and with less are not named
 )
 
-// rowsOf gives the kinds of work that make a rank late between two rounds, the largest
+// rowsOf returns the kinds of work that make a rank late between two rounds, the largest
 // part first, those with at least that part of the excess over what is usual.
 func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int {
 	type part struct {
@@ -93,7 +93,7 @@ func (j *job) common(row, s, role int, without []bool) float64 {
 	return robust.Median(x)
 }
 
-// repairRanks gives the work of a set of ranks, between two rounds, the time that the
+// repairRanks returns the work of a set of ranks, between two rounds, the time that the
 // others need.
 func (j *job) repairRanks(set []int, of map[int][]int, from, to int) repair {
 	usual := j.without(set)
@@ -116,7 +116,7 @@ func (j *job) repairInput() repair {
 	}}
 }
 
-// repairBalance gives all work the mean time of its role.
+// repairBalance returns all work the mean time of its role.
 func (j *job) repairBalance() repair {
 	at := -1
 	mean := make([]float64, len(j.roles)*rows)
@@ -187,7 +187,7 @@ func (j *job) repairLevels(of map[int]map[int]rise) repair {
 	}}
 }
 
-// repairTransfer gives the transfers of a group, on all lanes, another time.
+// repairTransfer returns the transfers of a group, on all lanes, another time.
 func repairTransfer(group int, of func(s int, t float64) float64) repair {
 	return repair{transfer: func(s int, m *meeting, t float64) float64 {
 		if m.group != group {

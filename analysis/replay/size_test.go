@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/replay"
 )
 
-// microsecondSteps gives a step of a rank as a trace has it: whole microseconds.
+// microsecondSteps returns a step of a rank as a trace has it: whole microseconds.
 func microsecondSteps(n int) []replay.Step {
 	rng := rand.New(rand.NewPCG(7, 8))
 	at := int64(1_800_000_000_000_000)

@@ -150,7 +150,7 @@ func (st *store) pack() (disputed int) {
 	return disputed
 }
 
-// split gives the steps of a block one by one.
+// split returns the steps of a block one by one.
 func (b *block) split() (out []block) {
 	for c := b.open(); c.ok; c.next() {
 		out = append(out, block{first: c.p.step, last: c.p.step, n: 1, data: appendProgram(nil, &c.p, &noProgram)})

@@ -35,7 +35,7 @@ func (j *job) table(out *outcome) *Table {
 	return t
 }
 
-// Table gives the steps that the State holds, nil where it has fewer than two that
+// Table returns the steps that the State holds, nil where it has fewer than two that
 // all ranks have.
 func (s *State) Table() *Table {
 	_, t := s.Judge()

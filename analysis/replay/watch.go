@@ -32,7 +32,7 @@ func NewWatch(opt *Options, every int) *Watch {
 	return w
 }
 
-// State gives the state that is fed, for SetRank and SetWorldSize.
+// State returns the state that is fed, for SetRank and SetWorldSize.
 func (w *Watch) State() *State { return w.st }
 
 // Add adds one step of one rank. It returns a verdict when the answer has
@@ -87,7 +87,7 @@ func (s *State) Lately(v *Verdict) *Verdict {
 	return v
 }
 
-// since gives the steps from one on. It shares with s what is packed.
+// since returns the steps from one on. It shares with s what is packed.
 func (s *State) since(step int64) *State {
 	s.Pack()
 	out := New(&s.opt)

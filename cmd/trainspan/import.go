@@ -299,7 +299,7 @@ func (a *app) judgeImport(r *pytorch.Report) {
 	}
 }
 
-// importError gives an error of the importer its status.
+// importError returns an error of the importer its status.
 func importError(err error) error {
 	if isSystem(err) || errors.Is(err, context.Canceled) {
 		return err

@@ -109,7 +109,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 	return out, l.publish(stage, names)
 }
 
-// publish gives complete runs their names.
+// publish returns complete runs their names.
 func (l *lake) publish(stage string, names []string) error {
 	if l.isNew {
 		err := outfile.PublishDir(stage, l.dir)

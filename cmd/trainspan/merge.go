@@ -150,7 +150,7 @@ func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOption
 	return events, out.finish(err)
 }
 
-// distinctPIDs gives new ids to processes of different hosts that share one.
+// distinctPIDs returns new ids to processes of different hosts that share one.
 func distinctPIDs(surveys []*survey) map[runs.Key]int64 {
 	// Hosts are compared by name: the dialects of the traces may differ.
 	type owner struct {

@@ -92,7 +92,7 @@ func (a *app) scanRecords(ctx context.Context, path string, bar *progress, fn fu
 	return nil
 }
 
-// readRecords gives the spans of a file of JSON lines as events, one process after
+// readRecords returns the spans of a file of JSON lines as events, one process after
 // the other, each after its rank and its start.
 func readRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*runs.Process, error) {
 	set, err := runs.Open(path)

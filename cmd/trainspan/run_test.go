@@ -129,7 +129,7 @@ func (s *started) expect(want string) {
 	}
 }
 
-// rest gives the remaining lines and the status.
+// rest returns the remaining lines and the status.
 func (s *started) rest() (lines []string, status int) {
 	s.t.Helper()
 	for line := range s.lines {

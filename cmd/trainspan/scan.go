@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/see"
 )
 
-// scan gives the events of one file in order and tells what is wrong with it.
+// scan returns the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
 func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
 	bar.file(path, knownEvents(path, bar))

@@ -74,7 +74,7 @@ func (t *stepTable) open(p *runs.Process) runs.Sink {
 	}, stepMemory, "")}
 }
 
-// sorted gives the rows of jobs by attempt, step and rank to fn.
+// sorted returns the rows of jobs by attempt, step and rank to fn.
 func (t *stepTable) sorted(keep func(*runs.Process, *stepRow) bool, fn func(*runs.Process, *stepRow) error) (err error) {
 	all := spill.New(spill.Codec[stepRow]{Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) spill.Key {
 		p := t.procs[r.proc]
@@ -101,7 +101,7 @@ func (t *stepTable) sorted(keep func(*runs.Process, *stepRow) bool, fn func(*run
 	return it.Err()
 }
 
-// table gives the steps of a job as rows of a data set.
+// table returns the steps of a job as rows of a data set.
 func (t *stepTable) table(j *runs.Job, add func(*dataset.Step) error) error {
 	of := make(map[*runs.Process]bool, len(j.Processes))
 	for _, p := range j.Processes {

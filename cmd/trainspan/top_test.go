@@ -34,7 +34,7 @@ func update(m *topModel, msgs ...tea.Msg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// screenOf gives the lines of the screen and checks that they fit.
+// screenOf returns the lines of the screen and checks that they fit.
 func screenOf(t *testing.T, m *topModel) []string {
 	t.Helper()
 	v := m.View()

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 )
 
-// NewFactory gives the factory of the exporter "dftracer" for traces and logs.
+// NewFactory returns the factory of the exporter "dftracer" for traces and logs.
 // The traces and the logs pipelines of one configuration share their files.
 func NewFactory() exporter.Factory {
 	f := &factory{shared: make(map[*Config]*shared)}

@@ -77,7 +77,7 @@ func writeJob(t *testing.T, dir, tag string, scale float64) {
 	}
 }
 
-// open gives a database with the tables of the data set in dir/lake.
+// open returns a database with the tables of the data set in dir/lake.
 func open(t *testing.T, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")

@@ -27,7 +27,7 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "trainspan-e2e"), nil
 }
 
-// Jaeger gives the path of Jaeger's program, which it builds in the module at
+// Jaeger returns the path of Jaeger's program, which it builds in the module at
 // moduleDir (e2e/jaeger) if no earlier call did for the same versions. A build
 // takes minutes and about 2.4 GB of memory; ctx bounds it.
 func Jaeger(ctx context.Context, moduleDir string) (string, error) {

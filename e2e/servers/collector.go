@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Collector gives the path of the distribution trainspan-collector, bin/ below
+// Collector returns the path of the distribution trainspan-collector, bin/ below
 // the root of the repository. If it is not there, or older than the list of its
 // parts, it is built as collector/ says, which takes a minute or more; ctx bounds it.
 func Collector(ctx context.Context, root string) (string, error) {

@@ -43,7 +43,7 @@ func StartPrometheus(ctx context.Context, program, dir, rules string, targets ma
 // Log is the end of what it has printed.
 func (p *Prometheus) Log() string { return p.log.String() }
 
-// Ask gives the data of an answer of its API.
+// Ask returns the data of an answer of its API.
 func (p *Prometheus) Ask(ctx context.Context, path string, values url.Values, data any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path+"?"+values.Encode(), nil)
 	if err != nil {
@@ -73,7 +73,7 @@ type Sample struct {
 	Value  [2]any // the time, and the value as text
 }
 
-// Query gives the answer of a query now.
+// Query returns the answer of a query now.
 func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
 	var data struct{ Result []Sample }
 	err := p.Ask(ctx, "/api/v1/query", url.Values{"query": {expr}}, &data)

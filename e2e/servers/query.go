@@ -71,7 +71,7 @@ func (q *Query) Spans(ctx context.Context, service string) ([]Span, error) {
 	return answer.spans(), err
 }
 
-// Trace gives the spans of one trace.
+// Trace returns the spans of one trace.
 func (q *Query) Trace(ctx context.Context, id string) ([]Span, error) {
 	var answer traces
 	err := q.get(ctx, "/api/v3/traces/"+id, nil, &answer)
@@ -162,7 +162,7 @@ type value struct {
 	} `json:"arrayValue"`
 }
 
-// any gives a string, int64, float64, bool, or []any.
+// any returns a string, int64, float64, bool, or []any.
 func (v value) any() any {
 	switch {
 	case v.String != nil:

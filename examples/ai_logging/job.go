@@ -134,7 +134,7 @@ func (j *job) epoch(ctx context.Context, epoch int) error {
 	return failed
 }
 
-// batches gives the files one by one. Its call is the event "fetch".
+// batches returns the files one by one. Its call is the event "fetch".
 func (j *job) batches(ctx context.Context, failed *error) iter.Seq[[]float64] {
 	return func(yield func([]float64) bool) {
 		for i := range j.opts.files {

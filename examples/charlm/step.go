@@ -53,7 +53,7 @@ func (t *trainer) nextBatch(ctx context.Context) (data.Batch, error) {
 	return t.batches.Next(ctx)
 }
 
-// batchesLeft gives a batch for every step that is left of the epoch, until the
+// batchesLeft returns a batch for every step that is left of the epoch, until the
 // job is asked to stop. failure tells afterwards why there were not all.
 func (t *trainer) batchesLeft(ctx context.Context) (batches iter.Seq[data.Batch], failure func() error) {
 	var err error

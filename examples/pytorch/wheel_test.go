@@ -93,7 +93,7 @@ func TestWheel(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "text.md"), bytes.Repeat([]byte("for x, y in train: optimizer.zero_grad()\n"), 4000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// train gives the number of steps that were recorded, and what run.json says.
+	// train returns the number of steps that were recorded, and what run.json says.
 	train := func(run ...string) (steps int, says string) {
 		t.Helper()
 		at, err := os.MkdirTemp("", "trainspan-wheel-*")

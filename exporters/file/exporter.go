@@ -157,7 +157,7 @@ func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Want
 	return outputs.Wants{Records: true, Inline: true}, e.start(t)
 }
 
-// reports gives the functions that get reports of outages and of other paths.
+// reports returns the functions that get reports of outages and of other paths.
 func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(string)) {
 	if log == nil {
 		log = slog.Default()

@@ -75,7 +75,7 @@ func dataError(message string) *outputs.Record {
 	return r
 }
 
-// started gives an exporter that is started, and shut down when the test ends.
+// started returns an exporter that is started, and shut down when the test ends.
 func started(t testing.TB, path string, options *file.Options) *file.Exporter {
 	t.Helper()
 	e := file.New(path, options)

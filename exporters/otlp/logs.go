@@ -234,7 +234,7 @@ func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *l
 	}
 }
 
-// LogStats gives the counts since the first Attach.
+// LogStats returns the counts since the first Attach.
 func (l *Logs) LogStats() LogStats {
 	if l == nil {
 		return LogStats{}

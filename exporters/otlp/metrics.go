@@ -206,7 +206,7 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 	return err, absent
 }
 
-// ForceFlush gives the error of the latest export: nothing is held back here.
+// ForceFlush returns the error of the latest export: nothing is held back here.
 func (e *MetricExporter) ForceFlush(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,14 +220,14 @@ func (e *MetricExporter) Shutdown(ctx context.Context) error {
 	return e.ForceFlush(ctx)
 }
 
-// Stats gives the counts.
+// Stats returns the counts.
 func (e *MetricExporter) Stats() MetricStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stats
 }
 
-// Delivery gives the counts as telemetry has them.
+// Delivery returns the counts as telemetry has them.
 func (e *MetricExporter) Delivery() outputs.Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -39,7 +39,7 @@ func withOutcome(ctx context.Context, o *outcome) context.Context {
 	return context.WithValue(ctx, outcomeKey{}, o)
 }
 
-// outcomeOf gives the note of a request; one that nobody reads if it has none.
+// outcomeOf returns the note of a request; one that nobody reads if it has none.
 func outcomeOf(ctx context.Context) *outcome {
 	if o, ok := ctx.Value(outcomeKey{}).(*outcome); ok {
 		return o
@@ -47,7 +47,7 @@ func outcomeOf(ctx context.Context) *outcome {
 	return new(outcome)
 }
 
-// failure gives the reason why the client returned an error, nil if the backend took
+// failure returns the reason why the client returned an error, nil if the backend took
 // everything.
 func (o *outcome) failure(ctx context.Context, err error, w *wire) *Failure {
 	switch {

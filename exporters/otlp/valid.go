@@ -81,7 +81,7 @@ func repairValue(v *commonpb.AnyValue) {
 	}
 }
 
-// ValidResource gives r, or a copy with valid text. A nil resource stays nil.
+// ValidResource returns r, or a copy with valid text. A nil resource stays nil.
 func ValidResource(r *resource.Resource) *resource.Resource {
 	if r == nil {
 		return nil
@@ -95,7 +95,7 @@ func ValidResource(r *resource.Resource) *resource.Resource {
 	return resource.NewWithAttributes(url, attrs...)
 }
 
-// validAttributes gives attrs, or a repaired copy.
+// validAttributes returns attrs, or a repaired copy.
 func validAttributes(attrs []attribute.KeyValue) (_ []attribute.KeyValue, repaired bool) {
 	out := attrs
 	for i, kv := range attrs {

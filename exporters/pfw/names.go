@@ -61,7 +61,7 @@ func (t *keyTable) slot(name string) *atomic.Pointer[recentKey] {
 	return &t.recent[h%recentKeys]
 }
 
-// find gives the key of a span of that name. cat and event are the attributes,
+// find returns the key of a span of that name. cat and event are the attributes,
 // empty if the span has none.
 func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	slot := t.slot(name)

@@ -28,7 +28,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// newTrace gives a processor over a new plain file.
+// newTrace returns a processor over a new plain file.
 func newTrace(t testing.TB, o *pfw.Options) (*pfw.Processor, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pfw")
@@ -40,7 +40,7 @@ func newTrace(t testing.TB, o *pfw.Options) (*pfw.Processor, string) {
 	return p, path
 }
 
-// newSDK gives a plain tracer provider over a new file. done ends it and
+// newSDK returns a plain tracer provider over a new file. done ends it and
 // returns the events by name.
 func newSDK(t testing.TB, o *pfw.Options) (tp *sdktrace.TracerProvider, done func() map[string]dftracer.Event) {
 	t.Helper()
@@ -71,7 +71,7 @@ func byName(events []dftracer.Event) map[string]dftracer.Event {
 	return all
 }
 
-// newTelemetry gives a telemetry provider over the processor.
+// newTelemetry returns a telemetry provider over the processor.
 func newTelemetry(t testing.TB, p sdktrace.SpanProcessor, more ...func(*telemetry.TrainingTelemetryBuilder)) *telemetry.Provider {
 	t.Helper()
 	b := telemetry.NewTrainingTelemetryBuilder()

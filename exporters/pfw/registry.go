@@ -67,7 +67,7 @@ func (r *registry) add(e *spanEntry) {
 	s.open[e.spanID] = e
 }
 
-// find gives the open span with that id.
+// find returns the open span with that id.
 func (r *registry) find(id trace.SpanID) *spanEntry {
 	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
 		if e.ended() {

@@ -66,7 +66,7 @@ func (r *roots) take(start int64) int {
 	return -1
 }
 
-// leaf gives the lane of something that has ended.
+// leaf returns the lane of something that has ended.
 func (r *roots) leaf(below *open, start, end int64) (tid int64) {
 	var lane dftracer.Lane
 	if below != nil {

@@ -39,7 +39,7 @@ func (s *scope) Set(attrs []attribute.KeyValue) {
 	}
 }
 
-// merged gives arguments of which some are new, nil where none of them can be
+// merged returns arguments of which some are new, nil where none of them can be
 // taken, and how many are left out.
 func merged(old *[]attribute.KeyValue, attrs []attribute.KeyValue) (all []attribute.KeyValue, over int) {
 	var have []attribute.KeyValue

@@ -45,7 +45,7 @@ func (x *fileSTD) ReadDir(n int) ([]fs.DirEntry, error)       { return x.readDir
 func (x *fileATD) ReadDir(n int) ([]fs.DirEntry, error)       { return x.readDir(n) }
 func (x *fileSATD) ReadDir(n int) ([]fs.DirEntry, error)      { return x.readDir(n) }
 
-// newFile gives x the optional interfaces that the wrapped has.
+// newFile returns x the optional interfaces that the wrapped has.
 func newFile(x file, has int) fs.File {
 	switch has {
 	case 1:
@@ -118,7 +118,7 @@ func (x *readerSTC) Close() error                               { return x.close
 func (x *readerATC) Close() error                               { return x.closeIt() }
 func (x *readerSATC) Close() error                              { return x.closeIt() }
 
-// newReader gives x the optional interfaces that the wrapped has.
+// newReader returns x the optional interfaces that the wrapped has.
 func newReader(x reader, has int) io.Reader {
 	switch has {
 	case 1:
@@ -191,7 +191,7 @@ func (x *writerSFC) Close() error                               { return x.close
 func (x *writerAFC) Close() error                               { return x.closeIt() }
 func (x *writerSAFC) Close() error                              { return x.closeIt() }
 
-// newWriter gives x the optional interfaces that the wrapped has.
+// newWriter returns x the optional interfaces that the wrapped has.
 func newWriter(x writer, has int) io.Writer {
 	switch has {
 	case 1:

@@ -22,7 +22,7 @@ type Files struct {
 // has no trace file makes some that record nothing.
 func New(tel *telemetry.Provider) *Files { return &Files{log: tel.FileLog()} }
 
-// With gives wrappers whose calls lie below the span of ctx as long as it is
+// With returns wrappers whose calls lie below the span of ctx as long as it is
 // open, and otherwise where they lie without a context. The context serves for
 // nothing else: it may be done.
 func (f *Files) With(ctx context.Context) *Files {

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
-// lines gives the events of a trace by category, name and arguments, in the order in
+// lines returns the events of a trace by category, name and arguments, in the order in
 // which they ended, and its custom metadata.
 func lines(t *testing.T, path string) (events []string, metadata map[string]string) {
 	t.Helper()

@@ -165,7 +165,7 @@ func compare(t *testing.T, got, want map[string]int) {
 	}
 }
 
-// traced gives the paths of the spans of traces by the names that they are sent under.
+// traced returns the paths of the spans of traces by the names that they are sent under.
 func traced(t *testing.T, st python.Stats, export config.Export) map[string]int {
 	t.Helper()
 	all := make(map[string]int)

@@ -45,7 +45,7 @@ func (v values) number(key string) (float64, bool) {
 	return n, ok
 }
 
-// whole gives a number as an int; those that none can hold are 0.
+// whole returns a number as an int; those that none can hold are 0.
 func (v values) whole(key string) int {
 	n, _ := v.number(key)
 	if n < -1<<53 || n > 1<<53 {
@@ -61,7 +61,7 @@ func (v values) opt(key string) config.Var[int] {
 	return config.Value(v.whole(key))
 }
 
-// at gives a time in milliseconds, or that of the call.
+// at returns a time in milliseconds, or that of the call.
 func (v values) at(key string, call int64) time.Time {
 	if ms, ok := v.number(key); ok && ms > 0 && ms < 1e15 {
 		whole := int64(ms)

@@ -58,7 +58,7 @@ func (f *files) know(number int64, path dftracer.Arg) {
 	f.byNumber[0][number] = path
 }
 
-// of gives the file with a number; its key is empty where that is not known.
+// of returns the file with a number; its key is empty where that is not known.
 func (f *files) of(number int64) dftracer.Arg {
 	path, ok := f.byNumber[0][number]
 	if !ok {

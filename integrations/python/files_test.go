@@ -108,7 +108,7 @@ open64 in/a flags=524288
 	}
 }
 
-// fileCalls gives the calls of a trace, and how many of a name were added up.
+// fileCalls returns the calls of a trace, and how many of a name were added up.
 func fileCalls(t *testing.T, path, root string) (calls []string, totals map[string]int64) {
 	t.Helper()
 	paths := make(map[string]string)

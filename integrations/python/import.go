@@ -34,7 +34,7 @@ func Rings(paths ...string) (rings []string, err error) {
 	return rings, nil
 }
 
-// Writer gives the number of the process that made a ring, in its own PID
+// Writer returns the number of the process that made a ring, in its own PID
 // namespace, and reports whether that still runs on this machine. A file that is no
 // ring has none.
 func Writer(path string) (pid int, runs bool) {

@@ -37,7 +37,7 @@ type interval struct {
 	several    bool
 }
 
-// place gives the lane for a span, not the first one for a span aside. It reports
+// place returns the lane for a span, not the first one for a span aside. It reports
 // false where there is no lane any more without a span that it overlaps.
 func (t *thread) place(start, end int64, aside bool) (tid int64, alone bool) {
 	in := interval{start: start, end: end}

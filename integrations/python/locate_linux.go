@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/proc"
 )
 
-// locate gives the number by which this process knows another one, whose own
+// locate returns the number by which this process knows another one, whose own
 // number is of a PID namespace, that of a container below this one for example. It
 // is 0 where no such process can be seen.
 func locate(pid int64, ticks, namespace uint64) int64 {

@@ -84,7 +84,7 @@ func (p *process) thread(t *ring.Thread) *thread {
 	return th
 }
 
-// find gives the place of the first level that is not above a depth.
+// find returns the place of the first level that is not above a depth.
 func (t *thread) find(depth int) int {
 	n := len(t.levels)
 	switch { // mostly it is one of the last
@@ -97,7 +97,7 @@ func (t *thread) find(depth int) int {
 	return i
 }
 
-// peek gives what is known of a depth, for reading.
+// peek returns what is known of a depth, for reading.
 func (t *thread) peek(depth int) *level {
 	if i := t.find(depth); i < len(t.levels) && t.levels[i].depth == depth {
 		return &t.levels[i]
@@ -107,7 +107,7 @@ func (t *thread) peek(depth int) *level {
 
 var unknown level
 
-// at gives the level at a depth.
+// at returns the level at a depth.
 func (t *thread) at(depth int) *level {
 	i := t.find(depth)
 	if i == len(t.levels) || t.levels[i].depth != depth {
@@ -127,7 +127,7 @@ func (t *thread) gaps(i int) int {
 	return t.levels[i-1].gaps
 }
 
-// above gives the depth of the span around what stands at a depth, 0 for none,
+// above returns the depth of the span around what stands at a depth, 0 for none,
 // and the level of what stands there.
 func (t *thread) above(depth int) (outer, number int) {
 	i := t.find(depth)
@@ -181,7 +181,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	p.hand(t, &s, outer)
 }
 
-// ended gives the id of a span, which its begin has said if that was written. Another
+// ended returns the id of a span, which its begin has said if that was written. Another
 // one may have begun at the same time. One that is called something else by its end is
 // known by its depth, and one whose depth was guessed by its name.
 func (t *thread) ended(s *span, depth int, id uint64) uint64 {
@@ -278,7 +278,7 @@ func (p *process) spareSpans(list []span) {
 	}
 }
 
-// settle gives the open spans between two depths their ids and writes what waits
+// settle returns the open spans between two depths their ids and writes what waits
 // for them. With ids those around one are not dropped without a trace, so that
 // what was written keeps its place.
 func (p *process) settle(t *thread, from, depth int) uint64 {
@@ -323,7 +323,7 @@ func (p *process) begin(t *thread, s span, depth int) {
 	}
 }
 
-// both gives the arguments of the begin of a span with those of its end, which
+// both returns the arguments of the begin of a span with those of its end, which
 // win.
 func both(begin, end []dftracer.Arg) []dftracer.Arg {
 	for _, a := range end {

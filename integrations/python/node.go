@@ -43,7 +43,7 @@ const (
 // cellThreads is for how many threads a ring tells what they started last.
 const cellThreads = 16
 
-// node gives the node of a name, with those above it.
+// node returns the node of a name, with those above it.
 func (p *process) node(n *ring.Name) *node { return p.nodeBelow(n, 0) }
 
 // Bounds of the tree of nodes, and of what the nodes in it were given.
@@ -105,7 +105,7 @@ func (d *node) each(f func(*node)) {
 	}
 }
 
-// update gives arguments to the node and what is below it, as far as that is
+// update returns arguments to the node and what is below it, as far as that is
 // switched on. A negative number is left as it is, but for -2: not known. It
 // reports whether there was place for all arguments.
 func (d *node) update(epoch, step int64, args []dftracer.Arg) (whole bool) {
@@ -130,7 +130,7 @@ func (d *node) update(epoch, step int64, args []dftracer.Arg) (whole bool) {
 	return whole
 }
 
-// given gives the arguments that a node has with more of them, as far as there is
+// given returns the arguments that a node has with more of them, as far as there is
 // place. Those that it has get their new values; have stays as it is.
 func given(have, more []dftracer.Arg) (next []dftracer.Arg, whole bool) {
 	next, whole = have, true

@@ -70,7 +70,7 @@ func oneLogger(t *testing.T, batch, program string) (lines []line, trace []recor
 	return lines, trace
 }
 
-// ended gives the records of the ends of spans of a name.
+// ended returns the records of the ends of spans of a name.
 func ended(lines []line, name string) (found []line) {
 	for _, l := range lines {
 		if l.Name == name && (l.Type == "stop" || l.Type == "complete") {

@@ -30,7 +30,7 @@ type Options struct {
 	// itself. Nil is the default, at gzip level 1.
 	Trace *dftracer.Options
 
-	// Config gives the configuration of what is sent of a process, over what the
+	// Config returns the configuration of what is sent of a process, over what the
 	// program itself says: OTLP, Prometheus, the export customization and the resource,
 	// as a Go program has them. Its files are those of Out whatever that says of
 	// files. Nil sends nothing.

@@ -70,7 +70,7 @@ func (c *calls) replayOwn(name string, args []byte) error {
 	return fmt.Errorf("unknown callback %q", name)
 }
 
-// span gives an open span by its number, or one of a callback by its name.
+// span returns an open span by its number, or one of a callback by its name.
 func (c *calls) span(ref any) *telemetry.Span {
 	switch ref := ref.(type) {
 	case float64:
@@ -83,7 +83,7 @@ func (c *calls) span(ref any) *telemetry.Span {
 	return nil
 }
 
-// explicit gives a time in milliseconds, the zero time where there is none.
+// explicit returns a time in milliseconds, the zero time where there is none.
 func (v values) explicit(key string) time.Time {
 	if _, ok := v.number(key); !ok {
 		return time.Time{}
@@ -98,7 +98,7 @@ func (e *exception) Error() string          { return e.message }
 func (e *exception) ErrorType() string      { return e.kind }
 func (e *exception) ErrorTraceback() string { return e.trace }
 
-// failure gives the exception with which something ended, nil for none.
+// failure returns the exception with which something ended, nil for none.
 func (v values) failure() error {
 	kind, _ := v["exception_type"].(string)
 	if kind == "" {

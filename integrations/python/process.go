@@ -437,7 +437,7 @@ func (p *process) event(s *span, parent uint64) *dftracer.Event {
 	return e
 }
 
-// cells gives the spans that the ring says were started last and that have not
+// cells returns the spans that the ring says were started last and that have not
 // ended, by thread.
 func (p *process) cells(before int64) (map[*thread][]began, error) {
 	open := make(map[*thread][]began)
@@ -475,7 +475,7 @@ const (
 	holdMost     = 16
 )
 
-// release gives back what was read from the ring once it is in the file, so that
+// release returns back what was read from the ring once it is in the file, so that
 // a kill of this process loses nothing. A disk that stalls is not waited for long.
 func (p *process) release() error {
 	for _, t := range p.threads {

@@ -47,7 +47,7 @@ type relay struct {
 	sent   int // since the last flush
 }
 
-// newRelay gives nil where nothing is sent.
+// newRelay returns nil where nothing is sent.
 func newRelay(p *process, live bool) *relay {
 	cfg, read := p.settings(config.Config{})
 	if !read || !cfg.OTLPActive() || !cfg.Enabled() {
@@ -195,7 +195,7 @@ func (r *relay) start(k *known, ctx context.Context) {
 	k.waits, k.attrs = false, nil
 }
 
-// around gives the context for what stands at a depth: that of the nearest span
+// around returns the context for what stands at a depth: that of the nearest span
 // around it that is sent. It reports false where something around it is not known,
 // and its depth.
 func (r *relay) around(t *thread, depth int) (ctx context.Context, unknown int, ok bool) {
@@ -307,7 +307,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// take gives what waits inside of a depth.
+// take returns what waits inside of a depth.
 func (r *relay) take(t *thread, depth int, crossed bool) (below []relayed) {
 	t.held = slices.DeleteFunc(t.held, func(w waiting) bool {
 		if w.depth != depth && (crossed || w.depth < depth) {
@@ -384,7 +384,7 @@ func (r *relay) release(t *thread) {
 	}
 }
 
-// under gives the context for what is inside of an open span in one that is in the
+// under returns the context for what is inside of an open span in one that is in the
 // context outer.
 func (k *known) under(r *relay, outer context.Context) context.Context {
 	switch {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// newTorchEnv gives testdata/torch/env.sh with a maker that takes no time: it
+// newTorchEnv returns testdata/torch/env.sh with a maker that takes no time: it
 // counts how often it is asked, and does besides what the shell text says.
 func newTorchEnv(t *testing.T, makes string) (run func(args ...string) (string, int), cache string) {
 	t.Helper()

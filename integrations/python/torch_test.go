@@ -105,7 +105,7 @@ func (j *torchJob) traces(t *testing.T) []*trace {
 	return all
 }
 
-// only gives the only trace that has spans of the name.
+// only returns the only trace that has spans of the name.
 func only(t *testing.T, all []*trace, name string) *trace {
 	t.Helper()
 	var found *trace
@@ -148,7 +148,7 @@ type trace struct {
 	meta  map[string]string
 }
 
-// named gives the spans of a name.
+// named returns the spans of a name.
 func (tr *trace) named(name string) (out []*span) {
 	for _, s := range tr.spans {
 		if s.name == name {

@@ -202,7 +202,7 @@ func (f *fit) ambiguous(pts []point) bool {
 	return false
 }
 
-// hosts gives the first rank of each known host on the axis.
+// hosts returns the first rank of each known host on the axis.
 func (al *aligner) hosts(axis int) map[string]int {
 	first := map[string]int{}
 	for k, p := range al.procs {

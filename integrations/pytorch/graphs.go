@@ -46,7 +46,7 @@ type graphIndex struct {
 	agrees map[string]string // overloads on which all backward graphs agree, "" for none
 }
 
-// of gives what the logs tell a process of the given rank, -1 when unknown. A log
+// of returns what the logs tell a process of the given rank, -1 when unknown. A log
 // of another rank still helps by cache key; a compile id counts only inside its
 // own process.
 func (g *graphLogs) of(rank int64) *graphIndex {

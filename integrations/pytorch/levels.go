@@ -23,7 +23,7 @@ const (
 var levelNames = [...]string{"annotation", "step", "phase", "annotation", "op", "kernel"}
 
 // String returns the word used on a command line.
-// MarshalText gives the words of String.
+// MarshalText returns the words of String.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 func (l Level) String() string {

@@ -154,7 +154,7 @@ func (p *process) joinDevices(ctx context.Context) error {
 	return nil
 }
 
-// resolve gives a device row what its launch knows.
+// resolve returns a device row what its launch knows.
 func (p *process) resolve(dev, link *row, linked bool) error {
 	counted := dev.works()
 	lvl := levelKernel

@@ -20,7 +20,7 @@ type Sink interface {
 type Source struct {
 	// Name is shown in the report and searched for a rank and a time stamp.
 	Name string
-	// Open gives the bytes as stored. It is called once.
+	// Open returns the bytes as stored. It is called once.
 	Open func() (io.ReadCloser, error)
 	// ModTime helps to place a trace whose time base is missing. Zero is unknown.
 	ModTime time.Time

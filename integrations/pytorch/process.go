@@ -182,7 +182,7 @@ func (p *process) close() {
 	}
 }
 
-// flush gives the memory of a process back while others are read.
+// flush returns the memory of a process back while others are read.
 func (p *process) flush() error {
 	for _, s := range p.sorters() {
 		if err := s.Flush(); err != nil {
@@ -217,7 +217,7 @@ func (p *process) devLaneOf(k devKey) uint32 {
 	return id
 }
 
-// deviceTID gives a device lane a thread id that no operating system hands
+// deviceTID returns a device lane a thread id that no operating system hands
 // out (Linux stops at 2^22) and that tells device and stream at sight:
 // 1DDDPSSSSS, P being 0 to 4 for the parts of the lane and 5 to 9 for those
 // of its annotations.

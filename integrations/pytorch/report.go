@@ -48,7 +48,7 @@ type Failure struct {
 	Err  error  `json:"-"`
 }
 
-// MarshalJSON gives the error as text.
+// MarshalJSON returns the error as text.
 func (f Failure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(Refusal{f.Name, f.Err.Error()})
 }

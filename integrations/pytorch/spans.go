@@ -56,7 +56,7 @@ type SpanReport struct {
 	Err error `json:"-"`
 }
 
-// MarshalJSON gives the error as text.
+// MarshalJSON returns the error as text.
 func (r *SpanReport) MarshalJSON() ([]byte, error) {
 	type plain SpanReport
 	out := struct {

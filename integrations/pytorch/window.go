@@ -133,7 +133,7 @@ func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	return shared, ""
 }
 
-// stepNumbers gives the steps of a file in order, each once. Each file is compared
+// stepNumbers returns the steps of a file in order, each once. Each file is compared
 // with many.
 func (p *process) stepNumbers() []int64 {
 	if p.sortedSteps == nil {

@@ -20,7 +20,7 @@ type source struct {
 	file *ast.File
 }
 
-// sources gives the Go files that git knows and that a test is about. It fails where
+// sources returns the Go files that git knows and that a test is about. It fails where
 // these are suspiciously few, and skips the test where there is no checkout.
 func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 	t.Helper()

@@ -283,7 +283,7 @@ func (a *Assembler) tid(lane int) int64 {
 	return a.o.TID + int64(max(lane, 0))
 }
 
-// expect gives what is known of a span, from now on.
+// expect returns what is known of a span, from now on.
 func (a *Assembler) expect(key Key) *relative {
 	if r := a.family.find(key); r != nil {
 		return r

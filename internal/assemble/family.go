@@ -110,7 +110,7 @@ func (r *relative) take() {
 	l.len--
 }
 
-// find gives what is known of a span, and keeps it from being forgotten.
+// find returns what is known of a span, and keeps it from being forgotten.
 func (f *family) find(key Key) *relative {
 	r := f.known[key]
 	if r != nil && r.in != nil && r.prev != nil {
@@ -140,7 +140,7 @@ func (f *family) oldestOpen() *relative {
 	return r
 }
 
-// claim gives what was expected of a span that is about to arrive, nil if
+// claim returns what was expected of a span that is about to arrive, nil if
 // nothing was. It is not forgotten before it has.
 func (f *family) claim(key Key) *relative {
 	r := f.known[key]

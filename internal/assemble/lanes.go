@@ -47,7 +47,7 @@ type home struct {
 	lane   int
 }
 
-// place gives the lane of the block of a span: its own when it covers its
+// place returns the lane of the block of a span: its own when it covers its
 // children there, its parent's, or any on which there is room. What it lies
 // over is in l.covered until the next call.
 func (l *lanes) place(id, parent uint64, start, end int64) int {
@@ -78,7 +78,7 @@ func (l *lanes) place(id, parent uint64, start, end int64) int {
 	return at
 }
 
-// beside gives the lane of a block that no parent will ever cover.
+// beside returns the lane of a block that no parent will ever cover.
 func (l *lanes) beside(start, end int64) int {
 	at := l.free(start, end)
 	if at != shared {
@@ -87,7 +87,7 @@ func (l *lanes) beside(start, end int64) int {
 	return at
 }
 
-// keep gives a span that has begun a lane of its own.
+// keep returns a span that has begun a lane of its own.
 func (l *lanes) keep(id uint64, start int64) int {
 	if at := l.homeOf(id); at >= 0 {
 		return at
@@ -114,7 +114,7 @@ func (l *lanes) free(start, end int64) int {
 	return len(l.all) - 1
 }
 
-// homeOf gives the home of a span that is still open, or -1.
+// homeOf returns the home of a span that is still open, or -1.
 func (l *lanes) homeOf(id uint64) int {
 	for i := len(l.homes) - 1; i >= 0 && id != 0; i-- {
 		if l.homes[i].parent == id {
@@ -153,7 +153,7 @@ func (l *lanes) leave(id uint64) {
 	}
 }
 
-// overlap gives the runs that share time with a stretch.
+// overlap returns the runs that share time with a stretch.
 func (n *lane) overlap(start, end int64) (from, to int) {
 	from = sort.Search(len(n.runs), func(i int) bool { return n.runs[i].end > start })
 	to = sort.Search(len(n.runs), func(i int) bool { return n.runs[i].start >= end })

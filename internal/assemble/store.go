@@ -51,7 +51,7 @@ type StoreOptions[K comparable] struct {
 	// Limits are those that spans are converted by.
 	Limits Limits
 
-	// Group gives the processes that MaxFiles is about, by one of their names.
+	// Group returns the processes that MaxFiles is about, by one of their names.
 	Group func(K) string
 	// Shared is the key of the file of the processes that are one too many.
 	Shared K
@@ -190,7 +190,7 @@ func (s *Store[K]) find(key K, now time.Time) (f, forgotten *File[K]) {
 	return s.orNew(nil, key, now), forgotten
 }
 
-// orNew gives a file, or a new one where there is none.
+// orNew returns a file, or a new one where there is none.
 func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 	if f != nil {
 		return f

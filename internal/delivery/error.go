@@ -34,7 +34,7 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // judge makes an Error of what an exporter returned, nil for nil. attempt is

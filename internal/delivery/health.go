@@ -49,7 +49,7 @@ func (h *Health) Unreachable(retryFor time.Duration) bool {
 	return !h.failing.IsZero() && (!h.reached || time.Since(h.failing) > retryFor)
 }
 
-// Held gives the rest of the pause that the backend asked for with its latest
+// Held returns the rest of the pause that the backend asked for with its latest
 // answer, at most [MaxHold]; zero or less if there is none.
 func (h *Health) Held() time.Duration {
 	h.mu.Lock()

@@ -61,7 +61,7 @@ func (p *Processor) Put(s sdktrace.ReadOnlySpan) {
 	p.queue.put(s, size, repaired)
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the counts of this moment.
 func (p *Processor) Stats() Stats {
 	if p == nil {
 		return Stats{}

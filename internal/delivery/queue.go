@@ -151,7 +151,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the counts of this moment.
 func (q *Queue[T]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -271,7 +271,7 @@ func (q *Queue[T]) abandon() {
 	q.abandoned = true
 }
 
-// bounded gives ctx a deadline if it has none.
+// bounded returns ctx a deadline if it has none.
 func (q *Queue[T]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}

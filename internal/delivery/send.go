@@ -140,7 +140,7 @@ func (q *Queue[T]) flying() []T {
 	return q.flight[len(q.flight)-1]
 }
 
-// land gives the sender what it has just tried to deliver, to settle it. It
+// land returns the sender what it has just tried to deliver, to settle it. It
 // reports false where somebody else did.
 func (q *Queue[T]) land() bool {
 	q.mu.Lock()

@@ -42,7 +42,7 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 // Len is how many steps there are, those in windows as well.
 func (s *Steps) Len() int { return s.state.Len() }
 
-// Windows gives the same with windows in place of steps: see [replay.State.Window].
+// Windows returns the same with windows in place of steps: see [replay.State.Window].
 func (s *Steps) Windows() *Steps {
 	out := &Steps{state: replay.New(nil), packed: s.packed, late: s.late, devices: s.devices}
 	out.state.Merge(s.state)

@@ -54,12 +54,12 @@ type Iteration struct {
 	Start, End int64
 }
 
-// Attempts gives the steps of a job by attempt, once the set has been read.
+// Attempts returns the steps of a job by attempt, once the set has been read.
 func (c *Collector) Attempts(j *run.Job) []Attempt {
 	return Attempts(j, func(p *run.Process) *Steps { return c.of[p] })
 }
 
-// Attempts gives the steps of a job by attempt; of gives those of each process,
+// Attempts returns the steps of a job by attempt; of gives those of each process,
 // nil where there are none. It can be asked for again, also where the processes
 // have other numbers then.
 func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {

@@ -13,7 +13,7 @@ import (
 // that recorded when its device did what it was asked for (see [run.Span.Launch])
 // is what the device did, and what the host did while the device had nothing to do.
 
-// launched gives the row of a span of the device.
+// launched returns the row of a span of the device.
 func (s *sink) launched(sp *run.Span) row {
 	s.devices = true
 	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: run.Unknown, amount: sp.Launch, phase: phases[sp.For], device: true}

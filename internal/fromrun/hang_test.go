@@ -19,7 +19,7 @@ type told struct {
 
 func (t told) Span(sp *run.Span) { t.span(t.Sink, sp) }
 
-// hangs gives the verdict on a job of which rank 2 stops in backward.
+// hangs returns the verdict on a job of which rank 2 stops in backward.
 func hangs(t *testing.T, watchdog float64, open func(p *run.Process, to run.Sink) run.Sink) *replay.Verdict {
 	t.Helper()
 	j := trainsim.Job{Layout: trainsim.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []trainsim.Fault{{What: trainsim.Hang, Ranks: []int{2}, Phase: trainsim.Backward, From: 36, Watchdog: watchdog}}}

@@ -52,7 +52,7 @@ func (p *pauses) span(sp *run.Span) {
 	}
 }
 
-// all gives what is known of them.
+// all returns what is known of them.
 func (p *pauses) all() (out [replay.PauseKinds]replay.Pause) {
 	for k, d := range p.longest {
 		out[k].Longest = d

@@ -14,13 +14,13 @@ import (
 	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
-// judge gives the verdict on a simulated job.
+// judge returns the verdict on a simulated job.
 func judge(t *testing.T, j *trainsim.Job) *replay.Verdict {
 	t.Helper()
 	return judgeAs(t, j, func(*run.Process) {})
 }
 
-// judgeAs gives the verdict on a simulated job of which the processes are changed.
+// judgeAs returns the verdict on a simulated job of which the processes are changed.
 func judgeAs(t *testing.T, j *trainsim.Job, change func(*run.Process)) *replay.Verdict {
 	t.Helper()
 	c := fromrun.New()

@@ -40,7 +40,7 @@ var eraNames = [...]string{
 }
 
 // String returns a short description.
-// MarshalText gives the words of String.
+// MarshalText returns the words of String.
 func (e Era) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
 func (e Era) String() string {

@@ -146,7 +146,7 @@ func (r *Reader) keepMember(name string, raw []byte) {
 
 var eventsKey = []byte(`"traceEvents"`)
 
-// damagedMember gives up on the members before the events and looks for the
+// damagedMember returns up on the members before the events and looks for the
 // events themselves, or ends the reading after them.
 func (r *Reader) damagedMember(reason string) error {
 	from := r.offset()

@@ -265,7 +265,7 @@ func (r *Reader) shortAtEnd() {
 	r.err = r.early()
 }
 
-// search gives where the search for the next event begins in one that was read
+// search returns where the search for the next event begins in one that was read
 // for n bytes before it proved to be damaged: behind its first byte, or where too
 // much was searched already behind all of it.
 func (r *Reader) search(n int) int {

@@ -37,7 +37,7 @@ type Group struct {
 	Metrics   []*Metric
 }
 
-// All gives all rows in the order of the table.
+// All returns all rows in the order of the table.
 func All() (all []*Metric) {
 	for _, g := range Groups {
 		all = append(all, g.Metrics...)

@@ -114,7 +114,7 @@ walk:
 	}
 }
 
-// take gives a new span its part of what was there: of the siblings from list on
+// take returns a new span its part of what was there: of the siblings from list on
 // those that began in it, which are inside of it from now on, behind the last of its
 // kids so far; and of one that began before and ends in it the time from there on,
 // with what began in that. It returns the siblings that are left, how much of its

@@ -200,7 +200,7 @@ func (f *Files) tick() {
 	}
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the counts of this moment.
 func (f *Files) Stats() FilesStats {
 	f.mu.Lock()
 	c := f.counts

@@ -125,7 +125,7 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 // for OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
 func (r *Receiver) Endpoint() string { return "http://" + r.listen.Addr().String() }
 
-// Stats gives the counts of this moment.
+// Stats returns the counts of this moment.
 func (r *Receiver) Stats() Stats {
 	return Stats{Requests: r.requests.Load(), Spans: r.spans.Load(), Refused: r.refused.Load(), Rejected: r.rejected.Load()}
 }
@@ -179,7 +179,7 @@ func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
 	return nil, false
 }
 
-// take gives the spans of a request to the sink. answer is nil if all were taken.
+// take returns the spans of a request to the sink. answer is nil if all were taken.
 func (r *Receiver) take(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) (*collectorpb.ExportTraceServiceResponse, error) {
 	n := int64(count(spans))
 	if !r.rate.allow(float64(n), time.Now()) {

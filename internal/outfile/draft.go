@@ -74,7 +74,7 @@ func (d *Draft) Write(p []byte) (int, error) {
 // Sync waits until what was written is on the disk.
 func (d *Draft) Sync() error { return d.named(d.f.Sync()) }
 
-// Keep gives the draft the owner and the permissions of a file, and fails for one
+// Keep returns the draft the owner and the permissions of a file, and fails for one
 // that has other names: they would go on to name the old file.
 func (d *Draft) Keep(f *os.File) error {
 	id, err := identify(f)
@@ -155,7 +155,7 @@ func (d *Draft) Discard() {
 	}
 }
 
-// named gives errors about the draft the name that the caller knows.
+// named returns errors about the draft the name that the caller knows.
 func (d *Draft) named(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) && at.Path == d.f.Name() {

@@ -16,7 +16,7 @@ var (
 	step     = func(string) {}
 )
 
-// place gives a file another name that is free; a taken one is an error that
+// place returns a file another name that is free; a taken one is an error that
 // matches fs.ErrExist. It takes the first of three ways that the file system
 // knows: a rename that replaces nothing; a second name, and the first is removed,
 // which a kill in between leaves; and an empty file of that name, which a kill

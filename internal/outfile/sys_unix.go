@@ -45,7 +45,7 @@ func identityOf(st *syscall.Stat_t) identity {
 	return identity{uint64(st.Dev), st.Ino, st.Size, uint64(st.Nlink)} //nolint:unconvert // types differ between systems
 }
 
-// keepOwner gives a file the owner and the group of another one.
+// keepOwner returns a file the owner and the group of another one.
 func keepOwner(f *os.File, of os.FileInfo) error {
 	st, ok := of.Sys().(*syscall.Stat_t)
 	now, err := f.Stat()

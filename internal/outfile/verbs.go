@@ -86,7 +86,7 @@ func OwnDir(dir string) error {
 	return err
 }
 
-// PublishDir gives a folder that is not empty its name. A taken one is an error
+// PublishDir returns a folder that is not empty its name. A taken one is an error
 // that matches fs.ErrExist. Where the file system knows no rename that replaces
 // nothing, it may take the place of an empty folder: this way it is there with all
 // that is in it, or not at all.
@@ -101,7 +101,7 @@ func PublishDir(from, to string) error {
 	return os.Rename(from, to) // refuses folders that are there; one that is not empty by the system
 }
 
-// ExchangeDir gives two folders each other's name in one step. The error matches
+// ExchangeDir returns two folders each other's name in one step. The error matches
 // errors.ErrUnsupported where the file system cannot.
 func ExchangeDir(a, b string) error {
 	err := exchange(a, b)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Interpreter gives the path of python3, or skips the test. The variable PYTHON
+// Interpreter returns the path of python3, or skips the test. The variable PYTHON
 // names another one.
 func Interpreter(t testing.TB) string {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/until"
 )
 
-// only gives the one ring in a folder.
+// only returns the one ring in a folder.
 func only(t testing.TB, dir string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+ring.Ext))

@@ -58,7 +58,7 @@ func openSide(path string) (*side, error) {
 	return &side{file: f, buf: make([]byte, 16<<10), names: make(map[uint32]*Name), threads: make(map[uint32]*Thread)}, nil
 }
 
-// name gives an entry of the table of names, or nil.
+// name returns an entry of the table of names, or nil.
 func (s *side) name(id uint32) *Name {
 	if n := s.names[id]; n != nil {
 		return n

@@ -308,7 +308,7 @@ func (r *Ring) done(c cursor) {
 // Held is how many regions were read and not given back.
 func (r *Ring) Held() int { return len(r.held) }
 
-// Release gives the regions that were read back to the writer. Call it when what
+// Release returns the regions that were read back to the writer. Call it when what
 // was read is in a file: a reader that is killed before leaves the regions to the
 // next one. Without it the writer goes on in new space.
 func (r *Ring) Release() (err error) {

@@ -186,7 +186,7 @@ func (r *Ring) Forks() int { return int(min(r.forks, 1<<20)) }
 // Python is the version of the interpreter, as sys.hexversion.
 func (r *Ring) Python() uint64 { return r.python }
 
-// Name gives an entry of the table of names, or nil.
+// Name returns an entry of the table of names, or nil.
 func (r *Ring) Name(id uint32) *Name { return r.side.name(id) }
 
 // Who is what the process said about itself when it opened the ring.
@@ -199,7 +199,7 @@ func (r *Ring) Closed() (closed bool) {
 	return load(r.head, atClosed) == 1
 }
 
-// Metas gives the metadata that has come since it was asked last.
+// Metas returns the metadata that has come since it was asked last.
 func (r *Ring) Metas() []Meta {
 	m := r.side.metas
 	r.side.metas = nil

@@ -60,7 +60,7 @@ func (c *chains) forget(id uint64) {
 	}
 }
 
-// take gives a text that is complete, and forgets it.
+// take returns a text that is complete, and forgets it.
 func (c *chains) take(id uint64) []byte {
 	t := c.open[id]
 	if t == nil {

@@ -11,7 +11,7 @@ import (
 // normal distribution with that deviation.
 const Sigma = 1.4826
 
-// Median gives the median of x, the mean of the middle two for an even number
+// Median returns the median of x, the mean of the middle two for an even number
 // of values; NaN for none. It changes the order of x.
 func Median(x []float64) float64 {
 	if len(x) == 0 {
@@ -25,7 +25,7 @@ func Median(x []float64) float64 {
 	return (slices.Max(x[:h]) + upper) / 2
 }
 
-// LowerMedian gives the median of x, the lower of the middle two for an even
+// LowerMedian returns the median of x, the lower of the middle two for an even
 // number of values; NaN for none. It changes the order of x.
 func LowerMedian(x []float64) float64 {
 	if len(x) == 0 {
@@ -46,7 +46,7 @@ func SlowStart(periods []float64, typical float64) int {
 	return n
 }
 
-// MedianInt gives the median of x, the mean of the middle two for an even number of
+// MedianInt returns the median of x, the mean of the middle two for an even number of
 // values, rounded towards the lower; none for none. It sorts x.
 func MedianInt(x []int64, none int64) int64 {
 	if len(x) == 0 {
@@ -57,7 +57,7 @@ func MedianInt(x []int64, none int64) int64 {
 	return lower + (upper-lower)/2
 }
 
-// NearestRank gives the quantile q of sorted x that is one of the values: the
+// NearestRank returns the quantile q of sorted x that is one of the values: the
 // smallest that is not below the part q of them. It is the lower of the middle two
 // for the half. There must be a value.
 func NearestRank(x []float64, q float64) float64 {
@@ -110,7 +110,7 @@ func nth(x []float64, k int) float64 {
 	}
 }
 
-// MAD gives the median absolute deviation from the median; it overwrites x.
+// MAD returns the median absolute deviation from the median; it overwrites x.
 func MAD(x []float64) float64 {
 	m := Median(x)
 	for i := range x {
@@ -119,7 +119,7 @@ func MAD(x []float64) float64 {
 	return Median(x)
 }
 
-// Quantile gives the quantile q of sorted x, between its neighbours in
+// Quantile returns the quantile q of sorted x, between its neighbours in
 // proportion; NaN for none.
 func Quantile(x []float64, q float64) float64 {
 	if len(x) == 0 {

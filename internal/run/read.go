@@ -338,7 +338,7 @@ func (j *Job) number() {
 	j.atOnce()
 }
 
-// attempts gives numbers to the attempts, and returns false where the recorded ones
+// attempts returns numbers to the attempts, and returns false where the recorded ones
 // cannot be trusted.
 func (j *Job) attempts(trusted bool) bool {
 	last := make(map[int]*Process) // by rank

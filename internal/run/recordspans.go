@@ -45,7 +45,7 @@ func (p *recordProcess) done(s *heldSpan) {
 	}
 }
 
-// each gives the spans whose times can be, by start, and returns how many cannot.
+// each returns the spans whose times can be, by start, and returns how many cannot.
 func (p *recordProcess) each(fn func(*heldSpan)) (aside int) {
 	it := p.spans.Merge(p.group)
 	for s := it.Next(); s != nil; s = it.Next() {

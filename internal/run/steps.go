@@ -288,7 +288,7 @@ func (s *Steps) choose() {
 	take(spans.StepOptimizer, s.betweenOptimizers())
 }
 
-// bodies gives the bodies of loops over a loader that are steps.
+// bodies returns the bodies of loops over a loader that are steps.
 func (s *Steps) bodies() (out []Step) {
 	for _, c := range s.found[spans.StepBody] {
 		i, _ := slices.BinarySearch(s.work, c.Start)
@@ -312,7 +312,7 @@ func (s *Steps) bodies() (out []Step) {
 	return out
 }
 
-// innermost gives the bodies that hold no other. A loop over a generator that loops
+// innermost returns the bodies that hold no other. A loop over a generator that loops
 // itself has one body in each body: these are the same steps, and before the inner
 // one begins lies all that is waited for. More than one in another contradict that
 // they are steps.
@@ -342,7 +342,7 @@ func joined(list []nest.Interval) []nest.Interval {
 	return nest.Union(list[:0], list, nil)
 }
 
-// betweenOptimizers gives a step for each step of the optimizer: from the end of the one
+// betweenOptimizers returns a step for each step of the optimizer: from the end of the one
 // before, or of what the training paused for after it.
 func (s *Steps) betweenOptimizers() (out []Step) {
 	next, from := 0, s.first

@@ -60,7 +60,7 @@ const updateStep uint64 = 1 << 62
 // thousand steps.
 const maxUpdated = 1 << 12
 
-// fromUpdates gives the steps that updates of the metrics tell of, where the program
+// fromUpdates returns the steps that updates of the metrics tell of, where the program
 // did not export the steps themselves. Those between two updates are as long as
 // their mean, and lie before the second one, without what held them up. So their number
 // and their time are right, while single ones are not known; nor are those after

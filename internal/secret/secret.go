@@ -76,7 +76,7 @@ const (
 	maxBytes = 4096
 )
 
-// Flags gives the names of the flags among the arguments of a command, with their dashes
+// Flags returns the names of the flags among the arguments of a command, with their dashes
 // and without their values. After one dash a name is believed only if it is known: else
 // it can be a letter with its value, as in -phunter2, so that the letter is all that is
 // kept. What follows two dashes alone are no flags.

@@ -23,7 +23,7 @@ const (
 // general are sections about what no message can say.
 var general = []string{"the-last-seconds-are-missing", "files-have-other-names-than-asked-for"}
 
-// sections gives the text below each heading of the third level of the
+// sections returns the text below each heading of the third level of the
 // document, by its anchor.
 func sections(t *testing.T) map[string]string {
 	t.Helper()

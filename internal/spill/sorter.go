@@ -153,7 +153,7 @@ func (s *Sorter[T]) write() error {
 	return nil
 }
 
-// Close gives up the rows, and the file unless it is shared. It may be called
+// Close returns up the rows, and the file unless it is shared. It may be called
 // more than once.
 func (s *Sorter[T]) Close() error {
 	s.chunks, s.added, s.order, s.spare, s.runs, s.held = chunks{}, nil, nil, nil, nil, 0

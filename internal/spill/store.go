@@ -43,7 +43,7 @@ func (s *Store) next() (*bufio.Writer, int64, error) {
 	return s.buf, s.size, nil
 }
 
-// Close gives up the file and the rows in it. It may be called more than once.
+// Close returns up the file and the rows in it. It may be called more than once.
 func (s *Store) Close() error {
 	if s.file == nil {
 		return nil

@@ -23,7 +23,7 @@ const (
 // Noises are all of them but none.
 var Noises = []Noise{IID, Heavy, AR90, AR97, Walk, Static}
 
-// draw gives the random numbers of one thing in one job: they depend on what it is
+// draw returns the random numbers of one thing in one job: they depend on what it is
 // alone, never on what was drawn before.
 func draw(seed uint64, what string, of ...int) *rand.Rand {
 	h := fnv.New64a()

@@ -16,7 +16,7 @@ import (
 // epoch is when the steps begin, in microseconds since the Unix epoch.
 const epoch int64 = 1793491201_000000
 
-// clock gives what the clock of a rank shows at a time of the job.
+// clock returns what the clock of a rank shows at a time of the job.
 func (j *Job) clock(rank int) func(int64) int64 {
 	offset, drift := int64(0), 0.0
 	if j.Offset != nil {

@@ -124,7 +124,7 @@ func bomOf(version string, at time.Time, parts []*part) *cdx.BOM {
 	return b
 }
 
-// linked gives the parts of commands, by name.
+// linked returns the parts of commands, by name.
 func linked(commands []string) ([]*part, error) {
 	parts := map[string]*part{}
 	for _, command := range commands {

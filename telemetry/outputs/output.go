@@ -37,7 +37,7 @@ type Output interface {
 	// that the output does not want these. It is called concurrently.
 	ScopeKind(category, name string) ScopeKind
 
-	// FileLog gives what records calls on files. Nil means that the output does
+	// FileLog returns what records calls on files. Nil means that the output does
 	// not want these. It is called concurrently.
 	FileLog() FileLog
 
@@ -65,7 +65,7 @@ type Output interface {
 	// lost there, what is local. Later calls do nothing.
 	Shutdown(ctx context.Context) error
 
-	// Stats gives the counts of this moment. It is called concurrently.
+	// Stats returns the counts of this moment. It is called concurrently.
 	Stats() Stats
 }
 
@@ -180,14 +180,14 @@ func (None) Stats() Stats { return Stats{} }
 
 type telemetryKey struct{}
 
-// ContextWith gives a context that carries t. The provider starts spans with
+// ContextWith returns a context that carries t. The provider starts spans with
 // it where a span processor is attached that is no [Output]: a decorator of
 // one, say, that was given to WithSpanProcessor.
 func ContextWith(ctx context.Context, t *Telemetry) context.Context {
 	return context.WithValue(ctx, telemetryKey{}, t)
 }
 
-// FromContext gives what ContextWith put into ctx, or nil.
+// FromContext returns what ContextWith put into ctx, or nil.
 func FromContext(ctx context.Context) *Telemetry {
 	t, _ := ctx.Value(telemetryKey{}).(*Telemetry)
 	return t

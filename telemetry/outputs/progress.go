@@ -26,7 +26,7 @@ func (p *Progress) SetStep(step int64) {
 	}
 }
 
-// Epoch gives the epoch, or -1 when it is not known.
+// Epoch returns the epoch, or -1 when it is not known.
 func (p *Progress) Epoch() int64 {
 	if p == nil {
 		return -1
@@ -34,7 +34,7 @@ func (p *Progress) Epoch() int64 {
 	return p.epoch.Load() - 1
 }
 
-// Step gives the step, or -1 when it is not known.
+// Step returns the step, or -1 when it is not known.
 func (p *Progress) Step() int64 {
 	if p == nil {
 		return -1

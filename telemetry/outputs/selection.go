@@ -16,7 +16,7 @@ type Selection struct {
 	all      bool            // everything
 }
 
-// NewSelection gives what an export customization selects.
+// NewSelection returns what an export customization selects.
 func NewSelection(e config.Export) *Selection {
 	s := &Selection{rest: true}
 	listed := false

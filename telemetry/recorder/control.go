@@ -46,7 +46,7 @@ func (c *Control) Wire(w Wiring) {
 // recorder is used.
 func (c *Control) SetInstruments(m *Instruments) { c.r.meters = m }
 
-// TracerProvider gives the tracer provider whose spans nest with those of the
+// TracerProvider returns the tracer provider whose spans nest with those of the
 // recorder.
 func (c *Control) TracerProvider() trace.TracerProvider { return c.r.tracers }
 
@@ -101,7 +101,7 @@ func (s *Span) Run(ctx context.Context, fn func(context.Context) error) (err err
 	return err
 }
 
-// Adopt gives a context without a span the latest span of a callback, else the
+// Adopt returns a context without a span the latest span of a callback, else the
 // one that the run belongs to.
 func (c *Control) Adopt(ctx context.Context) context.Context {
 	if trace.SpanContextFromContext(ctx).IsValid() {
@@ -201,7 +201,7 @@ type Stats struct {
 	RepairedTimes  int64 // ends that lay before their start
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the counts of this moment.
 func (c *Control) Stats() Stats {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -225,7 +225,7 @@ type Times struct {
 	Training   bool          // a training loop is open
 }
 
-// Times gives those of this moment.
+// Times returns those of this moment.
 func (c *Control) Times() Times {
 	now := c.r.now()
 	c.r.mu.Lock()

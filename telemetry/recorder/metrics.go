@@ -45,7 +45,7 @@ type Instruments struct {
 // add up to the count at every moment.
 type share struct{ total atomic.Int64 }
 
-// add gives the rank's part of n more.
+// add returns the rank's part of n more.
 func (s *share) add(n, rank, ranks int64) int64 {
 	after := s.total.Add(n)
 	part := func(total int64) int64 { return (total + ranks - 1 - rank%ranks) / ranks }

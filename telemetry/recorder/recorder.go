@@ -74,7 +74,7 @@ type Recorder struct {
 // Hub is what a recorder needs of the outputs. Push and PushDataError are
 // called under the recorder's lock and do not wait; Drain is called without it.
 type Hub interface {
-	// Mask gives the outputs that want the records of a span that is started
+	// Mask returns the outputs that want the records of a span that is started
 	// with ctx, zero for none. ctx may be nil.
 	Mask(ctx context.Context, index int, name string) uint64
 	Push(r outputs.Record, mask uint64)
@@ -209,7 +209,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	return s.carrying, s, err
 }
 
-// below gives ctx with s as the span that it carries. Frameworks with hooks hold
+// below returns ctx with s as the span that it carries. Frameworks with hooks hold
 // one context and start everything with it: then it is the one that the start
 // of s has made.
 func (s *Span) below(ctx context.Context) context.Context {
@@ -368,7 +368,7 @@ func (r *Recorder) startOTel(ctx context.Context, s *Span, p *startParams) {
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
 }
 
-// joined gives a context without a span the one that the run belongs to.
+// joined returns a context without a span the one that the run belongs to.
 func (r *Recorder) joined(ctx context.Context) context.Context {
 	if !r.above.IsValid() || trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx

@@ -308,7 +308,7 @@ func (s *Span) RecordError(err error) {
 	s.rec.recordError(s, "Error in "+s.Name()+": ", err, time.Time{}, nil)
 }
 
-// FromContext gives the telemetry span that ctx carries, or nil.
+// FromContext returns the telemetry span that ctx carries, or nil.
 func FromContext(ctx context.Context) *Span {
 	if view, ok := trace.SpanFromContext(ctx).(*contextSpan); ok {
 		return view.owner()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// seconds gives nanoseconds since the epoch as seconds. Whole milliseconds
+// seconds returns nanoseconds since the epoch as seconds. Whole milliseconds
 // come out as the nearest double of the decimal fraction, as a division of the
 // milliseconds by 1000 would give it.
 func seconds(ns int64) float64 {

@@ -153,7 +153,7 @@ func Discard(ctx context.Context, outs []outputs.Output) error {
 	return errors.Join(errs...)
 }
 
-// part gives a context that ends when so many percent of the time are over.
+// part returns a context that ends when so many percent of the time are over.
 func part(ctx context.Context, percent int64) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {

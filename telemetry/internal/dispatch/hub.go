@@ -90,7 +90,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 	return nil
 }
 
-// Mask gives the outputs that want the records of a span that is started with
+// Mask returns the outputs that want the records of a span that is started with
 // ctx, one bit for each. index is spans.Index(name) where that is known, or -1.
 func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
 	sent := h.sentOnly(ctx)

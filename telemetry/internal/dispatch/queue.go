@@ -184,7 +184,7 @@ func (q *queue) waitInCrowd() {
 	}
 }
 
-// when gives a channel that is closed once so many entries have been dealt
+// when returns a channel that is closed once so many entries have been dealt
 // with. The lock is held.
 func (q *queue) when(entries uint64) <-chan struct{} {
 	ready := make(chan struct{})
@@ -405,7 +405,7 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	}
 }
 
-// Health gives the health of the outputs for records.
+// Health returns the health of the outputs for records.
 func (h *Hub) Health() []Health {
 	all := make([]Health, len(h.records))
 	for i, a := range h.records {

@@ -327,7 +327,7 @@ func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 	return c, repaired
 }
 
-// cleanAttributes gives attrs, or a repaired copy.
+// cleanAttributes returns attrs, or a repaired copy.
 func cleanAttributes(attrs []attribute.KeyValue, repaired *int) []attribute.KeyValue {
 	out := attrs
 	for i, kv := range attrs {

@@ -269,7 +269,7 @@ func (r *Run) ended(id trace.SpanID) {
 	delete(r.long, id)
 }
 
-// rotated gives the part for the segments that begin now.
+// rotated returns the part for the segments that begin now.
 func (r *Run) rotated() *part {
 	if r == nil {
 		return nil
@@ -335,7 +335,7 @@ func (p *parentElsewhere) SpanContext() trace.SpanContext { return p.as }
 // nested is a span that knows the one above it, as contexts carry it.
 type nested interface{ Above() trace.Span }
 
-// parentIn gives the parent that the context of the start of a span holds, as
+// parentIn returns the parent that the context of the start of a span holds, as
 // it really is known.
 func parentIn(ctx context.Context) trace.Span {
 	carried := trace.SpanFromContext(ctx)

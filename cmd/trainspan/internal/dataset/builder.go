@@ -35,7 +35,7 @@ func New(memory int, dir string) *Builder {
 	return &Builder{rows: spill.New(codec, memory, dir), procs: make(map[*run.Process]*Process), hashes: make(map[string]string)}
 }
 
-// Close gives up what was collected.
+// Close returns up what was collected.
 func (b *Builder) Close() error { return b.rows.Close() }
 
 // Process begins the events of a process.

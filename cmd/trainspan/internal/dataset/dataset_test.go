@@ -75,7 +75,7 @@ func convert(t *testing.T, memory int, traces string) (string, dataset.Written) 
 	return dir, w
 }
 
-// read gives the rows of all files of events, folder by folder.
+// read returns the rows of all files of events, folder by folder.
 func read(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "events", "run=r", "*", "*", "*.parquet"))

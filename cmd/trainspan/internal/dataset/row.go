@@ -123,7 +123,7 @@ func (t *table[K]) of(k K) uint64 {
 	return id
 }
 
-// at gives what a number stands for.
+// at returns what a number stands for.
 func (t *table[K]) at(id uint64) *K { return &t.list[id-1] }
 
 // cache is what one process has asked a table for.

@@ -96,7 +96,7 @@ const shell = "/bin/sh"
 // program for another machine.
 const firstLine = 80
 
-// Script gives the program and the arguments that run a file which the system
+// Script returns the program and the arguments that run a file which the system
 // refuses with ENOEXEC, as env, nohup and shells do. It reports false for what is
 // no text.
 func Script(path string, args []string) (string, []string, bool) {

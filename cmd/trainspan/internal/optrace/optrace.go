@@ -172,10 +172,10 @@ const (
 
 var messages = []string{forwardSend, forwardRecv, backwardSend, backwardRecv}
 
-// worker gives a number to the stage of a rank of data parallelism.
+// worker returns a number to the stage of a rank of data parallelism.
 func (t *Trace) worker(dp, stage int) int { return dp*t.pp + stage }
 
-// byWorker gives the operations of each worker in a step, in the order of their start.
+// byWorker returns the operations of each worker in a step, in the order of their start.
 func (t *Trace) byWorker() [][][]*op {
 	out := make([][][]*op, len(t.steps))
 	for s := range out {

@@ -93,7 +93,7 @@ func (g *graph) meet(all bool, list ...int) {
 	g.groups = append(g.groups, list)
 }
 
-// Replay gives the slowdown, and the steps without delays of launches as analysis/replay
+// Replay returns the slowdown, and the steps without delays of launches as analysis/replay
 // takes them. It fails where the schedule is none that it knows.
 func (t *Trace) Replay() (*Slowdown, *replay.State, error) {
 	g, err := t.graph()
@@ -371,7 +371,7 @@ func (g *graph) ideals() (took, transfer map[string]float64) {
 	return took, transfer
 }
 
-// replay gives the mean time of the steps when operations take other times.
+// replay returns the mean time of the steps when operations take other times.
 func (g *graph) replay(times func(n *node, i int) (took, transfer float64)) float64 {
 	n := len(g.t.steps) * g.t.dp
 	step := make([]float64, len(g.t.steps))

@@ -16,7 +16,7 @@ func (t *Trace) Ranks() int { return t.dp * t.pp }
 // Stages is how many stages the pipeline has.
 func (t *Trace) Stages() int { return t.pp }
 
-// state gives the steps of the replay that was made last to analysis/replay: of a worker
+// state returns the steps of the replay that was made last to analysis/replay: of a worker
 // one operation after the other, a message as long as it holds up what needs it.
 func (g *graph) state() *replay.State {
 	t := g.t
@@ -39,7 +39,7 @@ func (g *graph) state() *replay.State {
 	return st
 }
 
-// spans gives what a worker did in a step.
+// spans returns what a worker did in a step.
 func (g *graph) spans(stage, at int, begin int64) (out []replay.Span) {
 	var list []*node
 	for i := range g.nodes {

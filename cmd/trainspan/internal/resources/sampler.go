@@ -18,7 +18,7 @@ type Options struct {
 	// Who does not sample for them looks only at its own processes, every few
 	// seconds, and has no evidence.
 	Node *Node
-	// Open gives the writer of the counter events: of each process under its own
+	// Open returns the writer of the counter events: of each process under its own
 	// number, of the control group and the GPUs under Base. It is called when there is
 	// something to write; nil writes none.
 	Open func() *dftracer.Writer

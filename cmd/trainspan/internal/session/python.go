@@ -94,7 +94,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	return nil
 }
 
-// sending gives the configuration of what is sent of Python processes, that of a
+// sending returns the configuration of what is sent of Python processes, that of a
 // Go program in their place, the form of their traces, and the span that the job belongs
 // to. What is wrong with them is said once; nil sends nothing.
 func (s *Session) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {

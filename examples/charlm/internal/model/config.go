@@ -80,7 +80,7 @@ func (c Config) ForwardFLOPsPerSample() int64 {
 //	6 * (context*embed*hidden + (layers-1)*hidden^2 + hidden*vocab)
 func (c Config) FLOPsPerSample() int64 { return 3 * c.ForwardFLOPsPerSample() }
 
-// layer gives the sizes of linear layer i; the last one makes the logits.
+// layer returns the sizes of linear layer i; the last one makes the logits.
 func (c Config) layer(i int) (in, out int) {
 	in, out = c.Hidden, c.Hidden
 	if i == 0 {
