@@ -136,10 +136,14 @@ func appendEscaped(dst []byte, s string) []byte {
 
 // allPlain reports whether each of eight bytes stands for itself inside a JSON
 // string.
-func allPlain(w uint64) bool {
+func allPlain(w uint64) bool { return notPlain(w) == 0 }
+
+// notPlain sets the top bit of the first byte that does not; the bytes after it say
+// nothing.
+func notPlain(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
-	return (w|(w-ones*' ')|(quote-ones)|(slash-ones))&tops == 0
+	return (w | (w - ones*' ') | (quote - ones) | (slash - ones)) & tops
 }
 
 // escapeFrom appends s, of which the first i bytes are known to be plain.

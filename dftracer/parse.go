@@ -1,9 +1,12 @@
 package dftracer
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"math"
+	"math/bits"
 	"strconv"
 )
 
@@ -21,6 +24,14 @@ type parser struct {
 	scratch []byte
 	slow    int  // lines that took the general way
 	seen    keys // of the line that was parsed last; set by the fast way only
+
+	// Of the lines before, since neighbours are alike: the text from the process to
+	// the time, that from the phase to the first argument, and the names of arguments.
+	lane, tail []byte
+	pid, tid   int64  // in lane
+	phase      Phase  // in tail
+	host       string // in tail
+	names      [8]string
 }
 
 // keys says which members a record has.
@@ -53,6 +64,41 @@ func (p *parser) parse(line []byte, ev *Event) error {
 	return p.general(line, ev)
 }
 
+// The members of a line as the first eight bytes at their place, so that one
+// comparison finds each of them.
+const (
+	five, six, seven = 1<<40 - 1, 1<<48 - 1, 1<<56 - 1
+
+	textID    = '"' | 'i'<<8 | 'd'<<16 | '"'<<24 | ':'<<32
+	textTS    = '"' | 't'<<8 | 's'<<16 | '"'<<24 | ':'<<32
+	textPhase = '"' | 'p'<<8 | 'h'<<16 | '"'<<24 | ':'<<32
+	textCat   = '"' | 'c'<<8 | 'a'<<16 | 't'<<24 | '"'<<32 | ':'<<40
+	textPID   = '"' | 'p'<<8 | 'i'<<16 | 'd'<<24 | '"'<<32 | ':'<<40
+	textTID   = '"' | 't'<<8 | 'i'<<16 | 'd'<<24 | '"'<<32 | ':'<<40
+	textDur   = '"' | 'd'<<8 | 'u'<<16 | 'r'<<24 | '"'<<32 | ':'<<40
+	textName  = '"' | 'n'<<8 | 'a'<<16 | 'm'<<24 | 'e'<<32 | '"'<<40 | ':'<<48
+	textArgs  = '"' | 'a'<<8 | 'r'<<16 | 'g'<<24 | 's'<<32 | '"'<<40 | ':'<<48
+	textType  = '"' | 't'<<8 | 'y'<<16 | 'p'<<24 | 'e'<<32 | '"'<<40 | ':'<<48
+	textHash  = '"' | 'h'<<8 | 'h'<<16 | 'a'<<24 | 's'<<32 | 'h'<<40 | '"'<<48 | ':'<<56
+	textLevel = '"' | 'l'<<8 | 'e'<<16 | 'v'<<24 | 'e'<<32 | 'l'<<40 | '"'<<48 | ':'<<56
+	textIndex = '"' | 'p'<<8 | '_'<<16 | 'i'<<24 | 'd'<<32 | 'x'<<40 | '"'<<48 | ':'<<56
+)
+
+// eight are the eight bytes at i; behind the end of the line are zeros.
+func eight(b []byte, i int) uint64 {
+	if i+8 > len(b) {
+		return rest(b, i)
+	}
+	return binary.LittleEndian.Uint64(b[i:])
+}
+
+func rest(b []byte, i int) (w uint64) {
+	for j := len(b) - 1; j >= i; j-- {
+		w = w<<8 | uint64(b[j])
+	}
+	return w
+}
+
 // fast reports whether it understood the line. A line it takes is valid JSON.
 func (p *parser) fast(b []byte, ev *Event) bool {
 	if len(b) < 2 || b[0] != '{' {
@@ -61,47 +107,54 @@ func (p *parser) fast(b []byte, ev *Event) bool {
 	i := 1
 	p.seen = 0
 	for {
-		key, next := plainString(b, i)
-		if next < 0 || next >= len(b) || b[next] != ':' {
-			return false
-		}
-		i = next + 1
 		ok := false
-		switch string(key) {
-		case "id":
+		switch w := eight(b, i); {
+		case w&five == textID:
 			p.seen |= hasID
-			ev.ID, i, ok = digits(b, i)
-		case "name":
+			ev.ID, i, ok = digits(b, i+5)
+		case w&seven == textName:
 			p.seen |= hasName
-			ev.Name, i, ok = p.str(b, i)
-		case "cat":
+			ev.Name, i, ok = p.str(b, i+7)
+		case w&six == textCat:
 			p.seen |= hasCat
-			ev.Cat, i, ok = p.str(b, i)
-		case "pid":
+			ev.Cat, i, ok = p.str(b, i+6)
+		case w&six == textPID:
+			if n := p.sameLane(b[i:], ev); n > 0 {
+				ev.TS, i, ok = posInt(b, i+n)
+				break
+			}
 			p.seen |= hasPID
-			ev.PID, i, ok = posInt(b, i)
-		case "tid":
+			ev.PID, i, ok = posInt(b, i+6)
+		case w&six == textTID:
 			p.seen |= hasTID
-			ev.TID, i, ok = posInt(b, i)
-		case "ts":
+			ev.TID, i, ok = posInt(b, i+6)
+		case w&five == textTS:
 			p.seen |= hasTS
-			ev.TS, i, ok = posInt(b, i)
-		case "dur":
+			ev.TS, i, ok = posInt(b, i+5)
+		case w&six == textDur:
 			p.seen |= hasDur
-			ev.Dur, i, ok = posInt(b, i)
-		case "ph":
-			ev.Phase, i, ok = phaseAt(b, i)
-		case "type":
+			ev.Dur, i, ok = posInt(b, i+6)
+		case w&five == textPhase:
+			if n := p.sameTail(b[i:], ev); n > 0 {
+				i, ok = p.fastMembers(b, i+n, ev)
+				break
+			}
+			ev.Phase, i, ok = phaseAt(b, i+5)
+		case w&seven == textType:
 			var t uint64
-			t, i, ok = digits(b, i)
+			t, i, ok = digits(b, i+7)
 			if ok = ok && t <= math.MaxUint8; ok {
 				ev.Type = Type(t)
 			}
-		case "args":
-			i, ok = p.fastArgs(b, i, ev)
+		case w&seven == textArgs:
+			i, ok = p.fastArgs(b, i+7, ev)
 		default:
+			_, next := plainString(b, i)
+			if next < 0 || next >= len(b) || b[next] != ':' {
+				return false
+			}
 			var a Arg
-			i, ok = p.value(b, i, &a)
+			i, ok = p.value(b, next+1, &a)
 		}
 		if !ok || i >= len(b) {
 			return false
@@ -125,44 +178,46 @@ func (p *parser) fastArgs(b []byte, i int, ev *Event) (int, bool) {
 	if b[i] == '}' {
 		return i + 1, true
 	}
+	return p.fastMembers(b, i, ev)
+}
+
+// fastMembers reads the arguments from the one at i, and what closes them.
+func (p *parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 	p.seen |= hasArgs
 	for {
-		key, next := plainString(b, i)
-		if next < 0 || next+1 >= len(b) || b[next] != ':' {
-			return i, false
-		}
-		i = next + 1
 		ok := false
-		var a Arg
-		if len(key) == 5 {
-			switch string(key) {
-			case "hhash":
-				p.seen |= hasHost
-				ev.HostHash, i, ok = p.hashText(b, i)
-				goto next
-			case "level":
+		switch eight(b, i) {
+		case textHash:
+			p.seen |= hasHost
+			ev.HostHash, i, ok = p.hashText(b, i+8)
+		case textLevel:
+			var n int64
+			n, i, ok = posInt(b, i+8)
+			if ok = ok && n <= math.MaxInt32; ok {
+				ev.Level = int(n)
+			}
+		case textIndex:
+			if i += 8; i < len(b) && b[i] == '-' {
 				var n int64
-				n, i, ok = posInt(b, i)
-				if ok = ok && n <= math.MaxInt32; ok {
-					ev.Level = int(n)
-				}
-				goto next
-			case "p_idx":
-				if b[i] == '-' {
-					var n int64
-					n, i, ok = posInt(b, i+1)
-					ok = ok && n > 0 // -0 is 0
-					ev.Parent = NoParent
-				} else {
-					ev.Parent, i, ok = posInt(b, i)
-				}
-				goto next
+				n, i, ok = posInt(b, i+1)
+				ok = ok && n > 0 // -0 is 0
+				ev.Parent = NoParent
+			} else {
+				ev.Parent, i, ok = posInt(b, i)
+			}
+		default:
+			n := len(ev.Args)
+			ev.Args = append(ev.Args, Arg{})
+			a := &ev.Args[n]
+			if a.Key, i, ok = p.name(b, i, n); !ok {
+				return i, false
+			}
+			if v, next, whole := digits(b, i); whole && v <= math.MaxInt64 {
+				a.num, i = v, next
+			} else {
+				i, ok = p.value(b, i, a)
 			}
 		}
-		a.Key = p.intern.get(key)
-		i, ok = p.value(b, i, &a)
-		ev.Args = append(ev.Args, a)
-	next:
 		if !ok || i >= len(b) {
 			return i, false
 		}
@@ -175,6 +230,65 @@ func (p *parser) fastArgs(b []byte, i int, ev *Event) (int, bool) {
 			return i, false
 		}
 	}
+}
+
+// sameLane returns the length of the text before the time where b begins like the
+// line before: with the same process on the same lane. If not, it learns.
+func (p *parser) sameLane(b []byte, ev *Event) int {
+	if len(p.lane) == 0 || !bytes.HasPrefix(b, p.lane) {
+		pid, i, ok := posInt(b, 6)
+		if !ok || eight(b, i)&seven != ','|textTID<<8 {
+			return 0
+		}
+		tid, i, ok := posInt(b, i+7)
+		if !ok || eight(b, i)&six != ','|textTS<<8 {
+			return 0
+		}
+		p.lane, p.pid, p.tid = append(p.lane[:0], b[:i+6]...), pid, tid
+	}
+	ev.PID, ev.TID = p.pid, p.tid
+	p.seen |= hasPID | hasTID | hasTS
+	return len(p.lane)
+}
+
+// sameTail returns the length of the text before the second argument where b begins
+// like the line before: with the same phase on the same host. If not, it learns.
+func (p *parser) sameTail(b []byte, ev *Event) int {
+	if len(p.tail) == 0 || !bytes.HasPrefix(b, p.tail) {
+		const args = `,"args":{"hhash":`
+		phase, i, ok := phaseAt(b, 5)
+		if !ok || !bytes.HasPrefix(b[i:], []byte(args)) {
+			return 0
+		}
+		host, next := plainString(b, i+len(args))
+		if next < 0 || next >= len(b) || b[next] != ',' {
+			return 0
+		}
+		p.tail, p.phase, p.host = append(p.tail[:0], b[:next+1]...), phase, p.intern.get(host)
+	}
+	ev.Phase, ev.HostHash = p.phase, p.host
+	p.seen |= hasHost
+	return len(p.tail)
+}
+
+// holdsString reports whether the string s, which is plain, stands at i with its quotes.
+func holdsString(b []byte, i int, s string) bool {
+	end := i + 1 + len(s)
+	return end < len(b) && b[i] == '"' && b[end] == '"' && string(b[i+1:end]) == s
+}
+
+// name reads the name of the n-th argument and the colon behind it.
+func (p *parser) name(b []byte, i, n int) (string, int, bool) {
+	slot := &p.names[n%len(p.names)]
+	if end := i + len(*slot) + 2; holdsString(b, i, *slot) && end < len(b) && b[end] == ':' {
+		return *slot, end + 1, true
+	}
+	key, next := plainString(b, i)
+	if next < 0 || next >= len(b) || b[next] != ':' {
+		return "", i, false
+	}
+	*slot = p.intern.get(key)
+	return *slot, next + 1, true
 }
 
 // value reads any value into a. It leaves a's key alone.
@@ -213,7 +327,14 @@ func plainString(b []byte, i int) ([]byte, int) {
 		return nil, -1
 	}
 	i++
-	for j := i; j < len(b); j++ {
+	j := i
+	for ; j+8 <= len(b); j += 8 {
+		if other := notPlain(binary.LittleEndian.Uint64(b[j:])); other != 0 {
+			j += bits.TrailingZeros64(other) / 8
+			break
+		}
+	}
+	for ; j < len(b); j++ {
 		if !plain[b[j]] {
 			if b[j] == '"' {
 				return b[i:j], j + 1
@@ -253,8 +374,29 @@ func (p *parser) hashText(b []byte, i int) (string, int, bool) {
 
 // digits reads an unsigned integer that is written in the one way JSON allows.
 func digits(b []byte, i int) (uint64, int, bool) {
+	if i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		v, n := leading(w)
+		next := byte(w >> (8 * n))
+		if n-1 < 7 && (n == 1 || byte(w) != '0') && next != '.' && next|0x20 != 'e' {
+			return v, i + int(n), true
+		}
+	}
+	return longDigits(b, i)
+}
+
+// longDigits is digits of any length, at any place.
+func longDigits(b []byte, i int) (uint64, int, bool) {
 	start := i
 	var v uint64
+	for i+8 <= len(b) {
+		part, n := leading(binary.LittleEndian.Uint64(b[i:]))
+		if n < 8 {
+			break
+		}
+		v = v*1e8 + part
+		i += 8
+	}
 	for i < len(b) {
 		c := b[i] - '0'
 		if c > 9 {
@@ -274,6 +416,18 @@ func digits(b []byte, i int) (uint64, int, bool) {
 		}
 	}
 	return v, i, true
+}
+
+// leading returns the number that the first of eight bytes spell, and how many
+// of them are digits.
+func leading(w uint64) (v uint64, n uint) {
+	w ^= 0x3030303030303030 // digits become 0 to 9
+	other := (w | (w + 0x7676767676767676)) & 0x8080808080808080
+	n = uint(bits.TrailingZeros64(other)) / 8
+	w <<= 64 - 8*n // what is behind goes, zeros come before
+	w = w * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
+	w = w * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
+	return w * (10000<<32 + 1) >> 32, n
 }
 
 func posInt(b []byte, i int) (int64, int, bool) {

@@ -43,9 +43,15 @@ func FuzzParse(f *testing.F) {
 		`{"ph":3,"id":18446744073709551616,"args":{"p_idx":-5,"level":2147483648,"hhash":0}}`,
 		`{"ph":"A","args":{"x":1.,"y":.5,"z":+1}}`,
 		`{"ph":"X","args":{"p_idx":-0}}`,
+		`{"pid":0A"tid":0A"ts":0}`,
 		`{"ph":"M","ph":"X","name":"a\/b","args":{},"args":{"t":true,"n":null,"f":false}}`,
 	} {
 		f.Add([]byte(s))
+	}
+	neighbours := [][]byte{
+		[]byte(`{"id":7,"name":"a","cat":"b","pid":1,"tid":1,"ts":17000000,"dur":2,"ph":"X","args":{"hhash":"a","level":1,"p_idx":-1,"epoch":1,"step":2}}`),
+		[]byte(`{"id":8,"name":"","cat":"","pid":18,"tid":12,"ts":1,"dur":2,"ph":"M","args":{"hhash":"","":1,"e":"2"}}`),
+		[]byte(`{"name":"HH","cat":"dftracer","type":1,"pid":0,"tid":0,"ph":4,"args":{"hhash":"0123456789abcdef","name":"h"}}`),
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.IndexByte(line, '\n') >= 0 {
@@ -72,6 +78,14 @@ func FuzzParse(f *testing.F) {
 		}
 		if a, b := plainText(&fast), plainText(&general); a != b {
 			t.Fatalf("%q\nfast    %s\ngeneral %s", line, a, b)
+		}
+		// What a parser remembers of the lines before makes no difference.
+		for _, before := range append(neighbours, line) {
+			var other Event
+			_ = p.parse([]byte(before), &other)
+			if err := p.parse(line, &other); err != nil || plainText(&other) != plainText(&general) {
+				t.Fatalf("%q behind %q\nread    %s, %v\ngeneral %s", line, before, plainText(&other), err, plainText(&general))
+			}
 		}
 	})
 }

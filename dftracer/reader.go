@@ -119,20 +119,19 @@ func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 func (r *Reader) Next() (*Event, error) {
 	for r.err == nil {
 		line, err := r.lines.Next()
-		if errors.Is(err, infile.ErrLongLine) {
+		switch {
+		case err == nil:
+			if r.take(line) {
+				return &r.event, nil
+			}
+		case errors.Is(err, infile.ErrLongLine):
 			r.stats.Lines++
 			r.bad(err)
-			continue
-		}
-		if err != nil {
+		default:
 			r.err = r.stats.end(err)
 			if r.takeRest() {
 				return &r.event, nil
 			}
-			break
-		}
-		if r.take(line) {
-			return &r.event, nil
 		}
 	}
 	return nil, r.err
