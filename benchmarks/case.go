@@ -17,10 +17,23 @@ type Case struct {
 // Result is what a case costs.
 type Result struct {
 	Name   string
-	Nanos  float64 // per operation, in the best round: the one least disturbed
-	Median float64 // per operation, in the middle one
-	Allocs float64 // per operation
-	Bytes  float64 // allocated per operation
+	Nanos  float64   // per operation, in the best round: the one least disturbed
+	Median float64   // per operation, in the middle one
+	CPU    []float64 // nanoseconds of the processor per operation that the goroutine took, by round
+	Allocs float64   // per operation
+	Bytes  float64   // allocated per operation
+}
+
+// Ratio returns how many times the processor time of base r takes: the median of
+// the rounds. What else the machine does makes little difference to it, and what
+// other goroutines do for r, such as compress, is not in it.
+func (r *Result) Ratio(base *Result) float64 {
+	ratios := make([]float64, min(len(r.CPU), len(base.CPU)))
+	for i := range ratios {
+		ratios[i] = r.CPU[i] / base.CPU[i]
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // Measure runs all cases in turns for some rounds.
@@ -48,15 +61,18 @@ func Measure(dir string, cases []Case, rounds int, each time.Duration) (results 
 	for _, r := range all {
 		r.n = calibrate(r.run, each)
 	}
+	runtime.LockOSThread() // whose time is counted
+	defer runtime.UnlockOSThread()
 	for range rounds {
 		for _, r := range all {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			start := time.Now()
+			used, start := threadTime(), time.Now()
 			r.run(r.n)
-			took := time.Since(start)
+			took, cpu := time.Since(start), threadTime()-used
 			runtime.ReadMemStats(&after)
+			r.res.CPU = append(r.res.CPU, float64(cpu)/float64(r.n))
 			r.times = append(r.times, float64(took)/float64(r.n))
 			r.res.Allocs = float64(after.Mallocs-before.Mallocs) / float64(r.n)
 			r.res.Bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(r.n)
