@@ -9,10 +9,6 @@ import (
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
-// minShared is how many collectives two ranks have to share before they tell
-// anything of their clocks.
-const minShared = 3
-
 // Confidence is how sure the place of a rank on the common time axis is.
 type Confidence string
 
@@ -265,7 +261,7 @@ func driftText(ppm float64) string {
 // is good enough to say.
 func (al *aligner) skews(rep *RankReport) {
 	for _, p := range al.procs {
-		p.waits = make(map[int64]commWait, len(p.collectives))
+		p.waits = make(map[int64]commWait, len(p.comms.list))
 	}
 	for _, in := range al.all {
 		al.skew(in, rep)

@@ -16,6 +16,8 @@ type beginEnd struct {
 	open  map[laneKey][]*kineto.Event
 	n     int
 	bytes int
+	// without counts events whose other half is missing or had no room.
+	without int64
 }
 
 // sizeOf is the memory that an event waits in.
@@ -23,24 +25,16 @@ func sizeOf(ev *kineto.Event) int {
 	return 256 + len(ev.Cat) + len(ev.Flow) + len(ev.Args) + len(ev.RawName()) + len(ev.PID.Text) + len(ev.TID.Text)
 }
 
-func threadOf(ev *kineto.Event) laneKey {
-	k := laneKey{pid: ev.PID.Num, tid: ev.TID.Num}
-	if !ev.TID.IsNum {
-		k.text = string(ev.TID.Text)
-	}
-	return k
-}
-
 // pair takes an event of phase B or E and returns the whole one at its end,
 // nil until then.
-func (p *process) pair(ev *kineto.Event) *kineto.Event {
+func (be *beginEnd) pair(ev *kineto.Event) *kineto.Event {
 	if !ev.HasTS {
 		return nil
 	}
-	be, key := &p.beginEnd, threadOf(ev)
+	key := threadOf(ev.PID, ev.TID)
 	if ev.Phase == 'B' {
 		if be.n >= maxOpenBegins || be.bytes+sizeOf(ev) > maxOpenBytes {
-			p.report.HalfEvents++
+			be.without++
 			return nil
 		}
 		if be.open == nil {
@@ -53,7 +47,7 @@ func (p *process) pair(ev *kineto.Event) *kineto.Event {
 	}
 	stack := be.open[key]
 	if len(stack) == 0 {
-		p.report.HalfEvents++
+		be.without++
 		return nil
 	}
 	whole := stack[len(stack)-1]

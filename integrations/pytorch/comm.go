@@ -242,3 +242,10 @@ func (c *collective) symmetric() bool {
 	}
 	return false
 }
+
+// hostBackendRow reports whether a row is that of a backend that runs
+// collectives on the host.
+func hostBackendRow(name string) bool {
+	word, ok := commAnnotation(name)
+	return ok && commOp(word) != "" && (strings.HasPrefix(name, "gloo:") || strings.HasPrefix(name, "mpi:") || strings.HasPrefix(name, "ucc:"))
+}

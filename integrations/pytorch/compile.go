@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
@@ -22,8 +21,6 @@ type CompileReport struct {
 	UnknownOverloads int64 `json:"unknown_overloads,omitempty"`
 	// Backward reports that compiled backward graphs are in the trace.
 	Backward bool `json:"backward"`
-
-	byKey map[regionKey]*RegionReport
 }
 
 // RegionReport describes the calls of one compiled code object.
@@ -54,51 +51,40 @@ type regionKey struct {
 
 const maxRegions = 10_000
 
-// compileOf returns the report entry for the compiled code around f.
-func (p *process) compileOf(region uint32, backward bool) *RegionReport {
-	c := p.report.Compile
-	if c == nil {
-		c = &CompileReport{byKey: map[regionKey]*RegionReport{}}
-		p.report.Compile = c
+// regions finds the report entries of the compiled code in a file.
+type regions struct {
+	names *names
+	file  *FileReport
+	byKey map[regionKey]*RegionReport
+}
+
+// report returns what the file's report says of torch.compile, made when first
+// asked for.
+func (g *regions) report() *CompileReport {
+	if g.file.Compile == nil {
+		g.file.Compile, g.byKey = &CompileReport{}, map[regionKey]*RegionReport{}
 	}
+	return g.file.Compile
+}
+
+// of returns the entry of a region and direction.
+func (g *regions) of(region uint32, backward bool) *RegionReport {
+	c := g.report()
 	k := regionKey{region, backward}
-	rr := c.byKey[k]
+	rr := g.byKey[k]
 	if rr == nil {
-		id := p.names.text[region]
+		id := g.names.text[region]
 		if id == "" {
 			id = "CompiledFunction"
 		}
 		rr = &RegionReport{ID: id, Backward: backward}
 		if len(c.Regions) < maxRegions {
 			c.Regions = append(c.Regions, rr)
-			c.byKey[k] = rr
+			g.byKey[k] = rr
 		}
 	}
 	c.Backward = c.Backward || backward
 	return rr
-}
-
-// noteCompile learns in the first sweep what kind of code each region runs.
-func (p *process) noteCompile(f *frame) {
-	if f.isMarker() && f.own != inGraph {
-		return
-	}
-	switch {
-	case f.own == inGraph:
-		p.compileOf(f.region, f.backward).graphCalls = true
-	case f.own != notContainer:
-		p.compileOf(f.region, f.backward)
-	case f.parent != notContainer:
-		rr := p.compileOf(f.region, f.backward)
-		switch {
-		case isTriton(f):
-			rr.triton = true
-		case isGraphLaunch(f):
-			rr.cudaGraph = true
-		case opName(f) != "":
-			rr.hasOps = true
-		}
-	}
 }
 
 // settle names the kind of every region once the first sweep is over.
@@ -115,38 +101,6 @@ func (c *CompileReport) settle() {
 			r.Kind = "unknown"
 		}
 	}
-}
-
-func isTriton(f *frame) bool {
-	if f.r.kind != kineto.KindCPUOp {
-		return false
-	}
-	if strings.HasPrefix(f.name, "triton_") {
-		return true
-	}
-	backend, ok := kineto.Args(f.r.extra).Text("kernel_backend")
-	return ok && backend == "triton"
-}
-
-func isGraphLaunch(f *frame) bool {
-	switch f.name {
-	case "cudaGraphLaunch", "hipGraphLaunch", "cuGraphLaunch":
-		return f.r.kind == kineto.KindRuntime || f.r.kind == kineto.KindDriver
-	}
-	return false
-}
-
-// opName returns "mul" or "mul.Tensor" for a dispatcher operator such as
-// aten::mul, and "" for rows that are none.
-func opName(f *frame) string {
-	if f.r.kind != kineto.KindCPUOp || f.isMarker() {
-		return ""
-	}
-	ns, op, ok := strings.Cut(f.name, "::")
-	if !ok || op == "" || strings.ContainsAny(ns, " :<(") || strings.ContainsAny(op, " :<(") || ns == "autograd" || ns == "torch" || ns == "c10d" {
-		return ""
-	}
-	return op
 }
 
 // say puts the sentences of a compile report where a person reads them.

@@ -10,8 +10,17 @@ import (
 )
 
 // deviceRows writes the rows of all device lanes, in order of time.
-func (e *emitter) deviceRows(ctx context.Context) error {
-	it := e.p.device.Iter()
+type deviceRows struct {
+	*out
+	spans  *spanWriter
+	dynamo dynamoRows
+	busy   busyDevices
+	tid    int64       // of the row being written
+	class  DeviceClass // of the same
+}
+
+func (e *deviceRows) run(ctx context.Context) error {
+	it := e.p.rows.device.Iter()
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -21,43 +30,37 @@ func (e *emitter) deviceRows(ctx context.Context) error {
 			return it.Err()
 		}
 		name := e.p.names.of(r)
-		tid, part := e.p.devLanes[r.lane].place(r.start, r.end)
+		lane := &e.p.lanes.device[r.lane]
+		tid, part := lane.place(r.start, r.end)
 		if part > 0 {
 			e.p.report.DeviceOverlaps++
-			e.nameLane(tid, e.p.devLanes[r.lane].name(part))
+			e.nameLane(tid, lane.name(part))
 		}
-		e.devTID = tid
-		e.class = e.p.classOf(r)
-		e.busy(r)
-		e.deviceEvent(r, name)
+		e.tid, e.class = tid, e.p.deviceRules.classOf(r, name)
+		e.busy.add(r, e.class, e.p.window)
+		e.row(r, name)
 		ai := ""
 		switch r.kind {
 		case kineto.KindMemcpy:
 			ai = e.transfer(r, name)
 		case kineto.KindKernel:
 			if r.extra != "" {
-				ai = e.deviceComm(r)
+				ai = e.comm(r)
 			}
 			if r.flags&flagBare != 0 && strings.HasPrefix(name, "triton_") {
-				e.bareKernel(r, name)
+				e.dynamo.bareKernel(r, e.tid, name)
 			}
 		}
 		e.spans.device(e.p, r, name, ai)
 	}
 }
 
-func (e *emitter) onDevice(cat, name string, r *row) {
-	e.begin(cat, name, e.devTID, r.start, r.end)
-	if r.kind == kineto.KindKernel || r.kind == kineto.KindMemcpy || r.kind == kineto.KindMemset || r.kind == kineto.KindDevice {
-		e.ev.Type = dftracer.TypeCUDA
-	}
-}
-
-func (e *emitter) deviceEvent(r *row, name string) {
-	if _, ok := spans.ProfilerStepNumber(name); ok && e.opts.StarSteps {
+// row writes a row as the profiler has it.
+func (e *deviceRows) row(r *row, name string) {
+	if _, ok := spans.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
 		name = "ProfilerStep*"
 	}
-	e.onDevice("PP", name, r)
+	e.onDevice("PP", name, e.tid, r)
 	dur := r.end - r.start
 	e.int("device", e.p.deviceType)
 	e.known("device_id", r.b)
@@ -91,7 +94,7 @@ func (e *emitter) deviceEvent(r *row, name string) {
 	}
 	e.known("bytes", r.a)
 	if r.flags&flagLinked != 0 {
-		if op := e.p.opOf(r); op != "" {
+		if op := e.p.names.opOf(r); op != "" {
 			e.str("op", op)
 		}
 		e.us("launch_delay_us", max(r.start-r.launch, 0))
@@ -102,22 +105,14 @@ func (e *emitter) deviceEvent(r *row, name string) {
 	e.common(r.step, false)
 }
 
-// opOf returns the name of the operator or annotation that launched a row.
-func (p *process) opOf(r *row) string {
-	if r.op == 0 || int(r.op) >= len(p.names.text) {
-		return ""
-	}
-	return ref(p.names.text[r.op])
-}
-
 // transfer writes the device.transfer event of a copy, if it is one, and
 // returns its category and name.
-func (e *emitter) transfer(r *row, name string) string {
+func (e *deviceRows) transfer(r *row, name string) string {
 	kind := transferKind(name, r.extra)
-	if kind == "" || kind == "HtoH" || kind == "DtoD" && !e.opts.DeviceCopies {
+	if kind == "" || kind == "HtoH" || kind == "DtoD" && !e.p.opts.DeviceCopies {
 		return ""
 	}
-	e.onDevice("device", "transfer", r)
+	e.onDevice("device", "transfer", e.tid, r)
 	e.str("kind", kind)
 	e.known("bytes", r.a)
 	e.known("device", r.b)
@@ -146,10 +141,10 @@ func (e *emitter) transfer(r *row, name string) string {
 	return "device.transfer"
 }
 
-// deviceComm writes the comm event of a collective's kernel. The time is the
+// comm writes the comm event of a collective's kernel. The time is the
 // device's and includes waiting for late peers, which wait_us tells when other
 // ranks were imported along.
-func (e *emitter) deviceComm(r *row) string {
+func (e *deviceRows) comm(r *row) string {
 	c := decodeCollective(r.extra)
 	name := c.op
 	if name == "" {
@@ -158,7 +153,7 @@ func (e *emitter) deviceComm(r *row) string {
 		}
 		name = "unknown"
 	}
-	e.onDevice("comm", name, r)
+	e.onDevice("comm", name, e.tid, r)
 	e.commArgs(&c)
 	e.known("device", r.b)
 	e.known("stream", r.c)
@@ -168,71 +163,4 @@ func (e *emitter) deviceComm(r *row) string {
 	e.waited(&c, r.seq)
 	e.common(r.step, true)
 	return "comm." + name
-}
-
-// waited adds what the other ranks tell about a collective.
-func (e *emitter) waited(c *collective, row int64) {
-	w, ok := e.p.waits[row]
-	if !ok {
-		return
-	}
-	e.us("wait_us", max(w.wait, 0))
-	e.known("last_rank", w.lastRank)
-	if c.groupSize > int64(w.ranks) {
-		e.int("ranks_compared", int64(w.ranks))
-	}
-}
-
-func (e *emitter) commArgs(c *collective) {
-	e.text("coll", c.coll)
-	e.text("pg", c.pg)
-	e.text("pg_desc", c.pgDesc)
-	e.known("group_size", c.groupSize)
-	e.text("dtype", c.dtype)
-	e.known("in_bytes", c.inBytes)
-	e.known("out_bytes", c.outBytes)
-	if c.inBytes < 0 {
-		e.known("in_elements", c.inElems)
-	}
-	e.known("seq", c.seq)
-	e.known("src", c.src)
-	e.known("dst", c.dst)
-}
-
-// hostCollective writes the comm event of a collective that the host runs itself.
-func (e *emitter) hostCollective(s *sweep, f *frame) {
-	if !e.p.isHostCollective(s, f) {
-		return
-	}
-	e.nested("comm", f.comm.op, f)
-	e.commArgs(f.comm)
-	e.str("clock", "host")
-	e.waited(f.comm, f.r.seq)
-	e.common(f.step, true)
-}
-
-// isHostCollective reports whether a host row stands for a collective: the row
-// of a backend that works on the host, else, in a trace without any such row and
-// without collectives on a device, the dispatcher's.
-func (p *process) isHostCollective(s *sweep, f *frame) bool {
-	if f.comm == nil || f.comm.op == "" || f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
-		return false
-	}
-	var up *frame
-	if len(s.stack) > 1 && s.stack[len(s.stack)-2].comm != nil {
-		up = &s.stack[len(s.stack)-2]
-	}
-	if p.hasGloo {
-		return f.isBackendRow() && (up == nil || !up.isBackendRow())
-	}
-	return !p.hasComm && up == nil // else the enclosing row stands for it
-}
-
-func (f *frame) isBackendRow() bool { return hostBackendRow(f.name) }
-
-// hostBackendRow reports whether a row is that of a backend that runs
-// collectives on the host.
-func hostBackendRow(name string) bool {
-	word, ok := commAnnotation(name)
-	return ok && commOp(word) != "" && (strings.HasPrefix(name, "gloo:") || strings.HasPrefix(name, "mpi:") || strings.HasPrefix(name, "ucc:"))
 }

@@ -175,7 +175,7 @@ func (d *deviceRules) ask(name string) int16 {
 
 // classOf returns the class of a device row. A kernel that the trace itself
 // calls a collective is one.
-func (p *process) classOf(r *row) DeviceClass {
+func (d *deviceRules) classOf(r *row, name string) DeviceClass {
 	switch r.kind {
 	case kineto.KindMemcpy, kineto.KindMemset:
 		return ClassCopy
@@ -184,7 +184,7 @@ func (p *process) classOf(r *row) DeviceClass {
 			return ClassComm
 		}
 	}
-	if rule := p.deviceRules.match(r, p.names.of(r)); rule != nil && (rule.Class != ClassComm || r.kind != kineto.KindKernel) {
+	if rule := d.match(r, name); rule != nil && (rule.Class != ClassComm || r.kind != kineto.KindKernel) {
 		return rule.Class
 	}
 	return ClassCompute

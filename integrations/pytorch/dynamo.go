@@ -7,10 +7,13 @@ import (
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
-// dynamoEvent writes the event of category dynamo that a row stands for: a
+// dynamoRows writes the events of category dynamo.
+type dynamoRows struct{ *out }
+
+// pop writes the event of category dynamo that a row stands for: a
 // compiled region, a graph call, one of its operators or fused kernels, or
 // compilation.
-func (e *emitter) dynamoEvent(s *sweep, f, up *frame) {
+func (e dynamoRows) pop(s *sweep, f, up *frame) {
 	switch {
 	case f.name == "TorchDynamo Cache Lookup":
 		if c := e.p.report.Compile; c != nil {
@@ -28,18 +31,18 @@ func (e *emitter) dynamoEvent(s *sweep, f, up *frame) {
 	case f.parent == notContainer:
 		return
 	}
-	rr := e.p.compileOf(f.region, f.backward)
+	rr := e.p.regions.of(f.region, f.backward)
 	switch {
-	case isTriton(f):
+	case f.isTriton():
 		rr.Kernels++
 		e.fusedKernel(f)
-	case isGraphLaunch(f):
+	case f.isGraphLaunch():
 		rr.Launches++
-		e.dynamo(f, graphName(e.p, f))
+		e.dynamo(f, e.graphName(f))
 		e.int("cuda_graph", 1)
 		e.dynamoArgs(f)
 	default:
-		if op := opName(f); op != "" && e.isNode(f, rr, op) {
+		if op := f.opName(); op != "" && e.isNode(f, rr, op) {
 			rr.Ops++
 			e.function(s, f, rr, op)
 		}
@@ -50,7 +53,7 @@ func (e *emitter) dynamoEvent(s *sweep, f, up *frame) {
 // with graph calls in the region only rows inside those count, buffers are not
 // operators of the graph, and around a CUDA graph there are only copies of its
 // inputs.
-func (e *emitter) isNode(f *frame, rr *RegionReport, op string) bool {
+func (e dynamoRows) isNode(f *frame, rr *RegionReport, op string) bool {
 	if rr.graphCalls && f.parent != inGraph || rr.Kind == "cuda graph" {
 		return false
 	}
@@ -63,12 +66,12 @@ func (e *emitter) isNode(f *frame, rr *RegionReport, op string) bool {
 	return true
 }
 
-func (e *emitter) dynamo(f *frame, name string) {
+func (e dynamoRows) dynamo(f *frame, name string) {
 	e.nested("dynamo", name, f)
 }
 
 // dynamoArgs adds what places an event in its compiled code, and writes it.
-func (e *emitter) dynamoArgs(f *frame) {
+func (e dynamoRows) dynamoArgs(f *frame) {
 	e.text("compile_id", e.p.names.text[f.compiledBy()])
 	e.text("cache_key", e.p.names.text[f.graph])
 	if f.backward {
@@ -83,25 +86,16 @@ func (e *emitter) dynamoArgs(f *frame) {
 	e.common(f.step, true)
 }
 
-// compiledBy is the compilation of a row: in backward, which names none, that of
-// its forward.
-func (f *frame) compiledBy() uint32 {
-	if f.region == 0 && f.backward {
-		return f.fwdRegion
-	}
-	return f.region
-}
-
 // containerEvent writes a region, a compiled function or a graph call.
-func (e *emitter) containerEvent(f *frame) {
-	rr := e.p.compileOf(f.region, f.backward)
+func (e dynamoRows) containerEvent(f *frame) {
+	rr := e.p.regions.of(f.region, f.backward)
 	name := f.name
 	switch f.own {
 	case inRegion:
 		name = "region." + e.p.names.text[f.region]
 		rr.Calls++
 	case inGraph:
-		name = graphName(e.p, f)
+		name = e.graphName(f)
 	default:
 		if f.region == 0 {
 			rr.Calls++
@@ -116,24 +110,21 @@ func (e *emitter) containerEvent(f *frame) {
 	e.dynamoArgs(f)
 }
 
-func graphName(p *process, f *frame) string {
-	if key := p.names.text[f.graph]; key != "" {
+func (e dynamoRows) graphName(f *frame) string {
+	if key := e.p.names.text[f.graph]; key != "" {
 		return "graph." + key
 	}
 	return "graph"
 }
 
 // compilePhase writes compilation that happened while the profiler ran.
-func (e *emitter) compilePhase(f, up *frame) {
+func (e dynamoRows) compilePhase(f, up *frame) {
 	phase, ok := strings.CutSuffix(f.name, " (dynamo_timed)")
 	if !ok || f.r.kind != kineto.KindUserAnnotation {
 		return
 	}
 	if up == nil || !up.compiling {
-		if e.p.report.Compile == nil {
-			e.p.report.Compile = &CompileReport{byKey: map[regionKey]*RegionReport{}}
-		}
-		e.p.report.Compile.Compiling += time.Duration(f.r.end - f.r.start)
+		e.p.regions.report().Compiling += time.Duration(f.r.end - f.r.start)
 	}
 	e.dynamo(f, "compile."+phase)
 	e.dynamoArgs(f)
@@ -141,7 +132,7 @@ func (e *emitter) compilePhase(f, up *frame) {
 
 // fusedKernel writes an Inductor kernel under its own name. The operators in
 // that name are kept as one text: it does not say where one ends.
-func (e *emitter) fusedKernel(f *frame) {
+func (e dynamoRows) fusedKernel(f *frame) {
 	e.dynamo(f, "kernel."+f.name)
 	e.text("fused", fusedPart(f.name))
 	e.kernelNodes(f.region, f.graph, f.name)
@@ -159,7 +150,7 @@ func (e *emitter) fusedKernel(f *frame) {
 const maxNodes = 256
 
 // kernelNodes adds the graph nodes behind a kernel when a compile log tells.
-func (e *emitter) kernelNodes(region, graph uint32, kernel string) {
+func (e dynamoRows) kernelNodes(region, graph uint32, kernel string) {
 	if nodes := e.p.graphs.kernelNodes(e.p.names.text[region], e.p.names.text[graph], kernel); len(nodes) > 0 {
 		text := strings.Join(nodes[:min(len(nodes), maxNodes)], ",")
 		if len(nodes) > maxNodes {
@@ -171,11 +162,11 @@ func (e *emitter) kernelNodes(region, graph uint32, kernel string) {
 
 // bareKernel writes a Triton kernel that compiled code launched without a
 // host row of its own, as torch 2.0 and 2.1 did.
-func (e *emitter) bareKernel(r *row, name string) {
+func (e dynamoRows) bareKernel(r *row, tid int64, name string) {
 	backward := r.flags&flagBackward != 0
-	rr := e.p.compileOf(r.region, backward)
+	rr := e.p.regions.of(r.region, backward)
 	rr.Kernels++
-	e.onDevice("dynamo", "kernel."+name, r)
+	e.onDevice("dynamo", "kernel."+name, tid, r)
 	e.text("fused", fusedPart(name))
 	e.kernelNodes(r.region, r.graph, name)
 	e.text("compile_id", e.p.names.text[r.region])
@@ -205,7 +196,7 @@ func fusedPart(name string) string {
 }
 
 // function writes an operator of a compiled graph.
-func (e *emitter) function(s *sweep, f *frame, rr *RegionReport, op string) {
+func (e dynamoRows) function(s *sweep, f *frame, rr *RegionReport, op string) {
 	base, overload, _ := strings.Cut(op, ".")
 	source := "trace"
 	if overload == "" {
@@ -240,7 +231,7 @@ func (e *emitter) function(s *sweep, f *frame, rr *RegionReport, op string) {
 }
 
 // container returns the innermost compiled code around the top of the stack.
-func (e *emitter) container(s *sweep) *frame {
+func (e dynamoRows) container(s *sweep) *frame {
 	for i := len(s.stack) - 2; i >= 0; i-- {
 		if f := &s.stack[i]; f.own != notContainer && (!f.isMarker() || f.own == inGraph) {
 			return f

@@ -2,6 +2,14 @@ package pytorch
 
 import "github.com/trainspan/trainspan/internal/torchtrace"
 
+// loadedLog is a compile log with its phases.
+type loadedLog struct {
+	name   string
+	log    *torchtrace.Log
+	phases []torchtrace.Phase
+	report *LogReport
+}
+
 // graphLogs are the compilations of all logs.
 type graphLogs struct {
 	byKey  map[string]*torchtrace.Compile

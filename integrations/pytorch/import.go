@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -92,17 +93,9 @@ type importer struct {
 	logLanes int64
 }
 
-// loadedLog is a compile log with its phases.
-type loadedLog struct {
-	name   string
-	log    *torchtrace.Log
-	phases []torchtrace.Phase
-	report *LogReport
-}
-
 func (im *importer) close() {
 	for _, p := range im.procs {
-		p.close()
+		p.rows.close()
 	}
 	_ = im.store.Close() // nothing in it is needed any more
 }
@@ -178,26 +171,24 @@ func (im *importer) refuse(name string, err error) {
 }
 
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
-	p := newProcess(name, im.opts, im.rules, im.store, im.opts.Memory)
-	p.deviceRules = im.deviceRules.fork()
-	p.report.modTime = mod
+	p := newProcess(name, im.opts, im.rules, im.deviceRules, im.store)
 	text := &sum{Hash: sha256.New(), from: body}
-	err := p.scan(ctx, text)
+	cut, err := scan(ctx, p, text, mod)
 	if err == nil {
 		if same := im.copyOf(text); same != "" {
-			p.close()
+			p.rows.close()
 			im.report.Copies = append(im.report.Copies, Refusal{Name: name, Reason: "a copy of " + same + ", which counts once"})
 			return nil
 		}
 		im.texts = append(im.texts, scanned{name, text.key()})
-		err = p.link(ctx)
+		err = link(ctx, p)
 	}
 	if err == nil && flush {
-		err = p.flush()
+		err = p.rows.flush()
 	}
 	var refused *kineto.RefusedError
 	if err != nil {
-		p.close()
+		p.rows.close()
 		if errors.As(err, &refused) {
 			im.refuse(name, err)
 			return nil
@@ -206,8 +197,8 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	}
 	im.procs = append(im.procs, p)
 	im.report.Files = append(im.report.Files, p.report)
-	if p.report.cut != nil {
-		im.fail(name, p.report.cut)
+	if cut != nil {
+		im.fail(name, cut)
 	}
 	return nil
 }
@@ -262,12 +253,11 @@ func (im *importer) write(ctx context.Context) error {
 	for _, p := range im.procs {
 		p.graphs = logs.of(p.rank)
 		spans.process(p)
-		e := &emitter{p: p, opts: im.opts, sink: im.sink, nextID: im.nextID, spans: spans, counts: im.report.Events, jobs: frames}
-		if err := e.run(ctx); err != nil {
+		o := &out{p: p, sink: im.sink, nextID: im.nextID, counts: im.report.Events}
+		if err := emit(ctx, o, spans, frames); err != nil {
 			return fmt.Errorf("pytorch: %s: %w", p.name, err)
 		}
-		p.finishReport()
-		p.close()
+		p.rows.close()
 	}
 	spans.flush()
 	for _, l := range im.logs {
@@ -277,6 +267,27 @@ func (im *importer) write(ctx context.Context) error {
 		return &SpanError{Err: spans.report.Err}
 	}
 	return nil
+}
+
+// earliest returns the first moment of an import, in nanoseconds since 1970, 0
+// when it has none.
+func (im *importer) earliest() int64 {
+	first := int64(math.MaxInt64)
+	for _, p := range im.procs {
+		if p.hasRows() {
+			lo, _ := p.bounds()
+			first = min(first, p.wall(lo))
+		}
+	}
+	for _, l := range im.logs {
+		for i := range l.phases {
+			first = min(first, l.phases[i].Start)
+		}
+	}
+	if first == math.MaxInt64 {
+		return 0
+	}
+	return max(first, 0)
 }
 
 // begin opens the sink.
@@ -330,51 +341,4 @@ func compareRanks(a, b int64) int {
 		return -1
 	}
 	return 1
-}
-
-// finishReport fills in what the passes found.
-func (p *process) finishReport() {
-	r := p.report
-	r.PID, r.Host = p.pid, p.host
-	r.Start, r.End = time.Unix(0, p.wall(p.window[0])), time.Unix(0, p.wall(p.window[1]))
-	r.SelfCPU, r.Device = time.Duration(p.totalSelf), time.Duration(p.totalDevice)
-	for _, s := range p.sorters() {
-		r.SpilledBytes += s.Spilled()
-	}
-	if r.Steps == 0 {
-		r.cannot("steps: the profiler marks them only when it runs with a schedule")
-	}
-	if p.ordinals == 0 {
-		r.cannot("operators: the trace has no host rows")
-	}
-	if !r.hasShapes && p.ordinals > 0 {
-		r.cannot("input_size: record_shapes was off")
-	}
-	if r.MemoryInstants == 0 {
-		r.cannot("memory: profile_memory was off")
-	}
-	if p.rank < 0 {
-		r.cannot("the rank: neither the file nor its name tells")
-	}
-	if r.DeviceUnlinked > 0 {
-		r.cannot(fmt.Sprintf("what launched %d device rows: the launch is a graph replay or before the window", r.DeviceUnlinked))
-	}
-	if r.HalfEvents > 0 {
-		r.warn(fmt.Sprintf("%d events have a begin or an end only and were left out", r.HalfEvents))
-	}
-	if r.Negative > 0 {
-		r.warn(fmt.Sprintf("%d events end before they begin and were left out", r.Negative))
-	}
-	if r.TooDeep > 0 {
-		r.warn(fmt.Sprintf("%d rows nest deeper than %d levels and stand beside the row around them", r.TooDeep, maxDepth))
-	}
-	if r.stepsLeft > 0 {
-		r.warn(fmt.Sprintf("%d steps beyond the first %d were taken for annotations", r.stepsLeft, maxSteps))
-	}
-	if p.lanesLeft > 0 {
-		r.warn(fmt.Sprintf("phases on %d threads have no device time: more than %d threads have phases", p.lanesLeft, maxSums))
-	}
-	if r.Clamped > 0 {
-		r.warn(fmt.Sprintf("%d rows outlived the row around them and were cut to it", r.Clamped))
-	}
 }

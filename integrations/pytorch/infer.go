@@ -6,22 +6,44 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
 )
 
-// isModuleFrame reports whether a row is the python frame of a module's call.
-func isModuleFrame(f *frame) bool {
-	return f.r.kind == kineto.KindPython && strings.HasPrefix(f.name, "nn.Module: ")
+// inference writes the phases that no annotation tells: forward and backward.
+type inference struct {
+	*out
+	spans *spanWriter
+	// Device time launched before the ends of what is inferred: each is asked in
+	// order of time.
+	ofForward, ofStarts, ofEnds launchSum
+
+	operators, modules, backward bool // what forward is inferred from; whether backward is
+
+	// The forward of the lane being swept.
+	fwd     envelope
+	open    bool
+	nextEnv int
 }
+
+func newInference(o *out, spans *spanWriter) *inference {
+	p := o.p
+	forward := !p.opts.NoInference && !p.rules.seen["compute/forward"]
+	of := launchSum{from: p.rows.launches}
+	return &inference{
+		out: o, spans: spans, ofForward: of, ofStarts: of, ofEnds: of,
+		operators: forward && !p.moduleFrames, modules: forward && p.moduleFrames, backward: !p.opts.NoInference && !p.rules.seen["compute/backward"],
+	}
+}
+
+func (e *inference) err() error { return cmp.Or(e.ofForward.err(), e.ofStarts.err(), e.ofEnds.err()) }
 
 // moduleForward writes the outermost call of a module as a forward, in traces
 // taken with python frames and without an annotation of forward.
-func (e *emitter) moduleForward(s *sweep, f *frame) {
-	if !e.moduleFwd || !isModuleFrame(f) || f.engine {
+func (e *inference) moduleForward(s *sweep, f *frame) {
+	if !e.modules || !f.isModule() || f.engine {
 		return
 	}
 	for i := range s.stack[:len(s.stack)-1] {
-		if isModuleFrame(&s.stack[i]) {
+		if s.stack[i].isModule() {
 			return
 		}
 	}
@@ -39,8 +61,8 @@ const moduleRule = "outermost python frame of a module"
 // forwards grows the inferred forward of the lane being swept: the operators
 // that autograd numbered, up to where the next backward starts. A trace
 // without a backward has no inferred forward.
-func (e *emitter) forwards(s *sweep, f *frame) {
-	if !e.inferFwd || len(e.p.envelopes) == 0 || f.engine || f.backward || f.r.kind != kineto.KindCPUOp || f.r.c == 0 {
+func (e *inference) forwards(f *frame) {
+	if !e.operators || len(e.p.envelopes) == 0 || f.engine || f.backward || f.r.kind != kineto.KindCPUOp || f.r.c == 0 {
 		return
 	}
 	envs := e.p.envelopes
@@ -56,35 +78,38 @@ func (e *emitter) forwards(s *sweep, f *frame) {
 	if e.nextEnv >= len(envs) {
 		return // no backward follows
 	}
-	if e.fwdOpen && e.fwd.step != f.step {
+	if e.open && e.fwd.step != f.step {
 		e.closeForward(f.r.start)
 	}
-	if !e.fwdOpen {
-		e.fwd, e.fwdOpen = envelope{start: f.r.start, end: f.r.end, lane: f.r.lane, step: f.step}, true
+	if !e.open {
+		e.fwd, e.open = envelope{start: f.r.start, end: f.r.end, lane: f.r.lane, step: f.step}, true
 	}
 	e.fwd.end = max(e.fwd.end, f.r.end)
 }
 
-func (e *emitter) closeForward(limit int64) {
-	if !e.fwdOpen {
+func (e *inference) closeForward(limit int64) {
+	if !e.open {
 		return
 	}
-	e.fwdOpen = false
+	e.open = false
 	v := envelope{start: e.fwd.start, end: min(e.fwd.end, max(limit, e.fwd.start)), lane: e.fwd.lane, step: e.fwd.step}
 	before := e.ofForward.until(v.start)
 	e.inferred("forward", v, e.ofForward.until(v.end).since(before), "operators with a sequence number before a backward")
 }
 
-func (e *emitter) endLane(*sweep, uint32) error {
-	if e.fwdOpen && e.nextEnv < len(e.p.envelopes) {
+// endLane closes the forward of a lane.
+func (e *inference) endLane() {
+	if e.open && e.nextEnv < len(e.p.envelopes) {
 		e.closeForward(e.p.envelopes[e.nextEnv].start)
 	}
-	e.fwdOpen, e.nextEnv = false, 0
-	return nil
+	e.open, e.nextEnv = false, 0
 }
 
 // backwards writes the envelopes of the autograd engine.
-func (e *emitter) backwards() {
+func (e *inference) backwards() {
+	if !e.backward {
+		return
+	}
 	envs := e.p.envelopes
 	before := make([]launched, len(envs))
 	byEnd := make([]int, len(envs))
@@ -101,9 +126,9 @@ func (e *emitter) backwards() {
 	}
 }
 
-// inferred writes a stretch of forward or backward; device is the device time
+// inferred writes an interval of forward or backward; device is the device time
 // launched in it.
-func (e *emitter) inferred(name string, v envelope, device launched, rule string) {
+func (e *inference) inferred(name string, v envelope, device launched, rule string) {
 	e.p.report.guess("compute." + name + ": " + rule)
 	// A lane of its own: an envelope may cut through annotations.
 	tid := inferredLanes + 2*int64(v.lane)
@@ -117,22 +142,4 @@ func (e *emitter) inferred(name string, v envelope, device launched, rule string
 	e.deviceTime(device)
 	e.spans.phase(e.p, "compute."+name, &v, device.time)
 	e.common(v.step, true)
-}
-
-// isPhase reports whether a row stands for a phase, which owns what all threads
-// launch in it.
-func (f *frame) isPhase() bool {
-	if f.rule > 0 || isModuleFrame(f) {
-		return true
-	}
-	if f.r.kind != kineto.KindUserAnnotation {
-		return false
-	}
-	_, step := spans.ProfilerStepNumber(f.name)
-	return step
-}
-
-// hasPhases reports whether anything will ask for the device time of a phase.
-func (p *process) hasPhases() bool {
-	return len(p.steps) > 0 || len(p.envelopes) > 0 || p.moduleFrames || len(p.rules.seen) > 0
 }

@@ -38,7 +38,7 @@ func shareCodec() spill.Codec[share] {
 // launchSum adds up device time by launch. Asked for times that do not go
 // back, it reads the launches once.
 type launchSum struct {
-	p    *process
+	from *spill.Sorter[share]
 	it   *spill.Iter[share]
 	next *share
 	at   int64 // of the last question
@@ -52,7 +52,7 @@ const maxSums = 64
 
 // until returns the device time, in nanoseconds, launched before t.
 func (l *launchSum) until(t int64) launched {
-	if l.p == nil || l.p.launches.Len() == 0 {
+	if l.from.Len() == 0 {
 		return launched{}
 	}
 	if l.it == nil || t < l.at {
@@ -60,7 +60,7 @@ func (l *launchSum) until(t int64) launched {
 			l.at, l.next, l.sum = t, nil, launched{}
 			return launched{}
 		}
-		l.it, l.sum = l.p.launches.Iter(), launched{}
+		l.it, l.sum = l.from.Iter(), launched{}
 		l.next = l.it.Next()
 	}
 	l.at = t

@@ -1,11 +1,5 @@
 package pytorch
 
-import (
-	"github.com/trainspan/trainspan/internal/kineto"
-
-	"github.com/trainspan/trainspan/spans"
-)
-
 // Level is how deep an import goes when it makes OpenTelemetry spans. Each
 // level includes those before it.
 type Level uint8
@@ -22,10 +16,10 @@ const (
 
 var levelNames = [...]string{"annotation", "step", "phase", "annotation", "op", "kernel"}
 
-// String returns the word used on a command line.
-// MarshalText returns the words of String.
+// MarshalText returns the word of String.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
+// String returns the word used on a command line.
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]
@@ -51,24 +45,3 @@ const (
 	levelKernel
 	levelCount
 )
-
-// hostLevel returns the level of a host row.
-func hostLevel(p *process, f *frame) int {
-	switch {
-	case f.r.kind == kineto.KindUserAnnotation:
-		if _, ok := spans.ProfilerStepNumber(f.name); ok {
-			return levelStep
-		}
-		if f.rule > 0 {
-			return levelPhase
-		}
-		return levelAnnotation
-	case f.rule > 0:
-		return levelPhase
-	case f.own != notContainer && !f.isMarker():
-		return levelAnnotation
-	case f.r.kind == kineto.KindCPUOp:
-		return levelOp
-	}
-	return levelKernel
-}

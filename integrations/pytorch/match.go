@@ -6,23 +6,9 @@ import (
 	"slices"
 )
 
-// maxCollectives bounds how many collectives of one rank are matched with
-// those of the others.
-const maxCollectives = 1 << 20
-
-// rankCollective is a collective of one rank, times with the base added.
-type rankCollective struct {
-	group      string // process group: its name and its ranks, as far as known
-	op         string
-	bytes      int64 // -1 unknown, or different from rank to rank
-	step, seq  int64 // step number, number in the group; -1 unknown
-	start, end int64
-	row        int64 // to find it again
-	size       int32 // ranks in the group, -1 unknown
-	src, dst   int32
-	symmetric  bool // every rank leaves it at the same moment
-	host       bool // run by the host
-}
+// minShared is how many collectives two ranks have to share before they tell
+// anything of their clocks.
+const minShared = 3
 
 // instance is one collective over its ranks.
 type instance struct {
@@ -37,70 +23,13 @@ type member struct {
 	c    *rankCollective
 }
 
-// sortCollectives puts the collectives of device and host in order of start.
-func (p *process) sortCollectives() {
-	slices.SortFunc(p.collectives, func(a, b rankCollective) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.row, b.row))
-	})
-}
-
-func (p *process) addCollective(c *collective, r *row, step int32, host bool) {
-	if len(p.collectives) >= maxCollectives || c.op == "" {
-		return
-	}
-	rc := rankCollective{
-		group: p.groupOf(c), op: c.op, size: int32(c.groupSize), bytes: -1, step: -1, seq: c.seq, src: int32(c.src), dst: int32(c.dst),
-		start: r.start + p.base, end: r.end + p.base, row: r.seq, symmetric: c.symmetric(), host: host,
-	}
-	if n, ok := p.stepNumber(step); ok {
-		rc.step = n
-	}
-	switch c.op {
-	case "all_reduce", "all_gather", "reduce_scatter":
-		rc.bytes = max(c.inBytes, c.inElems)
-	}
-	p.collectives = append(p.collectives, rc)
-}
-
-// groupOf names the process group of a collective the same way on every rank.
-func (p *process) groupOf(c *collective) string {
-	members := c.members
-	if known := p.groupRanks[c.pg]; known != "" && c.pg != "" {
-		members = known
-	}
-	key := c.pg + "\x00" + members
-	if p.groups == nil {
-		p.groups = map[string]string{}
-	}
-	if held, ok := p.groups[key]; ok {
-		return held
-	}
-	p.groups[key] = key
-	return key
-}
-
-// groupName is the readable part of a group.
-func groupName(group string) string {
-	for i := range len(group) {
-		if group[i] == 0 {
-			return group[:i]
-		}
-	}
-	return group
-}
-
-// sameAs reports whether two ranks can have run the same collective.
-func (c *rankCollective) sameAs(d *rankCollective) bool {
-	return c.op == d.op && (c.bytes == d.bytes || c.bytes < 0 || d.bytes < 0)
-}
-
 // matchCollectives finds each collective on the ranks of its group.
 func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 	type lane = map[int][]*rankCollective
 	groups := map[string]lane{}
 	for i, p := range procs {
-		for k := range p.collectives {
-			c := &p.collectives[k]
+		for k := range p.comms.list {
+			c := &p.comms.list[k]
 			if !c.symmetric {
 				continue
 			}
@@ -155,15 +84,6 @@ func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 	return list, ambiguous
 }
 
-// tolerance is how far apart the ranks may leave one collective, in
-// nanoseconds: host threads wake up late.
-func (c *rankCollective) tolerance() int64 {
-	if c.host {
-		return 500_000
-	}
-	return 50_000
-}
-
 // pairSequences pairs the collectives of one group on two ranks: by their
 // numbers, else by their order inside each step, else by their order. Where
 // the sequences differ, because a row is missing, the times decide.
@@ -176,7 +96,7 @@ func pairSequences(a, b []*rankCollective) (pairs [][2]int, anchored bool) {
 		return pairOrdered(a, b, all(len(a)), all(len(b))), false
 	}
 	steps := 0
-	for _, n := range sortedRanks(stepsA) {
+	for _, n := range slices.Sorted(maps.Keys(stepsA)) {
 		if in := stepsB[n]; len(in) > 0 {
 			found := pairOrdered(a, b, stepsA[n], in)
 			pairs = append(pairs, found...)

@@ -68,6 +68,14 @@ func ref(s string) string {
 	return s[:n]
 }
 
+// opOf returns the name of the operator or annotation that launched a row.
+func (n *names) opOf(r *row) string {
+	if r.op == 0 || int(r.op) >= len(n.text) {
+		return ""
+	}
+	return ref(n.text[r.op])
+}
+
 func (n *names) of(r *row) string {
 	if r.name == 0 {
 		return r.text

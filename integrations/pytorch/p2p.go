@@ -22,8 +22,8 @@ type linkKey struct {
 func (al *aligner) bridge() {
 	sends, receives := map[linkKey][]member{}, map[linkKey][]member{}
 	for i, p := range al.procs {
-		for k := range p.collectives {
-			c := &p.collectives[k]
+		for k := range p.comms.list {
+			c := &p.comms.list[k]
 			key := linkKey{c.group, c.src, c.dst}
 			switch {
 			case c.src < 0 || c.dst < 0 || c.src == c.dst:

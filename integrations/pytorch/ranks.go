@@ -2,19 +2,13 @@ package pytorch
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/trainspan/trainspan/internal/visible"
 )
-
-// commWait is what only the other ranks tell about a collective.
-type commWait struct {
-	wait     int64 // ns until the last rank arrived
-	lastRank int64 // -1 when the axis is not good enough to tell
-	ranks    int   // ranks that were compared
-}
 
 // RankReport says how the ranks of one profiler window were put on one time
 // axis. Its slices with one entry per rank are in the order of Ranks.
@@ -154,7 +148,7 @@ func (r *RankReport) text(b *strings.Builder) {
 		}
 		last[c.LastRank]++
 	}
-	for _, rank := range sortedRanks(last) {
+	for _, rank := range slices.Sorted(maps.Keys(last)) {
 		visible.Fprintf(b, "  rank %d arrived last %d times\n", rank, last[rank])
 	}
 	if close > 0 {
@@ -163,13 +157,4 @@ func (r *RankReport) text(b *strings.Builder) {
 	if partial > 0 {
 		visible.Fprintf(b, "  %d collectives have ranks that were not imported, which may have come later\n", partial)
 	}
-}
-
-func sortedRanks[V any](m map[int64]V) []int64 {
-	keys := make([]int64, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -27,21 +27,3 @@ func (f *frame) classifyRecompute(up *frame) {
 	// What the engine runs for a node carries the thread of its forward.
 	f.recompute = f.r.launch == 0 && (up.recompute || f.r.c != 0) && !strings.HasPrefix(f.name, "autograd::engine::")
 }
-
-// recomputed adds the arguments of an operator that ran in forward before.
-func (e *emitter) recomputed(f *frame) {
-	if !f.recompute {
-		return
-	}
-	e.int("recompute", 1)
-	if !f.checkpoint {
-		e.int("inferred", 1)
-		e.p.report.guess("recompute: operators that autograd recorded inside backward")
-	}
-}
-
-// inBackward reports whether a rule's event is that of a forward which runs
-// inside backward, whose time it is.
-func (f *frame) inBackward(rule *Rule) bool {
-	return f.engine && rule.Cat == "compute" && rule.Name == "forward"
-}

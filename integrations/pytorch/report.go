@@ -134,11 +134,7 @@ type FileReport struct {
 	Guesses  []string `json:"guesses,omitempty"`
 	Unknown  []string `json:"cannot_be_known,omitempty"`
 
-	hasShapes bool
-	modTime   time.Time
-	cut       error // what is wrong with the archive around a whole trace
-	others    map[string]int64
-	stepsLeft int64
+	others map[string]int64 // events of categories without a name here
 }
 
 func (r *FileReport) warn(s string)  { r.Warnings = appendOnce(r.Warnings, s) }
@@ -163,7 +159,9 @@ func (r *FileReport) unknownCategory(cat string) {
 	}
 }
 
-func (r *FileReport) fromInfo(in *kineto.Info) {
+// fromInfo takes what the reader found, and returns what is wrong with the archive
+// around a whole trace.
+func (r *FileReport) fromInfo(in *kineto.Info) (cut error) {
 	r.Events, r.Bytes = in.Events, in.Bytes
 	r.Skipped, r.SkippedBytes, r.Defects = in.Skipped, in.SkippedBytes, in.Defects
 	r.Truncated, r.TruncatedAt = in.Truncated, in.TruncatedAt
@@ -171,7 +169,7 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 		r.warn(fmt.Sprintf("the file ends early, at byte %d; what came before was imported", in.TruncatedAt))
 	}
 	if in.Cause != nil && !in.Truncated {
-		r.cut = fmt.Errorf("the archive is cut off behind the trace, so that nothing checks what was read: %w", in.Cause)
+		cut = fmt.Errorf("the archive is cut off behind the trace, so that nothing checks what was read: %w", in.Cause)
 	}
 	if in.Skipped > 0 {
 		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
@@ -182,6 +180,7 @@ func (r *FileReport) fromInfo(in *kineto.Info) {
 	if in.InexactTimes > 0 {
 		r.warn(fmt.Sprintf("%d times had digits below one nanosecond, which were cut", in.InexactTimes))
 	}
+	return cut
 }
 
 // written counts the events that went to the sink.
@@ -246,7 +245,9 @@ func (r *FileReport) text(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	visible.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
-	r.devicesText(b)
+	for _, d := range r.Devices {
+		visible.Fprintf(b, "  %s\n", d)
+	}
 	if r.BackwardTied > 0 {
 		visible.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
 	}

@@ -1,24 +1,12 @@
 package pytorch
 
-import (
-	"math"
-	"strconv"
-	"time"
-)
+import "math"
 
 // job is what the files of one process tell of its run.
 type job struct {
 	start, end           int64 // nanoseconds since 1970
 	trainStart, trainEnd int64 // the same; nothing when the end is 0
 }
-
-// jobKey names a process over the files of its profiler windows.
-type jobKey struct {
-	host      string
-	pid, rank int64
-}
-
-func (p *process) jobKey() jobKey { return jobKey{p.host, p.pid, p.rank} }
 
 // jobs puts the windows of each process together.
 func jobs(procs []*process) map[jobKey]*job {
@@ -49,57 +37,15 @@ func jobs(procs []*process) map[jobKey]*job {
 	return out
 }
 
-// strayTime is how far outside the profiler's window a row may lie before its
-// time is taken for wrong: the profiler writes times before its base as 0.
-const strayTime = int64(time.Hour)
-
-// bounds returns the first and the last moment of a file, in its own times.
-func (p *process) bounds() (lo, hi int64) {
-	lo, hi = p.first, p.last
-	if p.hasWindow {
-		if lo = min(lo, p.window[0]); lo < p.window[0]-strayTime {
-			lo = p.window[0]
-		}
-		if hi = max(hi, p.window[1]); hi > p.window[1]+strayTime {
-			hi = p.window[1]
-		}
-	}
-	return lo, hi
-}
-
-func (p *process) hasRows() bool { return p.last >= p.first }
-
-// training reports whether a file is taken for training: it shows a backward or
-// an optimizer, or too few operators to tell.
-func (p *process) training() bool {
-	if p.report.Foreign {
-		return false
-	}
-	return p.levelCounts[levelOp] < 2 || p.hasGloo || p.rules.seen["compute/backward"] || p.rules.seen["compute/step"] || len(p.envelopes) > 0 || len(p.fwdThreads) > 0 ||
-		p.report.Compile != nil && p.report.Compile.Backward
-}
-
-// stepName is the name of a step's event.
-func (p *process) stepName() string {
-	if p.training() {
-		return "train.iteration"
-	}
-	return "iteration"
-}
-
 // root writes the events that frame the run of a process, which no profiler
 // records: ai_root around everything and train around the steps.
-func (e *emitter) root() {
-	j := e.jobs[e.p.jobKey()]
-	if j == nil || e.opts.NoInference {
+func (e *emitter) root(jobs map[jobKey]*job) {
+	j := jobs[e.p.jobKey()]
+	if j == nil || e.p.opts.NoInference {
 		return
 	}
-	delete(e.jobs, e.p.jobKey()) // once for all its files
-	name := "job"
-	if e.p.rank >= 0 {
-		name = "rank " + strconv.FormatInt(e.p.rank, 10) + " job"
-	}
-	e.nameLane(jobLane, name)
+	delete(jobs, e.p.jobKey()) // once for all its files
+	e.nameLane(jobLane, e.p.prefix()+"job")
 	id := e.frame("ai_root", "ai_root", j.start, j.end, 0, "the profiler's window")
 	if j.trainEnd > 0 {
 		e.frame("pipeline", "train", j.trainStart, j.trainEnd, id, "the profiler's steps, or its window without any")
@@ -127,25 +73,4 @@ func (e *emitter) frame(cat, name string, start, end int64, parent uint64, rule 
 	e.str("rule", rule)
 	e.common(-1, true)
 	return id
-}
-
-// earliest returns the first moment of an import, in nanoseconds since 1970, 0
-// when it has none.
-func (im *importer) earliest() int64 {
-	first := int64(math.MaxInt64)
-	for _, p := range im.procs {
-		if p.hasRows() {
-			lo, _ := p.bounds()
-			first = min(first, p.wall(lo))
-		}
-	}
-	for _, l := range im.logs {
-		for i := range l.phases {
-			first = min(first, l.phases[i].Start)
-		}
-	}
-	if first == math.MaxInt64 {
-		return 0
-	}
-	return max(first, 0)
 }

@@ -72,6 +72,15 @@ func correlationOrder(r *row) spill.Key {
 	return spill.Key{First: r.corr, Second: math.MaxInt64}
 }
 
+// bySequence puts the forward operators of a sequence number, in order of
+// their start, before what backward runs for it.
+func bySequence(r *row) spill.Key {
+	if r.flags&flagBackward != 0 {
+		return spill.Key{First: r.c, Second: math.MaxInt64}
+	}
+	return spill.Key{First: r.c, Second: r.start}
+}
+
 func ordinalOrder(r *row) spill.Key { return spill.Key{First: r.ord} }
 
 func rowCodec(o rowOrder) spill.Codec[row] {

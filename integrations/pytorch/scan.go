@@ -5,101 +5,79 @@ import (
 	"context"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/kineto"
 	"github.com/trainspan/trainspan/spans"
 )
 
-// scan reads the whole trace once and keeps of every event what the later
-// passes need.
-func (p *process) scan(ctx context.Context, src io.Reader) error {
+// scanner is the first pass: it reads the whole trace once and keeps of every
+// event what the later passes need.
+type scanner struct {
+	*process
+	counts  eventCounts
+	halves  beginEnd
+	known   bool // an event is of a category that PyTorch writes
+	modTime time.Time
+}
+
+// scan fills a process from a trace that was written at modTime, zero when that is
+// not known. cut is what is wrong with the archive around a whole trace.
+func scan(ctx context.Context, p *process, src io.Reader, modTime time.Time) (cut, err error) {
+	s := &scanner{process: p, modTime: modTime}
+	return s.run(ctx, src)
+}
+
+func (s *scanner) run(ctx context.Context, src io.Reader) (cut, err error) {
 	r := kineto.NewReader(src)
 	var ev kineto.Event
 	var rw row
 	for n := int64(0); ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		err := r.Next(&ev)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p.countEvent(&ev)
+		s.counts.add(ev.Phase, ev.Cat)
 		whole := &ev
 		if ev.Phase == 'B' || ev.Phase == 'E' {
-			if whole = p.pair(&ev); whole == nil {
+			if whole = s.halves.pair(&ev); whole == nil {
 				continue
 			}
 		}
-		if err := p.keep(whole, whole.Kind(), n, &rw); err != nil {
-			return err
+		if err := s.keep(whole, whole.Kind(), n, &rw); err != nil {
+			return nil, err
 		}
 	}
-	p.report.HalfEvents += int64(p.beginEnd.n)
-	return p.finishScan(r.Info())
-}
-
-// recent is a counter that was used lately.
-type recent struct {
-	phase byte
-	cat   []byte
-	n     *int64
-}
-
-// countEvent counts by category and phase. A trace has few kinds, and those
-// just seen come again, so they are looked at before the map.
-func (p *process) countEvent(ev *kineto.Event) {
-	for i := range p.recent {
-		if c := &p.recent[i]; c.n != nil && c.phase == ev.Phase && string(c.cat) == string(ev.Cat) {
-			*c.n++
-			return
-		}
-	}
-	k := "-"
-	if len(ev.Cat) > 0 {
-		k, _ = kineto.Clean(ev.Cat[:min(len(ev.Cat), 48)])
-	}
-	k += "/"
-	if ev.Phase != 0 {
-		k += string(rune(ev.Phase))
-	}
-	if p.counters[k] == nil {
-		if len(p.counters) > 1000 {
-			k = "(other)"
-		}
-		if p.counters[k] == nil {
-			p.counters[k] = new(int64)
-		}
-	}
-	c := &p.recent[p.nextRecent%len(p.recent)]
-	p.nextRecent++
-	c.phase, c.cat, c.n = ev.Phase, append(c.cat[:0], ev.Cat...), p.counters[k]
-	*c.n++
+	s.report.HalfEvents = s.halves.without + int64(s.halves.n)
+	return s.finish(r.Info()), nil
 }
 
 // keep turns an event into a row in the right sorter.
-func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) error {
+func (s *scanner) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) error {
 	if kind == kineto.KindMetadata {
-		p.metadata(ev)
+		s.metadata(ev)
 		return nil
 	}
 	if !ev.HasTS {
 		return nil
 	}
 	if ev.End() < ev.TS { // or the sum has no place
-		p.report.Negative++
+		s.report.Negative++
 		return nil
 	}
-	p.first, p.last = min(p.first, ev.TS), max(p.last, ev.End())
+	s.first, s.last = min(s.first, ev.TS), max(s.last, ev.End())
 	*rw = row{seq: seq, start: ev.TS, end: ev.End(), kind: kind, step: -1, ord: -1}
-	p.known = p.known || kind != kineto.KindOther && kind != kineto.KindFlow && kind != kineto.KindCounter && kind != kineto.KindInstant
+	s.known = s.known || kind != kineto.KindOther && kind != kineto.KindFlow && kind != kineto.KindCounter && kind != kineto.KindInstant
 	switch kind {
 	case kineto.KindWindow:
-		if !p.hasWindow {
-			p.window, p.hasWindow = [2]int64{ev.TS, ev.End()}, true
+		if !s.hasWindow {
+			s.window, s.hasWindow = [2]int64{ev.TS, ev.End()}, true
 		}
 		return nil
 	case kineto.KindFlow, kineto.KindCounter, kineto.KindCUDAEvent:
@@ -109,70 +87,70 @@ func (p *process) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 			return nil
 		}
 		rw.end = rw.start
-		p.memoryArgs(ev, rw)
+		s.memoryArgs(ev, rw)
 	case kineto.KindPython:
-		if !p.opts.PythonStacks {
-			p.report.PythonRows++
+		if !s.opts.PythonStacks {
+			s.report.PythonRows++
 			return nil
 		}
 	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindGPUAnnotation, kineto.KindDevice, kineto.KindDeviceRange:
-		return p.keepDevice(ev, rw)
+		return s.keepDevice(ev, rw)
 	case kineto.KindSync:
-		if !p.hostSync(ev) {
-			return p.keepDevice(ev, rw)
+		if !s.hostSync(ev) {
+			return s.keepDevice(ev, rw)
 		}
 	case kineto.KindOther:
 		if ev.Phase != 'X' || !ev.PID.IsNum {
 			return nil
 		}
-		p.report.unknownCategory(string(ev.Cat))
+		s.report.unknownCategory(string(ev.Cat))
 		if onDevice(ev) {
-			p.known = true
+			s.known = true
 			rw.kind = kineto.KindDevice
 			if bytes.HasSuffix(ev.Cat, []byte("_range")) || bytes.HasSuffix(ev.Cat, []byte("annotation")) {
 				rw.kind = kineto.KindDeviceRange
 			}
-			return p.keepDevice(ev, rw)
+			return s.keepDevice(ev, rw)
 		}
 	}
-	rw.name, rw.text = p.names.intern(ev.Name())
+	rw.name, rw.text = s.names.intern(ev.Name())
 	switch kind {
 	case kineto.KindCPUOp, kineto.KindUserAnnotation:
-		p.legacy = p.legacy || string(ev.Cat) == "Operator" || len(ev.Cat) == 0
-		p.opArgs(ev, rw)
+		s.legacy = s.legacy || string(ev.Cat) == "Operator" || len(ev.Cat) == 0
+		s.opArgs(ev, rw)
 	case kineto.KindRuntime, kineto.KindDriver:
-		p.runtimeArgs(ev, rw)
-		p.noteDeviceType(ev.Cat)
+		s.runtimeArgs(ev, rw)
+		s.noteDeviceType(ev.Cat)
 	}
-	rw.lane = p.laneOf(ev.PID, ev.TID)
+	rw.lane = s.lanes.of(ev.PID, ev.TID)
 	if kind != kineto.KindInstant && kind != kineto.KindOverhead && ev.PID.Num >= 0 && ev.PID.IsNum {
-		p.pidRows[ev.PID.Num]++
+		s.lanes.pidRows[ev.PID.Num]++
 	}
 	if kind == kineto.KindUserAnnotation {
-		p.noteAnnotation(rw)
+		s.noteAnnotation(rw)
 	}
-	return p.host1.Add(rw)
+	return s.rows.host.Add(rw)
 }
 
 // maxSteps bounds the steps of one file.
 const maxSteps = 1 << 20
 
 // noteAnnotation remembers steps, and what annotations the file has.
-func (p *process) noteAnnotation(rw *row) {
-	name := p.names.of(rw)
+func (s *scanner) noteAnnotation(rw *row) {
+	name := s.names.of(rw)
 	if n, ok := spans.ProfilerStepNumber(name); ok {
-		if len(p.steps) < maxSteps {
-			p.steps = append(p.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
+		if len(s.steps) < maxSteps {
+			s.steps = append(s.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
 		} else {
-			p.report.stepsLeft++
+			s.stepsLeft++
 		}
 	}
-	p.hasGloo = p.hasGloo || hostBackendRow(name)
-	p.rules.match(rw, name)
+	s.hasGloo = s.hasGloo || hostBackendRow(name)
+	s.rules.match(rw, name)
 }
 
 // hostSync reports whether a cuda_sync row stands on a host thread.
-func (p *process) hostSync(ev *kineto.Event) bool {
+func (s *scanner) hostSync(ev *kineto.Event) bool {
 	_, device := ev.Args.Raw("device")
 	return !device && ev.PID.IsNum && ev.PID.Num > 64
 }
@@ -198,19 +176,19 @@ var deviceTypes = []struct {
 	number int64
 }{{"mtia", 19}, {"xpu", 12}, {"hpu", 15}, {"privateuse1", 20}}
 
-func (p *process) noteDeviceType(cat []byte) {
+func (s *scanner) noteDeviceType(cat []byte) {
 	for _, t := range deviceTypes {
 		if len(cat) > len(t.prefix) && string(cat[:len(t.prefix)]) == t.prefix {
-			p.deviceType = t.number
+			s.deviceType = t.number
 			return
 		}
 	}
 }
 
-func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
-	rw.name, rw.text = p.names.intern(ev.Name())
+func (s *scanner) keepDevice(ev *kineto.Event, rw *row) error {
+	rw.name, rw.text = s.names.intern(ev.Name())
 	if rw.kind == kineto.KindDevice || rw.kind == kineto.KindDeviceRange {
-		p.noteDeviceType(ev.Cat)
+		s.noteDeviceType(ev.Cat)
 		rw.extra, _ = kineto.Clean(ev.Cat)
 	}
 	device, stream := int64(-1), int64(-1)
@@ -248,23 +226,23 @@ func (p *process) keepDevice(ev *kineto.Event, rw *row) error {
 		}
 	}
 	rw.b, rw.c = device, stream
-	rw.lane = p.devLaneOf(devKey{device: device, stream: stream, annotation: !rw.works()})
+	rw.lane = s.lanes.ofDevice(devKey{device: device, stream: stream, annotation: !rw.works()})
 	if rw.kind == kineto.KindKernel {
-		rule := p.deviceRules.match(rw, p.names.of(rw))
+		rule := s.deviceRules.match(rw, s.names.of(rw))
 		if comm = comm && (rule == nil || rule.Class == ClassComm); comm {
 			rw.extra = string(ev.Args)
 		}
-		p.hasComm = p.hasComm || comm || rule != nil && rule.Class == ClassComm
+		s.hasComm = s.hasComm || comm || rule != nil && rule.Class == ClassComm
 	}
 	if rw.works() {
-		p.totalDevice += ev.Dur
-		p.report.DeviceRows++
+		s.totalDevice += ev.Dur
+		s.report.DeviceRows++
 	}
-	return p.join.Add(rw)
+	return s.rows.join.Add(rw)
 }
 
-func (p *process) memoryArgs(ev *kineto.Event, rw *row) {
-	rw.name, rw.text = p.names.intern(ev.Name())
+func (s *scanner) memoryArgs(ev *kineto.Event, rw *row) {
+	rw.name, rw.text = s.names.intern(ev.Name())
 	ev.Args.Each(func(key, raw []byte) bool {
 		switch string(key) {
 		case "Bytes":
@@ -282,13 +260,13 @@ func (p *process) memoryArgs(ev *kineto.Event, rw *row) {
 		}
 		return true
 	})
-	p.report.MemoryInstants++
-	p.report.MemoryNetBytes += rw.a
+	s.report.MemoryInstants++
+	s.report.MemoryNetBytes += rw.a
 }
 
-func (p *process) opArgs(ev *kineto.Event, rw *row) {
+func (s *scanner) opArgs(ev *kineto.Event, rw *row) {
 	var dims, types []byte
-	name := p.names.of(rw)
+	name := s.names.of(rw)
 	ev.Args.Each(func(key, raw []byte) bool {
 		switch string(key) {
 		case "Input Dims", "Input dims":
@@ -303,7 +281,7 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 			rw.launch, _ = kineto.ParseInt(raw)
 		case "finished":
 			if string(raw) == "false" {
-				p.report.Unfinished++
+				s.report.Unfinished++
 			}
 		case "kernel_backend", "node_name", "stack_trace":
 			rw.extra = string(ev.Args)
@@ -311,11 +289,11 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 		return true
 	})
 	rw.launchEnd = rw.launch
-	if rw.launch != 0 && rw.c != 0 && len(p.fwdThreads) < 2 && !slices.Contains(p.fwdThreads, rw.launch) {
-		p.fwdThreads = append(p.fwdThreads, rw.launch)
+	if rw.launch != 0 && rw.c != 0 && len(s.fwdThreads) < 2 && !slices.Contains(s.fwdThreads, rw.launch) {
+		s.fwdThreads = append(s.fwdThreads, rw.launch)
 	}
 	if dims != nil {
-		p.report.hasShapes = true
+		s.hasShapes = true
 		rw.a, rw.b = inputSize(dims, types)
 	}
 	if name == "record_param_comms" || rw.kind == kineto.KindUserAnnotation && len(ev.Args) < 4096 {
@@ -323,7 +301,7 @@ func (p *process) opArgs(ev *kineto.Event, rw *row) {
 	}
 }
 
-func (p *process) runtimeArgs(ev *kineto.Event, rw *row) {
+func (s *scanner) runtimeArgs(ev *kineto.Event, rw *row) {
 	rw.a = -1
 	ev.Args.Each(func(key, raw []byte) bool {
 		switch string(key) {
@@ -342,17 +320,17 @@ func (p *process) runtimeArgs(ev *kineto.Event, rw *row) {
 	})
 }
 
-func (p *process) metadata(ev *kineto.Event) {
+func (s *scanner) metadata(ev *kineto.Event) {
 	if string(ev.RawName()) == "thread_name" {
-		p.noteThread(ev)
+		s.lanes.noteThread(ev)
 		return
 	}
 	if string(ev.RawName()) != "process_labels" || !ev.PID.IsNum {
 		return
 	}
 	if label, ok := ev.Args.Text("labels"); ok && label == "CPU" {
-		if _, seen := p.pidRows[ev.PID.Num]; !seen {
-			p.pidRows[ev.PID.Num] = 0
+		if _, seen := s.lanes.pidRows[ev.PID.Num]; !seen {
+			s.lanes.pidRows[ev.PID.Num] = 0
 		}
 	}
 }

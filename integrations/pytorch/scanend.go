@@ -11,56 +11,55 @@ import (
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
-// finishScan settles what could not be known before the end of the file.
-func (p *process) finishScan(in *kineto.Info) error {
-	p.report.fromInfo(in)
-	for k, n := range p.counters {
-		p.report.Counts[k] = *n
-	}
-	p.report.Foreign = !p.known && p.hasRows()
-	p.nanos = in.FractionalTimes
-	p.setBase(in)
-	p.setIdentity(in)
-	p.finishLanes()
-	slices.SortStableFunc(p.steps, func(a, b step) int {
+// finish settles what could not be known before the end of the file, and returns
+// what is wrong with the archive around it.
+func (s *scanner) finish(in *kineto.Info) (cut error) {
+	cut = s.report.fromInfo(in)
+	s.counts.to(s.report.Counts)
+	s.report.Foreign = !s.known && s.hasRows()
+	s.nanos = in.FractionalTimes
+	s.setBase(in)
+	s.setIdentity(in)
+	s.pid = s.lanes.finish()
+	slices.SortStableFunc(s.steps, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
-	p.report.Steps = int64(len(p.steps))
-	p.report.NamesRepaired = p.names.clean
-	if !p.hasWindow && p.hasRows() {
-		p.window = [2]int64{p.first, p.last}
+	s.report.Steps = int64(len(s.steps))
+	s.report.NamesRepaired = s.names.clean
+	if !s.hasWindow && s.hasRows() {
+		s.window = [2]int64{s.first, s.last}
 	}
-	return nil
+	return cut
 }
 
 // setBase finds what has to be added to the times of the file.
-func (p *process) setBase(in *kineto.Info) {
-	r := p.report
+func (s *scanner) setBase(in *kineto.Info) {
+	r := s.report
 	r.Era = in.Era()
 	switch r.Era {
 	case kineto.EraRelative:
-		p.base = in.Base
+		s.base = in.Base
 		r.BaseSource = "baseTimeNanoseconds"
 	case kineto.EraRelativeNoBase:
-		stamp, source, ok := p.stamp()
+		stamp, source, ok := s.stamp()
 		if !ok {
 			r.warn("times are relative to a base that the file does not have, and neither its name nor its date tells it: times start in 1970")
 			return
 		}
 		// The block in which the stamp lies, unless the trace would end after it.
-		p.base = kineto.BaseFor(stamp)
-		if p.base+in.MaxTS > stamp+int64(time.Hour) {
-			p.base -= kineto.BaseBlockSeconds * int64(time.Second)
+		s.base = kineto.BaseFor(stamp)
+		if s.base+in.MaxTS > stamp+int64(time.Hour) {
+			s.base -= kineto.BaseBlockSeconds * int64(time.Second)
 		}
 		r.BaseSource = source
 		r.guess("the time base was inferred from " + source)
 	case kineto.EraProfilerClock:
-		stamp, source, ok := p.stamp()
+		stamp, source, ok := s.stamp()
 		if !ok {
 			r.warn("times count from the start of the profiler and nothing anchors them: times start in 1970")
 			return
 		}
-		p.base = stamp - in.MaxTS
+		s.base = stamp - in.MaxTS
 		r.BaseSource = source
 		r.guess("times count from the start of the profiler; the end of the trace was put at " + source)
 	default:
@@ -69,19 +68,19 @@ func (p *process) setBase(in *kineto.Info) {
 }
 
 // stamp is about when the file was written, in nanoseconds, and what says so.
-func (p *process) stamp() (ns int64, source string, ok bool) {
-	if ns, ok := fileStamp(p.name); ok {
+func (s *scanner) stamp() (ns int64, source string, ok bool) {
+	if ns, ok := fileStamp(s.name); ok {
 		return ns, "the time stamp in the file's name", true
 	}
-	if at := p.report.modTime; !at.IsZero() {
+	if at := s.modTime; !at.IsZero() {
 		return at.UnixNano(), "the file's modification time", true
 	}
 	return 0, "", false
 }
 
 // setIdentity reads rank, world, host and devices from the file.
-func (p *process) setIdentity(in *kineto.Info) {
-	r := p.report
+func (s *scanner) setIdentity(in *kineto.Info) {
+	r := s.report
 	var id identity.Identity
 	if raw, ok := in.Member("distributedInfo"); ok {
 		d := kineto.Args(raw)
@@ -91,15 +90,15 @@ func (p *process) setIdentity(in *kineto.Info) {
 			}
 		}
 		r.Backend, _ = d.Text("backend")
-		p.groupRanks = groupRanks(d)
+		s.comms.groupRanks = groupRanks(d)
 	}
-	if p.opts.Rank != nil {
-		id.SayNumber(identity.Option, identity.Rank, *p.opts.Rank)
+	if s.opts.Rank != nil {
+		id.SayNumber(identity.Option, identity.Rank, *s.opts.Rank)
 	}
-	if rank := identity.RankInName(p.name); rank >= 0 {
+	if rank := identity.RankInName(s.name); rank >= 0 {
 		id.SayNumber(identity.Name, identity.Rank, int64(rank))
 	}
-	p.rank, p.world = int64(id.Rank.Or(-1)), int64(id.WorldSize.Or(-1))
+	s.rank, s.world = int64(id.Rank.Or(-1)), int64(id.WorldSize.Or(-1))
 	if from, known := id.From(identity.Rank); known {
 		if r.RankSource = from.String(); from == identity.Name {
 			r.guess("the rank was read from the file's name")
@@ -108,13 +107,13 @@ func (p *process) setIdentity(in *kineto.Info) {
 	if doubt := id.Doubt(); doubt != "" {
 		r.warn("the " + doubt + " is said in two ways: distributedInfo counts first, then the caller, and the file's name last")
 	}
-	r.Rank, r.World = p.rank, p.world
+	r.Rank, r.World = s.rank, s.world
 	if raw, ok := in.Member("host_name"); ok {
-		p.host, p.hostKnown = kineto.UnquoteText(raw), true
+		s.host, s.hostKnown = kineto.UnquoteText(raw), true
 	}
 	for _, key := range [...]string{"PT_PROFILER_JOB_NAME", "PT_PROFILER_JOB_VERSION", "PT_PROFILER_JOB_ATTEMPT_INDEX"} {
 		if raw, ok := in.Member(key); ok {
-			p.job += kineto.UnquoteText(raw) + "\x00"
+			s.job += kineto.UnquoteText(raw) + "\x00"
 		}
 	}
 	if raw, ok := in.Member("deviceProperties"); ok {
@@ -122,7 +121,7 @@ func (p *process) setIdentity(in *kineto.Info) {
 			id, ok := kineto.Args(e).Int("id")
 			name, _ := kineto.Args(e).Text("name")
 			if ok && name != "" {
-				p.deviceNames[id], _ = kineto.Clean([]byte(name))
+				s.deviceNames[id], _ = kineto.Clean([]byte(name))
 			}
 			return true
 		})

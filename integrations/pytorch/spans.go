@@ -117,7 +117,7 @@ func newSpanWriter(ctx context.Context, o *SpanOptions, procs []*process) *spanW
 	for _, p := range procs {
 		counts[levelStep]++ // the root of what is outside all steps
 		counts[levelPhase] += 2 * int64(len(p.envelopes))
-		for i, n := range p.levelCounts {
+		for i, n := range p.levels {
 			counts[i] += n
 		}
 	}
@@ -166,7 +166,7 @@ func (w *spanWriter) process(p *process) {
 	if w.opts.Job != "" {
 		attrs = append(attrs, attribute.String(word(identity.Job), w.opts.Job))
 	}
-	for _, l := range p.devLanes {
+	for _, l := range p.lanes.device {
 		if name := p.deviceNames[l.device]; name != "" {
 			attrs = append(attrs, attribute.String("gpu.name", name))
 			break
@@ -207,11 +207,11 @@ func (w *spanWriter) context(step int32, id trace.SpanID) trace.SpanContext {
 func (w *spanWriter) time(p *process, t int64) time.Time { return time.Unix(0, p.wall(t)) }
 
 // open decides whether a host row becomes a span.
-func (w *spanWriter) open(p *process, s *sweep, f *frame) {
+func (w *spanWriter) open(f *frame) {
 	if w == nil {
 		return
 	}
-	level := hostLevel(p, f)
+	level := f.spanLevel()
 	if level > w.max {
 		return
 	}
@@ -242,7 +242,7 @@ func (w *spanWriter) close(p *process, s *sweep, f *frame) {
 	dur := f.r.end - f.r.start
 	a := []attribute.KeyValue{
 		attribute.Int64("pytorch.event.id", f.ord),
-		attribute.Int64("pytorch.thread.id", p.lanes[f.r.lane].tid),
+		attribute.Int64("pytorch.thread.id", p.lanes.host[f.r.lane].tid),
 		attribute.String("pytorch.scope", f.r.kind.String()),
 		attribute.Float64("pytorch.cpu_time_total_us", float64(dur)/1000),
 		attribute.Float64("pytorch.self_cpu_time_total_us", float64(max(dur-f.childDur, 0))/1000),
@@ -288,7 +288,7 @@ func (w *spanWriter) step(p *process, step int32, a []attribute.KeyValue) []attr
 	return a
 }
 
-// phase exports an inferred stretch of forward or backward.
+// phase exports an inferred interval of forward or backward.
 func (w *spanWriter) phase(p *process, name string, v *envelope, device int64) {
 	if w == nil || w.max < levelPhase {
 		return
@@ -331,7 +331,7 @@ func (w *spanWriter) device(p *process, r *row, name, ai string) {
 		cat, leaf, _ := strings.Cut(ai, ".")
 		a = append(a, attribute.String("dftracer.cat", cat), attribute.String("dftracer.name", leaf))
 	}
-	if op := p.opOf(r); op != "" {
+	if op := p.names.opOf(r); op != "" {
 		a = append(a, attribute.String("pytorch.op", op))
 	}
 	stub := tracetest.SpanStub{

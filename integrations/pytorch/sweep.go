@@ -8,55 +8,6 @@ import (
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
-// container is the kind of compiled code whose direct children are nodes of a
-// graph.
-type container uint8
-
-const (
-	notContainer container = iota
-	inRegion               // Torch-Compiled Region
-	inForward              // CompiledFunction
-	inBackward             // CompiledFunctionBackward
-	inGraph                // ## Call CompiledFxGraph key ##
-)
-
-// frame is an open row of the lane being swept.
-type frame struct {
-	r     row
-	name  string
-	ord   int64
-	level int
-	step  int32
-	rule  int // 1 + index of the AI rule, 0 for none
-
-	own, parent   container // what the row is, and what it stands in
-	region, graph uint32    // names of compile id and cache key
-	fwdRegion     uint32    // of the forward that a backward belongs to
-	backward      bool
-	compiling     bool // under a dynamo_timed row
-	engine        bool // under the autograd engine
-	checkpoint    bool // under activation checkpointing, in backward
-	phase         bool // owns what is launched inside it; known while writing
-	recompute     bool // an operator of forward, run again in backward
-	tie           *tie
-	node          int64
-	comm          *collective
-	used          map[string]int // graph nodes consumed, for containers
-
-	clamped  int64
-	childDur int64
-	// Device time launched from here, alone and with everything below.
-	devSelf, devTotal int64
-	// Device time that any thread launched during a phase; until its end, that
-	// launched before.
-	launched launched
-	// Allocator bytes on the host and on devices.
-	hostMemSelf, hostMem, devMemSelf, devMem int64
-
-	id     uint64
-	spanID uint64
-}
-
 // visitor sees a sweep. push and pop come in nesting order, lane by lane;
 // point comes for instants.
 type visitor interface {
@@ -87,8 +38,16 @@ func (s *sweep) top() *frame {
 	return &s.stack[len(s.stack)-1]
 }
 
+// up returns the frame around the top, nil when there is none.
+func (s *sweep) up() *frame {
+	if len(s.stack) < 2 {
+		return nil
+	}
+	return &s.stack[len(s.stack)-2]
+}
+
 func (s *sweep) run(ctx context.Context) error {
-	it := s.p.host1.Iter()
+	it := s.p.rows.host.Iter()
 	lane, started := uint32(0), false
 	for n := 0; ; n++ {
 		if n&0xfff == 0 && ctx.Err() != nil {
@@ -154,8 +113,7 @@ func (s *sweep) row(r *row) error {
 func (s *sweep) pop() error {
 	f := s.top()
 	err := s.v.pop(s, f)
-	if len(s.stack) > 1 {
-		up := &s.stack[len(s.stack)-2]
+	if up := s.up(); up != nil {
 		up.childDur += f.r.end - f.r.start
 		up.devTotal += f.devTotal
 		up.hostMem += f.hostMem
@@ -199,7 +157,7 @@ func (s *sweep) push(r *row) {
 	f.classifyRecompute(up)
 }
 
-// stepOf is process.stepAt for times that mostly stay in one step.
+// stepOf is timeline.stepAt for times that mostly stay in one step.
 func (s *sweep) stepOf(t int64) int32 {
 	if i := s.step; int(i) < len(s.p.steps) && s.p.steps[i].start <= t && t <= s.p.steps[i].end &&
 		(int(i)+1 == len(s.p.steps) || t < s.p.steps[i+1].start) {
@@ -289,9 +247,4 @@ func (s *sweep) classifyMarker(f, up *frame) {
 	} else if strings.HasSuffix(inner, ".py") {
 		f.own = up.own
 	}
-}
-
-// isMarker reports whether the frame only wraps a graph node.
-func (f *frame) isMarker() bool {
-	return f.r.kind == kineto.KindCPUOp && strings.HasPrefix(f.name, "## ")
 }

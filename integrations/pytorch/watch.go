@@ -173,13 +173,6 @@ func (w *Watcher) Unfinished() []string {
 	return slices.Sorted(maps.Keys(w.seen))
 }
 
-type candidate struct {
-	path, name string
-	size       int64
-	modTime    time.Time
-	stamp      int64
-}
-
 // candidates lists the traces in the directory in the order of their stamps.
 func (w *Watcher) candidates() ([]candidate, error) {
 	entries, err := os.ReadDir(w.dir)

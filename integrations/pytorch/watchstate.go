@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -107,6 +108,14 @@ func (s *watchState) save(path string) error {
 	}
 	s.ours = ours
 	return nil
+}
+
+// candidate is a file of the directory.
+type candidate struct {
+	path, name string
+	size       int64
+	modTime    time.Time
+	stamp      int64
 }
 
 // unchanged reports whether a file is one that was dealt with, by name, size

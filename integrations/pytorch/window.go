@@ -43,7 +43,7 @@ func windows(procs []*process, opts *Options) [][]*process {
 				reasons[i], reasons[j] = cmp.Or(reasons[i], why), cmp.Or(reasons[j], why)
 				continue
 			}
-			pairs = append(pairs, pairing{i, j, shared, a.apart(b)})
+			pairs = append(pairs, pairing{i, j, shared, a.apart(&b.timeline)})
 		}
 	}
 	slices.SortStableFunc(pairs, func(x, y pairing) int {
@@ -127,23 +127,10 @@ func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 			return 0, fmt.Sprintf("different profiler windows: the steps are %s in the one and %s in the other", stepRange(p.steps), stepRange(q.steps))
 		}
 	}
-	if gap := p.gap(q); gap > int64(opts.MaxSkew) {
+	if gap := p.gap(&q.timeline); gap > int64(opts.MaxSkew) {
 		return 0, fmt.Sprintf("the profiler windows are %s apart, more than the %s by which clocks may differ", time.Duration(gap).Round(time.Millisecond), opts.MaxSkew)
 	}
 	return shared, ""
-}
-
-// stepNumbers returns the steps of a file in order, each once. Each file is compared
-// with many.
-func (p *process) stepNumbers() []int64 {
-	if p.sortedSteps == nil {
-		for _, s := range p.steps {
-			p.sortedSteps = append(p.sortedSteps, s.n)
-		}
-		slices.Sort(p.sortedSteps)
-		p.sortedSteps = slices.Compact(p.sortedSteps)
-	}
-	return p.sortedSteps
 }
 
 // sharedSteps counts the numbers that are in both lists.
@@ -171,14 +158,4 @@ func stepRange(s []step) string {
 		return fmt.Sprint(lo)
 	}
 	return fmt.Sprintf("%d to %d", lo, hi)
-}
-
-// gap is the time between two windows, 0 when they overlap.
-func (p *process) gap(q *process) int64 {
-	return max(p.window[0]+p.base-q.window[1]-q.base, q.window[0]+q.base-p.window[1]-p.base, 0)
-}
-
-// apart is how much the bounds of two windows differ.
-func (p *process) apart(q *process) int64 {
-	return abs(p.window[0]+p.base-q.window[0]-q.base) + abs(p.window[1]+p.base-q.window[1]-q.base)
 }
