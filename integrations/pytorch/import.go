@@ -4,10 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
+	"hash/maphash"
 	"io"
 	"math"
 	"slices"
@@ -38,7 +37,7 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	if err != nil {
 		return &Report{}, err
 	}
-	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, store: spill.NewStore(o.TempDir), sink: sink, report: &Report{Events: map[string]int64{}}}
+	im := &importer{opts: &o, rules: rules, deviceRules: deviceRules, store: spill.NewStore(o.TempDir), seed: maphash.MakeSeed(), sink: sink, report: &Report{Events: map[string]int64{}}}
 	defer im.close()
 	for _, src := range sources {
 		if err := im.read(ctx, src, len(sources) > 1); err != nil {
@@ -88,6 +87,7 @@ type importer struct {
 	logs            []*loadedLog
 	store           *spill.Store
 	texts           []scanned
+	seed            maphash.Seed
 	refused, failed error
 	// logLanes counts the lanes given to threads of compile logs.
 	logLanes int64
@@ -172,7 +172,8 @@ func (im *importer) refuse(name string, err error) {
 
 func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
 	p := newProcess(name, im.opts, im.rules, im.deviceRules, im.store)
-	text := &sum{Hash: sha256.New(), from: body}
+	text := &sum{from: body}
+	text.hash.SetSeed(im.seed)
 	cut, err := scan(ctx, p, text, mod)
 	if err == nil {
 		if same := im.copyOf(text); same != "" {
@@ -203,10 +204,12 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	return nil
 }
 
-// sum tells equal files, whatever they are called and however they are packed.
+// sum tells equal files, whatever they are called and however they are packed: by
+// their length and a hash with a seed of this import, which two files of one
+// length share once in 2^64.
 type sum struct {
-	hash.Hash
 	from io.Reader
+	hash maphash.Hash
 	n    int64
 }
 
@@ -214,14 +217,22 @@ type sum struct {
 func (s *sum) Read(b []byte) (int, error) {
 	n, err := s.from.Read(b)
 	s.n += int64(n)
-	_, _ = s.Write(b[:n])
+	_, _ = s.hash.Write(b[:n])
 	return n, err
 }
 
-func (s *sum) key() string { return fmt.Sprintf("%d %x", s.n, s.Sum(nil)) }
+func (s *sum) key() textKey { return textKey{s.n, s.hash.Sum64()} }
+
+type textKey struct {
+	length int64
+	hash   uint64
+}
 
 // scanned is a trace that was read.
-type scanned struct{ name, key string }
+type scanned struct {
+	name string
+	key  textKey
+}
 
 // copyOf names the trace read before that is the same, if there is one.
 func (im *importer) copyOf(s *sum) string {

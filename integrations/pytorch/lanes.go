@@ -86,6 +86,7 @@ type laneTable struct {
 	pidRows     map[int64]int64 // rows by process id
 	threadNames map[[2]int64]string
 	comm        []uint32 // lanes with collectives that the host runs
+	last        uint32   // of the row before
 }
 
 func newLaneTable() laneTable {
@@ -94,6 +95,13 @@ func newLaneTable() laneTable {
 
 // of returns the lane of a host row.
 func (t *laneTable) of(pid, tid kineto.ID) uint32 {
+	// Rows of one thread often follow each other.
+	if int(t.last) < len(t.host) && tid.IsNum {
+		if l := &t.host[t.last]; l.laneKey == (laneKey{pid: pid.Num, tid: tid.Num}) {
+			l.rows++
+			return t.last
+		}
+	}
 	k := threadOf(pid, tid)
 	id, ok := t.hostIDs[k]
 	if !ok {
@@ -102,6 +110,7 @@ func (t *laneTable) of(pid, tid kineto.ID) uint32 {
 		t.host = append(t.host, lane{laneKey: k})
 	}
 	t.host[id].rows++
+	t.last = id
 	return id
 }
 

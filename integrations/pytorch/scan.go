@@ -17,6 +17,7 @@ type scanner struct {
 	*process
 	counts  eventCounts
 	halves  beginEnd
+	shapes  shapeSizes
 	known   bool // an event is of a category that PyTorch writes
 	modTime time.Time
 }
@@ -294,7 +295,7 @@ func (s *scanner) opArgs(ev *kineto.Event, rw *row) {
 	}
 	if dims != nil {
 		s.hasShapes = true
-		rw.a, rw.b = inputSize(dims, types)
+		rw.a, rw.b = s.shapes.of(dims, types)
 	}
 	if name == "record_param_comms" || rw.kind == kineto.KindUserAnnotation && len(ev.Args) < 4096 {
 		rw.extra = string(ev.Args)

@@ -21,6 +21,38 @@ func dtypeSize(word string) int64 {
 	return 0
 }
 
+// shapeSizes remembers the sizes of shapes: a training has few, which come again
+// in each step. The zero value is ready.
+type shapeSizes struct {
+	known map[string][2]int64
+	key   []byte
+}
+
+// maxShapes bounds the shapes that are remembered, maxShape the text of one.
+const (
+	maxShapes = 4096
+	maxShape  = 1024
+)
+
+// of is inputSize.
+func (s *shapeSizes) of(dims, types []byte) (elems, bytes int64) {
+	if len(dims)+len(types) > maxShape {
+		return inputSize(dims, types)
+	}
+	s.key = append(append(s.key[:0], dims...), types...)
+	if size, ok := s.known[string(s.key)]; ok {
+		return size[0], size[1]
+	}
+	elems, bytes = inputSize(dims, types)
+	if s.known == nil {
+		s.known = map[string][2]int64{}
+	}
+	if len(s.known) < maxShapes {
+		s.known[string(s.key)] = [2]int64{elems, bytes}
+	}
+	return elems, bytes
+}
+
 // inputSize sums the elements and bytes of the tensor arguments of an
 // operator. An argument with no dimensions counts as one element when its type
 // is a tensor type, and as nothing otherwise. bytes leaves out tensors of a
