@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/spill"
 )
@@ -43,8 +45,8 @@ const (
 // together. A process with more rows than memory should hold is sorted with
 // the help of a temporary file.
 type rowStore struct {
-	limit  int // 0 means rowsInMemory
-	blocks [][]row
+	limit int // 0 means rowsInMemory
+	rowMemory
 	n      int
 	sorter *spill.Sorter[row]
 	err    error
@@ -74,14 +76,47 @@ func (s *rowStore) add(r row) {
 	}
 	if s.n%rowsPerBlock == 0 {
 		// The first block grows with its rows: a file may have very many processes.
-		s.blocks = append(s.blocks, make([]row, 0, min(max(s.n, rowsAtFirst), rowsPerBlock)))
+		s.blocks = append(s.blocks, s.block(max(s.n, rowsAtFirst)))
 	}
 	last := &s.blocks[len(s.blocks)-1]
 	if len(*last) == cap(*last) {
-		*last = slices.Grow(*last, min(2*cap(*last), rowsPerBlock)-len(*last))
+		*last = append(s.block(4*cap(*last)), *last...)
 	}
 	*last = append(*last, r)
 	s.n++
+}
+
+// rowMemory is the rows of a process in memory, and what processes before it left.
+type rowMemory struct {
+	blocks, free [][]row
+	keys         []rowKey
+}
+
+var rowMemories sync.Pool
+
+// block returns memory for so many rows, or as many as a block has.
+func (m *rowMemory) block(n int) []row {
+	if n < rowsPerBlock {
+		return make([]row, 0, n)
+	}
+	if m.free == nil {
+		if of, ok := rowMemories.Get().(*rowMemory); ok {
+			m.free, m.keys = of.free, of.keys
+		}
+	}
+	k := len(m.free)
+	if k == 0 {
+		return make([]row, 0, rowsPerBlock)
+	}
+	b := m.free[k-1]
+	m.free = m.free[:k-1]
+	return b
+}
+
+// rowKey is the place of a row in the order of starts.
+type rowKey struct {
+	start int64
+	at    int32
 }
 
 func (s *rowStore) spill(r row) {
@@ -124,22 +159,14 @@ func (s *rowStore) all() func() []row {
 
 // inMemory returns a function that gives the rows of the blocks by start.
 func (s *rowStore) inMemory() func() *row {
-	type key struct {
-		start int64
-		at    int32
-	}
-	keys := make([]key, 0, s.n)
-	sorted := true
+	keys := slices.Grow(s.keys[:0], s.n)
 	for b := range s.blocks {
 		for i := range s.blocks[b] {
-			k := key{s.blocks[b][i].start, int32(len(keys))}
-			sorted = sorted && (len(keys) == 0 || keys[len(keys)-1].start <= k.start)
-			keys = append(keys, k)
+			keys = append(keys, rowKey{s.blocks[b][i].start, int32(len(keys))})
 		}
 	}
-	if !sorted {
-		slices.SortFunc(keys, func(a, b key) int { return cmp.Compare(a.start, b.start) })
-	}
+	robust.SortNearly(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
+	s.keys = keys
 	i := 0
 	return func() *row {
 		if i == len(keys) {
@@ -153,7 +180,15 @@ func (s *rowStore) inMemory() func() *row {
 
 // close returns the memory and the file back.
 func (s *rowStore) close() error {
-	s.blocks = nil
+	for _, b := range s.blocks {
+		if cap(b) == rowsPerBlock {
+			s.free = append(s.free, b[:0])
+		}
+	}
+	if len(s.free) > 0 {
+		rowMemories.Put(&rowMemory{free: s.free, keys: s.keys})
+	}
+	s.rowMemory = rowMemory{}
 	if s.sorter != nil {
 		s.err = errors.Join(s.err, s.sorter.Close())
 	}

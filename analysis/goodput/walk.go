@@ -21,6 +21,7 @@ type walk struct {
 	ends    []ending         // a heap, the earliest first
 	waiting []int32          // open spans without an end that a sibling may close
 	stacks  map[int64]*nest.Stack[opened]
+	done    []bool // of the present moment
 }
 
 // liveRow is an open span.
@@ -105,25 +106,54 @@ func (w *walk) openAll(rows []row) {
 		w.open(&rows[0])
 		return
 	}
-	done := make([]bool, len(rows))
-	byID := make(map[uint64]int, len(rows))
-	for i := range rows {
-		byID[rows[i].id] = i
-	}
-	var visit func(i int)
-	visit = func(i int) {
-		if done[i] {
-			return
+	m := moment{rows: rows, done: w.done[:0]}
+	m.done = append(m.done, make([]bool, len(rows))...)
+	w.done = m.done
+	if len(rows) > fewRows {
+		m.byID = make(map[uint64]int, len(rows))
+		for i := range rows {
+			m.byID[rows[i].id] = i
 		}
-		done[i] = true
-		if p, ok := byID[rows[i].parent]; ok {
-			visit(p)
-		}
-		w.open(&rows[i])
 	}
 	for i := range rows {
-		visit(i)
+		w.visit(&m, i)
 	}
+}
+
+// moment is spans that begin together.
+type moment struct {
+	rows []row
+	done []bool
+	byID map[uint64]int // of many
+}
+
+const fewRows = 16
+
+// visit opens a span of a moment once its parent is open.
+func (w *walk) visit(m *moment, i int) {
+	if m.done[i] {
+		return
+	}
+	m.done[i] = true
+	if p := m.find(m.rows[i].parent); p >= 0 {
+		w.visit(m, p)
+	}
+	w.open(&m.rows[i])
+}
+
+// find returns the last row with an id, -1 without one.
+func (m *moment) find(id uint64) int {
+	if m.byID != nil {
+		if i, ok := m.byID[id]; ok {
+			return i
+		}
+		return -1
+	}
+	i := len(m.rows) - 1
+	for i >= 0 && m.rows[i].id != id {
+		i--
+	}
+	return i
 }
 
 // open opens one span, unless it has no length.

@@ -5,16 +5,15 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"sync"
 )
 
 // store holds the programs of one rank by step, packed in blocks: a byte or two for
-// each piece and two for its time. The newest, and those that came out of order,
-// wait as they are, each packed by itself.
+// each piece and two for its time. Those that came out of order wait, each packed by
+// itself.
 type store struct {
-	blocks []block // by step; they do not overlap
-	loose  []block // of one step each, by step
-	arena  []byte  // of these
+	blocks []block  // by step; they do not overlap
+	loose  []block  // of one step each, by step
+	last   *program // of the last block, nil where steps are not added to it
 	n      int
 }
 
@@ -26,49 +25,50 @@ type block struct {
 
 const (
 	blockSteps = 64
-	keepLoose  = 32 // ranks report a little out of order
+	keepLoose  = 96 // ranks report a little out of order
 )
 
 // add adds a program and says whether another one was there that differs.
 func (st *store) add(p *program) (disputed bool) {
-	at := len(st.arena)
-	st.arena = appendProgram(st.arena, p, &noProgram)
-	b := block{first: p.step, last: p.step, n: 1, data: st.arena[at:len(st.arena):len(st.arena)]}
+	if k := len(st.blocks); k == 0 || p.step > st.blocks[k-1].last {
+		st.follow(p)
+		return false
+	}
+	b := single(p)
 	i, found := slices.BinarySearchFunc(st.loose, p.step, func(b block, step int64) int { return cmp.Compare(b.first, step) })
 	if found {
 		return st.loose[i].settle(&b)
 	}
 	st.loose = slices.Insert(st.loose, i, b)
 	st.n++
-	if len(st.loose) < blockSteps+keepLoose {
-		return false
-	}
-	if k := len(st.blocks); k == 0 || st.loose[0].first > st.blocks[k-1].last {
-		st.blocks = append(st.blocks, joined(st.loose[:blockSteps]))
-		st.loose = slices.Delete(st.loose, 0, blockSteps)
-		st.tidy()
-		return false
-	}
-	if len(st.loose) >= st.n/8 {
+	if len(st.loose) >= max(st.n/8, keepLoose) {
 		return st.pack() > 0
 	}
 	return false
 }
 
-// tidy moves what waits to the begin of the arena: it was written in about that order.
-func (st *store) tidy() {
-	pk := packings.Get().(*packing)
-	pk.buf = pk.buf[:0]
-	for i := range st.loose {
-		pk.buf = append(pk.buf, st.loose[i].data...)
+// follow adds a program after all others.
+func (st *store) follow(p *program) {
+	k := len(st.blocks)
+	if k == 0 || st.last == nil || st.blocks[k-1].n == blockSteps {
+		st.blocks = append(st.blocks, block{first: p.step})
+		if k++; st.last == nil {
+			st.last = new(program)
+		}
+		st.last.reset()
 	}
-	st.arena = append(st.arena[:0], pk.buf...)
-	packings.Put(pk)
-	at := 0
-	for i := range st.loose {
-		b := &st.loose[i]
-		b.data, at = st.arena[at:at+len(b.data):at+len(b.data)], at+len(b.data)
+	b := &st.blocks[k-1]
+	b.data = appendProgram(b.data, p, st.last)
+	if b.last, b.n = p.step, b.n+1; b.n == blockSteps {
+		b.data = bytes.Clone(b.data)
 	}
+	st.last.copy(p)
+	st.n++
+}
+
+// single makes a block of one step.
+func single(p *program) block {
+	return block{first: p.step, last: p.step, n: 1, data: appendProgram(nil, p, &noProgram)}
 }
 
 // noProgram is what the first program of a block is packed against.
@@ -85,75 +85,42 @@ func (b *block) settle(o *block) bool {
 	return true
 }
 
-// packing has the buffers for packing programs.
-type packing struct {
-	buf    []byte
-	before program
-	c      cursor
-}
-
-var packings = sync.Pool{New: func() any { return new(packing) }}
-
-// joined makes one block of several in order.
-func joined(list []block) block {
-	out := block{first: list[0].first, last: list[len(list)-1].last}
-	pk := packings.Get().(*packing)
-	defer packings.Put(pk)
-	pk.buf = pk.buf[:0]
-	pk.before.reset()
-	for i := range list {
-		pk.c.blocks = append(pk.c.blocks[:0], list[i])
-		for pk.c.next(); pk.c.ok; pk.c.next() {
-			pk.buf = appendProgram(pk.buf, &pk.c.p, &pk.before)
-			pk.before.copy(&pk.c.p)
-			out.n++
-		}
-	}
-	out.data = bytes.Clone(pk.buf)
-	return out
-}
-
 // pack packs all steps and returns how many were disputed. Then n is their number.
 func (st *store) pack() (disputed int) {
+	if k := len(st.blocks); k > 0 && st.last != nil {
+		st.last, st.blocks[k-1].data = nil, bytes.Clone(st.blocks[k-1].data)
+	}
 	if len(st.loose) == 0 {
 		return 0
 	}
-	all := st.loose
-	if first := all[0].first; len(st.blocks) > 0 && first <= st.blocks[len(st.blocks)-1].last {
-		from, _ := slices.BinarySearchFunc(st.blocks, first, func(b block, step int64) int { return cmp.Compare(b.last, step) })
-		var old []block
-		for _, b := range st.blocks[from:] {
-			old = append(old, b.split()...)
-		}
-		st.blocks = st.blocks[:from]
-		all = slices.Concat(old, all)
-		slices.SortStableFunc(all, func(a, b block) int { return cmp.Compare(a.first, b.first) })
-		out := all[:1]
-		for i := 1; i < len(all); i++ {
-			if last := &out[len(out)-1]; last.first == all[i].first {
-				if last.settle(&all[i]) {
-					disputed++
-				}
-				continue
-			}
-			out = append(out, all[i])
-		}
-		all = out
+	from, _ := slices.BinarySearchFunc(st.blocks, st.loose[0].first, func(b block, step int64) int { return cmp.Compare(b.last, step) })
+	var all []block
+	for _, b := range st.blocks[from:] {
+		all = append(all, b.split()...)
 	}
-	for part := range slices.Chunk(all, blockSteps) {
-		st.blocks = append(st.blocks, joined(part))
-	}
-	st.loose, st.arena, st.n = nil, nil, 0
+	all = append(all, st.loose...)
+	slices.SortStableFunc(all, func(a, b block) int { return cmp.Compare(a.first, b.first) })
+	st.blocks, st.loose, st.n = slices.Clone(st.blocks[:from]), nil, 0
 	for _, b := range st.blocks {
 		st.n += b.n
 	}
-	return disputed
+	for i := range all {
+		if i+1 < len(all) && all[i].first == all[i+1].first {
+			if all[i].settle(&all[i+1]) {
+				disputed++
+			}
+			all[i+1] = all[i]
+			continue
+		}
+		st.follow(&all[i].open().p)
+	}
+	return disputed + st.pack()
 }
 
 // split returns the steps of a block one by one.
 func (b *block) split() (out []block) {
 	for c := b.open(); c.ok; c.next() {
-		out = append(out, block{first: c.p.step, last: c.p.step, n: 1, data: appendProgram(nil, &c.p, &noProgram)})
+		out = append(out, single(&c.p))
 	}
 	return out
 }
@@ -163,9 +130,13 @@ func (st *store) cut(step int64) {
 	i, _ := slices.BinarySearchFunc(st.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
 	st.blocks = slices.Delete(st.blocks, 0, i)
 	if len(st.blocks) > 0 && st.blocks[0].first < step {
-		one := st.blocks[0].split()
-		k := slices.IndexFunc(one, func(b block) bool { return b.first >= step })
-		st.blocks[0] = joined(one[k:])
+		var rest store
+		for c := st.blocks[0].open(); c.ok; c.next() {
+			if c.p.step >= step {
+				rest.follow(&c.p)
+			}
+		}
+		st.blocks[0] = rest.blocks[0]
 	}
 	st.n = 0
 	for _, b := range st.blocks {

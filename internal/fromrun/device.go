@@ -17,7 +17,10 @@ import (
 func (s *sink) launched(sp *run.Span) row {
 	s.devices = true
 	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: run.Unknown, amount: sp.Launch, phase: phases[sp.For], device: true}
-	if r.phase == replay.Communication {
+	switch r.phase {
+	case replay.Other:
+		r.phase = replay.Host
+	case replay.Communication:
 		r.group = s.group(sp)
 	}
 	return r

@@ -6,7 +6,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-var pauseKinds = map[spans.Class]replay.PauseKind{
+// pauseKinds has [replay.PauseKinds] for classes that are none.
+var pauseKinds = tableOf(replay.PauseKinds, map[spans.Class]replay.PauseKind{
 	spans.ClassCheckpointSave: replay.PauseSave,
 	spans.ClassCheckpointLoad: replay.PauseLoad,
 	spans.ClassCompile:        replay.PauseCompile,
@@ -15,7 +16,7 @@ var pauseKinds = map[spans.Class]replay.PauseKind{
 	spans.ClassInit:           replay.PauseStartUp,
 	spans.ClassCommInit:       replay.PauseStartUp,
 	spans.ClassStartUp:        replay.PauseStartUp,
-}
+})
 
 // maxPauses bounds the open ones: none nests so deep.
 const maxPauses = 64
@@ -33,9 +34,9 @@ type openPause struct {
 }
 
 func (p *pauses) span(sp *run.Span) {
-	kind, ok := pauseKinds[sp.Class]
+	kind := pauseKinds[sp.Class]
 	switch {
-	case !ok || sp.Background || sp.Name == spans.CheckpointSaveFinalization:
+	case kind == replay.PauseKinds || sp.Background || sp.Name == spans.CheckpointSaveFinalization:
 	case sp.End == run.NoEnd:
 		if p.open == nil {
 			p.open = make(map[uint64]openPause)

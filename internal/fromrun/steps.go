@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -104,7 +106,15 @@ func (s *sink) Span(sp *run.Span) {
 	s.add(r)
 }
 
+// rowMemory is that of processes that have been read.
+var rowMemory sync.Pool
+
 func (s *sink) add(r row) {
+	if s.rows == nil {
+		if of, ok := rowMemory.Get().(*[]row); ok {
+			s.rows = (*of)[:0]
+		}
+	}
 	s.rows = append(s.rows, r)
 	if len(s.rows) >= maxRows {
 		s.handOn(keepRows, false)
@@ -118,6 +128,7 @@ func (s *sink) Event(*run.Event) {}
 func (s *sink) Close() error {
 	s.cutOff = cutOff(s.proc)
 	s.handOn(0, true)
+	rowMemory.Put(&s.rows)
 	s.rows = nil
 	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
 	s.state.Pack()
@@ -150,8 +161,8 @@ func (s *sink) groupName(i uint16) string {
 // meetings are the kinds of communication that are no collective.
 var meetings = map[string]replay.Meeting{"send": replay.Send, "receive": replay.Receive, "wait": replay.Join}
 
-// phases are what a rank does in spans of a class.
-var phases = map[spans.Class]replay.Phase{
+// phases are what a rank does in spans of a class, [replay.Other] where that says nothing.
+var phases = tableOf(replay.Other, map[spans.Class]replay.Phase{
 	spans.ClassInputWait:      replay.Input,
 	spans.ClassInputWork:      replay.Input,
 	spans.ClassForward:        replay.Forward,
@@ -160,12 +171,23 @@ var phases = map[spans.Class]replay.Phase{
 	spans.ClassCheckpointSave: replay.Checkpoint,
 	spans.ClassCollective:     replay.Communication,
 	spans.ClassTransfer:       replay.Transfer,
+})
+
+// tableOf makes a table of a map: it is asked of every span.
+func tableOf[T any](other T, of map[spans.Class]T) (out [spans.Classes]T) {
+	for c := range out {
+		out[c] = other
+	}
+	for c, v := range of {
+		out[c] = v
+	}
+	return out
 }
 
 // phaseOf says what a rank does during a span.
 func phaseOf(sp *run.Span) (replay.Phase, bool) {
-	p, ok := phases[sp.Class]
-	return p, ok && sp.Name != spans.CheckpointSaveFinalization // it lasts while the training goes on
+	p := phases[sp.Class]
+	return p, p != replay.Other && sp.Name != spans.CheckpointSaveFinalization // it lasts while the training goes on
 }
 
 // handOn makes steps of all spans but the latest few.
@@ -208,13 +230,19 @@ func (s *sink) handOn(keep int, end bool) {
 // sort puts the spans in order and drops copies, and the begin of spans whose
 // end was recorded.
 func (s *sink) sort() {
-	slices.SortFunc(s.rows, func(a, b row) int {
+	robust.SortNearly(s.rows, func(a, b *row) int {
 		if c := cmp.Compare(a.start, b.start); c != 0 { // nearly always: millions of rows are compared
 			return c
 		}
 		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
 	})
-	s.rows = slices.CompactFunc(s.rows, func(a, b row) bool { return a.id == b.id && a.start == b.start && a.phase == b.phase })
+	kept := s.rows[:min(len(s.rows), 1)]
+	for i := 1; i < len(s.rows); i++ {
+		if a, b := &kept[len(kept)-1], &s.rows[i]; a.start != b.start || a.id != b.id || a.phase != b.phase {
+			kept = append(kept, *b)
+		}
+	}
+	s.rows = kept
 }
 
 // assign finds the collectives that say of which iteration they are and began

@@ -132,3 +132,27 @@ func Quantile(x []float64, q float64) float64 {
 	}
 	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }
+
+// SortNearly sorts x, which is nearly in order, as spans by their start are that were
+// written when they ended. What is far from it costs what [slices.SortFunc] costs. Equal
+// values may change places.
+func SortNearly[T any](x []T, compare func(a, b *T) int) {
+	const mostMoves = 16 // of each value
+	moves := mostMoves * len(x)
+	for i := 1; i < len(x); i++ {
+		if compare(&x[i-1], &x[i]) <= 0 {
+			continue
+		}
+		at := i - 1
+		for at > 0 && compare(&x[at-1], &x[i]) > 0 {
+			at--
+			if moves--; moves < 0 {
+				slices.SortFunc(x, func(a, b T) int { return compare(&a, &b) })
+				return
+			}
+		}
+		v := x[i]
+		copy(x[at+1:i+1], x[at:i])
+		x[at] = v
+	}
+}
