@@ -165,7 +165,7 @@ func (s *rowStore) inMemory() func() *row {
 			keys = append(keys, rowKey{s.blocks[b][i].start, int32(len(keys))})
 		}
 	}
-	robust.SortNearly(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
+	robust.SortRuns(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
 	s.keys = keys
 	i := 0
 	return func() *row {

@@ -188,7 +188,7 @@ func (st *store) fill(data []byte, groups int) bool {
 	r := reading{src: slices.Clone(data)}
 	last := int64(math.MinInt64)
 	for left := st.n; left > 0; {
-		b := block{n: min(left, blockSteps), data: r.src}
+		b, from := block{n: min(left, blockSteps)}, r.at
 		var p program
 		for k := range b.n {
 			r.program(&p)
@@ -199,9 +199,9 @@ func (st *store) fill(data []byte, groups int) bool {
 				b.first = p.step
 			}
 		}
-		b.last, b.data = last, b.data[:len(b.data)-len(r.src)]
+		b.last, b.data = last, r.src[from:r.at:r.at]
 		st.blocks = append(st.blocks, b)
 		left -= b.n
 	}
-	return len(r.src) == 0
+	return r.at == len(r.src)
 }

@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // repair is what a replay changes. Functions that are nil change nothing.
 type repair struct {
@@ -95,7 +92,8 @@ type replayer struct {
 	budget  bool // who waited for whom is noted
 	hosts   []*actor
 	lanes   [][3]*actor
-	table   map[tableKey][]*meeting
+	table   [][]*meeting // by group and lane: see place
+	places  []int        // of those of this round
 	pool    []*meeting
 	used    int
 	factor  []float64 // rank, row, replay
@@ -109,16 +107,14 @@ type replayer struct {
 	s       int
 }
 
-type tableKey struct {
-	group int
-	lane  uint8
-}
+// place returns that of the meetings of a group on a lane.
+func place(group int, lane uint8) int { return (group+1)*(Device+1) + int(lane) }
 
 // replay replays the job as it was and with each of the repairs. Without any it notes
 // who waited for whom.
 func (j *job) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
-	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make(map[tableKey][]*meeting), sends: make(map[[2]int][]sent)}
+	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make([][]*meeting, place(len(j.groups), 0)), sends: make(map[[2]int][]sent)}
 	n, m := len(j.ranks), len(j.steps)
 	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
 	if rp.budget = len(repairs) == 0; rp.budget {
@@ -269,9 +265,10 @@ func (rp *replayer) setFactors(s int) {
 
 // gather finds the meetings of a round and who takes part.
 func (rp *replayer) gather(rd *reader) {
-	for key, list := range rp.table {
-		rp.table[key] = list[:0]
+	for _, at := range rp.places {
+		rp.table[at] = rp.table[at][:0]
 	}
+	rp.places = rp.places[:0]
 	rp.used, rp.latency = 0, math.MaxInt64
 	clear(rp.sends)
 	for r, p := range rd.programs {
@@ -296,8 +293,11 @@ func (rp *replayer) gather(rd *reader) {
 
 func (rp *replayer) join(r int, pc *piece, lane uint8, nth []int) {
 	id, local := rp.groupOf(r, pc)
-	key := tableKey{id, lane}
-	list := rp.table[key]
+	at := place(id, lane)
+	list := rp.table[at]
+	if len(list) == 0 {
+		rp.places = append(rp.places, at)
+	}
 	if nth[local] == len(list) {
 		if rp.used == len(rp.pool) {
 			rp.pool = append(rp.pool, &meeting{})
@@ -306,7 +306,7 @@ func (rp *replayer) join(r int, pc *piece, lane uint8, nth []int) {
 		rp.used++
 		*m = meeting{group: id, lane: lane, nth: len(list), transfer: math.MaxInt64, arrival: m.arrival[:0], waiters: m.waiters[:0]}
 		list = append(list, m)
-		rp.table[key] = list
+		rp.table[at] = list
 	}
 	m := list[nth[local]]
 	m.members++
@@ -441,7 +441,8 @@ func (rp *replayer) runLane(l *actor) {
 // one does, and lets all others go on as well.
 func (rp *replayer) enter(a *actor, pc *piece) bool {
 	id, local := rp.groupOf(a.rank, pc)
-	m := rp.table[tableKey{id, a.lane}][a.nth[local]]
+	m := rp.table[place(id, a.lane)][a.nth[local]]
+	a.nth[local]++
 	m.came++
 	if len(m.arrival) == 0 {
 		m.arrival = append(m.arrival, a.clock...)
@@ -478,18 +479,9 @@ func (rp *replayer) release(m *meeting) {
 	}
 	for i, w := range m.waiters {
 		copy(w.a.clock, m.arrival)
-		w.a.nth[rp.localOf(w.a.rank, m.group)]++
 		if i < len(m.waiters)-1 {
 			w.a.i++
 			rp.wake(w.a)
 		}
 	}
-}
-
-// localOf returns the place of a group among those of a rank.
-func (rp *replayer) localOf(r, id int) int {
-	if id < 0 {
-		return len(rp.j.gid[r])
-	}
-	return slices.Index(rp.j.gid[r], id)
 }

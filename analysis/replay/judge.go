@@ -112,13 +112,13 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	case j.rounds() < leastRounds:
 		v.unknown(ReasonTooFewSteps)
 		return
-	case j.ahead || j.launches && !j.device && !j.connected():
+	case j.ahead || j.launches && !j.device && !j.connected:
 		v.unknown(ReasonDevice)
 		return
 	case !was.finished:
 		v.unknown(ReasonReplay)
 		return
-	case j.hides == Host && !j.connected():
+	case j.hides == Host && !j.connected:
 		v.unknown(ReasonNoBarrier)
 		return
 	}

@@ -12,19 +12,21 @@ func (j *job) meet() {
 	if len(j.ranks) < 2 {
 		return
 	}
-	j.findJoins()
-	if !j.connected() {
+	j.findMeetings()
+	if !j.connected {
 		j.findHidden()
 	}
 }
 
-// findJoins finds out whether ranks wait for each other in joins of what is not on record,
-// as in the wait for gradients after backward: then some of them wait much longer than
-// others, or all of them for long. A host that launches work for a device waits for nobody
-// there.
-func (j *job) findJoins() {
+// findMeetings finds the groups in which ranks meet in most rounds, and whether these join
+// all ranks. It also finds out whether ranks wait for each other in joins of what is not on
+// record, as in the wait for gradients after backward: then some of them wait much longer
+// than others, or all of them for long, and these are meetings as well. A host that launches
+// work for a device waits for nobody there.
+func (j *job) findMeetings() {
 	const least = 0.01 // of a step
 	var spreads, lows []float64
+	recorded, joined := newTally(len(j.groups)), newTally(len(j.groups)) // without joins, and with
 	rd := j.read()
 	for s := range j.steps {
 		rd.round()
@@ -32,27 +34,54 @@ func (j *job) findJoins() {
 			continue
 		}
 		low, high := math.Inf(1), 0.0
-		for _, p := range rd.programs {
+		for r, p := range rd.programs {
 			d := 0.0
 			for i := range p.host {
-				if p.host[i].kind == join && len(p.lanes) == 0 {
-					d += float64(p.host[i].dur)
+				switch pc := &p.host[i]; {
+				case pc.kind == collective:
+					recorded.add(j.gid[r][pc.group], s)
+				case pc.kind == join && len(p.lanes) == 0:
+					d += float64(pc.dur)
+					joined.add(j.gid[r][pc.group], s)
+				}
+			}
+			for i := range p.lanes {
+				if p.lanes[i].kind == collective {
+					recorded.add(j.gid[r][p.lanes[i].group], s)
 				}
 			}
 			low, high = min(low, d), max(high, d)
 		}
 		spreads, lows = append(spreads, high-low), append(lows, low)
 	}
-	if len(spreads) == 0 {
-		return
-	}
 	low := robust.Median(lows)
 	j.joins = robust.Median(spreads) > least*j.typical() || low > 2*least*j.typical()
 	j.launches = low > 0 && !j.joins
+	j.connect(func(g int) bool {
+		n := recorded.count[g]
+		if j.joins {
+			n += joined.count[g]
+		}
+		return 10*n >= len(spreads)
+	})
 }
 
-// connected reports whether the meetings on record join all ranks.
-func (j *job) connected() bool {
+// tally counts in how many rounds groups meet.
+type tally struct{ count, round []int }
+
+func newTally(groups int) tally {
+	return tally{make([]int, groups), slices.Repeat([]int{-1}, groups)}
+}
+
+func (t *tally) add(group, round int) {
+	if t.round[group] != round {
+		t.round[group] = round
+		t.count[group]++
+	}
+}
+
+// connect finds out whether groups that meet join all ranks.
+func (j *job) connect(meets func(group int) bool) {
 	of := make([]int, len(j.ranks))
 	for i := range of {
 		of[i] = i
@@ -64,56 +93,15 @@ func (j *job) connected() bool {
 		}
 		return of[i]
 	}
-	met := j.met()
 	for g := range j.groups {
-		if !met[g] {
+		if !meets(g) {
 			continue
 		}
 		for _, r := range j.groups[g].members[1:] {
 			of[find(r)] = find(j.groups[g].members[0])
 		}
 	}
-	for i := range of {
-		if find(i) != find(0) {
-			return false
-		}
-	}
-	return true
-}
-
-// met says in which groups ranks meet in most rounds.
-func (j *job) met() []bool {
-	count := make([]int, len(j.groups))
-	rd := j.read()
-	n := 0
-	for s := range j.steps {
-		rd.round()
-		if s < j.from {
-			continue
-		}
-		n++
-		seen := map[int]bool{}
-		for r, p := range rd.programs {
-			for i := range p.host {
-				if p.host[i].kind == collective && p.host[i].group != hiddenGroup {
-					seen[j.gid[r][p.host[i].group]] = true
-				}
-			}
-			for i := range p.lanes {
-				if p.lanes[i].kind == collective {
-					seen[j.gid[r][p.lanes[i].group]] = true
-				}
-			}
-		}
-		for g := range seen {
-			count[g]++
-		}
-	}
-	out := make([]bool, len(j.groups))
-	for g := range out {
-		out[g] = 10*count[g] >= n
-	}
-	return out
+	j.connected = !slices.ContainsFunc(of, func(i int) bool { return find(i) != find(0) })
 }
 
 // findHidden looks for the phase at whose end all ranks go on together: the meeting

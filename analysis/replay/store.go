@@ -167,12 +167,12 @@ func (b *block) open() *cursor {
 
 // next takes the next program; ok says that there is one.
 func (c *cursor) next() {
-	for len(c.r.src) == 0 {
+	for c.r.at == len(c.r.src) {
 		if len(c.blocks) == 0 {
 			c.ok = false
 			return
 		}
-		c.r.src, c.blocks = c.blocks[0].data, c.blocks[1:]
+		c.r.src, c.r.at, c.blocks = c.blocks[0].data, 0, c.blocks[1:]
 		c.raw.reset()
 	}
 	c.r.program(&c.raw)
@@ -244,17 +244,20 @@ func appendProgram(dst []byte, p, before *program) []byte {
 // that it cannot be.
 type reading struct {
 	src []byte
+	at  int
 	bad bool
 }
 
-func (r *reading) uint() uint64 {
-	v, n := binary.Uvarint(r.src)
-	if n <= 0 {
-		r.bad, r.src = true, nil
-		return 0
+func (r *reading) uint() (v uint64) {
+	for shift := 0; r.at < len(r.src) && shift < 64; shift += 7 {
+		b := r.src[r.at]
+		r.at++
+		if v |= uint64(b&0x7f) << shift; b < 0x80 {
+			return v
+		}
 	}
-	r.src = r.src[n:]
-	return v
+	r.bad, r.at = true, len(r.src)
+	return 0
 }
 
 func (r *reading) int() int64 {
@@ -265,7 +268,7 @@ func (r *reading) int() int64 {
 // count takes how many things of at least a byte follow.
 func (r *reading) count() int {
 	n := r.uint()
-	if n > uint64(len(r.src)) {
+	if n > uint64(len(r.src)-r.at) {
 		r.bad, n = true, 0
 	}
 	return int(n)

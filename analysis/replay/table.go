@@ -31,7 +31,7 @@ func (j *job) table(out *outcome) *Table {
 		t.Steps = append(t.Steps, j.number(j.from+i))
 		t.Period[i] = j.period[j.from+i] * 1e3
 	}
-	t.Meets = len(j.ranks) > 1 && out.finished && (j.hides != Host || j.connected())
+	t.Meets = len(j.ranks) > 1 && out.finished && (j.hides != Host || j.connected)
 	return t
 }
 

@@ -230,7 +230,7 @@ func (s *sink) handOn(keep int, end bool) {
 // sort puts the spans in order and drops copies, and the begin of spans whose
 // end was recorded.
 func (s *sink) sort() {
-	robust.SortNearly(s.rows, func(a, b *row) int {
+	robust.SortRuns(s.rows, func(a, b *row) int {
 		if c := cmp.Compare(a.start, b.start); c != 0 { // nearly always: millions of rows are compared
 			return c
 		}

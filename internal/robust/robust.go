@@ -5,6 +5,7 @@ package robust
 import (
 	"math"
 	"slices"
+	"sort"
 )
 
 // Sigma turns a median absolute deviation into the standard deviation of a
@@ -133,26 +134,60 @@ func Quantile(x []float64, q float64) float64 {
 	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }
 
-// SortNearly sorts x, which is nearly in order, as spans by their start are that were
-// written when they ended. What is far from it costs what [slices.SortFunc] costs. Equal
-// values may change places.
-func SortNearly[T any](x []T, compare func(a, b *T) int) {
-	const mostMoves = 16 // of each value
-	moves := mostMoves * len(x)
+// SortRuns sorts x, and keeps the order of equal values. It costs least where x is made of
+// few runs that are nearly in order each, as spans by their start are that each thread
+// wrote when they ended.
+func SortRuns[T any](x []T, compare func(a, b *T) int) {
+	const near = 16 // what lies so far from its place in a run is moved there
+	var runs []int  // where they begin
+	begin := 0
 	for i := 1; i < len(x); i++ {
-		if compare(&x[i-1], &x[i]) <= 0 {
-			continue
-		}
-		at := i - 1
-		for at > 0 && compare(&x[at-1], &x[i]) > 0 {
+		at := i
+		for at > begin && i-at <= near && compare(&x[at-1], &x[i]) > 0 {
 			at--
-			if moves--; moves < 0 {
-				slices.SortFunc(x, func(a, b T) int { return compare(&a, &b) })
-				return
-			}
 		}
-		v := x[i]
-		copy(x[at+1:i+1], x[at:i])
-		x[at] = v
+		switch {
+		case at == i:
+		case i-at > near:
+			runs = append(runs, begin)
+			begin = i
+		default:
+			v := x[i]
+			copy(x[at+1:i+1], x[at:i])
+			x[at] = v
+		}
 	}
+	runs = append(runs, begin)
+	var buffer []T
+	for len(runs) > 1 {
+		n := 0
+		for k := 0; k < len(runs); k += 2 {
+			if k+1 < len(runs) {
+				end := len(x)
+				if k+2 < len(runs) {
+					end = runs[k+2]
+				}
+				buffer = merge(x[runs[k]:end], runs[k+1]-runs[k], buffer, compare)
+			}
+			runs[n], n = runs[k], n+1
+		}
+		runs = runs[:n]
+	}
+}
+
+// merge merges the first values of x, up to one, with the others. Both are in order.
+func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
+	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
+	buffer = append(buffer[:0], x[low:from]...)
+	at := low
+	for i := 0; i < len(buffer); at++ {
+		if from < len(x) && compare(&x[from], &buffer[i]) < 0 {
+			x[at] = x[from]
+			from++
+		} else {
+			x[at] = buffer[i]
+			i++
+		}
+	}
+	return buffer
 }

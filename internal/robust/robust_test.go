@@ -1,6 +1,7 @@
 package robust_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -65,6 +66,30 @@ func TestMedianIntAndNearestRank(t *testing.T) {
 		}
 		if got != c.median || len(c.x) > 0 && (robust.NearestRank(sorted, 0.5) != c.half || robust.NearestRank(sorted, 0.9) != c.ninth) {
 			t.Errorf("%v: median %d", c.x, got)
+		}
+	}
+}
+
+// Values of several threads, each nearly in order, come out as a stable sort has them.
+func TestSortRuns(t *testing.T) {
+	type value struct{ key, nth int }
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range 300 {
+		var x []value
+		for thread := range 1 + n%5 {
+			for i := range rng.IntN(80) {
+				key := 3*i + rng.IntN(1+n%40)
+				if thread == 4 {
+					key = rng.IntN(100)
+				}
+				x = append(x, value{key, len(x)})
+			}
+		}
+		want := slices.Clone(x)
+		slices.SortStableFunc(want, func(a, b value) int { return cmp.Compare(a.key, b.key) })
+		robust.SortRuns(x, func(a, b *value) int { return cmp.Compare(a.key, b.key) })
+		if !slices.Equal(x, want) {
+			t.Fatalf("%v, want %v", x, want)
 		}
 	}
 }
