@@ -85,12 +85,9 @@ func (d *detailSink) Span(s *run.Span) {
 			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background}
 		}
 	}
-	if info, ok := spans.Lookup(s.Name); ok && info.Long {
-		return
-	}
 	n := d.names[s.Name]
 	if n == nil {
-		if len(d.names) >= maxNames {
+		if info, ok := spans.Lookup(s.Name); ok && info.Long || len(d.names) >= maxNames {
 			return
 		}
 		n = &nameStat{}

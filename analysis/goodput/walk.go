@@ -14,12 +14,12 @@ type walk struct {
 	a       *attempt
 	t       *timeline
 	threads []int64
-	steps   []run.Step       // where they are no spans
-	at      int              // the present one
-	byID    map[uint64]int32 // open spans
-	live    []liveRow        // by slot
-	ends    []ending         // a heap, the earliest first
-	waiting []int32          // open spans without an end that a sibling may close
+	steps   []run.Step // where they are no spans
+	at      int        // the present one
+	ids     openIDs
+	live    []liveRow // by slot
+	ends    []ending  // a heap, the earliest first
+	waiting []int32   // open spans without an end that a sibling may close
 	stacks  map[int64]*nest.Stack[opened]
 	done    []bool // of the present moment
 }
@@ -35,6 +35,47 @@ type liveRow struct {
 	iter   what
 }
 
+// openIDs are the ids of open spans, by slot; of many there is a map as well.
+type openIDs struct {
+	ids   []uint64
+	slots map[uint64]int32
+}
+
+const fewOpen = 64
+
+func (o *openIDs) open(slot int32, id uint64) {
+	for int(slot) >= len(o.ids) {
+		o.ids = append(o.ids, 0)
+	}
+	o.ids[slot] = id
+	if len(o.ids) > fewOpen && o.slots == nil {
+		o.slots = make(map[uint64]int32)
+		for s, id := range o.ids {
+			o.slots[id] = int32(s)
+		}
+	} else if o.slots != nil {
+		o.slots[id] = slot
+	}
+}
+
+func (o *openIDs) close(slot int32) {
+	if id := o.ids[slot]; o.slots != nil && o.slots[id] == slot {
+		delete(o.slots, id)
+	}
+	o.ids[slot] = 0
+}
+
+// find returns the slot of an open span, none without one. Its id is not zero.
+func (o *openIDs) find(id uint64) int32 {
+	if o.slots != nil {
+		if slot, ok := o.slots[id]; ok {
+			return slot
+		}
+		return none
+	}
+	return int32(slices.Index(o.ids, id))
+}
+
 // opened is a span that was opened at a slot.
 type opened struct {
 	slot int32
@@ -47,7 +88,7 @@ type ending struct {
 }
 
 func newWalk(a *attempt, t *timeline, threads []int64, steps *run.Steps) *walk {
-	w := &walk{a: a, t: t, threads: threads, byID: make(map[uint64]int32), stacks: make(map[int64]*nest.Stack[opened])}
+	w := &walk{a: a, t: t, threads: threads, stacks: make(map[int64]*nest.Stack[opened])}
 	if steps.Rule == spans.StepOptimizer {
 		w.steps = steps.All()
 	}
@@ -202,9 +243,7 @@ func (w *walk) open(r *row) {
 	if up != none {
 		w.under(slot, up)
 	}
-	if r.id != 0 {
-		w.byID[r.id] = slot
-	}
+	w.ids.open(slot, r.id)
 	if r.nested {
 		w.stacks[r.thread].Push(l.ends, opened{slot, l.seq})
 	}
@@ -229,10 +268,10 @@ func (w *walk) beside(r *row) (beside, known bool) {
 // more time.
 func (w *walk) parentOf(r *row) int32 {
 	if !r.nested {
-		if slot, ok := w.byID[r.parent]; ok && r.parent != 0 && r.parent != r.id {
-			return slot
+		if r.parent == 0 || r.parent == r.id {
+			return none
 		}
-		return none
+		return w.ids.find(r.parent)
 	}
 	stack := w.stacks[r.thread]
 	if stack == nil {
@@ -295,9 +334,7 @@ func (w *walk) closeTree(slot int32) {
 
 func (w *walk) close(slot int32) {
 	l := &w.live[slot]
-	if s, ok := w.byID[l.id]; ok && s == slot {
-		delete(w.byID, l.id)
-	}
+	w.ids.close(slot)
 	l.seq = 0
 	w.end(slot)
 }

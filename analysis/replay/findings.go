@@ -18,10 +18,15 @@ type candidate struct {
 // findings are the repairs that gain enough, the narrowest first.
 func (j *job) findings(was *outcome) (all []found) {
 	e := j.excess()
-	if f := j.lateRanks(e); f != nil {
-		all = append(all, *f)
-	}
+	sets := j.lateSets(e)
 	var repairs []repair
+	for _, set := range sets {
+		repairs = append(repairs, j.repairRanks(set, set.ranks))
+		if len(set.ranks) > mostLate {
+			repairs = append(repairs, j.repairRanks(set, set.ranks[:mostLate]))
+		}
+	}
+	first := len(repairs)
 	var made []candidate
 	add := func(rep repair, c candidate) {
 		repairs, made = append(repairs, rep), append(made, c)
@@ -42,17 +47,21 @@ func (j *job) findings(was *outcome) (all []found) {
 		return j.imbalance(e, gain)
 	}})
 	o, m := j.replay(repairs...), len(j.steps)
+	if f := j.lateRanks(sets, e, o); f != nil {
+		all = append(all, *f)
+	}
 	for k, c := range made {
-		gain, segment := o.gain(j, k+1, j.from, m), 0.0
+		k += 1 + first
+		gain, segment := o.gain(j, k, j.from, m), 0.0
 		if c.since > j.from {
-			segment = o.gain(j, k+1, c.since, m)
+			segment = o.gain(j, k, c.since, m)
 		}
 		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
 			continue
 		}
 		if f := c.of(gain); f != nil {
 			f.SegmentGain = segment
-			f.GainLow, f.GainHigh = o.bounds(j, k+1)
+			f.GainLow, f.GainHigh = o.bounds(j, k)
 			all = append(all, *f)
 		}
 	}
@@ -101,9 +110,17 @@ func (j *job) mean(row int) float64 {
 	return sum / float64(len(j.ranks)*j.rounds())
 }
 
-// lateRanks finds the ranks that are late, in the whole run or since or until a step at
+// lateSet is ranks that are late between two rounds, the most first, and the kinds of work
+// that make each of them late.
+type lateSet struct {
+	ranks      []int
+	rows       map[int][]int
+	first, end int
+}
+
+// lateSets finds the ranks that are late, in the whole run and since or until a step at
 // which the excess of one of them changed.
-func (j *job) lateRanks(e [][]float64) *found {
+func (j *job) lateSets(e [][]float64) (out []*lateSet) {
 	m := j.rounds()
 	segments := [][2]int{{0, m}}
 	most := 0.0
@@ -115,13 +132,41 @@ func (j *job) lateRanks(e [][]float64) *found {
 			segments, most = [][2]int{{0, m}, {from, to}}, z
 		}
 	}
-	var best *found
-	for i, sg := range segments {
-		f := j.lateIn(e, sg[0], sg[1], len(segments))
+	for _, sg := range segments {
+		var late []lateRank
+		for _, role := range j.roles {
+			late = append(late, j.late(e, role, sg[0], sg[1], len(segments))...)
+		}
+		if len(late) == 0 {
+			continue
+		}
+		slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
+		set := &lateSet{rows: map[int][]int{}, first: j.from + sg[0], end: j.from + sg[1]}
+		for _, l := range late {
+			set.ranks = append(set.ranks, l.rank)
+		}
+		usual := j.without(set.ranks)
+		for _, r := range set.ranks {
+			set.rows[r] = j.rowsOf(r, usual, set.first, set.end, repairPart)
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// lateRanks returns the set whose repair gains most; o has the repairs of all of them, first.
+func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found) {
+	k := 0
+	for _, set := range sets {
+		k++
+		f := j.smallest(set, e, o, k)
+		if len(set.ranks) > mostLate {
+			k++
+		}
 		if f == nil || best != nil && f.gain < best.gain {
 			continue
 		}
-		if i > 0 && best != nil && slices.Equal(best.Ranks, f.Ranks) {
+		if best != nil && slices.Equal(best.Ranks, f.Ranks) {
 			continue // the whole run says it as well
 		}
 		best = f
@@ -129,61 +174,45 @@ func (j *job) lateRanks(e [][]float64) *found {
 	return best
 }
 
-// lateIn finds the smallest set of ranks late between two rounds whose repair has most
-// of the gain.
-func (j *job) lateIn(e [][]float64, from, to, tests int) *found {
-	var late []lateRank
-	for _, role := range j.roles {
-		late = append(late, j.late(e, role, from, to, tests)...)
-	}
-	if len(late) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
-	var set []int
-	for _, l := range late {
-		set = append(set, l.rank)
-	}
-	first, end := j.from+from, j.from+to
-	of, usual := map[int][]int{}, j.without(set)
-	for _, r := range set {
-		of[r] = j.rowsOf(r, usual, first, end, repairPart)
-	}
-	rep := func(set []int) repair { return j.repairRanks(set, of, first, end) }
-	o, k := j.replay(rep(set), rep(set[:min(len(set), mostLate)])), 1
-	full := o.gain(j, k, j.from, len(j.steps))
-	if len(set) > mostLate && costOf(o.gain(j, 2, j.from, len(j.steps))) >= setPart*costOf(full) {
-		set, k = set[:mostLate], 2
+// smallest finds the smallest of a set of late ranks whose repair has most of the gain. The
+// set was repaired in replay k of o, and the first of many ranks in the one after it.
+func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
+	set, m := late.ranks, len(j.steps)
+	full := o.gain(j, k, j.from, m)
+	if len(set) > mostLate && costOf(o.gain(j, k+1, j.from, m)) >= setPart*costOf(full) {
+		set, k = set[:mostLate], k+1
 	}
 	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
 		var smaller []repair
 		for i := range set {
-			smaller = append(smaller, rep(slices.Delete(slices.Clone(set), i, i+1)))
+			smaller = append(smaller, j.repairRanks(late, slices.Delete(slices.Clone(set), i, i+1)))
 		}
 		less := j.replay(smaller...)
 		best, at := 0.0, -1
 		for i := range set {
-			if g := less.gain(j, i+1, j.from, len(j.steps)); g > best {
+			if g := less.gain(j, i+1, j.from, m); g > best {
 				best, at = g, i
 			}
 		}
 		if costOf(best) < setPart*costOf(full) {
 			break
 		}
-		o, k, set = less, at+1, slices.Delete(set, at, at+1)
+		o, k, set = less, at+1, slices.Delete(slices.Clone(set), at, at+1)
 	}
-	gain, segment := o.gain(j, k, j.from, len(j.steps)), 0.0
-	if to-from < j.rounds() {
+	first, end := late.first, late.end
+	gain, segment := o.gain(j, k, j.from, m), 0.0
+	if end-first < j.rounds() {
 		segment = o.gain(j, k, first, end)
 	}
-	if gain < floorRanks && (segment < floorRanks || to-from < leastSegment) {
+	if gain < floorRanks && (segment < floorRanks || end-first < leastSegment) {
 		return nil
 	}
-	slices.Sort(set)
+	set = slices.Sorted(slices.Values(set))
 	f := j.finding(SlowRanks, set, "", gain)
 	f.SegmentGain = segment
 	f.GainLow, f.GainHigh = o.bounds(j, k)
-	f.Causes, usual = map[int]string{}, j.without(set)
+	f.Causes = map[int]string{}
+	usual := j.without(set)
 	for _, r := range set {
 		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, first, end, causePart))
 	}

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -44,25 +43,32 @@ func (j *job) excess() [][]float64 {
 		for _, r := range role {
 			out[r] = make([]float64, m)
 		}
-		order := make([]int, len(role))
+		x := make([]float64, len(role))
 		for s := range m {
-			value := func(r int) float64 { return float64(j.own[j.at(j.from+s, r)]) }
-			copy(order, role)
-			slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(value(a), value(b)), cmp.Compare(a, b)) })
-			for k, r := range order {
-				without := func(i int) float64 {
-					if i >= k {
-						i++
-					}
-					return value(order[i])
-				}
-				n := len(order) - 1
-				out[r][s] = value(r) - (without((n-1)/2)+without(n/2))/2
+			for i, r := range role {
+				x[i] = float64(j.own[j.at(j.from+s, r)])
+			}
+			slices.Sort(x)
+			for _, r := range role {
+				v := float64(j.own[j.at(j.from+s, r)])
+				out[r][s] = v - medianWithout(x, v)
 			}
 		}
 	}
 	j.over = out
 	return out
+}
+
+// medianWithout returns the median of x without one of its values. It is in order.
+func medianWithout(x []float64, v float64) float64 {
+	at := func(i int) float64 {
+		if x[i] < v {
+			return x[i]
+		}
+		return x[i+1]
+	}
+	n := len(x) - 1
+	return (at((n-1)/2) + at(n/2)) / 2
 }
 
 // judgeFrom leaves out the steps before one.
@@ -214,6 +220,10 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []l
 			own[i] += means[b*n+i] / float64(blocks)
 		}
 	}
+	typical := j.typical()
+	if slices.Max(own) < lateShare*typical {
+		return nil
+	}
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(blocks)))
 	largest := make([]float64, permutations)
 	sum := make([]float64, n)
@@ -229,7 +239,6 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []l
 		largest[k] = slices.Max(sum) / float64(blocks)
 	}
 	slices.Sort(largest)
-	typical := j.typical()
 	// What the largest of the ranks has by chance: as the noise of the others says,
 	// which a fault of its own does not make larger.
 	ses, shorts := make([]float64, n), make([]bool, n)

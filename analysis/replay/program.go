@@ -3,9 +3,9 @@ package replay
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // program is one step of one rank: what its host did, piece after piece without a
@@ -102,7 +102,7 @@ type openSpan struct {
 func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: rd.entered[:0]}
 	rd.all = append(rd.all[:0], st.Spans...)
-	slices.SortFunc(rd.all, compareSpans)
+	robust.SortRuns(rd.all, compareSpans)
 	findLanes(rd.all)
 	from, to := int64(math.MaxInt64), int64(math.MinInt64)
 	if st.Start != 0 {
@@ -171,8 +171,11 @@ func micro(ns int64) int64 {
 
 // compareSpans sorts by start, the outer span first; a message that took no time was
 // sent before what begins with it.
-func compareSpans(a, b Span) int {
-	if a.Start == b.Start && a.Phase == Communication && b.Phase == Communication && (a.End == a.Start) != (b.End == b.Start) {
+func compareSpans(a, b *Span) int {
+	if a.Start != b.Start {
+		return cmp.Compare(a.Start, b.Start)
+	}
+	if a.Phase == Communication && b.Phase == Communication && (a.End == a.Start) != (b.End == b.Start) {
 		if a.End == a.Start {
 			return -1
 		}

@@ -93,13 +93,13 @@ func (j *job) common(row, s, role int, without []bool) float64 {
 	return robust.Median(x)
 }
 
-// repairRanks returns the work of a set of ranks, between two rounds, the time that the
-// others need.
-func (j *job) repairRanks(set []int, of map[int][]int, from, to int) repair {
-	usual := j.without(set)
-	return repair{ranks: set, work: func(s, r, row int) float64 {
+// repairRanks returns the work of some ranks of a set, while they are late, the time that
+// all others need.
+func (j *job) repairRanks(late *lateSet, ranks []int) repair {
+	usual := j.without(ranks)
+	return repair{ranks: ranks, work: func(s, r, row int) float64 {
 		own := float64(j.row[row][j.at(s, r)])
-		if s < from || s >= to || own == 0 || !slices.Contains(of[r], row) {
+		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
 			return 1
 		}
 		return usual.of(row, j.roleOf[r])[s-j.from] / own

@@ -13,35 +13,44 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 		if len(family) < 2 {
 			continue
 		}
-		lane := map[int][]float64{}
+		took := map[int][]float64{}
 		for _, g := range family {
 			for _, l := range [...]uint8{0, 1, Device} {
 				if x := was.transfers[meetKey{g, l}]; x != nil {
-					lane[g] = x
+					took[g] = x
+				}
+			}
+		}
+		if len(took) < 2 {
+			continue
+		}
+		usual, others := map[int][]float64{}, make([]float64, 0, len(took))
+		for g := range took {
+			usual[g] = slices.Repeat([]float64{math.NaN()}, len(j.steps))
+		}
+		for s := j.from; s < len(j.steps); s++ {
+			others = others[:0]
+			for _, x := range took {
+				if x[s] == x[s] {
+					others = append(others, x[s])
+				}
+			}
+			slices.Sort(others)
+			for g, x := range took {
+				if x[s] == x[s] && len(others) > 1 {
+					usual[g][s] = medianWithout(others, x[s])
 				}
 			}
 		}
 		for _, g := range family {
-			x := lane[g]
+			x, usual := took[g], usual[g]
 			if x == nil {
-				continue
-			}
-			peers := func(s int) float64 {
-				var of []float64
-				for _, o := range family {
-					if o != g && lane[o] != nil && lane[o][s] == lane[o][s] {
-						of = append(of, lane[o][s])
-					}
-				}
-				return robust.Median(of)
-			}
-			if len(lane) < 2 {
 				continue
 			}
 			over, all := 0.0, 0.0
 			for s := j.from; s < len(j.steps); s++ {
 				if x[s] == x[s] {
-					over += x[s] - peers(s)
+					over += x[s] - usual[s]
 					all += x[s]
 				}
 			}
@@ -50,7 +59,7 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 			}
 			members := j.groups[g].members
 			rep := repairTransfer(g, func(s int, t float64) float64 {
-				if p := peers(s); x[s] > 0 && p < x[s] {
+				if p := usual[s]; x[s] > 0 && p < x[s] {
 					return t * p / x[s]
 				}
 				return t

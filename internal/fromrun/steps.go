@@ -128,7 +128,8 @@ func (s *sink) Event(*run.Event) {}
 func (s *sink) Close() error {
 	s.cutOff = cutOff(s.proc)
 	s.handOn(0, true)
-	rowMemory.Put(&s.rows)
+	left := s.rows
+	rowMemory.Put(&left)
 	s.rows = nil
 	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
 	s.state.Pack()
