@@ -6,9 +6,9 @@ FUZZTIME ?= 10s
 PKGS ?= ./... ./cmd/trainspan/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
+NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels house clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -124,6 +124,7 @@ collector:
 nested:
 	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	cd report/browser && $(GO) test ./...
+	cd tools && $(GO) test ./...
 	$(MAKE) -C collector test
 	cd integrations/gomlx && $(GO) test ./...
 
@@ -136,6 +137,13 @@ growth:
 mutate:
 	@test -n "$(PKG)" || { echo "name a package: make mutate PKG=./analysis/goodput"; exit 2; }
 	@$(GO) run ./internal/mutate $(ARGS) $(PKG)
+
+# house prints code lines, exported names and who uses them, backward references
+# between files and the largest types: of all packages, in minutes, or of PKG in
+# seconds; ARGS=-names lists the names of PKG.
+house:
+	@cd tools && $(GO) build -o ../bin/house ./house
+	@bin/house $(ARGS) $(PKG)
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:

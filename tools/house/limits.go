@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// most is how many fields and how many methods a type should have at most, longest
+// how many lines a file.
+const (
+	most    = 25
+	longest = 500
+)
+
+// limit is what holds at the moment. It goes down as the house gets smaller, and never
+// up; beside it stands where it is to go.
+type limit struct{ now, goal int }
+
+var (
+	exportedNames = limit{now: 1597, goal: 1000} // of public packages
+	siblingNames  = limit{now: 515, goal: 100}   // of these, used by other packages of the product alone
+	publicDoors   = limit{now: 26, goal: 26}
+	longFiles     = limit{now: 1, goal: 0}
+)
+
+// backwardShare is the percentage of the pairs of files of a package that may run
+// backwards. One pair may in any package, however few it has.
+const backwardShare = 8
+
+// backwards are the packages with more, in pairs of files.
+var backwards = map[string]limit{
+	"ai":                             {5, 1},
+	"analysis/compare":               {3, 1},
+	"analysis/goodput":               {9, 8},
+	"analysis/replay":                {18, 11},
+	"cmd/trainspan":                  {50, 25},
+	"cmd/trainspan/internal/dataset": {3, 1},
+	"cmd/trainspan/internal/session": {4, 1},
+	"dftracer":                       {16, 14},
+	"exporters/ledger":               {3, 1},
+	"exporters/pfw":                  {15, 7},
+	"integrations/gomlx":             {2, 1},
+	"integrations/python":            {15, 3},
+	"integrations/pytorch":           {38, 19},
+	"internal/assemble":              {4, 2},
+	"internal/fromrun":               {4, 1},
+	"internal/identity":              {2, 1},
+	"internal/kineto":                {3, 1},
+	"internal/otlpreceiver":          {7, 1},
+	"internal/outfile":               {6, 2},
+	"internal/run":                   {17, 7},
+	"internal/summary":               {4, 1},
+	"internal/torchtrace":            {3, 1},
+	"report":                         {11, 6},
+	"spans":                          {2, 1},
+	"telemetry":                      {5, 3},
+	"telemetry/recorder":             {25, 10},
+}
+
+// large are the types with more fields or methods than most.
+var large = map[string]typ{
+	"ai.Node":                          {fields: 8, methods: 30},
+	"analysis/goodput.Live":            {fields: 35, methods: 32},
+	"analysis/replay.job":              {fields: 26, methods: 60},
+	"analysis/replay.State":            {fields: 9, methods: 34},
+	"cmd/trainspan.app":                {fields: 6, methods: 95},
+	"cmd/trainspan.tally":              {fields: 31, methods: 9},
+	"cmd/trainspan.fileInfo":           {fields: 30},
+	"dftracer.Writer":                  {fields: 25, methods: 46},
+	"exporters/pfw.Processor":          {fields: 23, methods: 40},
+	"integrations/python.process":      {fields: 27, methods: 43},
+	"integrations/pytorch.process":     {fields: 60, methods: 52},
+	"integrations/pytorch.emitter":     {fields: 33, methods: 57},
+	"integrations/pytorch.FileReport":  {fields: 50, methods: 7},
+	"integrations/pytorch.frame":       {fields: 32, methods: 6},
+	"internal/assemble.Assembler":      {fields: 16, methods: 31},
+	"internal/assemble.Store":          {fields: 10, methods: 26},
+	"internal/delivery.Queue":          {fields: 26, methods: 32},
+	"internal/outfile.Sink":            {fields: 42, methods: 50},
+	"internal/ring.Ring":               {fields: 24, methods: 32},
+	"internal/run.Process":             {fields: 36, methods: 21},
+	"internal/run.Span":                {fields: 27, methods: 6},
+	"internal/rundir.Run":              {fields: 44, methods: 5},
+	"telemetry.Provider":               {fields: 15, methods: 34},
+	"telemetry/internal/dispatch.Hub":  {fields: 8, methods: 29},
+	"telemetry/recorder.Recorder":      {fields: 32, methods: 73},
+	"telemetry/recorder.trainingState": {fields: 30, methods: 5},
+	// These mirror what is outside, one field or method for each: they stay.
+	"attributes.TrainingMetricsUpdate":   {fields: 30, methods: 1},  // an attribute set
+	"callbacks.Callbacks":                {fields: 1, methods: 45},  // the callbacks that training loops know
+	"dftracer.Options":                   {fields: 28, methods: 4},  // the variables of DFTracer
+	"telemetry.TrainingTelemetryBuilder": {fields: 21, methods: 29}, // one method for each setting
+}
+
+// exceeded says what is over its limit, and which limits can go down.
+func (h *house) exceeded() (over []string) {
+	var names, doors, long int
+	for _, f := range h.packages {
+		over = append(over, f.exceeded()...)
+		if f.public {
+			doors++
+			names += len(f.names)
+		}
+		for _, file := range f.files {
+			if file.lines > longest {
+				long++
+			}
+		}
+	}
+	siblings := 0
+	for _, f := range h.packages {
+		siblings += f.byUse[bySibling]
+	}
+	check := func(what string, n int, l limit) {
+		if n > l.now {
+			over = append(over, fmt.Sprintf("%d %s, the limit is %d, the goal %d", n, what, l.now, l.goal))
+		}
+	}
+	check("exported names in public packages", names, exportedNames)
+	check("exported names that only siblings use", siblings, siblingNames)
+	check("public packages", doors, publicDoors)
+	check(fmt.Sprintf("files over %d lines", longest), long, longFiles)
+	return over
+}
+
+func (f *facts) exceeded() (over []string) {
+	allowed := max(1, f.arcs*backwardShare/100, backwards[f.path].now)
+	if len(f.back) > allowed {
+		over = append(over, fmt.Sprintf("%s: %d of %d pairs of files run backwards, the limit is %d", f.path, len(f.back), f.arcs, allowed))
+	}
+	for _, t := range f.types {
+		l := large[f.path+"."+t.name]
+		if t.fields > max(most, l.fields) || t.methods > max(most, l.methods) {
+			over = append(over, fmt.Sprintf("%s.%s: %d fields and %d methods, the limit is %d and %d", f.path, t.name, t.fields, t.methods,
+				max(most, l.fields), max(most, l.methods)))
+		}
+	}
+	return over
+}
+
+// slack lists the exceptions that are not needed any more, or not as far.
+func (h *house) slack() (list []string) {
+	byPath := make(map[string]*facts)
+	for _, f := range h.packages {
+		byPath[f.path] = f
+	}
+	for path, l := range backwards {
+		switch f := byPath[path]; {
+		case f == nil:
+			list = append(list, path+" is no package any more")
+		case len(f.back) < l.now:
+			list = append(list, fmt.Sprintf("%s: %d pairs of files run backwards, the limit is %d", path, len(f.back), l.now))
+		}
+	}
+	for what, l := range large {
+		at := strings.LastIndexByte(what, '.')
+		found := false
+		if f := byPath[what[:at]]; f != nil {
+			for _, t := range f.types {
+				if t.name == what[at+1:] {
+					found = t.fields == l.fields && t.methods == l.methods
+				}
+			}
+		}
+		if !found {
+			list = append(list, what+" is smaller than its limit")
+		}
+	}
+	return list
+}
