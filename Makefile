@@ -2,13 +2,13 @@
 GO ?= go
 OUT ?= out
 FUZZTIME ?= 10s
-# The library and the command, two modules that go.work joins.
-PKGS ?= ./... ./cmd/trainspan/...
+# The library, the command and the examples, three modules that go.work joins.
+PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz fmt lint vet tidy api release wheels house clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release wheels house clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -161,15 +161,25 @@ fmt:
 vet:
 	$(GO) vet $(PKGS)
 
-lint:
-	$(GO) tool staticcheck $(PKGS)
+# lint runs the linters of .golangci.yml. They are a module of their own, tools, so
+# that none of what they need is in the library's go.mod.
+lint: bin/golangci-lint
+	bin/golangci-lint run $(PKGS)
+	cd tools && ../bin/golangci-lint run ./...
 
-# tidy fails when go.mod or go.sum would change. The command's go.mod has no
-# replace, as it is published; the copy that is checked has one.
+bin/golangci-lint: tools/go.mod
+	cd tools && $(GO) build -o ../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# check is what should pass before a commit; .ci/run is all there is.
+check: fmt vet lint test
+
+# tidy fails when go.mod or go.sum would change. The go.mod of the command and the
+# examples have no replace, as they are published; the copies that are checked have one.
 tidy:
 	$(GO) mod tidy -diff
-	@dir=$$(mktemp -d) && trap 'rm -r '$$dir EXIT && cd cmd/trainspan && cp go.mod $$dir/go.mod && cp go.sum $$dir/go.sum && \
-	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod
+	cd tools && $(GO) mod tidy -diff
+	@for m in cmd/trainspan examples; do (dir=$$(mktemp -d) && trap 'rm -r '$$dir EXIT && cd $$m && cp go.mod go.sum $$dir/ && \
+	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod) || exit 1; done
 
 # api compares the exported API with that of release/api-base; release builds all that
 # VERSION brings, wheels the packages of Python alone. docs/releasing.md.
