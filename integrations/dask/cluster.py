@@ -1,0 +1,61 @@
+"""Reports a job on a Dask cluster of processes of this machine, and says on standard
+error what that took:
+
+    python3 cluster.py --workers 2 --command bin/trainspan job/node* >report.json
+
+--kill kills a worker (SIGKILL) when half of the digests are made, for good: another
+one takes its place. It needs dask and distributed.
+"""
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+
+import trainspan_dask
+from dask.distributed import Client, LocalCluster
+
+
+def made(client):
+    """How many results the scheduler knows to be there."""
+    return client.run_on_scheduler(lambda dask_scheduler: sum(t.state == "memory" for t in dask_scheduler.tasks.values()))
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("--workers", type=int, default=2)
+    args.add_argument("--kill", action="store_true")
+    args.add_argument("--command")
+    args.add_argument("parts", nargs="+")
+    o = args.parse_args()
+    with LocalCluster(n_workers=o.workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", worker_dashboard_address=None) as cluster, Client(cluster) as client:
+        killed = threading.Event()
+
+        def kill():
+            while made(client) * 2 < len(o.parts):
+                time.sleep(0.01)
+            victim = next(iter(client.run(os.getpid).values()))
+            os.kill(victim, signal.SIGKILL)
+            killed.set()
+
+        killer = threading.Thread(target=kill, daemon=True)
+        if o.kill:
+            killer.start()
+        began = time.time()
+        text = trainspan_dask.report(o.parts, command=o.command)
+        took = time.time() - began
+        if o.kill:
+            killer.join()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    sys.stderr.write(
+        "%d parts, %d workers%s: %.1f s by the clock; processes of the cluster: CPU %.1f s\n"
+        % (len(o.parts), o.workers, ", one of them killed" if killed.is_set() else "", took, used.ru_utime + used.ru_stime)
+    )
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
