@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release wheels house clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release packages wheels house clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -182,12 +182,16 @@ tidy:
 	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod) || exit 1; done
 
 # api compares the exported API with that of release/api-base; release builds all that
-# VERSION brings, wheels the packages of Python alone. docs/releasing.md.
+# VERSION brings, packages what programs on this machine install, wheels the packages
+# of Python alone. docs/releasing.md.
 api:
 	$(MAKE) -C release api
 
 release:
 	$(MAKE) -C release release
+
+packages:
+	$(MAKE) -C release packages
 
 wheels:
 	$(MAKE) -C release wheels

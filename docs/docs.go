@@ -4,7 +4,7 @@ package docs
 
 import "embed"
 
-// Pages are the pages, by the names of their files.
+// Pages are the pages and schemas, by the names of their files.
 //
-//go:embed *.md
+//go:embed *.md schema/*.json
 var Pages embed.FS

@@ -49,7 +49,8 @@ func (a *app) arrange(root *cobra.Command) {
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "Help about a command, or a page or section of the documentation",
 		Long: `Prints the help of a command, a page of the documentation, or the section of it that
-a message names ("see trainspan help a-trace-is-damaged-or-cut-off").
+a message names ("see trainspan help a-trace-is-damaged-or-cut-off"). Names that end in
+.json are schemas (JSON Schema 2020-12) of what --json prints.
 
 Pages: ` + strings.Join(pageNames(), ", ") + ".",
 		Example: "  trainspan help report\n  trainspan help goodput\n  trainspan help exit-status",
@@ -72,6 +73,9 @@ var aliases = map[string]string{
 	"screen": "report", "recording": "run", // whose names are those of commands
 }
 
+// schemaNames are the files that say how the JSON of a command looks.
+var schemaNames = []string{"report.json", "compare.json", "runs.json"}
+
 // topics are the pages by the words that name them.
 func topics() map[string]string {
 	out := make(map[string]string)
@@ -81,6 +85,9 @@ func topics() map[string]string {
 	}
 	for _, name := range names {
 		out[strings.TrimSuffix(name, ".md")] = name
+	}
+	for _, name := range schemaNames {
+		out[name] = "schema/" + name
 	}
 	for word, name := range aliases {
 		if page, ok := out[name]; ok {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ A table of operations in Parquet, as StragglerAnalysis publishes them, is one jo
 verdict on its steps, and the slowdown by their definition.
 
 Without a directory the job that trainspan run started last is reported, of those in
-trainspan-runs.
+trainspan-runs; where it has started none, what programs have recorded there.
 
 --html also writes one file with pictures. It needs no network and holds no
 script from elsewhere.
@@ -92,11 +93,15 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 	}
 	if len(args) == 0 {
 		root, newest := newestStart()
-		if newest == nil {
+		switch {
+		case newest != nil:
+			args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
+			a.note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
+		case isDir(rundir.Root): // of programs that record themselves
+			args = []string{rundir.Root}
+		default:
 			return usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
 		}
-		args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
-		a.note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
 	}
 	if done, err := a.reportOperations(ctx, args, o); done {
 		return err
@@ -170,6 +175,11 @@ func (o *reportOptions) limits(lookup func(string) (string, bool)) (goodput.Basi
 		return b, usage("--peak needs --flops-per-step, or flops_per_sample and global_batch_size in the configuration")
 	}
 	return b, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // newestStart is the latest start that is here and the root that it is below, nil without one.
