@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // Kind is the type of an Arg's value.
@@ -157,17 +159,17 @@ func (a Arg) Text() string {
 func (a Arg) AppendJSON(dst []byte, d Dialect) []byte {
 	switch a.kind {
 	case KindInt:
-		return appendInt(dst, int64(a.num))
+		return jsontext.AppendInt(dst, int64(a.num))
 	case KindUint:
-		return appendUint(dst, a.num)
+		return jsontext.AppendUint(dst, a.num)
 	case KindFloat:
-		return appendFloat(dst, math.Float64frombits(a.num))
+		return jsontext.AppendFloat(dst, math.Float64frombits(a.num))
 	case KindRaw:
 		return appendRaw(dst, a.str)
 	case KindHash:
 		return Hash(a.num).AppendJSON(dst, d)
 	}
-	return appendString(dst, a.str)
+	return jsontext.AppendString(dst, a.str)
 }
 
 func clampInt64(f float64) int64 {
@@ -182,68 +184,11 @@ func clampInt64(f float64) int64 {
 	return int64(f)
 }
 
-func appendFloat(dst []byte, f float64) []byte {
-	if short, ok := appendShort(dst, f); ok {
-		return short
-	}
-	switch {
-	case f != f:
-		return append(dst, `"NaN"`...)
-	case math.IsInf(f, 1):
-		return append(dst, `"Infinity"`...)
-	case math.IsInf(f, -1):
-		return append(dst, `"-Infinity"`...)
-	}
-	n := len(dst)
-	abs := math.Abs(f)
-	form := byte('f')
-	if abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		form = 'e'
-	}
-	dst = strconv.AppendFloat(dst, f, form, -1, 64)
-	for _, c := range dst[n:] {
-		if c == '.' || c == 'e' {
-			return dst
-		}
-	}
-	return append(dst, '.', '0')
-}
-
-// appendShort appends a number of at most four decimals, as most are. Two
-// decimals of up to fifteen digits never stand for the same float, so the one
-// that is found is the shortest.
-func appendShort(dst []byte, f float64) ([]byte, bool) {
-	const limit = 1e14
-	scaled := math.Abs(f) * 1e4
-	if !(scaled < limit) || f == 0 && math.Signbit(f) {
-		return dst, false
-	}
-	v := uint64(scaled + 0.5)
-	if float64(v)/1e4 != math.Abs(f) {
-		return dst, false
-	}
-	if f < 0 {
-		dst = append(dst, '-')
-	}
-	whole := v / 1e4
-	rest := uint32(v - whole*1e4)
-	if rest == 0 {
-		return append(appendUint(dst, whole), '.', '0'), true
-	}
-	dst = append(appendUint(dst, whole), '.')
-	hi, lo := rest/100, rest%100
-	dst = append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*lo], pairs[2*lo+1])
-	for dst[len(dst)-1] == '0' {
-		dst = dst[:len(dst)-1]
-	}
-	return dst, true
-}
-
 // appendRaw copies valid JSON. Bytes below space can only stand between
 // tokens there, so leaving them out keeps the value and the line whole.
 func appendRaw(dst []byte, s string) []byte {
 	if !json.Valid([]byte(s)) {
-		return appendString(dst, s)
+		return jsontext.AppendString(dst, s)
 	}
 	for i := 0; i < len(s); i++ {
 		if s[i] >= ' ' {

@@ -1,9 +1,9 @@
 package dftracer
 
 import (
-	"encoding/binary"
 	"math"
-	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // maxLine is the longest line, its line feed included, that readers take.
@@ -30,7 +30,7 @@ func newEncoder(d Dialect, noMetadata bool, nest Nesting, p Process) *encoder {
 	e := &encoder{dialect: d, args: !noMetadata, pid: int64(p.PID)}
 	e.nest = e.args && (nest == NestingOn || nest == NestingAuto && d != V22)
 	e.host = string(d.Hash(p.Host).AppendJSON(nil, d))
-	e.proc = `,"pid":` + string(appendInt(nil, e.pid)) + `,"tid":`
+	e.proc = `,"pid":` + string(jsontext.AppendInt(nil, e.pid)) + `,"tid":`
 	hhash := `,"args":{"hhash":` + e.host
 	e.tailM = e.phase(PhaseMetadata) + hhash
 	e.tailX, e.tailC, e.closing = e.phase(PhaseComplete), e.phase(PhaseCounter), "}\n"
@@ -58,19 +58,19 @@ func (e *encoder) phase(p Phase) string {
 // some of its arguments may be: text.
 func (e *encoder) appendSpan(dst []byte, c *clock, key *Key, s *Span, args []Arg, text []byte) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = appendUint(dst, s.ID)
+	dst = jsontext.AppendUint(dst, s.ID)
 	dst = append(dst, key.head...)
 	if e.dialect == V22 {
 		dst = appendType(dst, key.typ, TypeCPPApp)
 	}
 	if s.TID != c.tid || len(c.lane) == 0 {
 		c.tid = s.TID
-		c.lane = append(appendUint(append(c.lane[:0], e.proc...), e.lane(s.TID)), `,"ts":`...)
+		c.lane = append(jsontext.AppendUint(append(c.lane[:0], e.proc...), e.lane(s.TID)), `,"ts":`...)
 	}
 	dst = append(dst, c.lane...)
 	dst = c.append(dst, max(s.TS, 0))
 	dst = append(dst, `,"dur":`...)
-	dst = appendUint(dst, uint64(max(s.Dur, 0)))
+	dst = jsontext.AppendUint(dst, uint64(max(s.Dur, 0)))
 	dst = append(dst, e.tailX...)
 	if !e.args {
 		return append(dst, "}\n"...)
@@ -92,7 +92,7 @@ func (e *encoder) append(dst []byte, c *clock, ev *Event) []byte {
 		return e.appendCounter(dst, c, ev)
 	}
 	dst = append(dst, `{"id":`...)
-	dst = appendUint(dst, ev.ID)
+	dst = jsontext.AppendUint(dst, ev.ID)
 	dst = appendHead(dst, ev.Cat, ev.Name)
 	if e.dialect == V22 {
 		dst = appendType(dst, ev.Type, TypeCPPApp)
@@ -101,7 +101,7 @@ func (e *encoder) append(dst []byte, c *clock, ev *Event) []byte {
 	dst = append(dst, `,"ts":`...)
 	dst = c.append(dst, max(ev.TS, 0))
 	dst = append(dst, `,"dur":`...)
-	dst = appendUint(dst, uint64(max(ev.Dur, 0)))
+	dst = jsontext.AppendUint(dst, uint64(max(ev.Dur, 0)))
 	if ev.HostHash == "" {
 		dst = append(dst, e.tailX...)
 	} else {
@@ -120,9 +120,9 @@ func (e *encoder) append(dst []byte, c *clock, ev *Event) []byte {
 // phase stands before pid and tid.
 func (e *encoder) appendCounter(dst []byte, c *clock, ev *Event) []byte {
 	dst = append(dst, `{"name":`...)
-	dst = appendString(dst, ev.Name)
+	dst = jsontext.AppendString(dst, ev.Name)
 	dst = append(dst, `,"cat":`...)
-	dst = appendString(dst, ev.Cat)
+	dst = jsontext.AppendString(dst, ev.Cat)
 	if e.dialect == V22 {
 		dst = appendType(dst, ev.Type, TypeCPPApp)
 	}
@@ -149,12 +149,12 @@ func (e *encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
 		dst = append(dst, `{"name":`...)
 	} else {
 		dst = append(dst, `{"id":`...)
-		dst = appendUint(dst, ev.ID)
+		dst = jsontext.AppendUint(dst, ev.ID)
 		dst = append(dst, `,"name":`...)
 	}
-	dst = appendString(dst, ev.Name)
+	dst = jsontext.AppendString(dst, ev.Name)
 	dst = append(dst, `,"cat":`...)
-	dst = appendString(dst, cat)
+	dst = jsontext.AppendString(dst, cat)
 	if e.dialect == V22 {
 		dst = appendType(dst, ev.Type, TypeDFTracer)
 	}
@@ -176,10 +176,10 @@ func (e *encoder) appendProcess(dst []byte, ev *Event) []byte {
 		dst = append(dst, e.proc...)
 	} else {
 		dst = append(dst, `,"pid":`...)
-		dst = appendUint(dst, uint64(max(ev.PID, 0)))
+		dst = jsontext.AppendUint(dst, uint64(max(ev.PID, 0)))
 		dst = append(dst, `,"tid":`...)
 	}
-	return appendUint(dst, e.lane(ev.TID))
+	return jsontext.AppendUint(dst, e.lane(ev.TID))
 }
 
 // lane is what is written as the tid of an event.
@@ -207,7 +207,7 @@ func (e *encoder) appendHost(dst []byte, hash string) []byte {
 	if e.dialect == V1 && isDecimal(hash) {
 		return append(dst, hash...)
 	}
-	return appendString(dst, hash)
+	return jsontext.AppendString(dst, hash)
 }
 
 func isDecimal(s string) bool {
@@ -224,26 +224,26 @@ func appendType(dst []byte, t, unset Type) []byte {
 		t = unset
 	}
 	dst = append(dst, `,"type":`...)
-	return appendUint(dst, uint64(t))
+	return jsontext.AppendUint(dst, uint64(t))
 }
 
 func appendNesting(dst []byte, level int, parent int64) []byte {
 	if level > 0 {
 		dst = append(dst, `,"level":`...)
-		dst = appendUint(dst, uint64(level))
+		dst = jsontext.AppendUint(dst, uint64(level))
 	}
 	if parent <= 0 {
 		return append(dst, `,"p_idx":-1`...)
 	}
 	dst = append(dst, `,"p_idx":`...)
-	return appendUint(dst, uint64(parent))
+	return jsontext.AppendUint(dst, uint64(parent))
 }
 
 func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 	start := len(dst)
 	for i := range args {
 		a := &args[i]
-		named, ok := appendKey(dst, a.Key)
+		named, ok := jsontext.AppendKey(dst, a.Key)
 		if !ok || owned(a.Key) {
 			return e.appendDistinct(dst[:start], args)
 		}
@@ -256,7 +256,7 @@ func (e *encoder) appendArgs(dst []byte, args []Arg) []byte {
 func (e *encoder) appendDistinct(dst []byte, args []Arg) []byte {
 	args = distinct(args)
 	for i := range args {
-		dst, _ = appendKey(dst, args[i].Key)
+		dst, _ = jsontext.AppendKey(dst, args[i].Key)
 		dst = appendValue(dst, &args[i], e.dialect)
 	}
 	return dst
@@ -268,43 +268,38 @@ func appendValue(dst []byte, a *Arg, d Dialect) []byte {
 		if a.num < 10 {
 			return append(dst, byte('0'+a.num))
 		}
-		return appendInt(dst, int64(a.num))
+		return jsontext.AppendInt(dst, int64(a.num))
 	case KindString:
-		return appendString(dst, a.str)
+		return jsontext.AppendString(dst, a.str)
 	case KindFloat:
-		return appendFloat(dst, math.Float64frombits(a.num))
+		return jsontext.AppendFloat(dst, math.Float64frombits(a.num))
 	}
 	return a.AppendJSON(dst, d)
 }
 
-// appendKey appends a comma and the start of a member. ok is false where the key
-// was no UTF-8 and had to be repaired.
-func appendKey(dst []byte, key string) (named []byte, ok bool) {
-	n := len(dst)
-	if cap(dst)-n < len(key)+12 || len(key) > 32 {
-		dst = append(dst, ',', '"')
-		dst = appendEscaped(dst, key)
-		return append(dst, '"', ':'), utf8.ValidString(key)
+// clock appends timestamps. Neighbouring events share their seconds, so those
+// digits are made once and copied. The same goes for their process and lane.
+type clock struct {
+	sec  int64
+	n    int
+	text [20]byte
+
+	tid  int64
+	lane []byte // `,"pid":1,"tid":2,"ts":`
+}
+
+const microsPerSecond = 1_000_000
+
+func (c *clock) append(dst []byte, ts int64) []byte {
+	if ts < microsPerSecond {
+		return jsontext.AppendInt(dst, ts)
 	}
-	// Eight bytes at a time without a call: keys are short.
-	b := dst[n : n+len(key)+12]
-	b[0], b[1] = ',', '"'
-	i := 0
-	for ; i+8 <= len(key); i += 8 {
-		w := uint64(key[i]) | uint64(key[i+1])<<8 | uint64(key[i+2])<<16 | uint64(key[i+3])<<24 |
-			uint64(key[i+4])<<32 | uint64(key[i+5])<<40 | uint64(key[i+6])<<48 | uint64(key[i+7])<<56
-		if !allPlain(w) {
-			break
-		}
-		binary.LittleEndian.PutUint64(b[i+2:], w)
+	sec := ts / microsPerSecond
+	us := uint32(ts - sec*microsPerSecond)
+	if sec != c.sec {
+		c.sec = sec
+		c.n = len(jsontext.AppendInt(c.text[:0], sec))
 	}
-	for ; i < len(key); i++ {
-		if !plain[key[i]] {
-			dst = escapeFrom(dst[:n+2], key, i)
-			return append(dst, '"', ':'), utf8.ValidString(key)
-		}
-		b[i+2] = key[i]
-	}
-	b[i+2], b[i+3] = '"', ':'
-	return dst[:n+len(key)+4], true
+	dst = append(dst, c.text[:c.n]...)
+	return jsontext.AppendSix(dst, us)
 }

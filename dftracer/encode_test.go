@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // lineWriter encodes single events.
@@ -170,8 +171,8 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(2000, func() {
 		var text [64]byte
-		args := dftracer.AppendString(dftracer.AppendInt(text[:0], "epoch", 1), "phase", "train")
-		w.WriteEncoded(&key, dftracer.Span{ID: w.NextID(), TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1}, args)
+		w.WriteEncoded(&key, dftracer.Span{ID: w.NextID(), TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1},
+			append(text[:0], `,"epoch":1,"phase":"train"`...))
 	}); n != 0 {
 		t.Errorf("WriteEncoded: %v allocations", n)
 	}
@@ -273,7 +274,8 @@ func TestWriteEncoded(t *testing.T) {
 			}
 			var text []byte
 			for _, a := range args {
-				text = dftracer.AppendArg(text, a)
+				text, _ = jsontext.AppendKey(text, a.Key)
+				text = a.AppendJSON(text, dftracer.V2)
 			}
 			want := write(func() { l.w.WriteComplete(&key, span, args...) })
 			if got := write(func() { l.w.WriteEncoded(&key, span, text) }); got != want || !json.Valid([]byte(got)) {

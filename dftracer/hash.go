@@ -4,6 +4,8 @@ import (
 	"crypto/md5" //nolint:gosec // the format prescribes it; nothing secret is hashed
 	"encoding/binary"
 	"strconv"
+
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // Dialect is a generation of the format.
@@ -60,7 +62,7 @@ func (h Hash) Text(d Dialect) string { return string(h.appendText(nil, d)) }
 // AppendJSON appends the hash as the dialect writes it: a number in V1, a string otherwise.
 func (h Hash) AppendJSON(dst []byte, d Dialect) []byte {
 	if d == V1 {
-		return appendUint(dst, uint64(h))
+		return jsontext.AppendUint(dst, uint64(h))
 	}
 	dst = append(dst, '"')
 	dst = h.appendText(dst, d)
@@ -69,10 +71,10 @@ func (h Hash) AppendJSON(dst []byte, d Dialect) []byte {
 
 func (h Hash) appendText(dst []byte, d Dialect) []byte {
 	if d == V1 {
-		return appendUint(dst, uint64(h))
+		return jsontext.AppendUint(dst, uint64(h))
 	}
 	for shift := 60; shift >= 0; shift -= 4 {
-		dst = append(dst, hexDigits[h>>shift&15])
+		dst = append(dst, "0123456789abcdef"[h>>shift&15])
 	}
 	return dst
 }

@@ -1,5 +1,7 @@
 package dftracer
 
+import "github.com/trainspan/trainspan/internal/jsontext"
+
 // Key is a category and an event name, encoded once. Programs that write the
 // same few names millions of times make their Keys beforehand. The zero Key
 // has an empty category and name. A Key fits every Writer and never changes.
@@ -33,7 +35,7 @@ func (k Key) Name() string { return k.name }
 
 func appendHead(dst []byte, cat, name string) []byte {
 	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, name)
+	dst = jsontext.AppendString(dst, name)
 	dst = append(dst, `,"cat":`...)
-	return appendString(dst, cat)
+	return jsontext.AppendString(dst, cat)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // maxNames bounds the memory for names already written. When it is full the
@@ -108,7 +109,7 @@ func (w *Writer) SetCoreAffinity(cores []int) {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = appendInt(list, int64(c))
+		list = jsontext.AppendInt(list, int64(c))
 	}
 	w.fact(meta(NameProcess, "core_affinity", Raw("", string(append(list, ']')))))
 }

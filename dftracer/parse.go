@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 var (
@@ -329,13 +331,13 @@ func plainString(b []byte, i int) ([]byte, int) {
 	i++
 	j := i
 	for ; j+8 <= len(b); j += 8 {
-		if other := notPlain(binary.LittleEndian.Uint64(b[j:])); other != 0 {
+		if other := jsontext.NotPlain(binary.LittleEndian.Uint64(b[j:])); other != 0 {
 			j += bits.TrailingZeros64(other) / 8
 			break
 		}
 	}
 	for ; j < len(b); j++ {
-		if !plain[b[j]] {
+		if !jsontext.Plain[b[j]] {
 			if b[j] == '"' {
 				return b[i:j], j + 1
 			}

@@ -3,6 +3,8 @@ package dftracer
 import (
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // unquote appends the JSON string whose first byte after the quote is b[i]
@@ -11,7 +13,7 @@ import (
 func unquote(dst, b []byte, i int) ([]byte, int) {
 	for i < len(b) {
 		switch c := b[i]; {
-		case plain[c]:
+		case jsontext.Plain[c]:
 			dst = append(dst, c)
 			i++
 		case c == '"':

@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
 // Arguments beside a span's attributes and those of package assemble.
@@ -49,42 +50,42 @@ func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.K
 // appendText appends attributes as text. Those that name the event are given
 // apart. ok is false where a key may be one that the event has anyway, or would
 // be after its repair: then they have to be Args.
-func appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event string, ok bool) {
+func (t *argNames) appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event string, ok bool) {
 	for i := range attrs {
-		switch kv := &attrs[i]; kv.Key {
-		case AttrCategory:
+		kv := &attrs[i]
+		switch n := t.find(string(kv.Key)); n.role {
+		case argCategory:
 			cat = kv.Value.AsString()
-		case AttrName:
+		case argEvent:
 			event = kv.Value.AsString()
+		case argOther:
+			return nil, "", "", false
 		default:
-			if dst, ok = appendPlain(dst, kv); !ok {
-				return nil, "", "", false
-			}
+			dst = n.append(dst, kv)
 		}
 	}
 	return dst, cat, event, true
 }
 
 // appendPlain appends one attribute as text.
-func appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
-	key := string(kv.Key)
-	switch key {
-	case assemble.ArgStatus, assemble.ArgStatusDescription, assemble.ArgLinks, assemble.ArgDroppedAttributes, assemble.ArgDroppedLinks, assemble.ArgDroppedEvents, argTruncated, argTraceID, argSpanID:
+func (t *argNames) appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
+	n := t.find(string(kv.Key))
+	if n.role < argPlain {
 		return nil, false
 	}
-	if !dftracer.Plain(key) {
-		return nil, false
-	}
-	switch kv.Value.Type() {
-	case attribute.INT64:
-		return dftracer.AppendInt(dst, key, kv.Value.AsInt64()), true
-	case attribute.STRING:
-		if key != attributes.Epoch && key != attributes.Step {
-			return dftracer.AppendString(dst, key, kv.Value.AsString()), true
-		}
-	}
-	var one [1]dftracer.Arg
-	return dftracer.AppendArg(dst, appendArg(one[:0], kv)[0]), true
+	return n.append(dst, kv), true
+}
+
+// appendInt appends an integer under a name that needs no escapes.
+func appendInt(dst []byte, key string, v int64) []byte {
+	dst, _ = jsontext.AppendKey(dst, key)
+	return jsontext.AppendInt(dst, v)
+}
+
+// appendString is appendInt for a string.
+func appendString(dst []byte, key, v string) []byte {
+	dst, _ = jsontext.AppendKey(dst, key)
+	return jsontext.AppendString(dst, v)
 }
 
 // missingProgress is epoch and step, -1 where they are not known or among attrs.
@@ -101,10 +102,10 @@ func missingProgress(epoch, step int64, attrs []attribute.KeyValue) (int64, int6
 // appendProgressText appends epoch and step where they are known.
 func appendProgressText(dst []byte, epoch, step int64) []byte {
 	if epoch >= 0 {
-		dst = dftracer.AppendInt(dst, attributes.Epoch, epoch)
+		dst = appendInt(dst, attributes.Epoch, epoch)
 	}
 	if step >= 0 {
-		dst = dftracer.AppendInt(dst, attributes.Step, step)
+		dst = appendInt(dst, attributes.Step, step)
 	}
 	return dst
 }

@@ -185,15 +185,15 @@ func (p *Processor) leaf(ctx context.Context, start, end int64) dftracer.Span {
 }
 
 func (f *file) appendCall(dst []byte, c *outputs.FileCall) []byte {
-	dst = dftracer.AppendInt(append(dst, f.head...), argRet, c.Ret)
+	dst = appendInt(append(dst, f.head...), argRet, c.Ret)
 	if c.Size >= 0 {
-		dst = dftracer.AppendInt(dst, argSize, c.Size)
+		dst = appendInt(dst, argSize, c.Size)
 	}
 	if c.Offset >= 0 || c.Op == outputs.FileSeek || c.Op == outputs.FileStdSeek {
-		dst = dftracer.AppendInt(dst, argOffset, c.Offset)
+		dst = appendInt(dst, argOffset, c.Offset)
 	}
 	if c.Op == outputs.FileSeek || c.Op == outputs.FileStdSeek {
-		dst = dftracer.AppendInt(dst, argWhence, int64(c.Whence))
+		dst = appendInt(dst, argWhence, int64(c.Whence))
 	}
 	return dst
 }

@@ -34,6 +34,7 @@ type Processor struct {
 	lanes *dftracer.Lanes
 	roots *roots
 	keys  keyTable
+	args  argNames
 	open  registry
 	files *fileLog // nil when calls on files are not recorded
 	clock clock
@@ -155,8 +156,9 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	at := p.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()
 	start := s.StartTime().UnixMicro()
-	parent := p.parentOf(ctx, s.Parent())
-	if parent != nil || !s.Parent().IsRemote() {
+	above := s.Parent()
+	parent := p.parentOf(ctx, above)
+	if parent != nil || !above.IsRemote() {
 		parent = p.innermost(parent, start)
 	}
 	e.beginBelow(parent, start)
@@ -255,17 +257,17 @@ func (p *Processor) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftrace
 	attrs := s.Attributes()
 	var stack [stackText]byte
 	epoch, step := missingProgress(e.epoch, e.step, attrs)
-	text, cat, event, ok := appendText(appendProgressText(stack[:0], epoch, step), attrs)
+	text, cat, event, ok := p.args.appendText(appendProgressText(stack[:0], epoch, step), attrs)
 	if !ok {
 		return false
 	}
 	if truncated {
-		text = dftracer.AppendInt(text, argTruncated, 1)
+		text = appendInt(text, argTruncated, 1)
 	}
 	if p.opts.TraceIDs {
 		sc := s.SpanContext()
-		text = dftracer.AppendString(text, argTraceID, sc.TraceID().String())
-		text = dftracer.AppendString(text, argSpanID, sc.SpanID().String())
+		text = appendString(text, argTraceID, sc.TraceID().String())
+		text = appendString(text, argSpanID, sc.SpanID().String())
 	}
 	p.w.WriteEncoded(p.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), *at, text)
 	return true

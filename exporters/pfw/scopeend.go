@@ -101,7 +101,7 @@ func (s *scope) write(end int64, truncated bool) {
 	var text [stackText]byte
 	if text, ok := s.appendText(text[:0]); ok {
 		if truncated {
-			text = dftracer.AppendInt(text, argTruncated, 1)
+			text = appendInt(text, argTruncated, 1)
 		}
 		p.w.WriteEncoded(&s.kind.key, at, text)
 	} else {
@@ -135,22 +135,23 @@ func (s *scope) appendText(dst []byte) (text []byte, ok bool) {
 	if s.over.Load() > 0 {
 		return nil, false
 	}
+	names := &s.kind.p.args
 	extra, shared, epoch, step := s.arguments()
 	dst = appendProgressText(dst, epoch, step)
 	if s.count > 0 && !has(extra, argCount) {
-		dst = dftracer.AppendInt(dst, argCount, s.count)
+		dst = appendInt(dst, argCount, s.count)
 	}
 	for i := range shared {
 		kv := &shared[i]
 		if has(extra, kv.Key) || s.count > 0 && kv.Key == argCount {
 			continue
 		}
-		if dst, ok = appendPlain(dst, kv); !ok {
+		if dst, ok = names.appendPlain(dst, kv); !ok {
 			return nil, false
 		}
 	}
 	for i := range extra {
-		if dst, ok = appendPlain(dst, &extra[i]); !ok {
+		if dst, ok = names.appendPlain(dst, &extra[i]); !ok {
 			return nil, false
 		}
 	}

@@ -1,4 +1,4 @@
-package dftracer
+package jsontext
 
 import (
 	"math"
@@ -13,7 +13,7 @@ func TestIntegersOfEveryLength(t *testing.T) {
 	check := func(v uint64) {
 		t.Helper()
 		for _, room := range []int{1, 64} {
-			if got := string(appendUint(make([]byte, 1, room), v)[1:]); got != strconv.FormatUint(v, 10) {
+			if got := string(AppendUint(make([]byte, 1, room), v)[1:]); got != strconv.FormatUint(v, 10) {
 				t.Errorf("%d is written as %s", v, got)
 			}
 		}
@@ -33,13 +33,13 @@ func TestIntegersOfEveryLength(t *testing.T) {
 	}
 	check(math.MaxUint64)
 	for _, v := range []int64{0, -1, -10_000, math.MinInt64, math.MaxInt64} {
-		if got := string(appendInt(nil, v)); got != strconv.FormatInt(v, 10) {
+		if got := string(AppendInt(nil, v)); got != strconv.FormatInt(v, 10) {
 			t.Errorf("%d is written as %s", v, got)
 		}
 	}
 }
 
-// slowFloat is appendFloat without the short way.
+// slowFloat is AppendFloat without the short way.
 func slowFloat(f float64) string {
 	form := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
@@ -55,7 +55,7 @@ func slowFloat(f float64) string {
 func TestFloatsAreWrittenInTheirShortestForm(t *testing.T) {
 	check := func(f float64) {
 		t.Helper()
-		if got, want := string(appendFloat(nil, f)), slowFloat(f); got != want {
+		if got, want := string(AppendFloat(nil, f)), slowFloat(f); got != want {
 			t.Fatalf("%b is written %s, want %s", f, got, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestEveryByteIsEscapedWhereverItStands(t *testing.T) {
 			for at := range length {
 				b := []byte(strings.Repeat("a", length))
 				b[at] = byte(c)
-				if got, want := string(appendEscaped(nil, string(b))), string(escapeFrom(nil, string(b), 0)); got != want {
+				if got, want := string(AppendEscaped(nil, string(b))), string(escapeFrom(nil, string(b), 0)); got != want {
 					t.Fatalf("%q is written %s, want %s", b, got, want)
 				}
 			}
