@@ -18,14 +18,15 @@ import (
 )
 
 // Sustained returns the events per second that all cores together write to a
-// compressed trace, until the file is closed.
-func Sustained(dir string, perGoroutine int) (float64, error) {
+// compressed trace, until the file is closed, and how many a second of a processor
+// makes, those of compressing and collecting garbage included.
+func Sustained(dir string, perGoroutine int) (rate, perCore float64, err error) {
 	tree, tel, err := newTree(dir, "sustained.pfw.gz", nil)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	tree.Root.Update(ai.Epoch(3), ai.Step(12))
-	start := time.Now()
+	used, start := processTime(), time.Now()
 	var wg sync.WaitGroup
 	cores := runtime.GOMAXPROCS(0)
 	for range cores {
@@ -39,9 +40,10 @@ func Sustained(dir string, perGoroutine int) (float64, error) {
 	}
 	wg.Wait()
 	if err := tel.Shutdown(context.Background()); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return float64(cores*(perGoroutine+1)) / time.Since(start).Seconds(), nil
+	events := float64(cores * (perGoroutine + 1))
+	return events / time.Since(start).Seconds(), events / (processTime() - used).Seconds(), nil
 }
 
 // Latency returns the quantiles of single scopes, in nanoseconds, while what
@@ -87,12 +89,12 @@ var stepMix = []struct {
 }
 
 // BytesPerEvent writes a realistic mix of events with random durations and
-// gives its size on disk and as text, per event, and the path of the file. A
-// gzip member ends after so many steps, or, at 0, when it is full.
-func BytesPerEvent(dir string, steps, member int) (disk, text float64, path string, err error) {
-	path = filepath.Join(dir, fmt.Sprintf("mix%d.pfw.gz", member))
-	// The level that is used at the pace of a real job; this goes faster.
-	w, err := dftracer.Create(path, &dftracer.Options{Level: 6})
+// returns its size on disk and as text, per event, and the path of the file. A
+// gzip member ends after so many steps, or, at 0, when it is full. Level 6 is used at
+// the pace of a real job; this goes faster.
+func BytesPerEvent(dir string, steps, member, level int) (disk, text float64, path string, err error) {
+	path = filepath.Join(dir, fmt.Sprintf("mix%d-%d.pfw.gz", member, level))
+	w, err := dftracer.Create(path, &dftracer.Options{Level: level})
 	if err != nil {
 		return 0, 0, "", err
 	}
@@ -132,8 +134,8 @@ func BytesPerEvent(dir string, steps, member int) (disk, text float64, path stri
 	return float64(st.DiskBytes) / float64(events), float64(st.Bytes) / float64(events), path, nil
 }
 
-// ReaderSpeed returns the megabytes of text per second that one core reads into
-// typed events, already decompressed and with decompression.
+// ReaderSpeed returns the megabytes of text that are read into typed events in a
+// second of one core, already decompressed and with decompression.
 func ReaderSpeed(path string) (plain, compressed float64, err error) {
 	packed, err := os.ReadFile(path)
 	if err != nil {
@@ -146,7 +148,7 @@ func ReaderSpeed(path string) (plain, compressed float64, err error) {
 	speed := func(data []byte) (float64, error) {
 		best := 0.0
 		for range 3 {
-			start := time.Now()
+			used := processTime()
 			r, err := dftracer.NewReader(bytes.NewReader(data), nil)
 			if err != nil {
 				return 0, err
@@ -161,7 +163,7 @@ func ReaderSpeed(path string) (plain, compressed float64, err error) {
 			if events == 0 {
 				return 0, fmt.Errorf("no events in %s", path)
 			}
-			best = max(best, float64(len(text))/1e6/time.Since(start).Seconds())
+			best = max(best, float64(len(text))/1e6/(processTime()-used).Seconds())
 		}
 		return best, nil
 	}
