@@ -20,19 +20,24 @@ var overlapped = func() *open {
 	return o
 }()
 
-// ambientOf is where the ambient child of o is, nil for the process.
-func (p *Processor) ambientOf(o *open) *atomic.Pointer[open] {
+// ambient finds the ends of chains.
+type ambient struct {
+	top atomic.Pointer[open] // for contexts that carry nothing
+}
+
+// below is where the ambient child of o is, nil for the process.
+func (a *ambient) below(o *open) *atomic.Pointer[open] {
 	if o == nil {
-		return &p.top
+		return &a.top
 	}
 	return &o.inner
 }
 
 // innermost is the end of the chain that begins with o, for something that
 // starts at start: what began later does not contain it.
-func (p *Processor) innermost(o *open, start int64) *open {
+func (a *ambient) innermost(o *open, start int64) *open {
 	for {
-		q := p.ambientOf(o).Load()
+		q := a.below(o).Load()
 		if q == nil || q.ended() || q.start > start+slack {
 			return o
 		}
@@ -42,8 +47,8 @@ func (p *Processor) innermost(o *open, start int64) *open {
 
 // enter makes o, a new child of parent, its ambient child, unless somebody else
 // is or the chain is long.
-func (p *Processor) enter(o, parent *open) {
-	place := p.ambientOf(parent)
+func (a *ambient) enter(o, parent *open) {
+	place := a.below(parent)
 	old := place.Load()
 	if old == overlapped || old != nil && !old.ended() || o.depth > deepest {
 		return
@@ -56,14 +61,14 @@ func (p *Processor) enter(o, parent *open) {
 
 // leave takes an ambient o, which has just ended, off its place. If the ambient
 // one above it ended first, the two were not nested.
-func (p *Processor) leave(o *open, abandoned bool) {
+func (a *ambient) leave(o *open, abandoned bool) {
 	above := o.parent.Load()
-	p.ambientOf(above).CompareAndSwap(o, nil)
+	a.below(above).CompareAndSwap(o, nil)
 	if abandoned || above == nil || !above.ambient || !above.ended() {
 		return
 	}
 	for above != nil && above.ambient {
 		above = above.parent.Load()
 	}
-	p.ambientOf(above).Store(overlapped)
+	a.below(above).Store(overlapped)
 }

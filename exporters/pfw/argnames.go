@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/internal/jsontext"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // argRole is what becomes of an attribute of a name.
@@ -64,9 +65,9 @@ func (t *argNames) find(name string) *argName {
 func newArgName(name string) *argName {
 	n := &argName{name: name, role: argPlain}
 	switch name {
-	case AttrCategory:
+	case spans.AttrCategory:
 		n.role = argCategory
-	case AttrName:
+	case spans.AttrName:
 		n.role = argEvent
 	case attributes.Epoch, attributes.Step:
 		n.role = argProgress
@@ -97,4 +98,33 @@ func (n *argName) append(dst []byte, kv *attribute.KeyValue) []byte {
 	}
 	var one [1]dftracer.Arg
 	return appendArg(one[:0], kv)[0].AppendJSON(dst, dftracer.V2)
+}
+
+// appendText appends attributes as text. Those that name the event are given
+// apart. ok is false where a key may be one that the event has anyway, or would
+// be after its repair: then they have to be Args.
+func (t *argNames) appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event string, ok bool) {
+	for i := range attrs {
+		kv := &attrs[i]
+		switch n := t.find(string(kv.Key)); n.role {
+		case argCategory:
+			cat = kv.Value.AsString()
+		case argEvent:
+			event = kv.Value.AsString()
+		case argOther:
+			return nil, "", "", false
+		default:
+			dst = n.append(dst, kv)
+		}
+	}
+	return dst, cat, event, true
+}
+
+// appendPlain appends one attribute as text.
+func (t *argNames) appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
+	n := t.find(string(kv.Key))
+	if n.role < argPlain {
+		return nil, false
+	}
+	return n.append(dst, kv), true
 }

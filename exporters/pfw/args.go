@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/internal/jsontext"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // Arguments beside a span's attributes and those of package assemble.
@@ -34,9 +35,9 @@ const maxLinks = 32
 func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.KeyValue) (args []dftracer.Arg, cat, event string) {
 	for i := range attrs {
 		switch kv := &attrs[i]; kv.Key {
-		case AttrCategory:
+		case spans.AttrCategory:
 			cat = kv.Value.AsString()
-		case AttrName:
+		case spans.AttrName:
 			event = kv.Value.AsString()
 		default:
 			dst = appendArg(dst, kv)
@@ -45,35 +46,6 @@ func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.K
 	links := s.Links()
 	dst = appendLinks(appendStatus(dst, s.Status()), links)
 	return appendDropped(dst, s, len(links)), cat, event
-}
-
-// appendText appends attributes as text. Those that name the event are given
-// apart. ok is false where a key may be one that the event has anyway, or would
-// be after its repair: then they have to be Args.
-func (t *argNames) appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event string, ok bool) {
-	for i := range attrs {
-		kv := &attrs[i]
-		switch n := t.find(string(kv.Key)); n.role {
-		case argCategory:
-			cat = kv.Value.AsString()
-		case argEvent:
-			event = kv.Value.AsString()
-		case argOther:
-			return nil, "", "", false
-		default:
-			dst = n.append(dst, kv)
-		}
-	}
-	return dst, cat, event, true
-}
-
-// appendPlain appends one attribute as text.
-func (t *argNames) appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
-	n := t.find(string(kv.Key))
-	if n.role < argPlain {
-		return nil, false
-	}
-	return n.append(dst, kv), true
 }
 
 // appendInt appends an integer under a name that needs no escapes.
@@ -152,7 +124,7 @@ func has(attrs []attribute.KeyValue, key attribute.Key) bool {
 // appendAttrs adds the attributes that are not names.
 func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg {
 	for i := range attrs {
-		if k := attrs[i].Key; k == AttrCategory || k == AttrName {
+		if k := attrs[i].Key; k == spans.AttrCategory || k == spans.AttrName {
 			continue
 		}
 		dst = appendArg(dst, &attrs[i])
@@ -209,7 +181,7 @@ func appendIDs(dst []dftracer.Arg, s sdktrace.ReadOnlySpan) []dftracer.Arg {
 func distinct(args []dftracer.Arg, from int, attrs []attribute.KeyValue) {
 	to := from + len(attrs)
 	for i := range attrs {
-		if k := attrs[i].Key; k == AttrCategory || k == AttrName {
+		if k := attrs[i].Key; k == spans.AttrCategory || k == spans.AttrName {
 			to--
 		}
 	}

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
-
-var _ outputs.Output = (*Exporter)(nil)
 
 // Attach implements outputs.Output. An exporter that a telemetry builder is
 // given, by whichever of its methods, is the trace file of this process: it
@@ -35,7 +31,9 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 	}
 	e.use(w)
 	e.closed, e.err = false, nil
-	e.live = NewProcessor(w, &e.opts)
+	opts := e.opts
+	opts.Writer = w
+	e.live = newProcessor(opts)
 	return e.live.Attach(ctx, t)
 }
 
@@ -99,32 +97,6 @@ func (e *Exporter) Writer() *dftracer.Writer {
 	return e.w
 }
 
-// OnStart implements outputs.Output.
-func (e *Exporter) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) { e.live.OnStart(ctx, s) }
-
-// OnEvent implements outputs.Output.
-func (e *Exporter) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) { e.live.OnEvent(s, ev) }
-
-// OnEnd implements outputs.Output.
-func (e *Exporter) OnEnd(s sdktrace.ReadOnlySpan) { e.live.OnEnd(s) }
-
-// ScopeKind implements outputs.Output.
-func (e *Exporter) ScopeKind(category, name string) outputs.ScopeKind {
-	return e.live.ScopeKind(category, name)
-}
-
-// FileLog implements outputs.Output.
-func (e *Exporter) FileLog() outputs.FileLog { return e.live.FileLog() }
-
-// EndScopes implements outputs.Output.
-func (e *Exporter) EndScopes() { e.live.EndScopes() }
-
-// Export implements outputs.Output; it asks for no records.
-func (e *Exporter) Export(*outputs.Record) error { return nil }
-
-// ReportLosses implements outputs.Output.
-func (e *Exporter) ReportLosses(lost outputs.Losses) { e.live.ReportLosses(lost) }
-
 // ForceFlush implements outputs.Output: what was written so far is in the file
 // when it returns.
 func (e *Exporter) ForceFlush(ctx context.Context) error {
@@ -132,12 +104,4 @@ func (e *Exporter) ForceFlush(ctx context.Context) error {
 		e.live.files.flush(0)
 	}
 	return e.Writer().FlushContext(ctx)
-}
-
-// Stats implements outputs.Output.
-func (e *Exporter) Stats() outputs.Stats {
-	if e == nil || e.live == nil {
-		return outputs.Stats{}
-	}
-	return e.live.Stats()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -79,10 +80,10 @@ func TestNamesThatAreAlike(t *testing.T) {
 		for _, k := range kinds {
 			var attrs []attribute.KeyValue
 			if k.cat != "" {
-				attrs = append(attrs, attribute.String(pfw.AttrCategory, k.cat))
+				attrs = append(attrs, attribute.String(spans.AttrCategory, k.cat))
 			}
 			if k.event != "" {
-				attrs = append(attrs, attribute.String(pfw.AttrName, k.event))
+				attrs = append(attrs, attribute.String(spans.AttrName, k.event))
 			}
 			_, s := tp.Tracer(k.scope).Start(context.Background(), "item", trace.WithAttributes(attrs...), trace.WithLinks(trace.Link{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})}))
 			s.End()

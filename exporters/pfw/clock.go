@@ -38,5 +38,10 @@ func (c *clock) nanoseconds() int64 {
 // now is the time in microseconds since the Unix epoch.
 func (c *clock) now() int64 { return c.nanoseconds() / 1000 }
 
+// slack is how far, in microseconds, the clocks behind the times of parent and
+// child may disagree. Such times are repaired; larger differences are taken for
+// explicit times and left as they are.
+const slack = 10_000
+
 // latest is the latest end of a child that is believed.
-func (p *Processor) latest() int64 { return p.clock.now() + slack }
+func (c *clock) latest() int64 { return c.now() + slack }

@@ -12,25 +12,8 @@ import (
 // argSpan is the argument of an event's record that names its span.
 const argSpan = "span"
 
-// OnEvent writes an event of an open span at once, as a metadata record whose
-// name is the event's and whose value is its time in microseconds. Telemetry
-// calls it; the events of spans that nobody reports while they are open are
-// written when they end.
-func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
-	if p == nil || p.closed.Load() {
-		return
-	}
-	e := p.open.find(s.SpanContext().SpanID())
-	if e == nil {
-		return
-	}
-	e.live.Add(1)
-	level, _ := e.position()
-	writeEvent(p.w, e.id, p.roots.tid(&e.open), level, &ev)
-}
-
 // remainingEvents writes the events that OnEvent has not written.
-func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
+func (d *desk) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
 	events := s.Events()
 	if len(events) == 0 {
 		return
@@ -39,10 +22,10 @@ func (p *Processor) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid i
 	dropped := s.DroppedEvents()
 	written := e.events()
 	for i := max(written-dropped, 0); i < len(events); i++ {
-		writeEvent(p.w, e.id, tid, level, &events[i])
+		writeEvent(d.w, e.id, tid, level, &events[i])
 	}
 	if written == 0 && dropped > 0 {
-		p.w.Write(&dftracer.Event{
+		d.w.Write(&dftracer.Event{
 			Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
 			TID: tid, Level: below(level), Parent: int64(e.id),
 			Args: []dftracer.Arg{

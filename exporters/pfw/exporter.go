@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Exporter is a trace file. A telemetry builder is given one with any of
@@ -38,12 +39,13 @@ import (
 // The methods are safe for concurrent use. A [Processor] shows more of a
 // program that is killed and does not lose spans when it is busy.
 type Exporter struct {
+	*live // once it is attached to telemetry: all but what is done here is done there
+
 	path string
 	opts Options
 
 	mu      sync.Mutex
 	w       *dftracer.Writer // nil until there is something to write
-	live    *Processor       // once it is attached to telemetry
 	asm     *assemble.Assembler
 	keys    keyTable
 	closed  bool
@@ -56,28 +58,27 @@ type Exporter struct {
 	events []assemble.Event
 }
 
-var _ sdktrace.SpanExporter = (*Exporter)(nil)
+// live is a Processor that is part of an Exporter.
+type live = Processor
+
+var (
+	_ sdktrace.SpanExporter = (*Exporter)(nil)
+	_ outputs.Output        = (*Exporter)(nil)
+)
 
 // New makes an exporter that creates the file at path, which may contain
 // {rank}, {pid} and {host}, when the first spans come. An error in doing so is
-// that of every ExportSpans.
+// that of every ExportSpans. Where the options have a writer, that is used and the
+// path is not.
 func New(path string, o *Options) *Exporter {
-	e := newExporter(o)
-	e.path, e.opts.OwnWriter = path, true
-	return e
-}
-
-// NewExporter makes an exporter over a writer, which Shutdown closes only if
-// the options say so.
-func NewExporter(w *dftracer.Writer, o *Options) *Exporter {
-	e := newExporter(o)
-	e.use(w)
-	return e
-}
-
-func newExporter(o *Options) *Exporter {
-	e := &Exporter{opts: o.withDefaults()}
+	e := &Exporter{path: path, opts: o.withDefaults()}
 	e.keys.standard = standardKeys()
+	if e.opts.Writer != nil {
+		e.path = ""
+		e.use(e.opts.Writer)
+	} else {
+		e.opts.OwnWriter = true
+	}
 	return e
 }
 

@@ -51,7 +51,7 @@ func BenchmarkExporter(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e := pfw.NewExporter(w, &pfw.Options{OwnWriter: true})
+			e := pfw.New("", &pfw.Options{Writer: w, OwnWriter: true})
 			list := iterations(200_000)
 			next := 0
 			b.ReportAllocs()

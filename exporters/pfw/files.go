@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -49,9 +47,9 @@ var fileKeys = func() (keys [outputs.FileOps]dftracer.Key) {
 	return keys
 }()
 
-// fileLog records calls on files in the trace of a processor.
+// fileLog records calls on files in the trace.
 type fileLog struct {
-	p    *Processor
+	d    *desk
 	opts FileOptions
 
 	mu    sync.Mutex
@@ -59,7 +57,7 @@ type fileLog struct {
 }
 
 // newFileLog is nil when nothing is to be recorded.
-func newFileLog(p *Processor, o FileOptions) *fileLog {
+func newFileLog(d *desk, o FileOptions) *fileLog {
 	if o.Off || o.NoPOSIX && o.NoSTDIO {
 		return nil
 	}
@@ -68,7 +66,7 @@ func newFileLog(p *Processor, o FileOptions) *fileLog {
 		dirs = append(dirs, cleanDir(dir))
 	}
 	o.Dirs = dirs
-	return &fileLog{p: p, opts: o, files: make(map[string]*file)}
+	return &fileLog{d: d, opts: o, files: make(map[string]*file)}
 }
 
 // cleanDir makes a folder comparable with the paths of files.
@@ -82,16 +80,8 @@ func cleanDir(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// FileLog implements outputs.Output.
-func (p *Processor) FileLog() outputs.FileLog {
-	if p == nil || p.files == nil {
-		return nil
-	}
-	return p.files
-}
-
 // Now implements outputs.FileLog.
-func (l *fileLog) Now() int64 { return l.p.clock.nanoseconds() }
+func (l *fileLog) Now() int64 { return l.d.clock.nanoseconds() }
 
 // File implements outputs.FileLog.
 func (l *fileLog) File(path string) outputs.File {
@@ -107,8 +97,8 @@ func (l *fileLog) File(path string) outputs.File {
 		l.flushAll(0)
 		clear(l.files)
 	}
-	f := &file{log: l, hash: dftracer.HashArg(argFile, l.p.w.FileHash(path))}
-	f.head = f.hash.AppendJSON([]byte(`,"`+argFile+`":`), l.p.w.Dialect())
+	f := &file{log: l, hash: dftracer.HashArg(argFile, l.d.w.FileHash(path))}
+	f.head = f.hash.AppendJSON([]byte(`,"`+argFile+`":`), l.d.w.Dialect())
 	l.files[path] = f
 	return f
 }
@@ -136,6 +126,12 @@ type file struct {
 	totals *fileTotals // of the current second; nil until there are any
 }
 
+// fileTotals are the calls on a file that began in one second.
+type fileTotals struct {
+	second int64 // since the Unix epoch
+	ops    [outputs.FileOps]dftracer.CallTotal
+}
+
 // crossing is how far, in microseconds, the begin of a call may lie before that of
 // the span that it is taken to be in: the clocks behind both are read one after
 // the other.
@@ -143,45 +139,21 @@ const crossing = 50
 
 // Record implements outputs.File.
 func (f *file) Record(ctx context.Context, c outputs.FileCall) {
-	p := f.log.p
-	if p.cut.Load() || c.Op >= outputs.FileOps {
+	d := f.log.d
+	if d.cut.Load() || c.Op >= outputs.FileOps {
 		return
 	}
 	if std := c.Op.Std(); std && f.log.opts.NoSTDIO || !std && f.log.opts.NoPOSIX {
 		return
 	}
-	now := p.clock.now()
+	now := d.clock.now()
 	if f.log.opts.Aggregate {
 		f.add(&c, now)
 		return
 	}
-	at := p.leaf(ctx, c.Start/1000, now)
+	at := d.leaf(ctx, c.Start/1000, now)
 	var text [stackText]byte
-	p.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
-}
-
-// leaf is the place of something that has ended, below which nothing can have
-// been started: it is in the registry at no time.
-func (p *Processor) leaf(ctx context.Context, start, end int64) dftracer.Span {
-	var outer trace.SpanID
-	var parent *open
-	if ctx == nil {
-		parent = p.current(&outer)
-	} else {
-		parent = p.enclosing(ctx, &outer)
-	}
-	parent = p.innermost(parent, start)
-	for parent != nil && parent.start > start+crossing { // it began meanwhile, elsewhere
-		parent = parent.above()
-	}
-	if parent != nil {
-		start = max(start, parent.start)
-	}
-	end = max(end, start)
-	at := dftracer.Span{ID: p.w.NextID(), TS: start, Dur: end - start}
-	at.TID = p.roots.leaf(parent, start, end)
-	at.Level, at.Parent = under(parent, end)
-	return at
+	d.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
 }
 
 func (f *file) appendCall(dst []byte, c *outputs.FileCall) []byte {

@@ -7,19 +7,13 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// fileTotals are the calls on a file that began in one second.
-type fileTotals struct {
-	second int64 // since the Unix epoch
-	ops    [outputs.FileOps]dftracer.CallTotal
-}
-
 // add counts a call that ends now, in microseconds.
 func (f *file) add(c *outputs.FileCall, now int64) {
 	start := c.Start / 1000
 	second := start / 1e6
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.log.p.cut.Load() { // the last totals are written
+	if f.log.d.cut.Load() { // the last totals are written
 		return
 	}
 	if f.totals == nil {
@@ -33,7 +27,7 @@ func (f *file) add(c *outputs.FileCall, now int64) {
 
 // write writes what was added up. f.mu is held.
 func (f *file) write() {
-	w := f.log.p.w
+	w := f.log.d.w
 	for op := range outputs.FileOps {
 		t := &f.totals.ops[op]
 		if t.Calls() == 0 {

@@ -22,7 +22,10 @@ func discarding(t testing.TB) *pfw.Processor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := pfw.NewProcessor(w, &pfw.Options{OwnWriter: true, NoBegin: true})
+	p, err := pfw.Create("", &pfw.Options{Writer: w, OwnWriter: true, NoBegin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Error(err)

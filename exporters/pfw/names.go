@@ -9,13 +9,6 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Attributes by which a span says what it is called in the trace file. They
-// are not written as arguments.
-const (
-	AttrCategory = spans.AttrCategory
-	AttrName     = spans.AttrName
-)
-
 // maxKeys bounds the names that are kept in encoded form. A program that makes
 // up a name for every span gets its names encoded every time.
 const maxKeys = 2048

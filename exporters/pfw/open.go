@@ -73,11 +73,6 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 	return true
 }
 
-// slack is how far, in microseconds, the clocks behind the times of parent and
-// child may disagree. Such times are repaired; larger differences are taken for
-// explicit times and left as they are.
-const slack = 10_000
-
 // above is the nearest ancestor that has not ended. A child that outlives its
 // parent belongs to the grandparent from then on.
 func (o *open) above() *open {

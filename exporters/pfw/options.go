@@ -11,8 +11,11 @@ import (
 // Options configures a [Processor] or an [Exporter], which copies it. The zero
 // value and nil are the defaults.
 type Options struct {
-	// Trace configures the writer that Create and New make. It is not looked
-	// at when a writer is given. Where its OnError and OnPath are nil, outages
+	// Writer is a writer to use in place of a file of one's own; it then goes
+	// neither by a path nor by Trace.
+	Writer *dftracer.Writer
+
+	// Trace configures the writer of the file that Create and New make. Where its OnError and OnPath are nil, outages
 	// and other file names are logged with package log/slog.
 	Trace *dftracer.Options
 
@@ -29,8 +32,8 @@ type Options struct {
 	// found in an OpenTelemetry backend. They cost 30 bytes an event on disk.
 	TraceIDs bool
 
-	// OwnWriter makes Shutdown close the writer that was given. A writer made
-	// by Create or New is always closed.
+	// OwnWriter makes Shutdown close Writer, which it otherwise flushes. A file of
+	// Create or New is always closed.
 	OwnWriter bool
 
 	// Cores are the processor cores that the process may run on, for the

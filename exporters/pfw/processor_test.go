@@ -171,7 +171,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("got %+v, want %s/%s", ev, c.cat, c.event)
 			}
 			for _, a := range ev.Args {
-				if a.Key == pfw.AttrCategory || a.Key == pfw.AttrName {
+				if a.Key == spans.AttrCategory || a.Key == spans.AttrName {
 					t.Errorf("%s is an argument", a.Key)
 				}
 			}

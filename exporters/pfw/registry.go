@@ -25,7 +25,7 @@ const (
 // are written, so that Shutdown knows what to wait for.
 type registry struct {
 	spans  [spanSlots]atomic.Pointer[spanEntry]
-	scopes [laneSlots * depthSlots]atomic.Pointer[scope]
+	scopes [laneSlots * depthSlots]atomic.Pointer[scopeEntry]
 
 	others     atomic.Int64 // spans in moreSpans
 	moreSpans  [registryShards]spanShard
@@ -39,7 +39,7 @@ type spanShard struct {
 
 type scopeShard struct {
 	mu    sync.Mutex
-	first *scope
+	first *scopeEntry
 }
 
 // Span ids are random: any of their bits are a good hash.
@@ -115,7 +115,7 @@ func (r *registry) holdsSpan(e *spanEntry) bool {
 }
 
 // addScope adds a scope that began on a lane.
-func (r *registry) addScope(sc *scope, tid int64) {
+func (r *registry) addScope(sc *scopeEntry, tid int64) {
 	i := (tid&(laneSlots-1))*depthSlots + int64(sc.depth&(depthSlots-1))
 	slot := &r.scopes[i]
 	if slot.Load() == nil {
@@ -136,7 +136,7 @@ func (r *registry) addScope(sc *scope, tid int64) {
 }
 
 // removeScope takes a scope out. It is called once for each.
-func (r *registry) removeScope(sc *scope) {
+func (r *registry) removeScope(sc *scopeEntry) {
 	if sc.slotted > 0 {
 		r.scopes[sc.slotted-1].Store(nil)
 		return
@@ -156,7 +156,7 @@ func (r *registry) removeScope(sc *scope) {
 }
 
 // holds reports whether a scope is still registered.
-func (r *registry) holds(sc *scope) bool {
+func (r *registry) holds(sc *scopeEntry) bool {
 	if sc.slotted > 0 {
 		return r.scopes[sc.slotted-1].Load() == sc
 	}
@@ -186,8 +186,8 @@ func (r *registry) allSpans() []*spanEntry {
 }
 
 // allScopes lists the scopes that are open or being written.
-func (r *registry) allScopes() []*scope {
-	var all []*scope
+func (r *registry) allScopes() []*scopeEntry {
+	var all []*scopeEntry
 	for i := range r.scopes {
 		if sc := r.scopes[i].Load(); sc != nil {
 			all = append(all, sc)

@@ -3,19 +3,16 @@ package pfw
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // kind is a category and name of scopes that go straight to the file.
 type kind struct {
-	p    *Processor
+	d    *desk
 	key  dftracer.Key
 	long bool
 }
@@ -26,50 +23,32 @@ type caller = context.Context
 // scope is a scope that is no OpenTelemetry span. It is the context that
 // carries it, which saves an allocation.
 type scope struct {
-	open
-	caller     // the context it was started with
-	kind       *kind
-	args       *outputs.LiveArgs
-	count      int64
-	outer      trace.SpanID // the innermost span of the context
-	prev, next *scope       // in the registry
-	extra      atomic.Pointer[[]attribute.KeyValue]
-	over       atomic.Int32 // arguments that were left out of extra
-}
-
-// ScopeKind prepares scopes of a category and a name that are written without
-// being OpenTelemetry spans. Telemetry calls it when no other output
-// wants them as spans.
-func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
-	if p == nil {
-		return nil
-	}
-	p.scoped.Store(true)
-	info, _ := spans.ByEvent(category, name)
-	return &kind{p: p, key: dftracer.NewKey(spans.SafeCategory(category), name), long: info.Long}
+	scopeEntry
+	caller // the context it was started with
+	d      *desk
 }
 
 // Start implements outputs.ScopeKind.
 func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
-	p := k.p
-	if p.cut.Load() {
+	d := k.d
+	if d.cut.Load() {
 		return nil
 	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	s := &scope{caller: ctx, kind: k, args: args, count: o.Count}
-	long := k.long && !p.opts.NoBegin
+	s := &scope{scopeEntry: scopeEntry{key: &k.key, args: args, count: o.Count}, caller: ctx, d: d}
+	long := k.long && !d.opts.NoBegin
 	s.begun = long
-	s.place(p.enclosing(ctx, &s.outer), p.clock.now(), o.Ambient)
-	if p.cut.Load() { // Shutdown may have missed it
-		if s.finish(&p.beginning) {
+	s.place(d.enclosing(ctx, &s.outer), d.clock.now(), o.Ambient)
+	if d.cut.Load() { // Shutdown may have missed it
+		if s.finish(&d.beginning) {
 			s.revoke(long)
 		}
 		return nil
 	}
 	if long {
-		p.whileOpen(&s.open, s.writeBegin)
+		d.whileOpen(&s.open, func() { d.beginScope(&s.scopeEntry) })
 	}
 	return s
 }
@@ -77,84 +56,55 @@ func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.Scop
 // revoke makes a scope one that was not started, unless the watcher wrote its
 // begin already.
 func (s *scope) revoke(long bool) {
-	p := s.kind.p
+	d := s.d
 	if s.begun && !long {
-		s.write(p.clock.now(), true)
+		d.writeScope(&s.scopeEntry, d.clock.now(), true)
 		return
 	}
-	p.roots.end(&s.open, s.start)
-	p.open.removeScope(s)
+	d.roots.end(&s.open, s.start)
+	d.open.removeScope(&s.scopeEntry)
 }
 
 // place gives the scope its id, parent and lane, and registers it.
 func (s *scope) place(carried *open, start int64, ambient bool) {
-	p := s.kind.p
-	parent := p.innermost(carried, start)
-	s.id = p.w.NextID()
+	d := s.d
+	parent := d.ambient.innermost(carried, start)
+	s.id = d.w.NextID()
 	s.beginBelow(parent, start)
-	tid := p.roots.begin(&s.open, parent)
+	tid := d.roots.begin(&s.open, parent)
 	if ambient {
-		p.enter(&s.open, parent)
+		d.ambient.enter(&s.open, parent)
 	}
-	if !p.direct.Load() {
-		p.direct.Store(true)
+	if !d.direct.Load() {
+		d.direct.Store(true)
 	}
-	p.open.addScope(s, tid)
-}
-
-// writeBegin writes that the scope has begun.
-func (s *scope) writeBegin() {
-	p := s.kind.p
-	args := s.current()
-	var shared []attribute.KeyValue
-	if args != nil {
-		shared = args.Attrs
-	}
-	epoch, step := p.standing(args)
-	p.begin(&s.open, &s.kind.key, p.roots.tid(&s.open), epoch, step, shared)
-}
-
-// current are the arguments that the scope shares with others of its kind.
-func (s *scope) current() *outputs.ScopeArgs {
-	if s.args == nil {
-		return nil
-	}
-	return s.args.Load()
+	d.open.addScope(&s.scopeEntry, tid)
 }
 
 // Record implements outputs.ScopeKind.
 func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
-	p := k.p
-	if p.cut.Load() {
+	d := k.d
+	if d.cut.Load() {
 		return
 	}
-	at := p.leaf(ctx, start/1000, p.clock.now())
-	s := scope{kind: k, args: args, count: count} // for its arguments only
+	at := d.leaf(ctx, start/1000, d.clock.now())
+	s := scopeEntry{args: args, count: count} // for its arguments only
 	var text [stackText]byte
-	if text, ok := s.appendText(text[:0]); ok {
-		p.w.WriteEncoded(&k.key, at, text)
+	if text, ok := s.appendText(d, text[:0]); ok {
+		d.w.WriteEncoded(&k.key, at, text)
 		return
 	}
 	var stack [stackArgs]dftracer.Arg
-	p.w.WriteComplete(&k.key, at, s.appendArgs(stack[:0])...)
+	d.w.WriteComplete(&k.key, at, s.appendArgs(d, stack[:0])...)
 }
 
 // Now implements outputs.ScopeKind.
-func (k *kind) Now() int64 { return k.p.clock.nanoseconds() }
-
-// standing is the epoch and step that hold now.
-func (p *Processor) standing(args *outputs.ScopeArgs) (epoch, step int64) {
-	at := p.progress()
-	if args == nil {
-		return at.Epoch(), at.Step()
-	}
-	return args.Epoch.Or(at.Epoch()), args.Step.Or(at.Step())
-}
+func (k *kind) Now() int64 { return k.d.clock.nanoseconds() }
 
 // enclosing finds the open span or scope that the context of a new scope leads
 // to, nil for none, and notes which span the context has.
-func (p *Processor) enclosing(ctx context.Context, outer *trace.SpanID) *open {
-	if sc, ok := ctx.(*scope); ok && sc.kind.p == p {
+func (d *desk) enclosing(ctx context.Context, outer *trace.SpanID) *open {
+	if sc, ok := ctx.(*scope); ok && sc.d == d {
 		*outer = sc.outer
 		if o := sc.alive(); o != nil {
 			return o
@@ -164,56 +114,60 @@ func (p *Processor) enclosing(ctx context.Context, outer *trace.SpanID) *open {
 		if span.IsRemote() {
 			return nil
 		}
-		if o := p.parentOf(ctx, span); o != nil {
+		if o := d.parentOf(ctx, span); o != nil {
 			return o
 		}
-	} else if p.direct.Load() {
+	} else if d.direct.Load() {
 		// A scope may lie below values of the user.
-		if sc, _ := ctx.Value(p).(*scope); sc != nil {
+		if sc, _ := ctx.Value(d).(*scopeEntry); sc != nil {
 			*outer = sc.outer
 			if o := sc.alive(); o != nil {
 				return o
 			}
 		}
 	}
-	return p.current(outer)
+	return d.current(outer)
 }
 
-// current is the span under which callbacks would start theirs.
-func (p *Processor) current(outer *trace.SpanID) *open {
-	t := p.offer.Load()
-	if t == nil || t.Current == nil {
-		return nil
+// leaf is the place of something that has ended, below which nothing can have
+// been started: it is in the registry at no time.
+func (d *desk) leaf(ctx context.Context, start, end int64) dftracer.Span {
+	var outer trace.SpanID
+	var parent *open
+	if ctx == nil {
+		parent = d.current(&outer)
+	} else {
+		parent = d.enclosing(ctx, &outer)
 	}
-	span := t.Current()
-	if !span.HasSpanID() {
-		return nil
+	parent = d.ambient.innermost(parent, start)
+	for parent != nil && parent.start > start+crossing { // it began meanwhile, elsewhere
+		parent = parent.above()
 	}
-	e := p.open.find(span.SpanID())
-	if e == nil {
-		return nil
+	if parent != nil {
+		start = max(start, parent.start)
 	}
-	if !outer.IsValid() {
-		*outer = span.SpanID()
-	}
-	return e.alive()
+	end = max(end, start)
+	at := dftracer.Span{ID: d.w.NextID(), TS: start, Dur: end - start}
+	at.TID = d.roots.leaf(parent, start, end)
+	at.Level, at.Parent = under(parent, end)
+	return at
 }
 
 // Note implements outputs.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
-	p := k.p
-	if !p.cut.Load() {
-		p.w.CM(key, strconv.FormatInt(p.clock.now(), 10))
+	d := k.d
+	if !d.cut.Load() {
+		d.w.CM(key, strconv.FormatInt(d.clock.now(), 10))
 	}
 }
 
-// Value implements context.Context: a processor finds its innermost scope.
+// Value implements context.Context: a desk finds its innermost scope.
 func (s *scope) Value(key any) any {
-	if p, ok := key.(*Processor); ok && p == s.kind.p {
-		return s
+	if d, ok := key.(*desk); ok && d == s.d {
+		return &s.scopeEntry
 	}
 	return s.caller.Value(key)
 }
 
 // String implements fmt.Stringer for contexts that print their parents.
-func (s *scope) String() string { return "pfw.scope(" + s.kind.key.Name() + ")" }
+func (s *scope) String() string { return "pfw.scope(" + s.key.Name() + ")" }

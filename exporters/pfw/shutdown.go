@@ -7,17 +7,6 @@ import (
 	"time"
 )
 
-// EndScopes implements outputs.Output: it ends the scopes that are open, while
-// the spans around them still are. They are written as truncated. No scope
-// starts from then on.
-func (p *Processor) EndScopes() {
-	if p == nil || !p.cut.CompareAndSwap(false, true) {
-		return
-	}
-	p.end(p.openScopes())
-	p.files.flush(0)
-}
-
 // left is something that a shutdown ends.
 type left struct {
 	*open
@@ -27,25 +16,28 @@ type left struct {
 }
 
 // truncate writes what is still open.
-func (p *Processor) truncate() {
-	all := p.openScopes() // that were registered meanwhile
-	for _, e := range p.open.allSpans() {
+func (d *desk) truncate() {
+	all := d.openScopes() // that were registered meanwhile
+	for _, e := range d.open.allSpans() {
 		all = append(all, left{
-			open: &e.open, depth: e.level(), pending: func() bool { return p.open.holdsSpan(e) },
-			write: func(end int64) { p.write(e, e.span, end, true) },
+			open: &e.open, depth: e.level(), pending: func() bool { return d.open.holdsSpan(e) },
+			write: func(end int64) { d.write(e, e.span, end, true) },
 		})
 	}
-	p.end(all)
+	d.end(all)
 }
 
-func (p *Processor) openScopes() []left {
+// endScopes ends the scopes that are open.
+func (d *desk) endScopes() { d.end(d.openScopes()) }
+
+func (d *desk) openScopes() []left {
 	var all []left
-	for _, sc := range p.open.allScopes() {
+	for _, sc := range d.open.allScopes() {
 		all = append(all, left{
-			open: &sc.open, depth: sc.level(), pending: func() bool { return p.open.holds(sc) },
+			open: &sc.open, depth: sc.level(), pending: func() bool { return d.open.holds(sc) },
 			write: func(end int64) {
-				sc.write(end, true)
-				p.truncated.Add(1)
+				d.writeScope(sc, end, true)
+				d.truncated.Add(1)
 			},
 		})
 	}
@@ -57,14 +49,14 @@ const patienceForChildren = 100 * time.Millisecond
 
 // end ends all, children first. A child that somebody else is ending at the
 // moment keeps its parent if it is waited for.
-func (p *Processor) end(all []left) {
+func (d *desk) end(all []left) {
 	slices.SortFunc(all, func(a, b left) int {
 		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
 	})
-	now := p.clock.now()
+	now := d.clock.now()
 	deadline := time.Now().Add(patienceForChildren)
 	for _, l := range all {
-		if l.finish(&p.beginning) {
+		if l.finish(&d.beginning) {
 			l.write(now)
 			continue
 		}
@@ -79,13 +71,13 @@ const patience = 10 * time.Second
 
 // settled waits for ends that others are writing: their children may be in the
 // file already.
-func (p *Processor) settled(ctx context.Context) {
+func (d *desk) settled(ctx context.Context) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for wait := 10 * time.Microsecond; len(p.open.allSpans())+len(p.open.allScopes()) > 0; wait = min(2*wait, time.Millisecond) {
+	for wait := 10 * time.Microsecond; len(d.open.allSpans())+len(d.open.allScopes()) > 0; wait = min(2*wait, time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			return

@@ -1,0 +1,106 @@
+package pfw
+
+import (
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// desk is what spans, scopes and calls on files share: where they are written,
+// and what is open.
+type desk struct {
+	w    *dftracer.Writer
+	opts Options
+
+	clock   clock
+	roots   *roots
+	open    registry
+	ambient ambient
+	keys    keyTable
+	args    argNames
+
+	offer     atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
+	direct    atomic.Bool                       // a scope was started
+	cut       atomic.Bool                       // no scope starts any more
+	truncated atomic.Int64
+	beginning sync.Mutex // held while a begin is written
+}
+
+// newDesk makes a desk over the writer of the options.
+func newDesk(o Options) *desk {
+	d := &desk{w: o.Writer, opts: o, roots: newRoots(dftracer.NewLanes(int64(os.Getpid())))}
+	d.clock.set()
+	d.keys.standard = standardKeys()
+	return d
+}
+
+func (d *desk) attach(t *outputs.Telemetry) {
+	if t.Now != nil {
+		d.clock.bound.Store(&t.Now)
+	}
+	d.offer.Store(t)
+}
+
+// progress is where the training stands, nil if nobody says.
+func (d *desk) progress() *outputs.Progress {
+	if t := d.offer.Load(); t != nil {
+		return t.Progress
+	}
+	return nil
+}
+
+// standing is the epoch and step that hold now.
+func (d *desk) standing(args *outputs.ScopeArgs) (epoch, step int64) {
+	at := d.progress()
+	if args == nil {
+		return at.Epoch(), at.Step()
+	}
+	return args.Epoch.Or(at.Epoch()), args.Step.Or(at.Step())
+}
+
+// parentOf finds the open span or scope that encloses what starts with ctx.
+func (d *desk) parentOf(ctx context.Context, parent trace.SpanContext) *open {
+	var sc *scopeEntry
+	if d.direct.Load() {
+		if sc, _ = ctx.Value(d).(*scopeEntry); sc != nil && sc.outer == parent.SpanID() {
+			// No span was started between the scope and here.
+			return sc.alive()
+		}
+	}
+	if !parent.HasSpanID() || parent.IsRemote() {
+		return nil
+	}
+	if e := d.open.find(parent.SpanID()); e != nil {
+		return e.alive()
+	}
+	if sc != nil { // the span between was not recorded
+		return sc.alive()
+	}
+	return nil
+}
+
+// current is the span under which callbacks would start theirs.
+func (d *desk) current(outer *trace.SpanID) *open {
+	t := d.offer.Load()
+	if t == nil || t.Current == nil {
+		return nil
+	}
+	span := t.Current()
+	if !span.HasSpanID() {
+		return nil
+	}
+	e := d.open.find(span.SpanID())
+	if e == nil {
+		return nil
+	}
+	if !outer.IsValid() {
+		*outer = span.SpanID()
+	}
+	return e.alive()
+}

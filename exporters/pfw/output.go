@@ -1,0 +1,93 @@
+package pfw
+
+import (
+	"context"
+	"maps"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Attach implements outputs.Output: events get the epoch and step of the
+// training, and scopes whose context carries no parent find theirs.
+func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	if p != nil {
+		p.desk.attach(t)
+	}
+	return outputs.Wants{Spans: true, Scopes: true, All: true}, nil
+}
+
+// OnEvent writes an event of an open span at once, as a metadata record whose
+// name is the event's and whose value is its time in microseconds. Telemetry
+// calls it; the events of spans that nobody reports while they are open are
+// written when they end.
+func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
+	if p == nil || p.closed.Load() {
+		return
+	}
+	d := p.desk
+	e := d.open.find(s.SpanContext().SpanID())
+	if e == nil {
+		return
+	}
+	e.live.Add(1)
+	level, _ := e.position()
+	writeEvent(d.w, e.id, d.roots.tid(&e.open), level, &ev)
+}
+
+// ScopeKind implements outputs.Output: it prepares scopes of a category and a name
+// that are written without being OpenTelemetry spans.
+func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
+	if p == nil {
+		return nil
+	}
+	p.scoped.Store(true)
+	info, _ := spans.ByEvent(category, name)
+	return &kind{d: p.desk, key: dftracer.NewKey(spans.SafeCategory(category), name), long: info.Long}
+}
+
+// FileLog implements outputs.Output.
+func (p *Processor) FileLog() outputs.FileLog {
+	if p == nil || p.files == nil {
+		return nil
+	}
+	return p.files
+}
+
+// EndScopes implements outputs.Output: it ends the scopes that are open, while
+// the spans around them still are. They are written as truncated. No scope
+// starts from then on.
+func (p *Processor) EndScopes() {
+	if p == nil || !p.desk.cut.CompareAndSwap(false, true) {
+		return
+	}
+	p.desk.endScopes()
+	p.files.flush(0)
+}
+
+// Export implements outputs.Output; a trace file asks for no records.
+func (p *Processor) Export(*outputs.Record) error { return nil }
+
+// ReportLosses implements outputs.Output. The trace's end record repeats what
+// was lost.
+func (p *Processor) ReportLosses(lost outputs.Losses) {
+	if p != nil {
+		lost = maps.Clone(lost)
+		p.dropped.Store(&lost)
+	}
+}
+
+// Stats implements outputs.Output.
+func (p *Processor) Stats() outputs.Stats {
+	if p == nil {
+		return outputs.Stats{}
+	}
+	s := p.desk.w.Stats()
+	return outputs.Stats{File: outputs.FileStats{
+		Output: "trace", Records: int64(s.Lines), Bytes: int64(s.DiskBytes), Lost: int64(s.Lost + s.Late),
+		Errors: int64(s.Errors), Blocked: s.Blocked,
+	}}
+}
