@@ -9,23 +9,21 @@ import (
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
-// Confidence is how sure the place of a rank on the common time axis is.
-type Confidence string
-
-// The confidences. A rank of ConfidenceNone was left where it is.
+// How sure the place of a rank on the common time axis is. A rank of confidenceNone
+// was left where it is.
 const (
-	ConfidenceNone      Confidence = "none"
-	ConfidenceMedium    Confidence = "medium"
-	ConfidenceHigh      Confidence = "high"
-	ConfidenceReference Confidence = "reference"
-	ConfidenceSameHost  Confidence = "same host"
+	confidenceNone      = "none"
+	confidenceMedium    = "medium"
+	confidenceHigh      = "high"
+	confidenceReference = "reference"
+	confidenceSameHost  = "same host"
 )
 
 // placement is where one rank lies on the axis.
 type placement struct {
 	clock
 	axis       int // number of the axis, -1 while none
-	confidence Confidence
+	confidence string
 	residual   time.Duration
 	shared     int
 	reason     string
@@ -53,7 +51,7 @@ func newAligner(procs []*process, all []*instance) *aligner {
 		}
 	}
 	for i := range al.places {
-		al.places[i].axis, al.places[i].confidence = -1, ConfidenceNone
+		al.places[i].axis, al.places[i].confidence = -1, confidenceNone
 	}
 	return al
 }
@@ -83,7 +81,7 @@ func (al *aligner) run() {
 			}
 		}
 		if members > 1 {
-			al.places[root].confidence, al.places[root].reason = ConfidenceReference, ""
+			al.places[root].confidence, al.places[root].reason = confidenceReference, ""
 		} else if r := &al.places[root]; r.reason == "" {
 			r.reason = "it shares no collective with another rank"
 			if slices.ContainsFunc(al.count, func(n int) bool { return n > 0 }) {
@@ -139,9 +137,9 @@ func (al *aligner) try(i, axis int) bool {
 	if p.reason = f.doubt(pts, tolerance, anchored); p.reason != "" {
 		return false
 	}
-	p.clock, p.axis, p.confidence = f.clock, axis, ConfidenceMedium
+	p.clock, p.axis, p.confidence = f.clock, axis, confidenceMedium
 	if f.n >= 8 && f.scale <= 10*time.Microsecond && f.inliers*10 >= f.n*9 {
-		p.confidence = ConfidenceHigh
+		p.confidence = confidenceHigh
 	}
 	al.place(i)
 	return true
@@ -216,7 +214,7 @@ func (al *aligner) sameHost(i, axis int, hosts map[string]int) bool {
 	if !ok || !al.procs[i].hostKnown || p.shared >= minShared {
 		return false
 	}
-	p.clock, p.axis, p.confidence, p.residual, p.reason = al.places[k].clock, axis, ConfidenceSameHost, 5*time.Microsecond, ""
+	p.clock, p.axis, p.confidence, p.residual, p.reason = al.places[k].clock, axis, confidenceSameHost, 5*time.Microsecond, ""
 	al.place(i)
 	return true
 }
@@ -229,7 +227,7 @@ func (al *aligner) apply(opts *Options, rep *RankReport) {
 		rep.Estimated[i] = time.Duration(pl.at(mid) - mid)
 		rep.Drifts[i] = pl.drift * 1e6
 		rep.Residuals[i], rep.Confidence[i], rep.Reasons[i] = pl.residual, pl.confidence, pl.reason
-		if pl.axis < 0 || pl.confidence == ConfidenceNone {
+		if pl.axis < 0 || pl.confidence == confidenceNone {
 			continue
 		}
 		pl.blur = 2 * int64(pl.residual)
@@ -278,7 +276,7 @@ func (al *aligner) skew(in *instance, rep *RankReport) {
 	var list []arrival
 	for _, m := range in.members {
 		pl := &al.places[m.proc]
-		if pl.confidence == ConfidenceNone || axis >= 0 && pl.axis != axis {
+		if pl.confidence == confidenceNone || axis >= 0 && pl.axis != axis {
 			continue
 		}
 		axis = pl.axis

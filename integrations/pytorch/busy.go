@@ -22,9 +22,9 @@ type busyDevice struct {
 	working, all union // compute and communication; everything
 }
 
-func (b *busyDevice) add(class DeviceClass, start, end int64) {
+func (b *busyDevice) add(class deviceClass, start, end int64) {
 	b.classes[class].add(start, end)
-	if class != ClassCopy {
+	if class != classCopy {
 		b.working.add(start, end)
 	}
 	b.all.add(start, end)
@@ -41,7 +41,7 @@ type busyDevices struct {
 }
 
 // add adds a row of a class, which come in order of their start, to its device.
-func (d *busyDevices) add(r *row, class DeviceClass, window [2]int64) {
+func (d *busyDevices) add(r *row, class deviceClass, window [2]int64) {
 	if !r.works() {
 		return
 	}
@@ -78,8 +78,8 @@ func (d *busyDevices) use(bounds [2]int64) (out []DeviceUse) {
 		b := d.byID[id]
 		out = append(out, DeviceUse{
 			Device: id, Window: time.Duration(window), Idle: time.Duration(max(window-b.all.sum, 0)),
-			Compute: time.Duration(b.classes[ClassCompute].sum), Comm: time.Duration(b.classes[ClassComm].sum), Copy: time.Duration(b.classes[ClassCopy].sum),
-			ExposedComm: time.Duration(b.working.sum - b.classes[ClassCompute].sum),
+			Compute: time.Duration(b.classes[classCompute].sum), Comm: time.Duration(b.classes[classComm].sum), Copy: time.Duration(b.classes[classCopy].sum),
+			ExposedComm: time.Duration(b.working.sum - b.classes[classCompute].sum),
 		})
 	}
 	return out

@@ -16,7 +16,7 @@ type deviceRows struct {
 	dynamo dynamoRows
 	busy   busyDevices
 	tid    int64       // of the row being written
-	class  DeviceClass // of the same
+	class  deviceClass // of the same
 }
 
 func (e *deviceRows) run(ctx context.Context) error {
@@ -78,8 +78,8 @@ func (e *deviceRows) row(r *row, name string) {
 		dftracer.Float("total_device_percent", percent(work, e.p.totalDevice)))
 	if r.works() {
 		e.us("device_us", dur)
-		if e.class != ClassCompute {
-			e.str("class", e.class.String())
+		if e.class != classCompute {
+			e.str("class", classNames[e.class])
 		}
 	}
 	e.str("kind", r.kind.String())

@@ -9,37 +9,37 @@ import (
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
-// DeviceClass is what kind of work a device row is.
-type DeviceClass uint8
+// deviceClass is what kind of work a device row is, an index of classNames.
+type deviceClass uint8
 
-// The classes. Copies between host and device, inside and between devices, and
-// memsets are ClassCopy; what moves data for a collective is ClassComm.
 const (
-	ClassCompute DeviceClass = iota
-	ClassComm
-	ClassCopy
+	classCompute deviceClass = iota
+	classComm
+	classCopy
 	classCount
 )
 
-var classNames = [...]string{"compute", "comm", "copy"}
-
-// String returns the word of rule files and of the argument class.
-func (c DeviceClass) String() string {
-	if int(c) < len(classNames) {
-		return classNames[c]
-	}
-	return classNames[0]
-}
+// classNames are the words of rules and of the argument class.
+var classNames = [classCount]string{"compute", "comm", "copy"}
 
 // DeviceRule tells the class of a kernel by its name. The first rule whose
 // pattern matches decides; a kernel without one computes.
 type DeviceRule struct {
 	// Pattern is a regular expression on the kernel's name.
 	Pattern string
-	Class   DeviceClass
-	// Op is the collective of a ClassComm rule, such as all_reduce. When it is
+	// Class is "compute", "comm" or "copy". Copies between host and device, inside and
+	// between devices, and memsets are copies; what moves data for a collective is comm.
+	Class string
+	// Op is the collective of a rule of class comm, such as all_reduce. When it is
 	// empty the trace tells, or the kernel's name.
 	Op string
+}
+
+// deviceRule is a compiled one.
+type deviceRule struct {
+	class deviceClass
+	op    string
+	re    *regexp.Regexp
 }
 
 // DefaultDeviceRules returns a fresh copy of the built-in table: NCCL and RCCL,
@@ -48,29 +48,29 @@ type DeviceRule struct {
 // TransformerEngine bring along, and what is named after a collective.
 func DefaultDeviceRules() []DeviceRule {
 	comm := func(op, pattern string) DeviceRule {
-		return DeviceRule{Class: ClassComm, Op: op, Pattern: pattern}
+		return DeviceRule{Class: "comm", Op: op, Pattern: pattern}
 	}
 	return []DeviceRule{
 		// Inductor names what it fuses, also after the collective that comes before.
-		{Class: ClassCompute, Pattern: `^triton_`},
+		{Class: "compute", Pattern: `^triton_`},
 		comm("", `^ncclx?(Symk?)?(Dev)?Kernel|^nccl\w*Kernel`),
 		comm("", `^(void )?mscclpp::|^(void )?mscclKernel|^(void )?msccl`),
 		comm("barrier", `\bdeep_ep::\w*(::\w+)*::barrier\b`),
-		{Class: ClassCompute, Pattern: `\bdeep_ep::(layout::)?get_dispatch_layout`},
+		{Class: "compute", Pattern: `\bdeep_ep::(layout::)?get_dispatch_layout`},
 		comm("all_to_all", `\bdeep_ep::`),
 		comm("barrier", `\b(barrier|put_signal|wait_signal|get_signal)_kernel\b|stream_write_value32|nvshmem\w*(barrier|sync)`),
 		comm("", `\bmultimem_|_multimem_|_nvls_?`),
 		comm("", `\bnvshmem|\broc_?shmem|\brocshmem`),
 		comm("all_reduce", `\bcross_device_reduce|\bquickreduce::|allreduce_prototype`),
 		comm("", `\b[kK]?userbuffers_`),
-		{Class: ClassCompute, Pattern: `(?i)gemm|matmul`},
+		{Class: "compute", Pattern: `(?i)gemm|matmul`},
 		comm("all_reduce", `(?i)all_?reduce`),
 		comm("all_gather", `(?i)all_?gather`),
 		comm("reduce_scatter", `(?i)reduce_?scatter`),
 		comm("all_to_all", `(?i)all_?to_?all|alltoall|moe_?a2a`),
 		comm("", `(?i)\bone_?ccl|\bccl(_|::)|\boneapi::ccl`),
 		comm("", `^hcom_|^hccl|\bxccl`),
-		{Class: ClassCopy, Pattern: `(?i)^mem(cpy|set)\b`},
+		{Class: "copy", Pattern: `(?i)^mem(cpy|set)\b`},
 	}
 }
 
@@ -89,8 +89,7 @@ func hinted(name string) bool {
 
 // deviceRules is the compiled table with the verdict for every name seen.
 type deviceRules struct {
-	rules []DeviceRule
-	res   []*regexp.Regexp
+	rules []deviceRule
 	own   int // rules of the user, which come first
 	// verdicts by name id, 2 + index of the rule, 1 for none, 0 for not asked.
 	verdicts []int16
@@ -116,26 +115,27 @@ func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
 	if len(own) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d device rules, at most 1000 are allowed", len(own))
 	}
-	d := &deviceRules{rules: rules, res: make([]*regexp.Regexp, len(rules)), own: len(own), known: verdictCache{}}
+	d := &deviceRules{rules: make([]deviceRule, len(rules)), own: len(own), known: verdictCache{}}
 	for i, r := range rules {
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
 			return nil, fmt.Errorf("pytorch: device rule %d: %w", i, err)
 		}
-		if r.Class >= classCount {
+		class := slices.Index(classNames[:], r.Class)
+		if class < 0 {
 			return nil, fmt.Errorf("pytorch: device rule %d (%s): no such class", i, r.Pattern)
 		}
-		d.res[i] = re
+		d.rules[i] = deviceRule{deviceClass(class), r.Op, re}
 	}
 	return d, nil
 }
 
 func (d *deviceRules) fork() *deviceRules {
-	return &deviceRules{rules: d.rules, res: d.res, own: d.own, known: d.known}
+	return &deviceRules{rules: d.rules, own: d.own, known: d.known}
 }
 
 // match returns the rule for a kernel, nil when there is none.
-func (d *deviceRules) match(r *row, name string) *DeviceRule {
+func (d *deviceRules) match(r *row, name string) *deviceRule {
 	for int(r.name) >= len(d.verdicts) {
 		d.verdicts = append(d.verdicts, 0)
 	}
@@ -161,12 +161,12 @@ func (d *deviceRules) match(r *row, name string) *DeviceRule {
 
 // ask runs the patterns.
 func (d *deviceRules) ask(name string) int16 {
-	list := d.res
+	list := d.rules
 	if !hinted(name) {
 		list = list[:d.own]
 	}
-	for i, re := range list {
-		if re.MatchString(name) {
+	for i := range list {
+		if list[i].re.MatchString(name) {
 			return int16(i + 2)
 		}
 	}
@@ -175,19 +175,19 @@ func (d *deviceRules) ask(name string) int16 {
 
 // classOf returns the class of a device row. A kernel that the trace itself
 // calls a collective is one.
-func (d *deviceRules) classOf(r *row, name string) DeviceClass {
+func (d *deviceRules) classOf(r *row, name string) deviceClass {
 	switch r.kind {
 	case kineto.KindMemcpy, kineto.KindMemset:
-		return ClassCopy
+		return classCopy
 	case kineto.KindKernel:
 		if r.extra != "" {
-			return ClassComm
+			return classComm
 		}
 	}
-	if rule := d.match(r, name); rule != nil && (rule.Class != ClassComm || r.kind != kineto.KindKernel) {
-		return rule.Class
+	if rule := d.match(r, name); rule != nil && (rule.class != classComm || r.kind != kineto.KindKernel) {
+		return rule.class
 	}
-	return ClassCompute
+	return classCompute
 }
 
 // opWords finds a collective inside the name of a kernel.
@@ -200,7 +200,7 @@ var opWords = []struct{ word, op string }{
 }
 
 // kernelOp returns the collective that a kernel's name tells, and its word.
-func kernelOp(rule *DeviceRule, name string) (op, word string) {
+func kernelOp(rule *deviceRule, name string) (op, word string) {
 	if w, ok := commKernel(name); ok {
 		word = w
 		op = commOp(w)
@@ -214,8 +214,8 @@ func kernelOp(rule *DeviceRule, name string) (op, word string) {
 			}
 		}
 	}
-	if rule != nil && rule.Op != "" {
-		op = rule.Op
+	if rule != nil && rule.op != "" {
+		op = rule.op
 	}
 	return op, word
 }

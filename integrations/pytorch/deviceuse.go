@@ -24,7 +24,7 @@ type DeviceUse struct {
 	ExposedComm time.Duration `json:"comm_exposed_ns"`
 }
 
-func (d DeviceUse) String() string {
+func (d *DeviceUse) text() string {
 	use := func(part time.Duration) string {
 		return human.Duration(int64(part)) + " (" + human.Share(int64(part), int64(d.Window)) + ")"
 	}

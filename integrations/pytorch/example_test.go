@@ -41,18 +41,6 @@ func ExampleImport() {
 	// Output: true true <nil>
 }
 
-// Go code that runs graphs of operators itself names them as torch.compile
-// does.
-func ExampleNodeName() {
-	fmt.Println(pytorch.NodeName(pytorch.CallFunction, "convolution.default", ""))
-	fmt.Println(pytorch.NodeName(pytorch.CallModule, "layers.0.attention", "SelfAttention"))
-	fmt.Println(pytorch.NodeName(pytorch.CallMethod, "view.default", ""))
-	// Output:
-	// function.convolution.default
-	// layers.0.attention.SelfAttention_layers_0_attention
-	// method.view_default
-}
-
 // A Python profiler handler may count from the start of the profiler. The
 // Kineto trace of the same run tells by how much its events have to move.
 func ExampleFindPPClock() {

@@ -10,60 +10,16 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// NodeKind is the kind of a node in an operator graph, after torch.fx.
-type NodeKind uint8
+// NodeKind is the kind of a node in an operator graph: a word of torch.fx. Those
+// without a constant here, such as placeholder, run nothing.
+type NodeKind string
 
-// The kinds. Placeholders, attributes and outputs run nothing.
+// The kinds that run something.
 const (
-	NodeOther NodeKind = iota
-	CallFunction
-	CallModule
-	CallMethod
-	Placeholder
-	GetAttr
-	Output
+	CallFunction NodeKind = "call_function"
+	CallModule   NodeKind = "call_module"
+	CallMethod   NodeKind = "call_method"
 )
-
-var nodeKindNames = [...]string{"other", "call_function", "call_module", "call_method", "placeholder", "get_attr", "output"}
-
-// String returns the word of torch.fx.
-func (k NodeKind) String() string {
-	if int(k) < len(nodeKindNames) {
-		return nodeKindNames[k]
-	}
-	return nodeKindNames[0]
-}
-
-// ParseNodeKind reads the word of torch.fx; an unknown word is NodeOther.
-func ParseNodeKind(word string) NodeKind {
-	for i, name := range nodeKindNames {
-		if name == word {
-			return NodeKind(i)
-		}
-	}
-	return NodeOther
-}
-
-// NodeName returns the name that category dynamo gives to a node:
-// function.<target> for a function such as convolution.default,
-// <path>.<Type>_<path with underscores> for a module, method.<target with
-// underscores> for a method, <kind>.<target> for anything else. moduleType is
-// used for modules alone; without one the name is the path.
-func NodeName(kind NodeKind, target, moduleType string) string {
-	flat := strings.ReplaceAll(target, ".", "_")
-	switch kind {
-	case CallFunction:
-		return "function." + target
-	case CallModule:
-		if moduleType == "" {
-			return target
-		}
-		return target + "." + moduleType + "_" + flat
-	case CallMethod:
-		return "method." + flat
-	}
-	return kind.String() + "." + target
-}
 
 // Ops records the operators of a graph that Go code runs itself, in the words
 // that a torch.compile import uses. The zero value records nothing; Ops may be
@@ -101,16 +57,32 @@ type Node struct {
 	name string
 }
 
-// Node names an operator.
+// Node names an operator as category dynamo does: function.<target> for a function
+// such as convolution.default, <path>.<Type>_<path with underscores> for a module,
+// method.<target with underscores> for a method, <kind>.<target> for anything else.
+// moduleType is used for modules alone; without one the name is the path.
 func (o *Ops) Node(kind NodeKind, target, moduleType string) Node {
 	if o == nil || o.Sink == nil {
 		return Node{}
 	}
-	return Node{ops: o, name: NodeName(kind, target, moduleType)}
+	return Node{ops: o, name: nodeName(kind, target, moduleType)}
 }
 
-// Name returns the name of the node's events, empty for the zero Node.
-func (n Node) Name() string { return n.name }
+func nodeName(kind NodeKind, target, moduleType string) string {
+	flat := strings.ReplaceAll(target, ".", "_")
+	switch kind {
+	case CallFunction:
+		return "function." + target
+	case CallModule:
+		if moduleType == "" {
+			return target
+		}
+		return target + "." + moduleType + "_" + flat
+	case CallMethod:
+		return "method." + flat
+	}
+	return string(kind) + "." + target
+}
 
 // Scope is one run of an operator. The zero Scope does nothing.
 type Scope struct {
@@ -149,7 +121,7 @@ func (s Scope) End() {
 		return
 	}
 	o.open.Add(-1)
-	// The monotonic clock gives the length, so that it is never negative.
+	// The monotonic clock tells the length, so that it is never negative.
 	start := s.start.UnixNano()
 	end := start + int64(o.now().Sub(s.start))
 	e := opEvents.Get().(*opEvent)

@@ -19,9 +19,11 @@ func TestNodeNames(t *testing.T) {
 		{"placeholder", "x", "", "placeholder.x"},
 		{"get_attr", "w", "", "get_attr.w"},
 		{"output", "output", "", "output.output"},
-		{"strange", "y", "", "other.y"},
+		{"strange", "y", "", "strange.y"},
 	} {
-		if got := pytorch.NodeName(pytorch.ParseNodeKind(tc.kind), tc.target, tc.module); got != tc.want {
+		c := &capture{}
+		(&pytorch.Ops{Sink: c}).Node(pytorch.NodeKind(tc.kind), tc.target, tc.module).Start().End()
+		if got := names(c.events); len(got) != 1 || got[0] != tc.want {
 			t.Errorf("%s %s: %q, want %q", tc.kind, tc.target, got, tc.want)
 		}
 	}

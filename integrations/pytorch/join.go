@@ -93,7 +93,7 @@ func (l *linker) resolve(dev, link *row, linked bool) error {
 func (l *linker) deviceCollective(dev, link *row, linked bool) (collective, bool) {
 	name := l.names.of(dev)
 	rule := l.deviceRules.match(dev, name)
-	if dev.extra == "" && (rule == nil || rule.Class != ClassComm) {
+	if dev.extra == "" && (rule == nil || rule.class != classComm) {
 		return collective{}, false
 	}
 	c := newCollective()
@@ -103,7 +103,7 @@ func (l *linker) deviceCollective(dev, link *row, linked bool) (collective, bool
 	if dev.extra != "" {
 		c.fromArgs(kineto.Args(dev.extra))
 	}
-	if c.op == "" && c.coll == "" || rule != nil && rule.Op != "" && !c.transfer {
+	if c.op == "" && c.coll == "" || rule != nil && rule.op != "" && !c.transfer {
 		op, word := kernelOp(rule, name)
 		if op != "" || c.coll == "" {
 			c.op, c.coll = op, word

@@ -1,41 +1,22 @@
 package pytorch
 
-// Level is how deep an import goes when it makes OpenTelemetry spans. Each
-// level includes those before it.
-type Level uint8
+import "slices"
 
-// The levels. The zero Level means LevelAnnotation.
+// Level is how deep an import goes when it makes OpenTelemetry spans. Each
+// level includes those before it. Empty means LevelAnnotation.
+type Level string
+
+// The levels.
 const (
-	LevelDefault    Level = iota
-	LevelStep             // one span per ProfilerStep
-	LevelPhase            // data loading, forward, backward, optimizer step, checkpoint
-	LevelAnnotation       // user annotations, compiled regions, collectives, transfers
-	LevelOp               // operators
-	LevelKernel           // kernels, copies, runtime calls
+	LevelStep       Level = "step"       // one span per ProfilerStep
+	LevelPhase      Level = "phase"      // data loading, forward, backward, optimizer step, checkpoint
+	LevelAnnotation Level = "annotation" // user annotations, compiled regions, collectives, transfers
+	LevelOp         Level = "op"         // operators
+	LevelKernel     Level = "kernel"     // kernels, copies, runtime calls
 )
 
-var levelNames = [...]string{"annotation", "step", "phase", "annotation", "op", "kernel"}
-
-// MarshalText returns the word of String.
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// String returns the word used on a command line.
-func (l Level) String() string {
-	if int(l) < len(levelNames) {
-		return levelNames[l]
-	}
-	return "kernel"
-}
-
-// ParseLevel reads the word of a level.
-func ParseLevel(word string) (Level, bool) {
-	for i, name := range levelNames[1:] {
-		if name == word {
-			return Level(i + 1), true
-		}
-	}
-	return LevelDefault, false
-}
+// levels are in the order of their depth.
+var levels = [levelCount]Level{LevelStep, LevelPhase, LevelAnnotation, LevelOp, LevelKernel}
 
 const (
 	levelStep = iota
@@ -45,3 +26,9 @@ const (
 	levelKernel
 	levelCount
 )
+
+// ParseLevel reads the word of a level.
+func ParseLevel(word string) (Level, bool) {
+	l := Level(word)
+	return l, slices.Contains(levels[:], l)
+}

@@ -74,7 +74,7 @@ func oneProcess(list []member) bool {
 func (al *aligner) join(pair [2]int, there, back []point) bool {
 	a, b := pair[0], pair[1]
 	if len(there) < minShared || len(back) < minShared {
-		if al.places[b].confidence == ConfidenceNone {
+		if al.places[b].confidence == confidenceNone {
 			al.places[b].reason = "it only sends or only receives, which cannot tell a late transfer from another clock"
 		}
 		return false
@@ -115,13 +115,13 @@ func (al *aligner) join(pair [2]int, there, back []point) bool {
 		moved := f.at(p.at(ref))
 		p.clock = clock{offset: moved - ref, drift: p.drift + f.drift, ref: ref}
 		p.axis, p.reason = to, ""
-		if p.confidence == ConfidenceNone || p.confidence == ConfidenceReference {
-			p.confidence, p.shared, p.residual = ConfidenceMedium, f.n, f.scale
+		if p.confidence == confidenceNone || p.confidence == confidenceReference {
+			p.confidence, p.shared, p.residual = confidenceMedium, f.n, f.scale
 		}
 		p.residual = max(p.residual, f.scale, time.Duration(max(delay, 0)/4))
 	}
-	if al.places[a].confidence == ConfidenceNone {
-		al.places[a].confidence, al.places[a].reason = ConfidenceReference, ""
+	if al.places[a].confidence == confidenceNone {
+		al.places[a].confidence, al.places[a].reason = confidenceReference, ""
 	}
 	return true
 }

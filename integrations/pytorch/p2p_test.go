@@ -62,7 +62,7 @@ func TestPipelineStagesAreConnectedByTransfers(t *testing.T) {
 		return []pytorch.Source{rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...)}
 	}
 	_, rep := importAll(t, build(true)...)
-	if r := rep.Ranks[0]; !near(r.Offsets[1], -4*time.Millisecond, 5*time.Microsecond) || r.Confidence[1] == pytorch.ConfidenceNone {
+	if r := rep.Ranks[0]; !near(r.Offsets[1], -4*time.Millisecond, 5*time.Microsecond) || r.Confidence[1] == "none" {
 		t.Errorf("both ways: %s", rep)
 	}
 	_, rep = importAll(t, build(false)...)
@@ -88,7 +88,7 @@ func TestSequenceNumbersPairCollectives(t *testing.T) {
 		}
 	}
 	_, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
-	if r := rep.Ranks[0]; r.Matched != 15 || !near(r.Offsets[1], -9*time.Millisecond, 3*time.Microsecond) || r.Confidence[1] != pytorch.ConfidenceHigh {
+	if r := rep.Ranks[0]; r.Matched != 15 || !near(r.Offsets[1], -9*time.Millisecond, 3*time.Microsecond) || r.Confidence[1] != "high" {
 		t.Errorf("%s", rep)
 	}
 }

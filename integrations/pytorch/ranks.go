@@ -30,10 +30,10 @@ type RankReport struct {
 	// Residuals is by how much the ends of the collectives still differ, as a
 	// robust standard deviation.
 	Residuals []time.Duration `json:"residuals_ns"`
-	// Confidence says how sure the place of each rank is, Reasons why a rank
-	// was left where it is.
-	Confidence []Confidence `json:"confidence"`
-	Reasons    []string     `json:"reasons"`
+	// Confidence says how sure the place of each rank is: "none", "medium", "high",
+	// "reference" or "same host". Reasons says why one of "none" was left where it is.
+	Confidence []string `json:"confidence"`
+	Reasons    []string `json:"reasons"`
 	// EndSpread is the largest difference between the ends of one collective
 	// over the ranks after alignment, StartSpread the same for starts.
 	EndSpread   time.Duration `json:"end_spread_ns"`
@@ -76,7 +76,7 @@ func alignRanks(procs []*process, opts *Options) *RankReport {
 	n := len(procs)
 	rep := &RankReport{
 		Offsets: make([]time.Duration, n), Estimated: make([]time.Duration, n), Drifts: make([]float64, n), Residuals: make([]time.Duration, n),
-		Confidence: make([]Confidence, n), Reasons: make([]string, n),
+		Confidence: make([]string, n), Reasons: make([]string, n),
 	}
 	for _, p := range procs {
 		rep.Ranks = append(rep.Ranks, p.rank)
@@ -96,7 +96,7 @@ func alignRanks(procs []*process, opts *Options) *RankReport {
 func (al *aligner) note(ambiguous int) string {
 	placed, axes := 0, map[int]bool{}
 	for _, p := range al.places {
-		if p.confidence != ConfidenceNone {
+		if p.confidence != confidenceNone {
 			placed++
 			axes[p.axis] = true
 		}
@@ -123,9 +123,9 @@ func (r *RankReport) text(b *strings.Builder) {
 	}
 	for i, d := range r.Estimated {
 		switch r.Confidence[i] {
-		case ConfidenceNone:
+		case confidenceNone:
 			visible.Fprintf(b, "  rank %d: not moved: %s\n", r.Ranks[i], r.Reasons[i])
-		case ConfidenceReference:
+		case confidenceReference:
 			visible.Fprintf(b, "  rank %d: its clock is the reference\n", r.Ranks[i])
 		default:
 			visible.Fprintf(b, "  rank %d: clock differs by %s%s, moved by %s; confidence %s, residual %s\n", r.Ranks[i], -d, driftText(-r.Drifts[i]), r.Offsets[i], r.Confidence[i], r.Residuals[i])

@@ -3,7 +3,6 @@ package pytorch
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(Refusal{f.Name, f.Err.Error()})
 }
 
-// FileReport describes one imported trace.
+// FileReport describes one imported trace: a plain record of what was found, as JSON.
 type FileReport struct {
 	// Name is the file, or file and tar entry.
 	Name string `json:"name"`
@@ -192,12 +191,6 @@ func (r *Report) written() int64 {
 	return n
 }
 
-// WriteTo writes the report as text.
-func (r *Report) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.WriteString(w, r.String())
-	return int64(n), err
-}
-
 // String returns the report as text, one fact per line.
 func (r *Report) String() string {
 	var b strings.Builder
@@ -246,7 +239,7 @@ func (r *FileReport) text(b *strings.Builder) {
 	}
 	visible.Fprintf(b, "  %d steps, host self time %s, device time %s in %d rows, %d of them without their launch\n", r.Steps, r.SelfCPU, r.Device, r.DeviceRows, r.DeviceUnlinked)
 	for _, d := range r.Devices {
-		visible.Fprintf(b, "  %s\n", d)
+		visible.Fprintf(b, "  %s\n", d.text())
 	}
 	if r.BackwardTied > 0 {
 		visible.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)

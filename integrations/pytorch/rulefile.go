@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -58,11 +59,9 @@ func (t *RuleTable) add(line string) error {
 	cat, name, _ := strings.Cut(what, ".")
 	switch kind {
 	case "kernel":
-		for i, word := range classNames {
-			if word == cat && (name == "" || DeviceClass(i) == ClassComm) {
-				t.Kernels = append(t.Kernels, DeviceRule{Pattern: pattern, Class: DeviceClass(i), Op: name})
-				return nil
-			}
+		if slices.Contains(classNames[:], cat) && (name == "" || cat == classNames[classComm]) {
+			t.Kernels = append(t.Kernels, DeviceRule{Pattern: pattern, Class: cat, Op: name})
+			return nil
 		}
 		return fmt.Errorf("%q: a kernel is compute, copy, comm or comm with a collective, such as comm.all_reduce", what)
 	case "annotation", "operator":
@@ -106,7 +105,7 @@ func (t RuleTable) WriteTo(w io.Writer) (int64, error) {
 		fmt.Fprintf(&b, "%-10s  %-22s  %s\n", kind, what, r.Pattern)
 	}
 	for _, r := range t.Kernels {
-		what := r.Class.String()
+		what := r.Class
 		if r.Op != "" {
 			what += "." + r.Op
 		}

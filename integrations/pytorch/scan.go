@@ -230,10 +230,10 @@ func (s *scanner) keepDevice(ev *kineto.Event, rw *row) error {
 	rw.lane = s.lanes.ofDevice(devKey{device: device, stream: stream, annotation: !rw.works()})
 	if rw.kind == kineto.KindKernel {
 		rule := s.deviceRules.match(rw, s.names.of(rw))
-		if comm = comm && (rule == nil || rule.Class == ClassComm); comm {
+		if comm = comm && (rule == nil || rule.class == classComm); comm {
 			rw.extra = string(ev.Args)
 		}
-		s.hasComm = s.hasComm || comm || rule != nil && rule.Class == ClassComm
+		s.hasComm = s.hasComm || comm || rule != nil && rule.class == classComm
 	}
 	if rw.works() {
 		s.totalDevice += ev.Dur

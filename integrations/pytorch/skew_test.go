@@ -246,7 +246,7 @@ func TestShiftedRankIsMovedBack(t *testing.T) {
 			t.Errorf("rank %d moved by %s, want %s", i, d, want)
 		}
 	}
-	if r.EndSpread > 15*time.Microsecond || r.Residuals[3] > 10*time.Microsecond || r.Confidence[3] == pytorch.ConfidenceNone {
+	if r.EndSpread > 15*time.Microsecond || r.Residuals[3] > 10*time.Microsecond || r.Confidence[3] == "none" {
 		t.Errorf("ends spread by %s, residual %s, confidence %s", r.EndSpread, r.Residuals[3], r.Confidence[3])
 	}
 }
@@ -290,7 +290,7 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 		}
 		c, rep := importRanks(t, nil, ranks[0], ranks[1])
 		r := rep.Ranks[0]
-		if r.Offsets[1] != 0 || r.Confidence[1] != pytorch.ConfidenceNone || r.Reasons[1] == "" {
+		if r.Offsets[1] != 0 || r.Confidence[1] != "none" || r.Reasons[1] == "" {
 			t.Errorf("moved by %s, %s, %q", r.Offsets[1], r.Confidence[1], r.Reasons[1])
 		}
 		for _, e := range c.pick("comm", "") {
@@ -362,7 +362,7 @@ func TestRemovedCollectiveMovesNobody(t *testing.T) {
 		})
 		_, rep := importRanks(t, nil, ranks...)
 		r := rep.Ranks[0]
-		if n != 1 || offsetOf(rep, 0, 5) != 0 || r.EndSpread > 10*time.Microsecond || r.Matched != 8 || r.Confidence[5] == pytorch.ConfidenceNone {
+		if n != 1 || offsetOf(rep, 0, 5) != 0 || r.EndSpread > 10*time.Microsecond || r.Matched != 8 || r.Confidence[5] == "none" {
 			t.Errorf("without collective %d: moved by %s, ends %s, matched %d, %s %s", gone, offsetOf(rep, 0, 5), r.EndSpread, r.Matched, r.Confidence[5], r.Reasons[5])
 		}
 		want := []int64{7, 7, 7, 7, 7, 5, 5, 4}

@@ -33,7 +33,7 @@ type SpanOptions struct {
 	// Exporter takes the finished spans in batches. The import does not shut
 	// it down.
 	Exporter sdktrace.SpanExporter
-	// Level is how deep to go, LevelAnnotation when zero.
+	// Level is how deep to go, LevelAnnotation when empty.
 	Level Level
 	// Budget is the number of spans not to exceed, 10,000 when zero, no limit
 	// when negative. An import that would exceed it stays at the deepest level
@@ -104,8 +104,9 @@ func newSpanWriter(ctx context.Context, o *SpanOptions, procs []*process) *spanW
 		return nil
 	}
 	w := &spanWriter{ctx: context.WithoutCancel(ctx), opts: *o, report: &SpanReport{LeftOut: map[string]int64{}}}
-	if w.opts.Level == LevelDefault || w.opts.Level > LevelKernel {
-		w.opts.Level = LevelAnnotation
+	deepest := slices.Index(levels[:], w.opts.Level)
+	if deepest < 0 {
+		deepest = levelAnnotation
 	}
 	if w.opts.Budget == 0 {
 		w.opts.Budget = 10_000
@@ -127,7 +128,7 @@ func newSpanWriter(ctx context.Context, o *SpanOptions, procs []*process) *spanW
 	}
 	total := counts[levelStep]
 	w.max = levelStep
-	for l := levelPhase; l <= int(w.opts.Level)-1; l++ {
+	for l := levelPhase; l <= deepest; l++ {
 		if total+counts[l] > w.left {
 			break
 		}
@@ -136,10 +137,10 @@ func newSpanWriter(ctx context.Context, o *SpanOptions, procs []*process) *spanW
 	}
 	for l := w.max + 1; l < levelCount; l++ {
 		if counts[l] > 0 {
-			w.report.LeftOut[Level(l+1).String()] = counts[l]
+			w.report.LeftOut[string(levels[l])] = counts[l]
 		}
 	}
-	w.report.Asked, w.report.Used = w.opts.Level, Level(w.max+1)
+	w.report.Asked, w.report.Used = levels[deepest], levels[w.max]
 	return w
 }
 

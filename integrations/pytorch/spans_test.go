@@ -39,7 +39,7 @@ func TestSpanLevels(t *testing.T) {
 	}{
 		{pytorch.LevelStep, 2},       // profile, step
 		{pytorch.LevelPhase, 6},      // loader, optimizer, inferred forward and backward
-		{pytorch.LevelDefault, 7},    // the transfer
+		{"", 7},                      // the transfer
 		{pytorch.LevelAnnotation, 7}, // the same
 		{pytorch.LevelOp, 12},        // five operators
 		{pytorch.LevelKernel, 17},    // three runtime calls, two kernels
@@ -144,7 +144,7 @@ func TestExporterErrorIsReturned(t *testing.T) {
 
 func TestParseLevel(t *testing.T) {
 	for _, l := range []pytorch.Level{pytorch.LevelStep, pytorch.LevelPhase, pytorch.LevelAnnotation, pytorch.LevelOp, pytorch.LevelKernel} {
-		if got, ok := pytorch.ParseLevel(l.String()); !ok || got != l {
+		if got, ok := pytorch.ParseLevel(string(l)); !ok || got != l {
 			t.Errorf("%s reads back as %s", l, got)
 		}
 	}
