@@ -29,7 +29,7 @@ func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool)
 	case o.quiet:
 		return nil
 	case o.verbose:
-		if _, err := report.WriteTo(to); err != nil {
+		if _, err := to.Write([]byte(report.String())); err != nil {
 			return err
 		}
 	default:
@@ -87,8 +87,8 @@ func (a *app) rankLines(to *visible.Writer, g *pytorch.RankReport) {
 		_, _ = visible.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
 		return
 	}
-	by := map[pytorch.Confidence]int{}
-	var order []pytorch.Confidence
+	by := map[string]int{}
+	var order []string
 	for _, c := range g.Confidence {
 		if by[c]++; by[c] == 1 {
 			order = append(order, c)
