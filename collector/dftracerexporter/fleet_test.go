@@ -314,7 +314,7 @@ func TestStartEventKnowsTheAttempt(t *testing.T) {
 // a span without length for each event.
 func oneLogger(rs ptrace.ResourceSpans, s testSpan, extra ...string) {
 	ss := rs.ScopeSpans().AppendEmpty()
-	ss.Scope().SetName(oneLoggerScope)
+	ss.Scope().SetName("one_logger")
 	spans := ss.Spans()
 	real := ptrace.NewSpan()
 	fill(real, s)
@@ -410,12 +410,12 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 			parent      byte
 			length      int64
 		}{
-			{"wait_event_for_gpu", "torch", 2, 0},                         // of another tracer
-			{"wait_event_for_gpu", oneLoggerScope, 2, 5},                  // it lasts
-			{"telemetry_data_error_event_for_none", oneLoggerScope, 0, 0}, // of no span
-			{"error_for_training_loop", oneLoggerScope, 2, 0},             // it did not fail
-			{"_event_for_training_loop", oneLoggerScope, 2, 0},            // no event
-			{"span_for_telemetry_data_error", oneLoggerScope, 0, 0},       // a span of its own
+			{"wait_event_for_gpu", "torch", 2, 0},                       // of another tracer
+			{"wait_event_for_gpu", "one_logger", 2, 5},                  // it lasts
+			{"telemetry_data_error_event_for_none", "one_logger", 0, 0}, // of no span
+			{"error_for_training_loop", "one_logger", 2, 0},             // it did not fail
+			{"_event_for_training_loop", "one_logger", 2, 0},            // no event
+			{"span_for_telemetry_data_error", "one_logger", 0, 0},       // a span of its own
 		} {
 			s := ptrace.NewSpan()
 			fill(s, testSpan{id: 9, parent: c.parent, name: c.name, start: 10, end: 10 + c.length})

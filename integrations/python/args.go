@@ -31,7 +31,7 @@ func upsert(args []dftracer.Arg, a dftracer.Arg) []dftracer.Arg {
 	return append(args, a)
 }
 
-// take removes an integer argument and gives it, or was.
+// take removes an integer argument and returns it, or was.
 func take(args []dftracer.Arg, key string, was int64) ([]dftracer.Arg, int64) {
 	for i := range args {
 		if args[i].Key != key {

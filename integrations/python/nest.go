@@ -192,7 +192,7 @@ func (t *thread) ended(s *span, depth int, id uint64) uint64 {
 	return id
 }
 
-// leave takes a span off its level. It gives what waited below it for spans that
+// leave takes a span off its level. It returns what waited below it for spans that
 // have not come.
 func (t *thread) leave(depth int, crossed bool) (orphans []span) {
 	if crossed {
@@ -217,7 +217,7 @@ func (t *thread) leave(depth int, crossed bool) (orphans []span) {
 	return orphans
 }
 
-// clear empties the levels from a depth on, and gives what waited there.
+// clear empties the levels from a depth on, and returns what waited there.
 func (t *thread) clear(depth int) (orphans []span) {
 	i := t.find(depth)
 	for k := i; k < len(t.levels); k++ {
@@ -228,7 +228,7 @@ func (t *thread) clear(depth int) (orphans []span) {
 	return orphans
 }
 
-// hand gives a span to the one around it: to wait for that, or to be written.
+// hand hands a span to the one around it: to wait for that, or to be written.
 func (p *process) hand(t *thread, s *span, outer int) {
 	for outer != 0 {
 		if s.start >= t.peek(outer).start {
@@ -278,7 +278,7 @@ func (p *process) spareSpans(list []span) {
 	}
 }
 
-// settle returns the open spans between two depths their ids and writes what waits
+// settle gives the open spans between two depths their ids and writes what waits
 // for them. With ids those around one are not dropped without a trace, so that
 // what was written keeps its place.
 func (p *process) settle(t *thread, from, depth int) uint64 {

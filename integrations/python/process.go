@@ -168,7 +168,7 @@ func (p *process) identify(who ring.Who) {
 // alive reports whether the process still runs.
 func (p *process) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks()) }
 
-// read takes what has come, and gives how many slots that was.
+// read takes what has come, and returns how many slots that was.
 func (p *process) read() (int, error) {
 	n, err := p.ring.Read(p.take)
 	p.metadata()
@@ -475,7 +475,7 @@ const (
 	holdMost     = 16
 )
 
-// release returns back what was read from the ring once it is in the file, so that
+// release gives back what was read from the ring once it is in the file, so that
 // a kill of this process loses nothing. A disk that stalls is not waited for long.
 func (p *process) release() error {
 	for _, t := range p.threads {

@@ -52,7 +52,7 @@ func commAnnotation(name string) (word string, ok bool) {
 }
 
 // commKernel reports whether a kernel is a collective's, and the word in its
-// name: ncclDevKernel_AllReduce_Sum_f32_RING_LL(...) gives allreduce.
+// name: ncclDevKernel_AllReduce_Sum_f32_RING_LL(...) is allreduce.
 func commKernel(name string) (word string, ok bool) {
 	for _, p := range []string{"ncclKernel_", "ncclDevKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"} {
 		if rest, found := strings.CutPrefix(name, p); found {

@@ -221,7 +221,7 @@ func kernelOp(rule *deviceRule, name string) (op, word string) {
 }
 
 // shortName cuts return type, namespaces, template and parameters off a
-// kernel's name: void deep_ep::intranode::dispatch<8, 768>(int4*) gives dispatch.
+// kernel's name: void deep_ep::intranode::dispatch<8, 768>(int4*) is dispatch.
 func shortName(name string) string {
 	name = strings.TrimPrefix(name, "void ")
 	name = strings.ReplaceAll(name, "(anonymous namespace)::", "")

@@ -181,7 +181,7 @@ func (e dynamoRows) bareKernel(r *row, tid int64, name string) {
 }
 
 // fusedPart cuts the kind and the number off an Inductor kernel's name:
-// triton_poi_fused_add_mul_3 gives add_mul.
+// triton_poi_fused_add_mul_3 is add_mul.
 func fusedPart(name string) string {
 	_, rest, ok := strings.Cut(name, "_fused_")
 	if !ok {

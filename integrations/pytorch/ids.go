@@ -6,7 +6,7 @@ import (
 )
 
 // idRuns holds the ids of a file's tied operators in the order of their
-// numbers. A sink that nobody else writes to gives ids without gaps, which
+// numbers. A sink that nobody else writes to returns ids without gaps, which
 // takes one run.
 type idRuns struct {
 	runs []idRun

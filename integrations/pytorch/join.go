@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
-// joinDevices gives every device row what its launch knows, by correlation.
+// joinDevices tells every device row what its launch knows, by correlation.
 // The External id of a row is not used: in the files of torch 1.13 to 2.2 it
 // counts something else.
 func (l *linker) joinDevices(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 // number of the row that launched it. comm is the part that a collective took.
 type share struct{ of, time, comm int64 }
 
-// launched is the device time that was launched in a stretch of time, and the
+// launched is the device time that was launched in an interval, and the
 // part of it that collectives took, with their waits for other ranks.
 type launched struct{ time, comm int64 }
 

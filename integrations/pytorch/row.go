@@ -43,7 +43,7 @@ const (
 	flagExtern               // an extern kernel of a compiled graph
 )
 
-// works reports whether a device row is work, and not a stretch around work or
+// works reports whether a device row is work, and not an interval around work or
 // a wait for it.
 func (r *row) works() bool {
 	switch r.kind {

@@ -18,7 +18,7 @@ type pairing struct {
 	distance int64 // ns between their windows' starts and ends
 }
 
-// windows puts together the files that show the same stretch of one job: of
+// windows puts together the files that show the same interval of one job: of
 // different ranks, of one job as far as they tell, with step numbers in common
 // where both have them, and at nearly the same time. A file that fits to none
 // is told why.
@@ -110,7 +110,7 @@ func clash(ranked []*process, a, b []int, opts *Options) bool {
 	return false
 }
 
-// fits reports why two files cannot show the same stretch of one job, and how
+// fits reports why two files cannot show the same interval of one job, and how
 // many step numbers they share.
 func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	if p.world > 0 && q.world > 0 && p.world != q.world {

@@ -26,7 +26,7 @@ const (
 	KindMetadata
 	KindCounter
 	// KindDevice is work on a device under a category of its maker, such as
-	// mtia_ccp_events; KindDeviceRange is a stretch around such work, such as
+	// mtia_ccp_events; KindDeviceRange is an interval around such work, such as
 	// cuda_profiler_range.
 	KindDevice
 	KindDeviceRange

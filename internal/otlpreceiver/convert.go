@@ -194,3 +194,12 @@ func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (arg
 
 // id is an identifier, or what is too long for one up to that length.
 func id(b []byte, size int) []byte { return b[:min(len(b), size)] }
+
+// process is one process and its file, while spans of it are taken.
+type process struct {
+	id     assemble.Sender // of the process; the file may be that of several
+	asm    *assemble.Assembler
+	names  *assemble.Names
+	limits assemble.Limits
+	shared bool // the file
+}

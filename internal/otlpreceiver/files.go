@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,10 +99,8 @@ type Files struct {
 	ticking sync.WaitGroup
 	err     error
 
-	processes, recorded, shared, reopened, full, lost atomic.Int64
-
-	mu     sync.Mutex
-	counts assemble.Counts
+	watch                  watcher
+	recorded, shared, full atomic.Int64
 }
 
 // orderWindow is how long a span waits for its parent, which ends later.
@@ -114,12 +113,13 @@ func NewFiles(options *FilesOptions) *Files {
 	if f.o.Logger == nil {
 		f.o.Logger = slog.Default()
 	}
+	f.watch.log = f.o.Logger
 	f.host = identity.HostName()
 	f.store = assemble.NewStore(assemble.StoreOptions[assemble.Sender]{
 		MaxOpen: orDefault(f.o.MaxOpenFiles, DefaultMaxOpenFiles), MaxProcesses: orDefault(f.o.MaxProcesses, DefaultMaxProcesses),
 		MaxFiles: orDefault(f.o.MaxFiles, DefaultMaxFiles), MaxBytes: orDefault(f.o.MaxMemory, DefaultMaxMemory), Window: orderWindow,
 		Assembler: assemble.Options{MaxWaiting: maxWaiting, MaxParents: maxParents, LiveEvents: true}, Limits: f.limits,
-		Group: func(s assemble.Sender) string { return s.Host }, Shared: assemble.SharedSender, Watch: watcher{f}, See: see.Receiver,
+		Group: func(s assemble.Sender) string { return s.Host }, Shared: assemble.SharedSender, Watch: &f.watch, See: see.Receiver,
 	})
 	f.ticking.Go(f.tick)
 	return f
@@ -202,13 +202,11 @@ func (f *Files) tick() {
 
 // Stats returns the counts of this moment.
 func (f *Files) Stats() FilesStats {
-	f.mu.Lock()
-	c := f.counts
-	f.mu.Unlock()
+	c := f.watch.total()
 	return FilesStats{
-		Processes: f.processes.Load(), Spans: c.Spans, Recorded: f.recorded.Load(), Duplicates: c.Duplicates, Lost: f.lost.Load(),
+		Processes: f.watch.processes.Load(), Spans: c.Spans, Recorded: f.recorded.Load(), Duplicates: c.Duplicates, Lost: f.watch.lost.Load(),
 		CutAttributes: c.Cut.Attributes, CutEvents: c.Cut.Events, CutLinks: c.Cut.Links, SharedLane: c.SharedLane,
-		SharedFile: f.shared.Load(), Reopened: f.reopened.Load(), Full: f.full.Load(),
+		SharedFile: f.shared.Load(), Reopened: f.watch.reopened.Load(), Full: f.full.Load(),
 	}
 }
 
@@ -223,4 +221,49 @@ func (f *Files) Close(ctx context.Context) error {
 		}
 	})
 	return f.err
+}
+
+// create makes the file of a process.
+func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assemble.Made, error) {
+	res := attrs(rs.GetResource().GetAttributes())
+	if from == assemble.SharedSender {
+		res = nil // it is not that of the one that came first
+	}
+	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Attempt: f.o.Attempt, Pool: f.pool, SessionTag: f.o.SessionTag, JobID: f.o.JobID}
+	id := res.identity()
+	from.Trace(&o, &id)
+	path := filepath.Join(f.o.Dir, fileName(from))
+	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", path, "error", err, "see", see.File) }
+	w, err := assemble.Create(path, &o)
+	if err != nil {
+		return assemble.Made{}, fmt.Errorf("otlpreceiver: %w", err)
+	}
+	facts := assemble.Facts{Writer: w, Limit: f.limits.Attributes}
+	for _, kv := range res {
+		switch kv.GetKey() {
+		case "process.command_args", "process.command_line", "process.command", AttrRecorded:
+		default:
+			if facts.Room() {
+				a := arg(kv.GetKey(), kv.GetValue())
+				facts.Add(a.Key, a.Text())
+			}
+		}
+	}
+	return assemble.Made{Writer: w, TID: int64(from.PID), Cut: facts.End()}, nil
+}
+
+// begin is the earliest start of some spans, or now.
+func begin(rs *tracepb.ResourceSpans) time.Time {
+	var first uint64
+	for _, ss := range rs.GetScopeSpans() {
+		for _, s := range ss.GetSpans() {
+			if at := s.GetStartTimeUnixNano(); at != 0 && (first == 0 || at < first) {
+				first = at
+			}
+		}
+	}
+	if first == 0 {
+		return time.Now()
+	}
+	return time.UnixMicro(micros(first))
 }

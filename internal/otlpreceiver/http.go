@@ -30,23 +30,6 @@ const (
 	mediaJSON     = "application/json"
 )
 
-// httpError is a refusal.
-type httpError struct {
-	status int
-	code   codes.Code
-	text   string
-}
-
-func (e *httpError) Error() string { return e.text }
-
-var (
-	errBusy      = &httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "more spans come than are taken; try again later"}
-	errPath      = &httpError{http.StatusNotFound, codes.NotFound, "only " + Path + " is served here"}
-	errMethod    = &httpError{http.StatusMethodNotAllowed, codes.Unimplemented, "only POST is served here"}
-	errMediaType = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content type is neither " + mediaProtobuf + " nor " + mediaJSON}
-	errEncoding  = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content encoding is not gzip"}
-)
-
 // serveHTTP serves a request by http.
 func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	media := mediaOf(req)
@@ -148,10 +131,6 @@ func (r *Receiver) bodyError(err error) error {
 		return &httpError{http.StatusRequestEntityTooLarge, codes.ResourceExhausted, fmt.Sprintf("the request is larger than %d bytes", r.o.MaxBody)}
 	}
 	return broken(err)
-}
-
-func broken(err error) error {
-	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "the request cannot be read: " + err.Error()}
 }
 
 // refuse answers with a Status in the form of the request.

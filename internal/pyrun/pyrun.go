@@ -61,7 +61,7 @@ func Command(t testing.TB, rings, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a program to its end, which must be a good one, and gives what it
+// Run runs a program to its end, which must be a good one, and returns what it
 // printed. It fails the test if it wrote to its standard error.
 func Run(t testing.TB, rings, program string, args ...string) string {
 	t.Helper()

@@ -23,7 +23,7 @@ const (
 var errChanged = errors.New("the ring was changed by somebody else than its writer")
 
 // Read reads what has come and calls take for each record, as far as a part of a
-// full ring goes: what is left comes with the next call. It gives the number of
+// full ring goes: what is left comes with the next call. It returns the number of
 // slots that were read. An error is one of the file: the ring cannot be read any
 // more.
 func (r *Ring) Read(take func(*Record)) (n int, err error) {
@@ -308,7 +308,7 @@ func (r *Ring) done(c cursor) {
 // Held is how many regions were read and not given back.
 func (r *Ring) Held() int { return len(r.held) }
 
-// Release returns the regions that were read back to the writer. Call it when what
+// Release gives the regions that were read back to the writer. Call it when what
 // was read is in a file: a reader that is killed before leaves the regions to the
 // next one. Without it the writer goes on in new space.
 func (r *Ring) Release() (err error) {

@@ -93,7 +93,7 @@ func is(f *os.File) bool {
 	return err == nil && string(b) == magic
 }
 
-// Open opens a ring. A writer that is just making it gives ErrNotRing: try again.
+// Open opens a ring. Of one that a writer is just making the error is ErrNotRing: try again.
 func Open(path string, o Options) (*Ring, error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
@@ -148,7 +148,7 @@ func (r *Ring) open() (err error) {
 }
 
 // guard makes an error of a fault in a mapping, which is what a file that was
-// cut short gives. Defer its result.
+// cut short causes. Defer its result.
 func guard(err *error) func() {
 	was := debug.SetPanicOnFault(true)
 	return func() {

@@ -75,7 +75,7 @@ func (m *Image) Span(slot int, start, end uint64) {
 	m.Put(slot, Slot{Start: start, End: end, Depth: 1, Word: 1})
 }
 
-// Text puts a text into slots, from one on, and gives the next one.
+// Text puts a text into slots, from one on, and returns the next one.
 func (m *Image) Text(slot int, id uint64, text string) (next int) {
 	for at := 0; at < len(text); at += 40 {
 		b := m.Data[64*slot:]

@@ -16,13 +16,6 @@ import (
 // wholeFrame is how later logs call that phase.
 const wholeFrame = "entire_frame_compile"
 
-// seen is what the clocks in front of the records of one compilation say.
-type seen struct {
-	id          string
-	tid         int64
-	first, last time.Time // without year and zone
-}
-
 // maxSeen bounds the compilations that are dated by them.
 const maxSeen = 1 << 16
 

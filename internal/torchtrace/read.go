@@ -17,7 +17,6 @@ import (
 const (
 	maxPayload = 64 << 20
 	maxOps     = 1 << 20
-	maxDepth   = 1000
 )
 
 // errNotLog is returned for input that has no record in its first lines.
@@ -53,27 +52,6 @@ func Read(src io.Reader, written time.Time, fn func(*Phase) error) (*Log, error)
 		err = errNotLog
 	}
 	return rd.log, err
-}
-
-type reader struct {
-	log    *Log
-	fn     func(*Phase) error
-	stacks map[int64][]Phase
-
-	// Of logs without dates.
-	at     time.Time // of the record, without a year
-	seen   []seen
-	seenAt map[string]int
-
-	lines infile.Lines
-
-	// The record being collected.
-	open     bool
-	offset   int64
-	tid      int64
-	envelope []byte
-	payload  []byte
-	tooLong  bool
 }
 
 func (rd *reader) run(src io.Reader) error {

@@ -1,0 +1,78 @@
+package otlpreceiver_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/internal/otlpreceiver"
+)
+
+// BenchmarkSpan reports what a span takes from the bytes of a request to the closed
+// trace, and how many times that is what decoding the request takes: 512 spans a
+// request with eight attributes, each eighth the parent of those before it.
+//
+//	go test -run '^$' -bench Span ./internal/otlpreceiver
+func BenchmarkSpan(b *testing.B) {
+	const perRequest, requests = 512, 200
+	bodies := make([][]byte, requests)
+	for n := range bodies {
+		list := make([]*tracepb.Span, perRequest)
+		for i := range list {
+			// One that ends behind seven others is around them.
+			id, at := 1+perRequest*n+i, int64(1000*(perRequest*n+i))
+			s := span(id, perRequest*n+i/8*8+8, at, at+900)
+			if i%8 == 7 {
+				s = span(id, 0, at-7000, at+900)
+			}
+			s.Attributes = append(numbers(6), word("device", "cuda:0"), word("url", "http://localhost/"+strconv.Itoa(i%50)))
+			list[i] = s
+		}
+		body, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: of(7, list...)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		bodies[n] = body
+	}
+	decode := func(body []byte) []*tracepb.ResourceSpans {
+		var m collectorpb.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &m); err != nil {
+			b.Fatal(err)
+		}
+		return m.GetResourceSpans()
+	}
+	var whole, alone time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: b.TempDir()})
+		for _, body := range bodies {
+			if err := files.Take(b.Context(), nil, decode(body)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := files.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		whole += time.Since(begin)
+		if st := files.Stats(); st.Spans != perRequest*requests {
+			b.Fatalf("counts are %+v", st)
+		}
+		begin = time.Now()
+		for _, body := range bodies {
+			decode(body)
+		}
+		alone += time.Since(begin)
+	}
+	b.ReportMetric(float64(whole.Nanoseconds())/float64(b.N*perRequest*requests), "ns/span")
+	b.ReportMetric(whole.Seconds()/alone.Seconds(), "decode-x")
+	b.ReportMetric(0, "ns/op")
+}
+
+func word(key, v string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}}
+}
