@@ -129,8 +129,12 @@ func Operator(category, name string) bool {
 // once. The zero value is ready for use. It is not safe for concurrent use.
 type Book struct {
 	known map[[2]string]*Meaning
-	last  [2]string
-	is    *Meaning
+	last  [32]page // by length and first letter
+}
+
+type page struct {
+	key [2]string
+	is  *Meaning
 }
 
 // maxBook bounds the names that a Book remembers: a program may make up a name
@@ -140,8 +144,13 @@ const maxBook = 1 << 14
 // Of is [Of]. The result must not be changed.
 func (b *Book) Of(category, event string) *Meaning {
 	key := [2]string{category, event}
-	if b.is != nil && b.last == key {
-		return b.is
+	at := uint(len(event) + len(category))
+	if event != "" {
+		at += uint(event[0])
+	}
+	last := &b.last[at%uint(len(b.last))]
+	if last.is != nil && last.key == key {
+		return last.is
 	}
 	m := b.known[key]
 	if m == nil {
@@ -155,6 +164,6 @@ func (b *Book) Of(category, event string) *Meaning {
 			b.known[key] = m
 		}
 	}
-	b.last, b.is = key, m
+	last.key, last.is = key, m
 	return m
 }

@@ -35,34 +35,44 @@ type liveRow struct {
 	iter   what
 }
 
-// openIDs are the ids of open spans, by slot; of many there is a map as well.
+// openIDs are open spans by id; of many there is a map as well.
 type openIDs struct {
-	ids   []uint64
+	list  []openID
 	slots map[uint64]int32
 }
 
-const fewOpen = 64
+type openID struct {
+	id   uint64
+	slot int32
+}
+
+const fewOpen = 32
 
 func (o *openIDs) open(slot int32, id uint64) {
-	for int(slot) >= len(o.ids) {
-		o.ids = append(o.ids, 0)
-	}
-	o.ids[slot] = id
-	if len(o.ids) > fewOpen && o.slots == nil {
-		o.slots = make(map[uint64]int32)
-		for s, id := range o.ids {
-			o.slots[id] = int32(s)
-		}
-	} else if o.slots != nil {
+	o.list = append(o.list, openID{id, slot})
+	switch {
+	case o.slots != nil:
 		o.slots[id] = slot
+	case len(o.list) > fewOpen:
+		o.slots = make(map[uint64]int32)
+		for _, s := range o.list {
+			o.slots[s.id] = s.slot
+		}
 	}
 }
 
 func (o *openIDs) close(slot int32) {
-	if id := o.ids[slot]; o.slots != nil && o.slots[id] == slot {
+	i := len(o.list) - 1
+	for i >= 0 && o.list[i].slot != slot {
+		i--
+	}
+	if i < 0 {
+		return
+	}
+	if id := o.list[i].id; o.slots != nil && o.slots[id] == slot {
 		delete(o.slots, id)
 	}
-	o.ids[slot] = 0
+	o.list = slices.Delete(o.list, i, i+1)
 }
 
 // find returns the slot of an open span, none without one. Its id is not zero.
@@ -73,7 +83,12 @@ func (o *openIDs) find(id uint64) int32 {
 		}
 		return none
 	}
-	return int32(slices.Index(o.ids, id))
+	for i := len(o.list) - 1; i >= 0; i-- {
+		if o.list[i].id == id {
+			return o.list[i].slot
+		}
+	}
+	return none
 }
 
 // opened is a span that was opened at a slot.
