@@ -18,7 +18,7 @@ func runPlain(ctx context.Context, t *trainer) error {
 			return err
 		}
 	}
-	if _, err := t.loadCheckpoint(ctx); err != nil {
+	if err := t.loadCheckpoint(ctx); err != nil {
 		return err
 	}
 	t.beginTraining()

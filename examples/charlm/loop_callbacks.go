@@ -60,7 +60,7 @@ func (j callbackJob) run(ctx context.Context) error {
 		return err
 	}
 	j.cb.OnLoadCheckpointStart(ctx)
-	_, err = j.loadCheckpoint(ctx)
+	err = j.loadCheckpoint(ctx)
 	j.cb.OnLoadCheckpointEnd(ctx, callbacks.End{Err: err})
 	if err != nil {
 		return err

@@ -36,14 +36,10 @@ func jobScopes(ctx context.Context, t *trainer, epoch func(context.Context, *tra
 	if err := t.tel.Run(ctx, spans.OptimizerInit, t.initOptimizer); err != nil {
 		return err
 	}
-	err := t.tel.Run(ctx, spans.CheckpointLoad, func(ctx context.Context) error {
-		_, err := t.loadCheckpoint(ctx)
-		return err
-	})
-	if err != nil {
+	if err := t.tel.Run(ctx, spans.CheckpointLoad, t.loadCheckpoint); err != nil {
 		return err
 	}
-	err = t.tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error { return trainScopes(ctx, t, epoch) }, t.loopStart())
+	err := t.tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error { return trainScopes(ctx, t, epoch) }, t.loopStart())
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,6 @@ func main() {
 	// The first signal asks the job to end after the step; the second one, with
 	// the default handler back, ends it at once.
 	asked, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer restore()
 	context.AfterFunc(asked, restore)
 	os.Exit(run(context.Background(), os.Args[1:], asked.Done(), os.Stdout, os.Stderr))
 }

@@ -131,30 +131,30 @@ func (t *trainer) initOptimizer(context.Context) error {
 }
 
 // loadCheckpoint opens the checkpoint directory and, with -resume, continues
-// from its newest valid file. found is false when the run starts anew.
-func (t *trainer) loadCheckpoint(context.Context) (found bool, err error) {
+// from its newest valid file.
+func (t *trainer) loadCheckpoint(context.Context) (err error) {
 	if t.store, err = checkpoint.Open(filepath.Join(t.opts.out, "checkpoints"), t.opts.keep); err != nil {
-		return false, err
+		return err
 	}
 	if !t.opts.resume {
-		return false, t.startAnew()
+		return t.startAnew()
 	}
 	state, path, skipped, err := t.store.LoadNewest()
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, damaged := range skipped {
 		t.report.line("passed over: %v", damaged)
 	}
 	if state == nil {
 		t.report.line("nothing to resume in %s, starting anew", t.store.Dir())
-		return false, nil
+		return nil
 	}
 	if err := t.restore(state); err != nil {
-		return false, fmt.Errorf("resume from %s: %w", path, err)
+		return fmt.Errorf("resume from %s: %w", path, err)
 	}
 	t.report.line("resumed from %s: step %d, %d epochs done", path, t.pos.Step, t.pos.Epoch)
-	return true, nil
+	return nil
 }
 
 // startAnew refuses to mix two runs in one directory.

@@ -30,7 +30,7 @@ func ready(t *testing.T, text string, more ...string) *trainer {
 	if err := tr.initOptimizer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.loadCheckpoint(ctx); err != nil {
+	if err := tr.loadCheckpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
 	tr.startEpoch(ctx)

@@ -62,9 +62,6 @@ func Begin(path string, mode fs.FileMode) (*Draft, error) {
 	return d, nil
 }
 
-// maxBase leaves room for what is added to a name. File systems end at 255 bytes.
-const maxBase = 200
-
 // Write implements io.Writer.
 func (d *Draft) Write(p []byte) (int, error) {
 	n, err := d.f.Write(p)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Stdout is the path that stands for the standard output.
@@ -112,3 +114,30 @@ func Run(path string, n int) string {
 
 // part is the name of the n-th continuation of a file.
 func part(path string, n int) string { return Insert(path, "."+strconv.Itoa(n)) }
+
+// maxBase leaves room for what is added to a name. File systems end at 255 bytes.
+const maxBase = 200
+
+// SafeName makes a part of the name of a file of any text: letters and digits of
+// all scripts, spaces and -_.,+=@ stay, anything else becomes "_". It begins and
+// ends with no point or space, and has at most so many bytes. It may be empty.
+func SafeName(text string, most int) string {
+	name := strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.L, unicode.M, unicode.N) || strings.ContainsRune(" -_.,+=@", r) {
+			return r
+		}
+		return '_'
+	}, text)
+	return strings.Trim(cut(name, most), ". ")
+}
+
+// cut shortens a text at the end of a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}

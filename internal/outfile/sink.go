@@ -372,7 +372,7 @@ func (s *Sink) Check() {
 	s.mu.Lock()
 	s.asked++
 	s.look = true
-	s.notice()
+	_ = s.notice() // it is on record
 	s.wake()
 	s.mu.Unlock()
 	s.tell()
@@ -441,7 +441,7 @@ func (s *Sink) Close(ctx context.Context) error {
 	s.wake()
 	_, bounded := ctx.Deadline()
 	for !s.given && !s.ended {
-		s.notice()
+		_ = s.notice() // it is on record
 		if now := time.Now(); !bounded && s.stalled(now) && min(now.Sub(s.busy), now.Sub(s.closed)) >= patience {
 			s.abandon(ErrStalled)
 			break

@@ -9,16 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 )
-
-// Create makes a file that is not there, for reading and writing. It follows no
-// symbolic link; a name that is taken is an error that matches fs.ErrExist.
-func Create(path string, mode fs.FileMode) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-}
 
 // maxTries bounds the names that are tried.
 const maxTries = 1 << 20
@@ -144,28 +135,4 @@ func RemoveDir(dir string, mine func(path string) bool) error {
 		}
 	}
 	return os.Remove(dir)
-}
-
-// SafeName makes a part of the name of a file of any text: letters and digits of
-// all scripts, spaces and -_.,+=@ stay, anything else becomes "_". It begins and
-// ends with no point or space, and has at most so many bytes. It may be empty.
-func SafeName(text string, most int) string {
-	name := strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.L, unicode.M, unicode.N) || strings.ContainsRune(" -_.,+=@", r) {
-			return r
-		}
-		return '_'
-	}, text)
-	return strings.Trim(cut(name, most), ". ")
-}
-
-// cut shortens a text at the end of a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }

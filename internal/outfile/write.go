@@ -370,7 +370,7 @@ func (s *Sink) finish() bool {
 	if given {
 		return true
 	}
-	if !works && again {
+	if again {
 		return false
 	}
 	if works && s.o.Format != nil {

@@ -46,7 +46,7 @@ var backwards = map[string]limit{
 	"internal/identity":              {2, 1},
 	"internal/kineto":                {3, 1},
 	"internal/otlpreceiver":          {7, 1},
-	"internal/outfile":               {6, 2},
+	"internal/outfile":               {2, 1},
 	"internal/run":                   {17, 7},
 	"internal/summary":               {4, 1},
 	"internal/torchtrace":            {3, 1},
