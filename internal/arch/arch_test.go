@@ -37,7 +37,8 @@ func plan(t *testing.T) (rows []row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
+	_, table, _ := strings.Cut(string(text), "\n## The packages\n")
+	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if len(cells) != 3 || !strings.HasPrefix(line, "| ") || strings.HasPrefix(cells[0], "| ---") || strings.HasPrefix(cells[0], "| package") {
 			if len(rows) > 0 {
