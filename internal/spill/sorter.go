@@ -139,7 +139,7 @@ func (s *Sorter[T]) write() error {
 			groups = append(groups, start{e.group, end})
 		}
 		stored := s.stored(e.at)
-		w.Write(stored)
+		_, _ = w.Write(stored) // it keeps its first error
 		end += int64(len(stored))
 	}
 	if err := w.Flush(); err != nil {

@@ -50,7 +50,7 @@ func (s *Store) Close() error {
 	}
 	f := s.file
 	s.file, s.buf = nil, nil
-	defer os.Remove(f.Name()) // a system that could not remove an open file
+	defer func() { _ = os.Remove(f.Name()) }() // on a system that could not remove an open file
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("spill: %w", err)
 	}

@@ -365,22 +365,21 @@ func (p *program) device() {
 func (j *Job) engine() *engine {
 	e := &engine{}
 	for r := range j.Ranks {
-		lane := func(thread int64, write func(*program)) *lane {
+		start := func(thread int64, write func(*program)) {
 			l := &lane{rank: r, thread: thread}
 			p := &program{j: j, l: l, rank: r, met: map[string]int{}}
 			write(p)
 			e.lanes = append(e.lanes, l)
-			return l
 		}
-		lane(hostTID, (*program).host)
+		start(hostTID, (*program).host)
 		if j.Layout == Buckets {
-			lane(commTID, (*program).reducer)
+			start(commTID, (*program).reducer)
 		}
 		if j.Queue > 0 {
-			lane(0, (*program).loader)
+			start(0, (*program).loader)
 		}
 		if j.onGPU() {
-			lane(devTID, (*program).device)
+			start(devTID, (*program).device)
 		}
 	}
 	return e

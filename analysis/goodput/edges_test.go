@@ -1,0 +1,182 @@
+package goodput_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/run"
+)
+
+// A loop that says nothing of where it begins undoes nothing.
+func TestUnknownBeginIsNoRollback(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 40, 40)
+	app := j.span(0, "application", 0, 40)
+	first := j.loop(app, 0, 0, 20)
+	for i := range int64(4) {
+		j.step(first, i, float64(5*i), float64(5*i+5))
+	}
+	second := j.loop(app, run.Unknown, 20, 40)
+	for i := range 4 {
+		j.step(second, run.Unknown, float64(20+5*i), float64(25+5*i))
+	}
+	rep := j.report(goodput.Query{})
+	if len(rep.Disruptions) != 0 || rep.Categories[goodput.LostWork] != 0 {
+		t.Errorf("%+v, %+v", rep.Disruptions, rep.Categories)
+	}
+}
+
+// What the flags say, and of whom.
+func TestFlags(t *testing.T) {
+	first := func(j *job) {
+		j.process(0, 1, 0, 10, 10)
+		j.step(j.loop(j.span(0, "application", 0, 10), run.Unknown, 0, 10), run.Unknown, 0, 10)
+	}
+	for _, c := range []struct {
+		name   string
+		build  func(*job)
+		expect int
+		flags  []goodput.Flag // those of the kind
+		ranks  []int          // that are missing
+		kind   goodput.FlagKind
+	}{
+		{name: "nothing came before the first loop: nothing is lost", build: first, kind: goodput.LostWorkUnknown},
+		{name: "a second loop may have undone something", build: func(j *job) {
+			j.process(0, 1, 0, 20, 20)
+			app := j.span(0, "application", 0, 20)
+			for i := range 2 {
+				at := float64(10 * i)
+				j.step(j.loop(app, run.Unknown, at, at+10), run.Unknown, at, at+10)
+			}
+		}, kind: goodput.LostWorkUnknown, flags: []goodput.Flag{{Kind: goodput.LostWorkUnknown, Attempt: 1}}},
+		{name: "ranks from 0 to one less than all are missing", build: first, expect: 3, kind: goodput.MissingRank,
+			flags: []goodput.Flag{{Kind: goodput.MissingRank, Rank: 1, Count: 1}}, ranks: []int{1, 2}}, // and one more
+		{name: "all came", build: first, expect: 1, kind: goodput.MissingRank},
+		{name: "no end, with signs of life", build: func(j *job) { j.process(0, 1, 0, -1, 10) }, kind: goodput.NoHeartbeat},
+		{name: "an end, without", build: func(j *job) { j.silent(0, 10) }, kind: goodput.NoHeartbeat},
+		{name: "no end, without", build: func(j *job) { j.silent(0, -1) }, kind: goodput.NoHeartbeat,
+			flags: []goodput.Flag{{Kind: goodput.NoHeartbeat, Attempt: 1}}},
+	} {
+		var j job
+		c.build(&j)
+		j.ledger.Expect(c.expect)
+		rep := j.report(goodput.Query{})
+		var got []goodput.Flag
+		for _, f := range rep.Flags {
+			if f.Kind == c.kind {
+				got = append(got, f)
+			}
+		}
+		if !slices.Equal(got, c.flags) || !slices.Equal(rep.Missing, c.ranks) {
+			t.Errorf("%s: %+v, want %+v; missing are %v", c.name, got, c.flags, rep.Missing)
+		}
+	}
+}
+
+// silent is a process that gives no signs of life.
+func (j *job) silent(start, end float64) {
+	j.flush()
+	p := goodput.Process{Attempt: 1, Start: ns(start), End: run.NoEnd, LastSeen: ns(start + 10)}
+	if end >= 0 {
+		p.End = ns(end)
+	}
+	j.b = goodput.NewBuilder(p)
+	j.span(0, "application", start, end)
+}
+
+// The usual time of a rank without one of its own is that of its other attempts, and
+// without those that of the other ranks.
+func TestUsualTimeOfOthers(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 14, 14)
+	loop := j.loop(j.span(0, "application", 0, 14), 0, 0, 14)
+	for i := range int64(7) {
+		j.step(loop, i, float64(2*i), float64(2*i+2))
+	}
+	j.process(1, 1, 0, 9, 9)
+	j.step(j.loop(j.span(0, "application", 0, 9), 0, 0, 9), 0, 0, 9)
+	rep := j.report(goodput.Query{To: ns(14)})
+	want(t, "rank 1", rep.Ranks[1].Categories, goodput.Totals{goodput.Productive: 2 * sec, goodput.Warmup: 7 * sec, goodput.Absent: 5 * sec})
+}
+
+// Of more restarts than its file tells apart the live ledger keeps the last.
+func TestLiveKeepsTheLastAttempts(t *testing.T) {
+	dir := t.TempDir()
+	at := int64(1000 * sec)
+	const attempts = 260
+	for n := range attempts {
+		l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at += sec
+		if err := l.Alive(at); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Snapshot(at).Attempt; got != n+1 {
+			t.Fatalf("attempt %d is %d", n+1, got)
+		}
+	}
+	l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Snapshot(at).Wall; got != 256*sec {
+		t.Errorf("the ledger reaches back %d s, want 256", got/sec)
+	}
+}
+
+// A step that is saved alone is committed without its warm-up.
+func TestLiveSaveOfTheFirstStep(t *testing.T) {
+	dir := t.TempDir()
+	at := int64(1000 * sec)
+	start := func() *goodput.Live {
+		l, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := start()
+	loop := l.Start(&goodput.LiveSpan{Name: "training_loop", Time: at, Step: run.Unknown, First: 0})
+	for n, lasts := range []int64{9, 1, 1, 1} {
+		h := l.Start(&goodput.LiveSpan{Name: "training_single_iteration", Parent: loop, Time: at, Step: int64(n), First: run.Unknown})
+		at += lasts * sec
+		l.End(h, at)
+	}
+	l.Saved(at, 0) // late, when the usual time is known
+	if got := l.Snapshot(at).Committed; got != sec {
+		t.Errorf("%d ms are committed", got/1e6)
+	}
+	if err := l.Alive(at); err != nil {
+		t.Fatal(err)
+	}
+	at += sec
+	if got := start().Snapshot(at).Committed; got != sec {
+		t.Errorf("%d ms are committed in the next attempt", got/1e6)
+	}
+}
+
+// Computing that begins where a step ends belongs to the next one, so a long first
+// forward is no warm-up of the step before it.
+func TestComputingAtTheEndOfAStep(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 100, 100)
+	app := j.span(0, "application", 0, 100)
+	at := 0.0
+	for i := range 8 {
+		lasts := 1.0
+		if i == 1 {
+			lasts = 9 // of the first step whose begin is known
+		}
+		j.span(app, "model_forward", at, at+lasts)
+		j.span(app, "optimizer_update", at+lasts, at+lasts+1)
+		at += lasts + 1
+	}
+	rep := j.report(goodput.Query{To: ns(at)})
+	want(t, "steps of the optimizer", rep.Categories, goodput.Totals{goodput.Productive: 24 * sec})
+	if it := rep.Iterations; it.Kept != 8 || it.AtRiskTime != 23*sec { // without the computing before the first
+		t.Errorf("%+v", it)
+	}
+}
