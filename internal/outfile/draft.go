@@ -71,6 +71,16 @@ func (d *Draft) Write(p []byte) (int, error) {
 // Sync waits until what was written is on the disk.
 func (d *Draft) Sync() error { return d.named(d.f.Sync()) }
 
+// End puts the draft on the disk and closes it, and leaves it to Publish to name it: for
+// a set of files of which none appears before all are written.
+func (d *Draft) End() error {
+	err := d.f.Sync()
+	if closeErr := d.close(); err == nil {
+		err = closeErr
+	}
+	return d.named(err)
+}
+
 // Keep returns the draft the owner and the permissions of a file, and fails for one
 // that has other names: they would go on to name the old file.
 func (d *Draft) Keep(f *os.File) error {
