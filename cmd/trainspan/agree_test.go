@@ -117,7 +117,7 @@ func TestVerbsAgree(t *testing.T) {
 		}
 		paths = append(paths, dir)
 	}
-	layouts, err := filepath.Glob(filepath.Join("..", "..", "analysis", "run", "testdata", "layouts", "*"))
+	layouts, err := filepath.Glob(filepath.Join("..", "..", "internal", "run", "testdata", "layouts", "*"))
 	if err != nil || len(layouts) == 0 {
 		t.Fatal(layouts, err)
 	}
