@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/until"
 )
 
@@ -57,32 +59,9 @@ func TestSlurm(t *testing.T) {
 		t.Skip("there is no python3")
 	}
 	ctx := untilDeadline(t)
-	cluster, err := os.MkdirTemp("", "slurm-*") // the names of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(cluster) })
-	if err := os.Chmod(cluster, 0o755); err != nil { //nolint:gosec // munge wants it
-		t.Fatal(err)
-	}
-	s, err := servers.StartSlurm(ctx, cluster)
-	if errors.Is(err, servers.ErrNoSlurm) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
+	s := startSlurm(ctx, t)
 	dir := t.TempDir()
 	program := buildCommand(ctx, t, dir)
-	until.Nil(t, func() error {
-		out, err := s.Run(ctx, dir, "sinfo", "-h", "-o", "%D %t")
-		if err == nil && strings.TrimSpace(out) != "2 idle" {
-			err = fmt.Errorf("the nodes are %q\n%s", out, s.Log())
-		}
-		return err
-	})
-
 	script := "#!/bin/sh\nsrun --overcommit " + program + " run --name llm -- " + python + " train.py\n"
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "train.py"), []byte(requeued), 0o600), os.WriteFile(filepath.Join(dir, "job.sh"), []byte(script), 0o600)); err != nil {
 		t.Fatal(err)
@@ -131,5 +110,85 @@ func TestSlurm(t *testing.T) {
 		if a.Attempt != i+1 || a.Ranks != 4 || a.Outcome.How != want.how || !strings.Contains(a.Outcome.Text, want.text) || a.First != want.first || a.Last != want.last {
 			t.Errorf("attempt %d is %+v", i+1, a)
 		}
+	}
+}
+
+// startSlurm starts a Slurm of two nodes that ends with the test.
+func startSlurm(ctx context.Context, t *testing.T) *servers.Slurm {
+	t.Helper()
+	cluster, err := os.MkdirTemp("", "slurm-*") // the names of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(cluster) })
+	if err := os.Chmod(cluster, 0o755); err != nil { //nolint:gosec // munge wants it
+		t.Fatal(err)
+	}
+	s, err := servers.StartSlurm(ctx, cluster)
+	if errors.Is(err, servers.ErrNoSlurm) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	until.Nil(t, func() error {
+		out, err := s.Run(ctx, cluster, "sinfo", "-h", "-o", "%D %t")
+		if err == nil && strings.TrimSpace(out) != "2 idle" {
+			err = fmt.Errorf("the nodes are %q\n%s", out, s.Log())
+		}
+		return err
+	})
+	return s
+}
+
+// TestSlurmArray digests the parts of a job in an array of a real Slurm, as
+// examples/slurm/digest.sh does. A task that is killed leaves nothing behind and does not
+// stop the others; the second run reads its part alone, and reports what one command does
+// of all traces, byte for byte.
+func TestSlurmArray(t *testing.T) {
+	ctx := untilDeadline(t)
+	s := startSlurm(ctx, t)
+	dir := t.TempDir()
+	if err := jobgen.WriteLarge(filepath.Join(dir, "job"), &jobgen.Large{Ranks: 12, Steps: 30, Slow: 7, Extra: 12, Save: 10, Folder: 2}); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, "job", "*"))
+	if err != nil || len(parts) != 6 {
+		t.Fatal(parts, err)
+	}
+	program := buildCommand(ctx, t, dir)
+	// It is killed in its first task for the fourth part.
+	wrapper := filepath.Join(dir, "killed")
+	text := "#!/bin/sh\necho $1 $2 >>" + dir + "/calls\ncase $2 in *node0003) [ -e " + dir + "/once ] || { : >" + dir + "/once; kill -9 $$; } ;; esac\nexec " + program + ` "$@"` + "\n"
+	if err := os.WriteFile(wrapper, []byte(text), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs("../examples/slurm/digest.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TRAINSPAN", wrapper)
+	args := append([]string{filepath.Join(dir, "out")}, parts...)
+	out, err := s.Run(ctx, dir, script, args...)
+	if err == nil || !strings.Contains(out, "no digest of "+parts[3]) || !strings.Contains(out, "1 of 6 parts are missing") {
+		t.Fatalf("%v: %s\n%s", err, out, s.Log())
+	}
+	if out, err = s.Run(ctx, dir, script, args...); err != nil || !strings.Contains(out, "12 ranks") {
+		t.Fatalf("%v: %s\n%s", err, out, s.Log())
+	}
+	want, err := exec.CommandContext(ctx, program, append([]string{"report", "--json"}, parts...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "out", "report.json")); err != nil || string(got) != string(want) {
+		t.Errorf("the report differs from that of the traces, %v", err)
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil || strings.Count(string(calls), "digest ") != 7 || strings.Count(string(calls), parts[3]) != 2 {
+		t.Errorf("%v\n%s", err, calls)
+	}
+	if out, err := s.Run(ctx, dir, script, args[:3]...); err == nil || !strings.Contains(out, "has digests of other parts") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
