@@ -16,6 +16,7 @@ import (
 type convertOptions struct {
 	to, output  string
 	run         string
+	part        bool
 	nesting     bool
 	force, json bool
 	filter      filter
@@ -38,7 +39,8 @@ func newConvert(a *app) *cobra.Command {
                receiver or trainspan replay; one trace per process
   parquet      a directory of Parquet files for DuckDB, Spark and other engines: a
                table of the events and one of the goodput ledger, one run beside
-               the other. Without --run a run is named after the job
+               the other. Without --run a run is named after the job. With --part
+               each node adds its ranks, and any one the ledger, from digests
 
 An output of chrome or otlp whose name ends in .gz is compressed. With several
 traces, -o is a directory. v22 holds no level and no p_idx unless
@@ -47,7 +49,9 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
   trainspan convert trace.pfw.gz --to chrome -o trace.json.gz
   trainspan convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
   trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl
-  trainspan convert out/demo --to parquet -o lake --run demo-1`,
+  trainspan convert out/demo --to parquet -o lake --run demo-1
+  trainspan convert /local/traces --to parquet -o /shared/lake --run demo-2 --part
+  trainspan convert /shared/digests --to parquet -o /shared/lake --run demo-2 --part`,
 		ValidArgsFunction: traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.convert(cmd.Context(), args, &o)
@@ -57,6 +61,7 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
 	f.StringVar(&o.to, "to", "", "format: v1, v2, v22, chrome, otlp or parquet")
 	f.StringVarP(&o.output, "output", "o", "", `file to write, or directory for several traces; "-" is standard output`)
 	f.StringVar(&o.run, "run", "", "name of the run in an output of parquet")
+	f.BoolVar(&o.part, "part", false, "what is given is some ranks of a run: add them to an output of parquet, or replace them there")
 	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
@@ -73,6 +78,15 @@ type converted struct {
 }
 
 func (a *app) convert(ctx context.Context, args []string, o *convertOptions) error {
+	if o.to == "parquet" && o.part {
+		digests, traces := digestsIn(args)
+		if len(digests) > 0 && traces {
+			return usage("%s: a digest has a ledger and no events; convert digests apart from traces", digests[0])
+		}
+		if len(digests) > 0 {
+			return a.convertDigests(ctx, digests, o)
+		}
+	}
 	files, err := expand(args)
 	switch {
 	case err != nil:
@@ -87,6 +101,8 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 		return a.convertParquet(ctx, args, files, o)
 	case o.run != "":
 		return usage("--run %s: only an output of parquet has runs", o.run)
+	case o.part:
+		return usage("--part: only an output of parquet has parts")
 	case o.output == "-" && (o.json || len(files) > 1):
 		return usage("-o - takes one trace and no --json; write to files instead")
 	}

@@ -56,7 +56,7 @@ type eventRow struct {
 	Cat       string  `parquet:"cat"`
 	Name      string  `parquet:"name"`
 	Class     string  `parquet:"class"`
-	TS        int64   `parquet:"ts_us"`
+	TS        int64   `parquet:"ts"`
 	Dur       int64   `parquet:"dur_us"`
 	OuterCat  *string `parquet:"outer_cat"`
 	OuterName *string `parquet:"outer_name"`
@@ -72,7 +72,7 @@ type stepTableRow struct {
 	PID        int64  `parquet:"pid"`
 	Step       int64  `parquet:"step"`
 	Epoch      *int64 `parquet:"epoch"`
-	Start      int64  `parquet:"start_ns"`
+	Start      int64  `parquet:"ts"`
 	Dur        *int64 `parquet:"dur_ns"`
 	Rule       string `parquet:"rule"`
 	Data       int64  `parquet:"data_ns"`
@@ -432,7 +432,7 @@ func (s said) stepRows(a *answers) {
 		if r.Rank != nil {
 			rank = fmt.Sprint(*r.Rank)
 		}
-		s.say(fmt.Sprintf("step %d of %d, attempt %d at %d", r.Step, r.PID, r.Attempt, r.Start/1000), "parquet", rank, " ", epoch, " ", dur, " ", r.Rule, " ",
+		s.say(fmt.Sprintf("step %d of %d, attempt %d at %d", r.Step, r.PID, r.Attempt, r.Start), "parquet", rank, " ", epoch, " ", dur, " ", r.Rule, " ",
 			r.Data/1000, " ", r.Copies/1000, " ", r.Forward/1000, " ", r.Backward/1000, " ", r.Optimizer/1000, " ", r.Comm/1000, " ", r.Checkpoint/1000)
 	}
 	s.say("rows of steps", "steps", len(a.steps))

@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/report"
 )
 
 // lake is a directory of runs as Parquet files. A run appears in it when it is
@@ -41,19 +42,14 @@ func openLake(dir string, force bool) (*lake, error) {
 	return l, nil
 }
 
-// tables are the folders of a run.
-func tables(run string) []string {
-	return []string{dataset.LedgerDir(run), dataset.StepsDir(run), dataset.EventsDir(run)}
-}
-
 // check refuses a run that would destroy another.
 func (l *lake) check(run string) error {
 	if l.force {
 		return nil
 	}
-	for _, table := range tables(run) {
+	for _, table := range dataset.Tables(run) {
 		if _, err := os.Lstat(filepath.Join(l.dir, table)); err == nil {
-			return usage("%s: run %s is already there; name this one with --run or add --force to replace it", l.dir, run)
+			return usage("%s: run %s is already there; name this one with --run, add --force to replace it, or add --part to add these ranks to the others", l.dir, run)
 		}
 	}
 	return nil
@@ -64,6 +60,9 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 	names, err := runNames(accounts, o.run)
 	if err != nil {
 		return nil, err
+	}
+	if o.part {
+		return l.writeParts(ctx, rows, steps, accounts, names)
 	}
 	for _, name := range names {
 		if err := l.check(name); err != nil {
@@ -109,6 +108,55 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 	return out, l.publish(stage, names)
 }
 
+// writeParts adds what some accounts have of their jobs, each all or none, and replaces
+// what a former conversion of the same ranks wrote. There is no ledger: that of some ranks
+// is not what they have in the ledger of all.
+func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []goodput.Account, names []string) (out []convertedRun, err error) {
+	if err := os.MkdirAll(l.dir, 0o755); err != nil { //nolint:gosec // data to be read by others
+		return nil, err
+	}
+	for i, acc := range accounts {
+		j := &dataset.Job{Name: names[i], Job: acc.Job, Part: true}
+		j.Steps = func(add func(*dataset.Step) error) error { return steps.table(acc.Job, add) }
+		if err := rows.Overlap(l.dir, j); errors.Is(err, dataset.ErrOverlap) {
+			return nil, usage("%s: run %s: %s; convert the same ranks as before, or all of them without --part and with --force", l.dir, names[i], err)
+		} else if err != nil {
+			return nil, err
+		}
+		w, err := rows.Write(ctx, l.dir, j)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
+	}
+	return out, nil
+}
+
+// writeLedgers replaces the ledgers of jobs, which digests are of.
+func (l *lake) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertOptions) (out []convertedRun, err error) {
+	accounts := make([]goodput.Account, len(jobs))
+	for i, j := range jobs {
+		accounts[i] = goodput.Account{Job: j.Job, Ledger: j.Ledger}
+	}
+	names, err := runNames(accounts, o.run)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(l.dir, 0o755); err != nil { //nolint:gosec // data to be read by others
+		return nil, err
+	}
+	rows := dataset.New(0, "")
+	defer rows.Close() //nolint:errcheck // there are none
+	for i, acc := range accounts {
+		w, err := rows.Write(ctx, l.dir, &dataset.Job{Name: names[i], Job: acc.Job, Ledger: acc.Ledger, Part: true})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
+	}
+	return out, nil
+}
+
 // publish returns complete runs their names.
 func (l *lake) publish(stage string, names []string) error {
 	if l.isNew {
@@ -118,7 +166,7 @@ func (l *lake) publish(stage string, names []string) error {
 		}
 	}
 	for i, name := range names {
-		if err := l.replace(stage, filepath.Join(stage, "old", names[i]), tables(name)); err != nil {
+		if err := l.replace(stage, filepath.Join(stage, "old", names[i]), dataset.Tables(name)); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/report"
 )
 
 // convertedRun is the JSON of a conversion to Parquet about one run.
@@ -39,13 +40,16 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	if err != nil {
 		return err
 	}
-	if o.run != "" {
+	if o.run != "" && !o.part {
 		if err := lake.check(runLabel(o.run)); err != nil {
 			return err
 		}
 	}
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
+	}
+	if o.part && !o.filter.all() {
+		return usage("--part: goes without filters; what they leave out could not be told from what was never written")
 	}
 	spin := a.startSpinner("convert")
 	defer func() { spin.finish() }()
@@ -63,7 +67,7 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 		defer rows.Close() //nolint:errcheck // nothing in it is needed any more
 		steps = newStepTable()
 		defer steps.close()
-		if accounts, err = collectRows(ctx, set, rows, steps, &times, &o.filter); err != nil {
+		if accounts, err = collectRows(ctx, set, rows, steps, &times, o); err != nil {
 			return err
 		}
 	}
@@ -73,12 +77,20 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	}
 	a.judgeSet(set, jobs, files)
 	a.tellTimes(&times)
+	if o.part {
+		a.judgeAttempts(jobs)
+	}
 	out, err := lake.write(ctx, rows, steps, accounts, o)
 	spin.finish()
 	spin = nil
 	if err != nil {
 		return err
 	}
+	return a.tellRuns(out, o)
+}
+
+// tellRuns prints what was written.
+func (a *app) tellRuns(out []convertedRun, o *convertOptions) error {
 	if o.json {
 		return a.printJSON(out)
 	}
@@ -87,6 +99,52 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 			c.Output, c.Run, human.Plural(c.Events, "event"), human.Plural(c.Ledger, "row"), human.Bytes(c.Bytes), human.Plural(c.Folders, "folder"))
 	}
 	return nil
+}
+
+// digestsIn returns the digests that arguments stand for, and whether there is anything
+// else that has events.
+func digestsIn(args []string) (digests []string, traces bool) {
+	found, _ := infile.Walk(args...) // expand reports its errors
+	for _, f := range found {
+		switch {
+		case f.Err != nil:
+		case report.IsDigest(f.Path):
+			digests = append(digests, f.Path)
+		default:
+			traces = traces || infile.Is(f.Path, infile.Trace)
+		}
+	}
+	return digests, traces
+}
+
+// convertDigests writes the ledger that a job has by its digests, beside the events of its
+// parts.
+func (a *app) convertDigests(ctx context.Context, digests []string, o *convertOptions) error {
+	l, err := openLake(o.output, o.force)
+	if err != nil {
+		return err
+	}
+	state, err := report.Load(ctx.Err, digests...)
+	if err != nil {
+		return a.unreadable(ctx, err)
+	}
+	out, err := l.writeLedgers(ctx, state.Jobs(), o)
+	if err != nil {
+		return err
+	}
+	return a.tellRuns(out, o)
+}
+
+// judgeAttempts reports processes whose attempt follows from those of this part alone.
+func (a *app) judgeAttempts(jobs []*runs.Job) {
+	for _, j := range jobs {
+		for _, p := range j.Processes {
+			if !p.AttemptKnown {
+				a.note("%s: no record says which attempt it is of; it counts as attempt %d, by what is in this part alone", strings.Join(p.Sources, ", "), p.Attempt)
+				return
+			}
+		}
+	}
 }
 
 // withRecords adds the JSON lines that lie in folders, so that they count in the
@@ -104,7 +162,7 @@ func withRecords(args, files []string) []string {
 
 // collectRows reads a set once, for the ledger of each job and for the events that
 // the filter lets through.
-func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, steps *stepTable, times *timeJudge, q *filter) ([]goodput.Account, error) {
+func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, steps *stepTable, times *timeJudge, o *convertOptions) ([]goodput.Account, error) {
 	var mu sync.Mutex
 	var failed error
 	set.Stop = func() error {
@@ -112,6 +170,7 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 		defer mu.Unlock()
 		return errors.Join(failed, ctx.Err())
 	}
+	q := &o.filter
 	all := q.all()
 	judges := make(map[string]*fileJudge)
 	set.Events = func(p *runs.Process) func(*dftracer.Event) {
@@ -136,6 +195,17 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 				failed = err
 			}
 		}
+	}
+	if o.part || !all { // without a ledger
+		jobs, err := set.Read(steps.open)
+		accounts := make([]goodput.Account, len(jobs))
+		for i, j := range jobs {
+			accounts[i].Job = j
+		}
+		for path, judge := range judges {
+			times.end(path, judge)
+		}
+		return accounts, cmp.Or(set.Stop(), err)
 	}
 	ranks := fromrun.New()
 	accounts, err := goodput.Collect(set, steps.open, ranks.Open)

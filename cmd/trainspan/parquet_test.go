@@ -67,7 +67,7 @@ func TestParquetRuns(t *testing.T) {
 	if got := listing(t, dir); !slices.Equal(got, []string{"lake", "notes.jsonl", "other.pfw.gz", "trace.pfw.gz"}) {
 		t.Errorf("left %v", got)
 	}
-	if got := listing(t, lake); !slices.Equal(got, []string{"events", "ledger", "steps"}) {
+	if got := listing(t, lake); !slices.Equal(got, []string{"events", "ledger", "runs", "steps"}) {
 		t.Errorf("left %v", got)
 	}
 	if got := listing(t, filepath.Join(lake, "ledger")); !slices.Equal(got, []string{"run=a%2F1", "run=job"}) {

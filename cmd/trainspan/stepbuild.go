@@ -115,7 +115,7 @@ func (t *stepTable) table(j *runs.Job, add func(*dataset.Step) error) error {
 	}
 	return t.sorted(func(p *runs.Process, _ *stepRow) bool { return of[p] }, func(p *runs.Process, r *stepRow) error {
 		row := dataset.Step{
-			Attempt: int32(p.Attempt), PID: p.PID, Step: r.step, Raw: optional(r.raw), Epoch: optional(r.epoch), Start: r.start, Dur: optional(r.dur),
+			Attempt: int32(p.Attempt), PID: p.PID, Step: r.step, Raw: optional(r.raw), Epoch: optional(r.epoch), Start: r.start / 1000, Dur: optional(r.dur),
 			Rule: p.Steps.Rule.String(), Data: r.phases[phaseData], Copies: r.phases[phaseCopies], Forward: r.phases[phaseForward],
 			Backward: r.phases[phaseBackward], Optimizer: r.phases[phaseOptimizer], Comm: r.phases[phaseComm], Checkpoint: r.phases[phaseCheckpoint],
 		}

@@ -3,39 +3,33 @@
 -- counts once, however many spans it is in, and comm_stall is communication while
 -- nothing was computed. Ranks with kernels of a PyTorch profile (category PP) are
 -- left to trainspan summary, which knows what their devices did.
+--
+-- A span adds what of its time lies behind the end of all that began before it: of
+-- its own kind, and of both. So one pass over the spans of a process is enough.
 WITH spans AS (
     SELECT
         run, rank, attempt, host, pid, ts_us AS from_us, ts_us + dur_us AS to_us,
-        CASE
-            WHEN class IN ('forward', 'backward', 'optimizer', 'compute') THEN 'compute'
-            WHEN class = 'collective' THEN 'comm'
-        END AS class
+        class IN ('forward', 'backward', 'optimizer', 'compute') AS computes,
+        class = 'collective' AS communicates
     FROM events
     WHERE ph = 'X'
 ),
-edges AS (
-    SELECT run, rank, attempt, host, pid, from_us AS at_us, (class = 'compute')::INT AS compute, (class = 'comm')::INT AS comm
-    FROM spans WHERE class IS NOT NULL
-    UNION ALL
-    SELECT run, rank, attempt, host, pid, to_us, -(class = 'compute')::INT, -(class = 'comm')::INT
-    FROM spans WHERE class IS NOT NULL
-),
-pieces AS (
+before AS (
     SELECT
-        run, rank, attempt, host, pid,
-        lead(at_us) OVER time - at_us AS length_us,
-        sum(compute) OVER time AS computing,
-        sum(comm) OVER time AS communicating
-    FROM edges
-    WINDOW time AS (PARTITION BY run, rank, attempt, host, pid ORDER BY at_us ROWS UNBOUNDED PRECEDING)
+        run, rank, attempt, host, pid, from_us, to_us, computes,
+        coalesce(max(to_us) FILTER (computes) OVER earlier, from_us) AS computed_us,
+        coalesce(max(to_us) FILTER (communicates) OVER earlier, from_us) AS communicated_us
+    FROM spans
+    WHERE computes OR communicates
+    WINDOW earlier AS (PARTITION BY run, rank, attempt, host, pid ORDER BY from_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 used AS (
     SELECT
         run, rank, attempt, host, pid,
-        sum(length_us) FILTER (computing > 0) AS compute_us,
-        sum(length_us) FILTER (communicating > 0) AS comm_us,
-        sum(length_us) FILTER (communicating > 0 AND computing = 0) AS comm_stall_us
-    FROM pieces
+        coalesce(sum(greatest(to_us - greatest(from_us, computed_us), 0)) FILTER (computes), 0)::BIGINT AS compute_us,
+        coalesce(sum(greatest(to_us - greatest(from_us, communicated_us), 0)) FILTER (NOT computes), 0)::BIGINT AS comm_us,
+        sum(greatest(to_us - greatest(from_us, computed_us, communicated_us), 0))::BIGINT AS either_us
+    FROM before
     GROUP BY run, rank, attempt, host, pid
 ),
 lived AS (
@@ -45,9 +39,9 @@ lived AS (
 )
 SELECT
     run, rank, attempt, host, pid, spans, wall_us,
-    coalesce(compute_us, 0)::BIGINT AS compute_us,
-    coalesce(comm_us, 0)::BIGINT AS comm_us,
-    coalesce(comm_stall_us, 0)::BIGINT AS comm_stall_us
+    coalesce(compute_us, 0) AS compute_us,
+    coalesce(comm_us, 0) AS comm_us,
+    coalesce(either_us - compute_us, 0) AS comm_stall_us
 FROM lived
 LEFT JOIN used USING (run, rank, attempt, host, pid)
 ORDER BY run, attempt, comm_stall_us::DOUBLE / greatest(wall_us, 1), compute_us DESC;

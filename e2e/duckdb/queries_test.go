@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -253,7 +254,7 @@ func checkWait(t *testing.T) {
 	trainspan(t, append([]string{"convert", "--to", "parquet", "-o", filepath.Join(dir, "lake")}, files...)...)
 	db := open(t, dir)
 	cover := rep.Verdict.Rank.Coverage
-	view := fmt.Sprintf(`CREATE OR REPLACE VIEW events AS SELECT * FROM read_parquet('%s/events/**/*.parquet', hive_partitioning = true)
+	view := fmt.Sprintf(`CREATE OR REPLACE VIEW events AS SELECT *, epoch_us(ts) AS ts_us FROM read_parquet('%s/events/**/*.parquet', hive_partitioning = true)
 		WHERE step BETWEEN %d AND %d`, filepath.Join(dir, "lake"), cover.FirstStep, cover.LastStep)
 	if _, err := db.Exec(view); err != nil {
 		t.Fatal(err)
@@ -286,5 +287,58 @@ func TestTwoRuns(t *testing.T) {
 	rows := ask(t, db, "goodput_by_attempt")
 	if len(rows) != 4 || rows[0]["run"] != "a" || rows[3]["run"] != "b" || rows[0].whole(t, "rank_time_ns") != rows[2].whole(t, "rank_time_ns") {
 		t.Errorf("%v", rows)
+	}
+}
+
+// TestParts: a data set that nodes wrote alone, each some ranks and in any order, with the
+// ledger of their digests, answers every query as that of the whole job does, row by row.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	traces := filepath.Join(dir, "traces")
+	writeJob(t, traces, "r", 1)
+	whole, parts := filepath.Join(dir, "whole"), filepath.Join(dir, "parts")
+	if err := errors.Join(os.Mkdir(whole, 0o755), os.Mkdir(parts, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	trainspan(t, "convert", traces, "--to", "parquet", "-o", filepath.Join(whole, "lake"))
+	var digests []string
+	for i, node := range rand.New(rand.NewPCG(1, 2)).Perm(4) { // of two ranks, with both attempts
+		var mine []string
+		for rank := 2 * node; rank < 2*node+2; rank++ {
+			found, err := filepath.Glob(filepath.Join(traces, fmt.Sprintf("*rank%d*", rank)))
+			if err != nil || len(found) != 2 {
+				t.Fatalf("%v, %v", found, err)
+			}
+			mine = append(mine, found...)
+		}
+		digests = append(digests, filepath.Join(dir, fmt.Sprint(node, ".digest")))
+		trainspan(t, append([]string{"digest", "-o", digests[i]}, mine...)...)
+		for range 1 + i%2 {
+			trainspan(t, append([]string{"convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, mine...)...)
+		}
+	}
+	trainspan(t, append([]string{"convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, digests...)...)
+	a, b := open(t, whole), open(t, parts)
+	queries, err := filepath.Glob(filepath.Join("..", "..", "docs", "queries", "*.sql"))
+	if err != nil || len(queries) < 6 {
+		t.Fatal(queries, err)
+	}
+	for _, path := range queries {
+		name := strings.TrimSuffix(filepath.Base(path), ".sql")
+		if name == "tables" {
+			continue
+		}
+		want, got := ask(t, a, name), ask(t, b, name)
+		if name == "runs" {
+			for i := range got {
+				if got[i].whole(t, "parts") != 4 {
+					t.Errorf("%v", got[i])
+				}
+				got[i]["parts"] = want[i]["parts"]
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || len(want) == 0 {
+			t.Errorf("%s: %v\nwant %v", name, got, want)
+		}
 	}
 }

@@ -28,7 +28,7 @@ type event struct {
 	Phase     string  `parquet:"ph"`
 	Cat       string  `parquet:"cat"`
 	Name      string  `parquet:"name"`
-	TS        int64   `parquet:"ts_us"`
+	TS        int64   `parquet:"ts"`
 	Dur       int64   `parquet:"dur_us"`
 	Epoch     *int64  `parquet:"epoch"`
 	Step      *int64  `parquet:"step"`
@@ -189,7 +189,7 @@ func TestStatistics(t *testing.T) {
 		writeRank(t, traces, rank, 500, 1_700_000_000_000_000)
 	}
 	dir, _ := convert(t, 0, traces)
-	files, err := filepath.Glob(filepath.Join(dir, "events", "run=r", "ranks=0-127", "hour=*", "part-0.parquet"))
+	files, err := filepath.Glob(filepath.Join(dir, "events", "run=r", "ranks=0-127", "hour=*", "attempt-1.ranks-0-1.parquet"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
@@ -215,7 +215,7 @@ func TestStatistics(t *testing.T) {
 		}
 		for _, c := range g.Columns {
 			switch c.MetaData.PathInSchema[0] {
-			case "rank", "ts_us", "cat", "name", "step":
+			case "rank", "ts", "cat", "name", "step":
 				if len(c.MetaData.Statistics.MinValue) == 0 || len(c.MetaData.Statistics.MaxValue) == 0 {
 					t.Errorf("%v has no bounds", c.MetaData.PathInSchema)
 				}

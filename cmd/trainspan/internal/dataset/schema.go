@@ -3,7 +3,7 @@ package dataset
 // Version is that of the schema. It changes when a column changes its meaning or
 // goes; new columns may come at any time. The files have it as the metadata
 // trainspan.schema.
-const Version = "1"
+const Version = "2"
 
 // event is one row of the table events. What may be missing is a pointer: of
 // optional values parquet-go v0.32.0 writes some nulls as zeros.
@@ -17,7 +17,7 @@ type event struct {
 	Cat       string  `parquet:"cat,dict"`
 	Name      string  `parquet:"name,dict"`
 	Class     string  `parquet:"class,dict"`
-	TS        int64   `parquet:"ts_us,delta"`
+	TS        int64   `parquet:"ts,delta,timestamp(microsecond)"`
 	Dur       int64   `parquet:"dur_us"`
 	Epoch     *int64  `parquet:"epoch,dict"`
 	Step      *int64  `parquet:"step,dict"`
@@ -39,7 +39,7 @@ type part struct {
 }
 
 // Step is one row of the table steps: a training step of one process, as trainspan
-// steps shows it.
+// steps shows it. Start is in microseconds.
 type Step struct {
 	Rank       *int32 `parquet:"rank,dict"`
 	Attempt    int32  `parquet:"attempt,dict"`
@@ -47,7 +47,7 @@ type Step struct {
 	Step       int64  `parquet:"step,delta"`
 	Raw        *int64 `parquet:"raw_step,dict"`
 	Epoch      *int64 `parquet:"epoch,dict"`
-	Start      int64  `parquet:"start_ns,delta"`
+	Start      int64  `parquet:"ts,delta,timestamp(microsecond)"`
 	Dur        *int64 `parquet:"dur_ns"`
 	Rule       string `parquet:"rule,dict"`
 	Data       int64  `parquet:"data_ns"`
@@ -65,6 +65,20 @@ type stretch struct {
 	Attempt  int32  `parquet:"attempt,dict"`
 	Category string `parquet:"category,dict"`
 	Step     *int64 `parquet:"step,dict"`
-	Start    int64  `parquet:"start_ns,delta"`
+	Start    int64  `parquet:"ts,delta,timestamp(microsecond)"`
 	Dur      int64  `parquet:"dur_ns"`
+}
+
+// indexed is one row of the table runs: what one conversion wrote of an attempt.
+type indexed struct {
+	Attempt    *int32   `parquet:"attempt"`
+	Ranks      []int32  `parquet:"ranks,list"` // ascending, those that are known
+	Processes  int32    `parquet:"processes"`
+	WorldSize  *int32   `parquet:"world_size"`
+	Hosts      []string `parquet:"hosts,list"`
+	JobID      *string  `parquet:"job_id"`
+	SessionTag *string  `parquet:"session_tag"`
+	First      int64    `parquet:"ts,timestamp(microsecond)"`
+	Last       int64    `parquet:"ended,timestamp(microsecond)"`
+	Events     int64    `parquet:"events"`
 }

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,23 +21,16 @@ import (
 // RanksPerFolder is how many ranks share a folder of events.
 const RanksPerFolder = 128
 
-// partRows is how many rows a file has before the next rank gets another one.
-const partRows = 1 << 20
-
-// partName is the name of a file of a folder.
-func partName(n int) string { return "part-" + strconv.Itoa(n) + ".parquet" }
-
-// IsPart reports whether a file of a data set has a name that Write gives.
-func IsPart(file string) bool {
-	var n int
-	_, err := fmt.Sscanf(path.Base(file), "part-%d.parquet", &n)
-	return err == nil && path.Base(file) == partName(n)
-}
-
 // Job is what is written as one run.
 type Job struct {
-	Name   string // of its folders
-	Job    *run.Job
+	Name string // of its folders
+	Job  *run.Job
+
+	// Part says that the Job is some ranks of one, which are added to what is there of
+	// the others. Its files replace those of the same ranks, when all of them are
+	// written, and that of the index comes last.
+	Part bool
+
 	Ledger *goodput.Ledger // nil leaves the table out
 
 	// Steps, where it is not nil, calls its function with each row of the table
@@ -68,74 +59,52 @@ type identity struct {
 type folder struct {
 	group int64 // first rank, -1 for processes without one
 	hour  int64
-	ranks map[int64][]*Process // by rank
+	files map[fileKey][]*Process
 }
 
-// Write puts the tables of a job below dir, which exists: events/run=NAME and
-// ledger/run=NAME and steps/run=NAME, which do not. What it wrote before an error stays.
+// Write puts the tables of a job below dir, which exists: its folders in [Tables], which
+// do not, unless the Job is a part. What it wrote before an error stays, of a part
+// nothing.
 func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error) {
-	var out Written
-	var mu sync.Mutex
-	count := func(into *int64, n, size int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		*into += n
-		out.Bytes += size
-	}
+	out := &output{dir: dir, job: j}
 	if err := b.flush(); err != nil {
-		return out, err
+		return out.written, err
 	}
 	b.rows.Merge() // sorts what is in memory, before several read it
-	var ledger errgroup.Group
+	attempts := b.attempts(j)
+	names := fileNames(attempts)
+	var tables errgroup.Group
 	if j.Ledger != nil {
-		ledger.Go(func() error {
-			n, size, err := writeLedger(ctx, filepath.Join(dir, LedgerDir(j.Name), partName(0)), j)
-			count(&out.Ledger, n, size)
-			return err
-		})
+		tables.Go(func() error { return writeLedger(ctx, out) })
 	}
 	if j.Steps != nil {
-		ledger.Go(func() error {
-			n, size, err := writeTable(ctx, filepath.Join(dir, StepsDir(j.Name), partName(0)), j, []string{"attempt", "step"}, j.Steps)
-			count(&out.Steps, n, size)
-			return err
-		})
+		tables.Go(func() error { return writeSteps(ctx, out, attempts) })
 	}
 	var err error
 	for _, f := range b.folders(j) {
-		path := filepath.Join(dir, EventsDir(j.Name), "ranks="+f.label(), "hour="+hourLabel(f.hour))
+		at := filepath.Join(eventsDir(j.Name), "ranks="+f.label(), "hour="+hourLabel(f.hour))
 		// The next hour needs the spans that are open at the end of this one.
 		files, ctx := errgroup.WithContext(ctx)
 		files.SetLimit(runtime.GOMAXPROCS(0))
-		for i, ranks := range b.parts(f) {
-			files.Go(func() error {
-				n, size, err := b.events(ctx, filepath.Join(path, partName(i)), j, f, ranks)
-				count(&out.Events, n, size)
-				return err
-			})
+		for _, key := range slices.SortedFunc(maps.Keys(f.files), fileKey.compare) {
+			files.Go(func() error { return b.events(ctx, out, filepath.Join(at, names[key]), f.hour, f.files[key]) })
 		}
 		if err = files.Wait(); err != nil {
 			break
 		}
-		out.Folders++
+		out.written.Folders++
 	}
-	if ledgerErr := ledger.Wait(); err == nil {
-		err = ledgerErr
+	if tablesErr := tables.Wait(); err == nil {
+		err = tablesErr
 	}
-	if err != nil {
-		return out, fmt.Errorf("dataset: %w", err)
+	if err == nil {
+		err = b.writeIndex(out, attempts)
 	}
-	return out, nil
+	if err = out.publish(err); err != nil {
+		return out.written, fmt.Errorf("dataset: %w", err)
+	}
+	return out.written, nil
 }
-
-// StepsDir is the folder of the steps of a run.
-func StepsDir(run string) string { return filepath.Join("steps", "run="+run) }
-
-// EventsDir is the folder of the events of a run, LedgerDir that of its ledger.
-func EventsDir(run string) string { return filepath.Join("events", "run="+run) }
-
-// LedgerDir is the folder of the ledger of a run.
-func LedgerDir(run string) string { return filepath.Join("ledger", "run="+run) }
 
 // folders lists the folders of a job in order.
 func (b *Builder) folders(j *Job) []*folder {
@@ -146,17 +115,17 @@ func (b *Builder) folders(j *Job) []*folder {
 		if proc == nil {
 			return
 		}
-		rank, group := int64(-1), int64(-1)
+		group := int64(-1)
 		if p.RankKnown {
-			rank = int64(p.Rank)
-			group = rank / RanksPerFolder * RanksPerFolder
+			group = int64(p.Rank) / RanksPerFolder * RanksPerFolder
 		}
 		for hour := range proc.places {
 			k := key{group, hour}
 			if found[k] == nil {
-				found[k] = &folder{group: group, hour: hour, ranks: make(map[int64][]*Process)}
+				found[k] = &folder{group: group, hour: hour, files: make(map[fileKey][]*Process)}
 			}
-			found[k].ranks[rank] = append(found[k].ranks[rank], proc)
+			file := keyOf(p)
+			found[k].files[file] = append(found[k].files[file], proc)
 		}
 	}
 	for _, p := range slices.Concat(j.Job.Processes, j.Job.Helpers) {
@@ -179,41 +148,29 @@ func (f *folder) label() string {
 
 func hourLabel(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format("2006-01-02-15") }
 
-// parts divides the ranks of a folder among its files.
-func (b *Builder) parts(f *folder) (parts [][]int64) {
-	rows := int64(0)
-	for _, rank := range slices.Sorted(maps.Keys(f.ranks)) {
-		if len(parts) == 0 || rows >= partRows {
-			parts, rows = append(parts, nil), 0
-		}
-		last := &parts[len(parts)-1]
-		*last = append(*last, rank)
-		for _, p := range f.ranks[rank] {
-			rows += b.places[p.places[f.hour]]
-		}
-	}
-	return parts
-}
-
-// events writes a file with the rows of some ranks of a folder.
-func (b *Builder) events(ctx context.Context, path string, j *Job, f *folder, ranks []int64) (n, size int64, err error) {
-	t, err := createTable[event](path, j.Name, "rank", "ts_us")
+// events writes a file with the rows of some processes in an hour, rank by rank.
+func (b *Builder) events(ctx context.Context, out *output, name string, hour int64, procs []*Process) error {
+	t, err := createTable[event](out, name, "rank", "ts")
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	q := startQueue(t)
-	for _, rank := range ranks {
-		if err == nil {
-			var rows int64
-			rows, err = b.rank(ctx, q, f.ranks[rank], f.hour)
-			n += rows
+	n := int64(0)
+	byRank := func(x, y *Process) int { return cmp.Compare(x.Rank, y.Rank) }
+	slices.SortStableFunc(procs, byRank)
+	for from := 0; from < len(procs) && err == nil; {
+		to := from + 1
+		for to < len(procs) && byRank(procs[from], procs[to]) == 0 {
+			to++
 		}
+		var rows int64
+		rows, err = b.rank(ctx, q, procs[from:to], hour)
+		n, from = n+rows, to
 	}
 	if queueErr := q.close(); err == nil {
 		err = queueErr
 	}
-	size, err = t.close(err)
-	return n, size, err
+	return t.close(&out.written.Events, n, err)
 }
 
 // rank hands on the rows of the processes of one rank in an hour.
@@ -258,44 +215,4 @@ func identify(p *run.Process) *identity {
 		who.rank = &rank
 	}
 	return who
-}
-
-// writeLedger writes the stretches of a job.
-func writeLedger(ctx context.Context, path string, j *Job) (n, size int64, err error) {
-	return writeTable(ctx, path, j, []string{"rank", "start_ns"}, func(add func(*stretch) error) error {
-		return j.Ledger.Stretches(func(s *goodput.Stretch) error {
-			row := stretch{Rank: int32(s.Rank), Attempt: int32(s.Attempt), Category: string(s.Category), Start: s.Start, Dur: s.End - s.Start}
-			if s.Step != run.Unknown {
-				step := s.Step
-				row.Step = &step
-			}
-			return add(&row)
-		})
-	})
-}
-
-// writeTable writes the rows that each gives.
-func writeTable[T any](ctx context.Context, path string, j *Job, sorted []string, each func(add func(*T) error) error) (n, size int64, err error) {
-	t, err := createTable[T](path, j.Name, sorted...)
-	if err != nil {
-		return 0, 0, err
-	}
-	rows := make([]T, 0, batchRows)
-	flush := func() error {
-		_, err := t.Write(rows)
-		rows = rows[:0]
-		return cmp.Or(err, ctx.Err())
-	}
-	err = each(func(row *T) error {
-		rows = append(rows, *row)
-		if n++; len(rows) < cap(rows) {
-			return nil
-		}
-		return flush()
-	})
-	if err == nil {
-		err = flush()
-	}
-	size, err = t.close(err)
-	return n, size, err
 }

@@ -1,0 +1,195 @@
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/run"
+)
+
+// rowsOf writes rows to a table in batches.
+type rowsOf[T any] struct {
+	*tableFile[T]
+	ctx  context.Context
+	rows []T
+	n    int64
+}
+
+func startRows[T any](ctx context.Context, out *output, name string, sorted ...string) (*rowsOf[T], error) {
+	t, err := createTable[T](out, name, sorted...)
+	return &rowsOf[T]{tableFile: t, ctx: ctx, rows: make([]T, 0, batchRows)}, err
+}
+
+func (w *rowsOf[T]) add(row *T) error {
+	w.rows = append(w.rows, *row)
+	if w.n++; len(w.rows) < cap(w.rows) {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *rowsOf[T]) flush() error {
+	_, err := w.Write(w.rows)
+	w.rows = w.rows[:0]
+	return cmp.Or(err, w.ctx.Err())
+}
+
+func (w *rowsOf[T]) end(rows *int64, err error) error {
+	if err == nil {
+		err = w.flush()
+	}
+	return w.close(rows, w.n, err)
+}
+
+// writeLedger writes the stretches of a job.
+func writeLedger(ctx context.Context, out *output) error {
+	w, err := startRows[stretch](ctx, out, filepath.Join(ledgerDir(out.job.Name), "part-0.parquet"), "rank", "ts")
+	if err != nil {
+		return err
+	}
+	return w.end(&out.written.Ledger, out.job.Ledger.Stretches(func(s *goodput.Stretch) error {
+		row := stretch{Rank: int32(s.Rank), Attempt: int32(s.Attempt), Category: string(s.Category), Start: s.Start / 1000, Dur: s.End - s.Start}
+		if s.Step != run.Unknown {
+			step := s.Step
+			row.Step = &step
+		}
+		return w.add(&row)
+	}))
+}
+
+// writeSteps writes the steps of a job, a file for each attempt, empty for one without
+// any.
+func writeSteps(ctx context.Context, out *output, attempts map[int][]*run.Process) error {
+	var w *rowsOf[Step]
+	left, attempt := maps.Clone(attempts), 0
+	end := func(err error) error {
+		if w == nil {
+			return err
+		}
+		err, w = w.end(&out.written.Steps, err), nil
+		return err
+	}
+	begin := func(of int) error {
+		err := end(nil)
+		if err != nil {
+			return err
+		}
+		attempt = of
+		next, err := startRows[Step](ctx, out, filepath.Join(stepsDir(out.job.Name), fileName(of, attempts[of])), "attempt", "step")
+		if err == nil {
+			w = next
+			delete(left, of)
+		}
+		return err
+	}
+	err := out.job.Steps(func(row *Step) error {
+		if w == nil || int(row.Attempt) != attempt {
+			if err := begin(int(row.Attempt)); err != nil {
+				return err
+			}
+		}
+		return w.add(row)
+	})
+	for _, attempt := range slices.Sorted(maps.Keys(left)) {
+		if err == nil {
+			err = begin(attempt)
+		}
+	}
+	return end(err)
+}
+
+// writeIndex says what was written of each attempt, in a file of its own.
+func (b *Builder) writeIndex(out *output, attempts map[int][]*run.Process) error {
+	optional := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	for _, attempt := range slices.Sorted(maps.Keys(attempts)) {
+		procs := attempts[attempt]
+		row := indexed{Ranks: ranksOf(procs), Processes: int32(len(procs)), JobID: optional(out.job.Job.ID), SessionTag: optional(out.job.Job.SessionTag)}
+		if attempt > 0 {
+			n := int32(attempt)
+			row.Attempt = &n
+		}
+		if out.job.Job.Ranks > 0 {
+			n := int32(out.job.Job.Ranks)
+			row.WorldSize = &n
+		}
+		row.First = procs[0].Start / 1000
+		for _, p := range procs {
+			row.First, row.Last = min(row.First, p.Start/1000), max(row.Last, p.LastSeen/1000)
+			row.Hosts = append(row.Hosts, p.Host)
+			for _, place := range b.procs[p].places {
+				row.Events += b.places[place]
+			}
+		}
+		slices.Sort(row.Hosts)
+		row.Hosts = slices.Compact(row.Hosts)
+		t, err := createTable[indexed](out, filepath.Join(indexDir(out.job.Name), fileName(attempt, procs)))
+		if err == nil {
+			_, err = t.Write([]indexed{row})
+			var rows int64
+			err = t.close(&rows, 1, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Overlap returns an error that names the index of a part in dir which has ranks of
+// the Job under another name: the events of those would be there twice.
+func (b *Builder) Overlap(dir string, j *Job) error {
+	folder := filepath.Join(dir, indexDir(j.Name))
+	files, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	attempts := b.attempts(j)
+	mine := make(map[string]bool)
+	for attempt, procs := range attempts {
+		mine[fileName(attempt, procs)] = true
+	}
+	for _, f := range files {
+		if mine[f.Name()] || !IsPart(f.Name()) {
+			continue
+		}
+		path := filepath.Join(folder, f.Name())
+		rows, err := parquet.ReadFile[indexed](path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, row := range rows {
+			attempt := 0
+			if row.Attempt != nil {
+				attempt = int(*row.Attempt)
+			}
+			for _, rank := range ranksOf(attempts[attempt]) {
+				if _, found := slices.BinarySearch(row.Ranks, rank); found {
+					return fmt.Errorf("rank %d of attempt %d %w, by %s", rank, attempt, ErrOverlap, path)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ErrOverlap is why a part is not written: some of its ranks are there already, in a
+// part with other ones.
+var ErrOverlap = errors.New("is already there")

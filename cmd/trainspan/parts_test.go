@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+// tree returns what is below a folder, path by path, with what the files hold.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.parquet"))
+	deep, deepErr := filepath.Glob(filepath.Join(dir, "*", "*", "*", "*", "*.parquet"))
+	if err != nil || deepErr != nil {
+		t.Fatal(err, deepErr)
+	}
+	for _, path := range append(files, deep...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimPrefix(path, dir)] = string(text)
+	}
+	return out
+}
+
+// TestParquetParts: nodes write their ranks into one data set, in any order and more
+// than once, and the ledger comes from their digests. What would put a rank there twice
+// is refused, and changes nothing.
+func TestParquetParts(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	const nodes = 3
+	for node := range nodes { // of four ranks
+		l := jobgen.Large{Ranks: 4 * nodes, Steps: 20, Slow: 5, Extra: 12, Save: 10, First: 4 * node, Last: 4 * (node + 1)}
+		if err := jobgen.WriteLarge(fmt.Sprint("node", node), &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do := func(status int, says, args string) {
+		t.Helper()
+		got, stdout, stderr := cli(t, strings.Fields(args)...)
+		if got != status || !strings.Contains(stdout+stderr, says) {
+			t.Fatalf("%s: status %d, %s%s", args, got, stdout, stderr)
+		}
+	}
+	var first map[string]string
+	for seed := range uint64(2) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		lake := fmt.Sprint("lake", seed)
+		order := append(rng.Perm(nodes), rng.Perm(nodes)...)
+		for _, node := range order {
+			do(statusOK, "0 rows of the ledger", fmt.Sprintf("convert node%d --to parquet --part --run r -o %s", node, lake))
+			do(statusOK, "", fmt.Sprintf("digest node%d -o digests%d-%d.digest --force", node, seed, node))
+		}
+		do(statusOK, "run=r, 0 events", fmt.Sprintf("convert digests%d-0.digest digests%d-1.digest digests%d-2.digest --to parquet --part --run r -o %s", seed, seed, seed, lake))
+		got := tree(t, lake)
+		if first == nil {
+			first = got
+		}
+		names := func(m map[string]string) (out []string) {
+			for name := range m {
+				out = append(out, name)
+			}
+			slices.Sort(out)
+			return out
+		}
+		if !slices.Equal(names(got), names(first)) || len(got) != 3*nodes+1 {
+			t.Fatalf("%v, want %v", names(got), names(first))
+		}
+		for name, text := range got {
+			if text != first[name] {
+				t.Errorf("%s differs by the order", name)
+			}
+		}
+	}
+	const index = "/runs/run=r/attempt-1.ranks-4-7.parquet"
+	if first[index] == "" {
+		t.Errorf("no %s", index)
+	}
+	before := bytesBelow(t, dir)
+	do(statusUse, "rank 0 of attempt 1 is already there, by lake0", "convert node0 node1 --to parquet --part --run r -o lake0")
+	do(statusUse, "without filters", "convert node0 --to parquet --part --run r -o lake0 --rank 1")
+	do(statusUse, "apart from traces", "convert digests0-0.digest node0 --to parquet --part --run r -o lake0")
+	do(statusUse, "add --part", "convert node0 --to parquet --run r -o lake0")
+	do(statusUse, "has parts", "convert node0 --to v2 --part -o x")
+	if bytesBelow(t, dir) != before {
+		t.Error("what was refused changed something")
+	}
+	do(statusOK, "run=r", "convert node0 node1 node2 --to parquet --run r -o lake0 --force")
+	whole := tree(t, "lake0")
+	for name, text := range tree(t, "lake1") {
+		if strings.HasPrefix(name, "/ledger/") && whole[name] != text {
+			t.Errorf("%s of the digests is not that of the traces", name)
+		}
+	}
+}
