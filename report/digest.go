@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/evidence"
 	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/profile"
@@ -25,7 +27,7 @@ import (
 
 // DigestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const DigestVersion = 8
+const DigestVersion = 9
 
 // The parts of a digest.
 const (
@@ -100,6 +102,11 @@ func (s *State) appendHeader(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s.starts)))
 	for i := range s.starts {
 		dst = columns.AppendBytes(dst, s.starts[i].text())
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.others)))
+	for _, f := range s.others {
+		text, _ := json.Marshal(f) // of what always has one
+		dst = columns.AppendBytes(dst, text)
 	}
 	return dst
 }
@@ -235,6 +242,13 @@ func (s *State) readHeader(r *columns.Reader) bool {
 	for range r.Count(1) {
 		start, err := rundir.Parse([]byte(r.String()))
 		s.starts = appendStart(s.starts, start, err)
+	}
+	for range r.Count(1) {
+		f := &evidence.File{}
+		if json.Unmarshal(r.Bytes(), f) != nil {
+			return false
+		}
+		s.others = append(s.others, f)
 	}
 	return r.Err() == nil && r.Len() == 0
 }

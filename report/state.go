@@ -96,6 +96,7 @@ func (s *State) Jobs() []*Job {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Err.Error(), b.Err.Error()))
 	})
 	skipped = slices.CompactFunc(skipped, func(a, b *run.FileError) bool { return a.Error() == b.Error() })
+	others := uniqueOthers(s.others)
 	var out []*Job
 	for _, j := range run.Assemble(procs, uniqueStarts(s.starts)...) {
 		attempts := fromrun.Attempts(j, func(p *run.Process) *fromrun.Steps { return of[p].steps })
@@ -104,7 +105,7 @@ func (s *State) Jobs() []*Job {
 			Name: joinNames(s.names), Job: j, Skipped: skipped, clocks: clocks,
 			Ledger:   goodput.LedgerOf(j, func(p *run.Process) *goodput.Builder { return of[p].ledger }, clocks.Of),
 			Attempts: attempts,
-			others:   s.others,
+			others:   others,
 			uses:     usesOf(j, func(p *run.Process) *profile.Use { return of[p].use }),
 			details:  detailsOf(j, func(p *run.Process) *detailSink { return of[p].details }),
 		})

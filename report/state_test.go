@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -95,7 +96,20 @@ func stateJobs(t *testing.T) map[string]string {
 	if err := jobgen.WriteLarge(large, &jobgen.Large{Ranks: 16, Steps: 120, Slow: 5, Extra: 12, Save: 50}); err != nil {
 		t.Fatal(err)
 	}
+	hang := t.TempDir()
+	j := trainsim.Job{Layout: trainsim.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []trainsim.Fault{{What: trainsim.Hang, Ranks: []int{2}, Group: "world", From: 36, Watchdog: 30000}}}
+	if _, err := j.Write(hang); err != nil {
+		t.Fatal(err)
+	}
+	at := report.Build(read(t, hang)).Ledger.To
+	for rank := range 4 {
+		dumped(t, filepath.Join(hang, fmt.Sprintf("nccl_trace_rank_%d", rank)), at, int64(40-rank/3), rank == 3)
+	}
+	if !strings.Contains(asJSON(t, collect(t, hang)), "flight recorder") {
+		t.Fatal("the report does not quote the dumps")
+	}
 	return map[string]string{
+		"a hang with dumps":  hang,
 		"killed and resumed": faulty(t),
 		"twelve spans":       large,
 		"a copy and others":  twice,
@@ -117,7 +131,7 @@ func TestReportOfTheUnion(t *testing.T) {
 			}
 			var telemetry []string
 			for _, f := range files {
-				if strings.HasSuffix(f, ".gz") && !strings.Contains(f, "cut.") {
+				if strings.Contains(f, ".pfw") && !strings.Contains(f, "cut.") {
 					telemetry = append(telemetry, f)
 				}
 			}
@@ -132,7 +146,7 @@ func TestReportOfTheUnion(t *testing.T) {
 			}
 			for seed := range seeds {
 				rng := rand.New(rand.NewPCG(seed, 1))
-				parts := make([][]string, 2+rng.IntN(3))
+				parts := make([][]string, 2+rng.IntN(min(5, len(telemetry))))
 				for i, f := range telemetry {
 					// Each part has a file; a part of nothing cannot be read.
 					k := i
@@ -142,21 +156,33 @@ func TestReportOfTheUnion(t *testing.T) {
 					parts[k%len(parts)] = append(parts[k%len(parts)], f)
 				}
 				for _, f := range files { // what is no telemetry is with some of it
-					if !strings.HasSuffix(f, ".gz") || strings.Contains(f, "cut.") {
-						parts[0] = append(parts[0], f)
+					if !strings.Contains(f, ".pfw") || strings.Contains(f, "cut.") {
+						k := rng.IntN(len(parts))
+						for len(parts[k]) == 0 {
+							k = rng.IntN(len(parts))
+						}
+						parts[k] = append(parts[k], f)
 					}
 				}
-				merged := &report.State{}
-				for _, i := range rng.Perm(len(parts)) {
-					if len(parts[i]) == 0 {
-						continue
+				// A tree of any shape: two of those that are there become one, until one is left.
+				var states []*report.State
+				for _, part := range parts {
+					if len(part) > 0 {
+						states = append(states, collect(t, part...))
 					}
-					part := collect(t, parts[i]...)
-					if rng.IntN(2) == 0 {
-						part = throughFile(t, part)
-					}
-					merged.Merge(part)
 				}
+				for len(states) > 1 {
+					rng.Shuffle(len(states), func(i, j int) { states[i], states[j] = states[j], states[i] })
+					into := &report.State{}
+					for _, s := range states[:2] {
+						if rng.IntN(2) == 0 {
+							s = throughFile(t, s)
+						}
+						into.Merge(s)
+					}
+					states = append(states[2:], into)
+				}
+				merged := states[0]
 				if got := asJSON(t, merged); got != want {
 					t.Errorf("%d parts, seed %d: %s", len(parts), seed, firstDifference(got, want))
 				}

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +34,22 @@ func takeEvidence(set *run.Set) (out []*evidence.File) {
 		return slices.ContainsFunc(out, func(e *evidence.File) bool { return e.Path == f.Path })
 	})
 	return out
+}
+
+// uniqueOthers are those of several parts, each once, in an order that parts make no
+// difference to.
+func uniqueOthers(all []*evidence.File) []*evidence.File {
+	text := make(map[*evidence.File]string, len(all))
+	for _, f := range all {
+		b, _ := json.Marshal(f) // of what always has one
+		text[f] = string(b)
+	}
+	out := slices.Clone(all)
+	slices.SortFunc(out, func(a, b *evidence.File) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(text[a], text[b]))
+	})
+	out = slices.CompactFunc(out, func(a, b *evidence.File) bool { return text[a] == text[b] })
+	return out[:min(len(out), maxOthers)]
 }
 
 const (
