@@ -29,11 +29,11 @@ import (
 const (
 	fleetRanksVariable = "TRAINSPAN_FLEET_RANKS"
 	fleetStepsVariable = "TRAINSPAN_FLEET_STEPS"
-	fleetStepVariable  = "TRAINSPAN_FLEET_STEP" // how long a step lasts
+	fleetStepVariable  = "TRAINSPAN_FLEET_STEP"  // how long a step lasts
+	fleetBatchVariable = "TRAINSPAN_FLEET_BATCH" // steps in a request
+	fleetAgentVariable = "TRAINSPAN_FLEET_AGENT" // ranks to an agent
 
-	ranksPerAgent = 128
-	stepSpans     = 20 // of a step, as docs/scale.md assumes
-	batchSteps    = 5  // in a request
+	stepSpans = 20 // of a step, as docs/scale.md assumes
 )
 
 // written is laid over the agent's configuration: a rank hears that a batch is
@@ -48,6 +48,8 @@ const unsampled = `service: {pipelines: {traces: {processors: [memory_limiter]}}
 // fleet is ranks that send through agents and a gateway to a backend.
 type fleet struct {
 	ranks, steps int
+	batch        int // steps in a request
+	perAgent     int // ranks
 	step         time.Duration
 	agents       []*servers.CollectorServer
 	gateway      *servers.CollectorServer
@@ -70,7 +72,8 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Skipf("the Collector cannot be built here, so this is not tested: %v", err)
 	}
-	f := &fleet{ranks: fleetSetting(t, fleetRanksVariable, 32), steps: fleetSetting(t, fleetStepsVariable, 100), step: 50 * time.Millisecond}
+	f := &fleet{ranks: fleetSetting(t, fleetRanksVariable, 32), steps: fleetSetting(t, fleetStepsVariable, 100), step: 50 * time.Millisecond,
+		batch: fleetSetting(t, fleetBatchVariable, 5), perAgent: fleetSetting(t, fleetAgentVariable, 128)}
 	if text := os.Getenv(fleetStepVariable); text != "" {
 		if f.step, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("%s: %v", fleetStepVariable, err)
@@ -115,9 +118,10 @@ func TestFleet(t *testing.T) {
 		cpu, memory = cpu+c, max(memory, m)
 	}
 	perSpan := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(f.spans()) }
-	t.Logf("agents: %.1f us of CPU a span, at most %d MB each", perSpan(cpu), memory>>20)
+	each := (f.ranks + len(f.agents) - 1) / len(f.agents)
+	t.Logf("agents: %.1f us of CPU a span, at most %d MB each, %d KB for each of its %d resources", perSpan(cpu), memory>>20, memory>>10/int64(each), each)
 	cpu, gatewayMemory := f.gateway.Used()
-	t.Logf("gateway: %.1f us of CPU a span, at most %d MB", perSpan(cpu), gatewayMemory>>20)
+	t.Logf("gateway: %.1f us of CPU a span, at most %d MB, %d KB for each of %d resources", perSpan(cpu), gatewayMemory>>20, gatewayMemory>>10/int64(f.ranks), f.ranks)
 	// The limits of the configurations.
 	if memory > 1024<<20 || gatewayMemory > 4096<<20 {
 		t.Errorf("an agent took %d MB, the gateway %d", memory>>20, gatewayMemory>>20)
@@ -158,7 +162,7 @@ func (f *fleet) start(t *testing.T, program string) {
 	}
 	f.gateway = run("gateway", unsampled, "JAEGER_GRPC="+f.backend.address, "QUEUE_DIR="+filepath.Join(dir, "queue-gateway"),
 		"EVENTS_FILE="+filepath.Join(dir, "events.jsonl"))
-	for i := range max(2, (f.ranks+ranksPerAgent-1)/ranksPerAgent) {
+	for i := range max(2, (f.ranks+f.perAgent-1)/f.perAgent) {
 		name := filepath.Join(dir, "agent-"+strconv.Itoa(i))
 		f.dirs = append(f.dirs, name)
 		f.agents = append(f.agents, run("agent", written, "TRACE_DIR="+name, "QUEUE_DIR="+name+"-queue", "GATEWAY="+f.gateway.GRPC))
@@ -195,10 +199,12 @@ func (f *fleet) send(ctx context.Context, rank int) error {
 	defer func() { _ = conn.Close() }() // nothing is under way
 	to := collector.NewTraceServiceClient(conn)
 	began := time.Now()
-	for step := 0; step < f.steps; step += batchSteps {
-		n := min(batchSteps, f.steps-step)
+	// Ranks of a job do not send at one moment: their batches end when their timers do.
+	late := time.Duration(f.batch) * f.step * time.Duration(rank) / time.Duration(f.ranks)
+	for step := 0; step < f.steps; step += f.batch {
+		n := min(f.batch, f.steps-step)
 		select {
-		case <-time.After(time.Until(began.Add(time.Duration(step+n) * f.step))): // a stand-in for work
+		case <-time.After(time.Until(began.Add(time.Duration(step+n)*f.step + late))): // a stand-in for work
 		case <-ctx.Done():
 			return ctx.Err()
 		}

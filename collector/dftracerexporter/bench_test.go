@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -86,14 +87,20 @@ func BenchmarkExport(b *testing.B) {
 	b.ReportMetric(float64(disk)/float64(n)/per, "disk-bytes/span")
 }
 
-// BenchmarkMemory has 1,024 resources that send all the time, 50 spans below one
-// that is open, and reports the most memory that the heap and the whole process had:
+// BenchmarkMemory has 1,024 and 10,240 resources that send all the time, 50 spans below one
+// that is open, and reports the most memory that the heap and the whole process had, and
+// the heap for each resource, which does not grow with their number:
 //
 //	go test -run '^$' -bench Memory -benchtime 1x .
 func BenchmarkMemory(b *testing.B) {
-	const resources, rounds = 1024, 10
+	for _, resources := range []int{1024, 10_240} {
+		b.Run(strconv.Itoa(resources), func(b *testing.B) { memory(b, resources, 10_240/resources) })
+	}
+}
+
+func memory(b *testing.B, resources, rounds int) {
 	for b.Loop() {
-		r := start(b, func(c *Config) { c.OrderWindow = 2 * time.Second })
+		r := start(b, func(c *Config) { c.OrderWindow, c.MaxProcesses = 2*time.Second, max(resources, c.MaxProcesses) })
 		var most growth.Peak
 		for round := range rounds {
 			for p := range resources {
@@ -104,9 +111,10 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		}
 		r.stop()
-		if n := r.counter("otelcol_dftracer_spans_written"); n != 50*rounds*resources {
+		if n := r.counter("otelcol_dftracer_spans_written"); n != int64(50*rounds*resources) {
 			b.Fatalf("%d spans are written", n)
 		}
 		most.Report(b)
+		b.ReportMetric(most.Heap()/float64(resources)/1e3, "heap-kB/resource")
 	}
 }

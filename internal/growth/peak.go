@@ -30,6 +30,9 @@ func (p *Peak) Look(b *testing.B) {
 	p.resident = max(p.resident, kB*1024)
 }
 
+// Heap is what the heap had.
+func (p *Peak) Heap() float64 { return p.heap }
+
 // Report makes metrics of it.
 func (p *Peak) Report(b *testing.B) {
 	b.ReportMetric(p.heap/1e6, "heap-MB")
