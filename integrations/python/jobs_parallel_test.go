@@ -3,7 +3,7 @@ package python_test
 // rankJobs make four updates on two ranks.
 var rankJobs = []job{
 	{
-		run: "ranks.py plain", way: "DDP", quick: true, ranks: 2, slow: "forward:1", waits: "bcast forward backward wait",
+		run: "ranks.py plain", way: "DDP", quick: true, light: true, ranks: 2, slow: "forward:1", waits: "bcast forward backward wait",
 		order:  "rendezvous bcast zero [forward bcast backward wait step] 3([zero forward bcast backward wait step]) barrier",
 		newest: "rendezvous all_gather 2(bcast) zero [forward bcast backward all_reduce wait step] [zero forward 3(bcast) backward all_reduce wait step] 2([zero forward bcast backward all_reduce wait step]) barrier",
 	},

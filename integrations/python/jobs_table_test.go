@@ -26,7 +26,7 @@ func always(what, order string) map[string]fault {
 // optimizer to the next.
 var loopJobs = []job{
 	{
-		run: "loops.py plain", way: "a plain loop", quick: true, slow: "backward:0",
+		run: "loops.py plain", way: "a plain loop", quick: true, light: true, slow: "backward:0",
 		order: "6([forward zero backward step])",
 	},
 	{
@@ -135,7 +135,7 @@ var loaderJobs = []job{
 // saveJobs write a checkpoint after each of three updates.
 var saveJobs = []job{
 	{
-		run: "saves.py path", way: "`torch.save` to a path", quick: true, slow: "capture:0",
+		run: "saves.py path", way: "`torch.save` to a path", quick: true, light: true, slow: "capture:0",
 		order: "zero [forward backward step] 2([capture zero forward backward step]) capture restart",
 	},
 	{

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +29,7 @@ type job struct {
 	run   string // the program and its arguments; PYTHON is the interpreter, for a launcher
 	way   string // the way of running that it stands for: a line of the table in docs/python.md
 	quick bool   // it also runs where not all programs do
+	light bool   // it also runs in the short tests
 	since string // the first version that has what it needs: 2.6 or new; empty is 1.13
 	until string // the last one
 	opt   string // the folder of /opt that it needs
@@ -70,24 +70,6 @@ const delay = 80_000
 // label is what a test and a table call it.
 func (j *job) label() string { return cmp.Or(j.name, j.run) }
 
-// torchVersion is 1.13, 2.6 or new: what a test may expect of torchPython.
-var torchVersion = sync.OnceValues(func() (string, error) {
-	path, err := torchPython()
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command(path, "-c", "import torch; print(torch.__version__)").Output()
-	if err != nil {
-		return "", err
-	}
-	for _, known := range []string{"1.13", "2.6"} {
-		if strings.HasPrefix(string(out), known+".") {
-			return known, nil
-		}
-	}
-	return "new", nil
-})
-
 // versions in their order.
 var versions = []string{"1.13", "2.6", "new"}
 
@@ -95,11 +77,9 @@ var versions = []string{"1.13", "2.6", "new"}
 // the client sees what they do. What is not seen today is expected to be so: a
 // program that is seen rightly must not stand as one that is not.
 //
-// TRAINSPAN_TORCH_JOBS=all runs all of them, not only the quick ones.
+// TRAINSPAN_TORCH_JOBS=all runs all of them, not only the quick ones; the short tests
+// run three.
 func TestTorchJobs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("loads PyTorch")
-	}
 	version, err := torchVersion()
 	if err != nil {
 		t.Skip(err)
@@ -114,6 +94,9 @@ func TestTorchJobs(t *testing.T) {
 			at := slices.Index(versions, version)
 			if at < slices.Index(versions, j.since) || j.until != "" && at > slices.Index(versions, j.until) {
 				t.Skipf("not for torch %s", version)
+			}
+			if testing.Short() && !j.light {
+				t.Skip("loads PyTorch")
 			}
 			if !all && !j.quick {
 				t.Skip("TRAINSPAN_TORCH_JOBS is not all")

@@ -11,6 +11,9 @@ import (
 // TestTorchDynamo: the operations of graphs that DFTracer's integration compiles are
 // recorded, by its names, and the graphs give what they give without.
 func TestTorchDynamo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads PyTorch")
+	}
 	if version, err := torchVersion(); err != nil || version == "1.13" {
 		t.Skip("there is no torch.compile")
 	}
@@ -47,6 +50,9 @@ func TestTorchDynamo(t *testing.T) {
 // TestTorchGuides: the PyTorch programs of DFTracer's documents run as they are, with
 // our name in front of its, and what they record is there.
 func TestTorchGuides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads PyTorch")
+	}
 	version, err := torchVersion()
 	if err != nil || version == "1.13" {
 		t.Skip("they need torch 2.5.1 or later")

@@ -1,8 +1,10 @@
 package python_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -23,16 +25,31 @@ import (
 
 // torchPython is the interpreter for which Debian has PyTorch, or that of the
 // variable TRAINSPAN_TORCH_PYTHON.
-var torchPython = sync.OnceValues(func() (string, error) {
-	path := os.Getenv("TRAINSPAN_TORCH_PYTHON")
-	if path == "" {
-		path = "/usr/bin/python3"
-	}
-	out, err := exec.Command(path, "-c", "import torch").CombinedOutput()
+func torchPython() (string, error) {
+	t, err := torch()
+	return t.path, err
+}
+
+// torchVersion is 1.13, 2.6 or new: what a test may expect of torchPython.
+func torchVersion() (string, error) {
+	t, err := torch()
+	return t.version, err
+}
+
+type torchBuild struct{ path, version string }
+
+var torch = sync.OnceValues(func() (torchBuild, error) {
+	t := torchBuild{cmp.Or(os.Getenv("TRAINSPAN_TORCH_PYTHON"), "/usr/bin/python3"), "new"}
+	out, err := exec.Command(t.path, "-c", "import torch; print(torch.__version__)").Output()
 	if err != nil {
-		return "", errors.New(path + " has no torch: " + string(out))
+		return t, fmt.Errorf("%s has no torch: %w", t.path, err)
 	}
-	return path, nil
+	for _, known := range []string{"1.13", "2.6"} {
+		if strings.HasPrefix(string(out), known+".") {
+			t.version = known
+		}
+	}
+	return t, nil
 })
 
 // torchJob is a Python program below the hooks.
