@@ -25,6 +25,7 @@ from trainspan import _ring, ending, passing, quiet
 from .startup import StartUp
 
 _TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
+_RARELY = 63  # the program's own spans are looked for in a step that has none of these bits
 _NAMES = {
     "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
@@ -211,7 +212,7 @@ class Loop:
             if token is not None:
                 _ring.end(token, None, None, at, self.samples)
             _ring.position(self.epochs, step, True)
-            if self.checking or not step & 15:
+            if self.checking or not step & _RARELY:
                 self.check()
             if self.on_close is not None:
                 self.on_close()
@@ -232,7 +233,7 @@ class Loop:
             self.fed = self.by_batch
             what = "batch of the DataLoader to the next" if self.fed else "step of the optimizers to the next" if self.armed else "forward to the end of its backward"
             _ring.meta("iterations", "inferred, each from one " + what)
-        self.checking = self.step < 4 or not self.step & 15 or bool(self.taken)
+        self.checking = self.step < 4 or not self.step & _RARELY or bool(self.taken)
         self.quicken()
 
     def quicken(self):
@@ -375,7 +376,7 @@ class Loop:
         self.is_open = False
         step = self.step = self.step + 1
         token = _ring.next_span(token, n, self.samples, step)
-        if not step & 15:
+        if not step & _RARELY:
             self.check()
         if self.on_close is not None:
             self.on_close()
