@@ -16,14 +16,14 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
-	control *recorder.Control
+	rec     *Recorder
 	hub     *dispatch.Hub
 	at      *outputs.Progress
 	plain   trace.Tracer // of spans that the recorder does not keep
@@ -71,44 +71,32 @@ func (s *scopePlan) placed(ctx context.Context, name string) context.Context {
 	return s.run.Place(ctx, -1, name, false)
 }
 
+// adopt returns a context without a span the latest span of a callback.
+func (s *scopePlan) adopt(ctx context.Context) context.Context {
+	return s.rec.otel.adopt(ctx, s.rec.Current())
+}
+
 // scopeOutput is an output and the scopes that it gets.
 type scopeOutput struct {
 	dispatch.Attached
 	export config.Export
 }
 
-// planScopes looks at what the outputs want.
-func (p *Provider) planScopes(customization config.Export, filters []*config.Export, run *segment.Run) {
-	plan := &scopePlan{control: p.control, hub: p.hub, at: p.progress, run: run, now: p.nanoseconds(),
-		plain: p.sdk.Tracer(recorder.ScopeName, trace.WithInstrumentationVersion(Version))}
-	i := 0
-	for _, a := range p.hub.Outputs {
-		o := scopeOutput{a, customization}
-		if filters[i] != nil {
-			o.export = *filters[i]
-		} else if a.All {
-			o.export = config.Export{Mode: config.ExportAll}
-		}
-		plan.outputs = append(plan.outputs, o)
-		i++
+// add adds an output with what the program or, without one, the customization
+// filters for it.
+func (s *scopePlan) add(a dispatch.Attached, filter *config.Export, customization config.Export) {
+	o := scopeOutput{a, customization}
+	if filter != nil {
+		o.export = *filter
+	} else if a.All {
+		o.export = config.Export{Mode: config.ExportAll}
 	}
-	p.scopes = plan
+	s.outputs = append(s.outputs, o)
 }
 
-// ScopeKind prepares scopes of a DFTracer category and name, as this provider
-// records them: as OpenTelemetry spans that exporters get too when the filter
-// of one asks for them, otherwise by the cheapest way that reaches every local
-// output. It is nil when nobody wants them.
-//
-// Each output gets the scopes that its own filter asks for. The default
-// customization asks for none; ExportAll asks for all; a list asks by
-// "category.name", by the name alone, or by the standard span that has this
-// category and name in the table of package spans.
-func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
-	if p == nil || p.scopes == nil {
-		return nil
-	}
-	plan := p.scopes
+// kind decides how scopes of a category and name are recorded, see
+// [Provider.ScopeKind].
+func (plan *scopePlan) kind(category, name string) outputs.ScopeKind {
 	full := spans.ScopeName(category, name)
 	known, route := full, outputs.Route{}
 	recorded, spansOnly := false, false
@@ -275,7 +263,7 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	trace.SpanFromContext(k.plan.control.Adopt(ctx)).AddEvent(key)
+	trace.SpanFromContext(k.plan.adopt(ctx)).AddEvent(key)
 }
 
 func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) (scope *spanScope) {
@@ -294,7 +282,7 @@ func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.
 		started = outputs.WithAmbient(started, true)
 	}
 	if !k.hidden {
-		inner, span := k.plan.control.Span(started, k.name, SpanStart{
+		inner, span := k.plan.rec.span(started, k.name, SpanStart{
 			Time: time.Unix(0, at), Attributes: attributes.From(slices.Concat(k.named, kvs)...),
 		}, true)
 		if span == nil {
@@ -303,7 +291,7 @@ func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.
 		s.ctx, s.recorded = trace.ContextWithSpan(ctx, trace.SpanFromContext(inner)), span // without the marks
 		return s
 	}
-	_, span := k.plan.plain.Start(k.plan.placed(k.plan.control.Adopt(started), k.name), k.name,
+	_, span := k.plan.plain.Start(k.plan.placed(k.plan.adopt(started), k.name), k.name,
 		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
 	if !span.IsRecording() {
 		return nil
@@ -384,7 +372,7 @@ func (s *spanScope) End() {
 	now := time.Unix(0, s.kind.plan.now())
 	if s.failure != nil {
 		s.plain.RecordError(s.failure, trace.WithTimestamp(now))
-		s.plain.SetStatus(codes.Error, recorder.ErrorText(s.failure))
+		s.plain.SetStatus(codes.Error, failure.Text(s.failure))
 		s.failure = nil
 	}
 	s.plain.End(trace.WithTimestamp(now))

@@ -12,19 +12,90 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/internal/meters"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
-// provider makes a provider of a configuration that was checked.
-func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Base) (*Provider, error) {
+// ConfigureProvider makes the provider. On an error nothing is left running
+// and the builder can be corrected and used again. The context bounds the
+// start of the exporters.
+func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
+	if b.spent {
+		return nil, errors.New("telemetry: ConfigureProvider has made a provider already: make a new builder for another")
+	}
+	if err := b.Err(); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	base, err := b.config()
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: invalid configuration: %w", err)
+	}
+	p, err := assemble(ctx, b, base)
+	if err != nil {
+		return nil, err
+	}
+	b.spent = true
+	return p, nil
+}
+
+// config is the whole configuration, checked.
+func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a configuration function panicked: %v", p)
+		}
+	}()
+	if b.base == nil && len(b.overrides) == 0 {
+		return base, errors.New("no configuration was provided: call WithBaseConfig or WithConfigOverride")
+	}
+	if b.base != nil {
+		base = b.base.Clone()
+	}
+	if base, err = config.Merge(base, b.overrides...); err != nil {
+		return base, err
+	}
+	if b.training != nil {
+		t := b.training.Clone()
+		base.Training = &t
+	}
+	if b.strategy != "" {
+		base.ErrorStrategy = b.strategy
+	}
+	var exportErr error
+	if b.export != nil {
+		exportErr = b.export.Validate()
+	}
+	return base, errors.Join(base.Validate(), exportErr)
+}
+
+func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
+	if b.logger != nil {
+		return calm(b.logger)
+	}
+	return calm(slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()}))
+}
+
+// assembly is a provider that is being made.
+type assembly struct {
+	*TrainingTelemetryBuilder
+	p      *Provider
+	id     Identity
+	clock  Clock
+	ids    sdktrace.IDGenerator
+	run    *segment.Run // nil: no span exporter
+	export config.Export
+}
+
+// assemble makes a provider of a configuration that was checked.
+func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base) (*Provider, error) {
 	var ranks config.Ranks
 	if b.ranks != nil {
 		ranks = *b.ranks
@@ -34,25 +105,25 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	base = base.WithDefaults(ranks)
-	id := b.identity.WithDefaults(&base, ranks)
-	p := &Provider{base: base, progress: new(outputs.Progress), timeout: b.timeout, log: b.log(&base), clock: b.clock}
-	if p.clock == nil {
-		p.clock = newSystemClock()
-	} else {
-		p.clock = calmClock{p.clock, newSystemClock()}
+	a := &assembly{TrainingTelemetryBuilder: b, id: b.identity.WithDefaults(&base, ranks), clock: newSystemClock()}
+	if b.clock != nil {
+		a.clock = calmClock{b.clock, newSystemClock()}
 	}
+	if b.export != nil {
+		a.export = *b.export
+	}
+	log := b.log(&base)
+	hub := dispatch.New(log)
+	p := &Provider{hub: hub, progress: new(outputs.Progress), timeout: b.timeout}
+	a.p = p
 	if p.timeout <= 0 {
 		p.timeout = DefaultShutdownTimeout
 	}
-	above := b.parent(p.log)
-	p.hub = dispatch.New(p.log)
-	p.rec, p.control = recorder.New(recorder.Options{
-		Base: base, Identity: id, Strategy: base.ErrorStrategy, Now: p.nanoseconds(), Log: p.log,
-		Progress: p.progress, Hub: p.hub, Above: above, Off: !base.Enabled(),
-	})
+	p.rec = a.recorder(log, base)
+	p.losses = &losses{rec: p.rec, hub: hub}
 	if !base.Enabled() {
-		for _, a := range b.outputs {
-			p.unused = append(p.unused, a.output(nil, nil, 0, false))
+		for _, o := range b.outputs {
+			p.unused = append(p.unused, o.output(nil, nil, 0, false))
 		}
 		if m, ok := b.metrics.(Output); ok {
 			p.unused = append(p.unused, m)
@@ -60,21 +131,42 @@ func (b *TrainingTelemetryBuilder) provider(ctx context.Context, base config.Bas
 		return p, nil
 	}
 	if len(b.outputs) == 0 {
-		p.log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter", "see", see.NothingRecorded)
+		log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter", "see", see.NothingRecorded)
 	}
-	if err := p.attach(ctx, b, id, above.IsValid()); err != nil {
+	if err := a.attach(ctx); err != nil {
 		return nil, err
 	}
 	if b.metrics != nil {
-		p.meter(b.metrics, id)
+		a.meter()
 	}
 	return p, nil
 }
 
+// recorder makes the recorder, which records nothing before the outputs are
+// attached.
+func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
+	r := &Recorder{
+		facts:    facts{base: base, id: a.id},
+		strategy: base.ErrorStrategy,
+		time:     times{now: nanoseconds(a.clock), window: max(base.ExplicitTimeWindow, 0)},
+	}
+	r.progress, r.out.hub, r.out.log = a.p.progress, a.p.hub, log
+	r.time.made = r.time.now()
+	r.training.Store(base.Training)
+	r.otel.tracers = noop.NewTracerProvider()
+	r.otel.tracer = r.otel.tracers.Tracer(scopeName)
+	r.otel.above = a.parent(log)
+	if !base.Enabled() {
+		r.ended = ErrDisabled
+		r.off.Store(true)
+	}
+	return r
+}
+
 // parent is the span that the run belongs to, invalid for none.
-func (b *TrainingTelemetryBuilder) parent(log *slog.Logger) trace.SpanContext {
-	if b.above != nil {
-		return *b.above
+func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
+	if a.above != nil {
+		return *a.above
 	}
 	sc, err := ParentFrom(os.LookupEnv)
 	if err != nil {
@@ -106,44 +198,61 @@ func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every ti
 }
 
 // attach attaches the outputs and makes the OpenTelemetry part. On an error
-// what was attached is closed again. joined says that the ranks meet in the trace
-// of somebody else.
-func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id Identity, joined bool) error {
-	var customization config.Export
-	if b.export != nil {
-		customization = *b.export
-	}
-	selected := outputs.NewSelection(customization)
-	ids := b.ids
-	if ids == nil {
+// what was attached is closed again.
+func (a *assembly) attach(ctx context.Context) error {
+	p, r := a.p, a.p.rec
+	selected := outputs.NewSelection(a.export)
+	if a.ids = a.TrainingTelemetryBuilder.ids; a.ids == nil {
 		var shared bool
-		if ids, shared = idsOf(id); !shared && !joined && b.spanExporters > 0 && id.LocalRank.IsSet() && id.Rank.Get() == 0 {
-			p.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; "+
+		if a.ids, shared = idsOf(a.id); !shared && !r.otel.above.IsValid() && a.spanExporters > 0 && a.id.LocalRank.IsSet() && a.id.Rank.Get() == 0 {
+			r.out.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; "+
 				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", see.TracePerRank)
 		}
 	}
-	run := b.run(p, id, ids, selected)
-	offer := outputs.Telemetry{
-		Identity: id, Clock: p.clock, Logger: p.log, Progress: p.progress,
-		Now: p.nanoseconds(), Current: func() trace.SpanContext { return p.rec.Current().SpanContext() },
-		Lost: p.lost, Metrics: b.metrics,
+	a.run = a.traceRun(selected)
+	p.scopes = &scopePlan{rec: r, hub: p.hub, at: p.progress, run: a.run, now: r.time.now}
+	if err := a.attachOutputs(ctx, selected); err != nil {
+		return err
 	}
-	all := make([]attachment, len(b.outputs), len(b.outputs)+1)
-	copy(all, b.outputs)
-	if m, ok := b.metrics.(Output); ok {
+	p.sdk = a.sdk(ctx)
+	active.Enter()
+	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(Version))
+	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk}
+	r.otel.run = a.run
+	if a.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration) {
+		r.otel.steps = p.progress
+	}
+	p.scopes.plain = r.otel.tracer
+	r.hooks = hooks{
+		closing: p.closing, ending: p.endScopes,
+		stopped: func() { // the network must not hold the caller up
+			go func() { _ = p.finish(context.Background()) }() // logged, and the result of Shutdown
+		},
+	}
+	return nil
+}
+
+// attachOutputs attaches the outputs. What may fail comes first: what is attached
+// after it belongs to the program, and is not to be shut down for nothing.
+func (a *assembly) attachOutputs(ctx context.Context, selected *outputs.Selection) error {
+	p, r := a.p, a.p.rec
+	offer := outputs.Telemetry{
+		Identity: a.id, Clock: a.clock, Logger: r.out.log, Progress: p.progress, Now: r.time.now,
+		Current: func() trace.SpanContext { return r.Current().SpanContext() },
+		Lost:    p.losses.lost, Metrics: a.metrics,
+	}
+	all := slices.Clone(a.outputs)
+	if m, ok := a.metrics.(Output); ok {
 		all = append(all, attachment{out: m})
 	}
-	made := make([]Output, len(all))
-	// What may fail comes first: what is attached after it belongs to the
-	// program, and is not to be shut down for nothing.
 	slices.SortStableFunc(all, func(a, b attachment) int { return a.rank() - b.rank() })
+	made := make([]Output, len(all))
 	for i := range all {
-		made[i] = all[i].output(run, ids, b.segment, offer.Segment == nil)
+		made[i] = all[i].output(a.run, a.ids, a.segment, offer.Segment == nil)
 		if e, ok := made[i].(*segment.Exporter); ok && offer.Segment == nil {
 			offer.Segment = e.Segment
 		}
 	}
-	filters := make([]*config.Export, len(all))
 	for i, out := range made {
 		if err := p.hub.Attach(ctx, out, all[i].filter, selected, offer); err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
@@ -151,74 +260,65 @@ func (p *Provider) attach(ctx context.Context, b *TrainingTelemetryBuilder, id I
 			_ = p.hub.End(ctx, func() outputs.Losses { return nil }) // they have nothing to lose yet
 			return err
 		}
-		filters[i] = all[i].filter
 	}
-	p.useSDK(ctx, b, id, run.IDs(ids))
-	active.Enter()
-	p.planScopes(customization, filters, run)
-	wiring := recorder.Wiring{
-		Tracers: p.sdk, Version: Version, Steps: b.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration),
-		Closing: p.closing, Ending: p.endScopes,
-		Stopped: func() { // the network must not hold the caller up
-			go func() { _ = p.finish(context.Background()) }() // logged, and the result of Shutdown
-		},
+	i := 0
+	for _, attached := range p.hub.Outputs {
+		p.scopes.add(attached, all[i].filter, a.export)
+		i++
 	}
-	if run != nil {
-		wiring.Placer = run
-	}
-	p.control.Wire(wiring)
 	return nil
 }
 
-// run spreads the spans over traces where a span exporter is to get them.
-func (b *TrainingTelemetryBuilder) run(p *Provider, id Identity, ids sdktrace.IDGenerator, selected *outputs.Selection) *segment.Run {
-	if b.spanExporters == 0 {
+// traceRun spreads the spans over traces where a span exporter is to get them.
+func (a *assembly) traceRun(selected *outputs.Selection) *segment.Run {
+	if a.spanExporters == 0 {
 		return nil
 	}
-	o := segment.Options{Traces: b.traces, WorldSize: id.WorldSize, IDs: ids, Progress: p.progress, Exported: selected}
-	for i := range b.outputs { // the budget is that of the first exporter
-		if a := &b.outputs[i]; a.exporter != nil {
-			if a.filter != nil {
-				o.Exported = outputs.NewSelection(*a.filter)
+	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize, IDs: a.ids, Progress: a.p.progress, Exported: selected}
+	for i := range a.outputs { // the budget is that of the first exporter
+		if out := &a.outputs[i]; out.exporter != nil {
+			if out.filter != nil {
+				o.Exported = outputs.NewSelection(*out.filter)
 			}
 			break
 		}
 	}
-	if g, ok := ids.(*idGenerator); ok {
+	if g, ok := a.ids.(*idGenerator); ok {
 		o.Job, o.PartID = g.job, g.partID
 	}
 	return segment.NewRun(o)
 }
 
-// useSDK makes the OpenTelemetry part of the provider.
-func (p *Provider) useSDK(ctx context.Context, b *TrainingTelemetryBuilder, id Identity, ids sdktrace.IDGenerator) {
+// sdk makes the OpenTelemetry part of the provider.
+func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 	var tags []string
-	if t := p.control.Training(); t != nil {
+	if t := a.p.rec.training.Load(); t != nil {
 		tags, _ = t.Tags()
 	}
-	res, err := NewResource(ctx, id, tags, b.resource)
+	res, err := NewResource(ctx, a.id, tags, a.resource)
 	if err != nil {
-		p.log.Warn("telemetry could not describe the process in full", "error", err, "see", see.Undescribed)
+		a.p.rec.out.log.Warn("telemetry could not describe the process in full", "error", err, "see", see.Undescribed)
 	}
-	sampler := b.sampler
+	sampler := a.sampler
 	if sampler == nil {
 		sampler = sdktrace.AlwaysSample()
 	}
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(ids)}
-	if p.hub.TakesSpans() {
-		options = append(options, sdktrace.WithSpanProcessor(p.hub))
+	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids))}
+	if a.p.hub.TakesSpans() {
+		options = append(options, sdktrace.WithSpanProcessor(a.p.hub))
 	}
-	p.sdk = sdktrace.NewTracerProvider(options...)
+	return sdktrace.NewTracerProvider(options...)
 }
 
 // meter makes the metrics.
-func (p *Provider) meter(provider metric.MeterProvider, id Identity) {
-	m := provider.Meter(recorder.ScopeName, metric.WithInstrumentationVersion(Version))
-	instruments, err := recorder.NewInstruments(m, id.Rank.Get())
-	p.control.SetInstruments(instruments)
-	var observed error
-	p.health, observed = p.observe(m)
+func (a *assembly) meter() {
+	p := a.p
+	m := a.metrics.Meter(scopeName, metric.WithInstrumentationVersion(Version))
+	instruments, err := meters.New(m, a.id.Rank.Get())
+	p.rec.out.meters = instruments
+	health, observed := observe(m, p.rec, p.hub)
+	p.closers = append(p.closers, health.close)
 	if err = errors.Join(err, observed); err != nil {
-		p.log.Warn("telemetry could not make all of its metrics", "error", err, "see", see.Metrics)
+		p.rec.out.log.Warn("telemetry could not make all of its metrics", "error", err, "see", see.Metrics)
 	}
 }

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -316,81 +315,4 @@ func (b *TrainingTelemetryBuilder) Err() error {
 	err := errors.Join(b.misuse...)
 	b.misuse = nil
 	return err
-}
-
-// ConfigureProvider makes the provider. On an error nothing is left running
-// and the builder can be corrected and used again. The context bounds the
-// start of the exporters.
-func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
-	if b.spent {
-		return nil, errors.New("telemetry: ConfigureProvider has made a provider already: make a new builder for another")
-	}
-	if err := b.Err(); err != nil {
-		return nil, fmt.Errorf("telemetry: %w", err)
-	}
-	base, err := b.config()
-	if err != nil {
-		return nil, fmt.Errorf("telemetry: invalid configuration: %w", err)
-	}
-	p, err := b.provider(ctx, base)
-	if err != nil {
-		return nil, err
-	}
-	b.spent = true
-	return p, nil
-}
-
-// config is the whole configuration, checked.
-func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("a configuration function panicked: %v", p)
-		}
-	}()
-	if b.base == nil && len(b.overrides) == 0 {
-		return base, errors.New("no configuration was provided: call WithBaseConfig or WithConfigOverride")
-	}
-	if b.base != nil {
-		base = b.base.Clone()
-	}
-	if base, err = config.Merge(base, b.overrides...); err != nil {
-		return base, err
-	}
-	if b.training != nil {
-		t := b.training.Clone()
-		base.Training = &t
-	}
-	if b.strategy != "" {
-		base.ErrorStrategy = b.strategy
-	}
-	var exportErr error
-	if b.export != nil {
-		exportErr = b.export.Validate()
-	}
-	return base, errors.Join(base.Validate(), exportErr)
-}
-
-func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
-	if b.logger != nil {
-		return calm(b.logger)
-	}
-	return calm(slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()}))
-}
-
-// levelHandler hides messages below a level.
-type levelHandler struct {
-	slog.Handler
-	level slog.Level
-}
-
-func (h *levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= h.level && h.Handler.Enabled(ctx, l)
-}
-
-func (h *levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &levelHandler{h.Handler.WithAttrs(attrs), h.level}
-}
-
-func (h *levelHandler) WithGroup(name string) slog.Handler {
-	return &levelHandler{h.Handler.WithGroup(name), h.level}
 }

@@ -10,11 +10,12 @@ func newSystemClock() systemClock { return systemClock{time.Now()} }
 
 func (c systemClock) Now() time.Time { return c.base.Add(time.Since(c.base)) }
 
-// nanoseconds returns the provider's time in nanoseconds since the Unix epoch.
-func (p *Provider) nanoseconds() func() int64 {
-	c, ok := p.clock.(systemClock)
+// nanoseconds returns what tells the time of a clock in nanoseconds since the
+// Unix epoch.
+func nanoseconds(clock Clock) func() int64 {
+	c, ok := clock.(systemClock)
 	if !ok {
-		return func() int64 { return p.clock.Now().UnixNano() }
+		return func() int64 { return clock.Now().UnixNano() }
 	}
 	base, wall := c.base, c.base.UnixNano()
 	return func() int64 { return wall + int64(time.Since(base)) }

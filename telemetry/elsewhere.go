@@ -53,7 +53,7 @@ func (p *Provider) Elsewhere(category, name string) *Elsewhere {
 // what callbacks have open. The context that is returned carries it. A span is nil
 // where nothing is recorded any more; its end is given a time too.
 func (k *Elsewhere) Start(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	inner, s := k.plan.control.Span(outputs.SentOnly(outputs.WithRoute(ctx, k.route)), k.name, SpanStart{
+	inner, s := k.plan.rec.span(outputs.SentOnly(outputs.WithRoute(ctx, k.route)), k.name, SpanStart{
 		Time: at, Attributes: attributes.From(slices.Concat(k.named, attrs)...),
 	}, true)
 	if s == nil {

@@ -51,3 +51,21 @@ func (c calmClock) Now() (now time.Time) {
 	}()
 	return c.Clock.Now()
 }
+
+// levelHandler hides messages below a level.
+type levelHandler struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h *levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.level && h.Handler.Enabled(ctx, l)
+}
+
+func (h *levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &levelHandler{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h *levelHandler) WithGroup(name string) slog.Handler {
+	return &levelHandler{h.Handler.WithGroup(name), h.level}
+}

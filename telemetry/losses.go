@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/see"
@@ -34,8 +33,12 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// losses remember which losses were reported to the outputs for records.
+// losses report what gets lost on the way to a backend, and remember what they
+// have reported to the outputs for records.
 type losses struct {
+	rec *Recorder
+	hub *dispatch.Hub
+
 	mu       sync.Mutex
 	reported tally
 }
@@ -43,40 +46,38 @@ type losses struct {
 // lost is called when an output loses something on its way to a backend. Every
 // loss is logged, the first one is reported to the other outputs too; the rest
 // is reported to them at the end.
-func (p *Provider) lost(what, cause string, n int64, err error) {
-	p.control.Warn("data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", see.Delivery)
-	p.losses.mu.Lock()
-	first := p.losses.reported == nil && p.control.Why() == nil
+func (l *losses) lost(what, cause string, n int64, err error) {
+	l.rec.out.warn(0, "data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", see.Delivery)
+	l.mu.Lock()
+	first := l.reported == nil && l.rec.why() == nil
 	if first {
-		p.losses.reported = tally{what + " " + cause: n}
+		l.reported = tally{what + " " + cause: n}
 	}
-	p.losses.mu.Unlock()
+	l.mu.Unlock()
 	if first {
-		p.reportGap(n, fmt.Sprintf("%d %s were not delivered: %s", n, what, cause), false)
+		l.gap(n, fmt.Sprintf("%d %s were not delivered: %s", n, what, cause), false)
 	}
 }
 
-// reportGap tells the outputs for records that something is missing.
-func (p *Provider) reportGap(lost int64, message string, local bool) {
-	p.control.CountGap()
-	p.hub.PushDataError(dispatch.DataError{
+// gap tells the outputs for records that something is missing.
+func (l *losses) gap(lost int64, message string, local bool) {
+	l.rec.locked(func() { l.rec.out.gaps++ })
+	l.hub.PushDataError(dispatch.DataError{
 		Message: message, Attributes: attributes.Extend(attributes.Int(attributes.LostRecords, lost)),
-		Time: p.now().UnixNano(), Extension: true, Local: local,
+		Time: l.rec.time.now(), Extension: true, Local: local,
 	})
-	p.hub.Drain()
+	l.hub.Drain()
 }
 
-func (p *Provider) now() time.Time { return p.clock.Now() }
-
-// reportLosses reports what did not arrive: to the local outputs for records,
+// report reports what did not arrive: to the local outputs for records,
 // so that the lost_records of all data errors add up to what was lost, and to
 // the log in one line; the result is for the trace files. By now all counts
 // are final. Those that send over a network are at their end: what they got
 // now would be one loss more.
-func (p *Provider) reportLosses() outputs.Losses {
-	s := p.Stats()
+func (l *losses) report() outputs.Losses {
+	s := statsOf(l.rec, l.hub)
 	unwantedLogs, unwantedMetrics := map[string]int64{}, false
-	p.hub.Delivery(func(d outputs.Delivery) {
+	l.hub.Delivery(func(d outputs.Delivery) {
 		if d.Unwanted && d.What == outputs.DeliversLogs {
 			count(&unwantedLogs, d.Drops)
 		}
@@ -98,7 +99,7 @@ func (p *Provider) reportLosses() outputs.Losses {
 	if unwantedMetrics {
 		lostMetrics = 0
 	}
-	p.reportRest(lost)
+	l.rest(lost)
 	if lost.total() > 0 || lostMetrics > 0 {
 		args := []any{"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops}
 		if s.DroppedLogRecords > 0 {
@@ -107,23 +108,23 @@ func (p *Provider) reportLosses() outputs.Losses {
 		if lostMetrics > 0 {
 			args = append(args, "metric_exports", lostMetrics)
 		}
-		p.log.Warn("telemetry lost data on its way to OpenTelemetry backends", append(args, "see", see.Delivery)...)
+		l.rec.out.log.Warn("telemetry lost data on its way to OpenTelemetry backends", append(args, "see", see.Delivery)...)
 	}
 	return all
 }
 
-// reportRest reports the losses that were not reported yet.
-func (p *Provider) reportRest(lost tally) {
-	p.losses.mu.Lock()
+// rest reports the losses that were not reported yet.
+func (l *losses) rest(lost tally) {
+	l.mu.Lock()
 	rest := tally{}
 	for what, n := range lost {
-		if n -= p.losses.reported[what]; n > 0 {
+		if n -= l.reported[what]; n > 0 {
 			rest[what] = n
 		}
 	}
-	p.losses.reported = lost
-	p.losses.mu.Unlock()
+	l.reported = lost
+	l.mu.Unlock()
 	if len(rest) > 0 {
-		p.reportGap(rest.total(), "not delivered: "+rest.String(), true)
+		l.gap(rest.total(), "not delivered: "+rest.String(), true)
 	}
 }

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/trainspan/trainspan/internal/metrics"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -29,7 +33,7 @@ var lossTypes = [2]map[string]string{
 }
 
 // observe registers them.
-func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
+func observe(meter metric.Meter, r *Recorder, hub *dispatch.Hub) (*healthMetrics, error) {
 	in := metrics.Maker{Meter: meter}
 	var all []metric.Observable
 	ints := map[*metrics.Metric]metric.Int64Observable{}
@@ -50,18 +54,21 @@ func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
 	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		count := func(of *metrics.Metric, n int64, with ...metric.ObserveOption) { o.ObserveInt64(ints[of], n, with...) }
-		times := p.control.Times()
-		o.ObserveFloat64(floats[metrics.ProductiveTime], times.Productive.Seconds())
-		o.ObserveFloat64(floats[metrics.StartupTime], times.Startup.Seconds())
-		if times.Loop > 0 {
-			o.ObserveFloat64(floats[metrics.LoopTime], times.Loop.Seconds())
-			open := int64(0)
-			if times.Training {
+		now, open := r.time.now(), int64(0)
+		var times books.Times
+		r.locked(func() {
+			times = r.books.Times(r.time.made, now)
+			if r.tree.isOpen(phase.Training) {
 				open = 1
 			}
+		})
+		o.ObserveFloat64(floats[metrics.ProductiveTime], time.Duration(times.Productive).Seconds())
+		o.ObserveFloat64(floats[metrics.StartupTime], time.Duration(times.Startup).Seconds())
+		if times.Loop > 0 {
+			o.ObserveFloat64(floats[metrics.LoopTime], time.Duration(times.Loop).Seconds())
 			count(metrics.LoopsOpen, open)
 		}
-		s := p.Stats()
+		s := statsOf(r, hub)
 		count(metrics.SpansLive, s.SpansOpen)
 		count(metrics.SpansStarted, s.SpansStarted)
 		count(metrics.Records, s.Records)
@@ -76,7 +83,7 @@ func (p *Provider) observe(meter metric.Meter) (*healthMetrics, error) {
 		if s.MetricExports+s.FailedMetricExports > 0 {
 			count(metrics.MetricsFailed, s.FailedMetricExports)
 		}
-		p.hub.Files(func(f outputs.FileStats) {
+		hub.Files(func(f outputs.FileStats) {
 			output := metric.WithAttributes(attribute.String("output", f.Output))
 			count(metrics.FileRecords, f.Records, output)
 			count(metrics.FileWritten, f.Bytes, output)

@@ -3,8 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -19,29 +17,23 @@ import (
 	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	"github.com/trainspan/trainspan/telemetry/recorder"
 )
 
 // Provider is configured telemetry: it owns the recorder, the OpenTelemetry
 // tracer provider and the outputs. A nil Provider does nothing, and so does
 // one that is disabled for this rank. All methods are safe for concurrent use.
 type Provider struct {
-	rec      *recorder.Recorder
-	control  *recorder.Control
+	rec      *Recorder
 	hub      *dispatch.Hub
 	sdk      *sdktrace.TracerProvider // nil when disabled
-	base     config.Base
 	progress *outputs.Progress
-
-	unused  []Output   // of a rank that is off
-	scopes  *scopePlan // nil when disabled
-	health  *healthMetrics
-	losses  losses
-	timeout time.Duration
-	clock   Clock
-	log     *slog.Logger
-	life    lifetime
-	down    lifetime
+	unused   []Output // of a rank that is off
+	scopes   *scopePlan
+	losses   *losses
+	closers  []func() error // what ends when everything else has
+	timeout  time.Duration
+	life     lifetime
+	down     lifetime
 }
 
 // Start starts a standard span, a name of package spans, and gives the context
@@ -59,14 +51,14 @@ func (p *Provider) Start(ctx context.Context, span string, options ...StartOptio
 	if p == nil {
 		return ctx, nil
 	}
-	return p.control.Scope(ctx, span, options)
+	return p.rec.scope(ctx, span, options)
 }
 
 // Run runs fn inside a standard span and returns its error unchanged. An error
 // or a panic is recorded.
 func (p *Provider) Run(ctx context.Context, span string, fn func(context.Context) error, options ...StartOption) error {
 	ctx, s := p.Start(ctx, span, options...)
-	return s.Run(ctx, fn)
+	return runIn(s, ctx, fn)
 }
 
 // StartSpan starts a span of any name, any number of times at once. A standard
@@ -75,7 +67,7 @@ func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribut
 	if p == nil {
 		return ctx, nil
 	}
-	return p.control.Span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
+	return p.rec.span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
 }
 
 // StartSpanWith is StartSpan with everything that can be said of a start. A
@@ -84,13 +76,13 @@ func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanSta
 	if p == nil {
 		return ctx, nil
 	}
-	return p.control.Span(ctx, name, start, false)
+	return p.rec.span(ctx, name, start, false)
 }
 
 // TimedSpan runs fn inside a span of any name and returns its error unchanged.
 func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.Context) error, attrs ...attribute.KeyValue) error {
 	ctx, s := p.StartSpan(ctx, name, attrs...)
-	return s.Run(ctx, fn)
+	return runIn(s, ctx, fn)
 }
 
 // Recorder returns the recorder, nil for a nil provider.
@@ -103,7 +95,7 @@ func (p *Provider) Recorder() *Recorder {
 
 // Enabled reports whether telemetry is recorded: the provider is configured, on
 // for this rank, not shut down and not disabled.
-func (p *Provider) Enabled() bool { return p != nil && p.control.Why() == nil }
+func (p *Provider) Enabled() bool { return p != nil && p.rec.why() == nil }
 
 // TracerProvider returns the OpenTelemetry tracer provider of this telemetry.
 // Spans that are made with it reach every output, and nest under the spans
@@ -114,7 +106,7 @@ func (p *Provider) TracerProvider() trace.TracerProvider {
 	if p == nil {
 		return noop.NewTracerProvider()
 	}
-	return p.control.TracerProvider()
+	return p.rec.otel.tracers
 }
 
 // Tracer is TracerProvider().Tracer(name, options...).
@@ -136,28 +128,19 @@ func (p *Provider) Config() config.Base {
 	if p == nil {
 		return config.Base{}
 	}
-	c := p.base.Clone()
-	if t := p.control.Training(); t != nil {
+	c := p.rec.base.Clone()
+	if t := p.rec.training.Load(); t != nil {
 		own := t.Clone()
 		c.Training = &own
 	}
 	return c
 }
 
-// SetTrainingConfig sets the training configuration of a job that learns it
-// after its start. It can be set once.
-func (p *Provider) SetTrainingConfig(t config.Training) error {
-	if p == nil {
-		return ErrNotConfigured
-	}
-	return p.control.SetTraining(t)
-}
-
 // ForceDisable switches telemetry off for the rest of the process's life. What
 // was recorded is written and every output is closed.
 func (p *Provider) ForceDisable() {
 	if p != nil {
-		p.control.Disable()
+		p.rec.disable()
 	}
 }
 
@@ -185,8 +168,36 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 		if p.sdk != nil {
 			active.Leave()
 		}
-		return errors.Join(p.hub.StopAll(ctx, p.control.StopAll), p.finish(ctx), p.health.close())
+		err := errors.Join(p.hub.StopAll(ctx, func() { p.rec.stopAll(ErrClosed) }), p.finish(ctx))
+		for _, closer := range p.closers {
+			err = errors.Join(err, closer())
+		}
+		return err
 	})
+}
+
+// Stats returns the counts of this moment.
+func (p *Provider) Stats() Stats {
+	if p == nil {
+		return Stats{}
+	}
+	return statsOf(p.rec, p.hub)
+}
+
+// ScopeKind prepares scopes of a DFTracer category and name, as this provider
+// records them: as OpenTelemetry spans that exporters get too when the filter
+// of one asks for them, otherwise by the cheapest way that reaches every local
+// output. It is nil when nobody wants them.
+//
+// Each output gets the scopes that its own filter asks for. The default
+// customization asks for none; ExportAll asks for all; a list asks by
+// "category.name", by the name alone, or by the standard span that has this
+// category and name in the table of package spans.
+func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
+	if p == nil || p.scopes == nil {
+		return nil
+	}
+	return p.scopes.kind(category, name)
 }
 
 // deadline returns a context with the time that Shutdown has.
@@ -206,7 +217,7 @@ func (p *Provider) finish(ctx context.Context) error {
 		if p.sdk == nil {
 			return dispatch.Discard(ctx, p.unused)
 		}
-		return errors.Join(p.hub.End(ctx, p.reportLosses), p.sdk.Shutdown(ctx))
+		return errors.Join(p.hub.End(ctx, p.losses.report), p.sdk.Shutdown(ctx))
 	})
 }
 
@@ -230,33 +241,6 @@ func (p *Provider) closing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	return p.finish(ctx)
-}
-
-// lifetime runs a function once, for any number of callers, who all wait for it.
-type lifetime struct {
-	state atomic.Pointer[life]
-}
-
-type life struct {
-	done chan struct{}
-	err  error
-}
-
-func (l *lifetime) end(f func() error) (err error) {
-	mine := &life{done: make(chan struct{})}
-	if !l.state.CompareAndSwap(nil, mine) {
-		other := l.state.Load()
-		<-other.done
-		return other.err
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("telemetry: shutdown panicked: %v", p)
-		}
-		mine.err = err
-		close(mine.done)
-	}()
-	return f()
 }
 
 var defaultProvider atomic.Pointer[Provider]

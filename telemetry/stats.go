@@ -3,15 +3,19 @@ package telemetry
 import (
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	"github.com/trainspan/trainspan/telemetry/recorder"
 )
-
-type outputHealth = dispatch.Health
 
 // Stats are counts since the provider was configured: what telemetry did, and
 // what it lost or repaired on the way.
 type Stats struct {
-	recorder.Stats
+	SpansStarted   int64 // spans started, standard and custom
+	SpansOpen      int64 // spans open now
+	Records        int64 // records made for the outputs
+	Events         int64 // events of all spans
+	Errors         int64 // misuse and internal errors that the error strategy dealt with
+	DataErrors     int64 // gaps found in the telemetry data
+	RepairedValues int64 // attribute values shortened or repaired
+	RepairedTimes  int64 // ends that lay before their start
 
 	ExporterFailures int64 // failed exports of records, and other methods of outputs that panicked
 	DroppedRecords   int64 // records that outputs did not get, because they fell behind or were given up
@@ -46,17 +50,21 @@ type Stats struct {
 	Outputs []OutputHealth
 }
 
-// Stats returns the counts of this moment.
-func (p *Provider) Stats() Stats {
-	if p == nil {
-		return Stats{}
-	}
-	s := Stats{Stats: p.control.Stats(), Outputs: p.hub.Health(), ExporterFailures: p.hub.Panics()}
+// statsOf returns the counts of this moment.
+func statsOf(r *Recorder, hub *dispatch.Hub) (s Stats) {
+	r.locked(func() {
+		s = Stats{
+			SpansStarted: r.tree.started, SpansOpen: r.tree.open, Records: r.out.records, Events: r.out.events,
+			Errors: r.errors, DataErrors: r.out.gaps, RepairedTimes: r.repairedTimes,
+		}
+	})
+	s.RepairedValues = r.repairs.values.Load()
+	s.Outputs, s.ExporterFailures = hub.Health(), hub.Panics()
 	for i := range s.Outputs {
 		s.ExporterFailures += int64(s.Outputs[i].Failures)
 		s.DroppedRecords += s.Outputs[i].Dropped
 	}
-	p.hub.Delivery(func(d outputs.Delivery) {
+	hub.Delivery(func(d outputs.Delivery) {
 		s.RepairedValues += d.Repaired
 		switch d.What {
 		case outputs.DeliversSpans:

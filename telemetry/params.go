@@ -1,10 +1,13 @@
-package recorder
+package telemetry
 
 import (
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
 )
 
 // Start describes the start of a span. The zero value starts it now.
@@ -99,4 +102,24 @@ type SpanStop struct {
 	Time           time.Time         // zero: now
 	StopAttributes []attributes.Attr // of the stop event
 	Err            error             // why it failed; nil: it did not
+}
+
+// startParams are what begin needs to know of a span.
+type startParams struct {
+	name    string
+	index   int
+	at      time.Time
+	parent  *Span
+	ambient bool
+	scoped  bool // by a scope
+	byHand  bool // through Recorder.Start
+	anyTime bool // the time window does not hold
+	root    bool // it has no parent, whatever the context says
+	attrs   []attributes.Attr
+	starts  []attributes.Attr
+	loop    books.LoopStart // of a training loop
+	step    int             // of a checkpoint or epoch
+	values  books.Values    // of a training loop or save
+	options []trace.SpanStartOption
+	tracer  trace.Tracer // nil: the recorder's own
 }

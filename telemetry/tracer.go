@@ -1,8 +1,7 @@
-package recorder
+package telemetry
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
@@ -37,17 +36,11 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	cfg := trace.NewSpanStartConfig(options...)
 	p := &startParams{
 		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
-		tracer: t.inner, options: options, attrs: t.rec.cleanCopy(attributes.From(cfg.Attributes()...)),
+		tracer: t.inner, options: options, attrs: t.rec.repairs.cleanCopy(attributes.From(cfg.Attributes()...)),
 	}
 	ctx, s, err := t.rec.begin(ctx, p)
 	if err != nil {
 		return t.inner.Start(ctx, name, options...)
 	}
 	return ctx, (*contextSpan)(s)
-}
-
-// withTime adds the start time that the recorder took.
-func withTime(options []trace.SpanStartOption, ns int64) []trace.SpanStartOption {
-	all := make([]trace.SpanStartOption, 0, len(options)+1)
-	return append(append(all, options...), trace.WithTimestamp(time.Unix(0, ns)))
 }

@@ -1,4 +1,4 @@
-package recorder
+package telemetry
 
 import (
 	"time"
@@ -8,31 +8,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// contextSpan is the view of a Span that contexts carry: the OpenTelemetry
-// API over it, so that what is done through that API reaches the records too.
-// What that API does after the end of a span does nothing, as it says.
-type contextSpan Span
-
 var _ trace.Span = (*contextSpan)(nil)
-
-func (c *contextSpan) owner() *Span { return (*Span)(c) }
-
-// Above is the span above, as contexts carry it, or nil. A [Placer] follows it.
-func (c *contextSpan) Above() trace.Span {
-	if c.parent == nil {
-		return nil
-	}
-	return (*contextSpan)(c.parent)
-}
 
 // End implements trace.Span.
 func (c *contextSpan) End(options ...trace.SpanEndOption) {
 	if r := recover(); r != nil {
 		defer panic(r)
-		c.owner().RecordError(panicError{r})
+		c.owner().RecordError(failure.Panic{Value: r})
 	}
 	cfg := trace.NewSpanEndConfig(options...)
 	c.owner().finish(End{Time: cfg.Timestamp(), anyTime: true, again: true})
@@ -41,7 +27,7 @@ func (c *contextSpan) End(options ...trace.SpanEndOption) {
 // AddEvent implements trace.Span.
 func (c *contextSpan) AddEvent(name string, options ...trace.EventOption) {
 	cfg, at := eventConfig(options)
-	c.rec.addEvent(c.owner(), name, attributes.From(cfg.Attributes()...), at)
+	c.owner().addEvent(name, attributes.From(cfg.Attributes()...), at)
 }
 
 // unset is a time that nobody gives.
@@ -70,7 +56,7 @@ func (c *contextSpan) RecordError(err error, options ...trace.EventOption) {
 		return
 	}
 	cfg, at := eventConfig(options)
-	c.rec.recordError(c.owner(), errorText(err), err, at, cfg.Attributes())
+	c.owner().recordError(failure.Text(err), err, at, cfg.Attributes())
 }
 
 // SpanContext implements trace.Span.
@@ -81,37 +67,37 @@ func (c *contextSpan) SpanContext() trace.SpanContext { return c.otel.SpanContex
 func (c *contextSpan) SetStatus(code codes.Code, description string) {
 	c.otel.SetStatus(code, description)
 	if code == codes.Error {
-		c.rec.statusError(c.owner(), description)
+		c.owner().statusError(description)
 	}
 }
 
 // SetName implements trace.Span. It does not make a custom span a standard one.
 func (c *contextSpan) SetName(name string) {
 	c.otel.SetName(name)
-	c.rec.mu.Lock()
-	defer c.rec.mu.Unlock()
-	if c.state == spanOpen {
-		c.data.Name = name
-	}
+	c.rec.locked(func() {
+		if c.state == spanOpen {
+			c.data.Name = name
+		}
+	})
 }
 
 // SetAttributes implements trace.Span.
 func (c *contextSpan) SetAttributes(kv ...attribute.KeyValue) { c.owner().SetAttributes(kv...) }
 
 // TracerProvider implements trace.Span.
-func (c *contextSpan) TracerProvider() trace.TracerProvider { return c.rec.tracers }
+func (c *contextSpan) TracerProvider() trace.TracerProvider { return c.rec.otel.tracers }
 
 // statusError records the error that a status stands for.
-func (r *Recorder) statusError(s *Span, description string) {
-	c := call{now: r.now()}
-	none := (*failure)(nil)
-	_ = r.locked(&c, func() error {
-		if s.state != spanOpen || s.errored {
-			return nil
+func (s *Span) statusError(description string) {
+	r := s.rec
+	c := call{now: r.time.now()}
+	_ = r.while(func() error {
+		if s.state == spanOpen && !s.errored {
+			n := len(c.events)
+			r.out.event(&c, s, outputs.KindError, (*failure.Failure)(nil).Event(description, c.now), false)
+			c.events = c.events[:n] // OpenTelemetry has the status itself
 		}
-		s.errored = true
-		r.exportEvent(&c, s, outputs.KindError, none.event(description, c.now), false)
 		return nil
 	})
-	r.deliver(&c)
+	r.out.deliver(&c)
 }

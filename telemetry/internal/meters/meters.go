@@ -1,4 +1,5 @@
-package recorder
+// Package meters feeds the OpenTelemetry metrics of the training.
+package meters
 
 import (
 	"context"
@@ -9,10 +10,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/trainspan/trainspan/internal/metrics"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
 )
 
-// Instruments are those of the OpenTelemetry metrics that a recorder feeds.
-// Package metrics lists them. A nil Instruments records nothing.
+const tera = 1e12
+
+// Instruments are those of the OpenTelemetry metrics of the training;
+// package metrics lists them. A nil Instruments records nothing.
 //
 // Every rank knows the samples, tokens and operations of the whole job. The
 // instruments training.samples, training.tokens and training.flops count this
@@ -52,9 +56,9 @@ func (s *share) add(n, rank, ranks int64) int64 {
 	return part(after) - part(after-n)
 }
 
-// NewInstruments makes the instruments with a meter, for a rank. What cannot be
+// New makes the instruments with a meter, for a rank. What cannot be
 // made is in the error; the SDK gives instruments that do nothing in its place.
-func NewInstruments(m metric.Meter, rank int) (*Instruments, error) {
+func New(m metric.Meter, rank int) (*Instruments, error) {
 	in := metrics.Maker{Meter: m}
 	outcome := func(ok string) metric.MeasurementOption {
 		return metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", ok)))
@@ -89,66 +93,44 @@ func NewInstruments(m metric.Meter, rank int) (*Instruments, error) {
 	return out, in.Err
 }
 
-// reading is what one call has to say in metrics, kept until the lock is
-// released.
-type reading struct {
-	iteration  *iterationReading
-	failed     bool
-	blocking   int64 // nanoseconds of a save that training waited for
-	background int64 // nanoseconds of a save in the background
-	stored     bool  // a save succeeded
-	lost       bool  // a save failed
-}
-
-type iterationReading struct {
-	duration        int64 // nanoseconds
-	ranks           int64
-	samples, tokens int64
-	flops           float64
-	throughput      float64 // 10^12 operations per second and GPU
-	average         float64
-	loss            float64
-	hasLoss         bool
-}
-
-// record feeds the instruments.
-func (m *Instruments) record(r *reading) {
+// Record feeds the instruments.
+func (m *Instruments) Record(r *books.Reading) {
 	if m == nil {
 		return
 	}
 	ctx := context.Background()
-	if it := r.iteration; it != nil {
-		m.iteration.Record(ctx, seconds(it.duration))
+	if it := r.Iteration; it != nil {
+		m.iteration.Record(ctx, books.Seconds(it.Duration))
 		m.iterations.Add(ctx, 1)
-		m.samples.Add(ctx, m.samplesShare.add(it.samples, m.rank, it.ranks))
-		m.job.samples.Add(ctx, it.samples)
-		if it.tokens > 0 {
-			m.tokens.Add(ctx, m.toksShare.add(it.tokens, m.rank, it.ranks))
-			m.job.tokens.Add(ctx, it.tokens)
+		m.samples.Add(ctx, m.samplesShare.add(it.Samples, m.rank, it.Ranks))
+		m.job.samples.Add(ctx, it.Samples)
+		if it.Tokens > 0 {
+			m.tokens.Add(ctx, m.toksShare.add(it.Tokens, m.rank, it.Ranks))
+			m.job.tokens.Add(ctx, it.Tokens)
 		}
-		if it.flops > 0 {
-			m.flops.Add(ctx, it.flops/float64(it.ranks))
-			m.job.flops.Add(ctx, it.flops)
-			m.throughput.Record(ctx, it.throughput*tera)
-			m.average.Record(ctx, it.average*tera)
+		if it.Flops > 0 {
+			m.flops.Add(ctx, it.Flops/float64(it.Ranks))
+			m.job.flops.Add(ctx, it.Flops)
+			m.throughput.Record(ctx, it.Throughput*tera)
+			m.average.Record(ctx, it.Average*tera)
 		}
-		if it.hasLoss {
-			m.loss.Record(ctx, it.loss)
+		if it.Loss.IsSet() {
+			m.loss.Record(ctx, it.Loss.Get())
 		}
 	}
-	if r.failed {
+	if r.Failed {
 		m.failed.Add(ctx, 1)
 	}
-	if r.blocking > 0 {
-		m.save.Record(ctx, time.Duration(r.blocking).Seconds(), m.blocking)
+	if r.Blocking > 0 {
+		m.save.Record(ctx, time.Duration(r.Blocking).Seconds(), m.blocking)
 	}
-	if r.background > 0 {
-		m.save.Record(ctx, time.Duration(r.background).Seconds(), m.background)
+	if r.Background > 0 {
+		m.save.Record(ctx, time.Duration(r.Background).Seconds(), m.background)
 	}
-	if r.stored {
+	if r.Stored {
 		m.saves.Add(ctx, 1, m.stored)
 	}
-	if r.lost {
+	if r.Lost {
 		m.saves.Add(ctx, 1, m.lost)
 	}
 }

@@ -1,19 +1,23 @@
-package recorder
+package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
 )
 
 // A StartOption says what a start of a standard span needs to know: a [Start],
 // and for some spans a type of their own. A type that does not belong to the
 // span is an error.
 type StartOption interface {
-	start(r *Recorder, p *startParams) error
+	start(r *repairs, p *startParams) error
 }
 
 // An EndOption says what an end of a standard span needs to know: an [End], an
@@ -23,17 +27,17 @@ type EndOption interface{ end(e *ending) }
 // ending gathers the options of an end.
 type ending struct {
 	End
-	iteration consumed
+	iteration books.Consumed
 	step      int
 }
 
 func (e End) end(to *ending) { to.End = e }
 func (e IterationEnd) end(to *ending) {
-	to.iteration, to.End = consumed{e.Loss, e.Samples, e.Tokens}, End{Time: e.Time, Err: e.Err}
+	to.iteration, to.End = books.Consumed{Loss: e.Loss, Samples: e.Samples, Tokens: e.Tokens}, End{Time: e.Time, Err: e.Err}
 }
 func (f Finalization) end(to *ending) { to.step, to.End = f.GlobalStep, End{Time: f.Time, Err: f.Err} }
 
-func (s Start) start(r *Recorder, p *startParams) error {
+func (s Start) start(r *repairs, p *startParams) error {
 	p.setTime(s.Time)
 	for _, a := range r.cleanCopy(s.Attributes) {
 		p.attrs = upsert(p.attrs, a)
@@ -47,28 +51,39 @@ func (p *startParams) setTime(at time.Time) {
 	}
 }
 
-func (l LoopStart) start(r *Recorder, p *startParams) error {
-	p.loop = l
+func (l LoopStart) start(r *repairs, p *startParams) error {
+	p.loop = books.LoopStart{
+		Iterations: l.IterationsStart, Samples: fixed(l.SamplesStart),
+		IterationsTarget: fixed(l.IterationsTarget), SamplesTarget: fixed(l.SamplesTarget),
+	}
 	p.setTime(l.Time)
-	return belongs(p, "LoopStart", indexTraining)
+	return belongs(p, "LoopStart", phase.Training)
 }
 
-func (e Epoch) start(r *Recorder, p *startParams) error {
+// fixed calls the program's function now, if it is one.
+func fixed(v config.Var[int]) (o attributes.Opt[int64]) {
+	if v.IsSet() {
+		o = attributes.Some(int64(v.Get()))
+	}
+	return o
+}
+
+func (e Epoch) start(r *repairs, p *startParams) error {
 	p.step = int(e)
 	p.attrs = upsert(p.attrs, attributes.Extend(attributes.Int(attributes.Epoch, int64(e)))[0])
-	return belongs(p, "Epoch", indexEpoch)
+	return belongs(p, "Epoch", phase.Epoch)
 }
 
-func (s SaveStart) start(r *Recorder, p *startParams) error {
+func (s SaveStart) start(r *repairs, p *startParams) error {
 	p.step = s.GlobalStep
 	p.setTime(s.Time)
-	return belongs(p, "SaveStart", indexSaveSync, indexSaveAsync)
+	return belongs(p, "SaveStart", phase.SaveSync, phase.SaveAsync)
 }
 
-func (f Finalization) start(r *Recorder, p *startParams) error {
+func (f Finalization) start(r *repairs, p *startParams) error {
 	p.step = f.GlobalStep
 	p.setTime(f.Time)
-	return belongs(p, "Finalization", indexFinalize)
+	return belongs(p, "Finalization", phase.Finalization)
 }
 
 func belongs(p *startParams, option string, indexes ...int) error {
@@ -83,14 +98,14 @@ func belongs(p *startParams, option string, indexes ...int) error {
 // standard gathers what the start of a standard span needs. name is that of a
 // row of the table, or spans.CheckpointSave for a save by the configured
 // strategy.
-func (r *Recorder) standard(p *startParams, name string, options []StartOption) error {
+func (p *startParams) standard(r *Recorder, name string, options []StartOption) error {
 	p.name, p.index = name, spans.Index(name)
 	switch {
-	case name == spans.CheckpointSave, p.index == indexSaveSync, p.index == indexSaveAsync:
+	case name == spans.CheckpointSave, p.index == phase.SaveSync, p.index == phase.SaveAsync:
 		p.values = r.values(false)
-		p.name, p.index = spans.CheckpointSaveSync, indexSaveSync
-		if p.values.async {
-			p.name, p.index = spans.CheckpointSaveAsync, indexSaveAsync
+		p.name, p.index = spans.CheckpointSaveSync, phase.SaveSync
+		if p.values.Async {
+			p.name, p.index = spans.CheckpointSaveAsync, phase.SaveAsync
 		}
 		if name != spans.CheckpointSave && name != p.name {
 			return fmt.Errorf("%s cannot be started: the training configuration says %s; start spans.CheckpointSave, "+
@@ -98,11 +113,11 @@ func (r *Recorder) standard(p *startParams, name string, options []StartOption) 
 		}
 	case p.index < 0:
 		return fmt.Errorf("%q is not a standard span: use StartSpan for a span of your own, or a name of package spans", name)
-	case p.index == indexTraining:
+	case p.index == phase.Training:
 		p.values = r.values(true)
 	}
 	if len(options) > 0 {
-		if err := r.with(p, options); err != nil {
+		if err := p.with(&r.repairs, options); err != nil {
 			return err
 		}
 	}
@@ -114,7 +129,7 @@ func (r *Recorder) standard(p *startParams, name string, options []StartOption) 
 
 // with applies options. What they get escapes, which starts without options
 // need not pay for.
-func (r *Recorder) with(p *startParams, options []StartOption) error {
+func (p *startParams) with(r *repairs, options []StartOption) error {
 	own := new(startParams)
 	*own = *p
 	for _, o := range options {
@@ -131,11 +146,11 @@ func (r *Recorder) with(p *startParams, options []StartOption) error {
 // neededBy is the option without which a span cannot be started.
 func neededBy(index int) string {
 	switch index {
-	case indexEpoch:
+	case phase.Epoch:
 		return "telemetry.Epoch"
-	case indexSaveSync, indexSaveAsync:
+	case phase.SaveSync, phase.SaveAsync:
 		return "telemetry.SaveStart"
-	case indexFinalize:
+	case phase.Finalization:
 		return "telemetry.Finalization"
 	}
 	return ""
@@ -161,11 +176,11 @@ func (r *Recorder) StartPhase(ctx context.Context, name string, options ...Start
 		return ctx, nil
 	}
 	var p startParams
-	err := r.standard(&p, name, options)
+	err := p.standard(r, name, options)
 	if err != nil {
-		return ctx, r.fail(namesOf(p.index).start, err)
+		return ctx, r.fail(phase.CallsOf(p.index).Start, err)
 	}
-	p.ambient = p.index != indexFinalize
+	p.ambient = p.index != phase.Finalization
 	ctx, _, err = r.begin(ctx, &p)
 	return ctx, silent(err)
 }
@@ -181,18 +196,37 @@ func (r *Recorder) EndPhase(name string, options ...EndOption) error {
 		e = endingOf(options)
 	}
 	index := spans.Index(name)
-	switch {
-	case index == indexFinalize:
-		return r.endFinalization(&e)
-	case name == spans.CheckpointSave, index == indexSaveSync, index == indexSaveAsync:
-		index = indexSaveSync
-		if _, err := r.named(indexSaveAsync); err == nil {
-			index = indexSaveAsync
+	calls := phase.CallsOf(index)
+	var s *Span
+	err := r.while(func() (err error) {
+		switch {
+		case index == phase.Finalization:
+			if s = r.tree.finalize[int64(e.step)]; s == nil {
+				err = fmt.Errorf("the finalization of the checkpoint of step %d is not active", e.step)
+			}
+			return err
+		case name == spans.CheckpointSave, index == phase.SaveSync, index == phase.SaveAsync:
+			index = phase.SaveSync
+			if r.tree.isOpen(phase.SaveAsync) {
+				index = phase.SaveAsync
+			}
+			calls = phase.CallsOf(index)
+		case index < 0:
+			calls.End = phase.Call{Record: "end", Text: "EndPhase"}
+			return fmt.Errorf("%q is not a standard span", name)
 		}
-	case index < 0:
-		return r.fail(callName{"end", "EndPhase"}, fmt.Errorf("%q is not a standard span", name))
+		if s, err = r.tree.named(index); err != nil && phase.Timed(index) {
+			err = errors.New("Cannot stop timer since it is not active")
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return silent(r.finish(s, e.End, e.iteration))
+	case silent(err) == nil:
+		return nil
 	}
-	return silent(r.finishNamed(index, e.End, e.iteration))
+	return r.fail(calls.End, err)
 }
 
 func endingOf(options []EndOption) ending {
@@ -203,19 +237,4 @@ func endingOf(options []EndOption) ending {
 		}
 	}
 	return *e
-}
-
-func (r *Recorder) endFinalization(e *ending) error {
-	var s *Span
-	err := r.locked(nil, func() error {
-		s = r.finalize[int64(e.step)]
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil
-	case s == nil:
-		return r.fail(callbackNames[indexFinalize].end, fmt.Errorf("the finalization of the checkpoint of step %d is not active", e.step))
-	}
-	return silent(r.finish(s, e.End, consumed{}))
 }

@@ -1,0 +1,130 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// begin starts a span. The lock is not held while OpenTelemetry works, so
+// that span processors may use telemetry themselves: the span's name is
+// reserved first, then the OpenTelemetry span is started, then the record is
+// written. The context that is returned carries the span; it is ctx when
+// nothing was started.
+func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, *Span, error) {
+	if r == nil {
+		return ctx, nil, ErrNotConfigured
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	c := call{now: r.time.now()}
+	s, err := r.reserve(ctx, &c, p)
+	if err != nil {
+		if err == ErrDisabled || err == ErrClosed {
+			r.late(p.name)
+			return ctx, nil, err
+		}
+		r.out.deliver(&c)
+		err = r.fail(phase.CallsOf(p.index).Start, err)
+		return ctx, &Span{rec: r, index: -1, state: spanEnded, problem: err}, err
+	}
+	if cause := r.otel.start(ctx, s, p); cause != nil {
+		r.out.warn(warnStart, "a span could not be started in OpenTelemetry", "span", p.name, "panic", cause)
+	}
+	var first []outputs.Event
+	if p.index == phase.Application {
+		first, err = r.firstEvents(s.data.Start, c.now, r.repairs.clean)
+	}
+	r.opened(&c, s, first)
+	r.out.deliver(&c)
+	if err != nil {
+		err = r.fail(phase.CallsOf(p.index).Start, err)
+	}
+	return s.carrying, s, err
+}
+
+// scope starts the scope of a standard span.
+func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
+	if r.off.Load() && r.why() == ErrDisabled { // for good: no word is lost about it
+		return ctx, nil
+	}
+	var p startParams
+	if err := p.standard(r, name, options); err != nil {
+		err = r.fail(phase.Call{Record: "start", Text: "Start"}, err)
+		return ctx, &Span{rec: r, index: -1, state: spanEnded, problem: err}
+	}
+	p.scoped = true
+	ctx, s, _ := r.begin(ctx, &p)
+	return ctx, s
+}
+
+// span starts the scope of a span of any name, any number of times at once. A
+// standard name keeps its meaning in the trace file, but moves no training
+// state. anyTime lifts the window of explicit times.
+func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
+	ctx, s, _ := r.begin(ctx, &startParams{
+		name: name, index: -1, scoped: true, at: start.Time, parent: start.Parent, anyTime: anyTime,
+		attrs: r.repairs.cleanCopy(start.Attributes), starts: r.repairs.cleanCopy(start.StartAttributes),
+	})
+	return ctx, s
+}
+
+// reserve checks the start and takes the name.
+func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
+	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
+	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, step: int64(p.step)}
+	s.data.Name = p.name
+	s.data.Start = t
+	s.data.StartAttributes = p.starts
+	if p.anyTime && p.tracer == nil { // a scope of package ai
+		s.mask = r.out.hub.Mask(ctx, p.index, p.name)
+	} else {
+		s.mask = r.out.hub.Mask(nil, p.index, p.name) //lint:ignore SA1012 no context means that no route is looked for
+	}
+	carried := trace.SpanFromContext(ctx)
+	err := r.while(func() (err error) {
+		if wrong != nil {
+			return wrong
+		}
+		if !p.root {
+			var ended *Span
+			if s.parent, ended = r.tree.parentOf(r, carried, p); ended != nil {
+				c.warn(warnEndedParent, "a span was started with the context of a span that has ended; it hangs under the nearest open one",
+					"span", p.name, "ended", ended.data.Name)
+			}
+			if _, ours := carried.(*contextSpan); !ours && s.parent == nil {
+				s.outside = carried.SpanContext().SpanID()
+			}
+		}
+		if p.index >= 0 {
+			err = r.prepare(c, s, p, t)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.data.Attributes == nil {
+		s.data.Attributes = p.attrs
+		return s, nil
+	}
+	for _, a := range p.attrs {
+		s.data.Attributes = upsert(s.data.Attributes, a)
+	}
+	return s, nil
+}
+
+// late warns of a start after the end. A program that switched telemetry off
+// hears nothing.
+func (r *Recorder) late(span string) {
+	if r == nil || r.out.logged.kinds.Load()&warnAfterEnd != 0 {
+		return
+	}
+	if r.why() == ErrClosed {
+		r.out.warn(warnAfterEnd, "a span was started after the end of the application or after Shutdown; it is not recorded", "span", span)
+	}
+}

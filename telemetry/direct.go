@@ -1,0 +1,137 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Start starts a span of any name. A standard name may be open only once, and
+// a standard span with a timer cannot be started by hand: its callback or
+// scope does that. The span stays the parent of what is started without a
+// context until it is stopped.
+func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
+	if r == nil {
+		return ctx, nil, ErrNotConfigured
+	}
+	ctx, s, err := r.begin(ctx, &startParams{
+		name: name, index: spans.Index(name), at: p.Time, parent: p.Parent,
+		ambient: true, byHand: true, attrs: r.repairs.cleanCopy(p.Attributes), starts: r.repairs.cleanCopy(p.StartAttributes),
+		values: r.values(true),
+	})
+	return ctx, s, off(err)
+}
+
+// Stop stops a span. A span that is not open is an error.
+func (r *Recorder) Stop(s *Span, p SpanStop) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	attrs := r.repairs.cleanCopy(p.StopAttributes)
+	f, known := r.repairs.describe(p.Err, 1), r.known(s, p.Err)
+	return r.record(s, "stop", p.Time, false, func(c *call, t int64) {
+		if f != nil && !s.errored && !known {
+			r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
+		}
+		r.stopByForce(c, s, t, attrs, f)
+	})
+}
+
+// Event records an event of an open span: now, or at the given time.
+func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	attrs = r.repairs.cleanCopy(attrs)
+	return r.record(s, "event", at, false, func(c *call, t int64) {
+		r.out.event(c, s, outputs.KindEvent, outputs.Event{Name: name, Time: t, Attributes: attrs}, false)
+	})
+}
+
+// Error records an error of an open span. cause may be nil.
+func (r *Recorder) Error(s *Span, message string, cause error) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	f := r.repairs.describe(cause, 1)
+	return r.record(s, "error", time.Time{}, false, func(c *call, t int64) {
+		r.out.event(c, s, outputs.KindError, f.Event(message, t), false)
+	})
+}
+
+// TelemetryDataError reports that the telemetry data has a gap. Each output
+// takes only one such report; later ones are counted.
+func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	attrs = r.repairs.cleanCopy(attrs)
+	c := call{now: r.time.now()}
+	err := r.while(func() error {
+		r.out.gap(&c, message, attrs)
+		return nil
+	})
+	r.out.deliver(&c)
+	return off(err)
+}
+
+// addEvent is Event for handles: after the end of the span it does nothing, as
+// in OpenTelemetry, and there is no window of explicit times.
+func (s *Span) addEvent(name string, attrs []attributes.Attr, at time.Time) {
+	r := s.rec
+	attrs = r.repairs.cleanCopy(attrs)
+	_ = r.record(s, "", at, true, func(c *call, t int64) {
+		r.out.event(c, s, outputs.KindEvent, outputs.Event{Name: name, Time: t, Attributes: attrs}, false)
+	})
+}
+
+// recordError is Error for handles.
+func (s *Span) recordError(message string, cause error, at time.Time, extra []attribute.KeyValue) {
+	r := s.rec
+	f := r.repairs.describe(cause, 2)
+	f.Attrs = r.repairs.withExtra(f.Attrs, extra)
+	_ = r.record(s, "", at, true, func(c *call, t int64) {
+		r.out.event(c, s, outputs.KindError, f.Event(message, t), false)
+		if s.parent != nil {
+			s.parent.inner = cause
+		}
+	})
+}
+
+// record does something with an open span. anyTime lifts the window of
+// explicit times. Without a name for the call, a span that has ended is no
+// problem.
+func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
+	c := call{now: r.time.now()}
+	t, wrong := r.time.instant(at, c.now, anyTime)
+	err := r.while(func() error {
+		if wrong != nil {
+			return wrong
+		}
+		if s == nil || s.rec != r || s.state != spanOpen {
+			if name == "stop" {
+				return fmt.Errorf("Span %s not found", s.ID())
+			}
+			return errNotRunning
+		}
+		do(&c, t)
+		return nil
+	})
+	r.out.deliver(&c)
+	switch {
+	case err == nil:
+		return nil
+	case err == ErrClosed || err == ErrDisabled:
+		return off(err)
+	case name == "" && err == errNotRunning:
+		return nil
+	}
+	return r.fail(phase.Call{Record: name, Text: name}, err)
+}

@@ -1,0 +1,163 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// scopeName is the instrumentation scope of the spans that a recorder starts.
+const scopeName = "github.com/trainspan/trainspan/telemetry"
+
+// otelSide starts the spans in OpenTelemetry. It does not change once the
+// provider is configured.
+type otelSide struct {
+	tracer  trace.Tracer
+	tracers trace.TracerProvider // whose spans nest with those of the recorder
+	run     *segment.Run         // the traces of the run; nil: a span is in its parent's
+	above   trace.SpanContext    // the span of another process that the run belongs to
+	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
+}
+
+// start starts a span. A sampler or generator of ids that panics leaves a span
+// that OpenTelemetry does not record, and is returned.
+func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked any) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			s.otel = substitute(ctx)
+			identify(s)
+		}
+	}()
+	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
+	if s.parent != nil && FromContext(ctx) != s.parent {
+		ctx = below(s.parent, ctx)
+	}
+	if !p.root {
+		ctx = o.joined(ctx)
+		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
+	}
+	ctx = o.run.Place(ctx, p.index, p.name, p.root)
+	if p.tracer != nil {
+		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
+	} else {
+		options := append(s.startOptions[:0], trace.WithTimestamp(time.Unix(0, s.data.Start)))
+		if kvs := o.attributes(s); len(kvs) > 0 {
+			options = append(options, trace.WithAttributes(kvs...))
+		}
+		_, s.otel = o.tracer.Start(ctx, s.data.Name, options...)
+	}
+	identify(s)
+	return nil
+}
+
+func identify(s *Span) {
+	sc := s.otel.SpanContext()
+	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
+}
+
+// below returns ctx with s as the span that it carries. Frameworks with hooks hold
+// one context and start everything with it: then it is the one that the start
+// of s has made.
+func below(s *Span, ctx context.Context) context.Context {
+	if same(s.base, ctx) {
+		return s.carrying
+	}
+	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
+}
+
+// same reports whether two contexts are known to be one. Not all types of contexts
+// can be compared; pointers can, and the background is the most frequent.
+func same(a, b context.Context) bool {
+	if b == context.Background() {
+		return a == b
+	}
+	return reflect.TypeOf(b).Kind() == reflect.Pointer && a == b
+}
+
+// joined returns a context without a span the one that the run belongs to.
+func (o *otelSide) joined(ctx context.Context) context.Context {
+	if !o.above.IsValid() || trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, o.above)
+}
+
+// adopt returns a context without a span the latest span of a callback, else the
+// one that the run belongs to.
+func (o *otelSide) adopt(ctx context.Context, latest *Span) context.Context {
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx
+	}
+	if latest != nil {
+		return trace.ContextWithSpan(ctx, (*contextSpan)(latest))
+	}
+	return o.joined(ctx)
+}
+
+// substitute is a span below that of the context which nobody records.
+func substitute(ctx context.Context) trace.Span {
+	var id [24]byte
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1)
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[16:], rand.Uint64()|1)
+	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(id[:16]), SpanID: trace.SpanID(id[16:])})
+	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
+		sc = sc.WithTraceID(parent.TraceID())
+	}
+	return trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), sc))
+}
+
+// attributes returns the attributes that the OpenTelemetry span starts with:
+// those of the record and, for backends that get the span, where the training
+// stands.
+func (o *otelSide) attributes(s *Span) []attribute.KeyValue {
+	kvs := attributes.AppendOTel(nil, s.data.Attributes)
+	if s.index == phase.Iteration && o.steps != nil {
+		kvs = append(kvs, attribute.Int64(attributes.Step, o.steps.Step()))
+		if epoch := o.steps.Epoch(); epoch >= 0 {
+			kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
+		}
+	}
+	return kvs
+}
+
+// FromContext returns the telemetry span that ctx carries, or nil.
+func FromContext(ctx context.Context) *Span {
+	if view, ok := trace.SpanFromContext(ctx).(*contextSpan); ok {
+		return view.owner()
+	}
+	return nil
+}
+
+// withTime adds the start time that the recorder took.
+func withTime(options []trace.SpanStartOption, ns int64) []trace.SpanStartOption {
+	all := make([]trace.SpanStartOption, 0, len(options)+1)
+	return append(append(all, options...), trace.WithTimestamp(time.Unix(0, ns)))
+}
+
+// truncate marks a span in OpenTelemetry that the end of the recording stopped.
+// An attribute of the program's with that key gets the prefix "user_".
+func truncate(s *Span) {
+	var before []attribute.KeyValue
+	s.rec.locked(func() {
+		for i, a := range s.data.Attributes {
+			if a.Key == attributes.Truncated {
+				before = attributes.AppendOTel(nil, s.data.Attributes[i:i+1])
+			}
+		}
+	})
+	for _, kv := range before {
+		s.otel.SetAttributes(attribute.KeyValue{Key: "user_" + kv.Key, Value: kv.Value})
+	}
+	s.otel.SetAttributes(attribute.Int(attributes.Truncated, 1))
+}

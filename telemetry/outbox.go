@@ -1,0 +1,179 @@
+package telemetry
+
+import (
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/telemetry/internal/failure"
+	"github.com/trainspan/trainspan/telemetry/internal/meters"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// outbox brings what calls into the recorder leave to do to the outputs, to
+// OpenTelemetry, to the metrics and to the log. Records are queued under the
+// recorder's lock, in order, and nothing else is done there.
+type outbox struct {
+	hub    *dispatch.Hub
+	meters *meters.Instruments // nil: none
+	log    *slog.Logger
+	logged logLimit
+
+	// Guarded by the recorder's lock.
+	records, events, gaps int64 // counts
+}
+
+// call gathers what one call into the recorder has to do once the lock is
+// released.
+type call struct {
+	now      int64 // when it began, nanoseconds since the Unix epoch
+	queued   bool  // records wait for the outputs
+	events   []otelEvent
+	ends     []otelEnd // of spans, in order
+	own      otelEnd   // the last of them: of the span that the call ends
+	entry    books.Entry
+	warnings []warning
+}
+
+type otelEvent struct {
+	span  *Span
+	event outputs.Event
+}
+
+type otelEnd struct {
+	span *Span
+	at   int64
+	fail *failure.Failure
+	// truncated says that nobody ended it before the recording did.
+	truncated bool
+}
+
+type warning struct {
+	kind uint32 // zero: every time
+	text string
+	args []any
+}
+
+func (c *call) warn(kind uint32, text string, args ...any) {
+	c.warnings = append(c.warnings, warning{kind, text, args})
+}
+
+// record queues a record of a span for the outputs that want it, with the span
+// as it is now.
+func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
+	o.records++
+	data := s.data
+	rec.Span = &data
+	o.hub.Push(*rec, s.mask)
+	c.queued = true
+}
+
+// edge is record for the start or the stop of a span.
+func (o *outbox) edge(c *call, s *Span, kind outputs.Kind, e outputs.Event) {
+	if s.mask != 0 {
+		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: phase.Extension(s.index)})
+	}
+}
+
+// event records an event or an error of an open span natively and, later, in
+// OpenTelemetry.
+func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, extension bool) {
+	o.events++
+	s.errored = s.errored || kind == outputs.KindError
+	if s.mask != 0 {
+		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: extension})
+	}
+	c.events = append(c.events, otelEvent{s, e})
+}
+
+// entry records what the books say, of a span that ended and, if it is open, of
+// the training loop.
+func (o *outbox) entry(c *call, s, loop *Span) {
+	for i := range c.entry.Events {
+		e := &c.entry.Events[i]
+		of, kind := s, outputs.KindEvent
+		if e.Loop {
+			of = loop
+		}
+		if e.Error {
+			kind = outputs.KindError
+		}
+		o.event(c, of, kind, e.Event, e.Extension)
+	}
+	c.entry.Events = nil
+}
+
+// stop records the stop of a span, and returns its end in OpenTelemetry.
+func (o *outbox) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) otelEnd {
+	s.data.Stop = t
+	if s.mask != 0 {
+		s.data.Attributes = upsert(s.data.Attributes, attributes.Int(attributes.DurationMsec, (t-s.data.Start)/1e6))
+		o.edge(c, s, outputs.KindStop, outputs.Event{Name: spans.EventSpanStop, Time: t, Attributes: attrs})
+	}
+	return otelEnd{span: s, at: t, fail: f}
+}
+
+// gap reports to every output, once, that the data is incomplete.
+func (o *outbox) gap(c *call, message string, attrs []attributes.Attr) {
+	o.gaps++
+	o.hub.PushGap(message, attrs, c.now)
+	c.queued = true
+}
+
+// deliver does what a call left to do. The lock is not held.
+func (o *outbox) deliver(c *call) {
+	if c.queued {
+		o.hub.Drain()
+	}
+	o.meters.Record(&c.entry.Reading)
+	for i := range c.events {
+		e := &c.events[i]
+		kvs := attributes.AppendOTel(nil, e.event.Attributes)
+		at := time.Unix(0, e.event.Time)
+		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(at), trace.WithAttributes(kvs...))
+		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {
+			o.hub.OnEvent(ro, sdktrace.Event{Name: e.event.Name, Time: at, Attributes: kvs})
+		}
+	}
+	for i := range c.ends {
+		c.ends[i].deliver()
+	}
+	if c.own.span != nil {
+		c.own.deliver()
+	}
+	for i := range c.warnings {
+		w := &c.warnings[i]
+		o.warn(w.kind, w.text, w.args...)
+	}
+}
+
+func (e *otelEnd) deliver() {
+	s := e.span
+	if e.truncated {
+		truncate(s)
+	}
+	if e.fail != nil {
+		s.otel.SetStatus(codes.Error, e.fail.Text)
+	}
+	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, e.at))
+	s.otel.End(s.endOptions[:]...)
+}
+
+// warn logs a warning; one of a kind only once.
+func (o *outbox) warn(kind uint32, text string, args ...any) {
+	if kind != 0 && o.logged.kinds.Or(kind)&kind != 0 {
+		return
+	}
+	if s := section(kind); s != "" {
+		args = append(args, "see", s)
+	}
+	o.log.Warn("telemetry: "+text, args...)
+}

@@ -1,0 +1,154 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/telemetry/internal/failure"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+)
+
+// Recorder keeps the state of a run, and starts and stops spans whose start and
+// end are far apart. All methods are safe for concurrent use; the nil Recorder
+// answers ErrNotConfigured.
+//
+// Its lock guards state and arithmetic only. Configuration functions, Error
+// methods, span processors, outputs, the clock and the log are somebody
+// else's code, and are called before the lock is taken or after it is
+// released.
+type Recorder struct {
+	state
+	facts
+	time     times
+	strategy config.ErrorStrategy
+	repairs  repairs
+	otel     otelSide
+	hooks    hooks
+}
+
+// hooks are what the provider does when recording ends.
+type hooks struct {
+	ending  func()                          // before open spans are stopped: scopes that are no spans of the recorder end before what is around them
+	closing func(ctx context.Context) error // at the end of the application, and when telemetry is switched off
+	stopped func()                          // after telemetry switched itself off
+}
+
+// Recording reports whether anything is recorded: r is not nil, and was neither
+// switched off nor closed.
+func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
+
+// times tells the time, and checks that of others.
+type times struct {
+	now    func() int64  // nanoseconds since the Unix epoch
+	made   int64         // when the recorder was made
+	window time.Duration // of explicit times, zero for none
+}
+
+// instant returns an explicit time in nanoseconds, or now.
+func (c *times) instant(at time.Time, now int64, anyTime bool) (int64, error) {
+	if at.IsZero() {
+		return now, nil
+	}
+	const farthest = 1 << 33 // seconds; beyond it nanoseconds overflow
+	if s := at.Unix(); s > farthest || s < -farthest {
+		return 0, fmt.Errorf("timestamp %s is out of range", at)
+	}
+	t := at.UnixNano()
+	if c.window > 0 && !anyTime {
+		if t < now-int64(c.window) {
+			return 0, errors.New("timestamp is too old. This is meant to be the time in seconds since epoch.")
+		}
+		if t > now+int64(c.window) {
+			return 0, errors.New("timestamp is in the future. This is meant to be the time in seconds since epoch.")
+		}
+	}
+	return t, nil
+}
+
+// fail applies the error strategy to a problem that a call met: the outputs
+// get their telemetry data error, and either the caller gets the problem, or
+// telemetry ends quietly.
+func (r *Recorder) fail(name phase.Call, problem error) error {
+	message := fmt.Sprintf("Exception in telemetry code when calling %s: %s", name.Record, failure.RecordText(problem))
+	c := call{now: r.time.now()}
+	if r.while(func() error {
+		r.errors++
+		r.out.gap(&c, message, nil)
+		return nil
+	}) != nil {
+		return nil
+	}
+	r.out.deliver(&c)
+	if r.strategy == config.DisableQuietly {
+		r.out.log.Error("telemetry met a fatal error and is now disabled", "call", name.Text, "error", failure.Text(problem), "see", see.Refused)
+		r.disable()
+		return nil
+	}
+	r.out.misuse(name.Text, failure.Text(problem))
+	return problem
+}
+
+// disable switches telemetry off for good: what is open is stopped, what is
+// held back is written, and every output is closed; in the background where
+// something has to be sent over a network first.
+func (r *Recorder) disable() {
+	if !r.stopAll(ErrDisabled) {
+		return
+	}
+	if r.hooks.closing != nil {
+		_ = r.hooks.closing(context.Background()) // logged where it happens
+	}
+	if r.hooks.stopped != nil {
+		r.hooks.stopped()
+	}
+}
+
+// Close stops every open span, the latest first, and closes the outputs.
+// Where spans or records go over a network they are flushed instead and stay
+// open until the provider's Shutdown, to get a report of what was lost on the way.
+// Later calls do nothing.
+func (r *Recorder) Close(ctx context.Context) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	if r.stopAll(ErrClosed) && r.hooks.closing != nil {
+		return r.hooks.closing(ctx)
+	}
+	return nil
+}
+
+// stopAll stops the open spans, and is the end of recording. It reports whether
+// that had not come before.
+func (r *Recorder) stopAll(why error) (stopped bool) {
+	if r.hooks.ending != nil && r.Recording() {
+		r.hooks.ending()
+	}
+	c := call{now: r.time.now()}
+	r.locked(func() { stopped = r.stopOpen(&c, why) })
+	if stopped {
+		r.out.deliver(&c)
+	}
+	return stopped
+}
+
+// ActiveSpans lists the open spans of a name in the order of their start; all
+// open spans for the empty name.
+func (r *Recorder) ActiveSpans(name string) (open []*Span) {
+	if r != nil {
+		r.locked(func() { open = r.tree.list(name) })
+	}
+	return open
+}
+
+// Current is the span under which a callback without a context would start
+// its span, or nil.
+func (r *Recorder) Current() *Span {
+	if r == nil {
+		return nil
+	}
+	return r.tree.current.Load()
+}

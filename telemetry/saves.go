@@ -1,0 +1,82 @@
+package telemetry
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+)
+
+// CheckpointSucceeded records that a checkpoint is safely stored, with what it
+// makes productive. A step that was never started, or was reported before, is
+// a telemetry data error: the reference counts it with zeros.
+func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
+	return r.outcome(phase.Call{Record: "on_save_checkpoint_success", Text: "OnSaveCheckpointSuccess"}, p.Time, func(c *call, t int64, v *books.Values) error {
+		s, err := r.saveSpan(v)
+		if err != nil || !v.Saves {
+			return err
+		}
+		success := books.Success{
+			Step: int64(p.GlobalStep), At: t, Async: s.index == phase.Application, Size: p.Size, Directory: p.Directory,
+		}
+		if !r.books.Succeed(&success, &c.entry) {
+			c.warn(0, "the success of a checkpoint was reported that is not known", "step", success.Step, "see", see.Checkpoint)
+			r.out.gap(c, fmt.Sprintf("save_checkpoint_success for step %d, which is unknown or was reported before", success.Step), nil)
+			return nil
+		}
+		for i := range c.entry.Events {
+			e := &c.entry.Events[i]
+			e.Attributes = r.repairs.clean(e.Attributes)
+		}
+		r.out.entry(c, s, nil)
+		return nil
+	})
+}
+
+// CheckpointFailed records that a checkpoint could not be stored.
+func (r *Recorder) CheckpointFailed(p SaveFailure) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	f := r.repairs.describe(p.Err, 1)
+	return r.outcome(phase.Call{Record: "on_save_checkpoint_failure", Text: "OnSaveCheckpointFailure"}, p.Time, func(c *call, t int64, v *books.Values) error {
+		s, err := r.saveSpan(v)
+		if err != nil { // the failed save is over
+			if s, err = r.tree.named(phase.Application); err != nil {
+				return err
+			}
+		}
+		r.books.FailSave(int64(p.GlobalStep), t, f, &c.entry)
+		r.out.entry(c, s, nil)
+		return nil
+	})
+}
+
+// outcome records what became of a save.
+func (r *Recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int64, v *books.Values) error) error {
+	if r == nil {
+		return ErrNotConfigured
+	}
+	v := r.values(false)
+	c := call{now: r.time.now()}
+	t, wrong := r.time.instant(at, c.now, false)
+	err := r.while(func() error {
+		if wrong != nil {
+			return wrong
+		}
+		if err := v.Required(); err != nil {
+			return err
+		}
+		return do(&c, t, &v)
+	})
+	r.out.deliver(&c)
+	switch {
+	case err == nil:
+		return nil
+	case err == ErrClosed || err == ErrDisabled:
+		return err
+	}
+	return r.fail(name, err)
+}

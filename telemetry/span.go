@@ -1,0 +1,225 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/failure"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+)
+
+// Name is the name of the span.
+func (s *Span) Name() (name string) {
+	if s != nil && s.rec != nil {
+		s.rec.locked(func() { name = s.data.Name })
+	}
+	return name
+}
+
+// Parent is the parent among the telemetry spans, or nil.
+func (s *Span) Parent() *Span {
+	if s == nil {
+		return nil
+	}
+	return s.parent
+}
+
+// Active reports whether the span is open.
+func (s *Span) Active() (open bool) {
+	if s != nil && s.rec != nil {
+		s.rec.locked(func() { open = s.state == spanOpen })
+	}
+	return open
+}
+
+// SpanContext identifies the span in OpenTelemetry.
+func (s *Span) SpanContext() trace.SpanContext {
+	if s == nil || s.otel == nil {
+		return trace.SpanContext{}
+	}
+	return s.otel.SpanContext()
+}
+
+// ID is the span's identity in the compatible JSON-lines file: a UUID made of
+// the trace and span ids.
+func (s *Span) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.data.UUID()
+}
+
+// Err is what went wrong with the span in telemetry: a start that was refused
+// because a span of that name is open, say. It is nil while all is well, and
+// has nothing to do with an error of the program.
+func (s *Span) Err() (problem error) {
+	if s != nil && s.rec != nil {
+		s.rec.locked(func() { problem = s.problem })
+	}
+	return problem
+}
+
+// End ends the span now. Called by defer, it also records a panic, and passes
+// it on. Ending a span twice is harmless.
+func (s *Span) End() {
+	if r := recover(); r != nil {
+		defer panic(r)
+		s.finish(End{Err: failure.Panic{Value: r}})
+		return
+	}
+	s.finish(End{})
+}
+
+// EndErr ends the span now, with the error that err points to when it is
+// called: defer sp.EndErr(&err). An error is recorded as an error event and as
+// the span's status. A nil pointer is no error. A panic is recorded as with
+// End.
+func (s *Span) EndErr(err *error) {
+	var failed error
+	if err != nil {
+		failed = *err
+	}
+	if r := recover(); r != nil {
+		defer panic(r)
+		failed = errors.Join(failed, failure.Panic{Value: r})
+	}
+	s.finish(End{Err: failed})
+}
+
+// EndWith ends the span with everything that can be said of an end.
+func (s *Span) EndWith(e End) {
+	if r := recover(); r != nil {
+		defer panic(r)
+		e.Err = errors.Join(e.Err, failure.Panic{Value: r})
+	}
+	s.finish(e)
+}
+
+// runIn runs fn with a scope that was started for it, and ends the scope with
+// fn's error, which it returns unchanged.
+func runIn(s *Span, ctx context.Context, fn func(context.Context) error) (err error) {
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		if r := recover(); r != nil {
+			s.finish(End{Err: failure.Panic{Value: r}})
+			panic(r)
+		}
+		s.finish(End{Err: errGoexit})
+	}()
+	err = fn(ctx)
+	finished = true
+	s.finish(End{Err: err})
+	return err
+}
+
+// Fail records an error of the span and sets its status; the span goes on. A
+// nil err is ignored.
+func (s *Span) Fail(err error) {
+	if s == nil || s.rec == nil || err == nil {
+		return
+	}
+	s.RecordError(err)
+	if s.otel != nil {
+		s.otel.SetStatus(codes.Error, failure.Text(err))
+	}
+}
+
+func (s *Span) finish(e End) {
+	if s == nil || s.rec == nil {
+		return
+	}
+	if s.scoped && (s.index == phase.SaveSync || s.index == phase.Finalization) && e.Err == nil && s.rec.pending(s.step) {
+		// A scope around a save that ends well is a success, as with the
+		// reference's context manager.
+		if err := s.rec.CheckpointSucceeded(SaveSuccess{Time: e.Time, GlobalStep: int(s.step)}); err != nil {
+			s.note(err)
+		}
+	}
+	s.note(s.rec.finish(s, e, books.Consumed{}))
+}
+
+// note keeps a problem for Err.
+func (s *Span) note(err error) {
+	if err != nil && !errors.Is(err, ErrClosed) {
+		s.rec.locked(func() { s.problem = errors.Join(s.problem, err) })
+	}
+}
+
+// SetLoss gives the loss of a training iteration before its end.
+func (s *Span) SetLoss(loss float64) {
+	s.setIteration(books.Consumed{Loss: attributes.Some(loss)})
+}
+
+// SetSamples says how many samples a training iteration really consumed over
+// all ranks, before its end.
+func (s *Span) SetSamples(n int64) {
+	s.setIteration(books.Consumed{Samples: attributes.Some(n)})
+}
+
+// SetTokens says how many tokens a training iteration really consumed over
+// all ranks, before its end.
+func (s *Span) SetTokens(n int64) {
+	s.setIteration(books.Consumed{Tokens: attributes.Some(n)})
+}
+
+func (s *Span) setIteration(e books.Consumed) {
+	if s != nil && s.rec != nil && s.index == phase.Iteration {
+		s.rec.locked(func() { s.iteration.Add(e) })
+	}
+}
+
+// SetAttributes sets attributes of the span. A known key keeps its place. A
+// span keeps 512 attributes; more are counted and left out.
+func (s *Span) SetAttributes(kvs ...attribute.KeyValue) {
+	if s == nil || s.rec == nil || len(kvs) == 0 {
+		return
+	}
+	s.SetAttrs(attributes.From(kvs...)...)
+}
+
+// SetAttrs is SetAttributes for values that OpenTelemetry cannot hold.
+func (s *Span) SetAttrs(attrs ...attributes.Attr) {
+	if s == nil || s.rec == nil || len(attrs) == 0 {
+		return
+	}
+	attrs = s.rec.repairs.clean(attrs)
+	r := s.rec
+	var c call
+	if r.while(func() error { return r.setAttrs(&c, s, attrs) }) != nil {
+		return
+	}
+	r.out.deliver(&c)
+	s.otel.SetAttributes(attributes.AppendOTel(nil, attrs)...)
+}
+
+// AddEvent records an event of the span, now. It reaches the outputs at once;
+// nothing waits for the end of the span. After the end it does nothing.
+func (s *Span) AddEvent(name string, kvs ...attribute.KeyValue) {
+	if s == nil || s.rec == nil {
+		return
+	}
+	s.addEvent(name, attributes.From(kvs...), time.Time{})
+}
+
+// RecordError records an error of the span, which goes on. A nil err is
+// ignored. After the end it does nothing.
+func (s *Span) RecordError(err error) {
+	if s == nil || s.rec == nil || err == nil {
+		return
+	}
+	s.recordError("Error in "+s.Name()+": ", err, time.Time{}, nil)
+}
+
+// errGoexit is the failure of a scope whose goroutine was ended by
+// runtime.Goexit (a failed test, for instance).
+var errGoexit = errors.New("the goroutine ended before the scope did")

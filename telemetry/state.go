@@ -1,0 +1,237 @@
+package telemetry
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/failure"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// state is what the recorder's lock guards. No code of the program's is called
+// under the lock. Methods other than locked, while, why, known, pending and opened
+// need it held.
+type state struct {
+	off      atomic.Bool // ended is set
+	progress *outputs.Progress
+
+	mu    sync.Mutex // see locked
+	ended error      // why nothing is recorded any more: ErrClosed or ErrDisabled
+	tree  tree
+	books books.Books
+	out   outbox
+
+	errors, repairedTimes int64 // counts
+}
+
+// locked runs do under the lock: nothing else takes it.
+func (r *state) locked(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+}
+
+// while runs do under the lock, unless recording has ended.
+func (r *state) while(do func() error) (err error) {
+	r.locked(func() {
+		if err = r.ended; err == nil {
+			err = do()
+		}
+	})
+	return err
+}
+
+// why reports why nothing is recorded any more, nil while it is.
+func (r *state) why() error { return r.while(func() error { return nil }) }
+
+// prepare checks the start of a standard span, takes its name and opens the
+// books on it. The lock is held.
+func (r *state) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
+	if p.index == phase.Training { // one that is refused because one is open sets its start values all the same
+		open := r.tree.byName[p.index] != nil
+		if s.data.Attributes, err = r.books.StartLoop(&p.loop, &p.values, t, open, nil); err != nil {
+			return err
+		}
+	}
+	if err = r.tree.free(p); err != nil {
+		return err
+	}
+	switch p.index {
+	case phase.Training:
+		r.progress.SetStep(r.books.Done())
+	case phase.SaveSync, phase.SaveAsync:
+		if err := p.values.Required(); err != nil {
+			return err
+		}
+		s.data.Attributes = r.books.StartSave(p.index, s.step, &p.values, nil)
+	case phase.Finalization:
+		s.data.Attributes = attributes.Extend(attributes.Int(attributes.CurrentIteration, s.step))
+	case phase.Iteration:
+		r.progress.SetStep(r.books.Done())
+		if !r.books.Training() || r.tree.byName[phase.Training] == nil {
+			c.warn(warnOutsideLoop, "a training iteration was started outside a training loop; call OnTrainStart or start spans.TrainingLoop before")
+		}
+	case phase.Epoch:
+		r.progress.SetEpoch(s.step)
+	}
+	r.books.Start(p.index)
+	r.tree.reserve(s)
+	return nil
+}
+
+// opened puts the span among the open ones and writes its start.
+func (r *state) opened(c *call, s *Span, first []outputs.Event) {
+	r.locked(func() {
+		if r.ended != nil { // telemetry ended while the span was being started
+			s.state = spanEnded
+			c.ends = append(c.ends, otelEnd{span: s, at: s.data.Start})
+			return
+		}
+		r.tree.add(s)
+		r.out.edge(c, s, outputs.KindStart, outputs.Event{Name: spans.EventSpanStart, Time: s.data.Start, Attributes: s.data.StartAttributes})
+		for _, e := range first {
+			r.out.event(c, s, outputs.KindEvent, e, false)
+		}
+	})
+}
+
+// finishing is the end of a span, with what is asked before the lock is taken.
+type finishing struct {
+	End
+	at      int64
+	wrong   error // with the time
+	used    books.Consumed
+	failure *failure.Failure
+	known   bool // a span below has recorded the failure
+}
+
+// end is the part of finish under the lock. It reports whether the span was open
+// and ended.
+func (r *state) end(c *call, s *Span, e *finishing, v *books.Values) (ended bool, problem error) {
+	if r.ended != nil || s.state != spanOpen {
+		if s.state == spanEnded && r.ended == nil && !e.again {
+			c.warn(warnSecondEnd, "a span was ended twice; the second end has no effect", "span", s.data.Name)
+		}
+		return false, nil
+	}
+	if e.wrong != nil {
+		return false, e.wrong
+	}
+	t, repaired := r.notBefore(s, e.at)
+	f := e.failure
+	s.iteration.Add(e.used)
+	if s.index >= 0 {
+		loop, _ := r.tree.named(phase.Training)
+		problem = r.books.End(&books.Ending{
+			Index: s.index, Step: s.step, At: t, Took: t - s.data.Start, Now: c.now, Failure: f, Repaired: repaired,
+			Used: s.iteration, Loop: loop != nil,
+		}, v, r.out.meters != nil, &c.entry)
+		switch {
+		case s.index == phase.Iteration && f == nil && v.Required() == nil:
+			r.progress.SetStep(r.books.Done() - 1)
+		case s.index == phase.Epoch:
+			r.progress.SetEpoch(-1)
+		}
+		r.out.entry(c, s, loop)
+	}
+	if f != nil && !s.errored && !e.known {
+		r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
+	}
+	if f != nil && s.parent != nil {
+		s.parent.inner = f.Err
+	}
+	r.tree.remove(s)
+	c.own = r.out.stop(c, s, t, nil, f)
+	return true, problem
+}
+
+// saveSpan returns the open span that a save's outcome belongs to: the save
+// itself, or the application for an asynchronous one, whose span is long over.
+func (r *state) saveSpan(v *books.Values) (*Span, error) {
+	if v.Async {
+		return r.tree.named(phase.Application)
+	}
+	return r.tree.named(phase.SaveSync)
+}
+
+// pending reports whether the outcome of the save of a step is still to come.
+func (r *state) pending(step int64) (pending bool) {
+	r.locked(func() { pending = r.books.Pending(step) })
+	return pending
+}
+
+// known reports whether a span below has ended with the same error.
+func (r *state) known(s *Span, err error) bool {
+	if s == nil || err == nil {
+		return false
+	}
+	var inner error
+	r.locked(func() { inner = s.inner })
+	return inner != nil && failure.Same(err, inner)
+}
+
+// setAttrs is the part of SetAttrs under the lock.
+func (r *state) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
+	if s.state != spanOpen {
+		return errNotRunning
+	}
+	for _, a := range attrs {
+		if len(s.data.Attributes) >= maxAttributes && !has(s.data.Attributes, a.Key) {
+			s.rec.repairs.values.Add(1)
+			c.warn(warnAttributes, "a span has too many attributes; the rest is left out", "span", s.data.Name, "limit", maxAttributes)
+			continue
+		}
+		s.data.Attributes = upsert(s.data.Attributes, a)
+	}
+	if s.mask != 0 {
+		r.out.record(c, s, &outputs.Record{Kind: outputs.KindUpdate})
+	}
+	return nil
+}
+
+// stopOpen is the part of stopAll under the lock.
+func (r *state) stopOpen(c *call, why error) bool {
+	if r.ended != nil {
+		return false
+	}
+	for s := r.tree.last; s != nil; s = r.tree.last {
+		r.stopByForce(c, s, c.now, nil, nil)
+		c.ends[len(c.ends)-1].truncated = true
+	}
+	r.ended = why
+	r.off.Store(true)
+	return true
+}
+
+// stopByForce stops a span that nobody ended: at the end of the job, or
+// through Recorder.Stop. A timed span says so of its timer. The lock is held.
+func (r *state) stopByForce(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) {
+	t, _ = r.notBefore(s, t)
+	if phase.Timed(s.index) {
+		r.books.Force(s.index, t-s.data.Start)
+		r.out.event(c, s, outputs.KindError, (*failure.Failure)(nil).Event(fmt.Sprintf(forcedTimer, s.data.Name), c.now), false)
+	}
+	r.tree.remove(s)
+	c.ends = append(c.ends, r.out.stop(c, s, t, attrs, f))
+}
+
+// forcedTimer is the reference's message, which log readers match.
+const forcedTimer = "Timer for span %s was automatically stopped because the span is being stopped. " +
+	"This may indicate that the corresponding on_xxx_end method was not called correctly. " +
+	"If the program exited properly, please double-check your on_xxx_end callback. " +
+	"If the program exited abnormally (e.g., due to an exception), this is expected."
+
+// notBefore keeps an end from lying before its start: a clock that was set
+// back gives a span without length, which is counted. The lock is held.
+func (r *state) notBefore(s *Span, t int64) (end int64, repaired bool) {
+	if t < s.data.Start {
+		r.repairedTimes++
+		return s.data.Start, true
+	}
+	return t, false
+}

@@ -1,0 +1,249 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/embedded"
+
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/internal/books"
+	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+type spanState uint8
+
+const (
+	spanStarting spanState = iota
+	spanOpen
+	spanEnded
+)
+
+// Span is a span of the training run: the handle of a scope, and what the
+// recorder's Start returns. A nil Span does nothing. All methods are safe for
+// concurrent use.
+//
+// End ends it. For an error there are two ways: defer sp.EndErr(&err) ends the
+// span with the error that the function returns, and sp.Fail(err) records an
+// error and leaves the span open.
+//
+// Every Span is an OpenTelemetry span too. The context that a start function
+// returns carries it, so that spans made with the plain OpenTelemetry API
+// below nest under it, and trace.SpanFromContext reaches it.
+type Span struct {
+	embedded.Span // of the view of this span as a trace.Span, see contextSpan
+
+	rec     *Recorder
+	otel    trace.Span
+	parent  *Span
+	index   int          // spans.Index of the name it was started with
+	mask    uint64       // the outputs that get its records
+	outside trace.SpanID // its parent, if that is no span of the recorder
+
+	base, carrying context.Context // it was started with, and that one with the span; see below
+
+	// The options of its start and its end in OpenTelemetry, which are not kept
+	// there: here they need no memory of their own.
+	startOptions [1]trace.SpanStartOption
+	endOptions   [1]trace.SpanEndOption
+
+	// Guarded by the recorder's lock.
+	data       outputs.SpanData
+	state      spanState
+	ambient    bool  // it is a parent for callbacks, without a context
+	scoped     bool  // it belongs to a scope
+	errored    bool  // an error was recorded
+	inner      error // the latest error with which a span below ended
+	prev, next *Span
+	iteration  books.Consumed // of a training iteration, set before its end
+	step       int64          // of a checkpoint save
+	problem    error
+}
+
+// contextSpan is the view of a Span that contexts carry: the OpenTelemetry
+// API over it, so that what is done through that API reaches the records too.
+// What that API does after the end of a span does nothing, as it says.
+type contextSpan Span
+
+func (c *contextSpan) owner() *Span { return (*Span)(c) }
+
+// Above returns the span above, as contexts carry it, or nil. Package segment
+// follows it.
+func (c *contextSpan) Above() trace.Span {
+	if c.parent == nil {
+		return nil
+	}
+	return (*contextSpan)(c.parent)
+}
+
+// tree has the open spans of a run. The recorder's lock guards it; only current
+// is read without.
+type tree struct {
+	first, last *Span                // in the order of their start
+	byName      [spans.Count]*Span   // the standard span of each name, from before its start
+	finalize    map[int64]*Span      // finalizations by step, from before their start
+	current     atomic.Pointer[Span] // the latest ambient span
+
+	started, open int64 // counts of spans
+}
+
+// reserve takes the name of a standard span that is about to start.
+func (t *tree) reserve(s *Span) {
+	if s.index != phase.Finalization {
+		t.byName[s.index] = s
+		return
+	}
+	if t.finalize == nil {
+		t.finalize = make(map[int64]*Span)
+	}
+	t.finalize[s.step] = s
+}
+
+// add puts a span among the open ones.
+func (t *tree) add(s *Span) {
+	s.state = spanOpen
+	s.prev = t.last
+	if t.last == nil {
+		t.first = s
+	} else {
+		t.last.next = s
+	}
+	t.last = s
+	if s.ambient {
+		t.current.Store(s)
+	}
+	t.started++
+	t.open++
+}
+
+// remove takes an ended span off the open ones.
+func (t *tree) remove(s *Span) {
+	s.state = spanEnded
+	if s.prev == nil {
+		t.first = s.next
+	} else {
+		s.prev.next = s.next
+	}
+	if s.next == nil {
+		t.last = s.prev
+	} else {
+		s.next.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
+	if s.index >= 0 && t.byName[s.index] == s {
+		t.byName[s.index] = nil
+	}
+	if s.index == phase.Finalization && t.finalize[s.step] == s {
+		delete(t.finalize, s.step)
+	}
+	t.open--
+	if t.current.Load() == s {
+		t.current.Store(nearest(s.parent, func(a *Span) bool { return a.state == spanOpen && a.ambient }))
+	}
+}
+
+// nearest returns the first of a span and its ancestors that is wanted, or nil.
+func nearest(s *Span, wanted func(*Span) bool) *Span {
+	for s != nil && !wanted(s) {
+		s = s.parent
+	}
+	return s
+}
+
+// named returns the open standard span of that row.
+func (t *tree) named(index int) (*Span, error) {
+	if s := t.byName[index]; s != nil && s.state == spanOpen {
+		return s, nil
+	}
+	return nil, books.NotOpen(index)
+}
+
+// isOpen reports whether the standard span of that row is open.
+func (t *tree) isOpen(index int) bool {
+	s := t.byName[index]
+	return s != nil && s.state == spanOpen
+}
+
+// free checks that a standard span can start: that its name is not taken, and
+// its timer does not run.
+func (t *tree) free(p *startParams) error {
+	open := t.byName[p.index] != nil
+	switch {
+	case p.index == phase.Finalization:
+		if t.finalize[int64(p.step)] != nil {
+			return fmt.Errorf("the finalization of the checkpoint of step %d is already active", p.step)
+		}
+	case p.byHand && phase.Timed(p.index) && !open:
+		return fmt.Errorf("Timer for span %s is not active.", p.name)
+	case open && !p.byHand && phase.Timed(p.index):
+		return errTimerActive
+	case open:
+		return fmt.Errorf("Cannot start span %s while 1 span(s) with the same name is already active. "+
+			"Please ensure the callback is called correctly.", p.name)
+	}
+	return nil
+}
+
+// list returns the open spans of a name in the order of their start; all open
+// spans for the empty name.
+func (t *tree) list(name string) (open []*Span) {
+	for s := t.first; s != nil; s = s.next {
+		if name == "" || s.data.Name == name {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
+// parentOf applies the rule of parents. An explicit parent wins. A scope is a
+// child of the span of its context; without one, of the latest ambient span. A
+// callback is a child of the latest ambient span if that one lies below the span
+// of its context, because the programs that call callbacks often hold a single
+// context. Where the span of the context has ended, its nearest ancestor that is
+// open takes its place, and the span that has ended is returned too.
+func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
+	if p.parent != nil {
+		return p.parent, nil
+	}
+	if p.index == phase.Finalization && t.isOpen(phase.Application) { // it outlives the save it belongs to, and often the loop
+		return t.byName[phase.Application], nil
+	}
+	current := t.current.Load()
+	view, ours := carried.(*contextSpan)
+	if !ours {
+		outside := carried.SpanContext()
+		if !outside.IsValid() {
+			return current, nil
+		}
+		if p.ambient { // the plain or remote span above which callbacks have begun
+			for a := current; a != nil; a = a.parent {
+				if a.outside == outside.SpanID() {
+					return current, nil
+				}
+			}
+		}
+		return nil, nil // the plain or remote span is the parent
+	}
+	in := view.owner()
+	if in.rec != rec {
+		return current, nil
+	}
+	if p.ambient {
+		for a := current; a != nil; a = a.parent {
+			if a == in {
+				return current, nil
+			}
+		}
+	}
+	if in.state != spanEnded {
+		return in, nil
+	}
+	open := nearest(in.parent, func(a *Span) bool { return a.state == spanOpen })
+	if open == nil {
+		open = current
+	}
+	return open, in
+}
