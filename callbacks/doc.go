@@ -10,13 +10,13 @@
 //	}
 //	cb.OnTrainEnd(ctx)
 //
-// The package functions do the same over the default provider of the process
-// (telemetry.SetDefault). Both do nothing without a provider, on a rank that
-// is off, and after the application has ended.
+// [Default] has the callbacks of the default provider of the process
+// (telemetry.SetDefault), for hooks that are handed nothing. They do nothing
+// without a provider, on a rank that is off, and after the application has ended.
 //
-// Every start gives a context that carries its span; a framework that cannot
+// Every start returns a context that carries its span; a framework that cannot
 // hand it on may drop it, since the spans find their parents without it: a
-// callback's span hangs under the one that a callback opened last. A call that
+// callback's span is a child of the one that a callback opened last. A call that
 // comes at the wrong time returns an error if the error strategy is to
 // propagate errors, and nil otherwise. No error of a callback is a reason to
 // stop training.

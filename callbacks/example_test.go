@@ -40,17 +40,18 @@ func Example() {
 	defer telemetry.SetDefault(tel)()
 
 	ctx := context.Background()
-	callbacks.OnAppStart(ctx)
-	callbacks.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: 0})
+	cb := callbacks.Default()
+	cb.OnAppStart(ctx)
+	cb.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: 0})
 	for range 2 {
-		callbacks.OnTrainingSingleIterationStart(ctx)
-		callbacks.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(0.5)})
+		cb.OnTrainingSingleIterationStart(ctx)
+		cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(0.5)})
 	}
-	callbacks.OnSaveCheckpointStart(ctx, callbacks.SaveStart{GlobalStep: 2})
-	callbacks.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{GlobalStep: 2})
-	callbacks.OnSaveCheckpointEnd(ctx)
-	callbacks.OnTrainEnd(ctx)
-	callbacks.OnAppEnd(ctx)
+	cb.OnSaveCheckpointStart(ctx, callbacks.SaveStart{GlobalStep: 2})
+	cb.OnSaveCheckpointSuccess(ctx, callbacks.SaveSuccess{GlobalStep: 2})
+	cb.OnSaveCheckpointEnd(ctx)
+	cb.OnTrainEnd(ctx)
+	cb.OnAppEnd(ctx)
 	// Output:
 	// stop training_single_iteration
 	// stop training_single_iteration

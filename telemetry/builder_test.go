@@ -136,8 +136,8 @@ func TestNilProviderDoesNothing(t *testing.T) {
 		s.SetLoss(1)
 		s.AddEvent("x")
 		s.End()
-		_, _ = callbacks.OnTrainingSingleIterationStart(ctx)
-		_ = callbacks.OnTrainingSingleIterationEnd(ctx)
+		_, _ = callbacks.Default().OnTrainingSingleIterationStart(ctx)
+		_ = callbacks.Default().OnTrainingSingleIterationEnd(ctx)
 	}); n != 0 {
 		t.Errorf("no provider allocates %v times", n)
 	}
@@ -167,11 +167,11 @@ func (c *closing) Shutdown(context.Context) error { c.closed++; return nil }
 func TestDefaultProvider(t *testing.T) {
 	j := newJob(t)
 	undo := telemetry.SetDefault(j.tel)
-	if _, err := callbacks.OnAppStart(j.ctx); err != nil {
+	if _, err := callbacks.Default().OnAppStart(j.ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(j.mem.all()); got == 0 {
-		t.Error("the package function did not use the default provider")
+		t.Error("the callbacks did not use the default provider")
 	}
 	undo()
 	if telemetry.Default() != nil {
