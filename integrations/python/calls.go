@@ -2,7 +2,6 @@ package python
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +24,7 @@ type calls struct {
 	log   *slog.Logger
 	tel   *telemetry.Provider
 	cb    *callbacks.Callbacks
+	sent  config.Export  // what of it goes over a network
 	lines *file.Exporter // nil where the configuration wants none
 	own   map[int64]*telemetry.Span
 	n     int64
@@ -68,47 +68,6 @@ func (v values) at(key string, call int64) time.Time {
 		return time.UnixMilli(whole).Add(time.Duration((ms - float64(whole)) * 1e6))
 	}
 	return time.Unix(0, call)
-}
-
-// call replays one callback.
-func (p *process) call(name string, at int64, args []byte) {
-	v := values{}
-	if len(args) > 0 && json.Unmarshal(args, &v) != nil {
-		p.log.Warn("the arguments of a callback cannot be read", "callback", name, "see", see.PythonCalls)
-		return
-	}
-	if p.calls == nil {
-		p.calls = &calls{log: p.log, own: make(map[int64]*telemetry.Span)}
-	}
-	c := p.calls
-	c.n++
-	c.now.Store(max(at, c.now.Load()))
-	switch name {
-	case "configure_provider": // it is made when it has something to record: then functions have given their values
-		c.given = v
-		return
-	case "values":
-		for key, value := range v {
-			c.answer.Store(key, value)
-		}
-		return
-	}
-	if !c.opened {
-		c.opened = true
-		if err := c.open(p); err != nil {
-			p.log.Warn("callbacks of a Python process are not replayed", "error", err, "see", see.PythonCalls)
-		}
-	}
-	if c.tel == nil {
-		return
-	}
-	defer p.relay.flush(c.tel)
-	err := c.replay(name, at, v, args)
-	if line, ok := v["line"].(string); ok && !c.ended {
-		p.log.Warn("a call of one-logger's API is wrong", "callback", name, "line", line, "error", err, "see", see.PythonCalls)
-	} else if err != nil && !errors.Is(err, telemetry.ErrClosed) {
-		p.log.Debug("callback of a Python process", "callback", name, "error", err)
-	}
 }
 
 // asked puts the last value of each field of a configuration that is a function in
@@ -164,11 +123,11 @@ func (c *calls) export() (e config.Export, ok bool) {
 }
 
 // open makes the provider.
-func (c *calls) open(p *process) error {
+func (c *calls) open(p *source) error {
 	code := config.Config{Base: c.base()}
 	export, customized := c.export()
 	code.Export = export
-	p.metadata() // who it is
+	p.news() // who it is
 	cfg, _ := p.settings(code)
 	ours := config.Export{Mode: config.ExportAll}
 	if customized {
@@ -194,35 +153,11 @@ func (c *calls) open(p *process) error {
 	if err != nil {
 		return err
 	}
-	c.tel, c.cb = tel, callbacks.New(tel)
-	p.relay.use(tel, &cfg.Export)
+	c.tel, c.cb, c.sent = tel, callbacks.New(tel), cfg.Export
 	if c.lines != nil {
 		p.wrote(c.lines.Path())
 	}
 	return nil
-}
-
-// quiet lets only errors of a replay through: what a program does wrong is in
-// its records, and what a backend does not take is counted.
-type quiet struct {
-	slog.Handler
-	killed *atomic.Bool
-}
-
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelError && !q.killed.Load() && q.Handler.Enabled(ctx, l)
-}
-
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	network := false
-	r.Attrs(func(a slog.Attr) bool {
-		network = a.Key == "network" && a.Value.Kind() == slog.KindBool && a.Value.Bool()
-		return !network
-	})
-	if network {
-		return nil
-	}
-	return q.Handler.Handle(ctx, r)
 }
 
 // phases are the callbacks that take a time and nothing else.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -83,11 +82,6 @@ func (d *Drain) scan() {
 			d.meet(path)
 		}
 	}
-}
-
-// escape makes a pattern that stands for a path.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 func (d *Drain) meet(path string) {

@@ -26,10 +26,11 @@ const (
 
 // files is what is known of the files of a process.
 type files struct {
+	*nesting
 	byNumber [2]map[int64]dftracer.Arg // with the hashes of their paths, the later ones first
 	lost     int64                     // slots, so far: among them may be numbers
 	second   int64                     // since the Unix epoch, whose calls come
-	calls    int                       // of it, so far
+	inSecond int                       // calls of it, so far
 	totals   map[callKey]*dftracer.CallTotal
 }
 
@@ -43,9 +44,9 @@ func (k callKey) compare(o callKey) int {
 	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(k.node.key.Name(), o.node.key.Name()), cmp.Compare(k.file.Text(), o.file.Text()))
 }
 
-// file takes the number of a file.
-func (p *process) file(number int64, path []byte) {
-	p.files.know(number, p.pathArg(argFile, path))
+// take takes the number of a file.
+func (f *files) take(number int64, path []byte) {
+	f.know(number, f.pathArg(argFile, path))
 }
 
 func (f *files) know(number int64, path dftracer.Arg) {
@@ -69,32 +70,32 @@ func (f *files) of(number int64) dftracer.Arg {
 	return path
 }
 
-func (p *process) pathArg(key string, path []byte) dftracer.Arg {
-	return dftracer.HashArg(key, p.w.FileHash(string(path)))
+func (f *files) pathArg(key string, path []byte) dftracer.Arg {
+	return dftracer.HashArg(key, f.w.FileHash(string(path)))
 }
 
-// fileCall takes a call on a file.
-func (p *process) fileCall(t *thread, n *node, r *ring.Record) {
+// call takes a call on a file.
+func (f *files) call(t *thread, n *node, r *ring.Record) {
 	var file, other dftracer.Arg
 	switch {
 	case r.File != 0:
-		if lost := p.ring.Stats().Lost; lost != p.files.lost {
-			p.files.lost, p.files.byNumber = lost, [2]map[int64]dftracer.Arg{}
+		if lost := f.ring.Stats().Lost; lost != f.lost {
+			f.lost, f.byNumber = lost, [2]map[int64]dftracer.Arg{}
 		}
-		file = p.files.of(r.File)
+		file = f.of(r.File)
 	case len(r.Args) > 0:
 		first, second, both := bytes.Cut(r.Args, []byte{0})
-		file = p.pathArg(argFile, first)
+		file = f.pathArg(argFile, first)
 		if both {
-			other = p.pathArg(argNewFile, second)
+			other = f.pathArg(argNewFile, second)
 		}
 	}
-	if second := r.Start / 1e9; second != p.files.second {
-		p.writeTotals()
-		p.files.second, p.files.calls = second, 0
+	if second := r.Start / 1e9; second != f.second {
+		f.writeTotals()
+		f.second, f.inSecond = second, 0
 	}
-	if p.files.calls++; p.files.calls > fileRate {
-		p.addCall(callKey{n, file, t.tid}, r)
+	if f.inSecond++; f.inSecond > fileRate {
+		f.addCall(callKey{n, file, t.tid}, r)
 		return
 	}
 	args := make([]dftracer.Arg, 0, 6)
@@ -108,18 +109,18 @@ func (p *process) fileCall(t *thread, n *node, r *ring.Record) {
 			args = append(args, a)
 		}
 	}
-	p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, false)
+	f.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, false)
 }
 
 // addCall adds a call to those that have no event of their own.
-func (p *process) addCall(key callKey, r *ring.Record) {
-	total := p.files.totals[key]
+func (f *files) addCall(key callKey, r *ring.Record) {
+	total := f.totals[key]
 	if total == nil {
-		if p.files.totals == nil {
-			p.files.totals = make(map[callKey]*dftracer.CallTotal)
+		if f.totals == nil {
+			f.totals = make(map[callKey]*dftracer.CallTotal)
 		}
 		total = new(dftracer.CallTotal)
-		p.files.totals[key] = total
+		f.totals[key] = total
 	}
 	returned, moves := int64(0), false
 	if i := slices.Index(key.node.numbers[:], argRet); i >= 0 && r.Numbers[i] != ring.NoNumber {
@@ -130,23 +131,23 @@ func (p *process) addCall(key callKey, r *ring.Record) {
 }
 
 // writeTotals writes what was added up of the last second.
-func (p *process) writeTotals() {
-	for _, key := range slices.SortedFunc(maps.Keys(p.files.totals), callKey.compare) {
+func (f *files) writeTotals() {
+	for _, key := range slices.SortedFunc(maps.Keys(f.totals), callKey.compare) {
 		var args []dftracer.Arg
 		if key.file.Key != "" {
 			args = append(args, key.file)
 		}
-		p.w.Write(&dftracer.Event{
+		f.w.Write(&dftracer.Event{
 			Phase: dftracer.PhaseCounter, Type: dftracer.TypeLibcIO, Cat: key.node.key.Cat(), Name: key.node.key.Name(),
-			TID: key.tid, TS: p.files.second * 1e6, Args: p.files.totals[key].AppendArgs(args),
+			TID: key.tid, TS: f.second * 1e6, Args: f.totals[key].AppendArgs(args),
 		})
 	}
-	clear(p.files.totals)
+	clear(f.totals)
 }
 
 // passTotals writes what was added up in a second that is over by now.
-func (p *process) passTotals(now int64) {
-	if now/1e9 > p.files.second+1 {
-		p.writeTotals()
+func (f *files) passTotals(now int64) {
+	if now/1e9 > f.second+1 {
+		f.writeTotals()
 	}
 }

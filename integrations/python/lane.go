@@ -3,8 +3,6 @@ package python
 import (
 	"slices"
 	"sort"
-
-	"github.com/trainspan/trainspan/dftracer"
 )
 
 const (
@@ -35,24 +33,6 @@ type lane struct {
 type interval struct {
 	start, end int64
 	several    bool
-}
-
-// place returns the lane for a span, not the first one for a span aside. It reports
-// false where there is no lane any more without a span that it overlaps.
-func (t *thread) place(start, end int64, aside bool) (tid int64, alone bool) {
-	in := interval{start: start, end: end}
-	for i := range t.lanes {
-		if (i > 0 || !aside) && t.lanes[i].take(in) {
-			return t.tid + int64(i)*dftracer.LaneDistance, true
-		}
-	}
-	if len(t.lanes) >= maxLanes {
-		return t.tid + (maxLanes-1)*dftracer.LaneDistance, false
-	}
-	t.lanes = append(t.lanes, lane{})
-	last := len(t.lanes) - 1
-	t.lanes[last].take(in)
-	return t.tid + int64(last)*dftracer.LaneDistance, true
 }
 
 // take puts an interval on the lane, unless it overlaps another one in part.

@@ -20,7 +20,7 @@ func TestSpansThatBeginTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{o: &Options{}, w: w, told: make(map[string]bool)}
+	p := newNesting(&writer{source: &source{o: &Options{}, told: make(map[string]bool)}, w: w})
 	named := func(cat, name string) *node { return &node{key: dftracer.NewKey(cat, name), epoch: -1, step: -1} }
 	th, root, child := &thread{tid: 1}, named("ai_root", "ai_root"), named("startup", "interpreter")
 	const at = 1_700_000_000_000_000_000

@@ -43,8 +43,15 @@ const (
 // cellThreads is for how many threads a ring tells what they started last.
 const cellThreads = 16
 
-// node returns the node of a name, with those above it.
-func (p *process) node(n *ring.Name) *node { return p.nodeBelow(n, 0) }
+// nodeTree holds the nodes of a process.
+type nodeTree struct {
+	src   *source
+	byID  map[uint32]*node
+	below int // nodes that are below another one
+}
+
+// of returns the node of a name, with those above it.
+func (t *nodeTree) of(n *ring.Name) *node { return t.ofBelow(n, 0) }
 
 // Bounds of the tree of nodes, and of what the nodes in it were given.
 const (
@@ -54,8 +61,8 @@ const (
 	maxNodeText = 16 << 10
 )
 
-func (p *process) nodeBelow(n *ring.Name, depth int) *node {
-	if d := p.nodes[n.ID]; d != nil {
+func (t *nodeTree) ofBelow(n *ring.Name, depth int) *node {
+	if d := t.byID[n.ID]; d != nil {
 		return d
 	}
 	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1, calls: n.Calls, numbers: n.Numbers}
@@ -72,13 +79,13 @@ func (p *process) nodeBelow(n *ring.Name, depth int) *node {
 	if i := slices.IndexFunc(d.args, func(a dftracer.Arg) bool { return a.Key == argGroup }); i >= 0 && meaning.Class == spans.ClassCollective {
 		d.group = d.args[i].Text()
 	}
-	p.nodes[n.ID] = d // before those above it: ids may go round in circles
-	if above := p.ring.Name(n.Above); above != nil && depth < maxTree {
-		switch a := p.nodeBelow(above, depth+1); {
-		case a.depth >= maxTree || p.tree >= maxNodes:
-			p.limit("names of a Python process are taken without what they inherit from the nodes above them: its tree of nodes is too large")
+	t.byID[n.ID] = d // before those above it: ids may go round in circles
+	if above := t.src.ring.Name(n.Above); above != nil && depth < maxTree {
+		switch a := t.ofBelow(above, depth+1); {
+		case a.depth >= maxTree || t.below >= maxNodes:
+			t.src.limit("names of a Python process are taken without what they inherit from the nodes above them: its tree of nodes is too large")
 		case !a.under(d):
-			p.tree++
+			t.below++
 			d.above, d.depth = a, a.depth+1
 			a.below = append(a.below, d)
 			d.off, d.epoch, d.step = a.off, a.epoch, a.step

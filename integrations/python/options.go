@@ -102,17 +102,3 @@ func (d *Delivery) add(o Delivery) {
 		d.Causes[cause] += n
 	}
 }
-
-// add adds the counts of a process that is being read, or was.
-func (s *Stats) add(p *process) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.Spans += p.stats.Spans
-	s.Again += p.stats.Again
-	s.Lost += p.stats.Lost
-	s.Bad += p.stats.Bad
-	s.Open += p.stats.Open
-	s.Calls += p.stats.Calls
-	s.Delivery.add(p.stats.Delivery)
-	s.Files = append(s.Files, p.stats.Files...)
-}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -107,17 +106,6 @@ func (v values) failure() error {
 	message, _ := v["exception_message"].(string)
 	trace, _ := v["exception_traceback"].(string)
 	return &exception{kind, secret.Text(message), secret.Text(trace)}
-}
-
-// iterated replays the callback at the end of an iteration, which the end of its span is.
-func (p *process) iterated(r *ring.Record) {
-	var args []byte
-	if r.Failed {
-		v := values{"exception_type": "Exception"}
-		_ = json.Unmarshal(r.Args, &v) // without, that is all that is known
-		args, _ = json.Marshal(v)      // of texts and numbers: it never fails
-	}
-	p.call("on_training_single_iteration_end", r.End, args)
 }
 
 // attrs are the members of a JSON object in their order.

@@ -3,58 +3,27 @@ package python
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/ring"
-	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // process writes what one ring holds.
 type process struct {
-	o     *Options
-	log   *slog.Logger
-	ring  *ring.Ring
-	w     *dftracer.Writer
-	num   int64 // of the process, as this one knows it; 0 where it cannot be seen
-	plain bool  // whether the trace is not compressed
-
-	id      outputs.Identity
-	threads map[uint32]*thread
-	most    int // threads that are kept although nothing of them is open
-	nodes   map[uint32]*node
-	numbers map[string]int64 // the last collective of each group
-	tree    int              // nodes that are below another one
-	told    map[string]bool  // which bounds the log says were reached
-	places  places
-	files   files
-	calls   *calls // nil until the program calls back
-	relay   *relay // nil where nothing is sent
-	last    int64  // the latest time in the ring
-
-	written    written // nil for none
-	again      int64   // spans that were among them
-	unfinished node
-	open       int64
-	args       []dftracer.Arg
-	spare      [][]dftracer.Arg // of spans that were written
-	spans      [][]span         // lists of spans that waited
-
-	mu    sync.Mutex
-	stats Stats // guarded by mu, for those who ask
+	*nesting
+	nodes nodeTree
+	files files
+	calls *calls // nil until the program calls back
+	open  int64  // spans that had not ended
 }
 
 // beginAfter is how long a span is open before its begin is written.
@@ -69,15 +38,11 @@ const rootCategory = "ai_root"
 // newProcess opens the trace file of a ring. A live one belongs to a process
 // that still runs.
 func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*process, error) {
-	p := &process{
-		o: o, ring: r, threads: make(map[uint32]*thread), most: maxThreads, nodes: make(map[uint32]*node), last: r.Opened(),
-		told:       make(map[string]bool),
-		unfinished: node{key: dftracer.NewKey(dftracer.CatDFTracer, "unfinished"), epoch: -1, step: -1},
-	}
-	p.log = o.log().With("pid", r.PID())
 	who := r.Who()
-	p.num = locate(r.PID(), r.Ticks(), who.PIDNS)
-	p.identify(who)
+	src := &source{o: o, ring: r, log: o.log().With("pid", r.PID()), num: locate(r.PID(), r.Ticks(), who.PIDNS), last: r.Opened(), told: make(map[string]bool)}
+	src.identify(who)
+	p := &process{nesting: newNesting(&writer{source: src})}
+	p.nodes, p.files, p.news = nodeTree{src: src, byID: make(map[uint32]*node)}, files{nesting: p.nesting}, p.metadata
 	t := dftracer.Options{Level: 1} // the processors are the training's
 	if o.Trace != nil {
 		t = *o.Trace
@@ -120,53 +85,9 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	p.w = w
 	p.world(p.id.WorldSize)
 	p.wrote(w.Path())
-	p.relay = newRelay(p, live)
+	p.relay = newRelay(src, live)
 	return p, nil
 }
-
-// name is that of the trace. A program that named its log file, where nobody
-// gave a folder for rings, gets that name.
-func (p *process) name() string {
-	stem := strings.TrimSuffix(filepath.Base(p.ring.Path()), ring.Ext)
-	for range 2 { // pid and start
-		stem = stem[:max(strings.LastIndexByte(stem, '-'), 0)]
-	}
-	if stem == "" || stem == "py" {
-		stem = "trace"
-	}
-	if p.id.RankKnown && p.ring.Forks() == 0 {
-		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
-	}
-	ext := ".pfw.gz"
-	if p.plain {
-		ext = ".pfw"
-	}
-	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
-}
-
-// identify finds out who the process is from its launcher's variables.
-func (p *process) identify(who ring.Who) {
-	ranks, err := config.DetectRanks(func(name string) (string, bool) {
-		v, ok := who.Env[name]
-		return v, ok
-	})
-	if err != nil {
-		p.log.Warn("the place of a Python process in its job", "error", err, "see", see.RankUnknown)
-	}
-	p.id = outputs.Identity{
-		Host: who.Host, PID: int(p.ring.PID()), Version: outputs.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
-		LocalRank: ranks.LocalRank, WorldSize: ranks.WorldSize.Or(0), Attempt: ranks.Attempt, Job: ranks.Job, Run: ranks.Run,
-	}
-	if p.id.Job == "" {
-		p.id.Job = p.o.Job
-	}
-	if !p.id.Attempt.IsSet() && p.o.Attempt >= 0 {
-		p.id.Attempt = config.Value(p.o.Attempt)
-	}
-}
-
-// alive reports whether the process still runs.
-func (p *process) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks()) }
 
 // read takes what has come, and returns how many slots that was.
 func (p *process) read() (int, error) {
@@ -176,13 +97,6 @@ func (p *process) read() (int, error) {
 		p.count()
 	}
 	return n, err
-}
-
-// wrote notes a file.
-func (p *process) wrote(path string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stats.Files = append(p.stats.Files, path)
 }
 
 // count publishes the counts.
@@ -225,107 +139,6 @@ func (p *process) world(n int) {
 	}
 }
 
-// limit says once that a bound was reached.
-func (p *process) limit(what string) {
-	if !p.told[what] {
-		p.told[what] = true
-		p.log.Warn(what, "see", see.Python)
-	}
-}
-
-// take takes a record.
-func (p *process) take(r *ring.Record) {
-	p.last = max(p.last, r.Start, r.End)
-	if r.Depth > maxDepth {
-		p.limit("spans of a Python process nest deeper than 1,024, as where starts have no stop: what is deeper is written side by side")
-		r.Depth = maxDepth
-	}
-	t := p.thread(r.Thread)
-	var n *node
-	if r.Name != nil {
-		n = p.node(r.Name)
-	}
-	switch r.Kind {
-	case ring.KindFile:
-		p.file(r.Value, r.Args)
-	case ring.KindSpan:
-		if r.Call {
-			p.fileCall(t, n, r)
-			return
-		}
-		p.span(t, n, r)
-		if r.Next >= 0 {
-			p.places.set(r.End, -1, r.Next)
-		}
-		if n.iteration {
-			p.iterated(r)
-		}
-	case ring.KindBegin:
-		p.begin(t, span{node: n, start: r.Start, args: appendObject(nil, r.Args)}, r.Depth)
-	case ring.KindPoint:
-		p.end(t, span{node: n, start: r.Start, end: r.Start, thread: t, args: p.arguments(n, r.Start, p.args[:0], r.Args)}, r.Depth, false)
-	case ring.KindPosition:
-		if n != nil {
-			n.update(r.Epoch, r.Value, nil)
-		}
-		if n == nil || n.key.Cat() == rootCategory && !n.off {
-			p.places.set(r.Start, r.Epoch, r.Value)
-		}
-	case ring.KindUpdate:
-		if !n.update(-1, -1, appendObject(nil, r.Args)) {
-			p.limit("update was given more than 128 arguments, or more than 16 KiB, by a Python process: the further ones are left out")
-		}
-	case ring.KindState:
-		n.each(func(n *node) { n.off = r.Value == 0 })
-	case ring.KindDrop:
-		n.over(t, r.Start)
-		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
-	case ring.KindNote:
-		if n.key.Cat() == entityCategory {
-			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: n.key.Name(), TID: p.ring.PID(), Args: appendObject(nil, r.Args)})
-			return
-		}
-		p.note(n.key.Name(), r)
-	case ring.KindCall:
-		if r.Value > 0 { // an iteration, and its number from 1
-			p.places.set(r.Start, -1, r.Value-1)
-		}
-		p.call(n.key.Name(), r.Start, r.Args)
-	}
-}
-
-// note writes metadata with a time. What an exception says may hold a secret.
-func (p *process) note(name string, r *ring.Record) {
-	args := appendObject(nil, r.Args)
-	for i := range args {
-		if args[i].Key == attributes.ExceptionMessage {
-			args[i] = dftracer.String(attributes.ExceptionMessage, secret.Text(args[i].Str()))
-		}
-	}
-	p.w.CM(name, fmt.Sprint(r.Start/1000), args...)
-}
-
-// span takes a span that ended.
-func (p *process) span(t *thread, n *node, r *ring.Record) {
-	n.over(t, r.Start)
-	if n.group != "" && r.Value > p.numbers[n.group] {
-		if p.numbers == nil {
-			p.numbers = make(map[string]int64)
-		}
-		p.numbers[n.group] = r.Value
-	}
-	asked := r.Start
-	if r.Thread.Lane {
-		asked -= r.Value
-	}
-	args := p.arguments(n, asked, appendValue(p.args[:0], n, r), r.Args)
-	args = assemble.AppendStatus(args, r.Failed, false, "")
-	if r.ArgsLost {
-		args = append(args, dftracer.Int("args_lost", 1))
-	}
-	p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, r.Crossed)
-}
-
 // over notes that the latest span of a name on a thread has ended.
 func (d *node) over(t *thread, start int64) {
 	if t.number < cellThreads {
@@ -333,116 +146,12 @@ func (d *node) over(t *thread, start int64) {
 	}
 }
 
-// appendValue appends what the value of a span stands for.
-func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
-	switch {
-	case r.Value <= 0:
-		return dst
-	case r.Thread.Lane: // of a device, which came to it later
-		return append(dst, dftracer.Int("background", 1), dftracer.Float("lag_us", float64(r.Value)/1000))
-	case n.samples:
-		return append(dst, dftracer.Int("samples", r.Value))
-	case n.group != "":
-		return append(dst, dftracer.Int(argNumber, r.Value))
-	}
-	return append(dst, dftracer.Int("count", r.Value))
-}
-
-// arguments are those of a span that was asked for at a time: where the training
-// stood then, the first ones, what the node was given, and the span's own, which
-// win.
-func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
-	epoch, step := p.places.at(asked)
-	if n.epoch >= 0 {
-		epoch = n.epoch
-	}
-	if n.step >= 0 {
-		step = n.step
-	}
-	rest := first
-	for _, a := range n.args { // each key once
-		if i := slices.IndexFunc(first, func(f dftracer.Arg) bool { return f.Key == a.Key }); i >= 0 {
-			rest[i] = a
-		} else {
-			rest = append(rest, a)
-		}
-	}
-	rest = appendObject(rest, own)
-	rest, epoch = take(rest, attributes.Epoch, epoch)
-	rest, step = take(rest, attributes.Step, step)
-	p.args = rest
-	var args []dftracer.Arg
-	if n := len(p.spare); n > 0 {
-		args, p.spare = p.spare[n-1], p.spare[:n-1]
-	} else if n := len(rest) + 2; n > 2 || epoch >= 0 || step >= 0 {
-		args = make([]dftracer.Arg, 0, n)
-	}
-	if epoch >= 0 {
-		args = append(args, dftracer.Int(attributes.Epoch, epoch))
-	}
-	if step >= 0 {
-		args = append(args, dftracer.Int(attributes.Step, step))
-	}
-	return append(args, rest...)
-}
-
-// write writes a span below another one, 0 for none, and what is below it.
-func (p *process) write(s *span, parent uint64) {
-	if len(s.below) > 0 {
-		if s.id == 0 {
-			s.id = p.w.NextID()
-		}
-		for i := range s.below {
-			s.below[i].level = s.level + 1
-			p.write(&s.below[i], s.id)
-		}
-		p.spareSpans(s.below)
-		s.below = nil
-	}
-	start, end := s.start/1000, s.end/1000
-	if p.written != nil && p.written.take(writtenSpan{s.node.key.Cat(), s.node.key.Name(), start, end - start}) {
-		p.again++
-		s.args = nil
-		return
-	}
-	tid, alone := s.thread.place(start, end, s.aside)
-	if !alone {
-		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones share a row")
-	}
-	at := dftracer.Span{
-		ID: s.id, TID: tid, TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
-	}
-	if parent != 0 {
-		at.Parent = int64(parent)
-	}
-	p.w.WriteComplete(&s.node.key, at, s.args...)
-	if cap(s.args) > 0 && len(p.spare) < maxSpare {
-		p.spare = append(p.spare, s.args[:0])
-	}
-	s.args = nil
-}
-
-// maxSpare bounds the memory that is kept for the arguments of spans.
-const maxSpare = 256
-
-// event is an open span for its begin record.
-func (p *process) event(s *span, parent uint64) *dftracer.Event {
-	e := &dftracer.Event{
-		ID: s.id, Name: s.node.key.Name(), Cat: s.node.key.Cat(), Type: dftracer.TypePython, TID: s.thread.tid, TS: s.start / 1000,
-		Level: s.level, Parent: dftracer.NoParent, Args: s.args,
-	}
-	if parent != 0 {
-		e.Parent = int64(parent)
-	}
-	return e
-}
-
 // cells returns the spans that the ring says were started last and that have not
 // ended, by thread.
 func (p *process) cells(before int64) (map[*thread][]began, error) {
 	open := make(map[*thread][]began)
 	err := p.ring.Cells(func(c ring.Cell) {
-		t, n := p.thread(c.Thread), p.node(c.Name)
+		t, n := p.thread(c.Thread), p.nodes.of(c.Name)
 		if c.Start > n.ended[t.number] && c.Start <= before {
 			open[t] = append(open[t], began{node: n, start: c.Start})
 		}
@@ -456,7 +165,7 @@ func (p *process) cells(before int64) (map[*thread][]began, error) {
 func (p *process) tick(now int64) error {
 	before := now - beginAfter.Nanoseconds()
 	p.relay.pass(now)
-	p.passTotals(now)
+	p.files.passTotals(now)
 	open, err := p.cells(before)
 	if err == nil {
 		_, err = p.read()
@@ -493,7 +202,7 @@ func (p *process) release() error {
 // to itself, as long as reading is not over, and closes what was written.
 func (p *process) finish(ctx, reading context.Context) error {
 	err := p.ring.Finish(reading, p.take)
-	p.writeTotals()
+	p.files.writeTotals()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", p.ring.Path(), err)
 	}
@@ -528,9 +237,53 @@ func (p *process) finish(ctx, reading context.Context) error {
 	if closeErr := p.w.CloseContext(ctx); err == nil { // before what goes over a network, which may take its time
 		err = closeErr
 	}
-	p.relay.finish()
+	p.relay.finish(p.threads)
 	p.calls.close(ctx, p.open > 0)
 	p.relay.close(ctx)
 	p.delivered()
 	return err
+}
+
+// providers are those of a process.
+func (p *process) providers() (all []*telemetry.Provider) {
+	if p.calls != nil && p.calls.tel != nil {
+		all = append(all, p.calls.tel)
+	}
+	if p.relay != nil {
+		all = append(all, p.relay.own...)
+	}
+	return all
+}
+
+// delivered publishes what became of the spans that are sent.
+func (p *process) delivered() {
+	all := p.providers()
+	if len(all) == 0 {
+		return
+	}
+	var d Delivery
+	for _, tel := range all {
+		st := tel.Stats()
+		d.add(Delivery{
+			Spans: st.EndedSpans, Sent: st.ExportedSpans, Spilled: st.SpilledSpans, Lost: st.DroppedSpans,
+			LogRecords: st.LogRecords, LostLogRecords: st.DroppedLogRecords, Causes: st.Drops,
+		})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Delivery = d
+}
+
+// add adds the counts of a process that is being read, or was.
+func (s *Stats) add(p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Spans += p.stats.Spans
+	s.Again += p.stats.Again
+	s.Lost += p.stats.Lost
+	s.Bad += p.stats.Bad
+	s.Open += p.stats.Open
+	s.Calls += p.stats.Calls
+	s.Delivery.add(p.stats.Delivery)
+	s.Files = append(s.Files, p.stats.Files...)
 }

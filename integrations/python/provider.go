@@ -16,7 +16,7 @@ import (
 
 // settings are the configuration of a process, with what the program itself says,
 // and whether it could be read.
-func (p *process) settings(code config.Config) (cfg config.Config, read bool) {
+func (p *source) settings(code config.Config) (cfg config.Config, read bool) {
 	if p.o.Config == nil {
 		return code, false
 	}
@@ -36,7 +36,7 @@ func (p *process) settings(code config.Config) (cfg config.Config, read bool) {
 // the others are, and what the program says of itself holds without a configuration
 // that is not fit. It is quiet once ending is set. Without add, which adds outputs for
 // callbacks, there are no metrics.
-func (p *process) provider(cfg, code config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	if add == nil {
 		add = func(*telemetry.TrainingTelemetryBuilder) {}
 		cfg.Outputs.Prometheus, cfg.Outputs.OTLP.Metrics = config.Prometheus{}, config.Value(false)
@@ -60,7 +60,7 @@ func (p *process) provider(cfg, code config.Config, ending *atomic.Bool, clock f
 }
 
 // configured makes a provider of a configuration.
-func (p *process) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	id := p.id
 	id.ApplicationName, id.SessionTag = "", ""
 	if p.id.WorldSize > 0 && !cfg.WorldSize.IsSet() {
@@ -94,32 +94,25 @@ func (p *process) configured(cfg config.Config, ending *atomic.Bool, clock func(
 	return tel, nil
 }
 
-// providers are those of a process.
-func (p *process) providers() (all []*telemetry.Provider) {
-	if p.calls != nil && p.calls.tel != nil {
-		all = append(all, p.calls.tel)
-	}
-	if p.relay != nil {
-		all = append(all, p.relay.own...)
-	}
-	return all
+// quiet lets only errors of a replay through: what a program does wrong is in
+// its records, and what a backend does not take is counted.
+type quiet struct {
+	slog.Handler
+	killed *atomic.Bool
 }
 
-// delivered publishes what became of the spans that are sent.
-func (p *process) delivered() {
-	all := p.providers()
-	if len(all) == 0 {
-		return
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && !q.killed.Load() && q.Handler.Enabled(ctx, l)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	network := false
+	r.Attrs(func(a slog.Attr) bool {
+		network = a.Key == "network" && a.Value.Kind() == slog.KindBool && a.Value.Bool()
+		return !network
+	})
+	if network {
+		return nil
 	}
-	var d Delivery
-	for _, tel := range all {
-		st := tel.Stats()
-		d.add(Delivery{
-			Spans: st.EndedSpans, Sent: st.ExportedSpans, Spilled: st.SpilledSpans, Lost: st.DroppedSpans,
-			LogRecords: st.LogRecords, LostLogRecords: st.DroppedLogRecords, Causes: st.Drops,
-		})
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stats.Delivery = d
+	return q.Handler.Handle(ctx, r)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/assemble"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -35,7 +34,8 @@ const (
 // been open for a while. The spans of callbacks come from their replay; theirs
 // in the ring stand for them here. A nil relay does nothing.
 type relay struct {
-	p      *process
+	src    *source
+	calls  *calls // nil until the program calls back
 	cfg    config.Config
 	live   bool
 	tel    *telemetry.Provider   // nil until there is something to send
@@ -48,48 +48,14 @@ type relay struct {
 }
 
 // newRelay returns nil where nothing is sent.
-func newRelay(p *process, live bool) *relay {
-	cfg, read := p.settings(config.Config{})
+func newRelay(src *source, live bool) *relay {
+	cfg, read := src.settings(config.Config{})
 	if !read || !cfg.OTLPActive() || !cfg.Enabled() {
 		return nil
 	}
-	r := &relay{p: p, cfg: cfg, live: live}
-	r.clock.Store(p.ring.Opened())
+	r := &relay{src: src, cfg: cfg, live: live}
+	r.clock.Store(src.ring.Opened())
 	return r
-}
-
-// known is a span that is open and of which the name is known.
-type known struct {
-	depth int
-	start int64
-	node  *node
-	attrs []attribute.KeyValue
-	waits bool            // it is not known yet what is around it
-	ctx   context.Context // that carries it where it is sent
-	span  trace.Span
-}
-
-// waiting are spans that have ended inside of one of which nothing is known.
-type waiting struct {
-	depth int
-	spans []relayed
-}
-
-func (w *waiting) size() (n int) {
-	for i := range w.spans {
-		n += w.spans[i].size
-	}
-	return n
-}
-
-// relayed is a span that ended and is sent, with what it has inside.
-type relayed struct {
-	node       *node
-	start, end int64
-	attrs      []attribute.KeyValue
-	failed     bool
-	below      []relayed
-	size       int // of that, and one
 }
 
 // sends reports whether spans of a name are sent.
@@ -106,7 +72,7 @@ func (r *relay) sends(n *node) bool {
 // called reports whether the spans of a name are those of callbacks, which are
 // sent by their replay.
 func (r *relay) called(n *node) bool {
-	c := r.p.calls
+	c := r.calls
 	return n.calls && c != nil && (c.tel != nil || !c.opened)
 }
 
@@ -146,7 +112,7 @@ func (r *relay) began(t *thread, n *node, start int64, depth int, args []dftrace
 
 // cut forgets open spans from a place on: their ends were lost.
 func (r *relay) cut(t *thread, from int) {
-	end := r.p.last
+	end := r.src.last
 	for i := range t.open[from:] {
 		end = max(end, t.open[from+i].start)
 	}
@@ -295,16 +261,9 @@ func (r *relay) over(t *thread, s *relayed, sends bool, depth int, crossed, drop
 		r.place(t, &below[i], ctx, outer, ok)
 	}
 	if r.held > maxHeld {
-		r.p.limit("more than 8,192 spans of a Python process wait for those around them to be sent: they hang under others")
+		r.src.limit("more than 8,192 spans of a Python process wait for those around them to be sent: they hang under others")
 		r.release(t)
 	}
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // take returns what waits inside of a depth.
@@ -366,16 +325,16 @@ func (r *relay) release(t *thread) {
 		if k.waits {
 			r.start(k, above)
 		}
-		above = k.under(r, above)
+		above = r.under(k, above)
 	}
 	held := t.held
 	t.held = nil
 	for _, w := range held {
 		r.held -= w.size()
 		ctx := context.Background()
-		for _, k := range t.open {
-			if k.depth <= w.depth {
-				ctx = k.under(r, ctx)
+		for i := range t.open {
+			if k := &t.open[i]; k.depth <= w.depth {
+				ctx = r.under(k, ctx)
 			}
 		}
 		for i := range w.spans {
@@ -386,7 +345,7 @@ func (r *relay) release(t *thread) {
 
 // under returns the context for what is inside of an open span in one that is in the
 // context outer.
-func (k *known) under(r *relay, outer context.Context) context.Context {
+func (r *relay) under(k *known, outer context.Context) context.Context {
 	switch {
 	case r.called(k.node): // the one that callbacks have open
 		return context.Background()
@@ -398,15 +357,15 @@ func (k *known) under(r *relay, outer context.Context) context.Context {
 
 // kind is what starts spans of a name, nil where none can be.
 func (r *relay) kind(n *node) *telemetry.Elsewhere {
-	if c := r.p.calls; c != nil && c.ended && r.tel == c.tel {
+	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
 		r.tel = nil // what comes after the end of the application
 	}
 	if r.tel == nil && !r.failed {
-		r.p.metadata() // who it is
-		tel, err := r.p.provider(r.cfg, config.Config{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
+		r.src.news() // who it is
+		tel, err := r.src.provider(r.cfg, config.Config{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
 		if err != nil {
 			r.failed = true
-			r.p.log.Warn("the spans of a Python process are not sent", "error", err, "see", see.Delivery)
+			r.src.log.Warn("the spans of a Python process are not sent", "error", err, "see", see.Delivery)
 			return nil
 		}
 		r.tel, r.own = tel, append(r.own, tel)
@@ -425,13 +384,20 @@ func (r *relay) identified() {
 }
 
 // use takes the provider of the callbacks, and what the program wants to be sent.
-func (r *relay) use(tel *telemetry.Provider, export *config.Export) {
+func (r *relay) use(tel *telemetry.Provider, export *config.Export, nodes map[uint32]*node) {
 	if r == nil {
 		return
 	}
 	r.tel, r.cfg.Export = tel, *export
-	for _, n := range r.p.nodes {
+	for _, n := range nodes {
 		n.asked = 0
+	}
+}
+
+// replays says that the program calls back.
+func (r *relay) replays(c *calls) {
+	if r != nil {
+		r.calls = c
 	}
 }
 
@@ -443,12 +409,12 @@ func (r *relay) pass(now int64) {
 }
 
 // finish hands on what waits.
-func (r *relay) finish() {
+func (r *relay) finish(threads map[uint32]*thread) {
 	if r == nil {
 		return
 	}
-	r.pass(r.p.last)
-	for _, t := range r.p.threads {
+	r.pass(r.src.last)
+	for _, t := range threads {
 		r.settle(t)
 		r.release(t)
 		r.cut(t, 0) // what the process had open
@@ -464,25 +430,4 @@ func (r *relay) close(ctx context.Context) {
 	for _, tel := range r.own {
 		_ = tel.Shutdown(ctx)
 	}
-}
-
-// keyValues are arguments of a span as attributes, and whether it has failed.
-func keyValues(args []dftracer.Arg) (kvs []attribute.KeyValue, failed bool) {
-	kvs = make([]attribute.KeyValue, 0, len(args))
-	for _, a := range args {
-		key := attribute.Key(a.Key)
-		switch a.Kind() {
-		case dftracer.KindInt:
-			kvs = append(kvs, key.Int64(a.Int64()))
-		case dftracer.KindFloat:
-			kvs = append(kvs, key.Float64(a.Float64()))
-		default:
-			if a.Key == assemble.ArgStatus {
-				failed = true
-				continue
-			}
-			kvs = append(kvs, key.String(a.Text()))
-		}
-	}
-	return kvs, failed
 }

@@ -69,3 +69,8 @@ func oldest(ctx context.Context, path string) int64 {
 	}
 	return since
 }
+
+// escape makes a pattern that stands for a path.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
