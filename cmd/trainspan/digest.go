@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/internal/heap"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -35,7 +36,10 @@ output is then the digest of all.`,
 		Example: `  trainspan digest /local/traces -o /shared/digests/$(hostname).digest
   trainspan report /shared/digests
   trainspan digest rack-*.digest -o job.digest`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.digest(cmd.Context(), args, &o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			heap.Bound(largeJob)
+			return a.digest(cmd.Context(), args, &o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "file to write")

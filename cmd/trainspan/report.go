@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/heap"
 	"github.com/trainspan/trainspan/internal/outfile"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -34,6 +35,9 @@ type reportOptions struct {
 
 	flops, peak float64
 }
+
+// largeJob is the memory from which on reading a job collects garbage often.
+const largeJob = 160 << 20
 
 func newReport(a *app) *cobra.Command {
 	var o reportOptions
@@ -65,7 +69,10 @@ do not suffice to say.`,
   trainspan report out/demo --html report.html
   trainspan report out/demo --json | jq .verdict
   trainspan report out/job --check`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, &o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			heap.Bound(largeJob)
+			return a.report(cmd.Context(), args, &o)
+		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON with everything")

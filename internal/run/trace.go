@@ -168,14 +168,15 @@ func (p *traceProcess) supplement(x *records) {
 // goroutines; the sink still gets one call at a time.
 func (t *traceReader) file(path string) error {
 	touched := make(map[*traceProcess]bool)
+	var last *traceProcess
 	t.last = nil
 	take := func(ev *dftracer.Event) {
 		p := t.process(ev)
-		if !touched[p] {
+		if p != last && !touched[p] {
 			touched[p] = true
 			p.Sources = append(append(p.Sources, path), t.group.same[path]...)
 		}
-		if p.raw != nil {
+		if last = p; p.raw != nil {
 			p.raw(ev)
 		}
 		t.take(p, ev)

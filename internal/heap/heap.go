@@ -1,0 +1,40 @@
+// Package heap says how much memory a command may take for its garbage.
+package heap
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// Bound sets how large the heap of a command gets that reads much and keeps little of it.
+// Up to so many bytes the collector seldom runs; beyond, the heap is at most half as large
+// again as what is in use. It is for programs, not for libraries, and changes nothing
+// where GOGC or GOMEMLIMIT is set.
+func Bound(bytes int64) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(bytes)
+	eachCollection(func() { follow(bytes) })
+}
+
+// follow sets the limit by what the last collection has left.
+func follow(least int64) {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	limit := max(least, int64(live[0].Value.Uint64())/2*3)
+	if now := debug.SetMemoryLimit(-1); limit > now || limit < now/10*9 { // it stops the world
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// eachCollection calls do after each collection.
+func eachCollection(do func()) {
+	runtime.SetFinalizer(&struct{ _ *byte }{}, func(any) {
+		do()
+		eachCollection(do)
+	})
+}
