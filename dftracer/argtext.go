@@ -17,9 +17,6 @@ func Plain(key string) bool {
 	return true
 }
 
-// maxArgs is how much text of arguments fits into a line whatever its names are.
-const maxArgs = maxLine - 6*2*maxKeyPart - 512
-
 // WriteEncoded is WriteComplete for arguments that are text already, each as lines
 // hold it: `,"key":12`. Arguments can so be encoded where they are known, without Args
 // between. Their keys must be [Plain] and different from each other; other text makes a

@@ -6,9 +6,6 @@ import (
 	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
-// maxLine is the longest line, its line feed included, that readers take.
-const maxLine = 16*1024 - 1
-
 // encoder turns events into lines of one dialect. It holds only what never
 // changes after it was made, so goroutines share it.
 type encoder struct {

@@ -122,3 +122,13 @@ func (e *Event) Meta() (name, value string) {
 	v, _ := e.Arg("value")
 	return n.Text(), v.Text()
 }
+
+// Span is what a complete event has besides its Key and its arguments.
+// The fields are those of Event.
+type Span struct {
+	ID      uint64
+	TID     int64
+	TS, Dur int64 // microseconds
+	Level   int
+	Parent  int64
+}

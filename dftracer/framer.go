@@ -2,6 +2,7 @@ package dftracer
 
 import (
 	"bytes"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -11,7 +12,12 @@ import (
 // framer makes the start and the end of files and the records of gaps. Its
 // methods are called by the sink, on one goroutine.
 type framer struct {
-	w        *Writer
+	o        *Options
+	enc      *encoder
+	names    *names
+	nextID   func() uint64
+	shorten  *atomic.Uint64  // counts strings that were cut
+	end      func() traceEnd // asked when a file ends
 	pump     *pump
 	clock    clock
 	line     []byte
@@ -24,18 +30,23 @@ type framer struct {
 	packed bytes.Buffer
 }
 
-func newFramer(w *Writer, p *pump) (*framer, error) {
-	f := &framer{w: w, pump: p, single: w.opts.Compression == CompressSingle}
-	if !f.single {
-		return f, nil
+// traceEnd is what the Writer says at the end of the trace.
+type traceEnd struct {
+	ts, written int64 // of the end event; 0: when it is written
+	args        []Arg
+}
+
+// open makes the stream of a file that has one.
+func (f *framer) open() (err error) {
+	if f.single = f.o.Compression == CompressSingle; !f.single {
+		return nil
 	}
-	level := w.opts.Level
+	level := f.o.Level
 	if level == LevelAdaptive {
 		level = levelSmall
 	}
-	var err error
 	f.zip, err = gzip.NewWriterLevel(&f.packed, level) // of a resumed file: another member
-	return f, err
+	return err
 }
 
 // Begin implements outfile.Format.
@@ -48,7 +59,7 @@ func (f *framer) Begin(p outfile.Part) outfile.Block {
 		f.continued(p.Number)
 	}
 	if p.Number > 0 || p.Again {
-		for _, ev := range f.w.names.all() {
+		for _, ev := range f.names.all() {
 			ev.ID = 0
 			f.add(ev)
 		}
@@ -91,15 +102,14 @@ func (f *framer) Pause() outfile.Block {
 
 // add encodes a record.
 func (f *framer) add(ev Event) {
-	w := f.w
-	if ev.ID == 0 && w.enc.hasID(ev.Phase) {
-		ev.ID = w.lastID.Add(1)
+	if ev.ID == 0 && f.enc.hasID(ev.Phase) {
+		ev.ID = f.nextID()
 	}
-	ev.TID = max(ev.TID, w.enc.pid)
+	ev.TID = max(ev.TID, f.enc.pid)
 	line, cuts := appendFitting(f.line[:0], &ev, func(dst []byte, ev *Event) []byte {
-		return w.enc.append(dst, &f.clock, ev)
+		return f.enc.append(dst, &f.clock, ev)
 	})
-	w.cuts.Add(uint64(cuts))
+	f.shorten.Add(uint64(cuts))
 	f.text = append(f.text, line...)
 	f.line = line
 	f.lines++
@@ -113,16 +123,16 @@ func (f *framer) block(last bool) outfile.Block {
 	b := outfile.Block{Data: f.text, Lines: f.lines, Metadata: f.metadata}
 	f.pump.bytes.Add(uint64(len(f.text)))
 	switch {
-	case f.w.opts.Compression == CompressNone:
+	case f.o.Compression == CompressNone:
 	case f.single:
 		b.Data = f.Encode(f.text)
 		if last {
 			_ = f.zip.Close()
 			b.Data = f.packed.Bytes()
 		}
-	case f.w.opts.Pool != nil:
+	case f.o.Pool != nil:
 		f.packed.Reset()
-		f.w.opts.Pool.pack(&f.packed, levelFast, f.text)
+		f.o.Pool.pack(&f.packed, levelFast, f.text)
 		f.pump.members.Add(1)
 		b.Data = f.packed.Bytes()
 	default:

@@ -11,14 +11,9 @@ import (
 // asctime is the date format of the start event.
 const asctime = "Mon Jan _2 15:04:05 2006"
 
-func meta(kind, name string, value Arg) Event {
-	value.Key = "value"
-	return Event{Phase: PhaseMetadata, Type: TypeDFTracer, Name: kind, Cat: CatDFTracer, Args: []Arg{String("name", name), value}}
-}
-
 // header writes what every file begins with.
 func (f *framer) header() {
-	o, d := &f.w.opts, f.w.opts.Dialect
+	o, d := f.o, f.o.Dialect
 	who := o.Process
 	if d != V22 {
 		f.text = append(f.text, "[\n"...)
@@ -76,7 +71,7 @@ func (o *Options) identity() []Arg {
 
 // footer writes the end event and closes the brackets.
 func (f *framer) footer(p outfile.Part) {
-	d := f.w.opts.Dialect
+	d := f.o.Dialect
 	n := p.Lines
 	if d == V22 {
 		n -= p.Metadata // metadata has no id there and does not count
@@ -85,39 +80,20 @@ func (f *framer) footer(p outfile.Part) {
 	if p.Lost > 0 {
 		args = append(args, Uint(argLost, p.Lost))
 	}
+	end := f.end()
 	if p.Last {
-		args = append(args, f.w.endArguments()...)
+		args = append(args, end.args...)
 	} else {
 		args = append(args, Int("continued", 1))
 	}
-	ts, written := f.w.endTime()
-	if written != 0 {
-		args = append(args, Int(argWritten, written))
+	if end.written != 0 {
+		args = append(args, Int(argWritten, end.written))
 	}
-	f.add(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: ts, Level: 1, Args: args})
+	f.add(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: end.ts, Level: 1, Args: args})
 	if d != V22 {
 		f.text = append(f.text, ']') // no line feed: old readers never look at an unfinished line
 	}
 }
-
-// argLost is how many lines the end event says are missing.
-const argLost = "events_lost"
-
-// Custom metadata keys that the Writer uses.
-const (
-	// KeySpanBegin marks a record about a span that has begun. Its value is
-	// the span's name; begin_id, begin_cat and begin_ts, level and p_idx
-	// describe it, and its own arguments follow.
-	KeySpanBegin = "span.begin"
-	// KeyEventsLost marks a gap: its value is how many lines are missing;
-	// reason, from_ts and to_ts (microseconds) say why and when.
-	KeyEventsLost = "events.lost"
-	// KeyPart marks the continuation of a rotated trace: its value is the
-	// number of the part, counted from 1. Parents may be in earlier parts.
-	KeyPart = "trace.part"
-	// KeyHeartbeat is a sign of life: its value is a time in microseconds.
-	KeyHeartbeat = "heartbeat"
-)
 
 // missing writes the record of a gap.
 func (f *framer) missing(g outfile.Gap) {

@@ -21,6 +21,10 @@ type Pool struct {
 type compressors map[int]*gzip.Writer
 
 const (
+	// blockSlack lets the last line of a buffer end without a new allocation.
+	blockSlack = 32 << 10
+	// pooledSize is blockSize of a Writer that is one of many.
+	pooledSize = 32 << 10
 	// maxCompressors bounds the members that are compressed at a time.
 	maxCompressors = 4
 	// maxBlocks bounds the buffers that are kept for other Writers.

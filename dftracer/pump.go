@@ -2,31 +2,12 @@ package dftracer
 
 import (
 	"bytes"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/internal/outfile"
 )
-
-type op uint8
-
-const (
-	opData  op = iota
-	opFlush    // pass on what there is
-	opCheck    // the same, and look after the file
-	opClose
-)
-
-// job is one order to the pump.
-type job struct {
-	op       op
-	buf      []byte
-	lines    int
-	metadata bool // lines are metadata
-	done     chan struct{}
-}
 
 const (
 	// levelSmall is used while the pump keeps up, levelFast when it does not.
@@ -41,12 +22,20 @@ const (
 	maxKept   = 64 << 10
 )
 
+// pumpOptions are those of [Options].
+type pumpOptions struct {
+	Compression Compression
+	Level       int
+	MemberSize  int
+	Pool        *Pool
+}
+
 // pump is the goroutine between buffers and sink: it makes gzip members.
 // Everything but the atomic counts belongs to that goroutine.
 type pump struct {
-	w    *Writer
-	jobs chan job
-	sink *outfile.Sink
+	pumpOptions
+	blocks *blocks // where text comes from
+	sink   *outfile.Sink
 
 	zip    *gzip.Writer // of the open member: fast or small
 	fast   *gzip.Writer
@@ -61,53 +50,38 @@ type pump struct {
 	members atomic.Uint64
 }
 
-func newPump(w *Writer, sink func(outfile.Options) (*outfile.Sink, error), buffers int) (*pump, error) {
-	p := &pump{w: w, jobs: make(chan job, buffers+16)}
-	if w.opts.Compression == CompressMembers && w.opts.Pool == nil {
-		small, fast := w.opts.Level, w.opts.Level
-		if w.opts.Level == LevelAdaptive {
-			small, fast = levelSmall, levelFast
-		}
-		var err error
-		if p.small, err = gzip.NewWriterLevel(&p.packed, small); err != nil {
-			return nil, err
-		}
-		p.fast, p.zip = p.small, p.small
-		if fast != small {
-			if p.fast, err = gzip.NewWriterLevel(&p.packed, fast); err != nil {
-				return nil, err
-			}
-		}
+func newPump(o pumpOptions, b *blocks) (*pump, error) {
+	p := &pump{pumpOptions: o, blocks: b}
+	if o.Compression != CompressMembers || o.Pool != nil {
+		return p, nil
 	}
-	format, err := newFramer(w, p)
-	if err != nil {
+	small, fast := o.Level, o.Level
+	if o.Level == LevelAdaptive {
+		small, fast = levelSmall, levelFast
+	}
+	var err error
+	if p.small, err = gzip.NewWriterLevel(&p.packed, small); err != nil {
 		return nil, err
 	}
-	o := outfile.Options{
-		Format: format, Hold: w.opts.StallMemory, Wait: w.opts.StallWait, Sync: outfile.SyncPolicy(w.opts.Sync),
-		Rotate: w.opts.RotateSize, Pause: format.Pause, OnPath: w.opts.OnPath, Now: w.opts.Now,
+	p.fast, p.zip = p.small, p.small
+	if fast != small {
+		p.fast, err = gzip.NewWriterLevel(&p.packed, fast)
 	}
-	if on := w.opts.OnError; on != nil {
-		o.OnError = func(err error) { on(fmt.Errorf("dftracer: %w", err)) }
-	}
-	if w.opts.RemoveEmpty {
-		o.Unwanted = func(last outfile.Part) bool {
-			return last.Number == 0 && last.Lost == 0 && last.Lines-last.Metadata < minEvents
-		}
-	}
-	// The start of the file is written here, so that even a process that dies
-	// at once leaves a trace.
-	p.sink, err = sink(o)
 	return p, err
 }
 
+// forget gives back the memory of compressing.
+func (p *pump) forget() {
+	p.zip, p.fast, p.small, p.packed, p.text = nil, nil, nil, bytes.Buffer{}, nil
+}
+
 func (p *pump) run() {
-	for j := range p.jobs {
+	for j := range p.blocks.jobs {
 		switch j.op {
 		case opData:
 			p.feed(j.buf, j.lines, j.metadata)
 			if j.buf != nil {
-				p.w.putFree(j.buf)
+				p.blocks.put(j.buf)
 			}
 		case opFlush, opCheck, opClose:
 			p.endMember()
@@ -140,7 +114,7 @@ func (p *pump) feed(text []byte, lines int, isMeta bool) {
 		p.sink.Put(text, lines, metadata)
 		return
 	}
-	hurry := len(p.jobs) >= backlog
+	hurry := len(p.blocks.jobs) >= backlog
 	if pooled {
 		p.text = append(p.text, text...)
 		p.pending.Store(int64(len(p.text)))
@@ -158,7 +132,7 @@ func (p *pump) feed(text []byte, lines int, isMeta bool) {
 	p.member.lines += lines
 	p.member.metadata += metadata
 	p.waiting.Store(int64(p.member.lines))
-	if p.member.bytes >= p.w.opts.MemberSize || hurry && p.zip != p.fast {
+	if p.member.bytes >= p.MemberSize || hurry && p.zip != p.fast {
 		p.endMember()
 	}
 }
@@ -170,7 +144,7 @@ func (p *pump) endMember() {
 		return
 	}
 	if p.pooled() {
-		p.w.opts.Pool.pack(&p.packed, p.level(), p.text)
+		p.Pool.pack(&p.packed, p.level(), p.text)
 		if spare(cap(p.text), len(p.text)) {
 			p.text = nil
 		}
@@ -195,15 +169,15 @@ func spare(size, used int) bool { return size > maxKept && size > 4*used }
 
 // pooled reports whether the compressor is lent.
 func (p *pump) pooled() bool {
-	return p.w.opts.Pool != nil && p.w.opts.Compression == CompressMembers
+	return p.Pool != nil && p.Compression == CompressMembers
 }
 
 // level is that of a member whose compressor is lent.
 func (p *pump) level() int {
 	switch {
-	case p.w.opts.Level != LevelAdaptive:
-		return p.w.opts.Level
-	case len(p.jobs) >= backlog:
+	case p.Level != LevelAdaptive:
+		return p.Level
+	case len(p.blocks.jobs) >= backlog:
 		return levelFast
 	}
 	return levelSmall

@@ -89,3 +89,31 @@ func (r *Report) group(g ProblemGroup) {
 func (r *Report) sortGroups() {
 	slices.SortStableFunc(r.Groups, func(a, b ProblemGroup) int { return cmp.Compare(a.First.Line, b.First.Line) })
 }
+
+// ValidateOptions relaxes Validate. The zero value, and nil, are strict.
+type ValidateOptions struct {
+	// AllowUnfinished accepts a trace without end event and closing bracket,
+	// such as that of a running or killed process.
+	AllowUnfinished bool
+	// AllowMissingParents accepts a p_idx that names no event of the trace.
+	// Parts of a rotated trace, and traces that say themselves that events were
+	// lost, are always allowed that.
+	AllowMissingParents bool
+	// AllowOutliving accepts events that end after, or begin before, their parent.
+	AllowOutliving bool
+	// AllowForeign accepts what other producers and their tools do: repeated
+	// and missing ids, parents that were never written, framing that is missing,
+	// repeated or in the middle, as merged traces have it, commas between
+	// records, blank and long lines, arguments without hhash, events of one lane
+	// that overlap partially. Every record still has to be strict JSON with the
+	// right types.
+	AllowForeign bool
+	// Memory bounds the bytes held to compare events with each other, 32 MiB
+	// when zero. What does not fit is sorted in temporary files in TempDir, the
+	// system's own when empty: about 60 bytes per event.
+	Memory  int64
+	TempDir string
+	// Stop, when not nil, is asked now and then whether to go on; its error ends
+	// the validation and is returned. The Err method of a context fits.
+	Stop func() error
+}

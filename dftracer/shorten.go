@@ -5,6 +5,12 @@ import (
 	"unicode/utf8"
 )
 
+// maxLine is the longest line, its line feed included, that readers take.
+const maxLine = 16*1024 - 1
+
+// maxArgs is how much text of arguments fits into a line whatever its names are.
+const maxArgs = maxLine - 6*2*maxKeyPart - 512
+
 // shorten returns s cut to at most limit bytes with a note of how much is
 // missing, and whether it had to. It never splits a character.
 func shorten(s string, limit int) (string, bool) {

@@ -28,24 +28,20 @@ func (w *Writer) Stats() Stats {
 		return Stats{}
 	}
 	k := w.pump.sink.Stats()
-	s := Stats{
+	return Stats{
 		Lines:     k.Lines + uint64(w.pump.waiting.Load()),
 		Bytes:     w.pump.bytes.Load(),
 		DiskBytes: k.Bytes,
 		Members:   w.pump.members.Load(),
 		Parts:     k.Parts,
-		Blocked:   time.Duration(w.blocked.Load()),
+		Blocked:   time.Duration(w.blocks.blocked.Load()),
 		Lost:      k.Lost,
-		Late:      w.late.Load(),
+		Late:      w.blocks.late.Load(),
 		Shortened: w.cuts.Load(),
 		Repaired:  w.fixed.Load(),
 		Outages:   k.Outages,
 		Errors:    k.Errors,
-		Buffered:  w.metadata.filled() + int(w.pump.pending.Load()),
+		Buffered:  w.blocks.filled() + int(w.pump.pending.Load()),
 		Held:      k.Held,
 	}
-	for i := range w.shards {
-		s.Buffered += w.shards[i].filled()
-	}
-	return s
 }

@@ -1,7 +1,6 @@
 package dftracer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +37,8 @@ func (w *Writer) Suspend(ctx context.Context) error {
 		return w.err
 	}
 	w.suspended = true
-	w.pump.zip, w.pump.fast, w.pump.small, w.pump.packed = nil, nil, nil, bytes.Buffer{}
-	w.pump.text = nil
-	w.free.clear(w.opts.Pool)
+	w.pump.forget()
+	w.blocks.free.clear(w.opts.Pool)
 	return nil
 }
 
@@ -63,12 +61,10 @@ func (w *Writer) Resume() (*Writer, error) {
 	n.names.seen, n.names.list = w.names.seen, w.names.list
 	n.endArgs.Store(w.endArgs.Load())
 	n.end.Store(w.end.Load())
-	for i := range w.shards {
-		n.shards[0].last = max(n.shards[0].last, w.shards[i].last)
-	}
-	n.blocked.Store(w.blocked.Load())
+	n.blocks.shards[0].last = w.blocks.last()
+	n.blocks.blocked.Store(w.blocks.blocked.Load())
 	n.cuts.Store(w.cuts.Load())
-	n.late.Store(w.late.Load())
+	n.blocks.late.Store(w.blocks.late.Load())
 	n.fixed.Store(w.fixed.Load())
 	err := n.start(func(o outfile.Options) (*outfile.Sink, error) { return outfile.Continue(w.pump.sink, o) })
 	if err != nil {

@@ -3,16 +3,7 @@ package dftracer
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 )
-
-func (v *validator) problem(rule, format string, args ...any) {
-	v.report.problem(Problem{v.report.Lines, rule, fmt.Sprintf(format, args...)})
-}
-
-func (v *validator) whole(rule, format string, args ...any) {
-	v.report.problem(Problem{0, rule, fmt.Sprintf(format, args...)})
-}
 
 func (v *validator) line(line []byte, finished bool) {
 	v.report.Lines++

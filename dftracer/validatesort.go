@@ -11,29 +11,6 @@ import (
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
-// known is what Validate keeps of a record, to compare it with others once all
-// are read.
-type known struct {
-	kind       byte
-	id         uint64
-	parent     int64 // of a reference, which stands under the id of its parent
-	line       int
-	start, end int64
-	level      int
-	lane       uint32
-}
-
-// The kinds of known records. Those that define an id stand before those that
-// refer to it.
-const (
-	defFact = iota
-	defSpan
-	refParent
-)
-
-// lane is where spans have to nest.
-type lane struct{ pid, tid int64 }
-
 const defaultValidateMemory = 32 << 20
 
 func (v *validator) begin() {

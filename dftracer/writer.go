@@ -4,26 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // ErrClosed is returned by methods of a Writer that was closed.
 var ErrClosed = errors.New("dftracer: writer is closed")
-
-// Span is what a complete event has besides its Key and its arguments.
-// The fields are those of Event.
-type Span struct {
-	ID      uint64
-	TID     int64
-	TS, Dur int64 // microseconds
-	Level   int
-	Parent  int64
-}
 
 // Writer writes one process's trace. Its methods may be called concurrently;
 // a nil Writer does nothing.
@@ -41,21 +28,11 @@ type Writer struct {
 	path   string
 	lastID atomic.Uint64
 
-	shards   []shard // of events, by lane
-	metadata shard   // of metadata, stored ahead of the events that refer to it
-	mask     uint64
-	size     int // of a buffer, without what lets its last line end
-	block    int // a buffer this full goes to the pump
-
-	sealing sync.Mutex // keeps blocks in the order in which they were taken
-	free    blocks
-	blocked atomic.Int64
-	cuts    atomic.Uint64
-	late    atomic.Uint64
-	fixed   atomic.Uint64
-
-	pump  *pump
-	names names
+	blocks *blocks
+	pump   *pump
+	names  names
+	cuts   atomic.Uint64 // strings that were shortened
+	fixed  atomic.Uint64 // events with numbers that the format does not have
 
 	closing   sync.Mutex
 	closed    bool
@@ -65,101 +42,6 @@ type Writer struct {
 	stop      chan struct{}
 	flusher   sync.WaitGroup
 	err       error
-}
-
-// Create makes the file at path and writes the start of a trace to it. The
-// path may contain {rank}, {pid} and {host}; missing directories are made. A
-// file that is already there is left alone: the trace goes to the next free name,
-// see Options.Existing and Path. Pipes, devices and "-", the standard output,
-// are opened as they are. Create starts three goroutines, which Close ends.
-func Create(path string, opts *Options) (*Writer, error) {
-	o, err := opts.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if path, err = o.resolvePath(path); err != nil {
-		return nil, fmt.Errorf("dftracer: %w", err)
-	}
-	existing := outfile.NextName
-	if o.Existing == ExistingFail {
-		existing = outfile.Fail
-	}
-	out, err := outfile.Open(path, existing)
-	if err != nil {
-		return nil, fmt.Errorf("dftracer: create %s: %w", path, err)
-	}
-	got := out.Path()
-	w, err := newWriter(out, got, o)
-	if err == nil && got != path && o.OnPath != nil && got != "" {
-		o.OnPath(got)
-	}
-	return w, err
-}
-
-// NewWriter writes a trace to w, which it does not close. When a write fails,
-// the rest is written again later, so w must report how much it took.
-func NewWriter(w io.Writer, opts *Options) (*Writer, error) {
-	o, err := opts.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if o.Compression == CompressAuto {
-		o.Compression = CompressMembers
-	}
-	o.RotateSize = 0
-	return newWriter(outfile.NewStream(w), "", o)
-}
-
-func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
-	w := allocWriter(path, o)
-	w.names.seed(o.Dialect, o.Process)
-	err := w.start(func(o outfile.Options) (*outfile.Sink, error) { return outfile.New(out, o) })
-	if err != nil {
-		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
-	}
-	if o.Rank != nil {
-		w.SetRank(*o.Rank)
-	}
-	return w, nil
-}
-
-// allocWriter makes a Writer that is not started.
-func allocWriter(path string, o Options) *Writer {
-	w := &Writer{
-		enc:  newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
-		opts: o,
-		path: path,
-		stop: make(chan struct{}),
-		size: blockSize,
-	}
-	if o.Pool != nil {
-		w.size = pooledSize
-	}
-	w.block = min(w.size, o.MemberSize)
-	w.enc.noTIDs = o.NoTIDs
-	w.shards = make([]shard, shardCount(o.Pool))
-	w.mask = uint64(len(w.shards) - 1)
-	w.free.init(spareBlocks, w.buffers())
-	for i := range w.shards {
-		w.shards[i].buf = w.newBlock()
-	}
-	w.metadata.buf = w.newBlock()
-	return w
-}
-
-func (w *Writer) buffers() int { return len(w.shards) + 1 + spareBlocks }
-
-// start starts the goroutines, one of them the sink's.
-func (w *Writer) start(sink func(outfile.Options) (*outfile.Sink, error)) error {
-	pump, err := newPump(w, sink, w.buffers())
-	if err != nil {
-		return err
-	}
-	w.pump = pump
-	go pump.run()
-	w.flusher.Add(1)
-	go w.flushRegularly()
-	return nil
 }
 
 // Path returns the file that Create made, which may have another name than the
@@ -216,20 +98,20 @@ func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
 		s.ID = w.lastID.Add(1)
 	}
 	w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
-	sh := &w.shards[uint64(s.TID)&w.mask]
+	sh := w.blocks.of(s.TID)
 	sh.mu.Lock()
 	if sh.buf == nil {
 		sh.mu.Unlock()
-		w.late.Add(1)
+		w.blocks.late.Add(1)
 		return
 	}
 	sh.buf = w.enc.appendSpan(sh.buf, &sh.clock, key, s, args, text)
 	sh.lines++
 	sh.last = max(sh.last, s.TS+s.Dur)
-	full := len(sh.buf) >= w.block
+	full := len(sh.buf) >= w.blocks.full
 	sh.mu.Unlock()
 	if full {
-		w.sealFull(sh)
+		w.blocks.sealFull(sh)
 	}
 }
 
@@ -259,16 +141,16 @@ func (w *Writer) Write(ev *Event) {
 	sh.mu.Lock()
 	if sh.buf == nil {
 		sh.mu.Unlock()
-		w.late.Add(1)
+		w.blocks.late.Add(1)
 		return
 	}
 	sh.buf = w.enc.append(sh.buf, &sh.clock, ev)
 	sh.lines++
 	sh.last = max(sh.last, ev.End())
-	full := len(sh.buf) >= w.block
+	full := len(sh.buf) >= w.blocks.full
 	sh.mu.Unlock()
 	if full {
-		w.sealFull(sh)
+		w.blocks.sealFull(sh)
 	}
 }
 
@@ -279,31 +161,14 @@ func (w *Writer) writeLong(ev *Event) {
 	if cuts > 0 {
 		w.cuts.Add(uint64(cuts))
 	}
-	w.appendLine(w.shardOf(ev), line, ev.End())
-}
-
-func (w *Writer) appendLine(sh *shard, line []byte, end int64) {
-	sh.mu.Lock()
-	if sh.buf == nil {
-		sh.mu.Unlock()
-		w.late.Add(1)
-		return
-	}
-	sh.buf = append(sh.buf, line...)
-	sh.lines++
-	sh.last = max(sh.last, end)
-	full := len(sh.buf) >= w.block
-	sh.mu.Unlock()
-	if full {
-		w.sealFull(sh)
-	}
+	w.blocks.append(w.shardOf(ev), line, ev.End())
 }
 
 func (w *Writer) shardOf(ev *Event) *shard {
 	if ev.Phase == PhaseMetadata {
-		return &w.metadata
+		return &w.blocks.metadata
 	}
-	return &w.shards[uint64(ev.TID)&w.mask]
+	return w.blocks.of(ev.TID)
 }
 
 // Counter writes a sample of values at ts (microseconds) on lane tid.
@@ -341,9 +206,9 @@ func (w *Writer) flush(ctx context.Context, sync bool) error {
 	if w.closed {
 		return w.err
 	}
-	w.sealAll()
+	w.blocks.sealAll()
 	done := make(chan struct{})
-	w.pump.jobs <- job{op: opFlush, done: done}
+	w.blocks.jobs <- job{op: opFlush, done: done}
 	<-done
 	if err := w.pump.sink.Flush(ctx, sync); err != nil {
 		return fmt.Errorf("dftracer: %w", err)
@@ -375,13 +240,6 @@ func (w *Writer) SetEndArgs(args ...Arg) {
 	}
 }
 
-func (w *Writer) endArguments() []Arg {
-	if args := w.endArgs.Load(); args != nil {
-		return *args
-	}
-	return nil
-}
-
 // SetEnd says when the job that the trace is about ended: the time of the end
 // event. Without it that is the latest end of all events if Options.Start is
 // set, and otherwise the time of closing.
@@ -391,24 +249,23 @@ func (w *Writer) SetEnd(t time.Time) {
 	}
 }
 
-// endTime is the time of the end event, and the time of writing it where that
-// is another one; both in microseconds.
-func (w *Writer) endTime() (ts, written int64) {
+// ending is what the end event says. It has the time of writing where that is
+// another one.
+func (w *Writer) ending() traceEnd {
+	var e traceEnd
+	if args := w.endArgs.Load(); args != nil {
+		e.args = *args
+	}
 	now := w.opts.Now().UnixMicro()
-	if t := w.end.Load(); t != nil {
-		return t.UnixMicro(), now
+	switch t := w.end.Load(); {
+	case t != nil:
+		e.ts, e.written = t.UnixMicro(), now
+	case w.opts.Start.IsZero():
+		e.ts = now
+	default:
+		e.ts, e.written = max(w.opts.Start.UnixMicro(), w.blocks.last()), now
 	}
-	if w.opts.Start.IsZero() {
-		return now, 0
-	}
-	ts = w.opts.Start.UnixMicro()
-	for i := range w.shards {
-		s := &w.shards[i]
-		s.mu.Lock()
-		ts = max(ts, s.last)
-		s.mu.Unlock()
-	}
-	return ts, now
+	return e
 }
 
 // Close writes the end event, ends the framing, stops the goroutines and
@@ -450,7 +307,7 @@ func (w *Writer) close(ctx context.Context) {
 		return
 	}
 	w.drain()
-	w.free.clear(w.opts.Pool)
+	w.blocks.free.clear(w.opts.Pool)
 	if err := w.pump.sink.Close(ctx); err != nil {
 		w.err = fmt.Errorf("dftracer: close %s: %w", w.pump.sink.Path(), err)
 	}
@@ -462,13 +319,9 @@ func (w *Writer) drain() {
 	w.closed = true
 	close(w.stop)
 	w.flusher.Wait()
-	w.sealAll()
-	w.retireShards()
+	w.blocks.sealAll()
+	w.blocks.retire()
 	done := make(chan struct{})
-	w.pump.jobs <- job{op: opClose, done: done}
+	w.blocks.jobs <- job{op: opClose, done: done}
 	<-done
 }
-
-// minEvents is how many events, start and end included, the reference wants
-// before it keeps a file.
-const minEvents = 5

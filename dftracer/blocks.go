@@ -1,0 +1,206 @@
+package dftracer
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// blockSize is how much text a buffer gathers before it is compressed.
+	blockSize = 128 << 10
+	// spareBlocks is how many buffers can wait for the disk.
+	spareBlocks = 12
+	// maxShards bounds the buffers of a large machine.
+	maxShards = 16
+)
+
+type op uint8
+
+const (
+	opData  op = iota
+	opFlush    // pass on what there is
+	opCheck    // the same, and look after the file
+	opClose
+)
+
+// job is one order to the pump.
+type job struct {
+	op       op
+	buf      []byte
+	lines    int
+	metadata bool // lines are metadata
+	done     chan struct{}
+}
+
+// blocks gather lines in buffers and hand those that are full, or old, to the pump.
+type blocks struct {
+	shards   []shard // of events, by lane
+	metadata shard   // of metadata, stored ahead of the events that refer to it
+	mask     uint64
+	pool     *Pool // that buffers come from, nil for none
+	size     int   // of a buffer, without what lets its last line end
+	full     int   // a buffer this full goes to the pump
+
+	jobs    chan job
+	sealing sync.Mutex // keeps blocks in the order in which they were taken
+	free    spares
+	blocked atomic.Int64  // nanoseconds that callers waited for the disk
+	late    atomic.Uint64 // lines after the end
+}
+
+func newBlocks(pool *Pool, memberSize int) *blocks {
+	b := &blocks{pool: pool, size: blockSize}
+	if pool != nil {
+		b.size = pooledSize
+	}
+	b.full = min(b.size, memberSize)
+	b.shards = make([]shard, shardCount(pool))
+	b.mask = uint64(len(b.shards) - 1)
+	buffers := len(b.shards) + 1 + spareBlocks
+	b.jobs = make(chan job, buffers+16)
+	b.free.init(spareBlocks, buffers)
+	for i := range b.shards {
+		b.shards[i].buf = b.newBlock()
+	}
+	b.metadata.buf = b.newBlock()
+	return b
+}
+
+// shardCount is a power of two, so that a mask finds the shard of a lane.
+func shardCount(pool *Pool) int {
+	n := 1
+	for pool == nil && n < runtime.GOMAXPROCS(0)*2 && n < maxShards {
+		n *= 2
+	}
+	return n
+}
+
+func (b *blocks) newBlock() []byte {
+	if b.pool != nil {
+		return b.pool.block()
+	}
+	return make([]byte, 0, b.size+blockSlack)
+}
+
+// of is the shard of a lane.
+func (b *blocks) of(tid int64) *shard { return &b.shards[uint64(tid)&b.mask] }
+
+// append adds a line to a shard.
+func (b *blocks) append(s *shard, line []byte, end int64) {
+	filled, ok := s.append(line, end)
+	if !ok {
+		b.late.Add(1)
+	} else if filled >= b.full {
+		b.sealFull(s)
+	}
+}
+
+// filled is how much text waits in buffers.
+func (b *blocks) filled() int {
+	n := b.metadata.filled()
+	for i := range b.shards {
+		n += b.shards[i].filled()
+	}
+	return n
+}
+
+// last is the latest end of an event, microseconds.
+func (b *blocks) last() (last int64) {
+	for i := range b.shards {
+		s := &b.shards[i]
+		s.mu.Lock()
+		last = max(last, s.last)
+		s.mu.Unlock()
+	}
+	return last
+}
+
+// take waits for a buffer to become free: the disk is slower than the program.
+func (b *blocks) take() []byte {
+	select {
+	case <-b.free.count:
+	default:
+		start := time.Now()
+		<-b.free.count
+		b.blocked.Add(int64(time.Since(start)))
+	}
+	buf := b.free.take()
+	if buf == nil {
+		buf = b.newBlock()
+	}
+	return buf
+}
+
+func (b *blocks) put(buf []byte) {
+	if cap(buf) > 2*(b.size+blockSlack) {
+		buf = b.newBlock()
+	}
+	b.free.put(buf[:0])
+}
+
+// sealFull hands the shard's buffer to the pump, after the metadata that its
+// lines may refer to. Another goroutine may have done so already.
+func (b *blocks) sealFull(s *shard) {
+	b.sealing.Lock()
+	defer b.sealing.Unlock()
+	if s.filled() < b.full {
+		return
+	}
+	if s == &b.metadata {
+		b.sealFacts()
+		return
+	}
+	lines, n := s.take(b.take())
+	b.sealFacts()
+	b.jobs <- job{buf: lines, lines: n}
+}
+
+// sealAll hands every line written so far to the pump.
+func (b *blocks) sealAll() {
+	b.sealing.Lock()
+	defer b.sealing.Unlock()
+	// The metadata go first into the file but are taken last, so that no event
+	// can be ahead of the metadata it refers to. Shards are sent one by one
+	// because there may be fewer spare buffers than shards.
+	for i := range b.shards {
+		s := &b.shards[i]
+		if s.filled() == 0 {
+			continue
+		}
+		buf, n := s.take(b.take())
+		b.sealFacts()
+		b.jobs <- job{buf: buf, lines: n}
+	}
+	b.sealFacts()
+}
+
+func (b *blocks) sealFacts() {
+	if b.metadata.filled() == 0 {
+		return
+	}
+	buf, n := b.metadata.take(b.take())
+	b.jobs <- job{buf: buf, lines: n, metadata: true}
+}
+
+// retire makes later writes fail. Lines that slipped in after the last
+// seal still go to the file.
+func (b *blocks) retire() {
+	b.sealing.Lock()
+	defer b.sealing.Unlock()
+	last := func(s *shard) job {
+		buf, n := s.take(nil)
+		return job{buf: buf, lines: n}
+	}
+	events := make([]job, 0, len(b.shards))
+	for i := range b.shards {
+		events = append(events, last(&b.shards[i]))
+	}
+	metadata := last(&b.metadata)
+	metadata.metadata = true
+	b.jobs <- metadata
+	for _, j := range events {
+		b.jobs <- j
+	}
+}
