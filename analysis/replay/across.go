@@ -142,7 +142,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 		}
 	}
 	// A suspect by its absence is none that comes back by itself.
-	if v.Kind == Unknown && v.Reason == ReasonHidden {
+	if v.Kind == Unknown && v.Reason == reasonHidden {
 		for _, r := range v.Suspects {
 			out = append(out, blamed{a.Attempt, r, a.host(r), true})
 		}

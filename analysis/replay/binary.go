@@ -93,20 +93,6 @@ func (rs *rankState) appendSteps(dst []byte, number []uint16) []byte {
 	return columns.AppendBytes(dst, out)
 }
 
-// renumber gives the groups of a program other numbers.
-func (p *program) renumber(number []uint16) {
-	for i := range p.host {
-		if pc := &p.host[i]; pc.kind != work {
-			pc.group = number[pc.group]
-		}
-	}
-	for i := range p.lanes {
-		if pc := &p.lanes[i]; pc.kind != work {
-			pc.group = number[pc.group]
-		}
-	}
-}
-
 // append packs it with groups in an order.
 func (t *tail) append(dst []byte, order []int) []byte {
 	dst = binary.AppendVarint(dst, t.step)

@@ -306,12 +306,12 @@ func wordOf(f *replay.Finding) string {
 		switch {
 		case f.Cause == replay.Checkpoint.String():
 			return "checkpoint_stall"
-		case f.Pattern == replay.PatternSingle:
+		case f.Pattern == "single_steps":
 			return "intermittent_straggler"
 		}
 		return "straggler"
 	case replay.Imbalance:
-		if f.Cause == replay.CauseWork {
+		if f.Cause == "work" {
 			return "uneven_work"
 		}
 		return "rotating_stalls"

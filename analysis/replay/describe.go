@@ -34,13 +34,13 @@ func describe(v *Verdict, j *job) {
 }
 
 var needed = map[string]string{
-	ReasonHidden:      "a span around each blocking collective, send and receive (category comm), in every step",
-	ReasonNoBarrier:   "a span around the collectives that join all ranks, in every step",
-	ReasonMissingRank: "the records of the ranks without data",
-	ReasonTooFewSteps: "at least 20 steps after the slow start",
+	reasonHidden:      "a span around each blocking collective, send and receive (category comm), in every step",
+	reasonNoBarrier:   "a span around the collectives that join all ranks, in every step",
+	reasonMissingRank: "the records of the ranks without data",
+	reasonTooFewSteps: "at least 20 steps after the slow start",
 	ReasonSingleRank:  "the records of another rank that does the same work",
-	ReasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
-	ReasonDevice:      "the times of the devices: what the hosts took is not what the job took",
+	reasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
+	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
 }
 
 func next(v *Verdict) string {
@@ -63,9 +63,9 @@ func next(v *Verdict) string {
 		return "check links and counters of the network between the ranks named"
 	case Imbalance:
 		switch {
-		case v.Cause == CauseWork:
+		case v.Cause == causeWork:
 			return "give the ranks equal numbers of tokens: packing, or bucketing by length"
-		case v.Pattern == PatternSingle:
+		case v.Pattern == patternSingle:
 			return "look for garbage collection or logging: collect at the same step on all ranks"
 		}
 		return "balance the work of the ranks: lengths of sequences, experts, or sizes of batches"
@@ -144,9 +144,9 @@ func (f *Finding) sentence() string {
 		switch {
 		case len(f.Ranks) > 0:
 			return fmt.Sprintf("%s %s given more work than the others, %s.", capital(who), is, since) + faster("work was even")
-		case f.Cause == CauseWork:
+		case f.Cause == causeWork:
 			return "The work of a step differs between ranks, another one has most of it each time." + faster("work was even")
-		case f.Pattern == PatternSingle:
+		case f.Pattern == patternSingle:
 			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + faster("work was even")
 		}
 		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + faster("work was even")
@@ -188,7 +188,7 @@ func (f *Finding) hang(who string) string {
 		return fmt.Sprintf("All ranks came to what they wait in since step %d%s: it is the collective that did not end.", f.FromStep, waited)
 	}
 	in := ""
-	if f.Cause != "" && f.Cause != Host.String() && f.Cause != CauseMixed {
+	if f.Cause != "" && f.Cause != Host.String() && f.Cause != causeMixed {
 		in = " in " + f.Cause
 	}
 	return fmt.Sprintf("%s stopped%s in step %d; the other ranks wait%s.", capital(who), in, f.FromStep, waited)
@@ -196,7 +196,7 @@ func (f *Finding) hang(who string) string {
 
 // byRank is the cause, of each rank where they differ.
 func (f *Finding) byRank() string {
-	if f.Cause != CauseMixed || len(f.Ranks) > 4 {
+	if f.Cause != causeMixed || len(f.Ranks) > 4 {
 		return f.Cause
 	}
 	var out []string
@@ -227,4 +227,25 @@ func (j *job) hosts(ranks []int) (out []string) {
 		}
 	}
 	return out
+}
+
+// Blame names the ranks that a hang waits for, as others say: those that did not come,
+// or came with another collective than most.
+func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string) {
+	v.Ranks, v.Hosts = ranks, hosts
+	if v.Cause = ""; mismatch {
+		v.Cause = CauseMismatch
+	}
+	v.Sentence = fmt.Sprintf("The ranks wait for %s since step %d: %s.", strings.TrimPrefix(rankList(ranks), " "), v.FromStep, text)
+	v.Next = next(v)
+}
+
+// Died names the rank that the others of a hang wait for: it ended, as the text says.
+func (v *Verdict) Died(rank int, host, how string) {
+	v.Ranks, v.Hosts, v.Cause = []int{rank}, nil, ""
+	if host != "" {
+		v.Hosts = []string{host}
+	}
+	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
+	v.Next = "look at the last log lines and the host of the rank that the others wait for"
 }

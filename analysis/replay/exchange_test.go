@@ -31,7 +31,7 @@ func TestExchange(t *testing.T) {
 		{"a phase that holds the meeting", job{n: 8, m: 160, layout: "hidden"}, job{n: 8, m: 160, layout: "hidden", faults: []fault{{phases: []replay.Phase{fw}, factor: 1.3}}}, "forward [] ", 21, 4},
 	} {
 		c.base.seed, c.next.seed = 5, 6
-		a, b := c.base.state().Table(), c.next.state().Table()
+		a, b := tableOf(c.base.state()), tableOf(c.next.state())
 		parts := a.Exchange(b)
 		if len(parts) == 0 {
 			t.Errorf("%s: nothing is exchanged", c.name)
@@ -58,7 +58,12 @@ func TestExchange(t *testing.T) {
 			t.Errorf("%s: %.2f of %.2f ms are left", c.name, rest/1e6, diff/1e6)
 		}
 	}
-	if parts := (job{n: 4, m: 100}).state().Table().Exchange((job{n: 5, m: 100}).state().Table()); parts != nil {
+	if parts := tableOf((job{n: 4, m: 100}).state()).Exchange(tableOf((job{n: 5, m: 100}).state())); parts != nil {
 		t.Error("ranks are exchanged that are none of both")
 	}
+}
+
+func tableOf(s *replay.State) *replay.Table {
+	_, t := s.Judge()
+	return t
 }

@@ -8,13 +8,6 @@ import (
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
-// candidate is a repair, and what it says when it gains enough, in all or since a round.
-type candidate struct {
-	floor float64
-	since int
-	of    func(gain float64) *found
-}
-
 // findings are the repairs that gain enough, the narrowest first.
 func (j *job) findings(was *outcome) (all []found) {
 	e := j.excess()
@@ -68,20 +61,6 @@ func (j *job) findings(was *outcome) (all []found) {
 	return all
 }
 
-// costOf is the share of the time that a repair with a gain saves.
-func costOf(gain float64) float64 { return 1 - 1/max(gain, 1) }
-
-func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
-	f := &found{gain: gain}
-	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
-	f.Cost = costOf(gain)
-	for _, r := range ranks {
-		f.Ranks = append(f.Ranks, j.ranks[r])
-	}
-	slices.Sort(f.Ranks)
-	return f
-}
-
 // allWait reports whether the usual rank waits for data about as long as the mean of all
 // does: else it is some ranks. Which ranks find a queue empty is chance.
 func (j *job) allWait() bool {
@@ -108,14 +87,6 @@ func (j *job) mean(row int) float64 {
 		sum += float64(v)
 	}
 	return sum / float64(len(j.ranks)*j.rounds())
-}
-
-// lateSet is ranks that are late between two rounds, the most first, and the kinds of work
-// that make each of them late.
-type lateSet struct {
-	ranks      []int
-	rows       map[int][]int
-	first, end int
 }
 
 // lateSets finds the ranks that are late, in the whole run and since or until a step at
@@ -219,12 +190,12 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	f.Cause = f.Causes[j.ranks[set[0]]]
 	for _, c := range f.Causes {
 		if c != f.Cause {
-			f.Cause = CauseMixed
+			f.Cause = causeMixed
 		}
 	}
-	if f.Cause == CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
+	if f.Cause == causeCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
 		if j.followsTokens(e, set) {
-			f.Kind, f.Cause = Imbalance, CauseWork
+			f.Kind, f.Cause = Imbalance, causeWork
 		}
 	}
 	j.when(f, e, set)
@@ -249,63 +220,6 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		f.SegmentGain = o.gain(j, k, a, b)
 	}
 	return f
-}
-
-// causeOf names what kinds of work have in common.
-func causeOf(rows []int) string {
-	if len(rows) == 0 {
-		return CauseMixed
-	}
-	names := map[Phase]bool{}
-	for _, row := range rows {
-		names[Phase(row%int(phases))] = true
-	}
-	switch {
-	case len(names) == 1:
-		return Phase(rows[0] % int(phases)).String()
-	case len(names) == 2 && names[Forward] && names[Backward]:
-		return CauseCompute
-	}
-	return CauseMixed
-}
-
-// followsTokens reports whether the excess of ranks is that of their tokens.
-func (j *job) followsTokens(e [][]float64, set []int) bool {
-	if j.tokens == nil {
-		return false
-	}
-	var x, y []float64
-	for s := range j.rounds() {
-		for _, role := range j.roles {
-			var t []float64
-			for _, r := range role {
-				t = append(t, float64(j.tokens[j.at(j.from+s, r)]))
-			}
-			m := robust.Median(t)
-			for _, r := range role {
-				if e[r] != nil {
-					x = append(x, float64(j.tokens[j.at(j.from+s, r)])-m)
-					y = append(y, e[r][s])
-				}
-			}
-		}
-	}
-	const follows = 0.7
-	return correlated(x, y) > follows
-}
-
-func correlated(x, y []float64) float64 {
-	mx, my := meanOf(x), meanOf(y)
-	var xy, xx, yy float64
-	for i := range x {
-		xy += (x[i] - mx) * (y[i] - my)
-		xx += (x[i] - mx) * (x[i] - mx)
-		yy += (y[i] - my) * (y[i] - my)
-	}
-	if xx == 0 || yy == 0 {
-		return 0
-	}
-	return xy / math.Sqrt(xx*yy)
 }
 
 // when says since when ranks are late, and how often.
@@ -335,9 +249,9 @@ func (j *job) when(f *found, e [][]float64, set []int) {
 			over = append(over, v)
 		}
 	}
-	f.Pattern = PatternMost
+	f.Pattern = patternMost
 	if 2*n < to-from {
-		f.Pattern = PatternSingle
+		f.Pattern = patternSingle
 	}
 	f.Evidence = &Evidence{Affected: n, Interval: to - from}
 	if len(over) > 0 {

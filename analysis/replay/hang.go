@@ -217,7 +217,7 @@ func (st *State) where(h *hang, w *waits) {
 	h.cause = h.causes[h.ranks[0]]
 	for _, r := range h.ranks {
 		if h.causes[r] != h.cause {
-			h.cause = CauseMixed
+			h.cause = causeMixed
 		}
 	}
 }

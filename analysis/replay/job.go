@@ -430,3 +430,11 @@ func (j *job) sumOwn() {
 		}
 	}
 }
+
+// judgeFrom leaves out the steps before one.
+func (j *job) judgeFrom(step int) {
+	j.from, j.usual = step, robust.Median(slices.Clone(j.period[step:]))
+}
+
+// typical is the length of a usual step.
+func (j *job) typical() float64 { return j.usual }

@@ -71,14 +71,6 @@ func medianWithout(x []float64, v float64) float64 {
 	return (at((n-1)/2) + at(n/2)) / 2
 }
 
-// judgeFrom leaves out the steps before one.
-func (j *job) judgeFrom(step int) {
-	j.from, j.usual = step, robust.Median(slices.Clone(j.period[step:]))
-}
-
-// typical is the length of a usual step.
-func (j *job) typical() float64 { return j.usual }
-
 // correlation is that of neighbours in x.
 func correlation(x []float64) float64 {
 	mean := meanOf(x)
@@ -355,3 +347,8 @@ func meanSquare(x []float64) float64 {
 	}
 	return sum / float64(max(len(x), 1))
 }
+
+const (
+	changeErrors = 6  // standard errors that a change of level of all must have
+	changeLeast  = 10 // rounds on either side of it
+)

@@ -6,15 +6,9 @@ import (
 	"slices"
 )
 
-type launchPlace struct {
-	piece int
-	part  float64
-	op    int
-}
-
 // placesOf returns where in its program a host launches what runs on lanes, in that
 // order.
-func (rp *replayer) placesOf(out []launchPlace, r int, p *program) []launchPlace {
+func (j *job) placesOf(out []launchPlace, r int, p *program) []launchPlace {
 	var free int64 = math.MinInt64 // when the collectives' lane was free
 	nth := 0
 	for i := range p.lanes {
@@ -22,7 +16,7 @@ func (rp *replayer) placesOf(out []launchPlace, r int, p *program) []launchPlace
 		at := l.launch
 		if l.lane == 1 {
 			if l.start-free < behind {
-				at = rp.j.launchOf(r, nth, p, at)
+				at = j.launchOf(r, nth, p, at)
 			}
 			free = l.start + l.dur
 			nth++
@@ -52,10 +46,6 @@ func placeAt(p *program, at int64, op int) launchPlace {
 	}
 	return launchPlace{len(p.host), 0, op}
 }
-
-// behind is how soon after another one a collective begins on its lane when it
-// waited for that one: then nothing says when it was launched.
-const behind = 60 // us
 
 // launchOf estimates when the k-th collective of a lane was launched: as far into
 // backward as in the steps in which the lane was free.

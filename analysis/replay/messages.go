@@ -8,12 +8,6 @@ import "slices"
 // receives from it. What a message takes beside the wait is the least time that a rank
 // receives in, in that round.
 
-// sent is when a message was sent, in each replay, and what that time is made of.
-type sent struct {
-	clock []float64
-	path  path
-}
-
 // peer returns the rank at the same place of the stage before (-1) or after (1), -1
 // where there is none.
 func (rp *replayer) peer(r, way int) int {

@@ -131,3 +131,24 @@ func (o *Options) orDefault() Options {
 	}
 	return out
 }
+
+// PauseKind is something that all ranks may wait for without one of them hanging.
+type PauseKind uint8
+
+// The kinds of pauses.
+const (
+	PauseSave       PauseKind = iota // of a checkpoint
+	PauseLoad                        //
+	PauseCompile                     //
+	PauseEvaluation                  // or testing
+	PauseStartUp                     // of the program, its model or process groups
+	PauseKinds                       // how many there are
+)
+
+// Pause is what is known of the pauses of one kind of a rank: the longest of those
+// that ended, and when the one began that has not, zero where there is none. Times
+// are nanoseconds.
+type Pause struct {
+	Longest int64
+	Since   int64
+}

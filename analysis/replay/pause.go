@@ -2,27 +2,6 @@ package replay
 
 import "time"
 
-// PauseKind is something that all ranks may wait for without one of them hanging.
-type PauseKind uint8
-
-// The kinds of pauses.
-const (
-	PauseSave       PauseKind = iota // of a checkpoint
-	PauseLoad                        //
-	PauseCompile                     //
-	PauseEvaluation                  // or testing
-	PauseStartUp                     // of the program, its model or process groups
-	PauseKinds                       // how many there are
-)
-
-// Pause is what is known of the pauses of one kind of a rank: the longest of those
-// that ended, and when the one began that has not, zero where there is none. Times
-// are nanoseconds.
-type Pause struct {
-	Longest int64
-	Since   int64
-}
-
 // A pause may take so many times as long as the longest of its kind so far, and the
 // first one this long, before it is taken for a hang.
 const (

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // A rank is repaired by giving its work, of the kinds that make it late, the time that
@@ -46,51 +44,6 @@ func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int
 		}
 	}
 	return out
-}
-
-// reference is what is usual for ranks that are not in a set, found once for each kind of
-// work and role.
-type reference struct {
-	j      *job
-	set    []bool
-	series map[[2]int][]float64
-}
-
-func (j *job) without(set []int) *reference {
-	f := &reference{j: j, set: make([]bool, len(j.ranks)), series: make(map[[2]int][]float64)}
-	for _, r := range set {
-		f.set[r] = true
-	}
-	return f
-}
-
-// of returns the medians of a kind of work in each judged round.
-func (f *reference) of(row, role int) []float64 {
-	k := [2]int{row, role}
-	x := f.series[k]
-	if x == nil {
-		x = make([]float64, f.j.rounds())
-		for s := range x {
-			x[s] = f.j.common(row, f.j.from+s, role, f.set)
-		}
-		f.series[k] = x
-	}
-	return x
-}
-
-// common is the median time of a kind of work over the ranks of a role, but for those that
-// are without.
-func (j *job) common(row, s, role int, without []bool) float64 {
-	x := make([]float64, 0, len(j.roles[role]))
-	for _, r := range j.roles[role] {
-		if without == nil || !without[r] {
-			x = append(x, float64(j.row[row][j.at(s, r)]))
-		}
-	}
-	if len(x) == 0 {
-		return 0
-	}
-	return robust.Median(x)
 }
 
 // repairRanks returns the work of some ranks of a set, while they are late, the time that
@@ -146,11 +99,6 @@ type rise struct {
 	at            int
 	before, after float64
 }
-
-const (
-	changeErrors = 6  // standard errors that a change of level of all must have
-	changeLeast  = 10 // rounds on either side of it
-)
 
 // levels finds the kinds of work that take longer for the ranks of a role from a round
 // on, by role.

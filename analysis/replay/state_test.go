@@ -117,10 +117,10 @@ func TestAbstainsWithWhatIsNeeded(t *testing.T) {
 	}{
 		{"nothing", replay.New(nil), replay.ReasonSingleRank, "another rank"},
 		{"one rank", one, replay.ReasonSingleRank, "another rank"},
-		{"few steps", job{n: 4, m: 15}.state(), replay.ReasonTooFewSteps, "20 steps"},
-		{"hidden", job{n: 4, m: 100, layout: "hidden"}.state(), replay.ReasonHidden, "collective"},
-		{"missing", job{n: 8, m: 200, missing: []int{3}, faults: []fault{slow([]int{3}, replay.Input, 0, 120, 0)}}.state(), replay.ReasonMissingRank, "without data"},
-		{"nobody waits", unsynchronised(), replay.ReasonNoBarrier, "collective"},
+		{"few steps", job{n: 4, m: 15}.state(), "too_few_steps", "20 steps"},
+		{"hidden", job{n: 4, m: 100, layout: "hidden"}.state(), "barrier_hidden", "collective"},
+		{"missing", job{n: 8, m: 200, missing: []int{3}, faults: []fault{slow([]int{3}, replay.Input, 0, 120, 0)}}.state(), "missing_rank", "without data"},
+		{"nobody waits", unsynchronised(), "no_barrier", "collective"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

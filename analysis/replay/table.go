@@ -35,13 +35,6 @@ func (j *job) table(out *outcome) *Table {
 	return t
 }
 
-// Table returns the steps that the State holds, nil where it has fewer than two that
-// all ranks have.
-func (s *State) Table() *Table {
-	_, t := s.Judge()
-	return t
-}
-
 // Communication splits the time that a rank spent in collectives and did not work:
 // the transfer, and the wait for others. With Table.Own it adds up to the time of the
 // step on that rank. Both are NaN where nothing on record is a meeting.

@@ -79,7 +79,7 @@ func TestTwoCollectives(t *testing.T) {
 	// Nobody who is there is slow, and all of them wait for the one who is not,
 	// before forward.
 	for _, by := range []float64{8, 38} {
-		if v := twice(4, 100, slow(2, by), 2).Verdict(); v.Kind != replay.Unknown || v.Reason != replay.ReasonMissingRank || !slices.Equal(v.Suspects, []int{2}) {
+		if v := twice(4, 100, slow(2, by), 2).Verdict(); v.Kind != replay.Unknown || v.Reason != "missing_rank" || !slices.Equal(v.Suspects, []int{2}) {
 			t.Errorf("%g ms: %s %s: %s", by, v.Kind, v.Reason, v.Sentence)
 		}
 	}

@@ -1,10 +1,5 @@
 package replay
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Kind is what a verdict or a finding says.
 type Kind string
 
@@ -22,28 +17,28 @@ const (
 
 // Reasons for an unknown verdict.
 const (
-	ReasonHidden      = "barrier_hidden" // the wait for other ranks lies in a span with work, or in none
-	ReasonNoBarrier   = "no_barrier"     // nothing was found at which the ranks meet
-	ReasonMissingRank = "missing_rank"   // a rank without data may be the one that is waited for
-	ReasonTooFewSteps = "too_few_steps"
+	reasonHidden      = "barrier_hidden" // the wait for other ranks lies in a span with work, or in none
+	reasonNoBarrier   = "no_barrier"     // nothing was found at which the ranks meet
+	reasonMissingRank = "missing_rank"   // a rank without data may be the one that is waited for
+	reasonTooFewSteps = "too_few_steps"
 	ReasonSingleRank  = "single_rank" // nobody to compare with
-	ReasonReplay      = "replay"      // the replay of what was recorded takes another time
-	ReasonDevice      = "no_device_times"
+	reasonReplay      = "replay"      // the replay of what was recorded takes another time
+	reasonDevice      = "no_device_times"
 )
 
 // Causes that are no phases.
 const (
-	CauseCompute = "compute" // forward and backward alike
-	CauseMixed   = "mixed"
-	CauseWork    = "work"
+	causeCompute = "compute" // forward and backward alike
+	causeMixed   = "mixed"
+	causeWork    = "work"
 	// Of a hang: the ranks wait in different collectives.
 	CauseMismatch = "mismatch"
 )
 
 // Patterns in time.
 const (
-	PatternMost   = "most_steps"
-	PatternSingle = "single_steps"
+	patternMost   = "most_steps"
+	patternSingle = "single_steps"
 )
 
 // Finding is one thing that costs time.
@@ -145,27 +140,6 @@ type Verdict struct {
 	Ranking []RankRow `json:"ranks_table,omitempty"`
 	// Waits is nil where nothing on record says that ranks wait for each other.
 	Waits *Waits `json:"waits,omitempty"`
-}
-
-// Blame names the ranks that a hang waits for, as others say: those that did not come,
-// or came with another collective than most.
-func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string) {
-	v.Ranks, v.Hosts = ranks, hosts
-	if v.Cause = ""; mismatch {
-		v.Cause = CauseMismatch
-	}
-	v.Sentence = fmt.Sprintf("The ranks wait for %s since step %d: %s.", strings.TrimPrefix(rankList(ranks), " "), v.FromStep, text)
-	v.Next = next(v)
-}
-
-// Died names the rank that the others of a hang wait for: it ended, as the text says.
-func (v *Verdict) Died(rank int, host, how string) {
-	v.Ranks, v.Hosts, v.Cause = []int{rank}, nil, ""
-	if host != "" {
-		v.Hosts = []string{host}
-	}
-	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
-	v.Next = "look at the last log lines and the host of the rank that the others wait for"
 }
 
 // ExitCode is for CI: 0 for a run that is fine, 3 when something costs time, 4 when

@@ -47,20 +47,6 @@ const (
 	messages      = "messages"
 )
 
-// budget is a wait budget that is being counted.
-type budget struct {
-	by     string
-	names  []string
-	nameOf []int // of each rank
-	cells  []float64
-	groups map[string]float64
-	phases path
-}
-
-// path is what the time of an actor is made of, from the first step on: its own work, and
-// that of those for whom it waited. The last are transfers.
-type path [phases + 1]float64
-
 func (j *job) newBudget() *budget {
 	b := &budget{by: "rank", nameOf: make([]int, len(j.ranks)), groups: map[string]float64{}}
 	name := func(r int) string { return fmt.Sprint(j.ranks[r]) }
@@ -150,11 +136,6 @@ func settle(parts []WaitPart, total int64) []WaitPart {
 		parts[0].Time += total
 	}
 	return parts
-}
-
-type meetKey struct {
-	group int
-	lane  uint8
 }
 
 // lastOf counts the rank that the others waited for longest in a round.

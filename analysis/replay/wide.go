@@ -151,7 +151,7 @@ func (j *job) drift(of map[int]map[int]rise, gain float64) *found {
 		kind, ranks = Drift, nil
 	}
 	f := j.finding(kind, ranks, causeOf(list), gain)
-	f.FromStep, f.Pattern = j.number(most.at), PatternMost
+	f.FromStep, f.Pattern = j.number(most.at), patternMost
 	n := len(j.steps) - most.at
 	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (most.after - most.before) / 1e3, Level: most.after / 1e3, Before: most.before / 1e3}
 	return f
@@ -188,7 +188,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 	}
 	f := j.finding(Imbalance, nil, causeOf(list), gain)
 	if j.followsTokens(e, nil) {
-		f.Cause = CauseWork
+		f.Cause = causeWork
 	}
 	// In how many steps is a rank late, and is it another one each time?
 	n := 0
@@ -205,12 +205,12 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 			last[who]++
 		}
 	}
-	if len(j.ranks) > 2 && 2*slices.Max(last) > n && f.Cause != CauseWork {
+	if len(j.ranks) > 2 && 2*slices.Max(last) > n && f.Cause != causeWork {
 		return nil
 	}
-	f.Pattern = PatternMost
+	f.Pattern = patternMost
 	if 2*n < j.rounds() {
-		f.Pattern = PatternSingle
+		f.Pattern = patternSingle
 	}
 	f.Evidence = &Evidence{Affected: n, Interval: j.rounds()}
 	return f

@@ -41,9 +41,6 @@ func (s *State) Window() {
 	}
 }
 
-// Windowed says whether windows stand for most steps.
-func (s *State) Windowed() bool { return s.windowed }
-
 // meanStep is the mean of the steps of a window that have the pieces that most have.
 func meanStep(list []program) program {
 	most, best := 0, 0

@@ -37,7 +37,7 @@ type reportOptions struct {
 }
 
 // largeJob is the memory from which on reading a job collects garbage often.
-const largeJob = 160 << 20
+const largeJob = 128 << 20
 
 func newReport(a *app) *cobra.Command {
 	var o reportOptions

@@ -167,10 +167,10 @@ func TestDeviceTimes(t *testing.T) {
 			{"a loader that the device hides", with(func(e *events) { e.input = slower(3, 1, 20) }), hiddenBy(ahead), rankIf(ahead, 3), causeIf(ahead, "input"), ""},
 			{"a slow host", with(func(e *events) { e.launch = func(r int) float64 { return []float64{1.5, 40, 1.5, 1.5}[r] } }), replay.SlowRanks, []int{1}, "compute", ""}, // launches make both longer
 			{"a rank that writes checkpoints", with(func(e *events) { e.withCheckpoint = true }), replay.SlowRanks, []int{0}, "checkpoint", ""},
-			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), replay.Unknown, nil, "", replay.ReasonHidden},
-			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), replay.Unknown, nil, "", replay.ReasonHidden},
-			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), replay.Unknown, nil, "", replay.ReasonHidden},
-			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), replay.Unknown, nil, "", replay.ReasonHidden},
+			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), replay.Unknown, nil, "", "barrier_hidden"},
+			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), replay.Unknown, nil, "", "barrier_hidden"},
+			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), replay.Unknown, nil, "", "barrier_hidden"},
+			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), replay.Unknown, nil, "", "barrier_hidden"},
 			{"killed before the last events were asked", with(func(e *events) { e.killed, e.unseen = true, 5 }), replay.Fine, nil, "", ""},
 			{"no events after half of the steps", with(func(e *events) { e.unseen, e.backward = 40, slower(1, 0, 9) }), replay.SlowRanks, []int{1}, "backward", ""},
 		}

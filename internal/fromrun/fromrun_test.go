@@ -182,7 +182,7 @@ func TestManySteps(t *testing.T) {
 			t.Fatalf("iteration %d: %+v", i, it)
 		}
 	}
-	tab := a.State.Table()
+	_, tab := a.State.Judge()
 	if len(tab.Steps) != steps-1 || tab.Period[7] != 600e3 || tab.Phase(replay.Input, 0, 7) != 100e3 || tab.Own(0, 7) != 400e3 {
 		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(replay.Input, 0, 7), tab.Own(0, 7))
 	}
@@ -219,7 +219,7 @@ func TestInputWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := c.Attempts(&run.Job{Ranks: 1, Processes: []*run.Process{p}})[0]
-	tab := a.State.Table()
+	_, tab := a.State.Judge()
 	if tab == nil || len(tab.Steps) != steps-1 {
 		t.Fatalf("%+v", tab)
 	}
@@ -262,7 +262,7 @@ func TestLoopOverLoop(t *testing.T) {
 	if p.Steps.Rule != spans.StepBody || p.Steps.Count != steps {
 		t.Fatalf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
 	}
-	tab := c.Attempts(&run.Job{Ranks: 1, Processes: []*run.Process{p}})[0].State.Table()
+	_, tab := c.Attempts(&run.Job{Ranks: 1, Processes: []*run.Process{p}})[0].State.Judge()
 	if tab == nil || len(tab.Steps) != steps-1 {
 		t.Fatalf("%+v", tab)
 	}

@@ -145,13 +145,13 @@ func TestProfiles(t *testing.T) {
 	}{
 		{"healthy", even, replay.Fine, nil, "", ""},
 		{"backward on the device", with(func(p *profile) { p.backward = slower(2, 30, 8) }), replay.SlowRanks, []int{2}, "backward", ""},
-		{"forward on the device", with(func(p *profile) { p.forward = slower(1, 15, 8) }), replay.Unknown, nil, "", replay.ReasonReplay},
+		{"forward on the device", with(func(p *profile) { p.forward = slower(1, 15, 8) }), replay.Unknown, nil, "", "replay"},
 		{"both", with(func(p *profile) { p.forward, p.backward = slower(3, 15, 3), slower(3, 30, 6) }), replay.SlowRanks, []int{3}, "compute", ""},
 		{"on lanes of their own", with(func(p *profile) { p.backward, p.autograd = slower(2, 30, 8), true }), replay.SlowRanks, []int{2}, "backward", ""},
-		{"the loader of one rank", with(func(p *profile) { p.input = slower(2, 2, 70) }), replay.Unknown, nil, "", replay.ReasonReplay},
+		{"the loader of one rank", with(func(p *profile) { p.input = slower(2, 2, 70) }), replay.Unknown, nil, "", "replay"},
 		{"a group of all ranks that has a name", with(func(p *profile) { p.backward, p.group = slower(2, 30, 8), "0" }), replay.SlowRanks, []int{2}, "backward", ""},
-		{"a profile of five steps", with(func(p *profile) { p.backward, p.steps = slower(2, 30, 8), 5 }), replay.Unknown, nil, "", replay.ReasonTooFewSteps},
-		{"of one step", with(func(p *profile) { p.steps = 1 }), replay.Unknown, nil, "", replay.ReasonTooFewSteps},
+		{"a profile of five steps", with(func(p *profile) { p.backward, p.steps = slower(2, 30, 8), 5 }), replay.Unknown, nil, "", "too_few_steps"},
+		{"of one step", with(func(p *profile) { p.steps = 1 }), replay.Unknown, nil, "", "too_few_steps"},
 		{"of one rank", with(func(p *profile) { p.ranks = 1 }), replay.Unknown, nil, "", replay.ReasonSingleRank},
 	}
 	for _, tt := range tests {
@@ -170,7 +170,7 @@ func TestProfiles(t *testing.T) {
 // Without device times nothing is known: what the host did was to launch.
 func TestProfileWithoutDeviceTimes(t *testing.T) {
 	p := profile{ranks: 4, steps: 40, forward: constant(15), backward: slower(2, 30, 8), noDevice: true}
-	if v := p.attempt(t).State.Verdict(); v.Kind != replay.Unknown || v.Reason != replay.ReasonDevice {
+	if v := p.attempt(t).State.Verdict(); v.Kind != replay.Unknown || v.Reason != "no_device_times" {
 		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 	}
 }

@@ -1,0 +1,164 @@
+package replay
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// The least gain that is reported, by kind. Below, jobs without any fault have some:
+// of 1,620 drawn ones none gained 1.017 by a repair of ranks. What is no rank's fault
+// has more to gain by chance: balance follows the noise of all ranks, and no input at
+// all is an upper limit.
+const (
+	floorRanks   = 1.02
+	floorLink    = 1.03
+	floorDrift   = 1.03
+	floorSegment = 1.05 // of a drift since it began: what all share wanders as well
+	leastBalance = 0.05
+	usualRanks   = 8
+	muchBalance  = 0.10 // where usual noise explains most of it
+	noiseTimes   = 1.5
+	floorInput   = 1.10
+	// A repair is the headline when it saves this part of the time that the best one
+	// saves: the narrowest one that explains most.
+	headlinePart = 0.5
+	// A set of ranks shrinks as long as this part of the time that it saves stays.
+	setPart = 0.9
+	// replayError is by how much the replay of recorded values may differ.
+	replayError = 0.03
+	leastRounds = 6
+	fewRounds   = 20 // with fewer nothing is said to be fine
+	mostLate    = 24
+)
+
+// found is a repair that gains.
+type found struct {
+	Finding
+	gain float64
+}
+
+// The shortest part of a run in which ranks are looked for, and the shortest of which the
+// gain counts by itself.
+const (
+	shortSegment  = 10
+	segmentErrors = 5 // that its level must have above the rest
+	leastSegment  = 30
+)
+
+// leastBatches is the fewest batches of steps that bound a gain.
+const leastBatches = 10
+
+// bounds are those of the gain of a repair, with 95 %: by the means of batches of steps
+// that are long enough to be nearly independent.
+func (o *outcome) bounds(j *job, k int) (low, high float64) {
+	m := j.rounds()
+	saved := make([]float64, m)
+	for s := range saved {
+		saved[s] = o.span(j, 0, j.from+s, j.from+s+1) - o.span(j, k, j.from+s, j.from+s+1)
+	}
+	size := blockLength(m, correlation(saved), leastBatches)
+	n := m / size
+	if n < leastBatches {
+		return 0, 0
+	}
+	gain := o.gain(j, k, j.from, len(j.steps))
+	sum, all := 0.0, 0.0
+	for b := range n {
+		from, to := j.from+b*size, j.from+(b+1)*size
+		with := o.span(j, k, from, to)
+		d := o.span(j, 0, from, to) - gain*with
+		sum, all = sum+d*d, all+with
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
+	se := t * math.Sqrt(sum*float64(n)/float64(n-1)) / all
+	return max(gain-se, 0), gain + se
+}
+
+// candidate is a repair, and what it says when it gains enough, in all or since a round.
+type candidate struct {
+	floor float64
+	since int
+	of    func(gain float64) *found
+}
+
+// costOf is the share of the time that a repair with a gain saves.
+func costOf(gain float64) float64 { return 1 - 1/max(gain, 1) }
+
+func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
+	f := &found{gain: gain}
+	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
+	f.Cost = costOf(gain)
+	for _, r := range ranks {
+		f.Ranks = append(f.Ranks, j.ranks[r])
+	}
+	slices.Sort(f.Ranks)
+	return f
+}
+
+// causeOf names what kinds of work have in common.
+func causeOf(rows []int) string {
+	if len(rows) == 0 {
+		return causeMixed
+	}
+	names := map[Phase]bool{}
+	for _, row := range rows {
+		names[Phase(row%int(phases))] = true
+	}
+	switch {
+	case len(names) == 1:
+		return Phase(rows[0] % int(phases)).String()
+	case len(names) == 2 && names[Forward] && names[Backward]:
+		return causeCompute
+	}
+	return causeMixed
+}
+
+// followsTokens reports whether the excess of ranks is that of their tokens.
+func (j *job) followsTokens(e [][]float64, set []int) bool {
+	if j.tokens == nil {
+		return false
+	}
+	var x, y []float64
+	for s := range j.rounds() {
+		for _, role := range j.roles {
+			var t []float64
+			for _, r := range role {
+				t = append(t, float64(j.tokens[j.at(j.from+s, r)]))
+			}
+			m := robust.Median(t)
+			for _, r := range role {
+				if e[r] != nil {
+					x = append(x, float64(j.tokens[j.at(j.from+s, r)])-m)
+					y = append(y, e[r][s])
+				}
+			}
+		}
+	}
+	const follows = 0.7
+	return correlated(x, y) > follows
+}
+
+func correlated(x, y []float64) float64 {
+	mx, my := meanOf(x), meanOf(y)
+	var xy, xx, yy float64
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += (x[i] - mx) * (x[i] - mx)
+		yy += (y[i] - my) * (y[i] - my)
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// lateSet is ranks that are late between two rounds, the most first, and the kinds of work
+// that make each of them late.
+type lateSet struct {
+	ranks      []int
+	rows       map[int][]int
+	first, end int
+}

@@ -1,0 +1,198 @@
+package replay
+
+// repair is what a replay changes. Functions that are nil change nothing.
+type repair struct {
+	// work gives by which factor the work of a row of a rank takes longer in a
+	// round; ranks are those that it is asked for, nil is all.
+	ranks []int
+	work  func(s, r, row int) float64
+	// extra is work that a rank does more at the end of a round.
+	extra func(s, r int) float64
+	// transfer returns the time of a transfer in place of t.
+	transfer func(s int, m *meeting, t float64) float64
+}
+
+// meeting is what ranks come together at, in one round.
+type meeting struct {
+	group    int // number, -1 for the hidden one
+	lane     uint8
+	nth      int
+	members  int
+	transfer int64 // the least time of a member
+
+	came    int
+	arrival []float64 // the latest, of each replay
+	last    *actor    // that came last as it was
+	waiters []waiter
+}
+
+type waiter struct {
+	a       *actor
+	arrival float64 // as it was
+}
+
+// actor runs a program: the host of a rank, or a lane of it.
+type actor struct {
+	rank  int
+	lane  uint8
+	i     int       // of the piece
+	clock []float64 // of each replay
+	nth   []int     // how often each group of the rank was met in this round
+	// Of a lane: when each piece was launched, replay by replay.
+	launched []float64
+	ops      []*laneOp
+	on       waitsOn
+	// Of a host: where it launches what, and how much of that it has launched.
+	places []launchPlace
+	next   int
+	// Of a lane: how long it waited for others in this round, and for whom last.
+	waited  float64
+	culprit int
+	at      string // the group in which it waited last
+	// What its time is made of, and of a lane what that of its host was at each launch; noted
+	// for a wait budget only.
+	path  path
+	paths []path
+}
+
+// waitsOn is what an actor cannot go on without.
+type waitsOn uint8
+
+const (
+	nothing waitsOn = iota
+	queued          // it goes on soon
+	others
+	ownLane
+	message
+)
+
+// outcome is what replays give.
+type outcome struct {
+	k int
+	// clock is the mean over ranks of the end of each round, replay by replay.
+	clock []float64
+	// Of a replay without repairs, of each round and rank: the wait and the transfer.
+	wait, transfer []float32
+	own            []float32 // what is left of the time of the rank
+	caused         []float64 // by each rank: how long others waited for it, judged rounds
+	budget         *budget
+	late           []int // rounds in which the rank was the last at a meeting of most
+	finished       bool
+	transfers      map[meetKey][]float64 // of each round, NaN without one; by group, lane and kind
+}
+
+// replayer replays a job with several repairs at once. The first replay is the job
+// as it was.
+type replayer struct {
+	j       *job
+	k       int
+	repairs []repair
+	budget  bool // who waited for whom is noted
+	hosts   []*actor
+	lanes   [][3]*actor
+	table   [][]*meeting // by group and lane: see place
+	places  []int        // of those of this round
+	pool    []*meeting
+	used    int
+	factor  []float64 // rank, row, replay
+	plain   []bool    // rank: all factors are 1
+	ready   []*actor
+	out     *outcome
+	sends   map[[2]int][]sent
+	latency int64     // of a message in this round
+	roundOf []float64 // by each rank: how long others waited for it in this round
+	before  []float64 // the end of the round before, as it was
+	s       int
+}
+
+// place returns that of the meetings of a group on a lane.
+func place(group int, lane uint8) int { return (group+1)*(Device+1) + int(lane) }
+
+// lane returns the actor of a lane of a rank.
+func (rp *replayer) lane(r int, lane uint8) *actor {
+	a := rp.lanes[r][lane]
+	if a == nil {
+		a = &actor{rank: r, lane: lane, clock: make([]float64, rp.k), nth: make([]int, len(rp.j.gid[r])+1)}
+		rp.lanes[r][lane] = a
+	}
+	return a
+}
+
+// groupOf returns the number of the group of a piece, and its place among the groups of
+// the rank.
+func (rp *replayer) groupOf(r int, pc *piece) (id, local int) {
+	if pc.group == hiddenGroup {
+		return -1, len(rp.j.gid[r])
+	}
+	return rp.j.gid[r][pc.group], int(pc.group)
+}
+
+// wake lets an actor go on.
+func (rp *replayer) wake(a *actor) {
+	a.on = queued
+	rp.ready = append(rp.ready, a)
+}
+
+// take lets an actor do work.
+func (rp *replayer) take(a *actor, pc *piece, device bool) {
+	d := float64(pc.dur)
+	if rp.plain[a.rank] {
+		for k := range a.clock {
+			a.clock[k] += d
+		}
+		return
+	}
+	f := rp.factor[(a.rank*rows+rowOf(device, pc.phase))*rp.k:]
+	for k := range a.clock {
+		a.clock[k] += d * f[k]
+	}
+}
+
+// span is how long the rounds from one to before another took in a replay.
+func (o *outcome) span(j *job, k, from, to int) float64 {
+	start := 0.0
+	if from > 0 {
+		start = o.clock[(from-1)*o.k+k]
+	}
+	return o.clock[(to-1)*o.k+k] - start
+}
+
+// gain is how much faster rounds are with a repair.
+func (o *outcome) gain(j *job, k, from, to int) float64 {
+	with := o.span(j, k, from, to)
+	if with <= 0 {
+		return 1
+	}
+	return o.span(j, 0, from, to) / with
+}
+
+type meetKey struct {
+	group int
+	lane  uint8
+}
+
+// path is what the time of an actor is made of, from the first step on: its own work, and
+// that of those for whom it waited. The last are transfers.
+type path [phases + 1]float64
+
+// budget is a wait budget that is being counted.
+type budget struct {
+	by     string
+	names  []string
+	nameOf []int // of each rank
+	cells  []float64
+	groups map[string]float64
+	phases path
+}
+
+// sent is when a message was sent, in each replay, and what that time is made of.
+type sent struct {
+	clock []float64
+	path  path
+}
+
+type launchPlace struct {
+	piece int
+	part  float64
+	op    int
+}
