@@ -226,23 +226,6 @@ func sentence(text string) string {
 // labelWidth is the column in which the text of a labelled line begins.
 const labelWidth = 6
 
-// labelled adds a text behind a word, on as many lines as it takes.
-func (s *screen) labelled(label, text string) {
-	if text == "" {
-		return
-	}
-	width := 0
-	if label != "" {
-		width = labelWidth
-	}
-	for i, l := range fold(visible.Text(text), s.columns-width) {
-		if i > 0 {
-			label = ""
-		}
-		s.lines = append(s.lines, strings.TrimRight(fmt.Sprintf("%-*s%s", width, label, l), " "))
-	}
-}
-
 // shades draw the parts of the bar, the first what trained.
 const shades = "█▓▒░"
 

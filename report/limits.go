@@ -12,27 +12,6 @@ import (
 	"github.com/trainspan/trainspan/internal/profile"
 )
 
-// Limits is how much of what its devices can do a job used, by the operations of a step
-// and the peak of a device that were given ([Job.Basis]), and what it would be without
-// each loss. Kept steps count, over the whole time of the run; of a profile those that
-// were recorded, over their time.
-type Limits struct {
-	FLOPsPerStep float64 `json:"flops_per_step"` // of all ranks
-	Peak         float64 `json:"peak_flops"`     // of a device, in a second
-	Devices      int     `json:"devices"`
-	MFU          float64 `json:"mfu"`
-	// Without each of these it would be more, most first. Losses can overlap, as a slow
-	// rank and the steps that were lost do, so that they do not multiply.
-	Without []Without `json:"without"`
-}
-
-// Without is a loss, and the MFU without it.
-type Without struct {
-	Loss  string  `json:"loss"`
-	Share float64 `json:"share"` // of the time
-	MFU   float64 `json:"mfu"`
-}
-
 // limits fills what follows from the basis of a job.
 func (r *Report) limits(j *Job) {
 	b := j.basis(r.Ledger)

@@ -12,41 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/run"
 )
 
-// Profile is how the steps were spent that a profiler recorded. A window of steps
-// says nothing of the job around it, so that there is no goodput to speak of.
-type Profile struct {
-	// Device says that devices were recorded; otherwise all is the host's.
-	Device bool `json:"device"`
-	// Steps is how many have an end, those of each rank counted, and Time how long
-	// they took together.
-	Steps int   `json:"steps"`
-	Time  int64 `json:"time_ns"`
-	// Parts add up to Time: compute, exposed_communication, copies, input, idle. See
-	// package profile.
-	Parts map[string]int64 `json:"parts_ns"`
-	// Communication is how long there was some, hidden or not, and Hidden the share
-	// of it that ran beside computing, nil without any.
-	Communication int64    `json:"communication_ns"`
-	Hidden        *float64 `json:"hidden_share,omitempty"`
-	// Window is what the profiler saw, Busy the share of it in which something
-	// worked.
-	Window    int64              `json:"window_ns"`
-	Busy      *float64           `json:"busy_share"` // nil where nothing says what was work
-	Operators []profile.Operator `json:"operators"`  // those that took longest
-	Ranks     []ProfileRank      `json:"ranks"`      // by rank
-}
-
 // shownOperators is how many operators a report has.
 const shownOperators = 8
-
-// ProfileRank is how one rank spent its steps.
-type ProfileRank struct {
-	Rank   int              `json:"rank"`
-	Steps  int              `json:"steps"`
-	Time   int64            `json:"time_ns"`
-	Parts  map[string]int64 `json:"parts_ns"`
-	Hidden *float64         `json:"hidden_share,omitempty"`
-}
 
 // rankUse is the profile of a rank.
 type rankUse struct {

@@ -22,13 +22,3 @@ type Job struct {
 	details *details
 	others  []*evidence.File // what lies beside the records
 }
-
-// Read reads the files of a set once and gives the jobs in it, the one with the
-// most processes first.
-func Read(set *run.Set) ([]*Job, error) {
-	s, err := Collect(set)
-	if err != nil {
-		return nil, err
-	}
-	return s.Jobs(), nil
-}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -252,4 +253,58 @@ type Quality struct {
 	Late       int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
 	Remarks    []string `json:"remarks,omitempty"`
 	See        []string `json:"see,omitempty"` // sections of the documentation about these, and about missing evidence
+}
+
+// Limits is how much of what its devices can do a job used, by the operations of a step
+// and the peak of a device that were given ([Job.Basis]), and what it would be without
+// each loss. Kept steps count, over the whole time of the run; of a profile those that
+// were recorded, over their time.
+type Limits struct {
+	FLOPsPerStep float64 `json:"flops_per_step"` // of all ranks
+	Peak         float64 `json:"peak_flops"`     // of a device, in a second
+	Devices      int     `json:"devices"`
+	MFU          float64 `json:"mfu"`
+	// Without each of these it would be more, most first. Losses can overlap, as a slow
+	// rank and the steps that were lost do, so that they do not multiply.
+	Without []Without `json:"without"`
+}
+
+// Without is a loss, and the MFU without it.
+type Without struct {
+	Loss  string  `json:"loss"`
+	Share float64 `json:"share"` // of the time
+	MFU   float64 `json:"mfu"`
+}
+
+// Profile is how the steps were spent that a profiler recorded. A window of steps
+// says nothing of the job around it, so that there is no goodput to speak of.
+type Profile struct {
+	// Device says that devices were recorded; otherwise all is the host's.
+	Device bool `json:"device"`
+	// Steps is how many have an end, those of each rank counted, and Time how long
+	// they took together.
+	Steps int   `json:"steps"`
+	Time  int64 `json:"time_ns"`
+	// Parts add up to Time: compute, exposed_communication, copies, input, idle. See
+	// package profile.
+	Parts map[string]int64 `json:"parts_ns"`
+	// Communication is how long there was some, hidden or not, and Hidden the share
+	// of it that ran beside computing, nil without any.
+	Communication int64    `json:"communication_ns"`
+	Hidden        *float64 `json:"hidden_share,omitempty"`
+	// Window is what the profiler saw, Busy the share of it in which something
+	// worked.
+	Window    int64              `json:"window_ns"`
+	Busy      *float64           `json:"busy_share"` // nil where nothing says what was work
+	Operators []profile.Operator `json:"operators"`  // those that took longest
+	Ranks     []ProfileRank      `json:"ranks"`      // by rank
+}
+
+// ProfileRank is how one rank spent its steps.
+type ProfileRank struct {
+	Rank   int              `json:"rank"`
+	Steps  int              `json:"steps"`
+	Time   int64            `json:"time_ns"`
+	Parts  map[string]int64 `json:"parts_ns"`
+	Hidden *float64         `json:"hidden_share,omitempty"`
 }

@@ -164,3 +164,13 @@ func (s *State) RankSteps() (n int64) {
 	}
 	return n
 }
+
+// Read reads the files of a set once and gives the jobs in it, the one with the
+// most processes first.
+func Read(set *run.Set) ([]*Job, error) {
+	s, err := Collect(set)
+	if err != nil {
+		return nil, err
+	}
+	return s.Jobs(), nil
+}

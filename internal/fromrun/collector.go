@@ -1,13 +1,8 @@
 package fromrun
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"sync"
-	"time"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -30,68 +25,7 @@ func (c *Collector) Open(p *run.Process) run.Sink {
 	return s
 }
 
-// Attempt is the steps of one attempt of a job.
-type Attempt struct {
-	Number int
-	State  *replay.State
-	// Iterations are those of the lowest rank that has any, by start.
-	Iterations []Iteration
-	// Late counts spans of steps that had been handed on when they came: only
-	// in a file of very many spans that is far from the order of time.
-	Late int64
-	// Device says that steps are what the devices of ranks did, not their hosts.
-	Device bool
-}
-
-// firstHeartbeat is when the first heartbeat of a process must be there, in
-// nanoseconds: it is written after ten seconds, and then on disk within a few.
-// That a shorter attempt has none says nothing about who writes its files.
-const firstHeartbeat = int64(15 * time.Second)
-
-// Iteration is one training iteration of one rank.
-type Iteration struct {
-	Step       int64 // its number, or how many came before it where none is recorded
-	Start, End int64
-}
-
 // Attempts returns the steps of a job by attempt, once the set has been read.
 func (c *Collector) Attempts(j *run.Job) []Attempt {
 	return Attempts(j, func(p *run.Process) *Steps { return c.of[p] })
-}
-
-// Attempts returns the steps of a job by attempt; of gives those of each process,
-// nil where there are none. It can be asked for again, also where the processes
-// have other numbers then.
-func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
-	byNumber := make(map[int]*Attempt)
-	first, lowest := make(map[int]int), make(map[int][]byte) // rank of Iterations, and these
-	for _, p := range j.Processes {
-		s := of(p)
-		if s == nil {
-			continue
-		}
-		a := byNumber[p.Attempt]
-		if a == nil {
-			a = &Attempt{Number: p.Attempt, State: replay.New(&replay.Options{WorldSize: j.Ranks})}
-			byNumber[p.Attempt] = a
-		}
-		info := replay.Rank{Host: p.Host, Ended: p.End != run.NoEnd && !failed(p)}
-		if p.Heartbeats || p.LastSeen-p.Start < firstHeartbeat {
-			info.LastSeen = p.LastSeen
-		}
-		a.State.AddRank(p.Rank, info, s.state)
-		a.Late += s.late
-		a.Device = a.Device || s.devices
-		if r, any := first[p.Attempt]; len(s.packed) > 0 && (!any || p.Rank < r) {
-			first[p.Attempt], lowest[p.Attempt] = p.Rank, s.packed
-		}
-	}
-	for number, packed := range lowest {
-		byNumber[number].Iterations = openIterations(packed)
-	}
-	var out []Attempt
-	for _, a := range slices.SortedFunc(maps.Values(byNumber), func(a, b *Attempt) int { return cmp.Compare(a.Number, b.Number) }) {
-		out = append(out, *a)
-	}
-	return out
 }

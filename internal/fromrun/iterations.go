@@ -44,10 +44,8 @@ func openIterations(packed []byte) (out []Iteration) {
 	return out
 }
 
-// First returns the number of the first step, -1 without one.
-func (s *Steps) First() int64 {
-	if its := openIterations(s.packed); len(its) > 0 {
-		return its[0].Step
-	}
-	return -1
+// Iteration is one training iteration of one rank.
+type Iteration struct {
+	Step       int64 // its number, or how many came before it where none is recorded
+	Start, End int64
 }

@@ -63,3 +63,14 @@ func (p *pauses) all() (out [replay.PauseKinds]replay.Pause) {
 	}
 	return out
 }
+
+// tableOf makes a table of a map: it is asked of every span.
+func tableOf[T any](other T, of map[spans.Class]T) (out [spans.Classes]T) {
+	for c := range out {
+		out[c] = other
+	}
+	for c, v := range of {
+		out[c] = v
+	}
+	return out
+}

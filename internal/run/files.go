@@ -9,61 +9,6 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// maxFiles bounds the files of a process that are told apart.
-const maxFiles = 4096
-
-// FileUse is what one or more processes did with one file, as far as their
-// traces say: DFTracer's events of the categories POSIX and STDIO. Where a file
-// has both, those of STDIO are left out, because the C library's calls end in
-// calls to the system.
-type FileUse struct {
-	Path    string // the hash where no record has the name; empty for calls that name no file
-	Read    Transfer
-	Written Transfer
-	Other   Transfer // calls that move nothing: open64, stat, lseek64; their Bytes are 0
-	Failed  int64    // calls of all kinds
-}
-
-// Transfer adds up calls.
-type Transfer struct {
-	Calls int64 `json:"calls"`
-	Bytes int64 `json:"bytes"`
-	Time  int64 `json:"time_ns"` // of all calls together, whether they overlap or not
-	Least int64 `json:"least"`   // bytes of the smallest call
-	Most  int64 `json:"most"`    // bytes of the largest call
-	// Longest is the time of the longest call.
-	Longest int64 `json:"longest_ns"`
-}
-
-// Add adds the calls of o.
-func (t *Transfer) Add(o Transfer) {
-	if o.Calls == 0 {
-		return
-	}
-	if t.Calls == 0 {
-		*t = o
-		return
-	}
-	t.Calls, t.Bytes, t.Time = t.Calls+o.Calls, t.Bytes+o.Bytes, t.Time+o.Time
-	t.Least, t.Most, t.Longest = min(t.Least, o.Least), max(t.Most, o.Most), max(t.Longest, o.Longest)
-}
-
-// Add adds what o did with the same file.
-func (u *FileUse) Add(o *FileUse) {
-	u.Read.Add(o.Read)
-	u.Written.Add(o.Written)
-	u.Other.Add(o.Other)
-	u.Failed += o.Failed
-}
-
-// Time is that of all calls together.
-func (u *FileUse) Time() int64 { return u.Read.Time + u.Written.Time + u.Other.Time }
-
-func (u *FileUse) used() bool { return u.Read.Calls+u.Written.Calls+u.Other.Calls > 0 }
-
-// fileUse is what is known of a file while its trace is read.
-type fileUse struct{ posix, stdio FileUse }
-
 // direction is what a call does to the content of a file.
 type direction uint8
 

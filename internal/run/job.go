@@ -1,6 +1,9 @@
 package run
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
@@ -120,52 +123,6 @@ func newProcess() *Process {
 	return &Process{who: &identity.Identity{}, End: NoEnd, Start: NoEnd, LastSeen: Unknown, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown}
 }
 
-// Event is something that happened at a moment.
-type Event struct {
-	Name string // of package spans, or the program's own
-	Time int64  // nanoseconds since the epoch
-	Span uint64 // the ID of its span, zero when it is not known
-
-	// Step is the step that the event names, Unknown without one. Through is,
-	// for a checkpoint that was saved, the last iteration that it holds.
-	Step, Through int64
-
-	// Iterations is, of an update of the metrics of the training, how many there have
-	// been so far, and Took how long they took together, in nanoseconds; zero where it
-	// does not say.
-	Iterations, Took int64
-	// Finished is when the last of them ended, zero where it does not say.
-	Finished int64
-
-	failure *Failure
-}
-
-// Sink takes what one process recorded. Its methods are called one at a time.
-type Sink interface {
-	// Span is called for each span, in any order. A span whose begin was
-	// recorded may come twice, open and then ended, with the same ID. It is
-	// valid during the call; its strings stay valid.
-	Span(*Span)
-
-	// Event is called for each event, in any order.
-	Event(*Event)
-
-	// Close is called once, after the last call and when the times of the
-	// process are known.
-	Close() error
-}
-
-// FileError says why a file was left out.
-type FileError struct {
-	Path string
-	Err  error
-}
-
-func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *FileError) Unwrap() error { return e.Err }
-
 // seen widens the time in which the process gave signs of life.
 func (p *Process) seen(t int64) {
 	if t < 0 || t == NoEnd {
@@ -201,3 +158,103 @@ func (p *Process) finish() {
 		p.Start = p.appStart
 	}
 }
+
+// byTime orders processes by start, and those that began together by
+// whatever tells them apart.
+func byTime(a, b *Process) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
+		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
+}
+
+// recordedAttempt is the attempt that records said, 0 without one: what Attempt is
+// depends on the job.
+func (p *Process) recordedAttempt() int {
+	if p.AttemptKnown && p.recorded == 0 {
+		p.recorded = p.Attempt
+	}
+	return p.recorded
+}
+
+// Failure is an error that a process ended with, or the end of one that it had started.
+type Failure struct {
+	Time int64  // nanoseconds since the epoch
+	Type string // of the exception, with its module
+	Text string // the line that says what was wrong, without secrets; empty where nothing does
+
+	// Child is the process that failed where that is another one, as a launcher tells, and
+	// zero for the process itself. Rank is its rank, Unknown where that is not said, and
+	// Status its exit status, or less than zero the signal that ended it.
+	Child  int64
+	Rank   int64
+	Status int64
+}
+
+// running knows the latest attempt that was running at any moment, of the
+// processes that were put into it.
+type running struct {
+	edges  []int64 // where processes begin and end
+	latest []int   // a tree of stretches between edges, the leaves behind
+}
+
+func (j *Job) add(p *Process) {
+	j.Ranks = max(j.Ranks, p.WorldSize)
+	if j.ID == "" {
+		j.ID = p.JobID
+	}
+	j.Processes = append(j.Processes, p)
+}
+
+// maxFiles bounds the files of a process that are told apart.
+const maxFiles = 4096
+
+// FileUse is what one or more processes did with one file, as far as their
+// traces say: DFTracer's events of the categories POSIX and STDIO. Where a file
+// has both, those of STDIO are left out, because the C library's calls end in
+// calls to the system.
+type FileUse struct {
+	Path    string // the hash where no record has the name; empty for calls that name no file
+	Read    Transfer
+	Written Transfer
+	Other   Transfer // calls that move nothing: open64, stat, lseek64; their Bytes are 0
+	Failed  int64    // calls of all kinds
+}
+
+// Transfer adds up calls.
+type Transfer struct {
+	Calls int64 `json:"calls"`
+	Bytes int64 `json:"bytes"`
+	Time  int64 `json:"time_ns"` // of all calls together, whether they overlap or not
+	Least int64 `json:"least"`   // bytes of the smallest call
+	Most  int64 `json:"most"`    // bytes of the largest call
+	// Longest is the time of the longest call.
+	Longest int64 `json:"longest_ns"`
+}
+
+// Add adds the calls of o.
+func (t *Transfer) Add(o Transfer) {
+	if o.Calls == 0 {
+		return
+	}
+	if t.Calls == 0 {
+		*t = o
+		return
+	}
+	t.Calls, t.Bytes, t.Time = t.Calls+o.Calls, t.Bytes+o.Bytes, t.Time+o.Time
+	t.Least, t.Most, t.Longest = min(t.Least, o.Least), max(t.Most, o.Most), max(t.Longest, o.Longest)
+}
+
+// Add adds what o did with the same file.
+func (u *FileUse) Add(o *FileUse) {
+	u.Read.Add(o.Read)
+	u.Written.Add(o.Written)
+	u.Other.Add(o.Other)
+	u.Failed += o.Failed
+}
+
+// Time is that of all calls together.
+func (u *FileUse) Time() int64 { return u.Read.Time + u.Written.Time + u.Other.Time }
+
+func (u *FileUse) used() bool { return u.Read.Calls+u.Written.Calls+u.Other.Calls > 0 }
+
+// fileUse is what is known of a file while its trace is read.
+type fileUse struct{ posix, stdio FileUse }

@@ -322,3 +322,10 @@ func header(path string, text io.Reader) (*group, error) {
 
 // metrics are the units of time that a trace may announce.
 var metrics = map[string]int64{"NS": 1, "US": 1000, "MS": 1e6, "SEC": 1e9}
+
+func (s *Set) stopped() error {
+	if s.Stop == nil {
+		return nil
+	}
+	return s.Stop()
+}

@@ -17,20 +17,6 @@ import (
 	"github.com/trainspan/trainspan/internal/secret"
 )
 
-// Failure is an error that a process ended with, or the end of one that it had started.
-type Failure struct {
-	Time int64  // nanoseconds since the epoch
-	Type string // of the exception, with its module
-	Text string // the line that says what was wrong, without secrets; empty where nothing does
-
-	// Child is the process that failed where that is another one, as a launcher tells, and
-	// zero for the process itself. Rank is its rank, Unknown where that is not said, and
-	// Status its exit status, or less than zero the signal that ended it.
-	Child  int64
-	Rank   int64
-	Status int64
-}
-
 // Keys of the records of errors, beside those of package attributes.
 const (
 	argChild  = "failed_pid"

@@ -62,13 +62,6 @@ func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	return r.procs, nil
 }
 
-func (s *Set) stopped() error {
-	if s.Stop == nil {
-		return nil
-	}
-	return s.Stop()
-}
-
 type reading struct {
 	set  *Set
 	open func(*Process) Sink
@@ -218,21 +211,6 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 	return out
 }
 
-// byTime orders processes by start, and those that began together by
-// whatever tells them apart.
-func byTime(a, b *Process) int {
-	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
-		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
-}
-
-func (j *Job) add(p *Process) {
-	j.Ranks = max(j.Ranks, p.WorldSize)
-	if j.ID == "" {
-		j.ID = p.JobID
-	}
-	j.Processes = append(j.Processes, p)
-}
-
 // unite makes one process of those that are copies of each other.
 func (j *Job) unite() {
 	type ident struct {
@@ -367,15 +345,6 @@ func (j *Job) attempts(trusted bool) bool {
 		now.put(p)
 	}
 	return true
-}
-
-// recordedAttempt is the attempt that records said, 0 without one: what Attempt is
-// depends on the job.
-func (p *Process) recordedAttempt() int {
-	if p.AttemptKnown && p.recorded == 0 {
-		p.recorded = p.Attempt
-	}
-	return p.recorded
 }
 
 // AttemptAt is the latest attempt that runs at a time, 0 without one.

@@ -15,13 +15,6 @@ import (
 // can be judged and given to their processes when all are read.
 const recordMemory = 8 << 20
 
-// heldSpan is a span of a writer.
-type heldSpan struct {
-	Span
-	group uint32
-	args  []dftracer.Arg // where they are asked for
-}
-
 func newRecordReader(path string) *recordReader {
 	words := make(map[string]string)
 	return &recordReader{

@@ -112,3 +112,23 @@ func (s *Span) mean(category string, m *spans.Meaning) {
 // ThreadOf returns the thread of a lane: spans of one thread that overlap lie on
 // lanes of its own, as [dftracer.LaneDistance] says.
 func ThreadOf(lane int64) int64 { return lane % dftracer.LaneDistance }
+
+// Event is something that happened at a moment.
+type Event struct {
+	Name string // of package spans, or the program's own
+	Time int64  // nanoseconds since the epoch
+	Span uint64 // the ID of its span, zero when it is not known
+
+	// Step is the step that the event names, Unknown without one. Through is,
+	// for a checkpoint that was saved, the last iteration that it holds.
+	Step, Through int64
+
+	// Iterations is, of an update of the metrics of the training, how many there have
+	// been so far, and Took how long they took together, in nanoseconds; zero where it
+	// does not say.
+	Iterations, Took int64
+	// Finished is when the last of them ended, zero where it does not say.
+	Finished int64
+
+	failure *Failure
+}

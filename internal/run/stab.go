@@ -6,13 +6,6 @@ import (
 	"slices"
 )
 
-// running knows the latest attempt that was running at any moment, of the
-// processes that were put into it.
-type running struct {
-	edges  []int64 // where processes begin and end
-	latest []int   // a tree of stretches between edges, the leaves behind
-}
-
 func newRunning(procs []*Process) *running {
 	r := &running{}
 	for _, p := range procs {

@@ -107,3 +107,14 @@ func (s *Steps) fromUpdates() (out []Step) {
 	}
 	return out
 }
+
+// AddEvent is Add for an event of a trace with times in microseconds, whose
+// meaning is known.
+func (s *Steps) AddEvent(ev *dftracer.Event, m *spans.Meaning) {
+	sp := Span{ID: ev.ID, Start: ev.TS * 1000, End: ev.End() * 1000, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
+	sp.mean(ev.Cat, m)
+	for i := range ev.Args {
+		sp.argument(&ev.Args[i])
+	}
+	s.Add(&sp)
+}

@@ -16,80 +16,6 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Arguments of records that this package reads.
-const (
-	argStep       = "step"
-	argEpoch      = "epoch"
-	argIteration  = "current_iteration"
-	argFirst      = "train_iterations_start"
-	argProductive = "productive_train_iterations"
-	argIterations = "num_iterations"
-	argTook       = "total_iteration_time_sec"
-	argFinished   = "last_logged_train_iterations_finish_timestamp_sec"
-	argBackground = "background"
-	argAsync      = "async"
-	argTruncated  = "truncated"
-	argRank       = "rank"
-	argSpan       = "span" // of an event: the span that it is of
-	argTokens     = "tokens"
-	argSamples    = "samples"
-	argGroup      = "pg"
-	argGroupSize  = "group_size"
-	argRole       = "role"
-	argStage      = "pipeline_stage"
-	argPPRank     = "pp_rank"
-	argExperts    = "expert_group"
-	argDevice     = "device_us"
-	argDeviceComm = "device_comm_us"
-	argLag        = "lag_us"
-	argOperator   = "op" // of a row of a device in a profile
-	argSource     = "source"
-)
-
-// keyHeartbeat is the metadata of a sign of life: its value is the time in
-// microseconds.
-const keyHeartbeat = "heartbeat"
-
-// Trains reports whether only the process that trains has spans of a name.
-func Trains(name string) bool {
-	info, ok := spans.Lookup(name)
-	return ok && info.Name != spans.DataLoading && info.Name != spans.Application
-}
-
-// traceReader turns trace files into spans and events, process by process.
-type traceReader struct {
-	open    func(*Process) Sink
-	group   *group
-	procs   map[Key]*traceProcess
-	order   []*traceProcess
-	hosts   map[string]string
-	paths   map[string]string // of files, by hash
-	scale   int64             // nanoseconds of one unit of time
-	latest  int64             // that nanoseconds can say, in units of time
-	times   *filetime.Judge   // of the file that is read
-	medians map[string]int64  // of the times of files that are read again
-	wrong   bool              // a file was not judged by the median of all its times
-	stopped func() error
-	skip    func(path string, err error)
-	events  func(*Process) func(*dftracer.Event)
-	read4k  int // events since stopped was asked, which costs a lock
-	// workers is how many goroutines parse a file.
-	workers int
-	names   spans.Book
-	span    Span
-	event   Event
-	last    *traceProcess
-}
-
-type traceProcess struct {
-	*Process
-	key    Key
-	sink   Sink
-	raw    func(*dftracer.Event)
-	events map[string]bool // names of the events that the trace has
-	files  map[string]*fileUse
-}
-
 // readTraces reads the files of one group and gives their processes. It skips
 // those of which nothing can be read.
 func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path string, err error)) ([]*Process, error) {
@@ -285,42 +211,6 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 	case ev.TS > 0 && t.seen(p, ev.TS):
 		t.fileCall(p, ev)
 	}
-}
-
-// seen notes a sign of life, unless its time cannot be.
-func (t *traceReader) seen(p *traceProcess, at int64) bool {
-	if !t.has(p, at) {
-		return false
-	}
-	p.seen(at * t.scale)
-	return true
-}
-
-// framed is seen for a record of the trace itself: no event is set aside with it.
-func (t *traceReader) framed(p *traceProcess, at int64) bool {
-	if at < 0 || at > t.latest || !t.times.Has(at) {
-		return false
-	}
-	p.seen(at * t.scale)
-	return true
-}
-
-// has reports whether a time can be; it counts where not.
-func (t *traceReader) has(p *traceProcess, at int64) bool {
-	if at < 0 || at > t.latest || !t.times.Has(at) {
-		p.Aside++
-		return false
-	}
-	return true
-}
-
-// near is has for another time of the same record.
-func (t *traceReader) near(p *traceProcess, at int64) bool {
-	if at < 0 || at > t.latest || !t.times.Near(at) {
-		p.Aside++
-		return false
-	}
-	return true
 }
 
 // end reads the last record of a file.

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"io"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -90,50 +88,6 @@ const earliest = 946684800e9
 // MaxApart is how far from the median of the times of its file a record may lie.
 const MaxApart = filetime.MaxApart
 
-// argument takes what an argument says of a span.
-func (s *Span) argument(a *dftracer.Arg) {
-	switch a.Key {
-	case argStep:
-		if s.Step == Unknown && (s.StepRule != spans.StepNone || s.Class == spans.ClassCollective) {
-			s.Step = number(a)
-		}
-	case argIteration:
-		s.Step = number(a)
-	case argEpoch:
-		s.Epoch = number(a)
-	case argFirst:
-		s.First = number(a)
-	case argBackground:
-		s.Background = a.Int64() != 0
-	case argAsync:
-		s.Async = s.Class == spans.ClassCollective && a.Int64() != 0
-	case argTokens:
-		s.Tokens = max(a.Int64(), 0)
-	case argSamples:
-		if s.Tokens == 0 {
-			s.Tokens = max(a.Int64(), 0)
-		}
-	case argGroup:
-		s.Group = a.Text()
-	case argGroupSize:
-		s.GroupSize = int(max(a.Int64(), 0))
-	case argDevice:
-		s.Device = nanoseconds(a)
-	case argDeviceComm:
-		s.DeviceComm = nanoseconds(a)
-	case argLag:
-		if s.Class == spans.ClassDeviceWork {
-			s.Launch = s.Start - nanoseconds(a)
-		}
-	case argSource:
-		s.Profiled = s.Profiled || a.Text() == profile
-	case argRole, argStage, argPPRank, argExperts:
-		if hasRole(s.Name) {
-			s.addRole(a.Key, a.Text())
-		}
-	}
-}
-
 // OnDevice returns the meaning of an event that is a row of a device in an imported
 // profile, ok is false for others: see [spans.OnDevice].
 func OnDevice(ev *dftracer.Event) (m spans.Meaning, ok bool) {
@@ -173,45 +127,6 @@ func (s *Span) profiled(ev *dftracer.Event) {
 	if op, ok := ev.Arg(argOperator); ok {
 		s.Operator = op.Text()
 	}
-}
-
-// number reads the number of a step or an epoch. Some producers write -1 for none.
-func number(a *dftracer.Arg) int64 {
-	if n, ok := a.Whole(); ok {
-		return max(n, Unknown)
-	}
-	return Unknown
-}
-
-// nanoseconds reads a number of microseconds, which may have a fraction.
-func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 1000)) }
-
-// hasRole says whether a span is one that says what its rank does; on others,
-// which are many, these arguments may mean anything.
-func hasRole(name string) bool {
-	return name == spans.TrainingIteration || name == spans.TrainingLoop || name == spans.Application
-}
-
-// addRole adds one part of the role. The parts are put in order by their
-// words, because the order of arguments says nothing.
-func (s *Span) addRole(key, value string) {
-	if value == "" {
-		return
-	}
-	part := value
-	switch key {
-	case argStage, argPPRank:
-		part = "stage " + value
-	case argExperts:
-		part = "expert group " + value
-	}
-	if s.Role == "" {
-		s.Role = part
-		return
-	}
-	parts := append(strings.Split(s.Role, ", "), part)
-	slices.Sort(parts)
-	s.Role = strings.Join(slices.Compact(parts), ", ")
 }
 
 // contentID is an ID for a span without one: the same for a copy of it.
