@@ -1,0 +1,53 @@
+package summary_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/summary"
+)
+
+// The name of a process is what its record says, and no other record's.
+func TestLabel(t *testing.T) {
+	agg := summary.New(nil)
+	feed(agg, 10, "0", 1000, 100)
+	meta := func(name, value string) {
+		agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: name, Cat: dftracer.CatDFTracer, PID: 10, HostHash: "h",
+			Args: []dftracer.Arg{dftracer.String("name", value)}})
+	}
+	meta(dftracer.NameThreadName, "a lane")
+	meta(dftracer.NameProcessName, "rank 0")
+	meta(dftracer.NameThreadName, "another lane")
+	if got := agg.Result().Processes[0].Label; got != "rank 0" {
+		t.Errorf("it is called %q", got)
+	}
+}
+
+// A quantile is the middle of the bucket that holds it, whose width is a small part of
+// the value, and never outside of the values.
+func TestQuantileIsWithinItsBucket(t *testing.T) {
+	for _, values := range [][]int64{{0}, {7}, {1000, 1001, 1002}, {1 << 20, 1<<20 + 999, 1 << 21}, {3, 1 << 40, 1 << 41}} {
+		var h summary.Histogram
+		for _, v := range values {
+			h.Add(v)
+		}
+		slices.Sort(values)
+		for i, v := range values {
+			got := h.Quantile(float64(i+1) / float64(len(values)))
+			if diff := max(got-v, v-got); diff > v/16 || got < values[0] || got > values[len(values)-1] {
+				t.Errorf("%d of %v is %d, want %d", i+1, values, got, v)
+			}
+		}
+	}
+	for bits := 10; bits < 50; bits += 7 { // the last value of a bucket is no further from its middle than half of its width
+		v, width := int64(1)<<bits-1, int64(1)<<(bits-1)>>6
+		var h summary.Histogram
+		for _, v := range []int64{1, v, 1 << 60} {
+			h.Add(v)
+		}
+		if got := h.Quantile(0.5); got > v || got < v-width {
+			t.Errorf("the median is %d, want at most %d below %d", got, width, v)
+		}
+	}
+}
