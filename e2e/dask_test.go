@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,11 +15,17 @@ import (
 )
 
 // daskPackages are those of the cluster that TestDask makes.
-var daskPackages = []string{"dask==2026.1.1", "distributed==2026.1.1"}
+var daskPackages = []string{"dask==2026.1.1", "distributed==2026.1.1", "pandas==2.3.3", "pyarrow==26.0.1"}
+
+// daskQuery adds up the times of spans by category in a data set.
+const daskQuery = `import sys, dask.dataframe as dd
+e = dd.read_parquet(sys.argv[1] + "/events", columns=["ph", "cat", "dur_us"])
+print(e[e.ph == "X"].groupby("cat").dur_us.sum().compute().to_json())`
 
 // TestDask has a real Dask cluster of processes report a job: it says what one
 // trainspan report says, byte for byte, with one, two and four workers, and where one of
-// them is killed when half of the digests are made. TRAINSPAN_DASK_RANKS and
+// them is killed when half of the digests are made. Its dataframes read what convert
+// writes, to the sums of summary. TRAINSPAN_DASK_RANKS and
 // TRAINSPAN_DASK_STEPS are the size of the job, TRAINSPAN_DASK_PYTHON is a python3 with
 // dask and distributed; without it an environment with them is made.
 func TestDask(t *testing.T) {
@@ -74,6 +82,30 @@ func TestDask(t *testing.T) {
 		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: the report differs from that of one command", how)
+		}
+	}
+	var sum struct {
+		Categories []struct {
+			Category string
+			Total    int64 `json:"total_us"`
+		}
+	}
+	summary, err := exec.CommandContext(ctx, program, "summary", "--json", job).Output()
+	if err := errors.Join(err, json.Unmarshal(summary, &sum)); err != nil {
+		t.Fatal(err)
+	}
+	lake := filepath.Join(dir, "lake")
+	if out, err := exec.CommandContext(ctx, program, "convert", job, "--to", "parquet", "-o", lake).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := exec.CommandContext(ctx, python, "-c", daskQuery, lake).Output()
+	byCategory := map[string]int64{}
+	if err := errors.Join(err, json.Unmarshal(got, &byCategory)); err != nil {
+		t.Fatalf("%v\n%s", err, got)
+	}
+	for _, c := range sum.Categories {
+		if byCategory[c.Category] != c.Total {
+			t.Errorf("%s: %d us, the summary says %d", c.Category, byCategory[c.Category], c.Total)
 		}
 	}
 	// What a worker cannot do is an error that says what the command said.

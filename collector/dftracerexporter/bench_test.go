@@ -100,7 +100,9 @@ func BenchmarkMemory(b *testing.B) {
 
 func memory(b *testing.B, resources, rounds int) {
 	for b.Loop() {
-		r := start(b, func(c *Config) { c.OrderWindow, c.MaxProcesses = 2*time.Second, max(resources, c.MaxProcesses) })
+		r := start(b, func(c *Config) {
+			c.OrderWindow, c.MaxFilesPerHost, c.MaxProcesses = 2*time.Second, resources, max(resources, c.MaxProcesses)
+		})
 		var most growth.Peak
 		for round := range rounds {
 			for p := range resources {

@@ -20,7 +20,8 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PACKAGES = ("trainspan", "trainspan_torch")
+DASK = os.path.join(os.path.dirname(HERE), "dask")
+PACKAGES = ((HERE, "trainspan"), (HERE, "trainspan_torch"), (DASK, "trainspan_dask"))
 # A static program runs with any C library: it suits both families of Linux, from the
 # oldest that pip knows a tag for.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -64,9 +65,9 @@ def write(out, described, notices, command, machine):
     name = "trainspan-" + version
     tags = [t.format(machine) for t in TAGS]
     files = {}  # by their order in the wheel: code, the command, what describes them
-    for package in PACKAGES:
-        for folder, _, names in sorted(os.walk(os.path.join(HERE, package))):
-            below = os.path.relpath(folder, HERE).replace(os.sep, "/")
+    for root, package in PACKAGES:
+        for folder, _, names in sorted(os.walk(os.path.join(root, package))):
+            below = os.path.relpath(folder, root).replace(os.sep, "/")
             for file in sorted(names):
                 if file.endswith((".py", ".pyi", "py.typed")):
                     files[below + "/" + file] = read(folder, file)

@@ -4,6 +4,7 @@
 // over the same files that is.
 //
 //	go run ./cmd/scale -ranks 1024 -steps 1000
+//	go run ./cmd/scale -ranks 1024 -steps 100 -folder 128 -stages
 //	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- digest {} -o /tmp/job.digest
 //
 // What follows -- are the arguments of trainspan, {} the folder of the job;
@@ -37,6 +38,7 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "leave the job there")
 	flag.StringVar(&o.binary, "trainspan", "", "the command; it is built without it")
 	bare := flag.String("bare", "", "read the traces of this folder and do nothing with them; what the others are compared with")
+	flag.BoolVar(&o.all, "stages", false, "measure every stage, a part for each folder, in place of one command")
 	flag.Parse()
 	o.args = flag.Args()
 	if *bare != "" {
@@ -56,6 +58,7 @@ type options struct {
 	job    jobgen.Large
 	dir    string
 	keep   bool
+	all    bool
 	binary string
 	args   []string
 }
@@ -92,6 +95,9 @@ func (o *options) run() error {
 	events := o.job.Ranks * o.job.Steps * jobgen.SpansPerStep
 	fmt.Printf("%d ranks x %d steps x %d spans = %.1f M events in %d files, %.0f MB, %d cores\n",
 		o.job.Ranks, o.job.Steps, jobgen.SpansPerStep, float64(events)/1e6, files, float64(bytes)/1e6, runtime.GOMAXPROCS(0))
+	if o.all {
+		return o.stages(work)
+	}
 	args := o.args
 	if len(args) == 0 {
 		args = []string{"report", "{}", "--json"}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+// stages measures what a job costs on its way to an answer, part by part as many machines
+// share it: a digest of each part, one digest of all, the report of that, and the events as
+// a data set. It prints a row of docs/scale.md. The memory of parts is that of the largest.
+func (o *options) stages(work string) error {
+	parts, err := filepath.Glob(filepath.Join(o.dir, "node*"))
+	if err != nil || len(parts) == 0 {
+		parts = []string{o.dir}
+	}
+	files, traces := size(o.dir)
+	digests, lake := filepath.Join(work, "digests"), filepath.Join(work, "lake")
+	if err := os.Mkdir(digests, 0o755); err != nil {
+		return err
+	}
+	each := func(args func(i int, part string) []string) (sum usage, err error) {
+		for i, part := range parts {
+			u, err := measure(o.binary, args(i, part)...)
+			if err != nil {
+				return sum, err
+			}
+			sum.wall, sum.cpu, sum.memory = sum.wall+u.wall, sum.cpu+u.cpu, max(sum.memory, u.memory)
+		}
+		return sum, nil
+	}
+	digest, err := each(func(i int, part string) []string {
+		return []string{"digest", part, "-o", filepath.Join(digests, fmt.Sprint(i, ".digest"))}
+	})
+	if err != nil {
+		return err
+	}
+	_, digested := size(digests)
+	report, err := measure(o.binary, "report", digests, "--json")
+	if err != nil {
+		return err
+	}
+	whole, err := measure(o.binary, "report", o.dir, "--json")
+	if err != nil {
+		return err
+	}
+	convert, err := each(func(_ int, part string) []string {
+		return []string{"convert", part, "--to", "parquet", "--part", "--run", "job", "-o", lake}
+	})
+	if err != nil {
+		return err
+	}
+	tables, rows := size(lake)
+	ranks, steps := float64(o.job.Ranks), float64(o.job.Ranks*o.job.Steps)
+	cell := func(u usage) string { return fmt.Sprintf("%.2f s, %.0f MB", u.cpu.Seconds(), float64(u.memory)/1e6) }
+	fmt.Printf("| ranks | traces | digests of %d | report of digests | report of traces | data set |\n", len(parts))
+	fmt.Printf("| %d | %.1f files and %.0f kB a rank | %s; %.0f bytes a step of a rank | %s | %s | %s; %.1f bytes an event, %d files |\n",
+		o.job.Ranks, float64(files)/ranks, float64(traces)/ranks/1e3, cell(digest), float64(digested)/steps, cell(report), cell(whole), cell(convert),
+		float64(rows)/(steps*jobgen.SpansPerStep), tables)
+	fmt.Printf("by the clock: %v, %v, %v, %v\n", digest.wall.Round(time.Second), report.wall.Round(time.Second), whole.wall.Round(time.Second), convert.wall.Round(time.Second))
+	return nil
+}
