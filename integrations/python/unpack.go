@@ -42,11 +42,16 @@ func Phases() (names []string) {
 	return names
 }
 
+// modules is a file with all modules of the packages, which sitecustomize.py reads as a
+// whole: before each a line with its size and its path.
+const modules = "trainspan/modules"
+
 // Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
 // the packages trainspan and trainspan_torch. The folder is made if it is
 // missing, and nobody else can read it. A file of one of these names that holds
 // something else is left, and is an error.
 func Unpack(dir string) error {
+	var all bytes.Buffer
 	for _, name := range clientFiles() {
 		text, err := client.ReadFile(name)
 		if err == nil {
@@ -55,6 +60,12 @@ func Unpack(dir string) error {
 		if err != nil {
 			return fmt.Errorf("python: unpack the client: %w", err)
 		}
+		if !strings.HasPrefix(name, site) {
+			fmt.Fprintf(&all, "%d %s\n%s", len(text), name, text)
+		}
+	}
+	if err := unpack(filepath.Join(dir, filepath.FromSlash(modules)), all.Bytes()); err != nil {
+		return fmt.Errorf("python: unpack the client: %w", err)
 	}
 	return nil
 }
@@ -107,5 +118,5 @@ func IsClient(path string) bool {
 		stem, _, _ := strings.Cut(base, ".")
 		path = up + stem + ".py"
 	}
-	return slices.ContainsFunc(clientFiles(), func(name string) bool { return strings.TrimPrefix(name, site) == path })
+	return path == modules || slices.ContainsFunc(clientFiles(), func(name string) bool { return strings.TrimPrefix(name, site) == path })
 }

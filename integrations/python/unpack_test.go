@@ -32,7 +32,7 @@ func TestUnpackReplacesNothing(t *testing.T) {
 
 func TestIsClient(t *testing.T) {
 	for path, want := range map[string]bool{
-		"sitecustomize.py": true, "trainspan/_ring.py": true, "trainspan_torch/hooks.py": true,
+		"sitecustomize.py": true, "trainspan/_ring.py": true, "trainspan_torch/hooks.py": true, "trainspan/modules": true,
 		"__pycache__/sitecustomize.cpython-311.pyc": true, "trainspan/__pycache__/_ring.cpython-313.pyc.140": true,
 		"thesis.py": false, "trainspan_site/sitecustomize.py": false, "trainspan/thesis.py": false, "__pycache__/thesis.cpython-311.pyc": false, "": false,
 	} {

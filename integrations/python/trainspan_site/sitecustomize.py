@@ -41,18 +41,16 @@ class _Client:
         self.heard = None     # is called with those, once somebody knows where they go
         # What trainspan run has said; the program may change its environment.
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
-        self.texts = {}
-        for package in ("trainspan", "trainspan_torch"):
-            self.read(package, os.path.join(folder, package))
-
-    def read(self, package, inside):
-        for file in os.listdir(inside):
-            name, end = os.path.splitext(file)
-            if end == ".py":
-                with open(os.path.join(inside, file), "rb") as f:
-                    self.texts[package if name == "__init__" else package + "." + name] = f.name, f.read()
-            elif not end and name != "__pycache__":
-                self.read(package + "." + name, os.path.join(inside, file))
+        self.texts = {}  # of the modules, by their names: path and place in the file of all of them
+        with open(os.path.join(folder, "trainspan", "modules"), "rb") as f:
+            self.all = f.read()
+        at = 0
+        while at < len(self.all):
+            end = self.all.index(b"\n", at) + 1
+            size, path = self.all[at:end].decode().split()
+            at = end + int(size)
+            name = path[:-3].replace("/", ".")
+            self.texts[name[:-9] if name.endswith(".__init__") else name] = os.path.join(folder, path), end, at
 
     now = staticmethod(time.monotonic_ns) if hasattr(time, "monotonic_ns") else None
 
@@ -159,8 +157,8 @@ class _Client:
         return None
 
     def get_code(self, name):  # python -m asks for it
-        file, text = self.texts[name]
-        return compile(text, file, "exec")
+        file, begin, end = self.texts[name]
+        return compile(self.all[begin:end], file, "exec")
 
     def exec_module(self, module):
         exec(self.get_code(module.__name__), module.__dict__)
