@@ -7,7 +7,6 @@ import (
 
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // topFiles is how many files a report lists.
@@ -70,16 +69,7 @@ func (s *screen) io(io *IO) {
 	f := &io.Slowest[0]
 	took := fmt.Sprintf("; slowest, %s in %s: ", human.Duration(f.Read.Time+f.Written.Time+f.Other.Time), human.Plural(int(f.Read.Calls+f.Written.Calls+f.Other.Calls), "call"))
 	head := fmt.Sprintf("%s of open, stat and the like took %s", human.Plural(int(io.Other.Calls), "call"), human.Duration(io.Other.Time)) + took
-	s.say("%s%s", head, tail(f.Path, maxColumns-2-len(head)))
-}
-
-// tail keeps the end of a path, which tells more than its begin.
-func tail(path string, width int) string {
-	letters := []rune(visible.Text(path))
-	if len(letters) <= width || width < 2 {
-		return path
-	}
-	return "…" + string(letters[len(letters)-width+1:])
+	s.say("%s%s", head, f.Path)
 }
 
 // rate is the speed within the calls.

@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/visible"
@@ -267,27 +268,14 @@ func (s *screen) time(r *Report) {
 		line.WriteString(strings.Repeat(string(shade), max(end-at, 0)))
 		at = max(at, end)
 		if parts[i].share > 0 || i == 0 {
-			legend = append(legend, fmt.Sprintf("%c %s %s", shade, parts[i].name, human.Percent(parts[i].share)))
+			legend = append(legend, fmt.Sprintf("%c %s %s", shade, visible.Text(parts[i].name), human.Percent(parts[i].share)))
 		}
 	}
 	s.lines = append(s.lines, "")
 	s.labelled("Time", line.String())
-	for _, l := range join(legend, "   ", width) {
+	for _, l := range layout.Join(legend, "   ", width) {
 		s.lines = append(s.lines, strings.Repeat(" ", labelWidth)+l)
 	}
-}
-
-// join puts words on lines of a width, none of them cut.
-func join(words []string, between string, width int) (out []string) {
-	for _, w := range words {
-		w = visible.Text(w)
-		if n := len(out); n > 0 && utf8.RuneCountInString(out[n-1]+between+w) <= width {
-			out[n-1] += between + w
-		} else {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // details adds at most ten lines: the ranks that differ most, steps, what restarts cost, the
@@ -317,7 +305,7 @@ func (s *screen) details(r *Report) {
 	case len(v.Doubts) > 0:
 		note = sentence("confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; "))
 	case len(remarks) > 0:
-		note, remarks = sentence(clip(visible.Text(remarks[0]), 2*(s.columns-labelWidth))), remarks[1:]
+		note, remarks = sentence(layout.Elide(visible.Text(remarks[0]), 2*(s.columns-labelWidth))), remarks[1:]
 	}
 	if len(remarks) > 0 {
 		note += " " + human.Plural(len(remarks), "remark") + " on the data: --full."
@@ -340,12 +328,12 @@ func (s *screen) firstRanks(r *Report) {
 	if len(list) < 2 {
 		return
 	}
-	s.line("%-6s%5s %10s %10s %9s  %s", "Ranks", "", "own work", "excess", "wait", "host")
+	t := &layout.Table{Heads: []string{"<Ranks", "own work", "excess", "wait", "<host"}, Drop: []string{"host"}}
 	worst := min(max(len(r.Verdict.Rank.Ranks), 1), 3)
 	for i, k := range list {
-		if i >= worst && i != max(len(list)/2, worst) {
-			continue
+		if i < worst || i == max(len(list)/2, worst) {
+			t.Add(k.cells("      ")...)
 		}
-		s.line("%-6s%5d %10s %10s %9s  %s", "", k.Rank, human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait), k.Host)
 	}
+	s.table(t)
 }

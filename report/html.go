@@ -27,7 +27,9 @@ const maxCheckpointRows = 1000
 // page is what the template shows.
 type page struct {
 	R           *Report
-	End         string // how it ended, where that is a sentence of its own
+	End         linked // how it ended, where that is a sentence of its own
+	Why         linked
+	Next, Said  []linked
 	Ledger      []ledgerRow
 	Attempts    []Attempt            // the last ones
 	Earlier     *Attempt             // those before as one
@@ -82,6 +84,8 @@ func HTML(w io.Writer, r *Report) error {
 		"each":     func(ns int64) string { return human.Duration(ns / ranks) },
 		"step":     func(k *ProfileRank) string { return human.Duration(k.Time / int64(max(k.Steps, 1))) },
 		"part":     partOf,
+		"left":     func(at int64) string { return ofAll(at-r.Ledger.From, r) },
+		"width":    func(from, to int64) string { return ofAll(to-from, r) },
 	})
 	if t, err = t.ParseFS(assets, "page/page.html.tmpl"); err == nil {
 		err = t.Execute(visible.NewWriter(w), p)
@@ -90,6 +94,12 @@ func HTML(w io.Writer, r *Report) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
+}
+
+// ofAll is a time as a share of that of the job, in percent.
+func ofAll(ns int64, r *Report) string {
+	share := 100 * float64(ns) / float64(max(r.Ledger.Wall, 1))
+	return strconv.FormatFloat(min(max(share, 0), 100), 'f', 2, 64)
 }
 
 // hidden finds escapes in JSON; but for the first three they stand for characters
@@ -112,13 +122,19 @@ func newPage(r *Report) (*page, error) {
 	p.attempts()
 	p.ranks()
 	p.Waits = waits(r.Verdict.Rank)
-	p.End = r.endSentence()
 	if s := r.Series; s != nil {
 		p.Chart["timeline"], p.Chart["ledger"] = len(s.Attempts) > 0 && r.Profile == nil, len(s.Ledger) > 0 && r.Profile == nil
 		p.Chart["steps"] = s.Steps != nil
 		p.Chart["comm"] = s.Steps != nil && len(s.Steps.Wait) > 0
 		p.Chart["heat"], p.Chart["lanes"] = s.Heat != nil, s.Lanes != nil
 		p.Chart["saves"] = len(r.Checkpoints) > 1
+	}
+	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	for i, text := range r.Verdict.Next {
+		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))
+	}
+	for _, s := range r.said {
+		p.Said = append(p.Said, p.link(s))
 	}
 	data, err := json.Marshal(map[string]any{
 		"series": r.Series, "categories": goodput.Categories(), "saves": p.saves(), "slow": slowRanks(r), "device": r.Steps.Device,

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/run"
 )
@@ -134,7 +136,7 @@ func (p *Profile) sentence() []string {
 		}
 		text := fmt.Sprintf("Whether this trains is unknown: the profile has no training steps. %s for %s of %s on %s", what, human.Percent(*p.Busy), human.Duration(p.Window/int64(len(p.Ranks))), ranks)
 		if len(p.Operators) > 0 {
-			text += fmt.Sprintf(", longest for “%s” (%s)", clip(p.Operators[0].Name, 40), human.Duration(p.Operators[0].Time))
+			text += fmt.Sprintf(", longest for “%s” (%s)", layout.Elide(p.Operators[0].Name, 40), human.Duration(p.Operators[0].Time))
 		}
 		return []string{text + "."}
 	}
@@ -199,12 +201,11 @@ func (s *screen) profileRanks(p *Profile) {
 	slices.SortStableFunc(list, func(a, b ProfileRank) int {
 		return cmp.Compare(b.Parts[profile.Compute.String()]*max(a.Time, 1), a.Parts[profile.Compute.String()]*max(b.Time, 1))
 	})
-	number, width := s.room(13, 7), s.room(10, 8)
-	s.heads("%-*s %*s %*s %*s %*s %*s %*s", number, "RANKS", width, "a step", width, "compute", width, "exposed", width, "copies", width, "data", width, "idle")
+	t := &layout.Table{Heads: []string{"<RANKS", "a step", "compute", "exposed", "copies", "data", "idle"}, Drop: []string{"copies", "data", "exposed"}}
 	const ends = 4
 	for i, k := range list {
 		if len(list) > 2*ends && i == ends {
-			s.line("  … %s between", human.Plural(len(list)-2*ends, "rank"))
+			t.Add(append([]string{fmt.Sprintf("  … %d", len(list)-2*ends)}, make([]string, 6)...)...)
 		}
 		if i >= ends && i < len(list)-ends {
 			continue
@@ -212,7 +213,8 @@ func (s *screen) profileRanks(p *Profile) {
 		of := func(part profile.Part) string {
 			return human.Percent(float64(k.Parts[part.String()]) / float64(max(k.Time, 1)))
 		}
-		s.line("  %-*d %*s %*s %*s %*s %*s %*s", number-2, k.Rank, width, human.Duration(k.Time/int64(max(k.Steps, 1))),
-			width, of(profile.Compute), width, of(profile.Communication), width, of(profile.Copies), width, of(profile.Input), width, of(profile.Idle))
+		t.Add("  "+strconv.Itoa(k.Rank), human.Duration(k.Time/int64(max(k.Steps, 1))), of(profile.Compute), of(profile.Communication), of(profile.Copies), of(profile.Input), of(profile.Idle))
 	}
+	s.lines = append(s.lines, "")
+	s.table(t)
 }

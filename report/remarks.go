@@ -64,8 +64,8 @@ func (q *Quality) unlikely() (out []string) {
 
 var flagWords = map[goodput.FlagKind]string{
 	goodput.NoEnd:           "no proper end was recorded",
-	goodput.NoHeartbeat:     "no heartbeat: the last sign of life is the last record",
-	goodput.ClockSkew:       "an attempt begins before the last sign of life of the one before",
+	goodput.NoHeartbeat:     "stopped without saying goodbye (killed?): its last record is taken for its end",
+	goodput.ClockSkew:       "an attempt begins before the last activity of the one before",
 	goodput.LongIteration:   "a step took more than ten times the usual time",
 	goodput.MissingRank:     "ranks reported nothing",
 	goodput.SpansDropped:    "spans were dropped while recording",
@@ -74,7 +74,7 @@ var flagWords = map[goodput.FlagKind]string{
 	goodput.WarmupUnknown:   "warm-up unknown: no usual time to compare the first step with",
 	goodput.Provisional:     "the usual time of a step comes from fewer than three steps",
 	goodput.LostWorkUnknown: "lost work unknown: no record says with which step an attempt went on",
-	goodput.ResumeInferred:  "the first step of an attempt was concluded, not recorded",
+	goodput.ResumeInferred:  "the step that an attempt resumed from is a guess",
 	goodput.NoIterations:    "no training step was recorded",
 	goodput.LocalSteps:      "steps are counted from 0 in each attempt",
 }

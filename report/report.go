@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // Version is that of the JSON form. It changes when a field changes its meaning
@@ -50,7 +51,23 @@ type Report struct {
 	Evidence []string `json:"evidence,omitempty"`
 	Series   *Series  `json:"series,omitempty"`
 
-	running int // the number of the attempt, in [Live]
+	// Resources is what each start used, where trainspan run saw it.
+	Resources []Resource `json:"resources,omitempty"`
+
+	running int     // the number of the attempt, in [Live]
+	said    []said  // the sentences of the verdict
+	nextAt  []place // what each of its actions is about
+}
+
+// Resource is what one start of the command used, on one node.
+type Resource struct {
+	Host   string       `json:"host"`
+	Rank   *int         `json:"rank,omitempty"`
+	Start  int64        `json:"start_ns"`
+	Stop   int64        `json:"stop_ns"`
+	Cores  float64      `json:"cores"`                   // processors that were busy, on the average
+	Memory int64        `json:"max_rss_bytes,omitempty"` // of the largest process
+	GPUs   []rundir.GPU `json:"gpus,omitempty"`
 }
 
 // Verdict is the answer in short.

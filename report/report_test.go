@@ -255,7 +255,7 @@ func TestLive(t *testing.T) {
 		if !a.Running || a.Ended || a.Straggler.Kind != replay.Fine || live.Verdict.Confidence != "high" || live.Series != nil {
 			t.Errorf("%d times shorter: %+v, %s", cut, a, live.Verdict.Sentence)
 		}
-		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "no heartbeat") {
+		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "goodbye") {
 			t.Errorf("%d times shorter:\n%s", cut, text)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
@@ -15,22 +16,41 @@ type screen struct {
 	lines   []string
 }
 
-// line adds one row of a table.
+// line adds a line, with its indentation where it takes several.
 func (s *screen) line(format string, args ...any) {
 	text := strings.TrimRight(visible.Text(fmt.Sprintf(format, args...)), " ")
-	s.lines = append(s.lines, clip(text, s.columns))
+	if layout.Width(text) <= s.columns {
+		s.lines = append(s.lines, text)
+		return
+	}
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	for _, l := range layout.Fold(text, s.columns-len(indent)) {
+		s.lines = append(s.lines, indent+l)
+	}
 }
 
-// say adds a sentence, below a head. It is cut to one line where there is room
-// for most, and takes several where there is not.
+// mostSaid is how many lines a sentence takes where there is room for most.
+const mostSaid = 2
+
+// say adds a sentence, below a head.
 func (s *screen) say(format string, args ...any) {
 	text := visible.Text(fmt.Sprintf(format, args...))
 	if s.columns == maxColumns {
-		s.lines = append(s.lines, clip("  "+text, maxColumns))
-		return
+		text = layout.Elide(text, mostSaid*(maxColumns-4))
 	}
-	for _, l := range fold(text, s.columns-2) {
+	for _, l := range layout.Fold(text, s.columns-2) {
 		s.lines = append(s.lines, "  "+l)
+	}
+}
+
+// table adds a table, whose head begins where the line does.
+func (s *screen) table(t *layout.Table) {
+	heads, rows := t.Lines(s.columns + 2)
+	if heads == "" { // paragraphs, which need the name of what they are of
+		heads = strings.TrimPrefix(t.Heads[0], "<")
+	}
+	for _, l := range append([]string{heads}, rows...) {
+		s.lines = append(s.lines, strings.TrimPrefix(l, "  "))
 	}
 }
 
@@ -44,19 +64,14 @@ func (s *screen) room(wide, narrow int) int {
 
 func (s *screen) head(title string) {
 	s.lines = append(s.lines, "")
-	if s.columns == maxColumns {
-		s.line("%s", title)
-		return
+	title = visible.Text(title)
+	lines := []string{title}
+	if layout.Width(title) > s.columns {
+		lines = layout.Fold(title, s.columns-2)
 	}
-	for i, l := range fold(visible.Text(title), s.columns-2) {
+	for i, l := range lines {
 		s.lines = append(s.lines, strings.Repeat("  ", min(i, 1))+l)
 	}
-}
-
-// heads adds the names of the columns of a table.
-func (s *screen) heads(format string, args ...any) {
-	s.lines = append(s.lines, "")
-	s.line(format, args...)
 }
 
 // more says how many entries are not shown.
@@ -82,7 +97,17 @@ func bar(share float64, width int) string {
 // part adds a row with a bar for a share of something, which took so long.
 func (s *screen) part(name string, share float64, ns int64) {
 	width := s.room(22, 17)
-	s.line("  %-*s %s %8s %11s", width, clip(visible.Text(name), width), bar(share, max(s.columns-width-30, 2)), human.Percent(share), human.Duration(ns))
+	picture := ""
+	if n := s.columns - width - 30; n >= 4 {
+		picture = " " + bar(share, n)
+	}
+	for i, l := range layout.Fold(layout.Elide(visible.Text(name), 2*width), width) {
+		if i > 0 {
+			s.line("  %s", l)
+			continue
+		}
+		s.line("  %-*s%s %8s %9s", width, l, picture, human.Percent(share), human.Duration(ns))
+	}
 }
 
 // labelled adds a text behind a word, on as many lines as it takes.
@@ -94,7 +119,7 @@ func (s *screen) labelled(label, text string) {
 	if label != "" {
 		width = labelWidth
 	}
-	for i, l := range fold(visible.Text(text), s.columns-width) {
+	for i, l := range layout.Fold(visible.Text(text), s.columns-width) {
 		if i > 0 {
 			label = ""
 		}

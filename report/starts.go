@@ -81,6 +81,7 @@ func (r *Report) outcomes(j *run.Job) {
 		r.Outcome = r.Attempts[n-1].Outcome
 	}
 	r.evidence(j.Starts)
+	r.resources(j.Starts)
 }
 
 // hung makes a hang the outcome of an attempt that its verdict finds hanging. A rank that
@@ -122,6 +123,19 @@ func (r *Report) evidence(all []*rundir.Run) {
 				r.Evidence = append(r.Evidence, where+e)
 			}
 		}
+	}
+}
+
+// resources says what each start used.
+func (r *Report) resources(all []*rundir.Run) {
+	for _, s := range all[:min(len(all), maxEvidence)] {
+		took := s.Took().Seconds()
+		if took <= 0 || s.User+s.System == 0 && s.MaxRSS == 0 && len(s.GPUs) == 0 {
+			continue
+		}
+		from := s.Started.UnixNano()
+		r.Resources = append(r.Resources, Resource{Host: s.Host, Rank: s.Rank, Start: from, Stop: from + int64(s.Took()), Cores: (s.User + s.System) / took,
+			Memory: s.MaxRSS, GPUs: s.GPUs})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
@@ -64,9 +65,8 @@ func First(r *Report, columns int) []string {
 }
 
 // Screen returns what [Full] writes, line by line, for a terminal of so many
-// columns; it uses at least 40 and at most 100 of them. Where there are fewer
-// than 100, sentences take more lines, columns move together, and what then does
-// not fit ends in "…".
+// columns; it uses at least 40 and at most 100 of them, and cuts no word. Where there are
+// few, sentences take more lines, and columns that say least are left out.
 func Screen(r *Report, columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
@@ -117,8 +117,7 @@ func (s *screen) attempts(r *Report) {
 	if len(r.Attempts) == 0 {
 		return
 	}
-	number, began, lasted := s.room(13, 9), s.room(14, 8), s.room(13, 9)
-	s.heads("%-*s %*s %*s   %-18s %7s   end", number, "ATTEMPTS", began, "began", lasted, "lasted", "steps", "goodput")
+	t := &layout.Table{Heads: []string{"<ATTEMPTS", "began", "lasted", "<steps", "goodput", "<end"}, Drop: []string{"began", "lasted"}}
 	const most = 4
 	list := r.Attempts
 	if len(list) > most {
@@ -134,18 +133,33 @@ func (s *screen) attempts(r *Report) {
 		if a.Number > 0 {
 			name = strconv.Itoa(a.Number)
 		}
-		s.line("  %-*s %*s %*s   %-18s %7s   %s", number-2, name, began, "+"+human.Duration(a.Start-r.Ledger.From), lasted, human.Duration(a.Stop-a.Start), clip(steps, 18), known(a.Goodput), a.End())
+		t.Add("  "+name, "+"+human.Duration(a.Start-r.Ledger.From), human.Duration(a.Stop-a.Start), steps, known(a.Goodput), visible.Text(a.End()))
 	}
+	s.lines = append(s.lines, "")
+	s.table(t)
 	s.more(len(r.Attempts)-len(list), "attempt")
 	ranks := int64(max(len(r.Ranks), 1))
 	costly := slices.Clone(r.Ledger.Disruptions)
 	slices.SortStableFunc(costly, func(a, b goodput.Disruption) int { return cmp.Compare(b.Total, a.Total) })
 	for i := range costly[:min(len(costly), 3)] {
 		d := &costly[i]
-		s.say("after %d: %s lost, %s: work %s, down %s, init %s, load %s, warm-up %s", d.After, human.Plural(d.Iterations, "step"),
-			human.Duration(d.Total/ranks), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks), human.Duration(d.Down/ranks), human.Duration(d.Init/ranks), human.Duration(d.Reload/ranks), human.Duration(d.Warmup/ranks))
+		s.say("Restart after attempt %d cost %s: %s", d.After, human.Duration(d.Total/ranks), partsOf(d, ranks))
 	}
 	s.more(len(costly)-3, "disruption")
+}
+
+// partsOf says what a restart cost, of each rank, without what cost nothing.
+func partsOf(d *goodput.Disruption, ranks int64) string {
+	parts := []string{fmt.Sprintf("%s redone (%s)", human.Plural(d.Iterations, "step"), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks))}
+	for _, p := range [...]struct {
+		ns   int64
+		what string
+	}{{d.Down, "down"}, {d.Init, "initialization"}, {d.Reload, "loading the checkpoint"}, {d.Warmup, "warm-up"}} {
+		if p.ns/ranks > 0 {
+			parts = append(parts, human.Duration(p.ns/ranks)+" "+p.what)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // compared are the ranks that could be compared, the largest excess first.
@@ -164,18 +178,26 @@ func (s *screen) ranks(r *Report) {
 	if len(list) < 2 {
 		return
 	}
-	number, own := s.room(13, 8), s.room(16, 10)
-	s.heads("%-*s %*s %10s %10s %9s %9s   host", number, "RANKS", own, "own work", "excess", "wait", "last in", "goodput")
+	t := &layout.Table{Heads: []string{"<RANKS", "own work", "excess", "wait", "last in", "goodput", "<host"}, Drop: []string{"goodput", "last in", "host"}}
 	const ends = 3
 	for i, k := range list {
 		if len(list) > 2*ends && i == ends {
-			s.line("  … %s between", human.Plural(len(list)-2*ends, "rank"))
+			t.Add(append([]string{fmt.Sprintf("  … %d", len(list)-2*ends)}, make([]string, 6)...)...)
 		}
 		if i >= ends && i < len(list)-ends {
 			continue
 		}
-		s.line("  %-*d %*s %10s %10s %9s %9s   %s", number-2, k.Rank, own, human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait), human.Percent(k.Last), known(k.Goodput), k.Host)
+		t.Add(k.cells("  ", human.Percent(k.Last), known(k.Goodput))...)
 	}
+	s.lines = append(s.lines, "")
+	s.table(t)
+}
+
+// cells are those of a row about the rank: its number, what its steps are made of, more, its
+// host.
+func (k *Rank) cells(indent string, more ...string) []string {
+	row := []string{indent + strconv.Itoa(k.Rank), human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait)}
+	return append(append(row, more...), visible.Text(k.Host))
 }
 
 // leftOut counts the steps that are not among the compared ones.
@@ -227,15 +249,11 @@ func (s *screen) steps(r *Report) {
 	if st.Wait != nil {
 		parts = append(parts, "wait "+human.Milliseconds(*st.Wait), "transfer of the collectives "+human.Milliseconds(*st.Transfer))
 	}
-	for i, l := range fold(strings.Join(parts, ", "), s.columns-4) {
-		if i < 2 || s.columns < maxColumns {
-			s.line("  %s", l)
-		}
+	for _, l := range layout.Join(parts, ", ", s.columns-4) {
+		s.line("  %s", l)
 	}
 	if st.Device {
-		for _, l := range fold("times of the device: input, host and checkpoint are when it had nothing to do", s.columns-4) {
-			s.line("  %s", l)
-		}
+		s.line("  times of the device: input, host and checkpoint are when it had nothing to do")
 	}
 }
 

@@ -22,49 +22,58 @@ func (r *Report) conclude() {
 	v.Confidence, v.Doubts = confidence(r)
 	v.Outcome = r.outcomeWords()
 	v.Diagnosis, v.Why = r.diagnose()
-	v.Next = r.next()
-	var out []string
+	v.Next, r.nextAt = r.next()
+	var out []said
+	add := func(at place, text string) { out = append(out, said{text, at}) }
 	if r.Outcome != nil && r.Profile == nil {
-		out = append(out, r.Outcome.Sentence(0))
+		add(placeStarts, r.Outcome.Sentence(0))
 	}
 	switch {
 	case r.Profile != nil:
-		out = r.Profile.sentence()
+		for _, text := range r.Profile.sentence() {
+			add(placeTime, text)
+		}
 	case r.Ledger.Wall == 0:
-		out = append(out, "The records hold no time.")
+		add(placeData, "The records hold no time.")
 	case r.Goodput == nil:
-		out = append(out, fmt.Sprintf("How much of %s on %s trained the model is unknown: no training step is on record.", human.Duration(r.Ledger.Wall), human.Plural(len(r.Ranks), "rank")))
+		add(placeData, fmt.Sprintf("How much of %s on %s trained the model is unknown: no training step is on record.", human.Duration(r.Ledger.Wall), human.Plural(len(r.Ranks), "rank")))
 	default:
-		out = append(out, fmt.Sprintf("%s of %s on %s trained the model.", human.Percent(*r.Goodput), human.Duration(r.Ledger.Wall), human.Plural(len(r.Ranks), "rank")))
+		add(placeTime, fmt.Sprintf("%s of %s on %s trained the model.", human.Percent(*r.Goodput), human.Duration(r.Ledger.Wall), human.Plural(len(r.Ranks), "rank")))
 	}
 	if r.Profile == nil && len(r.Losses) > 0 && r.Losses[0].Share >= worth && !(r.Goodput == nil && r.Losses[0].Category == goodput.Other) {
 		l := &r.Losses[0]
-		out = append(out, fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), human.Percent(l.Share), human.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+		add(placeOfLoss(l.Category), fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), human.Percent(l.Share), human.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
 	}
 	if d := r.disruptions(); d != "" {
-		out = append(out, d)
+		add(placeStarts, d)
 	}
 	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != replay.Unknown) {
 		text := v.Rank.Sentence
 		if len(r.Attempts) > 1 {
 			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
 		}
-		out = append(out, text)
+		add(placeOfFinding(v.Rank.Kind), text)
 		if v.Rank.Second != "" {
-			out = append(out, "The next best repair: "+v.Rank.Second)
+			add(placeRanks, "The next best repair: "+v.Rank.Second)
 		}
 	}
 	if len(v.Across) > 0 {
-		out = append(out, v.Across[0].Sentence)
+		add(placeRanks, v.Across[0].Sentence)
 	}
 	if len(v.Next) > 0 {
-		out = append(out, "Next: "+v.Next[0]+".")
+		add(r.nextAt[0], "Next: "+v.Next[0]+".")
 	}
 	text := "Confidence " + v.Confidence + ": the records are complete."
 	if len(v.Doubts) > 0 {
 		text = "Confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; ") + "."
 	}
-	v.Sentence = strings.Join(append(out, text), " ")
+	add(placeData, text)
+	r.said = out
+	texts := make([]string, len(out))
+	for i := range out {
+		texts[i] = out[i].text
+	}
+	v.Sentence = strings.Join(texts, " ")
 }
 
 func perRank(n int) string {
@@ -129,29 +138,30 @@ var actions = map[goodput.Category]string{
 	goodput.Other:              "add a span around what happens before and between the training steps: most of this time has no label",
 }
 
-// next lists what to do, the action that gains most first.
-func (r *Report) next() []string {
+// next lists what to do, the action that gains most first, and what each is about.
+func (r *Report) next() (out []string, at []place) {
 	type action struct {
 		text  string
 		gains float64
+		at    place
 	}
 	var list []action
 	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
-		list = append(list, action{text, 2}) // a run that is over gains nothing else
+		list = append(list, action{text, 2, placeStarts}) // a run that is over gains nothing else
 	}
 	about := r.action()
 	if about != "" {
-		list = append(list, action{about, 1.5})
+		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
 	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && (v.Kind != replay.Unknown || len(r.Ranks) > 1) {
-		list = append(list, action{v.Next, r.Verdict.RankCost})
+		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v.Kind)})
 	}
 	if r.Profile != nil {
 		for i, text := range r.Profile.next() {
-			list = append(list, action{text, 1 / float64(i+2)})
+			list = append(list, action{text, 1 / float64(i+2), placeTime})
 		}
 	} else if r.Goodput == nil && r.Ledger.Wall > 0 {
-		list = append(list, action{"record the training steps: a span for each iteration, or the loop over the data loader", 1})
+		list = append(list, action{"record the training steps: a span for each iteration, or the loop over the data loader", 1, placeData})
 	}
 	for _, l := range r.Losses {
 		if l.Share < worth || r.Profile != nil {
@@ -161,7 +171,7 @@ func (r *Report) next() []string {
 			continue // it may have trained
 		}
 		if text := r.lossAction(&l); !strings.HasPrefix(about, text) {
-			list = append(list, action{text, l.Share})
+			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b action) int {
@@ -173,11 +183,10 @@ func (r *Report) next() []string {
 		}
 		return 0
 	})
-	var out []string
 	for _, a := range list[:min(len(list), 4)] {
-		out = append(out, a.text)
+		out, at = append(out, a.text), append(at, a.at)
 	}
-	return out
+	return out, at
 }
 
 // lossAction is what reduces a loss.

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/trainspan/trainspan/internal/metrics"
+	"github.com/trainspan/trainspan/internal/metrics/promname"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
 )
@@ -61,18 +63,23 @@ func (m *metricsServer) close() {
 }
 
 var (
-	metricGoodput  = prometheus.NewDesc("trainspan_goodput_ratio", "Part of the rank time that trained the model.", nil, nil)
-	metricTime     = prometheus.NewDesc("trainspan_category_seconds", "Rank time by what it was spent on.", []string{"category"}, nil)
-	metricSteps    = prometheus.NewDesc("trainspan_steps", "Training steps of the rank with the most.", nil, nil)
-	metricStep     = prometheus.NewDesc("trainspan_step_seconds", "Median time of a step.", nil, nil)
-	metricVerdict  = prometheus.NewDesc("trainspan_diagnosis", "1 for what holds the job up.", []string{"kind", "cause"}, nil)
-	metricOutcome  = prometheus.NewDesc("trainspan_outcome", "1 for how the last attempt ended, or that it is running.", []string{"how"}, nil)
-	metricRecorded = prometheus.NewDesc("trainspan_last_record_timestamp_seconds", "When the newest record was made.", nil, nil)
-	metricRanks    = prometheus.NewDesc("trainspan_ranks", "Ranks that are summed, or 1 for one with a label of its own.", []string{"rank", "node"}, nil)
-	metricOwn      = prometheus.NewDesc("trainspan_own_work_seconds", "Median work of a step, of the ranks furthest behind; of all others summed by node.", []string{"rank", "node"}, nil)
-	metricWait     = prometheus.NewDesc("trainspan_wait_seconds", "Median wait for other ranks in a step, likewise.", []string{"rank", "node"}, nil)
-	metricExcess   = prometheus.NewDesc("trainspan_excess_seconds", "Median work of a step beyond that of the other ranks, likewise.", []string{"rank", "node"}, nil)
+	descGoodput  = desc(metrics.JobGoodput)
+	descTime     = desc(metrics.JobTime, "category")
+	descSteps    = desc(metrics.JobSteps)
+	descStep     = desc(metrics.JobStep)
+	descVerdict  = desc(metrics.JobDiagnosis, "kind", "cause")
+	descOutcome  = desc(metrics.JobOutcome, "how")
+	descRecorded = desc(metrics.JobLastRecord)
+	descRanks    = desc(metrics.RankCount, "rank", "node")
+	descOwn      = desc(metrics.RankOwnWork, "rank", "node")
+	descWait     = desc(metrics.RankWait, "rank", "node")
+	descExcess   = desc(metrics.RankExcess, "rank", "node")
 )
+
+// desc describes a row of the table of metrics to Prometheus.
+func desc(m *metrics.Metric, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(promname.Of(m), m.Text, labels, nil)
+}
 
 // Describe implements [prometheus.Collector].
 func (m *metricsServer) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
@@ -90,30 +97,30 @@ func (m *metricsServer) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	if r.Goodput != nil {
-		gauge(metricGoodput, *r.Goodput)
+		gauge(descGoodput, *r.Goodput)
 	}
 	for c, ns := range r.Ledger.Categories {
-		gauge(metricTime, float64(ns)/1e9, string(c))
+		gauge(descTime, float64(ns)/1e9, string(c))
 	}
-	gauge(metricSteps, float64(r.Steps.Count))
+	gauge(descSteps, float64(r.Steps.Count))
 	if r.Steps.Compared > 0 {
-		gauge(metricStep, r.Steps.Median/1e3)
+		gauge(descStep, r.Steps.Median/1e3)
 	}
-	gauge(metricRecorded, float64(r.Ledger.To)/1e9)
+	gauge(descRecorded, float64(r.Ledger.To)/1e9)
 	if v := r.Verdict.Rank; v != nil {
-		gauge(metricVerdict, 1, string(v.Kind), v.Cause)
+		gauge(descVerdict, 1, string(v.Kind), v.Cause)
 	}
 	switch {
 	case r.Outcome != nil:
-		gauge(metricOutcome, 1, string(r.Outcome.How))
+		gauge(descOutcome, 1, string(r.Outcome.How))
 	case len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Running:
-		gauge(metricOutcome, 1, "running")
+		gauge(descOutcome, 1, "running")
 	}
 	for _, row := range rankRows(r) {
-		gauge(metricRanks, float64(row.ranks), row.rank, row.node)
-		gauge(metricOwn, row.own/1e3, row.rank, row.node)
-		gauge(metricWait, row.wait/1e3, row.rank, row.node)
-		gauge(metricExcess, row.excess/1e3, row.rank, row.node)
+		gauge(descRanks, float64(row.ranks), row.rank, row.node)
+		gauge(descOwn, row.own/1e3, row.rank, row.node)
+		gauge(descWait, row.wait/1e3, row.rank, row.node)
+		gauge(descExcess, row.excess/1e3, row.rank, row.node)
 	}
 }
 

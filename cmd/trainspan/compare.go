@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/compare"
@@ -137,9 +139,9 @@ func (a *app) showComparison(r *compare.Result) {
 // showSteps prints what the steps took.
 func (a *app) showSteps(r *compare.Result) {
 	a.printf("\n")
-	t := &table{heads: []string{"<", "base", "new", "change", "<98 % interval"}}
+	t := &layout.Table{Heads: []string{"<", "base", "new", "change", "<98 % interval"}}
 	row := func(name, base, next string, iv compare.Interval, mark string) {
-		t.add(name, base, next, fmt.Sprintf("%+.1f %%", 100*iv.Change), fmt.Sprintf("%+.1f … %+.1f %%%s", 100*iv.Low, 100*iv.High, mark))
+		t.Add(name, base, next, fmt.Sprintf("%+.1f %%", 100*iv.Change), fmt.Sprintf("%+.1f … %+.1f %%%s", 100*iv.Low, 100*iv.High, mark))
 	}
 	ms := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) + " ms" }
 	row("step, median", ms(r.BaseMS), ms(r.NewMS), r.Median, "")
@@ -152,9 +154,9 @@ func (a *app) showSteps(r *compare.Result) {
 		row("  "+p.Phase, ms(p.Base), ms(p.New), p.Change, mark)
 	}
 	if g := r.Goodput; g != nil {
-		t.add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
+		t.Add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
-	t.write(a.stdout, a.paint(a.stdout), a.width())
+	a.table(a.stdout, t)
 }
 
 // showParts prints what the difference is made of.
@@ -162,23 +164,23 @@ func (a *app) showParts(r *compare.Result) {
 	if len(r.Parts) < 2 {
 		return
 	}
-	t := &table{heads: []string{"<difference", "of a step", "of the run"}}
+	t := &layout.Table{Heads: []string{"<difference", "of a step", "of the run"}}
 	total := compare.Part{Kind: compare.PartInSteps, StepMS: r.StepMS, Seconds: r.Difference}
-	t.add("all", total.Step(), total.Run())
+	t.Add("all", total.Step(), total.Run())
 	rest, small := compare.Part{Kind: compare.PartInSteps}, false
 	for i := range r.Parts {
 		if p := &r.Parts[i]; p.Large(r) {
-			t.add("  "+p.Words(), p.Step(), p.Run())
+			t.Add("  "+p.Words(), p.Step(), p.Run())
 		} else {
 			rest.Plus(p)
 			small = true
 		}
 	}
 	if small {
-		t.add("  all others", rest.Step(), rest.Run())
+		t.Add("  all others", rest.Step(), rest.Run())
 	}
 	a.printf("\n")
-	t.write(a.stdout, a.paint(a.stdout), a.width())
+	a.table(a.stdout, t)
 }
 
 // mostName is how much is shown of the name of an operator or a kernel.
@@ -196,12 +198,12 @@ func (a *app) showProfiles(p *compare.ProfileChange) {
 		if len(list.of) == 0 {
 			continue
 		}
-		t := &table{heads: []string{list.head, "base", "new", "difference"}}
+		t := &layout.Table{Heads: []string{list.head, "base", "new", "difference"}}
 		for _, c := range list.of {
-			t.add("  "+shorten(c.Words(), mostName), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
+			t.Add("  "+layout.Elide(c.Words(), mostName), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
 		}
 		a.printf("\n")
-		t.write(a.stdout, a.paint(a.stdout), a.width())
+		a.table(a.stdout, t)
 	}
 }
 

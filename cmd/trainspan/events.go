@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/visible"
 )
@@ -69,6 +70,8 @@ type eventPrinter struct {
 	line []byte
 	row  []string
 	n    int64
+
+	columns int // of a line of text
 }
 
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
@@ -87,7 +90,7 @@ func (a *app) events(ctx context.Context, args []string, o *eventsOptions) error
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	p := &eventPrinter{w: bufio.NewWriterSize(a.stdout, 64<<10), o: o}
+	p := &eventPrinter{w: bufio.NewWriterSize(a.stdout, 64<<10), o: o, columns: a.width()}
 	switch {
 	case o.json:
 		p.w.Reset(visible.JSON(a.stdout))
@@ -165,7 +168,7 @@ func (p *eventPrinter) text(rank string, ev *dftracer.Event) {
 	}
 	p.buf = b
 	p.line = append(visible.Append(p.line[:0], b), '\n')
-	_, _ = p.w.Write(p.line) // Flush returns its error
+	_, _ = p.w.Write(layout.Paragraphs(p.line, p.columns)) // Flush returns its error
 }
 
 func (p *eventPrinter) json(path, rank string, ev *dftracer.Event) {

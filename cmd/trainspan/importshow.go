@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
@@ -29,9 +31,8 @@ func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool)
 	case o.quiet:
 		return nil
 	case o.verbose:
-		if _, err := to.Write([]byte(report.String())); err != nil {
-			return err
-		}
+		text := layout.Paragraphs([]byte(report.String()), a.columns(to))
+		_, _ = to.Write(text) // to remembers its error
 	default:
 		a.importTable(to, report)
 	}
@@ -49,11 +50,10 @@ func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool)
 
 // importTable writes one row for each file, then how the ranks lie on one axis.
 func (a *app) importTable(to *visible.Writer, r *pytorch.Report) {
-	p := a.paint(to)
-	t := table{
-		heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock moved", "remarks"},
-		empty: true,
-		drop:  []string{"remarks", "host", "comm", "events", "steps", "window"},
+	t := &layout.Table{
+		Heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock moved", "remarks"},
+		Empty: true,
+		Drop:  []string{"remarks", "host", "comm", "events", "steps", "window"},
 	}
 	remarks := 0
 	for _, f := range r.Files {
@@ -63,10 +63,10 @@ func (a *app) importTable(to *visible.Writer, r *pytorch.Report) {
 		}
 		n := len(f.Warnings) + len(f.Unknown)
 		remarks += n
-		t.add(entryName(f.Name), known(f.Rank), known(f.Steps), human.Count(f.Events), span(f.End.Sub(f.Start)), span(f.SelfCPU),
+		t.Add(entryName(f.Name), known(f.Rank), known(f.Steps), human.Count(f.Events), span(f.End.Sub(f.Start)), span(f.SelfCPU),
 			span(f.Device), span(comm), span(exposed), span(idle), moved(f.ClockOffset), remarksOf(n))
 	}
-	t.write(to, p, a.width())
+	a.table(to, t)
 	for _, l := range r.Logs {
 		_, _ = visible.Fprintf(to, "%s: a compile log, %s of %s\n", l.Name, human.Plural(l.Compilations, "compilation"), human.Plural(l.Operators, "operator"))
 	}
@@ -112,7 +112,7 @@ func entryName(name string) string {
 	if _, entry, ok := strings.Cut(name, ".tar.gz:"); ok {
 		name = entry
 	}
-	return shorten(filepath.Base(name), 48)
+	return layout.Elide(filepath.Base(name), 48)
 }
 
 func known(n int64) string {

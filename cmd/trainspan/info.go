@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/internal/human"
@@ -114,7 +116,7 @@ func (a *app) showInfo(f *fileInfo) {
 		line("program", "%s", f.Program)
 	}
 	if f.Command != "" {
-		line("command", "%s", shorten(strings.ReplaceAll(f.Command, ";", " "), 160))
+		line("command", "%s", layout.Elide(strings.ReplaceAll(f.Command, ";", " "), 160))
 	}
 	for i, x := range f.Processes {
 		what := "processes"

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/optrace"
 	"github.com/trainspan/trainspan/internal/infile"
@@ -57,16 +59,16 @@ func (a *app) showOperations(t *optrace.Trace, v *replay.Verdict, s *optrace.Slo
 		a.printf("Ranks are compared within a stage. The stages are uneven: stage %s alone makes a step %.2fx longer.\n", most.Name, most.S)
 	}
 	duration := func(seconds float64) string { return fmt.Sprintf("%.3g s", seconds) }
-	a.printf("\nSlowdown %.2f: a step takes %s (recorded: %s, with delays of launches), and %s where every\ncomputation takes the mean time of its kind and every transfer the median.\n\n",
+	a.printf("\nSlowdown %.2f: a step takes %s (recorded: %s, with delays of launches), and %s where every computation takes the mean time of its kind and every transfer the median.\n\n",
 		s.S, duration(s.Step), duration(s.Recorded), duration(s.Ideal))
-	table := &table{heads: []string{"<what alone", "slowdown"}}
+	out := &layout.Table{Heads: []string{"<what alone", "slowdown"}}
 	for _, list := range [...]struct {
 		word string
 		of   []optrace.Added
 	}{{"", s.Kinds}, {"data parallel rank ", s.Ranks}, {"stage ", s.Stages}} {
 		for _, x := range list.of[:min(len(list.of), 3)] {
-			table.add("  "+list.word+x.Name, fmt.Sprintf("%.2f", x.S))
+			out.Add("  "+list.word+x.Name, fmt.Sprintf("%.2f", x.S))
 		}
 	}
-	table.write(a.stdout, a.paint(a.stdout), a.width())
+	a.table(a.stdout, out)
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// each runs fn for one file after the other. A file that fails is told about and
-// does not keep the others from being used; it is an error when none is left.
-
+// each runs fn for one file after the other. A file that fails is reported and skipped; it is
+// an error when none is left.
 func (a *app) each(ctx context.Context, files []string, fn func(path string) error) error {
 	var failed []error
 	for _, path := range files {

@@ -220,10 +220,8 @@ func (a *app) showReport(j *report.Job, o *reportOptions) error {
 	switch {
 	case o.json:
 		err = report.JSON(a.stdout, r)
-	case o.full:
-		err = report.Full(a.stdout, r)
 	default:
-		a.first(r)
+		a.screen(r, o.full)
 	}
 	if err != nil {
 		return err
@@ -234,14 +232,17 @@ func (a *app) showReport(j *report.Job, o *reportOptions) error {
 	return nil
 }
 
-// first prints the first screen, on a terminal as wide as that is and with its head in the
-// colour of what it says.
-func (a *app) first(r *report.Report) {
+// screen prints the first screen or all tables, on a terminal as wide as that is and with the
+// head in the colour of what it says.
+func (a *app) screen(r *report.Report, full bool) {
 	width := a.width()
 	if width <= 0 {
 		width = math.MaxInt
 	}
 	lines := report.First(r, width)
+	if full {
+		lines = report.Screen(r, width)
+	}
 	p, colour := a.paint(a.stdout), painter.warn
 	switch v := &r.Verdict; {
 	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":

@@ -4,32 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
-// streams is what a command may touch of the process it runs in.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-	lookup   func(string) (string, bool) // environment
-}
-
-// app is one run of the program.
-type app struct {
-	streams        streams
-	stdout, stderr *visible.Writer // where all that is printed goes; only what draws on a terminal takes the streams
-	noBar          bool
-	problems       int             // told to the user so far; they make the status 1
-	told           map[string]bool // what was, of a file that may be read again
-}
-
 // run runs the command line and returns the exit status.
 func run(ctx context.Context, args []string, s streams) int {
 	a := &app{streams: s, stdout: visible.NewWriter(s.out), stderr: visible.NewWriter(s.err)}
+	a.stdout.Columns = a.width
+	a.stderr.Columns = func() int { return a.columns(a.stderr) }
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(s.in)
@@ -91,6 +76,8 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.SetVersionTemplate("trainspan {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&a.noBar, "no-progress", false, "no progress bar, even on a terminal")
+	root.PersistentFlags().Var(newChoice(&a.color, colours...), "color", "colours: auto (on terminals), always or never")
+	words(root, "color", colours...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v; see %s --help", err, cmd.CommandPath())
 	})
@@ -102,15 +89,4 @@ func newRoot(a *app) *cobra.Command {
 	)
 	a.arrange(root)
 	return root
-}
-
-// traces makes arguments complete to trace files.
-func traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"pfw", "gz"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
-// words makes a flag complete to one of a few words.
-func words(cmd *cobra.Command, flag string, list ...string) {
-	// The only error is a flag that does not exist, which a test would show.
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
 }

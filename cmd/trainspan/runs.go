@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/replay"
@@ -89,7 +91,7 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 		}
 		return nil
 	}
-	t := table{heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "trained", "<"}, drop: []string{"command", "ranks"}}
+	t := &layout.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "trained", "<"}, Drop: []string{"command", "ranks"}}
 	for _, r := range rows {
 		trained := "unknown"
 		if r.Goodput != nil {
@@ -99,9 +101,9 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 		if r.Ranks > 0 {
 			ranks = fmt.Sprint(r.Ranks)
 		}
-		t.add(r.ID, r.Began.UTC().Format(time.DateTime), human.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
+		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), human.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
 	}
-	t.write(a.stdout, a.paint(a.stdout), a.width())
+	a.table(a.stdout, t)
 	return nil
 }
 

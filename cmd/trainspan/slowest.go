@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -154,7 +156,7 @@ func numberOf(ev *dftracer.Event, key string) *int64 {
 }
 
 func (a *app) showSlowest(list []slowSpan, several bool) {
-	t := table{heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, drop: []string{"start", "file", "epoch"}, empty: true}
+	t := &layout.Table{Heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, Drop: []string{"start", "file", "epoch"}, Empty: true}
 	cell := func(n *int64) string {
 		if n == nil {
 			return "-"
@@ -167,11 +169,11 @@ func (a *app) showSlowest(list []slowSpan, several bool) {
 		if several {
 			file = s.File
 		}
-		t.add(human.Micros(float64(s.Dur)), moment(s.Start), "+"+human.Micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), shorten(s.Category, 24), shorten(s.Name, 56), file)
+		t.Add(human.Micros(float64(s.Dur)), moment(s.Start), "+"+human.Micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), layout.Elide(s.Category, 24), layout.Elide(s.Name, 56), file)
 	}
 	if len(list) == 0 {
 		a.printf("There are no such spans in the trace, or in this part of it.\n")
 		return
 	}
-	t.write(a.stdout, a.paint(a.stdout), a.width())
+	a.table(a.stdout, t)
 }

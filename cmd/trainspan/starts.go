@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -57,13 +59,13 @@ func (a *app) showStarts(only *startsOnly, asJSON bool) error {
 	a.printf("%s on %s: %s Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Host, last.Outcome.Sentence(int64(last.Took())))
 	a.printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
 		"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", see.NoTraining)
-	t := table{heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, drop: []string{"cores", "began"}}
+	t := &layout.Table{Heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, Drop: []string{"cores", "began"}}
 	for _, s := range starts[:min(len(starts), maxStarts)] {
 		used := s.User + s.System
-		t.add(s.Command(), s.Started.UTC().Format(time.DateTime), human.Duration(int64(s.Took())), human.Duration(int64(used*1e9)),
+		t.Add(s.Command(), s.Started.UTC().Format(time.DateTime), human.Duration(int64(s.Took())), human.Duration(int64(used*1e9)),
 			fmt.Sprintf("%.1f", used/max(s.Took().Seconds(), 1e-3)), cmp.Or(sizeOf(s.MaxRSS), "unknown"), gpusOf(s.GPUs), s.Outcome.Text)
 	}
-	t.write(a.stdout, a.paint(a.stdout), a.width())
+	a.table(a.stdout, t)
 	if left := len(starts) - maxStarts; left > 0 {
 		a.printf("… %s, see --json\n", human.Plural(left, "more start"))
 	}

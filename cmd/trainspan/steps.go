@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/internal/human"
@@ -213,10 +215,10 @@ func usOf(ns int64) int64 { return max(ns/1000, min(ns, 0)) }
 func (a *app) stepText(t *stepTable, keep keepStep, first *int64) error {
 	const page = 1000
 	heads := append([]string{"attempt", "step", "epoch", "<rank", "start", "wall"}, phaseNames[:]...)
-	out := table{heads: heads, drop: []string{"start", "epoch", "copies", "checkpoint"}, empty: true}
+	out := &layout.Table{Heads: heads, Drop: []string{"start", "epoch", "copies", "checkpoint"}, Empty: true}
 	attempts := slices.ContainsFunc(t.procs, func(p *runs.Process) bool { return p != nil && p.Attempt > 1 })
 	if !attempts {
-		out.heads = heads[1:]
+		out.Heads = heads[1:]
 	}
 	cell := func(ns int64) string {
 		if ns <= 0 {
@@ -239,14 +241,14 @@ func (a *app) stepText(t *stepTable, keep keepStep, first *int64) error {
 		if !attempts {
 			row = row[1:]
 		}
-		if out.add(row...); len(out.rows) == page {
-			out.write(a.stdout, a.paint(a.stdout), a.width())
-			out.rows = out.rows[:0]
+		if out.Add(row...); out.Len() == page {
+			a.table(a.stdout, out)
+			out.Clear()
 		}
 		return nil
 	})
-	if len(out.rows) > 0 {
-		out.write(a.stdout, a.paint(a.stdout), a.width())
+	if out.Len() > 0 {
+		a.table(a.stdout, out)
 	}
 	return err
 }

@@ -5,22 +5,29 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // painter colours text on terminals and not elsewhere.
 type painter struct{ on bool }
 
-// paint returns the painter for w: colours are for terminals whose user has
-// not set NO_COLOR or a TERM that knows none.
+// colours are the words of --color.
+var colours = []string{"auto", "always", "never"}
+
+// paint returns the painter for w. As long as --color says nothing else, colours are for
+// terminals whose user has not set NO_COLOR or a TERM that knows none.
 func (a *app) paint(w *visible.Writer) painter {
+	switch a.color {
+	case "always":
+		return painter{true}
+	case "never":
+		return painter{}
+	}
 	noColor, _ := a.env("NO_COLOR")
 	kind, _ := a.env("TERM")
 	return painter{terminal(w.Under()) && noColor == "" && kind != "dumb"}
@@ -53,101 +60,31 @@ func terminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// table lines up columns: words to the left, numbers to the right.
-type table struct {
-	heads []string // a leading "<" puts a column to the left
-	rows  [][]string
-	drop  []string // heads of columns that go first where there is no room
-	empty bool     // columns in which no row has anything go as well
-}
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-// write prints the table, no wider than a number of characters; 0 is any.
-func (t *table) write(w *visible.Writer, p painter, most int) {
-	width := make([]int, len(t.heads))
-	left := make([]bool, len(t.heads))
-	heads := make([]string, len(t.heads))
-	for i, h := range t.heads {
-		heads[i], left[i] = strings.CutPrefix(h, "<")
-		width[i] = utf8.RuneCountInString(heads[i])
+// table prints a table, as wide as the terminal is.
+func (a *app) table(to *visible.Writer, t *layout.Table) {
+	heads, rows := t.Lines(a.columns(to))
+	p := a.paint(to)
+	if heads != "" {
+		_, _ = visible.Fprintf(to, "%s\n", p.dim(heads)) // to remembers its error
 	}
-	for _, row := range t.rows {
-		for i, c := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(c))
-		}
-	}
-	shown := t.fit(heads, width, left, most)
-	line := func(row []string) string {
-		var b strings.Builder
-		for i, c := range row {
-			if !shown[i] {
-				continue
-			}
-			c = shorten(c, width[i])
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
-			b.WriteString("  ")
-			if left[i] {
-				b.WriteString(c + pad)
-			} else {
-				b.WriteString(pad + c)
-			}
-		}
-		return strings.TrimRight(b.String(), " ")
-	}
-	_, _ = visible.Fprintf(w, "%s\n", p.dim(line(heads))) // w remembers its error
-	for _, row := range t.rows {
-		_, _ = visible.Fprintf(w, "%s\n", line(row))
+	for _, row := range rows {
+		_, _ = visible.Fprintf(to, "%s\n", row)
 	}
 }
 
-// narrowest is how far a column of words is cut.
-const narrowest = 16
+// width returns how many characters fit on a line of standard output, 0 for any number.
+func (a *app) width() int { return a.columns(a.stdout) }
 
-// fit decides which columns are shown, and cuts those of words.
-func (t *table) fit(heads []string, width []int, left []bool, most int) []bool {
-	shown := make([]bool, len(heads))
-	total := 0
-	for i := range heads {
-		shown[i] = !t.empty || len(t.rows) == 0 || slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "-" && row[i] != "" })
-		if shown[i] {
-			total += width[i] + 2
+// columns returns how many characters fit on a line: those of the terminal, or COLUMNS, at
+// least 40. 0 is as many as there are.
+func (a *app) columns(w *visible.Writer) int {
+	if v, _ := a.env("COLUMNS"); v != "" {
+		if n, err := strconv.Atoi(v); err == nil && n > 0 {
+			return max(n, 40)
 		}
 	}
-	cut := func(floor int) {
-		for i := range heads {
-			if over := total - most; over > 0 && left[i] && shown[i] && width[i] > floor {
-				over = min(over, width[i]-floor)
-				width[i], total = width[i]-over, total-over
-			}
-		}
-	}
-	if most <= 0 {
-		return shown
-	}
-	cut(2 * narrowest)
-	for _, name := range t.drop {
-		if i := slices.Index(heads, name); total > most && i >= 0 && shown[i] {
-			shown[i] = false
-			total -= width[i] + 2
-		}
-	}
-	cut(narrowest)
-	return shown
-}
-
-// width is how many characters fit on a line of standard output: those of the
-// terminal, or COLUMNS. 0 is as many as there are.
-func (a *app) width() int {
-	if a.streams.lookup != nil {
-		if v, _ := a.streams.lookup("COLUMNS"); v != "" {
-			if n, err := strconv.Atoi(v); err == nil && n > 0 {
-				return max(n, 40)
-			}
-		}
-	}
-	if f, ok := a.stdout.Under().(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+	if f, ok := w.Under().(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return max(n, 40)
 		}
 	}
@@ -181,13 +118,4 @@ func (w *csvWriter) row(cells []string) error {
 		cells[i] = visible.Text(c)
 	}
 	return w.Write(cells)
-}
-
-// shorten cuts a long name in the middle.
-func shorten(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	r := []rune(visible.Text(s))
-	return string(r[:most*2/3]) + "…" + string(r[len(r)-(most-most*2/3-1):])
 }

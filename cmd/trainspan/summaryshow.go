@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/summary"
 )
@@ -72,7 +74,7 @@ func (a *app) showUse(r *summary.Result, p painter) {
 	if attempts {
 		first = append(first, "attempt")
 	}
-	t := table{heads: slices.Concat(first, []string{"pid", "lanes", "events"}, useHeads), drop: usePriority, empty: true}
+	t := &layout.Table{Heads: slices.Concat(first, []string{"pid", "lanes", "events"}, useHeads), Drop: usePriority, Empty: true}
 	for i := range r.Processes[:min(len(r.Processes), maxRows)] {
 		x := &r.Processes[i]
 		row := []string{x.Rank}
@@ -86,13 +88,13 @@ func (a *app) showUse(r *summary.Result, p painter) {
 			row = append(row, fmt.Sprint(x.Attempt))
 		}
 		row = append(row, fmt.Sprint(x.PID), human.Count(x.Lanes), human.Count(x.Events))
-		t.add(append(row, useCells(&x.Use)...)...)
+		t.Add(append(row, useCells(&x.Use)...)...)
 	}
 	if len(r.Processes) > 1 {
 		mean, _ := r.Mean()
-		t.add(slices.Concat([]string{"mean"}, make([]string, len(first)+2), useCells(&mean))...)
+		t.Add(slices.Concat([]string{"mean"}, make([]string, len(first)+2), useCells(&mean))...)
 	}
-	t.write(a.stdout, p, a.width())
+	a.table(a.stdout, t)
 	if attempts {
 		a.printf("  the mean is that of the ranks; the attempts of a rank add up\n")
 	}
@@ -114,12 +116,12 @@ func (a *app) showEpochs(r *summary.Result, p painter) {
 		title = "Epochs, mean over ranks"
 	}
 	a.printf("\n%s\n", p.head(title))
-	t := table{heads: append([]string{"epoch", "ranks", "steps", "events"}, useHeads...), drop: append([]string{"ranks"}, usePriority...), empty: true}
+	t := &layout.Table{Heads: append([]string{"epoch", "ranks", "steps", "events"}, useHeads...), Drop: append([]string{"ranks"}, usePriority...), Empty: true}
 	for i := range means[:min(len(means), maxRows)] {
 		e := &means[i]
-		t.add(append([]string{human.Count(e.Epoch), human.Count(e.Ranks), human.Count(e.Steps), human.Count(e.Events)}, useCells(&e.Use)...)...)
+		t.Add(append([]string{human.Count(e.Epoch), human.Count(e.Ranks), human.Count(e.Steps), human.Count(e.Events)}, useCells(&e.Use)...)...)
 	}
-	t.write(a.stdout, p, a.width())
+	a.table(a.stdout, t)
 	if len(means) > maxRows {
 		a.printf("  %s more are in --json\n", human.Count(len(means)-maxRows))
 	}
@@ -135,17 +137,17 @@ func (a *app) showNames(title string, list []summary.NameStat, n int, p painter)
 	if len(list) > 0 && list[0].Name == "" {
 		heads = append(heads[:1], heads[2:]...)
 	}
-	t := table{heads: heads, drop: []string{"p50", "mean", "of self", "max", "p99", "category"}}
+	t := &layout.Table{Heads: heads, Drop: []string{"p50", "mean", "of self", "max", "p99", "category"}}
 	for i := range list[:n] {
 		s := &list[i]
-		row := []string{shorten(s.Category, 24)}
+		row := []string{layout.Elide(s.Category, 24)}
 		if s.Name != "" {
-			row = append(row, shorten(s.Name, 56))
+			row = append(row, layout.Elide(s.Name, 56))
 		} else if len(heads) == 10 {
 			row = append(row, "")
 		}
-		t.add(append(row, human.Count(s.Count), human.Micros(float64(s.Total)), human.Micros(float64(s.Self)), human.Share(s.Self, self),
+		t.Add(append(row, human.Count(s.Count), human.Micros(float64(s.Total)), human.Micros(float64(s.Self)), human.Share(s.Self, self),
 			human.Micros(s.Mean), human.Micros(float64(s.P50)), human.Micros(float64(s.P99)), human.Micros(float64(s.Max)))...)
 	}
-	t.write(a.stdout, p, a.width())
+	a.table(a.stdout, t)
 }

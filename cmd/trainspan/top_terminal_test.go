@@ -36,6 +36,12 @@ type terminalOf struct {
 // startOnTerminal starts the command on a new terminal.
 func startOnTerminal(t *testing.T, columns, rows int, args ...string) *terminalOf {
 	t.Helper()
+	return programOnTerminal(t, columns, rows, "trainspan", args...) // this test's binary under another name: see TestMain
+}
+
+// programOnTerminal starts a program on a new terminal.
+func programOnTerminal(t *testing.T, columns, rows int, name string, args ...string) *terminalOf {
+	t.Helper()
 	keyboard, tty, err := pty.Open()
 	if err != nil {
 		t.Skipf("no pseudo-terminal: %v", err)
@@ -46,7 +52,7 @@ func startOnTerminal(t *testing.T, columns, rows int, args ...string) *terminalO
 	if x.before, err = term.GetState(int(tty.Fd())); err != nil {
 		t.Fatal(err)
 	}
-	x.cmd = exec.Command("trainspan", args...) // this test's binary under another name: see TestMain
+	x.cmd = exec.Command(name, args...)
 	races := filepath.Join(t.TempDir(), "race")
 	x.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+races)
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = tty, tty, tty

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/trainspan/trainspan/internal/human"
@@ -179,7 +181,7 @@ func (m *topModel) View() tea.View {
 func (m *topModel) status() string {
 	const clock = "15:04:05"
 	const rest = len("  ·  read 12:00:00 · records up to 12:00:00 · nothing new at 12:00:00")
-	parts := []string{shorten(m.reader.name(), max(m.width-rest, 12))}
+	parts := []string{layout.Elide(m.reader.name(), max(m.width-rest, 12))}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	wrong := m.last != nil && m.last.err != nil
 	if wrong {

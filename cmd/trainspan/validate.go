@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/trainspan/trainspan/internal/layout"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -228,11 +230,11 @@ func (a *app) showVerdict(path string, c *checked, o *validateOptions) {
 	}
 	a.printf("%s: %s, %s\n", path, p.bad(human.Plural(c.Count, "problem")), c.numbers())
 	if !o.showSet {
-		t := table{heads: []string{"count", "<problem", "<first"}}
+		t := &layout.Table{Heads: []string{"count", "<problem", "<first"}}
 		for _, g := range c.Groups {
-			t.add(human.Count(g.Count), g.Rule, shorten(g.First.String(), 100))
+			t.Add(human.Count(g.Count), g.Rule, layout.Elide(g.First.String(), 100))
 		}
-		t.write(a.stdout, p, a.width())
+		a.table(a.stdout, t)
 		return
 	}
 	shown := c.Problems[:min(len(c.Problems), o.show)]

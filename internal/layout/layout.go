@@ -4,6 +4,7 @@
 package layout
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode"
@@ -45,6 +46,65 @@ func Fold(text string, width int) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// Paragraphs folds the lines of a text that are longer than a width, at blanks: a name that is
+// longer than a line stays in one piece, so that it can be copied. What follows is indented
+// by two more than its line, so that no name begins one. Sequences that colour text take no room.
+func Paragraphs(text []byte, width int) []byte {
+	if width <= 0 || len(text) <= width {
+		return text
+	}
+	var out []byte
+	for line := range bytes.Lines(text) {
+		if seen(line) > width {
+			line = paragraph(line, width)
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+func paragraph(line []byte, width int) (out []byte) {
+	body := bytes.TrimLeft(line, " ")
+	indent := line[:len(line)-len(body)]
+	if len(indent) > width/2 {
+		indent = indent[:width/2]
+	}
+	out = append(out, indent...)
+	at := len(indent)
+	indent = append(bytes.Clone(indent), "  "...)
+	for i := 0; i < len(body); {
+		n := bytes.IndexByte(body[i:], ' ')
+		if n < 0 {
+			n = len(body) - i
+		}
+		blanks := len(body[i+n:]) - len(bytes.TrimLeft(body[i+n:], " "))
+		word := body[i : i+n]
+		if w := seen(word); at+w > width && at > len(indent) && w <= width-len(indent) {
+			out = append(append(bytes.TrimRight(out, " "), '\n'), indent...)
+			at = len(indent)
+		}
+		out = append(out, body[i:i+n+blanks]...)
+		at += seen(word) + blanks
+		i += n + blanks
+	}
+	return out
+}
+
+// seen is the width of a line without its end and the sequences that colour it.
+func seen(line []byte) (n int) {
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == 0x1b:
+			if end := bytes.IndexByte(line[i:], 'm'); end > 0 {
+				i += end
+			}
+		case c != '\n' && utf8.RuneStart(c):
+			n++
+		}
+	}
+	return n
 }
 
 // isMark reports whether a word can be broken behind a character.
@@ -95,6 +155,12 @@ type Table struct {
 
 // Add adds a row, with a cell for each head.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// Len returns the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+// Clear takes the rows away.
+func (t *Table) Clear() { t.rows = t.rows[:0] }
 
 // The widths down to which a column of words is folded: before columns are dropped, and
 // after.

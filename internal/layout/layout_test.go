@@ -27,6 +27,23 @@ func TestFold(t *testing.T) {
 	}
 }
 
+func TestParagraphs(t *testing.T) {
+	for _, tc := range []struct {
+		text, want string
+		width      int
+	}{
+		{"as it is\n", "as it is\n", 0},
+		{"  one two three four\nshort\n", "  one two\n    three\n    four\nshort\n", 12},
+		{"read /a/very/long/path/of/files now", "read /a/very/long/path/of/files\n  now", 10},
+		{"\x1b[1mone two\x1b[0m three\n", "\x1b[1mone two\x1b[0m\n  three\n", 8},
+		{"äöü äöü\n", "äöü\n  äöü\n", 6},
+	} {
+		if got := string(layout.Paragraphs([]byte(tc.text), tc.width)); got != tc.want {
+			t.Errorf("%q in %d: %q, want %q", tc.text, tc.width, got, tc.want)
+		}
+	}
+}
+
 func TestElide(t *testing.T) {
 	for _, tc := range []struct {
 		text  string

@@ -151,6 +151,23 @@ var (
 	MetricsFailed = &Metric{Name: "trainspan.otlp.metrics.failed", Unit: "{export}", Kind: Counter, Text: "exports of metrics that a backend did not take"}
 )
 
+// Of a job as its files show it, served by trainspan alert.
+var (
+	JobGoodput    = &Metric{Name: "trainspan.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the rank time that trained the model"}
+	JobTime       = &Metric{Name: "trainspan.category", Unit: "s", Kind: Gauge, By: "`category`", Text: "rank time by what it was spent on"}
+	JobSteps      = &Metric{Name: "trainspan.steps", Unit: "{step}", Kind: Gauge, Text: "training steps of the rank with the most"}
+	JobStep       = &Metric{Name: "trainspan.step", Unit: "s", Kind: Gauge, Text: "median time of a step"}
+	JobDiagnosis  = &Metric{Name: "trainspan.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for what holds the job up"}
+	JobOutcome    = &Metric{Name: "trainspan.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for how the last attempt ended; `running`, `hung`"}
+	JobLastRecord = &Metric{Name: "trainspan.last.record.timestamp", Unit: "s", Kind: Gauge, Text: "when the newest record was made, in seconds since 1970"}
+	RankOwnWork   = &Metric{Name: "trainspan.own.work", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a step; of ranks that are summed, their sum"}
+	RankWait      = &Metric{Name: "trainspan.wait", Unit: "s", Kind: Gauge, By: byRank, Text: "median wait for other ranks in a step, likewise"}
+	RankExcess    = &Metric{Name: "trainspan.excess", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a step beyond that of the other ranks, likewise"}
+	RankCount     = &Metric{Name: "trainspan.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "how many ranks such a series is the sum of"}
+)
+
+const byRank = "`rank`, `node`"
+
 // Groups is the table.
 var Groups = []Group{
 	{
@@ -178,5 +195,12 @@ var Groups = []Group{
 		Namespace: "training.goodput.*, training.time",
 		Why:       "The ledger over all attempts, of an [`exporters/ledger`](goodput.md#live) output",
 		Metrics:   []*Metric{GoodputRatio, GoodputWindowRatio, Time, TimeCommitted},
+	},
+	{
+		Namespace: "trainspan.* of a job",
+		Why:       "What a job's files show while it runs, of all ranks together: [`trainspan alert --metrics`](cli.md#alert) serves it to Prometheus",
+		Metrics: []*Metric{
+			JobGoodput, JobTime, JobSteps, JobStep, JobDiagnosis, JobOutcome, JobLastRecord, RankOwnWork, RankWait, RankExcess, RankCount,
+		},
 	},
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/layout"
 )
 
 // Dot stands for a character that is not shown.
@@ -38,7 +40,8 @@ func Text(s string) string {
 func Append[T string | []byte](dst []byte, s T) []byte { return appendClean(dst, s, false, dot) }
 
 // Fprintf writes as fmt.Fprintf does. What it makes of each argument passes
-// [Text], but for an [Own].
+// [Text], but for an [Own]. Lines that are longer than those of a [Writer] are folded at
+// blanks.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	if false {
 		_ = fmt.Sprintf(format, args...) // so that go vet checks the calls
@@ -54,6 +57,9 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	}
 	text := fmt.Appendf(nil, format, given...)
 	if to, ok := w.(*Writer); ok {
+		if to.Columns != nil {
+			text = layout.Paragraphs(text, to.Columns())
+		}
 		return to.own(text)
 	}
 	return w.Write(text)

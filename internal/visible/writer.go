@@ -11,6 +11,10 @@ import (
 // anything else that is not seen becomes a [Dot]. It remembers its first error, so
 // that tables need not check each line. It is safe for concurrent use.
 type Writer struct {
+	// Columns returns how long the lines are that [Fprintf] writes; 0, and a nil function,
+	// are any length. It is set before the first call.
+	Columns func() int
+
 	w       io.Writer
 	replace func(dst []byte, r rune) []byte
 

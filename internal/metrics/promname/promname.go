@@ -1,5 +1,5 @@
 // Package promname says what metrics are called in Prometheus, for documents, alerts
-// and tests: no program needs it.
+// and the metrics that the command serves itself.
 package promname
 
 import (

@@ -1,0 +1,118 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/layout"
+)
+
+// onTerminal returns what a command line prints on a terminal of so many columns.
+func onTerminal(t *testing.T, columns int, args ...string) string {
+	t.Helper()
+	keyboard, tty, err := pty.Open()
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	if err := pty.Setsize(keyboard, &pty.Winsize{Cols: uint16(columns), Rows: 24}); err != nil { //nolint:gosec // small
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&shown, keyboard) // ends with an error when the terminal is closed
+	}()
+	run(t.Context(), args, streams{in: strings.NewReader(""), out: tty, err: tty})
+	_ = tty.Close()
+	<-read
+	_ = keyboard.Close()
+	return strings.ReplaceAll(shown.String(), "\r\n", "\n")
+}
+
+// part is a piece of a word or number that is never cut.
+var part = regexp.MustCompile(`[\pL\d]+`)
+
+// sequences are those of colours, and those with which progress takes itself off.
+var sequences = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\r")
+
+// TestColumns: on a terminal of 40 columns and more no command cuts a word or a number: its
+// lines fit, and each part of a word is one of what it prints into a pipe.
+func TestColumns(t *testing.T) {
+	dir := t.TempDir()
+	fake := filepath.Join("..", "..", "integrations", "pytorch", "testdata")
+	for name, a := range map[string][]jobgen.Attempt{
+		"job":  {{Ranks: 12, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Killed: true}, {Ranks: 12, Steps: 80, Number: 1, First: 40}},
+		"base": {{Ranks: 2, Steps: 60}}, "new": {{Ranks: 2, Steps: 60, Scale: 1.2}},
+	} {
+		for i := range a {
+			makeJob(t, filepath.Join(dir, name), a[i])
+		}
+	}
+	profile, err := os.ReadFile(filepath.Join(fake, "overlap.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "profile.json"), profile, 0o600)
+	}
+	if err == nil {
+		err = makeTrace([]string{filepath.Join(dir, "small.pfw.gz")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir) // short names
+	check(os.WriteFile("loose.pfw", []byte(`{"id":1,"name":"forward","cat":"compute","pid":1,"tid":1,"ts":5,"dur":2,"ph":"X","args":{"hhash":"ab"}}`+"\n"), 0o600))
+	for _, line := range []string{
+		"report job", "report job --full", "report base --full", "report profile.json --full", "runs .", "compare base new", "compare profile.json profile.json",
+		"summary small.pfw.gz", "summary job --top 5", "steps job --limit 8", "slowest small.pfw.gz", "slowest job", "info small.pfw.gz", "events small.pfw.gz --limit 5",
+		"validate small.pfw.gz", "validate loose.pfw", "import profile.json -o out.pfw.gz --force", "import profile.json -o out.pfw.gz --force -v", "index small.pfw.gz",
+		"summary none.pfw", "report none",
+	} {
+		args := strings.Fields(line)
+		_, out, said := cli(t, args...)
+		known := part.FindAllString(out+said+"more with", -1)
+		for _, columns := range []int{40, 60, 80} {
+			text := sequences.ReplaceAllString(onTerminal(t, columns, append([]string{"--no-progress"}, args...)...), "")
+			for l := range strings.Lines(text) {
+				l = strings.TrimRight(l, "\n")
+				if layout.Width(l) > columns {
+					t.Errorf("%s on %d columns: %d in %q", line, columns, layout.Width(l), l)
+				}
+				for _, w := range part.FindAllString(l, -1) {
+					if !slices.Contains(known, w) {
+						t.Errorf("%s on %d columns: %q is a part of no word of the whole: %q", line, columns, w, l)
+					}
+				}
+			}
+			if strings.TrimSpace(text) == "" {
+				t.Errorf("%s on %d columns: nothing", line, columns)
+			}
+		}
+	}
+}
+
+// TestColour: --color says whether there are colours, whatever is written to.
+func TestColour(t *testing.T) {
+	path := smallTrace(t)
+	for when, want := range map[string]bool{"always": true, "never": false, "auto": false} {
+		if _, out, _ := cli(t, "summary", path, "--color", when); strings.Contains(out, "\x1b[1m") != want {
+			t.Errorf("--color %s in a pipe: %q", when, out)
+		}
+	}
+	if text := onTerminal(t, 80, "summary", path, "--color=never", "--no-progress"); strings.Contains(text, "\x1b") {
+		t.Errorf("--color never on a terminal: %q", text)
+	}
+	if status, _, said := cli(t, "summary", path, "--color", "pink"); status != 2 || !strings.Contains(said, "auto, always, never") {
+		t.Errorf("status %d: %s", status, said)
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// traces makes arguments complete to trace files.
+func traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"pfw", "gz"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// words makes a flag complete to one of a few words.
+func words(cmd *cobra.Command, flag string, list ...string) {
+	// The only error is a flag that does not exist, which a test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	to    *string
+	words []string
+}
+
+// newChoice returns a flag whose value, at first the first word, is put into to.
+func newChoice(to *string, words ...string) *choice {
+	*to = words[0]
+	return &choice{to, words}
+}
+
+func (c *choice) String() string { return *c.to }
+func (c *choice) Type() string   { return "string" }
+func (c *choice) Set(word string) error {
+	if !slices.Contains(c.words, word) {
+		return fmt.Errorf("choose one of %s", strings.Join(c.words, ", "))
+	}
+	*c.to = word
+	return nil
+}
