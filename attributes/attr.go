@@ -1,11 +1,6 @@
 package attributes
 
-import (
-	"math"
-	"math/big"
-
-	"go.opentelemetry.io/otel/attribute"
-)
+import "go.opentelemetry.io/otel/attribute"
 
 // Attr is one attribute of a span or an event on its way to the exporters.
 // The embedded KeyValue is what OpenTelemetry sees. Attr is a value: copy it
@@ -33,30 +28,11 @@ func From(kvs ...attribute.KeyValue) []Attr {
 	if len(kvs) == 0 {
 		return nil
 	}
-	return AppendKeyValues(make([]Attr, 0, len(kvs)), kvs)
-}
-
-// AppendKeyValues appends OpenTelemetry attributes to dst.
-func AppendKeyValues(dst []Attr, kvs []attribute.KeyValue) []Attr {
-	for _, kv := range kvs {
-		dst = append(dst, Attr{KeyValue: kv})
+	attrs := make([]Attr, len(kvs))
+	for i := range kvs {
+		attrs[i].KeyValue = kvs[i]
 	}
-	return dst
-}
-
-// Set is an attribute set with a fixed order, such as [TrainingLoop].
-type Set interface {
-	// Append appends the attributes to dst in the set's order, leaving out
-	// optional ones that are not set. It is safe for concurrent use as long
-	// as nobody changes the set.
-	Append(dst []Attr) []Attr
-}
-
-// KeyValues returns the OpenTelemetry form of a set: integers beyond int64
-// become the nearest float64.
-func KeyValues(set Set) []attribute.KeyValue {
-	var room [32]Attr // more than any set of ours has
-	return AppendOTel(nil, set.Append(room[:0]))
+	return attrs
 }
 
 // AppendOTel appends the OpenTelemetry form of attrs to dst.
@@ -95,26 +71,6 @@ func CountOf(key string, c Count) Attr {
 		return Int(key, i)
 	}
 	return Attr{KeyValue: attribute.Float64(key, c.Float64()), Exact: c}
-}
-
-// BigInt makes an attribute of an integer of any size, with the same rule as
-// [CountOf]. A nil pointer is a null.
-func BigInt(key string, v *big.Int) Attr {
-	switch {
-	case v == nil:
-		return null(key)
-	case v.IsInt64():
-		return Int(key, v.Int64())
-	}
-	f, _ := new(big.Float).SetInt(v).Float64()
-	if math.IsInf(f, 0) {
-		return Attr{KeyValue: attribute.String(key, v.String()), Exact: new(big.Int).Set(v)}
-	}
-	return Attr{KeyValue: attribute.Float64(key, f), Exact: new(big.Int).Set(v)}
-}
-
-func null(key string) Attr {
-	return Attr{KeyValue: attribute.String(key, "null"), Exact: Null{}}
 }
 
 // Extend marks attributes as extensions of the reference grammar, in place,

@@ -1,13 +1,14 @@
-// Package attributes is the vocabulary of attribute keys and of the attribute
-// sets that training telemetry records carry.
-//
-// Each set is a plain struct whose Append method gives its attributes in the
-// fixed order of the one-logger record grammar:
-//
-//	loop := attributes.TrainingLoop{TrainIterationsStart: 0}
-//	span.SetAttributes(attributes.KeyValues(loop)...)
+// Package attributes has the attributes of spans and events, and the optional
+// values of configurations.
 //
 // An attribute is an [Attr]: an OpenTelemetry key and value, plus what
 // OpenTelemetry cannot hold (integers beyond int64, null, lists of mixed
-// types) and the mark that tells our extensions from the reference grammar.
+// types) and the mark that tells our extensions from the reference grammar:
+//
+//	tel.StartSpanWith(ctx, "copy", telemetry.SpanStart{Attributes: []attributes.Attr{
+//		attributes.String(attributes.DFTracerCategory, "device"),
+//		attributes.CountOf("bytes", attributes.CountOfUint(size)),
+//	}})
+//
+// Plain OpenTelemetry attributes become attributes by [From].
 package attributes

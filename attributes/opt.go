@@ -54,35 +54,3 @@ func (o Opt[T]) String() string {
 	}
 	return fmt.Sprint(o.value)
 }
-
-func appendInt(dst []Attr, key string, o Opt[int64]) []Attr {
-	if o.set {
-		dst = append(dst, Int(key, o.Get()))
-	}
-	return dst
-}
-
-func appendFloat(dst []Attr, key string, o Opt[float64]) []Attr {
-	if o.set {
-		dst = append(dst, Float(key, o.Get()))
-	}
-	return dst
-}
-
-func appendCount(dst []Attr, key string, o Opt[Count]) []Attr {
-	if o.set {
-		dst = append(dst, CountOf(key, o.Get()))
-	}
-	return dst
-}
-
-// appendExtra appends a field that the reference defines but never fills, or
-// does not have at all.
-func appendExtra(dst []Attr, key string, o Opt[float64]) []Attr {
-	if o.set {
-		a := Float(key, o.Get())
-		a.Extension = true
-		dst = append(dst, a)
-	}
-	return dst
-}

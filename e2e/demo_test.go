@@ -14,11 +14,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/e2e/servers"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -264,10 +264,10 @@ func checkDemo(t *testing.T, found []servers.Span) {
 		span, event, key string
 		want             any
 	}{
-		{spans.Application, spans.EventOneLoggerInitialization, attributes.SessionTag, "e2e"},
-		{spans.TrainingLoop, spans.EventTrainingMetricsUpdate, attributes.NumTrainSamples, nil},
-		{spans.CheckpointSaveSync, spans.EventSaveCheckpointSuccess, attributes.CheckpointSize, int64(1 << 20)},
-		{spans.CheckpointSaveSync, spans.EventSaveCheckpointSuccess, attributes.CheckpointDirectory, "checkpoints"},
+		{spans.Application, spans.EventOneLoggerInitialization, grammar.SessionTag, "e2e"},
+		{spans.TrainingLoop, spans.EventTrainingMetricsUpdate, grammar.NumTrainSamples, nil},
+		{spans.CheckpointSaveSync, spans.EventSaveCheckpointSuccess, grammar.CheckpointSize, int64(1 << 20)},
+		{spans.CheckpointSaveSync, spans.EventSaveCheckpointSuccess, grammar.CheckpointDirectory, "checkpoints"},
 	} {
 		if err := hasEvent(named(found, e.span), e.event, e.key, e.want); err != nil {
 			t.Error(err)
@@ -277,7 +277,7 @@ func checkDemo(t *testing.T, found []servers.Span) {
 	for _, s := range named(found, spans.TrainingIteration) {
 		if s.Failed {
 			failed++
-			if err := hasEvent([]servers.Span{s}, spans.EventError, attributes.ErrorMessage, nil); err != nil || !strings.Contains(s.Status, errOddBatch.Error()) {
+			if err := hasEvent([]servers.Span{s}, spans.EventError, grammar.ErrorMessage, nil); err != nil || !strings.Contains(s.Status, errOddBatch.Error()) {
 				t.Errorf("the failed iteration says %q: %v", s.Status, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 )
 
 // Alias is what a span that some other program names is called here.
@@ -212,7 +213,7 @@ func Argument(span, key string) string {
 	case "megatron.iteration", "nv.dl.training.step", "dl.training.step", "dl.step", "rl.step", "rl.iteration":
 		switch span {
 		case CheckpointLoad, CheckpointSaveSync, CheckpointSaveAsync, CheckpointSaveFinalization:
-			return attributes.CurrentIteration
+			return grammar.CurrentIteration
 		}
 		return attributes.Step
 	case "rl.epoch", "dl.epoch", "nv.dl.training.epoch":
@@ -225,7 +226,7 @@ func Argument(span, key string) string {
 // attributes with other names.
 func Analyzed(key string) bool {
 	switch key {
-	case attributes.Step, attributes.Epoch, attributes.CurrentIteration:
+	case attributes.Step, attributes.Epoch, grammar.CurrentIteration:
 		return true
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -33,7 +34,7 @@ func (r *facts) initEvent() (attrs []attributes.Attr, err error) {
 			err = fmt.Errorf("a configuration function panicked: %v", p)
 		}
 	}()
-	a := attributes.Initialization{
+	a := grammar.Initialization{
 		WorldSize:                int64(r.base.WorldSize.Get()),
 		TelemetryVersion:         r.id.Version,
 		EnableForCurrentRank:     r.base.Enabled(),

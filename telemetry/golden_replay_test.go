@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -137,7 +137,7 @@ func (r *replay) call(st *step) (*telemetry.Span, error) {
 			return nil, s.Err()
 		}
 		v, _ := st.Args.Get("value")
-		s.SetAttrs(attributes.Any(st.text("name"), v))
+		s.SetAttrs(attrvalue.Any(st.text("name"), v))
 		return nil, s.Err()
 	case "ctx":
 		return r.context(st)

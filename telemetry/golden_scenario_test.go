@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
 // scenario is a recorded run: what was called, in order.
@@ -287,7 +288,7 @@ func (s *step) intVar(name string) config.Var[int] {
 func attrs(o object) []attributes.Attr {
 	var out []attributes.Attr
 	for _, e := range o {
-		out = append(out, attributes.Any(e.Key, e.Value))
+		out = append(out, attrvalue.Any(e.Key, e.Value))
 	}
 	return out
 }

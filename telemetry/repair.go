@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 )
 
@@ -20,7 +22,7 @@ type repairs struct{ values atomic.Int64 }
 
 // clean repairs attribute values that an output could not take.
 func (r *repairs) clean(attrs []attributes.Attr) []attributes.Attr {
-	attrs, repaired := attributes.Clean(attrs)
+	attrs, repaired := attrvalue.Clean(attrs)
 	if repaired > 0 {
 		r.values.Add(int64(repaired))
 	}
@@ -71,7 +73,7 @@ func (r *repairs) withExtra(attrs []attributes.Attr, extra []attribute.KeyValue)
 			r.values.Add(1)
 			continue
 		}
-		for a.Key == attributes.ErrorMessage || has(attrs, a.Key) {
+		for a.Key == grammar.ErrorMessage || has(attrs, a.Key) {
 			a.Key = "user_" + a.Key
 		}
 		attrs = append(attrs, a)

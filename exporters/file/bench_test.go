@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -17,7 +18,7 @@ func iteration() (begin, end, metrics *outputs.Record) {
 	s.ParentID = s.SpanID
 	begin, end = start(s), stop(s, 12_345_678)
 	loop := spanData(spans.TrainingLoop, 2)
-	metrics = event(loop, spans.EventTrainingMetricsUpdate, attributes.TrainingMetricsUpdate{
+	metrics = event(loop, spans.EventTrainingMetricsUpdate, grammar.TrainingMetricsUpdate{
 		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: attributes.Some[int64](122456 * 2048), Interval: 50,
 		AvgIterationTimeSec: 1.2345678901, MinIterationTimeSec: 1.0123456789, MaxIterationTimeSec: 2.3456789012, TotalIterationTimeSec: 151180.123456,
 		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attributes.Product(7e18, 122456)),

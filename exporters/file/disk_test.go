@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -205,8 +206,8 @@ func TestLossIsTold(t *testing.T) {
 	records := decode(t, contents(t, path))
 	counted(t, records, len(records))
 	last := records[len(records)-1]
-	if last.Type != spans.EventTelemetryDataError || fmt.Sprint(last.Error.Attributes[attributes.LostRecords]) != strings.TrimSpace(out) ||
-		last.Error.Attributes[attributes.TelemetryDataErrorType] != attributes.IncompleteTelemetryData {
+	if last.Type != spans.EventTelemetryDataError || fmt.Sprint(last.Error.Attributes[grammar.LostRecords]) != strings.TrimSpace(out) ||
+		last.Error.Attributes[grammar.TelemetryDataErrorType] != grammar.IncompleteTelemetryData {
 		t.Errorf("the child lost %s; the file says %+v", out, last)
 	}
 	if lost := 601 - (len(records) - 1); fmt.Sprint(lost) != strings.TrimSpace(out) {

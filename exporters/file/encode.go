@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/pytext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -158,7 +159,7 @@ func (e *encoder) event(dst []byte, ev *outputs.Event) []byte {
 			continue
 		}
 		dst = comma(dst, open)
-		if a.Key == attributes.TimestampMsec {
+		if a.Key == grammar.TimestampMsec {
 			dst, timed = appendTime(dst, ev.Time), true
 			continue
 		}

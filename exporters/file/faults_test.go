@@ -19,6 +19,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -46,7 +47,7 @@ func TestRemovedFolder(t *testing.T) {
 	records := decode(t, contents(t, path))
 	var lost float64
 	for _, r := range records {
-		if n, ok := r.Error.Attributes[attributes.LostRecords].(float64); ok {
+		if n, ok := r.Error.Attributes[grammar.LostRecords].(float64); ok {
 			lost += n
 		}
 	}

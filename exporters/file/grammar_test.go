@@ -12,6 +12,8 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -123,14 +125,14 @@ func TestCompatHoldsStartBack(t *testing.T) {
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"b":2,"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
 		}, nil},
 		{"a timestamp of the caller's is replaced in its place", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
-			export(t, e, start(one), event(one, "ev", attributes.String(attributes.TimestampMsec, "x"), attributes.Int("b", 2)))
+			export(t, e, start(one), event(one, "ev", attributes.String(grammar.TimestampMsec, "x"), attributes.Int("b", 2)))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"timestamp_msec":1760000000001,"b":2}},"count":2,"pid":4242}`,
 		}, nil},
 		{"words that are no JSON", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one), event(one, "ev", attributes.Float("a", math.NaN()), attributes.Float("b", math.Inf(1)),
-				attributes.Any("c", []float64{math.Inf(-1), 5}), attributes.Float("d", math.Copysign(0, -1))))
+				attrvalue.Any("c", []float64{math.Inf(-1), 5}), attributes.Float("d", math.Copysign(0, -1))))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"a":NaN,"b":Infinity,"c":[-Infinity,5.0],"d":-0.0,"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
@@ -170,23 +172,23 @@ func TestValues(t *testing.T) {
 		{"infinity", attributes.Float("k", math.Inf(1)), `"Infinity"`, "Infinity"},
 		{"minus infinity", attributes.Float("k", math.Inf(-1)), `"-Infinity"`, "-Infinity"},
 		{"FLOPs", attributes.CountOf("k", attributes.Product(7046430720000, 1e9)), "7046430720000000000000", ""},
-		{"big", attributes.BigInt("k", new(big.Int).Lsh(big.NewInt(-1), 100)), "-1267650600228229401496703205376", ""},
+		{"big", attrvalue.BigInt("k", new(big.Int).Lsh(big.NewInt(-1), 100)), "-1267650600228229401496703205376", ""},
 		{"nil big", attributes.Attr{KeyValue: attribute.String("k", ""), Exact: (*big.Int)(nil)}, "null", ""},
-		{"null", attributes.Any("k", nil), "null", ""},
+		{"null", attrvalue.Any("k", nil), "null", ""},
 		{"no value", attributes.Attr{KeyValue: attribute.KeyValue{Key: "k"}}, "null", ""},
 		{"unknown exact value", attributes.Attr{KeyValue: attribute.String("k", ""), Exact: struct{}{}}, "null", ""},
 		{"strings", attributes.Strings("k", []string{"a", "\u20ac"}), `["a","\u20ac"]`, ""},
 		{"no strings", attributes.Strings("k", nil), `[]`, ""},
-		{"bools", attributes.Any("k", []bool{true, false}), `[true,false]`, ""},
-		{"ints", attributes.Any("k", []int{1, -2}), `[1,-2]`, ""},
-		{"floats", attributes.Any("k", []float64{1, math.NaN()}), `[1.0,"NaN"]`, "[1.0,NaN]"},
-		{"mixed", attributes.Any("k", []any{1, "a", 2.0, true, nil, uint64(math.MaxUint64)}), `[1,"a",2.0,true,null,18446744073709551615]`, ""},
-		{"lists in a list", attributes.Any("k", []any{[]string{"a"}, []float64{1}, []any{}, []any{1, "b"}}), `[["a"],[1.0],[],[1,"b"]]`, ""},
-		{"object", attributes.Any("k", map[string]any{"a": "<\u00e9\U0001F600>", "b": []int{1}}), `{"a":"<\u00e9\ud83d\ude00>","b":[1]}`, ""},
+		{"bools", attrvalue.Any("k", []bool{true, false}), `[true,false]`, ""},
+		{"ints", attrvalue.Any("k", []int{1, -2}), `[1,-2]`, ""},
+		{"floats", attrvalue.Any("k", []float64{1, math.NaN()}), `[1.0,"NaN"]`, "[1.0,NaN]"},
+		{"mixed", attrvalue.Any("k", []any{1, "a", 2.0, true, nil, uint64(math.MaxUint64)}), `[1,"a",2.0,true,null,18446744073709551615]`, ""},
+		{"lists in a list", attrvalue.Any("k", []any{[]string{"a"}, []float64{1}, []any{}, []any{1, "b"}}), `[["a"],[1.0],[],[1,"b"]]`, ""},
+		{"object", attrvalue.Any("k", map[string]any{"a": "<\u00e9\U0001F600>", "b": []int{1}}), `{"a":"<\u00e9\ud83d\ude00>","b":[1]}`, ""},
 		{"raw of many lines", attributes.Attr{KeyValue: attribute.String("k", ""), Exact: json.RawMessage("{\n \"a\":\t1 }")}, `{"a":1}`, ""},
 		{"raw that is no JSON", attributes.Attr{KeyValue: attribute.String("k", ""), Exact: json.RawMessage("}\n")}, `"}\n"`, ""},
-		{"bytes", attributes.Any("k", []byte("hi")), `"aGk="`, ""},
-		{"map of OpenTelemetry", attributes.Any("k", attribute.MapValue(attribute.Float64("a", 1), attribute.Slice("b", attribute.StringValue("x"), attribute.Value{}))), `{"a":1.0,"b":["x",null]}`, ""},
+		{"bytes", attrvalue.Any("k", []byte("hi")), `"aGk="`, ""},
+		{"map of OpenTelemetry", attrvalue.Any("k", attribute.MapValue(attribute.Float64("a", 1), attribute.Slice("b", attribute.StringValue("x"), attribute.Value{}))), `{"a":1.0,"b":["x",null]}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, compat := range []bool{false, true} {

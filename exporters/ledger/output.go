@@ -27,6 +27,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -196,13 +197,13 @@ func describe(s *goodput.LiveSpan, attrs []attribute.KeyValue) (event string) {
 	for i := range attrs {
 		kv := &attrs[i]
 		switch kv.Key {
-		case attributes.CurrentIteration:
+		case grammar.CurrentIteration:
 			s.Step = number(kv.Value)
 		case attributes.Step:
 			if s.Name == spans.TrainingIteration && s.Step < 0 {
 				s.Step = number(kv.Value)
 			}
-		case attributes.TrainIterationsStart:
+		case grammar.TrainIterationsStart:
 			s.First = number(kv.Value)
 		case spans.AttrCategory:
 			s.Cat = kv.Value.AsString()
@@ -257,10 +258,10 @@ func (o *Output) OnEvent(_ sdktrace.ReadOnlySpan, e sdktrace.Event) {
 	through := int64(-1)
 	for _, kv := range e.Attributes {
 		switch kv.Key {
-		case attributes.ProductiveTrainIterations:
+		case grammar.ProductiveTrainIterations:
 			b.live.Saved(e.Time.UnixNano(), kv.Value.AsInt64()-1)
 			return
-		case attributes.CurrentIteration:
+		case grammar.CurrentIteration:
 			through = kv.Value.AsInt64() - 1
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -39,7 +41,7 @@ func wanted(r *outputs.Record) bool {
 // span that was cut, else invalid.
 func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otellog.Record) {
 	var out otellog.Record
-	name, _ := attributes.CleanString(r.Event.Name)
+	name, _ := attrvalue.CleanString(r.Event.Name)
 	out.SetEventName(name)
 	out.SetTimestamp(time.Unix(0, r.Event.Time))
 	severity, body := severityOf(r.Kind), name
@@ -49,7 +51,7 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 	ctx := context.Background()
 	kvs := make([]attribute.KeyValue, 0, 2+len(r.Event.Attributes))
 	if s := r.Span; s != nil {
-		span, _ := attributes.CleanString(s.Name)
+		span, _ := attrvalue.CleanString(s.Name)
 		body = span + " " + name
 		kvs = append(kvs, attribute.String(logSpanName, span))
 		switch {
@@ -68,8 +70,8 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 	}
 	kvs = appendClean(kvs, r.Event.Attributes)
 	for i := range r.Event.Attributes {
-		if a := &r.Event.Attributes[i]; a.Key == attributes.ErrorMessage && a.Value.Type() == attribute.STRING {
-			body, _ = attributes.CleanString(a.Value.AsString())
+		if a := &r.Event.Attributes[i]; a.Key == grammar.ErrorMessage && a.Value.Type() == attribute.STRING {
+			body, _ = attrvalue.CleanString(a.Value.AsString())
 		}
 	}
 	out.SetBody(attribute.StringValue(body))
@@ -81,7 +83,7 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 // would lose the whole request.
 func appendClean(dst []attribute.KeyValue, attrs []attributes.Attr) []attribute.KeyValue {
 	for i := range attrs {
-		kv, _ := attributes.CleanKeyValue(attrs[i].KeyValue)
+		kv, _ := attrvalue.CleanKeyValue(attrs[i].KeyValue)
 		dst = append(dst, kv)
 	}
 	return dst

@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -120,8 +121,8 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		for _, r := range []*outputs.Record{
 			event(span, outputs.KindStart, "span_start"),
 			event(span, outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
-			event(span, outputs.KindError, "error", attributes.String(attributes.ErrorMessage, "out of memory")),
-			event(nil, outputs.KindDataError, "telemetry_data_error", attributes.String(attributes.ErrorMessage, "a gap")),
+			event(span, outputs.KindError, "error", attributes.String(grammar.ErrorMessage, "out of memory")),
+			event(nil, outputs.KindDataError, "telemetry_data_error", attributes.String(grammar.ErrorMessage, "a gap")),
 			event(&outputs.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, outputs.KindEvent, "save_checkpoint_success"),
 			late,
 			// Not sent: the span says these itself.

@@ -11,7 +11,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
 // One byte that is not UTF-8, wherever it stands, makes a request that cannot be
@@ -99,7 +99,7 @@ func ValidResource(r *resource.Resource) *resource.Resource {
 func validAttributes(attrs []attribute.KeyValue) (_ []attribute.KeyValue, repaired bool) {
 	out := attrs
 	for i, kv := range attrs {
-		if fixed, changed := attributes.CleanKeyValue(kv); changed {
+		if fixed, changed := attrvalue.CleanKeyValue(kv); changed {
 			if !repaired {
 				out, repaired = append([]attribute.KeyValue(nil), attrs...), true
 			}

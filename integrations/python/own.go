@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -57,7 +59,7 @@ func (c *calls) replayOwn(name string, args []byte) error {
 		s.SetAttrs(attrs(o.Attributes)...)
 		return nil
 	case "event":
-		return rec.Event(s, o.Name, without(attrs(o.Attributes), attributes.TimestampMsec), v.explicit("time_msec"))
+		return rec.Event(s, o.Name, without(attrs(o.Attributes), grammar.TimestampMsec), v.explicit("time_msec"))
 	case "error":
 		return rec.Error(s, o.Message, v.failure())
 	case "telemetry_data_error":
@@ -122,7 +124,7 @@ func attrs(text json.RawMessage) (all []attributes.Attr) {
 		if err != nil || !ok || d.Decode(&value) != nil {
 			break
 		}
-		all = append(all, attributes.Any(name, value))
+		all = append(all, attrvalue.Any(name, value))
 	}
 	return all
 }

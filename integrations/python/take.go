@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/internal/see"
@@ -134,8 +134,8 @@ func (p *process) take(r *ring.Record) {
 func (p *process) note(name string, r *ring.Record) {
 	args := appendObject(nil, r.Args)
 	for i := range args {
-		if args[i].Key == attributes.ExceptionMessage {
-			args[i] = dftracer.String(attributes.ExceptionMessage, secret.Text(args[i].Str()))
+		if args[i].Key == grammar.ExceptionMessage {
+			args[i] = dftracer.String(grammar.ExceptionMessage, secret.Text(args[i].Str()))
 		}
 	}
 	p.w.CM(name, fmt.Sprint(r.Start/1000), args...)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/pytext"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -31,11 +31,11 @@ func failure(at int64, args []dftracer.Arg) *Failure {
 	for i := range args {
 		a := &args[i]
 		switch a.Key {
-		case attributes.ExceptionType:
+		case grammar.ExceptionType:
 			f.Type = a.Str()
-		case attributes.ExceptionMessage:
+		case grammar.ExceptionMessage:
 			message = a.Str()
-		case attributes.ErrorMessage:
+		case grammar.ErrorMessage:
 			message = cmp.Or(message, a.Str())
 		case argChild:
 			f.Child = a.Int64()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -135,7 +136,7 @@ func (b *Books) End(e *Ending, v *Values, readings bool, out *Entry) error {
 		out.event(spans.EventValidationMetricsUpdate, e.Now, b.validation())
 		b.validated = b.done
 	case phase.Testing:
-		out.event(spans.EventTestingMetricsUpdate, e.Now, attributes.TestingMetricsUpdate{
+		out.event(spans.EventTestingMetricsUpdate, e.Now, grammar.TestingMetricsUpdate{
 			CurrentIteration: max(0, b.done-1),
 			Interval:         b.done - b.tested,
 		}.Append(nil))
@@ -162,7 +163,7 @@ func (o *Entry) event(name string, at int64, attrs []attributes.Attr) {
 
 // validation are the metrics of a validation loop.
 func (b *Books) validation() []attributes.Attr {
-	m := attributes.ValidationMetricsUpdate{
+	m := grammar.ValidationMetricsUpdate{
 		CurrentIteration: max(0, b.done-1),
 		Interval:         b.done - b.validated,
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -96,7 +97,7 @@ func (b *Books) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs []a
 	if b.begun == 0 {
 		b.begun = t
 	}
-	a := attributes.TrainingLoop{
+	a := grammar.TrainingLoop{
 		TrainIterationsStart:  start,
 		TrainSamplesStart:     b.samplesStart(),
 		TrainIterationsTarget: iterations,
@@ -229,7 +230,7 @@ func (b *Books) addThroughput(samples, d int64, w *window, v *Values) error {
 // update is the event with the metrics of the training loop.
 func (b *Books) update(v *Values, partial bool, now int64) outputs.Event {
 	l, w := &b.loop, &b.windows[phase.Iteration]
-	m := attributes.TrainingMetricsUpdate{
+	m := grammar.TrainingMetricsUpdate{
 		TrainIterationsStart:  l.first,
 		CurrentIteration:      b.done - 1,
 		NumIterations:         w.count,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -62,7 +63,7 @@ func (b *Books) StartSave(index int, step int64, v *Values, attrs []attributes.A
 			hasFlops:   b.hasFlops,
 		})
 	}
-	return attributes.CheckpointSave{
+	return grammar.CheckpointSave{
 		Strategy:         strategy(index == phase.SaveAsync),
 		CurrentIteration: step,
 		AttemptCount:     b.windows[index].count + 1,
@@ -71,9 +72,9 @@ func (b *Books) StartSave(index int, step int64, v *Values, attrs []attributes.A
 
 func strategy(async bool) string {
 	if async {
-		return attributes.CheckpointAsync
+		return grammar.CheckpointAsync
 	}
-	return attributes.CheckpointSync
+	return grammar.CheckpointSync
 }
 
 func (s *saves) remember(step int64, p productivity) {
@@ -128,7 +129,7 @@ func (b *Books) endSave(e *Ending, v *Values, out *Entry) {
 		return
 	}
 	w := &b.windows[e.Index]
-	out.event(spans.EventSyncCheckpointMetricsUpdate, e.Now, attributes.SyncCheckpointMetricsUpdate{
+	out.event(spans.EventSyncCheckpointMetricsUpdate, e.Now, grammar.SyncCheckpointMetricsUpdate{
 		TotalSec: Seconds(w.total), MinSec: Seconds(w.min), MaxSec: Seconds(w.max),
 	}.Append(nil))
 }
@@ -139,11 +140,11 @@ func (b *Books) endFinalization(e *Ending, out *Entry) {
 	blocking, known := b.saves.blocking[e.Step]
 	delete(b.saves.blocking, e.Step)
 	attrs := []attributes.Attr{
-		attributes.Int(attributes.CurrentIteration, e.Step),
-		attributes.Float(attributes.CheckpointBackgroundTimeSec, Seconds(e.Took)),
+		attributes.Int(grammar.CurrentIteration, e.Step),
+		attributes.Float(grammar.CheckpointBackgroundTimeSec, Seconds(e.Took)),
 	}
 	if known {
-		attrs = append(attrs, attributes.Float(attributes.CheckpointBlockingTimeSec, Seconds(blocking)))
+		attrs = append(attrs, attributes.Float(grammar.CheckpointBlockingTimeSec, Seconds(blocking)))
 	}
 	out.event(spans.EventAsyncCheckpointMetricsUpdate, e.Now, attributes.Extend(attrs...))
 	out.Events[len(out.Events)-1].Extension = true
@@ -157,7 +158,7 @@ func (b *Books) endFinalization(e *Ending, out *Entry) {
 func (b *Books) FailSave(step, t int64, f *failure.Failure, out *Entry) {
 	b.saves.take(step)
 	out.Reading.Lost = true
-	attrs := []attributes.Attr{attributes.Int(attributes.CurrentIteration, step)}
+	attrs := []attributes.Attr{attributes.Int(grammar.CurrentIteration, step)}
 	attrs = append(attrs, f.Attributes(fmt.Sprintf("Saving the checkpoint of step %d failed", step))...)
 	out.Events = append(out.Events, Event{
 		Event: outputs.Event{Name: spans.EventSaveCheckpointFailure, Time: t, Attributes: attributes.Extend(attrs...)},
@@ -186,7 +187,7 @@ func (b *Books) Succeed(s *Success, out *Entry) bool {
 	b.saves.first = cmp.Or(b.saves.first, s.At)
 	b.saves.best = b.saves.best.most(made)
 	best := b.saves.best
-	e := attributes.SaveCheckpointSuccess{
+	e := grammar.SaveCheckpointSuccess{
 		Strategy:                          strategy(s.Async),
 		CurrentIteration:                  s.Step,
 		FirstSuccessSec:                   Seconds(b.saves.first),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 )
 
@@ -91,7 +92,7 @@ func TrainingEvent(t *config.Training) (attrs []attributes.Attr, err error) {
 			err = fmt.Errorf("a configuration function panicked: %v", p)
 		}
 	}()
-	a := attributes.TrainingTelemetry{
+	a := grammar.TrainingTelemetry{
 		GlobalBatchSize:               Int64(t.GlobalBatchSize),
 		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Or(50)),
 		MicroBatchSize:                Int64(t.MicroBatchSize),

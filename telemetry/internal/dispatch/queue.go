@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -329,7 +330,7 @@ func (q *queue) caughtUp(at int64) {
 	q.missed, q.behind = 0, false
 	q.items = append(q.items, item{gap: &DataError{
 		Message:    fmt.Sprintf("%d records are missing: the output did not keep up", n),
-		Attributes: attributes.Extend(attributes.Int(attributes.LostRecords, n)),
+		Attributes: attributes.Extend(attributes.Int(grammar.LostRecords, n)),
 		Time:       at, Extension: true,
 	}})
 	q.pushed++
@@ -349,13 +350,13 @@ func (q *queue) gap(e *DataError) (outputs.Record, bool) {
 
 // dataError is the record of a gap. The lock is held.
 func (q *queue) dataError(e *DataError) outputs.Record {
-	kind := attributes.NoTelemetryData
+	kind := grammar.NoTelemetryData
 	if q.health.Delivered {
-		kind = attributes.IncompleteTelemetryData
+		kind = grammar.IncompleteTelemetryData
 	}
 	all := append([]attributes.Attr{
-		attributes.String(attributes.ErrorMessage, e.Message),
-		attributes.String(attributes.TelemetryDataErrorType, kind),
+		attributes.String(grammar.ErrorMessage, e.Message),
+		attributes.String(grammar.TelemetryDataErrorType, kind),
 	}, e.Attributes...)
 	return outputs.Record{
 		Kind:      outputs.KindDataError,

@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -239,7 +239,7 @@ func TestCrowd(t *testing.T) {
 
 func lost(e outputs.Event) (n int64) {
 	for _, a := range e.Attributes {
-		if a.Key == attributes.LostRecords {
+		if a.Key == grammar.LostRecords {
 			n = a.Value.AsInt64()
 		}
 	}
@@ -361,7 +361,7 @@ func TestPanicsAndFailures(t *testing.T) {
 
 func attributeText(e outputs.Event) string {
 	for _, a := range e.Attributes {
-		if a.Key == attributes.ErrorMessage {
+		if a.Key == grammar.ErrorMessage {
 			return a.Value.AsString()
 		}
 	}

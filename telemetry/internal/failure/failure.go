@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -50,9 +51,9 @@ func Describe(err error, skip int) *Failure {
 	}
 	f := &Failure{Err: err, Text: Text(err)}
 	f.Attrs = []attributes.Attr{
-		attributes.String(attributes.ExceptionType, typeOf(err)),
-		attributes.String(attributes.ExceptionMessage, f.Text),
-		attributes.String(attributes.ExceptionTraceback, cmp.Or(traceback(err), stack(skip+1))),
+		attributes.String(grammar.ExceptionType, typeOf(err)),
+		attributes.String(grammar.ExceptionMessage, f.Text),
+		attributes.String(grammar.ExceptionTraceback, cmp.Or(traceback(err), stack(skip+1))),
 	}
 	return f
 }
@@ -60,7 +61,7 @@ func Describe(err error, skip int) *Failure {
 // Attributes returns those of an error event in the grammar's order: message, then
 // type, text and stack of the cause where there is one.
 func (f *Failure) Attributes(message string) []attributes.Attr {
-	attrs := append(make([]attributes.Attr, 0, 4), attributes.String(attributes.ErrorMessage, message))
+	attrs := append(make([]attributes.Attr, 0, 4), attributes.String(grammar.ErrorMessage, message))
 	if f != nil {
 		attrs = append(attrs, f.Attrs...)
 	}

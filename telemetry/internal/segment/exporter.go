@@ -11,7 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -298,13 +298,13 @@ func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 		}
 	}
 	var changed bool
-	c.name, changed = attributes.CleanString(c.name)
+	c.name, changed = attrvalue.CleanString(c.name)
 	count(changed)
-	c.status.Description, changed = attributes.CleanString(c.status.Description)
+	c.status.Description, changed = attrvalue.CleanString(c.status.Description)
 	count(changed)
 	c.attrs = cleanAttributes(c.attrs, &repaired)
 	for i, e := range c.events {
-		name, changedName := attributes.CleanString(e.Name)
+		name, changedName := attrvalue.CleanString(e.Name)
 		before := repaired
 		attrs := cleanAttributes(e.Attributes, &repaired)
 		count(changedName)
@@ -331,7 +331,7 @@ func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 func cleanAttributes(attrs []attribute.KeyValue, repaired *int) []attribute.KeyValue {
 	out := attrs
 	for i, kv := range attrs {
-		if clean, changed := attributes.CleanKeyValue(kv); changed {
+		if clean, changed := attrvalue.CleanKeyValue(kv); changed {
 			if &out[0] == &attrs[0] {
 				out = append([]attribute.KeyValue(nil), attrs...)
 			}

@@ -1,4 +1,4 @@
-package attributes_test
+package grammar_test
 
 import (
 	"slices"
@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/grammar"
 )
 
 // field is one attribute as it must come out: its key, its text, and whether
@@ -33,12 +35,14 @@ func TestSets(t *testing.T) {
 	huge := attributes.Product(7046430720000000000, 1000)
 	for _, c := range []struct {
 		name string
-		set  attributes.Set
+		set  interface {
+			Append([]attributes.Attr) []attributes.Attr
+		}
 		want string // one attribute a line; + marks an extension
 	}{
-		{"TrainingLoop, required", attributes.TrainingLoop{}, `
+		{"TrainingLoop, required", grammar.TrainingLoop{}, `
 			train_iterations_start 0`},
-		{"TrainingLoop, all", attributes.TrainingLoop{
+		{"TrainingLoop, all", grammar.TrainingLoop{
 			TrainIterationsStart: 1, TrainSamplesStart: some(2), TrainTokensTarget: some(3),
 			CompletedFLOPsOverall: attributes.Some(huge), TrainIterationsTarget: some(5), TrainSamplesTarget: some(6),
 		}, `
@@ -48,11 +52,11 @@ func TestSets(t *testing.T) {
 			completed_floating_point_operations_overall 7.04643072e+21
 			train_iterations_target 5
 			train_samples_target 6`},
-		{"CheckpointSave", attributes.CheckpointSave{Strategy: attributes.CheckpointAsync, CurrentIteration: 7, AttemptCount: 2}, `
+		{"CheckpointSave", grammar.CheckpointSave{Strategy: grammar.CheckpointAsync, CurrentIteration: 7, AttemptCount: 2}, `
 			checkpoint_strategy async
 			current_iteration 7
 			save_checkpoint_attempt_count 2`},
-		{"Initialization, required", attributes.Initialization{}, `
+		{"Initialization, required", grammar.Initialization{}, `
 			world_size 0
 			one_logger_training_telemetry_version 
 			enable_for_current_rank false
@@ -61,7 +65,7 @@ func TestSets(t *testing.T) {
 			summary_data_schema_version 
 			node_name 
 			rank 0`},
-		{"Initialization, all", attributes.Initialization{
+		{"Initialization, all", grammar.Initialization{
 			WorldSize: 8, TelemetryVersion: "2.3.1", EnableForCurrentRank: true, SessionTag: "tag", IsBaselineRun: true,
 			SummaryDataSchemaVersion: "1.0.0", NodeName: "host", Rank: 3, CustomMetadata: []string{"team:fm", "lr:0.0003"},
 		}, `
@@ -74,7 +78,7 @@ func TestSets(t *testing.T) {
 			node_name host
 			rank 3
 			custom_metadata ["team:fm","lr:0.0003"]`},
-		{"Initialization, empty metadata", attributes.Initialization{CustomMetadata: []string{}}, `
+		{"Initialization, empty metadata", grammar.Initialization{CustomMetadata: []string{}}, `
 			world_size 0
 			one_logger_training_telemetry_version 
 			enable_for_current_rank false
@@ -84,7 +88,7 @@ func TestSets(t *testing.T) {
 			node_name 
 			rank 0
 			custom_metadata []`},
-		{"TrainingTelemetry, required", attributes.TrainingTelemetry{PerfTag: "p"}, `
+		{"TrainingTelemetry, required", grammar.TrainingTelemetry{PerfTag: "p"}, `
 			perf_tag p
 			log_every_n_train_iterations 0
 			checkpoint_strategy 
@@ -93,7 +97,7 @@ func TestSets(t *testing.T) {
 			is_test_iterations_enabled false
 			is_save_checkpoint_enabled false
 			is_log_throughput_enabled false`},
-		{"TrainingTelemetry, all", attributes.TrainingTelemetry{
+		{"TrainingTelemetry, all", grammar.TrainingTelemetry{
 			PerfTag: "not written", PerfTags: []string{"a", "b"}, GlobalBatchSize: some(1), LogEveryNTrainIterations: 2,
 			MicroBatchSize: some(3), SeqLength: some(4), FlopsPerSample: some(5), TrainIterationsTarget: some(6),
 			TrainSamplesTarget: some(7), CheckpointStrategy: "sync", IsTrainIterationsEnabled: true,
@@ -115,7 +119,7 @@ func TestSets(t *testing.T) {
 			is_save_checkpoint_enabled true
 			is_log_throughput_enabled true
 			custom_metadata ["k:v"]`},
-		{"TrainingMetricsUpdate, required", attributes.TrainingMetricsUpdate{}, `
+		{"TrainingMetricsUpdate, required", grammar.TrainingMetricsUpdate{}, `
 			train_iterations_start 0
 			current_iteration 0
 			num_iterations 0
@@ -158,10 +162,10 @@ func TestSets(t *testing.T) {
 			+train_iteration_throughput_per_gpu_max 28.5
 			+is_partial_interval true
 			+failed_iterations 29`},
-		{"ValidationMetricsUpdate, required", attributes.ValidationMetricsUpdate{CurrentIteration: 4, Interval: 5}, `
+		{"ValidationMetricsUpdate, required", grammar.ValidationMetricsUpdate{CurrentIteration: 4, Interval: 5}, `
 			current_iteration 4
 			interval 5`},
-		{"ValidationMetricsUpdate, all", attributes.ValidationMetricsUpdate{
+		{"ValidationMetricsUpdate, all", grammar.ValidationMetricsUpdate{
 			AvgIterationTimeSec: real(1.5), MinIterationTimeSec: real(0.5), MaxIterationTimeSec: real(2.5), TotalIterationTimeSec: real(0),
 		}, `
 			current_iteration 0
@@ -170,10 +174,10 @@ func TestSets(t *testing.T) {
 			min_iteration_time_sec 0.5
 			max_iteration_time_sec 2.5
 			total_iteration_time_sec 0`},
-		{"TestingMetricsUpdate", attributes.TestingMetricsUpdate{CurrentIteration: 4, Interval: 5}, `
+		{"TestingMetricsUpdate", grammar.TestingMetricsUpdate{CurrentIteration: 4, Interval: 5}, `
 			current_iteration 4
 			interval 5`},
-		{"SaveCheckpointSuccess, required", attributes.SaveCheckpointSuccess{Strategy: "sync"}, `
+		{"SaveCheckpointSuccess, required", grammar.SaveCheckpointSuccess{Strategy: "sync"}, `
 			checkpoint_strategy sync
 			current_iteration 0
 			first_successful_save_checkpoint_timestamp_sec 0
@@ -182,7 +186,7 @@ func TestSets(t *testing.T) {
 			productive_train_iterations 0
 			productive_train_iterations_sec 0
 			productive_validation_iterations_sec 0`},
-		{"SaveCheckpointSuccess, all", attributes.SaveCheckpointSuccess{
+		{"SaveCheckpointSuccess, all", grammar.SaveCheckpointSuccess{
 			Strategy: "async", CurrentIteration: 1, FirstSuccessSec: 2.5, LatestSuccessSec: 3.5, SuccessCount: 4,
 			ProductiveTrainIterations: 5, ProductiveTrainSamples: some(6), ProductiveTrainIterationsSec: 7.5,
 			ProductiveValidationIterationsSec: 8.5, ProductiveTrainTFLOPs: real(9.5), Size: some(10), Directory: "/ckpt",
@@ -201,7 +205,7 @@ func TestSets(t *testing.T) {
 			+checkpoint_size 10
 			+checkpoint_directory /ckpt
 			training_start_timestamp_sec 11.5`},
-		{"SyncCheckpointMetricsUpdate", attributes.SyncCheckpointMetricsUpdate{TotalSec: 3, MinSec: 1, MaxSec: 2}, `
+		{"SyncCheckpointMetricsUpdate", grammar.SyncCheckpointMetricsUpdate{TotalSec: 3, MinSec: 1, MaxSec: 2}, `
 			save_checkpoint_sync_time_total_sec 3
 			save_checkpoint_sync_time_min_sec 1
 			save_checkpoint_sync_time_max_sec 2`},
@@ -220,22 +224,13 @@ func TestSets(t *testing.T) {
 			if !slices.Equal(have, want) {
 				t.Errorf("\n got %v\nwant %v", have, want)
 			}
-			kvs := attributes.KeyValues(c.set)
-			if len(kvs) != len(want) {
-				t.Fatalf("KeyValues gives %d, Append %d", len(kvs), len(want))
-			}
-			for i, kv := range kvs {
-				if kv != got[i+1].KeyValue {
-					t.Errorf("KeyValues %d: %v, Append: %v", i, kv, got[i+1].KeyValue)
-				}
-			}
 		})
 	}
 }
 
-func fullMetrics() attributes.TrainingMetricsUpdate {
+func fullMetrics() grammar.TrainingMetricsUpdate {
 	real := attributes.Some[float64]
-	return attributes.TrainingMetricsUpdate{
+	return grammar.TrainingMetricsUpdate{
 		TrainIterationsStart: 1, CurrentIteration: 2, NumIterations: 3, TrainSamplesStart: attributes.Some[int64](4), NumTrainSamples: attributes.Some[int64](5), Interval: 6,
 		AvgIterationTimeSec: 7.5, MinIterationTimeSec: 8.5, MaxIterationTimeSec: 9.5, TotalIterationTimeSec: 10.5,
 		AvgForwardTimeSec: real(11.5), AvgBackwardTimeSec: real(12.5), AvgDataloaderTimeSec: real(13.5), AvgTFLOPS: real(14.5),
@@ -256,9 +251,9 @@ func TestKinds(t *testing.T) {
 		kinds[string(a.Key)] = a.Value.Type()
 	}
 	for key, want := range map[string]attribute.Type{
-		attributes.Interval: attribute.INT64, attributes.AvgIterationTimeSec: attribute.FLOAT64,
-		attributes.TotalFlops: attribute.INT64, attributes.LatestLoss: attribute.FLOAT64, attributes.PartialInterval: attribute.BOOL,
-		attributes.LastLoggedTrainIterationsFinishTime: attribute.FLOAT64,
+		grammar.Interval: attribute.INT64, grammar.AvgIterationTimeSec: attribute.FLOAT64,
+		grammar.TotalFlops: attribute.INT64, grammar.LatestLoss: attribute.FLOAT64, grammar.PartialInterval: attribute.BOOL,
+		grammar.LastLoggedTrainIterationsFinishTime: attribute.FLOAT64,
 	} {
 		if kinds[key] != want {
 			t.Errorf("%s is a %v, want %v", key, kinds[key], want)
@@ -302,12 +297,8 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { room = m.Append(room[:0]) }); n != 0 {
 		t.Errorf("Append into a slice with room: %v allocations", n)
 	}
-	// The set as an interface, room for its attributes, and the result.
-	if n := testing.AllocsPerRun(100, func() { attributes.KeyValues(m) }); n > 3 {
-		t.Errorf("KeyValues: %v allocations", n)
-	}
 	clean := append(m.Append(nil), attributes.String("s", "text – with a dash"), attributes.Bool("b", true))
-	if n := testing.AllocsPerRun(100, func() { attributes.Clean(clean) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { attrvalue.Clean(clean) }); n != 0 {
 		t.Errorf("Clean of clean attributes: %v allocations", n)
 	}
 	var digits [64]byte

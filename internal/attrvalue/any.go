@@ -1,4 +1,6 @@
-package attributes
+// Package attrvalue makes attributes of any Go values, and of attributes what every
+// output can take.
+package attrvalue
 
 import (
 	"bytes"
@@ -12,6 +14,8 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/trainspan/trainspan/attributes"
 )
 
 // maxDepth bounds how deep [Any] follows pointers and nested lists, which may
@@ -19,7 +23,7 @@ import (
 const maxDepth = 16
 
 // Any makes an attribute of any Go value, for values that come from
-// configuration, JSON or reflection. Scalars, slices of scalars, [Count],
+// configuration, JSON or reflection. Scalars, slices of scalars, [attributes.Count],
 // *big.Int and json.Number keep their type, also under a name of their own; a
 // slice of mixed values keeps each item's type in files and becomes a list of
 // strings for OpenTelemetry; nil and nil pointers become a null; a map or a
@@ -27,50 +31,50 @@ const maxDepth = 16
 // OpenTelemetry; a pointer becomes what it points to; anything else becomes
 // its fmt text. Of a slice longer than [MaxListItems] one item more than that
 // is kept, for [Clean] to see. It never fails and never panics.
-func Any(key string, v any) Attr { return anyAt(key, v, 0) }
+func Any(key string, v any) attributes.Attr { return anyAt(key, v, 0) }
 
-func anyAt(key string, v any, depth int) Attr {
+func anyAt(key string, v any, depth int) attributes.Attr {
 	switch v := v.(type) {
 	case nil:
 		return null(key)
 	case string:
-		return String(key, v)
+		return attributes.String(key, v)
 	case bool:
-		return Bool(key, v)
+		return attributes.Bool(key, v)
 	case int:
-		return Int(key, int64(v))
+		return attributes.Int(key, int64(v))
 	case int64:
-		return Int(key, v)
+		return attributes.Int(key, v)
 	case float64:
-		return Float(key, v)
-	case Count:
-		return CountOf(key, v)
+		return attributes.Float(key, v)
+	case attributes.Count:
+		return attributes.CountOf(key, v)
 	case *big.Int:
 		return BigInt(key, v)
 	case json.Number:
 		return number(key, v)
 	case []string:
-		return Strings(key, v[:min(len(v), MaxListItems+1)])
+		return attributes.Strings(key, v[:min(len(v), MaxListItems+1)])
 	case []bool:
-		return Attr{KeyValue: attribute.BoolSlice(key, v[:min(len(v), MaxListItems+1)])}
+		return attributes.Attr{KeyValue: attribute.BoolSlice(key, v[:min(len(v), MaxListItems+1)])}
 	case []int:
-		return Attr{KeyValue: attribute.IntSlice(key, v[:min(len(v), MaxListItems+1)])}
+		return attributes.Attr{KeyValue: attribute.IntSlice(key, v[:min(len(v), MaxListItems+1)])}
 	case []int64:
-		return Attr{KeyValue: attribute.Int64Slice(key, v[:min(len(v), MaxListItems+1)])}
+		return attributes.Attr{KeyValue: attribute.Int64Slice(key, v[:min(len(v), MaxListItems+1)])}
 	case []float64:
-		return Attr{KeyValue: attribute.Float64Slice(key, v[:min(len(v), MaxListItems+1)])}
+		return attributes.Attr{KeyValue: attribute.Float64Slice(key, v[:min(len(v), MaxListItems+1)])}
 	case []byte:
-		return Attr{KeyValue: attribute.ByteSlice(key, v[:min(len(v), MaxValueBytes+1)])}
+		return attributes.Attr{KeyValue: attribute.ByteSlice(key, v[:min(len(v), MaxValueBytes+1)])}
 	case []any:
 		return list(key, v, depth)
 	case attribute.Value:
-		return Attr{KeyValue: attribute.KeyValue{Key: attribute.Key(key), Value: v}}
+		return attributes.Attr{KeyValue: attribute.KeyValue{Key: attribute.Key(key), Value: v}}
 	}
 	return reflected(key, v, depth)
 }
 
 // reflected is Any for the types that have no case of their own.
-func reflected(key string, v any, depth int) Attr {
+func reflected(key string, v any, depth int) attributes.Attr {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() == reflect.Pointer && rv.IsNil() {
 		return null(key)
@@ -80,24 +84,24 @@ func reflected(key string, v any, depth int) Attr {
 		if t, err := marshal(v); err == nil {
 			return object(key, t)
 		}
-		return String(key, text(v))
+		return attributes.String(key, text(v))
 	case error, fmt.Stringer, fmt.Formatter:
-		return String(key, text(v))
+		return attributes.String(key, text(v))
 	}
 	if depth >= maxDepth {
-		return String(key, fmt.Sprintf("%T", v))
+		return attributes.String(key, fmt.Sprintf("%T", v))
 	}
 	switch rv.Kind() {
 	case reflect.Bool:
-		return Bool(key, rv.Bool())
+		return attributes.Bool(key, rv.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return Int(key, rv.Int())
+		return attributes.Int(key, rv.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return CountOf(key, CountOfUint(rv.Uint()))
+		return attributes.CountOf(key, attributes.CountOfUint(rv.Uint()))
 	case reflect.Float32, reflect.Float64:
-		return Float(key, rv.Float())
+		return attributes.Float(key, rv.Float())
 	case reflect.String:
-		return String(key, rv.String())
+		return attributes.String(key, rv.String())
 	case reflect.Slice, reflect.Array:
 		items := make([]any, min(rv.Len(), MaxListItems+1))
 		for i := range items {
@@ -114,24 +118,24 @@ func reflected(key string, v any, depth int) Attr {
 			return object(key, t)
 		}
 		if cyclic(err) { // fmt would follow it for ever
-			return String(key, fmt.Sprintf("%T", v))
+			return attributes.String(key, fmt.Sprintf("%T", v))
 		}
 	}
-	return String(key, text(v))
+	return attributes.String(key, text(v))
 }
 
 // object is an attribute of a value that is known as JSON.
-func object(key string, t []byte) Attr {
+func object(key string, t []byte) attributes.Attr {
 	switch t[0] {
 	case '{', '[':
-		return Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
+		return attributes.Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
 	case '"':
 		var s string
 		if err := json.Unmarshal(t, &s); err == nil {
-			return String(key, s)
+			return attributes.String(key, s)
 		}
 	case 't', 'f':
-		return Bool(key, t[0] == 't')
+		return attributes.Bool(key, t[0] == 't')
 	case 'n':
 		return null(key)
 	}
@@ -172,7 +176,7 @@ func text(v any) (s string) {
 
 // number keeps the kind that the JSON text spells: a point or an exponent
 // makes a float, anything else an integer of any size.
-func number(key string, n json.Number) Attr {
+func number(key string, n json.Number) attributes.Attr {
 	s := n.String()
 	if !strings.ContainsAny(s, ".eE") {
 		if b, ok := new(big.Int).SetString(s, 10); ok {
@@ -181,18 +185,18 @@ func number(key string, n json.Number) Attr {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil && !math.IsInf(f, 0) {
-		return String(key, s)
+		return attributes.String(key, s)
 	}
-	return Float(key, f)
+	return attributes.Float(key, f)
 }
 
 // list turns a mixed slice into the narrowest OpenTelemetry slice.
-func list(key string, items []any, depth int) Attr {
+func list(key string, items []any, depth int) attributes.Attr {
 	if depth >= maxDepth {
-		return String(key, fmt.Sprintf("%T", items))
+		return attributes.String(key, fmt.Sprintf("%T", items))
 	}
 	items = items[:min(len(items), MaxListItems+1)]
-	values := make([]Attr, len(items))
+	values := make([]attributes.Attr, len(items))
 	kind := attribute.EMPTY
 	same := true
 	exact := true
@@ -207,26 +211,26 @@ func list(key string, items []any, depth int) Attr {
 	if same && exact && len(items) > 0 {
 		switch kind {
 		case attribute.STRING:
-			return Attr{KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.AsString))}
+			return attributes.Attr{KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.AsString))}
 		case attribute.BOOL:
-			return Attr{KeyValue: attribute.BoolSlice(key, collect(values, attribute.Value.AsBool))}
+			return attributes.Attr{KeyValue: attribute.BoolSlice(key, collect(values, attribute.Value.AsBool))}
 		case attribute.INT64:
-			return Attr{KeyValue: attribute.Int64Slice(key, collect(values, attribute.Value.AsInt64))}
+			return attributes.Attr{KeyValue: attribute.Int64Slice(key, collect(values, attribute.Value.AsInt64))}
 		case attribute.FLOAT64:
-			return Attr{KeyValue: attribute.Float64Slice(key, collect(values, attribute.Value.AsFloat64))}
+			return attributes.Attr{KeyValue: attribute.Float64Slice(key, collect(values, attribute.Value.AsFloat64))}
 		}
 	}
 	exactItems := make([]any, len(values))
 	for i := range values {
-		exactItems[i] = values[i].exactValue()
+		exactItems[i] = exactValue(values[i])
 	}
-	return Attr{
+	return attributes.Attr{
 		KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.String)),
 		Exact:    exactItems,
 	}
 }
 
-func collect[T any](values []Attr, get func(attribute.Value) T) []T {
+func collect[T any](values []attributes.Attr, get func(attribute.Value) T) []T {
 	out := make([]T, len(values))
 	for i := range values {
 		out[i] = get(values[i].Value)
@@ -235,7 +239,7 @@ func collect[T any](values []Attr, get func(attribute.Value) T) []T {
 }
 
 // exactValue is the value of one list item for exporters that can write it.
-func (a Attr) exactValue() any {
+func exactValue(a attributes.Attr) any {
 	if a.Exact != nil {
 		return a.Exact
 	}
@@ -244,4 +248,24 @@ func (a Attr) exactValue() any {
 		return a.Value.AsInterface()
 	}
 	return a.Value
+}
+
+// BigInt makes an attribute of an integer of any size, with the same rule as
+// [attributes.CountOf]. A nil pointer is a null.
+func BigInt(key string, v *big.Int) attributes.Attr {
+	switch {
+	case v == nil:
+		return null(key)
+	case v.IsInt64():
+		return attributes.Int(key, v.Int64())
+	}
+	f, _ := new(big.Float).SetInt(v).Float64()
+	if math.IsInf(f, 0) {
+		return attributes.Attr{KeyValue: attribute.String(key, v.String()), Exact: new(big.Int).Set(v)}
+	}
+	return attributes.Attr{KeyValue: attribute.Float64(key, f), Exact: new(big.Int).Set(v)}
+}
+
+func null(key string) attributes.Attr {
+	return attributes.Attr{KeyValue: attribute.String(key, "null"), Exact: attributes.Null{}}
 }

@@ -1,4 +1,4 @@
-package attributes_test
+package attrvalue_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
 func exactText(v any) string {
@@ -150,7 +151,7 @@ func TestAny(t *testing.T) {
 		{"value", attribute.Int64SliceValue([]int64{4}), attribute.INT64SLICE, "[4]", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := attributes.Any("key", c.value)
+			a := attrvalue.Any("key", c.value)
 			if a.Key != "key" || a.Value.Type() != c.kind {
 				t.Fatalf("got %q = %s of kind %v, want kind %v", a.Key, a.Value.String(), a.Value.Type(), c.kind)
 			}
@@ -177,7 +178,7 @@ func TestAny(t *testing.T) {
 		"map of panics":      map[string]any{"a": brokenJSON{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := attributes.Any("key", v); a.Key != "key" || a.Value.String() == "" {
+			if a := attrvalue.Any("key", v); a.Key != "key" || a.Value.String() == "" {
 				t.Errorf("got %v", a)
 			}
 		})
@@ -191,11 +192,11 @@ func TestAnyIsBounded(t *testing.T) {
 		"uint16": make([]uint16, 1<<20),
 		"bytes":  make([]byte, 1<<20),
 	} {
-		attrs, repaired := attributes.Clean([]attributes.Attr{attributes.Any(name, v)})
+		attrs, repaired := attrvalue.Clean([]attributes.Attr{attrvalue.Any(name, v)})
 		if repaired != 1 {
 			t.Errorf("%s: Clean does not see that the list is too long", name)
 		}
-		if n := len(attrs[0].Value.String()); n > 2*attributes.MaxValueBytes {
+		if n := len(attrs[0].Value.String()); n > 2*attrvalue.MaxValueBytes {
 			t.Errorf("%s: %d bytes are left", name, n)
 		}
 	}

@@ -1,4 +1,4 @@
-package attributes_test
+package attrvalue_test
 
 import (
 	"encoding/json"
@@ -9,10 +9,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
 func TestCleanString(t *testing.T) {
-	const most = attributes.MaxValueBytes
+	const most = attrvalue.MaxValueBytes
 	for _, c := range []struct {
 		name, in, want string
 		repaired       bool
@@ -32,7 +33,7 @@ func TestCleanString(t *testing.T) {
 		{"longer once it is valid", strings.Repeat("a\xff", most/2), strings.Repeat("a\uFFFD", most/4-1) + "a…", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, repaired := attributes.CleanString(c.in)
+			got, repaired := attrvalue.CleanString(c.in)
 			if got != c.want || repaired != c.repaired {
 				t.Errorf("got %d bytes, %.20q…%q, repaired %t; want %d bytes, %q, %t", len(got), got, tail(got), repaired, len(c.want), tail(c.want), c.repaired)
 			}
@@ -48,15 +49,15 @@ func FuzzCleanString(f *testing.F) {
 	f.Add("\xe2\x82", uint16(8192))
 	f.Add("€", uint16(5461))
 	f.Fuzz(func(t *testing.T, s string, times uint16) {
-		s = strings.Repeat(s, min(int(times), 1+4*attributes.MaxValueBytes/(len(s)+1)))
-		got, repaired := attributes.CleanString(s)
-		if !utf8.ValidString(got) || len(got) > attributes.MaxValueBytes {
+		s = strings.Repeat(s, min(int(times), 1+4*attrvalue.MaxValueBytes/(len(s)+1)))
+		got, repaired := attrvalue.CleanString(s)
+		if !utf8.ValidString(got) || len(got) > attrvalue.MaxValueBytes {
 			t.Fatalf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
 		}
 		if repaired == (got == s) {
 			t.Fatalf("repaired is %t", repaired)
 		}
-		if again, more := attributes.CleanString(got); more || again != got {
+		if again, more := attrvalue.CleanString(got); more || again != got {
 			t.Fatal("cleaning twice changes more")
 		}
 		if utf8.ValidString(s) {
@@ -75,7 +76,7 @@ func FuzzCleanList(f *testing.F) {
 		for range times % 3000 {
 			list = append(list, a, b)
 		}
-		attrs, _ := attributes.Clean([]attributes.Attr{attributes.Strings("k", list)})
+		attrs, _ := attrvalue.Clean([]attributes.Attr{attributes.Strings("k", list)})
 		size := 0
 		got := attrs[0].Value.AsStringSlice()
 		for _, s := range got {
@@ -84,18 +85,18 @@ func FuzzCleanList(f *testing.F) {
 				t.Fatalf("%q is left", s)
 			}
 		}
-		if len(got) > attributes.MaxListItems || size > attributes.MaxValueBytes+3*attributes.MaxListItems {
+		if len(got) > attrvalue.MaxListItems || size > attrvalue.MaxValueBytes+3*attrvalue.MaxListItems {
 			t.Fatalf("%d items of %d bytes are left", len(got), size)
 		}
-		if _, repaired := attributes.Clean(attrs); repaired != 0 {
+		if _, repaired := attrvalue.Clean(attrs); repaired != 0 {
 			t.Fatal("cleaning twice changes more")
 		}
 	})
 }
 
 func TestClean(t *testing.T) {
-	long := strings.Repeat("x", attributes.MaxValueBytes+1)
-	many := make([]string, attributes.MaxListItems+1)
+	long := strings.Repeat("x", attrvalue.MaxValueBytes+1)
+	many := make([]string, attrvalue.MaxListItems+1)
 	nested := attribute.MapValue(attribute.String("a", "b"), attribute.Slice("list", attribute.IntValue(1)))
 	for _, c := range []struct {
 		name     string
@@ -109,48 +110,48 @@ func TestClean(t *testing.T) {
 		{"no value", attributes.Attr{KeyValue: attribute.KeyValue{Key: "k"}, Extension: true}, 1, func(a attributes.Attr) bool {
 			return a.Exact == attributes.Null{} && a.Value.AsString() == "null" && a.Extension
 		}},
-		{"null", attributes.Any("k", nil), 0, func(a attributes.Attr) bool { return a.Exact == attributes.Null{} }},
-		{"long", attributes.String("k", long), 1, func(a attributes.Attr) bool { return len(a.Value.AsString()) == attributes.MaxValueBytes }},
-		{"object that is too large", attributes.Any("k", map[string]any{"a": long}), 1, func(a attributes.Attr) bool {
-			return a.Exact == nil && len(a.Value.AsString()) == attributes.MaxValueBytes
+		{"null", attrvalue.Any("k", nil), 0, func(a attributes.Attr) bool { return a.Exact == attributes.Null{} }},
+		{"long", attributes.String("k", long), 1, func(a attributes.Attr) bool { return len(a.Value.AsString()) == attrvalue.MaxValueBytes }},
+		{"object that is too large", attrvalue.Any("k", map[string]any{"a": long}), 1, func(a attributes.Attr) bool {
+			return a.Exact == nil && len(a.Value.AsString()) == attrvalue.MaxValueBytes
 		}},
-		{"object", attributes.Any("k", map[string]any{"a": "b"}), 0, func(a attributes.Attr) bool {
+		{"object", attrvalue.Any("k", map[string]any{"a": "b"}), 0, func(a attributes.Attr) bool {
 			return string(a.Exact.(json.RawMessage)) == `{"a":"b"}`
 		}},
-		{"mixed list with bad text", attributes.Any("k", []any{1, "\xff"}), 1, func(a attributes.Attr) bool {
+		{"mixed list with bad text", attrvalue.Any("k", []any{1, "\xff"}), 1, func(a attributes.Attr) bool {
 			return a.Exact == nil && a.Value.AsStringSlice()[1] == "\uFFFD"
 		}},
-		{"strings", attributes.Strings("k", many), 1, func(a attributes.Attr) bool { return len(a.Value.AsStringSlice()) == attributes.MaxListItems }},
+		{"strings", attributes.Strings("k", many), 1, func(a attributes.Attr) bool { return len(a.Value.AsStringSlice()) == attrvalue.MaxListItems }},
 		{"long strings", attributes.Strings("k", []string{"a", long, "b", long}), 1, func(a attributes.Attr) bool {
 			s := a.Value.AsStringSlice()
-			return len(s) == 4 && s[0] == "a" && len(s[1]) == attributes.MaxValueBytes-1 && s[2] == "b" && s[3] == "…"
+			return len(s) == 4 && s[0] == "a" && len(s[1]) == attrvalue.MaxValueBytes-1 && s[2] == "b" && s[3] == "…"
 		}},
-		{"bools", attributes.Any("k", make([]bool, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsBoolSlice()) == attributes.MaxListItems }},
-		{"ints", attributes.Any("k", make([]int, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsInt64Slice()) == attributes.MaxListItems }},
-		{"floats", attributes.Any("k", make([]float64, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsFloat64Slice()) == attributes.MaxListItems }},
-		{"as many ints as allowed", attributes.Any("k", make([]int, attributes.MaxListItems)), 0, func(a attributes.Attr) bool { return true }},
-		{"bytes", attributes.Any("k", make([]byte, 20000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsByteSlice()) == attributes.MaxValueBytes }},
-		{"nested", attributes.Any("k", nested), 0, func(a attributes.Attr) bool { return a.Value.Type() == attribute.MAP }},
-		{"nested with bad text", attributes.Any("k", attribute.SliceValue(attribute.StringValue("\xff"))), 1, func(a attributes.Attr) bool {
+		{"bools", attrvalue.Any("k", make([]bool, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsBoolSlice()) == attrvalue.MaxListItems }},
+		{"ints", attrvalue.Any("k", make([]int, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsInt64Slice()) == attrvalue.MaxListItems }},
+		{"floats", attrvalue.Any("k", make([]float64, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsFloat64Slice()) == attrvalue.MaxListItems }},
+		{"as many ints as allowed", attrvalue.Any("k", make([]int, attrvalue.MaxListItems)), 0, func(a attributes.Attr) bool { return true }},
+		{"bytes", attrvalue.Any("k", make([]byte, 20000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsByteSlice()) == attrvalue.MaxValueBytes }},
+		{"nested", attrvalue.Any("k", nested), 0, func(a attributes.Attr) bool { return a.Value.Type() == attribute.MAP }},
+		{"nested with bad text", attrvalue.Any("k", attribute.SliceValue(attribute.StringValue("\xff"))), 1, func(a attributes.Attr) bool {
 			return a.Value.Type() == attribute.STRING && utf8.ValidString(a.Value.AsString())
 		}},
-		{"nested and long", attributes.Any("k", attribute.MapValue(attribute.String("a", long))), 1, func(a attributes.Attr) bool {
-			return len(a.Value.AsString()) == attributes.MaxValueBytes
+		{"nested and long", attrvalue.Any("k", attribute.MapValue(attribute.String("a", long))), 1, func(a attributes.Attr) bool {
+			return len(a.Value.AsString()) == attrvalue.MaxValueBytes
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			attrs := []attributes.Attr{c.in}
-			got, repaired := attributes.Clean(attrs)
+			got, repaired := attrvalue.Clean(attrs)
 			if repaired != c.repaired || !c.check(got[0]) {
 				t.Errorf("repaired %d, got %.100v, exact %.100v", repaired, got[0].Value.String(), got[0].Exact)
 			}
 			if &got[0] != &attrs[0] {
 				t.Error("not in place")
 			}
-			if _, more := attributes.Clean(got); more != 0 {
+			if _, more := attrvalue.Clean(got); more != 0 {
 				t.Error("cleaning twice changes more")
 			}
-			kv, changed := attributes.CleanKeyValue(c.in.KeyValue)
+			kv, changed := attrvalue.CleanKeyValue(c.in.KeyValue)
 			if changed != (c.repaired == 1) || kv.Value.String() != got[0].Value.String() {
 				t.Errorf("CleanKeyValue: %t, %.100v", changed, kv.Value.String())
 			}

@@ -1,0 +1,35 @@
+package grammar
+
+import "github.com/trainspan/trainspan/attributes"
+
+func appendInt(dst []attributes.Attr, key string, o attributes.Opt[int64]) []attributes.Attr {
+	if o.IsSet() {
+		dst = append(dst, attributes.Int(key, o.Get()))
+	}
+	return dst
+}
+
+func appendFloat(dst []attributes.Attr, key string, o attributes.Opt[float64]) []attributes.Attr {
+	if o.IsSet() {
+		dst = append(dst, attributes.Float(key, o.Get()))
+	}
+	return dst
+}
+
+func appendCount(dst []attributes.Attr, key string, o attributes.Opt[attributes.Count]) []attributes.Attr {
+	if o.IsSet() {
+		dst = append(dst, attributes.CountOf(key, o.Get()))
+	}
+	return dst
+}
+
+// appendExtra appends a field that the reference defines but never fills, or
+// does not have at all.
+func appendExtra(dst []attributes.Attr, key string, o attributes.Opt[float64]) []attributes.Attr {
+	if o.IsSet() {
+		a := attributes.Float(key, o.Get())
+		a.Extension = true
+		dst = append(dst, a)
+	}
+	return dst
+}
