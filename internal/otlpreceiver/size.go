@@ -38,9 +38,11 @@ func checkProtobuf(body []byte) error {
 	if len(body) <= smallBody {
 		return nil
 	}
-	left := maxMessages
-	countMessages(body, (&collectorpb.ExportTraceServiceRequest{}).ProtoReflect().Descriptor(), 0, &left)
-	if left < 0 {
+	// A message takes two bytes at least: fewer of them hold too many of none, and none
+	// that is nested too deep.
+	c := messageCount{left: maxMessages, few: len(body) <= 2*maxMessages}
+	c.take(body, (&collectorpb.ExportTraceServiceRequest{}).ProtoReflect().Descriptor(), 0)
+	if c.left < 0 {
 		return errMany
 	}
 	return nil
@@ -54,13 +56,18 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// countMessages takes what is in a message off a number, until that is negative.
-// What is broken ends it: the parser says so.
-func countMessages(b []byte, of protoreflect.MessageDescriptor, depth int, left *int) {
+// messageCount counts messages down from the most that may be, until that is negative.
+type messageCount struct {
+	left int
+	few  bool // there cannot be too many: only how deep they are nested counts
+}
+
+// take counts what is in a message. What is broken ends it: the parser says so.
+func (c *messageCount) take(b []byte, of protoreflect.MessageDescriptor, depth int) {
 	if depth > maxNesting {
-		*left = -1
+		c.left = -1
 	}
-	for len(b) > 0 && *left >= 0 {
+	for len(b) > 0 && c.left >= 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return
@@ -69,10 +76,12 @@ func countMessages(b []byte, of protoreflect.MessageDescriptor, depth int, left 
 		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
 			return
 		}
-		if field := of.Fields().ByNumber(number); kind == protowire.BytesType && field != nil && field.Message() != nil {
-			*left--
-			inside, _ := protowire.ConsumeBytes(b)
-			countMessages(inside, field.Message(), depth+1, left)
+		if kind == protowire.BytesType && !(c.few && n < 2*(maxNesting-depth)) {
+			if field := of.Fields().ByNumber(number); field != nil && field.Message() != nil {
+				c.left--
+				inside, _ := protowire.ConsumeBytes(b)
+				c.take(inside, field.Message(), depth+1)
+			}
 		}
 		b = b[n:]
 	}
