@@ -9,15 +9,6 @@ import (
 	"github.com/trainspan/trainspan/internal/profile"
 )
 
-// Spent is where the time of a run went, nanoseconds of a mean rank.
-type Spent struct {
-	Wall     float64
-	StartUp  float64 // until steps are made, warm-up included, of all attempts
-	Lost     float64 // steps that were made again, or never finished
-	Down     float64 // between attempts, and where a rank was not there
-	StepsRun int     // that were kept
-}
-
 // Kinds of a [Part].
 const (
 	PartSteps    = "number_of_steps"

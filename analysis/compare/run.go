@@ -108,3 +108,12 @@ func (r *Run) phases() []string {
 
 // profiled reports whether the run is a profile with steps.
 func (r *Run) profiled() bool { return r.Profile != nil && r.Profile.Steps > 0 }
+
+// Spent is where the time of a run went, nanoseconds of a mean rank.
+type Spent struct {
+	Wall     float64
+	StartUp  float64 // until steps are made, warm-up included, of all attempts
+	Lost     float64 // steps that were made again, or never finished
+	Down     float64 // between attempts, and where a rank was not there
+	StepsRun int     // that were kept
+}

@@ -141,3 +141,9 @@ func (l *Ledger) startBefore(asOf int64) (start int64, ok bool) {
 	}
 	return start, ok
 }
+
+// Interval is the time from From up to, not including, To.
+type Interval struct {
+	From int64 `json:"from_ns"`
+	To   int64 `json:"to_ns"`
+}

@@ -12,12 +12,6 @@ import (
 // Final is the AsOf of questions that may use all that is known.
 const Final int64 = math.MaxInt64 - 1
 
-// Interval is the time from From up to, not including, To.
-type Interval struct {
-	From int64 `json:"from_ns"`
-	To   int64 `json:"to_ns"`
-}
-
 // Query is a question to a ledger. All times are nanoseconds since the Unix
 // epoch. The zero value asks for everything.
 type Query struct {

@@ -188,3 +188,5 @@ func numbers(s string) (out []int) {
 	}
 	return out
 }
+
+func base(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }

@@ -89,8 +89,6 @@ func readStacks(r io.Reader) []Stack {
 	return slices.DeleteFunc(out, func(s Stack) bool { return len(s.Frames) == 0 })
 }
 
-func base(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
-
 // Text says where the process was, in the innermost frames.
 func (s *Stack) Text(most int) string {
 	text := strings.Join(s.Frames[:min(len(s.Frames), most)], " < ")

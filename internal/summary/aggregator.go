@@ -55,22 +55,6 @@ type Aggregator struct {
 	last    *process
 }
 
-type nameKey struct{ cat, name string }
-
-type name struct {
-	key    nameKey
-	is     spans.Meaning
-	class  Class
-	epoch  bool // its spans are epochs
-	trains bool // only who trains has its spans
-	steps  bool // its spans say where training steps are
-	whole  bool // its spans last for all epochs; an epoch that they name is the last one
-
-	profile bool // its spans may be kernels
-	hist    Histogram
-	total   int64
-}
-
 // New returns an Aggregator.
 func New(opts *Options) *Aggregator {
 	a := &Aggregator{names: make(map[nameKey]int32), procs: make(map[*run.Process]*process), who: run.NewTracker().File("")}

@@ -42,3 +42,19 @@ func overlap(sets unions, from, to int64) (out [1 << len(unions{})]int64) {
 	}
 	return out
 }
+
+// use adds up one stretch of time.
+func use(sets unions, from, to int64) Use {
+	t := overlap(sets, from, to)
+	bit := func(c Class) int { return 1 << (c - 1) }
+	sum := func(with, without int) (n int64) {
+		for mask, d := range t {
+			if mask&with == with && mask&without == 0 {
+				n += d
+			}
+		}
+		return n
+	}
+	return Use{Wall: to - from, Compute: sum(bit(Compute), 0), IO: sum(bit(IO), 0), IOStall: sum(bit(IO), bit(Compute)),
+		Comm: sum(bit(Comm), 0), CommStall: sum(bit(Comm), bit(Compute)), Copies: sum(bit(Copy), 0), Idle: t[0]}
+}

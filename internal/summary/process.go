@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/spans"
 )
 
 type process struct {
@@ -111,4 +112,53 @@ func (p *process) countSteps() map[int64]int64 {
 		}
 	}
 	return out
+}
+
+// account is how a process used its time.
+type account struct {
+	use    Use
+	epochs []*epoch // those that were
+	uses   []Use    // of these
+	steps  map[int64]int64
+	closed int64
+}
+
+func (p *process) account() *account {
+	acc := &account{}
+	var sets unions
+	for i, s := range p.busy[Compute:] {
+		if i == 0 && p.kernels != nil {
+			s = p.kernels
+		}
+		if s != nil {
+			sets[i] = s.Sorted()
+			acc.closed = max(acc.closed, s.Closed())
+		}
+	}
+	acc.use = use(sets, p.start, p.end)
+	framed := p.framed()
+	for _, e := range p.epochs {
+		if framed && !e.framed {
+			continue // only mentioned, by work ahead of an epoch for one
+		}
+		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, use(sets, e.start, e.end))
+	}
+	acc.steps = p.countSteps()
+	return acc
+}
+
+type nameKey struct{ cat, name string }
+
+type name struct {
+	key    nameKey
+	is     spans.Meaning
+	class  Class
+	epoch  bool // its spans are epochs
+	trains bool // only who trains has its spans
+	steps  bool // its spans say where training steps are
+	whole  bool // its spans last for all epochs; an epoch that they name is the last one
+
+	profile bool // its spans may be kernels
+	hist    Histogram
+	total   int64
 }
