@@ -24,26 +24,22 @@ func rowOf(device bool, p Phase) int {
 
 // job is what is judged: the steps that all ranks have.
 type job struct {
-	st        *State
-	ranks     []int // numbers
-	info      []Rank
-	roles     [][]int // ranks of each role, by index
-	roleOf    []int
-	missing   []int   // the first of those without data
-	more      int     // how many more there are
-	steps     []int64 // numbers of all rounds
-	from      int     // the first one that is judged
-	device    bool    // something ran on a device
-	lanes     bool    // something ran beside the hosts
-	ahead     bool    // hosts go on while collectives of their steps last, and nothing says when they wait
-	groups    []group
-	gid       [][]int     // number of each group of each rank
-	slack     [][]float64 // of ranks whose batches come from a queue: see findQueues
-	launches  bool        // hosts wait for what they launch, and it takes them no time
-	connected bool        // the meetings on record join all ranks
-	joins     bool        // ranks wait for each other in joins: what they join is not on record
-	hides     Phase       // the phase that the meeting of all hides in, Host for none
-	spread    float64     // how far the ranks disagree where that ends, as a share of a step
+	st      *State
+	ranks   []int // numbers
+	info    []Rank
+	roles   [][]int // ranks of each role, by index
+	roleOf  []int
+	missing []int   // the first of those without data
+	more    int     // how many more there are
+	steps   []int64 // numbers of all rounds
+	from    int     // the first one that is judged
+	device  bool    // something ran on a device
+	lanes   bool    // something ran beside the hosts
+	ahead   bool    // hosts go on while collectives of their steps last, and nothing says when they wait
+	groups  []group
+	gid     [][]int     // number of each group of each rank
+	slack   [][]float64 // of ranks whose batches come from a queue: see findQueues
+	meetings
 
 	// Of each round and rank, round by round, in microseconds.
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
@@ -53,6 +49,15 @@ type job struct {
 	period []float64       // median over the ranks
 	usual  float64         // the median of period, of the steps that are judged
 	places [][]float64     // of each role: where in backward the k-th collective of a lane is launched
+}
+
+// meetings is where ranks wait for each other.
+type meetings struct {
+	launches  bool    // hosts wait for what they launch, and it takes them no time
+	connected bool    // the meetings on record join all ranks
+	joins     bool    // ranks wait for each other in joins: what they join is not on record
+	hides     Phase   // the phase that the meeting of all hides in, Host for none
+	spread    float64 // how far the ranks disagree where that ends, as a share of a step
 }
 
 // group is a process group.
