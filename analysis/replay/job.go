@@ -53,11 +53,10 @@ type job struct {
 
 // meetings is where ranks wait for each other.
 type meetings struct {
-	launches  bool    // hosts wait for what they launch, and it takes them no time
-	connected bool    // the meetings on record join all ranks
-	joins     bool    // ranks wait for each other in joins: what they join is not on record
-	hides     Phase   // the phase that the meeting of all hides in, Host for none
-	spread    float64 // how far the ranks disagree where that ends, as a share of a step
+	launches  bool  // hosts wait for what they launch, and it takes them no time
+	connected bool  // the meetings on record join all ranks
+	joins     bool  // ranks wait for each other in joins: what they join is not on record
+	hides     Phase // the phase that the meeting of all hides in, Host for none
 }
 
 // group is a process group.

@@ -150,7 +150,6 @@ func (j *job) findHidden() {
 			best, which = m, p
 		}
 	}
-	j.spread = best
 	if best <= most {
 		j.hides = which
 		for row := range j.row {
