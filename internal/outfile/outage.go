@@ -42,67 +42,85 @@ func (o *Outage) Error() string {
 // Unwrap returns the cause.
 func (o *Outage) Unwrap() error { return o.Cause }
 
+// Stats counts what a Sink did.
+type Stats struct {
+	Lines   uint64 // in the file or waiting, those of the Format included
+	Bytes   uint64 // in the file
+	Parts   uint64 // further files, by rotation
+	Lost    uint64 // lines
+	Outages uint64
+	Errors  uint64 // failed operations
+	Held    int    // bytes that wait
+}
+
+// losses is what is known of what is not in the file. The lock of the Sink guards it.
+type losses struct {
+	clock
+	path    string
+	stats   Stats
+	part    Part
+	outage  *outage
+	reports []error // for OnError
+	first   error   // that lost lines
+	other   error   // the first that lost none
+}
+
+// outage is what is known of the current outage.
+type outage struct {
+	Outage
+	since, from, to time.Time
+	lost            int // lines that no record reports yet
+	waited          time.Duration
+}
+
+// clock tells the time of gaps, which is the program's: its clock is asked once.
+type clock struct{ ahead time.Duration }
+
+func newClock(now func() time.Time) clock { return clock{time.Until(now())} }
+
+func (c clock) now() time.Time { return time.Now().Add(c.ahead) }
+
 // lose counts lines that will not be in the file.
-func (s *Sink) lose(lines int) {
+func (l *losses) lose(lines int) {
 	if lines <= 0 {
 		return
 	}
-	s.stats.Lost += uint64(lines)
-	s.part.Lost = s.stats.Lost
+	l.stats.Lost += uint64(lines)
+	l.part.Lost = l.stats.Lost
 	var cause error
-	if o := s.outage; o != nil {
+	if o := l.outage; o != nil {
 		o.Lost += lines
 		o.lost += lines
-		o.to = s.now()
+		o.to = l.now()
 		cause = o.Cause
 	}
-	if s.first == nil {
+	if l.first == nil {
 		if cause == nil {
 			cause = errClosedSink
 		}
-		s.first = fmt.Errorf("lines were lost: %w", cause)
+		l.first = fmt.Errorf("lines were lost: %w", cause)
 	}
 }
-
-// now is the time of gaps.
-func (s *Sink) now() time.Time { return time.Now().Add(s.ahead) }
 
 var errClosedSink = errors.New("the file was closed before they were written")
 
 // fail begins an outage, unless there is one.
-func (s *Sink) fail(cause error, now time.Time) {
-	if s.outage != nil {
+func (l *losses) fail(cause error, now time.Time) {
+	if l.outage != nil {
 		return
 	}
-	at := s.now()
-	s.outage = &outage{Outage: Outage{Path: s.path, Cause: cause}, since: now, from: at, to: at}
-	s.stats.Outages++
-	told := s.outage.Outage
-	s.reports = append(s.reports, &told)
+	at := l.now()
+	l.outage = &outage{Outage: Outage{Path: l.path, Cause: cause}, since: now, from: at, to: at}
+	l.stats.Outages++
+	told := l.outage.Outage
+	l.reports = append(l.reports, &told)
 }
 
-// tell calls OnError with what is to be reported, in order and without the lock.
-func (s *Sink) tell() {
-	for s.untold() && s.telling.TryLock() {
-		for {
-			s.mu.Lock()
-			if len(s.reports) == 0 {
-				s.mu.Unlock()
-				break
-			}
-			err := s.reports[0]
-			s.reports = s.reports[1:]
-			s.mu.Unlock()
-			if s.o.OnError != nil {
-				s.o.OnError(err)
-			}
-		}
-		s.telling.Unlock()
+// known counts an error that loses nothing yet, and reports it.
+func (l *losses) known(err error) {
+	l.stats.Errors++
+	if l.other == nil {
+		l.other = err
 	}
-}
-
-func (s *Sink) untold() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.reports) > 0
+	l.reports = append(l.reports, err)
 }

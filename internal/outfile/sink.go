@@ -14,27 +14,6 @@ const (
 	DefaultWait = 100 * time.Millisecond
 )
 
-const (
-	// StallAfter is how long a file takes nothing before it counts as stalled.
-	StallAfter = time.Second
-	// shallow is how many bytes may wait while the file works: what waits there
-	// is not safe from the death of the process.
-	shallow = 256 << 10
-	// chunk is how much is written at a time, so that progress shows.
-	chunk = 64 << 10
-	// lateAgain is the time between the two looks at an operation that takes too long.
-	lateAgain = 20 * time.Millisecond
-	// retryEvery is the pause between two attempts to go on after an error.
-	retryEvery = 250 * time.Millisecond
-	// patience is how long a Close without a deadline waits for a file that
-	// takes nothing.
-	patience = 30 * time.Second
-	// reserve is how many lines may wait beyond the limit of what says what is missing.
-	reserve = 64
-	// spares is how many written buffers are kept for use again.
-	spares = 4
-)
-
 // SyncPolicy says when a Sink forces the file to the disk.
 type SyncPolicy uint8
 
@@ -73,23 +52,6 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Stats counts what a Sink did.
-type Stats struct {
-	Lines   uint64 // in the file or waiting, those of the Format included
-	Bytes   uint64 // in the file
-	Parts   uint64 // further files, by rotation
-	Lost    uint64 // lines
-	Outages uint64
-	Errors  uint64 // failed operations
-	Held    int    // bytes that wait
-}
-
-// block is a queued [Block].
-type block struct {
-	data            []byte
-	lines, metadata int
-}
-
 // Sink writes blocks to an Output in the order in which they come, on a
 // goroutine of its own. A file that is slow holds up those who write; one that
 // has stopped, or fails, does not: the blocks wait in memory, up to a bound,
@@ -101,65 +63,45 @@ type Sink struct {
 	work  chan struct{} // wakes the goroutine
 	alarm *time.Timer   // wakes those who wait
 
-	mu       sync.Mutex
-	changed  sync.Cond // of anything that somebody waits for
-	alarmAt  time.Time // when the alarm goes off; zero is never
-	ended    bool      // the goroutine is done
-	queue    []block
-	store    []block // the memory of the queue
-	free     [][]byte
-	held     int // bytes in queue
-	reserved int // lines of Reserved
-	limit    int // of held, at this moment
-	busy     time.Time
-	late     time.Time // of busy, when somebody found that it took too long
-	lateAt   time.Time // when that was
-	asked    uint64    // Check and Flush, numbered
-	answered uint64
-	look     bool // whether the file is still there
-	sync     bool // one that asks wants it on the disk
-	closing  bool
-	closed   time.Time
-	given    bool  // up: a deadline has passed
-	leave    bool  // the file without its end
-	err      error // of the current failure; nil while writes succeed
-	outage   *outage
-	part     Part
-	reports  []error // for OnError
-	first    error   // that lost lines
-	other    error   // the first that lost none
-	stats    Stats
-	path     string
-	result   error
-	made     time.Time     // by the system's clock
-	ahead    time.Duration // of Now before that
+	mu      sync.Mutex
+	changed sync.Cond // of anything that somebody waits for
+	alarmAt time.Time // when the alarm goes off; zero is never
+	queue   queue
+	stall   stall
+	ask     ask
+	closing closing
+	err     error // of the current failure; nil while writes succeed
+	losses
 
 	telling sync.Mutex // OnError is being called
-
-	// Of the goroutine only.
-	current  current // the block that is being written
-	writing  bool    // there is one
-	begun    bool    // the current file has its start
-	finished bool    // the current file has its end, another one follows
-	framing  int     // lines of the start of the file
+	writer  *writer    // of the goroutine only
 }
 
-// outage is what is known of the current outage.
-type outage struct {
-	Outage
-	since, from, to time.Time
-	lost            int // lines that no record reports yet
-	waited          time.Duration
+// ask is what Check and Flush want of the goroutine.
+type ask struct {
+	asked, answered uint64 // numbered
+	look            bool   // whether the file is still there
+	sync            bool   // it is to be on the disk
+}
+
+// closing is how far the end has come.
+type closing struct {
+	begun  bool
+	at     time.Time
+	leave  bool // the file without its end
+	given  bool // up: a deadline has passed
+	ended  bool // the goroutine is done
+	result error
 }
 
 // New makes a Sink and writes the start of the file. An error means that this
 // failed; out is closed then.
 func New(out Output, o Options) (*Sink, error) {
 	s := newSink(out, o)
-	if err := s.begin(); err != nil {
+	if err := s.writer.begin(); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	go s.run()
+	go s.writer.run()
 	return s, nil
 }
 
@@ -173,10 +115,9 @@ func newSink(out Output, o Options) *Sink {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), limit: min(shallow, o.Hold), path: out.Path()}
+	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), queue: newQueue(o.Hold), losses: losses{clock: newClock(o.Now), path: out.Path()}}
+	s.writer = &writer{Sink: s}
 	s.changed.L = &s.mu
-	s.made = time.Now()
-	s.ahead = o.Now().Sub(s.made)
 	s.alarm = time.AfterFunc(time.Hour, s.ring)
 	s.alarm.Stop()
 	return s
@@ -194,7 +135,7 @@ func (s *Sink) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Held = s.held
+	st.Held = s.queue.held
 	return st
 }
 
@@ -210,23 +151,10 @@ func (s *Sink) trouble(now time.Time) error {
 	if s.err != nil {
 		return s.err
 	}
-	if s.stalled(now) {
+	if s.stall.over(now) {
 		return ErrStalled
 	}
 	return nil
-}
-
-// stalled reports whether the present operation takes too long. On a busy machine
-// the goroutine that writes may be as late as whoever looks, so it is looked at
-// again a moment later.
-func (s *Sink) stalled(now time.Time) bool {
-	if s.busy.IsZero() || now.Sub(s.busy) < StallAfter {
-		return false
-	}
-	if !s.late.Equal(s.busy) {
-		s.late, s.lateAt = s.busy, now
-	}
-	return now.Sub(s.lateAt) >= lateAgain
 }
 
 // Put appends a block of whole lines, which it copies. It never waits: ask
@@ -234,29 +162,13 @@ func (s *Sink) stalled(now time.Time) bool {
 func (s *Sink) Put(data []byte, lines, metadata int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given || s.closing {
+	if s.closing.given || s.closing.begun {
 		s.lose(lines)
 		return
 	}
-	s.held += len(data)
 	s.stats.Lines += uint64(lines)
-	defer s.wake()
-	if n := len(s.queue) - 1; n > 0 && len(s.queue[n].data)+len(data) <= chunk { // the first is being written
-		b := &s.queue[n]
-		b.data, b.lines, b.metadata = append(b.data, data...), b.lines+lines, b.metadata+metadata
-		return
-	}
-	var buf []byte
-	if n := len(s.free); n > 0 {
-		buf, s.free = s.free[n-1], s.free[:n-1]
-	}
-	if len(s.queue) == 0 {
-		s.queue = s.store[:0]
-	}
-	s.queue = append(s.queue, block{append(buf[:0], data...), lines, metadata})
-	if len(s.queue) == 1 {
-		s.store = s.queue
-	}
+	s.queue.push(data, lines, metadata)
+	s.wake()
 }
 
 // Admit waits until there is room for more. It reports false, and counts the
@@ -276,10 +188,10 @@ func (s *Sink) Admit(lines int) bool {
 func (s *Sink) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held >= s.limit || s.closing || s.given {
+	if s.queue.full() || s.closing.begun || s.closing.given {
 		return false
 	}
-	s.reserved = 0
+	s.queue.reserved = 0
 	return true
 }
 
@@ -290,30 +202,29 @@ func (s *Sink) Ready() bool {
 func (s *Sink) Reserved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reserved == reserve || s.closing || s.given {
+	if s.closing.begun || s.closing.given {
 		return false
 	}
-	s.reserved++
-	return true
+	return s.queue.reserve()
 }
 
 func (s *Sink) admit(lines int) bool {
 	for {
-		if s.given {
+		if s.closing.given {
 			s.lose(lines)
 			return false
 		}
-		if s.held < s.limit || s.closing {
+		if !s.queue.full() || s.closing.begun {
 			return true
 		}
 		now := time.Now()
 		bad := s.trouble(now)
 		if bad == nil {
-			s.pause(s.untilStall(now))
+			s.pause(s.stall.until(now))
 			continue
 		}
 		s.fail(bad, now)
-		if s.limit = s.o.Hold; s.held < s.limit {
+		if s.queue.limit = s.o.Hold; !s.queue.full() {
 			return true
 		}
 		wait := s.o.Wait - s.outage.waited
@@ -328,17 +239,6 @@ func (s *Sink) admit(lines int) bool {
 			s.outage.waited += time.Since(now)
 		}
 	}
-}
-
-// untilStall is when the present operation will count as a stall.
-func (s *Sink) untilStall(now time.Time) time.Duration {
-	switch {
-	case s.busy.IsZero():
-		return StallAfter
-	case s.late.Equal(s.busy):
-		return lateAgain - now.Sub(s.lateAt)
-	}
-	return StallAfter - now.Sub(s.busy)
 }
 
 // pause waits for a change, or for so long; the lock is held before and after.
@@ -370,8 +270,8 @@ func (s *Sink) wake() {
 // a stall. It does not wait.
 func (s *Sink) Check() {
 	s.mu.Lock()
-	s.asked++
-	s.look = true
+	s.ask.asked++
+	s.ask.look = true
 	_ = s.notice() // it is on record
 	s.wake()
 	s.mu.Unlock()
@@ -403,22 +303,22 @@ func (s *Sink) flush(ctx context.Context, look, sync bool) error {
 	defer s.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
-	ticket := s.asked
-	s.look, s.sync = s.look || look, s.sync || sync
+	s.ask.asked++
+	ticket := s.ask.asked
+	s.ask.look, s.ask.sync = s.ask.look || look, s.ask.sync || sync
 	s.wake()
-	for !s.given && !s.ended && s.answered < ticket {
+	for !s.closing.given && !s.closing.ended && s.ask.answered < ticket {
 		now := time.Now()
-		if s.stalled(now) {
+		if s.stall.over(now) {
 			break
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.pause(s.untilStall(now))
+		s.pause(s.stall.until(now))
 	}
-	if s.given || s.ended {
-		return s.result
+	if s.closing.given || s.closing.ended {
+		return s.closing.result
 	}
 	return s.notice()
 }
@@ -435,14 +335,14 @@ func (s *Sink) Close(ctx context.Context) error {
 	defer s.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closing {
-		s.closing, s.closed = true, time.Now()
+	if !s.closing.begun {
+		s.closing.begun, s.closing.at = true, time.Now()
 	}
 	s.wake()
 	_, bounded := ctx.Deadline()
-	for !s.given && !s.ended {
+	for !s.closing.given && !s.closing.ended {
 		_ = s.notice() // it is on record
-		if now := time.Now(); !bounded && s.stalled(now) && min(now.Sub(s.busy), now.Sub(s.closed)) >= patience {
+		if now := time.Now(); !bounded && s.stall.over(now) && min(now.Sub(s.stall.busy), now.Sub(s.closing.at)) >= patience {
 			s.abandon(ErrStalled)
 			break
 		}
@@ -452,7 +352,7 @@ func (s *Sink) Close(ctx context.Context) error {
 		}
 		s.pause(StallAfter)
 	}
-	return s.result
+	return s.closing.result
 }
 
 // Abandon gives up at once: what waits is lost, nobody waits any longer, and
@@ -460,31 +360,48 @@ func (s *Sink) Close(ctx context.Context) error {
 func (s *Sink) Abandon(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended {
+	if !s.closing.ended {
 		s.abandon(reason)
 	}
 }
 
 func (s *Sink) abandon(reason error) {
-	if s.given {
+	if s.closing.given {
 		return
 	}
-	s.given = true
-	s.loseQueue()
+	s.closing.given = true
+	s.lose(s.queue.drop())
 	if bad := s.trouble(time.Now()); bad != nil && !errors.Is(reason, bad) {
 		reason = fmt.Errorf("%w (%w)", reason, bad)
 	}
-	s.result = fmt.Errorf("the file is not complete: %w; %d lines are missing", reason, s.stats.Lost)
+	s.closing.result = fmt.Errorf("the file is not complete: %w; %d lines are missing", reason, s.stats.Lost)
 	s.changed.Broadcast()
 	s.out.Interrupt()
 	s.wake()
 }
 
-func (s *Sink) loseQueue() {
-	n := 0
-	for _, b := range s.queue {
-		n += b.lines
+// tell calls OnError with what is to be reported, in order and without the lock.
+func (s *Sink) tell() {
+	for s.untold() && s.telling.TryLock() {
+		for {
+			s.mu.Lock()
+			if len(s.reports) == 0 {
+				s.mu.Unlock()
+				break
+			}
+			err := s.reports[0]
+			s.reports = s.reports[1:]
+			s.mu.Unlock()
+			if s.o.OnError != nil {
+				s.o.OnError(err)
+			}
+		}
+		s.telling.Unlock()
 	}
-	s.lose(n)
-	s.queue, s.held = nil, 0
+}
+
+func (s *Sink) untold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.reports) > 0
 }

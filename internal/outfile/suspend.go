@@ -15,12 +15,12 @@ func (s *Sink) Suspend(ctx context.Context) error {
 		return errors.ErrUnsupported
 	}
 	s.mu.Lock()
-	s.leave = !s.closing
+	s.closing.leave = !s.closing.begun
 	s.mu.Unlock()
 	err := s.Close(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leave && !s.given {
+	if s.closing.leave && !s.closing.given {
 		return nil
 	}
 	return err
@@ -31,7 +31,7 @@ func (s *Sink) Suspend(ctx context.Context) error {
 // may be called again. The counts go on.
 func Continue(old *Sink, o Options) (*Sink, error) {
 	old.mu.Lock()
-	ok := old.leave && old.ended && !old.given
+	ok := old.closing.leave && old.closing.ended && !old.closing.given
 	old.mu.Unlock()
 	if !ok {
 		return nil, errors.New("the file was not suspended")
@@ -39,17 +39,17 @@ func Continue(old *Sink, o Options) (*Sink, error) {
 	s := newSink(old.out, o)
 	s.path, s.part, s.stats, s.first = old.path, old.part, old.stats, old.first
 	if s.first == nil {
-		s.other = old.result
+		s.other = old.closing.result
 	}
-	s.begun, s.finished, s.framing = old.begun, old.finished, old.framing
-	if !s.resume() {
+	s.writer.begun, s.writer.finished, s.writer.framing = old.writer.begun, old.writer.finished, old.writer.framing
+	if !s.writer.resume() {
 		s.tell()
 		_ = s.out.Close() // if it was opened at all
 		return nil, s.err
 	}
 	old.mu.Lock()
-	old.leave = false
+	old.closing.leave = false
 	old.mu.Unlock()
-	go s.run()
+	go s.writer.run()
 	return s, nil
 }

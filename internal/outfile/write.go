@@ -14,37 +14,47 @@ type current struct {
 	then   func() // if not nil, called with the lock when it is written
 }
 
+// writer is the goroutine of a Sink. What it has of its own no other touches.
+type writer struct {
+	*Sink
+	current  current // the block that is being written
+	writing  bool    // there is one
+	begun    bool    // the current file has its start
+	finished bool    // the current file has its end, another one follows
+	framing  int     // lines of the start of the file
+}
+
 // run is the goroutine that writes.
-func (s *Sink) run() {
-	defer s.end()
+func (w *writer) run() {
+	defer w.end()
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
 	for {
 		select {
-		case <-s.work:
+		case <-w.work:
 		case <-retry.C:
 		}
-		s.mu.Lock()
-		if s.given {
-			s.mu.Unlock()
+		w.mu.Lock()
+		if w.closing.given {
+			w.mu.Unlock()
 			return
 		}
-		closing, asked, sync := s.closing, s.asked, s.sync
-		failing, check := s.err != nil, s.look
-		s.look, s.sync = false, false
-		s.busy = time.Now()
-		s.mu.Unlock()
+		closing, asked, sync := w.closing.begun, w.ask.asked, w.ask.sync
+		failing, check := w.err != nil, w.ask.look
+		w.ask.look, w.ask.sync = false, false
+		w.stall.busy = time.Now()
+		w.mu.Unlock()
 
-		s.turn(failing, check || closing, sync)
-		over := closing && s.finish()
+		w.turn(failing, check || closing, sync)
+		over := closing && w.finish()
 
-		s.mu.Lock()
-		s.busy = time.Time{}
-		s.answered = asked
-		failing = s.err != nil
-		s.changed.Broadcast()
-		s.mu.Unlock()
-		s.tell()
+		w.mu.Lock()
+		w.stall.busy = time.Time{}
+		w.ask.answered = asked
+		failing = w.err != nil
+		w.changed.Broadcast()
+		w.mu.Unlock()
+		w.tell()
 		if over {
 			return
 		}
@@ -57,385 +67,363 @@ func (s *Sink) run() {
 }
 
 // turn does what there is to do.
-func (s *Sink) turn(failing, check, sync bool) {
+func (w *writer) turn(failing, check, sync bool) {
 	if !failing && check {
-		if err := s.out.Check(); err != nil {
-			s.broken(err)
+		if err := w.out.Check(); err != nil {
+			w.broken(err)
 			failing = true
 		}
 	}
-	if failing && !s.resume() {
+	if failing && !w.resume() {
 		return
 	}
-	for s.next() {
-		if s.o.Sync == SyncAlways {
-			s.force()
+	for w.next() {
+		if w.o.Sync == SyncAlways {
+			w.force()
 		}
-		if !s.recovered() || !s.rotate() {
+		if !w.recovered() || !w.rotate() {
 			return
 		}
 	}
-	if !s.works() || !s.recovered() || !s.rotate() {
+	if !w.works() || !w.recovered() || !w.rotate() {
 		return
 	}
 	if sync {
-		s.force()
+		w.force()
 	}
 }
 
 // works reports whether the last write succeeded.
-func (s *Sink) works() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err == nil && !s.given
+func (w *writer) works() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err == nil && !w.closing.given
 }
 
 // next writes the first block of the queue.
-func (s *Sink) next() bool {
-	s.mu.Lock()
-	if len(s.queue) == 0 || s.given {
-		s.mu.Unlock()
+func (w *writer) next() bool {
+	w.mu.Lock()
+	if len(w.queue.blocks) == 0 || w.closing.given {
+		w.mu.Unlock()
 		return false
 	}
-	b := s.queue[0]
-	s.mu.Unlock()
+	b := w.queue.blocks[0]
+	w.mu.Unlock()
 	data := b.data
-	if s.o.Format != nil {
-		data = s.o.Format.Encode(data)
+	if w.o.Format != nil {
+		data = w.o.Format.Encode(data)
 	}
-	return s.write(current{Block: Block{data, b.lines, b.metadata}, queued: true})
-}
-
-// pop takes the first block off the queue. Of memory that filled up in an
-// outage and is given back now, half may be used again at once: so the end of
-// an outage holds nobody up, and yet the queue becomes shallow again.
-func (s *Sink) pop() {
-	b := s.queue[0]
-	s.queue[0] = block{}
-	s.queue = s.queue[1:]
-	s.held -= len(b.data)
-	least := min(shallow, s.o.Hold)
-	s.limit = max(least, s.limit-len(b.data)/2)
-	if len(s.queue) == 0 {
-		s.limit = least
-	}
-	if len(s.free) < spares && cap(b.data) <= 4*shallow {
-		s.free = append(s.free, b.data[:0])
-	}
+	return w.write(current{Block: Block{data, b.lines, b.metadata}, queued: true})
 }
 
 // write writes a block. If it fails, resume goes on with it.
-func (s *Sink) write(c current) bool {
-	s.current, s.writing = c, true
-	return s.advance()
+func (w *writer) write(c current) bool {
+	w.current, w.writing = c, true
+	return w.advance()
 }
 
 // advance writes what is left of the current block.
-func (s *Sink) advance() bool {
-	c := &s.current
+func (w *writer) advance() bool {
+	c := &w.current
 	for c.off < len(c.Data) {
-		n, err := s.out.Write(c.Data[c.off:min(len(c.Data), c.off+chunk)])
+		n, err := w.out.Write(c.Data[c.off:min(len(c.Data), c.off+chunk)])
 		c.off += n
-		s.mu.Lock()
+		w.mu.Lock()
 		if n > 0 {
-			s.busy = time.Now()
-			s.stats.Bytes += uint64(n)
-			s.changed.Broadcast()
+			w.stall.busy = time.Now()
+			w.stats.Bytes += uint64(n)
+			w.changed.Broadcast()
 		}
-		given := s.given
-		s.mu.Unlock()
+		given := w.closing.given
+		w.mu.Unlock()
 		if given {
 			return false
 		}
 		if err != nil {
-			if s.out.Undo() {
-				s.rewind(c)
+			if w.out.Undo() {
+				w.rewind(c)
 			}
-			s.broken(err)
+			w.broken(err)
 			return false
 		}
 	}
-	s.out.Commit()
-	s.writing = false
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.given {
+	w.out.Commit()
+	w.writing = false
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing.given {
 		return false
 	}
-	s.part.Lines += c.Lines
-	s.part.Metadata += c.Metadata
+	w.part.Lines += c.Lines
+	w.part.Metadata += c.Metadata
 	if c.queued {
-		s.pop()
+		w.queue.pop()
 	} else {
-		s.stats.Lines += uint64(c.Lines)
+		w.stats.Lines += uint64(c.Lines)
 	}
 	if c.then != nil {
 		c.then()
 	}
-	s.changed.Broadcast()
+	w.changed.Broadcast()
 	return true
 }
 
-func (s *Sink) rewind(c *current) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stats.Bytes -= uint64(c.off)
+func (w *writer) rewind(c *current) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Bytes -= uint64(c.off)
 	c.off = 0
 }
 
 // broken notes a failure.
-func (s *Sink) broken(err error) {
-	s.mu.Lock()
-	s.stats.Errors++
-	if !s.given {
-		s.err = fmt.Errorf("write: %w", err)
-		s.fail(s.err, time.Now())
+func (w *writer) broken(err error) {
+	w.mu.Lock()
+	w.stats.Errors++
+	if !w.closing.given {
+		w.err = fmt.Errorf("write: %w", err)
+		w.fail(w.err, time.Now())
 	}
-	s.changed.Broadcast()
-	s.mu.Unlock()
-	s.tell()
+	w.changed.Broadcast()
+	w.mu.Unlock()
+	w.tell()
 }
 
 // resume makes a failed output work again and ends what was interrupted.
-func (s *Sink) resume() bool {
-	fresh, gone, err := s.out.Resume()
-	path := s.out.Path()
-	s.mu.Lock()
+func (w *writer) resume() bool {
+	fresh, gone, err := w.out.Resume()
+	path := w.out.Path()
+	w.mu.Lock()
 	if err != nil {
-		s.stats.Errors++
-		if s.err == nil {
-			s.err = fmt.Errorf("open again: %w", err)
+		w.stats.Errors++
+		if w.err == nil {
+			w.err = fmt.Errorf("open again: %w", err)
 		}
-		s.mu.Unlock()
+		w.mu.Unlock()
 		return false
 	}
-	moved := s.path != path
-	s.path = path
+	moved := w.path != path
+	w.path = path
 	if fresh {
-		if s.outage == nil { // it vanished while it was suspended
-			s.fail(errRemoved, time.Now())
+		if w.outage == nil { // it vanished while it was suspended
+			w.fail(errRemoved, time.Now())
 		}
 		if gone {
-			s.lose(s.part.Lines - s.framing)
+			w.lose(w.part.Lines - w.framing)
 		}
-		s.writing, s.begun, s.finished, s.framing = false, false, false, 0
-		s.part.Lines, s.part.Metadata, s.part.Again = 0, 0, true
+		w.writing, w.begun, w.finished, w.framing = false, false, false, 0
+		w.part.Lines, w.part.Metadata, w.part.Again = 0, 0, true
 	}
-	s.mu.Unlock()
+	w.mu.Unlock()
 	if moved {
-		s.onPath(path)
+		w.onPath(path)
 	}
 	// The error stays until something was written after it, so that nobody
 	// takes an attempt for a success.
-	if s.writing && !s.advance() {
+	if w.writing && !w.advance() {
 		return false
 	}
-	s.mu.Lock()
-	s.err = nil
-	s.mu.Unlock()
-	if s.finished {
-		return s.further()
+	w.mu.Lock()
+	w.err = nil
+	w.mu.Unlock()
+	if w.finished {
+		return w.further()
 	}
-	return s.begin() == nil
+	return w.begin() == nil
 }
 
-func (s *Sink) onPath(path string) {
-	if s.o.OnPath != nil {
-		s.o.OnPath(path)
+func (w *writer) onPath(path string) {
+	if w.o.OnPath != nil {
+		w.o.OnPath(path)
 	}
 }
 
 // begin writes the start of a file that has none.
-func (s *Sink) begin() error {
-	if s.begun {
+func (w *writer) begin() error {
+	if w.begun {
 		return nil
 	}
-	if s.o.Format != nil {
-		b := s.o.Format.Begin(s.state())
+	if w.o.Format != nil {
+		b := w.o.Format.Begin(w.state())
 		// Set first: if writing it fails, resume goes on with it.
-		s.begun, s.framing = true, b.Lines
-		if !s.write(current{Block: b}) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.err
+		w.begun, w.framing = true, b.Lines
+		if !w.write(current{Block: b}) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.err
 		}
 	}
-	s.begun = true
+	w.begun = true
 	return nil
 }
 
-func (s *Sink) state() Part {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.part
+func (w *writer) state() Part {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.part
 }
 
 // few is how many bytes may wait when an outage is over. Once no more come, the
 // record of what is missing is the last.
-func (s *Sink) few() int {
-	if s.closing {
+func (w *writer) few() int {
+	if w.closing.begun {
 		return 0
 	}
-	return min(shallow, s.o.Hold)
+	return w.queue.least
 }
 
 // recovered ends an outage, once the queue is shallow again: the file says what
 // is missing. It reports whether the file works.
-func (s *Sink) recovered() bool {
-	s.mu.Lock()
-	o := s.outage
-	if o == nil || s.err != nil || s.held > s.few() {
-		s.mu.Unlock()
+func (w *writer) recovered() bool {
+	w.mu.Lock()
+	o := w.outage
+	if o == nil || w.err != nil || w.queue.held > w.few() {
+		w.mu.Unlock()
 		return true
 	}
 	gap := Gap{Lines: o.lost, From: o.from, To: o.to, Cause: o.Cause}
-	s.mu.Unlock()
-	if gap.Lines > 0 && s.o.Format != nil {
+	w.mu.Unlock()
+	if gap.Lines > 0 && w.o.Format != nil {
 		told := func() { o.lost, o.from = o.lost-gap.Lines, gap.To }
-		if !s.write(current{Block: s.o.Format.Gap(gap), then: told}) {
+		if !w.write(current{Block: w.o.Format.Gap(gap), then: told}) {
 			return false
 		}
 	}
-	s.mu.Lock()
-	if o.lost == 0 || s.o.Format == nil {
-		s.outage = nil
+	w.mu.Lock()
+	if o.lost == 0 || w.o.Format == nil {
+		w.outage = nil
 		told := o.Outage
 		told.Over, told.For = true, time.Since(o.since)
-		s.reports = append(s.reports, &told)
+		w.reports = append(w.reports, &told)
 	}
-	s.mu.Unlock()
-	s.tell()
+	w.mu.Unlock()
+	w.tell()
 	return true
 }
 
 // rotate starts the next part when this one is large. It reports whether the
 // file works.
-func (s *Sink) rotate() bool {
-	if s.o.Rotate <= 0 || s.out.Size() < s.o.Rotate {
+func (w *writer) rotate() bool {
+	if w.o.Rotate <= 0 || w.out.Size() < w.o.Rotate {
 		return true
 	}
-	if s.o.Format != nil {
-		s.finished = true // if writing it fails, resume goes on with it
-		if !s.write(current{Block: s.o.Format.End(s.state())}) {
+	if w.o.Format != nil {
+		w.finished = true // if writing it fails, resume goes on with it
+		if !w.write(current{Block: w.o.Format.End(w.state())}) {
 			return false
 		}
 	}
-	if s.o.Sync != SyncNever {
-		s.force()
+	if w.o.Sync != SyncNever {
+		w.force()
 	}
-	return s.further()
+	return w.further()
 }
 
 // further goes on in the next part.
-func (s *Sink) further() bool {
-	if err := s.out.Next(); err != nil {
-		s.broken(fmt.Errorf("rotate: %w", err))
+func (w *writer) further() bool {
+	if err := w.out.Next(); err != nil {
+		w.broken(fmt.Errorf("rotate: %w", err))
 		return false
 	}
-	path := s.out.Path()
-	s.mu.Lock()
-	s.stats.Parts++
-	s.path = path
-	s.part = Part{Number: s.part.Number + 1, Lost: s.stats.Lost}
-	s.mu.Unlock()
-	s.begun, s.finished = false, false
-	s.onPath(path)
-	return s.begin() == nil
+	path := w.out.Path()
+	w.mu.Lock()
+	w.stats.Parts++
+	w.path = path
+	w.part = Part{Number: w.part.Number + 1, Lost: w.stats.Lost}
+	w.mu.Unlock()
+	w.begun, w.finished = false, false
+	w.onPath(path)
+	return w.begin() == nil
 }
 
 // force forces the file to the disk. When that fails nothing is lost yet.
-func (s *Sink) force() {
-	if err := s.out.Sync(); err != nil {
+func (w *writer) force() {
+	if err := w.out.Sync(); err != nil {
 		err = fmt.Errorf("sync: %w", err)
-		s.mu.Lock()
-		s.stats.Errors++
-		if s.other == nil {
-			s.other = err
-		}
-		s.reports = append(s.reports, err)
-		s.mu.Unlock()
-		s.tell()
+		w.mu.Lock()
+		w.known(err)
+		w.mu.Unlock()
+		w.tell()
 	}
 }
 
 // finish ends the file. It reports false where it is worth to try again.
-func (s *Sink) finish() bool {
-	s.mu.Lock()
-	works := s.err == nil && len(s.queue) == 0
-	again := len(s.queue) > 0 && time.Since(s.closed) < StallAfter
-	leave := s.leave
-	s.part.Last = !leave
-	given := s.given
-	s.mu.Unlock()
+func (w *writer) finish() bool {
+	w.mu.Lock()
+	works := w.err == nil && len(w.queue.blocks) == 0
+	again := len(w.queue.blocks) > 0 && time.Since(w.closing.at) < StallAfter
+	leave := w.closing.leave
+	w.part.Last = !leave
+	given := w.closing.given
+	w.mu.Unlock()
 	if given {
 		return true
 	}
 	if again {
 		return false
 	}
-	if works && s.o.Format != nil {
+	if works && w.o.Format != nil {
 		ended := false
 		end := func() bool {
 			var last Block
 			if !leave {
-				last = s.o.Format.End(s.state())
-			} else if s.o.Pause != nil {
-				last = s.o.Pause()
+				last = w.o.Format.End(w.state())
+			} else if w.o.Pause != nil {
+				last = w.o.Pause()
 			}
-			return s.write(current{Block: last, then: func() { ended = true }})
+			return w.write(current{Block: last, then: func() { ended = true }})
 		}
-		works = end() || s.resume() && (ended || end()) // a new file has no end yet
+		works = end() || w.resume() && (ended || end()) // a new file has no end yet
 	}
-	if works && s.o.Sync != SyncNever {
-		s.force()
+	if works && w.o.Sync != SyncNever {
+		w.force()
 	}
-	if !works && s.out.Gone() {
-		s.mu.Lock()
-		s.lose(s.part.Lines - s.framing)
-		s.mu.Unlock()
+	if !works && w.out.Gone() {
+		w.mu.Lock()
+		w.lose(w.part.Lines - w.framing)
+		w.mu.Unlock()
 	}
 	return true
 }
 
 // end closes the output and settles the result.
-func (s *Sink) end() {
-	s.mu.Lock()
-	given, leave, part := s.given, s.leave, s.part
-	s.loseQueue()
+func (w *writer) end() {
+	w.mu.Lock()
+	given, leave, part := w.closing.given, w.closing.leave, w.part
+	w.lose(w.queue.drop())
 	if !given {
-		for _, err := range []error{s.first, s.err, s.other} {
-			if s.result == nil {
-				s.result = err
+		for _, err := range []error{w.first, w.err, w.other} {
+			if w.closing.result == nil {
+				w.closing.result = err
 			}
 		}
 	}
-	s.closing = true
-	s.mu.Unlock()
-	unwanted := !given && !leave && s.o.Unwanted != nil && s.o.Unwanted(part)
+	w.closing.begun = true
+	w.mu.Unlock()
+	unwanted := !given && !leave && w.o.Unwanted != nil && w.o.Unwanted(part)
 	// While it is locked nobody begins to append to it. Some systems remove no
 	// file that is open.
-	removed := unwanted && s.out.Remove() == nil
-	if err := s.out.Close(); err != nil && !given {
-		s.settle(fmt.Errorf("close: %w", err))
+	removed := unwanted && w.out.Remove() == nil
+	if err := w.out.Close(); err != nil && !given {
+		w.settle(fmt.Errorf("close: %w", err))
 	}
 	if unwanted && !removed {
-		if err := s.out.Remove(); err != nil {
-			s.settle(err)
+		if err := w.out.Remove(); err != nil {
+			w.settle(err)
 		}
 	}
-	s.mu.Lock()
-	s.busy = time.Time{}
-	s.ended = true
-	s.alarm.Stop()
-	s.changed.Broadcast()
-	s.mu.Unlock()
-	s.tell()
+	w.mu.Lock()
+	w.stall.busy = time.Time{}
+	w.closing.ended = true
+	w.alarm.Stop()
+	w.changed.Broadcast()
+	w.mu.Unlock()
+	w.tell()
 }
 
-func (s *Sink) settle(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.result == nil && !errors.Is(err, errRemoved) {
-		s.result = err
+func (w *writer) settle(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing.result == nil && !errors.Is(err, errRemoved) {
+		w.closing.result = err
 	}
 }
