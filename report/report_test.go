@@ -79,7 +79,7 @@ func TestFaultyJob(t *testing.T) {
 	text := strings.Join(screen(t, r), "\n")
 	for _, want := range []string{
 		"COMPLETED · SLOW RANK · 8 ranks, 2 attempts, 39.6 s", "Rank 3 (node-a0)", "input", "▓ downtime 7.6 %", "1 disruption lost 39 steps", "Confidence medium",
-		"39 steps lost", "Compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
+		"39 steps redone", "Compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is not in\n%s", want, text)

@@ -104,7 +104,7 @@ func TestReportOfCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, _ := cli(t, "report", "--full", dir)
-	if status != 0 || !strings.Contains(out, "mean of 1 step on 1 rank") || !strings.Contains(out, "a copy of ") {
+	if status != 0 || !strings.Contains(out, "mean of 1 step on 1 rank") || !strings.Contains(out, "a copy of") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	status, _, said := cli(t, "import", dir, "-o", filepath.Join(t.TempDir(), "out.pfw"))

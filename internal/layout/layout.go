@@ -38,6 +38,9 @@ func Fold(text string, width int) (lines []string) {
 			}
 			if !isMark(r[n-1]) {
 				n = width
+				for n > 1 && r[n-1] == hidden {
+					n--
+				}
 			}
 			lines, line = append(lines, string(r[:n])), string(r[n:])
 		}
@@ -107,8 +110,12 @@ func seen(line []byte) (n int) {
 	return n
 }
 
+// hidden stands for what is not shown of a name, such as the end of a line: nothing that
+// follows it may begin one.
+const hidden = '·'
+
 // isMark reports whether a word can be broken behind a character.
-func isMark(r rune) bool { return r != '…' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+func isMark(r rune) bool { return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // Join puts parts on lines of a width, each of them whole where it fits on one.
 func Join(parts []string, between string, width int) (lines []string) {
