@@ -25,6 +25,8 @@ type output struct {
 	mu      sync.Mutex
 	written Written
 	drafts  []*outfile.Draft // complete, of a Job that is a part
+
+	events sync.Pool // of writers of events, whose memory the next file takes
 }
 
 // tableFile is a Parquet file that is being written.
@@ -35,8 +37,9 @@ type tableFile[T any] struct {
 	*parquet.GenericWriter[T]
 }
 
-// createTable begins a file, sorted by the given columns.
-func createTable[T any](to *output, name string, sorted ...string) (*tableFile[T], error) {
+// createTable begins a file, sorted by the given columns, with a writer of a former file
+// where the pool, which may be nil, has one.
+func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...string) (*tableFile[T], error) {
 	path := filepath.Join(to.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // data to be read by others
 		return nil, err
@@ -46,6 +49,13 @@ func createTable[T any](to *output, name string, sorted ...string) (*tableFile[T
 		return nil, err
 	}
 	t := &tableFile[T]{to: to, draft: draft}
+	if pool != nil {
+		if w, ok := pool.Get().(*parquet.GenericWriter[T]); ok {
+			w.Reset(countedWriter{draft, &t.size})
+			t.GenericWriter = w
+			return t, nil
+		}
+	}
 	var columns []parquet.SortingColumn
 	for _, name := range sorted {
 		columns = append(columns, parquet.Ascending(name))

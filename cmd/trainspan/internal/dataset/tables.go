@@ -26,7 +26,7 @@ type rowsOf[T any] struct {
 }
 
 func startRows[T any](ctx context.Context, out *output, name string, sorted ...string) (*rowsOf[T], error) {
-	t, err := createTable[T](out, name, sorted...)
+	t, err := createTable[T](out, nil, name, sorted...)
 	return &rowsOf[T]{tableFile: t, ctx: ctx, rows: make([]T, 0, batchRows)}, err
 }
 
@@ -137,7 +137,7 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*run.Process) error
 		}
 		slices.Sort(row.Hosts)
 		row.Hosts = slices.Compact(row.Hosts)
-		t, err := createTable[indexed](out, filepath.Join(indexDir(out.job.Name), fileName(attempt, procs)))
+		t, err := createTable[indexed](out, nil, filepath.Join(indexDir(out.job.Name), fileName(attempt, procs)))
 		if err == nil {
 			_, err = t.Write([]indexed{row})
 			var rows int64

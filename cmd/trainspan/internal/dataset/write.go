@@ -150,7 +150,7 @@ func hourLabel(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format(
 
 // events writes a file with the rows of some processes in an hour, rank by rank.
 func (b *Builder) events(ctx context.Context, out *output, name string, hour int64, procs []*Process) error {
-	t, err := createTable[event](out, name, "rank", "ts")
+	t, err := createTable[event](out, &out.events, name, "rank", "ts")
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,10 @@ func (b *Builder) events(ctx context.Context, out *output, name string, hour int
 	if queueErr := q.close(); err == nil {
 		err = queueErr
 	}
-	return t.close(&out.written.Events, n, err)
+	if err = t.close(&out.written.Events, n, err); err == nil {
+		out.events.Put(t.GenericWriter)
+	}
+	return err
 }
 
 // rank hands on the rows of the processes of one rank in an hour.

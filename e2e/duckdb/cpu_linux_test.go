@@ -1,0 +1,17 @@
+package duckdb
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cpuTime is what all threads of this process have used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
