@@ -25,24 +25,39 @@ called = _ring.called
 installed = False
 
 
-def _on_file(name, n, first=NONE):
-    """One of os whose only argument is a descriptor."""
-    original = getattr(os, name)
-
-    def f(fd):
+# Calls on a descriptor: their other parameters, and the three numbers that are on record.
+_CALLS = {
+    "read": (READ, "length", "length, len(value), NONE"), "write": (WRITE, "data", "size(data), value, NONE"),
+    "pread": (PREAD, "length, offset", "length, len(value), offset"), "pwrite": (PWRITE, "data, offset", "size(data), value, offset"),
+    "lseek": (SEEK, "position, whence", "whence, value, position"), "fsync": (SYNC, "", "NONE, NONE, NONE"), "close": (CLOSE, "", "NONE, 0, NONE"),
+}
+_CALL = """
+def of(original, n):
+    def f(fd, {given}):
         file = numbers.get(fd)
         if file is None:
-            return original(fd)
+            return original(fd, {given})
         t = clock()
         try:
-            value = original(fd)
+            value = original(fd, {given})
         except OSError:
-            called(n, t, first, -1, NONE, file)
+            called(n, t, {asked}, -1, {place}, file)
             raise
-        called(n, t, first, 0 if n == CLOSE else NONE, NONE, file)
+        called(n, t, {asked}, {result}, {place}, file)
         return value
 
     return f
+"""
+
+
+def _on_file(name):
+    """One of os whose first argument is a descriptor. They are called often, so that none
+    of them hands its arguments on as a tuple."""
+    n, given, told = _CALLS[name]
+    asked, result, place = told.split(", ")
+    scope = {}
+    exec(_CALL.format(given=given, asked=asked, result=result, place=place), globals(), scope)
+    return scope["of"](getattr(os, name), n)
 
 
 def _on_path(name, n):
@@ -70,73 +85,7 @@ def _on_path(name, n):
 
 def _functions():
     """What takes the place of the functions of os."""
-    read_, write_, pread_, pwrite_, lseek_ = os.read, os.write, os.pread, os.pwrite, os.lseek
     open_, stat_, mkdir_ = os.open, os.stat, os.mkdir
-
-    def read(fd, length):
-        file = numbers.get(fd)
-        if file is None:
-            return read_(fd, length)
-        t = clock()
-        try:
-            data = read_(fd, length)
-        except OSError:
-            called(READ, t, length, -1, NONE, file)
-            raise
-        called(READ, t, length, len(data), NONE, file)
-        return data
-
-    def write(fd, data):
-        file = numbers.get(fd)
-        if file is None:
-            return write_(fd, data)
-        t = clock()
-        try:
-            n = write_(fd, data)
-        except OSError:
-            called(WRITE, t, size(data), -1, NONE, file)
-            raise
-        called(WRITE, t, size(data), n, NONE, file)
-        return n
-
-    def pread(fd, length, offset):
-        file = numbers.get(fd)
-        if file is None:
-            return pread_(fd, length, offset)
-        t = clock()
-        try:
-            data = pread_(fd, length, offset)
-        except OSError:
-            called(PREAD, t, length, -1, offset, file)
-            raise
-        called(PREAD, t, length, len(data), offset, file)
-        return data
-
-    def pwrite(fd, data, offset):
-        file = numbers.get(fd)
-        if file is None:
-            return pwrite_(fd, data, offset)
-        t = clock()
-        try:
-            n = pwrite_(fd, data, offset)
-        except OSError:
-            called(PWRITE, t, size(data), -1, offset, file)
-            raise
-        called(PWRITE, t, size(data), n, offset, file)
-        return n
-
-    def lseek(fd, position, whence):
-        file = numbers.get(fd)
-        if file is None:
-            return lseek_(fd, position, whence)
-        t = clock()
-        try:
-            at = lseek_(fd, position, whence)
-        except OSError:
-            called(SEEK, t, whence, -1, position, file)
-            raise
-        called(SEEK, t, whence, at, position, file)
-        return at
 
     def open(path, flags, mode=0o777, *, dir_fd=None):
         file = below(path) if dir_fd is None else 0
@@ -212,9 +161,9 @@ def _functions():
         numbers.pop(fd2, None)
         return dup2_(fd, fd2, inheritable)
 
-    close_file, closerange_, dup2_ = _on_file("close", CLOSE), os.closerange, os.dup2
-    made = dict(read=read, write=write, pread=pread, pwrite=pwrite, lseek=lseek, open=open, stat=stat, mkdir=mkdir, close=close, closerange=closerange, dup2=dup2)
-    made["fsync"] = _on_file("fsync", SYNC)
+    made = {name: _on_file(name) for name in _CALLS}
+    close_file, closerange_, dup2_ = made["close"], os.closerange, os.dup2
+    made.update(open=open, stat=stat, mkdir=mkdir, close=close, closerange=closerange, dup2=dup2)
     for name in ("rename", "replace"):
         made[name] = two_paths(getattr(os, name), _name("rename", "", "ret"))
     for name, of in (("unlink",) * 2, ("remove", "unlink"), ("rmdir",) * 2, ("listdir", "opendir"), ("scandir", "opendir"), ("access",) * 2, ("lstat",) * 2):

@@ -8,7 +8,6 @@ plain call of what it wraps: Dynamo folds its first line away.
 import functools
 import os
 import sys
-import weakref
 from threading import get_ident, local
 from types import MethodType
 
@@ -53,14 +52,14 @@ def watched(on, unknown=()):
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    from . import comm, compiled, loaders, saves, startup
+    from . import comm, compiled, loaders, parallel, saves, startup
 
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
-        "torch.nn.parallel.distributed": _data_parallel, "torch.cuda.graphs": _graphs, "torch": _loaded,
+        "torch.cuda.graphs": _graphs, "torch": _loaded,
         "torch.multiprocessing.spawn": lambda module: replace(module, "_wrap", ending.telling(module._wrap)),
-        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **saves.MODULES, **startup.MODULES,
+        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **parallel.MODULES, **saves.MODULES, **startup.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 
@@ -333,7 +332,9 @@ def _module(module):
 
 
 def _autograd(module):
-    gradients, loop = _gradients, _loop
+    from .parallel import gradients
+
+    loop = _loop
     gradients.engine, gradients.gate = module.Variable._execution_engine, Gate(PHASE, 7)
 
     def follow(impl):
@@ -362,84 +363,6 @@ def _autograd(module):
         return
     for name in ("backward", "grad"):
         replace(module, name, watch(getattr(module, name)))
-
-
-class _Gradients:
-    """What of DistributedDataParallel's all-reduce outlasts the last gradient: the
-    engine calls us back after that, and before it calls DistributedDataParallel,
-    which waits there. A hook on the loss runs inside of backward, first of all,
-    which is where a callback can be queued."""
-
-    def __init__(self):
-        self.gate = None
-        self.models = []  # references to the models, the arguments of their waits, how many forwards were reduced
-        self.engine = self.args = None
-        self.ready = self.mark = 0
-        self.token = None  # of the wait, where it begins on the thread that trains
-        self.n = _ring.name("wait", "comm", "torch")
-
-    def add(self, model, args):
-        self.models = [m for m in self.models if m[0]() is not None] + [[weakref.ref(model), args, 0]]
-        self.gate.need = 0  # there is more to do in each backward
-
-    @quiet
-    def follow(self, tensors=None, *_, **__):
-        """Before backward: gives the hook, or None where no gradients are reduced, or
-        where torch.compile would trace it."""
-        self.ready, self.mark, self.token = 0, 0, None
-        traced = sys.modules.get("torch._dynamo.compiled_autograd")
-        if traced is not None and getattr(traced, "compiled_autograd_enabled", True):
-            return None
-        for entry in self.models:
-            model = entry[0]()
-            forwards = getattr(model, "num_iterations", 0)
-            if getattr(model, "require_forward_param_sync", False) and (not forwards or forwards != entry[2]):
-                self.args, entry[2] = entry[1], forwards
-                return (tensors if hasattr(tensors, "register_hook") else tensors[0]).register_hook(self.begun)
-        return None
-
-    @quiet
-    def begun(self, _):
-        self.engine.queue_callback(self.reduced)
-
-    @quiet
-    def reduced(self):
-        self.mark = _device and _device.begin("wait")
-        if get_ident() == _loop.thread:
-            self.token = _ring.start(self.n)
-        else:
-            self.ready = _ring.now()
-
-    @quiet
-    def end(self, hook):
-        hook.remove()
-        if self.token is not None:
-            _ring.end(self.token, self.args or None)
-        elif self.ready:
-            _ring.event(self.n, self.ready, _ring.now(), self.args)
-        if self.mark:
-            _device.end(self.mark, self.args)
-
-
-_gradients = _Gradients()
-
-
-def _data_parallel(module):
-    from . import comm
-
-    cls = module.DistributedDataParallel
-    made = cls.__init__
-
-    follow = quiet(lambda model: _gradients.add(model, comm.said(model.process_group)))
-
-    def __init__(self, *args, **kwargs):
-        begin = _ring.clock()
-        made(self, *args, **kwargs)
-        _loop.start_up.touch(begin)
-        follow(self)
-
-    if "comm" in _on:
-        replace(cls, "__init__", __init__)
 
 
 def _optimizer(module):

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from trainspan_torch import device, hooks
+from trainspan_torch.parallel import gradients
 
 # A device: its stream works 3 ms on each forward, and begins where the host is,
 # or when the work before is done.
@@ -86,7 +87,7 @@ class Parallel:
 
 
 parallel = Parallel()
-hooks._gradients.add(parallel, {"pg": "4", "group_size": 2})
+gradients.add(parallel, {"pg": "4", "group_size": 2})
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for step in range(20):
     optimizer.zero_grad()
