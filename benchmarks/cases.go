@@ -21,6 +21,7 @@ import (
 
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
 	"github.com/trainspan/trainspan/telemetry"
@@ -31,6 +32,8 @@ const (
 	BareSpan      = "SDK span, 3 attributes, no-op processor"
 	BareSpanPlain = "SDK span, no attributes, no-op processor"
 	SpanToTrace   = "SDK span, 3 attributes, to .pfw.gz"
+	SpanAsked     = "SDK span, 3 attributes, asked what a trace needs"
+	SpanNowhere   = "SDK span, 3 attributes, as lines to nowhere"
 	Stdout        = "SDK span, 3 attributes, stdouttrace to a file"
 	OTLPFile      = "SDK span, 3 attributes, OTLP JSON lines to a file"
 	Scope         = "ai scope with epoch and step, to .pfw.gz"
@@ -49,6 +52,8 @@ func Cases() []Case {
 	return []Case{
 		{Name: BareSpanPlain, Setup: sdkCase(noSink, false)},
 		{Name: BareSpan, Setup: sdkCase(noSink, true)},
+		{Name: SpanAsked, Setup: sdkCase(func(string) (sdktrace.SpanProcessor, error) { return &asker{}, nil }, true)},
+		{Name: SpanNowhere, Setup: sdkCase(nowhereSink, true)},
 		{Name: SpanToTrace, Setup: sdkCase(traceSink, true)},
 		{Name: Scope, Setup: scopeCase(func(t *ai.Tree, ctx context.Context, n int) {
 			for range n {
@@ -134,6 +139,33 @@ func (noopProcessor) Shutdown(context.Context) error                  { return n
 func (noopProcessor) ForceFlush(context.Context) error                { return nil }
 
 func noSink(string) (sdktrace.SpanProcessor, error) { return noopProcessor{}, nil }
+
+// asker asks a span what a trace file has to know of it, and does nothing with the
+// answers: each copies the whole of what the SDK keeps of an ended span.
+type asker struct {
+	noopProcessor
+	seen int
+}
+
+func (a *asker) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+	id, parent := s.SpanContext().SpanID(), s.Parent().SpanID()
+	a.seen += int(id[0]) + int(parent[0]) + s.StartTime().Nanosecond() + len(s.Name())
+}
+
+func (a *asker) OnEnd(s sdktrace.ReadOnlySpan) {
+	id := s.SpanContext().SpanID()
+	a.seen += int(id[0]) + s.EndTime().Nanosecond() + len(s.Attributes()) + int(s.Status().Code) + s.DroppedAttributes() +
+		len(s.Links()) + len(s.Events()) + len(s.Name()) + len(s.InstrumentationScope().Name)
+}
+
+// nowhereSink makes lines of spans that nobody compresses or stores.
+func nowhereSink(string) (sdktrace.SpanProcessor, error) {
+	w, err := dftracer.NewWriter(io.Discard, &dftracer.Options{Compression: dftracer.CompressNone})
+	if err != nil {
+		return nil, err
+	}
+	return pfw.Create("", &pfw.Options{Writer: w, OwnWriter: true})
+}
 
 func traceSink(dir string) (sdktrace.SpanProcessor, error) {
 	return pfw.Create(filepath.Join(dir, "span.pfw.gz"), nil)

@@ -46,7 +46,8 @@ func table(rounds int, each time.Duration) error {
 		fmt.Printf("| %s | %.4g | %.3g | %.4g | %.3g | %.1f | %.0f |\n", r.Name, r.Nanos, r.Nanos/bare.Nanos, r.Median, r.Ratio(&bare), r.Allocs, r.Bytes)
 	}
 	fmt.Println()
-	fmt.Println("\"Bare span\" is the SDK span with 3 attributes and a no-op processor. Times and ratios are those of the best round.")
+	fmt.Println("\"Bare span\" is the SDK span with 3 attributes and a no-op processor. Times and ratios are those of the best round, that of")
+	fmt.Println("processor time of the goroutine that calls is the median of the rounds: what else the machine does changes it little.")
 	fmt.Println()
 	two := by[benchmarks.TwoBareSpans]
 	fmt.Println("| one start and end of a training iteration | ns | x two bare spans | median ns | its processor time x | allocations | bytes |")
