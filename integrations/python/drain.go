@@ -183,16 +183,16 @@ func (d *Drain) finish(p *process, err error) {
 	p.ring.Close()
 	if err == nil {
 		if p.alive() {
-			d.o.log().Warn("a Python process outlives the command: what it records from now on is lost", "pid", p.ring.PID(), "see", see.Python)
+			d.o.log().Warn("a Python process outlives the command: what it records from now on is lost", "pid", p.ring.PID, "see", see.Python)
 		}
-		err = ring.Remove(p.ring.Path())
+		err = ring.Remove(p.ring.Path)
 	}
 	d.mu.Lock()
 	delete(d.procs, p)
 	d.stats.add(p)
 	d.mu.Unlock()
 	if err != nil {
-		d.failed(p.ring.Path(), err)
+		d.failed(p.ring.Path, err)
 	}
 }
 

@@ -43,8 +43,8 @@ func Writer(path string) (pid int, runs bool) {
 		return 0, false
 	}
 	defer r.Close()
-	num := locate(r.PID(), r.Ticks(), r.Who().PIDNS)
-	return int(r.PID()), proc.Alive(int(num), r.Ticks())
+	num := locate(r.PID, r.Ticks, r.Who().PIDNS)
+	return int(r.PID), proc.Alive(int(num), r.Ticks)
 }
 
 // Import writes what rings hold that were left behind: files, or folders of

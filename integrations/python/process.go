@@ -39,7 +39,7 @@ const rootCategory = "ai_root"
 // that still runs.
 func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*process, error) {
 	who := r.Who()
-	src := &source{o: o, ring: r, log: o.log().With("pid", r.PID()), num: locate(r.PID(), r.Ticks(), who.PIDNS), last: r.Opened(), told: make(map[string]bool)}
+	src := &source{o: o, ring: r, log: o.log().With("pid", r.PID), num: locate(r.PID, r.Ticks, who.PIDNS), last: r.Opened, told: make(map[string]bool)}
 	src.identify(who)
 	p := &process{nesting: newNesting(&writer{source: src})}
 	p.nodes, p.files, p.news = nodeTree{src: src, byID: make(map[uint32]*node)}, files{nesting: p.nesting}, p.metadata
@@ -48,7 +48,7 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 		t = *o.Trace
 	}
 	t.Process = dftracer.Process{PID: p.id.PID, PPID: int(who.PPID), Host: who.Host, Exec: who.Exec, Command: who.Command, Dir: who.Dir}
-	t.Start = time.Unix(0, r.Opened())
+	t.Start = time.Unix(0, r.Opened)
 	if live && t.Heartbeat == 0 {
 		t.Heartbeat = dftracer.DefaultHeartbeat
 	}
@@ -76,7 +76,7 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 		return nil, err
 	}
 	if !live {
-		p.written = findWritten(ctx, r.Path(), o.Out, p.name(), r.PID())
+		p.written = findWritten(ctx, r.Path, o.Out, p.name(), r.PID)
 	}
 	w, err := dftracer.Create(filepath.Join(o.Out, p.name()), &t)
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *process) finish(ctx, reading context.Context) error {
 	err := p.ring.Finish(reading, p.take)
 	p.files.writeTotals()
 	if err != nil {
-		err = fmt.Errorf("%s: %w", p.ring.Path(), err)
+		err = fmt.Errorf("%s: %w", p.ring.Path, err)
 	}
 	p.metadata()
 	open, cellErr := p.cells(1<<63 - 1)

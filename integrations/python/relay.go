@@ -54,7 +54,7 @@ func newRelay(src *source, live bool) *relay {
 		return nil
 	}
 	r := &relay{src: src, cfg: cfg, live: live}
-	r.clock.Store(src.ring.Opened())
+	r.clock.Store(src.ring.Opened)
 	return r
 }
 

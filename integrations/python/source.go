@@ -33,14 +33,14 @@ type source struct {
 // name is that of the trace. A program that named its log file, where nobody
 // gave a folder for rings, gets that name.
 func (p *source) name() string {
-	stem := strings.TrimSuffix(filepath.Base(p.ring.Path()), ring.Ext)
+	stem := strings.TrimSuffix(filepath.Base(p.ring.Path), ring.Ext)
 	for range 2 { // pid and start
 		stem = stem[:max(strings.LastIndexByte(stem, '-'), 0)]
 	}
 	if stem == "" || stem == "py" {
 		stem = "trace"
 	}
-	if p.id.RankKnown && p.ring.Forks() == 0 {
+	if p.id.RankKnown && p.ring.Forks == 0 {
 		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
 	}
 	ext := ".pfw.gz"
@@ -60,7 +60,7 @@ func (p *source) identify(who ring.Who) {
 		p.log.Warn("the place of a Python process in its job", "error", err, "see", see.RankUnknown)
 	}
 	p.id = outputs.Identity{
-		Host: who.Host, PID: int(p.ring.PID()), Version: outputs.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
+		Host: who.Host, PID: int(p.ring.PID), Version: outputs.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
 		LocalRank: ranks.LocalRank, WorldSize: ranks.WorldSize.Or(0), Attempt: ranks.Attempt, Job: ranks.Job, Run: ranks.Run,
 	}
 	if p.id.Job == "" {
@@ -72,7 +72,7 @@ func (p *source) identify(who ring.Who) {
 }
 
 // alive reports whether the process still runs.
-func (p *source) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks()) }
+func (p *source) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks) }
 
 // wrote notes a file.
 func (p *source) wrote(path string) {

@@ -118,7 +118,7 @@ func (p *process) take(r *ring.Record) {
 		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
 	case ring.KindNote:
 		if n.key.Cat() == entityCategory {
-			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: n.key.Name(), TID: p.ring.PID(), Args: appendObject(nil, r.Args)})
+			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: n.key.Name(), TID: p.ring.PID, Args: appendObject(nil, r.Args)})
 			return
 		}
 		p.note(n.key.Name(), r)

@@ -77,8 +77,8 @@ r.close()
 	if m := r.Metas(); len(m) != 1 || m[0].Key != "rank" || m[0].Value != 3.0 {
 		t.Errorf("metadata %v", m)
 	}
-	if !r.Closed() || r.PID() == 0 || r.Ticks() == 0 {
-		t.Errorf("closed %v, pid %d, ticks %d", r.Closed(), r.PID(), r.Ticks())
+	if !r.Closed() || r.PID == 0 || r.Ticks == 0 {
+		t.Errorf("closed %v, pid %d, ticks %d", r.Closed(), r.PID, r.Ticks)
 	}
 }
 
@@ -199,8 +199,8 @@ func TestKill(t *testing.T) {
 		}
 		st := r.Stats()
 		// Each thread may have taken a slot that it had no time to write.
-		if st.Lost > 2 || st.Bad != 0 || o.last[r.PID()] < int64(shown) {
-			t.Errorf("main thread up to %d, wrote at least %d; %+v", o.last[r.PID()], shown, st)
+		if st.Lost > 2 || st.Bad != 0 || o.last[r.PID] < int64(shown) {
+			t.Errorf("main thread up to %d, wrote at least %d; %+v", o.last[r.PID], shown, st)
 		}
 		r.Close()
 	}
@@ -279,12 +279,12 @@ r.end(t)
 		if err := r.Finish(t.Context(), func(*ring.Record) { spans++ }); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(path, strconv.FormatInt(r.PID(), 10)) {
-			t.Errorf("%s is that of process %d", path, r.PID())
+		if !strings.Contains(path, strconv.FormatInt(r.PID, 10)) {
+			t.Errorf("%s is that of process %d", path, r.PID)
 		}
 		counts[spans]++
-		if (r.Forks() == 0) != (spans == 1) {
-			t.Errorf("%d forks, %d spans", r.Forks(), spans)
+		if (r.Forks == 0) != (spans == 1) {
+			t.Errorf("%d forks, %d spans", r.Forks, spans)
 		}
 		r.Close()
 	}

@@ -39,6 +39,18 @@ type Who struct {
 	Env     map[string]string `json:"env"`
 }
 
+// Head is what a ring says of the process that writes it.
+type Head struct {
+	Path   string // of the file
+	PID    int64
+	Opened int64 // when the process opened the ring, in nanoseconds since the Unix epoch
+	// Ticks is when the process was started, in the kernel's clock ticks since boot: with
+	// PID it identifies the process.
+	Ticks  uint64
+	Forks  int    // without exec, between the process and the program
+	Python uint64 // the version of the interpreter, as sys.hexversion
+}
+
 // Record is one slot. Times are nanoseconds since the Unix epoch. It is reused
 // for the next slot, its Name and Thread are not.
 type Record struct {

@@ -37,26 +37,17 @@ type Options struct {
 
 // Ring is an open ring. It is not safe for concurrent use.
 type Ring struct {
-	o    Options
-	path string
-	file *os.File
-	head []byte
-	side *side
-
-	pid, opened, anchor int64
-	ticks, forks        uint64
-	python              uint64
-
+	decoder
+	o       Options
+	file    *os.File
+	head    []byte
 	regions map[int][]byte // mapped, by number
 	next    cursor
 	last    uint64 // the latest activation, as far as the head tells
 	holes   []hole
 	held    []cursor // regions that were read and not given back
-	chains  chains
 	batch   []byte
 	late    [slotSize]byte
-	record  Record
-	stats   Stats
 	refused int64 // slots that the writer found no space for
 	settle  time.Duration
 	ended   bool
@@ -102,7 +93,7 @@ func Open(path string, o Options) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: %w", err)
 	}
-	r := &Ring{o: o, path: path, file: f, regions: make(map[int][]byte), settle: settle, batch: make([]byte, batchSlots*slotSize)}
+	r := &Ring{o: o, decoder: decoder{Head: Head{Path: path}}, file: f, regions: make(map[int][]byte), settle: settle, batch: make([]byte, batchSlots*slotSize)}
 	r.next = cursor{activation: 1, region: -1}
 	if err := r.open(); err != nil {
 		r.Close()
@@ -135,13 +126,13 @@ func (r *Ring) open() (err error) {
 			return fmt.Errorf("%w: number %d of its layout is %d, not %d", ErrNotRing, i, got, want)
 		}
 	}
-	r.pid = int64(load(r.head, atPID) & 0x7fffffff)
-	r.opened, r.anchor = int64(load(r.head, atOpened)), int64(load(r.head, atAnchor))
-	r.python, r.forks, r.ticks = load(r.head, atPython), load(r.head, atForks), load(r.head, atTicks)
-	if r.opened < 0 || r.opened >= 1<<62 || r.anchor < 0 {
-		return fmt.Errorf("%w: its clock is %d at %d", ErrNotRing, r.opened, r.anchor)
+	r.PID = int64(load(r.head, atPID) & 0x7fffffff)
+	r.Opened, r.anchor = int64(load(r.head, atOpened)), int64(load(r.head, atAnchor))
+	r.Python, r.Forks, r.Ticks = load(r.head, atPython), int(min(load(r.head, atForks), 1<<20)), load(r.head, atTicks)
+	if r.Opened < 0 || r.Opened >= 1<<62 || r.anchor < 0 {
+		return fmt.Errorf("%w: its clock is %d at %d", ErrNotRing, r.Opened, r.anchor)
 	}
-	if r.side, err = openSide(strings.TrimSuffix(r.path, Ext) + SideExt); err != nil {
+	if r.side, err = openSide(strings.TrimSuffix(r.Path, Ext) + SideExt); err != nil {
 		return err
 	}
 	return r.side.read()
@@ -165,26 +156,6 @@ func guard(err *error) func() {
 		}
 	}
 }
-
-// Path is the file.
-func (r *Ring) Path() string { return r.path }
-
-// PID is the process that writes, Opened when it opened the ring, in
-// nanoseconds since the Unix epoch.
-func (r *Ring) PID() int64 { return r.pid }
-
-// Opened is when the process opened the ring, in nanoseconds since the epoch.
-func (r *Ring) Opened() int64 { return r.opened }
-
-// Ticks is when the process was started, in the kernel's clock ticks since
-// boot: with PID it identifies the process.
-func (r *Ring) Ticks() uint64 { return r.ticks }
-
-// Forks is how many forks without exec lie between the process and the program.
-func (r *Ring) Forks() int { return int(min(r.forks, 1<<20)) }
-
-// Python is the version of the interpreter, as sys.hexversion.
-func (r *Ring) Python() uint64 { return r.python }
 
 // Name returns an entry of the table of names, or nil.
 func (r *Ring) Name(id uint32) *Name { return r.side.name(id) }
@@ -291,7 +262,7 @@ func (r *Ring) Cells(take func(Cell)) (err error) {
 		for id := range cellNames {
 			if at := load(r.head, cellsAt+8*(t*cellNames+id)); at != 0 && at < 1<<62 {
 				if n := r.side.name(uint32(id)); n != nil {
-					take(Cell{Name: n, Thread: thread, Start: int64(at) - r.anchor + r.opened})
+					take(Cell{Name: n, Thread: thread, Start: int64(at) - r.anchor + r.Opened})
 				}
 			}
 		}
