@@ -256,26 +256,28 @@ def _hooks(module):
         release(None if group is module.GroupMember.WORLD else group)
         return destroy(group)
 
+    # What a hook is told is made when it is looked at, tensors too: nothing is where a
+    # function of Python has the collective.
+
     def before(group):
         @quiet
-        def before(args):
+        def begins(args):
             event = _HOOKED.get(args.name.name)
             group_of = group()
             tensors = args.input_tensors or args.output_tensors
-            if event and group_of is not None and not here.inside.busy and (not tensors or tensors[0].is_cpu):
-                span = _begin(event, None, _group(group_of), _bytes(tensors), _dtype(tensors), True)
-                under_way[args.op_id, id(group_of)] = span
+            if event and group_of is not None and (not tensors or tensors[0].is_cpu):
+                under_way[args.op_id, id(group_of)] = _begin(event, None, _group(group_of), _bytes(tensors), _dtype(tensors), True)
 
-        return before
+        return lambda args: here.inside.busy or begins(args)
 
     def after(group):
         @quiet
-        def after(args):
+        def ends(args):
             span = under_way.pop((args.op_id, id(group())), None)
             if span is not None:
                 _end(span)
 
-        return after
+        return lambda args: under_way and ends(args)
 
     @quiet
     def follow(made, backend):
