@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench e2e e2e-short duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release packages wheels house clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release packages wheels house clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -101,6 +101,11 @@ hold:
 bench:
 	cd benchmarks && $(GO) run ./cmd/table
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+# bench-python prints the tables of docs/benchmarks.md that are about Python, in the PyTorch of make torch.
+bench-python:
+	cd cmd/trainspan && $(GO) build -o $(CURDIR)/$(OUT)/trainspan .
+	TRAINSPAN=$(CURDIR)/$(OUT)/trainspan $(TORCHENV) 2.6 python3 benchmarks/python/rivals.py || [ $$? = 75 ]
 
 # e2e builds real servers once and tests against them, then prints a table of
 # what failing backends cost; e2e-short leaves the table out. docs/e2e.md.
