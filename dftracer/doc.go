@@ -15,8 +15,8 @@
 //	w.WriteComplete(&forward, dftracer.Span{ID: id, TID: lane, TS: start.UnixMicro(),
 //		Dur: time.Since(start).Microseconds(), Level: 1}, dftracer.Int("epoch", 3), dftracer.Int("step", 12))
 //
-// Lanes gives out the tid of spans so that tools which nest by containment
-// show the truth. A Reader gives the events of a file one by one, Scan reads
+// Lanes decides the tid of spans so that tools which nest by containment
+// show the truth. A Reader returns the events of a file one by one, Scan reads
 // the members of a large file in parallel, Validate checks a whole trace and
 // Recover repairs the file of a process that was killed.
 //

@@ -69,7 +69,7 @@ const (
 )
 
 // NoParent is the Parent of a root event. Zero means the same when writing,
-// because ids start at 1; a Reader always gives NoParent.
+// because ids start at 1; a Reader always returns NoParent.
 const NoParent int64 = -1
 
 // Event is one line of a trace. The zero value of every field is valid.
@@ -90,7 +90,7 @@ type Event struct {
 	// TID is the lane: see Lanes. It must not be negative.
 	TID int64
 	// TS is wall-clock microseconds since the Unix epoch; Dur is microseconds. Below
-	// zero, as a reader gives it of a damaged trace, it is written as zero.
+	// zero, as a reader returns it of a damaged trace, it is written as zero.
 	TS, Dur int64
 	// Level is the depth of nesting, 1 for a root; zero means unknown and is not written.
 	Level int

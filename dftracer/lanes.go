@@ -10,13 +10,13 @@ import (
 // Python's rings does.
 const LaneDistance = 1 << 22
 
-// Lanes gives every open span a lane, the tid of its record, such that spans
+// Lanes assigns every open span a lane, the tid of its record, such that spans
 // on one lane nest: a span goes to its parent's lane when the parent is the
 // innermost open span there, otherwise to the lowest lane on which nothing is
 // open. Few lanes are made and they are reused. Viewers and call trees that
 // nest spans by containment then show the real nesting for any number of goroutines.
 //
-// Begin and End may be called concurrently. A nil Lanes gives lane 0 to all.
+// Begin and End may be called concurrently. A nil Lanes returns lane 0 for all.
 type Lanes struct {
 	first int64
 
@@ -28,7 +28,7 @@ type Lanes struct {
 }
 
 // Lane is the handle of an open span. The zero Lane is no span: a root's parent.
-// A handle is worthless but harmless after End.
+// A handle may be used after End, and then changes nothing.
 type Lane struct {
 	row *row
 	seq uint64
@@ -89,7 +89,7 @@ func (l *Lanes) Begin(parent Lane, start int64) (Lane, int64) {
 }
 
 // End closes a span at end and returns the lane to write it with. Spans may
-// end in any order. Ending a span twice, or the zero Lane, gives the lane of
+// end in any order. Ending a span twice, or the zero Lane, returns the lane of
 // the handle and changes nothing.
 func (l *Lanes) End(lane Lane, end int64) int64 {
 	r := lane.row

@@ -12,7 +12,7 @@ const (
 	// KeyPart marks the continuation of a rotated trace: its value is the
 	// number of the part, counted from 1. Parents may be in earlier parts.
 	KeyPart = "trace.part"
-	// KeyHeartbeat is a sign of life: its value is a time in microseconds.
+	// KeyHeartbeat says that the process is alive: its value is a time in microseconds.
 	KeyHeartbeat = "heartbeat"
 )
 

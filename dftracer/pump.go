@@ -11,7 +11,7 @@ import (
 
 const (
 	// levelSmall is used while the pump keeps up, levelFast when it does not.
-	// On trace lines the former gives a quarter less, at half the speed.
+	// On trace lines the former takes a quarter less, at half the speed.
 	levelSmall = 6
 	levelFast  = 1
 	// backlog is how many waiting jobs mean that the pump does not keep up.

@@ -69,7 +69,7 @@ func (s *ReadStats) bad(e LineError) {
 	}
 }
 
-// Reader gives the events of a trace one by one: plain or gzip, any dialect,
+// Reader returns the events of a trace one by one: plain or gzip, any dialect,
 // constant memory apart from the table of hashes. Lines that are no valid
 // record are skipped and counted. A trace cut anywhere is read to its last
 // complete line. A damaged member ends the trace for a Reader; Scan goes on

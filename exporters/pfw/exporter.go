@@ -26,7 +26,7 @@ import (
 //
 // There, spans are written as they come. A child that comes before its parent names
 // it by an id that is given out there and then and kept for the parent. A
-// child that ended after its parent hangs under the nearest ancestor that
+// child that ended after its parent becomes a child of the nearest ancestor that
 // contains it. A parent that never comes, because it is open at the end or was
 // dropped on the way, is written as the event "unfinished" around its
 // children, with the argument truncated. Events have no level: it is not known

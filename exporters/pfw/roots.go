@@ -104,7 +104,7 @@ func (r *roots) tid(o *open) int64 {
 	return r.lanes.TID(o.lane)
 }
 
-// end closes o, which is marked as ended, and gives the lane to write it with.
+// end closes o, which is marked as ended, and returns the lane to write it with.
 func (r *roots) end(o *open, end int64) (tid int64) {
 	if o.slot == 0 {
 		return r.lanes.End(o.lane, end)

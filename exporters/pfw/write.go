@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// write writes an ended span. The SDK gives either a snapshot or, at
+// write writes an ended span. The SDK passes either a snapshot or, at
 // Shutdown, the span itself.
 func (d *desk) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	if e.ambient {

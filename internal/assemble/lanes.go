@@ -35,7 +35,7 @@ type lane struct {
 	home uint64 // the parent it is kept for
 }
 
-// run is a stretch of a lane that is taken, by children of parent unless that
+// run is an interval of a lane that is taken, by children of parent unless that
 // is 0.
 type run struct {
 	start, end int64
@@ -153,7 +153,7 @@ func (l *lanes) leave(id uint64) {
 	}
 }
 
-// overlap returns the runs that share time with a stretch.
+// overlap returns the runs that share time with an interval.
 func (n *lane) overlap(start, end int64) (from, to int) {
 	from = sort.Search(len(n.runs), func(i int) bool { return n.runs[i].end > start })
 	to = sort.Search(len(n.runs), func(i int) bool { return n.runs[i].start >= end })

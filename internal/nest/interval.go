@@ -1,6 +1,6 @@
 package nest
 
-// Interval is a stretch of time, its end excluded.
+// Interval is an interval of time, its end excluded.
 type Interval struct{ Start, End int64 }
 
 // Union appends what two lists cover to dst, as intervals that lie apart: those

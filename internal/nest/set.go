@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Set is a union of stretches of time, which may come in any order. The zero value
+// Set is a union of intervals of time, which may come in any order. The zero value
 // is empty.
 type Set struct {
-	// Limit is how many stretches there may be, any number for 0. When there are
+	// Limit is how many intervals there may be, any number for 0. When there are
 	// more, the smallest gaps between them are closed, and Closed tells how much
 	// time that added at most.
 	Limit int
 
 	list    []Interval // sorted, disjoint
 	pending []Interval // in order of arrival
-	rested  int        // how many stretches Rest has left
+	rested  int        // how many intervals Rest has left
 	closed  int64
 }
 
-// minPending is how many stretches wait before they are sorted in, or as many as
+// minPending is how many intervals wait before they are sorted in, or as many as
 // the union may have where that is less.
 const minPending = 4096
 
-// Add puts the stretch from start to end into the union.
+// Add puts the interval from start to end into the union.
 func (s *Set) Add(start, end int64) {
 	if start >= end {
 		return
@@ -46,7 +46,7 @@ func (s *Set) Add(start, end int64) {
 	}
 }
 
-// settle moves the pending stretches into the sorted list.
+// settle moves the pending intervals into the sorted list.
 func (s *Set) settle() {
 	if len(s.pending) == 0 {
 		return
@@ -65,7 +65,7 @@ func (s *Set) settle() {
 // NewSet returns a set in memory that another one has used, or nil: see [Set.Rest].
 func NewSet(memory []Interval) *Set { return &Set{pending: memory[:0]} }
 
-// Rest takes no more memory than the set needs, and no more than limit stretches,
+// Rest takes no more memory than the set needs, and no more than limit intervals,
 // while nothing is added. It returns how many more there are than after the last
 // time, and the memory that it does not need.
 func (s *Set) Rest(limit int) (more int, used []Interval) {
@@ -102,7 +102,7 @@ func (s *Set) coarsen() {
 	s.list = out
 }
 
-// Sorted returns the set as stretches that are in order and apart. It is valid until
+// Sorted returns the set as intervals that are in order and apart. It is valid until
 // something is added.
 func (s *Set) Sorted() []Interval {
 	if s == nil {

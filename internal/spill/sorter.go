@@ -29,7 +29,7 @@ type Key struct {
 	Group         uint32
 }
 
-// Sorter collects rows and gives them back in order, as often as asked. It
+// Sorter collects rows and returns them in order, as often as asked. It
 // keeps them as their codec writes them, without pointers, so that a large
 // sort costs the garbage collector nothing. It is not safe for concurrent use.
 // Close removes its file.
