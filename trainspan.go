@@ -39,10 +39,6 @@ import (
 // files of a run.
 const DirVariable = config.DirVariable
 
-// RunVariable is the environment variable by which a program learns that it runs
-// under trainspan run, and under which one.
-const RunVariable = config.RunVariable
-
 // attrRecorded is a resource attribute that says so to the receiver of that
 // trainspan run: the spans are in files that the program writes by itself.
 const attrRecorded = "trainspan.recorded"
@@ -175,7 +171,7 @@ func (s *settings) placeFiles(cfg *config.Config) error {
 	}
 	if trace {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
-		if above := os.Getenv(RunVariable); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
+		if above := os.Getenv(config.RunVariable); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
 			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
 			receiverOnly(&out.OTLP)
 		}

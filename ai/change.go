@@ -236,9 +236,3 @@ func Update(attrs ...attribute.KeyValue) { Root.Update(attrs...) }
 
 // Reset is [Node.Reset] of the root of the tree over the default provider.
 func Reset() { Root.Reset() }
-
-// Enable is [Node.Enable] of the root of the tree over the default provider.
-func Enable() { Root.Enable() }
-
-// Disable is [Node.Disable] of the root of the tree over the default provider.
-func Disable() { Root.Disable() }

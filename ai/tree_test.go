@@ -372,9 +372,9 @@ func TestDefaultProvider(t *testing.T) {
 	defer ai.Reset()
 	ai.Update(ai.Epoch(1))
 	ai.Compute.Forward.Start(ctx).End()
-	ai.Disable()
+	ai.Root.Disable()
 	ai.Compute.Backward.Start(ctx).End()
-	ai.Enable()
+	ai.Root.Enable()
 	if got := finish(t, tel, path); len(got) != 1 || arg(got[0], "epoch") != "1" {
 		t.Errorf("events are %+v", got)
 	}

@@ -51,7 +51,7 @@ func Load(opts LoadOptions) (Config, error) {
 	}
 	path := opts.Path
 	if path == "" {
-		path, _ = lookup(FileVariable)
+		path, _ = lookup(fileVariable)
 	}
 	if path != "" {
 		n, err := readFile(path)

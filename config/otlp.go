@@ -9,8 +9,8 @@ import (
 // Where spans go if no endpoint is given, as the OpenTelemetry specification has
 // it.
 const (
-	DefaultGRPCEndpoint = "http://localhost:4317"
-	DefaultHTTPEndpoint = "http://localhost:4318"
+	defaultGRPCEndpoint = "http://localhost:4317"
+	defaultHTTPEndpoint = "http://localhost:4318"
 )
 
 // OTLP is the output that sends spans, logs and metrics to an OTLP receiver.
@@ -139,12 +139,12 @@ func (o *OTLP) signalURL(path string) string {
 	base := o.Endpoint
 	if o.Protocol == OTLPGRPC {
 		if base == "" {
-			return DefaultGRPCEndpoint
+			return defaultGRPCEndpoint
 		}
 		return base
 	}
 	if base == "" {
-		base = DefaultHTTPEndpoint
+		base = defaultHTTPEndpoint
 	}
 	u, err := url.Parse(base)
 	if err != nil {

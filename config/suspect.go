@@ -29,7 +29,7 @@ func checkExporters(p *problems, name, key, text string) {
 // otherVariables are read elsewhere, or mean something to DFTracer itself and
 // nothing here.
 var otherVariables = []string{
-	FileVariable, dftracerFileVariable, DirVariable, RunVariable,
+	fileVariable, dftracerFileVariable, DirVariable, RunVariable,
 	RingVariable, TorchVariable, OnlyVariable, WithoutVariable, VerboseVariable,
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
 	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR",

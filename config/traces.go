@@ -13,8 +13,8 @@ const (
 
 // Defaults of [Traces].
 const (
-	DefaultTraceWindow = 1000
-	DefaultTraceBudget = 20_000
+	defaultTraceWindow = 1000
+	defaultTraceBudget = 20_000
 
 	// MinTraceBudget is the smallest share of a budget that one rank is given.
 	MinTraceBudget = 32
@@ -47,7 +47,7 @@ func (t *Traces) EffectiveSplit() string {
 // EffectiveWindow returns Window or its default.
 func (t *Traces) EffectiveWindow() int {
 	if t.Window <= 0 {
-		return DefaultTraceWindow
+		return defaultTraceWindow
 	}
 	return t.Window
 }
@@ -60,7 +60,7 @@ func (t *Traces) Share(worldSize int) int {
 	case budget < 0:
 		return 0
 	case budget == 0:
-		budget = DefaultTraceBudget
+		budget = defaultTraceBudget
 	}
 	return max(MinTraceBudget, budget/max(1, worldSize))
 }

@@ -2,9 +2,9 @@ package config
 
 import "slices"
 
-// DefaultLogEvery is the number of training iterations between two metrics
+// defaultLogEvery is the number of training iterations between two metrics
 // updates when [Training.LogEveryNTrainIterations] is unset.
-const DefaultLogEvery = 50
+const defaultLogEvery = 50
 
 // Training describes the training job. An unset number means "not known", and what
 // depends on it is not reported.

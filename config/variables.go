@@ -2,8 +2,8 @@ package config
 
 // Environment variables that are no setting.
 const (
-	// FileVariable is the environment variable that names the configuration file.
-	FileVariable = "TRAINSPAN_CONFIG"
+	// fileVariable is the environment variable that names the configuration file.
+	fileVariable = "TRAINSPAN_CONFIG"
 	// DirVariable names the directory for the files of a run.
 	DirVariable = "TRAINSPAN_DIR"
 	// RunVariable says HOST:PID of the trainspan run that a program runs under.

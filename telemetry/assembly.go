@@ -66,9 +66,6 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 		t := b.training.Clone()
 		base.Training = &t
 	}
-	if b.strategy != "" {
-		base.ErrorStrategy = b.strategy
-	}
 	var exportErr error
 	if b.export != nil {
 		exportErr = b.export.Validate()

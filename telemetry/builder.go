@@ -34,7 +34,6 @@ type TrainingTelemetryBuilder struct {
 	overrides []config.Override
 	training  *config.Training
 	export    *config.Export
-	strategy  config.ErrorStrategy
 
 	outputs       []attachment
 	spanExporters int // of them
@@ -176,14 +175,6 @@ func (b *TrainingTelemetryBuilder) add(name string, a attachment, filter []confi
 func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithExportCustomization", b.export != nil) {
 		b.export = &e
-	}
-	return b
-}
-
-// WithErrorStrategy sets the error strategy; it wins over the configuration.
-func (b *TrainingTelemetryBuilder) WithErrorStrategy(s config.ErrorStrategy) *TrainingTelemetryBuilder {
-	if b.fits("WithErrorStrategy", false) {
-		b.strategy = s
 	}
 	return b
 }

@@ -65,7 +65,7 @@ func (k *Elsewhere) Start(ctx context.Context, at time.Time, attrs ...attribute.
 
 // SentName is the name under which a span of a DFTracer category and name is sent,
 // and whether an export customization lets it through: the standard span's name, that
-// of a span of the program's own for what is in [CustomCategory], and for any other
+// of a span of the program's own for what is in [customCategory], and for any other
 // the one that scopes of package ai have. The default customization lets through what
 // it does of a Go program: standard spans but those of single iterations, the
 // program's own, and no scopes. A list names spans as for [Provider.ScopeKind].
@@ -73,7 +73,7 @@ func SentName(e *config.Export, category, name string) (string, bool) {
 	own, plain := spans.ScopeName(category, name), true
 	if info, ok := spans.ByEvent(category, name); ok {
 		own = info.Name
-	} else if category == CustomCategory {
+	} else if category == customCategory {
 		own = name
 	} else {
 		plain = false
@@ -85,6 +85,6 @@ func SentName(e *config.Export, category, name string) (string, bool) {
 	return own, ok
 }
 
-// CustomCategory is the category in trace files of spans that a program starts by
+// customCategory is the category in trace files of spans that a program starts by
 // [Provider.StartSpan] under a name of its own.
-const CustomCategory = "telemetry"
+const customCategory = "telemetry"

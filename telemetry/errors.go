@@ -25,7 +25,7 @@ func off(err error) error {
 
 // silent hides that telemetry is off: to the training loop that is no error.
 func silent(err error) error {
-	if errors.Is(err, ErrClosed) || errors.Is(err, ErrDisabled) || errors.Is(err, ErrNotConfigured) {
+	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrDisabled) || errors.Is(err, ErrNotConfigured) {
 		return nil
 	}
 	return err

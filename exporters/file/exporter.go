@@ -18,9 +18,9 @@ import (
 // Defaults of [Options].
 const (
 	DefaultFlushInterval = 200 * time.Millisecond
-	DefaultHeartbeat     = 10 * time.Second
-	DefaultStallMemory   = outfile.DefaultHold
-	DefaultStallWait     = outfile.DefaultWait
+	defaultHeartbeat     = 10 * time.Second
+	defaultStallMemory   = outfile.DefaultHold
+	defaultStallWait     = outfile.DefaultWait
 )
 
 // writeAt is the size at which the caller hands the buffer on.
@@ -45,14 +45,14 @@ type Options struct {
 	FlushInterval time.Duration
 
 	// Heartbeat is the time between two records that the process is alive, also
-	// while nothing else is recorded. Zero means DefaultHeartbeat; a negative
+	// while nothing else is recorded. Zero means defaultHeartbeat; a negative
 	// one is none, and Compat has none.
 	Heartbeat time.Duration
 
 	// StallMemory is how many bytes wait in memory while the file takes
-	// nothing or fails; zero means DefaultStallMemory. StallWait is for how
+	// nothing or fails; zero means defaultStallMemory. StallWait is for how
 	// long, in all, calls wait once that is full, before records are lost; zero
-	// means DefaultStallWait, a negative time is for ever.
+	// means defaultStallWait, a negative time is for ever.
 	StallMemory int
 	StallWait   time.Duration
 
@@ -116,7 +116,7 @@ func New(path string, options *Options) *Exporter {
 		o.FlushInterval = DefaultFlushInterval
 	}
 	if o.Heartbeat == 0 {
-		o.Heartbeat = DefaultHeartbeat
+		o.Heartbeat = defaultHeartbeat
 	}
 	if o.Compat {
 		o.Heartbeat = -1

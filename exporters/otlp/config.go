@@ -15,8 +15,8 @@ import (
 
 // Defaults of the spill directory.
 const (
-	DefaultSpillBytes     = 256 << 20
-	DefaultSpillFileBytes = 16 << 20
+	defaultSpillBytes     = 256 << 20
+	defaultSpillFileBytes = 16 << 20
 )
 
 // Config says where spans, logs and metrics go and how. The zero Config sends

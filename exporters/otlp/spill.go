@@ -47,10 +47,10 @@ type spill struct {
 func newSpill(c *Config) *spill {
 	s := &spill{dir: c.SpillDir, maxBytes: int64(c.SpillBytes), fileBytes: c.SpillFileBytes}
 	if s.maxBytes <= 0 {
-		s.maxBytes = DefaultSpillBytes
+		s.maxBytes = defaultSpillBytes
 	}
 	if s.fileBytes <= 0 {
-		s.fileBytes = DefaultSpillFileBytes
+		s.fileBytes = defaultSpillFileBytes
 	}
 	return s
 }
