@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
@@ -21,7 +22,7 @@ type alertOptions struct {
 	quiet, timeout, interval time.Duration
 }
 
-func newAlert(a *app) *cobra.Command {
+func newAlert(a *ui.App) *cobra.Command {
 	var o alertOptions
 	cmd := &cobra.Command{
 		Use:   "alert DIR...",
@@ -46,7 +47,7 @@ It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C)
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.alert(cmd.Context(), args, &o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runAlert(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.exec, "exec", "", "run this `command` of the shell, with JSON on its standard input")
@@ -58,34 +59,34 @@ It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C)
 	return cmd
 }
 
-func (a *app) alert(ctx context.Context, args []string, o *alertOptions) error {
+func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) error {
 	switch {
 	case len(args) == 0:
-		return usage("no directory is given; name that of a job, such as out/demo")
+		return ui.Usage("no directory is given; name that of a job, such as out/demo")
 	case o.exec == "" && o.webhook == "" && o.metrics == "":
-		return usage("nobody is told; add --exec COMMAND, --webhook URL or --metrics ADDRESS")
+		return ui.Usage("nobody is told; add --exec COMMAND, --webhook URL or --metrics ADDRESS")
 	case o.quiet < 0 || o.timeout <= 0 || o.interval <= 0:
-		return usage("--for %v, --timeout %v, --interval %v: give times above 0", o.quiet, o.timeout, o.interval)
+		return ui.Usage("--for %v, --timeout %v, --interval %v: give times above 0", o.quiet, o.timeout, o.interval)
 	}
 	if o.webhook != "" {
 		if u, err := url.Parse(o.webhook); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return usage("--webhook: give a URL such as https://hooks.example.org/T0")
+			return ui.Usage("--webhook: give a URL such as https://hooks.example.org/T0")
 		}
 	}
 	if _, err := walkFiles(args...); err != nil {
 		return err
 	}
-	w := &alerter{quiet: o.quiet, now: time.Now, call: a.caller(o)}
+	w := &alerter{quiet: o.quiet, now: time.Now, call: caller(a, o)}
 	if o.metrics != "" {
 		m, err := serveMetrics(ctx, o.metrics)
 		if err != nil {
 			return err
 		}
 		defer m.close()
-		a.note("metrics are at %s", m.url)
+		a.Note("metrics are at %s", m.url)
 		w.metrics = m
 	}
-	a.note("watching %s; Ctrl-C ends it", strings.Join(args, " "))
+	a.Note("watching %s; Ctrl-C ends it", strings.Join(args, " "))
 	reader := &topReader{paths: args, interval: o.interval, now: time.Now}
 	for {
 		r := reader.read(ctx, false)
@@ -93,10 +94,10 @@ func (a *app) alert(ctx context.Context, args []string, o *alertOptions) error {
 			return nil
 		}
 		if r.err != nil {
-			a.note("%s", explain(r.err))
+			a.Note("%s", ui.Explain(r.err))
 		}
 		if err := w.take(ctx, &r); err != nil {
-			a.note("alert: %s; see "+see.Alert, explain(err))
+			a.Note("alert: %s; see "+see.Alert, ui.Explain(err))
 		}
 		select {
 		case <-ctx.Done():

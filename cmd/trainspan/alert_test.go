@@ -19,6 +19,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/until"
@@ -110,7 +111,7 @@ func TestAlert(t *testing.T) {
 	done := make(chan int)
 	go func() {
 		done <- run(ctx, []string{"alert", dir, "--exec", "cat > '" + out + ".new' && mv '" + out + ".new' '" + out + "' && echo told", "--webhook", server.URL, "--interval", "5ms", "--metrics", "127.0.0.1:0"},
-			streams{out: &stdout, err: &stderr})
+			ui.Streams{Out: &stdout, Err: &stderr})
 	}()
 	var m alertMessage
 	until.Nil(t, func() error {
@@ -185,8 +186,8 @@ func TestAlertCall(t *testing.T) {
 			tt.o.timeout = time.Minute
 		}
 		var errs lockedBuffer
-		a := &app{stdout: visible.NewWriter(&errs), stderr: visible.NewWriter(&errs)}
-		err := a.caller(&tt.o)(t.Context(), messageOf(reportOf(replay.Fine, ""), noon))
+		a := &ui.App{Stdout: visible.NewWriter(&errs), Stderr: visible.NewWriter(&errs)}
+		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(replay.Fine, ""), noon))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", tt.o, err)
 		}
@@ -222,7 +223,7 @@ func TestAlertUse(t *testing.T) {
 		{"alert"}, {"alert", dir}, {"alert", dir, "--webhook", "ftp://a/b"}, {"alert", dir, "--webhook", "nothing"}, {"alert", dir, "--exec", "true", "--timeout", "0s"},
 		{"alert", dir, "--metrics", "0.0.0.0:0"}, {"alert", dir, "--metrics", ":9465"}, {"alert", filepath.Join(dir, "none"), "--exec", "true"},
 	} {
-		if status, _, errs := cli(t, args...); status != statusUse || errs == "" {
+		if status, _, errs := cli(t, args...); status != ui.StatusUse || errs == "" {
 			t.Errorf("%v: status %d: %s", args, status, errs)
 		}
 	}

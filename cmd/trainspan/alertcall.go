@@ -10,11 +10,12 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/report"
 )
 
 // caller makes the calls that are asked for, one after the other.
-func (a *app) caller(o *alertOptions) func(context.Context, *alertMessage) error {
+func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) error {
 	if o.exec == "" && o.webhook == "" {
 		return nil
 	}
@@ -27,7 +28,7 @@ func (a *app) caller(o *alertOptions) func(context.Context, *alertMessage) error
 		defer cancel()
 		var errs []error
 		if o.exec != "" {
-			errs = append(errs, a.callCommand(ctx, o.exec, body.Bytes()))
+			errs = append(errs, callCommand(ctx, a, o.exec, body.Bytes()))
 		}
 		if o.webhook != "" {
 			errs = append(errs, post(ctx, o.webhook, body.Bytes()))
@@ -38,13 +39,13 @@ func (a *app) caller(o *alertOptions) func(context.Context, *alertMessage) error
 
 // callCommand runs a command of the shell and ends it, and what it started, at the end of
 // the context.
-func (a *app) callCommand(ctx context.Context, command string, body []byte) error {
+func callCommand(ctx context.Context, a *ui.App, command string, body []byte) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), a.stdout, a.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), a.Stdout, a.Stderr
 	cmd.WaitDelay = time.Second // what holds its streams open does not hold us
 	ownGroup(cmd)
 	err := cmd.Run()
-	if flushed := a.stdout.Flush(); err == nil {
+	if flushed := a.Stdout.Flush(); err == nil {
 		err = flushed
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/metrics"
 	"github.com/trainspan/trainspan/internal/metrics/promname"
 	"github.com/trainspan/trainspan/internal/visible"
@@ -35,12 +36,12 @@ type metricsServer struct {
 func serveMetrics(ctx context.Context, address string) (*metricsServer, error) {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, usage("--metrics %s: give an address that only this machine reaches, such as 127.0.0.1:9465", address)
+		return nil, ui.Usage("--metrics %s: give an address that only this machine reaches, such as 127.0.0.1:9465", address)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, usage("--metrics: %s", explain(err))
+		return nil, ui.Usage("--metrics: %s", ui.Explain(err))
 	}
 	m := &metricsServer{url: "http://" + l.Addr().String() + "/metrics", done: make(chan struct{})}
 	registry := prometheus.NewRegistry()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
@@ -68,7 +69,7 @@ func BenchmarkSummary(b *testing.B) {
 	resetPeak()
 	for b.Loop() {
 		var out, errs bytes.Buffer
-		if status := run(context.Background(), []string{"summary", path}, streams{out: &out, err: &errs}); status != 0 {
+		if status := run(context.Background(), []string{"summary", path}, ui.Streams{Out: &out, Err: &errs}); status != 0 {
 			b.Fatalf("status %d: %s", status, errs.String())
 		}
 	}
@@ -95,7 +96,7 @@ func BenchmarkManyFiles(b *testing.B) {
 			resetPeak()
 			for b.Loop() {
 				var out, errs bytes.Buffer
-				if status := run(context.Background(), []string{verb, dir}, streams{out: &out, err: &errs}); status != 0 {
+				if status := run(context.Background(), []string{verb, dir}, ui.Streams{Out: &out, Err: &errs}); status != 0 {
 					b.Fatalf("status %d: %s", status, errs.String())
 				}
 			}

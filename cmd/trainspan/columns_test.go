@@ -14,6 +14,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/layout"
 )
@@ -34,7 +35,7 @@ func onTerminal(t *testing.T, columns int, args ...string) string {
 		defer close(read)
 		_, _ = io.Copy(&shown, keyboard) // ends with an error when the terminal is closed
 	}()
-	run(t.Context(), args, streams{in: strings.NewReader(""), out: tty, err: tty})
+	run(t.Context(), args, ui.Streams{In: strings.NewReader(""), Out: tty, Err: tty})
 	_ = tty.Close()
 	<-read
 	_ = keyboard.Close()

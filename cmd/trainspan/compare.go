@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/report"
 )
@@ -28,7 +28,7 @@ type compareOptions struct {
 	markdown bool
 }
 
-func newCompare(a *app) *cobra.Command {
+func newCompare(a *ui.App) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare BASE... NEW | BASE... -- NEW...",
@@ -55,7 +55,7 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 			if at := cmd.ArgsLenAtDash(); at >= 0 {
 				base = at
 			}
-			return a.compare(cmd.Context(), args, base, &o)
+			return runCompare(cmd.Context(), a, args, base, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -67,12 +67,12 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 }
 
 // compare compares the first runs, base of them, with the others.
-func (a *app) compare(ctx context.Context, args []string, base int, o *compareOptions) error {
+func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *compareOptions) error {
 	if base < 1 || base >= len(args) {
-		return usage("compare needs a base run and a new one; name two directories")
+		return ui.Usage("compare needs a base run and a new one; name two directories")
 	}
 	if o.json && o.markdown {
-		return usage("--json and --markdown: choose one")
+		return ui.Usage("--json and --markdown: choose one")
 	}
 	failOver, err := parsePercent("--fail-over", o.failOver)
 	if err != nil {
@@ -83,11 +83,11 @@ func (a *app) compare(ctx context.Context, args []string, base int, o *compareOp
 		return err
 	}
 	if margin == 0 {
-		return usage("--margin %s: give more than 0; runs of the same thing differ by some tenths of a percent", o.margin)
+		return ui.Usage("--margin %s: give more than 0; runs of the same thing differ by some tenths of a percent", o.margin)
 	}
 	runs := make([]*compare.Run, len(args))
 	for i, dir := range args {
-		j, err := a.readRun(ctx, dir)
+		j, err := readRun(ctx, a, dir)
 		if err != nil {
 			return err
 		}
@@ -96,49 +96,49 @@ func (a *app) compare(ctx context.Context, args []string, base int, o *compareOp
 	res := compare.Sides(runs[:base], runs[base:], &compare.Options{FailOver: failOver, Margin: margin})
 	switch {
 	case o.json:
-		if err := a.printJSON(res); err != nil {
+		if err := a.PrintJSON(res); err != nil {
 			return err
 		}
 	case o.markdown:
-		_, _ = io.WriteString(a.stdout, res.Markdown()) // it remembers its error
+		_, _ = io.WriteString(a.Stdout, res.Markdown()) // it remembers its error
 	default:
-		a.showComparison(res)
+		showComparison(a, res)
 	}
-	if code := res.ExitCode(); code != statusOK {
-		return &statusError{status: code, quiet: true, err: fmt.Errorf("%s", res.Sentence)}
+	if code := res.ExitCode(); code != ui.StatusOK {
+		return &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("%s", res.Sentence)}
 	}
 	return nil
 }
 
 // readRun reads the job at a path, or what trainspan runs lists by that id.
-func (a *app) readRun(ctx context.Context, name string) (*report.Job, error) {
+func readRun(ctx context.Context, a *ui.App, name string) (*report.Job, error) {
 	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "*?[/") {
 		found, _ := findJobs(ctx, rundir.Roots()) // what is wrong with these is not what was asked
 		if i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == name }); i >= 0 {
 			return found[i], nil
 		}
 	}
-	return a.readJob(ctx, []string{name})
+	return readJob(ctx, a, []string{name})
 }
 
-func (a *app) showComparison(r *compare.Result) {
-	a.printf("%s\n", r.Sentence)
+func showComparison(a *ui.App, r *compare.Result) {
+	a.Printf("%s\n", r.Sentence)
 	for _, n := range r.Notes {
-		a.printf("Note: %s.\n", strings.TrimSuffix(n, "."))
+		a.Printf("Note: %s.\n", strings.TrimSuffix(n, "."))
 	}
 	if r.Kind == compare.NotComparable {
 		return
 	}
 	if r.BaseMS > 0 {
-		a.showSteps(r)
+		showSteps(a, r)
 	}
-	a.showParts(r)
-	a.showProfiles(r.Profile)
+	showParts(a, r)
+	showProfiles(a, r.Profile)
 }
 
 // showSteps prints what the steps took.
-func (a *app) showSteps(r *compare.Result) {
-	a.printf("\n")
+func showSteps(a *ui.App, r *compare.Result) {
+	a.Printf("\n")
 	t := &layout.Table{Heads: []string{"<", "base", "new", "change", "<98 % interval"}}
 	row := func(name, base, next string, iv compare.Interval, mark string) {
 		t.Add(name, base, next, fmt.Sprintf("%+.1f %%", 100*iv.Change), fmt.Sprintf("%+.1f … %+.1f %%%s", 100*iv.Low, 100*iv.High, mark))
@@ -156,11 +156,11 @@ func (a *app) showSteps(r *compare.Result) {
 	if g := r.Goodput; g != nil {
 		t.Add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 }
 
 // showParts prints what the difference is made of.
-func (a *app) showParts(r *compare.Result) {
+func showParts(a *ui.App, r *compare.Result) {
 	if len(r.Parts) < 2 {
 		return
 	}
@@ -179,15 +179,15 @@ func (a *app) showParts(r *compare.Result) {
 	if small {
 		t.Add("  all others", rest.Step(), rest.Run())
 	}
-	a.printf("\n")
-	a.table(a.stdout, t)
+	a.Printf("\n")
+	a.Table(a.Stdout, t)
 }
 
 // mostName is how much is shown of the name of an operator or a kernel.
 const mostName = 60
 
 // showProfiles prints what changed within the steps of profiles.
-func (a *app) showProfiles(p *compare.ProfileChange) {
+func showProfiles(a *ui.App, p *compare.ProfileChange) {
 	if p == nil {
 		return
 	}
@@ -202,8 +202,8 @@ func (a *app) showProfiles(p *compare.ProfileChange) {
 		for _, c := range list.of {
 			t.Add("  "+layout.Elide(c.Words(), mostName), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
 		}
-		a.printf("\n")
-		a.table(a.stdout, t)
+		a.Printf("\n")
+		a.Table(a.Stdout, t)
 	}
 }
 
@@ -215,7 +215,7 @@ func parsePercent(flag, text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0 && v <= 10) {
-		return 0, usage("%s %s: give a share such as 3%% or 0.03", flag, text)
+		return 0, ui.Usage("%s %s: give a share such as 3%% or 0.03", flag, text)
 	}
 	return v, nil
 }

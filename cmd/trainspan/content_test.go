@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // byContent has for each verb a command line for files of each kind that it reads.
@@ -109,14 +111,14 @@ func TestVerbsReadByContent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out, errs := endsAt{cancel: cancel}, endsAt{cancel: cancel}
-		status = run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+		status = run(ctx, args, ui.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 		text = out.String() + errs.String()
 		for _, names := range files {
 			text = strings.ReplaceAll(text, filepath.Base(names[at]), "FILE")
 		}
 		return status, changing.ReplaceAllString(text, "…")
 	}
-	for _, cmd := range verbs(newRoot(&app{})) {
+	for _, cmd := range verbs(newRoot(&ui.App{})) {
 		lines, ok := byContent[cmd.Name()]
 		if !ok && cmd.Name() != "run" && cmd.Name() != "version" { // they read no file
 			t.Errorf("%s: which kinds of files does it read?", cmd.Name())

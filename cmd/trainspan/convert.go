@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 )
@@ -24,7 +25,7 @@ type convertOptions struct {
 
 var convertWords = []string{"v1", "v2", "v22", "chrome", "otlp", "parquet"}
 
-func newConvert(a *app) *cobra.Command {
+func newConvert(a *ui.App) *cobra.Command {
 	var o convertOptions
 	cmd := &cobra.Command{
 		Use:   "convert FILE... --to FORMAT -o OUTPUT",
@@ -52,9 +53,9 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
   trainspan convert out/demo --to parquet -o lake --run demo-1
   trainspan convert /local/traces --to parquet -o /shared/lake --run demo-2 --part
   trainspan convert /shared/digests --to parquet -o /shared/lake --run demo-2 --part`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.convert(cmd.Context(), args, &o)
+			return runConvert(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -65,7 +66,7 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
 	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
-	words(cmd, "to", convertWords...)
+	ui.Words(cmd, "to", convertWords...)
 	o.filter.flags(f)
 	return cmd
 }
@@ -77,14 +78,14 @@ type converted struct {
 	Events int64  `json:"events"`
 }
 
-func (a *app) convert(ctx context.Context, args []string, o *convertOptions) error {
+func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions) error {
 	if o.to == "parquet" && o.part {
 		digests, traces := digestsIn(args)
 		if len(digests) > 0 && traces {
-			return usage("%s: a digest has a ledger and no events; convert digests apart from traces", digests[0])
+			return ui.Usage("%s: a digest has a ledger and no events; convert digests apart from traces", digests[0])
 		}
 		if len(digests) > 0 {
-			return a.convertDigests(ctx, digests, o)
+			return convertDigests(ctx, a, digests, o)
 		}
 	}
 	files, err := expand(args)
@@ -92,19 +93,19 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 	case err != nil:
 		return err
 	case o.to == "":
-		return usage("no format is given; add --to with one of %s", strings.Join(convertWords, ", "))
+		return ui.Usage("no format is given; add --to with one of %s", strings.Join(convertWords, ", "))
 	case !slices.Contains(convertWords, o.to):
-		return usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
+		return ui.Usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
 	case o.output == "":
-		return usage("no output is given; add -o FILE")
+		return ui.Usage("no output is given; add -o FILE")
 	case o.to == "parquet":
-		return a.convertParquet(ctx, args, files, o)
+		return convertParquet(ctx, a, args, files, o)
 	case o.run != "":
-		return usage("--run %s: only an output of parquet has runs", o.run)
+		return ui.Usage("--run %s: only an output of parquet has runs", o.run)
 	case o.part:
-		return usage("--part: only an output of parquet has parts")
+		return ui.Usage("--part: only an output of parquet has parts")
 	case o.output == "-" && (o.json || len(files) > 1):
-		return usage("-o - takes one trace and no --json; write to files instead")
+		return ui.Usage("-o - takes one trace and no --json; write to files instead")
 	}
 	outputs, err := convertOutputs(files, o)
 	if err != nil {
@@ -113,31 +114,31 @@ func (a *app) convert(ctx context.Context, args []string, o *convertOptions) err
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	bar := a.startProgress("convert", append(slices.Clone(files), files...))
-	defer bar.finish()
+	bar := a.StartProgress("convert", append(slices.Clone(files), files...))
+	defer bar.Finish()
 	all := make([]converted, 0, len(files))
-	err = a.each(ctx, files, func(path string) error {
-		s, err := a.survey(ctx, path, &o.filter, bar, o.to != "chrome" && o.to != "otlp")
+	err = a.Each(ctx, files, func(path string) error {
+		s, err := surveyAll(ctx, a, path, &o.filter, bar, o.to != "chrome" && o.to != "otlp")
 		if err != nil {
 			return err
 		}
 		output := outputs[slices.Index(files, path)]
-		n, err := a.convertOne(ctx, s, output, o, bar)
+		n, err := convertOne(ctx, a, s, output, o, bar)
 		if err == nil {
 			all = append(all, converted{path, output, n})
 		}
 		return err
 	})
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	if o.json {
-		return a.printJSON(all)
+		return a.PrintJSON(all)
 	}
 	for _, c := range all {
 		if c.Output != "-" {
-			a.printf("%s: %s\n", c.Output, human.Plural(c.Events, "event"))
+			a.Printf("%s: %s\n", c.Output, human.Plural(c.Events, "event"))
 		}
 	}
 	return nil
@@ -149,10 +150,10 @@ func convertOutputs(files []string, o *convertOptions) ([]string, error) {
 	isDir := err == nil && info.IsDir()
 	if !isDir {
 		if len(files) > 1 {
-			return nil, usage("%s: is not a directory, which %d traces need; make it first", o.output, len(files))
+			return nil, ui.Usage("%s: is not a directory, which %d traces need; make it first", o.output, len(files))
 		}
 		if o.output != "-" {
-			err = checkOutput(o.output, o.force, files)
+			err = ui.CheckOutput(o.output, o.force, files)
 		} else {
 			err = nil
 		}
@@ -166,9 +167,9 @@ func convertOutputs(files []string, o *convertOptions) ([]string, error) {
 	for _, f := range files {
 		path := filepath.Join(o.output, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f), ".gz"), ".pfw")+ext)
 		if slices.Contains(out, path) {
-			return nil, usage("%s: two traces would be written to it; convert them one by one", path)
+			return nil, ui.Usage("%s: two traces would be written to it; convert them one by one", path)
 		}
-		if err := checkOutput(path, o.force, files); err != nil {
+		if err := ui.CheckOutput(path, o.force, files); err != nil {
 			return nil, err
 		}
 		out = append(out, path)
@@ -176,9 +177,9 @@ func convertOutputs(files []string, o *convertOptions) ([]string, error) {
 	return out, nil
 }
 
-func (a *app) convertOne(ctx context.Context, s *survey, output string, o *convertOptions, bar *progress) (int64, error) {
+func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *convertOptions, bar *ui.Progress) (int64, error) {
 	if o.to == "chrome" || o.to == "otlp" {
-		return a.exportText(ctx, s, output, o, bar)
+		return exportText(ctx, a, s, output, o, bar)
 	}
 	d, err := parseDialect(o.to)
 	if err != nil {
@@ -190,7 +191,7 @@ func (a *app) convertOne(ctx context.Context, s *survey, output string, o *conve
 	if o.nesting {
 		opts.Nesting = dftracer.NestingOn
 	}
-	out, err := a.createTrace(output, o.force, nil, &opts)
+	out, err := createTrace(a, output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
 	}
@@ -199,7 +200,7 @@ func (a *app) convertOne(ctx context.Context, s *survey, output string, o *conve
 	}
 	r := newRewriter(out.Writer, s, firstID(s))
 	var n int64
-	err = a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+	err = passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
 		if ev.Cat != dftracer.CatDFTracer {
 			n++
 		}

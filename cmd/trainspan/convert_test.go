@@ -13,12 +13,12 @@ import (
 	"sync"
 	"testing"
 
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -176,18 +176,18 @@ func TestReplayOfABackendThatIsAway(t *testing.T) {
 	file := filepath.Join(dir, "x.otlp.jsonl")
 	want(t, "convert", smallTrace(t), "--to", "otlp", "-o", file)
 	status, _, stderr := cli(t, "replay", dir, "--endpoint", "http://127.0.0.1:1", "--retry", "0s")
-	if status != statusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans left") {
+	if status != ui.StatusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans left") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error("the spans are gone")
 	}
 	status, _, stderr = cli(t, "replay", dir)
-	if status != statusUse || !strings.Contains(stderr, "no receiver is given; add --endpoint") {
+	if status != ui.StatusUse || !strings.Contains(stderr, "no receiver is given; add --endpoint") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	status, _, stderr = cli(t, "replay", dir, "--endpoint", "http://127.0.0.1:1", "--header", "nonsense")
-	if status != statusUse || !strings.Contains(stderr, "name=value") {
+	if status != ui.StatusUse || !strings.Contains(stderr, "name=value") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
@@ -223,7 +223,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{{"summary", in}, {"info", in}, {"merge", in, "-o", out}, {"convert", in, "--to", "v1", "-o", out}, {"split", in, "-o", dir}} {
 		var errs strings.Builder
-		if status := run(ctx, args, streams{out: io.Discard, err: &errs}); status != statusUse || !strings.Contains(errs.String(), "interrupted") {
+		if status := run(ctx, args, ui.Streams{Out: io.Discard, Err: &errs}); status != ui.StatusUse || !strings.Contains(errs.String(), "interrupted") {
 			t.Errorf("%v: status %d: %s", args, status, errs.String())
 		}
 	}

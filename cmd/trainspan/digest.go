@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/heap"
 	"github.com/trainspan/trainspan/report"
 )
@@ -15,7 +16,7 @@ type digestOptions struct {
 	windows bool
 }
 
-func newDigest(a *app) *cobra.Command {
+func newDigest(a *ui.App) *cobra.Command {
 	var o digestOptions
 	cmd := &cobra.Command{
 		Use:   "digest FILE... -o OUTPUT",
@@ -38,7 +39,7 @@ output is then the digest of all.`,
   trainspan digest rack-*.digest -o job.digest`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			heap.Bound(largeJob)
-			return a.digest(cmd.Context(), args, &o)
+			return runDigest(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -48,32 +49,32 @@ output is then the digest of all.`,
 	return cmd
 }
 
-func (a *app) digest(ctx context.Context, args []string, o *digestOptions) error {
+func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) error {
 	if len(args) == 0 {
-		return usage("no file is given; name traces, JSON lines or the directory of a job, such as out/demo")
+		return ui.Usage("no file is given; name traces, JSON lines or the directory of a job, such as out/demo")
 	}
 	if o.output == "" {
-		return usage("no output is given; name one with -o, such as -o node.digest")
+		return ui.Usage("no output is given; name one with -o, such as -o node.digest")
 	}
-	if err := checkOutput(o.output, o.force, args); err != nil {
+	if err := ui.CheckOutput(o.output, o.force, args); err != nil {
 		return err
 	}
 	state, err := report.Load(ctx.Err, args...)
 	if err != nil {
-		return a.unreadable(ctx, err)
+		return unreadable(ctx, a, err)
 	}
 	if o.windows || state.JobSteps() > report.MaxRankSteps {
 		if err := state.Window(); err != nil {
 			return err
 		}
 	}
-	out, err := createOutput(o.output, o.force)
+	out, err := ui.CreateOutput(o.output, o.force)
 	if err != nil {
 		return err
 	}
-	if err := out.finish(state.WriteDigest(out)); err != nil {
+	if err := out.Finish(state.WriteDigest(out)); err != nil {
 		return err
 	}
-	a.note("%s: %d processes, %d steps of a rank", o.output, state.Processes(), state.RankSteps())
+	a.Note("%s: %d processes, %d steps of a rank", o.output, state.Processes(), state.RankSteps())
 	return nil
 }

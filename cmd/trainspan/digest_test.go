@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -70,13 +71,13 @@ func TestDigests(t *testing.T) {
 		status int
 		say    string
 	}{
-		{[]string{"digest"}, statusUse, "no file is given"},
-		{[]string{"digest", "a"}, statusUse, "no output is given"},
-		{[]string{"digest", "a", "-o", "all.digest"}, statusUse, "--force"},
-		{[]string{"digest", "a", "-o", "a"}, statusUse, "also an input"},
-		{[]string{"report", "empty"}, statusData, "none.digest: the digest cannot be read: it does not begin as one"},
-		{[]string{"report", "half.digest"}, statusData, "half.digest: the digest cannot be read: it is cut off"},
-		{[]string{"report", "none"}, statusUse, "no such file"},
+		{[]string{"digest"}, ui.StatusUse, "no file is given"},
+		{[]string{"digest", "a"}, ui.StatusUse, "no output is given"},
+		{[]string{"digest", "a", "-o", "all.digest"}, ui.StatusUse, "--force"},
+		{[]string{"digest", "a", "-o", "a"}, ui.StatusUse, "also an input"},
+		{[]string{"report", "empty"}, ui.StatusData, "none.digest: the digest cannot be read: it does not begin as one"},
+		{[]string{"report", "half.digest"}, ui.StatusData, "half.digest: the digest cannot be read: it is cut off"},
+		{[]string{"report", "none"}, ui.StatusUse, "no such file"},
 	} {
 		if status, _, stderr := cli(t, tt.args...); status != tt.status || !strings.Contains(stderr, tt.say) {
 			t.Errorf("%v: status %d, %s", tt.args, status, stderr)

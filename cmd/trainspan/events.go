@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
@@ -26,7 +27,7 @@ type eventsOptions struct {
 	filter    filter
 }
 
-func newEvents(a *app) *cobra.Command {
+func newEvents(a *ui.App) *cobra.Command {
 	var o eventsOptions
 	cmd := &cobra.Command{
 		Use:   "events FILE...",
@@ -43,9 +44,9 @@ and --to show them.`,
   trainspan events trace.pfw.gz --from +10m --to +10m5s
   trainspan events out/ --name forward --json | jq .dur_us
   trainspan events trace.pfw.gz --csv > trace.csv`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.events(cmd.Context(), args, &o)
+			return runEvents(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -63,7 +64,7 @@ var errEnough = errors.New("enough")
 // eventPrinter prints events in one of the forms.
 type eventPrinter struct {
 	w    *bufio.Writer
-	csv  *csvWriter
+	csv  *ui.CsvWriter
 	o    *eventsOptions
 	who  *runs.FileTracker
 	buf  []byte
@@ -76,12 +77,12 @@ type eventPrinter struct {
 
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
 
-func (a *app) events(ctx context.Context, args []string, o *eventsOptions) error {
+func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) error {
 	if o.json && o.csv {
-		return usage("--json and --csv: choose one")
+		return ui.Usage("--json and --csv: choose one")
 	}
 	if o.limit < 0 {
-		return usage("--limit %d: give 0 or more", o.limit)
+		return ui.Usage("--limit %d: give 0 or more", o.limit)
 	}
 	files, err := expand(args)
 	if err != nil {
@@ -90,36 +91,36 @@ func (a *app) events(ctx context.Context, args []string, o *eventsOptions) error
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	p := &eventPrinter{w: bufio.NewWriterSize(a.stdout, 64<<10), o: o, columns: a.width()}
+	p := &eventPrinter{w: bufio.NewWriterSize(a.Stdout, 64<<10), o: o, columns: a.Width()}
 	switch {
 	case o.json:
-		p.w.Reset(visible.JSON(a.stdout))
+		p.w.Reset(visible.JSON(a.Stdout))
 	case o.csv:
-		p.csv = newCSV(p.w)
-		_ = p.csv.row(slices.Clone(eventColumns)) // the writer keeps its error
+		p.csv = ui.NewCSV(p.w)
+		_ = p.csv.Row(slices.Clone(eventColumns)) // the writer keeps its error
 	}
 	var times timeJudge
 	times.reading()
-	bar := a.startProgress("events", files)
-	err = a.each(ctx, files, func(path string) error {
+	bar := a.StartProgress("events", files)
+	err = a.Each(ctx, files, func(path string) error {
 		if o.limit > 0 && p.n >= o.limit {
 			return nil
 		}
 		p.who = o.filter.who.File(path)
 		times.look(ctx, path, &o.filter)
 		take, end := times.file(path, func(ev *dftracer.Event) error { return p.take(path, ev) })
-		_, err := a.read(ctx, path, &o.filter, bar, take)
+		_, err := readEvents(ctx, a, path, &o.filter, bar, take)
 		if errors.Is(err, errEnough) {
 			return nil
 		}
 		end()
 		return err
 	})
-	bar.finish()
+	bar.Finish()
 	if err == nil {
-		a.tellTimes(&times)
+		tellTimes(a, &times)
 		for _, path := range slices.Sorted(maps.Keys(times.medians)) {
-			a.note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
+			a.Note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
 		}
 	}
 	if p.csv != nil {
@@ -233,5 +234,5 @@ func (p *eventPrinter) record(path, rank string, ev *dftracer.Event) {
 	p.row = append(p.row[:0], path, strconv.FormatInt(ev.TS, 10), strconv.FormatInt(ev.Dur, 10), ev.Phase.String(), rank,
 		strconv.FormatInt(ev.PID, 10), strconv.FormatInt(ev.TID, 10), ev.Cat, ev.Name, number("epoch"), number("step"),
 		strconv.FormatUint(ev.ID, 10), parent, string(p.buf))
-	_ = p.csv.row(p.row) // the writer keeps its error
+	_ = p.csv.Row(p.row) // the writer keeps its error
 }

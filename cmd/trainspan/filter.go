@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -95,7 +96,7 @@ func (q *filter) prepare(ctx context.Context, files []string) (err error) {
 			return err
 		}
 		if len(q.ranks) == 0 {
-			return usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), human.Plural(len(files), "file"))
+			return ui.Usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), human.Plural(len(files), "file"))
 		}
 	}
 	if q.hasFrom {
@@ -125,19 +126,19 @@ func (q *filter) times() error {
 		if text, ok := strings.CutPrefix(flag.text, "+"); ok {
 			d, err := time.ParseDuration(text)
 			if err != nil || d < 0 {
-				return usage("%s %s: give a time after the start such as +90s or +1h30m", flag.name, flag.text)
+				return ui.Usage("%s %s: give a time after the start such as +90s or +1h30m", flag.name, flag.text)
 			}
 			*flag.after, *flag.relative = d, true
 			continue
 		}
 		t, ok := parseMoment(flag.text)
 		if !ok {
-			return usage("%s %s: give a time such as 2026-11-21T01:04:47Z, 2026-11-21 01:04:47.5 or +10m", flag.name, flag.text)
+			return ui.Usage("%s %s: give a time such as 2026-11-21T01:04:47Z, 2026-11-21 01:04:47.5 or +10m", flag.name, flag.text)
 		}
 		*flag.value = t.UnixMicro()
 	}
 	if q.hasFrom && q.hasTo && q.relFrom >= q.relTo || !q.hasFrom && !q.hasTo && q.window.from >= q.window.to {
-		return usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
+		return ui.Usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func parseNumbers(flag string, list []string) (out []numbers, err error) {
 		from, err1 := strconv.ParseInt(strings.TrimSpace(low), 10, 64)
 		to, err2 := strconv.ParseInt(strings.TrimSpace(high), 10, 64)
 		if err1 != nil || err2 != nil || from > to {
-			return nil, usage("%s %s: give numbers and ranges such as 0,4-7", flag, text)
+			return nil, ui.Usage("%s %s: give numbers and ranges such as 0,4-7", flag, text)
 		}
 		out = append(out, numbers{from, to})
 	}

@@ -8,18 +8,19 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
 func TestColourNeedsATerminalAndLeave(t *testing.T) {
-	a := &app{}
-	if a.paint(visible.NewWriter(&bytes.Buffer{})).on {
+	a := &ui.App{}
+	if a.Paint(visible.NewWriter(&bytes.Buffer{})).On {
 		t.Error("a buffer is no terminal")
 	}
-	if got := (painter{on: true}).bad("x\x1b[0m"); got != "\x1b[31mx·[0m\x1b[0m" {
+	if got := (ui.Painter{On: true}).Bad("x\x1b[0m"); got != "\x1b[31mx·[0m\x1b[0m" {
 		t.Errorf("%q", got)
 	}
-	if got := (painter{}).bad("x"); got != "x" {
+	if got := (ui.Painter{}).Bad("x"); got != "x" {
 		t.Errorf("%q", got)
 	}
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -27,18 +28,18 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 		t.Skip("no pseudo terminal:", err)
 	}
 	defer tty.Close() //nolint:errcheck // nothing was written
-	if !a.paint(visible.NewWriter(tty)).on {
+	if !a.Paint(visible.NewWriter(tty)).On {
 		t.Error("a terminal gets no colour")
 	}
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
-		a.streams.lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
-		if a.paint(visible.NewWriter(tty)).on {
+		a.Streams.Lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
+		if a.Paint(visible.NewWriter(tty)).On {
 			t.Errorf("%v is not honoured", env)
 		}
 	}
-	a.noBar = true
-	a.streams.err = tty
-	if a.startProgress("x", nil) != nil || a.startSpinner("x") != nil {
+	a.NoBar = true
+	a.Streams.Err = tty
+	if a.StartProgress("x", nil) != nil || a.StartSpinner("x") != nil {
 		t.Error("--no-progress is not honoured")
 	}
 }
@@ -51,29 +52,29 @@ func TestProgressOnATerminal(t *testing.T) {
 	defer tty.Close() //nolint:errcheck // a bar is all that was written
 	path := smallTrace(t)
 	var out bytes.Buffer
-	status := run(t.Context(), []string{"summary", path, path}, streams{out: &out, err: tty})
+	status := run(t.Context(), []string{"summary", path, path}, ui.Streams{Out: &out, Err: tty})
 	if status != 0 || !strings.Contains(out.String(), "29 events") || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("status %d: %s", status, out.String())
 	}
-	a := &app{streams: streams{err: tty}}
-	bar := a.startProgress("reading", []string{path})
+	a := &ui.App{Streams: ui.Streams{Err: tty}}
+	bar := a.StartProgress("reading", []string{path})
 	if bar == nil {
 		t.Fatal("no bar on a terminal")
 	}
-	bar.file(path, 0)
-	if bar.expect < 20 || bar.expect > 200 {
-		t.Errorf("%d events are expected of 29", bar.expect)
+	bar.File(path, 0)
+	if bar.Expect < 20 || bar.Expect > 200 {
+		t.Errorf("%d events are expected of 29", bar.Expect)
 	}
 	for range 1 << 14 {
-		bar.step()
+		bar.Step()
 	}
-	if got := bar.bar.State().CurrentNum; got != bar.size {
-		t.Errorf("the bar is at %d of %d", got, bar.size)
+	if got := bar.Bar.State().CurrentNum; got != bar.Size {
+		t.Errorf("the bar is at %d of %d", got, bar.Size)
 	}
-	bar.endFile()
-	bar.finish()
-	s := a.startSpinner("working")
-	s.finish()
+	bar.EndFile()
+	bar.Finish()
+	s := a.StartSpinner("working")
+	s.Finish()
 }
 
 func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
@@ -87,7 +88,7 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 		{&os.PathError{Op: "read", Path: "x", Err: syscall.EISDIR}, "x: is a directory; name a file in it"},
 		{errors.New("dftracer: odd\nthing"), "odd; thing"},
 	} {
-		if got := explain(tc.err); got != tc.want {
+		if got := ui.Explain(tc.err); got != tc.want {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/docs"
 )
 
@@ -40,7 +41,7 @@ var groupOf = map[string]string{
 
 // arrange puts the commands into their groups, and the help of topics in the place of that
 // of commands alone.
-func (a *app) arrange(root *cobra.Command) {
+func arrange(a *ui.App, root *cobra.Command) {
 	root.AddGroup(groups...)
 	for _, cmd := range root.Commands() {
 		cmd.GroupID = groupOf[cmd.Name()]
@@ -54,7 +55,7 @@ a message names ("see trainspan help a-trace-is-damaged-or-cut-off"). Names that
 
 Pages: ` + strings.Join(pageNames(), ", ") + ".",
 		Example: "  trainspan help report\n  trainspan help goodput\n  trainspan help exit-status",
-		RunE:    func(_ *cobra.Command, args []string) error { return a.help(root, args) },
+		RunE:    func(_ *cobra.Command, args []string) error { return runHelp(a, root, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return pageNames(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -62,7 +63,7 @@ Pages: ` + strings.Join(pageNames(), ", ") + ".",
 	root.SetHelpCommand(help)
 	version := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(*cobra.Command, []string) { a.printf("trainspan %s\n", root.Version) },
+		Run: func(*cobra.Command, []string) { a.Printf("trainspan %s\n", root.Version) },
 	}
 	root.AddCommand(version)
 }
@@ -103,7 +104,7 @@ func pageNames() []string {
 }
 
 // help prints what is known of a command, a page or a section.
-func (a *app) help(root *cobra.Command, args []string) error {
+func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
 	}
@@ -118,21 +119,21 @@ func (a *app) help(root *cobra.Command, args []string) error {
 	}
 	pages := topics()
 	if name, ok := pages[word]; ok {
-		return a.page(name, "")
+		return printPage(a, name, "")
 	}
 	for _, name := range slices.Sorted(maps.Values(pages)) {
-		if err := a.page(name, word); err == nil {
+		if err := printPage(a, name, word); err == nil {
 			return nil
 		}
 	}
 	if near := root.SuggestionsFor(word); len(near) > 0 {
-		return usage("no command and no topic is called %q; did you mean trainspan help %s?", word, near[0])
+		return ui.Usage("no command and no topic is called %q; did you mean trainspan help %s?", word, near[0])
 	}
-	return usage("no command and no topic is called %q; trainspan help help lists the topics", word)
+	return ui.Usage("no command and no topic is called %q; trainspan help help lists the topics", word)
 }
 
 // page prints a page, or the section of it with an anchor.
-func (a *app) page(name, anchor string) error {
+func printPage(a *ui.App, name, anchor string) error {
 	data, err := docs.Pages.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("help: %w", err)
@@ -140,11 +141,11 @@ func (a *app) page(name, anchor string) error {
 	text := string(data)
 	if anchor != "" {
 		if text = section(text, anchor); text == "" {
-			return usage("%s has no section %s", name, anchor)
+			return ui.Usage("%s has no section %s", name, anchor)
 		}
 	}
 	for line := range strings.Lines(text) {
-		a.printf("%s\n", strings.TrimRight(line, "\n"))
+		a.Printf("%s\n", strings.TrimRight(line, "\n"))
 	}
 	return nil
 }

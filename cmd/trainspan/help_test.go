@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // TestHelp: commands stand in groups, each with one; pages, their sections and what messages
@@ -19,7 +21,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("no %q in\n%s", g.Title, out)
 		}
 	}
-	for _, cmd := range newRoot(&app{}).Commands() {
+	for _, cmd := range newRoot(&ui.App{}).Commands() {
 		if cmd.GroupID == "" && !cmd.Hidden && cmd.Name() != "version" && cmd.Name() != "completion" && cmd.Name() != "help" {
 			t.Errorf("%s is in no group", cmd.Name())
 		}

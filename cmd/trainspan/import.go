@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
@@ -57,12 +58,12 @@ func (o *importOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&o.budget, "span-budget", 10000, "most OTLP spans; -1 for no limit")
 	f.StringVar(&o.job, "job", "", "name of the job, an attribute of OTLP spans")
 	o.otlp.add(f, "otlp-", "nothing is sent without it")
-	words(cmd, "dialect", dialectWords...)
-	words(cmd, "span-level", "step", "phase", "annotation", "op", "kernel")
-	words(cmd, "otlp-protocol", "http/protobuf", "grpc")
+	ui.Words(cmd, "dialect", dialectWords...)
+	ui.Words(cmd, "span-level", "step", "phase", "annotation", "op", "kernel")
+	ui.Words(cmd, "otlp-protocol", "http/protobuf", "grpc")
 }
 
-func newImport(a *app) *cobra.Command {
+func newImport(a *ui.App) *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
@@ -90,7 +91,7 @@ The status is 1 when a file was refused or damaged; the others are imported.`,
 			return []string{"json", "gz", "tar", "log", "ring"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.importFiles(cmd.Context(), args, &o)
+			return runImport(cmd.Context(), a, args, &o)
 		},
 	}
 	o.flags(cmd)
@@ -110,10 +111,10 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	}
 	level, ok := pytorch.ParseLevel(o.level)
 	if !ok {
-		return nil, nil, usage("--span-level %s: choose one of step, phase, annotation, op, kernel", o.level)
+		return nil, nil, ui.Usage("--span-level %s: choose one of step, phase, annotation, op, kernel", o.level)
 	}
 	if o.memory < 1 {
-		return nil, nil, usage("--memory %d: give at least 1 MiB", o.memory)
+		return nil, nil, ui.Usage("--memory %d: give at least 1 MiB", o.memory)
 	}
 	rules, err := o.rules()
 	if err != nil {
@@ -142,7 +143,7 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	return &opts, exp.Shutdown, nil
 }
 
-func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) error {
+func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) error {
 	if o.showRules {
 		return o.printRules(a)
 	}
@@ -150,78 +151,78 @@ func (a *app) importFiles(ctx context.Context, args []string, o *importOptions) 
 	if err != nil {
 		return err
 	}
-	if done, err := a.importLeft(ctx, paths, o); done {
+	if done, err := importLeft(ctx, a, paths, o); done {
 		return err
 	}
-	if done, err := a.importRings(ctx, paths, o); done {
+	if done, err := importRings(ctx, a, paths, o); done {
 		return err
 	}
 	if o.output != "" && o.output != "-" {
-		if err := checkOutput(o.output, o.force, paths); err != nil {
+		if err := ui.CheckOutput(o.output, o.force, paths); err != nil {
 			return err
 		}
 	}
-	opts, shutdown, err := o.settings(ctx, a.streams.lookup)
+	opts, shutdown, err := o.settings(ctx, a.Streams.Lookup)
 	if err != nil {
 		return err
 	}
 	if o.output == "" && opts.Spans == nil {
 		if rundir.Any(paths...) {
-			a.printf("nothing is left to import: what trainspan run has recorded is in its files\n")
+			a.Printf("nothing is left to import: what trainspan run has recorded is in its files\n")
 			return nil
 		}
-		return usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
+		return ui.Usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
 	sources, err := pytorch.Files(paths...)
 	if err != nil {
 		return err
 	}
 	if len(sources) == 0 {
-		return usage("%s: no profiler file is here; name the directory that PyTorch writes to", strings.Join(args, ", "))
+		return ui.Usage("%s: no profiler file is here; name the directory that PyTorch writes to", strings.Join(args, ", "))
 	}
 	var out *traceFile
 	if o.output != "" {
 		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
-			out, err = a.createTrace(o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1, Start: start})
+			out, err = createTrace(a, o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1, Start: start})
 			if err != nil {
 				return nil, err
 			}
 			return out.Writer, nil
 		}
 	}
-	bar := a.startSpinner("import")
+	bar := a.StartSpinner("import")
 	report, err := pytorch.Import(ctx, nil, sources, opts)
-	bar.finish()
+	bar.Finish()
 	// Spans that did not arrive are no reason to lose the trace.
 	var undelivered *pytorch.SpanError
 	if errors.As(err, &undelivered) {
 		err = nil
 	}
 	if stop := shutdown(context.WithoutCancel(ctx)); stop != nil && undelivered == nil {
-		a.problem("spans were not delivered: %s; see "+see.Delivery, explain(stop))
+		a.Problem("spans were not delivered: %s; see "+see.Delivery, ui.Explain(stop))
 	}
 	if out != nil {
 		err = out.finish(err)
 	}
 	if err != nil {
 		for _, x := range report.Failed[:max(len(report.Failed)-1, 0)] {
-			a.problem("%s: %s; see "+see.Profile, x.Name, explain(x.Err))
+			a.Problem("%s: %s; see "+see.Profile, x.Name, ui.Explain(x.Err))
 		}
 		return importError(err)
 	}
-	a.judgeImport(report)
-	return a.showImport(report, o, out != nil)
+	judgeImport(a, report)
+	return showImport(a, report, o, out != nil)
 }
 
 // printRules prints the tables that an import would use, those of the user first.
-func (o *importOptions) printRules(a *app) error {
+func (o *importOptions) printRules(a *ui.App) error {
 	t, err := o.rules()
 	if err != nil {
 		return err
 	}
 	t.Rows = append(t.Rows, pytorch.DefaultRules()...)
 	t.Kernels = append(t.Kernels, pytorch.DefaultDeviceRules()...)
-	_, err = t.WriteTo(a.stdout)
+	_, err = t.WriteTo(a.Stdout)
 	return err
 }
 
@@ -229,7 +230,7 @@ func (o *importOptions) printRules(a *app) error {
 func (o *importOptions) rules() (pytorch.RuleTable, error) {
 	t, err := pytorch.ParseRules(strings.NewReader(strings.Join(o.rule, "\n")))
 	if err != nil {
-		return t, usage("--rule: %v", err)
+		return t, ui.Usage("--rule: %v", err)
 	}
 	if o.ruleFile == "" {
 		return t, nil
@@ -241,7 +242,7 @@ func (o *importOptions) rules() (pytorch.RuleTable, error) {
 	defer f.Close()
 	more, err := pytorch.ParseRules(f)
 	if err != nil {
-		return t, usage("--rule-file %s: %v", o.ruleFile, err)
+		return t, ui.Usage("--rule-file %s: %v", o.ruleFile, err)
 	}
 	t.Rows, t.Kernels = append(t.Rows, more.Rows...), append(t.Kernels, more.Kernels...)
 	return t, nil
@@ -250,7 +251,7 @@ func (o *importOptions) rules() (pytorch.RuleTable, error) {
 // importPaths expands globs and leaves directories to the importer.
 func importPaths(args []string) ([]string, error) {
 	if len(args) == 0 {
-		return nil, usage("no file is given; name the profiler's files or their directory")
+		return nil, ui.Usage("no file is given; name the profiler's files or their directory")
 	}
 	var out []string
 	for _, arg := range args {
@@ -262,13 +263,13 @@ func importPaths(args []string) ([]string, error) {
 		}
 		found, err := filepath.Glob(arg)
 		if err != nil || len(found) == 0 {
-			return nil, usage("%s: no file matches; check the pattern", arg)
+			return nil, ui.Usage("%s: no file matches; check the pattern", arg)
 		}
 		out = append(out, found...)
 	}
 	for _, path := range out {
 		if infile.NamedTrace(path) || !infile.NamedProfile(path) && infile.Is(path, infile.Trace) {
-			return nil, usage("%s: is a trace already; use trainspan merge or convert", path)
+			return nil, ui.Usage("%s: is a trace already; use trainspan merge or convert", path)
 		}
 	}
 	slices.Sort(out)
@@ -276,37 +277,37 @@ func importPaths(args []string) ([]string, error) {
 }
 
 // judgeImport tells about what was not imported.
-func (a *app) judgeImport(r *pytorch.Report) {
+func judgeImport(a *ui.App, r *pytorch.Report) {
 	for _, x := range r.Copies {
-		a.note("%s: %s", x.Name, x.Reason)
+		a.Note("%s: %s", x.Name, x.Reason)
 	}
 	for _, x := range r.Refused {
-		a.problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
+		a.Problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
 	}
 	for _, x := range r.Failed {
-		a.problem("%s: %s; see "+see.Profile, x.Name, explain(x.Err))
+		a.Problem("%s: %s; see "+see.Profile, x.Name, ui.Explain(x.Err))
 	}
 	for _, f := range r.Files {
 		if f.Skipped > 0 {
-			a.problem("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
+			a.Problem("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
 		}
 		if f.Truncated {
-			a.problem("%s: cut off at byte %d; the events before are imported; see "+see.Profile, f.Name, f.TruncatedAt)
+			a.Problem("%s: cut off at byte %d; the events before are imported; see "+see.Profile, f.Name, f.TruncatedAt)
 		}
 	}
 	if s := r.Spans; s != nil && s.Err != nil {
-		a.problem("spans were not delivered: %v; see "+see.Delivery, s.Err)
+		a.Problem("spans were not delivered: %v; see "+see.Delivery, s.Err)
 	}
 }
 
 // importError returns an error of the importer its status.
 func importError(err error) error {
-	if isSystem(err) || errors.Is(err, context.Canceled) {
+	if ui.IsSystem(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	var known *statusError
+	var known *ui.StatusError
 	if errors.As(err, &known) {
 		return err
 	}
-	return badData("%w; see %s", err, see.Profile)
+	return ui.BadData("%w; see %s", err, see.Profile)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/identity"
@@ -21,19 +22,19 @@ import (
 // importLeft writes what the rings hold that a trainspan run has left behind
 // because it was killed with all that belongs to it. What was read is deleted.
 // It reports false where nothing is left below the paths.
-func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) (bool, error) {
+func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	done := false
 	var errs []error
 	here := identity.HostName()
 	for _, left := range rundir.FindLeft(paths...) {
 		if host := left.Run.Host; host != "" && host != here {
-			a.problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the folder of its rings: %s; see "+see.InUse,
+			a.Problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the folder of its rings: %s; see "+see.InUse,
 				left.Dir, host, strings.Join(left.Folders, ", "))
 			done = true
 			continue
 		}
 		if r := left.Run; r.State == rundir.Running && (proc.Alive(r.PID, 0) || proc.Alive(r.TelemetryPID, 0)) {
-			a.problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, left.Dir)
+			a.Problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, left.Dir)
 			done = true
 			continue
 		}
@@ -49,38 +50,38 @@ func (a *app) importLeft(ctx context.Context, paths []string, o *importOptions) 
 		var rings []string
 		for _, path := range all {
 			if pid, runs := python.Writer(path); runs {
-				a.problem("%s: process %d still writes it; import it when that has ended; see "+see.InUse, path, pid)
+				a.Problem("%s: process %d still writes it; import it when that has ended; see "+see.InUse, path, pid)
 			} else {
 				rings = append(rings, path)
 			}
 		}
 		done = true
 		if len(rings) > 0 {
-			errs = append(errs, a.importRun(ctx, &left, rings, o))
+			errs = append(errs, importRun(ctx, a, &left, rings, o))
 		}
 	}
 	return done, errors.Join(errs...)
 }
 
 // importRun writes the rings of one start into its directory.
-func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, o *importOptions) error {
+func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string, o *importOptions) error {
 	d, err := parseDialect(o.dialect)
 	if err != nil {
 		return err
 	}
 	if o.output == "-" || infile.NamedTrace(o.output) {
-		return usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
+		return ui.Usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
 	}
 	r := left.Run
 	opts := python.Options{
 		Out: cmp.Or(o.output, left.Dir), Job: cmp.Or(o.job, r.Job), Attempt: r.Attempt,
-		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.stderr, nil)),
+		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.Stderr, nil)),
 	}
-	if err := o.send(&opts, a.streams.lookup); err != nil {
+	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return err
 	}
 	st, err := python.Import(ctx, rings, opts)
-	a.judgeRings(&st)
+	judgeRings(a, &st)
 	if err != nil {
 		return importError(err)
 	}
@@ -88,7 +89,7 @@ func (a *app) importRun(ctx context.Context, left *rundir.Left, rings []string, 
 		_ = ring.Remove(path) // else it is imported once more, which is said by its name
 	}
 	removeFolders(left)
-	return a.showRings(&st, o)
+	return showRings(a, &st, o)
 }
 
 // removeFolders deletes the folders of a start that hold no ring any more.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/otlp"
@@ -19,7 +20,7 @@ import (
 
 // importRings writes what the rings of Python processes hold that are among the
 // paths. It reports false when there is none.
-func (a *app) importRings(ctx context.Context, paths []string, o *importOptions) (bool, error) {
+func importRings(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	rings, err := python.Rings(paths...)
 	if err != nil || len(rings) == 0 {
 		return err != nil, err
@@ -28,22 +29,22 @@ func (a *app) importRings(ctx context.Context, paths []string, o *importOptions)
 		return true, err
 	}
 	if o.output == "-" || infile.NamedTrace(o.output) {
-		return true, usage("-o %s: each Python process gets a trace of its own; name a folder", o.output)
+		return true, ui.Usage("-o %s: each Python process gets a trace of its own; name a folder", o.output)
 	}
 	d, err := parseDialect(o.dialect)
 	if err != nil {
 		return true, err
 	}
-	opts := python.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.stderr, nil))}
+	opts := python.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.Stderr, nil))}
 	opts.Trace = &dftracer.Options{Dialect: d}
-	if err := o.send(&opts, a.streams.lookup); err != nil {
+	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return true, err
 	}
-	bar := a.startSpinner("import")
+	bar := a.StartSpinner("import")
 	st, err := python.Import(ctx, rings, opts)
-	bar.finish()
-	a.judgeRings(&st)
-	if showErr := a.showRings(&st, o); err == nil {
+	bar.Finish()
+	judgeRings(a, &st)
+	if showErr := showRings(a, &st, o); err == nil {
 		err = showErr
 	}
 	if err != nil {
@@ -80,28 +81,28 @@ func onlyRings(paths []string) error {
 		return nil
 	}
 	if sources, err := pytorch.Files(rest...); err == nil && len(sources) > 0 {
-		return usage("%s: rings of Python processes and profiler files are imported one after the other; name the files", strings.Join(rest, ", "))
+		return ui.Usage("%s: rings of Python processes and profiler files are imported one after the other; name the files", strings.Join(rest, ", "))
 	}
 	return nil
 }
 
-func (a *app) judgeRings(st *python.Stats) {
+func judgeRings(a *ui.App, st *python.Stats) {
 	if d := st.Delivery; d.Lost > 0 {
-		a.problem("%s of %d not delivered: %s; see "+see.Delivery, human.Plural(d.Lost, "span"), d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
+		a.Problem("%s of %d not delivered: %s; see "+see.Delivery, human.Plural(d.Lost, "span"), d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
 	}
 	if st.Lost > 0 {
-		a.problem("%s lost before they were read; see "+see.Python, human.Plural(st.Lost, "record"))
+		a.Problem("%s lost before they were read; see "+see.Python, human.Plural(st.Lost, "record"))
 	}
 	if st.Bad > 0 {
-		a.problem("%s left out that cannot be true; see "+see.Damaged, human.Plural(st.Bad, "record"))
+		a.Problem("%s left out that cannot be true; see "+see.Damaged, human.Plural(st.Bad, "record"))
 	}
 }
 
 // showRings prints the report.
-func (a *app) showRings(st *python.Stats, o *importOptions) error {
+func showRings(a *ui.App, st *python.Stats, o *importOptions) error {
 	switch {
 	case o.json:
-		return printJSON(a.stdout, st)
+		return ui.PrintJSON(a.Stdout, st)
 	case o.quiet:
 		return nil
 	}
@@ -112,9 +113,9 @@ func (a *app) showRings(st *python.Stats, o *importOptions) error {
 	if st.Again > 0 {
 		open += ", " + human.Plural(st.Again, "span") + " had been written before and were left out"
 	}
-	a.printf("%s of %s%s\n", human.Plural(st.Spans, "span"), human.Plural(int64(st.Processes), "process"), open)
+	a.Printf("%s of %s%s\n", human.Plural(st.Spans, "span"), human.Plural(int64(st.Processes), "process"), open)
 	for _, f := range st.Files {
-		a.printf("%s\n", f)
+		a.Printf("%s\n", f)
 	}
 	return nil
 }

@@ -6,35 +6,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // showImport prints the report, beside a trace on standard output on standard
 // error: one table, or with --verbose everything that is known of each file.
-func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool) error {
-	to := a.stdout
+func showImport(a *ui.App, report *pytorch.Report, o *importOptions, written bool) error {
+	to := a.Stdout
 	if o.output == "-" {
-		to = a.stderr
+		to = a.Stderr
 	}
 	switch {
 	case o.json:
-		return printJSON(to, struct {
+		return ui.PrintJSON(to, struct {
 			Output string `json:"output,omitempty"`
 			*pytorch.Report
 		}{o.output, report})
 	case o.quiet:
 		return nil
 	case o.verbose:
-		text := layout.Paragraphs([]byte(report.String()), a.columns(to))
+		text := layout.Paragraphs([]byte(report.String()), a.Columns(to))
 		_, _ = to.Write(text) // to remembers its error
 	default:
-		a.importTable(to, report)
+		importTable(a, to, report)
 	}
 	if written && o.output != "-" {
 		var n int64
@@ -43,13 +43,13 @@ func (a *app) showImport(report *pytorch.Report, o *importOptions, written bool)
 				n += k
 			}
 		}
-		a.printf("%s written to %s\n", human.Plural(n, "event"), o.output)
+		a.Printf("%s written to %s\n", human.Plural(n, "event"), o.output)
 	}
 	return nil
 }
 
 // importTable writes one row for each file, then how the ranks lie on one axis.
-func (a *app) importTable(to *visible.Writer, r *pytorch.Report) {
+func importTable(a *ui.App, to *visible.Writer, r *pytorch.Report) {
 	t := &layout.Table{
 		Heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock moved", "remarks"},
 		Empty: true,
@@ -66,12 +66,12 @@ func (a *app) importTable(to *visible.Writer, r *pytorch.Report) {
 		t.Add(entryName(f.Name), known(f.Rank), known(f.Steps), human.Count(f.Events), span(f.End.Sub(f.Start)), span(f.SelfCPU),
 			span(f.Device), span(comm), span(exposed), span(idle), moved(f.ClockOffset), remarksOf(n))
 	}
-	a.table(to, t)
+	a.Table(to, t)
 	for _, l := range r.Logs {
 		_, _ = visible.Fprintf(to, "%s: a compile log, %s of %s\n", l.Name, human.Plural(l.Compilations, "compilation"), human.Plural(l.Operators, "operator"))
 	}
 	for _, g := range r.Ranks {
-		a.rankLines(to, g)
+		rankLines(a, to, g)
 	}
 	if s := r.Spans; s != nil {
 		_, _ = visible.Fprintf(to, "%s sent, down to level %s\n", human.Plural(s.Exported, "span"), s.Used)
@@ -82,7 +82,7 @@ func (a *app) importTable(to *visible.Writer, r *pytorch.Report) {
 }
 
 // rankLines says how sure the common axis is.
-func (a *app) rankLines(to *visible.Writer, g *pytorch.RankReport) {
+func rankLines(a *ui.App, to *visible.Writer, g *pytorch.RankReport) {
 	if g.Note != "" {
 		_, _ = visible.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
 		return

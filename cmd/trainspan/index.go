@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
-func newIndex(a *app) *cobra.Command {
+func newIndex(a *ui.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "index FILE...",
@@ -20,16 +21,16 @@ time of the trace are those it was made from; nothing needs it. docs/cli.md
 describes the format.`,
 		Example: `  trainspan index out/*.pfw.gz
   trainspan index trace.pfw.gz && jq '.members[0]' trace.pfw.gz.idx.json`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.index(cmd.Context(), args, asJSON)
+			return runIndex(cmd.Context(), a, args, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with what was written")
 	return cmd
 }
 
-func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
+func runIndex(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
@@ -41,15 +42,15 @@ func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
 		Events  int64  `json:"events"`
 	}
 	all := make([]written, 0, len(files))
-	bar := a.startProgress("index", files)
-	defer bar.finish()
-	err = a.each(ctx, files, func(path string) error {
-		info, err := a.inspect(ctx, path, false, bar)
+	bar := a.StartProgress("index", files)
+	defer bar.Finish()
+	err = a.Each(ctx, files, func(path string) error {
+		info, err := inspect(ctx, a, path, false, bar)
 		if err != nil {
 			return err
 		}
 		if info.Damaged != "" {
-			a.problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file; see "+see.Damaged, path, info.DamagedAt, info.Damaged)
+			a.Problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file; see "+see.Damaged, path, info.DamagedAt, info.Damaged)
 		}
 		if err := writeIndex(info); err != nil {
 			return err
@@ -57,15 +58,15 @@ func (a *app) index(ctx context.Context, args []string, asJSON bool) error {
 		all = append(all, written{path, path + indexSuffix, len(info.Members), info.Events})
 		return nil
 	})
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return a.printJSON(all)
+		return a.PrintJSON(all)
 	}
 	for _, w := range all {
-		a.printf("%s: %s, %s\n", w.Index, human.Plural(w.Members, "member"), human.Plural(w.Events, "event"))
+		a.Printf("%s: %s, %s\n", w.Index, human.Plural(w.Members, "member"), human.Plural(w.Events, "event"))
 	}
 	return nil
 }

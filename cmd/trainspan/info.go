@@ -7,16 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
-func newInfo(a *app) *cobra.Command {
+func newInfo(a *ui.App) *cobra.Command {
 	var asJSON, noIndex bool
 	var q filter
 	cmd := &cobra.Command{
@@ -32,9 +32,9 @@ the time span. JSON lines of native telemetry are read too.
 The status is 1 when a trace is damaged or holds lines that are no records.`,
 		Example: `  trainspan info trace.pfw.gz
   trainspan info out/ --json | jq '.[] | select(.missing)'`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.info(cmd.Context(), args, &q, asJSON, !noIndex)
+			return runInfo(cmd.Context(), a, args, &q, asJSON, !noIndex)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with one object per file")
@@ -43,7 +43,7 @@ The status is 1 when a trace is damaged or holds lines that are no records.`,
 	return cmd
 }
 
-func (a *app) info(ctx context.Context, args []string, q *filter, asJSON, useIndex bool) error {
+func runInfo(ctx context.Context, a *ui.App, args []string, q *filter, asJSON, useIndex bool) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
@@ -51,12 +51,12 @@ func (a *app) info(ctx context.Context, args []string, q *filter, asJSON, useInd
 	if err := q.prepare(ctx, files); err != nil {
 		return err
 	}
-	bar := a.startProgress("info", files)
+	bar := a.StartProgress("info", files)
 	infos := make([]*fileInfo, 0, len(files))
-	err = a.each(ctx, files, func(path string) error {
-		inspect := func() (*fileInfo, error) { return a.inspect(ctx, path, useIndex, bar) }
+	err = a.Each(ctx, files, func(path string) error {
+		inspect := func() (*fileInfo, error) { return inspect(ctx, a, path, useIndex, bar) }
 		if !q.all() || isRecords(path) {
-			inspect = func() (*fileInfo, error) { return a.inspectPart(ctx, path, q, bar) }
+			inspect = func() (*fileInfo, error) { return inspectPart(ctx, a, path, q, bar) }
 		}
 		info, err := inspect()
 		if err == nil {
@@ -64,42 +64,42 @@ func (a *app) info(ctx context.Context, args []string, q *filter, asJSON, useInd
 		}
 		return err
 	})
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	var relative []string
 	for _, info := range infos {
 		if info.BadLines > 0 {
-			a.problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, info.Path, human.Plural(info.BadLines, "line"))
+			a.Problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, info.Path, human.Plural(info.BadLines, "line"))
 		}
 		if info.Damaged != "" {
-			a.problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+see.Damaged, info.Path, info.DamagedAt, info.Damaged)
+			a.Problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+see.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
-		a.tellAside(info.Path, info.Aside)
+		tellAside(a, info.Path, info.Aside)
 		if info.Events > info.Aside && info.End < nearZero {
 			relative = append(relative, info.Path)
 		}
 	}
-	a.tellRelative(relative)
+	tellRelative(a, relative)
 	if asJSON {
-		return a.printJSON(infos)
+		return a.PrintJSON(infos)
 	}
 	for i, info := range infos {
 		if i > 0 {
-			a.printf("\n")
+			a.Printf("\n")
 		}
-		a.showInfo(info)
+		showInfo(a, info)
 	}
 	return nil
 }
 
-func (a *app) showInfo(f *fileInfo) {
-	p := a.paint(a.stdout)
+func showInfo(a *ui.App, f *fileInfo) {
+	p := a.Paint(a.Stdout)
 	line := func(what, format string, args ...any) {
-		a.printf("  %s%s\n", p.dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
+		a.Printf("  %s%s\n", p.Dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
 	}
-	a.printf("%s\n", p.head(f.Path))
+	a.Printf("%s\n", p.Head(f.Path))
 	stored := "plain text, " + human.Bytes(f.FileSize)
 	if f.Compression == "gzip" {
 		stored = fmt.Sprintf("gzip, %s, %s of %s text", human.Plural(len(f.Members), "member"), human.Bytes(f.FileSize), human.Bytes(f.Text))
@@ -109,7 +109,7 @@ func (a *app) showInfo(f *fileInfo) {
 	}
 	line("format", "%s, %s", f.Dialect, stored)
 	if f.Events > 0 {
-		line("time", "%s, from %s", human.Micros(float64(f.End-f.Start)), moment(f.Start))
+		line("time", "%s, from %s", human.Micros(float64(f.End-f.Start)), ui.Moment(f.Start))
 	}
 	line("records", "%s, %s, %s", human.Plural(f.Events, "event"), human.Plural(f.Counters, "sample"), human.Plural(f.Metadata, "metadata record"))
 	if f.Program != "" {

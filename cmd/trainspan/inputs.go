@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/parallel"
 )
@@ -15,7 +16,7 @@ import (
 // those that hold a trace, or promise one by their name.
 func expand(args []string) ([]string, error) {
 	if len(args) == 0 {
-		return nil, usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
+		return nil, ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
 	}
 	var files []string
 	var once infile.Once
@@ -26,11 +27,11 @@ func expand(args []string) ([]string, error) {
 		}
 		found = onlyTraces(found)
 		if info, err := os.Stat(arg); err == nil && info.IsDir() && len(found) == 0 {
-			return nil, usage("%s: no trace is in this directory; name another one", arg)
+			return nil, ui.Usage("%s: no trace is in this directory; name another one", arg)
 		}
 		for _, f := range found {
 			if f.Named && !f.Info.Mode().IsRegular() {
-				return nil, usage("%s: is no regular file, and a trace is read more than once; write it to a file first", arg)
+				return nil, ui.Usage("%s: is no regular file, and a trace is read more than once; write it to a file first", arg)
 			}
 			if f.Err != nil || once.Add(f.Info) {
 				files = append(files, f.Path)
@@ -38,7 +39,7 @@ func expand(args []string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, usage("%s: no file is here; name traces or directories of traces", strings.Join(args, ", "))
+		return nil, ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(args, ", "))
 	}
 	return files, nil
 }
@@ -47,7 +48,7 @@ func expand(args []string) ([]string, error) {
 func walkFiles(args ...string) ([]infile.Found, error) {
 	found, err := infile.Walk(args...)
 	if errors.Is(err, infile.ErrNoMatch) || errors.Is(err, filepath.ErrBadPattern) {
-		err = usage("%v", err)
+		err = ui.Usage("%v", err)
 	}
 	return found, err
 }

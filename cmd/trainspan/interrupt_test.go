@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // An interrupt ends every command that reads, with nothing half written.
@@ -51,18 +53,18 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		var stdout, stderr bytes.Buffer
-		status := run(ctx, args, streams{out: &stdout, err: &stderr})
+		status := run(ctx, args, ui.Streams{Out: &stdout, Err: &stderr})
 		if args[0] == "replay" { // has nothing to send
 			continue
 		}
-		if status != statusUse || !strings.Contains(stderr.String(), "interrupted") {
+		if status != ui.StatusUse || !strings.Contains(stderr.String(), "interrupted") {
 			t.Errorf("%s: status %d, %s", line, status, stderr.String())
 		}
 		if after := listing(t, dir); !slices.Equal(before, after) {
 			t.Errorf("%s: left %v", line, after)
 		}
 	}
-	for _, cmd := range newRoot(&app{}).Commands() {
+	for _, cmd := range newRoot(&ui.App{}).Commands() {
 		if !tested[cmd.Name()] {
 			t.Errorf("%s is not tested", cmd.Name())
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
@@ -28,16 +29,16 @@ func openLake(dir string, force bool) (*lake, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case dir == "-":
-		return nil, usage("-o - takes no data set; name a directory")
+		return nil, ui.Usage("-o - takes no data set; name a directory")
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(l.dir)); err != nil {
-			return nil, usage("%s: its directory does not exist; make it first", dir)
+			return nil, ui.Usage("%s: its directory does not exist; make it first", dir)
 		}
 		l.isNew = true
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, usage("%s: is a file, and a data set is a directory; choose another name", dir)
+		return nil, ui.Usage("%s: is a file, and a data set is a directory; choose another name", dir)
 	}
 	return l, nil
 }
@@ -49,7 +50,7 @@ func (l *lake) check(run string) error {
 	}
 	for _, table := range dataset.Tables(run) {
 		if _, err := os.Lstat(filepath.Join(l.dir, table)); err == nil {
-			return usage("%s: run %s is already there; name this one with --run, add --force to replace it, or add --part to add these ranks to the others", l.dir, run)
+			return ui.Usage("%s: run %s is already there; name this one with --run, add --force to replace it, or add --part to add these ranks to the others", l.dir, run)
 		}
 	}
 	return nil
@@ -100,7 +101,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
 	}
 	if events == 0 {
-		return nil, badData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events; see " + see.NoTraining)
+		return nil, ui.BadData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events; see " + see.NoTraining)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *ste
 		j := &dataset.Job{Name: names[i], Job: acc.Job, Part: true}
 		j.Steps = func(add func(*dataset.Step) error) error { return steps.table(acc.Job, add) }
 		if err := rows.Overlap(l.dir, j); errors.Is(err, dataset.ErrOverlap) {
-			return nil, usage("%s: run %s: %s; convert the same ranks as before, or all of them without --part and with --force", l.dir, names[i], err)
+			return nil, ui.Usage("%s: run %s: %s; convert the same ranks as before, or all of them without --part and with --force", l.dir, names[i], err)
 		} else if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 func main() {
@@ -24,5 +26,5 @@ func realMain() int {
 	defer stop()
 	// The first signal ends the command in order; a second one ends it at once.
 	defer context.AfterFunc(ctx, stop)()
-	return run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookup: os.LookupEnv})
+	return run(ctx, os.Args[1:], ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv})
 }

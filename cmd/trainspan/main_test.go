@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 		// status N ARGS... runs trainspan and fails unless its status is N.
 		"status": func() {
 			want, args := os.Args[1], os.Args[2:]
-			got := run(context.Background(), args, streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, lookup: os.LookupEnv})
+			got := run(context.Background(), args, ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv})
 			if strconv.Itoa(got) != want {
 				_, _ = fmt.Fprintf(os.Stderr, "status %d, want %s\n", got, want)
 				os.Exit(1)
@@ -126,6 +127,6 @@ func makeTrace(args []string) error {
 func cli(t testing.TB, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = run(context.Background(), args, streams{out: &out, err: &errs})
+	status = run(context.Background(), args, ui.Streams{Out: &out, Err: &errs})
 	return status, out.String(), errs.String()
 }

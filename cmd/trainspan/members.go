@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/infile"
@@ -41,7 +42,7 @@ var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, chunkSize); ret
 
 // walk decompresses a file once, member by member, and has its lines parsed by
 // several goroutines. It returns what it found, and the gzip members.
-func walk(ctx context.Context, path string, bar *progress) (*tally, []member, error) {
+func walk(ctx context.Context, path string, bar *ui.Progress) (*tally, []member, error) {
 	t, members, err := walkBy(ctx, path, bar, judgeBy(0, false))
 	if err == nil && !t.judge.Right() {
 		return walkBy(ctx, path, bar, judgeBy(t.judge.Median(), true))
@@ -50,7 +51,7 @@ func walk(ctx context.Context, path string, bar *progress) (*tally, []member, er
 }
 
 // walkBy is walk where the times are judged so.
-func walkBy(ctx context.Context, path string, bar *progress, judge *filetime.Judge) (*tally, []member, error) {
+func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.Judge) (*tally, []member, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +79,7 @@ func walkBy(ctx context.Context, path string, bar *progress, judge *filetime.Jud
 			parts = countPart(parts, c.member, t)
 		}
 	})
-	w := &walker{src: &meter{r: f}, emit: func(c *chunk) error {
+	w := &walker{src: &ui.Meter{R: f}, emit: func(c *chunk) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

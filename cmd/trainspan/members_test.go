@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"go.uber.org/goleak"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/growth"
 	"github.com/trainspan/trainspan/internal/infile"
@@ -189,7 +190,7 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 		t.Error("members outside of the stretch were read")
 	}
 	for _, bad := range [][]string{{"--from", "yesterday"}, {"--from", "2024-01-01", "--to", "2023-01-01"}} {
-		if status, _, _ := cli(t, append([]string{"summary", path}, bad...)...); status != statusUse {
+		if status, _, _ := cli(t, append([]string{"summary", path}, bad...)...); status != ui.StatusUse {
 			t.Errorf("%v: status %d", bad, status)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -20,7 +21,7 @@ type mergeOptions struct {
 	filter          filter
 }
 
-func newMerge(a *app) *cobra.Command {
+func newMerge(a *ui.App) *cobra.Command {
 	var o mergeOptions
 	cmd := &cobra.Command{
 		Use:   "merge FILE... -o OUTPUT",
@@ -34,9 +35,9 @@ that cannot be read is told about and left out.
 The dialect is that of the first trace unless --dialect says otherwise.`,
 		Example: `  trainspan merge out/rank-*.pfw.gz -o job.pfw.gz
   trainspan merge out/ -o job.pfw.gz --dialect v2 --force`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.merge(cmd.Context(), args, &o)
+			return runMerge(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -45,35 +46,35 @@ The dialect is that of the first trace unless --dialect says otherwise.`,
 	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON object with the counts")
-	words(cmd, "dialect", dialectWords...)
+	ui.Words(cmd, "dialect", dialectWords...)
 	o.filter.flags(f)
 	return cmd
 }
 
-func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
+func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
 	if o.output == "" {
-		return usage("no output is given; add -o job.pfw.gz")
+		return ui.Usage("no output is given; add -o job.pfw.gz")
 	}
 	if o.output == "-" && o.json {
-		return usage("--json and -o - both want standard output; choose one")
+		return ui.Usage("--json and -o - both want standard output; choose one")
 	}
 	if o.output != "-" {
-		if err := checkOutput(o.output, o.force, files); err != nil {
+		if err := ui.CheckOutput(o.output, o.force, files); err != nil {
 			return err
 		}
 	}
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	bar := a.startProgress("merge", append(slices.Clone(files), files...))
-	defer bar.finish()
+	bar := a.StartProgress("merge", append(slices.Clone(files), files...))
+	defer bar.Finish()
 	surveys := make([]*survey, 0, len(files))
-	err = a.each(ctx, files, func(path string) error {
-		s, err := a.survey(ctx, path, &o.filter, bar, true)
+	err = a.Each(ctx, files, func(path string) error {
+		s, err := surveyAll(ctx, a, path, &o.filter, bar, true)
 		if err == nil {
 			surveys = append(surveys, s)
 		}
@@ -88,16 +89,16 @@ func (a *app) merge(ctx context.Context, args []string, o *mergeOptions) error {
 			return err
 		}
 	}
-	n, err := a.writeMerged(ctx, surveys, o, opts, bar)
-	bar.finish()
+	n, err := writeMerged(ctx, a, surveys, o, opts, bar)
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	if o.json {
-		return a.printJSON(map[string]any{"output": o.output, "files": names(surveys), "events": n, "dialect": opts.Dialect.String()})
+		return a.PrintJSON(map[string]any{"output": o.output, "files": names(surveys), "events": n, "dialect": opts.Dialect.String()})
 	}
 	if o.output != "-" {
-		a.printf("%s: %s of %s\n", o.output, human.Plural(n, "event"), human.Plural(len(surveys), "trace"))
+		a.Printf("%s: %s of %s\n", o.output, human.Plural(n, "event"), human.Plural(len(surveys), "trace"))
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func names(surveys []*survey) (out []string) {
 }
 
 // writeMerged writes the traces one after the other.
-func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOptions, opts dftracer.Options, bar *progress) (events int64, err error) {
+func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOptions, opts dftracer.Options, bar *ui.Progress) (events int64, err error) {
 	var now clock
 	opts.Process, opts.Now = surveys[0].process(), now.now
 	if o.nesting {
@@ -121,7 +122,7 @@ func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOption
 			now.us.Store(s.startTime)
 		}
 	}
-	out, err := a.createTrace(o.output, o.force, nil, &opts)
+	out, err := createTrace(a, o.output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
 	}
@@ -133,7 +134,7 @@ func (a *app) writeMerged(ctx context.Context, surveys []*survey, o *mergeOption
 	for _, s := range surveys {
 		r := newRewriter(out.Writer, s, base)
 		r.pids = pids
-		err = a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+		err = passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
 			if ev.Cat != dftracer.CatDFTracer {
 				events++
 			}

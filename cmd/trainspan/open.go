@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -28,7 +29,7 @@ type openOptions struct {
 	filter    filter
 }
 
-func newOpen(a *app) *cobra.Command {
+func newOpen(a *ui.App) *cobra.Command {
 	var o openOptions
 	cmd := &cobra.Command{
 		Use:   "open FILE",
@@ -42,9 +43,9 @@ Perfetto's page may fetch from port 9001 only; another one is for other viewers.
 		Example: `  trainspan open trace.pfw.gz
   trainspan open trace.pfw.gz --from +10m --to +11m --rank 0
   trainspan open trace.pfw.gz --no-browser --once`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.open(cmd.Context(), args, &o)
+			return runOpen(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -56,28 +57,28 @@ Perfetto's page may fetch from port 9001 only; another one is for other viewers.
 	return cmd
 }
 
-func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
+func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
 	if len(files) != 1 {
-		return usage("open takes one trace, not %d; merge them first", len(files))
+		return ui.Usage("open takes one trace, not %d; merge them first", len(files))
 	}
 	viewer, err := url.Parse(o.viewer)
 	if err != nil || viewer.Host == "" {
-		return usage("--viewer %s: give the address of a page such as https://ui.perfetto.dev", o.viewer)
+		return ui.Usage("--viewer %s: give the address of a page such as https://ui.perfetto.dev", o.viewer)
 	}
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	s, err := a.survey(ctx, files[0], &o.filter, nil, false)
+	s, err := surveyAll(ctx, a, files[0], &o.filter, nil, false)
 	if err != nil {
 		return err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
 	if err != nil {
-		return usage("port %d on 127.0.0.1 cannot be had: %v; end what uses it", o.port, err)
+		return ui.Usage("port %d on 127.0.0.1 cannot be had: %v; end what uses it", o.port, err)
 	}
 	// What a page somewhere may not know is not served to it either.
 	h := &traceServer{a: a, ctx: ctx, trace: s, origin: viewer.Scheme + "://" + viewer.Host, host: l.Addr().String(), fetched: make(chan error, 1)}
@@ -88,17 +89,17 @@ func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
 	defer server.Close() //nolint:errcheck // ends what is still sent
 
 	link := fmt.Sprintf("%s/#!/?url=http://%s/trace.json", o.viewer, l.Addr())
-	a.printf("%s\n", link)
-	if err := a.stdout.Err(); err != nil {
+	a.Printf("%s\n", link)
+	if err := a.Stdout.Err(); err != nil {
 		return err
 	}
 	if !o.noBrowser {
 		if err := browse(link); err != nil {
-			a.note("no browser could be started (%v); open the link yourself; see "+see.Browser, err)
+			a.Note("no browser could be started (%v); open the link yourself; see "+see.Browser, err)
 		}
 	}
 	if !o.once {
-		a.note("serving %s; Ctrl-C ends it", s.path)
+		a.Note("serving %s; Ctrl-C ends it", s.path)
 		<-ctx.Done()
 		return nil
 	}
@@ -114,7 +115,7 @@ func (a *app) open(ctx context.Context, args []string, o *openOptions) error {
 
 // traceServer serves one trace, as Chrome's JSON, to one page.
 type traceServer struct {
-	a       *app
+	a       *ui.App
 	ctx     context.Context //nolint:containedctx // of the command
 	trace   *survey
 	origin  string
@@ -148,7 +149,7 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		head.Set("Cache-Control", "no-store")
 		err := t.send(w, r)
 		if err != nil && r.Context().Err() == nil {
-			t.a.note("%s", explain(err))
+			t.a.Note("%s", ui.Explain(err))
 		}
 		if err == nil {
 			select {
@@ -166,7 +167,7 @@ func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
 	defer context.AfterFunc(r.Context(), cancel)()
 	format := &chromeFormat{from: t.trace}
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		_, err := t.a.writeText(ctx, t.trace, format, w, nil)
+		_, err := writeText(ctx, t.a, t.trace, format, w, nil)
 		return err
 	}
 	w.Header().Set("Content-Encoding", "gzip")
@@ -174,7 +175,7 @@ func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.a.writeText(ctx, t.trace, format, z, nil); err != nil {
+	if _, err := writeText(ctx, t.a, t.trace, format, z, nil); err != nil {
 		return err
 	}
 	return z.Close()

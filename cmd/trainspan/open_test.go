@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // The page of a viewer gets the trace, once, and nobody else does.
@@ -23,7 +25,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 	var stderr bytes.Buffer
 	go func() {
 		args := []string{"open", smallTrace(t), "--no-browser", "--once", "--port", "0", "--name", "forward"}
-		status <- run(context.Background(), args, streams{out: in, err: &stderr})
+		status <- run(context.Background(), args, ui.Streams{Out: in, Err: &stderr})
 	}()
 	link, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -79,7 +81,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 			t.Errorf("%s is there", ev.Name)
 		}
 	}
-	if s := <-status; s != statusOK || n != 4 {
+	if s := <-status; s != ui.StatusOK || n != 4 {
 		t.Errorf("status %d, %d spans: %s", s, n, stderr.String())
 	}
 }

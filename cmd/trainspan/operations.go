@@ -4,62 +4,62 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/optrace"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/layout"
 )
 
 // reportOperations reports a trace of operations, which is a table and no telemetry of
 // ours. It says false where the arguments are something else.
-func (a *app) reportOperations(ctx context.Context, args []string, o *reportOptions) (bool, error) {
+func reportOperations(ctx context.Context, a *ui.App, args []string, o *reportOptions) (bool, error) {
 	if len(args) != 1 || !infile.Is(args[0], infile.Parquet) {
 		return false, nil
 	}
 	path := args[0]
 	if o.html != "" || o.run != "" || o.all {
-		return true, usage("%s: a table of operations is reported as text or with --json only", path)
+		return true, ui.Usage("%s: a table of operations is reported as text or with --json only", path)
 	}
 	t, err := optrace.Read(path)
 	if err != nil {
-		if isSystem(err) {
+		if ui.IsSystem(err) {
 			return true, err
 		}
-		return true, badData("%s: %w", path, err)
+		return true, ui.BadData("%s: %w", path, err)
 	}
 	slowdown, st, err := t.Replay()
 	if err != nil {
-		return true, badData("%s: %w", path, err)
+		return true, ui.BadData("%s: %w", path, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
 	v := st.Verdict()
 	if o.json {
-		err = a.printJSON(map[string]any{"version": 1, "name": path, "verdict": map[string]any{"straggler": v}, "slowdown": slowdown})
+		err = a.PrintJSON(map[string]any{"version": 1, "name": path, "verdict": map[string]any{"straggler": v}, "slowdown": slowdown})
 	} else {
-		a.showOperations(t, v, slowdown)
+		showOperations(a, t, v, slowdown)
 	}
-	if code := v.ExitCode(); err == nil && o.check && code != statusOK {
-		err = &statusError{status: code, quiet: true, err: fmt.Errorf("check: %s", v.Sentence)}
+	if code := v.ExitCode(); err == nil && o.check && code != ui.StatusOK {
+		err = &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("check: %s", v.Sentence)}
 	}
 	return true, err
 }
 
-func (a *app) showOperations(t *optrace.Trace, v *replay.Verdict, s *optrace.Slowdown) {
-	a.printf("%s\n", v.Sentence)
+func showOperations(a *ui.App, t *optrace.Trace, v *replay.Verdict, s *optrace.Slowdown) {
+	a.Printf("%s\n", v.Sentence)
 	if v.Second != "" {
-		a.printf("%s\n", v.Second)
+		a.Printf("%s\n", v.Second)
 	}
 	if n := t.Stages(); n > 1 {
-		a.printf("Rank r is stage r mod %d of data parallel rank r / %d.\n", n, n)
+		a.Printf("Rank r is stage r mod %d of data parallel rank r / %d.\n", n, n)
 	}
 	if most := s.Stages[0]; v.Kind != replay.SlowRanks && most.S-1 > (s.S-1)/2 && s.S > 1.03 {
-		a.printf("Ranks are compared within a stage. The stages are uneven: stage %s alone makes a step %.2fx longer.\n", most.Name, most.S)
+		a.Printf("Ranks are compared within a stage. The stages are uneven: stage %s alone makes a step %.2fx longer.\n", most.Name, most.S)
 	}
 	duration := func(seconds float64) string { return fmt.Sprintf("%.3g s", seconds) }
-	a.printf("\nSlowdown %.2f: a step takes %s (recorded: %s, with delays of launches), and %s where every computation takes the mean time of its kind and every transfer the median.\n\n",
+	a.Printf("\nSlowdown %.2f: a step takes %s (recorded: %s, with delays of launches), and %s where every computation takes the mean time of its kind and every transfer the median.\n\n",
 		s.S, duration(s.Step), duration(s.Recorded), duration(s.Ideal))
 	out := &layout.Table{Heads: []string{"<what alone", "slowdown"}}
 	for _, list := range [...]struct {
@@ -70,5 +70,5 @@ func (a *app) showOperations(t *optrace.Trace, v *replay.Verdict, s *optrace.Slo
 			out.Add("  "+list.word+x.Name, fmt.Sprintf("%.2f", x.S))
 		}
 	}
-	a.table(a.stdout, out)
+	a.Table(a.Stdout, out)
 }

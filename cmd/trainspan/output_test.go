@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
@@ -95,14 +96,14 @@ func TestOutputThatAppears(t *testing.T) {
 				c.args[i] = strings.NewReplacer("OUT", path, "DIR", dir).Replace(c.args[i])
 			}
 			var o, e bytes.Buffer
-			status := run(ctx, c.args, streams{in: strings.NewReader(""), out: &o, err: &e})
+			status := run(ctx, c.args, ui.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 			if !there.Load() {
 				t.Fatalf("nothing asked while it was written: status %d, %s%s", status, o.String(), e.String())
 			}
 			if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
 				t.Errorf("it is %.20q, %v", text, err)
 			}
-			if status != statusUse || !strings.Contains(e.String(), path) {
+			if status != ui.StatusUse || !strings.Contains(e.String(), path) {
 				t.Errorf("status %d: %s", status, e.String())
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
@@ -139,14 +140,14 @@ func TestForce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if status, _, problems := call(append(args, file)...); status != statusOK {
+			if status, _, problems := call(append(args, file)...); status != ui.StatusOK {
 				t.Errorf("file: status %d: %s", status, problems)
 			}
 			if text, err := os.ReadFile(file); err != nil || string(text) == "old" {
 				t.Errorf("%q, %v", text, err)
 			}
 			for _, path := range []string{link, dangling} {
-				if status, _, problems := call(append(args, path)...); status != statusUse || !strings.Contains(problems, "symbolic link") {
+				if status, _, problems := call(append(args, path)...); status != ui.StatusUse || !strings.Contains(problems, "symbolic link") {
 					t.Errorf("%s: status %d: %s", path, status, problems)
 				}
 				if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() {
@@ -168,7 +169,7 @@ func TestIndexReplacesAnIndex(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "a.pfw.gz")
 	largeTrace(t, trace)
 	for range 2 {
-		if status, _, problems := call("index", trace); status != statusOK {
+		if status, _, problems := call("index", trace); status != ui.StatusOK {
 			t.Fatalf("status %d: %s", status, problems)
 		}
 	}
@@ -177,7 +178,7 @@ func TestIndexReplacesAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, _, problems := call("index", trace)
-		if got, err := os.ReadFile(trace + indexSuffix); err != nil || string(got) != text || status == statusOK || !strings.Contains(problems, "is no index") {
+		if got, err := os.ReadFile(trace + indexSuffix); err != nil || string(got) != text || status == ui.StatusOK || !strings.Contains(problems, "is no index") {
 			t.Errorf("%q: status %d, %v: %s", text, status, err, problems)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // recover writes no pipe and no device, and replaces none.
@@ -21,7 +23,7 @@ func TestRecoverToNoFile(t *testing.T) {
 	for _, force := range [][]string{nil, {"--force"}} {
 		status, _, problems := call(append([]string{"recover", trace, "-o", pipe}, force...)...)
 		info, err := os.Lstat(pipe)
-		if err != nil || info.Mode()&os.ModeNamedPipe == 0 || status != statusUse || !strings.Contains(problems, "regular file") {
+		if err != nil || info.Mode()&os.ModeNamedPipe == 0 || status != ui.StatusUse || !strings.Contains(problems, "regular file") {
 			t.Errorf("%v, status %d: %s", err, status, problems)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/human"
@@ -32,9 +33,9 @@ type convertedRun struct {
 }
 
 // convertParquet writes the jobs in some files into a data set.
-func (a *app) convertParquet(ctx context.Context, args, files []string, o *convertOptions) error {
+func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *convertOptions) error {
 	if o.nesting {
-		return usage("--nesting: only for traces; an output of parquet has the spans around each")
+		return ui.Usage("--nesting: only for traces; an output of parquet has the spans around each")
 	}
 	lake, err := openLake(o.output, o.force)
 	if err != nil {
@@ -49,10 +50,10 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 		return err
 	}
 	if o.part && !o.filter.all() {
-		return usage("--part: goes without filters; what they leave out could not be told from what was never written")
+		return ui.Usage("--part: goes without filters; what they leave out could not be told from what was never written")
 	}
-	spin := a.startSpinner("convert")
-	defer func() { spin.finish() }()
+	spin := a.StartSpinner("convert")
+	defer func() { spin.Finish() }()
 	var times timeJudge
 	var set *runs.Set
 	var rows *dataset.Builder
@@ -60,7 +61,7 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	var steps *stepTable
 	for first := true; first || times.again; first = false {
 		if set, err = runs.Open(withRecords(args, files)...); err != nil {
-			return badData("%s", strings.TrimPrefix(explain(err), "run: "))
+			return ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 		}
 		times.reading()
 		rows = dataset.New(0, "")
@@ -75,27 +76,27 @@ func (a *app) convertParquet(ctx context.Context, args, files []string, o *conve
 	for _, acc := range accounts {
 		jobs = append(jobs, acc.Job)
 	}
-	a.judgeSet(set, jobs, files)
-	a.tellTimes(&times)
+	judgeSet(a, set, jobs, files)
+	tellTimes(a, &times)
 	if o.part {
-		a.judgeAttempts(jobs)
+		judgeAttempts(a, jobs)
 	}
 	out, err := lake.write(ctx, rows, steps, accounts, o)
-	spin.finish()
+	spin.Finish()
 	spin = nil
 	if err != nil {
 		return err
 	}
-	return a.tellRuns(out, o)
+	return tellRuns(a, out, o)
 }
 
 // tellRuns prints what was written.
-func (a *app) tellRuns(out []convertedRun, o *convertOptions) error {
+func tellRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
 	if o.json {
-		return a.printJSON(out)
+		return a.PrintJSON(out)
 	}
 	for _, c := range out {
-		a.printf("%s: run=%s, %s, %s of the ledger, %s in %s\n",
+		a.Printf("%s: run=%s, %s, %s of the ledger, %s in %s\n",
 			c.Output, c.Run, human.Plural(c.Events, "event"), human.Plural(c.Ledger, "row"), human.Bytes(c.Bytes), human.Plural(c.Folders, "folder"))
 	}
 	return nil
@@ -119,28 +120,28 @@ func digestsIn(args []string) (digests []string, traces bool) {
 
 // convertDigests writes the ledger that a job has by its digests, beside the events of its
 // parts.
-func (a *app) convertDigests(ctx context.Context, digests []string, o *convertOptions) error {
+func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convertOptions) error {
 	l, err := openLake(o.output, o.force)
 	if err != nil {
 		return err
 	}
 	state, err := report.Load(ctx.Err, digests...)
 	if err != nil {
-		return a.unreadable(ctx, err)
+		return unreadable(ctx, a, err)
 	}
 	out, err := l.writeLedgers(ctx, state.Jobs(), o)
 	if err != nil {
 		return err
 	}
-	return a.tellRuns(out, o)
+	return tellRuns(a, out, o)
 }
 
 // judgeAttempts reports processes whose attempt follows from those of this part alone.
-func (a *app) judgeAttempts(jobs []*runs.Job) {
+func judgeAttempts(a *ui.App, jobs []*runs.Job) {
 	for _, j := range jobs {
 		for _, p := range j.Processes {
 			if !p.AttemptKnown {
-				a.note("%s: no record says which attempt it is of; it counts as attempt %d, by what is in this part alone", strings.Join(p.Sources, ", "), p.Attempt)
+				a.Note("%s: no record says which attempt it is of; it counts as attempt %d, by what is in this part alone", strings.Join(p.Sources, ", "), p.Attempt)
 				return
 			}
 		}
@@ -224,20 +225,20 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 }
 
 // judgeSet reports what was wrong with the files.
-func (a *app) judgeSet(set *runs.Set, jobs []*runs.Job, named []string) {
+func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job, named []string) {
 	for _, s := range set.Skipped {
 		if !errors.Is(s.Err, runs.ErrForeign) || slices.Contains(named, s.Path) {
-			a.problem("%s: left out: %s; see "+see.NotATrace, s.Path, explain(s.Err))
+			a.Problem("%s: left out: %s; see "+see.NotATrace, s.Path, ui.Explain(s.Err))
 		}
 	}
 	for _, j := range jobs {
 		for _, p := range append(slices.Clone(j.Processes), j.Helpers...) {
 			source := strings.Join(p.Sources, ", ")
 			if p.Bad > 0 {
-				a.problem("%s: %s skipped; trainspan validate lists them; see "+see.Damaged, source, human.Plural(p.Bad, "line"))
+				a.Problem("%s: %s skipped; trainspan validate lists them; see "+see.Damaged, source, human.Plural(p.Bad, "line"))
 			}
 			if p.Torn {
-				a.problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)
+				a.Problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)
 			}
 		}
 	}
@@ -246,7 +247,7 @@ func (a *app) judgeSet(set *runs.Set, jobs []*runs.Job, named []string) {
 // runNames gives each job a name of its own: what its records call it.
 func runNames(accounts []goodput.Account, given string) ([]string, error) {
 	if given != "" && len(accounts) > 1 {
-		return nil, usage("--run %s: %d jobs are in these files; convert them one by one, or leave --run out", given, len(accounts))
+		return nil, ui.Usage("--run %s: %d jobs are in these files; convert them one by one, or leave --run out", given, len(accounts))
 	}
 	var names []string
 	for _, acc := range accounts {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -32,19 +33,19 @@ func TestParquetRuns(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"TRACE --run a/1 --nesting", statusUse, "--nesting"},
-		{"TRACE --run a/1 -o DIR/none/lake", statusUse, "its directory does not exist"},
-		{"TRACE --run a/1 -o TRACE", statusUse, "is a file"},
-		{"TRACE --run a/1 -o -", statusUse, "-o -"},
-		{"TRACE --run a/1 --category nothing", statusData, "no event"},
-		{"TRACE --run a/1", statusOK, "run=a%2F1, 101 events"},
-		{"OTHER --run a/1", statusUse, "already there"},
-		{"OTHER", statusOK, "run=job, 301 events"},
-		{"OTHER", statusUse, "already there"},
-		{"OTHER --run a/1 --force", statusOK, "301 events"},
-		{"OTHER --run b --category comm", statusOK, "0 rows of the ledger"},
-		{"DIR --run c --rank 0", statusOK, "run=c, 402 events"},
-		{"DIR --run d --rank 1", statusUse, "no process of that rank"},
+		{"TRACE --run a/1 --nesting", ui.StatusUse, "--nesting"},
+		{"TRACE --run a/1 -o DIR/none/lake", ui.StatusUse, "its directory does not exist"},
+		{"TRACE --run a/1 -o TRACE", ui.StatusUse, "is a file"},
+		{"TRACE --run a/1 -o -", ui.StatusUse, "-o -"},
+		{"TRACE --run a/1 --category nothing", ui.StatusData, "no event"},
+		{"TRACE --run a/1", ui.StatusOK, "run=a%2F1, 101 events"},
+		{"OTHER --run a/1", ui.StatusUse, "already there"},
+		{"OTHER", ui.StatusOK, "run=job, 301 events"},
+		{"OTHER", ui.StatusUse, "already there"},
+		{"OTHER --run a/1 --force", ui.StatusOK, "301 events"},
+		{"OTHER --run b --category comm", ui.StatusOK, "0 rows of the ledger"},
+		{"DIR --run c --rank 0", ui.StatusOK, "run=c, 402 events"},
+		{"DIR --run d --rank 1", ui.StatusUse, "no process of that rank"},
 	} {
 		args := []string{"convert", "--to", "parquet"}
 		if !strings.Contains(tc.args, "-o") {
@@ -53,11 +54,11 @@ func TestParquetRuns(t *testing.T) {
 		args = append(args, strings.Fields(strings.NewReplacer("TRACE", trace, "OTHER", other, "DIR", dir).Replace(tc.args))...)
 		before := bytesBelow(t, dir)
 		var out, errs bytes.Buffer
-		status := run(context.Background(), args, streams{out: &out, err: &errs})
+		status := run(context.Background(), args, ui.Streams{Out: &out, Err: &errs})
 		if status != tc.status || !strings.Contains(out.String()+errs.String(), tc.says) {
 			t.Errorf("%s: status %d, %s%s", tc.args, status, out.String(), errs.String())
 		}
-		if status != statusOK && bytesBelow(t, dir) != before {
+		if status != ui.StatusOK && bytesBelow(t, dir) != before {
 			t.Errorf("%s: failed and changed something", tc.args)
 		}
 	}
@@ -88,8 +89,8 @@ func TestParquetOfDamagedTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	status := run(context.Background(), []string{"convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake")}, streams{out: &out, err: &errs})
-	if status != statusData || !strings.Contains(out.String(), "events") || !strings.Contains(errs.String(), "damaged or cut off") {
+	status := run(context.Background(), []string{"convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake")}, ui.Streams{Out: &out, Err: &errs})
+	if status != ui.StatusData || !strings.Contains(out.String(), "events") || !strings.Contains(errs.String(), "damaged or cut off") {
 		t.Errorf("status %d, %s%s", status, out.String(), errs.String())
 	}
 }
@@ -121,7 +122,7 @@ func BenchmarkParquet(b *testing.B) {
 		for b.Loop() {
 			var out, errs bytes.Buffer
 			args := []string{"convert", traces, "--to", "parquet", "-o", lake, "--force"}
-			if status := run(context.Background(), args, streams{out: &out, err: &errs}); status != 0 {
+			if status := run(context.Background(), args, ui.Streams{Out: &out, Err: &errs}); status != 0 {
 				b.Fatalf("status %d: %s", status, errs.String())
 			}
 		}

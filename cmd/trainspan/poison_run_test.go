@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // What trainspan run says of a job, and the page that it leaves, hold none of what
@@ -73,7 +75,7 @@ func TestPoisonWithColours(t *testing.T) {
 			}
 			args = append(args, word)
 		}
-		run(t.Context(), args, streams{out: tty, err: tty})
+		run(t.Context(), args, ui.Streams{Out: tty, Err: tty})
 		_ = tty.Close()
 		select {
 		case <-read:
@@ -95,7 +97,7 @@ func TestPoisonWithColours(t *testing.T) {
 func TestPoisonOnTop(t *testing.T) {
 	files := poisonedFiles(t)
 	for _, paths := range [][]string{{files["JOB"]}, {files["NONE"]}, {files["WORDS"]}, {files["DIR"]}} {
-		m := newTopModel(t.Context(), &topReader{paths: paths, interval: time.Second, now: time.Now}, painter{})
+		m := newTopModel(t.Context(), &topReader{paths: paths, interval: time.Second, now: time.Now}, ui.Painter{})
 		for _, width := range []int{200, 60} {
 			update(m, m.reader.read(t.Context(), true))
 			m.width, m.height = width, 100

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -179,7 +180,7 @@ func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out, errs := endsAt{cancel: cancel}, endsAt{cancel: cancel}
-	status := run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+	status := run(ctx, args, ui.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 	for where, text := range map[string]string{"output": out.String(), "errors": errs.String()} {
 		if found := hiddenIn(text); found != "" {
 			t.Errorf("%q: status %d: the %s hold %s:\n%.3000q", args, status, where, found, text)
@@ -249,7 +250,7 @@ func TestPoison(t *testing.T) {
 	if shown < 100 {
 		t.Errorf("the poison was printed %d times", shown)
 	}
-	root := newRoot(&app{})
+	root := newRoot(&ui.App{})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	all := verbs(root)

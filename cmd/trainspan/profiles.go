@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
@@ -20,7 +21,7 @@ import (
 )
 
 // findAnyJobs is findJobs which imports the profiles of paths that hold nothing else.
-func (a *app) findAnyJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
+func findAnyJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
 	im := &profileImport{app: a, ctx: ctx}
 	defer im.remove()
 	return jobsOf(report.LoadWith(ctx.Err, im.traces, paths...))
@@ -28,7 +29,7 @@ func (a *app) findAnyJobs(ctx context.Context, paths []string) ([]*report.Job, e
 
 // profileImport makes traces of profiles, for one report.
 type profileImport struct {
-	app *app
+	app *ui.App
 	ctx context.Context //nolint:containedctx // of one call
 	dir string
 	n   int
@@ -43,8 +44,8 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 	if im.dir, err = outfile.TempDir("", "trainspan-profiles-"); err != nil {
 		return nil, nil, err
 	}
-	bar := im.app.startSpinner("import")
-	defer bar.finish()
+	bar := im.app.StartSpinner("import")
+	defer bar.Finish()
 	trace, r, err := im.trace(sources)
 	if err != nil {
 		return nil, nil, err
@@ -57,10 +58,10 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 	}
 	for _, f := range r.Files {
 		if f.Truncated {
-			im.app.note("%s: cut off at byte %d; the events before are used; see "+see.Profile, f.Name, f.TruncatedAt)
+			im.app.Note("%s: cut off at byte %d; the events before are used; see "+see.Profile, f.Name, f.TruncatedAt)
 		}
 		if f.Skipped > 0 {
-			im.app.note("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
+			im.app.Note("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
 		}
 	}
 	jobs := jobsOfProfiles(sources, r)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -13,36 +14,10 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// each runs fn for one file after the other. A file that fails is reported and skipped; it is
-// an error when none is left.
-func (a *app) each(ctx context.Context, files []string, fn func(path string) error) error {
-	var failed []error
-	for _, path := range files {
-		err := fn(path)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	var last error
-	if len(failed) == len(files) {
-		failed, last = failed[:len(failed)-1], failed[len(failed)-1]
-	}
-	for _, err := range failed {
-		a.problem("%s", explain(err))
-	}
-	return last
-}
-
 // read calls fn with the events of a file that a filter lets through, in the
 // order of the file. With a fresh index, members that lie outside of its time are
 // not even read.
-func (a *app) read(ctx context.Context, path string, q *filter, bar *progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+func readEvents(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
 	filtered := fn
 	if !q.all() {
 		filtered = func(ev *dftracer.Event) error {
@@ -53,16 +28,16 @@ func (a *app) read(ctx context.Context, path string, q *filter, bar *progress, f
 		}
 	}
 	if isRecords(path) {
-		return nil, a.scanRecords(ctx, path, bar, filtered)
+		return nil, scanRecords(ctx, a, path, bar, filtered)
 	}
 	if !q.window.all() {
 		if stat, err := os.Stat(path); err == nil {
 			if info := readIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
-				return a.scanMembers(ctx, info, q.window, bar, filtered)
+				return scanMembers(ctx, a, info, q.window, bar, filtered)
 			}
 		}
 	}
-	_, hashes, err := a.scan(ctx, path, bar, filtered)
+	_, hashes, err := scanTrace(ctx, a, path, bar, filtered)
 	return hashes, err
 }
 
@@ -70,9 +45,9 @@ func (a *app) read(ctx context.Context, path string, q *filter, bar *progress, f
 const spillSuffix = ".otlp.jsonl"
 
 // scanRecords is scan for JSON lines.
-func (a *app) scanRecords(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) error {
-	bar.file(path, 1)
-	defer bar.endFile()
+func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) error {
+	bar.File(path, 1)
+	defer bar.EndFile()
 	procs, err := readRecords(ctx, path, fn)
 	if err != nil {
 		return err
@@ -81,13 +56,13 @@ func (a *app) scanRecords(ctx context.Context, path string, bar *progress, fn fu
 	for _, p := range procs {
 		aside += p.Aside
 		if p.Bad > 0 {
-			a.problem("%s: %s skipped that are no records; see "+see.Damaged, path, human.Plural(p.Bad, "line"))
+			a.Problem("%s: %s skipped that are no records; see "+see.Damaged, path, human.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
-			a.problem("%s: the file is cut off inside a record; what is before was used; see "+see.Damaged, path)
+			a.Problem("%s: the file is cut off inside a record; what is before was used; see "+see.Damaged, path)
 		}
 	}
-	a.tellAside(path, int64(aside))
+	tellAside(a, path, int64(aside))
 	return nil
 }
 
@@ -99,10 +74,10 @@ func readRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 		err = set.Skipped[0].Err
 	}
 	if err != nil {
-		if isSystem(err) {
+		if ui.IsSystem(err) {
 			return nil, err
 		}
-		return nil, badData("%s: no JSON lines of native telemetry are in it; see "+see.NotATrace, path)
+		return nil, ui.BadData("%s: no JSON lines of native telemetry are in it; see "+see.NotATrace, path)
 	}
 	set.Workers = 1
 	var failed error

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -19,7 +20,7 @@ type recoverOptions struct {
 	json   bool
 }
 
-func newRecover(a *app) *cobra.Command {
+func newRecover(a *ui.App) *cobra.Command {
 	var o recoverOptions
 	cmd := &cobra.Command{
 		Use:   "recover FILE...",
@@ -32,9 +33,9 @@ replaced, in one step; the trace of a program that still runs is refused.`,
 		Example: `  trainspan recover trace.pfw.gz
   trainspan recover trace.pfw.gz -o repaired.pfw.gz
   trainspan recover 'out/*.pfw.gz' --json`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.recover(cmd.Context(), args, &o)
+			return runRecover(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -58,28 +59,28 @@ type repaired struct {
 	Unfinished int    `json:"unfinished_spans"`
 }
 
-func (a *app) recover(ctx context.Context, args []string, o *recoverOptions) error {
+func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
 	if o.output != "" {
 		if len(files) != 1 {
-			return usage("-o takes one trace, not %d; run recover once for each", len(files))
+			return ui.Usage("-o takes one trace, not %d; run recover once for each", len(files))
 		}
-		if err := checkOutput(o.output, o.force, files); err != nil {
+		if err := ui.CheckOutput(o.output, o.force, files); err != nil {
 			return err
 		}
 		if outfile.AsIs(o.output) {
-			return usage("-o %s: a trace is repaired into a regular file; name one", o.output)
+			return ui.Usage("-o %s: a trace is repaired into a regular file; name one", o.output)
 		}
 	}
 	all := make([]repaired, 0, len(files))
-	err = a.each(ctx, files, func(path string) error {
+	err = a.Each(ctx, files, func(path string) error {
 		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output, Force: o.force, Stop: ctx.Err})
 		if err != nil {
-			if r.Lines == 0 && !isSystem(err) && !errors.Is(err, dftracer.ErrInUse) && ctx.Err() == nil {
-				return badData("%s: not a trace: it holds no record; nothing was changed; see "+see.NotATrace, path)
+			if r.Lines == 0 && !ui.IsSystem(err) && !errors.Is(err, dftracer.ErrInUse) && ctx.Err() == nil {
+				return ui.BadData("%s: not a trace: it holds no record; nothing was changed; see "+see.NotATrace, path)
 			}
 			if errors.Is(err, dftracer.ErrInUse) {
 				return fmt.Errorf("%w; see %s", err, see.InUse)
@@ -97,22 +98,22 @@ func (a *app) recover(ctx context.Context, args []string, o *recoverOptions) err
 		return err
 	}
 	if o.json {
-		return a.printJSON(all)
+		return a.PrintJSON(all)
 	}
 	for i := range all {
 		m := &all[i]
 		if m.Clean {
-			a.printf("%s: complete, %s; nothing to repair\n", m.File, human.Plural(m.Lines, "record"))
+			a.Printf("%s: complete, %s; nothing to repair\n", m.File, human.Plural(m.Lines, "record"))
 			continue
 		}
-		a.printf("%s: %s kept, %s closed", m.Output, human.Plural(m.Lines, "record"), human.Plural(m.Closed, "open span"))
+		a.Printf("%s: %s kept, %s closed", m.Output, human.Plural(m.Lines, "record"), human.Plural(m.Closed, "open span"))
 		if m.Unfinished > 0 {
-			a.printf(", %s marked unfinished", human.Plural(m.Unfinished, "span"))
+			a.Printf(", %s marked unfinished", human.Plural(m.Unfinished, "span"))
 		}
 		if m.CutBytes > 0 {
-			a.printf(", %s given up from byte %d on", human.Bytes(m.CutBytes), m.CutAt)
+			a.Printf(", %s given up from byte %d on", human.Bytes(m.CutBytes), m.CutAt)
 		}
-		a.printf("\n")
+		a.Printf("\n")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/human"
@@ -48,7 +49,7 @@ func (o *otlpFlags) asked(ctx context.Context, lookup func(string) (string, bool
 // unasked is the error of flags that say how to send, and not where.
 func (o *otlpFlags) unasked() error {
 	if o.protocol != "" || len(o.headers) > 0 || o.timeout > 0 {
-		return usage("nothing is sent without --%sendpoint; give it, or leave the other flags of OTLP out", o.prefix)
+		return ui.Usage("nothing is sent without --%sendpoint; give it, or leave the other flags of OTLP out", o.prefix)
 	}
 	return nil
 }
@@ -61,7 +62,7 @@ func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, b
 	}
 	exp, err := otlp.New(ctx, *cfg)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, ui.Usage("%v", err)
 	}
 	return exp, nil
 }
@@ -70,7 +71,7 @@ func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, b
 func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, error) {
 	cfg, on, err := otlp.FromEnv(lookup)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, ui.Usage("%v", err)
 	}
 	if o.endpoint != "" {
 		cfg.Endpoint, cfg.TracesEndpoint, cfg.LogsEndpoint, cfg.MetricsEndpoint, on = o.endpoint, "", "", "", true
@@ -95,7 +96,7 @@ func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, 
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok || strings.TrimSpace(name) == "" {
-			return nil, usage("--%sheader: a header is written name=value", o.prefix)
+			return nil, ui.Usage("--%sheader: a header is written name=value", o.prefix)
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
@@ -103,7 +104,7 @@ func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, 
 	return &cfg, nil
 }
 
-func newReplay(a *app) *cobra.Command {
+func newReplay(a *ui.App) *cobra.Command {
 	var o otlpFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -123,18 +124,18 @@ The status is 1 when spans are left.`,
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.replay(cmd.Context(), args, &o, asJSON)
+			return runReplay(cmd.Context(), a, args, &o, asJSON)
 		},
 	}
 	o.add(cmd.Flags(), "", "default: OTEL_EXPORTER_OTLP_ENDPOINT")
-	words(cmd, "protocol", "http/protobuf", "grpc")
+	ui.Words(cmd, "protocol", "http/protobuf", "grpc")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object with the counts")
 	return cmd
 }
 
-func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON bool) error {
+func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJSON bool) error {
 	if len(paths) == 0 {
-		return usage("no directory is given; name the one that holds the *.otlp.jsonl files")
+		return ui.Usage("no directory is given; name the one that holds the *.otlp.jsonl files")
 	}
 	isDir := make(map[string]bool)
 	for _, path := range paths {
@@ -143,16 +144,16 @@ func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON b
 			return err
 		}
 		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, spillSuffix) && !infile.Is(path, infile.Spans)) {
-			return usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, spillSuffix)
+			return ui.Usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, spillSuffix)
 		}
 		isDir[path] = info.IsDir()
 	}
-	exp, err := o.exporter(ctx, a.streams.lookup)
+	exp, err := o.exporter(ctx, a.Streams.Lookup)
 	if err != nil {
 		return err
 	}
 	if exp == nil {
-		return usage("no receiver is given; add --endpoint http://HOST:4318 or set OTEL_EXPORTER_OTLP_ENDPOINT")
+		return ui.Usage("no receiver is given; add --endpoint http://HOST:4318 or set OTEL_EXPORTER_OTLP_ENDPOINT")
 	}
 	var sum otlp.ReplayResult
 	var failed []error
@@ -177,39 +178,39 @@ func (a *app) replay(ctx context.Context, paths []string, o *otlpFlags, asJSON b
 		failed = append(failed, err)
 	}
 	if asJSON {
-		err = a.printJSON(map[string]int{"files": sum.Files, "files_kept": sum.Kept, "sent": sum.Sent, "rejected": sum.Rejected, "left": sum.Left,
+		err = a.PrintJSON(map[string]int{"files": sum.Files, "files_kept": sum.Kept, "sent": sum.Sent, "rejected": sum.Rejected, "left": sum.Left,
 			"broken_lines": sum.Broken, "files_in_use": sum.InUse})
 	} else {
-		a.printf("%s sent, %s finished\n", human.Plural(sum.Sent, "span"), human.Plural(sum.Files, "file"))
+		a.Printf("%s sent, %s finished\n", human.Plural(sum.Sent, "span"), human.Plural(sum.Files, "file"))
 	}
-	a.judgeReplay(&sum)
+	judgeReplay(a, &sum)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	for _, x := range failed {
-		if isSystem(x) && sum.Sent+sum.Left == 0 {
+		if ui.IsSystem(x) && sum.Sent+sum.Left == 0 {
 			return x
 		}
-		a.problem("%s", explain(x))
+		a.Problem("%s", ui.Explain(x))
 	}
 	return err
 }
 
 // judgeReplay tells about what was not sent.
-func (a *app) judgeReplay(sum *otlp.ReplayResult) {
+func judgeReplay(a *ui.App, sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
-		a.problem("%s rejected by the receiver and gone; see "+see.Delivery, human.Plural(sum.Rejected, "span"))
+		a.Problem("%s rejected by the receiver and gone; see "+see.Delivery, human.Plural(sum.Rejected, "span"))
 	}
 	if sum.Left > 0 {
-		a.problem("%s left to send; replay again later; see "+see.Delivery, human.Plural(sum.Left, "span"))
+		a.Problem("%s left to send; replay again later; see "+see.Delivery, human.Plural(sum.Left, "span"))
 	}
 	if sum.Broken > 0 {
-		a.problem("%s cannot be read and left where they are; see "+see.Damaged, human.Plural(sum.Broken, "line"))
+		a.Problem("%s cannot be read and left where they are; see "+see.Damaged, human.Plural(sum.Broken, "line"))
 	}
 	if sum.InUse > 0 {
-		a.note("%s in use by a running program was left alone; see "+see.InUse, human.Plural(sum.InUse, "file"))
+		a.Note("%s in use by a running program was left alone; see "+see.InUse, human.Plural(sum.InUse, "file"))
 	}
 	if sum.Kept > 0 {
-		a.note("%s that no exporter made was kept; a second replay sends it again", human.Plural(sum.Kept, "file"))
+		a.Note("%s that no exporter made was kept; a second replay sends it again", human.Plural(sum.Kept, "file"))
 	}
 }

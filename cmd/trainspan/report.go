@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/heap"
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -39,7 +40,7 @@ type reportOptions struct {
 // largeJob is the memory from which on reading a job collects garbage often.
 const largeJob = 128 << 20
 
-func newReport(a *app) *cobra.Command {
+func newReport(a *ui.App) *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report [DIR|FILE...]",
@@ -71,7 +72,7 @@ do not suffice to say.`,
   trainspan report out/job --check`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			heap.Bound(largeJob)
-			return a.report(cmd.Context(), args, &o)
+			return runReport(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -89,10 +90,10 @@ do not suffice to say.`,
 	return cmd
 }
 
-func (a *app) report(ctx context.Context, args []string, o *reportOptions) error {
+func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) error {
 	if o.html != "" {
 		if err := outfile.Check(o.html, report.IsPage); err != nil {
-			return usage("%s", explain(notPage(o.html, err)))
+			return ui.Usage("%s", ui.Explain(notPage(o.html, err)))
 		}
 	}
 	if len(args) == 0 && (o.all || o.run != "") {
@@ -103,30 +104,30 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 		switch {
 		case newest != nil:
 			args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
-			a.note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
+			a.Note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
 		case isDir(rundir.Root): // of programs that record themselves
 			args = []string{rundir.Root}
 		default:
-			return usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
+			return ui.Usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
 		}
 	}
-	if done, err := a.reportOperations(ctx, args, o); done {
+	if done, err := reportOperations(ctx, a, args, o); done {
 		return err
 	}
-	basis, err := o.limits(a.streams.lookup)
+	basis, err := o.limits(a.Streams.Lookup)
 	if err != nil {
 		return err
 	}
-	found, err := a.readJobs(ctx, args)
+	found, err := readJobs(ctx, a, args)
 	for _, j := range found {
 		j.Basis = basis
 	}
 	var only *startsOnly
 	if errors.As(err, &only) && o.html == "" {
-		if err := a.showStarts(only, o.json); err != nil || !o.check {
+		if err := showStarts(a, only, o.json); err != nil || !o.check {
 			return err
 		}
-		return &statusError{status: 4, quiet: true, err: errors.New("check: nothing trains")}
+		return &ui.StatusError{Status: 4, Quiet: true, Err: errors.New("check: nothing trains")}
 	}
 	switch {
 	case err != nil:
@@ -134,22 +135,22 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 	case o.run != "":
 		i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == o.run })
 		if i < 0 {
-			return usage("--run %s: no such run is here; trainspan runs %s lists them", o.run, strings.Join(args, " "))
+			return ui.Usage("--run %s: no such run is here; trainspan runs %s lists them", o.run, strings.Join(args, " "))
 		}
-		return a.showReport(found[i], o)
+		return showReport(a, found[i], o)
 	case !o.all:
-		a.leaveOut(found)
-		return a.showReport(found[0], o)
+		leaveOut(a, found)
+		return showReport(a, found[0], o)
 	}
 	slices.SortStableFunc(found, func(x, y *report.Job) int { return cmp.Compare(begin(y), begin(x)) })
 	for i, j := range found {
 		if i > 0 && !o.json {
-			a.printf("\n")
+			a.Printf("\n")
 		}
 		if !o.json {
-			a.printf("%s\n\n", j.Job.Label)
+			a.Printf("%s\n\n", j.Job.Label)
 		}
-		if err := a.showReport(j, o); err != nil {
+		if err := showReport(a, j, o); err != nil {
 			return err
 		}
 	}
@@ -161,14 +162,14 @@ func (a *app) report(ctx context.Context, args []string, o *reportOptions) error
 func (o *reportOptions) limits(lookup func(string) (string, bool)) (goodput.Basis, error) {
 	for flag, v := range map[string]float64{"--flops-per-step": o.flops, "--peak": o.peak} {
 		if !(v >= 0) || math.IsInf(v, 0) {
-			return goodput.Basis{}, usage("%s %v: give a number of operations, such as 989e12", flag, v)
+			return goodput.Basis{}, ui.Usage("%s %v: give a number of operations, such as 989e12", flag, v)
 		}
 	}
 	b := goodput.Basis{ModelFLOPs: o.flops, PeakFLOPs: o.peak}
 	if b.ModelFLOPs == 0 || b.PeakFLOPs == 0 {
 		cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: lookup})
 		if err != nil && (o.flops > 0 || o.peak > 0) {
-			return b, usage("%v", err)
+			return b, ui.Usage("%v", err)
 		}
 		if t := cfg.Training; err == nil && t != nil {
 			b.ModelFLOPs = cmp.Or(b.ModelFLOPs, float64(t.FlopsPerSample.Get())*float64(t.GlobalBatchSize.Get()))
@@ -177,9 +178,9 @@ func (o *reportOptions) limits(lookup func(string) (string, bool)) (goodput.Basi
 	}
 	switch {
 	case o.flops > 0 && b.PeakFLOPs == 0:
-		return b, usage("--flops-per-step needs --peak, or peak_flops in the configuration")
+		return b, ui.Usage("--flops-per-step needs --peak, or peak_flops in the configuration")
 	case o.peak > 0 && b.ModelFLOPs == 0:
-		return b, usage("--peak needs --flops-per-step, or flops_per_sample and global_batch_size in the configuration")
+		return b, ui.Usage("--peak needs --flops-per-step, or flops_per_sample and global_batch_size in the configuration")
 	}
 	return b, nil
 }
@@ -209,7 +210,7 @@ func begin(j *report.Job) int64 {
 }
 
 // showReport prints the report of a job, or writes its page as well.
-func (a *app) showReport(j *report.Job, o *reportOptions) error {
+func showReport(a *ui.App, j *report.Job, o *reportOptions) error {
 	r := report.Build(j)
 	var err error
 	if o.html != "" {
@@ -219,23 +220,23 @@ func (a *app) showReport(j *report.Job, o *reportOptions) error {
 	}
 	switch {
 	case o.json:
-		err = report.JSON(a.stdout, r)
+		err = report.JSON(a.Stdout, r)
 	default:
-		a.screen(r, o.full)
+		screen(a, r, o.full)
 	}
 	if err != nil {
 		return err
 	}
-	if code := r.ExitCode(); o.check && code != statusOK {
-		return &statusError{status: code, quiet: true, err: fmt.Errorf("check: %s", r.Verdict.Sentence)}
+	if code := r.ExitCode(); o.check && code != ui.StatusOK {
+		return &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("check: %s", r.Verdict.Sentence)}
 	}
 	return nil
 }
 
 // screen prints the first screen or all tables, on a terminal as wide as that is and with the
 // head in the colour of what it says.
-func (a *app) screen(r *report.Report, full bool) {
-	width := a.width()
+func screen(a *ui.App, r *report.Report, full bool) {
+	width := a.Width()
 	if width <= 0 {
 		width = math.MaxInt
 	}
@@ -243,45 +244,45 @@ func (a *app) screen(r *report.Report, full bool) {
 	if full {
 		lines = report.Screen(r, width)
 	}
-	p, colour := a.paint(a.stdout), painter.warn
+	p, colour := a.Paint(a.Stdout), ui.Painter.Warn
 	switch v := &r.Verdict; {
 	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":
-		colour = painter.bad
+		colour = ui.Painter.Bad
 	case v.Diagnosis == "FINE":
-		colour = painter.good
+		colour = ui.Painter.Good
 	}
 	for i, l := range lines {
 		if l == "" || i > 0 && lines[i-1] == "" || colour == nil {
 			colour = nil
-			a.printf("%s\n", l)
+			a.Printf("%s\n", l)
 			continue
 		}
-		a.printf("%s\n", colour(p, l))
+		a.Printf("%s\n", colour(p, l))
 	}
 }
 
 // readJob reads the first job below some paths, and names the others.
-func (a *app) readJob(ctx context.Context, args []string) (*report.Job, error) {
-	found, err := a.readJobs(ctx, args)
+func readJob(ctx context.Context, a *ui.App, args []string) (*report.Job, error) {
+	found, err := readJobs(ctx, a, args)
 	if err != nil {
 		return nil, err
 	}
-	a.leaveOut(found)
+	leaveOut(a, found)
 	return found[0], nil
 }
 
 // readJobs reads the jobs below some paths, at least one.
-func (a *app) readJobs(ctx context.Context, args []string) ([]*report.Job, error) {
+func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, error) {
 	if len(args) == 0 {
-		return nil, usage("no directory is given; name that of a job, such as out/demo")
+		return nil, ui.Usage("no directory is given; name that of a job, such as out/demo")
 	}
-	found, err := a.findAnyJobs(ctx, args)
+	found, err := findAnyJobs(ctx, a, args)
 	nothing := errors.Is(err, errNoProcess) || errors.Is(err, runs.ErrNoTelemetry)
 	switch {
 	case errors.Is(err, errNoProcess):
-		err = badData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
+		err = ui.BadData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
 	case err != nil:
-		err = a.unreadable(ctx, err)
+		err = unreadable(ctx, a, err)
 	}
 	if nothing {
 		if starts := rundir.All(args...); len(starts) > 0 {
@@ -292,27 +293,27 @@ func (a *app) readJobs(ctx context.Context, args []string) ([]*report.Job, error
 }
 
 // leaveOut names the jobs that are not the first one.
-func (a *app) leaveOut(found []*report.Job) {
+func leaveOut(a *ui.App, found []*report.Job) {
 	const most = 4
 	for i, other := range found[1:] {
 		if i == most && len(found) > most+2 {
-			a.note("left out: %d more; trainspan runs lists them", len(found)-1-most)
+			a.Note("left out: %d more; trainspan runs lists them", len(found)-1-most)
 			break
 		}
-		a.note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+see.SeveralJobs,
+		a.Note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+see.SeveralJobs,
 			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label)
 	}
 }
 
 // unreadable says why telemetry or digests could not be read.
-func (a *app) unreadable(ctx context.Context, err error) error {
+func unreadable(ctx context.Context, a *ui.App, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, report.ErrDigest):
-		return badData("%s; see "+see.Damaged, strings.TrimPrefix(err.Error(), "report: "))
+		return ui.BadData("%s; see "+see.Damaged, strings.TrimPrefix(err.Error(), "report: "))
 	}
-	return usage("%s", strings.TrimPrefix(explain(err), "run: "))
+	return ui.Usage("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 }
 
 // helpers are the processes of jobs that do not train.
@@ -345,7 +346,7 @@ func jobsOf(state *report.State, err error) ([]*report.Job, error) {
 // notPage says why a page does not get its name.
 func notPage(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
-		return usage("%s is there and is no report of trainspan: name another file after --html", path)
+		return ui.Usage("%s is there and is no report of trainspan: name another file after --html", path)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -26,7 +27,7 @@ func makeJob(t *testing.T, dir string, a jobgen.Attempt) string {
 
 func call(args ...string) (code int, out, problems string) {
 	var o, e bytes.Buffer
-	code = run(context.Background(), args, streams{in: strings.NewReader(""), out: &o, err: &e})
+	code = run(context.Background(), args, ui.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 	return code, o.String(), e.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
@@ -152,19 +153,19 @@ func (r *rewriter) rehash(text string) (dftracer.Hash, bool) {
 }
 
 // pass scans a trace that was surveyed and calls fn with every event.
-func (a *app) pass(ctx context.Context, s *survey, bar *progress, fn func(*dftracer.Event) error) error {
-	bar.file(s.path, s.events)
+func passThrough(ctx context.Context, a *ui.App, s *survey, bar *ui.Progress, fn func(*dftracer.Event) error) error {
+	bar.File(s.path, s.events)
 	if p := s.who.Owner(); p.Named() {
 		fn = s.withRank(p, fn)
 	}
 	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
-		bar.step()
+		bar.Step()
 		if s.filter != nil && !s.filter.has(s.path, ev) {
 			return nil
 		}
 		return fn(ev)
 	})
-	bar.endFile()
+	bar.EndFile()
 	return err
 }
 

@@ -7,39 +7,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // run runs the command line and returns the exit status.
-func run(ctx context.Context, args []string, s streams) int {
-	a := &app{streams: s, stdout: visible.NewWriter(s.out), stderr: visible.NewWriter(s.err)}
-	a.stdout.Columns = a.width
-	a.stderr.Columns = func() int { return a.columns(a.stderr) }
+func run(ctx context.Context, args []string, s ui.Streams) int {
+	a := ui.New(s)
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(s.in)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetIn(s.In)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
-	if failed := a.stdout.Flush(); err == nil && failed != nil {
+	if failed := a.Stdout.Flush(); err == nil && failed != nil {
 		err = fmt.Errorf("write to standard output: %w", failed)
 	}
-	if err == nil && a.problems > 0 {
-		return statusData
+	if err == nil && a.Problems > 0 {
+		return ui.StatusData
 	}
 	if err == nil {
-		return statusOK
+		return ui.StatusOK
 	}
-	var known *statusError
-	if errors.As(err, &known) && known.quiet {
-		return known.status
+	var known *ui.StatusError
+	if errors.As(err, &known) && known.Quiet {
+		return known.Status
 	}
-	p := a.paint(a.stderr)
-	_, _ = visible.Fprintf(a.stderr, "%s %s\n", p.bad("trainspan:"), explain(err)) // nothing is left to tell it to
+	p := a.Paint(a.Stderr)
+	_, _ = visible.Fprintf(a.Stderr, "%s %s\n", p.Bad("trainspan:"), ui.Explain(err)) // nothing is left to tell it to
 	if known != nil {
-		return known.status
+		return known.Status
 	}
-	return statusUse
+	return ui.StatusUse
 }
 
 const rootLong = `trainspan tells where the time of a training job goes and which rank is slow. It
@@ -53,7 +52,7 @@ Exit status: 0 all is well; 1 the data has problems, which are told on standard
 error; 2 wrong use, interrupted, nothing that could be read, or an output that
 cannot be written.`
 
-func newRoot(a *app) *cobra.Command {
+func newRoot(a *ui.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trainspan",
 		Short:         "Tell where the time of a training job goes, and which rank is slow",
@@ -68,18 +67,18 @@ func newRoot(a *app) *cobra.Command {
 				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 					hint = "did you mean trainspan " + near[0] + "?"
 				}
-				return usage("%q is not a command; %s", args[0], hint)
+				return ui.Usage("%q is not a command; %s", args[0], hint)
 			}
 			return cmd.Help()
 		},
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate("trainspan {{.Version}}\n")
-	root.PersistentFlags().BoolVar(&a.noBar, "no-progress", false, "no progress bar, even on a terminal")
-	root.PersistentFlags().Var(newChoice(&a.color, colours...), "color", "colours: auto (on terminals), always or never")
-	words(root, "color", colours...)
+	root.PersistentFlags().BoolVar(&a.NoBar, "no-progress", false, "no progress bar, even on a terminal")
+	root.PersistentFlags().Var(ui.NewChoice(&a.Color, ui.Colours...), "color", "colours: auto (on terminals), always or never")
+	ui.Words(root, "color", ui.Colours...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%v; see %s --help", err, cmd.CommandPath())
+		return ui.Usage("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
 		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
@@ -87,6 +86,6 @@ func newRoot(a *app) *cobra.Command {
 		newReport(a), newRuns(a), newTop(a), newAlert(a), newDigest(a), newCompare(a),
 		newRun(a), newRunTelemetry(a),
 	)
-	a.arrange(root)
+	arrange(a, root)
 	return root
 }

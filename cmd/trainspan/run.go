@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -29,7 +30,7 @@ const (
 	pipeOut = 4
 )
 
-func newRun(a *app) *cobra.Command {
+func newRun(a *ui.App) *cobra.Command {
 	var set session.Settings
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
@@ -55,9 +56,9 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
   trainspan run --profiles profiler/ --quiet -- srun python train.py`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("run takes a command; write trainspan run -- COMMAND")
+				return ui.Usage("run takes a command; write trainspan run -- COMMAND")
 			}
-			return a.runCommand(args, set)
+			return runCommand(a, args, set)
 		},
 	}
 	f := cmd.Flags()
@@ -78,55 +79,55 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 }
 
 // newRunTelemetry is the telemetry process.
-func newRunTelemetry(a *app) *cobra.Command {
+func newRunTelemetry(a *ui.App) *cobra.Command {
 	return &cobra.Command{
 		Use: helperCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			in, out := os.NewFile(pipeIn, "in"), os.NewFile(pipeOut, "out")
 			if in == nil || out == nil {
-				return usage("%s is started by trainspan run", helperCommand)
+				return ui.Usage("%s is started by trainspan run", helperCommand)
 			}
-			session.Serve(in, out, a.streams.lookup)
+			session.Serve(in, out, a.Streams.Lookup)
 			return nil
 		},
 	}
 }
 
 // runCommand runs the command and ends as it does.
-func (a *app) runCommand(args []string, set session.Settings) error {
+func runCommand(a *ui.App, args []string, set session.Settings) error {
 	if set.Attempt < -1 {
-		return usage("--attempt %d: give a number from 0", set.Attempt)
+		return ui.Usage("--attempt %d: give a number from 0", set.Attempt)
 	}
 	for _, phase := range slices.Concat(set.Only, set.Without) {
 		if known := python.Phases(); !slices.Contains(known, phase) {
-			return usage("%q is no phase of PyTorch; there are %s", phase, strings.Join(known, ", "))
+			return ui.Usage("%q is no phase of PyTorch; there are %s", phase, strings.Join(known, ", "))
 		}
 	}
 	path, status, err := launch.Find(args[0])
 	if err != nil {
-		return &statusError{status: status, err: fmt.Errorf("%s", explain(err))}
+		return &ui.StatusError{Status: status, Err: fmt.Errorf("%s", ui.Explain(err))}
 	}
-	if session.Nested(a.streams.lookup) {
+	if session.Nested(a.Streams.Lookup) {
 		// The trainspan run above records this command too.
 		err := syscall.Exec(path, args, os.Environ())
 		if path, args, ok := launch.Script(path, args); ok && errors.Is(err, syscall.ENOEXEC) {
 			err = syscall.Exec(path, args, os.Environ())
 		}
-		return &statusError{status: launch.StatusNotExecutable, err: fmt.Errorf("%s: %w", args[0], err)}
+		return &ui.StatusError{Status: launch.StatusNotExecutable, Err: fmt.Errorf("%s: %w", args[0], err)}
 	}
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {
-		if set.Name, _ = a.streams.lookup(config.ApplicationVariable); set.Name == "" {
+		if set.Name, _ = a.Streams.Lookup(config.ApplicationVariable); set.Name == "" {
 			set.Name = set.Command.Name()
 		}
 	}
 	code := launch.Run(launch.Options{
 		Path: path, Args: args, Env: os.Environ(),
-		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.note, Out: a.stderr,
+		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.Note, Out: a.Stderr,
 	})
-	if code != statusOK {
-		return &statusError{status: code, quiet: true, err: fmt.Errorf("%s: exit status %d", args[0], code)}
+	if code != ui.StatusOK {
+		return &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("%s: exit status %d", args[0], code)}
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ import (
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // pythonJob trains with the API that a program can use without PyTorch.
@@ -257,11 +259,11 @@ func TestImportSendsRings(t *testing.T) {
 		t.Errorf("%d spans, headers %v, %d requests elsewhere", len(b.spans), b.keys, elsewhere.requests)
 	}
 	status, _, stderr := cli(t, "import", rings, "-o", filepath.Join(dir, "away"), "--otlp-endpoint", "http://127.0.0.1:1", "--otlp-retry", "1ms")
-	if status != statusData || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "6 spans of 6 not delivered") {
+	if status != ui.StatusData || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "6 spans of 6 not delivered") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	status, _, stderr = cli(t, "import", rings, "-o", filepath.Join(dir, "x"), "--otlp-header", "x-key=k")
-	if status != statusUse || !strings.Contains(stderr, "--otlp-endpoint") {
+	if status != ui.StatusUse || !strings.Contains(stderr, "--otlp-endpoint") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

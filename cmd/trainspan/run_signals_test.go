@@ -15,8 +15,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/until"
 	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // A signal reaches the job once, however it was sent.

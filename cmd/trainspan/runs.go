@@ -9,19 +9,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
 )
 
-func newRuns(a *app) *cobra.Command {
+func newRuns(a *ui.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "runs [DIR...]",
@@ -33,7 +33,7 @@ trainspan-runs. trainspan report --run ID shows one of them.
 Which starts are attempts of one run is in docs/run.md.`,
 		Example: `  trainspan runs
   trainspan runs /scratch/jobs --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runs(cmd.Context(), args, asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one run a line")
 	return cmd
@@ -52,13 +52,13 @@ type runRow struct {
 	Diagnosis string    `json:"diagnosis,omitempty"`
 }
 
-func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
+func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 	if len(args) == 0 {
 		args = rundir.Roots()
 	}
 	found, err := findJobs(ctx, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, runs.ErrNoTelemetry) {
-		return a.unreadable(ctx, err)
+		return unreadable(ctx, a, err)
 	}
 	starts := rundir.All(args...)
 	var rows []runRow
@@ -79,11 +79,11 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 		}
 	}
 	if len(rows) == 0 {
-		return usage("%s: no run is here; name a directory of runs", args[0])
+		return ui.Usage("%s: no run is here; name a directory of runs", args[0])
 	}
 	slices.SortStableFunc(rows, func(x, y runRow) int { return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID)) })
 	if asJSON {
-		enc := json.NewEncoder(visible.JSON(a.stdout))
+		enc := json.NewEncoder(visible.JSON(a.Stdout))
 		for _, r := range rows {
 			if err := enc.Encode(r); err != nil {
 				return err
@@ -103,7 +103,7 @@ func (a *app) runs(ctx context.Context, args []string, asJSON bool) error {
 		}
 		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), human.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
@@ -12,21 +13,21 @@ import (
 
 // scan returns the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
-func (a *app) scan(ctx context.Context, path string, bar *progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
-	bar.file(path, knownEvents(path, bar))
+func scanTrace(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
+	bar.File(path, knownEvents(path, bar))
 	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
-		bar.step()
+		bar.Step()
 		return fn(ev)
 	})
-	bar.endFile()
+	bar.EndFile()
 	if err != nil {
 		return st, hashes, err
 	}
-	return st, hashes, a.judge(path, &st)
+	return st, hashes, tellSkipped(a, path, &st)
 }
 
 // knownEvents returns how many events a fresh index promises, for the bar.
-func knownEvents(path string, bar *progress) int64 {
+func knownEvents(path string, bar *ui.Progress) int64 {
 	if bar == nil {
 		return 0
 	}
@@ -41,10 +42,10 @@ func knownEvents(path string, bar *progress) int64 {
 }
 
 // judge tells about what was skipped.
-func (a *app) judge(path string, st *dftracer.ReadStats) error {
+func tellSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if isRecords(path) {
-			return badData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them; see "+see.NotATrace, path)
+			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them; see "+see.NotATrace, path)
 		}
 		kind, err := infile.KindOf(path)
 		why := kind.String()
@@ -58,13 +59,13 @@ func (a *app) judge(path string, st *dftracer.ReadStats) error {
 		case kind == infile.Trace:
 			why = "no line is a record"
 		}
-		return badData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+see.NotATrace, path, why)
+		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+see.NotATrace, path, why)
 	}
 	if st.Bad > 0 {
-		a.problem("%s: %s skipped, first %v; trainspan validate lists them; see "+see.Damaged, path, human.Plural(st.Bad, "line"), &st.First[0])
+		a.Problem("%s: %s skipped, first %v; trainspan validate lists them; see "+see.Damaged, path, human.Plural(st.Bad, "line"), &st.First[0])
 	}
 	if st.Torn {
-		a.problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+see.Damaged, path, st.DamagedAt)
+		a.Problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+see.Damaged, path, st.DamagedAt)
 	}
 	return nil
 }

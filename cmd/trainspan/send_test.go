@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // The environment is that of the jobs, and names their backend: who reads what
@@ -46,7 +48,7 @@ func TestReadersSendNothing(t *testing.T) {
 		// These send, and say so.
 		"replay": "", "run": "", helperCommand: "", "alert": "",
 	}
-	for _, cmd := range newRoot(&app{}).Commands() {
+	for _, cmd := range newRoot(&ui.App{}).Commands() {
 		args, known := verbs[cmd.Name()]
 		if !known {
 			t.Errorf("%s: whether it sends is not told here", cmd.Name())
@@ -56,7 +58,7 @@ func TestReadersSendNothing(t *testing.T) {
 		}
 		var errs bytes.Buffer
 		line := append([]string{cmd.Name()}, strings.Fields(words.Replace(args))...)
-		status := run(context.Background(), line, streams{out: &bytes.Buffer{}, err: &errs, lookup: os.LookupEnv})
+		status := run(context.Background(), line, ui.Streams{Out: &bytes.Buffer{}, Err: &errs, Lookup: os.LookupEnv})
 		if status != 0 && cmd.Name() != "compare" /* too few steps to judge */ || asked.Load() > 0 {
 			t.Errorf("%v: status %d, %d requests: %s", line, status, asked.Swap(0), &errs)
 		}
@@ -67,7 +69,7 @@ func TestReadersSendNothing(t *testing.T) {
 		var errs bytes.Buffer
 		args := append(strings.Fields(words.Replace(line)), "--otlp-endpoint", back.URL, "--span-level", "op")
 		before := len(back.spans)
-		if status := run(context.Background(), args, streams{out: &bytes.Buffer{}, err: &errs, lookup: os.LookupEnv}); status != 0 || len(back.spans) == before {
+		if status := run(context.Background(), args, ui.Streams{Out: &bytes.Buffer{}, Err: &errs, Lookup: os.LookupEnv}); status != 0 || len(back.spans) == before {
 			t.Errorf("%v: status %d, %d spans: %s", args, status, len(back.spans), &errs)
 		}
 		if back.header.Get("x-key") != "secret" {
@@ -75,7 +77,7 @@ func TestReadersSendNothing(t *testing.T) {
 		}
 		var wrong bytes.Buffer
 		args = append(strings.Fields(words.Replace(line)), "-o", filepath.Join(dir, "unsent.pfw.gz"), "--otlp-header", "a=b")
-		if status := run(context.Background(), args, streams{out: &bytes.Buffer{}, err: &wrong, lookup: os.LookupEnv}); status != statusUse || !strings.Contains(wrong.String(), "nothing is sent without --otlp-endpoint") {
+		if status := run(context.Background(), args, ui.Streams{Out: &bytes.Buffer{}, Err: &wrong, Lookup: os.LookupEnv}); status != ui.StatusUse || !strings.Contains(wrong.String(), "nothing is sent without --otlp-endpoint") {
 			t.Errorf("%v: status %d: %s", args, status, &wrong)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -66,13 +67,13 @@ type processInfo struct {
 }
 
 // inspect returns what is in a trace, from its index when that is fresh.
-func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *progress) (*fileInfo, error) {
+func inspect(ctx context.Context, a *ui.App, path string, useIndex bool, bar *ui.Progress) (*fileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	bar.file(path, 1)
-	defer bar.endFile()
+	bar.File(path, 1)
+	defer bar.EndFile()
 	if useIndex {
 		if info := readIndex(path, stat); info != nil {
 			return info, nil
@@ -83,7 +84,7 @@ func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *prog
 		return nil, err
 	}
 	if t.Events+t.Metadata+t.Counters == 0 {
-		return nil, a.judge(path, &dftracer.ReadStats{Lines: int(t.Lines), Torn: t.Torn, First: firstBad(t)})
+		return nil, tellSkipped(a, path, &dftracer.ReadStats{Lines: int(t.Lines), Torn: t.Torn, First: firstBad(t)})
 	}
 	info := describe(t, members)
 	info.Path, info.FileSize, info.FileTime = path, stat.Size(), stat.ModTime().UnixNano()
@@ -91,7 +92,7 @@ func (a *app) inspect(ctx context.Context, path string, useIndex bool, bar *prog
 }
 
 // inspectPart returns what filters leave of a trace, and what is in JSON lines.
-func (a *app) inspectPart(ctx context.Context, path string, q *filter, bar *progress) (*fileInfo, error) {
+func inspectPart(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress) (*fileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (a *app) inspectPart(ctx context.Context, path string, q *filter, bar *prog
 		}
 		t = newTally(&sharedTracker{FileTracker: q.who.File(path)})
 		t.ended, t.judge = true, judge
-		hashes, err = a.read(ctx, path, q, bar, func(ev *dftracer.Event) error {
+		hashes, err = readEvents(ctx, a, path, q, bar, func(ev *dftracer.Event) error {
 			t.add(ev)
 			t.forget()
 			return nil
@@ -237,7 +238,7 @@ func isIndex(f *os.File) error {
 		Members  []json.RawMessage `json:"members"`
 	}
 	if err := json.NewDecoder(f).Decode(&has); err != nil || has.Version == nil || has.FileSize == nil || has.FileTime == nil || has.Members == nil {
-		return usage("%s: is already there and is no index; move it away first", f.Name())
+		return ui.Usage("%s: is already there and is no index; move it away first", f.Name())
 	}
 	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -23,7 +23,7 @@ type slowestOptions struct {
 	filter    filter
 }
 
-func newSlowest(a *app) *cobra.Command {
+func newSlowest(a *ui.App) *cobra.Command {
 	var o slowestOptions
 	cmd := &cobra.Command{
 		Use:   "slowest FILE...",
@@ -34,9 +34,9 @@ loops, epochs and bodies of iterators.`,
 		Example: `  trainspan slowest trace.pfw.gz
   trainspan slowest out/ --category dataloader --top 5
   trainspan slowest out/ --name forward --rank 3 --json`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.slowest(cmd.Context(), args, &o)
+			return runSlowest(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -84,9 +84,9 @@ func longer(a, b *slowSpan) bool {
 	return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Start, b.Start), strings.Compare(a.File, b.File), cmp.Compare(a.order, b.order)) < 0
 }
 
-func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) error {
+func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions) error {
 	if o.top < 1 {
-		return usage("--top %d: give 1 or more", o.top)
+		return ui.Usage("--top %d: give 1 or more", o.top)
 	}
 	files, err := expand(args)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) err
 	var first, n int64
 	var names spans.Book
 	begin := func() { list, first, n = nil, 0, 0 }
-	err = a.judged(ctx, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+	err = judged(ctx, a, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
 		who := o.filter.who.File(path)
 		take := func(ev *dftracer.Event) error {
 			p := who.Of(ev)
@@ -140,9 +140,9 @@ func (a *app) slowest(ctx context.Context, args []string, o *slowestOptions) err
 		list[i].After, list[i].Rank = list[i].Start-first, rankText(list[i].proc)
 	}
 	if o.json {
-		return a.printJSON(append([]slowSpan{}, list...))
+		return a.PrintJSON(append([]slowSpan{}, list...))
 	}
-	a.showSlowest(list, len(files) > 1)
+	showSlowest(a, list, len(files) > 1)
 	return nil
 }
 
@@ -155,7 +155,7 @@ func numberOf(ev *dftracer.Event, key string) *int64 {
 	return nil
 }
 
-func (a *app) showSlowest(list []slowSpan, several bool) {
+func showSlowest(a *ui.App, list []slowSpan, several bool) {
 	t := &layout.Table{Heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, Drop: []string{"start", "file", "epoch"}, Empty: true}
 	cell := func(n *int64) string {
 		if n == nil {
@@ -169,11 +169,11 @@ func (a *app) showSlowest(list []slowSpan, several bool) {
 		if several {
 			file = s.File
 		}
-		t.Add(human.Micros(float64(s.Dur)), moment(s.Start), "+"+human.Micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), layout.Elide(s.Category, 24), layout.Elide(s.Name, 56), file)
+		t.Add(human.Micros(float64(s.Dur)), ui.Moment(s.Start), "+"+human.Micros(float64(s.After)), s.Rank, cell(s.Epoch), cell(s.Step), layout.Elide(s.Category, 24), layout.Elide(s.Name, 56), file)
 	}
 	if len(list) == 0 {
-		a.printf("There are no such spans in the trace, or in this part of it.\n")
+		a.Printf("There are no such spans in the trace, or in this part of it.\n")
 		return
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/identity"
@@ -30,7 +31,7 @@ type splitOptions struct {
 
 var splitWords = []string{"process", "epoch", "category", "time"}
 
-func newSplit(a *app) *cobra.Command {
+func newSplit(a *ui.App) *cobra.Command {
 	var o splitOptions
 	cmd := &cobra.Command{
 		Use:   "split FILE -o DIRECTORY",
@@ -42,9 +43,9 @@ say so by a trace.part record. Spans without an epoch go to a piece of their own
 		Example: `  trainspan split job.pfw.gz -o ranks/
   trainspan split job.pfw.gz -o epochs/ --by epoch
   trainspan split job.pfw.gz -o minutes/ --by time --every 1m`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.split(cmd.Context(), args, &o)
+			return runSplit(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -53,7 +54,7 @@ say so by a trace.part record. Spans without an epoch go to a piece of their own
 	f.DurationVar(&o.every, "every", time.Minute, "length of the pieces with --by time")
 	f.BoolVar(&o.force, "force", false, "replace pieces that exist")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per piece")
-	words(cmd, "by", splitWords...)
+	ui.Words(cmd, "by", splitWords...)
 	o.filter.flags(f)
 	return cmd
 }
@@ -72,7 +73,7 @@ type splitPiece struct {
 }
 
 type splitter struct {
-	a        *app
+	a        *ui.App
 	o        *splitOptions
 	from     *survey
 	stem     string
@@ -81,28 +82,28 @@ type splitter struct {
 	metadata []dftracer.Event
 }
 
-func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
+func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) error {
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(files) != 1:
-		return usage("split takes one trace, not %d; merge them first", len(files))
+		return ui.Usage("split takes one trace, not %d; merge them first", len(files))
 	case o.dir == "":
-		return usage("no directory is given; add -o pieces/")
+		return ui.Usage("no directory is given; add -o pieces/")
 	case o.every <= 0:
-		return usage("--every %v: give a time above 0", o.every)
+		return ui.Usage("--every %v: give a time above 0", o.every)
 	case !strings.Contains(" "+strings.Join(splitWords, " ")+" ", " "+o.by+" "):
-		return usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
+		return ui.Usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
 	}
 	if err := o.filter.prepare(ctx, files); err != nil {
 		return err
 	}
-	bar := a.startProgress("split", []string{files[0], files[0]})
-	defer bar.finish()
+	bar := a.StartProgress("split", []string{files[0], files[0]})
+	defer bar.Finish()
 	s := &splitter{a: a, o: o, pieces: make(map[string]*splitPiece)}
-	if s.from, err = a.survey(ctx, files[0], &o.filter, bar, true); err != nil {
+	if s.from, err = surveyAll(ctx, a, files[0], &o.filter, bar, true); err != nil {
 		return err
 	}
 	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(files[0]), ".gz"), ".pfw")
@@ -112,25 +113,25 @@ func (a *app) split(ctx context.Context, args []string, o *splitOptions) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil { //nolint:gosec // traces to be read by others
 		return err
 	}
-	err = a.pass(ctx, s.from, bar, s.take)
+	err = passThrough(ctx, a, s.from, bar, s.take)
 	for _, p := range s.order {
 		p.now.us.Store(p.end)
 		if e := p.out.finish(err); err == nil {
 			err = e
 		}
 	}
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	if o.json {
-		return a.printJSON(s.order)
+		return a.PrintJSON(s.order)
 	}
 	for _, p := range s.order {
-		a.printf("%s: %s\n", p.File, human.Plural(p.Events, "event"))
+		a.Printf("%s: %s\n", p.File, human.Plural(p.Events, "event"))
 	}
 	if len(s.order) == 0 {
-		a.problem("%s: holds no events; nothing was written; see "+see.NoTraining, files[0])
+		a.Problem("%s: holds no events; nothing was written; see "+see.NoTraining, files[0])
 	}
 	return nil
 }
@@ -237,7 +238,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 		return p, nil
 	}
 	if len(s.order) == maxPieces {
-		return nil, usage("%s: there would be more than %d pieces; choose larger ones", s.from.path, maxPieces)
+		return nil, ui.Usage("%s: there would be more than %d pieces; choose larger ones", s.from.path, maxPieces)
 	}
 	p := &splitPiece{File: filepath.Join(s.o.dir, s.stem+"-"+name+".pfw.gz"), now: &clock{}}
 	p.now.us.Store(ev.TS)
@@ -246,7 +247,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 		who.PID, who.Host = int(ev.PID), s.from.hostName(s.from.who.Key(ev).Host)
 	}
 	var err error
-	p.out, err = s.a.createTrace(p.File, s.o.force, []string{s.from.path}, &dftracer.Options{Dialect: s.from.dialect, Process: who, Now: p.now.now})
+	p.out, err = createTrace(s.a, p.File, s.o.force, []string{s.from.path}, &dftracer.Options{Dialect: s.from.dialect, Process: who, Now: p.now.now})
 	if err != nil {
 		return nil, err
 	}

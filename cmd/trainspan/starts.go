@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -45,19 +45,19 @@ func (s *startsOnly) Unwrap() error { return s.error }
 const maxStarts = 10
 
 // showStarts answers for starts in which no process trains.
-func (a *app) showStarts(only *startsOnly, asJSON bool) error {
+func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 	var starts []ranStart
 	for _, s := range only.starts {
 		starts = append(starts, ranStart{s, runs.OutcomeOfStart(s, only.procs)})
 	}
 	if asJSON {
-		enc := json.NewEncoder(visible.JSON(a.stdout))
+		enc := json.NewEncoder(visible.JSON(a.Stdout))
 		enc.SetIndent("", "  ")
 		return enc.Encode(untrained{Version: report.Version, Starts: starts})
 	}
 	last := starts[0]
-	a.printf("%s on %s: %s Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Host, last.Outcome.Sentence(int64(last.Took())))
-	a.printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
+	a.Printf("%s on %s: %s Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Host, last.Outcome.Sentence(int64(last.Took())))
+	a.Printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
 		"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", see.NoTraining)
 	t := &layout.Table{Heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, Drop: []string{"cores", "began"}}
 	for _, s := range starts[:min(len(starts), maxStarts)] {
@@ -65,12 +65,12 @@ func (a *app) showStarts(only *startsOnly, asJSON bool) error {
 		t.Add(s.Command(), s.Started.UTC().Format(time.DateTime), human.Duration(int64(s.Took())), human.Duration(int64(used*1e9)),
 			fmt.Sprintf("%.1f", used/max(s.Took().Seconds(), 1e-3)), cmp.Or(sizeOf(s.MaxRSS), "unknown"), gpusOf(s.GPUs), s.Outcome.Text)
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 	if left := len(starts) - maxStarts; left > 0 {
-		a.printf("… %s, see --json\n", human.Plural(left, "more start"))
+		a.Printf("… %s, see --json\n", human.Plural(left, "more start"))
 	}
 	for _, e := range last.Evidence {
-		a.printf("%s\n", e)
+		a.Printf("%s\n", e)
 	}
 	return nil
 }

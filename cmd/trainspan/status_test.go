@@ -1,14 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"bytes"
-	"context"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
 // statusCases has a command line for each row of the table in docs/cli.md.
@@ -73,7 +74,7 @@ func TestExitStatusOfEachRow(t *testing.T) {
 				cancel()
 			}
 			var stdout, stderr bytes.Buffer
-			status := run(ctx, strings.Fields(names.Replace(c)), streams{out: &stdout, err: &stderr})
+			status := run(ctx, strings.Fields(names.Replace(c)), ui.Streams{Out: &stdout, Err: &stderr})
 			cancel()
 			if got := string(rune('0' + status)); got != row[1] {
 				t.Errorf("%s: status %s, the page says %s: %s%s", c, got, row[1], stdout.String(), stderr.String())

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -26,7 +26,7 @@ type stepsOptions struct {
 	filter    filter
 }
 
-func newSteps(a *app) *cobra.Command {
+func newSteps(a *ui.App) *cobra.Command {
 	var o stepsOptions
 	cmd := &cobra.Command{
 		Use:   "steps FILE...",
@@ -41,9 +41,9 @@ counts for each. Steps come in order.`,
 		Example: `  trainspan steps trace.pfw.gz
   trainspan steps out/ --step 100-110
   trainspan steps out/ --csv > steps.csv`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.steps(cmd.Context(), args, &o)
+			return runSteps(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -53,9 +53,9 @@ counts for each. Steps come in order.`,
 	return cmd
 }
 
-func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
+func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) error {
 	if o.json && o.csv {
-		return usage("--json and --csv: choose one")
+		return ui.Usage("--json and --csv: choose one")
 	}
 	files, err := expand(args)
 	if err != nil {
@@ -67,14 +67,14 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 	}
 	set, err := runs.Open(withRecords(args, files)...)
 	if err != nil {
-		return badData("%s", strings.TrimPrefix(explain(err), "run: "))
+		return ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 	}
 	set.Stop = ctx.Err
 	table := newStepTable()
 	defer table.close()
-	spin := a.startSpinner("steps")
+	spin := a.StartSpinner("steps")
 	jobs, err := set.Read(table.open)
-	spin.finish()
+	spin.Finish()
 	if stopped := ctx.Err(); stopped != nil {
 		return stopped
 	}
@@ -85,20 +85,20 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 	if n := len(set.Skipped); len(table.procs) == 0 && n > 0 {
 		last := set.Skipped[n-1]
 		set.Skipped = set.Skipped[:n-1]
-		defer a.judgeSet(set, jobs, files)
-		return badData("%s: %s; see "+see.NotATrace, last.Path, explain(last.Err))
+		defer judgeSet(a, set, jobs, files)
+		return ui.BadData("%s: %s; see "+see.NotATrace, last.Path, ui.Explain(last.Err))
 	}
-	a.judgeSet(set, jobs, files)
+	judgeSet(a, set, jobs, files)
 	var relative []string
 	for _, j := range jobs {
 		for _, p := range slices.Concat(j.Processes, j.Helpers) {
-			a.tellAside(strings.Join(p.Sources, ", "), int64(p.Aside))
+			tellAside(a, strings.Join(p.Sources, ", "), int64(p.Aside))
 			if p.RelativeClock {
 				relative = append(relative, p.Sources...)
 			}
 		}
 	}
-	a.tellRelative(relative)
+	tellRelative(a, relative)
 	n, first := 0, int64(0)
 	keep := func(p *runs.Process, r *stepRow) bool {
 		us := r.start / 1000
@@ -111,14 +111,14 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 		}
 		return has
 	}
-	show := a.stepText
+	show := stepText
 	switch {
 	case o.json:
-		show = a.stepJSON
+		show = writeStepJSON
 	case o.csv:
-		show = a.stepCSV
+		show = stepCSV
 	}
-	if err := show(table, keep, &first); err != nil {
+	if err := show(a, table, keep, &first); err != nil {
 		return err
 	}
 	var procs []*runs.Process
@@ -127,13 +127,13 @@ func (a *app) steps(ctx context.Context, args []string, o *stepsOptions) error {
 	}
 	rules, remarks := report.StepRules(procs)
 	for _, text := range remarks {
-		a.note("%s; see "+see.NoTraining, text)
+		a.Note("%s; see "+see.NoTraining, text)
 	}
 	switch {
 	case rules == "" && len(remarks) == 0:
-		a.note("no span is a training step; see " + see.NoTraining)
+		a.Note("no span is a training step; see " + see.NoTraining)
 	case rules != "" && n == 0:
-		a.note("no training step is left by the flags; see " + see.NoTraining)
+		a.Note("no training step is left by the flags; see " + see.NoTraining)
 	}
 	return nil
 }
@@ -161,8 +161,8 @@ type stepJSON struct {
 
 type keepStep func(*runs.Process, *stepRow) bool
 
-func (a *app) stepJSON(t *stepTable, keep keepStep, _ *int64) error {
-	w := bufio.NewWriterSize(visible.JSON(a.stdout), 64<<10)
+func writeStepJSON(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
+	w := bufio.NewWriterSize(visible.JSON(a.Stdout), 64<<10)
 	enc := json.NewEncoder(w)
 	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
 		row := stepJSON{Run: p.Run, Attempt: p.Attempt, Step: s.step, Rank: rankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
@@ -183,14 +183,14 @@ func (a *app) stepJSON(t *stepTable, keep keepStep, _ *int64) error {
 	return errors.Join(err, w.Flush())
 }
 
-func (a *app) stepCSV(t *stepTable, keep keepStep, _ *int64) error {
-	w := bufio.NewWriterSize(a.stdout, 64<<10)
-	c := newCSV(w)
+func stepCSV(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
+	w := bufio.NewWriterSize(a.Stdout, 64<<10)
+	c := ui.NewCSV(w)
 	head := []string{"attempt", "step", "rank", "pid", "epoch", "start_us", "dur_us"}
 	for _, name := range phaseNames {
 		head = append(head, name+"_us")
 	}
-	_ = c.row(append(head, "rule", "run")) // the writer keeps its error
+	_ = c.Row(append(head, "rule", "run")) // the writer keeps its error
 	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
 		number := func(n int64) string {
 			if n < 0 {
@@ -202,7 +202,7 @@ func (a *app) stepCSV(t *stepTable, keep keepStep, _ *int64) error {
 		for _, d := range s.phases {
 			row = append(row, number(d/1000))
 		}
-		return c.row(append(row, p.Steps.Rule.String(), p.Run))
+		return c.Row(append(row, p.Steps.Rule.String(), p.Run))
 	})
 	c.Flush()
 	return errors.Join(err, w.Flush())
@@ -212,7 +212,7 @@ func (a *app) stepCSV(t *stepTable, keep keepStep, _ *int64) error {
 func usOf(ns int64) int64 { return max(ns/1000, min(ns, 0)) }
 
 // stepText prints tables of some steps each, so that memory does not grow.
-func (a *app) stepText(t *stepTable, keep keepStep, first *int64) error {
+func stepText(a *ui.App, t *stepTable, keep keepStep, first *int64) error {
 	const page = 1000
 	heads := append([]string{"attempt", "step", "epoch", "<rank", "start", "wall"}, phaseNames[:]...)
 	out := &layout.Table{Heads: heads, Drop: []string{"start", "epoch", "copies", "checkpoint"}, Empty: true}
@@ -242,13 +242,13 @@ func (a *app) stepText(t *stepTable, keep keepStep, first *int64) error {
 			row = row[1:]
 		}
 		if out.Add(row...); out.Len() == page {
-			a.table(a.stdout, out)
+			a.Table(a.Stdout, out)
 			out.Clear()
 		}
 		return nil
 	})
 	if out.Len() > 0 {
-		a.table(a.stdout, out)
+		a.Table(a.Stdout, out)
 	}
 	return err
 }

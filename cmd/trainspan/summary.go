@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/summary"
@@ -19,7 +20,7 @@ type summaryOptions struct {
 	classes summary.Classes
 }
 
-func newSummary(a *app) *cobra.Command {
+func newSummary(a *ui.App) *cobra.Command {
 	var o summaryOptions
 	cmd := &cobra.Command{
 		Use:   "summary FILE...",
@@ -47,10 +48,10 @@ that time. Memory does not grow with the size of the traces.`,
   trainspan summary trace.pfw.gz --from +10m --to +11m
   trainspan summary out/ --rank 0-3 --epoch 2
   trainspan summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.classes.NoKernels = cmd.Flags().Changed("compute")
-			return a.summary(cmd.Context(), args, &o)
+			return runSummary(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -62,7 +63,7 @@ that time. Memory does not grow with the size of the traces.`,
 	f.StringSliceVar(&o.classes.Comm, "comm", nil, "categories that are communication; without, those that mean it")
 	f.StringSliceVar(&o.classes.Copy, "copy", nil, "categories that are copies between host and device; without, those that mean it")
 	o.filter.flags(f)
-	words(cmd, "sort", sortWords...)
+	ui.Words(cmd, "sort", sortWords...)
 	return cmd
 }
 
@@ -72,13 +73,13 @@ type fileSummary struct {
 	*summary.Result
 }
 
-func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) error {
+func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions) error {
 	if o.top < 0 {
-		return usage("--top %d: give 0 or more", o.top)
+		return ui.Usage("--top %d: give 0 or more", o.top)
 	}
 	order, ok := sortOrders[o.sort]
 	if !ok {
-		return usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
+		return ui.Usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
 	files, err := expand(args)
 	if err != nil {
@@ -93,7 +94,7 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	begin := func() { agg = summary.New(&summary.Options{Classes: o.classes, Starts: starts}) }
 	who := o.filter.who
 	files = who.ByStart(files)
-	err = a.judged(ctx, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+	err = judged(ctx, a, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
 		agg.NextFile(who.File(path))
 		take := func(ev *dftracer.Event) error {
 			agg.Add(ev)
@@ -121,8 +122,8 @@ func (a *app) summary(ctx context.Context, args []string, o *summaryOptions) err
 	}
 	order(res.Names)
 	if o.json {
-		return a.printJSON(fileSummary{files, res})
+		return a.PrintJSON(fileSummary{files, res})
 	}
-	a.showSummary(files, res, o)
+	showSummary(a, files, res, o)
 	return nil
 }

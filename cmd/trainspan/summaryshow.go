@@ -4,30 +4,30 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
-func (a *app) showSummary(files []string, r *summary.Result, o *summaryOptions) {
-	p := a.paint(a.stdout)
+func showSummary(a *ui.App, files []string, r *summary.Result, o *summaryOptions) {
+	p := a.Paint(a.Stdout)
 	what := files[0]
 	if len(files) > 1 {
 		what = human.Plural(len(files), "file")
 	}
-	a.printf("%s  %s, %s\n", p.head(what), human.Plural(r.Events, "event"), human.Plural(len(r.Processes), "process"))
+	a.Printf("%s  %s, %s\n", p.Head(what), human.Plural(r.Events, "event"), human.Plural(len(r.Processes), "process"))
 	if r.Events == 0 {
-		a.printf("There are no spans in the trace, or in this time of it.\n")
+		a.Printf("There are no spans in the trace, or in this time of it.\n")
 		return
 	}
-	a.printf("%s, from %s\n", human.Micros(float64(r.End-r.Start)), moment(r.Start))
+	a.Printf("%s, from %s\n", human.Micros(float64(r.End-r.Start)), ui.Moment(r.Start))
 	if slices.ContainsFunc(files, isRecords) {
-		a.printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
+		a.Printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
 	}
-	a.showUse(r, p)
-	a.showEpochs(r, p)
-	a.showNames("Categories", r.Categories, len(r.Categories), p)
+	showUse(a, r, p)
+	showEpochs(a, r, p)
+	showNames(a, "Categories", r.Categories, len(r.Categories), p)
 	names := len(r.Names)
 	if o.top > 0 {
 		names = min(names, o.top)
@@ -36,12 +36,12 @@ func (a *app) showSummary(files []string, r *summary.Result, o *summaryOptions) 
 	if names < len(r.Names) {
 		title = fmt.Sprintf("Names, the first %d of %s by %s (--top 0 shows all)", names, human.Count(len(r.Names)), o.sort)
 	}
-	a.showNames(title, r.Names, names, p)
+	showNames(a, title, r.Names, names, p)
 	if r.UnionError > 0 {
-		a.printf("\nUnions may be up to %s too long: gaps were closed to bound memory.\n", human.Micros(float64(r.UnionError)))
+		a.Printf("\nUnions may be up to %s too long: gaps were closed to bound memory.\n", human.Micros(float64(r.UnionError)))
 	}
 	if r.TooDeep > 0 {
-		a.printf("\n%s deeper than 4,096 levels: the time without what ran inside (self) is too long there.\n", human.Plural(r.TooDeep, "span"))
+		a.Printf("\n%s deeper than 4,096 levels: the time without what ran inside (self) is too long there.\n", human.Plural(r.TooDeep, "span"))
 	}
 }
 
@@ -63,8 +63,8 @@ var useHeads = []string{"wall", "compute", "of wall", "I/O", "I/O stall", "comm"
 // usePriority is the order in which columns go where a terminal is narrow.
 var usePriority = []string{"events", "lanes", "pid", "I/O", "comm", "copies", "of wall", "steps"}
 
-func (a *app) showUse(r *summary.Result, p painter) {
-	a.printf("\n%s\n", p.head("Time of each rank"))
+func showUse(a *ui.App, r *summary.Result, p ui.Painter) {
+	a.Printf("\n%s\n", p.Head("Time of each rank"))
 	attempts := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Attempt > 1 })
 	several := slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Run != "" })
 	first := []string{"<rank"}
@@ -94,19 +94,19 @@ func (a *app) showUse(r *summary.Result, p painter) {
 		mean, _ := r.Mean()
 		t.Add(slices.Concat([]string{"mean"}, make([]string, len(first)+2), useCells(&mean))...)
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 	if attempts {
-		a.printf("  the mean is that of the ranks; the attempts of a rank add up\n")
+		a.Printf("  the mean is that of the ranks; the attempts of a rank add up\n")
 	}
 	if slices.ContainsFunc(r.Processes, func(x summary.ProcessStat) bool { return x.Kernels }) {
-		a.printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes\n  that of the host instead\n")
+		a.Printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes\n  that of the host instead\n")
 	}
 	if len(r.Processes) > maxRows {
-		a.printf("  %s more are in --json and in the mean\n", human.Count(len(r.Processes)-maxRows))
+		a.Printf("  %s more are in --json and in the mean\n", human.Count(len(r.Processes)-maxRows))
 	}
 }
 
-func (a *app) showEpochs(r *summary.Result, p painter) {
+func showEpochs(a *ui.App, r *summary.Result, p ui.Painter) {
 	means := r.EpochMeans()
 	if len(means) == 0 {
 		return
@@ -115,20 +115,20 @@ func (a *app) showEpochs(r *summary.Result, p painter) {
 	if len(r.Processes) > 1 {
 		title = "Epochs, mean over ranks"
 	}
-	a.printf("\n%s\n", p.head(title))
+	a.Printf("\n%s\n", p.Head(title))
 	t := &layout.Table{Heads: append([]string{"epoch", "ranks", "steps", "events"}, useHeads...), Drop: append([]string{"ranks"}, usePriority...), Empty: true}
 	for i := range means[:min(len(means), maxRows)] {
 		e := &means[i]
 		t.Add(append([]string{human.Count(e.Epoch), human.Count(e.Ranks), human.Count(e.Steps), human.Count(e.Events)}, useCells(&e.Use)...)...)
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 	if len(means) > maxRows {
-		a.printf("  %s more are in --json\n", human.Count(len(means)-maxRows))
+		a.Printf("  %s more are in --json\n", human.Count(len(means)-maxRows))
 	}
 }
 
-func (a *app) showNames(title string, list []summary.NameStat, n int, p painter) {
-	a.printf("\n%s\n", p.head(title))
+func showNames(a *ui.App, title string, list []summary.NameStat, n int, p ui.Painter) {
+	a.Printf("\n%s\n", p.Head(title))
 	var self int64
 	for i := range list {
 		self += list[i].Self
@@ -149,5 +149,5 @@ func (a *app) showNames(title string, list []summary.NameStat, n int, p painter)
 		t.Add(append(row, human.Count(s.Count), human.Micros(float64(s.Total)), human.Micros(float64(s.Self)), human.Share(s.Self, self),
 			human.Micros(s.Mean), human.Micros(float64(s.P50)), human.Micros(float64(s.P99)), human.Micros(float64(s.Max)))...)
 	}
-	a.table(a.stdout, t)
+	a.Table(a.Stdout, t)
 }

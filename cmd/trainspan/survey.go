@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/human"
@@ -41,32 +42,32 @@ type survey struct {
 
 // survey reads a trace once and tells what is wrong with it: a copy keeps the events
 // whose times cannot be.
-func (a *app) survey(ctx context.Context, path string, q *filter, bar *progress, copies bool) (*survey, error) {
-	s, err := a.surveyBy(ctx, path, q, bar, judgeBy(0, false))
+func surveyAll(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress, copies bool) (*survey, error) {
+	s, err := surveyBy(ctx, a, path, q, bar, judgeBy(0, false))
 	if err == nil && !s.times.Right() {
-		s, err = a.surveyBy(ctx, path, q, bar, judgeBy(s.times.Median(), true))
+		s, err = surveyBy(ctx, a, path, q, bar, judgeBy(s.times.Median(), true))
 	}
 	if err != nil {
 		return s, err
 	}
 	if copies && s.aside > 0 {
-		a.note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(s.aside, "event"))
+		a.Note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(s.aside, "event"))
 	}
 	if !copies {
-		a.tellAside(path, s.aside)
+		tellAside(a, path, s.aside)
 		if s.times.Median() < nearZero && len(s.procs) > 0 {
-			a.tellRelative([]string{path})
+			tellRelative(a, []string{path})
 		}
 	}
 	return s, nil
 }
 
-func (a *app) surveyBy(ctx context.Context, path string, q *filter, bar *progress, times *filetime.Judge) (*survey, error) {
+func surveyBy(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress, times *filetime.Judge) (*survey, error) {
 	s := &survey{path: path, who: q.who.File(path), procs: make(map[runs.Key]bool), times: times}
 	if !q.all() {
 		s.filter = q
 	}
-	st, hashes, err := a.scan(ctx, path, bar, func(ev *dftracer.Event) error {
+	st, hashes, err := scanTrace(ctx, a, path, bar, func(ev *dftracer.Event) error {
 		if s.filter != nil && !q.has(path, ev) {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
@@ -25,16 +26,16 @@ type textFormat interface {
 }
 
 // exportText writes a trace as text.
-func (a *app) exportText(ctx context.Context, s *survey, output string, o *convertOptions, bar *progress) (int64, error) {
+func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *convertOptions, bar *ui.Progress) (int64, error) {
 	var format textFormat = &chromeFormat{from: s}
 	if o.to == "otlp" {
 		format = newOTLPFormat(s)
 	}
-	var to io.Writer = visible.JSON(a.stdout)
-	var file *outputFile
+	var to io.Writer = visible.JSON(a.Stdout)
+	var file *ui.OutputFile
 	if output != "-" {
 		var err error
-		if file, err = createOutput(output, o.force); err != nil {
+		if file, err = ui.CreateOutput(output, o.force); err != nil {
 			return 0, err
 		}
 		to = file
@@ -44,9 +45,9 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 		zip = gzip.NewWriter(to)
 		to = zip
 	}
-	n, err := a.writeText(ctx, s, format, to, bar)
+	n, err := writeText(ctx, a, s, format, to, bar)
 	if otlp, ok := format.(*otlpFormat); ok && otlp.aside > 0 {
-		a.problem("%s: %s left out: OTLP cannot say their times; see "+see.Damaged, s.path, human.Plural(otlp.aside, "span"))
+		a.Problem("%s: %s left out: OTLP cannot say their times; see "+see.Damaged, s.path, human.Plural(otlp.aside, "span"))
 	}
 	if zip != nil {
 		if closeErr := zip.Close(); err == nil {
@@ -54,17 +55,17 @@ func (a *app) exportText(ctx context.Context, s *survey, output string, o *conve
 		}
 	}
 	if file != nil {
-		err = file.finish(err)
+		err = file.Finish(err)
 	}
 	return n, err
 }
 
 // writeText writes what a format makes of a trace.
-func (a *app) writeText(ctx context.Context, s *survey, format textFormat, to io.Writer, bar *progress) (int64, error) {
+func writeText(ctx context.Context, a *ui.App, s *survey, format textFormat, to io.Writer, bar *ui.Progress) (int64, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	buf := format.begin(nil)
 	times := judgeBy(s.times.Median(), true)
-	err := a.pass(ctx, s, bar, func(ev *dftracer.Event) error {
+	err := passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
 		if !canBe(times, ev) || ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata && !s.has(ev.TS) {
 			return nil
 		}

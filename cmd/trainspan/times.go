@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/human"
@@ -126,17 +127,17 @@ func (j *timeJudge) look(ctx context.Context, path string, q *filter) {
 // judged reads files and gives each event whose times can be to what file returns
 // for its file, and at the end of the file its hashes to done. It begins anew
 // where the median of the times of a file is another than its first events said.
-func (a *app) judged(ctx context.Context, verb string, files []string, q *filter, begin func(),
+func judged(ctx context.Context, a *ui.App, verb string, files []string, q *filter, begin func(),
 	file func(path string) (take func(*dftracer.Event) error, done func(*dftracer.Hashes) error)) (err error) {
 	var times timeJudge
-	bar := a.startProgress(verb, files)
+	bar := a.StartProgress(verb, files)
 	for first := true; first || times.again && err == nil; first = false {
 		begin()
 		times.reading()
-		err = a.each(ctx, files, func(path string) error {
+		err = a.Each(ctx, files, func(path string) error {
 			fn, done := file(path)
 			take, end := times.file(path, fn)
-			hashes, err := a.read(ctx, path, q, bar, take)
+			hashes, err := readEvents(ctx, a, path, q, bar, take)
 			end()
 			if failed := done(hashes); err == nil {
 				err = failed
@@ -144,9 +145,9 @@ func (a *app) judged(ctx context.Context, verb string, files []string, q *filter
 			return err
 		})
 	}
-	bar.finish()
+	bar.Finish()
 	if err == nil {
-		a.tellTimes(&times)
+		tellTimes(a, &times)
 	}
 	return err
 }
@@ -156,7 +157,7 @@ func (a *app) judged(ctx context.Context, verb string, files []string, q *filter
 const nearZero = 946684800e6
 
 // tellTimes says what was set aside.
-func (a *app) tellTimes(j *timeJudge) {
+func tellTimes(a *ui.App, j *timeJudge) {
 	const most = 8
 	var paths []string
 	for path := range j.aside {
@@ -165,25 +166,25 @@ func (a *app) tellTimes(j *timeJudge) {
 	slices.Sort(paths)
 	for i, path := range paths {
 		if i == most && len(paths) > most+1 {
-			a.problem("events set aside in %s more; see "+see.Damaged, human.Plural(len(paths)-i, "file"))
+			a.Problem("events set aside in %s more; see "+see.Damaged, human.Plural(len(paths)-i, "file"))
 			break
 		}
-		a.tellAside(path, j.aside[path])
+		tellAside(a, path, j.aside[path])
 	}
-	a.tellRelative(j.relative)
+	tellRelative(a, j.relative)
 }
 
 // tellAside says that events of a file were set aside.
-func (a *app) tellAside(path string, n int64) {
+func tellAside(a *ui.App, path string, n int64) {
 	if n > 0 {
-		a.problem("%s: %s set aside: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(n, "event"))
+		a.Problem("%s: %s set aside: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(n, "event"))
 	}
 }
 
 // tellRelative says that the times of files are relative.
-func (a *app) tellRelative(paths []string) {
+func tellRelative(a *ui.App, paths []string) {
 	if len(paths) > 0 {
-		a.note("%s: the times are relative to something that the trace does not say%s", paths[0], andMore(len(paths)-1))
+		a.Note("%s: the times are relative to something that the trace does not say%s", paths[0], andMore(len(paths)-1))
 	}
 }
 

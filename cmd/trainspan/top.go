@@ -9,9 +9,11 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-func newTop(a *app) *cobra.Command {
+func newTop(a *ui.App) *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "top DIR...",
@@ -30,30 +32,30 @@ Keys: q ends it, r reads at once, ? lists all keys.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.top(cmd.Context(), args, interval) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runTop(cmd.Context(), a, args, interval) },
 	}
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "shortest time between two readings")
 	return cmd
 }
 
-func (a *app) top(ctx context.Context, args []string, interval time.Duration) error {
+func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duration) error {
 	if len(args) == 0 {
-		return usage("no directory is given; name that of a job, such as out/demo")
+		return ui.Usage("no directory is given; name that of a job, such as out/demo")
 	}
 	if interval <= 0 {
-		return usage("--interval %v: give a time above 0", interval)
+		return ui.Usage("--interval %v: give a time above 0", interval)
 	}
 	if _, err := walkFiles(args...); err != nil {
 		return err
 	}
-	if v, _ := a.env("TERM"); !terminal(a.streams.out) || v == "dumb" {
-		return usage("top draws on a terminal, and standard output is none; trainspan report prints the same screen once")
+	if v, _ := a.Env("TERM"); !ui.Terminal(a.Streams.Out) || v == "dumb" {
+		return ui.Usage("top draws on a terminal, and standard output is none; trainspan report prints the same screen once")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // a reading that is under way then ends; nobody waits for it
-	m := newTopModel(ctx, &topReader{paths: args, interval: interval, now: time.Now}, a.paint(a.stdout))
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.streams.out), tea.WithoutSignalHandler()}
-	if f, ok := a.streams.in.(*os.File); ok && terminal(f) { // otherwise it opens the terminal itself
+	m := newTopModel(ctx, &topReader{paths: args, interval: interval, now: time.Now}, a.Paint(a.Stdout))
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.Streams.Out), tea.WithoutSignalHandler()}
+	if f, ok := a.Streams.In.(*os.File); ok && ui.Terminal(f) { // otherwise it opens the terminal itself
 		options = append(options, tea.WithInput(f))
 	}
 	// Version 2 of Bubble Tea: version 1 asks the terminal for its colours, and

@@ -14,6 +14,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/report"
 )
@@ -24,7 +25,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func fixed() time.Time { return noon }
 
 func newTestModel() *topModel {
-	return newTopModel(context.Background(), &topReader{paths: []string{"out/job"}, interval: time.Second, now: fixed}, painter{})
+	return newTopModel(context.Background(), &topReader{paths: []string{"out/job"}, interval: time.Second, now: fixed}, ui.Painter{})
 }
 
 func update(m *topModel, msgs ...tea.Msg) (cmd tea.Cmd) {
@@ -347,7 +348,7 @@ func TestTopNeedsATerminal(t *testing.T) {
 		{[]string{"top", filepath.Join(dir, "none")}, "there is no such file"},
 		{[]string{"top", dir, "--interval", "0s"}, "above 0"},
 	} {
-		if code, out, problems := call(c.args...); code != statusUse || out != "" || !strings.Contains(problems, c.want) {
+		if code, out, problems := call(c.args...); code != ui.StatusUse || out != "" || !strings.Contains(problems, c.want) {
 			t.Errorf("%v: status %d, %q, %q", c.args, code, out, problems)
 		}
 	}

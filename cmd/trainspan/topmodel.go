@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
 )
@@ -20,7 +20,7 @@ import (
 type topModel struct {
 	ctx    context.Context
 	reader *topReader
-	paint  painter
+	paint  ui.Painter
 
 	width, height int
 	top           int // the first line of the report that is seen
@@ -33,7 +33,7 @@ type topModel struct {
 	turn    int         // counts readings, so that an old timer starts none
 }
 
-func newTopModel(ctx context.Context, r *topReader, p painter) *topModel {
+func newTopModel(ctx context.Context, r *topReader, p ui.Painter) *topModel {
 	return &topModel{ctx: ctx, reader: r, paint: p, width: 80, height: 24}
 }
 
@@ -162,7 +162,7 @@ func (m *topModel) View() tea.View {
 	for i := first; i < min(first+m.room(), len(body)); i++ {
 		line := m.fit(body[i])
 		if i > 0 && body[i-1] == "" && !m.help && line != "" {
-			line = string(m.paint.head(line))
+			line = string(m.paint.Head(line))
 		}
 		lines = append(lines, line)
 	}
@@ -185,7 +185,7 @@ func (m *topModel) status() string {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	wrong := m.last != nil && m.last.err != nil
 	if wrong {
-		add("%s at %s", strings.TrimPrefix(explain(m.last.err), "run: "), m.last.at.Format(clock))
+		add("%s at %s", strings.TrimPrefix(ui.Explain(m.last.err), "run: "), m.last.at.Format(clock))
 	}
 	if s := m.shown; s != nil {
 		add("read %s", s.at.Format(clock))
@@ -206,9 +206,9 @@ func (m *topModel) status() string {
 	}
 	line := m.fit(strings.Join(parts, " · "))
 	if wrong {
-		return string(m.paint.warn(line))
+		return string(m.paint.Warn(line))
 	}
-	return string(m.paint.dim(line))
+	return string(m.paint.Dim(line))
 }
 
 // keys is the last line.
@@ -217,7 +217,7 @@ func (m *topModel) keys(first, all int) string {
 	if shown := min(m.room(), all-first); shown < all {
 		line += fmt.Sprintf(" · ↑↓ lines %d to %d of %d", first+1, first+shown, all)
 	}
-	return string(m.paint.dim(m.fit(line)))
+	return string(m.paint.Dim(m.fit(line)))
 }
 
 // fit cuts a line to the screen.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/visible"
 )
@@ -19,29 +20,29 @@ func parseDialect(word string) (dftracer.Dialect, error) {
 	case "v22":
 		return dftracer.V22, nil
 	}
-	return 0, usage("dialect %s: choose v1, v2 or v22", word)
+	return 0, ui.Usage("dialect %s: choose v1, v2 or v22", word)
 }
 
 // traceFile is a trace that appears under its name when it is complete.
 type traceFile struct {
 	*dftracer.Writer
-	out *outputFile // nil for standard output
+	out *ui.OutputFile // nil for standard output
 }
 
 // createTrace begins a trace. The path "-" is standard output, as plain text.
-func (a *app) createTrace(path string, force bool, inputs []string, opts *dftracer.Options) (*traceFile, error) {
+func createTrace(a *ui.App, path string, force bool, inputs []string, opts *dftracer.Options) (*traceFile, error) {
 	o := *opts
 	o.FlushInterval = noFlush
 	o.Heartbeat = -1 // of another process
-	var to io.Writer = visible.JSON(a.stdout)
+	var to io.Writer = visible.JSON(a.Stdout)
 	t := &traceFile{}
 	if path == "-" {
 		o.Compression = dftracer.CompressNone
 	} else {
-		if err := checkOutput(path, force, inputs); err != nil {
+		if err := ui.CheckOutput(path, force, inputs); err != nil {
 			return nil, err
 		}
-		out, err := createOutput(path, force)
+		out, err := ui.CreateOutput(path, force)
 		if err != nil {
 			return nil, err
 		}
@@ -65,5 +66,5 @@ func (t *traceFile) finish(err error) error {
 	if t.out == nil {
 		return err
 	}
-	return t.out.finish(err)
+	return t.out.Finish(err)
 }

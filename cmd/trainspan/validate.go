@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/trainspan/trainspan/internal/layout"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/layout"
 )
 
 type validateOptions struct {
@@ -22,7 +22,7 @@ type validateOptions struct {
 	showSet     bool
 }
 
-func newValidate(a *app) *cobra.Command {
+func newValidate(a *ui.App) *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
@@ -40,10 +40,10 @@ about 60 bytes per event, in the directory that TMPDIR names.`,
   trainspan validate --unfinished running.pfw.gz
   trainspan validate --foreign trace-of-dftracer.pfw.gz
   trainspan validate out/ --json | jq '.[] | select(.ok | not)'`,
-		ValidArgsFunction: traces,
+		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.showSet = cmd.Flags().Changed("show")
-			return a.validate(cmd.Context(), args, &o)
+			return runValidate(cmd.Context(), a, args, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -95,16 +95,16 @@ type checked struct {
 	err     error
 }
 
-func (a *app) validate(ctx context.Context, args []string, o *validateOptions) error {
+func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptions) error {
 	if o.show < 0 || o.show > 100 {
-		return usage("--show %d: give a number from 0 to 100", o.show)
+		return ui.Usage("--show %d: give a number from 0 to 100", o.show)
 	}
 	files, err := expand(args)
 	if err != nil {
 		return err
 	}
 	o.Stop = ctx.Err
-	bar := a.startProgress("validate", files)
+	bar := a.StartProgress("validate", files)
 	results := make([]checked, len(files))
 	done := make([]chan struct{}, len(files))
 	for i := range done {
@@ -113,9 +113,9 @@ func (a *app) validate(ctx context.Context, args []string, o *validateOptions) e
 	var advance errgroup.Group // only it touches the bar
 	advance.Go(func() error {
 		for i, path := range files {
-			bar.file(path, 1)
+			bar.File(path, 1)
 			<-done[i]
-			bar.endFile()
+			bar.EndFile()
 		}
 		return nil
 	})
@@ -124,21 +124,21 @@ func (a *app) validate(ctx context.Context, args []string, o *validateOptions) e
 	for i, path := range files {
 		group.Go(func() error {
 			defer close(done[i])
-			results[i] = a.check(ctx, path, o)
+			results[i] = checkTrace(ctx, a, path, o)
 			return nil
 		})
 	}
 	_ = group.Wait() // errors are in the results
 	_ = advance.Wait()
-	bar.finish()
+	bar.Finish()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return a.showVerdicts(ctx, files, results, o)
+	return showVerdicts(ctx, a, files, results, o)
 }
 
 // check validates one file.
-func (a *app) check(ctx context.Context, path string, o *validateOptions) (c checked) {
+func checkTrace(ctx context.Context, a *ui.App, path string, o *validateOptions) (c checked) {
 	if err := ctx.Err(); err != nil {
 		c.err = err
 		return c
@@ -148,7 +148,7 @@ func (a *app) check(ctx context.Context, path string, o *validateOptions) (c che
 	}
 	c.Report, c.err = dftracer.ValidateFile(path, &o.ValidateOptions)
 	c.dialect = c.Dialect.String()
-	if c.err != nil && !isSystem(c.err) { // not even the first bytes could be read
+	if c.err != nil && !ui.IsSystem(c.err) { // not even the first bytes could be read
 		c.add("not a trace", "not a trace: %v", c.err)
 		c.err = nil
 	} else if c.err == nil && c.Events+c.Metadata == 0 {
@@ -177,7 +177,7 @@ func checkRecords(ctx context.Context, path string) (c checked) {
 		}
 		return nil
 	})
-	var known *statusError
+	var known *ui.StatusError
 	switch {
 	case errors.As(err, &known):
 		c.add("no records", "not a file of JSON lines: no line is a record")
@@ -195,54 +195,54 @@ func checkRecords(ctx context.Context, path string) (c checked) {
 	return c
 }
 
-func (a *app) showVerdicts(ctx context.Context, files []string, results []checked, o *validateOptions) error {
+func showVerdicts(ctx context.Context, a *ui.App, files []string, results []checked, o *validateOptions) error {
 	all := make([]verdict, 0, len(files))
 	at := 0
-	err := a.each(ctx, files, func(path string) error {
+	err := a.Each(ctx, files, func(path string) error {
 		c := &results[at]
 		at++
 		if c.err != nil {
 			return c.err
 		}
 		if !c.OK() {
-			a.problems++
+			a.Problems++
 		}
 		if o.json {
 			all = append(all, verdictOf(path, c, o.show))
 		} else {
-			a.showVerdict(path, c, o)
+			showVerdict(a, path, c, o)
 		}
 		return nil
 	})
 	if err != nil || !o.json {
 		return err
 	}
-	return a.printJSON(all)
+	return a.PrintJSON(all)
 }
 
-func (a *app) showVerdict(path string, c *checked, o *validateOptions) {
-	p := a.paint(a.stdout)
+func showVerdict(a *ui.App, path string, c *checked, o *validateOptions) {
+	p := a.Paint(a.Stdout)
 	if c.OK() {
 		if !o.quiet {
-			a.printf("%s: %s, %s, %s\n", path, p.good("ok"), c.dialect, c.numbers())
+			a.Printf("%s: %s, %s, %s\n", path, p.Good("ok"), c.dialect, c.numbers())
 		}
 		return
 	}
-	a.printf("%s: %s, %s\n", path, p.bad(human.Plural(c.Count, "problem")), c.numbers())
+	a.Printf("%s: %s, %s\n", path, p.Bad(human.Plural(c.Count, "problem")), c.numbers())
 	if !o.showSet {
 		t := &layout.Table{Heads: []string{"count", "<problem", "<first"}}
 		for _, g := range c.Groups {
 			t.Add(human.Count(g.Count), g.Rule, layout.Elide(g.First.String(), 100))
 		}
-		a.table(a.stdout, t)
+		a.Table(a.Stdout, t)
 		return
 	}
 	shown := c.Problems[:min(len(c.Problems), o.show)]
 	for _, x := range shown {
-		a.printf("  %s\n", x.String())
+		a.Printf("  %s\n", x.String())
 	}
 	if len(shown) < c.Count {
-		a.printf("  and %s more\n", human.Count(c.Count-len(shown)))
+		a.Printf("  and %s more\n", human.Count(c.Count-len(shown)))
 	}
 }
 

@@ -10,15 +10,16 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // walker cuts a file into members and chunks.
 type walker struct {
-	src     *meter
+	src     *ui.Meter
 	buf     *bufio.Reader
 	emit    func(*chunk) error
-	bar     *progress
+	bar     *ui.Progress
 	carry   []byte // a line that lies across chunks
 	inLong  bool   // in a line that is too long
 	long    int64  // such lines
@@ -67,12 +68,12 @@ func (w *walker) run() error {
 		if err != nil {
 			return w.damaged(err, at)
 		}
-		w.bar.bytes(w.at())
+		w.bar.Bytes(w.at())
 	}
 }
 
 // at is how much of the file was taken.
-func (w *walker) at() int64 { return w.src.n - int64(w.buf.Buffered()) }
+func (w *walker) at() int64 { return w.src.N - int64(w.buf.Buffered()) }
 
 // damaged ends the walk where the compression is broken.
 func (w *walker) damaged(err error, at int) error {
@@ -115,7 +116,7 @@ func (w *walker) text(r io.Reader, at int) (n int64, err error) {
 			chunkBuffers.Put(&buf)
 		}
 		if at < 0 {
-			w.bar.bytes(w.at())
+			w.bar.Bytes(w.at())
 		}
 		switch {
 		case errors.Is(err, io.EOF):

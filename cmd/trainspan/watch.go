@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
-func newWatch(a *app) *cobra.Command {
+func newWatch(a *ui.App) *cobra.Command {
 	var o importOptions
 	var interval time.Duration
 	var once bool
@@ -37,12 +38,12 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("watch takes one directory; name the one that PyTorch writes to")
+				return ui.Usage("watch takes one directory; name the one that PyTorch writes to")
 			}
 			if interval <= 0 {
-				return usage("--interval %v: give a time above 0", interval)
+				return ui.Usage("--interval %v: give a time above 0", interval)
 			}
-			return a.watch(cmd.Context(), args[0], &o, pytorch.WatchOptions{Interval: interval, StateFile: state}, once)
+			return runWatch(cmd.Context(), a, args[0], &o, pytorch.WatchOptions{Interval: interval, StateFile: state}, once)
 		},
 	}
 	o.flags(cmd)
@@ -53,31 +54,31 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 	return cmd
 }
 
-func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorch.WatchOptions, once bool) (err error) {
+func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo pytorch.WatchOptions, once bool) (err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		return usage("%s: is not a directory; name the one that PyTorch writes to", dir)
+		return ui.Usage("%s: is not a directory; name the one that PyTorch writes to", dir)
 	}
-	opts, shutdown, err := o.settings(ctx, a.streams.lookup)
+	opts, shutdown, err := o.settings(ctx, a.Streams.Lookup)
 	if err != nil {
 		return err
 	}
 	if o.output == "" && opts.Spans == nil {
-		return usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
+		return ui.Usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
 	if o.output != "" {
 		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-			return usage("%s: its directory does not exist; make it first", o.output)
+			return ui.Usage("%s: its directory does not exist; make it first", o.output)
 		}
 		var trace *dftracer.Writer
 		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
 			if trace != nil {
 				return trace, nil
 			}
-			w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, Start: start, OnPath: func(path string) { a.note("writing %s", path) }})
+			w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, Start: start, OnPath: func(path string) { a.Note("writing %s", path) }})
 			if err != nil {
 				return nil, err
 			}
@@ -99,17 +100,17 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	wo.OnFile = func(path string, report *pytorch.Report, err error) {
 		var undelivered *pytorch.SpanError
 		if err != nil && !errors.As(err, &undelivered) {
-			a.problem("%s: not imported: %s; see "+see.Profile, path, explain(err))
+			a.Problem("%s: not imported: %s; see "+see.Profile, path, ui.Explain(err))
 			return
 		}
-		a.judgeImport(report)
+		judgeImport(a, report)
 		var n int64
 		for cat, k := range report.Events {
 			if cat != dftracer.CatDFTracer {
 				n += k
 			}
 		}
-		a.printf("%s: %s\n", path, human.Plural(n, "event"))
+		a.Printf("%s: %s\n", path, human.Plural(n, "event"))
 	}
 	w, err := pytorch.NewWatcher(dir, nil, &wo)
 	if err != nil {
@@ -118,7 +119,7 @@ func (a *app) watch(ctx context.Context, dir string, o *importOptions, wo pytorc
 	if once {
 		return watchOnce(ctx, w, wo.Interval)
 	}
-	a.note("watching %s; Ctrl-C ends it", dir)
+	a.Note("watching %s; Ctrl-C ends it", dir)
 	if err := w.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/until"
 	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/until"
 )
 
 // lockedBuffer is a buffer that a test reads while a command writes to it.
@@ -41,7 +43,7 @@ func TestWatchEndsWithACompleteTrace(t *testing.T) {
 	var out, errs lockedBuffer
 	done := make(chan int)
 	go func() {
-		done <- run(ctx, []string{"watch", dir, "-o", trace, "--interval", "5ms"}, streams{out: &out, err: &errs})
+		done <- run(ctx, []string{"watch", dir, "-o", trace, "--interval", "5ms"}, ui.Streams{Out: &out, Err: &errs})
 	}()
 	if err := os.WriteFile(filepath.Join(dir, "rank0.1778000000000000000.pt.trace.json"), []byte(profile), 0o600); err != nil {
 		t.Fatal(err)

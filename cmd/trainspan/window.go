@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 )
 
@@ -26,7 +27,7 @@ func (w window) hasTime(us int64) bool { return w.all() || us >= w.from && us < 
 
 func (w window) check(q *filter) error {
 	if !w.all() && w.from >= w.to {
-		return usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
+		return ui.Usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
 	}
 	return nil
 }
@@ -44,14 +45,14 @@ func parseMoment(text string) (time.Time, bool) {
 
 // scanMembers reads the members that can hold something of the window. Those
 // in which no span ends hold the metadata.
-func (a *app) scanMembers(ctx context.Context, info *fileInfo, w window, bar *progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+func scanMembers(ctx context.Context, a *ui.App, info *fileInfo, w window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
 	f, err := os.Open(info.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
 	var parts []io.Reader
-	bar.file(info.Path, info.Events)
+	bar.File(info.Path, info.Events)
 	for _, m := range info.Members {
 		if m.Events == 0 || m.Metadata > 0 || m.Start < w.to && m.End >= w.from {
 			parts = append(parts, io.NewSectionReader(f, m.Offset, m.Size))
@@ -72,8 +73,8 @@ func (a *app) scanMembers(ctx context.Context, info *fileInfo, w window, bar *pr
 		if err != nil {
 			return nil, err
 		}
-		bar.step()
+		bar.Step()
 	}
-	bar.endFile()
+	bar.EndFile()
 	return r.Hashes(), nil
 }

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// traces makes arguments complete to trace files.
-func traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// Traces makes arguments complete to trace files.
+func Traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"pfw", "gz"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// words makes a flag complete to one of a few words.
-func words(cmd *cobra.Command, flag string, list ...string) {
+// Words makes a flag complete to one of a few words.
+func Words(cmd *cobra.Command, flag string, list ...string) {
 	// The only error is a flag that does not exist, which a test would show.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -25,8 +25,8 @@ type choice struct {
 	words []string
 }
 
-// newChoice returns a flag whose value, at first the first word, is put into to.
-func newChoice(to *string, words ...string) *choice {
+// NewChoice returns a flag whose value, at first the first word, is put into to.
+func NewChoice(to *string, words ...string) *choice {
 	*to = words[0]
 	return &choice{to, words}
 }

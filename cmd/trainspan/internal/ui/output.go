@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
-// outputFile is a file that appears under its name only when it is complete.
-type outputFile struct {
+// OutputFile is a file that appears under its name only when it is complete.
+type OutputFile struct {
 	io.Writer
 	path   string
 	ours   outfile.Proof
@@ -18,13 +18,13 @@ type outputFile struct {
 	device *os.File
 }
 
-// createOutput begins a file. An existing one is an error unless force is set.
+// CreateOutput begins a file. An existing one is an error unless force is set.
 // Pipes and devices are written directly.
-func createOutput(path string, force bool) (*outputFile, error) {
-	if err := checkOutput(path, force, nil); err != nil {
+func CreateOutput(path string, force bool) (*OutputFile, error) {
+	if err := CheckOutput(path, force, nil); err != nil {
 		return nil, err
 	}
-	o := &outputFile{path: path, ours: forced(force)}
+	o := &OutputFile{path: path, ours: forced(force)}
 	var err error
 	if outfile.AsIs(path) {
 		o.device, err = outfile.OpenAppend(path)
@@ -34,7 +34,7 @@ func createOutput(path string, force bool) (*outputFile, error) {
 		o.Writer = o.draft
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("%s: its directory does not exist; make it first", path)
+		return nil, Usage("%s: its directory does not exist; make it first", path)
 	}
 	if err != nil {
 		return nil, err
@@ -50,9 +50,9 @@ func forced(force bool) outfile.Proof {
 	return func(*os.File) error { return nil }
 }
 
-// finish ends the file: under its name when err is nil, else without a trace. What
+// Finish ends the file: under its name when err is nil, else without a trace. What
 // has appeared under that name meanwhile is left.
-func (o *outputFile) finish(err error) error {
+func (o *OutputFile) Finish(err error) error {
 	switch {
 	case o.draft == nil:
 		if closeErr := o.device.Close(); err == nil {
@@ -63,17 +63,17 @@ func (o *outputFile) finish(err error) error {
 	default:
 		err = o.draft.Publish(o.ours)
 		if errors.Is(err, fs.ErrExist) {
-			err = usage("%s: has appeared while it was being written, and was left alone; choose another name or add --force to replace it", o.path)
+			err = Usage("%s: has appeared while it was being written, and was left alone; choose another name or add --force to replace it", o.path)
 		}
 	}
 	return err
 }
 
-// checkOutput refuses an output that would destroy something.
-func checkOutput(path string, force bool, inputs []string) error {
+// CheckOutput refuses an output that would destroy something.
+func CheckOutput(path string, force bool, inputs []string) error {
 	for _, in := range inputs {
 		if sameFile(path, in) {
-			return usage("%s: is also an input; write to another file", path)
+			return Usage("%s: is also an input; write to another file", path)
 		}
 	}
 	if outfile.AsIs(path) {
@@ -86,21 +86,21 @@ func checkOutput(path string, force bool, inputs []string) error {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return usage("%s: is a directory; name a file in it", path)
+		return Usage("%s: is a directory; name a file in it", path)
 	case info.Mode().IsRegular() && !force:
-		return usage("%s: is already there; choose another name or add --force to replace it", path)
+		return Usage("%s: is already there; choose another name or add --force to replace it", path)
 	case info.Mode()&fs.ModeSymlink != 0:
 		if to, err := os.Stat(path); err == nil && to.IsDir() {
-			return usage("%s: is a directory; name a file in it", path)
+			return Usage("%s: is a directory; name a file in it", path)
 		}
-		return usage("%s: is a symbolic link, which is neither followed nor replaced; name the file itself", path)
+		return Usage("%s: is a symbolic link, which is neither followed nor replaced; name the file itself", path)
 	}
 	return nil
 }
 
-// isSystem reports whether the system refused something, as opposed to a
+// IsSystem reports whether the system refused something, as opposed to a
 // file with the wrong contents.
-func isSystem(err error) bool {
+func IsSystem(err error) bool {
 	var at *os.PathError
 	var link *os.LinkError
 	return errors.As(err, &at) || errors.As(err, &link)

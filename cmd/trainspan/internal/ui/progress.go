@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bufio"
@@ -11,19 +11,19 @@ import (
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
-// progress shows how far a command is, on a terminal only. A nil progress
+// Progress shows how far a command is, on a terminal only. A nil progress
 // shows nothing.
-type progress struct {
-	bar  *progressbar.ProgressBar
+type Progress struct {
+	Bar  *progressbar.ProgressBar
 	done int64 // bytes of files that are finished
 
-	size, expect int64 // of the current file: bytes, and events by estimate
-	events       int64
+	Size, Expect int64 // of the current file: bytes, and events by estimate
+	runEvents    int64
 }
 
-// startProgress returns the bar for a command that reads files.
-func (a *app) startProgress(verb string, files []string) *progress {
-	if a.noBar || !terminal(a.streams.err) {
+// StartProgress returns the bar for a command that reads files.
+func (a *App) StartProgress(verb string, files []string) *Progress {
+	if a.NoBar || !Terminal(a.Streams.Err) {
 		return nil
 	}
 	var total int64
@@ -32,58 +32,58 @@ func (a *app) startProgress(verb string, files []string) *progress {
 			total += info.Size()
 		}
 	}
-	return &progress{bar: progressbar.NewOptions64(max(total, 1),
-		progressbar.OptionSetWriter(a.streams.err), progressbar.OptionSetDescription(verb),
+	return &Progress{Bar: progressbar.NewOptions64(max(total, 1),
+		progressbar.OptionSetWriter(a.Streams.Err), progressbar.OptionSetDescription(verb),
 		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
 		progressbar.OptionEnableColorCodes(false))}
 }
 
-// file begins the next file.
-func (p *progress) file(path string, events int64) {
+// File begins the next file.
+func (p *Progress) File(path string, events int64) {
 	if p == nil {
 		return
 	}
-	p.size, p.events, p.expect = 0, 0, events
+	p.Size, p.runEvents, p.Expect = 0, 0, events
 	if info, err := os.Stat(path); err == nil {
-		p.size = info.Size()
+		p.Size = info.Size()
 	}
-	if p.expect <= 0 {
-		p.expect = guessEvents(path, p.size)
+	if p.Expect <= 0 {
+		p.Expect = guessEvents(path, p.Size)
 	}
 }
 
-// step counts one event.
-func (p *progress) step() {
+// Step counts one event.
+func (p *Progress) Step() {
 	if p == nil {
 		return
 	}
-	if p.events++; p.events&0x3fff == 0 && p.expect > 0 {
-		part := min(float64(p.events)/float64(p.expect), 1)
-		_ = p.bar.Set64(p.done + int64(part*float64(p.size))) // a bar that cannot be drawn is no loss
+	if p.runEvents++; p.runEvents&0x3fff == 0 && p.Expect > 0 {
+		part := min(float64(p.runEvents)/float64(p.Expect), 1)
+		_ = p.Bar.Set64(p.done + int64(part*float64(p.Size))) // a bar that cannot be drawn is no loss
 	}
 }
 
-// bytes says how much of the current file was taken.
-func (p *progress) bytes(n int64) {
+// Bytes says how much of the current file was taken.
+func (p *Progress) Bytes(n int64) {
 	if p != nil {
-		_ = p.bar.Set64(p.done + min(n, p.size))
+		_ = p.Bar.Set64(p.done + min(n, p.Size))
 	}
 }
 
-// endFile counts the current file as read.
-func (p *progress) endFile() {
+// EndFile counts the current file as read.
+func (p *Progress) EndFile() {
 	if p == nil {
 		return
 	}
-	p.done += p.size
-	_ = p.bar.Set64(p.done)
+	p.done += p.Size
+	_ = p.Bar.Set64(p.done)
 }
 
-// finish takes the bar off the screen.
-func (p *progress) finish() {
+// Finish takes the bar off the screen.
+func (p *Progress) Finish() {
 	if p != nil {
-		_ = p.bar.Finish()
+		_ = p.Bar.Finish()
 	}
 }
 
@@ -94,7 +94,7 @@ func guessEvents(path string, size int64) int64 {
 		return 0
 	}
 	defer f.Close() //nolint:errcheck // only read
-	read := &meter{r: f}
+	read := &Meter{R: f}
 	from := bufio.NewReader(read)
 	text, err := infile.Text(from)
 	if err != nil {
@@ -113,31 +113,31 @@ func guessEvents(path string, size int64) int64 {
 			break
 		}
 	}
-	took := read.n - int64(from.Buffered())
+	took := read.N - int64(from.Buffered())
 	if took == 0 {
 		return 0
 	}
 	return lines * size / took
 }
 
-// meter counts what is read.
-type meter struct {
-	r io.Reader
-	n int64
+// Meter counts what is read.
+type Meter struct {
+	R io.Reader
+	N int64
 }
 
-func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	m.n += int64(n)
+func (m *Meter) Read(p []byte) (int, error) {
+	n, err := m.R.Read(p)
+	m.N += int64(n)
 	return n, err
 }
 
-// startSpinner returns a bar for work of unknown length. Its finish stops it.
-func (a *app) startSpinner(verb string) *spinner {
-	if a.noBar || !terminal(a.streams.err) {
+// StartSpinner returns a bar for work of unknown length. Its finish stops it.
+func (a *App) StartSpinner(verb string) *spinner {
+	if a.NoBar || !Terminal(a.Streams.Err) {
 		return nil
 	}
-	s := &spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.streams.err), progressbar.OptionSetDescription(verb),
+	s := &spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Streams.Err), progressbar.OptionSetDescription(verb),
 		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true)),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	go s.turn()
@@ -164,7 +164,7 @@ func (s *spinner) turn() {
 	}
 }
 
-func (s *spinner) finish() {
+func (s *spinner) Finish() {
 	if s == nil {
 		return
 	}

@@ -1,0 +1,134 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/trainspan/trainspan/internal/kineto"
+	jobs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
+)
+
+// The exit statuses.
+const (
+	StatusOK   = 0
+	StatusData = 1 // the data has problems
+	StatusUse  = 2 // wrong use, or a file cannot be read or written
+)
+
+// StatusError is an error with an exit status of its own.
+type StatusError struct {
+	Status int
+	Quiet  bool // told already
+	Err    error
+}
+
+func (e *StatusError) Error() string { return e.Err.Error() }
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// Usage is an error of the person at the keyboard. It says what to do.
+func Usage(format string, args ...any) error {
+	return &StatusError{Status: StatusUse, Err: fmt.Errorf(format, args...)}
+}
+
+// BadData is an error about the contents of a file. It says what to do.
+func BadData(format string, args ...any) error {
+	return &StatusError{Status: StatusData, Err: fmt.Errorf(format, args...)}
+}
+
+// Problem tells about a defect that does not keep the command from going on,
+// once: some files are read twice.
+func (a *App) Problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if a.told[text] {
+		return
+	}
+	if a.told == nil {
+		a.told = make(map[string]bool)
+	}
+	a.told[text] = true
+	a.Problems++
+	a.Note("%s", text)
+}
+
+// Note tells something that is not about the result itself.
+func (a *App) Note(format string, args ...any) {
+	p := a.Paint(a.Stderr)
+	_, _ = visible.Fprintf(a.Stderr, "%s %s\n", p.Warn("trainspan:"), fmt.Sprintf(format, args...)) // best effort
+}
+
+// Explain turns an error into a line that names the file and says what to do.
+func Explain(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	var refused *kineto.RefusedError
+	if errors.As(err, &refused) {
+		text := strings.TrimPrefix(err.Error(), "pytorch: ")
+		return strings.ReplaceAll(text, "kineto: ", "")
+	}
+	path := ""
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		path = at.Path
+	}
+	for _, known := range [...]struct {
+		is   error
+		what string
+	}{
+		{fs.ErrNotExist, "there is no such file; check the name"},
+		{fs.ErrPermission, "permission denied; ask its owner for access"},
+		{syscall.ENOSPC, "no space left on the device; free some or write elsewhere"},
+		{syscall.EISDIR, "is a directory; name a file in it"},
+		{syscall.EROFS, "the file system is read-only; write elsewhere"},
+		{syscall.EPIPE, "the reader of the output went away"},
+	} {
+		if !errors.Is(err, known.is) {
+			continue
+		}
+		if path == "" {
+			before, _, _ := strings.Cut(err.Error(), ": "+known.is.Error())
+			path = strings.TrimPrefix(before, "dftracer: ")
+		}
+		return path + ": " + known.what
+	}
+	text := err.Error()
+	for _, prefix := range [...]string{"dftracer: ", "pytorch: ", "otlp: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	if errors.Is(err, jobs.ErrNoTelemetry) {
+		text += "; see " + see.NoTraining
+	}
+	return strings.ReplaceAll(text, "\n", "; ") // joined errors have a line each
+}
+
+// Each runs fn for one file after the other. A file that fails is reported and skipped; it is
+// an error when none is left.
+func (a *App) Each(ctx context.Context, files []string, fn func(path string) error) error {
+	var failed []error
+	for _, path := range files {
+		err := fn(path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	var last error
+	if len(failed) == len(files) {
+		failed, last = failed[:len(failed)-1], failed[len(failed)-1]
+	}
+	for _, err := range failed {
+		a.Problem("%s", Explain(err))
+	}
+	return last
+}
