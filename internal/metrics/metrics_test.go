@@ -105,3 +105,15 @@ func TestStandard(t *testing.T) {
 		}
 	}
 }
+
+// TestEachMetricIsInAGroup: one that is not would be in no document.
+func TestEachMetricIsInAGroup(t *testing.T) {
+	text, err := os.ReadFile("table.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := len(regexp.MustCompile(`(?m)^\s+\w+ += &Metric\{`).FindAll(text, -1))
+	if all := len(metrics.All()); declared != all || all == 0 {
+		t.Errorf("%d metrics are declared, %d are in a group", declared, all)
+	}
+}
