@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
@@ -73,7 +74,7 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 			return ui.Usage("--webhook: give a URL such as https://hooks.example.org/T0")
 		}
 	}
-	if _, err := walkFiles(args...); err != nil {
+	if _, err := read.WalkFiles(args...); err != nil {
 		return err
 	}
 	w := &alerter{quiet: o.quiet, now: time.Now, call: caller(a, o)}

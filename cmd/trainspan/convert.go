@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -20,7 +21,7 @@ type convertOptions struct {
 	part        bool
 	nesting     bool
 	force, json bool
-	filter      filter
+	filter      read.Filter
 }
 
 var convertWords = []string{"v1", "v2", "v22", "chrome", "otlp", "parquet"}
@@ -67,7 +68,7 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
 	ui.Words(cmd, "to", convertWords...)
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	return cmd
 }
 
@@ -88,7 +89,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 			return convertDigests(ctx, a, digests, o)
 		}
 	}
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	switch {
 	case err != nil:
 		return err
@@ -111,7 +112,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 	if err != nil {
 		return err
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	bar := a.StartProgress("convert", append(slices.Clone(files), files...))

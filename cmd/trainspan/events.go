@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -24,7 +25,7 @@ type eventsOptions struct {
 	json, csv bool
 	metadata  bool
 	limit     int64
-	filter    filter
+	filter    read.Filter
 }
 
 func newEvents(a *ui.App) *cobra.Command {
@@ -54,12 +55,9 @@ and --to show them.`,
 	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")
 	f.BoolVar(&o.metadata, "metadata", false, "print metadata records and the framing too")
 	f.Int64Var(&o.limit, "limit", 0, "end after this many events; 0 is all")
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	return cmd
 }
-
-// errEnough ends a reading that has found all that was asked for.
-var errEnough = errors.New("enough")
 
 // eventPrinter prints events in one of the forms.
 type eventPrinter struct {
@@ -84,11 +82,11 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 	if o.limit < 0 {
 		return ui.Usage("--limit %d: give 0 or more", o.limit)
 	}
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	p := &eventPrinter{w: bufio.NewWriterSize(a.Stdout, 64<<10), o: o, columns: a.Width()}
@@ -99,18 +97,18 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 		p.csv = ui.NewCSV(p.w)
 		_ = p.csv.Row(slices.Clone(eventColumns)) // the writer keeps its error
 	}
-	var times timeJudge
-	times.reading()
+	var times read.TimeJudge
+	times.Reading()
 	bar := a.StartProgress("events", files)
 	err = a.Each(ctx, files, func(path string) error {
 		if o.limit > 0 && p.n >= o.limit {
 			return nil
 		}
-		p.who = o.filter.who.File(path)
-		times.look(ctx, path, &o.filter)
-		take, end := times.file(path, func(ev *dftracer.Event) error { return p.take(path, ev) })
-		_, err := readEvents(ctx, a, path, &o.filter, bar, take)
-		if errors.Is(err, errEnough) {
+		p.who = o.filter.Who.File(path)
+		times.Look(ctx, path, &o.filter)
+		take, end := times.File(path, func(ev *dftracer.Event) error { return p.take(path, ev) })
+		_, err := read.Events(ctx, a, path, &o.filter, bar, take)
+		if errors.Is(err, read.ErrEnough) {
 			return nil
 		}
 		end()
@@ -118,8 +116,8 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 	})
 	bar.Finish()
 	if err == nil {
-		tellTimes(a, &times)
-		for _, path := range slices.Sorted(maps.Keys(times.medians)) {
+		read.TellTimes(a, &times)
+		for _, path := range slices.Sorted(maps.Keys(times.Medians)) {
 			a.Note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
 		}
 	}
@@ -139,14 +137,14 @@ func (p *eventPrinter) take(path string, ev *dftracer.Event) error {
 	}
 	switch {
 	case p.o.json:
-		p.json(path, rankText(who), ev)
+		p.json(path, read.RankText(who), ev)
 	case p.o.csv:
-		p.record(path, rankText(who), ev)
+		p.record(path, read.RankText(who), ev)
 	default:
-		p.text(rankText(who), ev)
+		p.text(read.RankText(who), ev)
 	}
 	if p.n++; p.n == p.o.limit {
-		return errEnough
+		return read.ErrEnough
 	}
 	return nil
 }
@@ -221,7 +219,7 @@ func appendArgs(dst []byte, args []dftracer.Arg) []byte {
 
 func (p *eventPrinter) record(path, rank string, ev *dftracer.Event) {
 	number := func(key string) string {
-		if n := numberOf(ev, key); n != nil {
+		if n := read.NumberOf(ev, key); n != nil {
 			return strconv.FormatInt(*n, 10)
 		}
 		return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/internal/summary"
 	"github.com/trainspan/trainspan/report"
 	"github.com/trainspan/trainspan/spans"
@@ -23,7 +24,7 @@ import (
 type answers struct {
 	report  report.Report
 	summary summary.Result
-	info    []fileInfo
+	info    []read.FileInfo
 	steps   []stepJSON
 	events  []eventJSON
 	slowest []slowSpan
@@ -113,10 +114,10 @@ func ask(t *testing.T, path string) *answers {
 	t.Helper()
 	a := &answers{
 		report: lines[report.Report](t, "report", "--json", path)[0], summary: lines[summary.Result](t, "summary", "--json", path)[0],
-		info: lines[[]fileInfo](t, "info", "--json", path)[0], steps: lines[stepJSON](t, "steps", "--json", path),
+		info: lines[[]read.FileInfo](t, "info", "--json", path)[0], steps: lines[stepJSON](t, "steps", "--json", path),
 		events: lines[eventJSON](t, "events", "--json", path), slowest: lines[[]slowSpan](t, "slowest", "--json", "--all", "--top", "50", path)[0],
 	}
-	if isRecords(path) {
+	if read.IsRecords(path) {
 		return a // the data set has the events of traces only
 	}
 	lake := filepath.Join(t.TempDir(), "lake")

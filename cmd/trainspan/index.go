@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/see"
@@ -31,7 +32,7 @@ describes the format.`,
 }
 
 func runIndex(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
@@ -45,17 +46,17 @@ func runIndex(ctx context.Context, a *ui.App, args []string, asJSON bool) error 
 	bar := a.StartProgress("index", files)
 	defer bar.Finish()
 	err = a.Each(ctx, files, func(path string) error {
-		info, err := inspect(ctx, a, path, false, bar)
+		info, err := read.Inspect(ctx, a, path, false, bar)
 		if err != nil {
 			return err
 		}
 		if info.Damaged != "" {
 			a.Problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file; see "+see.Damaged, path, info.DamagedAt, info.Damaged)
 		}
-		if err := writeIndex(info); err != nil {
+		if err := read.WriteIndex(info); err != nil {
 			return err
 		}
-		all = append(all, written{path, path + indexSuffix, len(info.Members), info.Events})
+		all = append(all, written{path, path + read.IndexSuffix, len(info.Members), info.Events})
 		return nil
 	})
 	bar.Finish()

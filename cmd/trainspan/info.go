@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/identity"
@@ -18,7 +19,7 @@ import (
 
 func newInfo(a *ui.App) *cobra.Command {
 	var asJSON, noIndex bool
-	var q filter
+	var q read.Filter
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Tell what is in a trace and what is missing",
@@ -39,24 +40,24 @@ The status is 1 when a trace is damaged or holds lines that are no records.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with one object per file")
 	cmd.Flags().BoolVar(&noIndex, "no-index", false, "read the trace even when it has a fresh index")
-	q.flags(cmd.Flags())
+	q.Flags(cmd.Flags())
 	return cmd
 }
 
-func runInfo(ctx context.Context, a *ui.App, args []string, q *filter, asJSON, useIndex bool) error {
-	files, err := expand(args)
+func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJSON, useIndex bool) error {
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
-	if err := q.prepare(ctx, files); err != nil {
+	if err := q.Prepare(ctx, files); err != nil {
 		return err
 	}
 	bar := a.StartProgress("info", files)
-	infos := make([]*fileInfo, 0, len(files))
+	infos := make([]*read.FileInfo, 0, len(files))
 	err = a.Each(ctx, files, func(path string) error {
-		inspect := func() (*fileInfo, error) { return inspect(ctx, a, path, useIndex, bar) }
-		if !q.all() || isRecords(path) {
-			inspect = func() (*fileInfo, error) { return inspectPart(ctx, a, path, q, bar) }
+		inspect := func() (*read.FileInfo, error) { return read.Inspect(ctx, a, path, useIndex, bar) }
+		if !q.All() || read.IsRecords(path) {
+			inspect = func() (*read.FileInfo, error) { return read.InspectPart(ctx, a, path, q, bar) }
 		}
 		info, err := inspect()
 		if err == nil {
@@ -76,12 +77,12 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *filter, asJSON, u
 		if info.Damaged != "" {
 			a.Problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+see.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
-		tellAside(a, info.Path, info.Aside)
-		if info.Events > info.Aside && info.End < nearZero {
+		read.TellAside(a, info.Path, info.Aside)
+		if info.Events > info.Aside && info.End < read.NearZero {
 			relative = append(relative, info.Path)
 		}
 	}
-	tellRelative(a, relative)
+	read.TellRelative(a, relative)
 	if asJSON {
 		return a.PrintJSON(infos)
 	}
@@ -94,7 +95,7 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *filter, asJSON, u
 	return nil
 }
 
-func showInfo(a *ui.App, f *fileInfo) {
+func showInfo(a *ui.App, f *read.FileInfo) {
 	p := a.Paint(a.Stdout)
 	line := func(what, format string, args ...any) {
 		a.Printf("  %s%s\n", p.Dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
@@ -161,6 +162,6 @@ func showInfo(a *ui.App, f *fileInfo) {
 		line("missing", "nothing")
 	}
 	if f.FromIndex {
-		line("source", "the index %s%s", f.Path, indexSuffix)
+		line("source", "the index %s%s", f.Path, read.IndexSuffix)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 )
 
 // Folders that a job has for a moment hold no trace, and are none.
@@ -34,7 +36,7 @@ func TestTracesBelowARunningJob(t *testing.T) {
 		}
 	})
 	for range 20000 {
-		if found, err := expand([]string{dir}); err != nil || !slices.Equal(found, []string{trace}) {
+		if found, err := read.Expand([]string{dir}); err != nil || !slices.Equal(found, []string{trace}) {
 			t.Errorf("%v, %v", found, err)
 			break
 		}

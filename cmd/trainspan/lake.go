@@ -89,7 +89,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 	events := int64(0)
 	for i, acc := range accounts {
 		j := &dataset.Job{Name: names[i], Job: acc.Job}
-		if o.filter.all() {
+		if o.filter.All() {
 			j.Ledger = acc.Ledger
 			j.Steps = func(add func(*dataset.Step) error) error { return steps.table(acc.Job, add) }
 		}

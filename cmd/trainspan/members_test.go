@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"go.uber.org/goleak"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/growth"
@@ -26,8 +27,8 @@ func TestIndexDescribesMembers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 50_000)
 	want(t, "index", path)
-	var idx fileInfo
-	text, err := os.ReadFile(path + indexSuffix)
+	var idx read.FileInfo
+	text, err := os.ReadFile(path + read.IndexSuffix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _, err := walk(context.Background(), plain, nil)
+	first, _, err := read.Walk(context.Background(), plain, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 		if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, members, err := walk(context.Background(), path, nil)
+		got, members, err := read.Walk(context.Background(), path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,8 +127,8 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 		for at := size; at < len(text); at += size {
 			aligned = aligned && text[at-1] == '\n'
 		}
-		if got.aligned != aligned {
-			t.Errorf("size %d: a line lies across members: %v, and %v is told", size, !aligned, !got.aligned)
+		if got.Aligned != aligned {
+			t.Errorf("size %d: a line lies across members: %v, and %v is told", size, !aligned, !got.Aligned)
 		}
 		if len(members) < 2 {
 			continue
@@ -168,7 +169,7 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := readIndex(path, stat)
+	info := read.ReadIndex(path, stat)
 	if info == nil {
 		t.Fatal("the index is not fresh")
 	}

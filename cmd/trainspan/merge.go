@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -18,7 +19,7 @@ type mergeOptions struct {
 	output, dialect string
 	force, json     bool
 	nesting         bool
-	filter          filter
+	filter          read.Filter
 }
 
 func newMerge(a *ui.App) *cobra.Command {
@@ -47,12 +48,12 @@ The dialect is that of the first trace unless --dialect says otherwise.`,
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON object with the counts")
 	ui.Words(cmd, "dialect", dialectWords...)
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	return cmd
 }
 
 func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) error {
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 			return err
 		}
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	bar := a.StartProgress("merge", append(slices.Clone(files), files...))
@@ -126,7 +127,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 	if err != nil {
 		return 0, err
 	}
-	if !o.filter.all() {
+	if !o.filter.All() {
 		out.CM(dftracer.KeyPart, "1") // parents may be left out
 	}
 	pids := distinctPIDs(surveys)

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/see"
 )
@@ -26,7 +27,7 @@ type openOptions struct {
 	once      bool
 	port      int
 	viewer    string
-	filter    filter
+	filter    read.Filter
 }
 
 func newOpen(a *ui.App) *cobra.Command {
@@ -53,12 +54,12 @@ Perfetto's page may fetch from port 9001 only; another one is for other viewers.
 	f.BoolVar(&o.once, "once", false, "end when the trace was fetched")
 	f.IntVar(&o.port, "port", 9001, "port on 127.0.0.1; 0 takes a free one")
 	f.StringVar(&o.viewer, "viewer", "https://ui.perfetto.dev", "page to open, and the only one that may fetch the trace")
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	return cmd
 }
 
 func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) error {
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err != nil || viewer.Host == "" {
 		return ui.Usage("--viewer %s: give the address of a page such as https://ui.perfetto.dev", o.viewer)
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	s, err := surveyAll(ctx, a, files[0], &o.filter, nil, false)

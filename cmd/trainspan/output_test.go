@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
@@ -174,11 +175,11 @@ func TestIndexReplacesAnIndex(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"precious", `{"version":1}`, `{}`, ""} {
-		if err := os.WriteFile(trace+indexSuffix, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(trace+read.IndexSuffix, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		status, _, problems := call("index", trace)
-		if got, err := os.ReadFile(trace + indexSuffix); err != nil || string(got) != text || status == ui.StatusOK || !strings.Contains(problems, "is no index") {
+		if got, err := os.ReadFile(trace + read.IndexSuffix); err != nil || string(got) != text || status == ui.StatusOK || !strings.Contains(problems, "is no index") {
 			t.Errorf("%q: status %d, %v: %s", text, status, err, problems)
 		}
 	}

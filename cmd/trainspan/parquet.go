@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/fromrun"
@@ -46,24 +47,24 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 			return err
 		}
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
-	if o.part && !o.filter.all() {
+	if o.part && !o.filter.All() {
 		return ui.Usage("--part: goes without filters; what they leave out could not be told from what was never written")
 	}
 	spin := a.StartSpinner("convert")
 	defer func() { spin.Finish() }()
-	var times timeJudge
+	var times read.TimeJudge
 	var set *runs.Set
 	var rows *dataset.Builder
 	var accounts []goodput.Account
 	var steps *stepTable
-	for first := true; first || times.again; first = false {
+	for first := true; first || times.Again; first = false {
 		if set, err = runs.Open(withRecords(args, files)...); err != nil {
 			return ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 		}
-		times.reading()
+		times.Reading()
 		rows = dataset.New(0, "")
 		defer rows.Close() //nolint:errcheck // nothing in it is needed any more
 		steps = newStepTable()
@@ -77,7 +78,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 		jobs = append(jobs, acc.Job)
 	}
 	judgeSet(a, set, jobs, files)
-	tellTimes(a, &times)
+	read.TellTimes(a, &times)
 	if o.part {
 		judgeAttempts(a, jobs)
 	}
@@ -154,7 +155,7 @@ func withRecords(args, files []string) []string {
 	found, _ := infile.Walk(args...) // expand has reported its errors
 	paths := slices.Clone(files)
 	for _, f := range found {
-		if f.Below && f.Err == nil && (rundir.IsRun(f.Path) || isRecords(f.Path)) {
+		if f.Below && f.Err == nil && (rundir.IsRun(f.Path) || read.IsRecords(f.Path)) {
 			paths = append(paths, f.Path)
 		}
 	}
@@ -163,7 +164,7 @@ func withRecords(args, files []string) []string {
 
 // collectRows reads a set once, for the ledger of each job and for the events that
 // the filter lets through.
-func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, steps *stepTable, times *timeJudge, o *convertOptions) ([]goodput.Account, error) {
+func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, steps *stepTable, times *read.TimeJudge, o *convertOptions) ([]goodput.Account, error) {
 	var mu sync.Mutex
 	var failed error
 	set.Stop = func() error {
@@ -172,22 +173,22 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 		return errors.Join(failed, ctx.Err())
 	}
 	q := &o.filter
-	all := q.all()
-	judges := make(map[string]*fileJudge)
+	all := q.All()
+	judges := make(map[string]*read.FileJudge)
 	set.Events = func(p *runs.Process) func(*dftracer.Event) {
 		to := rows.Process(p)
 		var path string
-		var judge *fileJudge
+		var judge *read.FileJudge
 		return func(ev *dftracer.Event) {
 			if now := p.Sources[len(p.Sources)-1]; now != path {
 				mu.Lock()
 				if judge, path = judges[now], now; judge == nil {
-					judge = times.judge(now)
+					judge = times.Judge(now)
 					judges[now] = judge
 				}
 				mu.Unlock()
 			}
-			if !all && !q.has(path, ev) || !judge.has(ev) {
+			if !all && !q.Has(path, ev) || !judge.Counts(ev) {
 				return
 			}
 			if err := to.Add(ev); err != nil {
@@ -204,7 +205,7 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 			accounts[i].Job = j
 		}
 		for path, judge := range judges {
-			times.end(path, judge)
+			times.End(path, judge)
 		}
 		return accounts, cmp.Or(set.Stop(), err)
 	}
@@ -216,7 +217,7 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 		}
 	}
 	for path, judge := range judges {
-		times.end(path, judge)
+		times.End(path, judge)
 	}
 	if stopped := set.Stop(); stopped != nil {
 		return nil, stopped

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -60,7 +61,7 @@ type repaired struct {
 }
 
 func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions) error {
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
@@ -143,8 +144,8 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, spillSuffix) && !infile.Is(path, infile.Spans)) {
-			return ui.Usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, spillSuffix)
+		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, read.SpillSuffix) && !infile.Is(path, infile.Spans)) {
+			return ui.Usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, read.SpillSuffix)
 		}
 		isDir[path] = info.IsDir()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -160,7 +161,7 @@ func passThrough(ctx context.Context, a *ui.App, s *survey, bar *ui.Progress, fn
 	}
 	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.Step()
-		if s.filter != nil && !s.filter.has(s.path, ev) {
+		if s.filter != nil && !s.filter.Has(s.path, ev) {
 			return nil
 		}
 		return fn(ev)
@@ -177,7 +178,7 @@ func (s *survey) withRank(p *runs.Process, fn func(*dftracer.Event) error) func(
 		if first && s.who.Process(s.who.Key(ev)) == p {
 			first = false
 			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
-				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", rankText(p))}})
+				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", read.RankText(p))}})
 			if err != nil {
 				return err
 			}

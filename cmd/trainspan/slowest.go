@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -20,7 +21,7 @@ import (
 type slowestOptions struct {
 	top       int
 	all, json bool
-	filter    filter
+	filter    read.Filter
 }
 
 func newSlowest(a *ui.App) *cobra.Command {
@@ -43,7 +44,7 @@ loops, epochs and bodies of iterators.`,
 	f.IntVar(&o.top, "top", 20, "how many spans")
 	f.BoolVar(&o.all, "all", false, "also what frames the run")
 	f.BoolVar(&o.json, "json", false, "print a JSON array")
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	return cmd
 }
 
@@ -88,19 +89,19 @@ func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions
 	if o.top < 1 {
 		return ui.Usage("--top %d: give 1 or more", o.top)
 	}
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	var list slowHeap
 	var first, n int64
 	var names spans.Book
 	begin := func() { list, first, n = nil, 0, 0 }
-	err = judged(ctx, a, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
-		who := o.filter.who.File(path)
+	err = read.Judged(ctx, a, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+		who := o.filter.Who.File(path)
 		take := func(ev *dftracer.Event) error {
 			p := who.Of(ev)
 			if ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer {
@@ -118,7 +119,7 @@ func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions
 				return nil
 			}
 			s.PID, s.Category, s.Name, s.proc = ev.PID, ev.Cat, ev.Name, p
-			s.Epoch, s.Step = numberOf(ev, "epoch"), numberOf(ev, "step")
+			s.Epoch, s.Step = read.NumberOf(ev, "epoch"), read.NumberOf(ev, "step")
 			if len(list) == o.top {
 				heap.Pop(&list)
 			}
@@ -137,21 +138,12 @@ func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions
 		return 1
 	})
 	for i := range list {
-		list[i].After, list[i].Rank = list[i].Start-first, rankText(list[i].proc)
+		list[i].After, list[i].Rank = list[i].Start-first, read.RankText(list[i].proc)
 	}
 	if o.json {
 		return a.PrintJSON(append([]slowSpan{}, list...))
 	}
 	showSlowest(a, list, len(files) > 1)
-	return nil
-}
-
-// numberOf is the whole number that an argument of an event says, nil without one.
-func numberOf(ev *dftracer.Event, key string) *int64 {
-	arg, _ := ev.Arg(key)
-	if n, ok := arg.Whole(); ok && arg.Key == key {
-		return &n
-	}
 	return nil
 }
 

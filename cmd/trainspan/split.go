@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -26,7 +27,7 @@ type splitOptions struct {
 	every       time.Duration
 	dir         string
 	force, json bool
-	filter      filter
+	filter      read.Filter
 }
 
 var splitWords = []string{"process", "epoch", "category", "time"}
@@ -55,7 +56,7 @@ say so by a trace.part record. Spans without an epoch go to a piece of their own
 	f.BoolVar(&o.force, "force", false, "replace pieces that exist")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per piece")
 	ui.Words(cmd, "by", splitWords...)
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	return cmd
 }
 
@@ -83,7 +84,7 @@ type splitter struct {
 }
 
 func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) error {
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	case !strings.Contains(" "+strings.Join(splitWords, " ")+" ", " "+o.by+" "):
 		return ui.Usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	bar := a.StartProgress("split", []string{files[0], files[0]})
@@ -191,7 +192,7 @@ func (p *splitPiece) key() string { return p.r.piece }
 func (s *splitter) name(ev *dftracer.Event) string {
 	switch s.o.by {
 	case "epoch":
-		if n := numberOf(ev, "epoch"); n != nil && *n >= 0 {
+		if n := read.NumberOf(ev, "epoch"); n != nil && *n >= 0 {
 			return fmt.Sprintf("epoch%d", *n)
 		}
 		return "no-epoch"
@@ -201,7 +202,7 @@ func (s *splitter) name(ev *dftracer.Event) string {
 		return fmt.Sprintf("time%04d", (ev.TS-s.from.startTime)/s.o.every.Microseconds())
 	}
 	key := s.from.who.Key(ev)
-	if rank := rankText(s.from.who.Of(ev)); rank != "" {
+	if rank := read.RankText(s.from.who.Of(ev)); rank != "" {
 		return "rank" + rank
 	}
 	if len(s.from.procs) > 0 && s.sharedPID(key) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
@@ -23,7 +24,7 @@ import (
 
 type stepsOptions struct {
 	json, csv bool
-	filter    filter
+	filter    read.Filter
 }
 
 func newSteps(a *ui.App) *cobra.Command {
@@ -49,7 +50,7 @@ counts for each. Steps come in order.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")
-	o.filter.numberFlags(f)
+	o.filter.NumberFlags(f)
 	return cmd
 }
 
@@ -57,12 +58,12 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if o.json && o.csv {
 		return ui.Usage("--json and --csv: choose one")
 	}
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
 	q := &o.filter
-	if err := q.prepare(ctx, files); err != nil {
+	if err := q.Prepare(ctx, files); err != nil {
 		return err
 	}
 	set, err := runs.Open(withRecords(args, files)...)
@@ -92,18 +93,18 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	var relative []string
 	for _, j := range jobs {
 		for _, p := range slices.Concat(j.Processes, j.Helpers) {
-			tellAside(a, strings.Join(p.Sources, ", "), int64(p.Aside))
+			read.TellAside(a, strings.Join(p.Sources, ", "), int64(p.Aside))
 			if p.RelativeClock {
 				relative = append(relative, p.Sources...)
 			}
 		}
 	}
-	tellRelative(a, relative)
+	read.TellRelative(a, relative)
 	n, first := 0, int64(0)
 	keep := func(p *runs.Process, r *stepRow) bool {
 		us := r.start / 1000
-		has := (q.ranks == nil || q.ranks[rankText(p)]) && (len(q.steps) == 0 || within(q.steps, r.step)) && (len(q.epochs) == 0 || within(q.epochs, r.epoch)) &&
-			q.window.hasTime(us)
+		has := (q.Ranks == nil || q.Ranks[read.RankText(p)]) && (len(q.Steps) == 0 || read.Within(q.Steps, r.step)) && (len(q.Epochs) == 0 || read.Within(q.Epochs, r.epoch)) &&
+			q.Window.HasTime(us)
 		if has {
 			if n++; n == 1 || r.start < first {
 				first = r.start
@@ -138,13 +139,6 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	return nil
 }
 
-func rankText(p *runs.Process) string {
-	if !p.RankKnown {
-		return ""
-	}
-	return strconv.Itoa(p.Rank)
-}
-
 // stepJSON is a row for machines.
 type stepJSON struct {
 	Run     string           `json:"run,omitempty"` // as trainspan runs lists it, where there are several
@@ -165,7 +159,7 @@ func writeStepJSON(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
 	w := bufio.NewWriterSize(visible.JSON(a.Stdout), 64<<10)
 	enc := json.NewEncoder(w)
 	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
-		row := stepJSON{Run: p.Run, Attempt: p.Attempt, Step: s.step, Rank: rankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
+		row := stepJSON{Run: p.Run, Attempt: p.Attempt, Step: s.step, Rank: read.RankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
 		if s.epoch >= 0 {
 			row.Epoch = &s.epoch
 		}
@@ -198,7 +192,7 @@ func stepCSV(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
 			}
 			return strconv.FormatInt(n, 10)
 		}
-		row := []string{strconv.Itoa(p.Attempt), number(s.step), rankText(p), number(p.PID), number(s.epoch), number(s.start / 1000), number(usOf(s.dur))}
+		row := []string{strconv.Itoa(p.Attempt), number(s.step), read.RankText(p), number(p.PID), number(s.epoch), number(s.start / 1000), number(usOf(s.dur))}
 		for _, d := range s.phases {
 			row = append(row, number(d/1000))
 		}
@@ -227,7 +221,7 @@ func stepText(a *ui.App, t *stepTable, keep keepStep, first *int64) error {
 		return human.Micros(float64(ns) / 1000)
 	}
 	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
-		rank, epoch := rankText(p), "-"
+		rank, epoch := read.RankText(p), "-"
 		if rank == "" {
 			rank = "pid " + strconv.FormatInt(p.PID, 10)
 		}

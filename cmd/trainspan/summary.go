@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -16,7 +17,7 @@ type summaryOptions struct {
 	top     int
 	sort    string
 	json    bool
-	filter  filter
+	filter  read.Filter
 	classes summary.Classes
 }
 
@@ -62,7 +63,7 @@ that time. Memory does not grow with the size of the traces.`,
 	f.StringSliceVar(&o.classes.IO, "io", nil, "categories that are I/O; without, those that mean it")
 	f.StringSliceVar(&o.classes.Comm, "comm", nil, "categories that are communication; without, those that mean it")
 	f.StringSliceVar(&o.classes.Copy, "copy", nil, "categories that are copies between host and device; without, those that mean it")
-	o.filter.flags(f)
+	o.filter.Flags(f)
 	ui.Words(cmd, "sort", sortWords...)
 	return cmd
 }
@@ -81,20 +82,20 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	if !ok {
 		return ui.Usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
-	if err := o.filter.prepare(ctx, files); err != nil {
+	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
 	var agg *summary.Aggregator
 	hosts := make(map[string]string)
 	starts := rundir.All(args...)
 	begin := func() { agg = summary.New(&summary.Options{Classes: o.classes, Starts: starts}) }
-	who := o.filter.who
+	who := o.filter.Who
 	files = who.ByStart(files)
-	err = judged(ctx, a, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+	err = read.Judged(ctx, a, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
 		agg.NextFile(who.File(path))
 		take := func(ev *dftracer.Event) error {
 			agg.Add(ev)

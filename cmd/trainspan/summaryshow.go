@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
@@ -22,7 +23,7 @@ func showSummary(a *ui.App, files []string, r *summary.Result, o *summaryOptions
 		return
 	}
 	a.Printf("%s, from %s\n", human.Micros(float64(r.End-r.Start)), ui.Moment(r.Start))
-	if slices.ContainsFunc(files, isRecords) {
+	if slices.ContainsFunc(files, read.IsRecords) {
 		a.Printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
 	}
 	showUse(a, r, p)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
@@ -22,7 +23,7 @@ const noFlush = time.Hour
 // survey is what a first pass finds out about a trace that is written anew.
 type survey struct {
 	path     string
-	filter   *filter // what of it is asked for; nil is everything
+	filter   *read.Filter // what of it is asked for; nil is everything
 	hashes   *dftracer.Hashes
 	dialect  dftracer.Dialect
 	who      *runs.FileTracker
@@ -42,10 +43,10 @@ type survey struct {
 
 // survey reads a trace once and tells what is wrong with it: a copy keeps the events
 // whose times cannot be.
-func surveyAll(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress, copies bool) (*survey, error) {
-	s, err := surveyBy(ctx, a, path, q, bar, judgeBy(0, false))
+func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *ui.Progress, copies bool) (*survey, error) {
+	s, err := surveyBy(ctx, a, path, q, bar, read.JudgeBy(0, false))
 	if err == nil && !s.times.Right() {
-		s, err = surveyBy(ctx, a, path, q, bar, judgeBy(s.times.Median(), true))
+		s, err = surveyBy(ctx, a, path, q, bar, read.JudgeBy(s.times.Median(), true))
 	}
 	if err != nil {
 		return s, err
@@ -54,21 +55,21 @@ func surveyAll(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.P
 		a.Note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(s.aside, "event"))
 	}
 	if !copies {
-		tellAside(a, path, s.aside)
-		if s.times.Median() < nearZero && len(s.procs) > 0 {
-			tellRelative(a, []string{path})
+		read.TellAside(a, path, s.aside)
+		if s.times.Median() < read.NearZero && len(s.procs) > 0 {
+			read.TellRelative(a, []string{path})
 		}
 	}
 	return s, nil
 }
 
-func surveyBy(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress, times *filetime.Judge) (*survey, error) {
-	s := &survey{path: path, who: q.who.File(path), procs: make(map[runs.Key]bool), times: times}
-	if !q.all() {
+func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *ui.Progress, times *filetime.Judge) (*survey, error) {
+	s := &survey{path: path, who: q.Who.File(path), procs: make(map[runs.Key]bool), times: times}
+	if !q.All() {
 		s.filter = q
 	}
-	st, hashes, err := scanTrace(ctx, a, path, bar, func(ev *dftracer.Event) error {
-		if s.filter != nil && !q.has(path, ev) {
+	st, hashes, err := read.Scan(ctx, a, path, bar, func(ev *dftracer.Event) error {
+		if s.filter != nil && !q.Has(path, ev) {
 			return nil
 		}
 		s.note(ev)
@@ -109,7 +110,7 @@ func (s *survey) note(ev *dftracer.Event) {
 		s.framing = append(s.framing, ev.TS)
 	case ev.Cat == dftracer.CatDFTracer:
 		s.framing[63] = max(s.framing[63], ev.TS)
-	case !canBe(s.times, ev):
+	case !read.CanBe(s.times, ev):
 		s.aside++
 	default:
 		s.time(ev.TS, ev.End())
@@ -125,7 +126,7 @@ func (s *survey) time(start, end int64) {
 
 // has reports whether a time that does not count itself can be, beside the others.
 func (s *survey) has(t int64) bool {
-	return len(s.procs) == 0 || judgeBy(s.times.Median(), true).Near(t)
+	return len(s.procs) == 0 || read.JudgeBy(s.times.Median(), true).Near(t)
 }
 
 // hostName returns the name behind the hash of a host.

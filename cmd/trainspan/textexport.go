@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -64,9 +65,9 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 func writeText(ctx context.Context, a *ui.App, s *survey, format textFormat, to io.Writer, bar *ui.Progress) (int64, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	buf := format.begin(nil)
-	times := judgeBy(s.times.Median(), true)
+	times := read.JudgeBy(s.times.Median(), true)
 	err := passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
-		if !canBe(times, ev) || ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata && !s.has(ev.TS) {
+		if !read.CanBe(times, ev) || ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata && !s.has(ev.TS) {
 			return nil
 		}
 		if buf = format.event(buf, ev); len(buf) < 64<<10 {

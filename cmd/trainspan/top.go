@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
@@ -45,7 +46,7 @@ func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duratio
 	if interval <= 0 {
 		return ui.Usage("--interval %v: give a time above 0", interval)
 	}
-	if _, err := walkFiles(args...); err != nil {
+	if _, err := read.WalkFiles(args...); err != nil {
 		return err
 	}
 	if v, _ := a.Env("TERM"); !ui.Terminal(a.Streams.Out) || v == "dumb" {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/human"
@@ -99,7 +100,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	if o.show < 0 || o.show > 100 {
 		return ui.Usage("--show %d: give a number from 0 to 100", o.show)
 	}
-	files, err := expand(args)
+	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func checkTrace(ctx context.Context, a *ui.App, path string, o *validateOptions)
 		c.err = err
 		return c
 	}
-	if isRecords(path) {
+	if read.IsRecords(path) {
 		return checkRecords(ctx, path)
 	}
 	c.Report, c.err = dftracer.ValidateFile(path, &o.ValidateOptions)
@@ -168,7 +169,7 @@ func (c *checked) add(rule, format string, args ...any) {
 // checkRecords looks whether every line of a file of JSON lines is a record.
 func checkRecords(ctx context.Context, path string) (c checked) {
 	c.dialect = "JSON lines"
-	procs, err := readRecords(ctx, path, func(ev *dftracer.Event) error {
+	procs, err := read.ReadRecords(ctx, path, func(ev *dftracer.Event) error {
 		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
 			c.Spans++
 			if _, open := ev.Arg("truncated"); open {

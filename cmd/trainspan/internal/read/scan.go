@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/trainspan/trainspan/internal/see"
 )
 
-// scan returns the events of one file in order and tells what is wrong with it.
+// Scan returns the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
-func scanTrace(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
+func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
 	bar.File(path, knownEvents(path, bar))
 	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.Step()
@@ -35,7 +35,7 @@ func knownEvents(path string, bar *ui.Progress) int64 {
 	if err != nil {
 		return 0
 	}
-	if info := readIndex(path, stat); info != nil {
+	if info := ReadIndex(path, stat); info != nil {
 		return info.Events
 	}
 	return 0
@@ -44,7 +44,7 @@ func knownEvents(path string, bar *ui.Progress) int64 {
 // judge tells about what was skipped.
 func tellSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
-		if isRecords(path) {
+		if IsRecords(path) {
 			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them; see "+see.NotATrace, path)
 		}
 		kind, err := infile.KindOf(path)

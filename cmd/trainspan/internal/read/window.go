@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"context"
@@ -12,22 +12,22 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// window is a stretch of time, in microseconds since the Unix epoch, that a
+// Window is a stretch of time, in microseconds since the Unix epoch, that a
 // command is asked about. The zero window is all of time.
-type window struct{ from, to int64 }
+type Window struct{ From, To int64 }
 
-func (w window) all() bool { return w == window{} }
+func (w Window) all() bool { return w == Window{} }
 
 // has reports whether a span starts in the window.
-func (w window) has(ev *dftracer.Event) bool {
-	return w.hasTime(ev.TS)
+func (w Window) has(ev *dftracer.Event) bool {
+	return w.HasTime(ev.TS)
 }
 
-func (w window) hasTime(us int64) bool { return w.all() || us >= w.from && us < w.to }
+func (w Window) HasTime(us int64) bool { return w.all() || us >= w.From && us < w.To }
 
-func (w window) check(q *filter) error {
-	if !w.all() && w.from >= w.to {
-		return ui.Usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
+func (w Window) check(q *Filter) error {
+	if !w.all() && w.From >= w.To {
+		return ui.Usage("--from %s is not before --%s %s; swap them", q.From, q.until, q.To)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func parseMoment(text string) (time.Time, bool) {
 
 // scanMembers reads the members that can hold something of the window. Those
 // in which no span ends hold the metadata.
-func scanMembers(ctx context.Context, a *ui.App, info *fileInfo, w window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
 	f, err := os.Open(info.Path)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func scanMembers(ctx context.Context, a *ui.App, info *fileInfo, w window, bar *
 	var parts []io.Reader
 	bar.File(info.Path, info.Events)
 	for _, m := range info.Members {
-		if m.Events == 0 || m.Metadata > 0 || m.Start < w.to && m.End >= w.from {
+		if m.Events == 0 || m.Metadata > 0 || m.Start < w.To && m.End >= w.From {
 			parts = append(parts, io.NewSectionReader(f, m.Offset, m.Size))
 		}
 	}

@@ -1,7 +1,8 @@
-package main
+package read
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 
@@ -17,38 +18,38 @@ import (
 // read calls fn with the events of a file that a filter lets through, in the
 // order of the file. With a fresh index, members that lie outside of its time are
 // not even read.
-func readEvents(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
 	filtered := fn
-	if !q.all() {
+	if !q.All() {
 		filtered = func(ev *dftracer.Event) error {
-			if !q.has(path, ev) {
+			if !q.Has(path, ev) {
 				return nil
 			}
 			return fn(ev)
 		}
 	}
-	if isRecords(path) {
+	if IsRecords(path) {
 		return nil, scanRecords(ctx, a, path, bar, filtered)
 	}
-	if !q.window.all() {
+	if !q.Window.all() {
 		if stat, err := os.Stat(path); err == nil {
-			if info := readIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
-				return scanMembers(ctx, a, info, q.window, bar, filtered)
+			if info := ReadIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
+				return scanMembers(ctx, a, info, q.Window, bar, filtered)
 			}
 		}
 	}
-	_, hashes, err := scanTrace(ctx, a, path, bar, filtered)
+	_, hashes, err := Scan(ctx, a, path, bar, filtered)
 	return hashes, err
 }
 
-// spillSuffix ends the names of files with OTLP spans.
-const spillSuffix = ".otlp.jsonl"
+// SpillSuffix ends the names of files with OTLP spans.
+const SpillSuffix = ".otlp.jsonl"
 
 // scanRecords is scan for JSON lines.
 func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) error {
 	bar.File(path, 1)
 	defer bar.EndFile()
-	procs, err := readRecords(ctx, path, fn)
+	procs, err := ReadRecords(ctx, path, fn)
 	if err != nil {
 		return err
 	}
@@ -62,13 +63,13 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 			a.Problem("%s: the file is cut off inside a record; what is before was used; see "+see.Damaged, path)
 		}
 	}
-	tellAside(a, path, int64(aside))
+	TellAside(a, path, int64(aside))
 	return nil
 }
 
-// readRecords returns the spans of a file of JSON lines as events, one process after
+// ReadRecords returns the spans of a file of JSON lines as events, one process after
 // the other, each after its rank and its start.
-func readRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*runs.Process, error) {
+func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*runs.Process, error) {
 	set, err := runs.Open(path)
 	if err == nil && len(set.Skipped) > 0 {
 		err = set.Skipped[0].Err
@@ -190,3 +191,14 @@ func (s *recordSink) Event(e *runs.Event) {
 
 // Close implements runs.Sink.
 func (s *recordSink) Close() error { return nil }
+
+// ErrEnough ends a reading that has found all that was asked for.
+var ErrEnough = errors.New("enough")
+
+// RankText returns the rank of a process as it is printed, empty without one.
+func RankText(p *runs.Process) string {
+	if !p.RankKnown {
+		return ""
+	}
+	return strconv.Itoa(p.Rank)
+}

@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"cmp"
@@ -17,14 +17,14 @@ import (
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
-// indexSuffix is added to the name of a trace for its index.
-const indexSuffix = ".idx.json"
+// IndexSuffix is added to the name of a trace for its index.
+const IndexSuffix = ".idx.json"
 
 // indexVersion changes when the meaning of the index does.
 const indexVersion = 2
 
-// fileInfo is what info shows of a trace and what its index holds.
-type fileInfo struct {
+// FileInfo is what info shows of a trace and what its index holds.
+type FileInfo struct {
 	Version   int    `json:"version"`
 	Path      string `json:"path,omitempty"` // not in the index, which may move
 	FileSize  int64  `json:"file_size"`
@@ -66,8 +66,8 @@ type processInfo struct {
 	Lanes  int    `json:"lanes"`
 }
 
-// inspect returns what is in a trace, from its index when that is fresh.
-func inspect(ctx context.Context, a *ui.App, path string, useIndex bool, bar *ui.Progress) (*fileInfo, error) {
+// Inspect returns what is in a trace, from its index when that is fresh.
+func Inspect(ctx context.Context, a *ui.App, path string, useIndex bool, bar *ui.Progress) (*FileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -75,11 +75,11 @@ func inspect(ctx context.Context, a *ui.App, path string, useIndex bool, bar *ui
 	bar.File(path, 1)
 	defer bar.EndFile()
 	if useIndex {
-		if info := readIndex(path, stat); info != nil {
+		if info := ReadIndex(path, stat); info != nil {
 			return info, nil
 		}
 	}
-	t, members, err := walk(ctx, path, bar)
+	t, members, err := Walk(ctx, path, bar)
 	if err != nil {
 		return nil, err
 	}
@@ -91,21 +91,21 @@ func inspect(ctx context.Context, a *ui.App, path string, useIndex bool, bar *ui
 	return info, nil
 }
 
-// inspectPart returns what filters leave of a trace, and what is in JSON lines.
-func inspectPart(ctx context.Context, a *ui.App, path string, q *filter, bar *ui.Progress) (*fileInfo, error) {
+// InspectPart returns what filters leave of a trace, and what is in JSON lines.
+func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress) (*FileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	var t *tally
 	var hashes *dftracer.Hashes
-	for judge := judgeBy(0, false); t == nil || !judge.Right(); {
+	for judge := JudgeBy(0, false); t == nil || !judge.Right(); {
 		if t != nil {
-			judge = judgeBy(judge.Median(), true)
+			judge = JudgeBy(judge.Median(), true)
 		}
-		t = newTally(&sharedTracker{FileTracker: q.who.File(path)})
+		t = newTally(&sharedTracker{FileTracker: q.Who.File(path)})
 		t.ended, t.judge = true, judge
-		hashes, err = readEvents(ctx, a, path, q, bar, func(ev *dftracer.Event) error {
+		hashes, err = Events(ctx, a, path, q, bar, func(ev *dftracer.Event) error {
 			t.add(ev)
 			t.forget()
 			return nil
@@ -120,11 +120,11 @@ func inspectPart(ctx context.Context, a *ui.App, path string, q *filter, bar *ui
 		}
 	}
 	info := describe(t, nil)
-	info.Path, info.FileSize, info.FileTime, info.Part = path, stat.Size(), stat.ModTime().UnixNano(), !q.all()
+	info.Path, info.FileSize, info.FileTime, info.Part = path, stat.Size(), stat.ModTime().UnixNano(), !q.All()
 	if info.Part {
 		info.Processes = slices.DeleteFunc(info.Processes, func(p processInfo) bool { return p.Events == 0 })
 	}
-	if isRecords(path) {
+	if IsRecords(path) {
 		info.Dialect = "JSON lines"
 	}
 	return info, nil
@@ -140,19 +140,19 @@ func firstBad(t *tally) []dftracer.LineError {
 	return nil
 }
 
-func describe(t *tally, members []member) *fileInfo {
-	info := &fileInfo{
+func describe(t *tally, members []member) *FileInfo {
+	info := &FileInfo{
 		Version: indexVersion, Dialect: t.dialect.String(), Compression: "gzip", Text: t.Text, Lines: t.Lines, BadLines: t.Bad,
 		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End, Aside: t.Aside,
 		Categories: t.Categories, Program: t.names[t.program[0]], Command: t.names[t.program[1]], Folder: t.names[t.program[2]],
-		Producer: t.version, Aligned: t.aligned, Members: members,
+		Producer: t.version, Aligned: t.Aligned, Members: members,
 	}
 	if len(members) == 0 {
 		info.Compression, info.Members = "none", []member{}
 	}
 	for _, key := range t.order {
 		p := t.procs[key]
-		info.Processes = append(info.Processes, processInfo{key.PID, t.names[key.Host], rankText(t.who.Process(key)), p.Events, len(p.lanes)})
+		info.Processes = append(info.Processes, processInfo{key.PID, t.names[key.Host], RankText(t.who.Process(key)), p.Events, len(p.lanes)})
 	}
 	slices.SortStableFunc(info.Processes, func(a, b processInfo) int {
 		return cmp.Or(cmp.Compare(len(a.Rank), len(b.Rank)), strings.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID))
@@ -173,7 +173,7 @@ func describe(t *tally, members []member) *fileInfo {
 }
 
 // missing lists what a complete trace would have.
-func missing(t *tally, info *fileInfo) []string {
+func missing(t *tally, info *FileInfo) []string {
 	var out []string
 	if !t.ended {
 		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")
@@ -200,14 +200,14 @@ func missing(t *tally, info *fileInfo) []string {
 	return out
 }
 
-// readIndex returns the index of a trace, or nil when there is none that
+// ReadIndex returns the index of a trace, or nil when there is none that
 // belongs to the file as it is now.
-func readIndex(path string, stat fs.FileInfo) *fileInfo {
-	text, err := os.ReadFile(path + indexSuffix)
+func ReadIndex(path string, stat fs.FileInfo) *FileInfo {
+	text, err := os.ReadFile(path + IndexSuffix)
 	if err != nil {
 		return nil
 	}
-	var info fileInfo
+	var info FileInfo
 	if json.Unmarshal(text, &info) != nil || info.Version != indexVersion ||
 		info.FileSize != stat.Size() || info.FileTime != stat.ModTime().UnixNano() {
 		return nil
@@ -216,9 +216,9 @@ func readIndex(path string, stat fs.FileInfo) *fileInfo {
 	return &info
 }
 
-// writeIndex writes the index of a trace beside it.
-func writeIndex(info *fileInfo) error {
-	path := info.Path + indexSuffix
+// WriteIndex writes the index of a trace beside it.
+func WriteIndex(info *FileInfo) error {
+	path := info.Path + IndexSuffix
 	stored := *info
 	stored.Path, stored.FromIndex = "", false
 	text, err := json.MarshalIndent(&stored, "", " ")

@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"maps"
@@ -24,7 +24,7 @@ type tally struct {
 	ended     bool // an end record was seen
 	part      bool // continues another file
 	repaired  bool // by recover
-	aligned   bool // every member ends on a line end
+	Aligned   bool // every member ends on a line end
 
 	metadata bool // metadata was seen, so that the dialect is sure
 	dialect  dftracer.Dialect

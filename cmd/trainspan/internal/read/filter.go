@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"context"
@@ -19,34 +19,34 @@ import (
 	runs "github.com/trainspan/trainspan/internal/run"
 )
 
-// filter is what a command is asked about. The zero filter is everything.
-type filter struct {
+// Filter is what a command is asked about. The zero filter is everything.
+type Filter struct {
 	rank, category, name, epoch, step []string
-	from, to                          string
+	From, To                          string
 	until                             string // the name of the flag of to
 
-	ranks          map[string]bool
+	Ranks          map[string]bool
 	categories     []*regexp.Regexp
 	names          []*regexp.Regexp
-	epochs, steps  []numbers
-	window         window
-	who            *runs.Tracker
+	Epochs, Steps  []numbers
+	Window         Window
+	Who            *runs.Tracker
 	relFrom, relTo time.Duration
 	hasFrom, hasTo bool // relative to the start
 	narrow         bool
 }
 
 // numbers is a range of whole numbers, both ends included.
-type numbers struct{ from, to int64 }
+type numbers struct{ From, To int64 }
 
-func (q *filter) flags(f *pflag.FlagSet) {
+func (q *Filter) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&q.category, "category", nil, `only these categories; "*" stands for anything`)
 	f.StringSliceVar(&q.name, "name", nil, `only spans of these names; "*" stands for anything`)
-	q.numberFlags(f)
+	q.NumberFlags(f)
 }
 
-// numberFlags are those that need not know how spans are called.
-func (q *filter) numberFlags(f *pflag.FlagSet) {
+// NumberFlags are those that need not know how spans are called.
+func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	q.until = "to"
 	if f.Lookup(q.until) != nil { // where that is the format to convert to
 		q.until = "until"
@@ -54,72 +54,72 @@ func (q *filter) numberFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&q.rank, "rank", nil, "only these ranks: 0,3 or 0-7")
 	f.StringSliceVar(&q.epoch, "epoch", nil, "only spans of these epochs: 0,3 or 2-5")
 	f.StringSliceVar(&q.step, "step", nil, "only spans of these steps: 0,3 or 100-200")
-	f.StringVar(&q.from, "from", "", "leave out spans that start before this time: a time (UTC), or +10m after the start")
-	f.StringVar(&q.to, q.until, "", "leave out spans that start at this time or later: a time (UTC), or +10m after the start")
+	f.StringVar(&q.From, "from", "", "leave out spans that start before this time: a time (UTC), or +10m after the start")
+	f.StringVar(&q.To, q.until, "", "leave out spans that start at this time or later: a time (UTC), or +10m after the start")
 }
 
-// prepare checks the flags and looks at the files as far as they need it.
-func (q *filter) prepare(ctx context.Context, files []string) (err error) {
+// Prepare checks the flags and looks at the files as far as they need it.
+func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 	ranks, err := parseNumbers("--rank", q.rank)
 	if err != nil {
 		return err
 	}
-	if q.epochs, err = parseNumbers("--epoch", q.epoch); err != nil {
+	if q.Epochs, err = parseNumbers("--epoch", q.epoch); err != nil {
 		return err
 	}
-	if q.steps, err = parseNumbers("--step", q.step); err != nil {
+	if q.Steps, err = parseNumbers("--step", q.step); err != nil {
 		return err
 	}
 	q.categories, q.names = patterns(q.category), patterns(q.name)
 	if err := q.times(); err != nil {
 		return err
 	}
-	q.narrow = len(ranks)+len(q.epochs)+len(q.steps)+len(q.categories)+len(q.names) > 0
-	q.who = runs.NewTracker(files...)
+	q.narrow = len(ranks)+len(q.Epochs)+len(q.Steps)+len(q.categories)+len(q.names) > 0
+	q.Who = runs.NewTracker(files...)
 	if len(ranks) == 0 && !q.hasFrom && !q.hasTo {
 		return nil
 	}
 	var start int64
-	for _, path := range q.who.ByStart(files) {
+	for _, path := range q.Who.ByStart(files) {
 		if first := q.look(ctx, path, len(ranks) > 0); first > 0 && (start == 0 || first < start) {
 			start = first
 		}
 	}
 	if len(ranks) > 0 {
-		q.ranks = make(map[string]bool)
-		for _, p := range q.who.Processes() {
-			if p.RankKnown && within(ranks, int64(p.Rank)) {
-				q.ranks[rankText(p)] = true
+		q.Ranks = make(map[string]bool)
+		for _, p := range q.Who.Processes() {
+			if p.RankKnown && Within(ranks, int64(p.Rank)) {
+				q.Ranks[RankText(p)] = true
 			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if len(q.ranks) == 0 {
+		if len(q.Ranks) == 0 {
 			return ui.Usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), human.Plural(len(files), "file"))
 		}
 	}
 	if q.hasFrom {
-		q.window.from = start + q.relFrom.Microseconds()
+		q.Window.From = start + q.relFrom.Microseconds()
 	}
 	if q.hasTo {
-		q.window.to = start + q.relTo.Microseconds()
+		q.Window.To = start + q.relTo.Microseconds()
 	}
-	return q.window.check(q)
+	return q.Window.check(q)
 }
 
 // times reads --from and --to.
-func (q *filter) times() error {
-	if q.from == "" && q.to == "" {
+func (q *Filter) times() error {
+	if q.From == "" && q.To == "" {
 		return nil
 	}
-	q.window.to = math.MaxInt64
+	q.Window.To = math.MaxInt64
 	for _, flag := range [...]struct {
 		name, text string
 		value      *int64
 		after      *time.Duration
 		relative   *bool
-	}{{"--from", q.from, &q.window.from, &q.relFrom, &q.hasFrom}, {"--" + q.until, q.to, &q.window.to, &q.relTo, &q.hasTo}} {
+	}{{"--from", q.From, &q.Window.From, &q.relFrom, &q.hasFrom}, {"--" + q.until, q.To, &q.Window.To, &q.relTo, &q.hasTo}} {
 		if flag.text == "" {
 			continue
 		}
@@ -137,21 +137,21 @@ func (q *filter) times() error {
 		}
 		*flag.value = t.UnixMicro()
 	}
-	if q.hasFrom && q.hasTo && q.relFrom >= q.relTo || !q.hasFrom && !q.hasTo && q.window.from >= q.window.to {
-		return ui.Usage("--from %s is not before --%s %s; swap them", q.from, q.until, q.to)
+	if q.hasFrom && q.hasTo && q.relFrom >= q.relTo || !q.hasFrom && !q.hasTo && q.Window.From >= q.Window.To {
+		return ui.Usage("--from %s is not before --%s %s; swap them", q.From, q.until, q.To)
 	}
 	return nil
 }
 
-// all reports whether nothing is left out.
-func (q *filter) all() bool { return !q.narrow && q.window.all() }
+// All reports whether nothing is left out.
+func (q *Filter) All() bool { return !q.narrow && q.Window.all() }
 
-// has reports whether an event of a file counts. Metadata always do.
-func (q *filter) has(path string, ev *dftracer.Event) bool {
+// Has reports whether an event of a file counts. Metadata always do.
+func (q *Filter) Has(path string, ev *dftracer.Event) bool {
 	if ev.Phase == dftracer.PhaseMetadata {
 		return true
 	}
-	if !q.window.has(ev) {
+	if !q.Window.has(ev) {
 		return false
 	}
 	if !q.narrow {
@@ -161,47 +161,47 @@ func (q *filter) has(path string, ev *dftracer.Event) bool {
 		return true // the framing
 	}
 	return (len(q.categories) == 0 || matches(q.categories, ev.Cat)) && (len(q.names) == 0 || matches(q.names, ev.Name)) &&
-		q.hasNumber(q.epochs, "epoch", ev) && q.hasNumber(q.steps, "step", ev) && q.hasRank(path, ev)
+		q.hasNumber(q.Epochs, "epoch", ev) && q.hasNumber(q.Steps, "step", ev) && q.hasRank(path, ev)
 }
 
-func (q *filter) hasNumber(list []numbers, key string, ev *dftracer.Event) bool {
+func (q *Filter) hasNumber(list []numbers, key string, ev *dftracer.Event) bool {
 	if len(list) == 0 {
 		return true
 	}
-	n := numberOf(ev, key)
-	return n != nil && within(list, *n)
+	n := NumberOf(ev, key)
+	return n != nil && Within(list, *n)
 }
 
-func (q *filter) hasRank(path string, ev *dftracer.Event) bool {
-	if q.ranks == nil {
+func (q *Filter) hasRank(path string, ev *dftracer.Event) bool {
+	if q.Ranks == nil {
 		return true
 	}
-	return q.ranks[rankText(q.who.File(path).Of(ev))]
+	return q.Ranks[RankText(q.Who.File(path).Of(ev))]
 }
 
 // look reads a file for what filters must know beforehand, and returns when its first
 // span began, 0 without one. What is wrong with it is told when it is read for good.
-func (q *filter) look(ctx context.Context, path string, ranks bool) (start int64) {
+func (q *Filter) look(ctx context.Context, path string, ranks bool) (start int64) {
 	if stat, err := os.Stat(path); err == nil && !ranks {
-		if info := readIndex(path, stat); info != nil {
+		if info := ReadIndex(path, stat); info != nil {
 			return info.Start
 		}
 	}
-	who := q.who.File(path)
-	for judge := judgeBy(0, false); ; judge = judgeBy(judge.Median(), true) {
+	who := q.Who.File(path)
+	for judge := JudgeBy(0, false); ; judge = JudgeBy(judge.Median(), true) {
 		start = 0
 		var mu sync.Mutex
 		note := func(ev *dftracer.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			who.Of(ev)
-			if ev.Phase != dftracer.PhaseMetadata && ev.Cat != dftracer.CatDFTracer && canBe(judge, ev) && (start == 0 || ev.TS < start) {
+			if ev.Phase != dftracer.PhaseMetadata && ev.Cat != dftracer.CatDFTracer && CanBe(judge, ev) && (start == 0 || ev.TS < start) {
 				start = ev.TS
 			}
 			return nil
 		}
-		if isRecords(path) {
-			_, _ = readRecords(ctx, path, note)
+		if IsRecords(path) {
+			_, _ = ReadRecords(ctx, path, note)
 		} else {
 			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, NoHashes: true, Stop: ctx.Err}, note)
 		}
@@ -228,8 +228,8 @@ func parseNumbers(flag string, list []string) (out []numbers, err error) {
 	return out, nil
 }
 
-func within(list []numbers, n int64) bool {
-	return slices.ContainsFunc(list, func(r numbers) bool { return n >= r.from && n <= r.to })
+func Within(list []numbers, n int64) bool {
+	return slices.ContainsFunc(list, func(r numbers) bool { return n >= r.From && n <= r.To })
 }
 
 // patterns reads words in which "*" stands for anything; case does not matter.
@@ -242,4 +242,13 @@ func patterns(words []string) (out []*regexp.Regexp) {
 
 func matches(list []*regexp.Regexp, s string) bool {
 	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(s) })
+}
+
+// NumberOf is the whole number that an argument of an event says, nil without one.
+func NumberOf(ev *dftracer.Event, key string) *int64 {
+	arg, _ := ev.Arg(key)
+	if n, ok := arg.Whole(); ok && arg.Key == key {
+		return &n
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"errors"
@@ -11,17 +11,17 @@ import (
 	"github.com/trainspan/trainspan/internal/parallel"
 )
 
-// expand returns the trace files that the arguments stand for, each once, in the
+// Expand returns the trace files that the arguments stand for, each once, in the
 // order of the arguments: files that are named, whatever they hold, and of folders
 // those that hold a trace, or promise one by their name.
-func expand(args []string) ([]string, error) {
+func Expand(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
 	}
 	var files []string
 	var once infile.Once
 	for _, arg := range args {
-		found, err := walkFiles(arg)
+		found, err := WalkFiles(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -44,8 +44,8 @@ func expand(args []string) ([]string, error) {
 	return files, nil
 }
 
-// walkFiles is infile.Walk for arguments of a command line.
-func walkFiles(args ...string) ([]infile.Found, error) {
+// WalkFiles is infile.Walk for arguments of a command line.
+func WalkFiles(args ...string) ([]infile.Found, error) {
 	found, err := infile.Walk(args...)
 	if errors.Is(err, infile.ErrNoMatch) || errors.Is(err, filepath.ErrBadPattern) {
 		err = ui.Usage("%v", err)
@@ -68,5 +68,5 @@ func onlyTraces(found []infile.Found) (out []infile.Found) {
 	return out
 }
 
-// isRecords reports whether a file holds the JSON lines of native telemetry.
-func isRecords(path string) bool { return infile.Is(path, infile.Records) }
+// IsRecords reports whether a file holds the JSON lines of native telemetry.
+func IsRecords(path string) bool { return infile.Is(path, infile.Records) }

@@ -1,4 +1,4 @@
-package main
+package read
 
 import (
 	"bytes"
@@ -40,12 +40,12 @@ const chunkSize = 1 << 20
 // are much smaller than a chunk.
 var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
 
-// walk decompresses a file once, member by member, and has its lines parsed by
+// Walk decompresses a file once, member by member, and has its lines parsed by
 // several goroutines. It returns what it found, and the gzip members.
-func walk(ctx context.Context, path string, bar *ui.Progress) (*tally, []member, error) {
-	t, members, err := walkBy(ctx, path, bar, judgeBy(0, false))
+func Walk(ctx context.Context, path string, bar *ui.Progress) (*tally, []member, error) {
+	t, members, err := walkBy(ctx, path, bar, JudgeBy(0, false))
 	if err == nil && !t.judge.Right() {
-		return walkBy(ctx, path, bar, judgeBy(t.judge.Median(), true))
+		return walkBy(ctx, path, bar, JudgeBy(t.judge.Median(), true))
 	}
 	return t, members, err
 }
@@ -96,7 +96,7 @@ func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.
 	if err != nil {
 		return nil, nil, err
 	}
-	total.Text, total.aligned = w.total, !w.across
+	total.Text, total.Aligned = w.total, !w.across
 	if w.long > 0 {
 		total.Lines += w.long
 		if total.Bad += w.long; total.firstBad == "" {
