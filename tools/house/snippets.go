@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	fence    = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
+	fence    = regexp.MustCompile("(?ms)^```go\n(.*?)\n```")
 	selector = regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`)
 	method   = regexp.MustCompile(`[\w)\]]\.([A-Z]\w*)\(`)
 )
