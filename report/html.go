@@ -129,7 +129,7 @@ func newPage(r *Report) (*page, error) {
 		p.Chart["heat"], p.Chart["lanes"] = s.Heat != nil, s.Lanes != nil
 		p.Chart["saves"] = len(r.Checkpoints) > 1
 	}
-	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, placeOfWhy(r)})
 	for i, text := range r.Verdict.Next {
 		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))
 	}

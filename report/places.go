@@ -55,7 +55,7 @@ func placeOfFinding(k replay.Kind) place {
 }
 
 // placeOfWhy is what the reason for the diagnosis is about.
-func (r *Report) placeOfWhy() place {
+func placeOfWhy(r *Report) place {
 	v := &r.Verdict
 	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" {
 		return placeOfFinding(v.Rank.Kind)

@@ -151,7 +151,7 @@ func (r *Report) next() (out []string, at []place) {
 	}
 	about := r.action()
 	if about != "" {
-		list = append(list, action{about, 1.5, r.placeOfWhy()})
+		list = append(list, action{about, 1.5, placeOfWhy(r)})
 	}
 	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && (v.Kind != replay.Unknown || len(r.Ranks) > 1) {
 		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v.Kind)})
