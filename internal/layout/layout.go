@@ -115,7 +115,9 @@ func seen(line []byte) (n int) {
 const hidden = '·'
 
 // isMark reports whether a word can be broken behind a character.
-func isMark(r rune) bool { return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+func isMark(r rune) bool {
+	return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}
 
 // Join puts parts on lines of a width, each of them whole where it fits on one.
 func Join(parts []string, between string, width int) (lines []string) {
