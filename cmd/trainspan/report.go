@@ -244,7 +244,7 @@ func screen(a *ui.App, r *report.Report, full bool) {
 	if full {
 		lines = report.Screen(r, width)
 	}
-	p, colour := a.Paint(a.Stdout), ui.Painter.Warn
+	p, colour := a.Paint(a.Stdout), ui.Painter.Amber
 	switch v := &r.Verdict; {
 	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":
 		colour = ui.Painter.Bad

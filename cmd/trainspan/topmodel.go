@@ -206,7 +206,7 @@ func (m *topModel) status() string {
 	}
 	line := m.fit(strings.Join(parts, " · "))
 	if wrong {
-		return string(m.paint.Warn(line))
+		return string(m.paint.Amber(line))
 	}
 	return string(m.paint.Dim(line))
 }

@@ -109,7 +109,7 @@ func sources(t *testing.T, fn func(path string, f *ast.File)) {
 
 // messages finds what is logged as a warning or an error, and what the command
 // says about files: calls of Warn, Error and warn with a text, and in the command
-// those of problem and badData. What only passes the text of an error on is none.
+// those of Problem and BadData. What only passes the text of an error on is none.
 func messages(t *testing.T) (all []message) {
 	t.Helper()
 	sources(t, func(path string, f *ast.File) {
@@ -158,7 +158,7 @@ func textOf(call *ast.CallExpr, command bool) int {
 		name = f.Name
 	}
 	switch {
-	case name == "Warn", name == "Error", command && (name == "problem" || name == "badData"):
+	case name == "Warn", name == "Error", command && (name == "Problem" || name == "BadData"):
 		return 0
 	case name == "warn":
 		return 1
@@ -279,7 +279,7 @@ func TestReasons(t *testing.T) {
 	for _, c := range []struct{ file, pattern, section string }{
 		{"report/remarks.go", `goodput\.\w+: +"([^"]+)",`, "remarks-on-the-data"},
 		{"analysis/goodput/flags.go", `FlagKind = "(\w+)"`, "remarks-on-the-data"},
-		{"analysis/replay/verdict.go", `Reason\w+ += "(\w+)"`, "which-rank-is-slow-is-not-known"},
+		{"analysis/replay/verdict.go", `[rR]eason\w+ += "(\w+)"`, "which-rank-is-slow-is-not-known"},
 	} {
 		src, err := os.ReadFile(filepath.Join(root, c.file))
 		if err != nil {

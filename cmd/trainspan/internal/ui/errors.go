@@ -59,7 +59,7 @@ func (a *App) Problem(format string, args ...any) {
 // Note tells something that is not about the result itself.
 func (a *App) Note(format string, args ...any) {
 	p := a.Paint(a.Stderr)
-	_, _ = visible.Fprintf(a.Stderr, "%s %s\n", p.Warn("trainspan:"), fmt.Sprintf(format, args...)) // best effort
+	_, _ = visible.Fprintf(a.Stderr, "%s %s\n", p.Amber("trainspan:"), fmt.Sprintf(format, args...)) // best effort
 }
 
 // Explain turns an error into a line that names the file and says what to do.

@@ -49,11 +49,11 @@ func (p Painter) wrap(code, s string) visible.Own {
 	return visible.Own("\x1b[" + code + "m" + s + "\x1b[0m")
 }
 
-func (p Painter) Head(s string) visible.Own { return p.wrap("1", s) }
-func (p Painter) Dim(s string) visible.Own  { return p.wrap("2", s) }
-func (p Painter) Good(s string) visible.Own { return p.wrap("32", s) }
-func (p Painter) Warn(s string) visible.Own { return p.wrap("33", s) }
-func (p Painter) Bad(s string) visible.Own  { return p.wrap("31", s) }
+func (p Painter) Head(s string) visible.Own  { return p.wrap("1", s) }
+func (p Painter) Dim(s string) visible.Own   { return p.wrap("2", s) }
+func (p Painter) Good(s string) visible.Own  { return p.wrap("32", s) }
+func (p Painter) Amber(s string) visible.Own { return p.wrap("33", s) }
+func (p Painter) Bad(s string) visible.Own   { return p.wrap("31", s) }
 
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
