@@ -62,7 +62,7 @@ func (t *Training) WithDefaults(perfTag string) Training {
 		c.PerfTag = Value(perfTag)
 	}
 	if !c.LogEveryNTrainIterations.IsSet() {
-		c.LogEveryNTrainIterations = Value(50)
+		c.LogEveryNTrainIterations = Value(DefaultLogEvery)
 	}
 	c.SaveCheckpointStrategy = cmp.Or(c.SaveCheckpointStrategy, CheckpointSync)
 	return c

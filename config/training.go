@@ -2,9 +2,9 @@ package config
 
 import "slices"
 
-// defaultLogEvery is the number of training iterations between two metrics
+// DefaultLogEvery is the number of training iterations between two metrics
 // updates when [Training.LogEveryNTrainIterations] is unset.
-const defaultLogEvery = 50
+const DefaultLogEvery = 50
 
 // Training describes the training job. An unset number means "not known", and what
 // depends on it is not reported.

@@ -46,7 +46,7 @@ var backwards = map[string]limit{
 // large are the types with more fields or methods than most.
 var large = map[string]typ{
 	"cmd/trainspan/internal/read.FileInfo": {fields: 30}, // what is known of a file, as JSON
-	"cmd/trainspan/internal/read.tally":    {fields: 31, methods: 9},
+	"cmd/trainspan/internal/read.Tally":    {fields: 31, methods: 9},
 	"ai.Node":                              {fields: 8, methods: 30},
 	"analysis/goodput.Live":                {fields: 35, methods: 32},
 	"analysis/replay.State":                {fields: 9, methods: 32},

@@ -41,7 +41,7 @@ func Read(t *config.Training, base *config.Base, targets bool) (v Values) {
 	v.known = true
 	v.batch = int64(t.GlobalBatchSize.Get())
 	v.seq = int64(t.SeqLength.Get())
-	v.every = max(1, int64(t.LogEveryNTrainIterations.Or(50))) // a function may give any number
+	v.every = max(1, int64(t.LogEveryNTrainIterations.Or(config.DefaultLogEvery))) // a function may give any number
 	v.Saves = t.IsSaveCheckpointEnabled.Or(true)
 	v.Async = t.SaveCheckpointStrategy == config.CheckpointAsync
 	v.world = int64(base.WorldSize.Get())
@@ -94,7 +94,7 @@ func TrainingEvent(t *config.Training) (attrs []attributes.Attr, err error) {
 	}()
 	a := grammar.TrainingTelemetry{
 		GlobalBatchSize:               Int64(t.GlobalBatchSize),
-		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Or(50)),
+		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Or(config.DefaultLogEvery)),
 		MicroBatchSize:                Int64(t.MicroBatchSize),
 		SeqLength:                     Int64(t.SeqLength),
 		FlopsPerSample:                Int64(t.FlopsPerSample),

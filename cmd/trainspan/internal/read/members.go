@@ -14,8 +14,8 @@ import (
 	runs "github.com/trainspan/trainspan/internal/run"
 )
 
-// member is one gzip member of a trace.
-type member struct {
+// Member is one gzip member of a trace.
+type Member struct {
 	Offset   int64 `json:"offset"`   // in the file
 	Size     int64 `json:"size"`     // compressed
 	Text     int64 `json:"text"`     // decompressed
@@ -31,7 +31,7 @@ type chunk struct {
 	member int
 	text   []byte // of buf
 	buf    []byte
-	result chan *tally // in order of the file
+	result chan *Tally // in order of the file
 }
 
 const chunkSize = 1 << 20
@@ -42,7 +42,7 @@ var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, chunkSize); ret
 
 // Walk decompresses a file once, member by member, and has its lines parsed by
 // several goroutines. It returns what it found, and the gzip members.
-func Walk(ctx context.Context, path string, bar *ui.Progress) (*tally, []member, error) {
+func Walk(ctx context.Context, path string, bar *ui.Progress) (*Tally, []Member, error) {
 	t, members, err := walkBy(ctx, path, bar, JudgeBy(0, false))
 	if err == nil && !t.judge.Right() {
 		return walkBy(ctx, path, bar, JudgeBy(t.judge.Median(), true))
@@ -51,7 +51,7 @@ func Walk(ctx context.Context, path string, bar *ui.Progress) (*tally, []member,
 }
 
 // walkBy is walk where the times are judged so.
-func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.Judge) (*tally, []member, error) {
+func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.Judge) (*Tally, []Member, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.
 	}
 	total := newTally(who)
 	total.judge = judge
-	var parts []member // what is counted by the lines
+	var parts []Member // what is counted by the lines
 	collector.Go(func() {
 		for c := range order {
 			t := <-c.result
@@ -83,7 +83,7 @@ func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		c.result = make(chan *tally, 1)
+		c.result = make(chan *Tally, 1)
 		order <- c
 		todo <- c
 		return nil
@@ -118,12 +118,12 @@ func walkBy(ctx context.Context, path string, bar *ui.Progress, judge *filetime.
 }
 
 // countPart adds the lines of a chunk to those of its member.
-func countPart(parts []member, at int, t *tally) []member {
+func countPart(parts []Member, at int, t *Tally) []Member {
 	if at < 0 {
 		return parts
 	}
 	for len(parts) <= at {
-		parts = append(parts, member{})
+		parts = append(parts, Member{})
 	}
 	m := &parts[at]
 	m.Lines += t.Lines
@@ -139,7 +139,7 @@ func countPart(parts []member, at int, t *tally) []member {
 }
 
 // parseChunk folds the records of some lines.
-func parseChunk(text []byte, who *sharedTracker) *tally {
+func parseChunk(text []byte, who *sharedTracker) *Tally {
 	t := newTally(who)
 	t.Lines = int64(bytes.Count(text, []byte("\n")))
 	r, err := dftracer.NewReader(bytes.NewReader(text), &dftracer.ReaderOptions{NoHashes: true})

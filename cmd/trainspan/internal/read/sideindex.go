@@ -55,7 +55,7 @@ type FileInfo struct {
 	DamagedAt   int64            `json:"damaged_at,omitempty"` // byte of the file
 	Part        bool             `json:"part,omitempty"`       // filters left something out
 	Aligned     bool             `json:"line_aligned"`         // every member ends on a line end
-	Members     []member         `json:"members"`
+	Members     []Member         `json:"members"`
 }
 
 type processInfo struct {
@@ -97,7 +97,7 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	if err != nil {
 		return nil, err
 	}
-	var t *tally
+	var t *Tally
 	var hashes *dftracer.Hashes
 	for judge := JudgeBy(0, false); t == nil || !judge.Right(); {
 		if t != nil {
@@ -130,7 +130,7 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	return info, nil
 }
 
-func firstBad(t *tally) []dftracer.LineError {
+func firstBad(t *Tally) []dftracer.LineError {
 	switch {
 	case t.firstBad != "":
 		return []dftracer.LineError{{Line: 1, Err: errors.New("not a record")}}
@@ -140,7 +140,7 @@ func firstBad(t *tally) []dftracer.LineError {
 	return nil
 }
 
-func describe(t *tally, members []member) *FileInfo {
+func describe(t *Tally, members []Member) *FileInfo {
 	info := &FileInfo{
 		Version: indexVersion, Dialect: t.dialect.String(), Compression: "gzip", Text: t.Text, Lines: t.Lines, BadLines: t.Bad,
 		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End, Aside: t.Aside,
@@ -148,7 +148,7 @@ func describe(t *tally, members []member) *FileInfo {
 		Producer: t.version, Aligned: t.Aligned, Members: members,
 	}
 	if len(members) == 0 {
-		info.Compression, info.Members = "none", []member{}
+		info.Compression, info.Members = "none", []Member{}
 	}
 	for _, key := range t.order {
 		p := t.procs[key]
@@ -173,7 +173,7 @@ func describe(t *tally, members []member) *FileInfo {
 }
 
 // missing lists what a complete trace would have.
-func missing(t *tally, info *FileInfo) []string {
+func missing(t *Tally, info *FileInfo) []string {
 	var out []string
 	if !t.ended {
 		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")

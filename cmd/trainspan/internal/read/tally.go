@@ -9,8 +9,8 @@ import (
 	runs "github.com/trainspan/trainspan/internal/run"
 )
 
-// tally is what info and index know of a file.
-type tally struct {
+// Tally is what info and index know of a file.
+type Tally struct {
 	Lines, Text, Bad           int64
 	Events, Counters, Metadata int64
 	Start, End                 int64
@@ -51,11 +51,11 @@ type procTally struct {
 	lanes  map[int64]struct{}
 }
 
-func newTally(who *sharedTracker) *tally {
-	return &tally{who: who, Categories: make(map[string]int64), procs: make(map[runs.Key]*procTally), names: make(map[string]string)}
+func newTally(who *sharedTracker) *Tally {
+	return &Tally{who: who, Categories: make(map[string]int64), procs: make(map[runs.Key]*procTally), names: make(map[string]string)}
 }
 
-func (t *tally) torn(cause error) {
+func (t *Tally) torn(cause error) {
 	t.Torn = true
 	if cause != nil {
 		t.cause = cause.Error()
@@ -75,7 +75,7 @@ func (s *sharedTracker) hear(ev *dftracer.Event) {
 	s.Of(ev)
 }
 
-func (t *tally) proc(key runs.Key) *procTally {
+func (t *Tally) proc(key runs.Key) *procTally {
 	p := t.procs[key]
 	if p == nil {
 		p = &procTally{lanes: make(map[int64]struct{})}
@@ -85,7 +85,7 @@ func (t *tally) proc(key runs.Key) *procTally {
 	return p
 }
 
-func (t *tally) add(ev *dftracer.Event) {
+func (t *Tally) add(ev *dftracer.Event) {
 	if ev.Phase == dftracer.PhaseMetadata {
 		t.fact(ev)
 		return
@@ -113,7 +113,7 @@ func (t *tally) add(ev *dftracer.Event) {
 }
 
 // span takes a time into that of the whole.
-func (t *tally) span(at stretch) {
+func (t *Tally) span(at stretch) {
 	if t.Start == 0 || at.start < t.Start {
 		t.Start = at.start
 	}
@@ -121,7 +121,7 @@ func (t *tally) span(at stretch) {
 }
 
 // time takes a time that can be.
-func (t *tally) time(at stretch) {
+func (t *Tally) time(at stretch) {
 	if at.end < at.start || !t.judge.Has(at.start) || !t.judge.Near(at.end) {
 		t.Aside++
 		return
@@ -129,7 +129,7 @@ func (t *tally) time(at stretch) {
 	t.span(at)
 }
 
-func (t *tally) framing(ev *dftracer.Event) {
+func (t *Tally) framing(ev *dftracer.Event) {
 	t.Metadata++
 	text := func(key string) string {
 		a, _ := ev.Arg(key)
@@ -150,7 +150,7 @@ func (t *tally) framing(ev *dftracer.Event) {
 	}
 }
 
-func (t *tally) fact(ev *dftracer.Event) {
+func (t *Tally) fact(ev *dftracer.Event) {
 	t.Metadata++
 	t.metadata = true
 	key, value := ev.Meta()
@@ -184,7 +184,7 @@ func (t *tally) fact(ev *dftracer.Event) {
 }
 
 // forget drops what only merge needs.
-func (t *tally) forget() {
+func (t *Tally) forget() {
 	for _, id := range t.finished {
 		delete(t.begun, id)
 	}
@@ -192,7 +192,7 @@ func (t *tally) forget() {
 }
 
 // merge adds what a chunk has. Chunks come in the order of the file.
-func (t *tally) merge(c *tally) {
+func (t *Tally) merge(c *Tally) {
 	t.Lines += c.Lines
 	if c.Bad > 0 && t.Bad == 0 {
 		t.firstBad = c.firstBad

@@ -23,7 +23,7 @@ type walker struct {
 	carry   []byte // a line that lies across chunks
 	inLong  bool   // in a line that is too long
 	long    int64  // such lines
-	members []member
+	members []Member
 	total   int64 // bytes of text
 	across  bool  // a line lies across members
 	cause   error // why the file is damaged
@@ -64,7 +64,7 @@ func (w *walker) run() error {
 		w.across = w.across || len(w.carry) > 0
 		n, err := w.text(z, at)
 		w.lastLine = offset
-		w.members = append(w.members, member{Offset: offset, Size: w.at() - offset, Text: n})
+		w.members = append(w.members, Member{Offset: offset, Size: w.at() - offset, Text: n})
 		if err != nil {
 			return w.damaged(err, at)
 		}

@@ -19,21 +19,21 @@ func Words(cmd *cobra.Command, flag string, list ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// choice is a flag that takes one of a few words.
-type choice struct {
+// Choice is a flag that takes one of a few words.
+type Choice struct {
 	to    *string
 	words []string
 }
 
 // NewChoice returns a flag whose value, at first the first word, is put into to.
-func NewChoice(to *string, words ...string) *choice {
+func NewChoice(to *string, words ...string) *Choice {
 	*to = words[0]
-	return &choice{to, words}
+	return &Choice{to, words}
 }
 
-func (c *choice) String() string { return *c.to }
-func (c *choice) Type() string   { return "string" }
-func (c *choice) Set(word string) error {
+func (c *Choice) String() string { return *c.to }
+func (c *Choice) Type() string   { return "string" }
+func (c *Choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
 		return fmt.Errorf("choose one of %s", strings.Join(c.words, ", "))
 	}

@@ -133,24 +133,24 @@ func (m *Meter) Read(p []byte) (int, error) {
 }
 
 // StartSpinner returns a bar for work of unknown length. Its finish stops it.
-func (a *App) StartSpinner(verb string) *spinner {
+func (a *App) StartSpinner(verb string) *Spinner {
 	if a.NoBar || !Terminal(a.Streams.Err) {
 		return nil
 	}
-	s := &spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Streams.Err), progressbar.OptionSetDescription(verb),
+	s := &Spinner{bar: progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Streams.Err), progressbar.OptionSetDescription(verb),
 		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true)),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	go s.turn()
 	return s
 }
 
-// spinner turns until it is finished. A nil spinner shows nothing.
-type spinner struct {
+// Spinner turns until it is finished. A nil Spinner shows nothing.
+type Spinner struct {
 	bar        *progressbar.ProgressBar
 	stop, done chan struct{}
 }
 
-func (s *spinner) turn() {
+func (s *Spinner) turn() {
 	defer close(s.done)
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
@@ -164,7 +164,7 @@ func (s *spinner) turn() {
 	}
 }
 
-func (s *spinner) Finish() {
+func (s *Spinner) Finish() {
 	if s == nil {
 		return
 	}
