@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/ledger"
+	"github.com/trainspan/trainspan/internal/metrics"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -160,8 +162,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 			t.Errorf("%s is %q, its row says %q", name, made, rows[name])
 		}
 	}
+	job := metrics.Groups[len(metrics.Groups)-1] // what the command serves of a job's files; its own tests look at that
 	for name := range rows {
-		if c.made[name] == "" {
+		served := slices.ContainsFunc(job.Metrics, func(m *metrics.Metric) bool { return m.Name == name })
+		if c.made[name] == "" && !served {
 			t.Errorf("row for %s, which nobody makes", name)
 		}
 	}
@@ -198,8 +202,12 @@ func TestSignalsAreDocumented(t *testing.T) {
 		}
 	}
 
-	files, err := filepath.Glob("../attributes/*.go")
-	must(t, err)
+	var files []string
+	for _, folder := range []string{"attributes", "internal/grammar"} {
+		more, err := filepath.Glob("../" + folder + "/*.go")
+		must(t, err)
+		files = append(files, more...)
+	}
 	var source strings.Builder
 	for _, name := range files {
 		content, err := os.ReadFile(name)

@@ -137,7 +137,7 @@ var (
 	ExporterFailures = &Metric{Name: "trainspan.exporter.failures", Unit: "{failure}", Kind: Counter, Text: "failed exports of native exporters"}
 	Errors           = &Metric{Name: "trainspan.errors", Unit: "{error}", Kind: Counter, Text: "calls that telemetry refused, and gaps in its data"}
 	Repaired         = &Metric{
-		Name: "trainspan.repaired", Unit: "{value}", Kind: Counter, OneLogger: "`repaired_values` (ours)", Text: "attribute values and times that were repaired",
+		Name: "trainspan.repaired", Unit: "{value}", Kind: Counter, Text: "attribute values and times that were repaired",
 	}
 	FileRecords = &Metric{Name: "trainspan.file.records", Unit: "{record}", Kind: Counter, By: "`output`", Text: "lines written to a file, by `output`: `trace` or `records`"}
 	FileWritten = &Metric{Name: "trainspan.file.written", Unit: "By", Kind: Counter, By: "`output`", Text: "bytes in the file, by `output`"}
