@@ -29,6 +29,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
@@ -37,7 +38,7 @@ import (
 
 // DirVariable is the environment variable that names the directory for the
 // files of a run.
-const DirVariable = config.DirVariable
+const DirVariable = environ.Dir
 
 // attrRecorded is a resource attribute that says so to the receiver of that
 // trainspan run: the spans are in files that the program writes by itself.
@@ -171,7 +172,7 @@ func (s *settings) placeFiles(cfg *config.Config) error {
 	}
 	if trace {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
-		if above := os.Getenv(config.RunVariable); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
+		if above := os.Getenv(environ.Run); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
 			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
 			receiverOnly(&out.OTLP)
 		}

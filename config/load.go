@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/environ"
 )
 
 // LoadOptions says where [Load] finds a configuration.
@@ -51,7 +53,7 @@ func Load(opts LoadOptions) (Config, error) {
 	}
 	path := opts.Path
 	if path == "" {
-		path, _ = lookup(fileVariable)
+		path, _ = lookup(environ.File)
 	}
 	if path != "" {
 		n, err := readFile(path)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
@@ -29,8 +30,8 @@ func checkExporters(p *problems, name, key, text string) {
 // otherVariables are read elsewhere, or mean something to DFTracer itself and
 // nothing here.
 var otherVariables = []string{
-	fileVariable, dftracerFileVariable, DirVariable, RunVariable,
-	RingVariable, TorchVariable, OnlyVariable, WithoutVariable, VerboseVariable,
+	environ.File, dftracerFileVariable, environ.Dir, environ.Run,
+	environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose,
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
 	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR",
 	"DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",

@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -118,7 +118,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {
-		if set.Name, _ = a.Streams.Lookup(config.ApplicationVariable); set.Name == "" {
+		if set.Name, _ = a.Streams.Lookup(environ.Application); set.Name == "" {
 			set.Name = set.Command.Name()
 		}
 	}

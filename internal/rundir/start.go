@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
@@ -18,7 +19,7 @@ func (w *Wanted) Under(ranks *config.Ranks, parent int, lookup func(string) (str
 	said := func(name string) bool { text, _ := lookup(name); return text != "" }
 	w.Start, w.Member = Started(ranks, w.Host, parent)
 	w.Least = ranks.Attempt.Or(0)
-	if w.Attempt < 0 && said(identity.Word(identity.Attempt, identity.Environment)) && (said(config.RunVariable) || !said(identity.Word(identity.Job, identity.Environment))) {
+	if w.Attempt < 0 && said(identity.Word(identity.Attempt, identity.Environment)) && (said(environ.Run) || !said(identity.Word(identity.Job, identity.Environment))) {
 		w.Attempt = ranks.Attempt.Or(-1)
 	}
 }

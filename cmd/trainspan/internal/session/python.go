@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/ledger"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -89,7 +90,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 		return err
 	}
 	s.python = p
-	ready.Env[config.RingVariable] = launch.Bytes(p.rings)
+	ready.Env[environ.Ring] = launch.Bytes(p.rings)
 	s.run.Ring = p.rings
 	return nil
 }
@@ -104,7 +105,7 @@ func (s *Session) sending() (func(config.Config) (config.Config, error), *dftrac
 	}
 	load := func(code config.Config) (config.Config, error) {
 		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true, LookupEnv: func(name string) (string, bool) {
-			if name == config.TagVariable { // as the command gets it
+			if name == environ.Tag { // as the command gets it
 				return s.tag(), true
 			}
 			return s.lookup(name)

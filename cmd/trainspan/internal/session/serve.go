@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -89,7 +89,7 @@ func (t terminal) Write(p []byte) (int, error) {
 // unrecorded is all that is left to do where nothing can be recorded: a program
 // that imports the client has to find it, and signals are still heard.
 func unrecorded(line *launch.Line, messages <-chan launch.Message, lookup func(string) (string, bool)) {
-	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{config.TorchVariable: "0"}}
+	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
 	defer client.remove()
 	if _, err := client.client(&ready, lookup); err != nil {
 		ready.Env = nil // such a program has it elsewhere, or fails

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -56,7 +57,7 @@ var varJob, varAttempt = identity.Word(identity.Job, identity.Environment), iden
 // Nested reports whether this process runs under a trainspan run of the same
 // machine that lives: then that one sees all there is to see.
 func Nested(lookup func(string) (string, bool)) bool {
-	text, _ := lookup(config.RunVariable)
+	text, _ := lookup(environ.Run)
 	host, number, ok := cutLast(text, ":")
 	pid, err := strconv.Atoi(number)
 	return ok && err == nil && host == identity.HostName() && proc.Alive(pid, 0) && mayRun(pid)
@@ -93,8 +94,8 @@ func (s *Session) place() error {
 		s.job = hex.EncodeToString(sum[:8])
 	}
 	dir := string(set.Dir)
-	if v, _ := s.lookup(config.RunVariable); dir == "" && v == "" {
-		dir, _ = s.lookup(config.DirVariable) // of the user; below another trainspan run it is that one's
+	if v, _ := s.lookup(environ.Run); dir == "" && v == "" {
+		dir, _ = s.lookup(environ.Dir) // of the user; below another trainspan run it is that one's
 	}
 	want.Dir = dir
 	s.where, err = want.Make()
@@ -136,14 +137,14 @@ func pointer(v config.Var[int]) *int {
 
 // tag is the session tag: what all starts of the job have in common.
 func (s *Session) tag() string {
-	tag, _ := s.lookup(config.TagVariable)
+	tag, _ := s.lookup(environ.Tag)
 	return cmp.Or(tag, s.set.Name)
 }
 
 // environment is what the command's environment gets.
 func (s *Session) environment() launch.Ready {
 	env := map[string]launch.Bytes{
-		config.DirVariable: launch.Bytes(s.dir), config.RunVariable: launch.Bytes(s.token), config.TagVariable: launch.Bytes(s.tag()),
+		environ.Dir: launch.Bytes(s.dir), environ.Run: launch.Bytes(s.token), environ.Tag: launch.Bytes(s.tag()),
 		varAttempt: launch.Bytes(strconv.Itoa(s.where.Attempt)),
 	}
 	if s.ranks.Run == "" { // so that all processes of the command say the same
@@ -155,16 +156,16 @@ func (s *Session) environment() launch.Ready {
 		env[varJob] = launch.Bytes(s.run.Job)
 	}
 	if s.set.NoTorch {
-		env[config.TorchVariable] = "0"
+		env[environ.Torch] = "0"
 	}
 	if len(s.set.Only) > 0 {
-		env[config.OnlyVariable] = launch.Bytes(strings.Join(s.set.Only, ","))
+		env[environ.Only] = launch.Bytes(strings.Join(s.set.Only, ","))
 	}
 	if len(s.set.Without) > 0 {
-		env[config.WithoutVariable] = launch.Bytes(strings.Join(s.set.Without, ","))
+		env[environ.Without] = launch.Bytes(strings.Join(s.set.Without, ","))
 	}
 	if s.set.Verbose {
-		env[config.VerboseVariable] = "1"
+		env[environ.Verbose] = "1"
 	}
 	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
 }

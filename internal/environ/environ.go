@@ -1,0 +1,26 @@
+// Package environ is the names of the environment variables by which the programs of a run
+// find each other, and of those that say what is watched.
+package environ
+
+// Environment variables that are no setting.
+const (
+	// File is the environment variable that names the configuration file.
+	File = "TRAINSPAN_CONFIG"
+	// Dir names the directory for the files of a run.
+	Dir = "TRAINSPAN_DIR"
+	// Run says HOST:PID of the trainspan run that a program runs under.
+	Run = "TRAINSPAN_RUN"
+	// Ring names the folder for the rings of Python processes.
+	Ring = "TRAINSPAN_RING"
+	// Torch, Only and Without say what the client for Python
+	// watches, Verbose whether it tells what it does.
+	Torch   = "TRAINSPAN_TORCH"
+	Only    = "TRAINSPAN_ONLY"
+	Without = "TRAINSPAN_WITHOUT"
+	Verbose = "TRAINSPAN_VERBOSE"
+
+	// Application and Tag are those of the settings application_name
+	// and session_tag, for who sets them for others.
+	Application = "TRAINSPAN_APPLICATION_NAME"
+	Tag         = "TRAINSPAN_SESSION_TAG"
+)
