@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release packages wheels house clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release packages wheels house clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -114,6 +114,11 @@ e2e:
 
 e2e-short: duckdb
 	cd e2e && $(GO) test -count=1 -timeout 30m -short ./...
+
+# dask has a Dask cluster of processes report a job, one of them killed on the way. Where
+# its packages cannot be fetched the test says so.
+dask:
+	cd e2e && $(GO) test -count=1 -timeout 20m -run '^TestDask$$' ./...
 
 # duckdb runs the queries of docs/queries against what the command says. DuckDB
 # needs a C compiler.
