@@ -164,7 +164,7 @@ type Rank struct {
 // start, and those that too few ranks recorded.
 type Steps struct {
 	// Rule is by which spans the steps are known, in the words of
-	// [spans.StepRule]; empty without any, several with ", " between them.
+	// its rule; empty without any, several with ", " between them.
 	Rule     string  `json:"rule,omitempty"`
 	Count    int     `json:"count"`    // of the rank with the most, as trainspan steps has them
 	Compared int     `json:"compared"` // of these

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // StepRules returns by which rules the steps of some processes are known, as words
@@ -14,26 +14,26 @@ import (
 // the steps are where no span is called one, and where they cannot be known. Helpers of
 // training processes have none to begin with and are not meant to be among them.
 func StepRules(procs []*run.Process) (rules string, remarks []string) {
-	var list []spans.StepRule
+	var list []vocab.StepRule
 	contradiction := false
 	for _, p := range procs {
 		contradiction = contradiction || p.Steps.Contradiction
-		if r := p.Steps.Rule; r != spans.StepNone && !slices.Contains(list, r) {
+		if r := p.Steps.Rule; r != vocab.StepNone && !slices.Contains(list, r) {
 			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, cmp.Compare[spans.StepRule])
+	slices.SortFunc(list, cmp.Compare[vocab.StepRule])
 	var words []string
 	for _, r := range list {
 		words = append(words, r.String())
 		switch r {
-		case spans.StepUpdate:
+		case vocab.StepUpdate:
 			remarks = append(remarks, "the iterations were not exported: their number and time are those of the last update of the metrics, single steps are means, and what came after it is not counted")
-		case spans.StepCompute:
+		case vocab.StepCompute:
 			remarks = append(remarks, "no span is called an iteration: the steps are the calls that compute for a batch")
-		case spans.StepBody:
+		case vocab.StepBody:
 			remarks = append(remarks, "no span is called an iteration: the steps are the bodies of the loop over the data loader")
-		case spans.StepOptimizer:
+		case vocab.StepOptimizer:
 			remarks = append(remarks, "no span is called an iteration: a step ends with that of the optimizer")
 		}
 	}

@@ -52,6 +52,13 @@ const (
 // program that a device runs.
 const CategoryCompile = "compile"
 
+// Attributes by which an OpenTelemetry span says what it is called in a trace
+// file. They are no arguments there.
+const (
+	AttrCategory = "dftracer.cat"
+	AttrName     = "dftracer.name"
+)
+
 // Names of the events.
 const (
 	EventSpanStart                     = "span_start"

@@ -1,9 +1,6 @@
 package spans
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Info is what is known of a standard span.
 type Info struct {
@@ -22,42 +19,39 @@ type Info struct {
 
 	Category string // DFTracer category
 	Event    string // DFTracer event name
-
-	Class Class    // what its time was spent on
-	Step  StepRule // the rule by which it is a training step, or marks one
 }
 
 // The order is that of a run, with the parts of a start at the end. Category and Event are the words by which
 // DFAnalyzer's "ai" preset finds its layers.
 var table = [...]Info{
-	{Name: Application, Long: true, Category: "ai_root", Event: "ai_root", Class: ClassFrame},
-	{Name: DistributedInit, Parent: Application, Category: "comm", Event: "comm.init", Class: ClassCommInit},
-	{Name: DataLoaderInit, Parent: Application, Category: "dataloader", Event: "dataloader.init", Class: ClassInit},
-	{Name: ModelInit, Parent: Application, Category: "compute", Event: "compute.init", Class: ClassInit},
-	{Name: OptimizerInit, Parent: Application, Category: "compute", Event: "step.init", Class: ClassInit},
-	{Name: CheckpointLoad, Parent: Application, Timed: true, Category: "checkpoint", Event: "restart", Class: ClassCheckpointLoad},
-	{Name: TrainingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "train", Class: ClassFrame},
-	{Name: Epoch, Parent: TrainingLoop, Long: true, Extension: true, Category: "pipeline", Event: "epoch.block", Class: ClassFrame},
-	{Name: TrainingIteration, Parent: TrainingLoop, Timed: true, Category: "pipeline", Event: "train.iteration", Class: ClassStep, Step: StepIteration},
-	{Name: DataLoading, Parent: TrainingIteration, Category: "dataloader", Event: "fetch.iter", Class: ClassInputWait},
-	{Name: ModelForward, Parent: TrainingIteration, Category: "compute", Event: "forward", Class: ClassForward},
-	{Name: ZeroGrad, Parent: TrainingIteration, Category: "compute", Event: "step.zero_grad", Class: ClassOptimizer},
-	{Name: ModelBackward, Parent: TrainingIteration, Category: "compute", Event: "backward", Class: ClassBackward},
-	{Name: OptimizerUpdate, Parent: TrainingIteration, Category: "compute", Event: "step", Class: ClassOptimizer, Step: StepOptimizer},
-	{Name: CheckpointSaveSync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture", Class: ClassCheckpointSave},
-	{Name: CheckpointSaveAsync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture.async", Class: ClassCheckpointSave},
-	{Name: CheckpointSaveFinalization, Parent: Application, Category: "checkpoint", Event: "capture.finalize", Class: ClassCheckpointSave},
-	{Name: ValidationLoop, Parent: TrainingLoop, Long: true, Category: "pipeline", Event: "evaluate", Class: ClassEvaluation},
-	{Name: ValidationIteration, Parent: ValidationLoop, Timed: true, Category: "pipeline", Event: "evaluate.iteration", Class: ClassEvaluation},
-	{Name: TestingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "test", Class: ClassTesting},
-	{Name: TestingIteration, Parent: TestingLoop, Category: "pipeline", Event: "test.iteration", Class: ClassTesting},
-	{Name: StartupInterpreter, Parent: Application, Extension: true, Category: "startup", Event: "interpreter", Class: ClassStartUp},
-	{Name: StartupImports, Parent: Application, Extension: true, Category: "startup", Event: "imports", Class: ClassStartUp},
-	{Name: StartupRendezvous, Parent: Application, Extension: true, Category: "startup", Event: "rendezvous", Class: ClassStartUp},
-	{Name: StartupDevice, Parent: Application, Extension: true, Category: "startup", Event: "device", Class: ClassStartUp},
-	{Name: StartupModel, Parent: Application, Extension: true, Category: "startup", Event: "model", Class: ClassStartUp},
-	{Name: StartupFirstBatch, Parent: Application, Extension: true, Category: "startup", Event: "first_batch", Class: ClassStartUp},
-	{Name: StartupCompile, Parent: Application, Extension: true, Category: "startup", Event: "compile", Class: ClassStartUp},
+	{Name: Application, Long: true, Category: "ai_root", Event: "ai_root"},
+	{Name: DistributedInit, Parent: Application, Category: "comm", Event: "comm.init"},
+	{Name: DataLoaderInit, Parent: Application, Category: "dataloader", Event: "dataloader.init"},
+	{Name: ModelInit, Parent: Application, Category: "compute", Event: "compute.init"},
+	{Name: OptimizerInit, Parent: Application, Category: "compute", Event: "step.init"},
+	{Name: CheckpointLoad, Parent: Application, Timed: true, Category: "checkpoint", Event: "restart"},
+	{Name: TrainingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "train"},
+	{Name: Epoch, Parent: TrainingLoop, Long: true, Extension: true, Category: "pipeline", Event: "epoch.block"},
+	{Name: TrainingIteration, Parent: TrainingLoop, Timed: true, Category: "pipeline", Event: "train.iteration"},
+	{Name: DataLoading, Parent: TrainingIteration, Category: "dataloader", Event: "fetch.iter"},
+	{Name: ModelForward, Parent: TrainingIteration, Category: "compute", Event: "forward"},
+	{Name: ZeroGrad, Parent: TrainingIteration, Category: "compute", Event: "step.zero_grad"},
+	{Name: ModelBackward, Parent: TrainingIteration, Category: "compute", Event: "backward"},
+	{Name: OptimizerUpdate, Parent: TrainingIteration, Category: "compute", Event: "step"},
+	{Name: CheckpointSaveSync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture"},
+	{Name: CheckpointSaveAsync, Parent: TrainingLoop, Timed: true, Category: "checkpoint", Event: "capture.async"},
+	{Name: CheckpointSaveFinalization, Parent: Application, Category: "checkpoint", Event: "capture.finalize"},
+	{Name: ValidationLoop, Parent: TrainingLoop, Long: true, Category: "pipeline", Event: "evaluate"},
+	{Name: ValidationIteration, Parent: ValidationLoop, Timed: true, Category: "pipeline", Event: "evaluate.iteration"},
+	{Name: TestingLoop, Parent: Application, Long: true, Category: "pipeline", Event: "test"},
+	{Name: TestingIteration, Parent: TestingLoop, Category: "pipeline", Event: "test.iteration"},
+	{Name: StartupInterpreter, Parent: Application, Extension: true, Category: "startup", Event: "interpreter"},
+	{Name: StartupImports, Parent: Application, Extension: true, Category: "startup", Event: "imports"},
+	{Name: StartupRendezvous, Parent: Application, Extension: true, Category: "startup", Event: "rendezvous"},
+	{Name: StartupDevice, Parent: Application, Extension: true, Category: "startup", Event: "device"},
+	{Name: StartupModel, Parent: Application, Extension: true, Category: "startup", Event: "model"},
+	{Name: StartupFirstBatch, Parent: Application, Extension: true, Category: "startup", Event: "first_batch"},
+	{Name: StartupCompile, Parent: Application, Extension: true, Category: "startup", Event: "compile"},
 }
 
 // Lookup finds the standard span of that name.
@@ -66,25 +60,6 @@ func Lookup(name string) (Info, bool) {
 		return table[i], true
 	}
 	return Info{}, false
-}
-
-// byEvent finds rows by their names in a trace file.
-var byEvent = func() map[[2]string]int {
-	m := make(map[[2]string]int, len(table))
-	for i, info := range table {
-		m[[2]string{info.Category, info.Event}] = i
-	}
-	return m
-}()
-
-// ByEvent finds the standard span that has that category and name in a trace
-// file. The case of the category does not matter.
-func ByEvent(category, event string) (Info, bool) {
-	i, ok := byEvent[[2]string{strings.ToLower(category), event}]
-	if !ok {
-		return Info{}, false
-	}
-	return table[i], true
 }
 
 // Index is the position of the name in the table, or -1 for a custom name.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
@@ -97,7 +98,7 @@ func (s *scopePlan) add(a dispatch.Attached, filter *config.Export, customizatio
 // kind decides how scopes of a category and name are recorded, see
 // [Provider.ScopeKind].
 func (plan *scopePlan) kind(category, name string) outputs.ScopeKind {
-	full := spans.ScopeName(category, name)
+	full := vocab.ScopeName(category, name)
 	known, route := full, outputs.Route{}
 	recorded, spansOnly := false, false
 	for i := range plan.outputs {
@@ -203,7 +204,7 @@ func (l scopeList) Abandon() {
 
 // exportName is the name by which a filter asks for such scopes.
 func exportName(e *config.Export, category, name string) (string, bool) {
-	full := spans.ScopeName(category, name)
+	full := vocab.ScopeName(category, name)
 	mode := e.Mode
 	switch {
 	case e.UsesDefaultNames():
@@ -212,7 +213,7 @@ func exportName(e *config.Export, category, name string) (string, bool) {
 		return full, true
 	}
 	candidates := []string{full, name}
-	if info, ok := spans.ByEvent(category, name); ok {
+	if info, ok := vocab.ByEvent(category, name); ok {
 		candidates = append(candidates, info.Name)
 	}
 	for _, c := range candidates {

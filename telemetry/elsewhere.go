@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -43,7 +44,7 @@ func (p *Provider) Elsewhere(category, name string) *Elsewhere {
 		return nil
 	}
 	p.hub.SendOnly()
-	if e.name == spans.ScopeName(category, name) {
+	if e.name == vocab.ScopeName(category, name) {
 		e.named = []attribute.KeyValue{attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name)}
 	}
 	return e
@@ -70,8 +71,8 @@ func (k *Elsewhere) Start(ctx context.Context, at time.Time, attrs ...attribute.
 // it does of a Go program: standard spans but those of single iterations, the
 // program's own, and no scopes. A list names spans as for [Provider.ScopeKind].
 func SentName(e *config.Export, category, name string) (string, bool) {
-	own, plain := spans.ScopeName(category, name), true
-	if info, ok := spans.ByEvent(category, name); ok {
+	own, plain := vocab.ScopeName(category, name), true
+	if info, ok := vocab.ByEvent(category, name); ok {
 		own = info.Name
 	} else if category == customCategory {
 		own = name

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -45,7 +46,7 @@ func (b *Builder) Span(s *run.Span) {
 	case s.Name == spans.TrainingLoop:
 		r.role = roleLoop
 		b.thread(s.Thread)
-	case s.StepRule != spans.StepNone && s.StepRule != spans.StepOptimizer:
+	case s.StepRule != vocab.StepNone && s.StepRule != vocab.StepOptimizer:
 		r.role = roleIteration // if it is one: see resolve
 	case r.kind == kindInit, r.kind == kindLoad:
 		r.role = rolePhase
@@ -110,14 +111,14 @@ func (b *Builder) finish() error {
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
 		b.thread(st.Thread)
 	}
-	if b.steps.Rule == spans.StepOptimizer {
+	if b.steps.Rule == vocab.StepOptimizer {
 		b.threads = nil // no span of a step says where the training runs
 	}
 	for _, lp := range b.steps.Loops() {
 		a.loops = append(a.loops, loop{start: lp.Start, from: lp.From, given: lp.Given})
 	}
 	a.unnumbered, a.local = b.steps.Unnumbered, b.steps.Local
-	if a.means = b.steps.Rule == spans.StepUpdate; a.means { // no span stands for them
+	if a.means = b.steps.Rule == vocab.StepUpdate; a.means { // no span stands for them
 		for i := range steps {
 			b.rows.add(row{id: steps[i].ID, start: steps[i].Start, end: steps[i].End, kind: kindIteration, role: roleIteration})
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // Category says what a stretch of time was spent on. The categories of a
@@ -131,28 +131,28 @@ var fixed = [kindCount]Category{
 }
 
 // kindOf is what each class of spans means to the ledger.
-var kindOf = [spans.Classes]kind{
-	spans.ClassOther:          kindCustom,
-	spans.ClassFrame:          kindOther,
-	spans.ClassStep:           kindIteration,
-	spans.ClassBody:           kindOther,
-	spans.ClassForward:        kindCompute,
-	spans.ClassBackward:       kindCompute,
-	spans.ClassOptimizer:      kindCompute,
-	spans.ClassCompute:        kindCompute,
-	spans.ClassCollective:     kindCompute,
-	spans.ClassCommInit:       kindInit,
-	spans.ClassTransfer:       kindCompute,
-	spans.ClassDeviceWork:     kindCompute,
-	spans.ClassInputWait:      kindData,
-	spans.ClassInputWork:      kindData,
-	spans.ClassCheckpointSave: kindSave,
-	spans.ClassCheckpointLoad: kindLoad,
-	spans.ClassEvaluation:     kindValidation,
-	spans.ClassTesting:        kindTesting,
-	spans.ClassCompile:        kindWarmup,
-	spans.ClassInit:           kindInit,
-	spans.ClassStartUp:        kindStartUp,
-	spans.ClassIO:             kindDetail,
-	spans.ClassDetail:         kindDetail,
+var kindOf = [vocab.Classes]kind{
+	vocab.ClassOther:          kindCustom,
+	vocab.ClassFrame:          kindOther,
+	vocab.ClassStep:           kindIteration,
+	vocab.ClassBody:           kindOther,
+	vocab.ClassForward:        kindCompute,
+	vocab.ClassBackward:       kindCompute,
+	vocab.ClassOptimizer:      kindCompute,
+	vocab.ClassCompute:        kindCompute,
+	vocab.ClassCollective:     kindCompute,
+	vocab.ClassCommInit:       kindInit,
+	vocab.ClassTransfer:       kindCompute,
+	vocab.ClassDeviceWork:     kindCompute,
+	vocab.ClassInputWait:      kindData,
+	vocab.ClassInputWork:      kindData,
+	vocab.ClassCheckpointSave: kindSave,
+	vocab.ClassCheckpointLoad: kindLoad,
+	vocab.ClassEvaluation:     kindValidation,
+	vocab.ClassTesting:        kindTesting,
+	vocab.ClassCompile:        kindWarmup,
+	vocab.ClassInit:           kindInit,
+	vocab.ClassStartUp:        kindStartUp,
+	vocab.ClassIO:             kindDetail,
+	vocab.ClassDetail:         kindDetail,
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -104,7 +105,7 @@ func (l *Live) Start(s *LiveSpan) Handle {
 		result, w = kindIteration, what(kindIteration)
 		if parent != nil && parent.kind != kindOther {
 			result, w = parent.kind, parent.iter
-			if parent.rule == spans.StepBody {
+			if parent.rule == vocab.StepBody {
 				i, _ := w.iteration()
 				w = computing + what(i)
 			}
@@ -130,10 +131,10 @@ func (l *Live) Start(s *LiveSpan) Handle {
 	}
 	seq := l.s.nodes[slot].seq
 	l.slots[slot] = liveSlot{seq: seq, iter: w, kind: result, own: k, aside: aside, paused: paused}
-	if isStep || m.Step == spans.StepOptimizer && result == kindIteration {
+	if isStep || m.Step == vocab.StepOptimizer && result == kindIteration {
 		l.slots[slot].rule = m.Step
 	}
-	if isStep && m.Step == spans.StepBody {
+	if isStep && m.Step == vocab.StepBody {
 		l.body = slot
 	}
 	if parent != nil {
@@ -159,10 +160,10 @@ func (l *Live) End(h Handle, t int64) {
 	l.s.end(slot)
 	l.s.settle()
 	switch n.rule {
-	case spans.StepNone:
-	case spans.StepBody:
+	case vocab.StepNone:
+	case vocab.StepBody:
 		l.endBody(n)
-	case spans.StepOptimizer:
+	case vocab.StepOptimizer:
 		l.endOptimizer()
 	default:
 		l.finished(n.iter, l.s.now)

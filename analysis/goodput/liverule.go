@@ -2,7 +2,7 @@ package goodput
 
 import (
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // A process that runs cannot be asked by which rule its steps will be known: see
@@ -14,15 +14,15 @@ import (
 const computing what = 1 << 28
 
 // rule says whether a span that starts is a step, as far as is known.
-func (l *Live) rule(m *spans.Meaning, paused, background bool) bool {
-	if m.Class == spans.ClassBackward || m.Step == spans.StepOptimizer {
+func (l *Live) rule(m *vocab.Meaning, paused, background bool) bool {
+	if m.Class == vocab.ClassBackward || m.Step == vocab.StepOptimizer {
 		l.trains()
 	}
 	switch r := m.Step; {
 	case background:
 		return false
-	case r == spans.StepIteration || r == spans.StepProfiler || r == spans.StepCompute && !paused:
-		if l.known == spans.StepNone || r < l.known {
+	case r == vocab.StepIteration || r == vocab.StepProfiler || r == vocab.StepCompute && !paused:
+		if l.known == vocab.StepNone || r < l.known {
 			if l.body != none {
 				l.unbody()
 			}
@@ -30,8 +30,8 @@ func (l *Live) rule(m *spans.Meaning, paused, background bool) bool {
 			l.known = r
 		}
 		return r == l.known
-	case r == spans.StepBody:
-		return !paused && l.body == none && (l.known == spans.StepNone || l.known >= spans.StepBody)
+	case r == vocab.StepBody:
+		return !paused && l.body == none && (l.known == vocab.StepNone || l.known >= vocab.StepBody)
 	}
 	return false
 }
@@ -44,7 +44,7 @@ func (l *Live) trains() {
 	}
 	if !l.strict {
 		l.strict = true
-		if l.known == spans.StepBody {
+		if l.known == vocab.StepBody {
 			l.demote()
 		}
 	}
@@ -57,9 +57,9 @@ func (l *Live) endBody(n *liveSlot) {
 		l.dismiss(n.iter)
 		return
 	}
-	if l.known != spans.StepBody {
+	if l.known != vocab.StepBody {
 		l.demote()
-		l.known = spans.StepBody
+		l.known = vocab.StepBody
 	}
 	i, _ := n.iter.iteration()
 	l.computed += l.steps[i].computed
@@ -69,10 +69,10 @@ func (l *Live) endBody(n *liveSlot) {
 // endOptimizer ends a step with that of the optimizer: what was computed since the
 // one before.
 func (l *Live) endOptimizer() {
-	if l.body != none || l.known != spans.StepNone && l.known != spans.StepOptimizer {
+	if l.body != none || l.known != vocab.StepNone && l.known != vocab.StepOptimizer {
 		return
 	}
-	l.known = spans.StepOptimizer
+	l.known = vocab.StepOptimizer
 	w := l.step(run.Unknown)
 	i, _ := w.iteration()
 	l.steps[i].own = l.spent[kindIteration] - l.loose
@@ -100,7 +100,7 @@ func (l *Live) dismiss(w what) {
 // moments: computing stays what it was, and the rest of bodies is nothing of its own.
 func (l *Live) demote() {
 	sum := l.own.Sum + l.own.Loose + l.lost
-	if l.known == spans.StepOptimizer {
+	if l.known == vocab.StepOptimizer {
 		l.computed = sum
 	}
 	l.spent[whatOther] += sum - l.computed
@@ -111,7 +111,7 @@ func (l *Live) demote() {
 		if len(e.spent) == 0 {
 			continue
 		}
-		if l.known == spans.StepOptimizer {
+		if l.known == vocab.StepOptimizer {
 			e.computed = e.sum + e.lost
 		}
 		e.spent[whatOther] += e.sum + e.lost - e.computed
@@ -121,7 +121,7 @@ func (l *Live) demote() {
 			e.moveOpen()
 		}
 	}
-	l.known = spans.StepNone
+	l.known = vocab.StepNone
 	l.own, l.usual, l.lost, l.computed = history{}, sample{}, 0, 0
 	l.first, l.firstIn = run.Unknown, false
 }
@@ -132,7 +132,7 @@ func (l *Live) unbody() {
 	was := n.iter
 	i, _ := was.iteration()
 	l.dismiss(was)
-	n.own, n.rule = kindOther, spans.StepNone
+	n.own, n.rule = kindOther, vocab.StepNone
 	for slot := range l.slots { // what is open in it, too
 		to := what(kindIteration)
 		switch l.slots[slot].iter {

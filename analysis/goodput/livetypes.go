@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // Live is the ledger of one rank while it runs. It is told of each span when
@@ -25,9 +25,9 @@ type Live struct {
 	slots []liveSlot
 	categories
 	spent    []int64 // by what, without iterations
-	meanings spans.Book
+	meanings vocab.Book
 
-	known  spans.StepRule // by which there are steps
+	known  vocab.StepRule // by which there are steps
 	strict bool           // bodies are steps only where something is trained in them
 	body   int32          // slot of the open one that may be a step, or none
 	loose  int64          // computing that belongs to no step of an optimizer
@@ -103,7 +103,7 @@ type liveSlot struct {
 	own   kind
 	aside bool
 
-	rule    spans.StepRule // by which it is a step, or marks one
+	rule    vocab.StepRule // by which it is a step, or marks one
 	paused  bool           // inside of an evaluation
 	trained bool           // a gradient was computed or applied in it
 }

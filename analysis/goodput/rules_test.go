@@ -470,7 +470,7 @@ func TestEveryStandardSpan(t *testing.T) {
 		"checkpoint_save_sync": goodput.CheckpointSave, "checkpoint_save_async": goodput.CheckpointSave, "checkpoint_save_finalization": goodput.CheckpointSave,
 	}
 	for _, info := range spans.All() {
-		if info.Class == spans.ClassStartUp {
+		if info.Category == "startup" {
 			want[info.Name] = goodput.Category("startup." + info.Event)
 		}
 		var j job

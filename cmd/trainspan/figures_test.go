@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/internal/summary"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/report"
-	"github.com/trainspan/trainspan/spans"
 )
 
 // answers are what the verbs say of the same files, as JSON and as tables.
@@ -341,13 +341,13 @@ func (s said) categories(a *answers) {
 // useOf is which of the uses of trainspan summary a class of the data set is.
 func useOf(class string) string {
 	switch class {
-	case spans.ClassForward.String(), spans.ClassBackward.String(), spans.ClassOptimizer.String(), spans.ClassCompute.String():
+	case vocab.ClassForward.String(), vocab.ClassBackward.String(), vocab.ClassOptimizer.String(), vocab.ClassCompute.String():
 		return "compute"
-	case spans.ClassInputWait.String(), spans.ClassInputWork.String(), spans.ClassCheckpointSave.String(), spans.ClassCheckpointLoad.String(), spans.ClassIO.String():
+	case vocab.ClassInputWait.String(), vocab.ClassInputWork.String(), vocab.ClassCheckpointSave.String(), vocab.ClassCheckpointLoad.String(), vocab.ClassIO.String():
 		return "io"
-	case spans.ClassCollective.String():
+	case vocab.ClassCollective.String():
 		return "comm"
-	case spans.ClassTransfer.String():
+	case vocab.ClassTransfer.String():
 		return "copies"
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 type slowestOptions struct {
@@ -98,7 +98,7 @@ func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions
 	}
 	var list slowHeap
 	var first, n int64
-	var names spans.Book
+	var names vocab.Book
 	begin := func() { list, first, n = nil, 0, 0 }
 	err = read.Judged(ctx, a, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
 		who := o.filter.Who.File(path)

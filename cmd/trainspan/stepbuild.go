@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/spill"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // The phases of a step, as columns.
@@ -27,16 +27,16 @@ const (
 var phaseNames = [phaseCount]string{"data", "copies", "forward", "backward", "optimizer", "comm", "checkpoint"}
 
 // phaseOf are the phases of classes.
-var phaseOf = map[spans.Class]int{
-	spans.ClassInputWait:      phaseData,
-	spans.ClassInputWork:      phaseData,
-	spans.ClassTransfer:       phaseCopies,
-	spans.ClassForward:        phaseForward,
-	spans.ClassBackward:       phaseBackward,
-	spans.ClassOptimizer:      phaseOptimizer,
-	spans.ClassCollective:     phaseComm,
-	spans.ClassCheckpointSave: phaseCheckpoint,
-	spans.ClassCheckpointLoad: phaseCheckpoint,
+var phaseOf = map[vocab.Class]int{
+	vocab.ClassInputWait:      phaseData,
+	vocab.ClassInputWork:      phaseData,
+	vocab.ClassTransfer:       phaseCopies,
+	vocab.ClassForward:        phaseForward,
+	vocab.ClassBackward:       phaseBackward,
+	vocab.ClassOptimizer:      phaseOptimizer,
+	vocab.ClassCollective:     phaseComm,
+	vocab.ClassCheckpointSave: phaseCheckpoint,
+	vocab.ClassCheckpointLoad: phaseCheckpoint,
 }
 
 // stepRow is one step of one process, in nanoseconds.

@@ -29,6 +29,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -173,8 +174,8 @@ func (o *Output) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	// Others need no attributes, and asking for them copies them.
 	if index := spans.Index(start.Name); index < 0 {
 		event := describe(&start, s.Attributes())
-		start.Cat, start.Name = spans.TraceName(s.InstrumentationScope().Name, start.Name, start.Cat, event)
-	} else if class := spans.At(index).Class; class == spans.ClassStep || class == spans.ClassFrame {
+		start.Cat, start.Name = vocab.TraceName(s.InstrumentationScope().Name, start.Name, start.Cat, event)
+	} else if class := vocab.Standard(index).Class; class == vocab.ClassStep || class == vocab.ClassFrame {
 		describe(&start, s.Attributes())
 	}
 	parent := s.Parent().SpanID()

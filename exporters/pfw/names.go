@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -91,7 +92,7 @@ func (t *keyTable) known(id keyID) (key *dftracer.Key, keep bool) {
 }
 
 func (t *keyTable) add(id keyID) *dftracer.Key {
-	key := dftracer.NewKey(spans.TraceName(id.scope, id.name, id.cat, id.event))
+	key := dftracer.NewKey(vocab.TraceName(id.scope, id.name, id.cat, id.event))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.all.Load()

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -29,7 +30,7 @@ func TestOneNameByEveryRoute(t *testing.T) {
 					_, s := tp.Tracer("my.lib").Start(context.Background(), name, trace.WithAttributes(
 						attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, event)))
 					s.End()
-					cat, ev := spans.TraceName("my.lib", name, category, event)
+					cat, ev := vocab.TraceName("my.lib", name, category, event)
 					want = append(want, cat+"/"+ev)
 				}
 			}

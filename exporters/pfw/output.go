@@ -7,7 +7,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -45,8 +45,8 @@ func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
 		return nil
 	}
 	p.scoped.Store(true)
-	info, _ := spans.ByEvent(category, name)
-	return &kind{d: p.desk, key: dftracer.NewKey(spans.SafeCategory(category), name), long: info.Long}
+	info, _ := vocab.ByEvent(category, name)
+	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
 // FileLog implements outputs.Output.

@@ -18,7 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // importRings imports rings and gives the traces, which must be flawless.
@@ -166,7 +166,7 @@ func TestGuidedProgram(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(accounts), err)
 	}
 	p := accounts[0].Job.Processes[0]
-	if p.Steps.Rule != spans.StepBody || p.Steps.Count != epochs*batches {
+	if p.Steps.Rule != vocab.StepBody || p.Steps.Count != epochs*batches {
 		t.Errorf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
 	}
 	// What sleeps lasts at least as long as it is meant to.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ring"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -69,14 +70,14 @@ func (t *nodeTree) ofBelow(n *ring.Name, depth int) *node {
 	if n.Numbers != ([3]string{}) {
 		d.key = d.key.WithType(dftracer.TypeLibcIO)
 	}
-	meaning := spans.Of(n.Cat, n.Name)
+	meaning := vocab.Of(n.Cat, n.Name)
 	switch meaning.Name {
 	case spans.TrainingIteration, spans.ValidationIteration, spans.TestingIteration:
 		d.samples = true
 	}
 	d.iteration = d.calls && meaning.Name == spans.TrainingIteration
 	d.args = appendObject(nil, n.Args)
-	if i := slices.IndexFunc(d.args, func(a dftracer.Arg) bool { return a.Key == argGroup }); i >= 0 && meaning.Class == spans.ClassCollective {
+	if i := slices.IndexFunc(d.args, func(a dftracer.Arg) bool { return a.Key == argGroup }); i >= 0 && meaning.Class == vocab.ClassCollective {
 		d.group = d.args[i].Text()
 	}
 	t.byID[n.ID] = d // before those above it: ids may go round in circles

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // collective is what is known of one communication. Numbers are -1 when they
@@ -32,7 +32,7 @@ func newCollective() collective {
 // commOp returns our name for a word such as "_allgather_base" or
 // "alltoall_base_", or "" for what is no transfer (wait, init) or unknown.
 func commOp(word string) string {
-	if kind := spans.CollectiveKind(word); kind != "wait" {
+	if kind := vocab.CollectiveKind(word); kind != "wait" {
 		return kind
 	}
 	return ""

@@ -6,7 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // deviceRows writes the rows of all device lanes, in order of time.
@@ -57,7 +57,7 @@ func (e *deviceRows) run(ctx context.Context) error {
 
 // row writes a row as the profiler has it.
 func (e *deviceRows) row(r *row, name string) {
-	if _, ok := spans.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
+	if _, ok := vocab.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
 		name = "ProfilerStep*"
 	}
 	e.onDevice("PP", name, e.tid, r)

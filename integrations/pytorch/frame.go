@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // container is the kind of compiled code whose direct children are nodes of a
@@ -77,7 +77,7 @@ func (f *frame) isStep() (int64, bool) {
 	if f.r.kind != kineto.KindUserAnnotation {
 		return 0, false
 	}
-	return spans.ProfilerStepNumber(f.name)
+	return vocab.ProfilerStepNumber(f.name)
 }
 
 // isPhase reports whether a row stands for a phase, which owns what all threads

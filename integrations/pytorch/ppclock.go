@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // relativeBelow separates times since the start of a profiler from times
@@ -156,7 +156,7 @@ func readProfile(ctx context.Context, src Source, wanted map[string]bool) ([]ppE
 				continue
 			}
 			name, _ := kineto.Clean(ev.Name())
-			if _, step := spans.ProfilerStepNumber(name); step {
+			if _, step := vocab.ProfilerStepNumber(name); step {
 				name = "ProfilerStep*"
 			}
 			if wanted[name] {

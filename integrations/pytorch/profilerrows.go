@@ -3,7 +3,7 @@ package pytorch
 import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // profilerRows writes every host row as the profiler has it, in category PP.
@@ -12,7 +12,7 @@ type profilerRows struct{ *out }
 // pop writes a row that has ended. Its children are written.
 func (e profilerRows) pop(f, up *frame) {
 	name := f.name
-	if _, ok := spans.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
+	if _, ok := vocab.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
 		name = "ProfilerStep*"
 	}
 	cat := "PP"
@@ -99,7 +99,7 @@ func (e profilerRows) recomputed(f *frame) {
 // reference counting belong to no operator, and a step is none.
 func (e profilerRows) point(top *frame, r *row) {
 	if top != nil {
-		if _, step := spans.ProfilerStepNumber(top.name); step {
+		if _, step := vocab.ProfilerStepNumber(top.name); step {
 			top = nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/kineto"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // scanner is the first pass: it reads the whole trace once and keeps of every
@@ -139,7 +139,7 @@ const maxSteps = 1 << 20
 // noteAnnotation remembers steps, and what annotations the file has.
 func (s *scanner) noteAnnotation(rw *row) {
 	name := s.names.of(rw)
-	if n, ok := spans.ProfilerStepNumber(name); ok {
+	if n, ok := vocab.ProfilerStepNumber(name); ok {
 		if len(s.steps) < maxSteps {
 			s.steps = append(s.steps, step{n: n, start: rw.start, end: rw.end, lane: rw.lane})
 		} else {

@@ -10,17 +10,17 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// namers are the places that may tell spans by literal names, beside spans, and why.
+// namers are the places that may tell spans by literal names, beside vocab, and why.
 var namers = map[string]string{
 	"integrations/pytorch": "the names in profiles of PyTorch, before they are spans",
 }
 
-// TestOnlySpansKnowsNames checks that product code compares no name or category of
+// TestOnlyVocabKnowsNames checks that product code compares no name or category of
 // a span with a literal, switches on none and keys no map by one: what a name means
-// is asked of package spans, so that two answers cannot disagree. A word that only
+// is asked of package vocab, so that two answers cannot disagree. A word that only
 // spans are called counts wherever it stands; other words, such as step, where the
 // other side is called a name or a category.
-func TestOnlySpansKnowsNames(t *testing.T) {
+func TestOnlyVocabKnowsNames(t *testing.T) {
 	words := make(map[string]bool) // true of those that only spans are called
 	for _, info := range spans.All() {
 		for _, w := range []string{info.Name, info.Event, info.Category} {
@@ -32,7 +32,7 @@ func TestOnlySpansKnowsNames(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	about := func(path string) bool {
-		return product(path) && !below(path, []string{"spans", "internal/jobgen", "internal/goldentrace", "internal/mutate", "internal/dftest"})
+		return product(path) && !below(path, []string{"spans", "internal/vocab", "internal/jobgen", "internal/goldentrace", "internal/mutate", "internal/dftest"})
 	}
 	for src := range sources(t, about) {
 		reason := ""
@@ -51,7 +51,7 @@ func TestOnlySpansKnowsNames(t *testing.T) {
 				return
 			}
 			if used[reason] = true; reason == "" {
-				t.Errorf("%s: %s: ask package spans what a name means", src.fset.Position(e.Pos()), lit.Value)
+				t.Errorf("%s: %s: ask package vocab what a name means", src.fset.Position(e.Pos()), lit.Value)
 			}
 		}
 		ast.Inspect(src.file, func(node ast.Node) bool {

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // Arguments that the assembler adds.
@@ -234,7 +234,7 @@ func (a *Assembler) finish(keep int) {
 }
 
 // unfinishedKey is the name of a parent that did not come.
-var unfinishedKey = dftracer.NewKey(spans.TraceName("", "unfinished", "", ""))
+var unfinishedKey = dftracer.NewKey(vocab.TraceName("", "unfinished", "", ""))
 
 // unfinished writes a span that did not end, as far as it is known, around its
 // children.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // maxNames bounds the names that a process has in encoded form, and
@@ -15,7 +15,7 @@ const (
 )
 
 // Names finds the encoded category and name of spans, which are those of
-// [spans.TraceName]. The zero value is ready for use. It is not safe for
+// [vocab.TraceName]. The zero value is ready for use. It is not safe for
 // concurrent use.
 type Names struct {
 	known map[nameID]*dftracer.Key
@@ -33,7 +33,7 @@ func (n *Names) Find(scope, name, cat, event string) *dftracer.Key {
 	if key := n.known[id]; key != nil {
 		return key
 	}
-	key := dftracer.NewKey(spans.TraceName(scope, name, cat, event))
+	key := dftracer.NewKey(vocab.TraceName(scope, name, cat, event))
 	if n.known == nil {
 		n.known = make(map[nameID]*dftracer.Key)
 	}

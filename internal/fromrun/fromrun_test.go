@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 func write(t *testing.T, dir string, a jobgen.Attempt) {
@@ -259,7 +259,7 @@ func TestLoopOverLoop(t *testing.T) {
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if p.Steps.Rule != spans.StepBody || p.Steps.Count != steps {
+	if p.Steps.Rule != vocab.StepBody || p.Steps.Count != steps {
 		t.Fatalf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
 	}
 	_, tab := c.Attempts(&run.Job{Ranks: 1, Processes: []*run.Process{p}})[0].State.Judge()

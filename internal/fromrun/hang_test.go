@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/trainsim"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // told is a sink that is told more than a job recorded.
@@ -51,7 +51,7 @@ func TestHangThatWasInterrupted(t *testing.T) {
 					p.End, p.Failures = end, []run.Failure{{Time: end + 50e6, Type: "KeyboardInterrupt"}}
 				}
 				return told{to, func(to run.Sink, sp *run.Span) {
-					if sp.End != run.NoEnd || sp.Class == spans.ClassFrame || sp.Class == spans.ClassStep {
+					if sp.End != run.NoEnd || sp.Class == vocab.ClassFrame || sp.Class == vocab.ClassStep {
 						to.Span(sp)
 						return
 					}

@@ -3,19 +3,20 @@ package fromrun
 import (
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
 // pauseKinds has [replay.PauseKinds] for classes that are none.
-var pauseKinds = tableOf(replay.PauseKinds, map[spans.Class]replay.PauseKind{
-	spans.ClassCheckpointSave: replay.PauseSave,
-	spans.ClassCheckpointLoad: replay.PauseLoad,
-	spans.ClassCompile:        replay.PauseCompile,
-	spans.ClassEvaluation:     replay.PauseEvaluation,
-	spans.ClassTesting:        replay.PauseEvaluation,
-	spans.ClassInit:           replay.PauseStartUp,
-	spans.ClassCommInit:       replay.PauseStartUp,
-	spans.ClassStartUp:        replay.PauseStartUp,
+var pauseKinds = tableOf(replay.PauseKinds, map[vocab.Class]replay.PauseKind{
+	vocab.ClassCheckpointSave: replay.PauseSave,
+	vocab.ClassCheckpointLoad: replay.PauseLoad,
+	vocab.ClassCompile:        replay.PauseCompile,
+	vocab.ClassEvaluation:     replay.PauseEvaluation,
+	vocab.ClassTesting:        replay.PauseEvaluation,
+	vocab.ClassInit:           replay.PauseStartUp,
+	vocab.ClassCommInit:       replay.PauseStartUp,
+	vocab.ClassStartUp:        replay.PauseStartUp,
 })
 
 // maxPauses bounds the open ones: none nests so deep.
@@ -65,7 +66,7 @@ func (p *pauses) all() (out [replay.PauseKinds]replay.Pause) {
 }
 
 // tableOf makes a table of a map: it is asked of every span.
-func tableOf[T any](other T, of map[spans.Class]T) (out [spans.Classes]T) {
+func tableOf[T any](other T, of map[vocab.Class]T) (out [vocab.Classes]T) {
 	for c := range out {
 		out[c] = other
 	}

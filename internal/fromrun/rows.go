@@ -5,7 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // row is what is kept of a span.
@@ -55,15 +55,15 @@ type Steps struct {
 }
 
 // phases are what a rank does in spans of a class, [replay.Other] where that says nothing.
-var phases = tableOf(replay.Other, map[spans.Class]replay.Phase{
-	spans.ClassInputWait:      replay.Input,
-	spans.ClassInputWork:      replay.Input,
-	spans.ClassForward:        replay.Forward,
-	spans.ClassBackward:       replay.Backward,
-	spans.ClassOptimizer:      replay.Optimizer,
-	spans.ClassCheckpointSave: replay.Checkpoint,
-	spans.ClassCollective:     replay.Communication,
-	spans.ClassTransfer:       replay.Transfer,
+var phases = tableOf(replay.Other, map[vocab.Class]replay.Phase{
+	vocab.ClassInputWait:      replay.Input,
+	vocab.ClassInputWork:      replay.Input,
+	vocab.ClassForward:        replay.Forward,
+	vocab.ClassBackward:       replay.Backward,
+	vocab.ClassOptimizer:      replay.Optimizer,
+	vocab.ClassCheckpointSave: replay.Checkpoint,
+	vocab.ClassCollective:     replay.Communication,
+	vocab.ClassTransfer:       replay.Transfer,
 })
 
 func (s *sink) group(sp *run.Span) uint16 {

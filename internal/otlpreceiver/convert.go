@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -46,7 +47,7 @@ func (p *process) newSpan(src *tracepb.Span, scope string) *assemble.Span {
 	if id := src.GetParentSpanId(); len(id) > 0 && src.GetFlags()&remote != remote {
 		s.Parent = keyOf(src.GetTraceId(), id)
 	}
-	known, found := spans.Known(src.GetName())
+	known, found := vocab.Known(src.GetName())
 	var cat, event string
 	var cut assemble.Cut
 	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.GetAttributes()), p.limits.Attributes)+4), span: known.Standard}
@@ -112,8 +113,8 @@ type arguments struct {
 
 // add appends an attribute. What is there already keeps its name.
 func (a *arguments) add(kv *commonpb.KeyValue) {
-	key := spans.Argument(a.span, kv.GetKey())
-	if key != kv.GetKey() || spans.Analyzed(key) {
+	key := vocab.Argument(a.span, kv.GetKey())
+	if key != kv.GetKey() || vocab.Analyzed(key) {
 		if !slices.Contains(a.taken, key) {
 			a.taken = append(a.taken, key)
 		} else {

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/columns"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // Part is what the time of a step was spent on.
@@ -149,20 +149,20 @@ func (s *sink) Span(sp *run.Span) {
 	case sp.OnDevice:
 		part := Compute
 		switch sp.For {
-		case spans.ClassCollective:
+		case vocab.ClassCollective:
 			part = Communication
-		case spans.ClassTransfer:
+		case vocab.ClassTransfer:
 			part = Copies
 		}
 		s.Device = true
 		s.device[part].Add(sp.Start, sp.End)
 		count(s.names, cmp.Or(sp.Operator, sp.Name), sp.End-sp.Start)
 		count(s.kernels, sp.Name, sp.End-sp.Start)
-	case sp.Class == spans.ClassInputWait, sp.Class == spans.ClassInputWork && !sp.Background:
+	case sp.Class == vocab.ClassInputWait, sp.Class == vocab.ClassInputWork && !sp.Background:
 		s.waiting.Add(sp.Start, sp.End)
-	case sp.Class == spans.ClassCollective:
+	case sp.Class == vocab.ClassCollective:
 		s.collectives.Add(sp.Start, sp.End)
-	case sp.Class == spans.ClassDetail && spans.Operator(sp.Cat, sp.Name):
+	case sp.Class == vocab.ClassDetail && vocab.Operator(sp.Cat, sp.Name):
 		s.operators.Add(sp.Start, sp.End)
 		if s.Device {
 			s.host = nil

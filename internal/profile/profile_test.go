@@ -8,7 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // in is something of a profile, in milliseconds.
@@ -34,7 +34,7 @@ func use(t *testing.T, list []in) *profile.Use {
 		case "kernel", "collective", "copy":
 			s.SetName("PP", x.what)
 			s.OnDevice, s.Operator = true, "aten::mm"
-			s.For = map[string]spans.Class{"kernel": spans.ClassCompute, "collective": spans.ClassCollective, "copy": spans.ClassTransfer}[x.what]
+			s.For = map[string]vocab.Class{"kernel": vocab.ClassCompute, "collective": vocab.ClassCollective, "copy": vocab.ClassTransfer}[x.what]
 		default:
 			s.SetName("PP", x.what)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/columns"
 	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // doubts are the values of Process.Doubt, by two flags.
@@ -89,7 +89,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 	}
 	p.Rank, p.Attempt, p.PID, p.ParentPID, p.WorldSize = small(), small(), r.Int(), r.Int(), small()
 	p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, p.Bad, p.Aside, p.BadNumbers = r.Int(), r.Int(), r.Int(), r.Int(), r.Int(), small(), small(), small()
-	p.Steps.Rule, p.Steps.Count, p.Steps.Unnumbered = spans.StepRule(small()), small(), small()
+	p.Steps.Rule, p.Steps.Count, p.Steps.Unnumbered = vocab.StepRule(small()), small(), small()
 	p.Host, p.JobID, p.SessionTag = r.String(), r.String(), r.String()
 	p.digest = r.Fixed()
 	for range r.Count(1) {
@@ -107,7 +107,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		}
 		p.Files = append(p.Files, u)
 	}
-	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 || int(p.Steps.Rule) >= spans.StepRules {
+	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 || int(p.Steps.Rule) >= vocab.StepRules {
 		return fmt.Errorf("run: a process: %w", columns.ErrDamaged)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"sort"
 
 	"github.com/trainspan/trainspan/internal/nest"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // All returns the steps by start, as far as spans have been added: after the last
@@ -80,43 +80,43 @@ func united(list []Step) []Step {
 
 // choose finds the rule and its steps.
 func (s *Steps) choose() {
-	take := func(r spans.StepRule, list []Step) {
+	take := func(r vocab.StepRule, list []Step) {
 		if s.Rule, s.list = r, list; s.Contradiction || len(list) == 0 {
-			s.Rule, s.list = spans.StepNone, nil
+			s.Rule, s.list = vocab.StepNone, nil
 		}
 	}
-	for _, r := range [...]spans.StepRule{spans.StepIteration, spans.StepProfiler} {
+	for _, r := range [...]vocab.StepRule{vocab.StepIteration, vocab.StepProfiler} {
 		if len(s.found[r]) > 0 {
 			take(r, s.found[r])
 			return
 		}
 	}
 	if steps := s.fromUpdates(); len(steps) > 0 {
-		take(spans.StepUpdate, steps)
+		take(vocab.StepUpdate, steps)
 		return
 	}
 	slices.Sort(s.work)
 	s.paused = joined(s.paused)
-	if computed := slices.DeleteFunc(s.found[spans.StepCompute], func(c Step) bool { return s.inPause(c.Start) }); len(computed) > 0 {
-		take(spans.StepCompute, computed)
+	if computed := slices.DeleteFunc(s.found[vocab.StepCompute], func(c Step) bool { return s.inPause(c.Start) }); len(computed) > 0 {
+		take(vocab.StepCompute, computed)
 		return
 	}
 	if bodies := s.bodies(); len(bodies) > 0 || s.Contradiction {
-		take(spans.StepBody, bodies)
+		take(vocab.StepBody, bodies)
 		return
 	}
-	for _, c := range s.found[spans.StepBody] { // of an evaluation
+	for _, c := range s.found[vocab.StepBody] { // of an evaluation
 		if c.End != NoEnd {
 			s.paused = append(s.paused, nest.Interval{Start: c.Start, End: c.End})
 		}
 	}
 	s.paused = joined(s.paused)
-	take(spans.StepOptimizer, s.betweenOptimizers())
+	take(vocab.StepOptimizer, s.betweenOptimizers())
 }
 
 // bodies returns the bodies of loops over a loader that are steps.
 func (s *Steps) bodies() (out []Step) {
-	for _, c := range s.found[spans.StepBody] {
+	for _, c := range s.found[vocab.StepBody] {
 		i, _ := slices.BinarySearch(s.work, c.Start)
 		trains := i < len(s.work) && s.work[i] < c.End
 		if trains || len(s.work) == 0 && !s.inPause(c.Start) {
@@ -125,7 +125,7 @@ func (s *Steps) bodies() (out []Step) {
 	}
 	out = s.innermost(out)
 	inside := 0
-	optimizer := s.found[spans.StepOptimizer]
+	optimizer := s.found[vocab.StepOptimizer]
 	for _, c := range optimizer {
 		i := sort.Search(len(out), func(i int) bool { return out[i].Start > c.Start })
 		if i > 0 && c.Start < out[i-1].End {
@@ -172,7 +172,7 @@ func joined(list []nest.Interval) []nest.Interval {
 // before, or of what the training paused for after it.
 func (s *Steps) betweenOptimizers() (out []Step) {
 	next, from := 0, s.first
-	for i, c := range s.found[spans.StepOptimizer] {
+	for i, c := range s.found[vocab.StepOptimizer] {
 		if i > 0 && c.End <= from || c.End == NoEnd { // inside of another one, or it never ended
 			continue
 		}

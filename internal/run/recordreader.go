@@ -4,7 +4,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/spill"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // records is what a file of JSON lines says of one process.
@@ -74,7 +74,7 @@ type recordProcess struct {
 	aside    int  // what judge left out
 	spanned  bool // it has spans
 	relative bool
-	names    spans.Book
+	names    vocab.Book
 
 	starts []int64    // of the applications
 	parts  []*records // the processes, one for each

@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -200,7 +201,7 @@ func (p *recordProcess) span(rec *record, s *heldSpan) {
 	s.ID, s.Parent = spanID(rec.ID), spanID(rec.ParentID)
 	cat, event := rec.Attributes.get(spans.AttrCategory).Str(), rec.Attributes.get(spans.AttrName).Str()
 	if cat+event != "" {
-		cat, event = spans.TraceName("", rec.Name, cat, event)
+		cat, event = vocab.TraceName("", rec.Name, cat, event)
 	} else {
 		event = rec.Name
 	}

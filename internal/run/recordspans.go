@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/spill"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // recordMemory is what the spans of a file of JSON lines may take in memory. They
@@ -129,7 +129,7 @@ func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 	s.Start, s.End, s.Step, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch =
 		number(), number(), number(), number(), number(), number(), number(), number(), number()
 	s.GroupSize, s.Class, s.For, s.StepRule, s.Nested, s.Background, s.Async =
-		int(number()), spans.Class(number()), spans.Class(number()), spans.StepRule(number()), number() != 0, number() != 0, number() != 0
+		int(number()), vocab.Class(number()), vocab.Class(number()), vocab.StepRule(number()), number() != 0, number() != 0, number() != 0
 	s.Name, s.Cat, s.Kind, s.Group, s.Role = word(), word(), word(), word(), word()
 	for range min(unsigned(), uint64(len(src))) {
 		key := word()

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // sink keeps what a process recorded.
@@ -440,7 +440,7 @@ func TestLinesSayWhatTracesSay(t *testing.T) {
 	var got [2][]run.Span
 	for p, s := range r.sinks {
 		for _, sp := range s.spans {
-			if sp.Class == spans.ClassFrame {
+			if sp.Class == vocab.ClassFrame {
 				continue
 			}
 			sp.ID, sp.Parent, sp.Cat, sp.Thread, sp.Nested = 0, 0, "", 0, false

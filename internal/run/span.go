@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // NoEnd is the End of a span whose end was not recorded.
@@ -29,8 +29,8 @@ type Span struct {
 	Name, Cat string
 
 	// Class says what the time was spent on, Kind which collective it is, and For
-	// what a device did it for: see [spans.Meaning].
-	Class, For spans.Class
+	// what a device did it for: see [vocab.Meaning].
+	Class, For vocab.Class
 	Kind       string
 
 	// Profiled marks the records of a profiler, and what was concluded from them.
@@ -45,7 +45,7 @@ type Span struct {
 
 	// StepRule is the rule by which the span may be a training step, or mark one.
 	// Which spans are steps [Process.Steps] decides.
-	StepRule spans.StepRule
+	StepRule vocab.StepRule
 
 	Start, End int64 // End is NoEnd when it was not recorded
 
@@ -101,11 +101,11 @@ type Span struct {
 // SetName gives a span its name, its category and what they mean, by the name that
 // it has in a trace file, or by its standard name with an empty category.
 func (s *Span) SetName(category, name string) {
-	m := spans.Of(category, name)
+	m := vocab.Of(category, name)
 	s.mean(category, &m)
 }
 
-func (s *Span) mean(category string, m *spans.Meaning) {
+func (s *Span) mean(category string, m *vocab.Meaning) {
 	s.Name, s.Cat, s.Class, s.Kind, s.For, s.StepRule = m.Name, category, m.Class, m.Kind, m.For, m.Step
 }
 

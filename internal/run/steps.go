@@ -2,6 +2,7 @@ package run
 
 import (
 	"github.com/trainspan/trainspan/internal/nest"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -10,7 +11,7 @@ import (
 // and final when the sinks of the process are closed; a [Sink] takes what it needs
 // of the single steps in its Close, because they are dropped after that.
 //
-// Of the rules of [spans.StepRule] the first one applies that the process has
+// Of the rules of [vocab.StepRule] the first one applies that the process has
 // spans for. The body of a loop over a loader is a step where a gradient is
 // computed or applied in it, if any has one: those of an evaluation are none.
 // Several bodies inside of another, and optimizer steps outside of the bodies, of different
@@ -19,8 +20,8 @@ import (
 //
 // The zero value is ready for use. It is not safe for concurrent use.
 type Steps struct {
-	// Rule is the one by which the steps are known, [spans.StepNone] without any.
-	Rule spans.StepRule
+	// Rule is the one by which the steps are known, [vocab.StepNone] without any.
+	Rule vocab.StepRule
 	// Contradiction says that there are no steps because the spans for a rule, or
 	// others, contradict it.
 	Contradiction bool
@@ -35,7 +36,7 @@ type Steps struct {
 	// its files are not those of the job.
 	Local bool
 
-	found     [spans.StepRules][]Step
+	found     [vocab.StepRules][]Step
 	starts    []Loop // as they were read
 	epochs    []epoch
 	loads     []load
@@ -56,7 +57,7 @@ type Steps struct {
 
 // Step is one training step of one process.
 type Step struct {
-	ID, Parent uint64 // of its span; zero where it is none, as of [spans.StepOptimizer]
+	ID, Parent uint64 // of its span; zero where it is none, as of [vocab.StepOptimizer]
 	Thread     int64
 	Start, End int64 // End is NoEnd when it never finished
 
@@ -89,76 +90,76 @@ type epoch struct {
 func (s *Steps) Add(sp *Span) {
 	s.made = false
 	switch sp.Class {
-	case spans.ClassFrame:
+	case vocab.ClassFrame:
 		switch sp.Name {
 		case spans.TrainingLoop:
 			s.starts = append(s.starts, Loop{Start: sp.Start, From: sp.First, Given: sp.First >= 0})
 		case spans.Epoch:
 			s.epochs = append(s.epochs, epoch{nest.Interval{Start: sp.Start, End: sp.End}, sp.Epoch})
 		}
-	case spans.ClassCheckpointLoad:
+	case vocab.ClassCheckpointLoad:
 		s.restored = true
 		if sp.Step >= 0 {
 			s.loads = append(s.loads, load{sp.Start, sp.Step})
 		}
-	case spans.ClassCheckpointSave, spans.ClassEvaluation, spans.ClassTesting:
+	case vocab.ClassCheckpointSave, vocab.ClassEvaluation, vocab.ClassTesting:
 		if !sp.Background && sp.End != NoEnd && !s.explicit() {
 			s.held = append(s.held, nest.Interval{Start: sp.Start, End: sp.End})
 		}
 	}
-	if sp.Background || s.explicit() && sp.StepRule != spans.StepIteration {
+	if sp.Background || s.explicit() && sp.StepRule != vocab.StepIteration {
 		return
 	}
 	switch sp.Class {
-	case spans.ClassEvaluation, spans.ClassTesting:
+	case vocab.ClassEvaluation, vocab.ClassTesting:
 		if sp.End != NoEnd {
 			s.paused = append(s.paused, nest.Interval{Start: sp.Start, End: sp.End})
 		}
-	case spans.ClassInputWait:
+	case vocab.ClassInputWait:
 		if sp.End != NoEnd {
 			s.waits++
 		}
 		s.began(sp.Start)
-	case spans.ClassBackward:
+	case vocab.ClassBackward:
 		s.work = append(s.work, sp.Start)
 		s.began(sp.Start)
-	case spans.ClassForward:
+	case vocab.ClassForward:
 		s.began(sp.Start)
 	}
 	r := sp.StepRule
-	if r == spans.StepNone {
+	if r == vocab.StepNone {
 		return
 	}
-	if r == spans.StepOptimizer {
+	if r == vocab.StepOptimizer {
 		s.work = append(s.work, sp.Start)
 		s.mixed = s.mixed || s.optimizer != "" && s.optimizer != sp.Name
 		s.optimizer = sp.Name
 	}
 	c := Step{ID: sp.ID, Parent: sp.Parent, Thread: sp.Thread, Start: sp.Start, End: sp.End, Raw: sp.Step, Epoch: sp.Epoch, Tokens: sp.Tokens}
-	if n, ok := spans.ProfilerStepNumber(sp.Name); ok {
+	if n, ok := vocab.ProfilerStepNumber(sp.Name); ok {
 		c.Raw = n
 	}
-	if r == spans.StepCompute {
+	if r == vocab.StepCompute {
 		c.Epoch = Unknown // what DLIO says there is 0 in all of them
 	}
 	s.found[r] = append(s.found[r], c)
-	if r == spans.StepIteration && len(s.found[r]) == 1 { // what the others need is not needed any more
-		*s = Steps{found: [spans.StepRules][]Step{spans.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
+	if r == vocab.StepIteration && len(s.found[r]) == 1 { // what the others need is not needed any more
+		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
 	}
 }
 
 // SaysSteps reports whether spans of a meaning tell which spans are steps, or what
 // numbers these have.
-func SaysSteps(m *spans.Meaning) bool {
+func SaysSteps(m *vocab.Meaning) bool {
 	switch m.Class {
-	case spans.ClassInputWait, spans.ClassForward, spans.ClassBackward, spans.ClassEvaluation, spans.ClassTesting, spans.ClassCheckpointLoad:
+	case vocab.ClassInputWait, vocab.ClassForward, vocab.ClassBackward, vocab.ClassEvaluation, vocab.ClassTesting, vocab.ClassCheckpointLoad:
 		return true
 	}
-	return m.Step != spans.StepNone || m.Name == spans.TrainingLoop || m.Name == spans.Epoch
+	return m.Step != vocab.StepNone || m.Name == spans.TrainingLoop || m.Name == spans.Epoch
 }
 
 // explicit reports whether the first rule applies.
-func (s *Steps) explicit() bool { return len(s.found[spans.StepIteration]) > 0 }
+func (s *Steps) explicit() bool { return len(s.found[vocab.StepIteration]) > 0 }
 
 // began notes when training began.
 func (s *Steps) began(t int64) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -57,27 +58,27 @@ func TestStepRules(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		program       func(p *program)
-		rule          spans.StepRule
+		rule          vocab.StepRule
 		contradiction bool
 		numbers       string // of the steps
 	}{
-		{"nothing", func(p *program) { p.span("compute/forward", 5) }, spans.StepNone, false, "[]"},
+		{"nothing", func(p *program) { p.span("compute/forward", 5) }, vocab.StepNone, false, "[]"},
 		{"iterations", func(p *program) {
 			loop(p, func(i int) { p.step = int64(7 + i); p.span("pipeline/train.iteration", 1, p.batch) }, 3)
-		}, spans.StepIteration, false, "[7 8 9]"},
+		}, vocab.StepIteration, false, "[7 8 9]"},
 		{"profiled", func(p *program) {
 			for i := range 3 {
 				p.span(fmt.Sprintf("pipeline/ProfilerStep#%d", 4+i), 2, p.batch)
 			}
-		}, spans.StepProfiler, false, "[4 5 6]"},
-		{"bodies", func(p *program) { loop(p, func(int) { p.batch() }, 4) }, spans.StepBody, false, "[- - - -]"},
+		}, vocab.StepProfiler, false, "[4 5 6]"},
+		{"bodies", func(p *program) { loop(p, func(int) { p.batch() }, 4) }, vocab.StepBody, false, "[- - - -]"},
 		{"bodies of epochs that count anew", func(p *program) {
 			for e := range 2 {
 				p.epoch = int64(e)
 				p.span("pipeline/epoch.block", 1, func() { loop(p, func(i int) { p.step = int64(i); p.batch() }, 3) })
 			}
-		}, spans.StepBody, false, "[0 1 2 3 4 5]"},
-		{"only computing, not said what", func(p *program) { loop(p, func(int) { p.span("compute/compute", 10) }, 2) }, spans.StepBody, false, "[- -]"},
+		}, vocab.StepBody, false, "[0 1 2 3 4 5]"},
+		{"only computing, not said what", func(p *program) { loop(p, func(int) { p.span("compute/compute", 10) }, 2) }, vocab.StepBody, false, "[- -]"},
 		{"accumulation", func(p *program) {
 			loop(p, func(i int) {
 				p.span("compute/backward", 5)
@@ -85,66 +86,66 @@ func TestStepRules(t *testing.T) {
 					p.span("compute/step", 5)
 				}
 			}, 4)
-		}, spans.StepBody, false, "[- - - -]"},
-		{"two optimizers", func(p *program) { loop(p, func(int) { p.batch(); p.batch() }, 3) }, spans.StepBody, false, "[- - -]"},
+		}, vocab.StepBody, false, "[- - - -]"},
+		{"two optimizers", func(p *program) { loop(p, func(int) { p.batch(); p.batch() }, 3) }, vocab.StepBody, false, "[- - -]"},
 		{"an evaluation over a loader", func(p *program) {
 			loop(p, func(int) { p.batch() }, 2)
 			loop(p, func(int) { p.span("compute/forward", 10) }, 5)
 			loop(p, func(int) { p.batch() }, 2)
-		}, spans.StepBody, false, "[- - - -]"},
+		}, vocab.StepBody, false, "[- - - -]"},
 		{"an evaluation that says so, of computing that does not", func(p *program) {
 			loop(p, func(int) { p.span("compute/compute", 10) }, 2)
 			p.span("pipeline/evaluate", 1, func() { loop(p, func(int) { p.span("compute/compute", 10) }, 5) })
-		}, spans.StepBody, false, "[- -]"},
+		}, vocab.StepBody, false, "[- -]"},
 		{"no loader", func(p *program) {
 			for range 3 {
 				p.batch()
 			}
-		}, spans.StepOptimizer, false, "[- - -]"},
+		}, vocab.StepOptimizer, false, "[- - -]"},
 		{"no loader, and a loop over one in between", func(p *program) {
 			for range 3 {
 				p.batch()
 				loop(p, func(int) { p.span("compute/forward", 1) }, 2)
 			}
-		}, spans.StepOptimizer, false, "[- - -]"},
+		}, vocab.StepOptimizer, false, "[- - -]"},
 		{"two optimizers and one batch each", func(p *program) {
 			for range 4 {
 				p.span("dataloader/fetch.iter", 3)
 				p.batch()
 				p.batch()
 			}
-		}, spans.StepNone, true, "[]"},
+		}, vocab.StepNone, true, "[]"},
 		{"a loop over a generator that loops over the loader", func(p *program) {
 			for range 3 {
 				p.span("dataloader/fetch.iter", 1, func() { p.span("data/item.iter", 3) })
 				p.span("data/item.block", 1, func() { p.span("dataloader/fetch.block", 1, p.batch) })
 			}
-		}, spans.StepBody, false, "[- - -]"},
+		}, vocab.StepBody, false, "[- - -]"},
 		{"the same of three loops, killed", func(p *program) {
 			for i := range 3 {
 				p.span("data/item.block", 1, func() {
 					p.span("data/item.block", 1, func() { p.span("dataloader/fetch.block", 1, p.batch) })
 				})
 				for k := range p.all {
-					if i == 2 && k >= len(p.all)-6 && p.all[k].StepRule == spans.StepBody {
+					if i == 2 && k >= len(p.all)-6 && p.all[k].StepRule == vocab.StepBody {
 						p.all[k].End = run.NoEnd
 					}
 				}
 			}
-		}, spans.StepBody, false, "[- - -]"},
+		}, vocab.StepBody, false, "[- - -]"},
 		{"loops inside of each other", func(p *program) {
 			loop(p, func(int) { loop(p, func(int) { p.batch() }, 2) }, 2)
-		}, spans.StepNone, true, "[]"},
+		}, vocab.StepNone, true, "[]"},
 		{"optimizers beside the loop", func(p *program) {
 			loop(p, func(int) { p.span("compute/backward", 5) }, 2)
 			p.batch()
 			p.batch()
-		}, spans.StepNone, true, "[]"},
+		}, vocab.StepNone, true, "[]"},
 		{"a body that began", func(p *program) {
 			loop(p, func(int) { p.batch() }, 2)
 			p.span("dataloader/fetch.block", 1, p.batch)
 			p.all[len(p.all)-1].End = run.NoEnd
-		}, spans.StepBody, false, "[- - -]"},
+		}, vocab.StepBody, false, "[- - -]"},
 		{"a loop that goes on", func(p *program) {
 			for _, first := range []int64{100, 50} {
 				p.span("pipeline/train", 1, func() {
@@ -155,7 +156,7 @@ func TestStepRules(t *testing.T) {
 				})
 				p.all[len(p.all)-1].First = first
 			}
-		}, spans.StepIteration, false, "[100 101 50 51]"},
+		}, vocab.StepIteration, false, "[100 101 50 51]"},
 	} {
 		p := newProgram()
 		c.program(p)
@@ -228,20 +229,20 @@ func TestUpdates(t *testing.T) {
 		updates []run.Event
 		spans   []run.Span
 		want    string // number, start and end of each, in milliseconds
-		rule    spans.StepRule
+		rule    vocab.StepRule
 	}{
-		{"one", []run.Event{update(100, 2, 60, 8)}, nil, "7 40 70, 8 70 100", spans.StepUpdate},
-		{"the second says more", []run.Event{update(200, 3, 100, 9), update(100, 2, 60, 8)}, nil, "7 40 70, 8 70 100, 9 160 200", spans.StepUpdate},
-		{"a copy", []run.Event{update(100, 2, 60, 8), update(100, 2, 60, 8)}, nil, "7 40 70, 8 70 100", spans.StepUpdate},
-		{"counted anew", []run.Event{update(100, 2, 60, 8), update(200, 1, 10, 0)}, nil, "7 40 70, 8 70 100, 0 190 200", spans.StepUpdate},
+		{"one", []run.Event{update(100, 2, 60, 8)}, nil, "7 40 70, 8 70 100", vocab.StepUpdate},
+		{"the second says more", []run.Event{update(200, 3, 100, 9), update(100, 2, 60, 8)}, nil, "7 40 70, 8 70 100, 9 160 200", vocab.StepUpdate},
+		{"a copy", []run.Event{update(100, 2, 60, 8), update(100, 2, 60, 8)}, nil, "7 40 70, 8 70 100", vocab.StepUpdate},
+		{"counted anew", []run.Event{update(100, 2, 60, 8), update(200, 1, 10, 0)}, nil, "7 40 70, 8 70 100, 0 190 200", vocab.StepUpdate},
 		{
 			"what holds them up is around them", []run.Event{update(1100, 2, 60, 8)},
-			[]run.Span{span("checkpoint", "capture", 1080, 1090), span("pipeline", "evaluate", 1030, 1065)}, "7 970 1000, 8 1000 1030", spans.StepUpdate,
+			[]run.Span{span("checkpoint", "capture", 1080, 1090), span("pipeline", "evaluate", 1030, 1065)}, "7 970 1000, 8 1000 1030", vocab.StepUpdate,
 		},
-		{"more than there was time", []run.Event{update(100, 1, 50, 0), update(120, 2, 100, 1)}, nil, "0 50 100, 1 100 120", spans.StepUpdate},
-		{"without numbers", []run.Event{update(100, 2, 60, run.Unknown)}, nil, "-1 40 70, -1 70 100", spans.StepUpdate},
-		{"iterations say more", []run.Event{update(100, 2, 60, 8)}, []run.Span{span("pipeline", "train.iteration", 10, 50)}, "-1 10 50", spans.StepIteration},
-		{"nothing", []run.Event{update(100, 0, 0, 0)}, nil, "", spans.StepNone},
+		{"more than there was time", []run.Event{update(100, 1, 50, 0), update(120, 2, 100, 1)}, nil, "0 50 100, 1 100 120", vocab.StepUpdate},
+		{"without numbers", []run.Event{update(100, 2, 60, run.Unknown)}, nil, "-1 40 70, -1 70 100", vocab.StepUpdate},
+		{"iterations say more", []run.Event{update(100, 2, 60, 8)}, []run.Span{span("pipeline", "train.iteration", 10, 50)}, "-1 10 50", vocab.StepIteration},
+		{"nothing", []run.Event{update(100, 0, 0, 0)}, nil, "", vocab.StepNone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s run.Steps

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -110,7 +111,7 @@ func (s *Steps) fromUpdates() (out []Step) {
 
 // AddEvent is Add for an event of a trace with times in microseconds, whose
 // meaning is known.
-func (s *Steps) AddEvent(ev *dftracer.Event, m *spans.Meaning) {
+func (s *Steps) AddEvent(ev *dftracer.Event, m *vocab.Meaning) {
 	sp := Span{ID: ev.ID, Start: ev.TS * 1000, End: ev.End() * 1000, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
 	sp.mean(ev.Cat, m)
 	for i := range ev.Args {

@@ -3,7 +3,7 @@ package run
 import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // traceReader turns trace files into spans and events, process by process.
@@ -25,7 +25,7 @@ type traceReader struct {
 	read4k  int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
-	names   spans.Book
+	names   vocab.Book
 	span    Span
 	event   Event
 	last    *traceProcess

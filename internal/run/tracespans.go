@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -61,7 +62,7 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 			s.argument(a)
 		}
 	}
-	if s.Class == spans.ClassDetail && strings.EqualFold(s.Cat, catProfiler) {
+	if s.Class == vocab.ClassDetail && strings.EqualFold(s.Cat, catProfiler) {
 		s.profiled(ev)
 	}
 	switch {
@@ -89,8 +90,8 @@ const earliest = 946684800e9
 const MaxApart = filetime.MaxApart
 
 // OnDevice returns the meaning of an event that is a row of a device in an imported
-// profile, ok is false for others: see [spans.OnDevice].
-func OnDevice(ev *dftracer.Event) (m spans.Meaning, ok bool) {
+// profile, ok is false for others: see [vocab.OnDevice].
+func OnDevice(ev *dftracer.Event) (m vocab.Meaning, ok bool) {
 	var kind, class string
 	collective := false
 	for i := range ev.Args {
@@ -103,7 +104,7 @@ func OnDevice(ev *dftracer.Event) (m spans.Meaning, ok bool) {
 			collective = true
 		}
 	}
-	return spans.OnDevice(kind, class, ev.Name, collective)
+	return vocab.OnDevice(kind, class, ev.Name, collective)
 }
 
 // catProfiler is the category of the rows of PyTorch's profiler, and profile the
@@ -121,7 +122,7 @@ func (s *Span) profiled(ev *dftracer.Event) {
 		return
 	}
 	s.OnDevice, s.For = true, m.For
-	if m.Class == spans.ClassTransfer {
+	if m.Class == vocab.ClassTransfer {
 		s.For = m.Class
 	}
 	if op, ok := ev.Arg(argOperator); ok {
@@ -176,7 +177,7 @@ func (p *Process) take(s *Span) {
 	p.seen(s.Start)
 	p.seen(s.End)
 	p.Profile = p.Profile || s.Profiled
-	p.lived = p.lived || !s.Profiled && s.Class != spans.ClassDetail && s.Class != spans.ClassOther && s.Class != spans.ClassCompile
+	p.lived = p.lived || !s.Profiled && s.Class != vocab.ClassDetail && s.Class != vocab.ClassOther && s.Class != vocab.ClassCompile
 	switch {
 	case s.Name == spans.Application:
 		if p.appStart == Unknown || s.Start < p.appStart {
@@ -198,9 +199,9 @@ func (s *Span) mark() {
 	// It lasts while the checkpoint is written behind the training.
 	s.Background = s.Background || s.Name == spans.CheckpointSaveFinalization
 	switch s.Class {
-	case spans.ClassCollective, spans.ClassCheckpointLoad, spans.ClassCheckpointSave:
+	case vocab.ClassCollective, vocab.ClassCheckpointLoad, vocab.ClassCheckpointSave:
 	default:
-		if s.StepRule == spans.StepNone {
+		if s.StepRule == vocab.StepNone {
 			s.Step = Unknown
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -65,7 +66,7 @@ func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Step == Unknown && (s.StepRule != spans.StepNone || s.Class == spans.ClassCollective) {
+		if s.Step == Unknown && (s.StepRule != vocab.StepNone || s.Class == vocab.ClassCollective) {
 			s.Step = number(a)
 		}
 	case argIteration:
@@ -77,7 +78,7 @@ func (s *Span) argument(a *dftracer.Arg) {
 	case argBackground:
 		s.Background = a.Int64() != 0
 	case argAsync:
-		s.Async = s.Class == spans.ClassCollective && a.Int64() != 0
+		s.Async = s.Class == vocab.ClassCollective && a.Int64() != 0
 	case argTokens:
 		s.Tokens = max(a.Int64(), 0)
 	case argSamples:
@@ -93,7 +94,7 @@ func (s *Span) argument(a *dftracer.Arg) {
 	case argDeviceComm:
 		s.DeviceComm = nanoseconds(a)
 	case argLag:
-		if s.Class == spans.ClassDeviceWork {
+		if s.Class == vocab.ClassDeviceWork {
 			s.Launch = s.Start - nanoseconds(a)
 		}
 	case argSource:

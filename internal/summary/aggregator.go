@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -197,9 +198,9 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		}
 		id = int32(len(a.list))
 		a.names[key] = id
-		m := spans.Of(ev.Cat, ev.Name)
+		m := vocab.Of(ev.Cat, ev.Name)
 		a.list = append(a.list, &name{
-			key: key, class: a.opts.Classes.of(ev.Cat, &m), profile: m.Class == spans.ClassDetail && !a.opts.Classes.NoKernels,
+			key: key, class: a.opts.Classes.of(ev.Cat, &m), profile: m.Class == vocab.ClassDetail && !a.opts.Classes.NoKernels,
 			epoch: m.Name == spans.Epoch, whole: m.Name == spans.TrainingLoop || m.Name == spans.Application, steps: run.SaysSteps(&m), is: m,
 			trains: m.Name == spans.Application || run.Trains(m.Name),
 		})

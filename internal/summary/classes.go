@@ -6,7 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // Class is what kind of work a category stands for.
@@ -39,23 +39,23 @@ type Classes struct {
 
 // classOf are the classes of this package by those of package spans. What is set
 // up before the training, and what frames it, is Other.
-var classOf = map[spans.Class]Class{
-	spans.ClassForward:        Compute,
-	spans.ClassBackward:       Compute,
-	spans.ClassOptimizer:      Compute,
-	spans.ClassCompute:        Compute,
-	spans.ClassInputWait:      IO,
-	spans.ClassInputWork:      IO,
-	spans.ClassCheckpointSave: IO,
-	spans.ClassCheckpointLoad: IO,
-	spans.ClassIO:             IO,
-	spans.ClassCollective:     Comm,
-	spans.ClassTransfer:       Copy,
+var classOf = map[vocab.Class]Class{
+	vocab.ClassForward:        Compute,
+	vocab.ClassBackward:       Compute,
+	vocab.ClassOptimizer:      Compute,
+	vocab.ClassCompute:        Compute,
+	vocab.ClassInputWait:      IO,
+	vocab.ClassInputWork:      IO,
+	vocab.ClassCheckpointSave: IO,
+	vocab.ClassCheckpointLoad: IO,
+	vocab.ClassIO:             IO,
+	vocab.ClassCollective:     Comm,
+	vocab.ClassTransfer:       Copy,
 }
 
 // of returns the class of spans of a category that mean m.
-func (c *Classes) of(category string, m *spans.Meaning) Class {
-	if m.Class == spans.ClassBody {
+func (c *Classes) of(category string, m *vocab.Meaning) Class {
+	if m.Class == vocab.ClassBody {
 		return Other // what happens in there has spans of its own
 	}
 	category = strings.ToLower(category)
@@ -84,9 +84,9 @@ func device(ev *dftracer.Event) Class {
 	switch {
 	case !ok:
 		return Other
-	case m.For == spans.ClassCollective:
+	case m.For == vocab.ClassCollective:
 		return Comm
-	case m.Class == spans.ClassTransfer:
+	case m.Class == vocab.ClassTransfer:
 		return Copy
 	}
 	return Compute

@@ -5,7 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 type process struct {
@@ -151,7 +151,7 @@ type nameKey struct{ cat, name string }
 
 type name struct {
 	key    nameKey
-	is     spans.Meaning
+	is     vocab.Meaning
 	class  Class
 	epoch  bool // its spans are epochs
 	trains bool // only who trains has its spans

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // epoch is when the steps begin, in microseconds since the Unix epoch.
@@ -137,10 +137,10 @@ func (s *Span) run() run.Span {
 	if s.End != Open {
 		sp.End = s.End * 1000
 	}
-	if sp.StepRule == spans.StepNone && sp.Class != spans.ClassCollective {
+	if sp.StepRule == vocab.StepNone && sp.Class != vocab.ClassCollective {
 		sp.Step = run.Unknown
 	}
-	if s.Launch >= 0 && sp.Class == spans.ClassDeviceWork {
+	if s.Launch >= 0 && sp.Class == vocab.ClassDeviceWork {
 		sp.Launch = (s.Start - s.lag()) * 1000
 	}
 	for _, a := range s.args {

@@ -1,6 +1,6 @@
 package dataset
 
-import "github.com/trainspan/trainspan/spans"
+import "github.com/trainspan/trainspan/internal/vocab"
 
 // batchRows is how many rows are handed to the file at a time.
 const batchRows = 4096
@@ -13,7 +13,7 @@ type batch struct {
 	parts   []part
 	args    []byte
 	lengths []int // of the arguments of each row
-	means   spans.Book
+	means   vocab.Book
 }
 
 func newBatch() *batch {

@@ -1,13 +1,14 @@
-package spans_test
+package vocab_test
 
 import (
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
 func TestKnown(t *testing.T) {
-	for name, want := range map[string]spans.Alias{
+	for name, want := range map[string]vocab.Alias{
 		"training_single_iteration":               {Standard: spans.TrainingIteration, Category: "pipeline", Event: "train.iteration"},
 		"TESTING_SINGLE_ITERATION":                {Standard: spans.TestingIteration, Category: "pipeline", Event: "test.iteration"},
 		"megatron.pretrain":                       {Standard: spans.Application, Category: "ai_root", Event: "ai_root"},
@@ -28,12 +29,12 @@ func TestKnown(t *testing.T) {
 		"rl.an_algorithm_of_tomorrow.evaluate":    {Standard: spans.ValidationLoop, Category: "pipeline", Event: "evaluate"},
 		"nv.dl.training.checkpoint.save.finalize": {Standard: spans.CheckpointSaveFinalization, Category: "checkpoint", Event: "capture.finalize", Background: true},
 	} {
-		if got, ok := spans.Known(name); !ok || got != want {
+		if got, ok := vocab.Known(name); !ok || got != want {
 			t.Errorf("%s is %+v, %v; want %+v", name, got, ok, want)
 		}
 	}
 	for _, name := range []string{"", "train", "megatron.", "megatron.unheard_of", "rl.", "rl.grpo.unheard_of", "nv.dl.x", "GET /"} {
-		if got, ok := spans.Known(name); ok {
+		if got, ok := vocab.Known(name); ok {
 			t.Errorf("%q is %+v", name, got)
 		}
 	}
@@ -47,7 +48,7 @@ func TestArguments(t *testing.T) {
 		{"", "rl.epoch", "epoch"},
 		{"", "rl.bucket", "rl.bucket"},
 	} {
-		if got := spans.Argument(c.span, c.key); got != c.want {
+		if got := vocab.Argument(c.span, c.key); got != c.want {
 			t.Errorf("%s of %q is %s, want %s", c.key, c.span, got, c.want)
 		}
 	}

@@ -1,10 +1,11 @@
-package spans
+package vocab
 
 import (
 	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // Alias is what a span that some other program names is called here.
@@ -41,15 +42,15 @@ func other(words, category string) entry { return entry{words, Alias{Category: c
 
 // megatron are the names below "megatron.".
 var megatron = []entry{
-	standard("pretrain", Application),
-	standard("model_init", ModelInit),
-	standard("load_checkpoint", CheckpointLoad),
+	standard("pretrain", spans.Application),
+	standard("model_init", spans.ModelInit),
+	standard("load_checkpoint", spans.CheckpointLoad),
 	other("load_checkpoint.io_read", "io"),
-	standard("train", TrainingLoop),
-	standard("train_step", TrainingIteration),
+	standard("train", spans.TrainingLoop),
+	standard("train_step", spans.TrainingIteration),
 	other("forward_backward", compute),
-	standard("microbatch.forward", ModelForward),
-	standard("microbatch.backward", ModelBackward),
+	standard("microbatch.forward", spans.ModelForward),
+	standard("microbatch.backward", spans.ModelBackward),
 	other("layer.forward", compute),
 	other("layer.self_attention", compute),
 	other("layer.mlp", compute),
@@ -58,44 +59,44 @@ var megatron = []entry{
 	other("p2p.*", comm),
 	other("pp.*", comm),
 	other("grad_sync.*", comm),
-	standard("optimizer_step", OptimizerUpdate),
-	standard("save_checkpoint", CheckpointSaveSync),
+	standard("optimizer_step", spans.OptimizerUpdate),
+	standard("save_checkpoint", spans.CheckpointSaveSync),
 	other("save_checkpoint.state_dict", checkpoint),
 	other("save_checkpoint.io_write", checkpoint),
-	standard("evaluate", ValidationLoop),
-	standard("evaluate.step", ValidationIteration),
+	standard("evaluate", spans.ValidationLoop),
+	standard("evaluate.step", spans.ValidationIteration),
 }
 
 // lens are the names below "dl." and "nv.dl.".
 var lens = []entry{
 	other("training.startup", pipeline),
-	standard("training.startup.model_init", ModelInit),
-	standard("training.startup.dataloader", DataLoaderInit),
-	standard("training.startup.distributed_init", DistributedInit),
-	standard("training.startup.optimizer_init", OptimizerInit),
-	standard("training.checkpoint.load", CheckpointLoad),
+	standard("training.startup.model_init", spans.ModelInit),
+	standard("training.startup.dataloader", spans.DataLoaderInit),
+	standard("training.startup.distributed_init", spans.DistributedInit),
+	standard("training.startup.optimizer_init", spans.OptimizerInit),
+	standard("training.checkpoint.load", spans.CheckpointLoad),
 	other("training.checkpoint.load.io_read", "io"),
-	standard("training.iter_block", TrainingLoop),
-	standard("training.iteration", TrainingIteration),
-	standard("training.step", TrainingIteration),
-	standard("training.iteration.data_loading", DataLoading),
+	standard("training.iter_block", spans.TrainingLoop),
+	standard("training.iteration", spans.TrainingIteration),
+	standard("training.step", spans.TrainingIteration),
+	standard("training.iteration.data_loading", spans.DataLoading),
 	other("training.iteration.forward_backward", compute),
-	standard("training.iteration.forward", ModelForward),
-	standard("training.iteration.backward", ModelBackward),
-	standard("training.iteration.optimizer_step", OptimizerUpdate),
-	standard("training.checkpoint.exposed_save", CheckpointSaveSync),
+	standard("training.iteration.forward", spans.ModelForward),
+	standard("training.iteration.backward", spans.ModelBackward),
+	standard("training.iteration.optimizer_step", spans.OptimizerUpdate),
+	standard("training.checkpoint.exposed_save", spans.CheckpointSaveSync),
 	other("training.checkpoint.save", checkpoint),
 	other("training.checkpoint.save.state_dict", checkpoint),
 	other("training.checkpoint.save.io_write", checkpoint),
-	{"training.checkpoint.save.finalize", Alias{Standard: CheckpointSaveFinalization, Background: true}},
-	standard("training.evaluate", ValidationLoop),
-	standard("training.evaluate.step", ValidationIteration),
+	{"training.checkpoint.save.finalize", Alias{Standard: spans.CheckpointSaveFinalization, Background: true}},
+	standard("training.evaluate", spans.ValidationLoop),
+	standard("training.evaluate.step", spans.ValidationIteration),
 }
 
 // core are the names below "nv.mcore." and "nv.mlm.".
 var core = []entry{
-	standard("microbatch.forward", ModelForward),
-	standard("microbatch.backward", ModelBackward),
+	standard("microbatch.forward", spans.ModelForward),
+	standard("microbatch.backward", spans.ModelBackward),
 	other("layer.*", compute),
 	other("cuda_graph.capture", compute),
 	other("memory.reclaim", compute),
@@ -108,14 +109,14 @@ var core = []entry{
 // rl are the names below "rl.", the algorithm between left out.
 var rl = []entry{
 	other("startup", pipeline),
-	standard("setup.ray_init", DistributedInit),
-	standard("setup.data", DataLoaderInit),
-	standard("setup.tokenizer", DataLoaderInit),
-	standard("setup.workers", ModelInit),
-	standard("load_model", ModelInit),
-	standard("driver", Application),
-	standard("job", TrainingLoop),
-	standard("step", TrainingIteration),
+	standard("setup.ray_init", spans.DistributedInit),
+	standard("setup.data", spans.DataLoaderInit),
+	standard("setup.tokenizer", spans.DataLoaderInit),
+	standard("setup.workers", spans.ModelInit),
+	standard("load_model", spans.ModelInit),
+	standard("driver", spans.Application),
+	standard("job", spans.TrainingLoop),
+	standard("step", spans.TrainingIteration),
 	other("data_processing", dataloader),
 	other("read_batch", dataloader),
 	other("prepare_batch", dataloader),
@@ -132,9 +133,9 @@ var rl = []entry{
 	other("training_prep", compute),
 	other("policy_training", compute),
 	other("value_training", compute),
-	standard("policy_optimizer_step", OptimizerUpdate),
-	standard("checkpointing", CheckpointSaveSync),
-	standard("evaluate", ValidationLoop),
+	standard("policy_optimizer_step", spans.OptimizerUpdate),
+	standard("checkpointing", spans.CheckpointSaveSync),
+	standard("evaluate", spans.ValidationLoop),
 	other("buffer_starvation", idle),
 	other("refit_bubble", idle),
 	{"refit_event_wait", Alias{Category: idle, Background: true}},
@@ -163,7 +164,7 @@ func tableOf(list []entry) map[string]Alias {
 	for _, e := range list {
 		n := e.name
 		if n.Standard != "" {
-			info, _ := Lookup(n.Standard)
+			info, _ := spans.Lookup(n.Standard)
 			n.Category, n.Event = info.Category, info.Event
 		}
 		m[e.words] = n
@@ -174,7 +175,7 @@ func tableOf(list []entry) map[string]Alias {
 // Known finds the names of a span by the name that it was sent with: that of a
 // standard span, or one of the vocabularies of NeMo's and Megatron's programs.
 func Known(name string) (Alias, bool) {
-	if info, ok := Lookup(name); ok {
+	if info, ok := spans.Lookup(name); ok {
 		return Alias{Standard: name, Category: info.Category, Event: info.Event}, true
 	}
 	for i := range vocabularies {
@@ -212,7 +213,7 @@ func Argument(span, key string) string {
 	switch key {
 	case "megatron.iteration", "nv.dl.training.step", "dl.training.step", "dl.step", "rl.step", "rl.iteration":
 		switch span {
-		case CheckpointLoad, CheckpointSaveSync, CheckpointSaveAsync, CheckpointSaveFinalization:
+		case spans.CheckpointLoad, spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization:
 			return grammar.CurrentIteration
 		}
 		return attributes.Step

@@ -1,12 +1,16 @@
-package spans
+package vocab
 
-import "strings"
+import (
+	"strings"
 
-// rule says what the spans of a category are that are no standard spans.
+	"github.com/trainspan/trainspan/spans"
+)
+
+// rule says what the spans of a category are.
 type rule struct {
 	categories string  // in lower case, with spaces between them; "x*" is all that begin with x
 	names      string  // the same; "*.x" is all that end in .x, [collective] all that are called like one
-	is         Meaning // without a Name it is the span's own
+	is         Meaning // without a Name it is the span's own; what a standard span is called, and whether it holds others, says its row in package spans
 }
 
 const anyCollective = "[collective]"
@@ -18,16 +22,16 @@ const anyCollective = "[collective]"
 // A loop over an iterator writes X.iter, the wait for an element, and X.block
 // (or X.yield), its body.
 var rules = []rule{
-	{"*", "DLIOBenchmark._train", Meaning{Name: Epoch, Class: ClassFrame, Holds: true}},
+	{"*", "DLIOBenchmark._train", Meaning{Name: spans.Epoch, Class: ClassFrame, Holds: true}},
 
-	{"ai_root", "*", Meaning{Name: Application, Class: ClassFrame, Holds: true}},
+	{"ai_root", "*", Meaning{Name: spans.Application, Class: ClassFrame, Holds: true}},
 
 	{"pipeline", "evaluate*", Meaning{Class: ClassEvaluation, Holds: true}},
 	{"pipeline", "test*", Meaning{Class: ClassTesting, Holds: true}},
-	{"pipeline", "iteration", Meaning{Class: ClassStep, Step: StepIteration}},
+	{"pipeline", "train.iteration iteration", Meaning{Class: ClassStep, Step: StepIteration}},
 	{"pipeline", "ProfilerStep*", Meaning{Class: ClassStep, Step: StepProfiler}},
 	{"pipeline", "setup", Meaning{Class: ClassInit}},
-	{"pipeline", "epoch", Meaning{Name: Epoch, Class: ClassFrame, Holds: true}},
+	{"pipeline", "epoch", Meaning{Name: spans.Epoch, Class: ClassFrame, Holds: true}},
 	{"pipeline", "epoch*", Meaning{Class: ClassFrame, Holds: true}},
 	{"pipeline", "*.iter", Meaning{Class: ClassInputWait}},
 	{"pipeline", "*.block *.yield", Meaning{Class: ClassBody, Holds: true}},
@@ -79,7 +83,7 @@ var rules = []rule{
 
 	// JSON lines have no categories.
 	{"", "all_reduce allreduce all_gather allgather reduce_scatter all_to_all alltoall broadcast bcast barrier reduce gather scatter", Meaning{Class: ClassCollective}},
-	{"", GraphCompile, Meaning{Class: ClassCompile}},
+	{"", spans.GraphCompile, Meaning{Class: ClassCompile}},
 }
 
 // byRule returns what the first row says of a category in lower case and a name.

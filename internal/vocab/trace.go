@@ -1,13 +1,6 @@
-package spans
+package vocab
 
 import "strings"
-
-// Attributes by which an OpenTelemetry span says what it is called in a trace
-// file. They are no arguments there.
-const (
-	AttrCategory = "dftracer.cat"
-	AttrName     = "dftracer.name"
-)
 
 // noScope is the category of spans without an instrumentation scope, and goScope
 // what the Go SDK calls a tracer without a name.
@@ -21,7 +14,7 @@ const (
 const reserved = "dftracer"
 
 // TraceName returns the category and the name that an OpenTelemetry span has in a
-// trace file: each is that of its attribute (AttrCategory, AttrName; empty if it
+// trace file: each is that of its attribute ([spans.AttrCategory], [spans.AttrName]; empty if it
 // has none), else that of the tables for a standard span or one of [Known], else
 // the last word of the instrumentation scope and the span's own name.
 func TraceName(scope, name, category, event string) (string, string) {
