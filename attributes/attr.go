@@ -1,27 +1,16 @@
 package attributes
 
-import "go.opentelemetry.io/otel/attribute"
+import (
+	"go.opentelemetry.io/otel/attribute"
 
-// Attr is one attribute of a span or an event on its way to the exporters.
-// The embedded KeyValue is what OpenTelemetry sees. Attr is a value: copy it
-// freely; the values it points to are never changed after it was made.
-type Attr struct {
-	attribute.KeyValue
+	"github.com/trainspan/trainspan/internal/attrvalue"
+)
 
-	// Exact is the value for exporters that can write more than
-	// OpenTelemetry can hold: a [Count] or *big.Int beyond int64, a []any of
-	// items (scalars, these same kinds, and attribute.Value for lists), a
-	// json.RawMessage, or [Null]. It is nil when KeyValue is exact.
-	Exact any
-
-	// Extension marks an attribute that the reference grammar does not know.
-	// Exporters in compatibility mode leave it out.
-	Extension bool
-}
-
-// Null is the Exact value of an attribute without a value. OpenTelemetry sees
-// the string "null".
-type Null struct{}
+// Attr is one attribute of a span or an event on its way to the exporters:
+// an OpenTelemetry attribute, beside it the exact value where OpenTelemetry cannot
+// hold it, and whether it is an extension of the reference grammar. It is a value:
+// copy it freely.
+type Attr = attrvalue.Attr
 
 // From wraps OpenTelemetry attributes. The result is nil for no attributes.
 func From(kvs ...attribute.KeyValue) []Attr {
@@ -31,53 +20,6 @@ func From(kvs ...attribute.KeyValue) []Attr {
 	attrs := make([]Attr, len(kvs))
 	for i := range kvs {
 		attrs[i].KeyValue = kvs[i]
-	}
-	return attrs
-}
-
-// AppendOTel appends the OpenTelemetry form of attrs to dst.
-func AppendOTel(dst []attribute.KeyValue, attrs []Attr) []attribute.KeyValue {
-	if dst == nil && len(attrs) > 0 {
-		dst = make([]attribute.KeyValue, 0, len(attrs))
-	}
-	for i := range attrs {
-		dst = append(dst, attrs[i].KeyValue)
-	}
-	return dst
-}
-
-// String, Int, Float and Bool make an Attr of one scalar.
-func String(key, value string) Attr { return Attr{KeyValue: attribute.String(key, value)} }
-
-// Int makes an integer attribute.
-func Int(key string, value int64) Attr { return Attr{KeyValue: attribute.Int64(key, value)} }
-
-// Float makes a floating-point attribute.
-func Float(key string, value float64) Attr { return Attr{KeyValue: attribute.Float64(key, value)} }
-
-// Bool makes a boolean attribute.
-func Bool(key string, value bool) Attr { return Attr{KeyValue: attribute.Bool(key, value)} }
-
-// Strings makes an attribute that is a list of strings.
-func Strings(key string, value []string) Attr {
-	return Attr{KeyValue: attribute.StringSlice(key, value)}
-}
-
-// CountOf makes an attribute of a counter that may pass int64: OpenTelemetry
-// sees an int64 where the counter fits and the nearest float64 otherwise; the
-// file keeps every digit.
-func CountOf(key string, c Count) Attr {
-	if i, ok := c.Int64(); ok {
-		return Int(key, i)
-	}
-	return Attr{KeyValue: attribute.Float64(key, c.Float64()), Exact: c}
-}
-
-// Extend marks attributes as extensions of the reference grammar, in place,
-// and returns them.
-func Extend(attrs ...Attr) []Attr {
-	for i := range attrs {
-		attrs[i].Extension = true
 	}
 	return attrs
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
@@ -64,7 +64,7 @@ func (l *losses) lost(what, cause string, n int64, err error) {
 func (l *losses) gap(lost int64, message string, local bool) {
 	l.rec.locked(func() { l.rec.out.gaps++ })
 	l.hub.PushDataError(dispatch.DataError{
-		Message: message, Attributes: attributes.Extend(attributes.Int(grammar.LostRecords, lost)),
+		Message: message, Attributes: attrvalue.Extend(attrvalue.Int(grammar.LostRecords, lost)),
 		Time: l.rec.time.now(), Extension: true, Local: local,
 	})
 	l.hub.Drain()

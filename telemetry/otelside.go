@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -121,7 +122,7 @@ func substitute(ctx context.Context) trace.Span {
 // those of the record and, for backends that get the span, where the training
 // stands.
 func (o *otelSide) attributes(s *Span) []attribute.KeyValue {
-	kvs := attributes.AppendOTel(nil, s.data.Attributes)
+	kvs := attrvalue.AppendOTel(nil, s.data.Attributes)
 	if s.index == phase.Iteration && o.steps != nil {
 		kvs = append(kvs, attribute.Int64(attributes.Step, o.steps.Step()))
 		if epoch := o.steps.Epoch(); epoch >= 0 {
@@ -152,7 +153,7 @@ func truncate(s *Span) {
 	s.rec.locked(func() {
 		for i, a := range s.data.Attributes {
 			if a.Key == attributes.Truncated {
-				before = attributes.AppendOTel(nil, s.data.Attributes[i:i+1])
+				before = attrvalue.AppendOTel(nil, s.data.Attributes[i:i+1])
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
@@ -116,7 +117,7 @@ func (o *outbox) entry(c *call, s, loop *Span) {
 func (o *outbox) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) otelEnd {
 	s.data.Stop = t
 	if s.mask != 0 {
-		s.data.Attributes = upsert(s.data.Attributes, attributes.Int(grammar.DurationMsec, (t-s.data.Start)/1e6))
+		s.data.Attributes = upsert(s.data.Attributes, attrvalue.Int(grammar.DurationMsec, (t-s.data.Start)/1e6))
 		o.edge(c, s, outputs.KindStop, outputs.Event{Name: spans.EventSpanStop, Time: t, Attributes: attrs})
 	}
 	return otelEnd{span: s, at: t, fail: f}
@@ -137,7 +138,7 @@ func (o *outbox) deliver(c *call) {
 	o.meters.Record(&c.entry.Reading)
 	for i := range c.events {
 		e := &c.events[i]
-		kvs := attributes.AppendOTel(nil, e.event.Attributes)
+		kvs := attrvalue.AppendOTel(nil, e.event.Attributes)
 		at := time.Unix(0, e.event.Time)
 		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(at), trace.WithAttributes(kvs...))
 		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -70,7 +71,7 @@ func fixed(v config.Var[int]) (o attributes.Opt[int64]) {
 
 func (e Epoch) start(r *repairs, p *startParams) error {
 	p.step = int(e)
-	p.attrs = upsert(p.attrs, attributes.Extend(attributes.Int(attributes.Epoch, int64(e)))[0])
+	p.attrs = upsert(p.attrs, attrvalue.Extend(attrvalue.Int(attributes.Epoch, int64(e)))[0])
 	return belongs(p, "Epoch", phase.Epoch)
 }
 

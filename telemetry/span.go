@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -199,7 +200,7 @@ func (s *Span) SetAttrs(attrs ...attributes.Attr) {
 		return
 	}
 	r.out.deliver(&c)
-	s.otel.SetAttributes(attributes.AppendOTel(nil, attrs)...)
+	s.otel.SetAttributes(attrvalue.AppendOTel(nil, attrs)...)
 }
 
 // AddEvent records an event of the span, now. It reaches the outputs at once;

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
@@ -71,7 +72,7 @@ func (r *state) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
 		}
 		s.data.Attributes = r.books.StartSave(p.index, s.step, &p.values, nil)
 	case phase.Finalization:
-		s.data.Attributes = attributes.Extend(attributes.Int(grammar.CurrentIteration, s.step))
+		s.data.Attributes = attrvalue.Extend(attrvalue.Int(grammar.CurrentIteration, s.step))
 	case phase.Iteration:
 		r.progress.SetStep(r.books.Done())
 		if !r.books.Training() || r.tree.byName[phase.Training] == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -21,8 +22,8 @@ func iteration() (begin, end, metrics *outputs.Record) {
 	metrics = event(loop, spans.EventTrainingMetricsUpdate, grammar.TrainingMetricsUpdate{
 		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: attributes.Some[int64](122456 * 2048), Interval: 50,
 		AvgIterationTimeSec: 1.2345678901, MinIterationTimeSec: 1.0123456789, MaxIterationTimeSec: 2.3456789012, TotalIterationTimeSec: 151180.123456,
-		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attributes.Product(7e18, 122456)),
-		TotalFLOPs: attributes.Product(7e18, 122456), ThroughputPerGPU: attributes.Some(410.82268656716417),
+		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attrvalue.Product(7e18, 122456)),
+		TotalFLOPs: attrvalue.Product(7e18, 122456), ThroughputPerGPU: attributes.Some(410.82268656716417),
 		FirstLoggedFinishSec: 1760000062.375, LastLoggedFinishSec: 1760151242.123456,
 	}.Append(nil)...)
 	return begin, end, metrics

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -69,7 +69,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	export(t, e, dataError("first"))
 	_ = e.Flush()
 	s := spanData("s", 1)
-	r := event(s, "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	r := event(s, "ev", attrvalue.String("k", strings.Repeat("x", 16<<10)))
 	for range 2000 { // 32 MB
 		export(t, e, r)
 	}
@@ -113,7 +113,7 @@ func outages(e *file.Exporter, path string) error {
 		}
 		quota(uint64(info.Size()) + 1 + uint64(i*7%400))
 		for range 3 {
-			errs = append(errs, e.Export(event(s, "ev", attributes.String("k", "some text to make a longer line"))))
+			errs = append(errs, e.Export(event(s, "ev", attrvalue.String("k", "some text to make a longer line"))))
 			_ = e.Flush()
 		}
 		errs = append(errs, e.Export(start(s)))
@@ -138,7 +138,7 @@ func overflow(e *file.Exporter, path string) error {
 		return err
 	}
 	quota(uint64(info.Size()) + 100)
-	r := event(spanData("s", 1), "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	r := event(spanData("s", 1), "ev", attrvalue.String("k", strings.Repeat("x", 16<<10)))
 	for i := range 600 {
 		if err := e.Export(r); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/pytext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -129,7 +130,7 @@ func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 	ev := outputs.Event{Name: "heartbeat", Time: ns}
 	for _, a := range [...]struct{ key, value string }{{"session_tag", e.tag}, {"job_id", e.job}} {
 		if a.value != "" {
-			ev.Attributes = append(ev.Attributes, attributes.String(a.key, a.value))
+			ev.Attributes = append(ev.Attributes, attrvalue.String(a.key, a.value))
 		}
 	}
 	dst = e.event(dst, &ev)
@@ -241,9 +242,9 @@ func (e *encoder) value(dst []byte, v attribute.Value) []byte {
 
 func (e *encoder) exact(dst []byte, v any) []byte {
 	switch v := v.(type) {
-	case attributes.Null:
+	case attrvalue.Null:
 		return append(dst, "null"...)
-	case attributes.Count:
+	case attrvalue.Count:
 		return v.Append(dst)
 	case *big.Int:
 		if v == nil {

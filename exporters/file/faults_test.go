@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -63,7 +63,7 @@ func TestPipeNobodyReads(t *testing.T) {
 		t.Skip(err)
 	}
 	e := started(t, path, &file.Options{StallMemory: 1 << 20, OnError: func(error) {}})
-	r := event(spanData("s", 1), "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	r := event(spanData("s", 1), "ev", attrvalue.String("k", strings.Repeat("x", 16<<10)))
 	const n = 1000
 	for range n { // 16 MB: returns although nothing is taken
 		export(t, e, r)
@@ -85,7 +85,7 @@ func TestMemoryIsReservedForLosses(t *testing.T) {
 		t.Skip(err)
 	}
 	e := started(t, path, &file.Options{StallMemory: 1 << 20, OnError: func(error) {}})
-	r := event(spanData("s", 1), "ev", attributes.String("k", strings.Repeat("x", 16<<10)))
+	r := event(spanData("s", 1), "ev", attrvalue.String("k", strings.Repeat("x", 16<<10)))
 	for e.Stats().File.Lost == 0 {
 		export(t, e, r)
 	}

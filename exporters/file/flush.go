@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/spans"
@@ -110,9 +111,9 @@ func (e *Exporter) appendGap(dst []byte, g outfile.Gap) []byte {
 		Name: spans.EventTelemetryDataError,
 		Time: g.To.UnixNano(),
 		Attributes: []attributes.Attr{
-			attributes.String(grammar.ErrorMessage, fmt.Sprintf("records are missing: %v", g.Cause)),
-			attributes.String(grammar.TelemetryDataErrorType, grammar.IncompleteTelemetryData),
-			attributes.Int(grammar.LostRecords, int64(g.Lines)),
+			attrvalue.String(grammar.ErrorMessage, fmt.Sprintf("records are missing: %v", g.Cause)),
+			attrvalue.String(grammar.TelemetryDataErrorType, grammar.IncompleteTelemetryData),
+			attrvalue.Int(grammar.LostRecords, int64(g.Lines)),
 		},
 	})
 }

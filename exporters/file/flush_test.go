@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -97,7 +97,7 @@ func TestNegativeIntervalAndFlush(t *testing.T) {
 	s := spanData("custom", 1)
 	var before int64
 	for i := range 10 {
-		export(t, e, event(s, "ev", attributes.Int("i", int64(i))))
+		export(t, e, event(s, "ev", attrvalue.Int("i", int64(i))))
 		now := size(t, path)
 		if now <= before {
 			t.Fatalf("record %d is not written", i)

@@ -22,17 +22,17 @@ func TestDefaultGrammar(t *testing.T) {
 	path := temporary(t)
 	e := started(t, path, &file.Options{FlushInterval: -1})
 	app := spanData(spans.Application, 8)
-	app.StartAttributes = []attributes.Attr{attributes.Bool("first", true)}
+	app.StartAttributes = []attributes.Attr{attrvalue.Bool("first", true)}
 	inner := spanData("custom", 9)
 	inner.ParentID = app.SpanID
-	inner.Attributes = []attributes.Attr{attributes.String("a", "b"), attributes.Extend(attributes.Int("ours", 1))[0]}
+	inner.Attributes = []attributes.Attr{attrvalue.String("a", "b"), attrvalue.Extend(attrvalue.Int("ours", 1))[0]}
 
 	export(t, e, start(app))
 	const more = `,"trace_id":"` + traceID + `","rank":3}`
 	lines := []string{`{"type":"start","id":"0102030405060708","name":"application","start_event":{"name":"span_start","attributes":{"first":true,"timestamp_msec":1760000000000}},"count":1,"pid":4242` + more}
 	compare(t, path, lines...) // at once
 
-	export(t, e, start(inner), event(inner, "ev", attributes.Int("n", 1)), failure(inner, "bad"), dataError("lost"))
+	export(t, e, start(inner), event(inner, "ev", attrvalue.Int("n", 1)), failure(inner, "bad"), dataError("lost"))
 	export(t, e, stop(inner, 2_500_001), stop(app, 0))
 	const parent = `,"parent_id":"0102030405060708"`
 	lines = append(lines,
@@ -88,7 +88,7 @@ func TestCompatHoldsStartBack(t *testing.T) {
 		}, nil},
 		{"an event releases it, with the attributes of now", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one))
-			one.Attributes = append(one.Attributes, attributes.Int("late", 1))
+			one.Attributes = append(one.Attributes, attrvalue.Int("late", 1))
 			export(t, e, event(one, "ev"))
 		}, []string{
 			compatStart(uuid1, "one", `"attributes":{"late":1},`, "1"),
@@ -114,25 +114,25 @@ func TestCompatHoldsStartBack(t *testing.T) {
 			bad.Extension = true
 			lost := dataError("ours")
 			lost.Extension = true
-			one.StartAttributes = attributes.Extend(attributes.Int("left_out", 1))
-			one.Attributes = attributes.Extend(attributes.Int("left_out", 1))
+			one.StartAttributes = attrvalue.Extend(attrvalue.Int("left_out", 1))
+			one.Attributes = attrvalue.Extend(attrvalue.Int("left_out", 1))
 			export(t, e, start(one), ours, bad, lost, start(two), event(two, "ev"), stop(two, 1), start(three))
 		}, []string{compatStart(uuid1, "one", "", "1")}, []string{compatStart(uuid3, "three", "", "2")}},
 		{"extended attributes of events", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
-			export(t, e, start(one), event(one, "ev", attributes.Extend(attributes.Int("a", 1))[0], attributes.Int("b", 2), attributes.Extend(attributes.Int("c", 3))[0]))
+			export(t, e, start(one), event(one, "ev", attrvalue.Extend(attrvalue.Int("a", 1))[0], attrvalue.Int("b", 2), attrvalue.Extend(attrvalue.Int("c", 3))[0]))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"b":2,"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
 		}, nil},
 		{"a timestamp of the caller's is replaced in its place", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
-			export(t, e, start(one), event(one, "ev", attributes.String(grammar.TimestampMsec, "x"), attributes.Int("b", 2)))
+			export(t, e, start(one), event(one, "ev", attrvalue.String(grammar.TimestampMsec, "x"), attrvalue.Int("b", 2)))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"timestamp_msec":1760000000001,"b":2}},"count":2,"pid":4242}`,
 		}, nil},
 		{"words that are no JSON", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
-			export(t, e, start(one), event(one, "ev", attributes.Float("a", math.NaN()), attributes.Float("b", math.Inf(1)),
-				attrvalue.Any("c", []float64{math.Inf(-1), 5}), attributes.Float("d", math.Copysign(0, -1))))
+			export(t, e, start(one), event(one, "ev", attrvalue.Float("a", math.NaN()), attrvalue.Float("b", math.Inf(1)),
+				attrvalue.Any("c", []float64{math.Inf(-1), 5}), attrvalue.Float("d", math.Copysign(0, -1))))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"a":NaN,"b":Infinity,"c":[-Infinity,5.0],"d":-0.0,"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
@@ -161,24 +161,24 @@ func TestValues(t *testing.T) {
 		attr          attributes.Attr
 		want, compat_ string // compat_ when it differs
 	}{
-		{"int", attributes.Int("k", math.MinInt64), "-9223372036854775808", ""},
-		{"bool", attributes.Bool("k", true), "true", ""},
-		{"whole float", attributes.Float("k", 5), "5.0", ""},
-		{"small float", attributes.Float("k", 1e-5), "1e-05", ""},
-		{"large float", attributes.Float("k", 1e16), "1e+16", ""},
-		{"long float", attributes.Float("k", 1.2345678901234568e17), "1.2345678901234568e+17", ""},
-		{"time", attributes.Float("k", 1760000062.375), "1760000062.375", ""},
-		{"NaN", attributes.Float("k", math.NaN()), `"NaN"`, "NaN"},
-		{"infinity", attributes.Float("k", math.Inf(1)), `"Infinity"`, "Infinity"},
-		{"minus infinity", attributes.Float("k", math.Inf(-1)), `"-Infinity"`, "-Infinity"},
-		{"FLOPs", attributes.CountOf("k", attributes.Product(7046430720000, 1e9)), "7046430720000000000000", ""},
+		{"int", attrvalue.Int("k", math.MinInt64), "-9223372036854775808", ""},
+		{"bool", attrvalue.Bool("k", true), "true", ""},
+		{"whole float", attrvalue.Float("k", 5), "5.0", ""},
+		{"small float", attrvalue.Float("k", 1e-5), "1e-05", ""},
+		{"large float", attrvalue.Float("k", 1e16), "1e+16", ""},
+		{"long float", attrvalue.Float("k", 1.2345678901234568e17), "1.2345678901234568e+17", ""},
+		{"time", attrvalue.Float("k", 1760000062.375), "1760000062.375", ""},
+		{"NaN", attrvalue.Float("k", math.NaN()), `"NaN"`, "NaN"},
+		{"infinity", attrvalue.Float("k", math.Inf(1)), `"Infinity"`, "Infinity"},
+		{"minus infinity", attrvalue.Float("k", math.Inf(-1)), `"-Infinity"`, "-Infinity"},
+		{"FLOPs", attrvalue.CountOf("k", attrvalue.Product(7046430720000, 1e9)), "7046430720000000000000", ""},
 		{"big", attrvalue.BigInt("k", new(big.Int).Lsh(big.NewInt(-1), 100)), "-1267650600228229401496703205376", ""},
 		{"nil big", attributes.Attr{KeyValue: attribute.String("k", ""), Exact: (*big.Int)(nil)}, "null", ""},
 		{"null", attrvalue.Any("k", nil), "null", ""},
 		{"no value", attributes.Attr{KeyValue: attribute.KeyValue{Key: "k"}}, "null", ""},
 		{"unknown exact value", attributes.Attr{KeyValue: attribute.String("k", ""), Exact: struct{}{}}, "null", ""},
-		{"strings", attributes.Strings("k", []string{"a", "\u20ac"}), `["a","\u20ac"]`, ""},
-		{"no strings", attributes.Strings("k", nil), `[]`, ""},
+		{"strings", attrvalue.Strings("k", []string{"a", "\u20ac"}), `["a","\u20ac"]`, ""},
+		{"no strings", attrvalue.Strings("k", nil), `[]`, ""},
 		{"bools", attrvalue.Any("k", []bool{true, false}), `[true,false]`, ""},
 		{"ints", attrvalue.Any("k", []int{1, -2}), `[1,-2]`, ""},
 		{"floats", attrvalue.Any("k", []float64{1, math.NaN()}), `[1.0,"NaN"]`, "[1.0,NaN]"},

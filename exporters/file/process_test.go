@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -80,7 +80,7 @@ const manyRecords = 2000
 func writeMany(e *file.Exporter, _ string) error {
 	for i := range manyRecords {
 		s := spanData(strings.Repeat("x", i%500), 1)
-		if err := e.Export(event(s, "ev", attributes.String("k", s.Name))); err != nil {
+		if err := e.Export(event(s, "ev", attrvalue.String("k", s.Name))); err != nil {
 			return err
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -44,7 +44,7 @@ func TestAnEventCostsItsRecord(t *testing.T) {
 	cfg := s.config()
 	cfg.QueueSize, cfg.BatchSize = 16, 16
 	l := startLogs(t, cfg, &notes{})
-	update := event(loop(), outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	update := event(loop(), outputs.KindEvent, "training_metrics_update", attrvalue.Int("step", 9), attrvalue.Float("loss", 2.5))
 	for range 100 { // the queue fills up
 		_ = l.Export(update)
 	}
@@ -65,7 +65,7 @@ func BenchmarkAnEvent(b *testing.B) {
 	if err := attach(b.Context(), l, identity); err != nil {
 		b.Fatal(err)
 	}
-	update := event(loop(), outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.Float("loss", 2.5))
+	update := event(loop(), outputs.KindEvent, "training_metrics_update", attrvalue.Int("step", 9), attrvalue.Float("loss", 2.5))
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = l.Export(update)

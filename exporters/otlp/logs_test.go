@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/spans"
@@ -88,7 +89,7 @@ func event(span *outputs.SpanData, kind outputs.Kind, name string, attrs ...attr
 func loop() *outputs.SpanData {
 	return &outputs.SpanData{
 		Name: spans.TrainingLoop, TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, ParentID: trace.SpanID{4}, Start: 5e9,
-		Attributes: attributes.Extend(attributes.Int("train_iterations_start", 7)),
+		Attributes: attrvalue.Extend(attrvalue.Int("train_iterations_start", 7)),
 	}
 }
 
@@ -120,9 +121,9 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		late := event(&cut, outputs.KindEvent, "late")
 		for _, r := range []*outputs.Record{
 			event(span, outputs.KindStart, "span_start"),
-			event(span, outputs.KindEvent, "training_metrics_update", attributes.Int("step", 9), attributes.String("bad", "\xff")),
-			event(span, outputs.KindError, "error", attributes.String(grammar.ErrorMessage, "out of memory")),
-			event(nil, outputs.KindDataError, "telemetry_data_error", attributes.String(grammar.ErrorMessage, "a gap")),
+			event(span, outputs.KindEvent, "training_metrics_update", attrvalue.Int("step", 9), attrvalue.String("bad", "\xff")),
+			event(span, outputs.KindError, "error", attrvalue.String(grammar.ErrorMessage, "out of memory")),
+			event(nil, outputs.KindDataError, "telemetry_data_error", attrvalue.String(grammar.ErrorMessage, "a gap")),
 			event(&outputs.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, outputs.KindEvent, "save_checkpoint_success"),
 			late,
 			// Not sent: the span says these itself.

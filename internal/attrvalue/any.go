@@ -1,5 +1,6 @@
-// Package attrvalue makes attributes of any Go values, and of attributes what every
-// output can take.
+// Package attrvalue has attributes with their exact values: integers beyond int64,
+// null and lists of mixed types, which OpenTelemetry cannot hold. It makes them of any
+// Go value, and of attributes what every output can take.
 package attrvalue
 
 import (
@@ -14,8 +15,6 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
-
-	"github.com/trainspan/trainspan/attributes"
 )
 
 // maxDepth bounds how deep [Any] follows pointers and nested lists, which may
@@ -23,7 +22,7 @@ import (
 const maxDepth = 16
 
 // Any makes an attribute of any Go value, for values that come from
-// configuration, JSON or reflection. Scalars, slices of scalars, [attributes.Count],
+// configuration, JSON or reflection. Scalars, slices of scalars, [Count],
 // *big.Int and json.Number keep their type, also under a name of their own; a
 // slice of mixed values keeps each item's type in files and becomes a list of
 // strings for OpenTelemetry; nil and nil pointers become a null; a map or a
@@ -31,50 +30,50 @@ const maxDepth = 16
 // OpenTelemetry; a pointer becomes what it points to; anything else becomes
 // its fmt text. Of a slice longer than [MaxListItems] one item more than that
 // is kept, for [Clean] to see. It never fails and never panics.
-func Any(key string, v any) attributes.Attr { return anyAt(key, v, 0) }
+func Any(key string, v any) Attr { return anyAt(key, v, 0) }
 
-func anyAt(key string, v any, depth int) attributes.Attr {
+func anyAt(key string, v any, depth int) Attr {
 	switch v := v.(type) {
 	case nil:
 		return null(key)
 	case string:
-		return attributes.String(key, v)
+		return String(key, v)
 	case bool:
-		return attributes.Bool(key, v)
+		return Bool(key, v)
 	case int:
-		return attributes.Int(key, int64(v))
+		return Int(key, int64(v))
 	case int64:
-		return attributes.Int(key, v)
+		return Int(key, v)
 	case float64:
-		return attributes.Float(key, v)
-	case attributes.Count:
-		return attributes.CountOf(key, v)
+		return Float(key, v)
+	case Count:
+		return CountOf(key, v)
 	case *big.Int:
 		return BigInt(key, v)
 	case json.Number:
 		return number(key, v)
 	case []string:
-		return attributes.Strings(key, v[:min(len(v), MaxListItems+1)])
+		return Strings(key, v[:min(len(v), MaxListItems+1)])
 	case []bool:
-		return attributes.Attr{KeyValue: attribute.BoolSlice(key, v[:min(len(v), MaxListItems+1)])}
+		return Attr{KeyValue: attribute.BoolSlice(key, v[:min(len(v), MaxListItems+1)])}
 	case []int:
-		return attributes.Attr{KeyValue: attribute.IntSlice(key, v[:min(len(v), MaxListItems+1)])}
+		return Attr{KeyValue: attribute.IntSlice(key, v[:min(len(v), MaxListItems+1)])}
 	case []int64:
-		return attributes.Attr{KeyValue: attribute.Int64Slice(key, v[:min(len(v), MaxListItems+1)])}
+		return Attr{KeyValue: attribute.Int64Slice(key, v[:min(len(v), MaxListItems+1)])}
 	case []float64:
-		return attributes.Attr{KeyValue: attribute.Float64Slice(key, v[:min(len(v), MaxListItems+1)])}
+		return Attr{KeyValue: attribute.Float64Slice(key, v[:min(len(v), MaxListItems+1)])}
 	case []byte:
-		return attributes.Attr{KeyValue: attribute.ByteSlice(key, v[:min(len(v), MaxValueBytes+1)])}
+		return Attr{KeyValue: attribute.ByteSlice(key, v[:min(len(v), MaxValueBytes+1)])}
 	case []any:
 		return list(key, v, depth)
 	case attribute.Value:
-		return attributes.Attr{KeyValue: attribute.KeyValue{Key: attribute.Key(key), Value: v}}
+		return Attr{KeyValue: attribute.KeyValue{Key: attribute.Key(key), Value: v}}
 	}
 	return reflected(key, v, depth)
 }
 
 // reflected is Any for the types that have no case of their own.
-func reflected(key string, v any, depth int) attributes.Attr {
+func reflected(key string, v any, depth int) Attr {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() == reflect.Pointer && rv.IsNil() {
 		return null(key)
@@ -84,24 +83,24 @@ func reflected(key string, v any, depth int) attributes.Attr {
 		if t, err := marshal(v); err == nil {
 			return object(key, t)
 		}
-		return attributes.String(key, text(v))
+		return String(key, text(v))
 	case error, fmt.Stringer, fmt.Formatter:
-		return attributes.String(key, text(v))
+		return String(key, text(v))
 	}
 	if depth >= maxDepth {
-		return attributes.String(key, fmt.Sprintf("%T", v))
+		return String(key, fmt.Sprintf("%T", v))
 	}
 	switch rv.Kind() {
 	case reflect.Bool:
-		return attributes.Bool(key, rv.Bool())
+		return Bool(key, rv.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return attributes.Int(key, rv.Int())
+		return Int(key, rv.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return attributes.CountOf(key, attributes.CountOfUint(rv.Uint()))
+		return CountOf(key, CountOfUint(rv.Uint()))
 	case reflect.Float32, reflect.Float64:
-		return attributes.Float(key, rv.Float())
+		return Float(key, rv.Float())
 	case reflect.String:
-		return attributes.String(key, rv.String())
+		return String(key, rv.String())
 	case reflect.Slice, reflect.Array:
 		items := make([]any, min(rv.Len(), MaxListItems+1))
 		for i := range items {
@@ -118,24 +117,24 @@ func reflected(key string, v any, depth int) attributes.Attr {
 			return object(key, t)
 		}
 		if cyclic(err) { // fmt would follow it for ever
-			return attributes.String(key, fmt.Sprintf("%T", v))
+			return String(key, fmt.Sprintf("%T", v))
 		}
 	}
-	return attributes.String(key, text(v))
+	return String(key, text(v))
 }
 
 // object is an attribute of a value that is known as JSON.
-func object(key string, t []byte) attributes.Attr {
+func object(key string, t []byte) Attr {
 	switch t[0] {
 	case '{', '[':
-		return attributes.Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
+		return Attr{KeyValue: attribute.String(key, string(t)), Exact: json.RawMessage(t)}
 	case '"':
 		var s string
 		if err := json.Unmarshal(t, &s); err == nil {
-			return attributes.String(key, s)
+			return String(key, s)
 		}
 	case 't', 'f':
-		return attributes.Bool(key, t[0] == 't')
+		return Bool(key, t[0] == 't')
 	case 'n':
 		return null(key)
 	}
@@ -176,7 +175,7 @@ func text(v any) (s string) {
 
 // number keeps the kind that the JSON text spells: a point or an exponent
 // makes a float, anything else an integer of any size.
-func number(key string, n json.Number) attributes.Attr {
+func number(key string, n json.Number) Attr {
 	s := n.String()
 	if !strings.ContainsAny(s, ".eE") {
 		if b, ok := new(big.Int).SetString(s, 10); ok {
@@ -185,18 +184,18 @@ func number(key string, n json.Number) attributes.Attr {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil && !math.IsInf(f, 0) {
-		return attributes.String(key, s)
+		return String(key, s)
 	}
-	return attributes.Float(key, f)
+	return Float(key, f)
 }
 
 // list turns a mixed slice into the narrowest OpenTelemetry slice.
-func list(key string, items []any, depth int) attributes.Attr {
+func list(key string, items []any, depth int) Attr {
 	if depth >= maxDepth {
-		return attributes.String(key, fmt.Sprintf("%T", items))
+		return String(key, fmt.Sprintf("%T", items))
 	}
 	items = items[:min(len(items), MaxListItems+1)]
-	values := make([]attributes.Attr, len(items))
+	values := make([]Attr, len(items))
 	kind := attribute.EMPTY
 	same := true
 	exact := true
@@ -211,26 +210,26 @@ func list(key string, items []any, depth int) attributes.Attr {
 	if same && exact && len(items) > 0 {
 		switch kind {
 		case attribute.STRING:
-			return attributes.Attr{KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.AsString))}
+			return Attr{KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.AsString))}
 		case attribute.BOOL:
-			return attributes.Attr{KeyValue: attribute.BoolSlice(key, collect(values, attribute.Value.AsBool))}
+			return Attr{KeyValue: attribute.BoolSlice(key, collect(values, attribute.Value.AsBool))}
 		case attribute.INT64:
-			return attributes.Attr{KeyValue: attribute.Int64Slice(key, collect(values, attribute.Value.AsInt64))}
+			return Attr{KeyValue: attribute.Int64Slice(key, collect(values, attribute.Value.AsInt64))}
 		case attribute.FLOAT64:
-			return attributes.Attr{KeyValue: attribute.Float64Slice(key, collect(values, attribute.Value.AsFloat64))}
+			return Attr{KeyValue: attribute.Float64Slice(key, collect(values, attribute.Value.AsFloat64))}
 		}
 	}
 	exactItems := make([]any, len(values))
 	for i := range values {
 		exactItems[i] = exactValue(values[i])
 	}
-	return attributes.Attr{
+	return Attr{
 		KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.String)),
 		Exact:    exactItems,
 	}
 }
 
-func collect[T any](values []attributes.Attr, get func(attribute.Value) T) []T {
+func collect[T any](values []Attr, get func(attribute.Value) T) []T {
 	out := make([]T, len(values))
 	for i := range values {
 		out[i] = get(values[i].Value)
@@ -239,7 +238,7 @@ func collect[T any](values []attributes.Attr, get func(attribute.Value) T) []T {
 }
 
 // exactValue is the value of one list item for exporters that can write it.
-func exactValue(a attributes.Attr) any {
+func exactValue(a Attr) any {
 	if a.Exact != nil {
 		return a.Exact
 	}
@@ -251,21 +250,21 @@ func exactValue(a attributes.Attr) any {
 }
 
 // BigInt makes an attribute of an integer of any size, with the same rule as
-// [attributes.CountOf]. A nil pointer is a null.
-func BigInt(key string, v *big.Int) attributes.Attr {
+// [CountOf]. A nil pointer is a null.
+func BigInt(key string, v *big.Int) Attr {
 	switch {
 	case v == nil:
 		return null(key)
 	case v.IsInt64():
-		return attributes.Int(key, v.Int64())
+		return Int(key, v.Int64())
 	}
 	f, _ := new(big.Float).SetInt(v).Float64()
 	if math.IsInf(f, 0) {
-		return attributes.Attr{KeyValue: attribute.String(key, v.String()), Exact: new(big.Int).Set(v)}
+		return Attr{KeyValue: attribute.String(key, v.String()), Exact: new(big.Int).Set(v)}
 	}
-	return attributes.Attr{KeyValue: attribute.Float64(key, f), Exact: new(big.Int).Set(v)}
+	return Attr{KeyValue: attribute.Float64(key, f), Exact: new(big.Int).Set(v)}
 }
 
-func null(key string) attributes.Attr {
-	return attributes.Attr{KeyValue: attribute.String(key, "null"), Exact: attributes.Null{}}
+func null(key string) Attr {
+	return Attr{KeyValue: attribute.String(key, "null"), Exact: Null{}}
 }

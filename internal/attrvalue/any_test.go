@@ -12,7 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
@@ -97,7 +96,7 @@ func TestAny(t *testing.T) {
 		{"float32", float32(0.5), attribute.FLOAT64, "0.5", ""},
 		{"float64", 1e300, attribute.FLOAT64, "1e+300", ""},
 		{"NaN", math.NaN(), attribute.FLOAT64, "NaN", ""},
-		{"Count", attributes.CountOfUint(1 << 63), attribute.FLOAT64, "9.223372036854776e+18", "9223372036854775808"},
+		{"Count", attrvalue.CountOfUint(1 << 63), attribute.FLOAT64, "9.223372036854776e+18", "9223372036854775808"},
 		{"big.Int", big.NewInt(3), attribute.INT64, "3", ""},
 		{"nil big.Int", (*big.Int)(nil), attribute.STRING, "null", "{}"},
 		{"json integer", json.Number("12"), attribute.INT64, "12", ""},
@@ -192,7 +191,7 @@ func TestAnyIsBounded(t *testing.T) {
 		"uint16": make([]uint16, 1<<20),
 		"bytes":  make([]byte, 1<<20),
 	} {
-		attrs, repaired := attrvalue.Clean([]attributes.Attr{attrvalue.Any(name, v)})
+		attrs, repaired := attrvalue.Clean([]attrvalue.Attr{attrvalue.Any(name, v)})
 		if repaired != 1 {
 			t.Errorf("%s: Clean does not see that the list is too long", name)
 		}

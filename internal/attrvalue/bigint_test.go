@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
@@ -16,14 +15,14 @@ func TestCountOfAndBigInt(t *testing.T) {
 	monster := new(big.Int).Exp(big.NewInt(10), big.NewInt(400), nil)
 	for _, c := range []struct {
 		name  string
-		attr  attributes.Attr
+		attr  attrvalue.Attr
 		kind  attribute.Type
 		text  string
 		exact string // empty: Exact is nil
 	}{
-		{"count within int64", attributes.CountOf("k", attributes.CountOfUint(math.MaxInt64)), attribute.INT64, "9223372036854775807", ""},
-		{"count beyond int64", attributes.CountOf("k", attributes.CountOfUint(1<<63)), attribute.FLOAT64, "9.223372036854775808e+18", "9223372036854775808"},
-		{"FLOPs of a real run", attributes.CountOf("k", attributes.Product(2048, 34e14).Times(1000)), attribute.FLOAT64, "6.9632e+21", "6963200000000000000000"},
+		{"count within int64", attrvalue.CountOf("k", attrvalue.CountOfUint(math.MaxInt64)), attribute.INT64, "9223372036854775807", ""},
+		{"count beyond int64", attrvalue.CountOf("k", attrvalue.CountOfUint(1<<63)), attribute.FLOAT64, "9.223372036854775808e+18", "9223372036854775808"},
+		{"FLOPs of a real run", attrvalue.CountOf("k", attrvalue.Product(2048, 34e14).Times(1000)), attribute.FLOAT64, "6.9632e+21", "6963200000000000000000"},
 		{"big within int64", attrvalue.BigInt("k", big.NewInt(math.MinInt64)), attribute.INT64, "-9223372036854775808", ""},
 		{"big beyond int64", attrvalue.BigInt("k", beyond), attribute.FLOAT64, "9.223372036854775808e+18", "9223372036854775808"},
 		{"big below int64", attrvalue.BigInt("k", new(big.Int).Neg(new(big.Int).Lsh(beyond, 3))), attribute.FLOAT64, "-7.3786976294838206464e+19", "-73786976294838206464"},

@@ -5,8 +5,6 @@ import (
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
-
-	"github.com/trainspan/trainspan/attributes"
 )
 
 // MaxValueBytes is the longest string that [Clean] leaves alone, and the sum
@@ -26,7 +24,7 @@ const shortened = "…"
 // large or holds invalid UTF-8 becomes its JSON text, and a key without a value
 // gets null. A repaired attribute loses its Exact value. It returns attrs and the
 // number of attributes that it changed. Cleaning twice changes nothing more.
-func Clean(attrs []attributes.Attr) (_ []attributes.Attr, repaired int) {
+func Clean(attrs []Attr) (_ []Attr, repaired int) {
 	for i := range attrs {
 		if clean(&attrs[i]) {
 			repaired++
@@ -37,7 +35,7 @@ func Clean(attrs []attributes.Attr) (_ []attributes.Attr, repaired int) {
 
 // CleanKeyValue is [Clean] for a single OpenTelemetry attribute.
 func CleanKeyValue(kv attribute.KeyValue) (attribute.KeyValue, bool) {
-	a := attributes.Attr{KeyValue: kv}
+	a := Attr{KeyValue: kv}
 	repaired := clean(&a)
 	return a.KeyValue, repaired
 }
@@ -45,12 +43,12 @@ func CleanKeyValue(kv attribute.KeyValue) (attribute.KeyValue, bool) {
 // CleanString is [Clean] for a single string.
 func CleanString(s string) (string, bool) { return cleanString(s, MaxValueBytes) }
 
-func clean(a *attributes.Attr) (repaired bool) {
+func clean(a *Attr) (repaired bool) {
 	if key, changed := CleanString(string(a.Key)); changed {
 		a.Key, repaired = attribute.Key(key), true
 	}
 	if a.Value.Type() == attribute.EMPTY {
-		a.Value, a.Exact = attribute.StringValue("null"), attributes.Null{}
+		a.Value, a.Exact = attribute.StringValue("null"), Null{}
 		return true
 	}
 	if v, changed := cleanValue(a.Value); changed {

@@ -8,7 +8,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
@@ -76,7 +75,7 @@ func FuzzCleanList(f *testing.F) {
 		for range times % 3000 {
 			list = append(list, a, b)
 		}
-		attrs, _ := attrvalue.Clean([]attributes.Attr{attributes.Strings("k", list)})
+		attrs, _ := attrvalue.Clean([]attrvalue.Attr{attrvalue.Strings("k", list)})
 		size := 0
 		got := attrs[0].Value.AsStringSlice()
 		for _, s := range got {
@@ -100,47 +99,47 @@ func TestClean(t *testing.T) {
 	nested := attribute.MapValue(attribute.String("a", "b"), attribute.Slice("list", attribute.IntValue(1)))
 	for _, c := range []struct {
 		name     string
-		in       attributes.Attr
+		in       attrvalue.Attr
 		repaired int
-		check    func(a attributes.Attr) bool
+		check    func(a attrvalue.Attr) bool
 	}{
-		{"scalar", attributes.Int("k", 1), 0, func(a attributes.Attr) bool { return a.Value.AsInt64() == 1 }},
-		{"key", attributes.Int("k\xff", 1), 1, func(a attributes.Attr) bool { return a.Key == "k\uFFFD" && a.Value.AsInt64() == 1 }},
-		{"key and value count once", attributes.String("k\xff", "\xff"), 1, func(a attributes.Attr) bool { return a.Value.AsString() == "\uFFFD" }},
-		{"no value", attributes.Attr{KeyValue: attribute.KeyValue{Key: "k"}, Extension: true}, 1, func(a attributes.Attr) bool {
-			return a.Exact == attributes.Null{} && a.Value.AsString() == "null" && a.Extension
+		{"scalar", attrvalue.Int("k", 1), 0, func(a attrvalue.Attr) bool { return a.Value.AsInt64() == 1 }},
+		{"key", attrvalue.Int("k\xff", 1), 1, func(a attrvalue.Attr) bool { return a.Key == "k\uFFFD" && a.Value.AsInt64() == 1 }},
+		{"key and value count once", attrvalue.String("k\xff", "\xff"), 1, func(a attrvalue.Attr) bool { return a.Value.AsString() == "\uFFFD" }},
+		{"no value", attrvalue.Attr{KeyValue: attribute.KeyValue{Key: "k"}, Extension: true}, 1, func(a attrvalue.Attr) bool {
+			return a.Exact == attrvalue.Null{} && a.Value.AsString() == "null" && a.Extension
 		}},
-		{"null", attrvalue.Any("k", nil), 0, func(a attributes.Attr) bool { return a.Exact == attributes.Null{} }},
-		{"long", attributes.String("k", long), 1, func(a attributes.Attr) bool { return len(a.Value.AsString()) == attrvalue.MaxValueBytes }},
-		{"object that is too large", attrvalue.Any("k", map[string]any{"a": long}), 1, func(a attributes.Attr) bool {
+		{"null", attrvalue.Any("k", nil), 0, func(a attrvalue.Attr) bool { return a.Exact == attrvalue.Null{} }},
+		{"long", attrvalue.String("k", long), 1, func(a attrvalue.Attr) bool { return len(a.Value.AsString()) == attrvalue.MaxValueBytes }},
+		{"object that is too large", attrvalue.Any("k", map[string]any{"a": long}), 1, func(a attrvalue.Attr) bool {
 			return a.Exact == nil && len(a.Value.AsString()) == attrvalue.MaxValueBytes
 		}},
-		{"object", attrvalue.Any("k", map[string]any{"a": "b"}), 0, func(a attributes.Attr) bool {
+		{"object", attrvalue.Any("k", map[string]any{"a": "b"}), 0, func(a attrvalue.Attr) bool {
 			return string(a.Exact.(json.RawMessage)) == `{"a":"b"}`
 		}},
-		{"mixed list with bad text", attrvalue.Any("k", []any{1, "\xff"}), 1, func(a attributes.Attr) bool {
+		{"mixed list with bad text", attrvalue.Any("k", []any{1, "\xff"}), 1, func(a attrvalue.Attr) bool {
 			return a.Exact == nil && a.Value.AsStringSlice()[1] == "\uFFFD"
 		}},
-		{"strings", attributes.Strings("k", many), 1, func(a attributes.Attr) bool { return len(a.Value.AsStringSlice()) == attrvalue.MaxListItems }},
-		{"long strings", attributes.Strings("k", []string{"a", long, "b", long}), 1, func(a attributes.Attr) bool {
+		{"strings", attrvalue.Strings("k", many), 1, func(a attrvalue.Attr) bool { return len(a.Value.AsStringSlice()) == attrvalue.MaxListItems }},
+		{"long strings", attrvalue.Strings("k", []string{"a", long, "b", long}), 1, func(a attrvalue.Attr) bool {
 			s := a.Value.AsStringSlice()
 			return len(s) == 4 && s[0] == "a" && len(s[1]) == attrvalue.MaxValueBytes-1 && s[2] == "b" && s[3] == "…"
 		}},
-		{"bools", attrvalue.Any("k", make([]bool, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsBoolSlice()) == attrvalue.MaxListItems }},
-		{"ints", attrvalue.Any("k", make([]int, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsInt64Slice()) == attrvalue.MaxListItems }},
-		{"floats", attrvalue.Any("k", make([]float64, 2000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsFloat64Slice()) == attrvalue.MaxListItems }},
-		{"as many ints as allowed", attrvalue.Any("k", make([]int, attrvalue.MaxListItems)), 0, func(a attributes.Attr) bool { return true }},
-		{"bytes", attrvalue.Any("k", make([]byte, 20000)), 1, func(a attributes.Attr) bool { return len(a.Value.AsByteSlice()) == attrvalue.MaxValueBytes }},
-		{"nested", attrvalue.Any("k", nested), 0, func(a attributes.Attr) bool { return a.Value.Type() == attribute.MAP }},
-		{"nested with bad text", attrvalue.Any("k", attribute.SliceValue(attribute.StringValue("\xff"))), 1, func(a attributes.Attr) bool {
+		{"bools", attrvalue.Any("k", make([]bool, 2000)), 1, func(a attrvalue.Attr) bool { return len(a.Value.AsBoolSlice()) == attrvalue.MaxListItems }},
+		{"ints", attrvalue.Any("k", make([]int, 2000)), 1, func(a attrvalue.Attr) bool { return len(a.Value.AsInt64Slice()) == attrvalue.MaxListItems }},
+		{"floats", attrvalue.Any("k", make([]float64, 2000)), 1, func(a attrvalue.Attr) bool { return len(a.Value.AsFloat64Slice()) == attrvalue.MaxListItems }},
+		{"as many ints as allowed", attrvalue.Any("k", make([]int, attrvalue.MaxListItems)), 0, func(a attrvalue.Attr) bool { return true }},
+		{"bytes", attrvalue.Any("k", make([]byte, 20000)), 1, func(a attrvalue.Attr) bool { return len(a.Value.AsByteSlice()) == attrvalue.MaxValueBytes }},
+		{"nested", attrvalue.Any("k", nested), 0, func(a attrvalue.Attr) bool { return a.Value.Type() == attribute.MAP }},
+		{"nested with bad text", attrvalue.Any("k", attribute.SliceValue(attribute.StringValue("\xff"))), 1, func(a attrvalue.Attr) bool {
 			return a.Value.Type() == attribute.STRING && utf8.ValidString(a.Value.AsString())
 		}},
-		{"nested and long", attrvalue.Any("k", attribute.MapValue(attribute.String("a", long))), 1, func(a attributes.Attr) bool {
+		{"nested and long", attrvalue.Any("k", attribute.MapValue(attribute.String("a", long))), 1, func(a attrvalue.Attr) bool {
 			return len(a.Value.AsString()) == attrvalue.MaxValueBytes
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			attrs := []attributes.Attr{c.in}
+			attrs := []attrvalue.Attr{c.in}
 			got, repaired := attrvalue.Clean(attrs)
 			if repaired != c.repaired || !c.check(got[0]) {
 				t.Errorf("repaired %d, got %.100v, exact %.100v", repaired, got[0].Value.String(), got[0].Exact)

@@ -1,24 +1,27 @@
 package grammar
 
-import "github.com/trainspan/trainspan/attributes"
+import (
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+)
 
 func appendInt(dst []attributes.Attr, key string, o attributes.Opt[int64]) []attributes.Attr {
 	if o.IsSet() {
-		dst = append(dst, attributes.Int(key, o.Get()))
+		dst = append(dst, attrvalue.Int(key, o.Get()))
 	}
 	return dst
 }
 
 func appendFloat(dst []attributes.Attr, key string, o attributes.Opt[float64]) []attributes.Attr {
 	if o.IsSet() {
-		dst = append(dst, attributes.Float(key, o.Get()))
+		dst = append(dst, attrvalue.Float(key, o.Get()))
 	}
 	return dst
 }
 
-func appendCount(dst []attributes.Attr, key string, o attributes.Opt[attributes.Count]) []attributes.Attr {
+func appendCount(dst []attributes.Attr, key string, o attributes.Opt[attrvalue.Count]) []attributes.Attr {
 	if o.IsSet() {
-		dst = append(dst, attributes.CountOf(key, o.Get()))
+		dst = append(dst, attrvalue.CountOf(key, o.Get()))
 	}
 	return dst
 }
@@ -27,7 +30,7 @@ func appendCount(dst []attributes.Attr, key string, o attributes.Opt[attributes.
 // does not have at all.
 func appendExtra(dst []attributes.Attr, key string, o attributes.Opt[float64]) []attributes.Attr {
 	if o.IsSet() {
-		a := attributes.Float(key, o.Get())
+		a := attrvalue.Float(key, o.Get())
 		a.Extension = true
 		dst = append(dst, a)
 	}

@@ -1,14 +1,17 @@
 package grammar
 
-import "github.com/trainspan/trainspan/attributes"
+import (
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
+)
 
 // TrainingLoop are the attributes of the training_loop span
 // (TrainingLoopAttributes of the reference).
 type TrainingLoop struct {
-	TrainIterationsStart  int64                            // iterations done by earlier runs of the job
-	TrainSamplesStart     attributes.Opt[int64]            // samples consumed by earlier runs of the job
-	TrainTokensTarget     attributes.Opt[int64]            // sequence length times samples target
-	CompletedFLOPsOverall attributes.Opt[attributes.Count] // operations of the whole job so far, all ranks
+	TrainIterationsStart  int64                           // iterations done by earlier runs of the job
+	TrainSamplesStart     attributes.Opt[int64]           // samples consumed by earlier runs of the job
+	TrainTokensTarget     attributes.Opt[int64]           // sequence length times samples target
+	CompletedFLOPsOverall attributes.Opt[attrvalue.Count] // operations of the whole job so far, all ranks
 	TrainIterationsTarget attributes.Opt[int64]
 	TrainSamplesTarget    attributes.Opt[int64]
 }
@@ -17,7 +20,7 @@ type TrainingLoop struct {
 // that are not set.
 func (a TrainingLoop) Append(dst []attributes.Attr) []attributes.Attr {
 	dst = append(dst,
-		attributes.Int(TrainIterationsStart, a.TrainIterationsStart))
+		attrvalue.Int(TrainIterationsStart, a.TrainIterationsStart))
 	dst = appendInt(dst, TrainSamplesStart, a.TrainSamplesStart)
 	dst = appendInt(dst, TrainTokensTarget, a.TrainTokensTarget)
 	dst = appendCount(dst, CompletedFloatingPointOperationsOverall, a.CompletedFLOPsOverall)
@@ -37,9 +40,9 @@ type CheckpointSave struct {
 // that are not set.
 func (a CheckpointSave) Append(dst []attributes.Attr) []attributes.Attr {
 	return append(dst,
-		attributes.String(CheckpointStrategy, a.Strategy),
-		attributes.Int(CurrentIteration, a.CurrentIteration),
-		attributes.Int(SaveCheckpointAttemptCount, a.AttemptCount))
+		attrvalue.String(CheckpointStrategy, a.Strategy),
+		attrvalue.Int(CurrentIteration, a.CurrentIteration),
+		attrvalue.Int(SaveCheckpointAttemptCount, a.AttemptCount))
 }
 
 // Initialization are the attributes of the one_logger_initialization event
@@ -60,20 +63,20 @@ type Initialization struct {
 // that are not set.
 func (a Initialization) Append(dst []attributes.Attr) []attributes.Attr {
 	dst = append(dst,
-		attributes.Int(WorldSize, a.WorldSize),
-		attributes.String(OneLoggerTrainingTelemetryVersion, a.TelemetryVersion),
-		attributes.Bool(EnableForCurrentRank, a.EnableForCurrentRank),
-		attributes.String(SessionTag, a.SessionTag),
-		attributes.Bool(IsBaselineRun, a.IsBaselineRun),
-		attributes.String(SummaryDataSchemaVersion, a.SummaryDataSchemaVersion),
-		attributes.String(NodeName, a.NodeName),
-		attributes.Int(Rank, a.Rank))
+		attrvalue.Int(WorldSize, a.WorldSize),
+		attrvalue.String(OneLoggerTrainingTelemetryVersion, a.TelemetryVersion),
+		attrvalue.Bool(EnableForCurrentRank, a.EnableForCurrentRank),
+		attrvalue.String(SessionTag, a.SessionTag),
+		attrvalue.Bool(IsBaselineRun, a.IsBaselineRun),
+		attrvalue.String(SummaryDataSchemaVersion, a.SummaryDataSchemaVersion),
+		attrvalue.String(NodeName, a.NodeName),
+		attrvalue.Int(Rank, a.Rank))
 	return appendMetadata(dst, a.CustomMetadata)
 }
 
 func appendMetadata(dst []attributes.Attr, items []string) []attributes.Attr {
 	if items != nil {
-		dst = append(dst, attributes.Strings(CustomMetadata, items))
+		dst = append(dst, attrvalue.Strings(CustomMetadata, items))
 	}
 	return dst
 }
@@ -106,24 +109,24 @@ type TrainingTelemetry struct {
 // that are not set.
 func (a TrainingTelemetry) Append(dst []attributes.Attr) []attributes.Attr {
 	if a.PerfTags != nil {
-		dst = append(dst, attributes.Strings(PerfTag, a.PerfTags))
+		dst = append(dst, attrvalue.Strings(PerfTag, a.PerfTags))
 	} else {
-		dst = append(dst, attributes.String(PerfTag, a.PerfTag))
+		dst = append(dst, attrvalue.String(PerfTag, a.PerfTag))
 	}
 	dst = appendInt(dst, GlobalBatchSize, a.GlobalBatchSize)
-	dst = append(dst, attributes.Int(LogEveryNTrainIterations, a.LogEveryNTrainIterations))
+	dst = append(dst, attrvalue.Int(LogEveryNTrainIterations, a.LogEveryNTrainIterations))
 	dst = appendInt(dst, MicroBatchSize, a.MicroBatchSize)
 	dst = appendInt(dst, SeqLength, a.SeqLength)
 	dst = appendInt(dst, FlopsPerSample, a.FlopsPerSample)
 	dst = appendInt(dst, TrainIterationsTarget, a.TrainIterationsTarget)
 	dst = appendInt(dst, TrainSamplesTarget, a.TrainSamplesTarget)
 	dst = append(dst,
-		attributes.String(CheckpointStrategy, a.CheckpointStrategy),
-		attributes.Bool(IsTrainIterationsEnabled, a.IsTrainIterationsEnabled),
-		attributes.Bool(IsValidationIterationsEnabled, a.IsValidationIterationsEnabled),
-		attributes.Bool(IsTestIterationsEnabled, a.IsTestIterationsEnabled),
-		attributes.Bool(IsSaveCheckpointEnabled, a.IsSaveCheckpointEnabled),
-		attributes.Bool(IsLogThroughputEnabled, a.IsLogThroughputEnabled))
+		attrvalue.String(CheckpointStrategy, a.CheckpointStrategy),
+		attrvalue.Bool(IsTrainIterationsEnabled, a.IsTrainIterationsEnabled),
+		attrvalue.Bool(IsValidationIterationsEnabled, a.IsValidationIterationsEnabled),
+		attrvalue.Bool(IsTestIterationsEnabled, a.IsTestIterationsEnabled),
+		attrvalue.Bool(IsSaveCheckpointEnabled, a.IsSaveCheckpointEnabled),
+		attrvalue.Bool(IsLogThroughputEnabled, a.IsLogThroughputEnabled))
 	return appendMetadata(dst, a.CustomMetadata)
 }
 
@@ -156,8 +159,8 @@ type TrainingMetricsUpdate struct {
 	LatestLoss         attributes.Opt[float64]
 	AvgBatchSize       attributes.Opt[float64]
 
-	CompletedFLOPsOverall attributes.Opt[attributes.Count]
-	TotalFLOPs            attributes.Count
+	CompletedFLOPsOverall attributes.Opt[attrvalue.Count]
+	TotalFLOPs            attrvalue.Count
 
 	ThroughputPerGPU    attributes.Opt[float64] // the running average
 	ThroughputPerGPUMax attributes.Opt[float64] // the largest running average so far
@@ -180,17 +183,17 @@ type TrainingMetricsUpdate struct {
 // that are not set.
 func (a TrainingMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
 	dst = append(dst,
-		attributes.Int(TrainIterationsStart, a.TrainIterationsStart),
-		attributes.Int(CurrentIteration, a.CurrentIteration),
-		attributes.Int(NumIterations, a.NumIterations))
+		attrvalue.Int(TrainIterationsStart, a.TrainIterationsStart),
+		attrvalue.Int(CurrentIteration, a.CurrentIteration),
+		attrvalue.Int(NumIterations, a.NumIterations))
 	dst = appendInt(dst, TrainSamplesStart, a.TrainSamplesStart)
 	dst = appendInt(dst, NumTrainSamples, a.NumTrainSamples)
 	dst = append(dst,
-		attributes.Int(Interval, a.Interval),
-		attributes.Float(AvgIterationTimeSec, a.AvgIterationTimeSec),
-		attributes.Float(MinIterationTimeSec, a.MinIterationTimeSec),
-		attributes.Float(MaxIterationTimeSec, a.MaxIterationTimeSec),
-		attributes.Float(TotalIterationTimeSec, a.TotalIterationTimeSec))
+		attrvalue.Int(Interval, a.Interval),
+		attrvalue.Float(AvgIterationTimeSec, a.AvgIterationTimeSec),
+		attrvalue.Float(MinIterationTimeSec, a.MinIterationTimeSec),
+		attrvalue.Float(MaxIterationTimeSec, a.MaxIterationTimeSec),
+		attrvalue.Float(TotalIterationTimeSec, a.TotalIterationTimeSec))
 	dst = appendExtra(dst, AvgForwardTimeSec, a.AvgForwardTimeSec)
 	dst = appendExtra(dst, AvgBackwardTimeSec, a.AvgBackwardTimeSec)
 	dst = appendExtra(dst, AvgDataloaderTimeSec, a.AvgDataloaderTimeSec)
@@ -200,21 +203,21 @@ func (a TrainingMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
 	dst = appendExtra(dst, LatestLoss, a.LatestLoss)
 	dst = appendExtra(dst, AvgBatchSize, a.AvgBatchSize)
 	dst = appendCount(dst, CompletedFloatingPointOperationsOverall, a.CompletedFLOPsOverall)
-	dst = append(dst, attributes.CountOf(TotalFlops, a.TotalFLOPs))
+	dst = append(dst, attrvalue.CountOf(TotalFlops, a.TotalFLOPs))
 	dst = appendFloat(dst, TrainThroughputPerGPU, a.ThroughputPerGPU)
 	dst = appendFloat(dst, TrainThroughputPerGPUMax, a.ThroughputPerGPUMax)
 	dst = appendFloat(dst, TrainThroughputPerGPUMin, a.ThroughputPerGPUMin)
 	dst = append(dst,
-		attributes.Float(FirstLoggedTrainIterationsFinishTime, a.FirstLoggedFinishSec),
-		attributes.Float(LastLoggedTrainIterationsFinishTime, a.LastLoggedFinishSec))
+		attrvalue.Float(FirstLoggedTrainIterationsFinishTime, a.FirstLoggedFinishSec),
+		attrvalue.Float(LastLoggedTrainIterationsFinishTime, a.LastLoggedFinishSec))
 	dst = appendExtra(dst, IterationThroughputPerGPULast, a.IterationThroughputLast)
 	dst = appendExtra(dst, IterationThroughputPerGPUMin, a.IterationThroughputMin)
 	dst = appendExtra(dst, IterationThroughputPerGPUMax, a.IterationThroughputMax)
 	if a.Partial {
-		dst = append(dst, attributes.Extend(attributes.Bool(PartialInterval, true))...)
+		dst = append(dst, attrvalue.Extend(attrvalue.Bool(PartialInterval, true))...)
 	}
 	if a.FailedIterations > 0 {
-		dst = append(dst, attributes.Extend(attributes.Int(FailedIterations, a.FailedIterations))...)
+		dst = append(dst, attrvalue.Extend(attrvalue.Int(FailedIterations, a.FailedIterations))...)
 	}
 	return dst
 }
@@ -234,7 +237,7 @@ type ValidationMetricsUpdate struct {
 // Append appends the attributes to dst in the order of the grammar, without those
 // that are not set.
 func (a ValidationMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
-	dst = append(dst, attributes.Int(CurrentIteration, a.CurrentIteration), attributes.Int(Interval, a.Interval))
+	dst = append(dst, attrvalue.Int(CurrentIteration, a.CurrentIteration), attrvalue.Int(Interval, a.Interval))
 	dst = appendFloat(dst, AvgIterationTimeSec, a.AvgIterationTimeSec)
 	dst = appendFloat(dst, MinIterationTimeSec, a.MinIterationTimeSec)
 	dst = appendFloat(dst, MaxIterationTimeSec, a.MaxIterationTimeSec)
@@ -251,7 +254,7 @@ type TestingMetricsUpdate struct {
 // Append appends the attributes to dst in the order of the grammar, without those
 // that are not set.
 func (a TestingMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
-	return append(dst, attributes.Int(CurrentIteration, a.CurrentIteration), attributes.Int(Interval, a.Interval))
+	return append(dst, attrvalue.Int(CurrentIteration, a.CurrentIteration), attrvalue.Int(Interval, a.Interval))
 }
 
 // SaveCheckpointSuccess are the attributes of the save_checkpoint_success
@@ -280,22 +283,22 @@ type SaveCheckpointSuccess struct {
 // that are not set.
 func (a SaveCheckpointSuccess) Append(dst []attributes.Attr) []attributes.Attr {
 	dst = append(dst,
-		attributes.String(CheckpointStrategy, a.Strategy),
-		attributes.Int(CurrentIteration, a.CurrentIteration),
-		attributes.Float(FirstSuccessfulSaveCheckpointTimestamp, a.FirstSuccessSec),
-		attributes.Float(LatestSuccessfulSaveCheckpointTimestamp, a.LatestSuccessSec),
-		attributes.Int(SaveCheckpointSuccessCount, a.SuccessCount),
-		attributes.Int(ProductiveTrainIterations, a.ProductiveTrainIterations))
+		attrvalue.String(CheckpointStrategy, a.Strategy),
+		attrvalue.Int(CurrentIteration, a.CurrentIteration),
+		attrvalue.Float(FirstSuccessfulSaveCheckpointTimestamp, a.FirstSuccessSec),
+		attrvalue.Float(LatestSuccessfulSaveCheckpointTimestamp, a.LatestSuccessSec),
+		attrvalue.Int(SaveCheckpointSuccessCount, a.SuccessCount),
+		attrvalue.Int(ProductiveTrainIterations, a.ProductiveTrainIterations))
 	dst = appendInt(dst, ProductiveTrainSamples, a.ProductiveTrainSamples)
 	dst = append(dst,
-		attributes.Float(ProductiveTrainIterationsSec, a.ProductiveTrainIterationsSec),
-		attributes.Float(ProductiveValidationIterationsSec, a.ProductiveValidationIterationsSec))
+		attrvalue.Float(ProductiveTrainIterationsSec, a.ProductiveTrainIterationsSec),
+		attrvalue.Float(ProductiveValidationIterationsSec, a.ProductiveValidationIterationsSec))
 	dst = appendFloat(dst, ProductiveTrainTFLOPs, a.ProductiveTrainTFLOPs)
 	if a.Size.IsSet() {
-		dst = append(dst, attributes.Extend(attributes.Int(CheckpointSize, a.Size.Get()))...)
+		dst = append(dst, attrvalue.Extend(attrvalue.Int(CheckpointSize, a.Size.Get()))...)
 	}
 	if a.Directory != "" {
-		dst = append(dst, attributes.Extend(attributes.String(CheckpointDirectory, a.Directory))...)
+		dst = append(dst, attrvalue.Extend(attrvalue.String(CheckpointDirectory, a.Directory))...)
 	}
 	return appendFloat(dst, TrainingStartTimestampSec, a.TrainingStartSec)
 }
@@ -311,7 +314,7 @@ type SyncCheckpointMetricsUpdate struct {
 // that are not set.
 func (a SyncCheckpointMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
 	return append(dst,
-		attributes.Float(SaveCheckpointSyncTimeTotalSec, a.TotalSec),
-		attributes.Float(SaveCheckpointSyncTimeMinSec, a.MinSec),
-		attributes.Float(SaveCheckpointSyncTimeMaxSec, a.MaxSec))
+		attrvalue.Float(SaveCheckpointSyncTimeTotalSec, a.TotalSec),
+		attrvalue.Float(SaveCheckpointSyncTimeMinSec, a.MinSec),
+		attrvalue.Float(SaveCheckpointSyncTimeMaxSec, a.MaxSec))
 }

@@ -32,7 +32,7 @@ func fields(lines string) []field {
 func TestSets(t *testing.T) {
 	some := attributes.Some[int64]
 	real := attributes.Some[float64]
-	huge := attributes.Product(7046430720000000000, 1000)
+	huge := attrvalue.Product(7046430720000000000, 1000)
 	for _, c := range []struct {
 		name string
 		set  interface {
@@ -211,7 +211,7 @@ func TestSets(t *testing.T) {
 			save_checkpoint_sync_time_max_sec 2`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := []attributes.Attr{attributes.String("before", "kept")}
+			before := []attributes.Attr{attrvalue.String("before", "kept")}
 			got := c.set.Append(before)
 			if got[0] != before[0] {
 				t.Errorf("what was there is gone: %v", got[0])
@@ -235,7 +235,7 @@ func fullMetrics() grammar.TrainingMetricsUpdate {
 		AvgIterationTimeSec: 7.5, MinIterationTimeSec: 8.5, MaxIterationTimeSec: 9.5, TotalIterationTimeSec: 10.5,
 		AvgForwardTimeSec: real(11.5), AvgBackwardTimeSec: real(12.5), AvgDataloaderTimeSec: real(13.5), AvgTFLOPS: real(14.5),
 		TrainTokens: attributes.Some[int64](15), AvgTokensPerSecond: real(16.5), LatestLoss: real(17.5), AvgBatchSize: real(18.5),
-		CompletedFLOPsOverall: attributes.Some(attributes.CountOfUint(19)), TotalFLOPs: attributes.CountOfUint(20),
+		CompletedFLOPsOverall: attributes.Some(attrvalue.CountOfUint(19)), TotalFLOPs: attrvalue.CountOfUint(20),
 		ThroughputPerGPU: real(21.5), ThroughputPerGPUMax: real(22.5), ThroughputPerGPUMin: real(23.5),
 		FirstLoggedFinishSec: 24.5, LastLoggedFinishSec: 25.5,
 		IterationThroughputLast: real(26.5), IterationThroughputMin: real(27.5), IterationThroughputMax: real(28.5),
@@ -282,11 +282,11 @@ func TestFromAndExtend(t *testing.T) {
 	if got := attributes.From(); got != nil {
 		t.Errorf("From nothing: %v", got)
 	}
-	got := attributes.Extend(attributes.From(attribute.Int("a", 1), attribute.String("b", "x"))...)
+	got := attrvalue.Extend(attributes.From(attribute.Int("a", 1), attribute.String("b", "x"))...)
 	if len(got) != 2 || !got[0].Extension || !got[1].Extension || got[1].Value.AsString() != "x" {
 		t.Errorf("got %+v", got)
 	}
-	if got := attributes.AppendOTel(nil, nil); got != nil {
+	if got := attrvalue.AppendOTel(nil, nil); got != nil {
 		t.Errorf("AppendOTel of nothing: %v", got)
 	}
 }
@@ -297,12 +297,12 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { room = m.Append(room[:0]) }); n != 0 {
 		t.Errorf("Append into a slice with room: %v allocations", n)
 	}
-	clean := append(m.Append(nil), attributes.String("s", "text – with a dash"), attributes.Bool("b", true))
+	clean := append(m.Append(nil), attrvalue.String("s", "text – with a dash"), attrvalue.Bool("b", true))
 	if n := testing.AllocsPerRun(100, func() { attrvalue.Clean(clean) }); n != 0 {
 		t.Errorf("Clean of clean attributes: %v allocations", n)
 	}
 	var digits [64]byte
-	c := attributes.Product(1<<62, 1<<62)
+	c := attrvalue.Product(1<<62, 1<<62)
 	if n := testing.AllocsPerRun(100, func() { c.Append(digits[:0]) }); n != 0 {
 		t.Errorf("Count.Append: %v allocations", n)
 	}

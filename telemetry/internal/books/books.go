@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
@@ -34,7 +35,7 @@ type Books struct {
 	trained    int64 // end of the first iteration that was completed, nanoseconds since the epoch
 	productive int64 // nanoseconds of completed iterations, all loops
 
-	flops    attributes.Count // of the job
+	flops    attrvalue.Count // of the job
 	hasFlops bool
 
 	saves saves

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -22,7 +23,7 @@ type loop struct {
 	tokens   int64
 	counted  bool // tokens were counted one by one
 	failed   int64
-	flops    attributes.Count
+	flops    attrvalue.Count
 	loss     attributes.Opt[float64]
 
 	throughput    float64 // running average per GPU, 10^12 FLOP/s
@@ -88,7 +89,7 @@ func (b *Books) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs []a
 	if v.throughput {
 		b.hasFlops = true
 		b.flops = v.flopsPerIteration().Times(start)
-		l.flops = attributes.Count{}
+		l.flops = attrvalue.Count{}
 	}
 	if open {
 		return nil, nil // refused by the caller
@@ -198,7 +199,7 @@ func (l *loop) read(e *Ending, v *Values, samples int64) *IterationReading {
 		Duration: e.Took, Ranks: max(v.world, 1), Samples: samples, Tokens: e.Used.Tokens.Or(v.seq * samples), Loss: e.Used.Loss,
 	}
 	if v.throughput && e.Took > 0 {
-		it.Flops = attributes.Product(samples, v.flops).Float64()
+		it.Flops = attrvalue.Product(samples, v.flops).Float64()
 		it.Throughput, it.Average = l.latest, l.throughput
 	}
 	return it
@@ -206,7 +207,7 @@ func (l *loop) read(e *Ending, v *Values, samples int64) *IterationReading {
 
 func (b *Books) addThroughput(samples, d int64, w *window, v *Values) error {
 	l := &b.loop
-	flops := attributes.Product(samples, v.flops)
+	flops := attrvalue.Product(samples, v.flops)
 	b.hasFlops = true
 	b.flops = b.flops.Add(flops)
 	l.flops = l.flops.Add(flops)

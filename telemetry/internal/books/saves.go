@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
@@ -30,7 +31,7 @@ type saves struct {
 type productivity struct {
 	iterations, samples int64
 	train, validation   int64 // nanoseconds
-	flops               attributes.Count
+	flops               attrvalue.Count
 	hasFlops            bool
 }
 
@@ -140,13 +141,13 @@ func (b *Books) endFinalization(e *Ending, out *Entry) {
 	blocking, known := b.saves.blocking[e.Step]
 	delete(b.saves.blocking, e.Step)
 	attrs := []attributes.Attr{
-		attributes.Int(grammar.CurrentIteration, e.Step),
-		attributes.Float(grammar.CheckpointBackgroundTimeSec, Seconds(e.Took)),
+		attrvalue.Int(grammar.CurrentIteration, e.Step),
+		attrvalue.Float(grammar.CheckpointBackgroundTimeSec, Seconds(e.Took)),
 	}
 	if known {
-		attrs = append(attrs, attributes.Float(grammar.CheckpointBlockingTimeSec, Seconds(blocking)))
+		attrs = append(attrs, attrvalue.Float(grammar.CheckpointBlockingTimeSec, Seconds(blocking)))
 	}
-	out.event(spans.EventAsyncCheckpointMetricsUpdate, e.Now, attributes.Extend(attrs...))
+	out.event(spans.EventAsyncCheckpointMetricsUpdate, e.Now, attrvalue.Extend(attrs...))
 	out.Events[len(out.Events)-1].Extension = true
 	out.Reading.Background = e.Took
 	if e.Failure != nil {
@@ -158,10 +159,10 @@ func (b *Books) endFinalization(e *Ending, out *Entry) {
 func (b *Books) FailSave(step, t int64, f *failure.Failure, out *Entry) {
 	b.saves.take(step)
 	out.Reading.Lost = true
-	attrs := []attributes.Attr{attributes.Int(grammar.CurrentIteration, step)}
+	attrs := []attributes.Attr{attrvalue.Int(grammar.CurrentIteration, step)}
 	attrs = append(attrs, f.Attributes(fmt.Sprintf("Saving the checkpoint of step %d failed", step))...)
 	out.Events = append(out.Events, Event{
-		Event: outputs.Event{Name: spans.EventSaveCheckpointFailure, Time: t, Attributes: attributes.Extend(attrs...)},
+		Event: outputs.Event{Name: spans.EventSaveCheckpointFailure, Time: t, Attributes: attrvalue.Extend(attrs...)},
 		Error: true, Extension: true,
 	})
 }

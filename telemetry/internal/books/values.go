@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 )
@@ -81,8 +82,8 @@ var errNoTraining = &failure.Worded{
 }
 
 // flopsPerIteration is what one iteration over all ranks costs.
-func (v *Values) flopsPerIteration() attributes.Count {
-	return attributes.Product(v.batch, v.flops)
+func (v *Values) flopsPerIteration() attrvalue.Count {
+	return attrvalue.Product(v.batch, v.flops)
 }
 
 // TrainingEvent returns the content of the update_training_telemetry_config event.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
@@ -330,7 +331,7 @@ func (q *queue) caughtUp(at int64) {
 	q.missed, q.behind = 0, false
 	q.items = append(q.items, item{gap: &DataError{
 		Message:    fmt.Sprintf("%d records are missing: the output did not keep up", n),
-		Attributes: attributes.Extend(attributes.Int(grammar.LostRecords, n)),
+		Attributes: attrvalue.Extend(attrvalue.Int(grammar.LostRecords, n)),
 		Time:       at, Extension: true,
 	}})
 	q.pushed++
@@ -355,8 +356,8 @@ func (q *queue) dataError(e *DataError) outputs.Record {
 		kind = grammar.IncompleteTelemetryData
 	}
 	all := append([]attributes.Attr{
-		attributes.String(grammar.ErrorMessage, e.Message),
-		attributes.String(grammar.TelemetryDataErrorType, kind),
+		attrvalue.String(grammar.ErrorMessage, e.Message),
+		attrvalue.String(grammar.TelemetryDataErrorType, kind),
 	}, e.Attributes...)
 	return outputs.Record{
 		Kind:      outputs.KindDataError,

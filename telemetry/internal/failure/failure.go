@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -51,9 +52,9 @@ func Describe(err error, skip int) *Failure {
 	}
 	f := &Failure{Err: err, Text: Text(err)}
 	f.Attrs = []attributes.Attr{
-		attributes.String(grammar.ExceptionType, typeOf(err)),
-		attributes.String(grammar.ExceptionMessage, f.Text),
-		attributes.String(grammar.ExceptionTraceback, cmp.Or(traceback(err), stack(skip+1))),
+		attrvalue.String(grammar.ExceptionType, typeOf(err)),
+		attrvalue.String(grammar.ExceptionMessage, f.Text),
+		attrvalue.String(grammar.ExceptionTraceback, cmp.Or(traceback(err), stack(skip+1))),
 	}
 	return f
 }
@@ -61,7 +62,7 @@ func Describe(err error, skip int) *Failure {
 // Attributes returns those of an error event in the grammar's order: message, then
 // type, text and stack of the cause where there is one.
 func (f *Failure) Attributes(message string) []attributes.Attr {
-	attrs := append(make([]attributes.Attr, 0, 4), attributes.String(grammar.ErrorMessage, message))
+	attrs := append(make([]attributes.Attr, 0, 4), attrvalue.String(grammar.ErrorMessage, message))
 	if f != nil {
 		attrs = append(attrs, f.Attrs...)
 	}

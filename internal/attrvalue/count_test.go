@@ -1,4 +1,4 @@
-package attributes_test
+package attrvalue_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/attrvalue"
 )
 
 var largest = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 128), big.NewInt(1))
@@ -21,12 +21,12 @@ func saturated(b *big.Int) *big.Int {
 func bigOf(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
 
 // countOf builds hi*2^64+lo from what the package exports.
-func countOf(hi, lo uint64) attributes.Count {
-	c := attributes.CountOfUint(hi)
+func countOf(hi, lo uint64) attrvalue.Count {
+	c := attrvalue.CountOfUint(hi)
 	for range 4 {
 		c = c.Times(1 << 16)
 	}
-	return c.Add(attributes.CountOfUint(lo))
+	return c.Add(attrvalue.CountOfUint(lo))
 }
 
 // checkCount compares every operation with math/big.
@@ -35,7 +35,7 @@ func checkCount(t *testing.T, hi, lo, hi2, lo2 uint64, n, m int64) {
 	c, d := countOf(hi, lo), countOf(hi2, lo2)
 	b := new(big.Int).Add(new(big.Int).Lsh(bigOf(hi), 64), bigOf(lo))
 	e := new(big.Int).Add(new(big.Int).Lsh(bigOf(hi2), 64), bigOf(lo2))
-	same := func(what string, got attributes.Count, want *big.Int) {
+	same := func(what string, got attrvalue.Count, want *big.Int) {
 		t.Helper()
 		if got.Big().Cmp(want) != 0 {
 			t.Errorf("%s of %s, %s, %d, %d: got %s, want %s", what, b, e, n, m, got, want)
@@ -59,7 +59,7 @@ func checkCount(t *testing.T, hi, lo, hi2, lo2 uint64, n, m int64) {
 	same("value", c, b)
 	same("sum", c.Add(d), saturated(new(big.Int).Add(b, e)))
 	same("multiple", c.Times(n), saturated(new(big.Int).Mul(b, factor)))
-	same("product", attributes.Product(n, m), new(big.Int).Mul(factor, big.NewInt(max(m, 0))))
+	same("product", attrvalue.Product(n, m), new(big.Int).Mul(factor, big.NewInt(max(m, 0))))
 }
 
 func TestCountAgainstBig(t *testing.T) {
@@ -86,7 +86,7 @@ func FuzzCount(f *testing.F) {
 }
 
 func TestZeroCount(t *testing.T) {
-	var c attributes.Count
+	var c attrvalue.Count
 	if c.String() != "0" || !c.IsZero() || c.Float64() != 0 {
 		t.Errorf("the zero Count is %s", c)
 	}
