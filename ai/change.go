@@ -2,18 +2,11 @@ package ai
 
 import (
 	"slices"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-)
-
-// Keys of arguments that DFTracer's readers know.
-const (
-	keyImageIndex = "image_idx"
-	keyImageSize  = "image_size"
 )
 
 // Epoch is the argument epoch, for Update and for single scopes.
@@ -23,10 +16,7 @@ func Epoch(n int) attribute.KeyValue { return attribute.Int(attributes.Epoch, n)
 func Step(n int) attribute.KeyValue { return attribute.Int(attributes.Step, n) }
 
 // ImageIndex is the argument image_idx, the number of a sample.
-func ImageIndex(n int) attribute.KeyValue { return attribute.Int(keyImageIndex, n) }
-
-// ImageSize is the argument image_size, in bytes.
-func ImageSize(n int) attribute.KeyValue { return attribute.Int(keyImageSize, n) }
+func ImageIndex(n int) attribute.KeyValue { return attribute.Int("image_idx", n) }
 
 // Update sets arguments of the scopes of the node and of everything below it,
 // until they are set again or Reset. As with DFTracer's original a scope has the
@@ -44,7 +34,7 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 	}
 	m := merged{attrs: attrs}
 	n.tree.mu.Lock()
-	n.update(&m)
+	n.walk(m.apply)
 	root, on := n == n.tree.Root, !n.off.Load()
 	n.tree.mu.Unlock()
 	if m.full {
@@ -75,7 +65,7 @@ type merged struct {
 	full         bool // some were left out
 }
 
-func (n *Node) update(m *merged) {
+func (m *merged) apply(n *Node) {
 	if !n.off.Load() {
 		if before := n.args.Load(); m.then == nil || before != m.before {
 			var full bool
@@ -85,15 +75,9 @@ func (n *Node) update(m *merged) {
 		}
 		n.args.Store(m.then)
 	}
-	for _, c := range n.children {
-		c.update(m)
-	}
 }
 
-// maxArgs bounds the arguments of a node: they go into every line.
-const maxArgs = 128
-
-// merge gives new arguments; those before stay as they are, because running
+// merge returns new arguments; those before stay as they are, because running
 // scopes have them. full reports that some were left out.
 func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) (next *outputs.ScopeArgs, full bool) {
 	next = &outputs.ScopeArgs{}
@@ -203,28 +187,11 @@ func (n *Node) Derive(suffix string) *Node {
 	if n == nil {
 		return nil
 	}
-	d, kept := n.derive(suffix)
+	d, kept := n.tree.derive(n, suffix)
 	if !kept {
-		warnNodes(d.name)
+		warnNodes(d)
 	}
 	return d
-}
-
-func (n *Node) derive(suffix string) (d *Node, kept bool) {
-	n.tree.mu.Lock()
-	defer n.tree.mu.Unlock()
-	if d = n.derived[suffix]; d != nil {
-		return d, true
-	}
-	suffix = strings.Clone(suffix)
-	if d, kept = newNode(n.tree, n, n.category, n.name+"."+suffix); !kept {
-		return d, false
-	}
-	if n.derived == nil {
-		n.derived = make(map[string]*Node)
-	}
-	n.derived[suffix] = d
-	return d, true
 }
 
 // Init is Derive("init"): the node "checkpoint.init" of the category
@@ -233,6 +200,3 @@ func (n *Node) Init() *Node { return n.Derive("init") }
 
 // Update is [Node.Update] of the root of the tree over the default provider.
 func Update(attrs ...attribute.KeyValue) { Root.Update(attrs...) }
-
-// Reset is [Node.Reset] of the root of the tree over the default provider.
-func Reset() { Root.Reset() }

@@ -2,25 +2,9 @@ package ai
 
 import (
 	"context"
-	"slices"
-	"sync"
 
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
-
-// hooks are the open scopes of a node that nobody has a handle of.
-type hooks struct {
-	mu   sync.Mutex
-	open []hooked
-}
-
-type hooked struct {
-	ctx   context.Context // as the caller has it
-	scope Scope
-}
-
-// maxHooks bounds the scopes of a node that Begin started and Stop did not end.
-const maxHooks = 1024
 
 // Begin starts a scope that Stop ends: for hooks of a framework that cannot keep
 // a handle. What is started with ctx, or with a context that leads to the same
@@ -39,8 +23,8 @@ func (n *Node) Begin(ctx context.Context) {
 	if kind == nil {
 		return
 	}
-	if s := (Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{Ambient: true})}); s.Recording() {
-		if oldest := n.hooks.add(ctx, s); oldest.Recording() {
+	if s := (Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{Ambient: true})}); s.inner != nil {
+		if oldest := n.begun.add(ctx, s); oldest.inner != nil {
 			oldest.inner.Abandon()
 			warnHooks(n)
 		}
@@ -57,45 +41,9 @@ func (n *Node) StopErr(ctx context.Context, err *error) {
 	if n == nil {
 		return
 	}
-	if s, ok := n.hooks.take(ctx); ok {
+	if s, ok := n.begun.take(ctx); ok {
 		s.EndErr(err)
 	}
-}
-
-// add keeps a scope. It gives the oldest one when there are too many.
-func (h *hooks) add(ctx context.Context, s Scope) (oldest Scope) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.open) >= maxHooks {
-		oldest = h.open[0].scope
-		h.open = slices.Delete(h.open, 0, 1)
-	}
-	h.open = append(h.open, hooked{ctx, s})
-	return oldest
-}
-
-func (h *hooks) take(ctx context.Context) (Scope, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.open) == 0 {
-		return Scope{}, false
-	}
-	at := len(h.open) - 1
-	for i := at; i >= 0; i-- {
-		if same(h.open[i].ctx, ctx) {
-			at = i
-			break
-		}
-	}
-	s := h.open[at].scope
-	h.open = slices.Delete(h.open, at, at+1)
-	return s, true
-}
-
-// same compares contexts. Types that cannot be compared are different.
-func same(a, b context.Context) (equal bool) {
-	defer func() { _ = recover() }()
-	return a == b
 }
 
 // NoteStart writes the metadata record "<name>.start" with the time at present, at

@@ -45,7 +45,7 @@ func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOption
 	}
 }
 
-// IterContext is Iter that also gives the context of each block: only what is
+// IterContext is Iter that also returns the context of each block: only what is
 // started with that one lies below the block.
 func IterContext[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq2[context.Context, T] {
 	return func(yield func(context.Context, T) bool) {
@@ -152,10 +152,10 @@ func newLoop(ctx context.Context, n *Node, o []*IterOptions) *loop {
 		opts = *o[0]
 	}
 	if !opts.NoIter {
-		l.iters = n.labelled(eventName(opts.IterName, n.name, ".iter"))
+		l.iters = n.tree.labelled(n, eventName(opts.IterName, n.name, ".iter"))
 	}
 	if !opts.NoBlock {
-		l.block = n.labelled(eventName(opts.BlockName, n.name, ".block"))
+		l.block = n.tree.labelled(n, eventName(opts.BlockName, n.name, ".block"))
 	}
 	return l
 }
@@ -185,7 +185,7 @@ func (l *loop) wait() {
 	}
 }
 
-// body ends the wait, begins the block and gives the context for what is below.
+// body ends the wait, begins the block and returns the context for what is below.
 func (l *loop) body() context.Context {
 	l.count++
 	if l.waits != nil && !l.node.off.Load() {

@@ -20,7 +20,7 @@ type Node struct {
 
 	off   atomic.Bool
 	args  outputs.LiveArgs
-	hooks hooks
+	begun waiting // scopes of Begin
 
 	// Guarded by tree.mu.
 	children []*Node
@@ -40,41 +40,12 @@ type binding struct {
 	kind outputs.ScopeKind // nil: not at all
 }
 
-// maxNodes bounds the nodes and names that a tree keeps: each is looked at by
-// every Update.
-const maxNodes = 1024
-
-// newNode makes a node in the state of the one above it. It is not part of the
-// tree, and not kept, where that is full. tree.mu is held, or the tree is not
-// shared yet.
-func newNode(t *Tree, above *Node, category, name string) (n *Node, kept bool) {
-	n = &Node{tree: t, label: label{category: category, name: name}}
-	if above != nil {
-		n.off.Store(above.off.Load())
-		n.args.Store(above.args.Load())
-		if t.nodes >= maxNodes {
-			return n, false
-		}
-		above.children = append(above.children, n)
-	}
-	t.nodes++
-	return n, true
-}
-
-// Category is the DFTracer category of the node's events.
-func (n *Node) Category() string {
+// String returns the category and the name of the node's events: compute/forward.
+func (n *Node) String() string {
 	if n == nil {
 		return ""
 	}
-	return n.category
-}
-
-// Name is the name of the node's events.
-func (n *Node) Name() string {
-	if n == nil {
-		return ""
-	}
-	return n.name
+	return n.category + "/" + n.name
 }
 
 // Start starts a scope of the node, with arguments for this one use. Call End
@@ -127,11 +98,6 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 	return err
 }
 
-// Enabled reports whether the node records scopes.
-func (n *Node) Enabled() bool {
-	return n != nil && !n.off.Load() && n.kind(n.tree) != nil
-}
-
 // kind is how the tree's provider of the moment records such scopes, nil for
 // not at all.
 func (l *label) kind(t *Tree) outputs.ScopeKind {
@@ -151,31 +117,4 @@ func (l *label) kind(t *Tree) outputs.ScopeKind {
 	}
 	l.bound.Store(b)
 	return b.kind
-}
-
-// labelled returns a label of the node for another name, the same one every time
-// unless the tree is full.
-func (n *Node) labelled(name string) *label {
-	n.tree.mu.Lock()
-	defer n.tree.mu.Unlock()
-	if l := n.labels[name]; l != nil {
-		return l
-	}
-	if n.labels == nil {
-		n.labels = make(map[string]*label)
-	}
-	l := &label{category: n.category, name: name}
-	if n.tree.nodes < maxNodes {
-		n.tree.nodes++
-		n.labels[name] = l
-	}
-	return l
-}
-
-// Tree is the tree that the node belongs to.
-func (n *Node) Tree() *Tree {
-	if n == nil {
-		return nil
-	}
-	return n.tree
 }

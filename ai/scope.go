@@ -58,9 +58,6 @@ func (s Scope) Set(attrs ...attribute.KeyValue) {
 	}
 }
 
-// Recording reports whether the scope records anything.
-func (s Scope) Recording() bool { return s.inner != nil }
-
 // Context is the context for what nests below the scope. It is nil for the
 // zero Scope, whose caller goes on with the context it has; StartContext saves
 // the distinction.

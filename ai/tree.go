@@ -1,6 +1,7 @@
 package ai
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/trainspan/trainspan/telemetry"
@@ -69,6 +70,23 @@ type PipelineNodes struct {
 	Epoch, Train, Evaluate, Test *Node
 }
 
+// newNode makes a node in the state of the one above it. It is not part of the
+// tree, and not kept, where that is full. tree.mu is held, or the tree is not
+// shared yet.
+func newNode(t *Tree, above *Node, category, name string) (n *Node, kept bool) {
+	n = &Node{tree: t, label: label{category: category, name: name}}
+	if above != nil {
+		n.off.Store(above.off.Load())
+		n.args.Store(above.args.Load())
+		if t.nodes >= maxNodes {
+			return n, false
+		}
+		above.children = append(above.children, n)
+	}
+	t.nodes++
+	return n, true
+}
+
 // NewTree makes a tree whose scopes are recorded by tel. Nil stands for the
 // default provider of package telemetry, whichever that is at the time.
 func NewTree(tel *telemetry.Provider) *Tree {
@@ -120,7 +138,7 @@ func (t *Tree) NewNode(category, name string) *Node {
 	}
 	n, kept := t.node(category, name)
 	if !kept {
-		warnNodes(n.name)
+		warnNodes(n)
 	}
 	return n
 }
@@ -145,6 +163,43 @@ func (t *Tree) node(category, name string) (n *Node, kept bool) {
 		t.custom[id] = n
 	}
 	return n, kept
+}
+
+// derive returns the node below n of a suffix, and whether the tree keeps it.
+func (t *Tree) derive(n *Node, suffix string) (d *Node, kept bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d = n.derived[suffix]; d != nil {
+		return d, true
+	}
+	suffix = strings.Clone(suffix)
+	if d, kept = newNode(t, n, n.category, n.name+"."+suffix); !kept {
+		return d, false
+	}
+	if n.derived == nil {
+		n.derived = make(map[string]*Node)
+	}
+	n.derived[suffix] = d
+	return d, true
+}
+
+// labelled returns a label of a node for another name, the same one every time
+// unless the tree is full.
+func (t *Tree) labelled(n *Node, name string) *label {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := n.labels[name]; l != nil {
+		return l
+	}
+	if n.labels == nil {
+		n.labels = make(map[string]*label)
+	}
+	l := &label{category: n.category, name: name}
+	if t.nodes < maxNodes {
+		t.nodes++
+		n.labels[name] = l
+	}
+	return l
 }
 
 func (t *Tree) provider() *telemetry.Provider {

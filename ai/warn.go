@@ -1,6 +1,7 @@
 package ai
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -8,6 +9,13 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/internal/see"
+)
+
+// Bounds of what grows with what a program does.
+const (
+	maxNodes = 1024 // nodes and names that a tree keeps: each is looked at by every Update
+	maxArgs  = 128  // arguments of a node: they go into every line
+	maxHooks = 1024 // scopes of a node that Begin started and Stop did not end
 )
 
 // Each warning is logged once in a process.
@@ -36,19 +44,19 @@ func warnUnrecorded() {
 		"add a trace file, or name the scopes in the export customization")
 }
 
-func warnHooks(n *Node) {
+func warnHooks(node fmt.Stringer) {
 	warn(&warned.hooks, "ai scopes that Begin started wait for their Stop; the oldest are written as truncated",
-		"node", n.category+"/"+n.name, "limit", maxHooks)
+		"node", node.String(), "limit", maxHooks)
 }
 
-func warnArgs(n *Node) {
+func warnArgs(node fmt.Stringer) {
 	warn(&warned.args, "ai nodes keep no further arguments: the keys of Update or With are ever new ones; give them to single scopes instead",
-		"node", n.category+"/"+n.name, "limit", maxArgs)
+		"node", node.String(), "limit", maxArgs)
 }
 
-func warnNodes(name string) {
+func warnNodes(node fmt.Stringer) {
 	warn(&warned.nodes, "ai nodes with further names are not kept: their scopes are recorded, and Update, Enable and Disable of the tree do not "+
-		"reach them; a name should not hold a number that counts up", "node", name, "limit", maxNodes)
+		"reach them; a name should not hold a number that counts up", "node", node.String(), "limit", maxNodes)
 }
 
 func warn(once *atomic.Bool, message string, args ...any) {

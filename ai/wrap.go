@@ -57,7 +57,7 @@ func WrapCall[A, R any](n *Node, fn func(context.Context, A) (R, error)) func(co
 	}
 	return func(ctx context.Context, a A) (r R, err error) {
 		ctx, s := n.StartContext(ctx)
-		if !s.Recording() {
+		if s.inner == nil {
 			return fn(ctx, a)
 		}
 		finished := false
@@ -99,7 +99,7 @@ func wrapAny[F any](n *Node, fn F) F {
 			}
 		}
 		ctx, s := n.StartContext(ctx)
-		if !s.Recording() {
+		if s.inner == nil {
 			return call(in)
 		}
 		if takesContext {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestPrograms(t *testing.T) {
 	for name := range programs {
 		t.Run(name, func(t *testing.T) {
-			ai.Reset() // the default tree is that of the process
+			ai.Root.Reset() // the default tree is that of the process
 			path := filepath.Join(t.TempDir(), "trace.pfw")
 			if err := command([]string{"-program", name, "-out", path}); err != nil {
 				t.Fatal(err)

@@ -1,0 +1,54 @@
+package ai
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// waiting are the open scopes of a node that nobody has a handle of.
+type waiting struct {
+	mu   sync.Mutex
+	open []hooked
+}
+
+type hooked struct {
+	ctx   context.Context // as the caller has it
+	scope Scope
+}
+
+// add keeps a scope. It returns the oldest one when there are too many.
+func (w *waiting) add(ctx context.Context, s Scope) (oldest Scope) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) >= maxHooks {
+		oldest = w.open[0].scope
+		w.open = slices.Delete(w.open, 0, 1)
+	}
+	w.open = append(w.open, hooked{ctx, s})
+	return oldest
+}
+
+func (w *waiting) take(ctx context.Context) (Scope, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) == 0 {
+		return Scope{}, false
+	}
+	at := len(w.open) - 1
+	for i := at; i >= 0; i-- {
+		if same(w.open[i].ctx, ctx) {
+			at = i
+			break
+		}
+	}
+	s := w.open[at].scope
+	w.open = slices.Delete(w.open, at, at+1)
+	return s, true
+}
+
+// same compares contexts. Types that cannot be compared are different.
+func same(a, b context.Context) (equal bool) {
+	defer func() { _ = recover() }()
+	return a == b
+}
