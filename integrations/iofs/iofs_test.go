@@ -119,7 +119,7 @@ func TestOSFile(t *testing.T) {
 	j := newJob(t, pfw.FileOptions{})
 	files := iofs.New(j.tel)
 	path := filepath.Join(t.TempDir(), "shard.bin")
-	f, err := files.Create(path)
+	f, err := files.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 	check(t, err)
 	_, err = f.Write(make([]byte, 100))
 	check(t, err)
@@ -193,7 +193,7 @@ func TestCopy(t *testing.T) {
 			from, err := files.Open(filepath.Join(dir, "from"))
 			check(t, err)
 			defer from.Close()
-			to, err := files.Create(filepath.Join(dir, "to"))
+			to, err := files.OpenFile(filepath.Join(dir, "to"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 			check(t, err)
 			defer to.Close()
 			var n int64

@@ -13,16 +13,13 @@ import (
 // Those that are not listed here are not recorded.
 type File struct {
 	*os.File
-	rec recorder
+	stream
 }
+
+func newOSFile(file *os.File, rec recorder) *File { return &File{file, stream{inner: file, rec: rec}} }
 
 // Open is os.Open.
 func (f *Files) Open(name string) (*File, error) { return f.OpenFile(name, os.O_RDONLY, 0) }
-
-// Create is os.Create.
-func (f *Files) Create(name string) (*File, error) {
-	return f.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
-}
 
 // OpenFile is os.OpenFile.
 func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error) {
@@ -33,16 +30,7 @@ func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error)
 	if err != nil {
 		return nil, err
 	}
-	return &File{File: file, rec: rec}, nil
-}
-
-// Stat is os.Stat.
-func (f *Files) Stat(name string) (fs.FileInfo, error) {
-	rec := f.of(name)
-	start := rec.now()
-	info, err := os.Stat(name)
-	rec.done(outputs.FileStat, start, err)
-	return info, err
+	return newOSFile(file, rec), nil
 }
 
 // ReadFile is os.ReadFile. It is recorded as the open64, stat, reads and close that
@@ -74,7 +62,7 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 }
 
 // File wraps a file that is open already, by its name. f is not nil.
-func (f *Files) File(file *os.File) *File { return &File{File: file, rec: f.of(file.Name())} }
+func (f *Files) File(file *os.File) *File { return newOSFile(file, f.of(file.Name())) }
 
 // Read implements io.Reader.
 func (f *File) Read(p []byte) (int, error) {
@@ -85,12 +73,7 @@ func (f *File) Read(p []byte) (int, error) {
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	start := f.rec.now()
-	n, err := f.File.ReadAt(p, off)
-	f.rec.moved(outputs.FilePread, start, int64(n), int64(len(p)), off, err)
-	return n, err
-}
+func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.readAt(p, off) }
 
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) {
@@ -109,20 +92,10 @@ func (f *File) WriteString(s string) (int, error) {
 }
 
 // WriteAt implements io.WriterAt.
-func (f *File) WriteAt(p []byte, off int64) (int, error) {
-	start := f.rec.now()
-	n, err := f.File.WriteAt(p, off)
-	f.rec.moved(outputs.FilePwrite, start, int64(n), int64(len(p)), off, err)
-	return n, err
-}
+func (f *File) WriteAt(p []byte, off int64) (int, error) { return f.writeAt(p, off) }
 
 // WriteTo implements io.WriterTo; see the package about its time.
-func (f *File) WriteTo(w io.Writer) (int64, error) {
-	start := f.rec.now()
-	n, err := f.File.WriteTo(w)
-	f.rec.moved(outputs.FileSend, start, n, -1, -1, err)
-	return n, err
-}
+func (f *File) WriteTo(w io.Writer) (int64, error) { return f.writeTo(w) }
 
 // ReadFrom implements io.ReaderFrom; see the package about its time. From
 // another File, in whole or in part, it takes the system's way from file to file,
@@ -152,12 +125,7 @@ func (f *File) ReadFrom(r io.Reader) (int64, error) {
 }
 
 // Seek implements io.Seeker.
-func (f *File) Seek(offset int64, whence int) (int64, error) {
-	start := f.rec.now()
-	at, err := f.File.Seek(offset, whence)
-	f.rec.sought(outputs.FileSeek, start, offset, whence, at, err)
-	return at, err
-}
+func (f *File) Seek(offset int64, whence int) (int64, error) { return f.seek(offset, whence) }
 
 // Stat implements fs.File.
 func (f *File) Stat() (fs.FileInfo, error) {
@@ -168,12 +136,7 @@ func (f *File) Stat() (fs.FileInfo, error) {
 }
 
 // ReadDir implements fs.ReadDirFile.
-func (f *File) ReadDir(n int) ([]fs.DirEntry, error) {
-	start := f.rec.now()
-	list, err := f.File.ReadDir(n)
-	f.rec.listed(start, len(list), err)
-	return list, err
-}
+func (f *File) ReadDir(n int) ([]fs.DirEntry, error) { return f.readDir(n) }
 
 // Readdir implements http.File.
 func (f *File) Readdir(n int) ([]fs.FileInfo, error) {
@@ -200,9 +163,4 @@ func (f *File) Truncate(size int64) error {
 }
 
 // Close implements io.Closer.
-func (f *File) Close() error {
-	start := f.rec.now()
-	err := f.File.Close()
-	f.rec.done(outputs.FileClose, start, err)
-	return err
-}
+func (f *File) Close() error { return f.closeIt() }

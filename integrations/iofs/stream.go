@@ -4,25 +4,9 @@ import (
 	"bufio"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
-
-// has counts the interfaces that x has, one bit each, the first one the lowest.
-func has(of ...bool) (bits int) {
-	for i, ok := range of {
-		if ok {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}
-
-func is[T any](x any) bool {
-	_, ok := x.(T)
-	return ok
-}
 
 // stream is what the wrappers of readers, writers and files have in common.
 type stream struct {
@@ -102,17 +86,6 @@ type file struct {
 	of fs.File
 }
 
-// wrapFile wraps a file by the interfaces that it has.
-func wrapFile(x fs.File, rec recorder) fs.File {
-	switch x := x.(type) {
-	case *os.File:
-		return &File{File: x, rec: rec}
-	case *File:
-		return x // recorded already
-	}
-	return newFile(file{stream{inner: x, rec: rec}, x}, has(is[io.Seeker](x), is[io.ReaderAt](x), is[io.WriterTo](x), is[fs.ReadDirFile](x)))
-}
-
 // Read implements io.Reader.
 func (f *file) Read(p []byte) (int, error) {
 	start := f.rec.now()
@@ -138,20 +111,6 @@ type reader struct {
 	of io.Reader
 }
 
-// Reader wraps what reads the file at path, which may be a name with a scheme, such
-// as s3://bucket/key. The result is an io.Seeker, io.ReaderAt, io.WriterTo and
-// io.Closer where r is; of an fs.File it is one, of an *os.File a *File.
-func (f *Files) Reader(r io.Reader, path string) io.Reader {
-	rec := f.of(path)
-	if !rec.on() || is[*File](r) {
-		return r
-	}
-	if x, ok := r.(fs.File); ok {
-		return wrapFile(x, rec)
-	}
-	return newReader(reader{newStream(r, rec), r}, has(is[io.Seeker](r), is[io.ReaderAt](r), is[io.WriterTo](r), is[io.Closer](r)))
-}
-
 // Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	start := r.rec.now()
@@ -164,19 +123,6 @@ func (r *reader) Read(p []byte) (int, error) {
 type writer struct {
 	stream
 	of io.Writer
-}
-
-// Writer wraps what writes the file at path. The result is an io.Seeker,
-// io.WriterAt, io.ReaderFrom and io.Closer where w is; of an *os.File it is a *File.
-func (f *Files) Writer(w io.Writer, path string) io.Writer {
-	rec := f.of(path)
-	if !rec.on() || is[*File](w) {
-		return w
-	}
-	if x, ok := w.(*os.File); ok {
-		return &File{File: x, rec: rec}
-	}
-	return newWriter(writer{newStream(w, rec), w}, has(is[io.Seeker](w), is[io.WriterAt](w), is[io.ReaderFrom](w), is[io.Closer](w)))
 }
 
 // Write implements io.Writer.
@@ -198,47 +144,6 @@ type (
 	sizedReader    struct{ readerAt }
 	sizedRdrCloser struct{ sizedReader }
 )
-
-// ReaderAt wraps what reads parts of the file or object at path. The result is what
-// [Files.Reader] gives where r is an io.Reader too; otherwise it has the methods
-// Close and Size where r has them.
-func (f *Files) ReaderAt(r io.ReaderAt, path string) io.ReaderAt {
-	if x, ok := r.(io.Reader); ok {
-		return f.Reader(x, path).(io.ReaderAt)
-	}
-	rec := f.of(path)
-	if !rec.on() {
-		return r
-	}
-	x := readerAt{at{stream{inner: r, rec: rec}}}
-	switch has(is[io.Closer](r), is[interface{ Size() int64 }](r)) {
-	case 1:
-		return &readCloserAt{x}
-	case 2:
-		return &sizedReader{x}
-	case 3:
-		return &sizedRdrCloser{sizedReader{x}}
-	}
-	return &x
-}
-
-// WriterAt wraps what writes parts of the file or object at path. The result is
-// what [Files.Writer] gives where w is an io.Writer too; otherwise it has the
-// method Close where w has it.
-func (f *Files) WriterAt(w io.WriterAt, path string) io.WriterAt {
-	if x, ok := w.(io.Writer); ok {
-		return f.Writer(x, path).(io.WriterAt)
-	}
-	rec := f.of(path)
-	if !rec.on() {
-		return w
-	}
-	x := writerAt{at{stream{inner: w, rec: rec}}}
-	if is[io.Closer](w) {
-		return &writeCloserAt{x}
-	}
-	return &x
-}
 
 func (x *readerAt) ReadAt(p []byte, off int64) (int, error)  { return x.readAt(p, off) }
 func (x *writerAt) WriteAt(p []byte, off int64) (int, error) { return x.writeAt(p, off) }

@@ -1,0 +1,101 @@
+package iofs
+
+import (
+	"io"
+	"io/fs"
+	"os"
+)
+
+// wrapFile wraps a file by the interfaces that it has.
+func wrapFile(x fs.File, rec recorder) fs.File {
+	switch x := x.(type) {
+	case *os.File:
+		return newOSFile(x, rec)
+	case *File:
+		return x // recorded already
+	}
+	return newFile(file{stream{inner: x, rec: rec}, x}, has(is[io.Seeker](x), is[io.ReaderAt](x), is[io.WriterTo](x), is[fs.ReadDirFile](x)))
+}
+
+// Reader wraps what reads the file at path, which may be a name with a scheme, such
+// as s3://bucket/key. The result is an io.Seeker, io.ReaderAt, io.WriterTo and
+// io.Closer where r is; of an fs.File it is one, of an *os.File a *File.
+func (f *Files) Reader(r io.Reader, path string) io.Reader {
+	rec := f.of(path)
+	if !rec.on() || is[*File](r) {
+		return r
+	}
+	if x, ok := r.(fs.File); ok {
+		return wrapFile(x, rec)
+	}
+	return newReader(reader{newStream(r, rec), r}, has(is[io.Seeker](r), is[io.ReaderAt](r), is[io.WriterTo](r), is[io.Closer](r)))
+}
+
+// Writer wraps what writes the file at path. The result is an io.Seeker,
+// io.WriterAt, io.ReaderFrom and io.Closer where w is; of an *os.File it is a *File.
+func (f *Files) Writer(w io.Writer, path string) io.Writer {
+	rec := f.of(path)
+	if !rec.on() || is[*File](w) {
+		return w
+	}
+	if x, ok := w.(*os.File); ok {
+		return newOSFile(x, rec)
+	}
+	return newWriter(writer{newStream(w, rec), w}, has(is[io.Seeker](w), is[io.WriterAt](w), is[io.ReaderFrom](w), is[io.Closer](w)))
+}
+
+// ReaderAt wraps what reads parts of the file or object at path. The result is what
+// [Files.Reader] returns where r is an io.Reader too; otherwise it has the methods
+// Close and Size where r has them.
+func (f *Files) ReaderAt(r io.ReaderAt, path string) io.ReaderAt {
+	if x, ok := r.(io.Reader); ok {
+		return f.Reader(x, path).(io.ReaderAt)
+	}
+	rec := f.of(path)
+	if !rec.on() {
+		return r
+	}
+	x := readerAt{at{stream{inner: r, rec: rec}}}
+	switch has(is[io.Closer](r), is[interface{ Size() int64 }](r)) {
+	case 1:
+		return &readCloserAt{x}
+	case 2:
+		return &sizedReader{x}
+	case 3:
+		return &sizedRdrCloser{sizedReader{x}}
+	}
+	return &x
+}
+
+// WriterAt wraps what writes parts of the file or object at path. The result is
+// what [Files.Writer] returns where w is an io.Writer too; otherwise it has the
+// method Close where w has it.
+func (f *Files) WriterAt(w io.WriterAt, path string) io.WriterAt {
+	if x, ok := w.(io.Writer); ok {
+		return f.Writer(x, path).(io.WriterAt)
+	}
+	rec := f.of(path)
+	if !rec.on() {
+		return w
+	}
+	x := writerAt{at{stream{inner: w, rec: rec}}}
+	if is[io.Closer](w) {
+		return &writeCloserAt{x}
+	}
+	return &x
+}
+
+// has counts the interfaces that x has, one bit each, the first one the lowest.
+func has(of ...bool) (bits int) {
+	for i, ok := range of {
+		if ok {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+func is[T any](x any) bool {
+	_, ok := x.(T)
+	return ok
+}
