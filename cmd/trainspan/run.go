@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -79,7 +80,7 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 }
 
 // newRunTelemetry is the telemetry process.
-func newRunTelemetry(a *ui.App) *cobra.Command {
+func newRunTelemetry() *cobra.Command {
 	return &cobra.Command{
 		Use: helperCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -87,7 +88,7 @@ func newRunTelemetry(a *ui.App) *cobra.Command {
 			if in == nil || out == nil {
 				return ui.Usage("%s is started by trainspan run", helperCommand)
 			}
-			session.Serve(in, out, a.Streams.Lookup)
+			session.Serve(in, out)
 			return nil
 		},
 	}
@@ -107,7 +108,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	if err != nil {
 		return &ui.StatusError{Status: status, Err: fmt.Errorf("%s", ui.Explain(err))}
 	}
-	if session.Nested(a.Streams.Lookup) {
+	if session.Nested() {
 		// The trainspan run above records this command too.
 		err := syscall.Exec(path, args, os.Environ())
 		if path, args, ok := launch.Script(path, args); ok && errors.Is(err, syscall.ENOEXEC) {
@@ -118,9 +119,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {
-		if set.Name, _ = a.Streams.Lookup(environ.Application); set.Name == "" {
-			set.Name = set.Command.Name()
-		}
+		set.Name = cmp.Or(os.Getenv(environ.Application), set.Command.Name())
 	}
 	code := launch.Run(launch.Options{
 		Path: path, Args: args, Env: os.Environ(),

@@ -2,17 +2,21 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func newRun(*app) *cobra.Command {
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+)
+
+func newRun(*ui.App) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run [flags] -- COMMAND [ARGUMENT...]",
 		Short:              "Run a training job and record it, whatever it is written in",
 		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return usage("run needs a Unix system: signals and exit statuses are passed on its way")
+			return ui.Usage("run needs a Unix system: signals and exit statuses are passed on its way")
 		},
 	}
 }
 
-func newRunTelemetry(*app) *cobra.Command { return &cobra.Command{Use: "run-telemetry", Hidden: true} }
+func newRunTelemetry() *cobra.Command { return &cobra.Command{Use: "run-telemetry", Hidden: true} }

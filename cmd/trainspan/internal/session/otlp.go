@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (s *Session) startOTLP(ready *launch.Ready) error {
 	// The protocol that the user chose is kept; both are served on the port.
 	protocol := "http/protobuf"
 	for _, name := range []string{varProtocol, "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		if v, _ := s.lookup(name); strings.TrimSpace(v) != "" {
+		if v, _ := os.LookupEnv(name); strings.TrimSpace(v) != "" {
 			protocol = strings.TrimSpace(v)
 			break
 		}
@@ -88,7 +89,7 @@ func (o *otlpSide) forwardTo(s *Session) error {
 		case varEndpoint, "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER":
 			return "", false
 		}
-		return s.lookup(name)
+		return os.LookupEnv(name)
 	})
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 			p.remove()
 		}
 	}()
-	client, err := p.client(ready, s.lookup, s.dir)
+	client, err := p.client(ready, s.dir)
 	if err != nil {
 		return err
 	}
@@ -99,17 +99,15 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 // Go program in their place, the form of their traces, and the span that the job belongs
 // to. What is wrong with them is said once; nil sends nothing.
 func (s *Session) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
-	parent, err := telemetry.ParentFrom(s.lookup)
+	parent, err := telemetry.ParentFrom(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+see.Variable, err)
 	}
 	load := func(code config.Config) (config.Config, error) {
-		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true, LookupEnv: func(name string) (string, bool) {
-			if name == environ.Tag { // as the command gets it
-				return s.tag(), true
-			}
-			return s.lookup(name)
-		}})
+		if !code.SessionTag.IsSet() { // as the command gets it
+			code.SessionTag = config.Value(s.tag())
+		}
+		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true})
 		return cfg, s.known(err)
 	}
 	cfg, err := load(config.Config{})
@@ -134,7 +132,7 @@ func (s *Session) sending() (func(config.Config) (config.Config, error), *dftrac
 // variables: they were said, and a ring says the place of its process.
 func (s *Session) known(err error) error {
 	var all, place *config.ValidationError
-	_, placeErr := config.DetectRanks(s.lookup)
+	_, placeErr := config.DetectRanks(os.LookupEnv)
 	if !errors.As(err, &all) || !errors.As(placeErr, &place) {
 		return err
 	}
@@ -149,7 +147,7 @@ func (s *Session) known(err error) error {
 
 // client unpacks the client and puts it in front of PYTHONPATH. It gives the folder
 // that it is in, one of this node or, where none can be had, one below dir.
-func (p *pythonSide) client(ready *launch.Ready, lookup func(string) (string, bool), dir ...string) (string, error) {
+func (p *pythonSide) client(ready *launch.Ready, dir ...string) (string, error) {
 	in, err := p.folder(append([]string{os.TempDir(), sharedMemory}, dir...)...)
 	if err != nil {
 		return "", err
@@ -158,7 +156,7 @@ func (p *pythonSide) client(ready *launch.Ready, lookup func(string) (string, bo
 	if err := python.Unpack(search); err != nil {
 		return "", err
 	}
-	if path, _ := lookup(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
+	if path := os.Getenv(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
 		search += string(filepath.ListSeparator) + path
 	}
 	ready.Env[varPythonPath] = launch.Bytes(search)

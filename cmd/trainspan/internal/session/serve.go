@@ -26,7 +26,7 @@ import (
 // Serve is the telemetry process: it talks to trainspan run over two pipes and
 // returns when the files are complete. Problems and the text of the report go there,
 // since the terminal is the command's.
-func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool)) {
+func Serve(in io.Reader, to io.Writer) {
 	line := launch.NewLine(to)
 	out := terminal{line}
 	hear(line)
@@ -51,11 +51,11 @@ func Serve(in io.Reader, to io.Writer, lookup func(string) (string, bool)) {
 	if err := json.Unmarshal(first.Settings, &set); err != nil {
 		return // trainspan run ended at once
 	}
-	s, ready, err := open(set, lookup, out)
+	s, ready, err := open(set, out)
 	if err != nil {
 		say := &Session{out: out}
 		say.say("no telemetry: %v; the command runs without; see "+see.Run, err)
-		unrecorded(line, messages, lookup)
+		unrecorded(line, messages)
 		return
 	}
 	_ = line.Send(&launch.Message{Ready: &ready}) // if it is gone, the messages end
@@ -88,10 +88,10 @@ func (t terminal) Write(p []byte) (int, error) {
 
 // unrecorded is all that is left to do where nothing can be recorded: a program
 // that imports the client has to find it, and signals are still heard.
-func unrecorded(line *launch.Line, messages <-chan launch.Message, lookup func(string) (string, bool)) {
+func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
 	defer client.remove()
-	if _, err := client.client(&ready, lookup); err != nil {
+	if _, err := client.client(&ready); err != nil {
 		ready.Env = nil // such a program has it elsewhere, or fails
 	}
 	_ = line.Send(&launch.Message{Ready: &ready}) // if it is gone, the messages end
@@ -234,7 +234,7 @@ func (s *Session) outcome(m *launch.Exited) {
 		code := st.Code
 		r.EndedBy, r.ExitStatus = rundir.ByExit, &code
 	}
-	if file := identity.ErrorFile(s.lookup); file != "" && st.ExitCode() != 0 {
+	if file := identity.ErrorFile(os.LookupEnv); file != "" && st.ExitCode() != 0 {
 		r.Error = elasticError(file, r.Started)
 	}
 	if r.OOMKills > 0 && (st.Signal != 0 || st.Code != 0) {

@@ -28,11 +28,10 @@ import (
 
 // Session is the telemetry of one start of a command.
 type Session struct {
-	set    Settings
-	lookup func(string) (string, bool)
-	out    io.Writer // for the person at the terminal
-	log    *slog.Logger
-	began  time.Time
+	set   Settings
+	out   io.Writer // for the person at the terminal
+	log   *slog.Logger
+	began time.Time
 
 	where rundir.Place
 	dir   string // absolute
@@ -60,8 +59,8 @@ type Session struct {
 
 // open makes the directory and starts what has to be there before the command.
 // What does not start is left out and said; without a directory nothing is.
-func open(set Settings, lookup func(string) (string, bool), out io.Writer) (*Session, launch.Ready, error) {
-	s := &Session{set: set, lookup: lookup, out: out, began: time.Now(), stopBeat: make(chan struct{})}
+func open(set Settings, out io.Writer) (*Session, launch.Ready, error) {
+	s := &Session{set: set, out: out, began: time.Now(), stopBeat: make(chan struct{})}
 	s.log = slog.New(problemHandler{s})
 	if err := s.place(); err != nil {
 		return nil, launch.Ready{}, fmt.Errorf("%w: %w", errNoDir, err)
@@ -186,7 +185,7 @@ func (s *Session) started(m *launch.Started) {
 // startUsage samples the resources of the command's processes.
 func (s *Session) startUsage(pid int) error {
 	own := resources.Member{Command: pid, Base: s.set.PID, Exclude: unix.Getpid()}
-	visible, _ := s.lookup("CUDA_VISIBLE_DEVICES")
+	visible := os.Getenv("CUDA_VISIBLE_DEVICES")
 	gpus := resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1))
 	if gpus != nil {
 		own.GPUs = gpus.Only

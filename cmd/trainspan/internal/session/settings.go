@@ -56,9 +56,8 @@ var varJob, varAttempt = identity.Word(identity.Job, identity.Environment), iden
 
 // Nested reports whether this process runs under a trainspan run of the same
 // machine that lives: then that one sees all there is to see.
-func Nested(lookup func(string) (string, bool)) bool {
-	text, _ := lookup(environ.Run)
-	host, number, ok := cutLast(text, ":")
+func Nested() bool {
+	host, number, ok := cutLast(os.Getenv(environ.Run), ":")
 	pid, err := strconv.Atoi(number)
 	return ok && err == nil && host == identity.HostName() && proc.Alive(pid, 0) && mayRun(pid)
 }
@@ -80,13 +79,13 @@ func cutLast(text, separator string) (before, after string, found bool) {
 // place makes the directory and the run.json of a start.
 func (s *Session) place() error {
 	set, host := &s.set, identity.HostName()
-	ranks, err := config.DetectRanks(s.lookup)
+	ranks, err := config.DetectRanks(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+see.RankUnknown, err)
 	}
 	want := rundir.Wanted{Name: set.Name, Attempt: set.Attempt, Host: host, PID: set.PID}
-	want.Under(&ranks, set.Parent, s.lookup)
-	said := identity.FromEnvironment(s.lookup, strconv.Atoi)
+	want.Under(&ranks, set.Parent, os.LookupEnv)
+	said := identity.FromEnvironment(os.LookupEnv, strconv.Atoi)
 	if said.Run == "" && want.Start != "" { // the launcher gave no id
 		alone := config.Ranks{Rank: ranks.Rank, LocalRank: ranks.LocalRank}
 		start, _ := rundir.Started(&alone, host, set.Parent)
@@ -94,8 +93,8 @@ func (s *Session) place() error {
 		s.job = hex.EncodeToString(sum[:8])
 	}
 	dir := string(set.Dir)
-	if v, _ := s.lookup(environ.Run); dir == "" && v == "" {
-		dir, _ = s.lookup(environ.Dir) // of the user; below another trainspan run it is that one's
+	if dir == "" && os.Getenv(environ.Run) == "" {
+		dir = os.Getenv(environ.Dir) // of the user; below another trainspan run it is that one's
 	}
 	want.Dir = dir
 	s.where, err = want.Make()
@@ -120,7 +119,7 @@ func (s *Session) place() error {
 		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: s.began, Seen: s.began,
 		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize), Key: cmp.Or(said.Key, s.job),
 	}
-	s.run.Scheduler, s.run.TimeLimit = identity.Scheduler(s.lookup)
+	s.run.Scheduler, s.run.TimeLimit = identity.Scheduler(os.LookupEnv)
 	if !said.Named {
 		s.run.Start = want.Start
 	}
@@ -137,8 +136,7 @@ func pointer(v config.Var[int]) *int {
 
 // tag is the session tag: what all starts of the job have in common.
 func (s *Session) tag() string {
-	tag, _ := s.lookup(environ.Tag)
-	return cmp.Or(tag, s.set.Name)
+	return cmp.Or(os.Getenv(environ.Tag), s.set.Name)
 }
 
 // environment is what the command's environment gets.
