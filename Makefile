@@ -49,7 +49,7 @@ goroutines:
 
 # What reads files when the training is over shares little between goroutines, and
 # takes the longest with the race detector.
-OFFLINE = /(analysis|report|cmd/trainspan|examples|integrations/pytorch|internal/(run|summary|fromrun|profile|evidence|kineto|torchtrace))(/|$$$$)
+OFFLINE = /(analysis|report|cmd/trainspan|examples|integrations/pytorch|internal/(run|summary|fromrun|replay|profile|evidence|kineto|torchtrace))(/|$$$$)
 
 # test runs the tests of the root module and the command but the long ones, with the
 # race detector where goroutines run beside a training; test-long runs all of them,

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 )
 

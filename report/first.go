@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
 	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/visible"
 )

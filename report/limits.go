@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // limits fills what follows from the basis of a job.

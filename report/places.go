@@ -2,7 +2,7 @@ package report
 
 import (
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // place is a part of the page that a sentence is about.

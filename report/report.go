@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 )

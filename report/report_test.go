@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/analysis/compare"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/robust"
 )
 

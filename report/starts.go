@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
@@ -103,7 +103,7 @@ func (a *Attempt) hung(procs []*run.Process) {
 		h.What = v.Cause
 	}
 	if a.Outcome = run.OutcomeOfHang(a.Outcome, h); a.Outcome.How != run.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {
-		v.Died(*a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
+		replay.Died(v, *a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
 	}
 }
 

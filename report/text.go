@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/visible"
 )
 

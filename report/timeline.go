@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/robust"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
 )

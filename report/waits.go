@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // waitTable is who waited for whom, as the page shows it: a row for each that waited, a

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/evidence"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -92,7 +92,7 @@ func (r *Report) witnesses(j *Job) {
 		}
 		if m := evidence.Meet(dumps); m != nil {
 			if len(v.Ranks) == 0 && len(m.Ranks) > 0 {
-				v.Blame(m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
+				replay.Blamed(v, m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
 			}
 			v.Witness = append(v.Witness, "PyTorch's flight recorder: "+m.Text)
 		}

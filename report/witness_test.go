@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // Kinds of a [Part].

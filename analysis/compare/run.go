@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // Run is what is compared of one run. Fields that are empty or zero are not

@@ -18,9 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/replay"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/internal/visible"

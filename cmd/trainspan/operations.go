@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/optrace"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/layout"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // reportOperations reports a trace of operations, which is a table and no telemetry of

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
+	"github.com/trainspan/trainspan/internal/replay"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/visible"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 )
 

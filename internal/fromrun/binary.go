@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/columns"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // AppendBinary implements [encoding.BinaryAppender], once the sink is closed.

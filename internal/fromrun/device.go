@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 )
 

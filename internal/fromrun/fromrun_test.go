@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/fromrun"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/vocab"
 )

@@ -1,7 +1,7 @@
 package fromrun
 
 import (
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"

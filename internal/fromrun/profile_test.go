@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/fromrun"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )

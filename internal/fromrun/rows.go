@@ -3,7 +3,7 @@ package fromrun
 import (
 	"math"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/vocab"
 )

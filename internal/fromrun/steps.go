@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"

@@ -279,7 +279,7 @@ func TestReasons(t *testing.T) {
 	for _, c := range []struct{ file, pattern, section string }{
 		{"report/remarks.go", `goodput\.\w+: +"([^"]+)",`, "remarks-on-the-data"},
 		{"analysis/goodput/flags.go", `FlagKind = "(\w+)"`, "remarks-on-the-data"},
-		{"analysis/replay/verdict.go", `[rR]eason\w+ += "(\w+)"`, "which-rank-is-slow-is-not-known"},
+		{"internal/replay/verdict.go", `[rR]eason\w+ += "(\w+)"`, "which-rank-is-slow-is-not-known"},
 	} {
 		src, err := os.ReadFile(filepath.Join(root, c.file))
 		if err != nil {

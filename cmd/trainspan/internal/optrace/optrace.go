@@ -2,7 +2,7 @@
 // format in which StragglerAnalysis publishes jobs, a table in Parquet with a file
 // of YAML beside it. A worker is a rank of data parallelism on a stage of a pipeline.
 // Such a trace has no spans of a host and needs no model of them, so that it becomes
-// steps for analysis/replay at once, and the slowdown by the definition of those who
+// steps for internal/replay at once, and the slowdown by the definition of those who
 // publish them stands beside the verdict.
 package optrace
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/optrace"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // job makes the table of a pipeline of two stages that runs one forward, one backward.

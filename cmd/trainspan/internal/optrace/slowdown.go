@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
@@ -93,7 +93,7 @@ func (g *graph) meet(all bool, list ...int) {
 	g.groups = append(g.groups, list)
 }
 
-// Replay returns the slowdown, and the steps without delays of launches as analysis/replay
+// Replay returns the slowdown, and the steps without delays of launches as internal/replay
 // takes them. It fails where the schedule is none that it knows.
 func (t *Trace) Replay() (*Slowdown, *replay.State, error) {
 	g, err := t.graph()

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // Ranks is how many workers the job has. Rank r of the verdict is stage r mod Stages of
@@ -16,7 +16,7 @@ func (t *Trace) Ranks() int { return t.dp * t.pp }
 // Stages is how many stages the pipeline has.
 func (t *Trace) Stages() int { return t.pp }
 
-// state returns the steps of the replay that was made last to analysis/replay: of a worker
+// state returns the steps of the replay that was made last to internal/replay: of a worker
 // one operation after the other, a message as long as it holds up what needs it.
 func (g *graph) state() *replay.State {
 	t := g.t

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // scenario is a kind of job with its true answer.

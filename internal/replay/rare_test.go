@@ -3,7 +3,7 @@ package replay_test
 import (
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // TestRareCollective: ranks meet inside of backward in each step, and in a

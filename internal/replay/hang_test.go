@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // halt is a job of 4 ranks that trains 40 steps of 200 ms; then edit says how the spans

@@ -3,7 +3,7 @@ package replay_test
 import (
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // TestWindows: windows of steps lead to the same answer, in a tenth of the

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 func asJSON(t *testing.T, st *replay.State) string {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // step runs one step of all ranks; it says whether the job ends in it.

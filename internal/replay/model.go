@@ -1,15 +1,7 @@
-// Package replay says what holds a training job up, and what a repair would gain.
-//
-//	st := replay.New(&replay.Options{WorldSize: 8})
-//	st.SetRank(3, replay.Rank{Host: "node-b"})
-//	st.Add(&replay.Step{Rank: 3, Number: 17, Spans: spans}) // of every rank and step, in any order
-//	fmt.Println(st.Verdict().Sentence)
-//
-// Each step of a rank is kept as a program: its own work, and the meetings with
-// other ranks in the order in which it came to them. The programs of all ranks are
-// replayed as they were, which must give the recorded times, and again with
-// something repaired. The difference is what the repair gains. Times of two ranks
-// are never subtracted: their clocks may be days apart.
+// Package replay is the detector of package analysis/replay: programs of steps, their
+// replay with and without something repaired, and the verdict. What only other packages
+// of this module ask of it is exported here alone: packed states, windows, the table of
+// steps, several attempts, and what two runs differ by.
 package replay
 
 // Phase is what a rank does during a span.

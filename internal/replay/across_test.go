@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // onHosts returns the verdict of a job whose ranks run on the hosts named.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // TestExchange: the largest part is what was made to differ, and the parts add up to nearly

@@ -229,9 +229,9 @@ func (j *job) hosts(ranks []int) (out []string) {
 	return out
 }
 
-// Blame names the ranks that a hang waits for, as others say: those that did not come,
+// Blamed names the ranks that the hang of a verdict waits for, as others say: those that did not come,
 // or came with another collective than most.
-func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string) {
+func Blamed(v *Verdict, ranks []int, hosts []string, mismatch bool, text string) {
 	v.Ranks, v.Hosts = ranks, hosts
 	if v.Cause = ""; mismatch {
 		v.Cause = CauseMismatch
@@ -241,7 +241,7 @@ func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string)
 }
 
 // Died names the rank that the others of a hang wait for: it ended, as the text says.
-func (v *Verdict) Died(rank int, host, how string) {
+func Died(v *Verdict, rank int, host, how string) {
 	v.Ranks, v.Hosts, v.Cause = []int{rank}, nil, ""
 	if host != "" {
 		v.Hosts = []string{host}

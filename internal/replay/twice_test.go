@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // twice is what DistributedDataParallel records: ranks meet at the begin of

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // watched is what a Watch said of a job, and at which step.

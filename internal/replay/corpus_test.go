@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // phaseOf names the spans of the corpus; collectives have a category of their own.

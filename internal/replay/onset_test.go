@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // noises are series with a mean of 0 and a deviation of 1.
