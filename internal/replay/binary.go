@@ -78,17 +78,14 @@ func (rs *rankState) appendGroups(dst []byte, order []int) []byte {
 // appendSteps packs the steps with other numbers of groups.
 func (rs *rankState) appendSteps(dst []byte, number []uint16) []byte {
 	dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
-	var out []byte
-	var before program
-	n := 0
+	var all store
 	for c := rs.steps.open(); c.ok; c.next() {
-		if n%blockSteps == 0 {
-			before.reset()
-		}
-		n++
 		c.p.renumber(number)
-		out = appendProgram(out, &c.p, &before)
-		before.copy(&c.p)
+		all.follow(&c.p)
+	}
+	var out []byte
+	for _, b := range all.blocks {
+		out = append(out, b.data...)
 	}
 	return columns.AppendBytes(dst, out)
 }
@@ -171,23 +168,24 @@ func (s *State) UnmarshalBinary(src []byte) error {
 
 // fill takes so many packed programs, in blocks, and reports whether they are whole.
 func (st *store) fill(data []byte, groups int) bool {
-	r := reading{src: slices.Clone(data)}
+	data = slices.Clone(data)
+	r := columns.NewReader(data)
 	last := int64(math.MinInt64)
 	for left := st.n; left > 0; {
-		b, from := block{n: min(left, blockSteps)}, r.at
+		b, from := block{n: min(left, blockSteps)}, len(data)-r.Len()
 		var p program
 		for k := range b.n {
-			r.program(&p)
-			if r.bad || !p.sane(groups) || p.step <= last {
+			p.read(r)
+			if r.Err() != nil || !p.sane(groups) || p.step <= last {
 				return false
 			}
 			if last = p.step; k == 0 {
 				b.first = p.step
 			}
 		}
-		b.last, b.data = last, r.src[from:r.at:r.at]
+		b.last, b.data = last, slices.Clip(data[from:len(data)-r.Len()])
 		st.blocks = append(st.blocks, b)
 		left -= b.n
 	}
-	return r.at == len(r.src)
+	return r.Len() == 0
 }

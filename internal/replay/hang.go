@@ -92,7 +92,7 @@ func (st *State) waiting(w *waits, step int64) *hang {
 		return nil
 	}
 	out := &hang{step: -1, waited: max(w.long, 0)}
-	furthest := map[string]position{} // of those who wait, by group
+	furthest := map[string]progress{} // of those who wait, by group
 	for r, o := range w.at {
 		rs := st.ranks[r]
 		out.step = max(out.step, rs.last.step)
@@ -136,23 +136,13 @@ func (st *State) waiting(w *waits, step int64) *hang {
 	return out
 }
 
-// position is how far a rank has come with the collectives of a group.
-type position struct {
-	step int64
-	n    int
-}
-
-func (p position) before(o position) bool {
-	return p.step < o.step || p.step == o.step && p.n < o.n
-}
-
 func (rs *rankState) in(group string) bool {
 	return slices.ContainsFunc(rs.groups, func(g groupName) bool { return g.name == group })
 }
 
 // position counts the collectives of a group that were entered in the last step.
-func (rs *rankState) position(group string) position {
-	p := position{step: rs.last.step}
+func (rs *rankState) position(group string) progress {
+	p := progress{step: rs.last.step}
 	for i, n := range rs.last.entered {
 		if rs.groups[i].name == group {
 			p.n = n

@@ -8,13 +8,13 @@ type rankState struct {
 	groups   []groupName
 	steps    store
 	last     tail
-	device   progress // of a device
+	device   progress // of a device: the last step of which it did something
 	any      bool
 	disputed int // steps that came twice and differed, as from two writers
 }
 
-// progress is how far a device has come: the last step of which it did something, and
-// how much.
+// progress is how far a device has come, or a rank with the collectives of a group: to
+// which step, and how many of it.
 type progress struct {
 	step int64
 	n    int

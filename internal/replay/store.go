@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
+
+	"github.com/trainspan/trainspan/internal/columns"
 )
 
 // store holds the programs of one rank by step, packed in blocks: a byte or two for
@@ -147,7 +150,7 @@ func (st *store) cut(step int64) {
 // cursor goes through the programs of blocks in order.
 type cursor struct {
 	blocks []block
-	r      reading
+	r      columns.Reader
 	raw    program // the last one, as it is packed
 	p      program // the same, for the taker to change
 	ok     bool
@@ -160,22 +163,22 @@ func (st *store) open() *cursor {
 }
 
 func (b *block) open() *cursor {
-	c := &cursor{r: reading{src: b.data}}
+	c := &cursor{r: *columns.NewReader(b.data)}
 	c.next()
 	return c
 }
 
 // next takes the next program; ok says that there is one.
 func (c *cursor) next() {
-	for c.r.at == len(c.r.src) {
+	for c.r.Len() == 0 {
 		if len(c.blocks) == 0 {
 			c.ok = false
 			return
 		}
-		c.r.src, c.r.at, c.blocks = c.blocks[0].data, 0, c.blocks[1:]
+		c.r, c.blocks = *columns.NewReader(c.blocks[0].data), c.blocks[1:]
 		c.raw.reset()
 	}
-	c.r.program(&c.raw)
+	c.raw.read(&c.r)
 	c.p.copy(&c.raw)
 	c.ok = true
 }
@@ -240,79 +243,39 @@ func appendProgram(dst []byte, p, before *program) []byte {
 	return dst
 }
 
-// reading takes what was packed. What is read from a file is checked first: bad says
-// that it cannot be.
-type reading struct {
-	src []byte
-	at  int
-	bad bool
-}
+// longest is the longest time, in microseconds, that a file may have of a piece.
+const longest = 1 << 50
 
-func (r *reading) uint() (v uint64) {
-	for shift := 0; r.at < len(r.src) && shift < 64; shift += 7 {
-		b := r.src[r.at]
-		r.at++
-		if v |= uint64(b&0x7f) << shift; b < 0x80 {
-			return v
-		}
-	}
-	r.bad, r.at = true, len(r.src)
-	return 0
-}
-
-func (r *reading) int() int64 {
-	v := r.uint()
-	return int64(v>>1) ^ -int64(v&1)
-}
-
-// count takes how many things of at least a byte follow.
-func (r *reading) count() int {
-	n := r.uint()
-	if n > uint64(len(r.src)-r.at) {
-		r.bad, n = true, 0
-	}
-	return int(n)
-}
-
-// time takes a time that is not less than none.
-func (r *reading) time() int64 {
-	v := r.uint()
-	if v > 1<<50 {
-		r.bad, v = true, 0
-	}
-	return int64(v)
-}
-
-// program takes the next program; p holds the one before it.
-func (r *reading) program(p *program) {
-	p.step += r.int()
-	p.start = p.end + r.int()
-	p.tokens += r.int()
-	if r.uint() != 0 {
+// read takes the next program; p holds the one before it.
+func (p *program) read(r *columns.Reader) {
+	p.step += r.Int()
+	p.start = p.end + r.Int()
+	p.tokens += r.Int()
+	if r.Uint() != 0 {
 		p.host, p.lanes = p.host[:0], p.lanes[:0]
-		for n := r.count(); n > 0; n-- {
+		for n := r.Count(1); n > 0; n-- {
 			var pc piece
-			pc.setCode(r.uint())
+			pc.setCode(r.Uint())
 			p.host = append(p.host, pc)
 		}
-		for n := r.count(); n > 0; n-- {
+		for n := r.Count(1); n > 0; n-- {
 			var l laneOp
-			l.setCode(r.uint())
-			l.lane = uint8(min(r.uint(), 255))
+			l.setCode(r.Uint())
+			l.lane = uint8(r.Small(math.MaxUint8))
 			p.lanes = append(p.lanes, l)
 		}
 	}
 	p.end = p.start
 	for i := range p.host {
-		p.host[i].dur = r.time()
+		p.host[i].dur = int64(r.Small(longest))
 		p.end += p.host[i].dur
 	}
 	var at int64
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		l.dur = r.time()
-		l.start = at + r.int()
-		l.launch = l.start - r.int()
+		l.dur = int64(r.Small(longest))
+		l.start = at + r.Int()
+		l.launch = l.start - r.Int()
 		at = l.start + l.dur
 	}
 }
