@@ -110,15 +110,12 @@ func blockLength(n int, rho float64, least int) int {
 // deviation, when its neighbours are as correlated as they are; short says that blocks of
 // so many values are too short to be independent.
 func chance(x []float64, size int) (se float64, short bool) {
-	mean := meanOf(x)
-	rest := slices.Clone(x)
-	if from, to, in, out, z := interval(x); z > changeErrors {
-		level(rest, from, to, in, out)
-	} else {
-		level(rest, 0, len(rest), mean, 0)
+	from, to, in, out, z := interval(x)
+	if z <= changeErrors {
+		from, to, in, out = 0, len(x), meanOf(x), 0
 	}
-	rho := min(max(correlation(rest), 0), 0.99)
-	return math.Sqrt(meanSquare(rest) * (1 + rho) / (1 - rho) / float64(len(x))), size < blockLength(len(x), rho, 1)
+	rest := level(x, from, to, in, out)
+	return wander(rest) / math.Sqrt(float64(len(x))), size < blockLength(len(x), correlation(rest), 1)
 }
 
 // lateRank is a rank that is late, and by how much in the mean.
@@ -257,9 +254,8 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []l
 }
 
 // interval finds the rounds in which x lies highest above the rest, by the extremes of
-// its cumulative sum; z is how far in standard errors of series as correlated as x is.
+// its cumulative sum.
 func interval(x []float64) (from, to int, in, out, z float64) {
-	n := len(x)
 	mean := meanOf(x)
 	sum, low, best := 0.0, 0.0, 0.0
 	lowAt := 0
@@ -271,38 +267,14 @@ func interval(x []float64) (from, to int, in, out, z float64) {
 			low, lowAt = sum, i+1
 		}
 	}
-	if to-from == 0 || to-from == n {
-		return 0, n, mean, mean, 0
+	if to-from == 0 || to-from == len(x) {
+		return 0, len(x), mean, mean, 0
 	}
-	in = meanOf(x[from:to])
-	out = (mean*float64(n) - in*float64(to-from)) / float64(n-to+from)
-	rest := slices.Clone(x)
-	level(rest, from, to, in, out)
-	rho := min(max(correlation(rest), 0), 0.99)
-	se := math.Sqrt(meanSquare(rest) * (1/float64(to-from) + 1/float64(n-to+from)) * (1 + rho) / (1 - rho))
-	switch {
-	case in <= out:
-	case se == 0:
-		z = math.Inf(1)
-	default:
-		z = (in - out) / se
-	}
-	return from, to, in, out, z
+	in, out, z = apart(x, from, to)
+	return from, to, in, out, max(z, 0)
 }
 
-// level takes the mean of an interval, and that of the rest, out of x.
-func level(x []float64, from, to int, in, out float64) {
-	for i := range x {
-		if i >= from && i < to {
-			x[i] -= in
-		} else {
-			x[i] -= out
-		}
-	}
-}
-
-// change finds where the mean of x changes most, by the cumulative sum; z is how far
-// the levels lie apart in standard errors of series as correlated as x is.
+// change finds where the mean of x changes most, by the cumulative sum.
 func change(x []float64, least int) (at int, before, after, z float64) {
 	n := len(x)
 	if n < 2*least {
@@ -320,32 +292,44 @@ func change(x []float64, least int) (at int, before, after, z float64) {
 			best, at = d, i+1
 		}
 	}
-	before, after = meanOf(x[:at]), meanOf(x[at:])
-	rest := make([]float64, n)
-	for i, v := range x {
-		rest[i] = v - before
-		if i >= at {
-			rest[i] = v - after
-		}
-	}
-	rho := min(max(correlation(rest), 0), 0.99)
-	sigma := math.Sqrt(meanSquare(rest))
-	se := sigma * math.Sqrt((1/float64(at)+1/float64(n-at))*(1+rho)/(1-rho))
-	if se == 0 {
-		if before == after {
-			return at, before, after, 0
-		}
-		return at, before, after, math.Inf(1)
-	}
-	return at, before, after, (after - before) / se
+	after, before, z = apart(x, at, n)
+	return at, before, after, z
 }
 
-func meanSquare(x []float64) float64 {
+// apart returns the mean of x in an interval and that of the rest; z is how far they lie
+// apart in standard errors of series as correlated as x is.
+func apart(x []float64, from, to int) (in, out, z float64) {
+	n, k := float64(len(x)), float64(to-from)
+	in = meanOf(x[from:to])
+	out = (meanOf(x)*n - in*k) / (n - k)
+	if in == out {
+		return in, out, 0
+	}
+	return in, out, (in - out) / (wander(level(x, from, to, in, out)) * math.Sqrt(1/k+1/(n-k)))
+}
+
+// level returns x without the mean of an interval, and without that of the rest.
+func level(x []float64, from, to int, in, out float64) []float64 {
+	rest := slices.Clone(x)
+	for i := range rest {
+		if i >= from && i < to {
+			rest[i] -= in
+		} else {
+			rest[i] -= out
+		}
+	}
+	return rest
+}
+
+// wander is the standard deviation that x, whose mean is none, would have for the mean of
+// many values to lie as far from none if they were independent.
+func wander(x []float64) float64 {
+	rho := min(max(correlation(x), 0), 0.99)
 	sum := 0.0
 	for _, v := range x {
 		sum += v * v
 	}
-	return sum / float64(max(len(x), 1))
+	return math.Sqrt(sum / float64(max(len(x), 1)) * (1 + rho) / (1 - rho))
 }
 
 const (
