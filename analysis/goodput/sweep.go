@@ -10,7 +10,7 @@ type sweep struct {
 	now    int64
 	nodes  []node  // by slot
 	free   []int32 // slots to use again
-	heap   []int32 // leaves that may win, the best first; some are stale
+	leaves queue   // that may win, the best first; some are stale
 	opened uint64  // spans opened so far
 	count  int     // spans open now
 	top    int32   // the winner, or none
@@ -53,7 +53,7 @@ const notLosing = int64(-1) << 63
 
 func (s *sweep) reset(at int64) {
 	s.now, s.top, s.count, s.opened = at, none, 0, 0
-	s.nodes, s.free, s.heap = s.nodes[:0], s.free[:0], s.heap[:0]
+	s.nodes, s.free, s.leaves = s.nodes[:0], s.free[:0], s.leaves[:0]
 }
 
 // advance gives the time up to t to the winner.
@@ -135,7 +135,7 @@ func (s *sweep) leaf(slot int32) {
 		return
 	}
 	n.queued = true
-	s.push(slot)
+	s.leaves.push(queueEntry{int64(n.rank)<<56 - int64(n.seq), slot, n.seq})
 }
 
 // noLeaf takes note that a span is no leaf any longer.
@@ -149,24 +149,24 @@ func (s *sweep) noLeaf(slot int32) {
 
 // settle finds the winner once all spans of this moment were opened and closed.
 func (s *sweep) settle() {
-	for len(s.heap) > 0 {
-		slot := s.heap[0]
+	for len(s.leaves) > 0 {
+		slot := s.leaves[0].slot
 		n := &s.nodes[slot]
 		if n.open && n.kids == 0 {
 			break
 		}
-		s.pop()
+		s.leaves.pop()
 		n.queued = false
 		if !n.open {
 			s.free = append(s.free, slot)
 		}
 	}
-	if len(s.heap) > 2*s.count+64 {
+	if len(s.leaves) > 2*s.count+64 {
 		s.compact()
 	}
 	top := none
-	if len(s.heap) > 0 {
-		top = s.heap[0]
+	if len(s.leaves) > 0 {
+		top = s.leaves[0].slot
 	}
 	if s.top != none && s.top != top {
 		if n := &s.nodes[s.top]; n.open && n.kids == 0 {
@@ -186,65 +186,75 @@ func (s *sweep) settle() {
 
 // compact drops what is stale from the heap.
 func (s *sweep) compact() {
-	keep := s.heap[:0]
-	for _, slot := range s.heap {
-		n := &s.nodes[slot]
+	keep := s.leaves[:0]
+	for _, e := range s.leaves {
+		n := &s.nodes[e.slot]
 		if n.open && n.kids == 0 {
-			keep = append(keep, slot)
+			keep = append(keep, e)
 			continue
 		}
 		n.queued = false
 		if !n.open {
-			s.free = append(s.free, slot)
+			s.free = append(s.free, e.slot)
 		}
 	}
-	s.heap = keep
-	for i := len(s.heap)/2 - 1; i >= 0; i-- {
-		s.down(i)
+	s.leaves = keep
+	for i := len(keep)/2 - 1; i >= 0; i-- {
+		keep.down(i)
 	}
 }
 
-// before reports whether leaf a wins over leaf b.
-func (s *sweep) before(a, b int32) bool {
-	x, y := &s.nodes[a], &s.nodes[b]
-	if x.rank != y.rank {
-		return x.rank < y.rank
-	}
-	return x.seq > y.seq
+// queue is a heap of open spans, that with the least key first.
+type queue []queueEntry
+
+// queueEntry is a span in a queue: the key of a leaf is its kind, and of one kind the span that
+// started last has the least; that of an end is its time.
+type queueEntry struct {
+	key  int64
+	slot int32
+	seq  uint64
 }
 
-func (s *sweep) push(slot int32) {
-	s.heap = append(s.heap, slot)
-	for i := len(s.heap) - 1; i > 0; {
+func (q *queue) push(e queueEntry) {
+	h := append(*q, e)
+	i := len(h) - 1
+	for i > 0 {
 		up := (i - 1) / 2
-		if !s.before(s.heap[i], s.heap[up]) {
+		if h[up].key <= e.key {
 			break
 		}
-		s.heap[i], s.heap[up] = s.heap[up], s.heap[i]
-		i = up
+		h[i], i = h[up], up
 	}
+	h[i] = e
+	*q = h
 }
 
-func (s *sweep) pop() {
-	n := len(s.heap) - 1
-	s.heap[0] = s.heap[n]
-	s.heap = s.heap[:n]
-	s.down(0)
+func (q *queue) pop() queueEntry {
+	h := *q
+	first, n := h[0], len(h)-1
+	h[0] = h[n]
+	*q = h[:n]
+	q.down(0)
+	return first
 }
 
-func (s *sweep) down(i int) {
+func (q queue) down(i int) {
+	if i >= len(q) {
+		return
+	}
+	e := q[i]
 	for {
 		c := 2*i + 1
-		if c >= len(s.heap) {
-			return
+		if c >= len(q) {
+			break
 		}
-		if c+1 < len(s.heap) && s.before(s.heap[c+1], s.heap[c]) {
+		if c+1 < len(q) && q[c+1].key < q[c].key {
 			c++
 		}
-		if !s.before(s.heap[c], s.heap[i]) {
-			return
+		if e.key <= q[c].key {
+			break
 		}
-		s.heap[i], s.heap[c] = s.heap[c], s.heap[i]
-		i = c
+		q[i], i = q[c], c
 	}
+	q[i] = e
 }

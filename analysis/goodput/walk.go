@@ -18,7 +18,7 @@ type walk struct {
 	at      int        // the present one
 	ids     openIDs
 	live    []liveRow // by slot
-	ends    []ending  // a heap, the earliest first
+	ends    queue     // the earliest first
 	waiting []int32   // open spans without an end that a sibling may close
 	stacks  map[int64]*nest.Stack[opened]
 	done    []bool // of the present moment
@@ -72,7 +72,7 @@ func (o *openIDs) close(slot int32) {
 	if id := o.list[i].id; o.slots != nil && o.slots[id] == slot {
 		delete(o.slots, id)
 	}
-	o.list = slices.Delete(o.list, i, i+1)
+	o.list = append(o.list[:i], o.list[i+1:]...)
 }
 
 // find returns the slot of an open span, none without one. Its id is not zero.
@@ -95,11 +95,6 @@ func (o *openIDs) find(id uint64) int32 {
 type opened struct {
 	slot int32
 	seq  uint64
-}
-
-type ending struct {
-	at int64
-	opened
 }
 
 func newWalk(a *attempt, t *timeline, threads []int64, steps *run.Steps) *walk {
@@ -130,15 +125,14 @@ func (w *walk) run(next func() []row) {
 			t = min(t, rows[0].start)
 		}
 		if len(w.ends) > 0 {
-			t = min(t, w.ends[0].at)
+			t = min(t, w.ends[0].key)
 		}
 		w.advance(t)
 		if t >= a.stop {
 			break
 		}
-		for len(w.ends) > 0 && w.ends[0].at <= t {
-			e := w.popEnd()
-			if w.isOpen(e.opened) {
+		for len(w.ends) > 0 && w.ends[0].key <= t {
+			if e := w.ends.pop(); w.isOpen(opened{e.slot, e.seq}) {
 				w.close(e.slot)
 			}
 		}
@@ -266,7 +260,7 @@ func (w *walk) open(r *row) {
 		w.waiting = append(w.waiting, slot)
 	}
 	if l.ends < w.a.stop {
-		w.pushEnd(ending{l.ends, opened{slot, l.seq}})
+		w.ends.push(queueEntry{l.ends, slot, l.seq})
 	}
 }
 
@@ -364,41 +358,4 @@ func (w *walk) stepAt(t int64) what {
 		return firstIteration + what(w.at)
 	}
 	return what(kindIteration)
-}
-
-func (w *walk) pushEnd(e ending) {
-	h := append(w.ends, e)
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if h[up].at <= h[i].at {
-			break
-		}
-		h[i], h[up] = h[up], h[i]
-		i = up
-	}
-	w.ends = h
-}
-
-func (w *walk) popEnd() ending {
-	h := w.ends
-	first := h[0]
-	n := len(h) - 1
-	h[0] = h[n]
-	h = h[:n]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= n {
-			break
-		}
-		if c+1 < n && h[c+1].at < h[c].at {
-			c++
-		}
-		if h[i].at <= h[c].at {
-			break
-		}
-		h[i], h[c] = h[c], h[i]
-		i = c
-	}
-	w.ends = h
-	return first
 }
