@@ -82,9 +82,7 @@ func begin(j *Job) *Report {
 		r.Goodput = &g
 	}
 	if r.Goodput == nil { // nor are those known that follow from it
-		r.Figures = slices.DeleteFunc(r.Figures, func(f goodput.Figure) bool {
-			return f.Name != goodput.FigureMTTF && f.Name != goodput.FigureYoung && f.Name != goodput.FigureSaxena
-		})
+		r.Figures = slices.DeleteFunc(r.Figures, func(f goodput.Figure) bool { return !f.OfFailures })
 	}
 	r.profiled(j.uses, slices.ContainsFunc(j.Job.Processes, func(p *run.Process) bool { return p.Steps.Begun }))
 	if j.details != nil {

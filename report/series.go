@@ -144,22 +144,55 @@ func (s *Series) time(j *Job, led *goodput.Report) {
 		shown = led.Attempts[n-maxAttempts-1].Attempt
 	}
 	latest := make(map[int]int)
-	for i, bin := range j.Ledger.Bins(edges) {
-		s.Time = append(s.Time, bin.From-led.From)
-		all := float64(max(bin.Categories.Sum(), 1))
-		for c, ns := range bin.Categories {
+	for i, bin := range binned(j.Ledger, edges) {
+		s.Time = append(s.Time, edges[i]-led.From)
+		spent := goodput.Totals{}
+		for _, of := range bin {
+			for c, ns := range of {
+				spent[c] += ns
+			}
+		}
+		all := float64(max(spent.Sum(), 1))
+		for c, ns := range spent {
 			if s.Ledger[c] == nil {
 				s.Ledger[c] = make(Numbers, bins)
 			}
 			s.Ledger[c][i] = float64(ns) / all
 		}
-		for _, n := range slices.Sorted(maps.Keys(bin.Attempts)) {
+		for _, n := range slices.Sorted(maps.Keys(bin)) {
 			if n > shown {
-				s.stretch(latest, n, bin.Attempts[n], bin.From-led.From, bin.To-led.From)
+				s.stretch(latest, n, bin[n], edges[i]-led.From, edges[i+1]-led.From)
 			}
 		}
 	}
 	s.Time = append(s.Time, led.Wall)
+}
+
+// binned returns what each attempt spent between neighbouring edges, which rise; what is
+// before the first attempt of a rank is of attempt 0.
+func binned(l *goodput.Ledger, edges []int64) []map[int]goodput.Totals {
+	out := make([]map[int]goodput.Totals, len(edges)-1)
+	for i := range out {
+		out[i] = make(map[int]goodput.Totals)
+	}
+	i := 0
+	_ = l.Stretches(func(st *goodput.Stretch) error { // which fails where this does
+		if st.Start < edges[i] { // the next rank
+			i = 0
+		}
+		end := min(st.End, edges[len(out)])
+		for x := max(st.Start, edges[0]); x < end; x = edges[i+1] {
+			for edges[i+1] <= x {
+				i++
+			}
+			if out[i][st.Attempt] == nil {
+				out[i][st.Attempt] = goodput.Totals{}
+			}
+			out[i][st.Attempt][st.Category] += min(end, edges[i+1]) - x
+		}
+		return nil
+	})
+	return out
 }
 
 // stretch adds a bin to the timeline of an attempt; latest is where in Attempts

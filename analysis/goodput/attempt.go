@@ -3,6 +3,7 @@ package goodput
 import (
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -141,4 +142,25 @@ func (h *hash) text(s string) {
 	for i := range len(s) {
 		*h = (*h ^ hash(s[i])) * 1099511628211
 	}
+}
+
+// minUsual is how many iterations say what is usual: a single one may be cut off,
+// or the slow one.
+const minUsual = 2
+
+// usualOf is the median of the own times of iterations, run.Unknown of too few.
+func usualOf(own []int64) (int64, int) {
+	if len(own) < minUsual {
+		return run.Unknown, len(own)
+	}
+	return robust.MedianInt(own, run.Unknown), len(own)
+}
+
+// beyondUsual is the part of the first iteration of an attempt that is warm-up: what it
+// took beyond the usual. Where that is not known there is none.
+func beyondUsual(first, usual int64) int64 {
+	if first < 0 || usual < 0 {
+		return 0
+	}
+	return max(0, first-usual)
 }

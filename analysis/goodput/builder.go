@@ -143,3 +143,29 @@ func (b *Builder) finish() error {
 	b.done = a
 	return nil
 }
+
+// OpenSink makes a sink that builds the timeline of a process, for
+// [run.Set.Read] and [LedgerOf].
+func OpenSink(p *run.Process) (run.Sink, *Builder) {
+	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
+	s.steps = &p.Steps
+	return s, s.Builder
+}
+
+// sink hands what a file says to a builder.
+type sink struct {
+	*Builder
+	from *run.Process
+}
+
+func (s *sink) Event(e *run.Event) {
+	if e.Name == spans.EventSaveCheckpointSuccess && e.Through >= 0 {
+		s.Saved(e.Time, e.Through)
+	}
+}
+
+func (s *sink) Close() error {
+	p := s.from
+	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
+	return s.finish()
+}

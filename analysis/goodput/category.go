@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -86,6 +87,14 @@ func (t Totals) Sum() int64 {
 		sum += ns
 	}
 	return sum
+}
+
+// ratio returns the productive part, NaN of no time.
+func (t Totals) ratio() float64 {
+	if all := t.Sum(); all != 0 {
+		return float64(t[Productive]) / float64(all)
+	}
+	return math.NaN()
 }
 
 func (t Totals) add(c Category, ns int64) {

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/spans"
 )
 
 // Account is the ledger of one job.
@@ -56,17 +55,9 @@ func LedgerOf(j *run.Job, of func(*run.Process) *Builder, clock func(*run.Proces
 		l.add(&a)
 	}
 	for _, s := range j.Silent {
-		l.Tried(s.Start, s.Stop)
+		l.triedAt(s.Start, s.Stop)
 	}
 	return l
-}
-
-// OpenSink makes a sink that builds the timeline of a process, for
-// [run.Set.Read] and [LedgerOf].
-func OpenSink(p *run.Process) (run.Sink, *Builder) {
-	s := &sink{Builder: NewBuilder(Process{Start: run.NoEnd}), from: p}
-	s.steps = &p.Steps
-	return s, s.Builder
 }
 
 // collection makes a timeline of each process of a set.
@@ -86,22 +77,4 @@ func (c *collection) open(p *run.Process) run.Sink {
 		all = append(all, open(p))
 	}
 	return all
-}
-
-// sink hands what a file says to a builder.
-type sink struct {
-	*Builder
-	from *run.Process
-}
-
-func (s *sink) Event(e *run.Event) {
-	if e.Name == spans.EventSaveCheckpointSuccess && e.Through >= 0 {
-		s.Saved(e.Time, e.Through)
-	}
-}
-
-func (s *sink) Close() error {
-	p := s.from
-	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
-	return s.finish()
 }

@@ -2,6 +2,7 @@ package goodput_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/internal/run"
@@ -22,6 +23,7 @@ func ExampleLedger() {
 			p.LastSeen, p.End = (at+40)*s, (at+40)*s
 		}
 		b := goodput.NewBuilder(p)
+		b.Saved((at+30)*s, int64(attempt)-1)
 		b.Span(span(1, 0, "application", at, at+40))
 		b.Span(span(2, 1, "model_initialization", at, at+10))
 		loop := span(3, 1, "training_loop", at+10, at+40)
@@ -40,8 +42,9 @@ func ExampleLedger() {
 			return
 		}
 	}
+	ledger.Expect(1) // ranks: one that reports nothing is a flag
 	report := ledger.Report(goodput.Query{})
-	fmt.Printf("%.1f %% of %d s\n", 100*report.Ratio(), report.Wall/s)
+	fmt.Printf("%.1f %% of %d s\n", 100*report.Ratio(), report.Categories.Sum()/s) // of all ranks together
 	for _, c := range goodput.Categories() {
 		if ns := report.Categories[c]; ns != 0 {
 			fmt.Println(c, ns/s)
@@ -60,7 +63,7 @@ func ExampleLedger() {
 
 func ExampleLive() {
 	const s = 1_000_000_000
-	live, err := goodput.NewLive(goodput.LiveOptions{Start: 1000 * s})
+	live, err := goodput.NewLive(goodput.LiveOptions{Start: 1000 * s}) // a Dir keeps the books from attempt to attempt
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -72,8 +75,62 @@ func ExampleLive() {
 		step := live.Start(&goodput.LiveSpan{Parent: loop, Name: "training_single_iteration", Time: (1001 + 5*i) * s, First: run.Unknown, Step: i})
 		live.End(step, (1005+5*i)*s)
 	}
+	live.Saved(1016*s, 2)                        // a checkpoint that holds the first three
+	if err := live.Alive(1020 * s); err != nil { // every few seconds
+		fmt.Println(err)
+	}
 	snap := live.Snapshot(1020 * s)
 	fmt.Printf("%.0f %%, waited for data %d s, %d s at risk\n", 100*snap.Ratio(), snap.Categories[goodput.DataWait]/s, snap.AtRisk/s)
+	_, last := live.Window(1020*s, 20*time.Second)
+	fmt.Printf("in 20 s: %d s\n", last[goodput.Productive]/s)
+	if err := live.Close(1020 * s); err != nil {
+		fmt.Println(err)
+	}
 	// Output:
-	// 80 %, waited for data 4 s, 16 s at risk
+	// 80 %, waited for data 4 s, 4 s at risk
+	// in 20 s: 16 s
+}
+
+// What others call goodput, of a job of two hours that failed once, and what each rank did when.
+func ExampleReport_Figures() {
+	const minute = 60_000_000_000
+	var ledger goodput.Ledger
+	for attempt, to := range []int64{50, 120} {
+		from := int64(60 * attempt)
+		b := goodput.NewBuilder(goodput.Process{Attempt: attempt + 1, Start: (1000 + from) * minute, End: run.NoEnd, LastSeen: (1000 + to) * minute})
+		for at := from; at < to; at += 10 {
+			step := &run.Span{ID: uint64(at + 1), Start: (1000 + at) * minute, End: (1010 + at) * minute, Step: at / 10, First: run.Unknown}
+			step.SetName("", "training_single_iteration")
+			b.Span(step)
+		}
+		save := &run.Span{ID: 1000, Start: (1029 + from) * minute, End: (1030 + from) * minute, Step: run.Unknown, First: run.Unknown}
+		save.SetName("", "checkpoint_save_sync")
+		b.Span(save)
+		b.Saved((1030+from)*minute, from/10+2)
+		if err := ledger.Add(b); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	flops, _ := goodput.FLOPsPerToken(7e9, 32, 32, 128, 4096)
+	basis := goodput.Basis{Devices: 8, PeakFLOPs: 989e12, ModelFLOPs: flops * 40e6}
+	for _, f := range ledger.Report(goodput.Query{}).Figures(basis) {
+		if f.Name == goodput.FigureYoung || f.Name == "ettr" || f.Name == "mfu" {
+			fmt.Printf("%s %.2f: %s\n", f.Name, f.Value, f.Note)
+		}
+	}
+	err := ledger.Stretches(func(s *goodput.Stretch) error {
+		if s.Category == goodput.Downtime {
+			fmt.Printf("rank %d was down for %d minutes\n", s.Rank, (s.End-s.Start)/minute)
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// ettr 0.90: productive time of wall and queue time; queue time unknown and left out
+	// young_interval_seconds 889.94: between checkpoints; a suggestion, for losses that are small
+	// mfu 0.42: of productive time, without recomputation, against the given peak
+	// rank 0 was down for 10 minutes
 }

@@ -33,22 +33,26 @@ type Figure struct {
 	Value float64 `json:"value"` // seconds where the name ends so, else a ratio; 0 when unknown
 	Known bool    `json:"known"`
 	Note  string  `json:"note"` // under which conditions it holds, or what is missing
+
+	// OfFailures says that it follows from how often the job failed, whatever its steps did.
+	OfFailures bool `json:"-"`
 }
 
-// The names of figures.
+// The names of figures, which docs/goodput.md explains. FigureYoung is how often to save a
+// checkpoint.
 const (
-	FigureGoodput          = "goodput"
-	FigureETTR             = "ettr"
-	FigureRuntimeGoodput   = "runtime_goodput"
-	FigureClusterReadiness = "cluster_readiness_ratio"
-	FigureStepGoodput      = "step_goodput"
-	FigureSlowdown         = "slowdown_seconds"
-	FigureMTTF             = "mttf_seconds"
+	figureGoodput          = "goodput"
+	figureETTR             = "ettr"
+	figureRuntimeGoodput   = "runtime_goodput"
+	figureClusterReadiness = "cluster_readiness_ratio"
+	figureStepGoodput      = "step_goodput"
+	figureSlowdown         = "slowdown_seconds"
+	figureMTTF             = "mttf_seconds"
 	FigureYoung            = "young_interval_seconds"
-	FigureSaxena           = "availability_interval_seconds"
-	FigureMFU              = "mfu"
-	FigureHFU              = "hfu"
-	FigureUsefulFLOPs      = "useful_flops_ratio"
+	figureSaxena           = "availability_interval_seconds"
+	figureMFU              = "mfu"
+	figureHFU              = "hfu"
+	figureUsefulFLOPs      = "useful_flops_ratio"
 )
 
 // FLOPsPerToken is what a decoder-only transformer needs for one token of
@@ -80,23 +84,27 @@ func (r *Report) Figures(b Basis) []Figure {
 	unknown := func(name, why string) { out = append(out, Figure{Name: name, Note: "unknown: " + why}) }
 
 	productive, down := sec(Productive), sec(Downtime)
-	give(FigureGoodput, productive, wall, "productive time of the wall time")
+	give(figureGoodput, productive, wall, "productive time of the wall time")
 	queued := "queue time given"
 	if b.Queue == 0 {
 		queued = "queue time unknown and left out"
 	}
-	give(FigureETTR, productive, wall+b.Queue.Seconds(), "productive time of wall and queue time; "+queued)
+	give(figureETTR, productive, wall+b.Queue.Seconds(), "productive time of wall and queue time; "+queued)
 	if r.Iterations.HasSaves {
-		give(FigureRuntimeGoodput, productive-float64(r.Iterations.AtRiskTime)/n/1e9, wall-down,
+		give(figureRuntimeGoodput, productive-float64(r.Iterations.AtRiskTime)/n/1e9, wall-down,
 			"saved progress of the time in which the job ran")
 	} else {
-		unknown(FigureRuntimeGoodput, "no record says which checkpoint was saved")
+		unknown(figureRuntimeGoodput, "no record says which checkpoint was saved")
 	}
-	give(FigureClusterReadiness,
+	give(figureClusterReadiness,
 		wall-sec(LostWork)-sec(Stall)-sec(Init)-sec(CheckpointLoad)-down-sec(CheckpointSave), wall-down,
 		"data wait, warm-up and validation count as good here")
 	r.steps(b, wall, productive, give, unknown)
+	steps := len(out)
 	r.failures(n, wall-down-sec(Unobserved)-sec(Absent), give, unknown)
+	for i := range out[steps:] {
+		out[steps+i].OfFailures = true
+	}
 	r.flops(b, wall, productive, give, unknown)
 	return out
 }
@@ -110,13 +118,13 @@ func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown fu
 		ideal, note = float64(r.Iterations.Shortest)/1e9, "kept iterations times the shortest of them"
 	}
 	if ideal == 0 {
-		unknown(FigureStepGoodput, "no finished iteration")
-		unknown(FigureSlowdown, "no finished iteration")
+		unknown(figureStepGoodput, "no finished iteration")
+		unknown(figureSlowdown, "no finished iteration")
 		return
 	}
 	worth := float64(r.Iterations.Kept) * ideal
-	give(FigureStepGoodput, worth, wall, note)
-	give(FigureSlowdown, productive-worth, 1, "productive time beyond "+note)
+	give(figureStepGoodput, worth, wall, note)
+	give(figureSlowdown, productive-worth, 1, "productive time beyond "+note)
 }
 
 // failures adds what follows from how often the job failed.
@@ -128,16 +136,16 @@ func (r *Report) failures(ranks, observed float64, give giver, unknown func(name
 		}
 	}
 	if failed == 0 {
-		unknown(FigureMTTF, "nothing failed")
+		unknown(figureMTTF, "nothing failed")
 		unknown(FigureYoung, "nothing failed")
-		unknown(FigureSaxena, "nothing failed")
+		unknown(figureSaxena, "nothing failed")
 		return
 	}
 	mttf := observed / float64(failed)
-	give(FigureMTTF, mttf, 1, "time the job ran by failures; planned stops are none")
+	give(figureMTTF, mttf, 1, "time the job ran by failures; planned stops are none")
 	if r.Saves == 0 {
 		unknown(FigureYoung, "no save was seen")
-		unknown(FigureSaxena, "no save was seen")
+		unknown(figureSaxena, "no save was seen")
 		return
 	}
 	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(r.Saves)
@@ -146,29 +154,29 @@ func (r *Report) failures(ranks, observed float64, give giver, unknown func(name
 		restart += float64(d.Down+d.Init+d.Reload) / ranks / 1e9 / float64(len(r.Disruptions))
 	}
 	give(FigureYoung, math.Sqrt(2*save*mttf), 1, "between checkpoints; a suggestion, for losses that are small")
-	give(FigureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, with the time of a restart; a suggestion")
+	give(figureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, with the time of a restart; a suggestion")
 }
 
 // flops adds the use of the accelerators.
 func (r *Report) flops(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
 	peak := float64(b.Devices) * b.PeakFLOPs
 	if peak <= 0 {
-		for _, name := range []string{FigureMFU, FigureHFU, FigureUsefulFLOPs} {
+		for _, name := range []string{figureMFU, figureHFU, figureUsefulFLOPs} {
 			unknown(name, "devices and their peak were not given")
 		}
 		return
 	}
 	kept := float64(r.Iterations.Kept)
 	if b.ModelFLOPs <= 0 {
-		unknown(FigureMFU, "the FLOPs of an iteration were not given")
-		unknown(FigureUsefulFLOPs, "the FLOPs of an iteration were not given")
+		unknown(figureMFU, "the FLOPs of an iteration were not given")
+		unknown(figureUsefulFLOPs, "the FLOPs of an iteration were not given")
 	} else {
-		give(FigureMFU, kept*b.ModelFLOPs, peak*productive, "of productive time, without recomputation, against the given peak")
-		give(FigureUsefulFLOPs, kept*b.ModelFLOPs, peak*wall, "of the wall time: goodput times MFU")
+		give(figureMFU, kept*b.ModelFLOPs, peak*productive, "of productive time, without recomputation, against the given peak")
+		give(figureUsefulFLOPs, kept*b.ModelFLOPs, peak*wall, "of the wall time: goodput times MFU")
 	}
 	if b.HardwareFLOPs <= 0 {
-		unknown(FigureHFU, "the FLOPs executed in an iteration were not given")
+		unknown(figureHFU, "the FLOPs executed in an iteration were not given")
 		return
 	}
-	give(FigureHFU, kept*b.HardwareFLOPs, peak*productive, "of productive time, with recomputation; compare runs by MFU")
+	give(figureHFU, kept*b.HardwareFLOPs, peak*productive, "of productive time, with recomputation; compare runs by MFU")
 }

@@ -214,7 +214,7 @@ func diff(rep *goodput.Report, want *right) (bad []string) {
 	if want.Observed != nil {
 		var p *float64
 		if json.Unmarshal(want.Observed, &p) == nil {
-			bad = append(bad, diffPercent("observed goodput", rep.ObservedRatio(), p)...)
+			bad = append(bad, diffPercent("observed goodput", float64(rep.Categories[goodput.Productive])/float64(rep.Categories.Sum()-rep.Categories[goodput.Unobserved]), p)...)
 		}
 	}
 	if want.Overlapped != nil || want.AsOf != nil && want.RankMS == nil && want.Excluded == 0 {

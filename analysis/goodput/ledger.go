@@ -71,30 +71,12 @@ func (a *attempt) better(b *attempt) bool {
 // Expect says how many ranks the job has, so that missing ones are listed.
 func (l *Ledger) Expect(ranks int) { l.expected = max(l.expected, ranks) }
 
-// Tried says that the job was started, and that the start ended before anything of it was
+// triedAt says that the job was started, and that the start ended before anything of it was
 // recorded. It is downtime of all ranks, as what is between it and other attempts.
-func (l *Ledger) Tried(start, stop int64) {
+func (l *Ledger) triedAt(start, stop int64) {
 	if t := (Interval{start, stop}); !slices.Contains(l.tried, t) {
 		l.tried = append(l.tried, t)
 	}
-}
-
-// Merge adds what another ledger knows. The result is that of a ledger that
-// was given everything itself. Timelines are shared, not copied: they never
-// change.
-func (l *Ledger) Merge(o *Ledger) {
-	for _, id := range o.rankIDs() {
-		for _, a := range o.ranks[id].attempts {
-			l.add(a)
-		}
-		for _, a := range o.ranks[id].rivals {
-			l.add(a)
-		}
-	}
-	for _, t := range o.tried {
-		l.Tried(t.From, t.To)
-	}
-	l.Expect(o.expected)
 }
 
 func (l *Ledger) rankIDs() []int {
@@ -104,29 +86,6 @@ func (l *Ledger) rankIDs() []int {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-// Bounds are the start of the job and the last sign of life of any process,
-// zero when nothing was added.
-func (l *Ledger) Bounds() (start, end int64) {
-	first := true
-	for _, r := range l.ranks {
-		for _, a := range r.attempts {
-			if first || a.Start < start {
-				start = a.Start
-			}
-			if first || a.stop > end {
-				end = a.stop
-			}
-			first = false
-		}
-	}
-	for _, t := range l.tried {
-		if !first {
-			start, end = min(start, t.From), max(end, t.To)
-		}
-	}
-	return start, end
 }
 
 // startBefore is the start of the job as known at a moment.

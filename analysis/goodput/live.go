@@ -19,21 +19,22 @@ func NewLive(o LiveOptions) (*Live, error) {
 		o.History = 2 * time.Hour
 	}
 	l := &Live{
-		opts: o, categories: newCategories(), first: run.Unknown, ended: run.NoEnd,
-		loop: run.Unknown, saved: run.Unknown, body: none,
+		opts: o, categories: newCategories(), now: pastAttempt{FirstOwn: run.Unknown}, ended: run.NoEnd,
+		loop: liveLoop{next: run.Unknown}, job: carried{Through: run.Unknown}, body: none,
 	}
 	l.spent = make([]int64, len(l.table), len(l.table)+maxNamed)
 	l.s.reset(o.Start)
 	l.s.emit, l.s.overlap = l.emit, func(_, _ int64, _ what) {}
-	err := l.load()
+	err := l.file.load(&l.opts, &l.job)
 	if err != nil {
 		l.opts.Dir = ""
 	}
-	if l.opts.Attempt <= 0 {
-		l.opts.Attempt = 1
-		if n := len(l.earlier); n > 0 {
-			l.opts.Attempt = l.earlier[n-1].Attempt + 1
-		}
+	last := 0
+	if n := len(l.job.Earlier); n > 0 {
+		last = l.job.Earlier[n-1].Attempt
+	}
+	if l.opts.Attempt <= last {
+		l.opts.Attempt = last + 1
 	}
 	l.ring.init(o)
 	return l, err
@@ -45,15 +46,15 @@ func (l *Live) emit(from, to int64, w what) {
 		if w >= computing {
 			n = int(w - computing)
 		}
-		if !l.steps[n].open { // it has ended, or is none, and something in it goes on
+		if !l.open.steps[n].open { // it has ended, or is none, and something in it goes on
 			l.spent[kindIteration] += to - from
 			l.loose += to - from
 			return
 		}
 		if w >= computing {
-			l.steps[n].computed += to - from
+			l.open.steps[n].computed += to - from
 		}
-		l.steps[n].own += to - from
+		l.open.steps[n].own += to - from
 		return
 	}
 	if w == gap {
@@ -172,51 +173,36 @@ func (l *Live) End(h Handle, t int64) {
 
 // step opens an iteration.
 func (l *Live) step(number int64) what {
-	if l.fresh && number == 0 && l.loop > 0 {
-		l.offset = l.loop // the program counts from 0 in each loop
+	if l.loop.fresh && number == 0 && l.loop.next > 0 {
+		l.loop.offset = l.loop.next // the program counts from 0 in each loop
 	}
-	l.fresh = false
+	l.loop.fresh = false
 	switch {
 	case number >= 0:
-		number += l.offset
-	case l.loop >= 0:
-		number = l.loop
+		number += l.loop.offset
+	case l.loop.next >= 0:
+		number = l.loop.next
 	}
 	if number >= 0 {
-		l.loop = number + 1
+		l.loop.next = number + 1
 	}
 	l.count++
-	st := liveStep{number: number, order: l.count, first: l.first == run.Unknown && !l.firstOpen(), open: true}
-	if n := len(l.unused); n > 0 {
-		w := l.unused[n-1]
-		l.unused = l.unused[:n-1]
-		i, _ := w.iteration()
-		l.steps[i] = st
-		return w
-	}
-	l.steps = append(l.steps, st)
-	return firstIteration + what(len(l.steps)-1)
+	return l.open.add(liveStep{number: number, order: l.count, first: l.now.FirstOwn == run.Unknown && l.open.first() == nil, open: true})
 }
 
 // begin notes a training loop, and undoes what it will run again.
 func (l *Live) begin(first int64) {
-	l.loops++
-	l.loop, l.offset, l.fresh = first, 0, true
+	l.loop = liveLoop{next: first, nth: l.loop.nth + 1, fresh: true}
 	if first < 0 {
-		l.unknown = l.unknown || l.loops > 1 || len(l.earlier) > 0
+		l.job.Unknown = l.job.Unknown || l.loop.nth > 1 || len(l.job.Earlier) > 0
 		return
 	}
-	lost, exact := l.own.undo(first, l.ring.undo)
-	l.lost += lost
-	l.rough = l.rough || !exact
-	if lost > 0 && l.firstIn && l.number >= first {
-		l.firstIn = false
+	l.job.Rough = !l.now.undo(first, l.ring.undo) || l.job.Rough
+	for i := range l.job.Earlier {
+		l.job.Rough = !l.job.Earlier[i].undo(first, nil) || l.job.Rough
+		l.job.Unknown = l.job.Unknown || l.job.Earlier[i].History.Loose > 0
 	}
-	for i := range l.earlier {
-		l.rough = !l.earlier[i].undo(first) || l.rough
-		l.unknown = l.unknown || l.earlier[i].History.Loose > 0
-	}
-	l.saved = min(l.saved, first-1)
+	l.job.Through = min(l.job.Through, first-1)
 }
 
 // Saved tells that a checkpoint was saved that holds every iteration up to
@@ -229,9 +215,9 @@ func (l *Live) Saved(t, through int64) {
 	defer l.mu.Unlock()
 	l.at(t)
 	l.s.settle()
-	l.own.fold(through)
-	l.saved = max(l.saved, through)
-	l.settlePeak()
+	l.now.History.fold(through)
+	l.job.Through = max(l.job.Through, through)
+	l.committed()
 }
 
 // Alive is a sign of life: it brings the ledger up to the moment and writes

@@ -61,8 +61,7 @@ func (l *Live) endBody(n *liveSlot) {
 		l.demote()
 		l.known = vocab.StepBody
 	}
-	i, _ := n.iter.iteration()
-	l.computed += l.steps[i].computed
+	l.computed += l.open.of(n.iter).computed
 	l.finished(n.iter, l.s.now)
 }
 
@@ -74,32 +73,30 @@ func (l *Live) endOptimizer() {
 	}
 	l.known = vocab.StepOptimizer
 	w := l.step(run.Unknown)
-	i, _ := w.iteration()
-	l.steps[i].own = l.spent[kindIteration] - l.loose
+	l.open.of(w).own = l.spent[kindIteration] - l.loose
 	l.spent[kindIteration] = l.loose
 	l.finished(w, l.s.now)
 }
 
 // dismiss gives up what was taken for a step.
 func (l *Live) dismiss(w what) {
-	i, _ := w.iteration()
-	st := &l.steps[i]
+	st := l.open.of(w)
 	l.spent[whatOther] += st.own - st.computed
 	l.spent[kindIteration] += st.computed
 	l.loose += st.computed
 	for i := len(l.ring.entries) - 1; i >= 0 && l.ring.entries[i].order == st.order; i-- {
 		l.ring.entries[i].moveOpen()
 	}
-	if st.number >= 0 && l.loop == st.number+1 {
-		l.loop = st.number
+	if st.number >= 0 && l.loop.next == st.number+1 {
+		l.loop.next = st.number
 	}
-	l.release(w)
+	l.open.release(w)
 }
 
 // demote takes back what was taken for steps by a rule that does not apply, at all
 // moments: computing stays what it was, and the rest of bodies is nothing of its own.
 func (l *Live) demote() {
-	sum := l.own.Sum + l.own.Loose + l.lost
+	sum := l.now.History.Sum + l.now.History.Loose + l.now.Lost
 	if l.known == vocab.StepOptimizer {
 		l.computed = sum
 	}
@@ -117,13 +114,13 @@ func (l *Live) demote() {
 		e.spent[whatOther] += e.sum + e.lost - e.computed
 		e.spent[kindIteration] += e.computed
 		e.sum, e.lost, e.computed, e.first = 0, 0, 0, 0
-		if n := l.body; n == none || e.order != l.stepOf(n).order {
+		if n := l.body; n == none || e.order != l.open.of(l.slots[n].iter).order {
 			e.moveOpen()
 		}
 	}
 	l.known = vocab.StepNone
-	l.own, l.usual, l.lost, l.computed = history{}, sample{}, 0, 0
-	l.first, l.firstIn = run.Unknown, false
+	l.now.History, l.usual, l.now.Lost, l.computed = history{}, sample{}, 0, 0
+	l.now.FirstOwn, l.now.FirstIn = run.Unknown, false
 }
 
 // unbody makes nothing of the open body: it goes on, as part of what is around it.
@@ -147,11 +144,6 @@ func (l *Live) unbody() {
 		}
 	}
 	l.body = none
-}
-
-func (l *Live) stepOf(slot int32) *liveStep {
-	i, _ := l.slots[slot].iter.iteration()
-	return &l.steps[i]
 }
 
 // moveOpen gives up the step that was open.

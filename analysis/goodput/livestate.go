@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -24,13 +25,41 @@ const maxStateAttempts = 256
 
 // liveState is what is in that file.
 type liveState struct {
-	Version  int           `json:"version"`
-	Rank     int           `json:"rank"`
-	Attempts []pastAttempt `json:"attempts"`
-	Peak     int64         `json:"committed_ns"`
-	Saved    int64         `json:"saved_through"`
-	Rough    bool          `json:"rough,omitempty"`
-	Unknown  bool          `json:"lost_work_unknown,omitempty"`
+	Version int `json:"version"`
+	Rank    int `json:"rank"`
+	carried
+}
+
+// carried is what goes on from attempt to attempt.
+type carried struct {
+	Earlier []pastAttempt `json:"attempts"`
+	Peak    int64         `json:"committed_ns"`                // the most that checkpoints ever held
+	Through int64         `json:"saved_through"`               // iterations up to this one are in a checkpoint
+	Rough   bool          `json:"rough,omitempty"`             // a resume went back to where sums are not exact
+	Unknown bool          `json:"lost_work_unknown,omitempty"` // it did not say to where
+}
+
+// usual is the usual time for attempts that have none of their own; own is that of the
+// present one.
+func (c *carried) usual(own int64) int64 {
+	var known []int64
+	for i := range c.Earlier {
+		if u := c.Earlier[i].Usual; u >= 0 {
+			known = append(known, u)
+		}
+	}
+	if own >= 0 {
+		known = append(known, own)
+	}
+	return robust.MedianInt(known, run.Unknown)
+}
+
+// down is the downtime before an attempt that starts now.
+func (c *carried) down(start int64) int64 {
+	if n := len(c.Earlier); n > 0 {
+		return max(0, start-c.Earlier[n-1].Stop)
+	}
+	return 0
 }
 
 // pastAttempt is what is left of an attempt.
@@ -58,14 +87,24 @@ type openStep struct {
 	First bool  `json:"first,omitempty"`
 }
 
-// undo takes the iterations from one on back.
-func (a *pastAttempt) undo(from int64) (exact bool) {
-	lost, exact := a.History.undo(from, nil)
+// undo takes the iterations from one on back; each is called with those that are known
+// one by one.
+func (a *pastAttempt) undo(from int64, each func(past)) (exact bool) {
+	lost, exact := a.History.undo(from, each)
 	a.Lost += lost
 	if lost > 0 && a.FirstNumber >= from {
 		a.FirstIn = false
 	}
 	return exact
+}
+
+// upTo is the productive time of the iterations up to one.
+func (a *pastAttempt) upTo(through, usual int64) int64 {
+	n, _ := a.History.upTo(through)
+	if a.FirstIn && a.FirstNumber <= through {
+		n -= beyondUsual(a.FirstOwn, usual)
+	}
+	return n
 }
 
 // totals divides what is left of the attempt. An attempt that is over has
@@ -107,11 +146,11 @@ func (o *LiveOptions) path() string {
 }
 
 // load reads what earlier attempts left.
-func (l *Live) load() error {
-	if l.opts.Dir == "" {
+func (s *stateFile) load(o *LiveOptions, into *carried) error {
+	if o.Dir == "" {
 		return nil
 	}
-	f, err := os.Open(l.opts.path())
+	f, err := os.Open(o.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -119,42 +158,37 @@ func (l *Live) load() error {
 		return fmt.Errorf("goodput: read the state of earlier attempts: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	l.file.ours = outfile.Same(f)
+	s.ours = outfile.Same(f)
 	text, err := io.ReadAll(f)
 	if err != nil {
 		return fmt.Errorf("goodput: read the state of earlier attempts: %w", err)
 	}
 	var st liveState
 	if err := json.Unmarshal(text, &st); err != nil {
-		return fmt.Errorf("goodput: %s is damaged, remove it to begin anew: %w", l.opts.path(), err)
+		return fmt.Errorf("goodput: %s is damaged, remove it to begin anew: %w", o.path(), err)
 	}
-	if st.Version != stateVersion || st.Rank != l.opts.Rank {
+	if st.Version != stateVersion || st.Rank != o.Rank {
 		return fmt.Errorf("goodput: %s is version %d of rank %d, this is version %d of rank %d: use another directory or remove it",
-			l.opts.path(), st.Version, st.Rank, stateVersion, l.opts.Rank)
+			o.path(), st.Version, st.Rank, stateVersion, o.Rank)
 	}
-	for i := range st.Attempts {
-		st.Attempts[i].History.shorten()
+	for i := range st.Earlier {
+		st.Earlier[i].History.shorten()
 	}
-	l.earlier, l.peak, l.saved, l.rough, l.unknown = st.Attempts, st.Peak, st.Saved, st.Rough, st.Unknown
-	if n := len(l.earlier); n > 0 && l.opts.Attempt <= l.earlier[n-1].Attempt {
-		l.opts.Attempt = l.earlier[n-1].Attempt + 1
-	}
+	*into = st.carried
 	return nil
 }
 
 // self is this attempt as the next one would find it.
 func (l *Live) self() pastAttempt {
-	a := pastAttempt{
-		Attempt: l.opts.Attempt, Start: l.opts.Start, Stop: l.s.now, Ended: l.ended != run.NoEnd, Spent: Totals{},
-		History: l.own, Lost: l.lost, FirstOwn: l.first, FirstNumber: l.number, FirstIn: l.firstIn,
-	}
+	a := l.now
+	a.Attempt, a.Start, a.Stop, a.Ended, a.Spent = l.opts.Attempt, l.opts.Start, l.s.now, l.ended != run.NoEnd, Totals{}
 	for w, ns := range l.spent {
 		a.Spent.add(l.table[w], ns)
 	}
 	a.Usual, a.Counted = l.usual.median()
-	for i := range l.steps {
-		if l.steps[i].open {
-			a.Open = append(a.Open, openStep{l.steps[i].own, l.steps[i].first})
+	for i := range l.open.steps {
+		if l.open.steps[i].open {
+			a.Open = append(a.Open, openStep{l.open.steps[i].own, l.open.steps[i].first})
 		}
 	}
 	return a
@@ -165,17 +199,14 @@ func (l *Live) state() *liveState {
 	if l.opts.Dir == "" {
 		return nil
 	}
-	a := l.self()
-	a.History.Points, a.History.Tail = slices.Clone(a.History.Points), slices.Clone(a.History.Tail)
-	st := &liveState{Version: stateVersion, Rank: l.opts.Rank, Peak: l.peak, Saved: l.saved, Rough: l.rough, Unknown: l.unknown}
-	for i := range l.earlier {
-		e := l.earlier[i]
-		e.History.Points, e.History.Tail = slices.Clone(e.History.Points), slices.Clone(e.History.Tail)
-		st.Attempts = append(st.Attempts, e)
+	st := &liveState{Version: stateVersion, Rank: l.opts.Rank, carried: l.job}
+	st.Earlier = append(slices.Clone(l.job.Earlier), l.self())
+	if n := len(st.Earlier) - maxStateAttempts; n > 0 {
+		st.Earlier = st.Earlier[n:] // so many restarts have no use for the first
 	}
-	st.Attempts = append(st.Attempts, a)
-	if n := len(st.Attempts) - maxStateAttempts; n > 0 {
-		st.Attempts = st.Attempts[n:] // so many restarts have no use for the first
+	for i := range st.Earlier {
+		h := &st.Earlier[i].History
+		h.Points, h.Tail = slices.Clone(h.Points), slices.Clone(h.Tail)
 	}
 	return st
 }

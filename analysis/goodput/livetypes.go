@@ -32,31 +32,27 @@ type Live struct {
 	body   int32          // slot of the open one that may be a step, or none
 	loose  int64          // computing that belongs to no step of an optimizer
 
-	steps    []liveStep // open iterations, by what
-	unused   []what
-	own      history
+	open     liveSteps
+	now      pastAttempt // of this attempt, the iterations that have ended
 	usual    sample
-	first    int64 // own time of the first iteration, run.Unknown before it ends
-	number   int64 // its number
-	firstIn  bool  // it is among those that count
-	computed int64 // the part of own and lost that was computing in bodies
-	lost     int64 // own time of iterations that a later loop of this process undid
+	computed int64 // the part of these, lost ones included, that was computing in bodies
 	ended    int64 // end of the attempt, run.NoEnd while it runs
 
-	loop     int64 // number of the next iteration without one, run.Unknown
-	offset   int64 // added to the numbers of a program that counts from 0
-	fresh    bool  // no iteration of the loop has started
-	loops    int
-	saved    int64 // iterations up to this one are in a checkpoint
-	peak     int64 // of the committed time
-	earlier  []pastAttempt
+	loop     liveLoop
 	count    int64 // iterations opened
-	unknown  bool  // lost work is unknown
-	rough    bool  // a resume went back to where sums are not exact
+	job      carried
 	late     int64
 	lateness int64
 	ring     ring
 	file     stateFile
+}
+
+// liveLoop is where the training loop is.
+type liveLoop struct {
+	next   int64 // number of the next iteration without one, run.Unknown
+	offset int64 // added to the numbers of a program that counts from 0
+	nth    int   // from 1
+	fresh  bool  // no iteration of it has started
 }
 
 // LiveOptions say whose ledger it is.
@@ -141,33 +137,55 @@ func (l *Live) find(h Handle) (*liveSlot, int32) {
 	return &l.slots[slot], slot
 }
 
-func (l *Live) firstOpen() bool {
-	for i := range l.steps {
-		if l.steps[i].open && l.steps[i].first {
-			return true
-		}
-	}
-	return false
+// liveSteps are the open iterations, by what.
+type liveSteps struct {
+	steps  []liveStep
+	unused []what
 }
 
-func (l *Live) release(w what) {
+// add opens one.
+func (o *liveSteps) add(st liveStep) what {
+	if n := len(o.unused); n > 0 {
+		w := o.unused[n-1]
+		o.unused = o.unused[:n-1]
+		*o.of(w) = st
+		return w
+	}
+	o.steps = append(o.steps, st)
+	return firstIteration + what(len(o.steps)-1)
+}
+
+func (o *liveSteps) of(w what) *liveStep {
 	i, _ := w.iteration()
-	l.steps[i] = liveStep{}
-	l.unused = append(l.unused, w)
+	return &o.steps[i]
+}
+
+func (o *liveSteps) release(w what) {
+	*o.of(w) = liveStep{}
+	o.unused = append(o.unused, w)
+}
+
+// first returns the first iteration of the attempt while it is open, nil before and after.
+func (o *liveSteps) first() *liveStep {
+	for i := range o.steps {
+		if o.steps[i].open && o.steps[i].first {
+			return &o.steps[i]
+		}
+	}
+	return nil
 }
 
 // finished counts an iteration.
 func (l *Live) finished(w what, end int64) {
-	i, _ := w.iteration()
-	st := l.steps[i]
-	l.release(w)
+	st := *l.open.of(w)
+	l.open.release(w)
 	if st.first {
-		l.first, l.number, l.firstIn = st.own, st.number, true
+		l.now.FirstOwn, l.now.FirstNumber, l.now.FirstIn = st.own, st.number, true
 	} else {
 		l.usual.add(st.own)
 	}
-	l.own.add(past{Number: st.number, Own: st.own, End: end})
-	if st.number >= 0 && st.number <= l.saved {
-		l.saved = st.number - 1 // run again: the checkpoint's own may be gone
+	l.now.History.add(past{Number: st.number, Own: st.own, End: end})
+	if st.number >= 0 && st.number <= l.job.Through {
+		l.job.Through = st.number - 1 // run again: the checkpoint's own may be gone
 	}
 }

@@ -259,7 +259,7 @@ func (p *packed) sound(names, loops int) bool {
 	}
 	for cols, n := range p.iterations.blocks(iterationColumns) {
 		for i := range n {
-			if cols[4][i] >= 0 && cols[4][i] < int64(loops) && cols[5][i] >= 0 && cols[5][i] < WindowSteps {
+			if cols[4][i] >= 0 && cols[4][i] < int64(loops) && cols[5][i] >= 0 && cols[5][i] < windowSteps {
 				seen++
 			}
 		}

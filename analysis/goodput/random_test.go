@@ -363,31 +363,6 @@ func TestWindowsAddUp(t *testing.T) {
 	})
 }
 
-func TestMerge(t *testing.T) {
-	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
-		jobs := randomJob(r)
-		whole := ledgerOf(jobs, nil, false)
-		parts := make([]*goodput.Ledger, 3)
-		for i := range parts {
-			parts[i] = &goodput.Ledger{}
-		}
-		for i := range jobs {
-			mustAdd(parts[r.IntN(3)], jobs[i].builder(r, false))
-			if r.IntN(3) == 0 {
-				mustAdd(parts[r.IntN(3)], jobs[i].builder(r, false))
-			}
-		}
-		r.Shuffle(3, func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		var merged goodput.Ledger
-		for _, p := range parts {
-			merged.Merge(p)
-		}
-		if one, two := whole.Report(goodput.Query{}), merged.Report(goodput.Query{}); !reflect.DeepEqual(one, two) {
-			t.Errorf("merged:\n%+v\n%+v", one, two)
-		}
-	})
-}
-
 // TestPartition compares the sweep with the rule as it is written, applied to
 // every stretch between two moments at which anything begins or ends.
 func TestPartition(t *testing.T) {

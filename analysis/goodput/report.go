@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/run"
 )
 
-// Final is the AsOf of questions that may use all that is known.
-const Final int64 = math.MaxInt64 - 1
+// final is after all moments: all that is known counts.
+const final int64 = math.MaxInt64 - 1
 
 // Query is a question to a ledger. All times are nanoseconds since the Unix
 // epoch. The zero value asks for everything.
@@ -22,7 +22,7 @@ type Query struct {
 	From, To int64
 
 	// AsOf is the moment whose knowledge counts: what began later does not
-	// exist, what ended later is open. Zero means Final. A live view of a
+	// exist, what ended later is open. Zero is after all of it. A live view of a
 	// window has AsOf equal to To.
 	AsOf int64
 
@@ -96,27 +96,14 @@ type Iterations struct {
 
 // Ratio is the part of the rank time that is productive, or NaN for a window
 // without length.
-func (r *Report) Ratio() float64 { return ratio(r.Categories[Productive], r.Categories.Sum()) }
-
-// ObservedRatio is Ratio without the time in which nothing was observed, or
-// NaN when nothing was.
-func (r *Report) ObservedRatio() float64 {
-	return ratio(r.Categories[Productive], r.Categories.Sum()-r.Categories[Unobserved])
-}
-
-func ratio(part, whole int64) float64 {
-	if whole == 0 {
-		return math.NaN()
-	}
-	return float64(part) / float64(whole)
-}
+func (r *Report) Ratio() float64 { return r.Categories.ratio() }
 
 // Report answers a question. An empty ledger, or one that knew of nothing at
 // that moment, gives a report of no time.
 func (l *Ledger) Report(q Query) *Report {
 	asOf := q.AsOf
 	if asOf == 0 {
-		asOf = Final
+		asOf = final
 	}
 	v := l.see(asOf)
 	rep := &Report{Categories: Totals{}, Overlapped: Totals{}}
@@ -128,7 +115,7 @@ func (l *Ledger) Report(q Query) *Report {
 		from = v.start
 	}
 	if to == 0 {
-		if to = v.end; q.AsOf != 0 && q.AsOf != Final {
+		if to = v.end; q.AsOf != 0 {
 			to = q.AsOf
 		}
 	}

@@ -3,7 +3,6 @@ package goodput
 import (
 	"time"
 
-	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -40,7 +39,7 @@ type Snapshot struct {
 }
 
 // Ratio is the productive part of the wall time, NaN at its very start.
-func (s *Snapshot) Ratio() float64 { return ratio(s.Categories[Productive], s.Categories.Sum()) }
+func (s *Snapshot) Ratio() float64 { return s.Categories.ratio() }
 
 // Snapshot brings the ledger up to a moment and gives its totals, those of
 // earlier attempts included. After Close the moment is that of the end.
@@ -56,15 +55,15 @@ func (l *Live) Snapshot(t int64) *Snapshot {
 	self := l.self()
 	out := &Snapshot{
 		Time: l.s.now, Rank: l.opts.Rank, Attempt: l.opts.Attempt, Categories: Totals{},
-		Usual: self.Usual, Counted: self.Counted, LostWorkUnknown: l.unknown, Rough: l.rough,
+		Usual: self.Usual, Counted: self.Counted, LostWorkUnknown: l.job.Unknown, Rough: l.job.Rough,
 		Late: l.late, Lateness: l.lateness,
 	}
-	fallback := l.fallback(self.Usual)
-	for i := range l.earlier {
-		a := &l.earlier[i]
+	fallback := l.job.usual(self.Usual)
+	for i := range l.job.Earlier {
+		a := &l.job.Earlier[i]
 		next := l.opts.Start
-		if i+1 < len(l.earlier) {
-			next = l.earlier[i+1].Start
+		if i+1 < len(l.job.Earlier) {
+			next = l.job.Earlier[i+1].Start
 		}
 		out.Categories.addAll(a.totals(either(a.Usual, fallback), true))
 		// A clock that was set back makes no time: the attempts count as long
@@ -73,9 +72,8 @@ func (l *Live) Snapshot(t int64) *Snapshot {
 	}
 	out.Categories.addAll(self.totals(either(self.Usual, fallback), self.Ended))
 	out.Wall = out.Categories.Sum()
-	l.settlePeak()
-	out.Committed = l.peak
 	out.AtRisk = max(0, out.Categories[Productive]-l.committed())
+	out.Committed = l.job.Peak
 	return out
 }
 
@@ -86,47 +84,22 @@ func either(a, b int64) int64 {
 	return b
 }
 
-// fallback is the usual time for attempts that have none of their own.
-func (l *Live) fallback(own int64) int64 {
-	var known []int64
-	for i := range l.earlier {
-		if u := l.earlier[i].Usual; u >= 0 {
-			known = append(known, u)
+// committed returns the productive time of the iterations that a checkpoint holds, and keeps
+// the most that it ever was: a counter must not fall when a job goes on from an older
+// checkpoint than its last.
+func (l *Live) committed() (sum int64) {
+	if l.job.Through >= 0 {
+		usual, _ := l.usual.median()
+		fallback := l.job.usual(usual)
+		for i := range l.job.Earlier {
+			a := &l.job.Earlier[i]
+			sum += a.upTo(l.job.Through, either(a.Usual, fallback))
 		}
+		sum += l.now.upTo(l.job.Through, either(usual, fallback))
 	}
-	if own >= 0 {
-		known = append(known, own)
-	}
-	m := robust.MedianInt(known, run.Unknown)
-	return m
+	l.job.Peak = max(l.job.Peak, sum)
+	return sum
 }
-
-// committed is the productive time of the iterations that a checkpoint holds.
-func (l *Live) committed() int64 {
-	if l.saved < 0 {
-		return 0
-	}
-	usual, _ := l.usual.median()
-	fallback := l.fallback(usual)
-	var sum int64
-	for i := range l.earlier {
-		a := &l.earlier[i]
-		n, _ := a.History.upTo(l.saved)
-		if a.FirstIn && a.FirstNumber <= l.saved {
-			n -= beyondUsual(a.FirstOwn, either(a.Usual, fallback))
-		}
-		sum += n
-	}
-	n, _ := l.own.upTo(l.saved)
-	if l.firstIn && l.number <= l.saved {
-		n -= beyondUsual(l.first, either(usual, fallback))
-	}
-	return sum + n
-}
-
-// settlePeak keeps the most that was ever committed: a counter must not fall
-// when a job goes on from an older checkpoint than its last.
-func (l *Live) settlePeak() { l.peak = max(l.peak, l.committed()) }
 
 // ring remembers the totals of moments gone by, for rolling windows.
 type ring struct {
@@ -158,10 +131,10 @@ func (r *ring) init(o LiveOptions) {
 // note adds an entry if it is time for one.
 func (r *ring) note(l *Live) {
 	if len(r.entries) == 0 {
-		if n := len(l.earlier); n > 0 && l.earlier[n-1].Stop < l.opts.Start {
-			r.entries = append(r.entries, entry{at: l.earlier[n-1].Stop})
+		if n := len(l.job.Earlier); n > 0 && l.job.Earlier[n-1].Stop < l.opts.Start {
+			r.entries = append(r.entries, entry{at: l.job.Earlier[n-1].Stop})
 		}
-		r.entries = append(r.entries, entry{at: l.opts.Start, down: l.downBefore()})
+		r.entries = append(r.entries, entry{at: l.opts.Start, down: l.job.down(l.opts.Start)})
 	}
 	if last := &r.entries[len(r.entries)-1]; l.s.now-last.at < r.every {
 		return
@@ -181,21 +154,14 @@ func (r *ring) undo(p past) {
 	}
 }
 
-func (l *Live) downBefore() int64 {
-	if n := len(l.earlier); n > 0 {
-		return max(0, l.opts.Start-l.earlier[n-1].Stop)
-	}
-	return 0
-}
-
 // entry is the state now.
 func (l *Live) entry() entry {
 	e := entry{
-		at: l.s.now, spent: append([]int64(nil), l.spent...), down: l.downBefore(),
-		sum: l.own.Sum + l.own.Loose, lost: l.lost, first: max(l.first, 0), computed: l.computed,
+		at: l.s.now, spent: append([]int64(nil), l.spent...), down: l.job.down(l.opts.Start),
+		sum: l.now.History.Sum + l.now.History.Loose, lost: l.now.Lost, first: max(l.now.FirstOwn, 0), computed: l.computed,
 	}
-	for i := range l.steps {
-		if st := &l.steps[i]; st.open {
+	for i := range l.open.steps {
+		if st := &l.open.steps[i]; st.open {
 			e.order, e.open, e.opened = st.order, e.open+st.own, e.opened+st.computed
 			if st.first {
 				e.first = st.own
@@ -247,16 +213,14 @@ func (l *Live) divide(e *entry, open int64) Totals {
 	}
 	t.add(Downtime, e.down)
 	own, _ := l.usual.median()
-	usual := either(own, l.fallback(own))
+	usual := either(own, l.job.usual(own))
 	sum, lost, warm := e.sum+e.open, e.lost, int64(0)
 	if usual >= 0 {
-		total := l.first
-		for i := range l.steps {
-			if l.steps[i].open && l.steps[i].first {
-				total = l.steps[i].own
-			}
+		total := l.now.FirstOwn
+		if st := l.open.first(); st != nil {
+			total = st.own
 		}
-		if warm = min(e.first, beyondUsual(total, usual)); l.first >= 0 && !l.firstIn {
+		if warm = min(e.first, beyondUsual(total, usual)); l.now.FirstOwn >= 0 && !l.now.FirstIn {
 			lost -= warm
 		} else {
 			sum -= warm

@@ -20,7 +20,7 @@ type Stretch struct {
 // what [Ledger.Report] says of the zero [Query]. An error of fn ends it. The
 // stretch is valid during the call.
 func (l *Ledger) Stretches(fn func(*Stretch) error) error {
-	v := l.see(Final)
+	v := l.see(final)
 	for r := range v.visit() {
 		var open Stretch
 		var failed error

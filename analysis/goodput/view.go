@@ -219,27 +219,6 @@ func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
 	return usualOf(own)
 }
 
-// minUsual is how many iterations say what is usual: a single one may be cut off,
-// or the slow one.
-const minUsual = 2
-
-// usualOf is the median of the own times of iterations, run.Unknown of too few.
-func usualOf(own []int64) (int64, int) {
-	if len(own) < minUsual {
-		return run.Unknown, len(own)
-	}
-	return robust.MedianInt(own, run.Unknown), len(own)
-}
-
-// beyondUsual is the part of the first iteration of an attempt that is warm-up: what it
-// took beyond the usual. Where that is not known there is none.
-func beyondUsual(first, usual int64) int64 {
-	if first < 0 || usual < 0 {
-		return 0
-	}
-	return max(0, first-usual)
-}
-
 // sketch is how long the iterations of a window took, or the one that it is.
 func (a *attemptView) sketch(i int) sketch {
 	if a.sketches == nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/trainspan/trainspan/internal/run"
 )
 
-// WindowSteps is how many iterations a window has at most. Windows begin at the
+// windowSteps is how many iterations a window has at most. Windows begin at the
 // same numbers on all ranks.
-const WindowSteps = 100
+const windowSteps = 100
 
 // windowOutlier is how many times the median an iteration takes that is in no
 // window.
 const windowOutlier = 1.5
 
 // Windows returns the same process with windows in place of iterations: of up to
-// [WindowSteps] that follow each other, about 40 bytes a window. All sums stay exact; what is not is the order
+// [windowSteps] that follow each other, about 40 bytes a window. All sums stay exact; what is not is the order
 // in which the time of a window was spent, and the median of iterations, which is
 // that of the windows' medians. Windows end where a saved checkpoint does, so
 // that what a resume from it undoes is exact, too. The first iteration, those
@@ -50,7 +50,7 @@ func (a *attempt) windows() packed {
 	place := make([]int32, len(all)) // the new index of each
 	for i, it := range all {
 		n := len(out.iterations)
-		if i > 1 && it.follows(&all[i-1], usual) && all[i-1].plain(usual) && !ends[it.number-1] && it.number%WindowSteps != 0 {
+		if i > 1 && it.follows(&all[i-1], usual) && all[i-1].plain(usual) && !ends[it.number-1] && it.number%windowSteps != 0 {
 			n--
 			last := &out.iterations[n]
 			last.end, last.more = it.end, last.more+1
