@@ -198,32 +198,21 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 			f.Kind, f.Cause = Imbalance, causeWork
 		}
 	}
-	j.when(f, e, set)
-	if segment > 0 {
+	if from, to := j.when(f, e, set); segment == 0 && to-from < j.rounds() {
+		first, end = j.from+from, j.from+to
+		f.SegmentGain = o.gain(j, k, first, end)
+	}
+	if end-first < j.rounds() {
 		f.FromStep = j.number(first)
-		if f.ToStep = -1; end < len(j.steps) {
-			f.ToStep = j.number(end)
-		}
-	} else if f.FromStep != j.number(j.from) || f.ToStep >= 0 {
-		a, b := j.from, len(j.steps)
-		for s := range j.steps {
-			if j.number(s) <= f.FromStep {
-				a = max(a, s)
-			}
-			if f.ToStep >= 0 && j.number(s) < f.ToStep {
-				b = s + 1
-			}
-		}
-		if f.ToStep < 0 {
-			b = len(j.steps)
-		}
-		f.SegmentGain = o.gain(j, k, a, b)
+	}
+	if end < m {
+		f.ToStep = j.number(end)
 	}
 	return f
 }
 
-// when says since when ranks are late, and how often.
-func (j *job) when(f *found, e [][]float64, set []int) {
+// when returns in which of the judged rounds ranks are late, and says how often.
+func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 	m := j.rounds()
 	x := make([]float64, m)
 	for s := range x {
@@ -232,13 +221,9 @@ func (j *job) when(f *found, e [][]float64, set []int) {
 			x[s] = max(x[s], e[r][s])
 		}
 	}
-	from, to := 0, m
-	if a, b, in, out, z := interval(x); z > changeErrors && out < in/3 {
-		from, to = a, b
-	}
-	f.FromStep = j.number(j.from + from)
-	if to < m {
-		f.ToStep = j.number(j.from + to)
+	from, to, in, out, z := interval(x)
+	if z <= changeErrors || out >= in/3 {
+		from, to = 0, m
 	}
 	level := meanOf(x[from:to])
 	n := 0
@@ -257,4 +242,5 @@ func (j *job) when(f *found, e [][]float64, set []int) {
 	if len(over) > 0 {
 		f.Evidence.Excess, f.Evidence.ExcessMAD = robust.Median(slices.Clone(over))/1e3, robust.MAD(over)/1e3
 	}
+	return from, to
 }

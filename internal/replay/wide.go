@@ -7,6 +7,27 @@ import (
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
+// transfersOf returns what the transfers of a group took in each round, NaN without one;
+// nil where there are none.
+func (o *outcome) transfersOf(group int) (sum []float64) {
+	for lane := range uint8(Device + 1) {
+		x := o.transfers[meetKey{group, lane}]
+		if sum == nil {
+			sum = slices.Clone(x)
+			continue
+		}
+		for s, v := range x {
+			switch {
+			case sum[s] != sum[s]:
+				sum[s] = v
+			case v == v:
+				sum[s] += v
+			}
+		}
+	}
+	return sum
+}
+
 // links finds groups whose transfers take longer than those of others like them.
 func (j *job) links(was *outcome, add func(repair, candidate)) {
 	for _, family := range j.families() {
@@ -15,10 +36,8 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 		}
 		took := map[int][]float64{}
 		for _, g := range family {
-			for _, l := range [...]uint8{0, 1, Device} {
-				if x := was.transfers[meetKey{g, l}]; x != nil {
-					took[g] = x
-				}
+			if x := was.transfersOf(g); x != nil {
+				took[g] = x
 			}
 		}
 		if len(took) < 2 {
@@ -89,17 +108,14 @@ func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 			continue
 		}
 		g := family[0]
-		var x []float64
-		for _, l := range [...]uint8{0, 1, Device} {
-			if of := was.transfers[meetKey{g, l}]; of != nil {
-				if x == nil {
-					x = make([]float64, j.rounds())
-				}
-				for s := range x {
-					if v := of[j.from+s]; v == v {
-						x[s] += v
-					}
-				}
+		x := was.transfersOf(g)
+		if x == nil {
+			continue
+		}
+		x = x[j.from:]
+		for s, v := range x {
+			if v != v {
+				x[s] = 0
 			}
 		}
 		at, before, after, z := change(x, changeLeast)
