@@ -27,8 +27,11 @@ const (
 	headlinePart = 0.5
 	// A set of ranks shrinks as long as this part of the time that it saves stays.
 	setPart = 0.9
-	// replayError is by how much the replay of recorded values may differ.
+	// replayError is by how much the replay of recorded values may differ. Where it differs
+	// by more, as where the members of a collective leave it apart, a repair must save
+	// errorTimes as much.
 	replayError = 0.03
+	errorTimes  = 5
 	leastRounds = 6
 	fewRounds   = 20 // with fewer nothing is said to be fine
 	mostLate    = 24

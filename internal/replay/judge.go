@@ -95,15 +95,19 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}
 	replayed := was.span(j, 0, j.from, m)
 	v.Coverage.ReplayError = math.Abs(replayed/recorded - 1)
-	if v.Coverage.ReplayError > replayError {
-		v.unknown(reasonReplay)
-		return
-	}
 	if j.unseenWaits() {
 		v.unknown(reasonHidden)
 		return
 	}
 	all := j.findings(was)
+	if off := v.Coverage.ReplayError; off > replayError {
+		// What saves many times as much is not made of what the replay leaves out.
+		all = slices.DeleteFunc(all, func(f found) bool { return f.Cost < errorTimes*off })
+		if len(all) == 0 {
+			v.unknown(reasonReplay)
+			return
+		}
+	}
 	var best float64
 	for _, f := range all {
 		best = max(best, f.Cost)
