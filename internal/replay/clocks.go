@@ -32,20 +32,20 @@ func (s *State) Clocks() map[int]int64 {
 	if latest-earliest < clockApart || s.windowed {
 		return nil // they began together
 	}
-	j := newJob(s)
-	if len(j.ranks) < 2 || len(j.steps) == 0 {
+	g := newGraph(s)
+	if len(g.ranks) < 2 || len(g.steps) == 0 {
 		return nil
 	}
-	apart := make([][]float64, len(j.ranks))
-	rd := j.read()
-	for range min(len(j.steps), clockRounds) {
+	apart := make([][]float64, len(g.ranks))
+	rd := g.read()
+	for range min(len(g.steps), clockRounds) {
 		rd.round()
-		first, ok := j.leaves(0, rd.programs[0])
+		first, ok := g.leaves(0, rd.programs[0])
 		if !ok {
 			continue
 		}
 		for r, p := range rd.programs {
-			if at, ok := j.leaves(r, p); ok {
+			if at, ok := g.leaves(r, p); ok {
 				apart[r] = append(apart[r], float64(first-at))
 			}
 		}
@@ -57,7 +57,7 @@ func (s *State) Clocks() map[int]int64 {
 		}
 		by := int64(robust.Median(x))
 		far = far || by > clockApart || by < -clockApart
-		out[j.ranks[r]] = by * 1000
+		out[g.ranks[r]] = by * 1000
 	}
 	if !far {
 		return nil
@@ -66,9 +66,9 @@ func (s *State) Clocks() map[int]int64 {
 }
 
 // leaves returns when a rank left the last collective of all ranks of a step.
-func (j *job) leaves(r int, p *program) (at int64, ok bool) {
+func (g *graph) leaves(r int, p *program) (at int64, ok bool) {
 	for i := len(p.host) - 1; i >= 0; i-- {
-		if pc := &p.host[i]; pc.kind == collective && len(j.groups[j.gid[r][pc.group]].members) == len(j.ranks) {
+		if pc := &p.host[i]; pc.kind == collective && len(g.groups[g.gid[r][pc.group]].members) == len(g.ranks) {
 			at, ok = p.start, true
 			for _, before := range p.host[:i+1] {
 				at += before.dur
@@ -77,7 +77,7 @@ func (j *job) leaves(r int, p *program) (at int64, ok bool) {
 		}
 	}
 	i := slices.IndexFunc(p.lanes, func(l laneOp) bool {
-		return l.kind == collective && len(j.groups[j.gid[r][l.group]].members) == len(j.ranks)
+		return l.kind == collective && len(g.groups[g.gid[r][l.group]].members) == len(g.ranks)
 	})
 	if i < 0 {
 		return 0, false

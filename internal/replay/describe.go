@@ -220,9 +220,9 @@ func capital(s string) string {
 	return string(s[0]-32) + s[1:]
 }
 
-func (j *job) hosts(ranks []int) (out []string) {
+func (g *graph) hosts(ranks []int) (out []string) {
 	for _, r := range ranks {
-		if rs := j.st.ranks[r]; rs != nil && rs.info.Host != "" && !slices.Contains(out, rs.info.Host) {
+		if rs := g.st.ranks[r]; rs != nil && rs.info.Host != "" && !slices.Contains(out, rs.info.Host) {
 			out = append(out, rs.info.Host)
 		}
 	}

@@ -77,7 +77,7 @@ func (t *Table) Exchange(next *Table) []Part {
 	if !out.finished {
 		return nil
 	}
-	step := func(k int) float64 { return out.span(&j, k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
+	step := func(k int) float64 { return out.span(j.graph, k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
 	backward := func(k int) float64 { // with the last k
 		switch k {
 		case 0:
@@ -103,11 +103,11 @@ func (x *exchange) round(s int) int {
 }
 
 // took is what the work of a phase took a rank, on host and device.
-func (j *job) took(s, r int, p Phase) float64 {
+func (w *ownWork) took(s, r int, p Phase) float64 {
 	sum := 0.0
 	for _, device := range [...]bool{false, true} {
-		if x := j.row[rowOf(device, p)]; x != nil {
-			sum += float64(x[j.at(s, r)])
+		if x := w.row[rowOf(device, p)]; x != nil {
+			sum += float64(x[w.at(s, r)])
 		}
 	}
 	return sum

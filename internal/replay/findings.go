@@ -45,9 +45,9 @@ func (j *job) findings(was *outcome) (all []found) {
 	}
 	for k, c := range made {
 		k += 1 + first
-		gain, segment := o.gain(j, k, j.from, m), 0.0
+		gain, segment := o.gain(j.graph, k, j.from, m), 0.0
 		if c.since > j.from {
-			segment = o.gain(j, k, c.since, m)
+			segment = o.gain(j.graph, k, c.since, m)
 		}
 		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
 			continue
@@ -63,30 +63,30 @@ func (j *job) findings(was *outcome) (all []found) {
 
 // allWait reports whether the usual rank waits for data about as long as the mean of all
 // does: else it is some ranks. Which ranks find a queue empty is chance.
-func (j *job) allWait() bool {
-	x := j.row[rowOf(false, Input)]
-	if x == nil || j.slack != nil {
+func (w *ownWork) allWait() bool {
+	x := w.row[rowOf(false, Input)]
+	if x == nil || w.slack != nil {
 		return x != nil
 	}
-	of := make([]float64, len(j.ranks))
-	for s := j.from; s < len(j.steps); s++ {
+	of := make([]float64, len(w.ranks))
+	for s := w.from; s < len(w.steps); s++ {
 		for r := range of {
-			of[r] += float64(x[j.at(s, r)])
+			of[r] += float64(x[w.at(s, r)])
 		}
 	}
 	return robust.Median(slices.Clone(of)) > meanOf(of)/2
 }
 
 // mean time of a kind of work in a step.
-func (j *job) mean(row int) float64 {
-	if j.row[row] == nil {
+func (w *ownWork) mean(row int) float64 {
+	if w.row[row] == nil {
 		return 0
 	}
 	sum := 0.0
-	for _, v := range j.row[row][j.from*len(j.ranks):] {
+	for _, v := range w.row[row][w.from*len(w.ranks):] {
 		sum += float64(v)
 	}
-	return sum / float64(len(j.ranks)*j.rounds())
+	return sum / float64(len(w.ranks)*w.rounds())
 }
 
 // lateSets finds the ranks that are late, in the whole run and since or until a step at
@@ -149,8 +149,8 @@ func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found
 // set was repaired in replay k of o, and the first of many ranks in the one after it.
 func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	set, m := late.ranks, len(j.steps)
-	full := o.gain(j, k, j.from, m)
-	if len(set) > mostLate && costOf(o.gain(j, k+1, j.from, m)) >= setPart*costOf(full) {
+	full := o.gain(j.graph, k, j.from, m)
+	if len(set) > mostLate && costOf(o.gain(j.graph, k+1, j.from, m)) >= setPart*costOf(full) {
 		set, k = set[:mostLate], k+1
 	}
 	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
@@ -161,7 +161,7 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		less := j.replay(smaller...)
 		best, at := 0.0, -1
 		for i := range set {
-			if g := less.gain(j, i+1, j.from, m); g > best {
+			if g := less.gain(j.graph, i+1, j.from, m); g > best {
 				best, at = g, i
 			}
 		}
@@ -171,9 +171,9 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		o, k, set = less, at+1, slices.Delete(slices.Clone(set), at, at+1)
 	}
 	first, end := late.first, late.end
-	gain, segment := o.gain(j, k, j.from, m), 0.0
+	gain, segment := o.gain(j.graph, k, j.from, m), 0.0
 	if end-first < j.rounds() {
-		segment = o.gain(j, k, first, end)
+		segment = o.gain(j.graph, k, first, end)
 	}
 	if gain < floorRanks && (segment < floorRanks || end-first < leastSegment) {
 		return nil
@@ -200,7 +200,7 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	}
 	if from, to := j.when(f, e, set); segment == 0 && to-from < j.rounds() {
 		first, end = j.from+from, j.from+to
-		f.SegmentGain = o.gain(j, k, first, end)
+		f.SegmentGain = o.gain(j.graph, k, first, end)
 	}
 	if end-first < j.rounds() {
 		f.FromStep = j.number(first)

@@ -60,19 +60,19 @@ func (o *outcome) bounds(j *job, k int) (low, high float64) {
 	m := j.rounds()
 	saved := make([]float64, m)
 	for s := range saved {
-		saved[s] = o.span(j, 0, j.from+s, j.from+s+1) - o.span(j, k, j.from+s, j.from+s+1)
+		saved[s] = o.span(j.graph, 0, j.from+s, j.from+s+1) - o.span(j.graph, k, j.from+s, j.from+s+1)
 	}
 	size := blockLength(m, correlation(saved), leastBatches)
 	n := m / size
 	if n < leastBatches {
 		return 0, 0
 	}
-	gain := o.gain(j, k, j.from, len(j.steps))
+	gain := o.gain(j.graph, k, j.from, len(j.steps))
 	sum, all := 0.0, 0.0
 	for b := range n {
 		from, to := j.from+b*size, j.from+(b+1)*size
-		with := o.span(j, k, from, to)
-		d := o.span(j, 0, from, to) - gain*with
+		with := o.span(j.graph, k, from, to)
+		d := o.span(j.graph, 0, from, to) - gain*with
 		sum, all = sum+d*d, all+with
 	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)

@@ -4,24 +4,24 @@ import "math"
 
 // replay replays the job as it was and with each of the repairs. Without any it notes
 // who waited for whom.
-func (j *job) replay(repairs ...repair) *outcome {
+func (w *ownWork) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
-	rp := &replayer{j: j, k: k, repairs: append([]repair{{}}, repairs...), table: make([][]*meeting, place(len(j.groups), 0)), sends: make(map[[2]int][]sent)}
-	n, m := len(j.ranks), len(j.steps)
+	rp := &replayer{w: w, k: k, repairs: append([]repair{{}}, repairs...), table: make([][]*meeting, place(len(w.groups), 0)), sends: make(map[[2]int][]sent)}
+	n, m := len(w.ranks), len(w.steps)
 	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
 	if rp.budget = len(repairs) == 0; rp.budget {
 		o := rp.out
 		o.wait, o.own, o.transfer = make([]float32, n*m), make([]float32, n*m), make([]float32, n*m)
 		o.caused, o.late, o.transfers = make([]float64, n), make([]int, n), make(map[meetKey][]float64)
-		o.budget = j.newBudget()
+		o.budget = w.newBudget()
 	}
 	for r := range n {
-		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
+		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(w.gid[r])+1)})
 		rp.lanes = append(rp.lanes, [3]*actor{})
 	}
 	rp.roundOf, rp.before = make([]float64, n), make([]float64, n)
 	rp.factor, rp.plain = make([]float64, n*rows*k), make([]bool, n)
-	rd := j.read()
+	rd := w.read()
 	for s := range m {
 		rd.round()
 		if !rp.round(s, rd) {
@@ -40,7 +40,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 	rp.ready = rp.ready[:0]
 	for r, a := range rp.hosts {
 		a.i, a.next = 0, 0
-		a.places = rp.j.placesOf(a.places[:0], r, rd.programs[r])
+		a.places = rp.w.placesOf(a.places[:0], r, rd.programs[r])
 		for _, l := range rp.lanes[r] {
 			if l != nil {
 				l.i, l.on, l.ops, l.launched, l.paths, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], l.paths[:0], 0, -1
@@ -76,7 +76,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 			}
 			out[k] += end / n
 			if k == 0 && rp.budget {
-				at := rp.j.at(s, r)
+				at := rp.w.at(s, r)
 				rp.out.own[at] = float32(end-rp.before[r]) - rp.out.wait[at] - rp.out.transfer[at]
 				rp.before[r] = end
 			}
@@ -95,7 +95,7 @@ func (rp *replayer) setFactors(s int) {
 	for r := range rp.plain {
 		rp.plain[r] = true
 	}
-	if s < rp.j.from {
+	if s < rp.w.from {
 		return
 	}
 	for k := range rp.repairs {
@@ -113,7 +113,7 @@ func (rp *replayer) setFactors(s int) {
 				}
 			}
 			for row := range rows {
-				if rp.j.row[row] != nil {
+				if rp.w.row[row] != nil {
 					rp.factor[at+row*rp.k+k] = rep.work(s, r, row)
 				}
 			}
@@ -202,7 +202,7 @@ func (rp *replayer) host(a *actor, p *program) {
 			if done > 0 {
 				rest.dur = pc.dur - int64(float64(pc.dur)*done)
 			}
-			if pc.phase == Input && rp.j.slack != nil {
+			if pc.phase == Input && rp.w.slack != nil {
 				rp.fetch(a, &rest)
 			} else {
 				rp.take(a, &rest, false)
@@ -245,7 +245,7 @@ func (rp *replayer) host(a *actor, p *program) {
 		rp.launch(a, &p.lanes[a.places[a.next].op])
 	}
 	for k := range rp.repairs {
-		if extra := rp.repairs[k].extra; extra != nil && rp.s >= rp.j.from {
+		if extra := rp.repairs[k].extra; extra != nil && rp.s >= rp.w.from {
 			a.clock[k] += extra(rp.s, a.rank)
 		}
 	}
@@ -324,7 +324,7 @@ func (rp *replayer) release(m *meeting) {
 	t := float64(m.transfer)
 	for k := range m.arrival {
 		add := t
-		if rep := &rp.repairs[k]; rep.transfer != nil && rp.s >= rp.j.from {
+		if rep := &rp.repairs[k]; rep.transfer != nil && rp.s >= rp.w.from {
 			add = rep.transfer(rp.s, m, t)
 		}
 		m.arrival[k] += add

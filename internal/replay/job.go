@@ -22,8 +22,8 @@ func rowOf(device bool, p Phase) int {
 	return int(p)
 }
 
-// job is what is judged: the steps that all ranks have.
-type job struct {
+// graph is what is on record: the steps that all ranks have, and who meets whom in them.
+type graph struct {
 	st      *State
 	ranks   []int // numbers
 	info    []Rank
@@ -33,23 +33,30 @@ type job struct {
 	more    int     // how many more there are
 	steps   []int64 // numbers of all rounds
 	from    int     // the first one that is judged
-	device  bool    // something ran on a device
-	lanes   bool    // something ran beside the hosts
-	ahead   bool    // hosts go on while collectives of their steps last, and nothing says when they wait
 	groups  []group
-	gid     [][]int     // number of each group of each rank
-	slack   [][]float64 // of ranks whose batches come from a queue: see findQueues
+	gid     [][]int // number of each group of each rank
 	meetings
+	places [][]float64 // of each role: where in backward the k-th collective of a lane is launched
+	period []float64   // of each round: the median over the ranks
+	usual  float64     // the median of period, of the steps that are judged
+}
 
-	// Of each round and rank, round by round, in microseconds.
+// ownWork is what ranks did between their meetings, of each round and rank, round by round,
+// in microseconds.
+type ownWork struct {
+	*graph
+	row    [rows][]float32 // of each kind, nil where nothing has it
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
-	row    [rows][]float32 // nil where nothing has it
 	over   [][]float64     // see excess
 	tokens []float32       // nil where none are recorded
-	period []float64       // median over the ranks
-	usual  float64         // the median of period, of the steps that are judged
-	places [][]float64     // of each role: where in backward the k-th collective of a lane is launched
+	slack  [][]float64     // of ranks whose batches come from a queue: see findQueues
+	device bool            // something ran on a device
+	lanes  bool            // something ran beside the hosts
+	ahead  bool            // hosts go on while collectives of their steps last, and nothing says when they wait
 }
+
+// job is what is judged: which of it is late, what repairs gain, and what is said of it.
+type job struct{ ownWork }
 
 // meetings is where ranks wait for each other.
 type meetings struct {
@@ -71,7 +78,7 @@ type group struct {
 }
 
 // rounds is how many are judged.
-func (j *job) rounds() int { return len(j.steps) - j.from }
+func (g *graph) rounds() int { return len(g.steps) - g.from }
 
 // expected is how many ranks the job has: those before the highest one as well.
 func (s *State) expected() int {
@@ -83,67 +90,67 @@ func (s *State) expected() int {
 }
 
 // per is how many steps a round is the mean of.
-func (j *job) per() int64 {
-	if j.st.windowed {
+func (g *graph) per() int64 {
+	if g.st.windowed {
 		return WindowSteps
 	}
 	return 1
 }
 
 // number is that of the step of a round.
-func (j *job) number(s int) int64 { return j.steps[s] * j.per() }
+func (g *graph) number(s int) int64 { return g.steps[s] * g.per() }
 
-func (j *job) at(s, r int) int { return s*len(j.ranks) + r }
+func (g *graph) at(s, r int) int { return s*len(g.ranks) + r }
 
 // mostMissing is how many ranks without data are listed.
 const mostMissing = 64
 
 // newJob finds the ranks and steps that can be judged.
-func newJob(st *State) *job {
+func newGraph(st *State) *graph {
 	st.Pack()
-	j := &job{st: st}
+	g := &graph{st: st}
 	most := 0
 	for _, rs := range st.ranks {
 		most = max(most, rs.steps.n)
 	}
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
 		if rs := st.ranks[r]; rs.steps.n > 0 && 4*rs.steps.n >= 3*most {
-			j.ranks = append(j.ranks, r)
-			j.info = append(j.info, rs.info)
+			g.ranks = append(g.ranks, r)
+			g.info = append(g.info, rs.info)
 		}
 	}
 	next := 0
-	for _, r := range append(slices.Clone(j.ranks), st.expected()) {
-		for ; next < r && len(j.missing) < mostMissing; next++ {
-			j.missing = append(j.missing, next)
+	for _, r := range append(slices.Clone(g.ranks), st.expected()) {
+		for ; next < r && len(g.missing) < mostMissing; next++ {
+			g.missing = append(g.missing, next)
 		}
-		j.more, next = j.more+max(r-next, 0), r+1
+		g.more, next = g.more+max(r-next, 0), r+1
 	}
 	var names []string
-	for i := range j.ranks {
-		names = append(names, j.info[i].Role)
+	for i := range g.ranks {
+		names = append(names, g.info[i].Role)
 	}
 	slices.SortFunc(names, byNumber)
 	names = slices.Compact(names)
-	j.roles = make([][]int, len(names))
-	for i := range j.ranks {
-		k := slices.Index(names, j.info[i].Role)
-		j.roles[k] = append(j.roles[k], i)
-		j.roleOf = append(j.roleOf, k)
+	g.roles = make([][]int, len(names))
+	for i := range g.ranks {
+		k := slices.Index(names, g.info[i].Role)
+		g.roles[k] = append(g.roles[k], i)
+		g.roleOf = append(g.roleOf, k)
 	}
-	if len(j.ranks) == 0 {
-		return j
+	if len(g.ranks) == 0 {
+		return g
 	}
-	j.nameGroups()
-	j.commonSteps()
-	return j
+	g.nameGroups()
+	g.commonSteps()
+	return g
 }
 
 // commonSteps finds the steps that all ranks have.
-func (j *job) commonSteps() {
+func (g *graph) commonSteps() {
 	count, worked := map[int64]int{}, map[int64]int{}
-	for _, r := range j.ranks {
-		for c := j.st.ranks[r].steps.open(); c.ok; c.next() {
+	for _, r := range g.ranks {
+		for c := g.st.ranks[r].steps.open(); c.ok; c.next() {
 			count[c.p.step]++
 			if slices.ContainsFunc(c.p.lanes, func(l laneOp) bool { return l.lane == Device }) {
 				worked[c.p.step]++
@@ -152,22 +159,22 @@ func (j *job) commonSteps() {
 	}
 	for step, n := range count {
 		// Where devices are seen, steps in which they are not say nothing.
-		if n == len(j.ranks) && (len(worked) == 0 || worked[step] == n) {
-			j.steps = append(j.steps, step)
+		if n == len(g.ranks) && (len(worked) == 0 || worked[step] == n) {
+			g.steps = append(g.steps, step)
 		}
 	}
-	slices.Sort(j.steps)
+	slices.Sort(g.steps)
 }
 
 // nameGroups numbers the groups of all ranks. Where more ranks use a name than the
 // group has members, each rank has one of that name: they are told apart by place.
-func (j *job) nameGroups() {
+func (g *graph) nameGroups() {
 	users := map[string][]int{}
 	sizes := map[string]int{}
-	for i, r := range j.ranks {
-		for _, g := range j.st.ranks[r].groups {
-			users[g.name] = append(users[g.name], i)
-			sizes[g.name] = max(sizes[g.name], g.size)
+	for i, r := range g.ranks {
+		for _, n := range g.st.ranks[r].groups {
+			users[n.name] = append(users[n.name], i)
+			sizes[n.name] = max(sizes[n.name], n.size)
 		}
 	}
 	id := map[string][]int{} // by user
@@ -178,74 +185,74 @@ func (j *job) nameGroups() {
 			parts = len(u) / size
 		}
 		for k := range parts {
-			g := group{name: name, size: size}
+			part := group{name: name, size: size}
 			if parts > 1 {
-				g.name += " " + strconv.Itoa(k)
+				part.name += " " + strconv.Itoa(k)
 			}
-			j.groups = append(j.groups, g)
+			g.groups = append(g.groups, part)
 		}
-		base := len(j.groups) - parts
-		of := make([]int, len(j.ranks))
+		base := len(g.groups) - parts
+		of := make([]int, len(g.ranks))
 		for k, i := range u {
 			part := 0
 			if parts > 1 {
 				part = k / size
 			}
 			of[i] = base + part
-			g := &j.groups[base+part]
-			g.members = append(g.members, i)
-			for _, n := range j.st.ranks[j.ranks[i]].groups {
+			in := &g.groups[base+part]
+			in.members = append(in.members, i)
+			for _, n := range g.st.ranks[g.ranks[i]].groups {
 				if n.name == name {
-					g.unseen, g.device = g.unseen || n.ran < n.launched*3/4, g.device || n.ran > 0
+					in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
 				}
 			}
 		}
 		id[name] = of
 	}
-	for i, r := range j.ranks {
+	for i, r := range g.ranks {
 		var of []int
-		for _, g := range j.st.ranks[r].groups {
-			of = append(of, id[g.name][i])
+		for _, n := range g.st.ranks[r].groups {
+			of = append(of, id[n.name][i])
 		}
-		j.gid = append(j.gid, of)
+		g.gid = append(g.gid, of)
 	}
 }
 
 // load fills the tables of own work.
-func (j *job) load() {
-	n, m := len(j.ranks), len(j.steps)
-	j.period = make([]float64, m)
+func (w *ownWork) load() {
+	n, m := len(w.ranks), len(w.steps)
+	w.period = make([]float64, m)
 	ends := make([]int64, n) // with what a device did
 	took := make([]float64, 0, n)
 	behindBy := make([]float64, n) // in so many steps
-	rd := j.read()
+	rd := w.read()
 	for s := range m {
 		rd.round()
 		took = took[:0]
 		for r := range n {
 			p := rd.programs[r]
-			j.lanes = j.lanes || len(p.lanes) > 0
-			at := j.at(s, r)
+			w.lanes = w.lanes || len(p.lanes) > 0
+			at := w.at(s, r)
 			for i := range p.host {
 				pc := &p.host[i]
 				if pc.kind == work {
-					j.addRow(rowOf(false, pc.phase), at, pc.dur)
+					w.addRow(rowOf(false, pc.phase), at, pc.dur)
 				}
 			}
 			for i := range p.lanes {
 				if l := &p.lanes[i]; l.kind == work {
-					j.addRow(rowOf(true, l.phase), at, l.dur)
-					j.device = true
+					w.addRow(rowOf(true, l.phase), at, l.dur)
+					w.device = true
 				}
 			}
 			if p.tokens > 0 {
-				if j.tokens == nil {
-					j.tokens = make([]float32, n*m)
+				if w.tokens == nil {
+					w.tokens = make([]float32, n*m)
 				}
-				j.tokens[at] = float32(p.tokens)
+				w.tokens[at] = float32(p.tokens)
 			}
 			from := p.start
-			if s > 0 && rd.follows && !j.st.windowed {
+			if s > 0 && rd.follows && !w.st.windowed {
 				from = ends[r]
 			}
 			ends[r] = p.end
@@ -259,28 +266,28 @@ func (j *job) load() {
 			}
 			took = append(took, float64(ends[r]-from))
 		}
-		j.period[s] = robust.Median(took)
+		w.period[s] = robust.Median(took)
 	}
-	j.ahead = !j.device && robust.Median(behindBy) > float64(m)/2
+	w.ahead = !w.device && robust.Median(behindBy) > float64(m)/2
 	// What the first step of an attempt takes says nothing of the others.
 	from := 0
 	if m > 1 {
-		rest := j.period[1:]
+		rest := w.period[1:]
 		from = 1 + robust.SlowStart(rest, robust.Median(slices.Clone(rest)))
 	}
-	j.judgeFrom(from)
+	w.judgeFrom(from)
 }
 
-func (j *job) addRow(row, at int, d int64) {
-	if j.row[row] == nil {
-		j.row[row] = make([]float32, len(j.ranks)*len(j.steps))
+func (w *ownWork) addRow(row, at int, d int64) {
+	if w.row[row] == nil {
+		w.row[row] = make([]float32, len(w.ranks)*len(w.steps))
 	}
-	j.row[row][at] += float32(d)
+	w.row[row][at] += float32(d)
 }
 
 // reader goes through the rounds of a job.
 type reader struct {
-	j        *job
+	g        *graph
 	cursors  []*cursor
 	programs []*program
 	before   []int64   // end of the step before
@@ -296,10 +303,10 @@ type ended struct {
 	device             bool
 }
 
-func (j *job) read() *reader {
-	rd := &reader{j: j, programs: make([]*program, len(j.ranks)), before: make([]int64, len(j.ranks)), ends: make([][]ended, len(j.ranks)), s: -1}
-	for _, r := range j.ranks {
-		rd.cursors = append(rd.cursors, j.st.ranks[r].steps.open())
+func (g *graph) read() *reader {
+	rd := &reader{g: g, programs: make([]*program, len(g.ranks)), before: make([]int64, len(g.ranks)), ends: make([][]ended, len(g.ranks)), s: -1}
+	for _, r := range g.ranks {
+		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.open())
 	}
 	return rd
 }
@@ -307,8 +314,8 @@ func (j *job) read() *reader {
 // round takes the next round.
 func (rd *reader) round() {
 	rd.s++
-	step := rd.j.steps[rd.s]
-	rd.follows = rd.s > 0 && rd.j.steps[rd.s-1] == step-1
+	step := rd.g.steps[rd.s]
+	rd.follows = rd.s > 0 && rd.g.steps[rd.s-1] == step-1
 	for r, c := range rd.cursors {
 		if rd.s > 0 || c.p.step < step {
 			for c.ok && c.p.step < step {
@@ -317,7 +324,7 @@ func (rd *reader) round() {
 		}
 		p := &c.p
 		rd.programs[r] = p
-		if gap := p.start - rd.before[r]; rd.follows && gap > 0 && !rd.j.st.windowed {
+		if gap := p.start - rd.before[r]; rd.follows && gap > 0 && !rd.g.st.windowed {
 			if len(p.host) > 0 && p.host[0].kind == work && p.host[0].phase == Host {
 				p.host[0].dur += gap
 			} else {
@@ -369,7 +376,7 @@ func (rd *reader) joins(r int, p *program) {
 			case pc.phase == Host && last.end-end > joinWithin && last.device && pc.dur*heldPart > p.end-p.start:
 				pc.kind, pc.lead = join, last.end-end
 			case rest > within || rest < -joinWithin/10 || last.end-at <= joinLeast:
-			case pc.phase == Host && (last.launch <= at || rd.j.st.windowed):
+			case pc.phase == Host && (last.launch <= at || rd.g.st.windowed):
 				pc.kind = join
 				if rest > 0 {
 					pc.dur -= rest
@@ -391,7 +398,7 @@ func (rd *reader) joins(r int, p *program) {
 // meet makes meetings of joins of nothing that is on record.
 func (rd *reader) meet(p *program) {
 	for i := range p.host {
-		if pc := &p.host[i]; rd.j.joins && len(p.lanes) == 0 && pc.kind == join {
+		if pc := &p.host[i]; rd.g.joins && len(p.lanes) == 0 && pc.kind == join {
 			pc.kind = collective
 		}
 	}
@@ -399,11 +406,11 @@ func (rd *reader) meet(p *program) {
 
 // hide makes the phase in which the meeting of all hides that meeting.
 func (rd *reader) hide(p *program) {
-	if rd.j.hides == Host {
+	if rd.g.hides == Host {
 		return
 	}
 	for i := len(p.host) - 1; i >= 0; i-- {
-		if pc := &p.host[i]; pc.kind == work && pc.phase == rd.j.hides {
+		if pc := &p.host[i]; pc.kind == work && pc.phase == rd.g.hides {
 			*pc = piece{kind: collective, phase: pc.phase, group: hiddenGroup, dur: pc.dur}
 			return
 		}
@@ -426,19 +433,19 @@ func byNumber(a, b string) int {
 }
 
 // sumOwn makes own work the sum of its kinds, where no replay tells.
-func (j *job) sumOwn() {
-	clear(j.own)
+func (w *ownWork) sumOwn() {
+	clear(w.own)
 	for row := range rows {
-		for i, d := range j.row[row] {
-			j.own[i] += d
+		for i, d := range w.row[row] {
+			w.own[i] += d
 		}
 	}
 }
 
 // judgeFrom leaves out the steps before one.
-func (j *job) judgeFrom(step int) {
-	j.from, j.usual = step, robust.Median(slices.Clone(j.period[step:]))
+func (g *graph) judgeFrom(step int) {
+	g.from, g.usual = step, robust.Median(slices.Clone(g.period[step:]))
 }
 
 // typical is the length of a usual step.
-func (j *job) typical() float64 { return j.usual }
+func (g *graph) typical() float64 { return g.usual }

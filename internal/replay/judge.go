@@ -9,7 +9,7 @@ import (
 // Judge returns the verdict and the table that it was made of.
 func (s *State) Judge() (*Verdict, *Table) {
 	s.trim()
-	j := newJob(s)
+	j := &job{ownWork{graph: newGraph(s)}}
 	v := &Verdict{Version: 2, Coverage: Coverage{Expected: s.expected(), Seen: len(j.ranks), Forgotten: s.forgot}}
 	if s.windowed {
 		v.Coverage.WindowSteps = WindowSteps
@@ -93,7 +93,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	for _, p := range j.period[j.from:] {
 		recorded += p
 	}
-	replayed := was.span(j, 0, j.from, m)
+	replayed := was.span(j.graph, 0, j.from, m)
 	v.Coverage.ReplayError = math.Abs(replayed/recorded - 1)
 	if j.unseenWaits() {
 		v.unknown(reasonHidden)

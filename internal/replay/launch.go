@@ -8,7 +8,7 @@ import (
 
 // placesOf returns where in its program a host launches what runs on lanes, in that
 // order.
-func (j *job) placesOf(out []launchPlace, r int, p *program) []launchPlace {
+func (g *graph) placesOf(out []launchPlace, r int, p *program) []launchPlace {
 	var free int64 = math.MinInt64 // when the collectives' lane was free
 	nth := 0
 	for i := range p.lanes {
@@ -16,7 +16,7 @@ func (j *job) placesOf(out []launchPlace, r int, p *program) []launchPlace {
 		at := l.launch
 		if l.lane == 1 {
 			if l.start-free < behind {
-				at = j.launchOf(r, nth, p, at)
+				at = g.launchOf(r, nth, p, at)
 			}
 			free = l.start + l.dur
 			nth++
@@ -49,11 +49,11 @@ func placeAt(p *program, at int64, op int) launchPlace {
 
 // launchOf estimates when the k-th collective of a lane was launched: as far into
 // backward as in the steps in which the lane was free.
-func (j *job) launchOf(r, k int, p *program, latest int64) int64 {
-	if j.places == nil || k >= len(j.places[j.roleOf[r]]) {
+func (g *graph) launchOf(r, k int, p *program, latest int64) int64 {
+	if g.places == nil || k >= len(g.places[g.roleOf[r]]) {
 		return latest
 	}
-	part := j.places[j.roleOf[r]][k]
+	part := g.places[g.roleOf[r]][k]
 	if part != part {
 		return latest
 	}
@@ -79,11 +79,11 @@ func (j *job) launchOf(r, k int, p *program, latest int64) int64 {
 }
 
 // findPlaces measures where in backward collectives of lanes are launched.
-func (j *job) findPlaces() {
-	found := make([][][]float64, len(j.roles))
-	rd := j.read()
+func (g *graph) findPlaces() {
+	found := make([][][]float64, len(g.roles))
+	rd := g.read()
 	any := false
-	for range j.steps {
+	for range g.steps {
 		rd.round()
 		for r, p := range rd.programs {
 			if len(p.lanes) == 0 {
@@ -96,7 +96,7 @@ func (j *job) findPlaces() {
 				if l.lane != 1 {
 					continue
 				}
-				if role := j.roleOf[r]; l.start-free >= behind || free == math.MinInt64 {
+				if role := g.roleOf[r]; l.start-free >= behind || free == math.MinInt64 {
 					if part := backwardAt(p, l.start); part == part && nth < 256 {
 						for len(found[role]) <= nth {
 							found[role] = append(found[role], nil)
@@ -115,7 +115,7 @@ func (j *job) findPlaces() {
 	if !any {
 		return
 	}
-	j.places = make([][]float64, len(j.roles))
+	g.places = make([][]float64, len(g.roles))
 	for role := range found {
 		for _, list := range found[role] {
 			m := math.NaN()
@@ -123,7 +123,7 @@ func (j *job) findPlaces() {
 				slices.Sort(list)
 				m = list[len(list)/2]
 			}
-			j.places[role] = append(j.places[role], m)
+			g.places[role] = append(g.places[role], m)
 		}
 	}
 }

@@ -23,14 +23,14 @@ func (j *job) meet() {
 // record, as in the wait for gradients after backward: then some of them wait much longer
 // than others, or all of them for long, and these are meetings as well. A host that launches
 // work for a device waits for nobody there.
-func (j *job) findMeetings() {
+func (g *graph) findMeetings() {
 	const least = 0.01 // of a step
 	var spreads, lows []float64
-	recorded, joined := newTally(len(j.groups)), newTally(len(j.groups)) // without joins, and with
-	rd := j.read()
-	for s := range j.steps {
+	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without joins, and with
+	rd := g.read()
+	for s := range g.steps {
 		rd.round()
-		if s < j.from {
+		if s < g.from {
 			continue
 		}
 		low, high := math.Inf(1), 0.0
@@ -39,15 +39,15 @@ func (j *job) findMeetings() {
 			for i := range p.host {
 				switch pc := &p.host[i]; {
 				case pc.kind == collective:
-					recorded.add(j.gid[r][pc.group], s)
+					recorded.add(g.gid[r][pc.group], s)
 				case pc.kind == join && len(p.lanes) == 0:
 					d += float64(pc.dur)
-					joined.add(j.gid[r][pc.group], s)
+					joined.add(g.gid[r][pc.group], s)
 				}
 			}
 			for i := range p.lanes {
 				if p.lanes[i].kind == collective {
-					recorded.add(j.gid[r][p.lanes[i].group], s)
+					recorded.add(g.gid[r][p.lanes[i].group], s)
 				}
 			}
 			low, high = min(low, d), max(high, d)
@@ -55,12 +55,12 @@ func (j *job) findMeetings() {
 		spreads, lows = append(spreads, high-low), append(lows, low)
 	}
 	low := robust.Median(lows)
-	j.joins = robust.Median(spreads) > least*j.typical() || low > 2*least*j.typical()
-	j.launches = low > 0 && !j.joins
-	j.connect(func(g int) bool {
-		n := recorded.count[g]
-		if j.joins {
-			n += joined.count[g]
+	g.joins = robust.Median(spreads) > least*g.typical() || low > 2*least*g.typical()
+	g.launches = low > 0 && !g.joins
+	g.connect(func(k int) bool {
+		n := recorded.count[k]
+		if g.joins {
+			n += joined.count[k]
 		}
 		return 10*n >= len(spreads)
 	})
@@ -81,8 +81,8 @@ func (t *tally) add(group, round int) {
 }
 
 // connect finds out whether groups that meet join all ranks.
-func (j *job) connect(meets func(group int) bool) {
-	of := make([]int, len(j.ranks))
+func (g *graph) connect(meets func(group int) bool) {
+	of := make([]int, len(g.ranks))
 	for i := range of {
 		of[i] = i
 	}
@@ -93,15 +93,15 @@ func (j *job) connect(meets func(group int) bool) {
 		}
 		return of[i]
 	}
-	for g := range j.groups {
-		if !meets(g) {
+	for k := range g.groups {
+		if !meets(k) {
 			continue
 		}
-		for _, r := range j.groups[g].members[1:] {
-			of[find(r)] = find(j.groups[g].members[0])
+		for _, r := range g.groups[k].members[1:] {
+			of[find(r)] = find(g.groups[k].members[0])
 		}
 	}
-	j.connected = !slices.ContainsFunc(of, func(i int) bool { return find(i) != find(0) })
+	g.connected = !slices.ContainsFunc(of, func(i int) bool { return find(i) != find(0) })
 }
 
 // findHidden looks for the phase at whose end all ranks go on together: the meeting
@@ -165,14 +165,14 @@ func (j *job) findHidden() {
 // than all: what a device did for a phase holds the waits for such meetings that are not
 // on record by themselves, so that one of them may wait for the other in what looks like
 // work.
-func (j *job) hiddenAmong(ranks []int) bool {
-	for g := range j.groups {
-		if len(j.groups[g].members) == len(j.ranks) || !j.groups[g].unseen && !j.groups[g].device {
+func (g *graph) hiddenAmong(ranks []int) bool {
+	for k := range g.groups {
+		if len(g.groups[k].members) == len(g.ranks) || !g.groups[k].unseen && !g.groups[k].device {
 			continue
 		}
 		n := 0
-		for _, r := range j.groups[g].members {
-			if slices.Contains(ranks, j.ranks[r]) {
+		for _, r := range g.groups[k].members {
+			if slices.Contains(ranks, g.ranks[r]) {
 				n++
 			}
 		}
@@ -221,17 +221,17 @@ func (j *job) held(was *outcome) bool {
 // unseenWaits reports whether ranks of different roles spend a tenth of the step in no
 // span where they may wait for each other, and nothing of what they exchange is on
 // record.
-func (j *job) unseenWaits() bool {
-	if j.device || j.row[Host] == nil {
+func (w *ownWork) unseenWaits() bool {
+	if w.device || w.row[Host] == nil {
 		return false
 	}
-	shares := make([]float64, 0, len(j.ranks))
-	for r := range j.ranks {
+	shares := make([]float64, 0, len(w.ranks))
+	for r := range w.ranks {
 		sum := 0.0
-		for s := j.from; s < len(j.steps); s++ {
-			sum += float64(j.row[Host][j.at(s, r)])
+		for s := w.from; s < len(w.steps); s++ {
+			sum += float64(w.row[Host][w.at(s, r)])
 		}
-		shares = append(shares, sum/float64(j.rounds())/j.typical())
+		shares = append(shares, sum/float64(w.rounds())/w.typical())
 	}
-	return len(j.roles) > 1 && robust.Median(shares) > 0.1
+	return len(w.roles) > 1 && robust.Median(shares) > 0.1
 }

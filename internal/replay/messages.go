@@ -11,21 +11,21 @@ import "slices"
 // peer returns the rank at the same place of the stage before (-1) or after (1), -1
 // where there is none.
 func (rp *replayer) peer(r, way int) int {
-	j := rp.j
-	role := j.roleOf[r] + way
-	if role < 0 || role >= len(j.roles) || way == 0 {
+	g := rp.w.graph
+	role := g.roleOf[r] + way
+	if role < 0 || role >= len(g.roles) || way == 0 {
 		return -1
 	}
 	place := 0
-	for k, o := range j.roles[j.roleOf[r]] {
+	for k, o := range g.roles[g.roleOf[r]] {
 		if o == r {
 			place = k
 		}
 	}
-	if place >= len(j.roles[role]) {
+	if place >= len(g.roles[role]) {
 		return -1
 	}
-	return j.roles[role][place]
+	return g.roles[role][place]
 }
 
 // way says to which side a message goes: the phase of the work that it follows, or
@@ -80,7 +80,7 @@ func (rp *replayer) receive(a *actor, p *program) bool {
 	if !rp.budget {
 		return true
 	}
-	rp.out.transfer[rp.j.at(rp.s, a.rank)] += float32(rp.latency)
+	rp.out.transfer[rp.w.at(rp.s, a.rank)] += float32(rp.latency)
 	if wait > 0 {
 		rp.waits(a.rank, from, messages, wait, &a.path, &list[0].path)
 		a.path = list[0].path

@@ -17,30 +17,30 @@ const (
 
 // findQueues finds the ranks whose batches come from a queue, and how long before the end
 // of each fetch its batch was ready.
-func (j *job) findQueues() {
-	x := j.row[rowOf(false, Input)]
+func (w *ownWork) findQueues() {
+	x := w.row[rowOf(false, Input)]
 	if x == nil {
 		return
 	}
-	n, m := len(j.ranks), len(j.steps)
-	least := queueWaited * j.typical()
+	n, m := len(w.ranks), len(w.steps)
+	least := queueWaited * w.typical()
 	any := false // one rank has a queue: all run the same program
 	for r := range n {
 		fast, waited := 0, false
-		for s := j.from; s < m; s++ {
-			d := x[j.at(s, r)]
+		for s := w.from; s < m; s++ {
+			d := x[w.at(s, r)]
 			if d < queueUsual {
 				fast++
 			}
 			waited = waited || float64(d) > least
 		}
-		any = any || waited && float64(fast) >= queuePart*float64(m-j.from)
+		any = any || waited && float64(fast) >= queuePart*float64(m-w.from)
 	}
 	if !any {
 		return
 	}
 	ends := make([]int64, n*m)
-	rd := j.read()
+	rd := w.read()
 	for s := range m {
 		rd.round()
 		for r, p := range rd.programs {
@@ -48,24 +48,24 @@ func (j *job) findQueues() {
 			for i := range p.host {
 				at += p.host[i].dur
 				if p.host[i].kind == work && p.host[i].phase == Input {
-					ends[j.at(s, r)] = at
+					ends[w.at(s, r)] = at
 				}
 			}
 		}
 	}
-	j.slack = make([][]float64, n)
+	w.slack = make([][]float64, n)
 	for r := range n {
-		j.slack[r] = j.slackOf(r, x, ends)
+		w.slack[r] = w.slackOf(r, x, ends)
 	}
 }
 
 // slackOf interpolates when the batches of a rank were ready between those that it
 // waited for.
-func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
-	m := len(j.steps)
+func (w *ownWork) slackOf(r int, x []float32, ends []int64) []float64 {
+	m := len(w.steps)
 	var waited []int
 	for s := range m {
-		if float64(x[j.at(s, r)]) > queueWaited*j.typical() {
+		if float64(x[w.at(s, r)]) > queueWaited*w.typical() {
 			waited = append(waited, s)
 		}
 	}
@@ -73,7 +73,7 @@ func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
 	if len(waited) == 0 {
 		return out
 	}
-	end := func(s int) float64 { return float64(ends[j.at(s, r)]) }
+	end := func(s int) float64 { return float64(ends[w.at(s, r)]) }
 	first, last := waited[0], waited[len(waited)-1]
 	pace := math.NaN() // of a batch
 	if last > first {
@@ -108,7 +108,7 @@ func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
 // there.
 func (rp *replayer) fetch(a *actor, pc *piece) {
 	after := a.clock[0] + float64(pc.dur)
-	ready := after - rp.j.slack[a.rank][rp.s]
+	ready := after - rp.w.slack[a.rank][rp.s]
 	for k := range a.clock {
 		switch {
 		case k == 0:

@@ -5,13 +5,13 @@ import "github.com/trainspan/trainspan/internal/robust"
 // reference is what is usual for ranks that are not in a set, found once for each kind of
 // work and role.
 type reference struct {
-	j      *job
+	w      *ownWork
 	set    []bool
 	series map[[2]int][]float64
 }
 
-func (j *job) without(set []int) *reference {
-	f := &reference{j: j, set: make([]bool, len(j.ranks)), series: make(map[[2]int][]float64)}
+func (w *ownWork) without(set []int) *reference {
+	f := &reference{w: w, set: make([]bool, len(w.ranks)), series: make(map[[2]int][]float64)}
 	for _, r := range set {
 		f.set[r] = true
 	}
@@ -23,9 +23,9 @@ func (f *reference) of(row, role int) []float64 {
 	k := [2]int{row, role}
 	x := f.series[k]
 	if x == nil {
-		x = make([]float64, f.j.rounds())
+		x = make([]float64, f.w.rounds())
 		for s := range x {
-			x[s] = f.j.common(row, f.j.from+s, role, f.set)
+			x[s] = f.w.common(row, f.w.from+s, role, f.set)
 		}
 		f.series[k] = x
 	}
@@ -34,11 +34,11 @@ func (f *reference) of(row, role int) []float64 {
 
 // common is the median time of a kind of work over the ranks of a role, but for those that
 // are without.
-func (j *job) common(row, s, role int, without []bool) float64 {
-	x := make([]float64, 0, len(j.roles[role]))
-	for _, r := range j.roles[role] {
+func (w *ownWork) common(row, s, role int, without []bool) float64 {
+	x := make([]float64, 0, len(w.roles[role]))
+	for _, r := range w.roles[role] {
 		if without == nil || !without[r] {
-			x = append(x, float64(j.row[row][j.at(s, r)]))
+			x = append(x, float64(w.row[row][w.at(s, r)]))
 		}
 	}
 	if len(x) == 0 {

@@ -15,7 +15,7 @@ const (
 
 // rowsOf returns the kinds of work that make a rank late between two rounds, the largest
 // part first, those with at least that part of the excess over what is usual.
-func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int {
+func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) []int {
 	type part struct {
 		row  int
 		mean float64
@@ -23,13 +23,13 @@ func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int
 	var parts []part
 	all := 0.0
 	for row := range rows {
-		if j.row[row] == nil {
+		if w.row[row] == nil {
 			continue
 		}
-		others := usual.of(row, j.roleOf[r])
+		others := usual.of(row, w.roleOf[r])
 		sum := 0.0
 		for s := from; s < to; s++ {
-			sum += float64(j.row[row][j.at(s, r)]) - others[s-j.from]
+			sum += float64(w.row[row][w.at(s, r)]) - others[s-w.from]
 		}
 		if sum > 0 {
 			parts = append(parts, part{row, sum})
@@ -48,19 +48,19 @@ func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int
 
 // repairRanks returns the work of some ranks of a set, while they are late, the time that
 // all others need.
-func (j *job) repairRanks(late *lateSet, ranks []int) repair {
-	usual := j.without(ranks)
+func (w *ownWork) repairRanks(late *lateSet, ranks []int) repair {
+	usual := w.without(ranks)
 	return repair{ranks: ranks, work: func(s, r, row int) float64 {
-		own := float64(j.row[row][j.at(s, r)])
+		own := float64(w.row[row][w.at(s, r)])
 		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
 			return 1
 		}
-		return usual.of(row, j.roleOf[r])[s-j.from] / own
+		return usual.of(row, w.roleOf[r])[s-w.from] / own
 	}}
 }
 
 // repairInput lets all batches be there when they are asked for.
-func (j *job) repairInput() repair {
+func (w *ownWork) repairInput() repair {
 	return repair{work: func(_, _, row int) float64 {
 		if row%int(phases) == int(Input) {
 			return 0
@@ -70,27 +70,27 @@ func (j *job) repairInput() repair {
 }
 
 // repairBalance returns all work the mean time of its role.
-func (j *job) repairBalance() repair {
+func (w *ownWork) repairBalance() repair {
 	at := -1
-	mean := make([]float64, len(j.roles)*rows)
+	mean := make([]float64, len(w.roles)*rows)
 	return repair{work: func(s, r, row int) float64 {
 		if s != at {
 			at = s
 			clear(mean)
-			for i := range j.ranks {
-				n := float64(len(j.roles[j.roleOf[i]]))
-				for w := range rows {
-					if j.row[w] != nil {
-						mean[j.roleOf[i]*rows+w] += float64(j.row[w][j.at(s, i)]) / n
+			for i := range w.ranks {
+				n := float64(len(w.roles[w.roleOf[i]]))
+				for k := range rows {
+					if w.row[k] != nil {
+						mean[w.roleOf[i]*rows+k] += float64(w.row[k][w.at(s, i)]) / n
 					}
 				}
 			}
 		}
-		own := float64(j.row[row][j.at(s, r)])
+		own := float64(w.row[row][w.at(s, r)])
 		if own == 0 {
 			return 1
 		}
-		return mean[j.roleOf[r]*rows+row] / own
+		return mean[w.roleOf[r]*rows+row] / own
 	}}
 }
 
@@ -102,23 +102,23 @@ type rise struct {
 
 // levels finds the kinds of work that take longer for the ranks of a role from a round
 // on, by role.
-func (j *job) levels() map[int]map[int]rise {
+func (w *ownWork) levels() map[int]map[int]rise {
 	out := map[int]map[int]rise{}
-	x := make([]float64, j.rounds())
-	for role := range j.roles {
+	x := make([]float64, w.rounds())
+	for role := range w.roles {
 		for row := range rows {
 			// Input has an answer of its own: what it costs in all, not since when.
-			if j.row[row] == nil || row%int(phases) == int(Input) {
+			if w.row[row] == nil || row%int(phases) == int(Input) {
 				continue
 			}
 			for s := range x {
-				x[s] = j.common(row, j.from+s, role, nil)
+				x[s] = w.common(row, w.from+s, role, nil)
 			}
-			if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*j.typical() {
+			if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*w.typical() {
 				if out[role] == nil {
 					out[role] = map[int]rise{}
 				}
-				out[role][row] = rise{j.from + at, before, after}
+				out[role][row] = rise{w.from + at, before, after}
 			}
 		}
 	}
@@ -126,9 +126,9 @@ func (j *job) levels() map[int]map[int]rise {
 }
 
 // repairLevels brings work back to the level that it had.
-func (j *job) repairLevels(of map[int]map[int]rise) repair {
+func (w *ownWork) repairLevels(of map[int]map[int]rise) repair {
 	return repair{work: func(s, r, row int) float64 {
-		if l, ok := of[j.roleOf[r]][row]; ok && s >= l.at && l.after > 0 {
+		if l, ok := of[w.roleOf[r]][row]; ok && s >= l.at && l.after > 0 {
 			return l.before / l.after
 		}
 		return 1
@@ -147,10 +147,10 @@ func repairTransfer(group int, of func(s int, t float64) float64) repair {
 
 // families are groups that should take the same time: their names differ in the last
 // number only, and they are of one size.
-func (j *job) families() (out [][]int) {
+func (g *graph) families() (out [][]int) {
 	of := map[string][]int{}
 	var names []string
-	for i, g := range j.groups {
+	for i, g := range g.groups {
 		if len(g.members) < 2 {
 			continue
 		}

@@ -84,7 +84,7 @@ type outcome struct {
 // replayer replays a job with several repairs at once. The first replay is the job
 // as it was.
 type replayer struct {
-	j       *job
+	w       *ownWork
 	k       int
 	repairs []repair
 	budget  bool // who waited for whom is noted
@@ -112,7 +112,7 @@ func place(group int, lane uint8) int { return (group+1)*(Device+1) + int(lane) 
 func (rp *replayer) lane(r int, lane uint8) *actor {
 	a := rp.lanes[r][lane]
 	if a == nil {
-		a = &actor{rank: r, lane: lane, clock: make([]float64, rp.k), nth: make([]int, len(rp.j.gid[r])+1)}
+		a = &actor{rank: r, lane: lane, clock: make([]float64, rp.k), nth: make([]int, len(rp.w.gid[r])+1)}
 		rp.lanes[r][lane] = a
 	}
 	return a
@@ -122,9 +122,9 @@ func (rp *replayer) lane(r int, lane uint8) *actor {
 // the rank.
 func (rp *replayer) groupOf(r int, pc *piece) (id, local int) {
 	if pc.group == hiddenGroup {
-		return -1, len(rp.j.gid[r])
+		return -1, len(rp.w.gid[r])
 	}
-	return rp.j.gid[r][pc.group], int(pc.group)
+	return rp.w.gid[r][pc.group], int(pc.group)
 }
 
 // wake lets an actor go on.
@@ -149,7 +149,7 @@ func (rp *replayer) take(a *actor, pc *piece, device bool) {
 }
 
 // span is how long the rounds from one to before another took in a replay.
-func (o *outcome) span(j *job, k, from, to int) float64 {
+func (o *outcome) span(g *graph, k, from, to int) float64 {
 	start := 0.0
 	if from > 0 {
 		start = o.clock[(from-1)*o.k+k]
@@ -158,12 +158,12 @@ func (o *outcome) span(j *job, k, from, to int) float64 {
 }
 
 // gain is how much faster rounds are with a repair.
-func (o *outcome) gain(j *job, k, from, to int) float64 {
-	with := o.span(j, k, from, to)
+func (o *outcome) gain(g *graph, k, from, to int) float64 {
+	with := o.span(g, k, from, to)
 	if with <= 0 {
 		return 1
 	}
-	return o.span(j, 0, from, to) / with
+	return o.span(g, 0, from, to) / with
 }
 
 type meetKey struct {

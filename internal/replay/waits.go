@@ -47,25 +47,25 @@ const (
 	messages      = "messages"
 )
 
-func (j *job) newBudget() *budget {
-	b := &budget{by: "rank", nameOf: make([]int, len(j.ranks)), groups: map[string]float64{}}
-	name := func(r int) string { return fmt.Sprint(j.ranks[r]) }
-	if n := len(j.ranks); n > mostWaitNames {
+func (g *graph) newBudget() *budget {
+	b := &budget{by: "rank", nameOf: make([]int, len(g.ranks)), groups: map[string]float64{}}
+	name := func(r int) string { return fmt.Sprint(g.ranks[r]) }
+	if n := len(g.ranks); n > mostWaitNames {
 		var hosts []string
-		for r := range j.ranks {
-			hosts = append(hosts, j.info[r].Host)
+		for r := range g.ranks {
+			hosts = append(hosts, g.info[r].Host)
 		}
 		slices.Sort(hosts)
 		if hosts = slices.Compact(hosts); len(hosts) > 1 && len(hosts) <= mostWaitNames && hosts[0] != "" {
-			b.by, name = "host", func(r int) string { return j.info[r].Host }
+			b.by, name = "host", func(r int) string { return g.info[r].Host }
 		} else {
 			each := (n + mostWaitNames - 1) / mostWaitNames
 			b.by, name = "ranks", func(r int) string {
-				return fmt.Sprintf("%d-%d", j.ranks[r/each*each], j.ranks[min(r/each*each+each, n)-1])
+				return fmt.Sprintf("%d-%d", g.ranks[r/each*each], g.ranks[min(r/each*each+each, n)-1])
 			}
 		}
 	}
-	for r := range j.ranks {
+	for r := range g.ranks {
 		i := slices.Index(b.names, name(r))
 		if i < 0 {
 			i, b.names = len(b.names), append(b.names, name(r))
@@ -108,7 +108,7 @@ func (j *job) waits(was *outcome) *Waits {
 		}
 	}
 	slices.SortStableFunc(w.Cells, func(x, y WaitCell) int { return cmp.Compare(y.Time, x.Time) })
-	w.Share = float64(w.Total) / (was.span(j, 0, j.from, len(j.steps)) * float64(len(j.ranks)))
+	w.Share = float64(w.Total) / (was.span(j.graph, 0, j.from, len(j.steps)) * float64(len(j.ranks)))
 	w.Bubble = int64(math.Round(b.groups[messages]))
 	for name, d := range b.groups {
 		w.Group = append(w.Group, WaitPart{name, int64(math.Round(d))})
@@ -146,7 +146,7 @@ func (rp *replayer) lastOf(s int) {
 			last = r
 		}
 	}
-	if last >= 0 && s >= rp.j.from {
+	if last >= 0 && s >= rp.w.from {
 		rp.out.late[last]++
 	}
 	clear(rp.roundOf)
@@ -156,7 +156,7 @@ func (rp *replayer) lastOf(s int) {
 // is a wait for these, the rest transfer.
 func (rp *replayer) joined(a, l *actor, took float64) {
 	wait := min(took, l.waited)
-	rp.out.transfer[rp.j.at(rp.s, a.rank)] += float32(took - wait)
+	rp.out.transfer[rp.w.at(rp.s, a.rank)] += float32(took - wait)
 	if l.culprit >= 0 {
 		rp.waits(a.rank, l.culprit, l.at, wait, &a.path, &l.path)
 	}
@@ -164,9 +164,9 @@ func (rp *replayer) joined(a, l *actor, took float64) {
 
 // waits notes that a rank waited for another one, in a group or for a message of it.
 func (rp *replayer) waits(r, culprit int, group string, wait float64, short, long *path) {
-	rp.out.wait[rp.j.at(rp.s, r)] += float32(wait)
+	rp.out.wait[rp.w.at(rp.s, r)] += float32(wait)
 	rp.roundOf[culprit] += wait
-	if rp.s >= rp.j.from && wait > 0 {
+	if rp.s >= rp.w.from && wait > 0 {
 		rp.out.caused[culprit] += wait
 		rp.out.budget.add(r, culprit, group, wait, short, long)
 	}
@@ -174,11 +174,11 @@ func (rp *replayer) waits(r, culprit int, group string, wait float64, short, lon
 
 // account notes who waited for whom.
 func (rp *replayer) account(m *meeting) {
-	o, j := rp.out, rp.j
+	o, w := rp.out, rp.w
 	key := meetKey{m.group, m.lane}
 	list := o.transfers[key]
 	if list == nil {
-		list = make([]float64, len(j.steps))
+		list = make([]float64, len(w.steps))
 		for i := range list {
 			list[i] = math.NaN()
 		}
@@ -190,21 +190,21 @@ func (rp *replayer) account(m *meeting) {
 		list[rp.s] = float64(m.transfer)
 	}
 	name := "all ranks"
-	if m.group >= 0 && j.groups[m.group].name != "" {
-		name = j.groups[m.group].name
+	if m.group >= 0 && w.groups[m.group].name != "" {
+		name = w.groups[m.group].name
 	}
 	long := m.last.path
-	for _, w := range m.waiters {
-		wait := m.arrival[0] - w.arrival
-		if w.a.lane == 1 { // it costs nothing until somebody joins
-			if w.a.waited += wait; wait > 0 {
-				w.a.culprit, w.a.at = m.last.rank, name
+	for _, mw := range m.waiters {
+		wait := m.arrival[0] - mw.arrival
+		if mw.a.lane == 1 { // it costs nothing until somebody joins
+			if mw.a.waited += wait; wait > 0 {
+				mw.a.culprit, mw.a.at = m.last.rank, name
 			}
 		} else {
-			o.transfer[j.at(rp.s, w.a.rank)] += float32(m.transfer)
-			rp.waits(w.a.rank, m.last.rank, name, wait, &w.a.path, &long)
+			o.transfer[w.at(rp.s, mw.a.rank)] += float32(m.transfer)
+			rp.waits(mw.a.rank, m.last.rank, name, wait, &mw.a.path, &long)
 		}
-		w.a.path = long
-		w.a.path[phases] += float64(m.transfer)
+		mw.a.path = long
+		mw.a.path[phases] += float64(m.transfer)
 	}
 }
