@@ -30,26 +30,29 @@ const (
 // SetLive says that the job goes on: what waits is no hang within the first 30 seconds.
 func (s *State) SetLive() { s.live = true }
 
-// waits is where the ranks of a job stand that are in a meeting.
-type waits struct {
-	at   map[int]*openSpan // by rank
-	long int64             // of the rank that waits longest, -1 where that is not known
+// stand is where the ranks of a job stand, and where those that are in a meeting do.
+type stand struct {
+	ranks map[int]*rankState
+	at    map[int]*openSpan // the meetings, by rank
+	long  int64             // of the rank that waits longest, -1 where that is not known
+	step  int64             // how long a step takes
+	live  bool
 }
 
 // hung finds ranks that wait for others. Who did not enter as many collectives of the
 // group that waits is the one they wait for; on devices, who did not launch what the
 // others' devices wait in, or whose device did less.
-func (st *State) hung(step int64) *hang {
+func (s *State) hung(step int64) *hang {
+	st := &stand{ranks: s.ranks, at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
 	if st.pausing() {
 		return nil
 	}
-	w := waits{at: map[int]*openSpan{}, long: -1}
 	devices := false
 	for r, rs := range st.ranks {
 		devices = devices || rs.device.n > 0
 		for i := range rs.last.open {
-			if o := &rs.last.open[i]; o.phase == Communication && (o.meeting != Join || w.at[r] == nil) {
-				w.at[r] = o
+			if o := &rs.last.open[i]; o.phase == Communication && (o.meeting != Join || st.at[r] == nil) {
+				st.at[r] = o
 				if o.meeting != Join {
 					break
 				}
@@ -57,29 +60,29 @@ func (st *State) hung(step int64) *hang {
 		}
 	}
 	joins := 0
-	for r, o := range w.at {
+	for r, o := range st.at {
 		if o.meeting == Join {
 			joins++
 		}
 		if seen := st.ranks[r].info.LastSeen; seen > 0 {
-			w.long = max(w.long, seen-o.start)
+			st.long = max(st.long, seen-o.start)
 		}
 	}
 	var h *hang
-	if len(w.at) == 0 || devices && joins == len(w.at) {
-		h = st.stopped(step, devices)
+	if len(st.at) == 0 || devices && joins == len(st.at) {
+		h = st.stopped(devices)
 	} else {
-		h = st.waiting(&w, step)
+		h = st.waiting()
 	}
 	if h != nil {
-		st.where(h, &w)
+		st.where(h)
 	}
 	return h
 }
 
-// enough is the least time that ranks must wait for so many steps.
-func (st *State) enough(steps int, step int64) int64 {
-	least := int64(steps) * step
+// enough is how long ranks must wait that wait for so many steps.
+func (st *stand) enough(steps int) int64 {
+	least := int64(steps) * st.step
 	if st.live {
 		least = max(least, hangLeast)
 	}
@@ -87,13 +90,13 @@ func (st *State) enough(steps int, step int64) int64 {
 }
 
 // waiting finds who is missing where ranks were seen in a meeting.
-func (st *State) waiting(w *waits, step int64) *hang {
-	if w.long >= 0 && w.long < st.enough(hangSteps, step) {
+func (st *stand) waiting() *hang {
+	if st.long >= 0 && st.long < st.enough(hangSteps) {
 		return nil
 	}
-	out := &hang{step: -1, waited: max(w.long, 0)}
+	out := &hang{step: -1, waited: max(st.long, 0)}
 	furthest := map[string]progress{} // of those who wait, by group
-	for r, o := range w.at {
+	for r, o := range st.at {
 		rs := st.ranks[r]
 		out.step = max(out.step, rs.last.step)
 		if p := rs.position(o.group); furthest[o.group].before(p) {
@@ -110,7 +113,7 @@ func (st *State) waiting(w *waits, step int64) *hang {
 		for group, p := range furthest {
 			late = late || rs.in(group) && rs.position(group).before(p)
 		}
-		switch o := w.at[r]; {
+		switch o := st.at[r]; {
 		case o == nil && late:
 			behind = append(behind, r)
 			fallthrough
@@ -125,12 +128,12 @@ func (st *State) waiting(w *waits, step int64) *hang {
 		out.ranks = behind
 	case len(without) > 0:
 		out.ranks = without
-	case len(early) > 0 && 2*len(early) < len(w.at):
+	case len(early) > 0 && 2*len(early) < len(st.at):
 		out.ranks, out.cause = early, CauseMismatch // it is the next one that they stand in
 	default:
-		st.mismatch(out, w)
+		st.mismatch(out)
 	}
-	if w.long < 0 && len(out.ranks) == 0 {
+	if st.long < 0 && len(out.ranks) == 0 {
 		return nil // nothing says that they waited for long
 	}
 	return out
@@ -153,11 +156,11 @@ func (rs *rankState) position(group string) progress {
 
 // mismatch finds ranks that all wait, in different collectives: the place where most of
 // them stand is right, where most do.
-func (st *State) mismatch(h *hang, w *waits) {
+func (st *stand) mismatch(h *hang) {
 	type place struct{ group, op string }
 	at := map[place][]int{}
-	for _, r := range slices.Sorted(maps.Keys(w.at)) {
-		o := w.at[r]
+	for _, r := range slices.Sorted(maps.Keys(st.at)) {
+		o := st.at[r]
 		if o.meeting != Collective {
 			return
 		}
@@ -180,8 +183,8 @@ func (st *State) mismatch(h *hang, w *waits) {
 	}
 	h.cause = CauseMismatch
 	for _, ranks := range at {
-		if 2*len(ranks) > len(w.at) {
-			for _, r := range slices.Sorted(maps.Keys(w.at)) {
+		if 2*len(ranks) > len(st.at) {
+			for _, r := range slices.Sorted(maps.Keys(st.at)) {
 				if !slices.Contains(ranks, r) {
 					h.ranks = append(h.ranks, r)
 				}
@@ -191,12 +194,12 @@ func (st *State) mismatch(h *hang, w *waits) {
 }
 
 // where says in what the ranks stand: those that are named, and of a mismatch all.
-func (st *State) where(h *hang, w *waits) {
+func (st *stand) where(h *hang) {
 	h.causes = map[int]string{}
 	for r, rs := range st.ranks {
 		switch {
-		case h.cause == CauseMismatch && w.at[r] != nil:
-			h.causes[r] = w.at[r].what()
+		case h.cause == CauseMismatch && st.at[r] != nil:
+			h.causes[r] = st.at[r].what()
 		case slices.Contains(h.ranks, r):
 			h.causes[r] = rs.stands()
 		}
@@ -244,7 +247,7 @@ func (rs *rankState) silent() int64 {
 
 // stopped finds ranks that stopped before the others where no span says that these
 // wait: all of them came equally far in the last step, and stayed there.
-func (st *State) stopped(length int64, devices bool) *hang {
+func (st *stand) stopped(devices bool) *hang {
 	latest := int64(-1)
 	for _, rs := range st.ranks {
 		if rs.any {
@@ -254,7 +257,7 @@ func (st *State) stopped(length int64, devices bool) *hang {
 	waited := int64(-1)
 	for _, rs := range st.ranks {
 		if rs.any && !rs.info.Ended {
-			if s := rs.silent(); s >= 0 && s < st.enough(stoppedSteps, length) {
+			if s := rs.silent(); s >= 0 && s < st.enough(stoppedSteps) {
 				return nil
 			} else if s > waited {
 				waited = s
@@ -301,7 +304,7 @@ func (st *State) stopped(length int64, devices bool) *hang {
 
 // deviceHang finds whose host did not launch what the devices of the others wait in; else
 // whose device did less than the others'; else all wait in what was launched everywhere.
-func (st *State) deviceHang() *hang {
+func (st *stand) deviceHang() *hang {
 	var furthest progress
 	latest := int64(-1)
 	var idle, behind []int

@@ -10,17 +10,17 @@ const (
 )
 
 // pausing reports whether a rank is in a pause that may still end.
-func (s *State) pausing() bool {
+func (st *stand) pausing() bool {
 	for k := range PauseKinds {
 		longest := int64(0)
-		for _, rs := range s.ranks {
+		for _, rs := range st.ranks {
 			longest = max(longest, rs.info.Pauses[k].Longest)
 		}
 		allowed := pauseTimes * longest
 		if longest == 0 {
 			allowed = firstPause
 		}
-		for _, rs := range s.ranks {
+		for _, rs := range st.ranks {
 			since := rs.info.Pauses[k].Since
 			if since != 0 && max(rs.info.LastSeen, rs.last.lastEnd)-since < allowed {
 				return true
