@@ -223,8 +223,8 @@ func TestLongLoopStaysSmall(t *testing.T) {
 			if n := len(h.family.known); n > 1001 {
 				t.Errorf("%d spans are remembered", n)
 			}
-			if n := len(h.waiting) + len(h.below) + len(h.queue); n != 0 || h.bytes != 0 {
-				t.Errorf("%d spans and %d bytes wait", n, h.bytes)
+			if n := len(h.waiting.spans) + len(h.waiting.below) + len(h.waiting.queue); n != 0 || h.waiting.bytes != 0 {
+				t.Errorf("%d spans and %d bytes wait", n, h.waiting.bytes)
 			}
 			for i, l := range h.lanes.all {
 				if len(l.runs) > maxRuns {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
-	"strconv"
 	"time"
 	"unsafe"
 
@@ -12,27 +11,10 @@ import (
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
-// Arguments that the assembler adds.
-const (
-	ArgTruncated = "truncated" // of a span that did not end
-	ArgTraceID   = "trace_id"
-	ArgSpanID    = "span_id"
-	ArgSpan      = "span" // of an event's record: the id of its span in the file
-)
-
-// KeySharedLane is the metadata of a process that had more spans at a time than
-// there are lanes: what found no room is on lane 0, where spans need not nest.
-// Its value is the number of the other lanes.
-const KeySharedLane = "lanes.shared"
-
-const (
-	// maxWaitingBytes bounds the memory of the spans that wait.
-	maxWaitingBytes = 16 << 20
-	// slack is how far, in microseconds, the clocks behind the times of parent
-	// and child may disagree: a parent that comes after its child and misses it
-	// by less is stretched to cover it.
-	slack = 10_000
-)
+// slack is how far, in microseconds, the clocks behind the times of parent and child
+// may disagree: a parent that comes after its child and misses it by less is
+// stretched to cover it.
+const slack = 10_000
 
 // Options configures an Assembler. The zero value of MaxWaiting and MaxParents
 // is 1; a caller has defaults of its own.
@@ -45,77 +27,33 @@ type Options struct {
 	LiveEvents bool  // AddEvent will be called: remember the events that spans bring
 }
 
-// Counts says what was written since they were taken last.
-type Counts struct {
-	Spans, Events, Begins int64
-	Duplicates            int64 // spans left out because they had come before
-	Unfinished            int64 // parents written without having come
-	SharedLane            int64 // spans on the lane of those that found no room
-	Cut                   Cut   // what was over the limits of a span
-}
-
-// Add adds what was counted later.
-func (c *Counts) Add(later Counts) {
-	c.Spans += later.Spans
-	c.Events += later.Events
-	c.Begins += later.Begins
-	c.Duplicates += later.Duplicates
-	c.Unfinished += later.Unfinished
-	c.SharedLane += later.SharedLane
-	c.Cut.add(later.Cut)
-}
-
 // Assembler writes the spans of one process. It is not safe for concurrent use.
 type Assembler struct {
-	w      *dftracer.Writer
-	o      Options
-	counts Counts
+	lines
+	o Options
 
 	family  *family
 	lanes   lanes
-	waiting map[Key]*Span
-	below   map[Key]*Span // the first of the waiting children of a span
-	queue   []queued      // of waiting spans, by arrival
-	bytes   int
+	waiting waiting
 	touched []*relative // open spans that something was written of
 
 	nameless uint64 // spans without an id
-	crowded  bool   // a lane is shared
 
 	// Memory that is used again.
 	members map[Key]*Span
-	all     []*Span
 	heads   []*Span
-	args    []dftracer.Arg
-}
-
-type queued struct {
-	span *Span
-	at   time.Time
+	one     [1]*Span
 }
 
 // New makes an Assembler that writes to w and does not close it.
 func New(w *dftracer.Writer, o Options) *Assembler {
 	o.MaxWaiting, o.MaxParents = max(o.MaxWaiting, 1), max(o.MaxParents, 1)
-	return &Assembler{
-		w: w, o: o, family: newFamily(o.MaxParents),
-		waiting: make(map[Key]*Span), below: make(map[Key]*Span), members: make(map[Key]*Span),
-	}
+	return &Assembler{lines: lines{w: w, first: o.TID}, o: o, family: newFamily(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
 }
-
-// Counts returns the counts and sets them to zero.
-func (a *Assembler) Counts() Counts {
-	c := a.counts
-	a.counts = Counts{}
-	return c
-}
-
-// Waiting is how many spans wait.
-func (a *Assembler) Waiting() int { return len(a.waiting) }
 
 // Size is about how many bytes wait and are remembered.
 func (a *Assembler) Size() int {
-	return a.bytes + len(a.family.known)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
+	return a.waiting.bytes + len(a.family.known)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
 }
 
 // admit readies a span. A span that came before is left out: senders repeat a
@@ -130,7 +68,7 @@ func (a *Assembler) admit(s *Span) bool {
 	if s.Parent == s.Key {
 		s.Parent = Key{}
 	}
-	if r := a.family.find(s.Key); r != nil && r.done || a.waiting[s.Key] != nil {
+	if r := a.family.find(s.Key); r != nil && r.done || a.waiting.spans[s.Key] != nil {
 		a.counts.Duplicates++
 		return false
 	}
@@ -142,8 +80,8 @@ func (a *Assembler) Write(s *Span) {
 	a.WriteAll()
 	if a.admit(s) {
 		s.taken = true
-		a.all = append(a.all[:0], s)
-		a.writeFamily(a.all)
+		a.one[0] = s
+		a.writeFamily(a.one[:])
 	}
 }
 
@@ -152,51 +90,29 @@ func (a *Assembler) Add(s *Span, now time.Time) {
 	if !a.admit(s) {
 		return
 	}
-	s.measure()
-	a.waiting[s.Key] = s
-	if !s.Parent.IsZero() {
-		if s.next = a.below[s.Parent]; s.next != nil {
-			s.next.prev = s
-		}
-		a.below[s.Parent] = s
-	}
-	a.queue = append(a.queue, queued{s, now})
-	a.bytes += s.size
+	a.waiting.add(s, now)
 	a.bound()
 }
 
 // bound writes the oldest while too much waits.
 func (a *Assembler) bound() {
-	for len(a.queue) > a.o.MaxWaiting || a.bytes > maxWaitingBytes {
-		a.writeOldest()
+	for len(a.waiting.queue) > a.o.MaxWaiting || a.waiting.bytes > maxWaitingBytes {
+		a.writeFamily(a.waiting.oldest())
 	}
 }
 
 // WriteUntil writes the spans that came by that time, with all that hangs
 // together with them.
 func (a *Assembler) WriteUntil(at time.Time) {
-	for len(a.queue) > 0 && (a.queue[0].span.taken || !a.queue[0].at.After(at)) {
-		a.writeOldest()
+	for len(a.waiting.queue) > 0 && (a.waiting.queue[0].span.taken || !a.waiting.queue[0].at.After(at)) {
+		a.writeFamily(a.waiting.oldest())
 	}
 }
 
 // WriteAll writes all spans that wait.
 func (a *Assembler) WriteAll() {
-	for len(a.queue) > 0 {
-		a.writeOldest()
-	}
-}
-
-// writeOldest writes the span that waits longest, its relatives among the
-// waiting spans included.
-func (a *Assembler) writeOldest() {
-	s := a.queue[0].span
-	a.queue[0] = queued{}
-	if a.queue = a.queue[1:]; len(a.queue) == 0 {
-		a.queue = nil
-	}
-	if !s.taken {
-		a.writeFamily(a.gather(s))
+	for len(a.waiting.queue) > 0 {
+		a.writeFamily(a.waiting.oldest())
 	}
 }
 
@@ -212,8 +128,8 @@ func (a *Assembler) Shrink(keep int) {
 	a.WriteAll()
 	a.finish(keep)
 	a.family.keepEnded(keep)
-	a.members, a.all, a.heads, a.args = make(map[Key]*Span), nil, nil, nil
-	a.waiting, a.below = make(map[Key]*Span), make(map[Key]*Span)
+	a.members, a.heads, a.args = make(map[Key]*Span), nil, nil
+	a.waiting = newWaiting()
 }
 
 // Resume makes the assembler go on with another writer of the same file.
@@ -268,19 +184,6 @@ func (a *Assembler) unfinished(r *relative) {
 	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	a.args = args
 	a.counts.Unfinished++
-}
-
-// tid is the number of a lane in the file, and that of the process for none.
-func (a *Assembler) tid(lane int) int64 {
-	if lane == shared {
-		a.counts.SharedLane++
-		if !a.crowded {
-			a.crowded = true
-			a.w.CM(KeySharedLane, strconv.Itoa(maxLanes))
-		}
-		return 0
-	}
-	return a.o.TID + int64(max(lane, 0))
 }
 
 // expect returns what is known of a span, from now on.

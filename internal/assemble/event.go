@@ -2,7 +2,6 @@ package assemble
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
 )
@@ -10,12 +9,12 @@ import (
 // AddEvent takes an event of a span that may be open, may wait or may have been
 // written. Its record is written at once unless the span waits.
 func (a *Assembler) AddEvent(key Key, e Event) {
-	if s := a.waiting[key]; s != nil {
+	if s := a.waiting.spans[key]; s != nil {
 		if m := e.mark(); !s.has(m) {
 			s.marks[m] = struct{}{}
 			s.Events = append(s.Events, e)
 			s.size += e.size()
-			a.bytes += e.size()
+			a.waiting.bytes += e.size()
 			a.bound()
 		}
 		return
@@ -33,14 +32,14 @@ func (a *Assembler) AddEvent(key Key, e Event) {
 		a.touch(r)
 		a.announce()
 	}
-	a.writeEvent(&e, r.id, tid)
+	a.event(&e, r.id, tid)
 }
 
 // Begin says that a span has begun, for one that may last: name, parent (zero
 // if it is not known) and start in microseconds. It does nothing if that is
 // known or the span has come.
 func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args ...dftracer.Arg) {
-	if a.waiting[key] != nil {
+	if a.waiting.spans[key] != nil {
 		return
 	}
 	r := a.expect(key)
@@ -78,28 +77,9 @@ func (a *Assembler) writeEvents(s *Span, tid int64) {
 		if slices.Contains(written, m) {
 			continue
 		}
-		a.writeEvent(e, s.self.id, tid)
+		a.event(e, s.self.id, tid)
 		if a.o.LiveEvents {
 			a.family.mark(s.self, m)
 		}
 	}
-}
-
-// writeEvent writes an event as a metadata record. Arguments called like the
-// record's own get a prefix.
-func (a *Assembler) writeEvent(e *Event, id uint64, tid int64) {
-	args := append(a.args[:0],
-		dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10)), dftracer.Int(ArgSpan, int64(id)))
-	for _, arg := range e.Args {
-		if arg.Key == "name" || arg.Key == "value" || arg.Key == ArgSpan {
-			arg.Key = "event." + arg.Key
-		}
-		args = append(args, arg)
-	}
-	a.w.Write(&dftracer.Event{
-		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
-		TID: tid, Parent: int64(id), Args: args,
-	})
-	a.args = args
-	a.counts.Events++
 }

@@ -61,7 +61,7 @@ func FuzzAssembler(f *testing.F) {
 		if c.Spans+c.Duplicates != sent {
 			t.Errorf("%d spans written and %d left out of %d", c.Spans, c.Duplicates, sent)
 		}
-		if n := h.Waiting() + len(h.below) + h.bytes; n != 0 {
+		if n := len(h.waiting.spans) + len(h.waiting.below) + h.waiting.bytes; n != 0 {
 			t.Errorf("something waits: %d", n)
 		}
 	})

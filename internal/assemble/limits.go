@@ -30,18 +30,6 @@ func (l Limits) OrDefault() Limits {
 	return Limits{cmp.Or(max(l.Attributes, 0), DefaultLimit), cmp.Or(max(l.Events, 0), DefaultLimit), cmp.Or(max(l.Links, 0), DefaultLimit)}
 }
 
-// Cut counts what was over the limits.
-type Cut struct{ Attributes, Events, Links int64 }
-
-// Cut notes what a span that is added lacks.
-func (a *Assembler) Cut(c Cut) { a.counts.Cut.add(c) }
-
-func (c *Cut) add(more Cut) {
-	c.Attributes += more.Attributes
-	c.Events += more.Events
-	c.Links += more.Links
-}
-
 // maxFacts bounds the text of what is written about a process, which its Writer
 // repeats in each part of a file.
 const maxFacts = 64 << 10

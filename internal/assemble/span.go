@@ -6,15 +6,6 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Key identifies a span among all traces.
-type Key struct {
-	Trace [16]byte
-	Span  [8]byte
-}
-
-// IsZero reports whether there is no span id: the key of no span.
-func (k Key) IsZero() bool { return k.Span == [8]byte{} }
-
 // Span is a span that has ended. Its creator must not change it after Add, and
 // may use it again once it was written.
 type Span struct {
@@ -47,15 +38,6 @@ type Event struct {
 	Time int64 // nanoseconds since the epoch
 	Args []dftracer.Arg
 }
-
-// mark tells events of one span apart. Names can be long and are the sender's,
-// so it has their hash.
-type mark struct {
-	name uint64
-	time int64
-}
-
-var markSeed = maphash.MakeSeed()
 
 func (e *Event) mark() mark { return mark{maphash.String(markSeed, e.Name), e.Time} }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,7 +87,7 @@ type Store[K comparable] struct {
 	files  map[K]*File[K]
 	groups map[string]*group
 	recent list[K]
-	open   []*File[K] // those with a slot
+	open   slots[K]
 	closed bool
 }
 
@@ -144,11 +143,11 @@ func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	s.recent.front(f)
 	var victim *File[K]
 	if !f.slot {
-		if len(s.open) >= s.o.MaxOpen {
-			victim = s.victim(now)
-			s.release(victim)
+		if len(s.open.files) >= s.o.MaxOpen {
+			victim = s.open.victim(now)
+			s.open.release(victim)
 		}
-		s.occupy(f)
+		s.open.take(f)
 	}
 	s.mu.Unlock()
 	if forgotten != nil {
@@ -161,9 +160,6 @@ func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	}
 	return f, nil
 }
-
-// silence is after how long a process counts as silent. SDKs send every few seconds.
-const silence = time.Minute
 
 // find finds the file of a process. For one that is new another may have to be
 // forgotten; where all are busy, or their group has had too many, it is the
@@ -207,45 +203,12 @@ func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 	return f
 }
 
-// victim chooses the file that is put aside: the one used longest ago if its
-// process is silent, or else any. Were it the oldest then, too, processes that
-// take turns would each find their file just put aside.
-func (s *Store[K]) victim(now time.Time) *File[K] {
-	oldest := s.open[0]
-	for _, f := range s.open {
-		if f.used.Before(oldest.used) {
-			oldest = f
-		}
-	}
-	if now.Sub(oldest.used) > silence {
-		return oldest
-	}
-	return s.open[rand.IntN(len(s.open))]
-}
-
-// remove takes a file out; release takes only its slot.
+// remove takes a file out, with its slot.
 func (s *Store[K]) remove(f *File[K]) {
 	delete(s.files, f.Key)
 	s.recent.take(f)
 	s.groups[f.group].known--
-	s.release(f)
-}
-
-func (s *Store[K]) occupy(f *File[K]) {
-	f.slot = true
-	s.open = append(s.open, f)
-}
-
-func (s *Store[K]) release(f *File[K]) {
-	f.slot = false
-	for i, o := range s.open {
-		if o == f {
-			last := len(s.open) - 1
-			s.open[i], s.open[last] = s.open[last], nil
-			s.open = s.open[:last]
-			return
-		}
-	}
+	s.open.release(f)
 }
 
 func (s *Store[K]) holds(f *File[K]) bool {
@@ -274,9 +237,9 @@ func (s *Store[K]) putAside(victim, heir *File[K]) error {
 		return nil
 	}
 	if heir.slot {
-		s.release(heir)
+		s.open.release(heir)
 	}
-	s.occupy(victim)
+	s.open.take(victim)
 	return err
 }
 
@@ -329,7 +292,7 @@ func (s *Store[K]) Tick(ctx context.Context, now time.Time) {
 			delete(s.groups, name)
 		}
 	}
-	busy := append([]*File[K](nil), s.open...)
+	busy := append([]*File[K](nil), s.open.files...)
 	s.mu.Unlock()
 	for _, f := range busy {
 		s.settle(ctx, f, now)
@@ -351,7 +314,7 @@ func (s *Store[K]) settle(ctx context.Context, f *File[K], now time.Time) {
 	s.mu.Lock()
 	silent := f.slot && now.Sub(f.used) >= silence
 	if silent {
-		s.release(f)
+		s.open.release(f)
 	}
 	s.mu.Unlock()
 	if !silent {
@@ -363,7 +326,7 @@ func (s *Store[K]) settle(ctx context.Context, f *File[K], now time.Time) {
 		if f.state == stateClosed {
 			s.lose(f, err)
 		} else if s.files[f.Key] == f && !f.slot {
-			s.occupy(f) // it stays open, though there may be one more then
+			s.open.take(f) // it stays open, though there may be one more then
 		}
 	}
 }

@@ -25,73 +25,6 @@ const closers = 8
 // errLeft is about a file that was put aside and for whose end there was no time.
 var errLeft = errors.New("no time to complete the file")
 
-// File is the file of one process. Its exported fields are for the function
-// that With calls.
-type File[K comparable] struct {
-	Key       K
-	Writer    *dftracer.Writer
-	Assembler *Assembler
-	Names     Names
-
-	// Under the lock of the store.
-	group      string
-	used       time.Time
-	slot       bool     // it may be open
-	next, prev *File[K] // by the time of use
-
-	mu    sync.Mutex
-	state state
-	lost  uint64 // lines that were counted
-	size  int64  // bytes that the store counts
-}
-
-// Open reports whether the file is open, and not complete or closed for now.
-func (f *File[K]) Open() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.state == stateOpen
-}
-
-// state is what becomes of a file.
-type state uint8
-
-const (
-	stateNew    state = iota // there is none
-	stateOpen                // it is open
-	stateAside               // it was put aside
-	stateClosed              // it is complete and takes nothing any more
-)
-
-// list has files, the one used last in front.
-type list[K comparable] struct{ first, last *File[K] }
-
-func (l *list[K]) front(f *File[K]) {
-	if l.first == f {
-		return
-	}
-	l.take(f)
-	if f.next = l.first; f.next != nil {
-		f.next.prev = f
-	} else {
-		l.last = f
-	}
-	l.first = f
-}
-
-func (l *list[K]) take(f *File[K]) {
-	if f.prev != nil {
-		f.prev.next = f.next
-	} else if l.first == f {
-		l.first = f.next
-	}
-	if f.next != nil {
-		f.next.prev = f.prev
-	} else if l.last == f {
-		l.last = f.prev
-	}
-	f.next, f.prev = nil, nil
-}
-
 // suspend closes a file for now. It writes what waits: what comes later finds
 // its parents all the same. After an error the file is open as before, or closed.
 func (s *Store[K]) suspend(ctx context.Context, f *File[K]) error {
@@ -162,7 +95,7 @@ func (s *Store[K]) afford(now time.Time) error {
 	s.relief.Lock()
 	defer s.relief.Unlock()
 	s.mu.Lock()
-	open := append([]*File[K](nil), s.open...)
+	open := append([]*File[K](nil), s.open.files...)
 	s.mu.Unlock()
 	for _, f := range open {
 		if s.bytes.Load() <= s.o.MaxBytes/2 {
@@ -256,7 +189,7 @@ func (s *Store[K]) Close(ctx context.Context) error {
 		}
 		f.slot = false
 	}
-	s.files, s.open, s.recent, s.groups = make(map[K]*File[K]), nil, list[K]{}, make(map[string]*group)
+	s.files, s.open, s.recent, s.groups = make(map[K]*File[K]), slots[K]{}, list[K]{}, make(map[string]*group)
 	s.mu.Unlock()
 	errs := s.finishAll(ctx, open, len(open))
 	return errors.Join(append(errs, s.finishAll(ctx, aside, closers)...)...)

@@ -6,67 +6,9 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-const (
-	// maxClimb bounds the way up from a span; a sender can make circles.
-	maxClimb = 1 << 12
-	// maxOutlived is how many of the spans above it a span may outlive before it
-	// is taken for one without a parent.
-	maxOutlived = 128
-)
-
-// gather takes a span and all waiting spans that hang together with it. The
-// list is good until the next call.
-func (a *Assembler) gather(s *Span) []*Span {
-	top := s
-	for range maxClimb {
-		p := a.waiting[top.Parent]
-		if p == nil || p == s {
-			break
-		}
-		top = p
-	}
-	top.taken = true
-	all := append(a.all[:0], top)
-	if top != s && !s.taken {
-		// Where the way up was too long or a circle, s may not be below top.
-		defer func() { s.taken = true }()
-	}
-	for i := 0; i < len(all); i++ {
-		for c := a.below[all[i].Key]; c != nil; c = c.next {
-			if !c.taken {
-				c.taken = true
-				all = append(all, c)
-			}
-		}
-	}
-	if !s.taken {
-		s.taken = true
-		all = append(all, s)
-	}
-	for _, m := range all {
-		delete(a.waiting, m.Key)
-		a.leave(m)
-		a.bytes -= m.size
-	}
-	a.all = all
-	return all
-}
-
-// leave takes a span from the waiting children of its parent.
-func (a *Assembler) leave(s *Span) {
-	switch {
-	case s.prev != nil:
-		s.prev.next = s.next
-	case a.below[s.Parent] == s && s.next != nil:
-		a.below[s.Parent] = s.next
-	case a.below[s.Parent] == s:
-		delete(a.below, s.Parent)
-	}
-	if s.next != nil {
-		s.next.prev = s.prev
-	}
-	s.next, s.prev = nil, nil
-}
+// maxOutlived is how many of the spans above it a span may outlive before it
+// is taken for one without a parent.
+const maxOutlived = 128
 
 // writeFamily writes spans that hang together: first it finds their parents,
 // then their lanes.
@@ -109,7 +51,7 @@ func (a *Assembler) writeFamily(all []*Span) {
 		a.writeHead(s)
 	}
 	a.heads = heads
-	clear(a.all)
+	clear(all)
 	clear(a.heads)
 	a.announce()
 }
